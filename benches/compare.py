@@ -1,4 +1,4 @@
-"""Compares Ixion with other runtimes, side by side on this machine's CPU: f32, one picture or text at a time.
+"""Compares Ixion with other runtimes on this machine's CPU: f32, one image or text at a time.
 
     pip install -r benches/requirements.txt
     python benches/compare.py
@@ -6,15 +6,15 @@
     python benches/compare.py --peers ixion --ixion before=target/before --ixion after=target/after
     python benches/compare.py --variant bf16="--precision bf16" --tolerance 0.1
 
-Networks have seeded random weights; nothing is downloaded. They are made once, in --folder. Each runtime has a process of
-its own, which loads a network, gives its first output to be compared with PyTorch's, and then runs in turns with the
-others: all of them once in each round.
+Networks have seeded random weights; nothing is downloaded. They are created once, in --folder. Each runtime has its own
+process, which loads a network, returns its first output for comparison with PyTorch's, and then takes turns with the others:
+each runs once per round.
 
 Exit codes:
-  0  measured, and Ixion ran every network rightly
-  1  measured, but Ixion failed at a network, or gave other results than PyTorch
-  2  a usage error, or a package, a network or a program could not be had
-  130  interrupted; what was measured before is reported
+  0  measured, and Ixion ran every network correctly
+  1  measured, but Ixion failed to run a network, or its results differ from PyTorch's
+  2  a usage error, or a package, a network or a program is missing
+  130  interrupted; earlier measurements are reported
 """
 
 import argparse
@@ -39,7 +39,7 @@ except ModuleNotFoundError as error:
     sys.exit(2)
 
 VERSION = 1
-"""Of the JSON file: counted up when the meaning of a field changes."""
+"""The version of the JSON file, incremented when the meaning of a field changes."""
 
 
 def say(text: str) -> None:
@@ -47,11 +47,11 @@ def say(text: str) -> None:
 
 
 def chosen(known):
-    """A parser of lists such as `a,b` whose words are known."""
+    """Returns a parser of lists such as `a,b` of known words."""
     def parse(text: str) -> list[str]:
         words = text.split(",")
         if unknown := [word for word in words if word not in known]:
-            raise argparse.ArgumentTypeError(f"{unknown[0]!r} is none of {', '.join(known)}")
+            raise argparse.ArgumentTypeError(f"expected one of {', '.join(known)}, got {unknown[0]!r}")
         return list(dict.fromkeys(words))
     return parse
 
@@ -59,14 +59,14 @@ def chosen(known):
 def counts(text: str) -> list[int]:
     found = [int(word) for word in text.split(",")]
     if min(found) < 1:
-        raise argparse.ArgumentTypeError("a number of threads is 1 at least")
+        raise argparse.ArgumentTypeError("expected a number of threads of at least 1")
     return found
 
 
 def positive(kind):
     def parse(text: str):
         if (number := kind(text)) <= 0:
-            raise argparse.ArgumentTypeError("it must be more than 0")
+            raise argparse.ArgumentTypeError("expected a positive number")
         return number
     parse.__name__ = kind.__name__
     return parse
@@ -75,7 +75,7 @@ def positive(kind):
 def named(text: str) -> tuple[str, str]:
     name, sign, value = text.partition("=")
     if not sign or not name or name in NAMES[1:]:
-        raise argparse.ArgumentTypeError("it is NAME=VALUE, with a name that no peer has")
+        raise argparse.ArgumentTypeError("expected NAME=VALUE, with a name that is not used by a peer")
     return name, value
 
 
@@ -87,17 +87,17 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--rounds", type=positive(int), default=7, help="turns of each runtime (default: 7)")
     parser.add_argument("--seconds", type=positive(float), default=0.5, help="how long a turn takes (default: 0.5)")
     parser.add_argument("--tolerance", type=positive(float), default=1e-3,
-                        help="how far from PyTorch's output is wrong, as a share of its largest number (default: 1e-3)")
+                        help="maximum difference from PyTorch's output, relative to its largest magnitude (default: 1e-3)")
     parser.add_argument("--folder", type=Path, default=ROOT / "target/compare", help="where networks are kept")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="everything that was measured, for programs")
-    parser.add_argument("--markdown", type=Path, metavar="FILE", help="the report, which is printed as well")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all measurements as JSON")
+    parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the report, which is also printed")
     parser.add_argument("--ixion", type=named, action="append", default=[], metavar="NAME=PROGRAM",
                         help="a build of the example `compare` instead of this source's; may be repeated")
     parser.add_argument("--variant", type=named, action="append", default=[], metavar="NAME=ARGUMENTS",
-                        help="the first Ixion once more with other arguments; may be repeated")
+                        help="another run of the first Ixion with other arguments; may be repeated")
     parser.add_argument("--rust-peers", metavar="PROGRAM", help="a build of benches/peers instead of building it")
-    parser.add_argument("--target-dir", type=Path, help="cargo's, for what is built here")
-    parser.add_argument("--only-make", action="store_true", help="makes the networks and measures nothing")
+    parser.add_argument("--target-dir", type=Path, help="cargo's target directory for builds")
+    parser.add_argument("--only-make", action="store_true", help="create the networks without measuring")
     arguments = parser.parse_args()
     cores = len(machine.cores())
     if cores and max(arguments.threads) > cores:
@@ -106,7 +106,7 @@ def parse() -> argparse.Namespace:
 
 
 def make(names: list[str], folder: Path) -> bool:
-    """Makes the networks that are missing; tells whether all are there."""
+    """Creates missing networks; returns whether all exist."""
     complete = True
     for name in names:
         if read_made(folder / name):
@@ -121,7 +121,7 @@ def make(names: list[str], folder: Path) -> bool:
 
 
 def document(arguments: argparse.Namespace, peers: list[Peer]) -> dict:
-    """What is known before anything is measured."""
+    """The document before any measurement."""
     return {"version": VERSION, "machine": machine.describe(), "threads": arguments.threads,
             "rounds": arguments.rounds, "seconds": arguments.seconds, "tolerance": arguments.tolerance,
             "peers": {peer.name: {"version": peer.version, "ixion": peer.is_ixion, "command": list(peer.command)}
@@ -130,7 +130,7 @@ def document(arguments: argparse.Namespace, peers: list[Peer]) -> dict:
 
 
 def measure_all(arguments: argparse.Namespace, peers: list[Peer], known: dict) -> None:
-    """Fills in the results, and the file of `--json` after each network."""
+    """Adds the results, and writes the `--json` file after each network."""
     with tempfile.TemporaryDirectory() as scratch:
         for model in arguments.models:
             for threads in arguments.threads:

@@ -1,6 +1,6 @@
 """Compares Ixion with PyTorch on a GPU: f32 with TF32 and f16, from the input in the CPU's memory to the output there.
 
-    python benches/compare_cuda.py pack networks          # where PNNX is; nothing of it holds weights
+    python benches/compare_cuda.py pack networks          # needs PNNX; writes no weights
     cargo build --profile dist --features cuda --example compare
     python benches/compare_cuda.py run networks --ixion target/dist/examples/compare --rows resnet50/1/f16,bert_base/32/f32
 
@@ -10,9 +10,9 @@ layout that its guide recommends for tensor cores. All of them take turns in one
 of PyTorch in f32 without TF32.
 
 Exit codes:
-  0  measured, and Ixion ran every row rightly
-  1  measured, but Ixion failed at a row, or gave other results
-  2  a usage error, or a package, a network or a program could not be had
+  0  measured, and Ixion ran every row correctly
+  1  measured, but Ixion failed at a row, or its results differ
+  2  a usage error, or a package, a network or a program is missing
 """
 
 import argparse
@@ -40,7 +40,7 @@ def say(text: str) -> None:
 
 
 def pack(folder: Path, names: list[str]) -> int:
-    """Writes the graphs of networks, and which weight of PyTorch's each of theirs is."""
+    """Writes the graphs of networks, and the PyTorch weights that each of their weights consists of."""
     for name in names:
         for batch in NETWORKS[name]:
             say(f"packing {name} for {batch}")
@@ -52,7 +52,7 @@ def pack(folder: Path, names: list[str]) -> int:
 
 def row(text: str) -> tuple[str, int, str]:
     if text not in ROWS:
-        raise argparse.ArgumentTypeError(f"{text!r} is none of {', '.join(ROWS)}")
+        raise argparse.ArgumentTypeError(f"expected one of {', '.join(ROWS)}, got {text!r}")
     name, batch, precision = text.split("/")
     return name, int(batch), precision
 
@@ -63,7 +63,7 @@ def ixion(program: Path, device: str, precision: str) -> list[str]:
 
 
 def measure(arguments: argparse.Namespace, name: str, batch: int, precision: str, scratch: Path) -> dict[str, dict]:
-    """For each way what it took and how far its output is off."""
+    """The time and the error of each execution mode."""
     from compare import packed
 
     folder = arguments.folder / f"{name}-{batch}"
@@ -75,7 +75,7 @@ def measure(arguments: argparse.Namespace, name: str, batch: int, precision: str
         try:
             runs[way] = packed.Torch(network, x, precision, way == "compiled", arguments.device)
             results[way] = {"difference": difference(runs[way].output(), wanted)}
-        except Exception as error:  # Whatever a compiler may say: it is the reason in the report.
+        except Exception as error:  # Any error of a compiler becomes the reason in the report.
             say(f"{name}/{batch}/{precision}: {way}: {error}")
             results[way] = {"reason": f"{type(error).__name__}: {error}"[:500]}
             runs.pop(way, None)
@@ -107,7 +107,7 @@ def measure(arguments: argparse.Namespace, name: str, batch: int, precision: str
 
 
 def line(title: str, results: dict[str, dict]) -> str:
-    """A row of the table: milliseconds, and Ixion's share of the quicker PyTorch's."""
+    """A row of the table: milliseconds, and Ixion's time relative to the faster PyTorch mode."""
     def milliseconds(way: str) -> float | None:
         return results.get(way, {}).get("median_ms")
 
@@ -125,7 +125,7 @@ def is_right(results: dict[str, dict], precision: str) -> bool:
 def run(arguments: argparse.Namespace) -> int:
     known: dict[str, dict] = {}
     right = True
-    print("| network/batch/precision | eager, ms | compiled, ms | Ixion, ms | Ixion / quicker |", flush=True)
+    print("| network/batch/precision | eager, ms | compiled, ms | Ixion, ms | Ixion / faster |", flush=True)
     print("|---|---|---|---|---|", flush=True)
     for name, batch, precision in arguments.rows:
         title = f"{name}/{batch}/{precision}"
@@ -152,10 +152,10 @@ def parse() -> argparse.Namespace:
     runs.add_argument("--ixion", type=Path, required=True, help="the example `compare`, built with the feature cuda")
     runs.add_argument("--rows", type=lambda text: [row(word) for word in text.split(",")],
                       default=[row(text) for text in ROWS], help="of NETWORK/BATCH/PRECISION (default: all)")
-    runs.add_argument("--device", default="cuda", help="as Ixion knows it; cpu tries the script (default: cuda)")
+    runs.add_argument("--device", default="cuda", help="Ixion's name of the device; cpu tests the script (default: cuda)")
     runs.add_argument("--rounds", type=int, default=5, help="turns of each (default: 5)")
     runs.add_argument("--seconds", type=float, default=0.3, help="how long a turn takes (default: 0.3)")
-    runs.add_argument("--json", type=Path, metavar="FILE", help="everything that was measured, for programs")
+    runs.add_argument("--json", type=Path, metavar="FILE", help="write all measurements as JSON")
     arguments = parser.parse_args()
     if unknown := set(getattr(arguments, "networks", [])) - set(NETWORKS):
         parser.error(f"no such network: {', '.join(sorted(unknown))}")

@@ -1,15 +1,15 @@
-//! What the engine adds to the work of the layers: a run whose shapes are known, and the first run of new shapes.
+//! The overhead of the engine: a run with known shapes, and the first run with new shapes.
 //!
-//! `unchanged shapes` is a whole run of a model of one operator on one number, checks of the inputs, bookkeeping and all.
-//! `another batch` infers all shapes and plans the memory anew, for resnet18 and for every folder NAME in
-//! `IXION_BENCH_MODELS` that holds `NAME.pnnx.param` and takes one picture.
+//! `unchanged shapes` is a complete run of a model with one operator on one element, including input checks and bookkeeping.
+//! `another batch` infers all shapes and plans the memory again, for resnet18 and for every folder NAME in
+//! `IXION_BENCH_MODELS` that contains `NAME.pnnx.param` and has one image as its input.
 
 #![allow(missing_docs, clippy::expect_used, reason = "a bench that cannot run should stop")]
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use ixion::Limits;
 use ixion::engine::{Builder, Plan};
-use ixion::graph::archive_beside;
+use ixion::graph::default_bin_path;
 use ixion::op::TensorMeta;
 use ixion::pnnx::{self, Dim};
 use ixion::tensor::{DType, Tensor};
@@ -45,7 +45,7 @@ fn networks() -> Vec<PathBuf> {
     folders.into_iter().filter_map(param).collect()
 }
 
-/// The shape that the file says for the only input, with another first length.
+/// The shape of the only input as in the file, with another batch size.
 fn input(plan: &Plan, batch: usize) -> Option<TensorMeta> {
     let [port] = plan.graph().inputs() else { return None };
     let operand = plan.graph().operand(port.operand);
@@ -58,7 +58,7 @@ fn input(plan: &Plan, batch: usize) -> Option<TensorMeta> {
 fn another_batch(criterion: &mut Criterion) {
     for param in networks() {
         let builder = Builder::new(&param);
-        let has_weights = archive_beside(&param).is_file();
+        let has_weights = default_bin_path(&param).is_file();
         let plan = if has_weights { builder } else { builder.with_random_weights(0) }.build();
         let plan = plan.expect("the network is supported");
         let Some(sizes) = (1..=32).map(|batch| input(&plan, batch)).collect::<Option<Vec<_>>>() else {

@@ -1,5 +1,5 @@
-//! Convolutions and products of whole numbers of 8 bits beside those of `f32`, on one thread: how well layers use the
-//! processor is set by what this measures.
+//! int8 convolutions and products compared with `f32`, on one thread. The efficiencies of the layers are based on these
+//! measurements.
 //!
 //! ```sh
 //! cargo bench --bench int8
@@ -12,7 +12,7 @@ use ixion::Limits;
 use ixion::kernels::conv::{ConvPlan, ConvShape, Factors};
 use ixion::kernels::gemm::gemm;
 use ixion::kernels::quantization::{Quantization, Requantization};
-use ixion::kernels::quantized::{ByColumn, ByRow, Rows, Strips, WholeConv, centered, product};
+use ixion::kernels::quantized::{ByColumn, ByRow, Int8Conv, Rows, Strips, centered, product};
 use ixion::kernels::window::Window;
 use ndarray::Array2;
 use std::hint::black_box;
@@ -31,12 +31,12 @@ fn requantizations(count: usize) -> Vec<Requantization> {
     vec![Requantization { multiplier: 1e-3, bias: 0.0, output }; count]
 }
 
-fn whole(count: usize) -> Vec<i8> {
+fn int8s(count: usize) -> Vec<i8> {
     (0..count).map(|at| (at * 37 % 255) as i8).collect()
 }
 
-fn real(count: usize) -> Vec<f32> {
-    whole(count).into_iter().map(f32::from).collect()
+fn floats(count: usize) -> Vec<f32> {
+    int8s(count).into_iter().map(f32::from).collect()
 }
 
 /// Channels, output channels, groups, length of both axes, kernel and stride.
@@ -63,16 +63,16 @@ fn convolutions(c: &mut Criterion) {
         group.throughput(Throughput::Elements(shape.macs()));
         let plan = ConvPlan::new(shape.clone(), 4);
         let [sample, out_sample] = plan.sample();
-        let (input, weight) = (real(sample), real(out_channels * depth));
+        let (input, weight) = (floats(sample), floats(out_channels * depth));
         let (mut output, mut scratch) = (vec![0.0; out_sample], vec![0.0; plan.scratch()]);
         group.bench_function("f32", |b| {
             let factors = Factors { weight: &weight, bias: None, finish: None };
             b.iter(|| plan.run(black_box(&input), &factors, &mut output, &mut scratch, &LIMITS).unwrap());
         });
-        let conv = WholeConv::new(shape);
-        let weight = Rows::new(&centered(&whole(out_channels * depth), 0), [out_channels, depth]);
+        let conv = Int8Conv::new(shape);
+        let weight = Rows::new(&centered(&int8s(out_channels * depth), 0), [out_channels, depth]);
         let (input, how, mut output) =
-            (whole(sample), ByRow(requantizations(out_channels)), vec![0i8; out_sample]);
+            (int8s(sample), ByRow(requantizations(out_channels)), vec![0i8; out_sample]);
         group.bench_function("i8", |b| {
             b.iter(|| {
                 let input = centered(black_box(&input), 0);
@@ -90,12 +90,12 @@ fn products(c: &mut Criterion) {
     for [rows, depth, outputs] in PRODUCTS {
         let mut group = c.benchmark_group(format!("{rows}x{depth} to {outputs}"));
         group.throughput(Throughput::Elements((rows * depth * outputs) as u64));
-        let matrix = |rows, columns| Array2::from_shape_vec((rows, columns), real(rows * columns)).unwrap();
+        let matrix = |rows, columns| Array2::from_shape_vec((rows, columns), floats(rows * columns)).unwrap();
         let (x, w, mut y) = (matrix(rows, depth), matrix(outputs, depth), matrix(rows, outputs));
         group.bench_function("f32", |b| b.iter(|| gemm(black_box(x.view()), w.t(), y.view_mut(), false)));
-        let strips = Strips::of_rows(&Rows::new(&centered(&whole(outputs * depth), 0), [outputs, depth]));
+        let strips = Strips::of_rows(&Rows::new(&centered(&int8s(outputs * depth), 0), [outputs, depth]));
         let (x, how, mut y) =
-            (whole(rows * depth), ByColumn(requantizations(outputs)), vec![0i8; rows * outputs]);
+            (int8s(rows * depth), ByColumn(requantizations(outputs)), vec![0i8; rows * outputs]);
         group.bench_function("i8", |b| {
             b.iter(|| {
                 let x = Rows::new(&centered(black_box(&x), 0), [rows, depth]);

@@ -1,14 +1,14 @@
-//! What the kernels that matter most get out of the processor, alone and on two threads:
+//! Measures how well the most important kernels use the processor, on one and on two threads:
 //!
 //! ```sh
 //! cargo bench --bench kernels            # a table
-//! cargo bench --bench kernels -- json    # the same for programs
+//! cargo bench --bench kernels -- json    # the same as JSON
 //! ```
 //!
-//! Each is an operator that the engine runs, with its weights packed; a convolution stands between two of 1×1, which don't
-//! count, so that its layout is that of a network. Its operations are those of the definition; Winograd's method does with
-//! fewer, and so may be above the processor's peak. The shortest of many runs counts: what else the machine does can make a
-//! run longer, never shorter.
+//! Each kernel is an operator run by the engine with packed weights. A convolution is placed between two 1×1 convolutions,
+//! which are not measured, so that its layout is that of a network. Operations are counted by definition; Winograd's
+//! algorithm needs fewer and may exceed the processor's peak. The shortest of many runs counts, because other load can only
+//! make a run longer.
 
 #![allow(missing_docs, clippy::expect_used, reason = "a bench that cannot run should stop")]
 
@@ -20,23 +20,23 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-#[allow(dead_code, reason = "the other bench needs more of it")]
+#[allow(dead_code, reason = "the other bench uses more of it")]
 #[path = "roofline/machine.rs"]
 mod machine;
 #[path = "roofline/peak.rs"]
 mod peak;
 
-/// How often all kernels are run in turn, and how long each of them then runs: what slows the machine down for a while slows
-/// down all of them.
+/// The number of rounds, and how long each kernel runs per round. Rounds spread a temporary slowdown of the machine over all
+/// kernels.
 const ROUNDS: usize = 10;
 const SLICE: Duration = Duration::from_millis(40);
 
 struct Kernel {
     name: String,
-    /// Lines of a `.param` file from x to y, of which the one named layer is measured.
+    /// Lines of a `.param` file from x to y; the operator named `layer` is measured.
     lines: Vec<String>,
     dims: Vec<usize>,
-    /// Operations, where they are what counts; otherwise elements are.
+    /// The number of operations; `None` if elements are counted instead.
     flops: Option<u64>,
 }
 
@@ -94,7 +94,7 @@ impl Kernel {
     }
 }
 
-/// A kernel that is ready to run on one and on two threads, and the shortest runs so far.
+/// A kernel, ready to run on one and on two threads, and its shortest runs so far.
 struct Measured {
     kernel: Kernel,
     input: Tensor,
@@ -110,7 +110,7 @@ impl Measured {
         Self { kernel, input, contexts, best: [Duration::MAX; 2] }
     }
 
-    /// Runs it for a while on one thread, and for a while on two.
+    /// Runs the kernel for a while on one thread, then on two.
     fn run(&mut self) {
         for (context, best) in self.contexts.iter_mut().zip(&mut self.best) {
             let start = Instant::now();
@@ -124,7 +124,7 @@ impl Measured {
         }
     }
 
-    /// What was measured, and what it makes of a processor that can do so much on one core.
+    /// The measurements, and their share of the given peak of one core.
     fn row(&self, peak: f64) -> Value {
         let [alone, two] = self.best.map(|time| time.as_secs_f64());
         let rate = self.kernel.flops.map(|flops| flops as f64 / alone);

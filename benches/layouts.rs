@@ -1,7 +1,6 @@
-//! Convolutions on plain tensors and on channels in blocks, and layers in each element type, side by side:
-//! `cargo bench --bench layouts`.
+//! Compares convolutions on plain and on blocked tensors, and layers in each element type: `cargo bench --bench layouts`.
 //!
-//! What [`CpuLayer::efficiency`](ixion::op::CpuLayer::efficiency) says comes from here.
+//! The values of [`CpuLayer::efficiency`](ixion::op::CpuLayer::efficiency) are based on these measurements.
 
 #![allow(missing_docs, clippy::expect_used, reason = "a bench that cannot run should stop")]
 
@@ -11,13 +10,12 @@ use ixion::engine::{Builder, Formats, Precision};
 use ixion::kernels::blocked::{BlockedShape, Blocking, DenseConv, DenseMethod, DenseWeights, DepthwiseConv};
 use ixion::kernels::conv::{ConvPlan, ConvShape, Factors};
 use ixion::kernels::isa;
-use ixion::kernels::packed::{Ending, Words};
+use ixion::kernels::packed::{Packing, SumEpilogue};
 use ixion::kernels::window::Window;
 use ixion::pnnx;
 use ixion::tensor::Tensor;
 
-/// Input channels, output channels, side of the picture, side of the window, stride; depthwise where there are as many
-/// groups as channels.
+/// Input channels, output channels, image size, kernel size and stride; and whether the convolution is depthwise.
 const CASES: [(&str, [usize; 5], bool); 7] = [
     ("depthwise 3x3", [96, 96, 56, 3, 1], true),
     ("depthwise 3x3 stride 2", [96, 96, 112, 3, 2], true),
@@ -58,26 +56,26 @@ fn convolutions(criterion: &mut Criterion) {
             let conv = DepthwiseConv::new(blocked.clone(), block).expect("there is a kernel");
             let weights = conv.weights(&weight, None);
             group.bench_function("blocked", |bencher| {
-                let mut run = || conv.run(&input, &weights, &mut output, &Ending::NONE, &limits);
+                let mut run = || conv.run(&input, &weights, &mut output, &SumEpilogue::NONE, &limits);
                 bencher.iter(|| run().expect("it runs"));
             });
             continue;
         }
-        for (name, words) in [("blocked", Words::Singles), ("blocked bf16", Words::Pairs)] {
-            let method = DenseMethod { blocking: Blocking { block, is_input_blocked: true }, words };
+        for (name, packing) in [("blocked", Packing::F32), ("blocked bf16", Packing::Bf16Pairs)] {
+            let method = DenseMethod { blocking: Blocking { block, is_input_blocked: true }, packing };
             let Some(weights) = DenseWeights::new(&blocked, (&weight, None), method) else { continue };
             let conv = DenseConv::new(blocked.clone(), method);
             let mut scratch = vec![0.0; conv.scratch()];
             group.bench_function(name, |bencher| {
                 let mut run =
-                    || conv.run(&input, &weights, &mut output, &mut scratch, &Ending::NONE, &limits);
+                    || conv.run(&input, &weights, &mut output, &mut scratch, &SumEpilogue::NONE, &limits);
                 bencher.iter(|| run().expect("it runs"));
             });
         }
     }
 }
 
-/// A name, a line of a file, and the shape of its input.
+/// The name, the line of a `.param` file, and the shape of the input.
 const LAYERS: [(&str, &str, &[usize]); 4] = [
     (
         "linear, 1 row",
@@ -124,7 +122,7 @@ fn precisions(criterion: &mut Criterion) {
     }
 }
 
-/// A thousand operators with branches that come together again, all of which take tensors plain and in blocks.
+/// A thousand operators with branches that join again, all of which support plain and blocked tensors.
 fn pools(count: usize) -> pnnx::Graph {
     let pool = "ceil_mode=False count_include_pad=True divisor_override=None kernel_size=(3,3) padding=(1,1) stride=(1,1)";
     let (mut lines, mut last) = (vec!["pnnx.Input in 0 1 x #x=(1,32,16,16)f32".to_owned()], "x".to_owned());
@@ -139,8 +137,8 @@ fn pools(count: usize) -> pnnx::Graph {
     pnnx::Graph::parse(&text, &Limits::default()).expect("the text is a graph")
 }
 
-/// What it takes to settle formats is the difference between building with one format and with several.
-fn settling(criterion: &mut Criterion) {
+/// The cost of selecting formats is the difference between building with one format and with several.
+fn format_selection(criterion: &mut Criterion) {
     let graph = pools(1000);
     let mut group = criterion.benchmark_group("build 1000 operators");
     group.sample_size(10);
@@ -159,5 +157,5 @@ fn settling(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, convolutions, precisions, settling);
+criterion_group!(benches, convolutions, precisions, format_selection);
 criterion_main!(benches);

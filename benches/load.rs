@@ -1,14 +1,14 @@
-//! How long it takes to read a text, to open a model, and to load a plan.
+//! Measures the time to parse a text, to open a model, and to load a plan.
 //!
-//! The large models are made by `benches/make_vit.py`, and by `tests/export/networks.py` (resnet50); without them those benches
-//! are left out. `IXION_BENCH_MODELS` names the folder that they are in (`target/bench-models` unless told).
+//! The large models are written by `benches/make_vit.py` and by `tests/export/networks.py` (resnet50); benchmarks whose model
+//! is missing are skipped. `IXION_BENCH_MODELS` is the folder of the models (default: `target/bench-models`).
 
 #![allow(missing_docs, clippy::expect_used, reason = "a bench that cannot run should stop")]
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use ixion::Limits;
 use ixion::engine::{Builder, PlanFile};
-use ixion::graph::archive_beside;
+use ixion::graph::default_bin_path;
 use ixion::pnnx::Graph;
 use std::fmt::Write;
 use std::path::Path;
@@ -51,16 +51,16 @@ fn open(criterion: &mut Criterion) {
     let folder = std::env::var("IXION_BENCH_MODELS").unwrap_or_else(|_| "target/bench-models".to_owned());
     let param = Path::new(&folder).join("vit_b_32.pnnx.param");
     if !param.is_file() {
-        eprintln!("{} is not there; make it with benches/make_vit.py", param.display());
+        eprintln!("{} does not exist; create it with benches/make_vit.py", param.display());
         return;
     }
-    let bin = archive_beside(&param);
+    let bin = default_bin_path(&param);
     criterion.bench_function("open a model of 350 MB", |bench| {
         bench.iter(|| Graph::load(&param, Some(&bin), &Limits::default()).expect("the model is right"));
     });
 }
 
-/// Plans of networks: header, index and graph are checked, layers are created, shapes are inferred; no weight is read.
+/// Loads plans of networks: header, index and graph are checked, layers are created, shapes are inferred; no weights are read.
 fn plan(criterion: &mut Criterion) {
     let folder = std::env::var("IXION_BENCH_MODELS").unwrap_or_else(|_| "target/bench-models".to_owned());
     let large = Path::new(&folder).join("resnet50.pnnx.param");
@@ -73,7 +73,7 @@ fn plan(criterion: &mut Criterion) {
         built.save(&path).expect("there is room for plans");
         let mut group = criterion.benchmark_group(format!("plan of {name}"));
         let limits = Limits::default();
-        // SAFETY: nobody else knows the folder.
+        // SAFETY: no other process uses the folder.
         let map = || unsafe { PlanFile::map(&path, &limits) }.expect("the plan is right");
         group.bench_function("open mapped", |bench| bench.iter_with_large_drop(map));
         group.bench_function("load mapped", |bench| {

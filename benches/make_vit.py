@@ -1,8 +1,8 @@
-"""Exports torchvision's ViT-B/32 with random weights: some 350 MB, to measure how fast a large model opens.
+"""Exports torchvision's ViT-B/32 with random weights: about 350 MB, to measure the time to open a large model.
 
     python benches/make_vit.py [FOLDER]
 
-FOLDER is `target/bench-models` of this repository unless given. Needs what model_file/requirements.txt names.
+FOLDER is `target/bench-models` of this repository by default. Needs the packages in model_file/requirements.txt.
 """
 
 import argparse
@@ -32,7 +32,7 @@ def main():
     nn.init.normal_(model.heads.head.weight, std=0.02)
     export(model, folder, "vit_b_32", [torch.randn(1, 3, 224, 224)])
 
-    # Every weight is in the archive: 4 bytes for each parameter at least.
+    # Every weight is in the archive, with at least 4 bytes per parameter.
     size = (folder / "vit_b_32.pnnx.bin").stat().st_size
     assert size >= 4 * sum(parameter.numel() for parameter in model.parameters())
     print(f"vit_b_32: {size / 1e6:.0f} MB in {folder}")

@@ -1,21 +1,22 @@
-//! How much memory opening and running take: `cargo bench --bench memory`. Linux only; elsewhere it says so.
+//! Measures the memory used for opening and running a model: `cargo bench --bench memory`. Linux only; elsewhere, it prints a
+//! note.
 //!
-//! Opening only indexes, so that it should take little however large the archive. A run should take at most the weights
-//! in use and 1.2 times the largest set of activations that are alive at the same time.
+//! Opening only builds an index and should need little memory, whatever the size of the archive. A run should need at most the
+//! weights in use and 1.2 times the largest set of simultaneously live activations.
 //!
-//! The C library keeps freed blocks for later, which counts as resident. `MALLOC_MMAP_THRESHOLD_=131072` makes glibc give
-//! large ones back at once, so that what is measured is what is in use.
+//! The C library keeps freed blocks, which count as resident. With `MALLOC_MMAP_THRESHOLD_=131072`, glibc returns large blocks
+//! immediately, so that only memory in use is measured.
 
 #![allow(missing_docs, clippy::expect_used, reason = "a bench that cannot run should stop")]
 
 use ixion::Limits;
-use ixion::graph::{RuntimeGraph, archive_beside};
+use ixion::graph::{RuntimeGraph, default_bin_path};
 use ixion::pnnx::Graph;
 use ixion::tensor::{DType, Tensor};
 use std::path::Path;
 use std::time::Instant;
 
-/// A line of `/proc/self/status` in bytes, such as `VmHWM`, the most that was ever resident.
+/// A line of `/proc/self/status` in bytes, such as `VmHWM`, the peak resident size.
 fn status(key: &str) -> Option<f64> {
     let text = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = text.lines().find(|line| line.starts_with(key))?;
@@ -28,12 +29,12 @@ fn open() {
     let folder = std::env::var("IXION_BENCH_MODELS").unwrap_or_else(|_| "target/bench-models".to_owned());
     let param = Path::new(&folder).join("vit_b_32.pnnx.param");
     if !param.is_file() {
-        println!("{} is not there; make it with benches/make_vit.py", param.display());
+        println!("{} does not exist; create it with benches/make_vit.py", param.display());
         return;
     }
     let start = Instant::now();
     let graph =
-        Graph::load(&param, Some(&archive_beside(&param)), &Limits::default()).expect("the model is right");
+        Graph::load(&param, Some(&default_bin_path(&param)), &Limits::default()).expect("the model is right");
     let time = start.elapsed();
     let resident = status("VmRSS").unwrap_or(f64::NAN);
     println!("open {}: {time:.1?}, {:.1} MB resident in all", param.display(), resident / MB);
@@ -47,7 +48,7 @@ fn run() {
     graph.build().expect("the model is right");
     let weights = graph.operators().iter().map(|operator| operator.weight_bytes()).sum::<u64>() as f64;
     let name = graph.inputs()[0].name.clone();
-    // The most that was ever resident only grows, so that small batches come first.
+    // The peak never decreases, so small batches come first.
     for batch in [1, 4] {
         let pictures = Tensor::ones(DType::F32, &[batch, 3, 224, 224]).expect("there is memory");
         graph.set_input(&name, pictures).expect("the input fits");

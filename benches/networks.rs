@@ -1,19 +1,19 @@
-//! How long a network takes for one picture, as the plain graph and as a plan of the engine, after the first run has read
-//! the weights. Before it measures, it prints how far the results of the two are apart.
+//! Measures the time of a network for one image, as a plain graph and as a plan, after the first run has read the weights.
+//! First prints the difference between the results of both.
 //!
-//! Measured are the networks of `model_file/`, and every folder NAME in `IXION_BENCH_MODELS` that holds `NAME.pnnx.param`, as
-//! `model_file/export_torchvision.py` writes them. For one core: `taskset -c 0 cargo bench --bench networks`.
+//! The networks are those in `model_file/` and every folder NAME in `IXION_BENCH_MODELS` that contains `NAME.pnnx.param`, as
+//! written by `model_file/export_torchvision.py`. For one core: `taskset -c 0 cargo bench --bench networks`.
 
 #![allow(missing_docs, clippy::expect_used, reason = "a bench that cannot run should stop")]
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use ixion::engine::{Builder, Model};
-use ixion::graph::{RuntimeGraph, archive_beside};
+use ixion::graph::{RuntimeGraph, default_bin_path};
 use ixion::pnnx::Dim;
 use ixion::tensor::{DType, Shape, Tensor};
 use std::path::{Path, PathBuf};
 
-/// The networks of the repository, and those of the folder that the environment names.
+/// The networks of the repository and those in `IXION_BENCH_MODELS`.
 fn networks() -> Vec<PathBuf> {
     let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("model_file");
     let mut folders: Vec<PathBuf> =
@@ -31,7 +31,7 @@ fn networks() -> Vec<PathBuf> {
     params
 }
 
-/// Noise in the shape that the file says, one picture where it says nothing.
+/// Noise in the shape given by the file, with 1 for unknown lengths.
 fn input(graph: &RuntimeGraph) -> Tensor {
     let operand = graph.operand(graph.inputs().first().expect("there is an input").operand);
     let len = |dim: &Dim| if let Dim::Fixed(len) = dim { *len as usize } else { 1 };
@@ -42,15 +42,15 @@ fn input(graph: &RuntimeGraph) -> Tensor {
 /// The plain graph and the plan of one file.
 fn both(param: &Path) -> (RuntimeGraph, Model) {
     let (mut graph, mut builder) = (RuntimeGraph::new(param), Builder::new(param));
-    if !archive_beside(param).is_file() {
+    if !default_bin_path(param).is_file() {
         (graph, builder) = (graph.with_random_weights(0), builder.with_random_weights(0));
     }
     graph.build().expect("the network is supported");
     let plan = builder.build().expect("the network is supported");
-    (graph, Model::of(plan).expect("there is memory"))
+    (graph, Model::from_plan(plan).expect("there is memory"))
 }
 
-/// The largest difference over the largest magnitude, of all outputs.
+/// The largest difference relative to the largest magnitude, over all outputs.
 fn apart(plain: &[Tensor], planned: &[Tensor]) -> f64 {
     let numbers = |tensor: &Tensor| tensor.cast(DType::F64).and_then(|tensor| tensor.to_vec::<f64>());
     let apart = plain.iter().zip(planned).map(|(plain, planned)| {

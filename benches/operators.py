@@ -1,10 +1,10 @@
-"""Times the operators of operators.tsv in PyTorch on one thread, and compares them with what operators.rs measured.
+"""Times the operators of operators.tsv in PyTorch on one thread, and compares them with the measurements of operators.rs.
 
     cargo bench --bench operators -- --json ixion.json
     python benches/operators.py ixion.json
 
-`growth` is that from 3,600 elements to 16 times as many, which the second-level cache holds. `beyond` is that to a million,
-scaled to 16 times as many elements: it is above 16 where the cache held the smaller tensors and not the larger ones.
+`growth` is the ratio of times for 16 × 3,600 and 3,600 elements, which fit the second-level cache. `beyond` is the ratio for
+a million elements, scaled to 16 times as many: it exceeds 16 if only the smaller tensors fit the cache.
 """
 
 import json
@@ -40,7 +40,7 @@ def tensor(kind, bound, dims, axes, n):
 
 
 def names(inputs, params, n):
-    """What the expression of a line may use."""
+    """The names available to a line's expression."""
     found = {"torch": torch, "F": F, "n": n, "r": math.isqrt(n)}
     for name, kind, bound, dims, axes in re.findall(r"(\w+):(\w+?)(<[^[]+|\+)?\[(.*?)\](?:@([\d,]+))?", inputs):
         found[name] = tensor(kind, bound, dims, axes, n)

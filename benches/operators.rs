@@ -1,13 +1,12 @@
-//! How long every operator takes, and how its time grows: `cargo bench --bench operators`.
+//! Measures the time of every operator and its growth: `cargo bench --bench operators`.
 //!
-//! Each line of `operators.tsv` becomes a model of one operator, which runs on one thread on random inputs of three
-//! sizes. What is shown is the shortest of several runs, in milliseconds. `operators.py` times the same in PyTorch and
-//! compares.
+//! Each line of `operators.tsv` becomes a model with one operator, which runs on one thread on random inputs of three sizes.
+//! The output is the shortest of several runs, in milliseconds. `operators.py` measures the same in PyTorch and compares.
 //!
-//! Two of the sizes, n and 16 n, are small enough for the second-level cache to hold inputs and outputs of both, so that
-//! their growth is that of the work; it is marked where it is above 20 without a reason in the list. The third size is
-//! a million: there most tensors are larger than that cache, and what only moves elements takes two to four times
-//! as long for each, here and in PyTorch. That growth is shown beside the other one, for 16 times as many elements.
+//! Two of the sizes, n and 16 n, are so small that inputs and outputs fit the second-level cache, so their growth is the growth
+//! of the work; it is marked if it exceeds 20 without a reason in the list. The third size is a million: most tensors exceed
+//! that cache, and operators that only move elements take two to four times as long per element, here and in PyTorch. This
+//! growth is shown next to the first one, scaled to 16 times as many elements.
 //!
 //! `cargo bench --bench operators -- conv` runs the lines that contain `conv`; `--json FILE` writes the times to a file.
 
@@ -19,11 +18,11 @@ use ixion::tensor::{DType, Tensor};
 use std::fmt::Write;
 use std::time::{Duration, Instant};
 
-/// The numbers of elements, which are squares: n, 16 n and a million.
+/// The numbers of elements, all of which are squares: n, 16 n and a million.
 const SIZES: [usize; 3] = [3_600, 16 * 3_600, 1_000_000];
-/// Growth above this is marked.
-const MOST_GROWTH: f64 = 20.0;
-/// Each line is run until it has taken this long, but at least and at most so many times.
+/// A larger growth is marked.
+const MAX_GROWTH: f64 = 20.0;
+/// Each line runs for this long, within a minimum and a maximum number of runs.
 const TIME: Duration = Duration::from_millis(60);
 const RUNS: std::ops::Range<usize> = 5..60;
 
@@ -40,7 +39,7 @@ struct Case<'a> {
 struct Input<'a> {
     name: &'a str,
     dtype: DType,
-    /// What follows the type: a bound of integers, or `+`.
+    /// The text after the type: an upper bound for integers, or `+`.
     range: &'a str,
     dims: &'a str,
     axes: Option<&'a str>,
@@ -56,7 +55,7 @@ impl<'a> Case<'a> {
         Self { op_type, outputs, inputs: inputs.split_whitespace().map(Input::new).collect(), params, reason }
     }
 
-    /// Type, inputs and parameters, without weights: tells the lines apart.
+    /// The type, inputs and parameters without weights, which identify a line.
     fn name(&self, line: &str) -> String {
         let inputs = line.split('\t').nth(2).unwrap_or_default();
         let params: Vec<&str> =
@@ -136,7 +135,7 @@ impl<'a> Input<'a> {
     }
 }
 
-/// The text with what stands in braces computed.
+/// Evaluates the formulas in braces.
 fn computed(text: &str, n: usize) -> String {
     let mut parts = text.split('{');
     let mut result = parts.next().unwrap_or_default().to_owned();
@@ -148,7 +147,7 @@ fn computed(text: &str, n: usize) -> String {
     result
 }
 
-/// A sum of products and quotients of numbers, n and its root r.
+/// Evaluates a sum of products and quotients of numbers, n and its square root r.
 fn value(formula: &str, n: usize) -> usize {
     let number = |text: &str| match text {
         "n" => n,
@@ -195,10 +194,10 @@ fn main() {
             }
         };
         let growth = large / small;
-        // As if there were 16 times as many.
+        // Scaled to 16 times as many elements.
         let beyond = million / large * (16 * SIZES[1]) as f64 / SIZES[2] as f64;
         let mark = match case.reason {
-            _ if growth <= MOST_GROWTH => "",
+            _ if growth <= MAX_GROWTH => "",
             "" => "  << grows faster than its work",
             reason => reason,
         };

@@ -1,6 +1,6 @@
-//! How long it takes to learn all shapes of a ResNet-50: at first, when nothing changed, and when an input did.
+//! Measures shape inference for ResNet-50: the first time, with unchanged shapes, and with a changed input.
 //!
-//! Channels are an eighth of the original's, for weights take no part in it.
+//! The network has an eighth of the original's channels, because weights do not matter here.
 
 #![allow(missing_docs, clippy::unwrap_used, reason = "a bench fails by panicking")]
 

@@ -1,11 +1,11 @@
-//! Pictures to calibrate int8 with, and a drawing of what calibration sees.
+//! Renders images for int8 calibration and plots a calibration histogram.
 //!
 //! ```sh
-//! cargo run --release --example calibration -- scenes FOLDER 100       # pictures of shapes, never trained or measured on
-//! cargo run --release --example calibration -- histogram FOLDER OPERAND x.svg   # that operand of `shapes_detector`
+//! cargo run --release --example calibration -- scenes FOLDER 100       # images of shapes, used neither for training nor for evaluation
+//! cargo run --release --example calibration -- histogram FOLDER OPERAND x.svg   # of this operand of `shapes_detector`
 //! ```
 
-#[allow(dead_code, reason = "boxes and masks are for those who measure")]
+#[allow(dead_code, reason = "only evaluation uses the boxes and masks")]
 #[path = "../model_file/scenes.rs"]
 mod scenes;
 
@@ -18,9 +18,9 @@ use std::error::Error;
 use std::fmt::Write;
 use std::path::Path;
 
-/// Models are trained on the scenes of seed 1 and measured on those of seeds of 1000 and above.
+/// Neither the seed of the training scenes (1) nor one of the evaluation scenes (1000 and above).
 const SEED: u64 = 77;
-/// Height and width of a scene.
+/// The height and width of a scene, in pixels.
 const SIZE: usize = 128;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -28,7 +28,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["scenes", folder, count] => render(Path::new(folder), count.parse()?),
         ["histogram", folder, operand, svg] => draw(Path::new(folder), operand, Path::new(svg)),
-        _ => Err("say `scenes FOLDER COUNT` or `histogram FOLDER OPERAND FILE.svg`".into()),
+        _ => {
+            Err("usage: calibration scenes FOLDER COUNT | calibration histogram FOLDER OPERAND FILE.svg"
+                .into())
+        }
     }
 }
 
@@ -53,7 +56,7 @@ fn draw(folder: &Path, operand: &str, svg: &Path) -> Result<(), Box<dyn Error>> 
     let mut calibration = Calibration::new(Builder::new(model.join("shapes_detector.pnnx.param")))?;
     inputs.iter().try_for_each(|input| calibration.see_range(vec![input.clone()]))?;
     inputs.iter().try_for_each(|input| calibration.see_magnitudes(vec![input.clone()]))?;
-    let histogram = calibration.histogram(operand).ok_or("no such operand was seen")?;
+    let histogram = calibration.histogram(operand).ok_or("calibration saw no such operand")?;
     let threshold = |method| {
         let operands = calibration.operands(method).into_iter();
         operands.filter(|it| it.name == operand).find_map(|it| it.threshold).unwrap_or(0.0)
@@ -62,11 +65,11 @@ fn draw(folder: &Path, operand: &str, svg: &Path) -> Result<(), Box<dyn Error>> 
     Ok(std::fs::write(svg, text)?)
 }
 
-/// Width and height of the plot, and the room around it.
+/// The width and height of the plot, and the margins around it.
 const PLOT: [f32; 2] = [640.0, 220.0];
 const MARGIN: [f32; 2] = [20.0, 34.0];
 
-/// Bars of 16 bins each, as high as the logarithm of their counts, and both thresholds.
+/// Draws the histogram, with 16 bins per bar and log-scaled counts, and both thresholds.
 fn picture(histogram: &Histogram, entropy: f32, largest: f32) -> String {
     let bars: Vec<u64> = histogram.counts().chunks(16).map(|bins| bins.iter().sum()).collect();
     let height = |count: u64| (count as f32 + 1.0).ln();

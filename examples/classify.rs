@@ -1,4 +1,4 @@
-//! The classes of a picture.
+//! Classifies images.
 //!
 //! ```sh
 //! cargo run --release --example classify -- model_file/digits/digits.pnnx.param model_file/digits/samples/7.png
@@ -16,14 +16,14 @@ fn main() -> Result<(), Box<dyn Error>> {
         return Err("usage: classify MODEL.param PICTURE…".into());
     };
     let limits = Limits::default();
-    let card = ModelCard::beside(param)?.ok_or("there is no model.toml beside the model")?;
+    let card = ModelCard::for_model(param)?.ok_or("there is no model.toml next to the model")?;
     let mut model = Model::load(param)?;
 
     for path in pictures {
         let picture = Picture::load(path, &limits)?;
         let (input, _) = card.prepare(&picture, &limits)?;
         let outputs = model.run(&[input])?;
-        // One list for each picture of the batch, which has one.
+        // One list per image of the batch, which holds a single image.
         for class in card.classify(&outputs, 3)?.iter().flatten() {
             println!("{path}: {} {:.1} %", class.label, class.score * 100.0);
         }

@@ -1,11 +1,11 @@
-//! A layer of one's own on a GPU: the kernel is a text of the program.
+//! A custom layer on a GPU, with its kernel's source embedded in the program.
 //!
 //! ```sh
 //! cargo run --features cuda-emulator --example custom_kernel
 //! cargo run --features cuda --example custom_kernel -- cuda
 //! ```
 //!
-//! A layer that runs on the CPU runs on a GPU as well once it is a [`CudaLayer`]: shapes and parameters are those that it has.
+//! To run a CPU layer on a GPU as well, implement [`CudaLayer`] for it; its shapes and parameters stay the same.
 
 use ixion::Limits;
 use ixion::cuda::device::{Argument, DeviceTensor, Grid, KernelCache, Unit};
@@ -32,7 +32,7 @@ extern "C" __global__ void bend(const f32* x, f32* y, i64 count, float slope) {
 }"#;
 
 ixion::operator! {
-    /// x where it is positive, else its square times a slope.
+    /// x where x is positive, else slope * x².
     struct Bend for "pnnx.custom_op.my_ops.bend" {
         /// The slope.
         slope as "arg_1": f64,
@@ -69,7 +69,7 @@ impl CudaLayer for Bend {
     ) -> Result<(), LayerError> {
         let (x, y) = (inputs[0], outputs[0]);
         if !x.is_contiguous() || !y.is_contiguous() {
-            return Err(LayerError::Unsupported("tensors that do not lie in one piece".to_owned()));
+            return Err(LayerError::Unsupported("the tensors must be contiguous".to_owned()));
         }
         let kernel = context.kernel(&Unit::new("bend.cu", KERNEL), "bend")?;
         let count = y.num_elements();

@@ -1,4 +1,4 @@
-//! A layer of one's own, for an operator that Ixion does not know.
+//! A custom layer, for an operator that Ixion does not support.
 //!
 //! ```sh
 //! cargo run --example custom_layer

@@ -1,18 +1,18 @@
-//! Layers for what PNNX leaves as it is: a module that was kept whole, and an operator of one's own.
+//! Layers for modules that PNNX kept whole and for custom operators.
 //!
 //! ```sh
 //! cargo run --example custom_operator
 //! ```
 //!
-//! `pnnx model.pt moduleop=models.common.Focus` keeps a module whole: one operator whose type is the module's class, and
-//! whose attributes are its weights by name. `customop=…` leaves an operator of one's own as
-//! `pnnx.custom_op.<namespace>.<name>`, its arguments as `arg_0`, `arg_1` and so on: tensors are inputs, the rest are
-//! parameters. Without a layer, loading fails and lists all such operators. Here both get one.
+//! `pnnx model.pt moduleop=models.common.Focus` keeps a module whole, as a single operator. Its type is the module's class and
+//! its attributes are the module's weights by name. `customop=…` keeps a custom operator as
+//! `pnnx.custom_op.<namespace>.<name>` with the arguments `arg_0`, `arg_1` and so on: tensors become inputs, all others
+//! parameters. Without layers for these operators, loading fails with a list of them. This example registers a layer for each.
 
 use ixion::Limits;
 use ixion::graph::{GraphError, RuntimeGraph};
 use ixion::op::{CpuLayer, ForwardContext, Layer, LayerError, Registry, TensorMeta, Weight};
-use ixion::ops::support::arguments::Operand;
+use ixion::ops::support::arguments::InputIndex;
 use ixion::pnnx::{Attribute, Graph};
 use ixion::tensor::{Tensor, TensorView, TensorViewMut};
 use std::error::Error;
@@ -27,7 +27,7 @@ pnnx.Output                    output  1 0 z
 ";
 
 ixion::operator! {
-    /// YOLOv5's Focus for one channel: of every square of 2×2 pixels the weighted sum.
+    /// YOLOv5's Focus for one channel: the weighted sum of each 2×2 block of pixels.
     struct Focus for "models.common.Focus" {
         /// The weights of the four pixels: top left, bottom left, top right, bottom right.
         weight as "conv.weight": Weight,
@@ -66,10 +66,10 @@ impl CpuLayer for Focus {
 }
 
 ixion::operator! {
-    /// x where the mask is above a threshold, else 0.
+    /// x where the mask exceeds a threshold, else 0.
     struct Gated for "pnnx.custom_op.my_ops.gated" {
         /// The mask.
-        mask as "arg_1": Operand,
+        mask as "arg_1": InputIndex,
         /// The threshold.
         threshold as "arg_2": f64,
     }
@@ -96,16 +96,16 @@ impl CpuLayer for Gated {
         _: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
         let (x, mask) = (inputs[0].array::<f32>()?, inputs[self.mask.0].array::<f32>()?);
-        let least = self.threshold as f32;
+        let threshold = self.threshold as f32;
         ndarray::Zip::from(outputs[0].array::<f32>()?)
             .and(&x)
             .and(&mask)
-            .for_each(|y, &x, &mask| *y = if mask > least { x } else { 0.0 });
+            .for_each(|y, &x, &mask| *y = if mask > threshold { x } else { 0.0 });
         Ok(())
     }
 }
 
-/// The model. Weights lie in the `.bin` file beside the text; this example sets them here.
+/// The model. Weights are normally read from the `.bin` file next to the `.param` file; this example sets them here.
 fn model() -> Result<Graph, Box<dyn Error>> {
     let mut graph = Graph::parse(MODEL, &Limits::default())?;
     let focus = graph.operator_named("focus").ok_or("there is no operator `focus`")?;
@@ -114,7 +114,7 @@ fn model() -> Result<Graph, Box<dyn Error>> {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    // Without layers: the error lists both operators, and says what to do.
+    // Without layers, the error lists both operators and how to proceed.
     let mut graph = RuntimeGraph::from_pnnx(model()?);
     match graph.build() {
         Err(error @ GraphError::UnknownOperators { .. }) => println!("{error}\n"),

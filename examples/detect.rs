@@ -1,4 +1,4 @@
-//! The objects in a picture, on the screen and drawn into a copy.
+//! Detects the objects in an image: prints them and draws them into a copy.
 //!
 //! ```sh
 //! cargo run --release --example detect -- model_file/shapes_detector/shapes_detector.pnnx.param street.png found.png
@@ -16,11 +16,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         return Err("usage: detect MODEL.param PICTURE DRAWN.png".into());
     };
     let limits = Limits::default();
-    let card = ModelCard::beside(param)?.ok_or("there is no model.toml beside the model")?;
+    let card = ModelCard::for_model(param)?.ok_or("there is no model.toml next to the model")?;
     let mut model = Model::load(param)?;
 
     let picture = Picture::load(picture, &limits)?;
-    // The frame is the way back from the model's input to the picture.
+    // The frame maps coordinates of the model's input back to the picture.
     let (input, frame) = card.prepare(&picture, &limits)?;
     let outputs = model.run(&[input])?;
     let found = card.detect(&outputs, &[frame])?.remove(0);

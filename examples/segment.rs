@@ -1,4 +1,4 @@
-//! The class of each pixel of a picture, as a mask and drawn over a copy.
+//! Segments an image: writes the class of each pixel as a mask and draws the mask over a copy of the image.
 //!
 //! ```sh
 //! cargo run --release --example segment -- model_file/shapes_unet/shapes_unet.pnnx.param street.png mask.png drawn.png
@@ -16,13 +16,13 @@ fn main() -> Result<(), Box<dyn Error>> {
         return Err("usage: segment MODEL.param PICTURE MASK.png DRAWN.png".into());
     };
     let limits = Limits::default();
-    let card = ModelCard::beside(param)?.ok_or("there is no model.toml beside the model")?;
+    let card = ModelCard::for_model(param)?.ok_or("there is no model.toml next to the model")?;
     let mut model = Model::load(param)?;
 
     let picture = Picture::load(picture, &limits)?;
     let (input, frame) = card.prepare(&picture, &limits)?;
     let outputs = model.run(&[input])?;
-    // As large as the picture, whatever the size of the model's input.
+    // The mask has the picture's size, not that of the model's input.
     let mask = card.segment(&outputs, &[frame])?.remove(0);
 
     let reading = &card.output;

@@ -1,8 +1,8 @@
-//! The program of the course's last lesson on the framework's own solution: the UNet of the repository on a convolution that
-//! is a plugin, against the built-in one.
+//! The program of the course's last lesson, run on the framework's own solution: compares the repository's UNet with a
+//! convolution plugin and with the built-in convolution.
 //!
 //! ```sh
-//! cargo run --release --example unet_plugin 20      # so many scenes of each size
+//! cargo run --release --example unet_plugin 20      # number of scenes of each size
 //! ```
 
 mod subject {
@@ -12,7 +12,7 @@ mod subject {
 
 #[path = "../lessons/18_capstone/examples/unet/compare.rs"]
 mod compare;
-#[allow(dead_code, reason = "boxes and the names of the classes are for others")]
+#[allow(dead_code, reason = "other programs use the boxes and class names")]
 #[path = "../model_file/scenes.rs"]
 mod scenes;
 

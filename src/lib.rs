@@ -1,7 +1,7 @@
 //! # Ixion: the Rust runtime for PNNX
 //!
-//! PNNX (PyTorch Neural Network Exchange) writes a PyTorch model as a `.param` text and a `.bin` of weights. Ixion reads
-//! the two and runs the model, without libtorch and without a detour through ONNX.
+//! PNNX (PyTorch Neural Network Exchange) stores a PyTorch model as a `.param` text file and a `.bin` archive of weights.
+//! Ixion reads both and runs the model, without libtorch and without a conversion to ONNX.
 //!
 //! ```
 //! use ixion::engine::Model;
@@ -15,42 +15,43 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! ## The way through the code
+//! ## Modules
 //!
-//! | module | what it does |
+//! | module | contents |
 //! |---|---|
 //! | [`pnnx`] | the file format: text, archive, the file's graph, expressions, Python source |
 //! | [`tensor`] | N-d tensors of 13 element types over ndarray; `.npy` files |
-//! | [`op`] | what an operator is: the traits of layers, parameters and weights, the registry |
-//! | [`ops`] | the operators by family: what each means and how it runs on the CPU |
+//! | [`op`] | the operator interface: layer traits, parameters and weights, the registry |
+//! | [`ops`] | the operators by family: semantics and CPU implementations |
 //! | [`graph`] | the runtime graph and the interpreter |
-//! | [`kernels`] | arithmetic on arrays and slices; knows no graph |
+//! | [`kernels`] | arithmetic on arrays and slices, independent of graphs |
 //! | [`plugin`] | plugins from shared libraries, through a C ABI |
-//! | [`passes`] | from graph to a better graph: folding, fusing, leaving out |
-//! | [`shape`] | symbolic dimensions through a whole graph, profiles, what changes when an input's shape does |
-//! | [`memory`] | lifetimes, one arena for all activations |
+//! | [`passes`] | graph optimisations: folding, fusion, elimination |
+//! | [`shape`] | symbolic shape inference over a whole graph, profiles, incremental updates when an input's shape changes |
+//! | [`memory`] | lifetimes, and one arena for all activations |
 //! | [`engine`] | `Builder → Plan → Context`: passes, shapes and memory together |
-//! | `vision` | from pictures to inputs, and from outputs to classes, boxes and masks |
+//! | `vision` | converts images to inputs, and outputs to classes, boxes and masks |
 //!
-//! Dependencies point one way:
+//! Dependencies point in one direction:
 //!
 //! ```text
 //! cli → engine → {cuda, passes, memory}; cuda → {ops, plugin}; passes → {ops, shape}; memory → shape → graph;
 //! {graph, ops, plugin} → op → pnnx → tensor; ops → kernels → tensor
 //! ```
 //!
-//! `tensor`, `pnnx`, `kernels` and `vision` are crates of their own (`ixion-tensor` and so on), which can be used alone.
+//! `tensor`, `pnnx`, `kernels` and `vision` are re-exports of separate crates (`ixion-tensor` and so on), which can be used on
+//! their own.
 //!
 //! ## Features
 //!
-//! | feature | what it brings |
+//! | feature | enables |
 //! |---|---|
 //! | `cli` (default) | the command `ixion`, with `fourier` and `vision` |
 //! | `fourier` | Fourier transforms and spectra: `torch.fft`, `torch.stft`, ONNX's `DFT` and `STFT` |
-//! | `vision` | pictures: PNG and JPEG, model cards, classes, boxes and masks |
-//! | `linalg` | operators of `torch.linalg` that take matrices apart, by LAPACK: needs the system's OpenBLAS |
-//! | `cuda` | layers for NVIDIA's GPUs, whose libraries are looked for when a program asks for one |
-//! | `cuda-emulator` | the same layers on the processor, to learn and to test |
+//! | `vision` | images (PNG and JPEG), model cards, classes, boxes and masks |
+//! | `linalg` | matrix decompositions of `torch.linalg`, by LAPACK; requires the system's OpenBLAS |
+//! | `cuda` | layers for NVIDIA GPUs; the GPU libraries are loaded when a program requests a device |
+//! | `cuda-emulator` | the same layers emulated on the CPU, for learning and testing |
 
 #[cfg(feature = "gpu")]
 pub mod cuda;
@@ -68,12 +69,12 @@ pub mod shape;
 pub use ixion_pnnx as pnnx;
 #[doc(inline)]
 pub use ixion_tensor::{CancelToken, LimitError, Limits};
-/// Pictures, classes, boxes and masks: the crate [`ixion_vision`].
+/// Images, classes, boxes and masks: the crate [`ixion_vision`].
 #[cfg(feature = "vision")]
 #[doc(inline)]
 pub use ixion_vision as vision;
 
-/// Tensors, their types, shapes and files: the crate [`ixion_tensor`], and pictures where the feature `vision` is on.
+/// Tensors, their types, shapes and files: the crate [`ixion_tensor`]; with the feature `vision`, also images.
 pub mod tensor {
     #[doc(inline)]
     pub use ixion_tensor::*;
@@ -89,7 +90,7 @@ pub mod kernels {
     #[doc(inline)]
     pub use ixion_kernels::*;
 
-    /// Short and obviously right kernels on ndarray views, which are taught and which prove the fast ones.
+    /// Short, obviously correct kernels on ndarray views, used for teaching and to verify the fast ones.
     pub mod naive {
         pub use crate::ops::naive::{evaluate, postfix};
         #[doc(inline)]
@@ -97,7 +98,7 @@ pub mod kernels {
     }
 }
 
-/// The programs of the README.
+/// The programs in the README, as doc tests.
 #[cfg(all(doctest, feature = "vision"))]
 #[doc = include_str!("../README.md")]
 mod readme {}

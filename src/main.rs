@@ -1,4 +1,4 @@
-//! The `ixion` command. All of it is in [`cli`].
+//! The `ixion` command, implemented in [`cli`].
 
 mod cli;
 

@@ -1,1 +1,1 @@
-"""The parts of `benches/compare.py`, which measures Ixion and other runtimes side by side."""
+"""The parts of `benches/compare.py`, which compares Ixion with other runtimes."""

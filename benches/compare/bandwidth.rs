@@ -1,12 +1,12 @@
-//! What share of a device's bandwidth those kernels reach that wait for memory.
+//! Measures the share of a device's bandwidth that memory-bound kernels reach.
 //!
 //! ```sh
 //! cargo run --release --features cuda --example bandwidth -- cuda
 //! cargo run --features cuda-emulator --example bandwidth -- cuda-emulator 64
 //! ```
 //!
-//! The first line is a copy in words of 16 bytes by a kernel that does nothing else; layers are compared with it. All tensors stay
-//! on the device, and launches are replayed as a graph, as in a run of a model. The second argument is the size of a tensor in KiB.
+//! The first line is the baseline: a kernel that only copies, in words of 16 bytes. All tensors stay on the device, and
+//! launches are replayed as a graph, as in a run of a model. The second argument is the size of a tensor in KiB.
 
 use ixion::Limits;
 use ixion::cuda::device::{Argument, Device, DeviceTensor, Grid, KernelCache, Memory, Queue, Unit};
@@ -18,7 +18,7 @@ use std::error::Error;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// A layer, its parameters, how many inputs it has, and whether these are read with their last two axes exchanged.
+/// A layer, its parameters, its number of inputs, and whether the inputs' last two axes are transposed.
 struct Case {
     name: &'static str,
     op_type: &'static str,
@@ -36,13 +36,13 @@ const fn case(
     Case { name, op_type, params, inputs, is_turned: false }
 }
 
-/// The length of a row, and how many of them are exchanged with its elements.
+/// The length of a row, and the number of rows in a transposed matrix.
 const ROW: usize = 1024;
 const ROWS: usize = 64;
 
 const NORM: [(&str, &str); 3] =
     [("normalized_shape", "(1024)"), ("eps", "1e-5"), ("elementwise_affine", "False")];
-// The elements of exchanged axes in order are a copy.
+// Flattening transposed axes requires a copy.
 const FLAT: [(&str, &str); 2] = [("start_dim", "0"), ("end_dim", "-1")];
 const CASES: [Case; 5] = [
     case("add", "pnnx.Expression", &[("expr", "add(@0,@1)")], 2),
@@ -61,11 +61,11 @@ extern "C" __global__ void copy_words(const Bytes16* x, Bytes16* y, i64 count) {
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-/// A device, and memory for three tensors and what kernels report.
+/// A device with memory for three tensors and for the kernels' reports.
 struct Bench {
     device: Device,
     memory: Arc<Memory>,
-    /// The bytes of a tensor.
+    /// The size of a tensor in bytes.
     bytes: usize,
 }
 
@@ -77,14 +77,14 @@ impl Bench {
         Ok(Self { device, memory, bytes })
     }
 
-    /// One of the tensors, of rows in groups.
+    /// One of the tensors, shaped as groups of rows.
     fn tensor(&self, position: usize, dtype: DType) -> Result<DeviceTensor<'_>> {
         let groups = self.bytes / dtype.size() / (ROW * ROWS);
         let layout = Layout::contiguous(Shape::new(&[groups, ROWS, ROW])?);
         Ok(self.memory.tensor(dtype, layout, position * self.bytes, self.bytes)?)
     }
 
-    /// Seconds of what a function puts into a queue: the shortest of several tries.
+    /// The time in seconds of the work that a function enqueues: the shortest of several runs.
     fn seconds(&self, launch: impl FnOnce(&mut Queue) -> Result<()>) -> Result<f64> {
         const TRIES: usize = 5;
         const RUNS: u32 = 20;
@@ -106,7 +106,7 @@ impl Bench {
         Ok(least)
     }
 
-    /// Bytes per second of a copy.
+    /// The bandwidth of a copy, in bytes per second.
     fn copy(&self) -> Result<f64> {
         let kernel = self.device.kernel(&Unit::new("copy_words.cu", COPY), "copy_words")?;
         let words = self.bytes / 16;
@@ -119,7 +119,7 @@ impl Bench {
         Ok(2.0 * self.bytes as f64 / seconds)
     }
 
-    /// Bytes per second of a layer: those that it must read and write.
+    /// The bandwidth of a layer, in bytes per second, counting the bytes that it must read and write.
     fn layer(&self, case: &Case, dtype: DType) -> Result<f64> {
         let mut inputs = Vec::new();
         for position in 0..case.inputs {
@@ -143,7 +143,7 @@ impl Bench {
 }
 
 impl Case {
-    /// The layer for tensors like these.
+    /// Creates the layer for tensors like these.
     fn layer(&self, inputs: &[DeviceTensor<'_>], output: &DeviceTensor<'_>) -> Result<Box<dyn CudaLayer>> {
         let params = self.params.iter().map(|(key, text)| ((*key).to_owned(), RuntimeParameter::parse(text)));
         let params: BTreeMap<String, RuntimeParameter> = params.collect();
@@ -161,7 +161,7 @@ impl Case {
     }
 }
 
-/// A tensor with its last two axes exchanged.
+/// A view with the last two axes transposed.
 fn turned<'a>(tensor: &DeviceTensor<'a>) -> Result<DeviceTensor<'a>> {
     Ok(tensor.with_layout(tensor.layout().permute(&[0, 2, 1])?)?)
 }

@@ -1,11 +1,11 @@
-//! Ixion behind the protocol of `benches/compare.py`.
+//! Ixion with the protocol of `benches/compare.py`.
 //!
 //! ```sh
 //! cargo build --profile dist --example compare
 //! target/dist/examples/compare --threads 2 --precision bf16
 //! ```
 //!
-//! A model is a `.param` file or a plan. Runs reuse the outputs' buffers, as a program does that runs a model again and again.
+//! A model is a `.param` file or a plan. Runs reuse the output buffers, as in a program that runs a model repeatedly.
 
 use ixion::Limits;
 use ixion::engine::{Builder, Context, Formats, Plan, PlanFile, Precision, Scales, TimingCache};
@@ -20,7 +20,7 @@ mod protocol;
 const USAGE: &str = "usage: compare [--threads N] [--precision f16,bf16,int8] [--scales FILE] [--plain] [--narrowest] \
 [--tune FILE] [--device cuda]";
 
-/// What a plan is built with.
+/// The settings for building a plan.
 #[derive(Default)]
 struct Settings {
     threads: usize,
@@ -47,7 +47,7 @@ impl Settings {
                 "--narrowest" => settings.narrowest = true,
                 "--device" => settings.device = Some(value()?),
                 "--tune" => settings.timings = Some(value()?.into()),
-                _ => return Err(format!("{flag} is unknown; {USAGE}")),
+                _ => return Err(format!("unknown option {flag}; {USAGE}")),
             }
         }
         Ok(settings)
@@ -78,7 +78,7 @@ impl Settings {
     }
 }
 
-/// With f32 as TF32 wherever there are tensor cores.
+/// Runs on a device, with TF32 for f32 on tensor cores.
 #[cfg(feature = "gpu")]
 fn on_device(builder: Builder, id: &str) -> Result<Builder, String> {
     use ixion::cuda::{CudaLayers, Tf32, device::KernelCache, open};
@@ -90,7 +90,7 @@ fn on_device(builder: Builder, id: &str) -> Result<Builder, String> {
 
 #[cfg(not(feature = "gpu"))]
 fn on_device(_: Builder, id: &str) -> Result<Builder, String> {
-    Err(format!("there is no {id} without the feature cuda"))
+    Err(format!("{id} requires the feature cuda"))
 }
 
 struct Ixion {

@@ -1,4 +1,4 @@
-"""What the numbers were measured on, and which cores are used."""
+"""The machine, and the cores that are used."""
 
 import os
 import platform
@@ -20,7 +20,7 @@ def cpuinfo() -> dict[str, str]:
 
 
 def describe() -> dict:
-    """Processor, its instruction sets and date, for the report."""
+    """The processor, its instruction sets and the date, for the report."""
     info = cpuinfo()
     flags = info.get("flags", info.get("Features", "")).split()
     return {
@@ -33,7 +33,7 @@ def describe() -> dict:
 
 
 def ticks() -> tuple[int, int]:
-    """How long the cores that we may use were idle, and how long altogether, in Linux's unit."""
+    """Idle and total time of the cores that this process may use, in clock ticks."""
     wanted = {f"cpu{core}" for core in cores()}
     lines = Path("/proc/stat").read_text(encoding="ascii").splitlines()
     # user nice system idle iowait irq softirq steal; guests are part of user.
@@ -42,7 +42,7 @@ def ticks() -> tuple[int, int]:
 
 
 def busy(seconds: float = 0.5) -> float | None:
-    """The share of the cores that others use now, while this process sleeps; none where the system does not tell."""
+    """The share of the cores used by other processes, measured while this one sleeps; None if unknown."""
     try:
         before = ticks()
         time.sleep(seconds)
@@ -53,7 +53,7 @@ def busy(seconds: float = 0.5) -> float | None:
 
 
 def cores() -> list[int]:
-    """The cores that this process may use: first one thread of each, then their siblings. Empty where nobody tells."""
+    """The cores that this process may use: first one thread of each, then their siblings. Empty if unknown."""
     if not hasattr(os, "sched_getaffinity"):
         return []
     seen: dict[str, int] = {}
@@ -71,7 +71,7 @@ def cores() -> list[int]:
 
 
 class pinned:
-    """Within it, processes are started on these cores alone."""
+    """A context in which new processes run only on these cores."""
 
     def __init__(self, wanted: list[int]):
         self.wanted = wanted

@@ -1,8 +1,8 @@
-"""Writes a network as every runtime wants it, with its input and what PyTorch makes of it.
+"""Writes a network in the format of every runtime, with its input and PyTorch's output.
 
     python benches/compare/make.py FOLDER NAME
 
-A process of its own for each network: that keeps the memory of the driver small, and one that fails away from the others.
+Each network has its own process, which keeps the memory of the driver small and isolates failures.
 
 FOLDER/NAME gets `NAME.pt` (TorchScript), `NAME.pnnx.param` and `NAME.pnnx.bin`, `NAME.onnx`, `NAME.ncnn.param` and
 `NAME.ncnn.bin` in f32, `in_0.npy`, `out_0.npy`, and `made.json`: versions, and why a format is missing.
@@ -24,18 +24,18 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from compare import nets  # noqa: E402
 from compare.recipe import OPSET, SEED, recipe  # noqa: E402
 
-# What PNNX folds may round differently; more apart than that is another network.
+# PNNX's folding may round differently; a larger difference means that the network differs.
 TOLERANCE = 1e-3
 
 
 def check(output: Tensor) -> None:
-    """Refuses an output that would tell nothing."""
+    """Rejects outputs that are useless for a comparison."""
     if not output.isfinite().all() or float(output.double().std()) < 1e-4:
         raise ValueError(f"the output is not finite, or the same everywhere: {output}")
 
 
 def to_onnx(network: nn.Module, x: Tensor, path: Path) -> None:
-    """By the exporter that traces: it needs no further package, and runtimes have known its graphs for years."""
+    """Uses the tracing exporter, which needs no further packages and whose graphs are widely supported."""
     torch.onnx.export(network, (x,), path, input_names=["in0"], output_names=["out0"], opset_version=OPSET,
                       dynamo=False)
 
@@ -55,12 +55,12 @@ def to_pnnx(traced: Path, x: Tensor) -> None:
 
 
 def wanted(name: str) -> list[str]:
-    """The files that runtimes read."""
+    """The files that the runtimes read."""
     return [f"{name}.{ending}" for ending in ("pt", "onnx", "pnnx.param", "pnnx.bin", "ncnn.param", "ncnn.bin")]
 
 
 def make(name: str, folder: Path) -> dict:
-    """Writes the folder of one network; returns why formats are missing, by format."""
+    """Writes the folder of one network; returns the reasons for missing formats, by format."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "made.json").unlink(missing_ok=True)
     network, x = nets.prepare(name, SEED)
@@ -77,7 +77,7 @@ def make(name: str, folder: Path) -> dict:
         for step, run in steps.items():
             try:
                 run()
-            except Exception as error:  # Whatever an exporter may do: the others' formats are none the worse.
+            except Exception as error:  # An exporter may fail in any way; other formats are not affected.
                 missing[step] = f"{type(error).__name__}: {error}"
         for file in wanted(name):
             if (scratch / file).is_file():

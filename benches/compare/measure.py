@@ -1,4 +1,4 @@
-"""Measures one network in all runtimes, in turns."""
+"""Measures one network with all runtimes in turn."""
 
 import statistics
 from collections.abc import Callable
@@ -11,15 +11,15 @@ from .peers import Peer
 from .process import PeerError, Process
 
 WARM_UP = 0.3
-"""Share of a turn that each runtime runs before the first."""
+"""The length of the warm-up, as a share of a turn."""
 FEWEST = 3
-"""Runs before the first turn, however long they take."""
+"""The minimum number of warm-up runs."""
 
 
 def difference(found: np.ndarray, wanted: np.ndarray) -> float:
-    """The largest difference over the largest magnitude. The shape may lack axes of length 1, as ncnn's do."""
+    """The largest difference relative to the largest magnitude. Axes of length 1 may be missing, as with ncnn."""
     if found.size != wanted.size:
-        raise PeerError(f"the output has {found.size} numbers of shape {found.shape}, not {wanted.shape}")
+        raise PeerError(f"expected an output of shape {wanted.shape}, got {found.shape}")
     found, wanted = found.astype(np.float64).ravel(), wanted.astype(np.float64).ravel()
     if not np.isfinite(found).all():
         return float("inf")
@@ -30,7 +30,7 @@ def start(peer: Peer, folder: Path, threads: int, scratch: Path) -> tuple[Proces
     """Loads a network, runs it once and compares its output."""
     model = folder / f"{folder.name}.{peer.ending}"
     if not model.is_file():
-        raise PeerError(f"there is no {model.name}: made.json beside it says why")
+        raise PeerError(f"{model.name} does not exist; see the reason in made.json")
     with machine.pinned(machine.cores()[:threads]):
         process = Process(peer.command, threads)
     try:
@@ -56,7 +56,7 @@ def warm_up(process: Process, seconds: float) -> int:
 
 
 def summarise(minima: list[float], medians: list[float]) -> dict:
-    """`ms` is the median over rounds of the quickest run of each; `spread` how far these lie apart, as a share of it."""
+    """`ms` is the median over rounds of the fastest run of each; `spread` is their range relative to it."""
     middle = statistics.median(minima)
     return {"ms": middle, "spread": (max(minima) - min(minima)) / middle, "median_ms": statistics.median(medians),
             "round_minima_ms": minima, "round_medians_ms": medians}
@@ -64,7 +64,7 @@ def summarise(minima: list[float], medians: list[float]) -> dict:
 
 def measure(peers: list[Peer], folder: Path, threads: int, rounds: int, seconds: float, tolerance: float,
             scratch: Path, say: Callable[[str], None]) -> dict[str, dict]:
-    """For each peer what it took, or `reason` why that is not known."""
+    """The measurements of each peer, or the `reason` why there are none."""
     results: dict[str, dict] = {}
     running: dict[str, tuple[Process, int]] = {}
     minima: dict[str, list[float]] = {}

@@ -28,11 +28,11 @@ class Network:
 
     build: Callable[[], nn.Module]
     inputs: Callable[[int], Tensor]
-    """Makes its input, of so many pictures or texts."""
+    """Creates the input for a batch of this size."""
 
 
 class UpBlock(nn.Module):
-    """Twice the size, joined with what the encoder had there, and two convolutions."""
+    """Upsampling by 2, concatenation with the encoder's features, and two convolutions."""
 
     def __init__(self, channels: int, passed: int, outputs: int):
         super().__init__()
@@ -70,7 +70,7 @@ class UNet(nn.Module):
 
 
 class LastHiddenState(nn.Module):
-    """A network of transformers as a function of words alone."""
+    """A network from transformers as a function of token ids only."""
 
     def __init__(self, network: nn.Module):
         super().__init__()
@@ -81,7 +81,7 @@ class LastHiddenState(nn.Module):
 
 
 def vit() -> nn.Module:
-    # With it, PyTorch would trace attention as one operator that no other runtime knows.
+    # Otherwise PyTorch would trace attention as one operator that no other runtime supports.
     torch.backends.mha.set_fastpath_enabled(False)
     return models.vit_b_16(weights=None)
 
@@ -93,13 +93,13 @@ def bert() -> nn.Module:
 
 
 def yolo() -> nn.Module:
-    # Its package would look for updates and write into the home folder otherwise.
+    # Otherwise its package would check for updates and write into the home folder.
     os.environ.setdefault("YOLO_OFFLINE", "true")
     os.environ.setdefault("YOLO_CONFIG_DIR", str(Path(tempfile.gettempdir()) / "ixion-compare"))
     from ultralytics.nn.tasks import DetectionModel
 
     network = DetectionModel("yolov5n.yaml", verbose=False)
-    # One tensor of boxes and scores, as its own export has it.
+    # One tensor of boxes and scores, as in its own export.
     network.model[-1].export, network.model[-1].format = True, "torchscript"
     return network
 
@@ -127,7 +127,7 @@ NETWORKS: dict[str, Network] = {
 
 
 def prepare(name: str, seed: int, batch: int = 1) -> tuple[nn.Module, Tensor]:
-    """A network in evaluation mode whose numbers keep their size through its depth, and its input."""
+    """A network in evaluation mode, calibrated so that activations keep their scale, and its input."""
     torch.manual_seed(seed)
     entry = NETWORKS[name]
     network = entry.build()
@@ -137,7 +137,7 @@ def prepare(name: str, seed: int, batch: int = 1) -> tuple[nn.Module, Tensor]:
 
 
 def folded(network: nn.Module) -> nn.Module:
-    """The network in evaluation mode without batch norms: they become parts of the convolutions ahead of them."""
+    """The network in evaluation mode without batch norms, which are folded into the preceding convolutions."""
     if not any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in network.modules()):
         return network
     from torch.fx.experimental.optimization import fuse

@@ -1,4 +1,4 @@
-"""Writes a network without its weights: its graph, and which tensors of PyTorch's make up each weight of the graph.
+"""Writes a network without its weights: its graph, and the PyTorch tensors that form each weight of the graph.
 
     python benches/compare/pack.py FOLDER NAME BATCH
 
@@ -24,11 +24,11 @@ from compare.recipe import SEED  # noqa: E402
 
 
 JOINED = 3
-"""Queries, keys and values are one weight of PNNX's attention."""
+"""PNNX's attention has one weight for queries, keys and values."""
 
 
 def parts(data: bytes, named: dict[bytes, str]) -> list[str] | None:
-    """The names of the tensors that a weight is, one behind the other."""
+    """The names of the tensors that a weight is the concatenation of, if any."""
     if data in named:
         return [named[data]]
     size = len(data) // JOINED

@@ -1,4 +1,4 @@
-"""Networks that `pack.py` wrote, with weights that are drawn here, and PyTorch's ways to run them on a GPU."""
+"""Networks written by `pack.py`, with weights drawn here, and PyTorch's execution modes on a GPU."""
 
 import copy
 import json
@@ -15,7 +15,7 @@ from .recipe import SEED
 
 
 def unpack(folder: Path, name: str, batch: int, scratch: Path) -> tuple[nn.Module, Tensor]:
-    """The network and its input, which are put into `scratch` as Ixion reads them."""
+    """Returns the network and its input, and writes both into `scratch` in Ixion's format."""
     network, x = nets.prepare(name, SEED, batch)
     network = nets.folded(network)
     state = network.state_dict()
@@ -36,7 +36,7 @@ def allow_tf32(is_allowed: bool) -> None:
 
 
 def output(network: nn.Module, x: Tensor) -> np.ndarray:
-    """What PyTorch computes in f32: on the GPU where there is one."""
+    """PyTorch's output in f32, on the GPU if there is one."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
     allow_tf32(False)
     with torch.inference_mode():

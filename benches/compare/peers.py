@@ -25,9 +25,9 @@ class Peer:
 
     name: str
     command: tuple[str, ...]
-    """Its process, without `--threads N`."""
+    """The command, without `--threads N`."""
     ending: str
-    """Of the file that it reads."""
+    """The suffix of the file that it reads."""
     version: str
 
     @property
@@ -47,19 +47,19 @@ def cargo(arguments: list[str], target: Path | None, executable: str) -> str:
     built = [message for message in messages if message.get("executable")]
     paths = [message["executable"] for message in built if message["target"]["name"] == executable]
     if not paths:
-        raise BuildError(f"`{' '.join(command)}` made no program {executable}")
+        raise BuildError(f"`{' '.join(command)}` did not build {executable}")
     return paths[-1]
 
 
 def ixion_version() -> str:
-    """The commit, and whether files have changed since."""
+    """The commit, and whether the working tree is dirty."""
     command = ["git", "describe", "--always", "--dirty", "--abbrev=12"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     return done.stdout.strip() or "of unknown version"
 
 
 def locked(package: str) -> str:
-    """A version that the lock file of benches/peers pins."""
+    """The version of a package in the lock file of benches/peers."""
     lines = (ROOT / "benches/peers/Cargo.lock").read_text(encoding="utf-8").splitlines()
     at = lines.index(f'name = "{package}"')
     return lines[at + 1].split('"')[1]
@@ -94,7 +94,7 @@ def collect(names: list[str], target: Path | None, ixions: dict[str, str], varia
     wanted = [name for name in names if name in RUST_PEERS]
     if wanted and rust is None:
         say("building rten and tract")
-        # A folder of its own: its crates have other features than Ixion's.
+        # A separate folder, because its crates have other features than Ixion's.
         folder = target or Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
         manifest = ["--manifest-path", str(ROOT / "benches/peers/Cargo.toml"), "--locked"]
         rust = cargo(manifest, folder / "peers", "peers")

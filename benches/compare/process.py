@@ -1,4 +1,4 @@
-"""One runtime with one model in a process of its own, by the protocol that `protocol.rs` describes."""
+"""A runtime with one model in its own process, with the protocol described in `protocol.rs`."""
 
 import os
 import queue
@@ -8,21 +8,21 @@ import threading
 from pathlib import Path
 
 LIMIT = 300.0
-"""Seconds after which a request counts as failed."""
+"""The timeout of a request, in seconds."""
 
 
 class PeerError(Exception):
-    """What a runtime cannot do, with its reason."""
+    """A runtime cannot run a network, with the reason."""
 
 
 def environment(threads: int) -> dict[str, str]:
-    """The number of threads for libraries that look there."""
+    """Environment variables that set the number of threads of libraries."""
     names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RAYON_NUM_THREADS", "RTEN_NUM_THREADS")
     return dict(os.environ) | dict.fromkeys(names, str(threads))
 
 
 class Process:
-    """A runtime that was started, and waits on stdin between its turns."""
+    """A running runtime, which waits on stdin between its turns."""
 
     def __init__(self, command: tuple[str, ...], threads: int):
         self.stderr = tempfile.TemporaryFile()
@@ -33,7 +33,7 @@ class Process:
         threading.Thread(target=self.read, daemon=True).start()
 
     def read(self) -> None:
-        """Puts answers where they can be waited for with a limit. A line of another kind is a library's talk."""
+        """Queues answers, so that waiting for them can time out. Other lines are output of libraries."""
         with self.process.stdout as stdout:
             for line in stdout:
                 if line.startswith(("loaded\t", "times\t", "written\n", "memory\t", "error\t")):
@@ -43,7 +43,7 @@ class Process:
     def ask(self, *words: str | Path | int) -> list[str]:
         """The words of the answer, without the first.
 
-        Raises `PeerError` if the runtime says no, takes too long, or is gone.
+        Raises `PeerError` if the runtime reports an error, times out, or has ended.
         """
         try:
             self.process.stdin.write("\t".join(map(str, words)) + "\n")
@@ -62,8 +62,8 @@ class Process:
         return rest
 
     def last_words(self) -> str:
-        """The end of what it wrote to stderr."""
-        # By position: the process goes on writing at that of the file, which is one for both.
+        """The end of its stderr."""
+        # Read by offset: the process shares the file position and goes on writing there.
         file = self.stderr.fileno()
         text = os.pread(file, 300, max(0, os.fstat(file).st_size - 300)).decode(errors="replace").strip()
         return f": {text}" if text else ""
@@ -77,7 +77,7 @@ class Process:
         return [int(word) / 1e6 for word in self.ask("run", count)]
 
     def peak_megabytes(self) -> float | None:
-        """The most memory that it had, in 10⁶ bytes; none where the system does not tell."""
+        """The peak memory, in 10⁶ bytes; None if unknown."""
         try:
             return int(self.ask("memory")[0]) / 1e6
         except PeerError:

@@ -1,14 +1,14 @@
-//! What a runtime says to `benches/compare.py`: one request a line on stdin, its words apart by tabs, one answer a line on
-//! stdout, the same way.
+//! The protocol between `benches/compare.py` and a runtime: one request per line on stdin, one answer per line on stdout; the
+//! words of a line are separated by tabs.
 //!
 //! | request | answer |
 //! |---|---|
-//! | `load MODEL INPUT…` | `loaded NANOSECONDS`, until the model is ready for its first run |
-//! | `run N` | `times NANOSECONDS…`, one for each run |
+//! | `load MODEL INPUT…` | `loaded NANOSECONDS`: the time until the model is ready for its first run |
+//! | `run N` | `times NANOSECONDS…`, one per run |
 //! | `output PATH` | `written`: the first output of the last run, as `.npy` |
-//! | `memory` | `memory BYTES`, the most that the process ever had in memory |
+//! | `memory` | `memory BYTES`: the peak memory of the process |
 //!
-//! Whatever fails is answered by `error REASON`. The end of stdin ends the process.
+//! The answer to a failed request is `error REASON`. The end of stdin ends the process.
 
 use std::any::Any;
 use std::fmt::Display;
@@ -17,27 +17,27 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// A runtime that is measured. Errors are texts, for the report.
+/// A runtime to measure. Errors are strings for the report.
 pub(crate) trait Peer {
-    /// Makes a model ready to run on the arrays of these files.
+    /// Prepares a model to run on the arrays in these files.
     fn load(&mut self, model: &Path, inputs: &[PathBuf]) -> Result<(), String>;
 
-    /// One run: what is timed.
+    /// Runs the model once; this is what is timed.
     fn run(&mut self) -> Result<(), String>;
 
     /// Writes the first output of the last run.
     fn save_output(&mut self, path: &Path) -> Result<(), String>;
 }
 
-/// Answers requests until there are no more.
+/// Answers requests until the end of the input.
 ///
 /// # Errors
-/// Those of stdin and stdout.
+/// Returns an error if reading stdin or writing stdout fails.
 pub(crate) fn serve(peer: &mut dyn Peer) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
     for line in io::stdin().lock().lines() {
         let line = line?;
-        // A runtime that panics at one model may be asked for another reason.
+        // After a panic with one model, the runtime may still be asked to run another.
         let outcome = catch_unwind(AssertUnwindSafe(|| answer(peer, &line)));
         match outcome.unwrap_or_else(|panic| Err(format!("it panicked: {}", message(&*panic)))) {
             Ok(answer) => writeln!(stdout, "{answer}")?,
@@ -79,15 +79,15 @@ fn time(peer: &mut dyn Peer) -> Result<String, String> {
     Ok(start.elapsed().as_nanos().to_string())
 }
 
-/// What Linux keeps of the process; other systems are not asked.
+/// The peak memory of the process; Linux only.
 fn peak_bytes() -> Result<u64, String> {
     let status = std::fs::read_to_string("/proc/self/status").map_err(text)?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     let kilobytes = line.and_then(|rest| rest.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
-    Ok(1024 * kilobytes.ok_or("/proc/self/status does not say VmHWM")?)
+    Ok(1024 * kilobytes.ok_or("/proc/self/status has no VmHWM")?)
 }
 
-/// An error as a text, with the alternate form that some crates print their causes in.
+/// An error as a string, in the alternate form, in which some crates include the causes.
 pub(crate) fn text(error: impl Display) -> String {
     format!("{error:#}")
 }

@@ -1,4 +1,4 @@
-"""What networks are made with: a network in the cache that was made otherwise is made anew. Needs no package."""
+"""The recipe of the networks: cached networks with another recipe are rebuilt. Needs no packages."""
 
 import json
 from importlib.metadata import version
@@ -7,7 +7,7 @@ from pathlib import Path
 NETWORKS = ("resnet18", "resnet50", "mobilenet_v2", "mobilenet_v3_small", "efficientnet_b0", "vit_b_16", "bert_base",
             "yolov5nu", "unet_resnet18")
 RECIPE = 1
-"""Counted up when something else is made of the same packages."""
+"""Incremented when the output changes with the same packages."""
 SEED = 0
 OPSET = 17
 PACKAGES = ("torch", "torchvision", "transformers", "ultralytics", "pnnx", "onnx", "numpy")
@@ -18,7 +18,7 @@ def recipe() -> dict:
 
 
 def read_made(folder: Path) -> dict | None:
-    """What is written beside a network, if it was made by this recipe and is complete."""
+    """The made.json of a network, if it was built with this recipe and is complete."""
     try:
         made = json.loads((folder / "made.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):

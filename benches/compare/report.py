@@ -3,7 +3,7 @@
 import math
 
 BUSY = 0.05
-"""More than this share of the cores is another's work: before measuring there should be none."""
+"""A larger share of cores busy with other work is reported; there should be none before measuring."""
 
 
 def geometric_mean(ratios: list[float]) -> float:
@@ -11,18 +11,18 @@ def geometric_mean(ratios: list[float]) -> float:
 
 
 def milliseconds(ms: float) -> str:
-    """Three digits."""
+    """Formats with three significant digits."""
     return f"{ms:.{max(0, 2 - math.floor(math.log10(ms)))}f}"
 
 
 def best_peer(row: dict[str, dict], rivals: list[str]) -> str | None:
-    """The quickest of those that are right."""
+    """The fastest rival with correct results."""
     fine = [name for name in rivals if row.get(name, {}).get("status") == "fine"]
     return min(fine, key=lambda name: row[name]["ms"], default=None)
 
 
 def ratio(row: dict[str, dict], own: str, other: str | None) -> float | None:
-    """How many times as long Ixion takes."""
+    """The time of Ixion relative to the other's."""
     both = [row.get(name, {}) for name in (own, other)]
     if other is None or any(entry.get("status") != "fine" for entry in both):
         return None
@@ -43,7 +43,7 @@ def cell(entry: dict | None) -> str:
 
 
 def times(rows: dict[str, dict], names: list[str], own: str | None, rivals: list[str]) -> str:
-    """Models down, runtimes across."""
+    """A table with a row per model and a column per runtime."""
     lines = []
     for model, row in rows.items():
         best = best_peer(row, rivals)
@@ -62,7 +62,7 @@ def times(rows: dict[str, dict], names: list[str], own: str | None, rivals: list
 
 
 def overview(document: dict) -> str:
-    """A line for each model: the times on all numbers of threads, the quickest of each in bold."""
+    """A row per model with the times for all numbers of threads, the fastest in bold."""
     results, counts = document["results"], [str(threads) for threads in document["threads"]]
     names, lines = list(document["peers"]), []
     for model, of in results.items():
@@ -95,14 +95,14 @@ def starts(rows: dict[str, dict], names: list[str]) -> str:
 
 
 def reasons(results: dict) -> list[str]:
-    """Why there is no number, each once."""
+    """The reasons for missing results, each once."""
     found = {(model, name): entry["reason"] for model, of in results.items() for row in of.values()
              for name, entry in row.items() if "reason" in entry}
     return [f"- {model}, {name}: {reason[:200]}" for (model, name), reason in found.items()]
 
 
 def markdown(document: dict) -> str:
-    """All of it."""
+    """The whole report."""
     machine, results, peers = document["machine"], document["results"], document["peers"]
     names = list(peers)
     own = next((name for name in names if peers[name]["ixion"]), None)

@@ -1,4 +1,4 @@
-"""Runtimes with Python packages behind the protocol of `benches/compare.py`, which `protocol.rs` describes.
+"""Runtimes with Python packages, with the protocol of `benches/compare.py` described in `protocol.rs`.
 
     python benches/compare/worker.py onnxruntime|ncnn|pytorch --threads N
 """
@@ -41,7 +41,7 @@ class OnnxRuntime:
 
 
 class Ncnn:
-    """Everything in f32; memory from pools, as its own benchmark has it. There is no axis for the batch."""
+    """All in f32, with memory pools as in its own benchmark. There is no batch axis."""
 
     def __init__(self, threads: int):
         import ncnn
@@ -57,10 +57,10 @@ class Ncnn:
         option.use_vulkan_compute = option.use_bf16_storage = False
         option.use_fp16_packed = option.use_fp16_storage = option.use_fp16_arithmetic = False
         if self.net.load_param(str(model)) or self.net.load_model(str(model.with_suffix(".bin"))):
-            raise RuntimeError("ncnn refuses it")
-        # Whole numbers of 64 bits are not known.
+            raise RuntimeError("ncnn cannot load it")
+        # ncnn does not support i64.
         arrays = [array.astype(np.int32) if array.dtype == np.int64 else array for array in inputs]
-        # A Mat of an array only points to its numbers.
+        # A Mat created from an array only points to the array's data.
         self.inputs = [self.package.Mat(np.ascontiguousarray(array[0])).clone() for array in arrays]
 
     def run(self) -> None:
@@ -77,7 +77,7 @@ class Ncnn:
 
 
 class PyTorch:
-    """TorchScript, frozen and with oneDNN's layouts where `optimize_for_inference` knows them."""
+    """TorchScript, frozen and with oneDNN's layouts where `optimize_for_inference` supports them."""
 
     def __init__(self, threads: int):
         import torch
@@ -112,11 +112,11 @@ def nanoseconds(run) -> int:
 
 
 def peak_bytes() -> int:
-    """What Linux keeps of this process. `getrusage` would count the parent before `exec`."""
+    """The peak memory from /proc. `getrusage` would include the parent before `exec`."""
     for line in Path("/proc/self/status").read_text(encoding="ascii", errors="replace").splitlines():
         if line.startswith("VmHWM:"):
             return 1024 * int(line.split()[1])
-    raise RuntimeError("/proc/self/status does not say VmHWM")
+    raise RuntimeError("/proc/self/status has no VmHWM")
 
 
 def answer(peer, request: str, words: list[str]) -> list:
@@ -144,7 +144,7 @@ def main() -> None:
         request, *words = line.rstrip("\n").split("\t")
         try:
             answered = answer(peer, request, words)
-        except Exception as error:  # Whatever a runtime may say: it is the reason in the report.
+        except Exception as error:  # Any error of a runtime becomes the reason in the report.
             answered = ["error", " ".join(f"{type(error).__name__}: {error}".split())]
         print(*answered, sep="\t", flush=True)
 

@@ -29,7 +29,7 @@ class Bottleneck(nn.Module):
 
 
 class C3(nn.Module):
-    """Half of the channels go through bottlenecks, half pass by."""
+    """Half of the channels go through bottlenecks, the others bypass them."""
 
     def __init__(self, inputs: int, outputs: int, count: int, is_residual: bool = True):
         super().__init__()
@@ -42,7 +42,7 @@ class C3(nn.Module):
 
 
 class SPPF(nn.Module):
-    """What is seen at four sizes."""
+    """Fast spatial pyramid pooling: features at four scales."""
 
     def __init__(self, channels: int):
         super().__init__()

@@ -1,16 +1,16 @@
-//! How many bytes a second come out of memory and caches.
+//! The bandwidth of memory and caches.
 
 use super::machine::{Caches, together};
 
-/// What is read to measure memory: beyond any cache, and still had on small machines.
+/// The buffer sizes for measuring memory: larger than any cache, and available on small machines.
 const MEMORY: std::ops::RangeInclusive<usize> = 64 << 20..=1 << 30;
-/// So many bytes are read for one measurement, at least.
+/// The minimum number of bytes read for one measurement.
 const ENOUGH: usize = 16 << 20;
-/// So many are read in all of them, about; but there are so many measurements at least.
+/// The approximate number of bytes read in all measurements, and the minimum number of measurements.
 const ALTOGETHER: usize = 4 << 30;
 const FEWEST: usize = 8;
 
-/// As much as the widest register, and what caches move: no load lies in two of these.
+/// A cache line, which is as wide as the widest register. No load crosses a line.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
 struct Line([u64; 8]);
@@ -18,14 +18,14 @@ struct Line([u64; 8]);
 /// Bytes per second of one level of the hierarchy.
 pub(crate) struct Bandwidth {
     pub(crate) name: &'static str,
-    /// Of each thread.
+    /// The bytes of each thread.
     pub(crate) bytes: usize,
     pub(crate) read: f64,
-    /// Counts what is read and what is written.
+    /// Counts bytes read and bytes written.
     pub(crate) copy: f64,
 }
 
-/// First level, second level, memory: what all threads get together, each with bytes of its own.
+/// Measures first level, second level and memory: the total of all threads, each with its own buffers.
 pub(crate) fn measure(caches: Caches, threads: usize) -> Vec<Bandwidth> {
     let memory = (2 * caches.last).clamp(*MEMORY.start(), *MEMORY.end());
     let levels = [("L1", caches.first / 2), ("L2", caches.second / 2), ("memory", memory)];
@@ -40,11 +40,11 @@ pub(crate) fn measure(caches: Caches, threads: usize) -> Vec<Bandwidth> {
     levels.into_iter().map(level).collect()
 }
 
-/// The highest of several measurements. `pass` goes once through two buffers that have half of the bytes each.
+/// The highest of several measurements. `pass` traverses two buffers of half the bytes each.
 fn fastest(bytes: usize, threads: usize, pass: impl Fn(&[Line], &mut [Line]) + Sync) -> f64 {
     let passes = ENOUGH.div_ceil(bytes);
     let half = bytes / size_of::<Line>() / 2;
-    // Not zeros: pages of these might all be the same one.
+    // Not zeros: zero pages might share physical memory.
     let prepare = || (vec![Line([1; 8]); half], vec![Line([2; 8]); half]);
     let repeats = FEWEST.max(ALTOGETHER / (passes * bytes));
     let time = together(threads, repeats, prepare, |(a, b)| {
@@ -53,7 +53,7 @@ fn fastest(bytes: usize, threads: usize, pass: impl Fn(&[Line], &mut [Line]) + S
     (bytes * passes * threads) as f64 / time.as_secs_f64()
 }
 
-/// Reads all of it, with the widest loads there are.
+/// Reads all lines with the widest loads available.
 fn read(lines: &[Line]) -> u64 {
     #[cfg(target_arch = "x86_64")]
     {

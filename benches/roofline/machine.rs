@@ -1,19 +1,19 @@
-//! What the machine has: its name, caches, and threads that begin at the same time.
+//! The machine: its name, its caches, and threads that start at the same time.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// Runs the same on so many threads at once, again and again, each with something that it prepared before.
+/// Runs the same work on several threads at the same time, repeatedly, each with data that it prepared before.
 ///
-/// Returns the shortest time from the first thread's start to the last one's end: what all of them do in it they do at once,
-/// even where one had to wait for a core.
+/// Returns the shortest time from the start of the first thread to the end of the last one, so that it includes any time that a
+/// thread waited for a core.
 pub(crate) fn together<S>(
     threads: usize,
     repeats: usize,
     prepare: impl Fn() -> S + Sync,
     run: impl Fn(&mut S) + Sync,
 ) -> Duration {
-    // Who sleeps at a barrier is woken later than others begin.
+    // A spinning barrier: threads that sleep at a barrier would start late.
     let arrived = AtomicUsize::new(0);
     let times = |thread: usize| {
         pin(thread);
@@ -42,11 +42,10 @@ pub(crate) fn together<S>(
     (0..repeats).filter_map(span).min().unwrap_or_default()
 }
 
-/// Puts this thread on the core at a position among those that the process may use, for good. Where other work runs, too, two
-/// threads may share a core otherwise, while the other cores seem no less busy.
+/// Pins this thread to one of the cores that the process may use. Otherwise, on a busy machine, two threads may share a core.
 #[cfg(target_os = "linux")]
 fn pin(position: usize) {
-    // SAFETY: a set is bits alone, and the calls are told its size; a core is below the number of its bits.
+    // SAFETY: the set is plain bits, the calls receive its size, and a core is less than the number of bits.
     unsafe {
         let mut allowed: libc::cpu_set_t = std::mem::zeroed();
         if libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &raw mut allowed) != 0 {
@@ -56,7 +55,7 @@ fn pin(position: usize) {
         let Some(core) = cores.clone().cycle().nth(position) else { return };
         let mut own: libc::cpu_set_t = std::mem::zeroed();
         libc::CPU_SET(core, &mut own);
-        // Without it measurements are only less exact.
+        // If pinning fails, measurements are only less exact.
         let _ = libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const own);
     }
 }
@@ -64,7 +63,7 @@ fn pin(position: usize) {
 #[cfg(not(target_os = "linux"))]
 fn pin(_: usize) {}
 
-/// The processor's name, where Linux tells it.
+/// The processor's name, as reported by Linux.
 pub(crate) fn processor() -> String {
     let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let line = text.lines().find(|line| line.starts_with("model name"));
@@ -72,7 +71,7 @@ pub(crate) fn processor() -> String {
     name.unwrap_or(std::env::consts::ARCH).to_owned()
 }
 
-/// Bytes of the caches of data: first and second level, and the last one.
+/// The sizes of the data caches, in bytes: first level, second level and last level.
 #[derive(Clone, Copy)]
 pub(crate) struct Caches {
     pub(crate) first: usize,
@@ -81,7 +80,7 @@ pub(crate) struct Caches {
 }
 
 impl Caches {
-    /// Those of the first core, where Linux tells them, else common ones.
+    /// Reads the caches of the first core from Linux, or returns common sizes.
     pub(crate) fn read() -> Self {
         let mut sizes = [32 << 10, 256 << 10, 8 << 20];
         let mut deepest = 0;
@@ -97,7 +96,7 @@ impl Caches {
     }
 }
 
-/// Level, counted from 1, and bytes of a cache that holds data.
+/// The level, counted from 1, and the size in bytes of a data cache.
 fn cache(index: usize) -> Option<(usize, usize)> {
     let read = |name: &str| {
         let path = format!("/sys/devices/system/cpu/cpu0/cache/index{index}/{name}");

@@ -1,15 +1,15 @@
-//! Where the time of a model goes, measured against what the machine could do.
+//! Shows where the time of a model goes, compared with the machine's limits.
 //!
 //! ```sh
 //! cargo bench --bench roofline                                         # the detector in model_file/
 //! cargo bench --bench roofline -- MODEL.pnnx.param --threads 2 --json roofline.json
 //! ```
 //!
-//! First comes what the machine can do: multiplications with additions for each instruction set, and what memory and caches
-//! give; then what each operator of the model does of it, and the sums for each kind of work.
+//! First come the machine's limits: multiply-adds for each instruction set, and the bandwidth of memory and caches. Then follow
+//! the shares that each operator of the model reaches, and the sums for each kind of work.
 //!
-//! An operator near neither limit wastes its time. Above 100 % of the peak are algorithms that do with fewer multiplications
-//! than are counted, such as Winograd's; above 100 % of memory is what comes out of caches.
+//! An operator far from both limits is inefficient. Algorithms such as Winograd's need fewer multiplications than are counted
+//! and may exceed 100 % of the peak; data from caches may exceed 100 % of the memory bandwidth.
 
 #![allow(missing_docs, clippy::expect_used, reason = "a bench that cannot run should stop")]
 
@@ -28,7 +28,7 @@ mod peak;
 
 const USAGE: &str = "usage: roofline [MODEL] [--threads N] [--runs N] [--json FILE]";
 
-/// Of the JSON file: counted up when the meaning of a field changes.
+/// The version of the JSON file, incremented when the meaning of a field changes.
 const VERSION: u32 = 1;
 
 struct Settings {
@@ -49,13 +49,13 @@ impl Settings {
             let mut value = || args.next().ok_or_else(|| format!("{arg} needs a value; {USAGE}"));
             let number = |text: String| match text.parse() {
                 Ok(number) if number > 0 => Ok(number),
-                _ => Err(format!("{text} is no number above 0; {USAGE}")),
+                _ => Err(format!("expected a positive number, got {text}; {USAGE}")),
             };
             match arg.as_str() {
                 "--threads" => settings.threads = number(value()?)?,
                 "--runs" => settings.runs = number(value()?)?,
                 "--json" => settings.json = Some(value()?.into()),
-                flag if flag.starts_with('-') => return Err(format!("{flag} is unknown; {USAGE}")),
+                flag if flag.starts_with('-') => return Err(format!("unknown option {flag}; {USAGE}")),
                 model => settings.model = model.into(),
             }
         }
@@ -63,7 +63,7 @@ impl Settings {
     }
 }
 
-/// What so many threads can do at once.
+/// The limits of a number of threads.
 struct Limits {
     threads: usize,
     /// Operations per second, by instruction set.
@@ -81,7 +81,7 @@ impl Limits {
         self.peaks.iter().fold(0.0, |most, (_, flops)| most.max(*flops))
     }
 
-    /// What is read from memory, which most operators do more of than they write.
+    /// The read bandwidth of memory; most operators read more than they write.
     fn memory(&self) -> f64 {
         self.bandwidths.last().map_or(f64::NAN, |memory| memory.read)
     }
@@ -109,7 +109,7 @@ impl Limits {
     }
 }
 
-/// What an operator reaches: per second, and as a share of what is possible.
+/// The throughput of an operator, per second and as a share of the limits.
 struct Reached {
     flops: f64,
     bytes: f64,
@@ -146,7 +146,7 @@ fn cells(row: &Row, reached: &Reached) -> [String; 8] {
     ]
 }
 
-/// Prints rows under each other: two columns of text, the rest numbers.
+/// Prints a table with two columns of text and the rest numbers.
 fn print_table(head: [&str; 8], rows: Vec<[String; 8]>) {
     let rows: Vec<[String; 8]> = std::iter::once(head.map(str::to_owned)).chain(rows).collect();
     let mut widths = [0; 8];
@@ -174,7 +174,7 @@ fn print_model(rows: &[Row], kinds: &[Row], limits: &Limits) {
     print_table(["kind", "count", "ms", "GFLOP/s", "of peak", "GB/s", "of memory", "of time"], lines(kinds));
 }
 
-/// The sums of each kind that occurs, the longest first, and that of all.
+/// The sum for each kind of work, the longest first, and the total.
 fn by_kind(rows: &[Row]) -> Vec<Row> {
     let sum = |kind: Kind| Row::sum(kind.name(), kind, rows.iter().filter(|row| row.kind == kind));
     let mut kinds: Vec<Row> = Kind::ALL.into_iter().map(sum).filter(|row| row.count > 0).collect();
@@ -234,7 +234,7 @@ fn run(settings: &Settings) -> Result<(), Box<dyn Error>> {
     if settings.threads > cores {
         return Err(format!("there are {cores} cores for {} threads", settings.threads).into());
     }
-    // A model that cannot be had is said before minutes of measuring.
+    // Load the model first, so that errors are reported before minutes of measuring.
     let plan = operators::plan(&settings.model, settings.threads)?;
 
     println!("{}", machine::processor());

@@ -1,8 +1,8 @@
-//! What each operator of a plan costs in a run, and what kind of work it is.
+//! The cost of each operator of a plan in a run, and its kind of work.
 
 use ixion::Limits;
 use ixion::engine::{Builder, Context, Plan, PlanFile, StepTrace};
-use ixion::graph::{OperandIndex, RuntimeOperator, archive_beside};
+use ixion::graph::{OperandIndex, RuntimeOperator, default_bin_path};
 use ixion::op::TensorMeta;
 use ixion::pnnx::{Dim, Value};
 use ixion::tensor::{DType, Tensor, TensorView};
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 /// How long a model runs before it is measured.
 const WARM_UP: Duration = Duration::from_millis(300);
 
-/// What is summed up.
+/// A kind of work, for sums.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Pointwise,
@@ -86,14 +86,14 @@ pub(crate) struct Row {
     pub(crate) kind: Kind,
     pub(crate) count: usize,
     pub(crate) time: Duration,
-    /// A multiplication with an addition counts as two.
+    /// A multiply-add counts as two operations.
     pub(crate) flops: u64,
     /// Inputs, outputs and weights, each once.
     pub(crate) bytes: u64,
 }
 
 impl Row {
-    /// The sum of rows that go by one name.
+    /// Sums rows under one name.
     pub(crate) fn sum<'r>(name: &str, kind: Kind, rows: impl Iterator<Item = &'r Self>) -> Self {
         let (name, op_type) = (name.to_owned(), String::new());
         let mut sum = Self { name, op_type, kind, count: 0, time: Duration::ZERO, flops: 0, bytes: 0 };
@@ -113,11 +113,11 @@ pub(crate) fn plan(model: &Path, threads: usize) -> Result<Plan, Box<dyn Error>>
         return Ok(PlanFile::open(model, &Limits::default())?.with_threads(threads).load()?);
     }
     let builder = Builder::new(model).with_threads(threads);
-    let has_weights = archive_beside(model).is_file();
+    let has_weights = default_bin_path(model).is_file();
     Ok(if has_weights { builder } else { builder.with_random_weights(0) }.build()?)
 }
 
-/// The files in_0.npy and so on beside the model, else noise (of whole numbers zeros) in the shapes that the file says.
+/// The files in_0.npy and so on next to the model, or else noise (zeros for integers) in the shapes given by the file.
 fn inputs(plan: &Plan, model: &Path) -> Result<Vec<Tensor>, Box<dyn Error>> {
     let input = |(index, port): (usize, &ixion::graph::InputPort)| {
         let beside = model.with_file_name(format!("in_{index}.npy"));
@@ -125,8 +125,9 @@ fn inputs(plan: &Plan, model: &Path) -> Result<Vec<Tensor>, Box<dyn Error>> {
             return Ok(Tensor::load_npy(beside, &Limits::default())?);
         }
         let operand = plan.graph().operand(port.operand);
-        let shape =
-            operand.shape().ok_or_else(|| format!("the file does not say the shape of `{}`", port.name))?;
+        let shape = operand
+            .shape()
+            .ok_or_else(|| format!("the file does not contain the shape of `{}`", port.name))?;
         let len = |dim: &Dim| if let Dim::Fixed(len) = dim { *len as usize } else { 1 };
         let dims: Vec<usize> = shape.iter().map(len).collect();
         match operand.dtype().unwrap_or(DType::F32) {
@@ -137,7 +138,7 @@ fn inputs(plan: &Plan, model: &Path) -> Result<Vec<Tensor>, Box<dyn Error>> {
     plan.graph().inputs().iter().enumerate().map(input).collect()
 }
 
-/// Runs a plan again and again: the median of each operator, in the order in which they run.
+/// Runs a plan repeatedly and returns the median of each operator, in execution order.
 pub(crate) fn measure(plan: &Plan, model: &Path, runs: usize) -> Result<Vec<Row>, Box<dyn Error>> {
     let inputs = inputs(plan, model)?;
     let views: Vec<TensorView<'_>> = inputs.iter().map(Tensor::view).collect();
@@ -166,10 +167,10 @@ fn row(context: &Context<'_>, step: &StepTrace) -> Row {
     let metas = |operands: &[OperandIndex]| -> Option<Vec<TensorMeta>> {
         operands.iter().map(|operand| context.metas().get(operand.position())?.clone()).collect()
     };
-    // Without the sizes of all operands nothing is known of the cost.
+    // The cost is unknown unless the sizes of all operands are known.
     let known = metas(operator.inputs()).zip(metas(operator.outputs()));
     let cost = known.and_then(|(inputs, outputs)| operator.cost(&inputs, &outputs).ok()).unwrap_or_default();
-    // Of a table only the rows that are asked for are read.
+    // Only the selected rows of a table are read.
     let is_table = operator.op_type().to_lowercase().ends_with("embedding");
     let weights = if is_table { 0 } else { operator.weight_bytes() };
     Row {

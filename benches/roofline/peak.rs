@@ -1,22 +1,22 @@
-//! How many multiplications with an addition a core can do: each instruction set with as many chains as keep it busy.
+//! The peak rate of multiply-adds: each instruction set with enough independent chains to keep its units busy.
 
 use super::machine::together;
 use std::time::Duration;
 
-/// An instruction set that the processor has.
+/// An instruction set that the processor supports.
 #[derive(Clone, Copy)]
 pub(crate) struct Isa {
     pub(crate) name: &'static str,
-    /// Operations in one round of `run`; a multiplication with an addition is two.
+    /// The operations in one round of `run`; a multiply-add counts as two.
     flops: u64,
-    /// Does so many rounds, one at least.
+    /// Runs this number of rounds, at least one.
     run: fn(u64),
 }
 
 impl Isa {
-    /// The highest of several measurements on so many threads at once, in operations per second.
+    /// The highest of several measurements on this number of threads, in operations per second.
     pub(crate) fn measure(self, threads: usize) -> f64 {
-        // Short enough that on a machine with other work some of the many are not interrupted.
+        // So short that on a busy machine some of the many measurements are not interrupted.
         let mut rounds: u64 = 1 << 10;
         while together(1, 20, || (), |()| self.run(rounds)) < Duration::from_micros(200) {
             rounds *= 2;
@@ -30,7 +30,7 @@ impl Isa {
     }
 }
 
-/// Those of this processor, the fastest first.
+/// The instruction sets of this processor, the fastest first.
 pub(crate) fn isas() -> Vec<Isa> {
     let mut found = Vec::new();
     #[cfg(target_arch = "x86_64")]
@@ -55,7 +55,7 @@ pub(crate) fn isas() -> Vec<Isa> {
     found
 }
 
-/// What the compiler makes of code for every processor of this kind.
+/// The compiler's code for the baseline instruction set.
 fn compiled(rounds: u64) {
     let (x, y) = std::hint::black_box((0.999_f32, 0.001_f32));
     let fma = |sum: f32| if cfg!(target_arch = "aarch64") { sum.mul_add(x, y) } else { sum * x + y };
@@ -66,14 +66,14 @@ fn compiled(rounds: u64) {
     std::hint::black_box(sums);
 }
 
-/// In assembly: a compiler moves so many registers around, or lets them go through memory, and that is what one would measure.
+/// In assembly, because a compiler would add moves and spills for so many registers, and these would be measured.
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use std::arch::{asm, x86_64::*};
 
-    /// Two units of four cycles need eight; of 32 registers two are taken.
+    /// Two units with a latency of four cycles need eight chains; two of the 32 registers hold constants.
     pub(super) const AVX512_CHAINS: u64 = 24;
-    /// Two units of four or five cycles need ten; of 16 registers two are taken.
+    /// Two units with a latency of four or five cycles need ten chains; two of the 16 registers hold constants.
     pub(super) const CHAINS: u64 = 12;
 
     macro_rules! chains {
@@ -81,7 +81,7 @@ mod x86 {
             $(#[$doc])*
             #[target_feature(enable = $feature)]
             pub(super) fn $name(rounds: u64) {
-                // SAFETY: the instructions are of the feature, and touch these registers alone and no memory.
+                // SAFETY: the feature is enabled, and the instructions use only these registers and no memory.
                 unsafe {
                     asm!(
                         "2:",
@@ -100,18 +100,18 @@ mod x86 {
     }
 
     chains!(
-        /// 16 numbers in each chain.
+        /// 16 elements per chain.
         avx512, "avx512f", "vfmadd213ps", _mm512_setzero_ps(), "zmm30" = _mm512_set1_ps(0.999), "zmm31" = _mm512_set1_ps(0.001),
         ["zmm0" "zmm1" "zmm2" "zmm3" "zmm4" "zmm5" "zmm6" "zmm7" "zmm8" "zmm9" "zmm10" "zmm11" "zmm12" "zmm13" "zmm14"
          "zmm15" "zmm16" "zmm17" "zmm18" "zmm19" "zmm20" "zmm21" "zmm22" "zmm23"]
     );
     chains!(
-        /// 8 numbers in each chain.
+        /// 8 elements per chain.
         avx2, "avx,fma", "vfmadd213ps", _mm256_setzero_ps(), "ymm14" = _mm256_set1_ps(0.999), "ymm15" = _mm256_set1_ps(0.001),
         ["ymm0" "ymm1" "ymm2" "ymm3" "ymm4" "ymm5" "ymm6" "ymm7" "ymm8" "ymm9" "ymm10" "ymm11"]
     );
     chains!(
-        /// One number in each chain.
+        /// One element per chain.
         scalar, "avx,fma", "vfmadd213ss", 0.0_f32, "xmm14" = 0.999_f32, "xmm15" = 0.001_f32,
         ["xmm0" "xmm1" "xmm2" "xmm3" "xmm4" "xmm5" "xmm6" "xmm7" "xmm8" "xmm9" "xmm10" "xmm11"]
     );

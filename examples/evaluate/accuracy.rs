@@ -1,4 +1,4 @@
-//! Classification: the share of pictures whose label has the highest score.
+//! Classification: top-1 accuracy.
 
 use super::Measured;
 use ixion::Limits;
@@ -11,7 +11,7 @@ const BATCH: usize = 64;
 /// The value of a white pixel.
 const WHITE: f32 = 16.0;
 
-/// Reads `images`, u8 N×H×W holding 0..16, and `labels`, u8 N, and runs the model on batches of them.
+/// Reads `images` (u8, N×H×W, values from 0 to 16) and `labels` (u8, N) and runs the model on them in batches.
 pub(super) fn measure(model: &mut Model, test: &Path) -> Measured {
     let images = Tensor::load_npz_entry(test, "images", &Limits::default())?;
     let labels = Tensor::load_npz_entry(test, "labels", &Limits::default())?.to_vec::<u8>()?;
@@ -30,14 +30,14 @@ pub(super) fn measure(model: &mut Model, test: &Path) -> Measured {
         );
     }
     let labels: Vec<usize> = labels.into_iter().map(usize::from).collect();
-    let share = accuracy(&scores, &labels, 1).ok_or("there are no test pictures")?;
+    let share = accuracy(&scores, &labels, 1).ok_or("there are no test images")?;
     let guesses = scores.iter().map(|scores| ranked(scores).first().copied().unwrap_or(0));
     let pairs: Vec<(usize, usize)> = labels.into_iter().zip(guesses).collect();
     let mistakes = pairs.iter().filter(|(label, guess)| label != guess);
     let mistakes: Vec<String> = mistakes.map(|(label, guess)| format!("{label} for {guess}")).collect();
     let right = count - mistakes.len();
     Ok(format!(
-        "{:.2} % of the test pictures are right ({right} of {count})\n  wrong: {}",
+        "{:.2} % of the test images are right ({right} of {count})\n  wrong: {}",
         100.0 * share,
         mistakes.join(", ")
     ))

@@ -5,10 +5,10 @@ use ixion::Limits;
 use ixion::engine::Model;
 use ixion::vision::{AveragePrecision, ModelCard, Rect, Truth};
 
-/// The mean over the classes of the average precision, where boxes agree from an overlap of one half on.
+/// Computes mAP@0.5: the average precision at an IoU of at least 0.5, averaged over the classes.
 pub(super) fn measure(model: &mut Model, card: &ModelCard, seed: u64) -> Measured {
     let mut detector = card.detector()?;
-    // Nearly all boxes take part: the measure weighs them by their scores.
+    // Keep nearly all boxes: average precision ranks them by score.
     detector.confidence = 0.001;
     let (mut found, mut known) = (Vec::new(), Vec::new());
     for scene in scenes_of(seed) {

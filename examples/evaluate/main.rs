@@ -1,13 +1,13 @@
-//! How good the models of this repository are: on test pictures, or on scenes that are made as it runs.
+//! Evaluates the models of this repository on test images, or on scenes that are rendered on the fly.
 //!
 //! ```sh
 //! cargo run --release --example evaluate -- digits              # accuracy
 //! cargo run --release --example evaluate -- shapes_detector     # mAP@0.5
 //! cargo run --release --example evaluate -- shapes_unet 77777   # mean intersection over union; scenes of another seed
-//! cargo run --release --example evaluate -- digits 0 digits.scales.json  # int8, with the scales of `ixion calibrate`
+//! cargo run --release --example evaluate -- digits 0 digits.scales.json  # int8, with scales from `ixion calibrate`
 //! ```
 //!
-//! No seed of 1000 or more was ever trained on. `model_file/evaluate.py` measures the same with PyTorch.
+//! No model was trained on seeds of 1000 or more. `model_file/evaluate.py` measures the same with PyTorch.
 
 mod accuracy;
 mod boxes;
@@ -22,12 +22,12 @@ use std::error::Error;
 use std::path::Path;
 use std::time::Instant;
 
-/// What measuring gives: what was measured and how much of it, for a person; or what went wrong.
+/// A human-readable report of the metrics.
 type Measured = Result<String, Box<dyn Error>>;
 
-/// How many scenes a detector or a segmentation is measured on.
+/// The number of scenes that detectors and segmentation models are evaluated on.
 const SCENES: u64 = 500;
-/// Their height and width.
+/// The height and width of a scene, in pixels.
 const SIZE: usize = 128;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -39,28 +39,28 @@ fn main() -> Result<(), Box<dyn Error>> {
     let card = ModelCard::load(folder.join("model.toml"))?;
     let builder = Builder::new(folder.join(format!("{name}.pnnx.param")));
     let builder = match args.next() {
-        // As many whole numbers as there can be: what is measured is what they lose.
+        // Use int8 wherever possible, to measure the loss in accuracy.
         Some(scales) => builder
             .with_precisions([Precision::Int8])
             .with_scales(Scales::load(scales)?)
             .with_formats(Formats::Narrowest),
         None => builder,
     };
-    let mut model = Model::of(builder.build()?)?;
+    let mut model = Model::from_plan(builder.build()?)?;
 
     let start = Instant::now();
     let measured = match card.task {
         Task::Classify => accuracy::measure(&mut model, &folder.join("test.npz"))?,
         Task::Detect => boxes::measure(&mut model, &card, seed)?,
         Task::Segment => masks::measure(&mut model, &card, seed)?,
-        _ => return Err(format!("{name} has no task that can be measured").into()),
+        _ => return Err(format!("{name} has no task that can be evaluated").into()),
     };
     println!("{measured}");
     println!("{:.1} s", start.elapsed().as_secs_f64());
     Ok(())
 }
 
-/// The scenes of a seed, each with its picture.
+/// Renders the scenes of a seed, each with its picture.
 fn scenes_of(seed: u64) -> impl Iterator<Item = Result<(Picture, scenes::Scene), TensorError>> {
     let scenes = (0..SCENES).map(move |index| scenes::render(seed, index, SIZE, SIZE));
     scenes.map(|scene| Ok((Picture::new(SIZE, SIZE, Color::Rgb, scene.pixels.clone())?, scene)))

@@ -5,7 +5,7 @@ use ixion::Limits;
 use ixion::engine::Model;
 use ixion::vision::{Confusion, ModelCard};
 
-/// The mean over the background and the classes of the pixels that truth and answer share by those of either.
+/// Computes the mean intersection over union of the background and the classes.
 pub(super) fn measure(model: &mut Model, card: &ModelCard, seed: u64) -> Measured {
     let labels = &card.output.labels;
     let mut confusion = Confusion::new(labels.len());

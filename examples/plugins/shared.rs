@@ -5,9 +5,9 @@
 //! ixion operators my. --plugin target/debug/examples/libshared_plugin.so
 //! ```
 //!
-//! A program that has `register` in one of its own crates calls it with its registry instead.
+//! A Rust program that contains these layers in one of its crates calls `register` with its own registry instead.
 
-#![allow(missing_docs, reason = "nothing but the table is seen from outside")]
+#![allow(missing_docs, reason = "only the plugin table is exported")]
 
 use ixion::op::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta, Weight};
 use ixion::tensor::{DType, TensorView, TensorViewMut};
@@ -15,11 +15,11 @@ use ixion::tensor::{DType, TensorView, TensorViewMut};
 ixion::operator! {
     /// x * weight + bias along the last axis.
     pub struct Affine for "my.Affine" {
-        /// What is multiplied with.
+        /// The factors.
         weight: Weight,
-        /// What is added.
+        /// The summands.
         bias: Option<Weight> = None,
-        /// How often.
+        /// The number of repetitions.
         times: usize = 1,
     }
 }
@@ -45,7 +45,7 @@ impl CpuLayer for Affine {
             Some(bias) => Some(bias.view(inputs)?.array::<f32>()?),
             None => None,
         };
-        // Scratch memory, to show that it arrives.
+        // Scratch memory, for demonstration only.
         let sum = context.scratch::<f32>(1)?;
         let mut output = outputs[0].array::<f32>()?;
         output.assign(&inputs[0].array::<f32>()?);
@@ -73,7 +73,7 @@ impl CpuLayer for Affine {
 }
 
 ixion::operator! {
-    /// Pairs along the last axis, added up; one that is left over is left out.
+    /// Sums of pairs along the last axis; an unpaired last element is dropped.
     pub struct Pairs for "my.Pairs" {}
 }
 
@@ -104,7 +104,7 @@ impl CpuLayer for Pairs {
 }
 
 ixion::operator! {
-    /// Its input; but it panics.
+    /// The identity, or a panic in the given method.
     pub struct Panics for "my.Panics" {
         /// When: create, infer, forward, or never.
         when: String,
@@ -116,7 +116,7 @@ ixion::operator! {
 }
 
 impl Panics {
-    #[allow(clippy::panic, reason = "this is what it is for")]
+    #[allow(clippy::panic, reason = "this layer exists to panic")]
     fn panic_in(&self, what: &str) {
         assert!(self.when != what, "{what} went wrong");
     }
@@ -145,7 +145,7 @@ impl CpuLayer for Panics {
 /// Adds the layers to a registry.
 ///
 /// # Errors
-/// [`RegistryError::Duplicate`] when it has them already.
+/// [`RegistryError::Duplicate`] if they are already registered.
 pub fn register(registry: &mut Registry) -> Result<(), RegistryError> {
     registry.register_plugin::<Affine>("examples", "1")?;
     registry.register_plugin::<Pairs>("examples", "1")?;

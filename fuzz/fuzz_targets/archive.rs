@@ -1,4 +1,4 @@
-//! Any bytes as a `.bin` archive: an error or a directory whose entries can be read.
+//! Opens any bytes as a `.bin` archive, which must give an error or entries of the right size.
 
 #![no_main]
 

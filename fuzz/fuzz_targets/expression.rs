@@ -1,4 +1,4 @@
-//! Any text as an expression: an error or a tree that prints to a text of the same tree.
+//! Parses any text as an expression, which must give an error or a tree whose printed form parses into the same tree.
 
 #![no_main]
 
@@ -8,6 +8,6 @@ use libfuzzer_sys::fuzz_target;
 fuzz_target!(|text: &str| {
     let Ok(tree) = Expr::parse(text) else { return };
     let printed = tree.to_string();
-    let again = Expr::parse(&printed).expect("what was printed can be read");
+    let again = Expr::parse(&printed).expect("printed expressions must parse");
     assert_eq!(again.to_string(), printed);
 });

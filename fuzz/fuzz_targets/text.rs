@@ -1,5 +1,5 @@
-//! Any bytes as a `.param` text: an error or a graph, and a graph that is written is read back the same. What can be
-//! read is built and run on zeros, within tight limits.
+//! Loads any bytes as a `.param` text, which must give an error or a graph that survives a round trip. The graph is then
+//! built and run on zeros, within tight limits.
 
 #![no_main]
 
@@ -14,7 +14,7 @@ fuzz_target!(|data: &[u8]| {
     let limits = Limits { max_tensor_bytes: 1 << 20, max_total_bytes: 1 << 24, max_ops: 1000, ..Limits::default() };
     let Ok(graph) = Graph::from_bytes(data, None, &limits) else { return };
     let text = graph.to_param_text();
-    let again = Graph::parse(&text, &limits).expect("what was written can be read");
+    let again = Graph::parse(&text, &limits).expect("written graphs must load");
     assert_eq!(again.to_param_text(), text);
     let limits = limits.with_timeout(Duration::from_millis(200));
     let mut runtime = RuntimeGraph::from_pnnx(graph).with_random_weights(0).with_limits(limits.clone());

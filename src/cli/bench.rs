@@ -1,4 +1,4 @@
-//! `ixion bench`: how long a model takes.
+//! `ixion bench`: measuring how long a model takes.
 
 use super::failure::{Exit, Failure};
 use super::limits::LimitArgs;
@@ -6,61 +6,62 @@ use super::measure::{Subject, SubjectArgs, giga_per_second, milliseconds, percen
 use super::numbers;
 use super::progress::Bar;
 use super::runner::run_failure;
-use super::screen::{Screen, Style};
+use super::terminal::{Style, Terminal};
 use clap::Args;
 use serde_json::{Value, json};
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
 const HELP: &str = "\
-The model runs a few times to warm up, and then for --time seconds or --runs times. Times are those of whole runs, from the \
-inputs to the outputs; the first run, which also infers shapes and plans memory, is shown apart. A multiplication with an \
-addition counts as two floating-point operations.
+The model runs a few times to warm up, and then for --time seconds or --runs times. Times are measured over whole runs, from \
+inputs to outputs. The first run, which also infers shapes and plans memory, is reported separately. A multiply-accumulate \
+counts as two floating-point operations.
 
 Exit codes:
   0  the model was measured
-  1  it failed on the way, or ran into a limit
-  2  model or inputs cannot be used; or a usage error
+  1  a run failed or exceeded a limit
+  2  the model or its inputs cannot be used, or a usage error
 
 Examples:
   ixion bench resnet18.pnnx.param --random-weights 1 --threads 0
   ixion bench digits.pnnx.param --batch 32 --time 10
   ixion bench digits.pnnx.param --interpret --json | jq .median_ms";
 
-/// Measures how long a model takes
+/// Measure how long a model takes
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub(crate) struct BenchArgs {
     #[command(flatten)]
     subject: SubjectArgs,
-    /// How long to measure, in seconds
+    /// Measure for this many seconds
     #[arg(long, value_name = "S", default_value = "3", value_parser = seconds)]
     time: Duration,
-    /// Measures exactly so many runs instead
+    /// Measure exactly N runs instead
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     runs: Option<u32>,
-    /// One JSON object, for programs
+    /// Print the result as a JSON object
     #[arg(long)]
     json: bool,
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {
     let time = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    time.filter(|time| !time.is_zero()).ok_or_else(|| "give seconds above 0, such as 0.5 or 10".to_owned())
+    time.filter(|time| !time.is_zero())
+        .ok_or_else(|| "expected seconds above 0, such as 0.5 or 10".to_owned())
 }
 
-/// Steps of the progress bar where it is time that passes.
+/// The number of steps of the progress bar when measuring by time.
 const STEPS: u32 = 100;
 
 impl BenchArgs {
-    pub(crate) fn run(&self, limits: &LimitArgs, screen: &mut Screen) -> Result<Exit, Failure> {
+    pub(crate) fn run(&self, limits: &LimitArgs, terminal: &mut Terminal) -> Result<Exit, Failure> {
         let mut subject = self.subject.prepare(limits)?;
         subject.warm_up(self.runs.map_or(usize::MAX, |runs| runs as usize))?;
         let mut times = self.measure(&mut subject)?;
         times.sort_unstable();
         match self.json {
-            true => screen.json(&as_json(&subject, &times))?,
-            false => report(screen, &subject, &times)?,
+            true => terminal.json(&as_json(&subject, &times))?,
+            false => report(terminal, &subject, &times)?,
         }
         Ok(Exit::Fine)
     }
@@ -90,12 +91,12 @@ fn mean(times: &[Duration]) -> Duration {
     times.iter().sum::<Duration>() / count
 }
 
-fn report(screen: &mut Screen, subject: &Subject<'_>, times: &[Duration]) -> io::Result<()> {
+fn report(terminal: &mut Terminal, subject: &Subject<'_>, times: &[Duration]) -> io::Result<()> {
     let (median, time) = (percentile(times, 0.5), numbers::time);
-    let line = |screen: &mut Screen, name: &str, text: String| writeln!(screen, "{name:<8}{text}");
-    let title = screen.paint(Style::Strong, subject.title());
-    writeln!(screen, "{title}")?;
-    line(screen, "ready", format!("built in {}, first run {}", time(subject.build), time(subject.first)))?;
+    let line = |terminal: &mut Terminal, name: &str, text: String| writeln!(terminal, "{name:<8}{text}");
+    let title = terminal.paint(Style::Strong, subject.title());
+    writeln!(terminal, "{title}")?;
+    line(terminal, "ready", format!("built in {}, first run {}", time(subject.build), time(subject.first)))?;
     let (p90, p99) = (time(percentile(times, 0.9)), time(percentile(times, 0.99)));
     let spread = format!(
         "median of {}; p90 {p90}, p99 {p99}, fastest {}, mean {}",
@@ -103,26 +104,26 @@ fn report(screen: &mut Screen, subject: &Subject<'_>, times: &[Duration]) -> io:
         time(percentile(times, 0.0)),
         time(mean(times))
     );
-    let shown = screen.paint(Style::Strong, time(median));
-    line(screen, "time", format!("{shown}, {spread}"))?;
+    let shown = terminal.paint(Style::Strong, time(median));
+    line(terminal, "time", format!("{shown}, {spread}"))?;
     let (images, gflops) = rates(subject, median);
     let work = numbers::count(subject.macs());
-    line(screen, "speed", format!("{images:.1} images/s, {gflops:.1} GFLOP/s ({work} MACs a run)"))?;
+    line(terminal, "speed", format!("{images:.1} images/s, {gflops:.1} GFLOP/s ({work} MACs a run)"))?;
     let activations = match subject.runner.arena_bytes() {
         Some(arena) => format!("arena {}", numbers::bytes(arena)),
         None => format!("activations {}", numbers::bytes(subject.record.trace.peak_bytes)),
     };
     let weights = numbers::bytes(subject.runner.weight_bytes());
-    line(screen, "memory", format!("{activations}, weights {weights}"))
+    line(terminal, "memory", format!("{activations}, weights {weights}"))
 }
 
-/// Rows of the first input and billions of floating-point operations, each per second.
+/// Rows of the first input per second, and billions of floating-point operations per second.
 fn rates(subject: &Subject<'_>, time: Duration) -> (f64, f64) {
     let images = giga_per_second(subject.batch() as u64, time) * 1e9;
     (images, giga_per_second(subject.macs().saturating_mul(2), time))
 }
 
-/// Everything in one object; `version` is counted up when the meaning of a field changes.
+/// The result as a JSON object; `version` increases when the meaning of a field changes.
 fn as_json(subject: &Subject<'_>, times: &[Duration]) -> Value {
     let median = percentile(times, 0.5);
     let (images, gflops) = rates(subject, median);

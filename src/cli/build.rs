@@ -1,4 +1,4 @@
-//! `ixion build`: a plan in one file.
+//! `ixion build`: compiling a model into a plan file.
 
 use super::device::DeviceArgs;
 use super::failure::{Exit, Failure};
@@ -11,7 +11,7 @@ use super::plan::planned::passes;
 use super::plan_file::PlanFileArgs;
 use super::plugins::PluginArgs;
 use super::progress::Spinner;
-use super::screen::Screen;
+use super::terminal::Terminal;
 use clap::Args;
 use ixion::Limits;
 use ixion::engine::Builder;
@@ -21,9 +21,9 @@ use std::io::Write;
 use std::path::PathBuf;
 
 const HELP: &str = "\
-A plan is one file: the graph after all passes, its weights, what was said of shapes, and the model.toml beside the model. \
-run, bench, profile, inspect, plan, verify and convert take it in the place of PARAM. Loading it optimises nothing again. It \
-depends on the version of Ixion's layers, and says so where they differ.
+A plan is a single file with the graph after all passes, its weights, the given shapes, and the model.toml next to the model. \
+run, bench, profile, inspect, plan, verify and convert accept it in place of PARAM. Loading a plan repeats no optimisation. A \
+plan depends on the version of Ixion's layers; loading it with other versions is an error.
 
 Exit codes:
   0  the plan was written
@@ -36,44 +36,44 @@ Examples:
   ixion build model.pnnx.param -o model.plan --profile x=1,3,224,224:8,3,224,224:32,3,224,224
   ixion run model.plan --input picture.png";
 
-/// Builds a model into one file, a plan, which loads in milliseconds
+/// Compile a model into a single file, a plan, which loads in milliseconds
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub(crate) struct BuildArgs {
     /// The model's text, such as model.pnnx.param
     #[arg(value_name = "PARAM")]
     param: PathBuf,
-    /// The archive of weights [default: the file beside PARAM that ends in .bin]
+    /// The archive of weights [default: the .bin file next to PARAM]
     #[arg(long, value_name = "FILE")]
     bin: Option<PathBuf>,
-    /// Where the plan goes
+    /// Write the plan to FILE
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
-    /// What is known of an input's shape, such as x=n,3,?,224: numbers stay, equal names are equal, ? is anything; may be
+    /// The shape of an input, such as x=n,3,?,224: numbers are fixed sizes, equal names equal sizes, ? any size; may be
     /// repeated
     #[arg(short = 's', long, value_name = "NAME=DIMS", value_parser = parse_shape)]
     input_shape: Vec<(String, InputShape)>,
-    /// The smallest, the usual and the largest shape of an input; once there is one, every input needs one
+    /// The minimum, optimum and maximum shape of an input; if one input has a profile, all need one
     #[arg(long, value_name = "NAME=MIN:OPT:MAX", value_parser = Range::parse)]
     profile: Vec<Range>,
-    /// Lets an output take the memory of an input that the caller gives away; may be repeated
+    /// Let an output reuse the memory of an input that the caller donates; may be repeated
     #[arg(long, value_name = "INPUT=OUTPUT", value_parser = parse_donation)]
     donate: Vec<(String, String)>,
     #[command(flatten)]
     formats: FormatArgs,
     #[command(flatten)]
     device: DeviceArgs,
-    /// Leaves out passes by name; `all` leaves the graph as it is
+    /// Disable passes by name; `all` disables all of them
     #[arg(long, alias = "no-pass", value_name = "PASS", num_args = 1..)]
     without: Vec<String>,
-    /// Makes up weights from a seed, so that no archive is needed
+    /// Use random weights from this seed instead of an archive
     #[arg(long, value_name = "SEED", conflicts_with = "bin")]
     random_weights: Option<u64>,
     #[command(flatten)]
     plugins: PluginArgs,
 }
 
-/// `NAME=MIN:OPT:MAX`.
+/// A profile, `NAME=MIN:OPT:MAX`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Range {
     input: String,
@@ -88,15 +88,13 @@ fn parse_shape(text: &str) -> Result<(String, InputShape), String> {
 fn parse_donation(text: &str) -> Result<(String, String), String> {
     let parts = text.split_once('=').filter(|(input, output)| !input.is_empty() && !output.is_empty());
     let (input, output) =
-        parts.ok_or_else(|| "give an input and an output, such as cache=next_cache".to_owned())?;
+        parts.ok_or_else(|| "expected an input and an output, such as cache=next_cache".to_owned())?;
     Ok((input.to_owned(), output.to_owned()))
 }
 
 impl Range {
     fn parse(text: &str) -> Result<Self, String> {
-        let wanted = || {
-            format!("`{text}` is no range; give three shapes, such as x=1,3,64,64:1,3,224,224:8,3,512,512")
-        };
+        let wanted = || "expected three shapes, such as x=1,3,64,64:1,3,224,224:8,3,512,512".to_owned();
         let (input, shapes) =
             text.rsplit_once('=').filter(|(input, _)| !input.is_empty()).ok_or_else(wanted)?;
         let len = |len: &str| len.trim().parse::<u32>().map(|len| len as usize).map_err(|_| wanted());
@@ -111,10 +109,10 @@ impl Range {
 }
 
 impl BuildArgs {
-    pub(crate) fn run(&self, limits: &LimitArgs, screen: &mut Screen) -> Result<Exit, Failure> {
+    pub(crate) fn run(&self, limits: &LimitArgs, terminal: &mut Terminal) -> Result<Exit, Failure> {
         let (limits, model) = (limits.start(), self.model());
         if model.is_plan() {
-            return Err(Failure::unusable(format!("{} is a plan already", self.param.display()))
+            return Err(Failure::unusable(format!("{} is already a plan", self.param.display()))
                 .advise("build from the .param file that it was built from"));
         }
         self.formats.check()?;
@@ -130,7 +128,7 @@ impl BuildArgs {
         if let Some(seed) = self.random_weights {
             builder = builder.with_random_weights(seed);
         }
-        // A card that cannot be used is better found here than when the plan runs.
+        // Report an invalid card now rather than when the plan runs.
         model.card(&Limits::default())?;
         builder =
             self.input_shape.iter().fold(builder, |it, (name, shape)| it.with_shape(name, shape.clone()));
@@ -143,7 +141,7 @@ impl BuildArgs {
         drop(spinner);
         let bytes = std::fs::metadata(&self.output).map(|metadata| metadata.len()).unwrap_or(0);
         let operators = numbers::plural(plan.graph().operators().len(), "operator");
-        writeln!(screen, "{}: {operators}, {}", self.output.display(), numbers::bytes(bytes))?;
+        writeln!(terminal, "{}: {operators}, {}", self.output.display(), numbers::bytes(bytes))?;
         Ok(Exit::Fine)
     }
 
@@ -152,7 +150,7 @@ impl BuildArgs {
         ModelArgs { param, bin, plan: PlanFileArgs::default(), plugins }
     }
 
-    /// The ranges, with the element types that the model's text names.
+    /// The ranges, with the element types from the model's text.
     fn ranges(&self, model: &ModelArgs, limits: &Limits) -> Result<Vec<InputRange>, Failure> {
         if self.profile.is_empty() {
             return Ok(Vec::new());
@@ -163,8 +161,10 @@ impl BuildArgs {
                 text.operator_named(input).and_then(|id| text.operator(id).outputs().first().copied());
             let dtype = operand.and_then(|operand| text.operand(operand).dtype());
             let dtype = dtype.ok_or_else(|| {
-                Failure::unusable(format!("the model does not tell the element type of an input `{input}`"))
-                    .advise("`ixion inspect` lists the inputs")
+                Failure::unusable(format!(
+                    "the model does not specify the element type of an input `{input}`"
+                ))
+                .advise("`ixion inspect` lists the inputs")
             })?;
             InputRange::new(input, dtype, min.clone(), optimum.clone(), max.clone())
                 .map_err(Failure::unusable)
@@ -183,7 +183,7 @@ mod tests {
         assert_eq!(range, Range { input: "x".to_owned(), shapes: [vec![1, 3], vec![2, 3], vec![4, 3]] });
         assert_eq!(Range::parse("a=b=::").unwrap().input, "a=b");
         for wrong in ["1,3:2,3:4,3", "x=1:2", "x=1:2:3:4", "x=a:b:c", "=1:1:1", "x=-1:1:1"] {
-            assert!(Range::parse(wrong).unwrap_err().contains("is no range"), "{wrong}");
+            assert!(Range::parse(wrong).unwrap_err().contains("expected three shapes"), "{wrong}");
         }
         assert!(
             parse_donation("a=b").is_ok() && parse_donation("a").is_err() && parse_donation("=b").is_err()

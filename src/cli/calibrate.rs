@@ -1,4 +1,4 @@
-//! `ixion calibrate`: what whole numbers of 8 bits are to stand for.
+//! `ixion calibrate`: finding the scales of int8 tensors.
 
 use super::failure::{Exit, Failure};
 use super::files;
@@ -12,8 +12,8 @@ use super::progress::{Bar, Spinner};
 use super::run::files::{Source, sources};
 use super::run::inputs;
 use super::runner::run_failure;
-use super::screen::Screen;
 use super::table::{Align, Table};
+use super::terminal::Terminal;
 use clap::{Args, ValueEnum};
 use ixion::Limits;
 use ixion::engine::calibration::{Loss, Operand};
@@ -25,71 +25,71 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 const HELP: &str = "\
-The model runs in f32 on every file of DIR: pictures become its input as model.toml says, an .npy or .csv goes to its only \
-input, an .npz has an array for each. Take inputs like those that the model is for, a hundred or so, and none of those that \
-it is measured on.
+The model runs in f32 on every file in DIR: images are prepared as described by model.toml, an .npy or .csv file goes to the \
+model's only input, an .npz file has an array for each input. Use about a hundred representative inputs, and none from the test \
+set.
 
-minmax keeps the largest number of each tensor. entropy cuts off what is rare and large, where the rest is told apart better \
-for it. Each convolution and linear layer then runs alone in int8 on what it read in f32: one whose output has less than \
---least decibels of signal to noise stays in f32.
+minmax takes the largest magnitude of each tensor as its threshold. entropy clips rare large values if that represents the \
+remaining values better. Each convolution and linear layer then runs on its own in int8 on its f32 inputs. A layer whose \
+output has a signal-to-noise ratio below --least decibels stays in f32.
 
 Exit codes:
   0  the scales were written
-  1  the model failed on the way, or the scales could not be written
-  2  model, model.toml or inputs cannot be used; or a usage error
+  1  a run failed, or the scales could not be written
+  2  the model, model.toml or inputs cannot be used, or a usage error
 
 Examples:
   ixion calibrate digits.pnnx.param --inputs pictures/ -o digits.scales.json
   ixion run digits.pnnx.param --precision int8 --scales digits.scales.json --input 7.png
   ixion build digits.pnnx.param --precision int8 --scales digits.scales.json -o digits.plan";
 
-/// Finds what int8 is to stand for, by running a model on inputs
+/// Find the scales of int8 tensors by running a model on sample inputs
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub(crate) struct CalibrateArgs {
     /// The model's text, such as model.pnnx.param
     #[arg(value_name = "PARAM")]
     param: PathBuf,
-    /// The archive of weights [default: the file beside PARAM that ends in .bin]
+    /// The archive of weights [default: the .bin file next to PARAM]
     #[arg(long, value_name = "FILE")]
     bin: Option<PathBuf>,
-    /// A folder with pictures, .npy, .npz or .csv files, each of them one run
+    /// A folder with images, .npy, .npz or .csv files, one for each run
     #[arg(short, long, value_name = "DIR")]
     inputs: PathBuf,
-    /// Where the scales go
+    /// Write the scales to FILE
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
-    /// How the largest number that can be told of a tensor is chosen
+    /// The method to choose the clipping threshold of a tensor
     #[arg(long, value_name = "METHOD", value_enum, default_value_t = How::Entropy)]
     method: How,
-    /// Takes so many of the files, evenly out of all
+    /// Use only N of the files, evenly spaced
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     max: Option<u32>,
-    /// Layers of fewer decibels of signal to noise stay in f32
+    /// Keep layers with a lower signal-to-noise ratio in f32
     #[arg(long, value_name = "DB", default_value_t = 20.0, value_parser = decibels)]
     least: f64,
-    /// Leaves out passes by name, as the build will; `all` leaves the graph as it is
+    /// Disable passes by name, the same as for the build; `all` disables all of them
     #[arg(long, alias = "no-pass", value_name = "PASS", num_args = 1..)]
     without: Vec<String>,
-    /// Prints one JSON object
+    /// Print the result as a JSON object
     #[arg(long)]
     json: bool,
     #[command(flatten)]
     plugins: PluginArgs,
 }
 
-/// A number that others can be less than.
+/// Parses a number of decibels, which may be infinite but not NaN.
 fn decibels(text: &str) -> Result<f64, String> {
     let number = text.parse().ok().filter(|number: &f64| !number.is_nan());
-    number.ok_or_else(|| format!("`{text}` is no number of decibels, such as 20"))
+    number.ok_or_else(|| "expected a number of decibels, such as 20".to_owned())
 }
 
-/// How thresholds are chosen.
+/// The method to choose clipping thresholds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum How {
-    /// The largest magnitude that was seen
+    /// The largest magnitude seen
     Minmax,
-    /// What loses the least of the numbers' distribution
+    /// The threshold that preserves the distribution of values best
     Entropy,
 }
 
@@ -102,7 +102,7 @@ impl From<How> for Method {
     }
 }
 
-/// All that was found.
+/// The result of a calibration.
 struct Found<'a> {
     operands: Vec<Operand>,
     losses: Vec<&'a Loss>,
@@ -111,10 +111,10 @@ struct Found<'a> {
 }
 
 impl CalibrateArgs {
-    pub(crate) fn run(&self, limits: &LimitArgs, screen: &mut Screen) -> Result<Exit, Failure> {
+    pub(crate) fn run(&self, limits: &LimitArgs, terminal: &mut Terminal) -> Result<Exit, Failure> {
         let (limits, model) = (limits.start(), self.model());
         if model.is_plan() {
-            let message = format!("{} is a plan, whose formats are settled", self.param.display());
+            let message = format!("{} is a plan, whose formats are fixed", self.param.display());
             return Err(Failure::unusable(message).advise("calibrate the model that it was built from"));
         }
         files::check_new_file(&self.output)?;
@@ -136,8 +136,8 @@ impl CalibrateArgs {
         let (operands, losses) = (calibration.operands(method), calibration.losses());
         let found = Found { operands, losses, scales: &scales, runs };
         match self.json {
-            true => screen.json(&found.json())?,
-            false => found.print(&self.output, screen)?,
+            true => terminal.json(&found.json())?,
+            false => found.print(&self.output, terminal)?,
         }
         Ok(Exit::Fine)
     }
@@ -160,12 +160,12 @@ impl CalibrateArgs {
         Calibration::new(builder).map_err(|error| model.unbuilt(error))
     }
 
-    /// The files of the folder that can be inputs, in the order of their names, or some of them.
+    /// The input files in the folder, sorted by name, or `--max` of them.
     fn files(&self) -> Result<Vec<Vec<Source>>, Failure> {
         let folder = self.inputs.display();
         let unreadable = |error: io::Error| {
             Failure::unusable(format!("{folder}: cannot read the folder: {error}"))
-                .advise("--inputs names a folder with pictures, .npy or .npz files")
+                .advise("--inputs takes a folder with images, .npy, .npz or .csv files")
         };
         let mut paths = Vec::new();
         for entry in std::fs::read_dir(&self.inputs).map_err(unreadable)? {
@@ -181,16 +181,16 @@ impl CalibrateArgs {
             )));
         }
         paths.sort();
-        let most = self.max.map_or(paths.len(), |max| paths.len().min(max as usize));
-        let chosen = (0..most).filter_map(|at| paths.get(at * paths.len() / most));
+        let count = self.max.map_or(paths.len(), |max| paths.len().min(max as usize));
+        let chosen = (0..count).filter_map(|at| paths.get(at * paths.len() / count));
         chosen.map(|path| sources(&[path.display().to_string()])).collect()
     }
 }
 
-/// The ends of the names of files that can be inputs.
+/// The extensions of files that can be inputs.
 const KINDS: [&str; 6] = ["png", "jpg", "jpeg", "npy", "npz", "csv"];
 
-/// Runs over all files.
+/// Runs the model on all files, once for each round.
 struct Rounds {
     files: Vec<Vec<Source>>,
     card: Option<ModelCard>,
@@ -216,7 +216,7 @@ impl Rounds {
 }
 
 impl Found<'_> {
-    fn print(&self, output: &Path, screen: &mut Screen) -> io::Result<()> {
+    fn print(&self, output: &Path, terminal: &mut Terminal) -> io::Result<()> {
         let right = Align::Right;
         let columns = [
             ("operand", Align::Left),
@@ -232,8 +232,8 @@ impl Found<'_> {
             let clipped = if *clipped > 0.0 { numbers::percent(*clipped) } else { String::new() };
             table.row([name.clone(), number(range.least), number(range.largest), threshold, clipped]);
         }
-        table.write(screen)?;
-        writeln!(screen)?;
+        table.write(terminal)?;
+        writeln!(terminal)?;
         let columns =
             [("operator", Align::Left), ("type", Align::Left), ("signal to noise", right), ("", Align::Left)];
         let mut table = Table::new(&columns);
@@ -242,10 +242,10 @@ impl Found<'_> {
             let decibels = format!("{:.1} dB", loss.decibels());
             table.row([loss.operator.clone(), loss.op_type.clone(), decibels, kept.to_owned()]);
         }
-        table.write(screen)?;
+        table.write(terminal)?;
         let (scales, kept) = (self.scales.len(), self.scales.kept().count());
         writeln!(
-            screen,
+            terminal,
             "\n{}: {} from {}; {} in f32",
             output.display(),
             numbers::plural(scales, "scale"),
@@ -254,7 +254,7 @@ impl Found<'_> {
         )
     }
 
-    /// Everything in one object; `version` is counted up when the meaning of a field changes.
+    /// The result as a JSON object; `version` increases when the meaning of a field changes.
     fn json(&self) -> Value {
         let operand = |it: &Operand| {
             json!({

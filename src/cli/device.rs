@@ -1,42 +1,42 @@
-//! `--device`: where models run.
+//! `--device`: the device that models run on.
 
 use clap::{Args, ValueEnum};
 use ixion::engine::{Builder, EngineError, PlanFile};
 
-/// What runs the operators that it can run.
+/// The device, and how it computes.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
 pub(crate) struct DeviceArgs {
-    /// Runs what has kernels for it on a device: cuda, cuda:1, cuda-emulator [default: cpu]
+    /// Run operators on a device if it has kernels for them: cuda, cuda:1, cuda-emulator [default: cpu]
     ///
-    /// All else runs on the CPU. `ixion devices` lists what is there.
+    /// All other operators run on the CPU. `ixion devices` lists the available devices.
     #[arg(long, value_name = "DEVICE", hide_short_help = true)]
     pub(crate) device: Option<String>,
-    /// Looks at every access of the emulator's kernels to memory, and runs their threads in random order
+    /// Check every memory access of the emulator's kernels, and run their threads in random order
     #[arg(long, requires = "device", hide_short_help = true)]
     pub(crate) check_kernels: bool,
-    /// Where a device multiplies f32 by tensor cores, with 10 instead of 23 bits behind the point
+    /// The operators in which a device multiplies f32 as TF32 on tensor cores, with a mantissa of 10 instead of 23 bits
     ///
-    /// As PyTorch has it, convolutions by default; `ixion verify` none.
+    /// The default is convolutions, as in PyTorch, and none for `ixion verify`.
     #[arg(long, value_name = "WHERE", requires = "device", hide_short_help = true)]
     pub(crate) tf32: Option<Tf32Arg>,
 }
 
-/// Where TF32 takes the place of f32.
+/// The operators in which TF32 replaces f32.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Tf32Arg {
-    /// Nowhere
+    /// No operators
     None,
-    /// In convolutions
+    /// Convolutions
     Convolutions,
-    /// In convolutions and products of matrices
+    /// Convolutions and matrix products
     All,
 }
 
 impl DeviceArgs {
-    /// Tells a builder.
+    /// Configures a builder.
     ///
     /// # Errors
-    /// A device that is not there, with what was looked for.
+    /// [`EngineError::Device`] if the device is not available, with the reason.
     pub(crate) fn apply(&self, builder: Builder) -> Result<Builder, EngineError> {
         match self.wanted() {
             None => Ok(builder),
@@ -44,7 +44,7 @@ impl DeviceArgs {
         }
     }
 
-    /// Tells a plan that is loaded.
+    /// Configures a plan file that is about to be loaded.
     ///
     /// # Errors
     /// As [`DeviceArgs::apply`].
@@ -73,7 +73,7 @@ mod there {
     use ixion::engine::{Builder, EngineError, PlanFile};
     use std::sync::OnceLock;
 
-    /// The device, which all models of this program share: kernels are loaded once.
+    /// The device, which all models of this process share, so that kernels are loaded once.
     pub(super) fn open(id: &str, is_checked: bool) -> Result<Device, EngineError> {
         static OPENED: OnceLock<Result<Device, CudaError>> = OnceLock::new();
         let opened = OPENED.get_or_init(|| {
@@ -106,11 +106,12 @@ mod there {
     use super::Tf32Arg;
     use ixion::engine::{Builder, EngineError, PlanFile};
 
-    /// No device: this program knows none.
+    /// No device, since this program was built without any.
     pub(super) enum Device {}
 
     pub(super) fn open(id: &str, _: bool) -> Result<Device, EngineError> {
-        let advice = "this `ixion` was built for the CPU alone: build it with `--features cuda`, or `cuda-emulator` for no GPU";
+        let advice = "this `ixion` was built for the CPU only; rebuild it with `--features cuda`, or with `cuda-emulator` to run \
+            without a GPU";
         Err(EngineError::Device(format!("there is no device `{id}`: {advice}").into()))
     }
 

@@ -1,8 +1,8 @@
-//! `ixion devices`: what models can run on.
+//! `ixion devices`: listing the devices that models can run on.
 
 use super::failure::{Exit, Failure};
-use super::screen::{Screen, Style};
 use super::table::{Align, Table};
+use super::terminal::{Style, Terminal};
 use clap::Args;
 use serde_json::{Value, json};
 use std::io::Write;
@@ -18,36 +18,36 @@ Examples:
   ixion run digits.pnnx.param --input 7.png --device cuda
   ixion devices --json | jq -r '.devices[].id'";
 
-/// Lists the devices that models can run on, and why others are not there
+/// List the devices that models can run on, and why others are not available
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub(crate) struct DevicesArgs {
-    /// One JSON object, for programs
+    /// Print the result as a JSON object
     #[arg(long)]
     json: bool,
 }
 
-/// A device as it is shown.
+/// An available device.
 struct Shown {
     id: String,
     name: String,
     details: String,
-    /// Bytes, where it has memory of its own.
+    /// The size of its own memory in bytes, if it has any.
     memory: Option<u64>,
 }
 
-/// A kind of devices of which there is none.
+/// A kind of device of which none is available.
 struct Missing {
     kind: String,
     reason: String,
 }
 
 impl DevicesArgs {
-    pub(crate) fn run(&self, screen: &mut Screen) -> Result<Exit, Failure> {
+    pub(crate) fn run(&self, terminal: &mut Terminal) -> Result<Exit, Failure> {
         let (others, missing) = others();
         let devices: Vec<Shown> = std::iter::once(processor()).chain(others).collect();
         if self.json {
-            screen.json(&as_json(&devices, &missing))?;
+            terminal.json(&as_json(&devices, &missing))?;
             return Ok(Exit::Fine);
         }
         let mut table = Table::new(&[
@@ -60,10 +60,10 @@ impl DevicesArgs {
             let memory = memory.map_or_else(String::new, |bytes| format!("{} GiB", bytes >> 30));
             table.row([id, memory, name, details]);
         }
-        table.write(screen)?;
+        table.write(terminal)?;
         for Missing { kind, reason } in missing {
-            let kind = screen.paint(Style::Strong, kind);
-            writeln!(screen, "\nno {kind}: {reason}")?;
+            let kind = terminal.paint(Style::Strong, kind);
+            writeln!(terminal, "\nno {kind}: {reason}")?;
         }
         Ok(Exit::Fine)
     }
@@ -108,7 +108,7 @@ fn others() -> (Vec<Shown>, Vec<Missing>) {
 
 #[cfg(not(feature = "gpu"))]
 fn others() -> (Vec<Shown>, Vec<Missing>) {
-    let reason = "this `ixion` was built for the CPU alone: build it with `--features cuda`".to_owned();
+    let reason = "this `ixion` was built for the CPU only; rebuild it with `--features cuda`".to_owned();
     (Vec::new(), vec![Missing { kind: "cuda".to_owned(), reason }])
 }
 

@@ -1,18 +1,18 @@
-//! Exit codes, and errors as the command reports them.
+//! Exit codes, and the errors that the command reports.
 
 use std::error::Error;
 use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 
-/// How the command ends.
+/// The exit status of the command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// All is well.
+    /// Success: exit code 0.
     Fine,
-    /// The work was done and falls short, or it failed on the way.
+    /// The command ran, but the result is negative or the work failed: exit code 1.
     FellShort,
-    /// What was given could not be used at all.
+    /// The arguments could not be used: exit code 2.
     Unusable,
 }
 
@@ -35,34 +35,34 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
-    /// What was given could not be used at all: exit code 2.
+    /// The arguments could not be used: exit code 2.
     pub(crate) fn unusable(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self { exit: Exit::Unusable, error: error.into(), advice: None }
     }
 
-    /// The work failed on the way: exit code 1.
+    /// The work failed: exit code 1.
     pub(crate) fn failed(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self { exit: Exit::FellShort, error: error.into(), advice: None }
     }
 
-    /// The same with a sentence that says what to do.
+    /// Adds a hint about what to do.
     pub(crate) fn advise(self, advice: impl Into<String>) -> Self {
         Self { advice: Some(advice.into()), ..self }
     }
 
-    /// How the command ends.
+    /// The exit status.
     pub(crate) fn exit(&self) -> Exit {
         self.exit
     }
 
-    /// Prints the message on stderr; nothing when the reader of stdout has merely gone away.
+    /// Prints the message to stderr. Prints nothing if the failure is only a closed pipe.
     pub(crate) fn report(&self) {
         if self.exit != Exit::Fine {
             eprintln!("error: {}", self.message());
         }
     }
 
-    /// The error with its causes and what to do, as it is printed.
+    /// The error with its causes and the hint, as printed.
     pub(crate) fn message(&self) -> String {
         let mut message = full_message(&*self.error);
         if let Some(advice) = &self.advice {
@@ -73,7 +73,7 @@ impl Failure {
     }
 }
 
-/// An error in one text with all causes that its own text does not tell already.
+/// An error with all causes that its own text does not already contain.
 pub(crate) fn full_message(error: &dyn Error) -> String {
     let mut message = error.to_string().trim_start().to_owned();
     let mut cause = error.source();
@@ -88,7 +88,7 @@ pub(crate) fn full_message(error: &dyn Error) -> String {
     message
 }
 
-/// An error in a TOML file with file and line.
+/// An error in a TOML file, with file and line.
 pub(crate) fn toml_message(path: &Path, text: &str, error: &toml::de::Error) -> String {
     let before = error.span().and_then(|span| text.get(..span.start));
     let line = before.map(|before| format!(":{}", before.matches('\n').count() + 1)).unwrap_or_default();
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_that_goes_away_is_no_error() {
+    fn a_closed_pipe_is_not_an_error() {
         let gone = Failure::from(io::Error::from(io::ErrorKind::BrokenPipe));
         assert_eq!(gone.exit(), Exit::Fine);
         let full = Failure::from(io::Error::from(io::ErrorKind::StorageFull));

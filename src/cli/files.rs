@@ -1,36 +1,36 @@
-//! Writing files so that nothing half-written is ever left.
+//! Writing files atomically.
 
 use super::failure::Failure;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// Writes a text file: to a temporary file beside its place first, which then takes its place.
+/// Writes a text file: first to a temporary file in the same folder, which then replaces it.
 ///
-/// A device or pipe is written to directly.
+/// Devices and pipes are written directly.
 pub(crate) fn write_text(path: &Path, text: &str) -> Result<(), Failure> {
     let is_special = path.exists() && !path.is_file() && !path.is_dir();
     let written = if is_special { write_to(path, text) } else { replace(path, text) };
     written.map_err(|error| Failure::failed(format!("{}: cannot write the file: {error}", path.display())))
 }
 
-/// Refuses a target that is there and no ordinary file: a new file would take its place.
+/// Refuses an existing target that is not a regular file, which a new file would replace.
 pub(crate) fn check_target(path: &Path) -> Result<(), Failure> {
     match path.metadata() {
         Ok(found) if !found.is_file() => {
-            let what = if found.is_dir() { "a folder" } else { "no ordinary file" };
+            let what = if found.is_dir() { "a folder" } else { "not a regular file" };
             Err(Failure::failed(format!("{}: this is {what}; give the path of a file", path.display())))
         }
         _ => Ok(()),
     }
 }
 
-/// Finds out whether a new file can be written at this path, before there is anything to write.
+/// Checks in advance whether a file can be written at this path.
 pub(crate) fn check_new_file(path: &Path) -> Result<(), Failure> {
     check_target(path)?;
     let folder = folder_of(path);
     let refused = |why: String| Err(Failure::failed(format!("{}: cannot write here: {why}", path.display())));
     match folder.metadata() {
-        Ok(found) if !found.is_dir() => refused(format!("{} is no folder", folder.display())),
+        Ok(found) if !found.is_dir() => refused(format!("{} is not a folder", folder.display())),
         Ok(_) => match tempfile::tempfile_in(folder) {
             Ok(_) => Ok(()),
             Err(error) => refused(error.kind().to_string()),
@@ -39,31 +39,31 @@ pub(crate) fn check_new_file(path: &Path) -> Result<(), Failure> {
     }
 }
 
-/// Refuses a target that is one of the files that went in, by whatever path.
+/// Refuses a target that is one of the input files, even under another path.
 pub(crate) fn check_kept<'a>(target: &Path, kept: impl IntoIterator<Item = &'a Path>) -> Result<(), Failure> {
     let place = real_path(target);
     if kept.into_iter().any(|file| real_path(file) == place) {
-        let message = format!("{} would be written over, but it was read from", target.display());
-        return Err(Failure::unusable(message).advise("name another file"));
+        let message = format!("{} would be overwritten, but it is one of the inputs", target.display());
+        return Err(Failure::unusable(message).advise("choose another file"));
     }
     Ok(())
 }
 
-/// The path without links and dots, also of a file that is not there yet.
+/// The path without links and dots, also of a file that does not exist yet.
 pub(crate) fn real_path(path: &Path) -> PathBuf {
     let beside = || Some(folder_of(path).canonicalize().ok()?.join(path.file_name()?));
     path.canonicalize().ok().or_else(beside).unwrap_or_else(|| path.to_owned())
 }
 
-/// Makes a folder where there is none, and finds out whether files can be written in it.
+/// Creates a folder if it does not exist, and checks whether files can be written in it.
 pub(crate) fn make_folder(path: &Path) -> Result<(), Failure> {
     let refused = |why: String| Failure::failed(format!("{}: {why}", path.display()));
-    std::fs::create_dir_all(path).map_err(|error| refused(format!("cannot make the folder: {error}")))?;
+    std::fs::create_dir_all(path).map_err(|error| refused(format!("cannot create the folder: {error}")))?;
     let tried = tempfile::tempfile_in(path).map(drop);
     tried.map_err(|error| refused(format!("cannot write in this folder: {}", error.kind())))
 }
 
-/// Whether the path ends in a dot and this, in whatever case.
+/// Returns true if a path has this extension, ignoring case.
 pub(crate) fn has_extension(path: &Path, extension: &str) -> bool {
     path.extension().is_some_and(|found| found.eq_ignore_ascii_case(extension))
 }
@@ -80,10 +80,10 @@ fn write_to(path: &Path, text: &str) -> io::Result<()> {
 
 fn replace(path: &Path, text: &str) -> io::Result<()> {
     let mut builder = tempfile::Builder::new();
-    // Temporary files are private by default; this one is to end as an ordinary file under the user's umask.
+    // Temporary files are private by default; this one gets the user's umask.
     #[cfg(unix)]
     builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-    // The user knows the place, not the temporary file.
+    // The error must not name the temporary file, which the user does not know.
     let mut file = builder.tempfile_in(folder_of(path)).map_err(|error| io::Error::from(error.kind()))?;
     file.write_all(text.as_bytes())?;
     file.persist(path).map(drop).map_err(|error| error.error)
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn places_are_tried_before_there_is_anything_to_write() {
+    fn targets_are_checked_in_advance() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("file");
         assert!(check_new_file(&file).is_ok() && make_folder(&folder.path().join("a/b")).is_ok());
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn folders_and_devices_are_no_targets() {
+    fn folders_are_refused_as_targets() {
         let folder = tempfile::tempdir().unwrap();
         assert!(check_target(folder.path()).is_err());
         assert!(check_target(&folder.path().join("new")).is_ok());

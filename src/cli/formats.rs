@@ -1,39 +1,40 @@
-//! `--precision`, `--scales`, `--layouts`, `--tactic`, `--without-tactic` and `--tune`: what the engine chooses element
-//! types, layouts and tactics from, and how.
+//! `--precision`, `--scales`, `--layouts`, `--tactic`, `--without-tactic` and `--tune`: the element types, layouts and
+//! tactics that the engine chooses from, and how.
 
 use super::failure::Failure;
 use clap::{Args, ValueEnum};
 use ixion::engine::{Builder, EngineError, Formats, Precision, Scales, TimingCache};
 use std::path::PathBuf;
 
-/// What the engine chooses element types and layouts from.
+/// The element types, layouts and tactics that the engine chooses from.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
 pub(crate) struct FormatArgs {
-    /// Element types that the engine may choose beside f32: f16, bf16, int8 (which needs --scales)
+    /// Element types that the engine may use in addition to f32: f16, bf16, int8 (which requires --scales)
     ///
-    /// Inputs and outputs of the model keep their types. A type is chosen where it makes the model faster.
+    /// The model's inputs and outputs keep their types. A type is used where it makes the model faster.
     #[arg(long, value_name = "TYPES", value_delimiter = ',', hide_short_help = true)]
     pub(crate) precision: Vec<Precision>,
-    /// What whole numbers of 8 bits stand for, as `ixion calibrate` found it
+    /// The int8 scales that `ixion calibrate` found
     #[arg(long, value_name = "FILE", hide_short_help = true)]
     pub(crate) scales: Option<PathBuf>,
-    /// Layouts of tensors that the engine chooses from
+    /// The tensor layouts that the engine chooses from
     #[arg(long, value_name = "LAYOUTS", value_enum, default_value_t, hide_short_help = true)]
     pub(crate) layouts: Layouts,
-    /// Computes in a way of this name, such as winograd-4x4, wherever operators can, at any price; may be repeated
+    /// Use a tactic, such as winograd-4x4, for all operators that support it, at any price; may be repeated
     ///
-    /// Other element types that --precision allows give way to it.
+    /// It takes precedence over the element types that --precision allows.
     #[arg(long, value_name = "TACTIC", hide_short_help = true)]
     pub(crate) tactic: Vec<String>,
-    /// Leaves out a way of computing, such as winograd, which is fast but rounds otherwise; may be repeated
+    /// Do not use a tactic, such as winograd, which is fast but rounds differently; may be repeated
     ///
-    /// A name stands for all that begin with it and a hyphen: winograd for winograd-2x2, winograd-4x4 and winograd-6x6.
+    /// A name includes all tactics that begin with it and a hyphen: winograd excludes winograd-2x2, winograd-4x4 and
+    /// winograd-6x6.
     #[arg(long, alias = "no-tactic", value_name = "TACTIC", hide_short_help = true)]
     pub(crate) without_tactic: Vec<String>,
-    /// Measures the alternatives on this machine, instead of comparing them by a model of a processor
+    /// Measure the alternatives on this machine instead of comparing estimates from a processor model
     #[arg(long, hide_short_help = true)]
     pub(crate) tune: bool,
-    /// Where times that were measured are kept [default: ixion/timings.json in the user's folder of caches]
+    /// The file that stores measured times [default: ixion/timings.json in the user's cache folder]
     #[arg(long, value_name = "FILE", requires = "tune", hide_short_help = true)]
     pub(crate) timing_cache: Option<PathBuf>,
 }
@@ -41,14 +42,14 @@ pub(crate) struct FormatArgs {
 /// The layouts that the engine chooses from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub(crate) enum Layouts {
-    /// Those that layers want, at the least price
+    /// Layouts that layers prefer, at the lowest total price
     #[default]
     Cheapest,
-    /// Row-major ones alone
+    /// Row-major layouts only
     Plain,
-    /// Another one for every tensor and back again: a test of the engine
+    /// Another layout for every tensor and back again, to test the engine
     Alternating,
-    /// The fewest bits of --precision that layers take, at any price
+    /// The fewest bits of --precision that layers support, at any price
     Narrowest,
 }
 
@@ -64,18 +65,16 @@ impl From<Layouts> for Formats {
 }
 
 impl FormatArgs {
-    /// Refuses what would not be heeded.
+    /// Checks that the options are consistent.
     ///
     /// # Errors
-    /// int8 without scales; scales without int8.
+    /// Fails if int8 is given without scales, or scales without int8.
     pub(crate) fn check(&self) -> Result<(), Failure> {
         match (self.precision.contains(&Precision::Int8), &self.scales) {
-            (true, None) => {
-                Err(Failure::unusable("int8 needs scales, which say what its whole numbers stand for")
-                    .advise("`ixion calibrate` finds them; --scales FILE names their file"))
-            }
+            (true, None) => Err(Failure::unusable("int8 needs scales, which map its integers to floats")
+                .advise("`ixion calibrate` finds them; pass them with --scales FILE")),
             (false, Some(path)) => Err(Failure::unusable(format!(
-                "{}: scales are for int8, which --precision does not name",
+                "{}: scales are for int8, which --precision does not include",
                 path.display()
             ))
             .advise("`--precision int8 --scales FILE` uses them")),
@@ -83,10 +82,10 @@ impl FormatArgs {
         }
     }
 
-    /// Tells a builder what was asked for.
+    /// Configures a builder.
     ///
     /// # Errors
-    /// Scales that cannot be read.
+    /// Fails if the scales cannot be read.
     pub(crate) fn apply(&self, builder: Builder) -> Result<Builder, EngineError> {
         let builder =
             builder.with_formats(self.layouts.into()).with_precisions(self.precision.iter().copied());
@@ -105,7 +104,7 @@ impl FormatArgs {
     }
 }
 
-/// The user's folder of caches, where the system's variables tell it.
+/// The user's cache folder, from the environment. `None` if the variables are not set.
 pub(crate) fn caches() -> Option<PathBuf> {
     let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     if cfg!(windows) {

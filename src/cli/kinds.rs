@@ -1,9 +1,9 @@
-//! What kind of thing an operator does, by its type: the colour of its card.
+//! The kind of an operator, by its type, which determines the colour of its card.
 
 use ixion_drawing::NodeKind;
 
-/// Signs in a type's last word, in lower case, and the kind that they show: `=t` is the whole word, others are a part of it.
-/// The first line that fits decides.
+/// For each kind, patterns for the last component of a type in lower case: `=t` matches the whole component, others a part of
+/// it. The first matching line decides.
 const SIGNS: &[(NodeKind, &str)] = &[
     (NodeKind::Input, "=input"),
     (NodeKind::Output, "=output"),

@@ -1,4 +1,4 @@
-//! The options that bound what a model may use.
+//! The options that limit memory and time.
 
 use clap::Args;
 use ixion::Limits;
@@ -7,21 +7,21 @@ use std::time::Duration;
 /// `--limit-memory` and `--timeout`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct LimitArgs {
-    /// Refuses models that need more memory than this, such as 500M or 4G
+    /// Reject models that need more memory than SIZE, such as 500M or 4G
     ///
-    /// A number of bytes; K, M, G and T stand for powers of 1024. It bounds weights and activations together. Without it
-    /// the bound is 64G, and 16G for one tensor.
-    #[arg(long, global = true, value_name = "SIZE", value_parser = parse_size, help_heading = "Everywhere")]
+    /// SIZE is a number of bytes; the suffixes K, M, G and T are powers of 1024. The limit covers weights and activations
+    /// together. The default is 64G in total and 16G for a single tensor.
+    #[arg(long, global = true, value_name = "SIZE", value_parser = parse_size, help_heading = "Global options")]
     limit_memory: Option<u64>,
-    /// Stops a run that takes longer, such as 0.5 or 30
+    /// Stop a run that takes longer than SECONDS, such as 0.5 or 30
     ///
-    /// The clock is looked at between operators. `verify` gives each case this time.
-    #[arg(long, global = true, value_name = "SECONDS", value_parser = parse_seconds, help_heading = "Everywhere")]
+    /// The deadline is checked between operators. For `verify`, it applies to each case.
+    #[arg(long, global = true, value_name = "SECONDS", value_parser = parse_seconds, help_heading = "Global options")]
     timeout: Option<Duration>,
 }
 
 impl LimitArgs {
-    /// The limits, with a clock that starts now.
+    /// The limits, with a deadline counted from now.
     pub(crate) fn start(&self) -> Limits {
         let mut limits = Limits::default();
         if let Some(bytes) = self.limit_memory {
@@ -36,7 +36,7 @@ impl LimitArgs {
 }
 
 fn parse_size(text: &str) -> Result<u64, String> {
-    let wanted = || format!("`{text}` is no size; give bytes, such as 1000000, 500M or 1.5G");
+    let wanted = || "expected a number of bytes, such as 1000000, 500M or 1.5G".to_owned();
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let suffix = text.get(digits.len()..).unwrap_or_default().to_ascii_uppercase();
     let power = match suffix.trim_end_matches('B').trim_end_matches('I') {
@@ -53,7 +53,7 @@ fn parse_size(text: &str) -> Result<u64, String> {
 }
 
 fn parse_seconds(text: &str) -> Result<Duration, String> {
-    let wanted = || format!("`{text}` is no time; give seconds above 0, such as 30 or 0.5");
+    let wanted = || "expected seconds above 0, such as 30 or 0.5".to_owned();
     let seconds: f64 = text.parse().map_err(|_| wanted())?;
     Duration::try_from_secs_f64(seconds).ok().filter(|time| !time.is_zero()).ok_or_else(wanted)
 }

@@ -1,4 +1,4 @@
-//! What `bench` and `profile` share: a model with inputs, whatever they are made of, and warmed up.
+//! Code shared by `bench`, `profile` and `compress`: a model with its inputs, ready to be measured.
 
 use super::failure::Failure;
 use super::limits::LimitArgs;
@@ -14,26 +14,26 @@ use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Inputs that nobody gives are made up from this seed.
+/// The seed of random inputs, used for those that are not given.
 const SEED: u64 = 0;
 
-/// The shortest warm-up: so many runs, and so long.
+/// The minimum warm-up: a number of runs and a time.
 const WARM_UP: (usize, Duration) = (2, Duration::from_millis(300));
 
-/// The model, its inputs and how it is run.
+/// The model, its inputs, and how it runs.
 #[derive(Debug, Args)]
 pub(crate) struct SubjectArgs {
     #[command(flatten)]
     pub(crate) model: ModelArgs,
-    /// Arrays, tables or pictures, as `run` takes them [default: in_0.npy, in_1.npy, … beside the model, else random numbers]
+    /// Arrays, tables or images, as for `run` [default: in_0.npy, in_1.npy, … next to the model, else random numbers]
     #[arg(short, long = "input", value_name = "[NAME=]FILE", num_args = 1..)]
     inputs: Vec<String>,
-    /// The length of the first axis of every input: rows are repeated or left out
+    /// Set the length of the first axis of every input; rows are repeated or dropped
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     batch: Option<u32>,
     #[command(flatten)]
     pub(crate) engine: EngineArgs,
-    /// Makes up weights from a seed, so that no archive is needed
+    /// Use random weights from this seed instead of an archive
     #[arg(long, value_name = "SEED", conflicts_with = "bin")]
     random_weights: Option<u64>,
 }
@@ -44,16 +44,16 @@ pub(crate) struct Subject<'a> {
     pub(crate) runner: Runner,
     pub(crate) names: Vec<String>,
     pub(crate) inputs: Vec<Tensor>,
-    /// Time to read and build the model.
+    /// The time to read and build the model.
     pub(crate) build: Duration,
-    /// Time of the first run, which infers shapes and plans memory.
+    /// The time of the first run, which infers shapes and plans memory.
     pub(crate) first: Duration,
-    /// A run that was traced after the first one.
+    /// The record of a traced run, after the first one.
     pub(crate) record: Record,
 }
 
 impl SubjectArgs {
-    /// Builds the model, makes the inputs and runs twice.
+    /// Builds the model, loads or generates its inputs, and runs it twice.
     pub(crate) fn prepare(&self, limits: &LimitArgs) -> Result<Subject<'_>, Failure> {
         let limits = limits.start();
         let start = Instant::now();
@@ -69,7 +69,7 @@ impl SubjectArgs {
         Ok(Subject { args: self, runner, names, inputs, build, first, record })
     }
 
-    /// All files that are read: the model's, and the inputs that were named.
+    /// All files that are read: the model's files and the given inputs.
     pub(crate) fn files(&self) -> Result<Vec<PathBuf>, Failure> {
         let inputs = files::sources(&self.inputs)?.into_iter().map(|source| source.path);
         Ok(self.model.files().into_iter().chain(inputs).collect())
@@ -100,7 +100,7 @@ impl SubjectArgs {
     }
 }
 
-/// The arrays in_0.npy, in_1.npy, … that lie beside the model, each for the input at its position.
+/// The arrays in_0.npy, in_1.npy, … next to the model, each for the input at its position.
 fn beside(param: &Path, graph: &RuntimeGraph) -> Result<Vec<Source>, Failure> {
     let file = |index: usize| param.with_file_name(format!("in_{index}.npy"));
     let ports = graph.inputs().iter().enumerate();
@@ -110,13 +110,14 @@ fn beside(param: &Path, graph: &RuntimeGraph) -> Result<Vec<Source>, Failure> {
     files::sources(&texts)
 }
 
-/// Bytes of the tensor with so many rows.
+/// The size in bytes of a tensor resized to this number of rows.
 fn bytes_of_rows(tensor: &Tensor, rows: u64) -> u64 {
     let (bytes, len) = (tensor.byte_len() as u64, tensor.shape().first().copied().unwrap_or(0) as u64);
     bytes.checked_div(len).map_or(bytes, |row| row.saturating_mul(rows))
 }
 
-/// The tensor with so many rows: its own, from the first on again where there are more. A number has none.
+/// A tensor resized to this number of rows, repeated from the first one if there are too few. Tensors without rows stay
+/// unchanged.
 fn with_rows(tensor: &Tensor, rows: usize) -> Result<Tensor, ixion::tensor::TensorError> {
     let Some(&len) = tensor.shape().first().filter(|len| **len > 0) else { return Ok(tensor.clone()) };
     let (mut all, mut count) = (tensor.clone(), len);
@@ -129,7 +130,8 @@ fn with_rows(tensor: &Tensor, rows: usize) -> Result<Tensor, ixion::tensor::Tens
 }
 
 impl Subject<'_> {
-    /// Runs until times settle, but no longer than a measurement would take.
+    /// Runs the model until both minima of [`WARM_UP`] are reached, or `most` times if that is earlier, but never fewer times
+    /// than the minimum number of runs.
     pub(crate) fn warm_up(&mut self, most: usize) -> Result<(), Failure> {
         let start = Instant::now();
         for run in 0..most.max(WARM_UP.0) {
@@ -141,7 +143,7 @@ impl Subject<'_> {
         Ok(())
     }
 
-    /// The length of the first axis of the first input; 1 where there is none.
+    /// The length of the first axis of the first input, or 1 if there is none.
     pub(crate) fn batch(&self) -> usize {
         self.inputs.first().and_then(|input| input.shape().first()).copied().unwrap_or(1)
     }
@@ -151,12 +153,12 @@ impl Subject<'_> {
         self.record.trace.layers.iter().map(|layer| layer.cost.macs).fold(0, u64::saturating_add)
     }
 
-    /// What is run, and on what, in one line.
+    /// The model, how it runs, and its inputs, in one line.
     pub(crate) fn title(&self) -> String {
         format!("{}: {}", self.file(), self.settings())
     }
 
-    /// How it is run, and the inputs.
+    /// How the model runs, and its inputs.
     pub(crate) fn settings(&self) -> String {
         let inputs = self.names.iter().zip(&self.inputs);
         let inputs: Vec<String> =
@@ -170,7 +172,7 @@ impl Subject<'_> {
         self.args.model.param.display()
     }
 
-    /// The same for programs.
+    /// The settings as a JSON object.
     pub(crate) fn json(&self) -> Value {
         let inputs = self.names.iter().zip(&self.inputs);
         let input = |(name, tensor): (&String, &Tensor)| json!({ "name": name, "shape": tensor.shape().dims(), "dtype": tensor.dtype().name() });
@@ -186,18 +188,18 @@ impl Subject<'_> {
     }
 }
 
-/// Milliseconds, for programs.
+/// A duration in milliseconds.
 pub(crate) fn milliseconds(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
 
-/// So many billions a second.
+/// A rate in billions per second; 0 if no time has passed.
 pub(crate) fn giga_per_second(amount: u64, time: Duration) -> f64 {
     let seconds = time.as_secs_f64();
     if seconds > 0.0 { amount as f64 / seconds / 1e9 } else { 0.0 }
 }
 
-/// The time that this share of all times does not exceed (the nearest rank); `times` are sorted.
+/// The time that this share of the sorted `times` does not exceed (nearest rank).
 pub(crate) fn percentile(times: &[Duration], share: f64) -> Duration {
     let rank = (share * times.len() as f64).ceil() as usize;
     times.get(rank.clamp(1, times.len().max(1)) - 1).copied().unwrap_or_default()

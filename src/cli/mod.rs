@@ -1,15 +1,15 @@
-//! The `ixion` command: thin faces over the library, one file (or folder) for each subcommand.
+//! The `ixion` command: thin wrappers around the library, one file (or folder) for each subcommand.
 //!
-//! Every subcommand is a struct of arguments with a method `run`. It writes to a [`Screen`], and returns an [`Exit`] or a
-//! [`Failure`]; between them they decide the exit code:
+//! Every subcommand is a struct of arguments with a method `run`. It writes to a [`Terminal`], and returns an [`Exit`] or a
+//! [`Failure`], which determine the exit code:
 //!
 //! | code | meaning |
 //! |---|---|
-//! | 0 | fine |
-//! | 1 | the work was done and falls short, or it failed on the way |
-//! | 2 | what was given could not be used at all: a usage error, an unreadable or invalid file |
+//! | 0 | success |
+//! | 1 | the command ran, but the result is negative or the work failed |
+//! | 2 | the arguments could not be used: a usage error, an unreadable or invalid file |
 //!
-//! A reader that goes away (`ixion … | head`) is no error.
+//! A closed pipe (`ixion … | head`) is not an error.
 
 mod bench;
 mod build;
@@ -38,24 +38,24 @@ mod profile;
 mod progress;
 mod run;
 mod runner;
-mod screen;
 mod table;
+mod terminal;
 mod verify;
 
 use clap::{Parser, Subcommand};
 use failure::{Exit, Failure};
 use ixion_drawing::numbers;
 use limits::LimitArgs;
-use screen::Screen;
 use std::io::Write;
 use std::process::ExitCode;
+use terminal::Terminal;
 
 const EXIT_CODES: &str = "\
 Exit codes:
-  0  fine
-  1  the work was done and falls short, or it failed on the way
-  2  what was given could not be used at all: a usage error, an unreadable or invalid file
-Each subcommand's --help says what that means for it.
+  0  success
+  1  the command ran, but the result is negative or the work failed
+  2  the arguments could not be used: a usage error, an unreadable or invalid file
+Each subcommand's --help describes its exit codes in detail.
 
 Examples:
   ixion inspect resnet18.pnnx.param
@@ -63,10 +63,10 @@ Examples:
   ixion verify cases/*
   ixion bench resnet18.pnnx.param --threads 0";
 
-/// The Rust runtime for PNNX: looks at, runs and checks PyTorch models, without PyTorch
+/// A Rust runtime for PNNX: inspect, run and verify PyTorch models without PyTorch
 ///
-/// PNNX writes a PyTorch model as a text (x.pnnx.param) and an archive of weights (x.pnnx.bin). The archive is found beside the
-/// text, unless --bin names another. `ixion build` makes one file of them, a plan, which takes the place of both.
+/// PNNX writes a PyTorch model as a text (x.pnnx.param) and an archive of weights (x.pnnx.bin). The archive next to the text is
+/// used, unless --bin names another. `ixion build` compiles both into a single file, a plan, which can replace them.
 #[derive(Debug, Parser)]
 #[command(name = "ixion", version, after_help = EXIT_CODES, max_term_width = 110)]
 struct Cli {
@@ -74,10 +74,10 @@ struct Cli {
     command: Command,
     #[command(flatten)]
     limits: LimitArgs,
-    /// Says more on stderr: -v what is done, -vv every operator, -vvv all details
+    /// Print more to stderr: -v for progress, -vv for every operator, -vvv for all details
     ///
-    /// The variable RUST_LOG, such as RUST_LOG=ixion::graph=debug, chooses by module and comes first.
-    #[arg(short, long, action = clap::ArgAction::Count, global = true, help_heading = "Everywhere")]
+    /// The environment variable RUST_LOG, such as RUST_LOG=ixion::graph=debug, sets levels by module and takes precedence.
+    #[arg(short, long, action = clap::ArgAction::Count, global = true, help_heading = "Global options")]
     verbose: u8,
 }
 
@@ -98,27 +98,27 @@ enum Command {
     Devices(devices::DevicesArgs),
 }
 
-/// Reads the command line and runs it.
+/// Parses the command line and runs the subcommand.
 pub(crate) fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(usage) => {
-            // Nobody is left to tell when this cannot be printed.
+            // If this cannot be printed, there is no way to report it.
             let _ = usage.print();
             return if usage.use_stderr() { Exit::Unusable.into() } else { Exit::Fine.into() };
         }
     };
     start_log(cli.verbose);
-    let mut screen = Screen::stdout();
-    let result = cli.run(&mut screen).and_then(|exit| {
-        screen.flush()?;
+    let mut terminal = Terminal::stdout();
+    let result = cli.run(&mut terminal).and_then(|exit| {
+        terminal.flush()?;
         Ok(exit)
     });
     match result {
         Ok(exit) => exit.into(),
         Err(failure) => {
-            // What was written before the failure belongs before its message.
-            let _ = screen.flush();
+            // Output written before the failure must appear before its message.
+            let _ = terminal.flush();
             failure.report();
             failure.exit().into()
         }
@@ -126,20 +126,20 @@ pub(crate) fn main() -> ExitCode {
 }
 
 impl Cli {
-    fn run(&self, screen: &mut Screen) -> Result<Exit, Failure> {
+    fn run(&self, terminal: &mut Terminal) -> Result<Exit, Failure> {
         match &self.command {
-            Command::Run(args) => args.run(&self.limits, screen),
-            Command::Inspect(args) => args.run(&self.limits, screen),
-            Command::Verify(args) => args.run(&self.limits, screen),
-            Command::Build(args) => args.run(&self.limits, screen),
-            Command::Calibrate(args) => args.run(&self.limits, screen),
-            Command::Plan(args) => args.run(&self.limits, screen),
-            Command::Bench(args) => args.run(&self.limits, screen),
-            Command::Profile(args) => args.run(&self.limits, screen),
-            Command::Convert(args) => args.run(&self.limits, screen),
-            Command::Compress(args) => args.run(&self.limits, screen),
-            Command::Operators(args) => args.run(screen),
-            Command::Devices(args) => args.run(screen),
+            Command::Run(args) => args.run(&self.limits, terminal),
+            Command::Inspect(args) => args.run(&self.limits, terminal),
+            Command::Verify(args) => args.run(&self.limits, terminal),
+            Command::Build(args) => args.run(&self.limits, terminal),
+            Command::Calibrate(args) => args.run(&self.limits, terminal),
+            Command::Plan(args) => args.run(&self.limits, terminal),
+            Command::Bench(args) => args.run(&self.limits, terminal),
+            Command::Profile(args) => args.run(&self.limits, terminal),
+            Command::Convert(args) => args.run(&self.limits, terminal),
+            Command::Compress(args) => args.run(&self.limits, terminal),
+            Command::Operators(args) => args.run(terminal),
+            Command::Devices(args) => args.run(terminal),
         }
     }
 }
@@ -159,8 +159,8 @@ fn start_log(verbose: u8) {
         writeln!(out, "{level}: {}", record.args())
     });
     if let Err(error) = builder.try_init() {
-        // Only a second logger can be the cause, and there is none.
-        eprintln!("warning: no log: {error}");
+        // Only a second logger can cause this, and there is none.
+        eprintln!("warning: logging is disabled: {error}");
     }
 }
 

@@ -1,4 +1,4 @@
-//! The files of a model, as most subcommands take them.
+//! The files of a model, as arguments of most subcommands.
 
 use super::failure::Failure;
 use super::plan_file::PlanFileArgs;
@@ -7,7 +7,7 @@ use super::progress::Spinner;
 use super::runner::{EngineArgs, Runner, graph_error};
 use clap::Args;
 use ixion::engine::{EngineError, PlanFileProblem};
-use ixion::graph::{GraphError, RuntimeGraph, archive_beside};
+use ixion::graph::{GraphError, RuntimeGraph, default_bin_path};
 use ixion::op::{Creator, PluginName};
 use ixion::pnnx::Graph;
 use ixion::{LimitError, Limits};
@@ -17,10 +17,10 @@ use std::path::{Path, PathBuf};
 /// The text and the archive of a model.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct ModelArgs {
-    /// The model's text, such as model.pnnx.param, or a plan that `ixion build` made
+    /// The model's text, such as model.pnnx.param, or a plan written by `ixion build`
     #[arg(value_name = "PARAM")]
     pub(crate) param: PathBuf,
-    /// The archive of weights [default: the file beside PARAM that ends in .bin]
+    /// The archive of weights [default: the .bin file next to PARAM]
     #[arg(long, value_name = "FILE")]
     pub(crate) bin: Option<PathBuf>,
     #[command(flatten)]
@@ -30,16 +30,16 @@ pub(crate) struct ModelArgs {
 }
 
 impl ModelArgs {
-    /// The archive that was named, or the one beside the text if it is there. A plan has its weights itself.
+    /// The archive given by `--bin`, or the one next to the text if it exists. A plan contains its own weights.
     pub(crate) fn archive(&self) -> Option<PathBuf> {
         if self.is_plan() {
             return Some(self.param.clone());
         }
-        let beside = || Some(archive_beside(&self.param)).filter(|path| path.is_file());
+        let beside = || Some(default_bin_path(&self.param)).filter(|path| path.is_file());
         self.bin.clone().or_else(beside)
     }
 
-    /// All files of the model; some may not be there.
+    /// All files of the model; some may not exist.
     pub(crate) fn files(&self) -> Vec<PathBuf> {
         let card = self.param.with_file_name("model.toml");
         [self.param.clone(), card].into_iter().chain(self.archive()).collect()
@@ -53,7 +53,7 @@ impl ModelArgs {
         Graph::load(&self.param, self.archive().as_deref(), limits).map_err(|error| self.unusable(error))
     }
 
-    /// A graph that will read these files.
+    /// A runtime graph that reads these files when it is built.
     pub(crate) fn runtime(&self, limits: Limits) -> Result<RuntimeGraph, Failure> {
         let registry = self.plugins.registry()?;
         let graph = RuntimeGraph::new(&self.param).with_limits(limits).with_registry(registry);
@@ -63,7 +63,7 @@ impl ModelArgs {
         })
     }
 
-    /// A model that is ready to run, with weights made up from a seed if there is one.
+    /// Builds a model that is ready to run, with random weights if a seed is given.
     pub(crate) fn built(
         &self,
         engine: &EngineArgs,
@@ -83,7 +83,8 @@ impl ModelArgs {
         engine.build(graph, limits).map_err(|error| self.unbuilt(error))
     }
 
-    /// The failure of a model that cannot be built. That of an operator is the model's, not the path's.
+    /// The failure of a model that cannot be built. Unknown operators, a missing archive and missing plugins get a hint of
+    /// their own instead of one about the path.
     pub(crate) fn unbuilt(&self, error: EngineError) -> Failure {
         match graph_error(&error) {
             Some(GraphError::UnknownOperators { .. }) => Failure::unusable(error).advise(
@@ -105,12 +106,12 @@ impl ModelArgs {
         let failure = Failure::unusable(error);
         match texts_near(&self.param) {
             found if found.is_empty() => failure,
-            found => failure.advise(format!("there is {}", found.join(", "))),
+            found => failure.advise(format!("did you mean {}?", found.join(" or "))),
         }
     }
 }
 
-/// Whether a plan needs a layer that does not come with Ixion, and that is not there.
+/// Returns true if a plan needs a layer that is neither built in nor loaded from a plugin.
 fn lacks_plugin(error: &EngineError) -> bool {
     let EngineError::PlanFile(error) = error else {
         return false;
@@ -121,15 +122,15 @@ fn lacks_plugin(error: &EngineError) -> bool {
     wanted.parse().is_ok_and(|name: PluginName| name.namespace() != <Creator>::BUILT_IN)
 }
 
-/// Whether time ran out.
+/// Returns true if the deadline has passed.
 fn is_late(error: &(dyn Error + 'static)) -> bool {
     let mut causes = std::iter::successors(Some(error), |&cause| cause.source());
     causes.any(|cause| cause.downcast_ref() == Some(&LimitError::DeadlineExceeded))
 }
 
-/// What may have been meant by a path that leads to no file: the texts in the folder that it names or lies in.
+/// Suggestions for a path that is not a file: up to three .param files in the folder itself or its parent.
 fn texts_near(path: &Path) -> Vec<String> {
-    const MOST: usize = 3;
+    const MAX_SUGGESTIONS: usize = 3;
     if path.is_file() {
         return Vec::new();
     }
@@ -142,7 +143,7 @@ fn texts_near(path: &Path) -> Vec<String> {
         .map(|path| path.strip_prefix(".").unwrap_or(&path).display().to_string())
         .collect();
     found.sort();
-    found.truncate(MOST);
+    found.truncate(MAX_SUGGESTIONS);
     found
 }
 

@@ -1,8 +1,8 @@
-//! `ixion operators`: what is supported.
+//! `ixion operators`: listing the supported operators.
 
 use super::failure::{Exit, Failure};
 use super::plugins::PluginArgs;
-use super::screen::{Screen, Style};
+use super::terminal::{Style, Terminal};
 use clap::Args;
 use ixion::op::{CpuLayer, Creator, Field, Registry};
 use serde_json::{Value, json};
@@ -21,43 +21,44 @@ Examples:
   ixion operators --json | jq -r '.operators[].type'
   ixion operators --markdown > operators.md";
 
-/// Lists the operators that Ixion runs, with their parameters and weights
+/// List the supported operators, with their parameters and weights
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub(crate) struct OperatorsArgs {
-    /// Only types that contain this, in upper or lower case
+    /// List only types that contain TEXT, ignoring case
     #[arg(value_name = "TEXT", default_value = "", hide_default_value = true)]
     filter: String,
-    /// One JSON object, for programs
+    /// Print the result as a JSON object
     #[arg(long)]
     json: bool,
-    /// A table in Markdown, one line for each layer
+    /// Print a Markdown table with one line for each layer
     #[arg(long, conflicts_with = "json")]
     markdown: bool,
     #[command(flatten)]
     plugins: PluginArgs,
 }
 
-/// One layer and all operator types that it runs.
+/// A layer and all operator types that it runs.
 struct Entry<'a> {
     types: Vec<&'a str>,
     creator: &'a Creator<dyn CpuLayer>,
 }
 
 impl OperatorsArgs {
-    pub(crate) fn run(&self, screen: &mut Screen) -> Result<Exit, Failure> {
+    pub(crate) fn run(&self, terminal: &mut Terminal) -> Result<Exit, Failure> {
         let registry = self.plugins.registry()?;
         let entries = entries(&registry, &self.filter);
         match () {
-            () if self.json => screen.json(&as_json(&registry, &self.filter))?,
-            () if self.markdown => write_markdown(screen, &entries)?,
-            () => write_list(screen, &entries)?,
+            () if self.json => terminal.json(&as_json(&registry, &self.filter))?,
+            () if self.markdown => write_markdown(terminal, &entries)?,
+            () => write_list(terminal, &entries)?,
         }
         Ok(Exit::Fine)
     }
 }
 
-/// The layers whose types contain `filter`, by their first type. Types of one layer share documentation and fields.
+/// The layers with types that contain `filter`, sorted by their first type. Types with the same documentation and fields are
+/// taken for one layer.
 fn entries<'a>(registry: &'a Registry, filter: &str) -> Vec<Entry<'a>> {
     let mut grouped: BTreeMap<(&str, String), Entry<'a>> = BTreeMap::new();
     for (op_type, creator) in matching(registry, filter) {
@@ -78,23 +79,23 @@ fn matching<'a>(
     registry.iter().filter(move |(op_type, _)| op_type.to_lowercase().contains(&filter))
 }
 
-fn write_list(screen: &mut Screen, entries: &[Entry<'_>]) -> io::Result<()> {
+fn write_list(terminal: &mut Terminal, entries: &[Entry<'_>]) -> io::Result<()> {
     for entry in entries {
-        let types = screen.paint(Style::Strong, entry.types.join(", "));
-        writeln!(screen, "{types}")?;
-        writeln!(screen, "  {}", first_sentence(&entry.creator.doc))?;
+        let types = terminal.paint(Style::Strong, entry.types.join(", "));
+        writeln!(terminal, "{types}")?;
+        writeln!(terminal, "  {}", first_sentence(&entry.creator.doc))?;
         let widest = entry.creator.fields.iter().map(|field| field.key.len()).max().unwrap_or(0);
         for field in &entry.creator.fields {
-            let facts = screen.paint(Style::Faint, facts(field));
-            writeln!(screen, "    {:widest$}  {} ({facts})", field.key, one_line(field.doc))?;
+            let facts = terminal.paint(Style::Faint, facts(field));
+            writeln!(terminal, "    {:widest$}  {} ({facts})", field.key, one_line(field.doc))?;
         }
     }
     let types: usize = entries.iter().map(|entry| entry.types.len()).sum();
-    writeln!(screen, "{types} types of operators, {} layers", entries.len())
+    writeln!(terminal, "{types} types of operators, {} layers", entries.len())
 }
 
-fn write_markdown(screen: &mut Screen, entries: &[Entry<'_>]) -> io::Result<()> {
-    writeln!(screen, "| Operator | What it does | Parameters and weights |\n|---|---|---|")?;
+fn write_markdown(terminal: &mut Terminal, entries: &[Entry<'_>]) -> io::Result<()> {
+    writeln!(terminal, "| Operator | What it does | Parameters and weights |\n|---|---|---|")?;
     for entry in entries {
         let types: Vec<String> = entry.types.iter().map(|op_type| format!("`{op_type}`")).collect();
         let fields = entry.creator.fields.iter().map(|field| match field.default_in_file() {
@@ -103,7 +104,7 @@ fn write_markdown(screen: &mut Screen, entries: &[Entry<'_>]) -> io::Result<()> 
         });
         let fields: Vec<String> = fields.collect();
         let doc = first_sentence(&entry.creator.doc).replace('|', "\\|");
-        writeln!(screen, "| {} | {doc} | {} |", types.join(", "), fields.join(", "))?;
+        writeln!(terminal, "| {} | {doc} | {} |", types.join(", "), fields.join(", "))?;
     }
     Ok(())
 }
@@ -129,15 +130,15 @@ fn as_json(registry: &Registry, filter: &str) -> Value {
     json!({ "version": 1, "operators": operators.collect::<Vec<_>>() })
 }
 
-/// The kind of a field, and what it is where the file leaves it out.
+/// The kind of a field, and its default.
 fn facts(field: &Field) -> String {
     match field.default_in_file() {
-        Some(default) => format!("{}; else {default}", field.kind),
+        Some(default) => format!("{}; default {default}", field.kind),
         None => format!("{}; required", field.kind),
     }
 }
 
-/// The text up to the first full stop that ends a sentence, in one line.
+/// The first sentence of a text, in one line.
 fn first_sentence(doc: &str) -> String {
     let text = one_line(doc);
     let is_end = |&(end, _): &(usize, &str)| !text.get(..end).unwrap_or_default().ends_with("et al");
@@ -156,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn types_of_one_layer_stand_together() {
+    fn types_of_one_layer_are_listed_together() {
         let registry = Registry::default();
         let relu = entries(&registry, "F.RELU");
         assert!(relu.iter().any(|entry| entry.types.contains(&"F.relu")), "the case does not matter");
@@ -167,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sentence_ends_with_a_full_stop_and_a_blank() {
+    fn a_sentence_ends_with_a_full_stop_and_a_space() {
         assert_eq!(first_sentence(" `torch.nn.ReLU`: max(x, 0).\n More.\n"), "`torch.nn.ReLU`: max(x, 0).");
         assert_eq!(first_sentence("x where x > 0.5"), "x where x > 0.5");
         assert_eq!(first_sentence("SELU (Klambauer et al. 2017). More."), "SELU (Klambauer et al. 2017).");

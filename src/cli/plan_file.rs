@@ -1,4 +1,4 @@
-//! Plans among the models: files that `ixion build` wrote, which every subcommand takes in the place of a PARAM.
+//! Plan files, which `ixion build` writes and most subcommands accept in place of a PARAM.
 
 use super::failure::Failure;
 use super::formats::FormatArgs;
@@ -11,49 +11,53 @@ use ixion::vision::ModelCard;
 /// `--verify` and `--map`.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct PlanFileArgs {
-    /// Compares every byte of a plan with its checksums before anything else, its weights too
+    /// Verify all checksums of a plan first, including those of its weights
     #[arg(long, help_heading = "Plans", hide_short_help = true)]
     pub(crate) verify: bool,
-    /// Maps a plan into memory instead of reading its weights; nobody may change the file in place meanwhile
+    /// Map a plan into memory instead of reading its weights; the file must not be modified in place meanwhile
     #[arg(long, help_heading = "Plans", hide_short_help = true)]
     pub(crate) map: bool,
 }
 
 impl ModelArgs {
-    /// Whether the model is a plan, which its first bytes tell.
+    /// Returns true if the model is a plan, judging by its first bytes.
     pub(crate) fn is_plan(&self) -> bool {
         PlanFile::is_plan(&self.param)
     }
 
-    /// The model as a plan, where it is one.
+    /// Opens the model if it is a plan; `None` if it is a text.
     ///
     /// # Errors
-    /// A plan that cannot be opened; options that plans, or texts, have no use for.
+    /// Fails if the plan cannot be opened, or if an option does not apply to a plan, or to a text.
     pub(crate) fn plan_file(&self, limits: &Limits) -> Result<Option<PlanFile>, Failure> {
         let file = self.param.display();
         if !self.is_plan() {
             return match (self.plan.verify, self.plan.map) {
-                // That there is no file is said by who reads it.
+                // A missing file is reported when it is read.
                 (false, false) => Ok(None),
                 _ if !self.param.is_file() => Ok(None),
-                (true, _) => Err(Failure::unusable(format!("--verify is for plans, and {file} is none"))
+                (true, _) => Err(Failure::unusable(format!("--verify requires a plan, which {file} is not"))
                     .advise("`ixion verify --checksums` checks archives")),
-                (false, true) => Err(Failure::unusable(format!("--map is for plans, and {file} is none"))
-                    .advise("`ixion build` makes a plan")),
+                (false, true) => {
+                    Err(Failure::unusable(format!("--map requires a plan, which {file} is not"))
+                        .advise("`ixion build` writes a plan"))
+                }
             };
         }
         if self.bin.is_some() {
-            return Err(Failure::unusable(format!("{file} is a plan and has its weights; leave out --bin")));
+            return Err(Failure::unusable(format!(
+                "{file} is a plan, which contains its weights; leave out --bin"
+            )));
         }
         let opened = match self.plan.map {
-            // SAFETY: `--map` says what must not happen to the file, and the user asked for it. Ixion itself replaces files
-            // and never changes one in place.
+            // SAFETY: the user passed `--map`, whose help forbids modifying the file. Ixion itself replaces files and never
+            // modifies one in place.
             true => unsafe { PlanFile::map(&self.param, limits) },
             false => PlanFile::open(&self.param, limits),
         };
         if self.plugins.has_routes() {
             return Err(Failure::unusable(format!(
-                "{file} is a plan, whose layers are settled; leave out --use"
+                "{file} is a plan, whose layers are fixed; leave out --use"
             ))
             .advise("`ixion build --use …` builds one with other layers"));
         }
@@ -65,10 +69,10 @@ impl ModelArgs {
         Ok(Some(plan))
     }
 
-    /// Refuses options of a model that is not built yet.
+    /// Refuses options that only apply to a model that is not built yet.
     ///
     /// # Errors
-    /// `--without`, `--random-weights`; `--precision` and what goes with it.
+    /// Fails for `--without`, `--random-weights`, `--precision` and the related options.
     pub(crate) fn check_built(
         &self,
         without: &[String],
@@ -80,11 +84,11 @@ impl ModelArgs {
         match (without, seed) {
             ([], None) if *formats == FormatArgs::default() => Ok(()),
             ([], None) => refused(
-                format!("{file} is a plan, whose element types, layouts and tactics are settled"),
+                format!("{file} is a plan, whose element types, layouts and tactics are fixed"),
                 "`ixion build --precision … --layouts … --tactic …` builds one with others",
             ),
             ([], Some(_)) => refused(
-                format!("{file} is a plan and has its weights"),
+                format!("{file} is a plan, which contains its weights"),
                 "`ixion build --random-weights SEED` builds one with others",
             ),
             _ => refused(
@@ -94,13 +98,13 @@ impl ModelArgs {
         }
     }
 
-    /// The model's card: the one in the plan, or the `model.toml` beside the text.
+    /// The model's card: from the plan, or from the `model.toml` next to the text.
     ///
     /// # Errors
-    /// A card that cannot be read.
+    /// Fails if the card cannot be read.
     pub(crate) fn card(&self, limits: &Limits) -> Result<Option<ModelCard>, Failure> {
         if !self.is_plan() {
-            return ModelCard::beside(&self.param).map_err(Failure::unusable);
+            return ModelCard::for_model(&self.param).map_err(Failure::unusable);
         }
         let plan = PlanFile::open(&self.param, limits).map_err(|error| self.unusable(error))?;
         let card = plan.card().map(|text| ModelCard::parse(&self.param, text));

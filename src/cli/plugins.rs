@@ -1,4 +1,4 @@
-//! Layers that do not come with Ixion, and which operators they run.
+//! Layers from plugins, and the operators that they run.
 
 use super::failure::Failure;
 use clap::Args;
@@ -9,16 +9,16 @@ use std::path::PathBuf;
 /// `--plugin` and `--use`.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct PluginArgs {
-    /// Loads a library of operators, such as ./libfoo.so; may be repeated. Its code runs, so trust it
+    /// Load a library of operators, such as ./libfoo.so; may be repeated. Its code runs, so load only what you trust
     ///
-    /// The book's page "Plugins in C" says what such a library is. It has to be given wherever a model, or a plan, with its
-    /// operators is.
+    /// The book's page "Plugins in C" describes such libraries. A library must be given for every model or plan that uses its
+    /// operators.
     #[arg(long = "plugin", value_name = "LIBRARY", help_heading = "Plugins", hide_short_help = true)]
     libraries: Vec<PathBuf>,
-    /// Has operators of a type run by a plugin, or by a built-in layer of another type; may be repeated
+    /// Run operators of a type by a plugin, or by a built-in layer of another type; may be repeated
     ///
-    /// The name of a layer is its namespace, type and version, such as nn.Conv2d=acme/Conv/1; those of built-in layers are
-    /// ixion and 1. The layer gets the operator's parameters and weights by their names.
+    /// A layer is named by its namespace, type and version, such as nn.Conv2d=acme/Conv/1; built-in layers have the namespace
+    /// ixion and the version 1. The layer receives the operator's parameters and weights by name.
     #[arg(
         long = "use", value_name = "TYPE=NAMESPACE/TYPE/VERSION", value_parser = parse_route, help_heading = "Plugins",
         hide_short_help = true
@@ -29,24 +29,24 @@ pub(crate) struct PluginArgs {
 fn parse_route(text: &str) -> Result<(String, PluginName), String> {
     let parts = text.split_once('=').filter(|(op_type, _)| !op_type.is_empty());
     let (op_type, name) = parts
-        .ok_or_else(|| "give a type and the name of a layer, such as nn.Conv2d=acme/Conv/1".to_owned())?;
+        .ok_or_else(|| "expected a type and the name of a layer, such as nn.Conv2d=acme/Conv/1".to_owned())?;
     Ok((op_type.to_owned(), name.parse().map_err(|error| format!("{error}"))?))
 }
 
 impl PluginArgs {
-    /// Whether some operators are run by other layers than else.
+    /// Returns true if `--use` is given.
     pub(crate) fn has_routes(&self) -> bool {
         !self.routes.is_empty()
     }
 
-    /// The layers.
+    /// The built-in layers and those of all plugins, with the routes of `--use`.
     ///
     /// # Errors
-    /// A library that is no plugin, a plugin that is there already, a layer that is not there.
+    /// Fails if a library is not a plugin, if a layer is already registered, or if a route names an unknown layer.
     pub(crate) fn registry(&self) -> Result<Registry, Failure> {
         let mut registry = Registry::default();
         for library in &self.libraries {
-            // SAFETY: `--plugin` says that the library's code runs, and the user asked for it.
+            // SAFETY: the user passed `--plugin`, whose help states that the library's code runs.
             let plugin = unsafe { Plugin::load(library) }.map_err(Failure::unusable)?;
             plugin.register(&mut registry).map_err(Failure::unusable)?;
         }

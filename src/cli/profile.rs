@@ -1,4 +1,4 @@
-//! `ixion profile`: where the time of a run goes.
+//! `ixion profile`: measuring the time of each operator.
 
 mod events;
 mod picture;
@@ -10,8 +10,8 @@ use super::measure::{Subject, SubjectArgs, giga_per_second, milliseconds, percen
 use super::numbers;
 use super::progress::Bar;
 use super::runner::{Record, run_failure};
-use super::screen::{Screen, Style};
 use super::table::{Align, Table};
+use super::terminal::{Style, Terminal};
 use clap::Args;
 use ixion::op::TensorMeta;
 use serde_json::{Value, json};
@@ -21,16 +21,16 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 const HELP: &str = "\
-Times are medians of several runs. A multiplication with an addition counts as two floating-point operations; bytes are those \
-of inputs, outputs and weights, each counted once.
+Times are medians over several runs. A multiply-accumulate counts as two floating-point operations. Bytes are those of inputs, \
+outputs and weights, each counted once.
 
-The picture of --timeline opens in a browser, where pointing at an operator tells more. The file of --trace is in Chrome's \
-trace event format: open it in ui.perfetto.dev or chrome://tracing.
+The SVG of --timeline opens in a browser; hover over an operator for details. The file of --trace is in Chrome's trace event \
+format: open it in ui.perfetto.dev or chrome://tracing.
 
 Exit codes:
   0  the model was profiled
-  1  it failed on the way, ran into a limit, or a file could not be written
-  2  model or inputs cannot be used; or a usage error
+  1  a run failed or exceeded a limit, or a file could not be written
+  2  the model or its inputs cannot be used, or a usage error
 
 Examples:
   ixion profile digits.pnnx.param --timeline digits.svg
@@ -38,30 +38,30 @@ Examples:
   ixion profile resnet18.pnnx.param --random-weights 1 --top 10
   ixion profile digits.pnnx.param --json | jq '.types[0]'";
 
-/// Shows which operators take how long
+/// Show how long each operator takes
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub(crate) struct ProfileArgs {
     #[command(flatten)]
     subject: SubjectArgs,
-    /// How many runs are measured
+    /// The number of runs to measure
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
     runs: u32,
-    /// Writes when each operator of the last run began and ended, for viewers
+    /// Write when each operator of the last run began and ended, for trace viewers
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
-    /// Draws the same as an SVG; of --top K the slowest alone
+    /// Draw when each operator of the last run began and ended, as SVG; with --top, only the slowest
     #[arg(long, value_name = "FILE")]
     timeline: Option<PathBuf>,
-    /// How many operators are shown, the slowest ones, in the order in which they run [default: all]
+    /// Show only the K slowest operators, in execution order [default: all]
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..))]
     top: Option<u32>,
-    /// One JSON object, for programs
+    /// Print the result as a JSON object
     #[arg(long)]
     json: bool,
 }
 
-/// What one operator, or all operators of a type, cost in one run.
+/// The cost of one operator, or of all operators of a type, in one run.
 #[derive(Debug, Clone, Default, PartialEq)]
 struct Row {
     name: String,
@@ -75,7 +75,7 @@ struct Row {
 }
 
 impl ProfileArgs {
-    pub(crate) fn run(&self, limits: &LimitArgs, screen: &mut Screen) -> Result<Exit, Failure> {
+    pub(crate) fn run(&self, limits: &LimitArgs, terminal: &mut Terminal) -> Result<Exit, Failure> {
         for path in [&self.trace, &self.timeline].into_iter().flatten() {
             files::check_new_file(path)?;
             files::check_kept(path, self.subject.files()?.iter().map(PathBuf::as_path))?;
@@ -84,7 +84,7 @@ impl ProfileArgs {
             && files::real_path(timeline) == files::real_path(trace)
         {
             let failure = Failure::unusable("--trace and --timeline name the same file");
-            return Err(failure.advise("give each a file of its own"));
+            return Err(failure.advise("give each its own file"));
         }
         let mut subject = self.subject.prepare(limits)?;
         subject.warm_up(usize::MAX)?;
@@ -98,13 +98,13 @@ impl ProfileArgs {
             files::write_text(path, &picture.to_svg())?;
         }
         match self.json {
-            true => screen.json(&as_json(&subject, &rows))?,
-            false => self.report(screen, &subject, &rows)?,
+            true => terminal.json(&as_json(&subject, &rows))?,
+            false => self.report(terminal, &subject, &rows)?,
         }
         Ok(Exit::Fine)
     }
 
-    /// Runs again and again; the record of the last run stays in the subject.
+    /// Runs the model `--runs` times. The record of the last run is stored in the subject.
     fn measure(&self, subject: &mut Subject<'_>) -> Result<Vec<Row>, Failure> {
         let bar = Bar::start(self.runs as usize);
         let mut times: Vec<Vec<Duration>> = Vec::new();
@@ -119,11 +119,11 @@ impl ProfileArgs {
         Ok(rows(subject, &subject.record, times))
     }
 
-    fn report(&self, screen: &mut Screen, subject: &Subject<'_>, rows: &[Row]) -> io::Result<()> {
+    fn report(&self, terminal: &mut Terminal, subject: &Subject<'_>, rows: &[Row]) -> io::Result<()> {
         let total: Duration = rows.iter().map(|row| row.time).sum();
-        let title = screen.paint(Style::Strong, subject.title());
-        writeln!(screen, "{title}")?;
-        writeln!(screen)?;
+        let title = terminal.paint(Style::Strong, subject.title());
+        writeln!(terminal, "{title}")?;
+        writeln!(terminal)?;
         let mut table = Table::new(&[
             ("operator", Align::Left),
             ("type", Align::Left),
@@ -146,8 +146,8 @@ impl ProfileArgs {
                 outputs.join(", "),
             ]);
         }
-        table.write(screen)?;
-        writeln!(screen)?;
+        table.write(terminal)?;
+        writeln!(terminal)?;
         let mut table = Table::new(&[
             ("type", Align::Left),
             ("count", Align::Right),
@@ -160,32 +160,32 @@ impl ProfileArgs {
             let [time, share, gflops, gigabytes] = row.cells(total);
             table.row([row.op_type.clone(), row.count.to_string(), time, share, gflops, gigabytes]);
         }
-        table.write(screen)?;
-        writeln!(screen)?;
+        table.write(terminal)?;
+        writeln!(terminal)?;
         let (operators, runs) =
             (numbers::plural(rows.len(), "operator"), numbers::plural(self.runs as usize, "run"));
         let gflops = giga_per_second(subject.macs().saturating_mul(2), total);
         writeln!(
-            screen,
+            terminal,
             "total: {} for {operators}, {gflops:.1} GFLOP/s; medians of {runs}",
             numbers::time(total)
         )?;
         for (what, path) in [("trace", &self.trace), ("timeline", &self.timeline)] {
             if let Some(path) = path {
-                writeln!(screen, "{what}: {}", path.display())?;
+                writeln!(terminal, "{what}: {}", path.display())?;
             }
         }
         Ok(())
     }
 
-    /// The slowest operators, in the order in which they run.
+    /// The slowest operators, in execution order.
     fn slowest<'r>(&self, rows: &'r [Row]) -> Vec<&'r Row> {
         let times: Vec<Duration> = rows.iter().map(|row| row.time).collect();
         slowest(&times, self.top).into_iter().filter_map(|index| rows.get(index)).collect()
     }
 }
 
-/// The positions of the longest times, so many of them or all, in their order.
+/// The positions of the `top` longest times, or of all, in ascending order.
 fn slowest(times: &[Duration], top: Option<u32>) -> Vec<usize> {
     let mut order: Vec<usize> = (0..times.len()).collect();
     order.sort_by_key(|&index| times.get(index).map(|&time| std::cmp::Reverse(time)));
@@ -213,7 +213,7 @@ fn rows(subject: &Subject<'_>, record: &Record, times: Vec<Vec<Duration>>) -> Ve
     record.trace.layers.iter().zip(times).map(row).collect()
 }
 
-/// The sums of all operators of each type, the slowest type first.
+/// The sums over all operators of each type, the slowest type first.
 fn by_type(rows: &[Row]) -> Vec<Row> {
     let mut types: BTreeMap<&str, Row> = BTreeMap::new();
     for row in rows {
@@ -263,7 +263,7 @@ impl Row {
     }
 }
 
-/// Everything in one object; `version` is counted up when the meaning of a field changes.
+/// The result as a JSON object; `version` increases when the meaning of a field changes.
 fn as_json(subject: &Subject<'_>, rows: &[Row]) -> Value {
     let total: Duration = rows.iter().map(|row| row.time).sum();
     let operator = |row: &Row| {

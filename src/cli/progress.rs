@@ -1,4 +1,4 @@
-//! Signs of life on stderr, for whatever takes longer than a second; nothing where stderr is no terminal.
+//! Progress on stderr for work that takes longer than a second; none if stderr is not a terminal.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(1);
 const TICK: Duration = Duration::from_millis(100);
 
-/// A wheel that turns until it is dropped, beside what is being done.
+/// A spinner with a message, shown until it is dropped.
 pub(crate) struct Spinner {
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
@@ -26,11 +26,11 @@ impl Spinner {
             if stopped.recv_timeout(PATIENCE) != Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
                 return;
             }
-            let wheel = ProgressBar::new_spinner().with_message(message);
-            wheel.enable_steady_tick(TICK);
-            // Ends with an error when the sender is dropped, which is what is waited for.
+            let spinner = ProgressBar::new_spinner().with_message(message);
+            spinner.enable_steady_tick(TICK);
+            // Returns an error as soon as the sender is dropped.
             let _ = stopped.recv();
-            wheel.finish_and_clear();
+            spinner.finish_and_clear();
         });
         Self { stop: Some(stop), thread: Some(thread) }
     }
@@ -40,13 +40,13 @@ impl Drop for Spinner {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
-            // A panic of the wheel must not become one of the command.
+            // A panic of the spinner's thread must not end the command.
             let _ = thread.join();
         }
     }
 }
 
-/// A bar that fills with each step done.
+/// A progress bar that advances with each completed step.
 pub(crate) struct Bar {
     bar: ProgressBar,
     start: Instant,
@@ -61,7 +61,7 @@ impl Bar {
         Self { bar, start: Instant::now() }
     }
 
-    /// One step more is done.
+    /// Advances by one step.
     pub(crate) fn step(&self) {
         if self.bar.is_hidden() && self.start.elapsed() > PATIENCE {
             self.bar.set_draw_target(ProgressDrawTarget::stderr());
@@ -69,7 +69,7 @@ impl Bar {
         self.bar.inc(1);
     }
 
-    /// Takes the bar away while something else is written.
+    /// Hides the bar while something else is written.
     pub(crate) fn aside<T>(&self, write: impl FnOnce() -> T) -> T {
         self.bar.suspend(write)
     }

@@ -1,4 +1,4 @@
-//! How a model is run: planned by the engine, or operator by operator as the graph stands.
+//! Running a model: planned by the engine, or interpreted operator by operator.
 
 use super::device::DeviceArgs;
 use super::failure::Failure;
@@ -13,21 +13,21 @@ use ixion::tensor::{DType, Tensor, TensorView};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// The graph that is interpreted.
+/// The graph to interpret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Interpret {
-    /// That of the file
+    /// The graph of the file
     Plain,
-    /// That of the file after all passes
+    /// The graph of the file after all passes
     Optimised,
 }
 
-/// How a model is run: by the engine, with what it chooses from, or without it.
+/// How a model runs: by the engine, with its options, or by the interpreter.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct InterpretArgs {
-    /// Runs operator by operator, without a plan: the file's graph, or the one after all passes (=optimised)
+    /// Interpret the file's graph operator by operator, or with =optimised the graph after all passes
     ///
-    /// Without it the engine runs: passes improve the graph, and memory is planned for the shapes of the inputs.
+    /// By default the engine runs the model: passes optimise the graph, and memory is planned for the shapes of the inputs.
     #[arg(
         long, value_name = "GRAPH", num_args = 0..=1, require_equals = true, default_missing_value = "plain",
         hide_possible_values = true, conflicts_with_all = ["precision", "scales", "layouts", "tactic", "without_tactic", "tune", "device"]
@@ -44,15 +44,15 @@ pub(crate) struct InterpretArgs {
 pub(crate) struct EngineArgs {
     #[command(flatten)]
     pub(crate) mode: InterpretArgs,
-    /// Threads of the engine; 0 stands for all processors
+    /// The number of threads; 0 uses all processors
     ///
-    /// Results do not depend on it.
+    /// The results do not depend on it.
     #[arg(
         long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(..=1024),
         conflicts_with = "interpret"
     )]
     pub(crate) threads: u16,
-    /// Leaves out a pass; may be repeated. `all` leaves out all of them
+    /// Disable a pass, or `all` passes; may be repeated
     #[arg(long, alias = "no-pass", value_name = "PASS")]
     pub(crate) without: Vec<String>,
 }
@@ -68,36 +68,36 @@ enum Kind {
     Engine(Box<Context<'static>>),
 }
 
-/// What one run gave.
+/// The result of one run.
 pub(crate) struct Outcome {
     pub(crate) outputs: Vec<(String, Tensor)>,
     pub(crate) time: Duration,
     pub(crate) record: Option<Record>,
 }
 
-/// What each operator of one run cost, and when it began.
+/// The trace of one run, and when each operator began.
 pub(crate) struct Record {
     pub(crate) trace: Trace,
-    /// Time from the start of the run, for each entry of the trace.
+    /// The time from the start of the run, for each entry of the trace.
     pub(crate) starts: Vec<Duration>,
 }
 
 impl EngineArgs {
-    /// Refuses what would not be heeded.
+    /// Checks that the options are consistent.
     ///
     /// # Errors
-    /// As [`FormatArgs::check`]; `--without` for the interpreter's graph of the file, which no pass has seen.
+    /// As [`FormatArgs::check`], or if `--without` is given although the file's graph is interpreted, on which no pass runs.
     pub(crate) fn check(&self) -> Result<(), Failure> {
         self.mode.formats.check()?;
         if self.mode.interpret != Some(Interpret::Plain) || self.without.is_empty() {
             return Ok(());
         }
         let failure =
-            Failure::unusable("--interpret runs the file's graph, so there are no passes to leave out");
-        Err(failure.advise("`--interpret=optimised --without …` runs the graph after the other passes"))
+            Failure::unusable("--interpret runs the file's graph without passes, so --without has no effect");
+        Err(failure.advise("`--interpret=optimised --without …` runs the graph after all passes but these"))
     }
 
-    /// The passes that are left.
+    /// The passes that are enabled.
     fn passes(&self) -> Result<Passes, EngineError> {
         let mut passes = Passes::default();
         for name in &self.without {
@@ -109,7 +109,7 @@ impl EngineArgs {
         Ok(passes)
     }
 
-    /// Builds a model whose files, limits and weights are settled.
+    /// Builds a model from a graph with its files, limits and weights.
     ///
     /// # Errors
     /// As [`Builder::build`].
@@ -144,7 +144,7 @@ impl EngineArgs {
         Ok(Runner { kind, limits })
     }
 
-    /// Loads a plan, or its graph for the interpreter: what passes do to it they have done.
+    /// Loads a plan, or its graph for the interpreter, to which passes have already been applied.
     ///
     /// # Errors
     /// As [`PlanFile::load`].
@@ -164,7 +164,7 @@ impl EngineArgs {
         Ok(Runner { kind, limits: limits.clone() })
     }
 
-    /// In a word, how the model is run.
+    /// The name of the mode in which the model runs.
     pub(crate) fn name(&self) -> &'static str {
         match self.mode.interpret {
             None => "planned",
@@ -183,7 +183,7 @@ impl Runner {
         }
     }
 
-    /// Operators that the CPU ran in the last run, where it had something to do; none without a plan.
+    /// The operators that the CPU computed in the last run; empty without a plan.
     pub(crate) fn on_cpu(&self) -> Vec<&RuntimeOperator> {
         match &self.kind {
             Kind::Graph(_) => Vec::new(),
@@ -199,7 +199,7 @@ impl Runner {
         }
     }
 
-    /// Bytes of the arena, where there is a plan.
+    /// The size of the arena in bytes, if there is a plan.
     pub(crate) fn arena_bytes(&self) -> Option<u64> {
         match &self.kind {
             Kind::Graph(_) => None,
@@ -207,13 +207,13 @@ impl Runner {
         }
     }
 
-    /// Bytes of all weights.
+    /// The size of all weights in bytes.
     pub(crate) fn weight_bytes(&self) -> u64 {
         let weights = self.graph().operators().iter().map(|operator| operator.weight_bytes());
         weights.fold(0, u64::saturating_add)
     }
 
-    /// Runs the model on inputs in its order.
+    /// Runs the model on inputs in the order of its ports.
     ///
     /// # Errors
     /// As [`Context::run`].
@@ -230,7 +230,7 @@ impl Runner {
         Ok(Outcome { outputs: names.into_iter().zip(tensors).collect(), time, record })
     }
 
-    /// Runs the model as [`Runner::run`], and keeps nothing but the time that it took.
+    /// Runs the model as [`Runner::run`] and returns only the time that it took.
     ///
     /// # Errors
     /// As [`Runner::run`].
@@ -295,7 +295,7 @@ fn layer_trace(context: &Context<'_>, step: &ixion::engine::StepTrace) -> LayerT
     let meta = |operand: &OperandIndex| context.metas().get(operand.position())?.clone();
     let inputs: Vec<TensorMeta> = operator.inputs().iter().filter_map(meta).collect();
     let outputs: Vec<TensorMeta> = operator.outputs().iter().filter_map(meta).collect();
-    // Without the sizes of all operands nothing is known of the cost.
+    // The cost is unknown unless the sizes of all operands are known.
     let is_known = inputs.len() == operator.inputs().len() && outputs.len() == operator.outputs().len();
     let cost = Some(operator).filter(|_| is_known).and_then(|it| it.cost(&inputs, &outputs).ok());
     LayerTrace {
@@ -308,7 +308,7 @@ fn layer_trace(context: &Context<'_>, step: &ixion::engine::StepTrace) -> LayerT
     }
 }
 
-/// The error of the graph behind an error of the engine.
+/// The graph error that caused an engine error, if any.
 pub(crate) fn graph_error(error: &EngineError) -> Option<&GraphError> {
     match error {
         EngineError::Graph(error) => Some(error),
@@ -316,7 +316,7 @@ pub(crate) fn graph_error(error: &EngineError) -> Option<&GraphError> {
     }
 }
 
-/// The failure of a run: exit code 2 for inputs that do not fit the model's ports, else 1.
+/// The failure of a run: exit code 2 if the inputs do not fit the model's ports, else 1.
 pub(crate) fn run_failure(error: EngineError) -> Failure {
     match graph_error(&error) {
         Some(GraphError::InputDType { wanted, .. }) => {
@@ -333,7 +333,7 @@ pub(crate) fn run_failure(error: EngineError) -> Failure {
     }
 }
 
-/// Whether inputs do not fit the model's ports.
+/// Returns true if an error means that the inputs do not fit the model's ports.
 pub(crate) fn is_misfit(error: &GraphError) -> bool {
     matches!(
         error,
@@ -345,7 +345,7 @@ pub(crate) fn is_misfit(error: &GraphError) -> bool {
     )
 }
 
-/// NumPy's name of an element type, where it has it.
+/// NumPy's name of an element type, if NumPy has the type.
 fn numpy_name(dtype: DType) -> Option<&'static str> {
     Some(match dtype {
         DType::F32 => "float32",

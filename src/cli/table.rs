@@ -1,23 +1,23 @@
 //! Tables of text with aligned columns.
 
-use super::screen::{Screen, Style};
+use super::terminal::{Style, Terminal};
 use std::io::{self, Write};
 
-/// To which side the cells of a column are pushed.
+/// The alignment of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Align {
     Left,
     Right,
 }
 
-/// A table: a heading for each column, and rows of as many cells.
+/// A table: a heading for each column, and rows with one cell for each column.
 #[derive(Debug, Clone)]
 pub(crate) struct Table {
     columns: Vec<(&'static str, Align)>,
     rows: Vec<Vec<String>>,
 }
 
-/// Space between two columns.
+/// The number of spaces between two columns.
 const GAP: usize = 2;
 
 impl Table {
@@ -29,16 +29,16 @@ impl Table {
         self.rows.push(cells.into_iter().collect());
     }
 
-    /// Writes headings and rows. A column without any content is left out.
-    pub(crate) fn write(&self, screen: &mut Screen) -> io::Result<()> {
+    /// Writes headings and rows. Columns without content are omitted.
+    pub(crate) fn write(&self, terminal: &mut Terminal) -> io::Result<()> {
         let widths = self.widths();
         let headings: Vec<String> = self.columns.iter().map(|(heading, _)| (*heading).to_owned()).collect();
-        let heading = screen.paint(Style::Faint, self.line(&headings, &widths));
-        writeln!(screen, "{heading}")?;
-        self.rows.iter().try_for_each(|row| writeln!(screen, "{}", self.line(row, &widths)))
+        let heading = terminal.paint(Style::Faint, self.line(&headings, &widths));
+        writeln!(terminal, "{heading}")?;
+        self.rows.iter().try_for_each(|row| writeln!(terminal, "{}", self.line(row, &widths)))
     }
 
-    /// The width of each column; 0 for one without content.
+    /// The width of each column; 0 for a column without content.
     fn widths(&self) -> Vec<usize> {
         let width =
             |column: usize| self.rows.iter().filter_map(|row| row.get(column)).map(|cell| width(cell)).max();
@@ -66,7 +66,7 @@ impl Table {
     }
 }
 
-/// The number of columns that a text takes on a terminal, one for each character.
+/// The width of a text on a terminal, counted as one column for each character.
 pub(crate) fn width(text: &str) -> usize {
     text.chars().count()
 }

@@ -1,4 +1,4 @@
-//! How layers run on a GPU.
+//! Layers on a GPU, and the context that they run in.
 
 use super::device::{
     Argument, CudaError, Device, DeviceTensor, Grid, Info, Kernel, LibraryWork, Queue, Unit,
@@ -11,18 +11,18 @@ use std::any::{Any, TypeId};
 use std::collections::HashMap;
 use std::fmt;
 
-/// How a layer runs on a GPU. It is implemented on the type that implements [`CpuLayer`], which says what the operator means; a
-/// GPU's layer is a clone of the CPU's.
+/// A layer that can run on a GPU. The trait is implemented on the type that implements [`CpuLayer`], which defines the
+/// operator; the GPU's layer is a clone of the CPU's.
 ///
-/// Nothing is computed when it is called: it puts work into a queue. Required is [`forward`](CudaLayer::forward) alone.
+/// Calls do not compute anything themselves: they enqueue work. Only [`forward`](CudaLayer::forward) is required.
 pub trait CudaLayer: Layer + CloneCudaLayer {
     /// Launches the kernels that compute the outputs.
     ///
-    /// `outputs` have the shapes and types that [`Layer::infer`] returned for these inputs, and hold arbitrary values. Inputs and
-    /// outputs may have any strides. An output may lie in the place of the input that [`Layer::in_place`] names.
+    /// `outputs` have the shapes and element types that [`Layer::infer`] returned for these inputs, and hold arbitrary values.
+    /// Inputs and outputs may have any strides. An output may share the memory of the input that [`Layer::in_place`] names.
     ///
     /// # Errors
-    /// A [`LayerError`]; it ends the run.
+    /// Returns a [`LayerError`], which ends the run.
     fn forward(
         &mut self,
         inputs: &[DeviceTensor<'_>],
@@ -30,31 +30,32 @@ pub trait CudaLayer: Layer + CloneCudaLayer {
         context: &mut CudaContext<'_>,
     ) -> Result<(), LayerError>;
 
-    /// Whether there are kernels for the tensor at `position`, as of [`CpuLayer::supports`]. Default: every plain tensor of `f32`.
+    /// Returns true if there are kernels for the tensor at `position`, as [`CpuLayer::supports`]. Default: every plain `f32`
+    /// tensor.
     fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
         formats.get(position).is_some_and(|format| is_plain(format) && format.dtype == DType::F32)
     }
 
-    /// The weights in the order and layout in which kernels read them. They are brought to the device once for all contexts, and
-    /// stand in [`CudaContext::weight`]. Default: none.
+    /// The weights, in the order and layout in which the kernels read them. They are uploaded once for all contexts, and are
+    /// available as [`CudaContext::weight`]. Default: none.
     ///
     /// # Errors
-    /// A [`LayerError`] for weights that cannot be read.
+    /// Returns a [`LayerError`] if the weights cannot be read.
     fn weights(&self) -> Result<Vec<Tensor>, LayerError> {
         Ok(Vec::new())
     }
 
-    /// The ways of computing this layer on such a device, the one for general use first, as of [`CpuLayer::tactics`]. Default: one.
+    /// The tactics of this layer on a device, the general-purpose one first, as [`CpuLayer::tactics`]. Default: one.
     fn tactics(&self, device: &Info) -> Vec<Tactic> {
         let _ = device;
         vec![Tactic::DEFAULT]
     }
 
-    /// Settles one of [`tactics`](CudaLayer::tactics), before it is configured. Where the tactic does not suit tensors that come
-    /// later, [`forward`](CudaLayer::forward) computes by the first one.
+    /// Selects one of [`tactics`](CudaLayer::tactics), before the layer is configured. If the tactic does not suit later
+    /// tensors, [`forward`](CudaLayer::forward) uses the first one.
     ///
     /// # Errors
-    /// [`LayerError::Unsupported`] for a number that no tactic of this layer has on any device.
+    /// [`LayerError::Unsupported`] if this layer has no tactic with this ID on any device.
     fn set_tactic(&mut self, id: u32) -> Result<(), LayerError> {
         match id == Tactic::DEFAULT.id {
             true => Ok(()),
@@ -62,64 +63,65 @@ pub trait CudaLayer: Layer + CloneCudaLayer {
         }
     }
 
-    /// Whether the settled tactic computes on such a device what is configured; of one that is not the first, whether it does so
-    /// otherwise than the first. One that does not is neither measured nor chosen. Default: it does.
+    /// Returns true if the selected tactic supports what is configured on this device; for a tactic other than the first, also
+    /// only if it then computes differently from the first. A tactic that does not suit is neither measured nor chosen.
+    /// Default: true.
     fn suits(&self, device: &Info, tf32: Tf32, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> bool {
         let _ = (device, tf32, inputs, outputs);
         true
     }
 
-    /// Takes note of the final shapes and element types, as [`CpuLayer::configure`]. Default: nothing to note.
+    /// Prepares for the final shapes and element types, as [`CpuLayer::configure`]. Default: nothing to prepare.
     ///
     /// # Errors
-    /// [`LayerError::Unsupported`] where there is no kernel for them: the CPU runs the operator.
+    /// [`LayerError::Unsupported`] if there is no kernel for them: the operator then runs on the CPU.
     fn configure(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<(), LayerError> {
         let _ = (inputs, outputs);
         Ok(())
     }
 
-    /// Whether it is as fast where some of its tensors lie in row-major order and others have their channels last
-    /// ([`Format::ChannelsLast`]) as where all lie in one order: it is asked about both then. Default: it is not.
+    /// Returns true if the layer is as fast with some tensors in row-major order and others channels-last
+    /// ([`Format::ChannelsLast`]) as with all in one order: it is then queried about mixed orders, too. Default: false.
     fn changes_order(&self) -> bool {
         false
     }
 
-    /// How well the kernels use the device for tensors like these, as [`CpuLayer::efficiency`], which are not configured: the
-    /// negotiation compares formats by it. Default: 1.
+    /// How well the kernels use the device for tensors like these, as [`CpuLayer::efficiency`]. The layer is not configured for
+    /// them: format negotiation compares formats by this value. Default: 1.
     fn efficiency(&self, inputs: &[TensorMeta], outputs: &[TensorMeta], uses: Uses<'_>) -> f64 {
         let _ = (inputs, outputs, uses);
         1.0
     }
 
-    /// Bytes of scratch memory on the device that `forward` makes use of for the configured shapes and all smaller ones. Default:
-    /// none.
+    /// Bytes of scratch memory on the device that `forward` uses for the configured shapes and all smaller ones. Default: 0.
     fn workspace(&self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> usize {
         let _ = (inputs, outputs);
         0
     }
 
-    /// Bytes of scratch memory without which `forward` cannot do: it gets so few where the device has no room for all that layers
-    /// [want](CudaLayer::workspace), and finds out by [`CudaContext::scratch_left`]. Default: all of it.
+    /// The minimum bytes of scratch memory that `forward` needs. It gets only these if the device has no room for the
+    /// [`workspace`](CudaLayer::workspace) of all layers, and can tell by [`CudaContext::scratch_left`]. Default: all of the
+    /// workspace.
     fn least_workspace(&self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> usize {
         self.workspace(inputs, outputs)
     }
 }
 
-/// The refusal of a tactic's number that a layer does not know.
+/// The error for a tactic ID that a layer does not have.
 pub fn no_tactic(id: u32) -> LayerError {
     LayerError::Unsupported(format!("there is no tactic {id} on a device"))
 }
 
-/// The device that a layer is asked about, and what it may be used for.
+/// The device that a layer is queried about, and the precision that it may use there.
 #[derive(Debug, Clone, Copy)]
 pub struct Uses<'a> {
-    /// What is known of the device.
+    /// Properties of the device.
     pub info: &'a Info,
-    /// Where f32 may be multiplied as TF32.
+    /// The operations in which f32 may be multiplied as TF32.
     pub tf32: Tf32,
 }
 
-/// Whether a tensor lies in row-major order and its numbers are themselves.
+/// Returns true if a tensor is row-major and not quantised.
 pub fn is_plain(format: &TensorFormat) -> bool {
     format.format == Format::Plain && !format.is_quantized
 }
@@ -130,7 +132,7 @@ impl op::DeviceLayer for dyn CudaLayer {
 
 /// Cloning through a `dyn CudaLayer`. Implemented for every layer that is `Clone`.
 pub trait CloneCudaLayer {
-    /// A clone of the layer, with state of its own.
+    /// A clone of the layer, with its own state.
     fn clone_layer(&self) -> Box<dyn CudaLayer>;
 }
 
@@ -140,20 +142,20 @@ impl<L: CudaLayer + Clone + 'static> CloneCudaLayer for L {
     }
 }
 
-/// Where f32 may be multiplied as TF32 by tensor cores: with 10 instead of 23 bits behind the point, and sums in f32. The default is
-/// that of PyTorch: in convolutions, not in products of matrices.
+/// The operations in which tensor cores may multiply f32 as TF32: with 10 mantissa bits instead of 23, and sums in f32. The
+/// default is PyTorch's: convolutions, but not matrix products.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tf32 {
-    /// In products of matrices, as `torch.backends.cuda.matmul.allow_tf32`.
+    /// In matrix products, as `torch.backends.cuda.matmul.allow_tf32`.
     pub products: bool,
     /// In convolutions, as `torch.backends.cudnn.allow_tf32`.
     pub convolutions: bool,
 }
 
 impl Tf32 {
-    /// Nowhere.
+    /// No operations.
     pub const NONE: Self = Self { products: false, convolutions: false };
-    /// Wherever there are tensor cores.
+    /// All operations, if there are tensor cores.
     pub const ALL: Self = Self { products: true, convolutions: true };
 }
 
@@ -163,7 +165,7 @@ impl Default for Tf32 {
     }
 }
 
-/// Which layers run on a GPU, by their types, and how exact they are.
+/// The layer types that can run on a GPU, and the precision that they may use.
 #[derive(Clone)]
 pub struct CudaLayers {
     makers: HashMap<TypeId, Make>,
@@ -173,30 +175,30 @@ pub struct CudaLayers {
 type Make = fn(&dyn Any) -> Option<Box<dyn CudaLayer>>;
 
 impl CudaLayers {
-    /// None.
+    /// An empty registry.
     #[must_use]
     pub fn empty() -> Self {
         Self { makers: HashMap::new(), tf32: Tf32::default() }
     }
 
-    /// The same layers with another choice of where f32 is multiplied as TF32.
+    /// Sets the operations in which f32 is multiplied as TF32.
     #[must_use]
     pub fn with_tf32(self, tf32: Tf32) -> Self {
         Self { tf32, ..self }
     }
 
-    /// Where f32 is multiplied as TF32.
+    /// The operations in which f32 is multiplied as TF32.
     pub fn tf32(&self) -> Tf32 {
         self.tf32
     }
 
-    /// Adds a type of layers. One that is there already stays.
+    /// Registers a layer type. Registering it again has no effect.
     pub fn register<L: CudaLayer + Clone + 'static>(&mut self) {
         let make: Make = |layer| Some(Box::new(layer.downcast_ref::<L>()?.clone()));
         self.makers.insert(TypeId::of::<L>(), make);
     }
 
-    /// The layer that runs on a GPU what this one runs on the CPU.
+    /// The GPU layer for a CPU layer, or `None` if its type is not registered.
     #[must_use]
     pub fn of(&self, layer: &dyn CpuLayer) -> Option<Box<dyn CudaLayer>> {
         if let Some(layer) = op::unwatched(layer) {
@@ -206,13 +208,13 @@ impl CudaLayers {
         self.makers.get(&layer.type_id())?(layer)
     }
 
-    /// How many types there are.
+    /// The number of registered layer types.
     #[must_use]
     pub fn len(&self) -> usize {
         self.makers.len()
     }
 
-    /// Whether there is none.
+    /// Returns true if no layer type is registered.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.makers.is_empty()
@@ -220,7 +222,7 @@ impl CudaLayers {
 }
 
 impl Default for CudaLayers {
-    /// All that come with Ixion.
+    /// All GPU layers that come with Ixion.
     fn default() -> Self {
         super::layers::all()
     }
@@ -232,7 +234,7 @@ impl fmt::Debug for CudaLayers {
     }
 }
 
-/// What a layer may use while it puts its work into the queue.
+/// The resources that a layer uses while it enqueues its work.
 #[derive(Debug)]
 pub struct CudaContext<'a> {
     queue: &'a mut Queue,
@@ -244,19 +246,19 @@ pub struct CudaContext<'a> {
     tf32: Tf32,
 }
 
-/// Where kernels report values that they cannot use.
+/// A record in which kernels report invalid values, such as indices that are out of range.
 #[derive(Debug, Clone, Copy)]
 pub struct Faults<'a> {
-    /// Who met the first such value, the value, and the length that it is beyond: three numbers of `i64`, all 0 so far.
+    /// Three `i64` for the first such value, all 0 until there is one: the layer, the value, and the length that it exceeds.
     pub place: DeviceTensor<'a>,
-    /// What the layer is called there: a number above 0.
+    /// The number, above 0, that identifies the layer there.
     pub who: i64,
-    /// Whether the layer asked for it.
+    /// Whether the layer has passed it to a kernel.
     pub is_used: bool,
 }
 
 impl<'a> CudaContext<'a> {
-    /// A context of a queue, bytes of scratch memory and weights.
+    /// A context of a queue, scratch memory (a tensor of bytes) and weights.
     pub fn new(
         queue: &'a mut Queue,
         scratch: Option<DeviceTensor<'a>>,
@@ -267,25 +269,25 @@ impl<'a> CudaContext<'a> {
         Self { queue, scratch, taken: 0, weights, limits, faults, tf32: Tf32::default() }
     }
 
-    /// The same with another choice of where f32 is multiplied as TF32.
+    /// Sets the operations in which f32 may be multiplied as TF32.
     #[must_use]
     pub fn with_tf32(self, tf32: Tf32) -> Self {
         Self { tf32, ..self }
     }
 
-    /// Where f32 may be multiplied as TF32.
+    /// The operations in which f32 may be multiplied as TF32.
     pub fn tf32(&self) -> Tf32 {
         self.tf32
     }
 
-    /// The arguments `i64* faults, i64 who` of kernels that may meet values which they cannot use, such as indices: what they
-    /// report fails the run when the device is done.
+    /// The arguments `i64* faults, i64 who` of kernels that may meet invalid values, such as indices that are out of range. A
+    /// reported value fails the run when the device is done.
     pub fn faults(&mut self) -> [Argument<'a>; 2] {
         self.faults.is_used = true;
         [Argument::Write(self.faults.place), Argument::Long(self.faults.who)]
     }
 
-    /// Whether the layer may have met such a value.
+    /// Returns true if the layer may have met an invalid value.
     pub fn may_have_failed(&self) -> bool {
         self.faults.is_used
     }
@@ -303,21 +305,21 @@ impl<'a> CudaContext<'a> {
     /// One of the layer's [weights](CudaLayer::weights).
     ///
     /// # Errors
-    /// [`LayerError::MissingWeight`] where it named fewer.
+    /// [`LayerError::MissingWeight`] if the layer has fewer.
     pub fn weight(&self, position: usize) -> Result<DeviceTensor<'a>, LayerError> {
         let missing = || LayerError::MissingWeight { key: position.to_string() };
         self.weights.get(position).copied().ok_or_else(missing)
     }
 
-    /// The bytes of scratch memory that were not taken yet.
+    /// The bytes of scratch memory that are not taken yet.
     pub fn scratch_left(&self) -> usize {
         self.scratch.map_or(0, |it| it.num_elements()).saturating_sub(self.taken)
     }
 
-    /// A tensor in the scratch memory, behind those that were taken before. It holds arbitrary values.
+    /// Takes a tensor from the scratch memory, after those taken before. It holds arbitrary values.
     ///
     /// # Errors
-    /// [`LayerError::Workspace`] where [`CudaLayer::workspace`] asked for less.
+    /// [`LayerError::Workspace`] if the scratch memory is smaller: [`CudaLayer::workspace`] returned too few bytes.
     pub fn scratch(&mut self, dtype: DType, shape: Shape) -> Result<DeviceTensor<'a>, LayerError> {
         let bytes = scratch_bytes(dtype, shape.num_elements());
         if bytes == 0 {
@@ -332,10 +334,10 @@ impl<'a> CudaContext<'a> {
         Ok(tensor)
     }
 
-    /// The scratch memory that was not taken, which is not taken by this either: for a library, which may do nothing after all.
+    /// The scratch memory that is not taken yet, without taking it: for a library, which may turn out not to run.
     ///
     /// # Errors
-    /// None but faults of the engine.
+    /// Only if the engine has a bug.
     pub fn spare_scratch(&self) -> Result<Option<DeviceTensor<'a>>, LayerError> {
         let left = self.scratch_left();
         let Some(memory) = self.scratch.filter(|_| left > 0) else { return Ok(None) };
@@ -346,7 +348,7 @@ impl<'a> CudaContext<'a> {
     /// A kernel of a source; see [`Device::kernel`].
     ///
     /// # Errors
-    /// Those of the compiler.
+    /// As [`Device::kernel`].
     pub fn kernel(&self, unit: &Unit, name: &str) -> Result<Kernel, LayerError> {
         Ok(self.device().kernel(unit, name)?)
     }
@@ -354,7 +356,7 @@ impl<'a> CudaContext<'a> {
     /// Launches a kernel; see [`Queue::launch`].
     ///
     /// # Errors
-    /// As there.
+    /// As [`Queue::launch`].
     pub fn launch(
         &mut self,
         kernel: &Kernel,
@@ -364,19 +366,19 @@ impl<'a> CudaContext<'a> {
         Ok(self.queue.launch(kernel, grid, arguments)?)
     }
 
-    /// Lets a library do some work; see [`Queue::call`].
+    /// Calls a library; see [`Queue::call`].
     ///
     /// # Errors
-    /// As there.
+    /// As [`Queue::call`].
     pub fn call(&mut self, work: &LibraryWork, arguments: &[Argument<'_>]) -> Result<bool, LayerError> {
         Ok(self.queue.call(work, arguments)?)
     }
 }
 
-/// The bytes that a tensor takes in scratch memory.
+/// The bytes that a tensor takes in scratch memory: a multiple of 256.
 pub fn scratch_bytes(dtype: DType, elements: usize) -> usize {
-    const LINE: usize = 256;
-    elements.saturating_mul(dtype.size()).checked_next_multiple_of(LINE).unwrap_or(usize::MAX)
+    const ALIGNMENT: usize = 256;
+    elements.saturating_mul(dtype.size()).checked_next_multiple_of(ALIGNMENT).unwrap_or(usize::MAX)
 }
 
 impl From<CudaError> for LayerError {

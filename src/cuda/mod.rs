@@ -1,9 +1,8 @@
-//! The same operators on a GPU.
+//! Operators on a GPU.
 //!
-//! [`device`] is the hardware behind one interface: memory, kernels that are compiled when they are first needed, and queues of
-//! work. There are two kinds of it: GPUs, by the libraries of their driver, which are looked for when a program asks (feature
-//! `cuda`); and an emulator that runs the same kernels on the CPU, for those who learn or test without a GPU (feature
-//! `cuda-emulator`).
+//! [`device`] abstracts the hardware: memory, kernels that are compiled on first use, and queues of work. There are two kinds
+//! of devices: GPUs, through the libraries of their driver, which are loaded only on demand (feature `cuda`); and an emulator
+//! that runs the same kernels on the CPU, for learning and testing without a GPU (feature `cuda-emulator`).
 
 pub mod device;
 #[cfg(feature = "cuda-emulator")]
@@ -22,10 +21,11 @@ use layers::copy;
 
 use device::{CudaError, Device, Info, KernelCache};
 
-/// The device of this name: `cuda`, `cuda:1`, `cuda-emulator`. With `is_checked`, the emulator looks at every access to memory.
+/// Opens the device with this ID: `cuda`, `cuda:1`, `cuda-emulator`. With `is_checked`, the emulator checks every memory
+/// access.
 ///
 /// # Errors
-/// [`CudaError::NoDevice`] with what was looked for.
+/// [`CudaError::NoDevice`], with what was searched, if there is none.
 pub fn open(id: &str, cache: KernelCache, is_checked: bool) -> Result<Device, CudaError> {
     #[cfg(feature = "cuda-emulator")]
     if id == emulator::Emulator::ID {
@@ -51,10 +51,10 @@ fn kinds() -> String {
     if kinds.is_empty() { "the CPU alone".to_owned() } else { kinds.join(", ") }
 }
 
-/// A kind of devices, and those that are there, or why there is none.
+/// A kind of device, and the available devices of that kind, or the reason why there are none.
 pub type Found = (&'static str, Result<Vec<Info>, CudaError>);
 
-/// What [`open`] would find.
+/// The devices that [`open`] would find.
 pub fn devices() -> Vec<Found> {
     vec![
         #[cfg(feature = "cuda")]

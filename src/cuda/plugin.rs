@@ -1,4 +1,4 @@
-//! Layers whose kernels a library has: it says what is to be launched, and Ixion compiles and launches it.
+//! Plugin layers with CUDA kernels: the library describes the launches, and Ixion compiles and launches the kernels.
 
 use super::device::{Argument, DeviceTensor, Grid, Unit};
 use super::{CudaContext, CudaLayer, CudaLayers, is_plain, scratch_bytes};
@@ -12,7 +12,7 @@ use std::ptr::null_mut;
 
 type Result<T> = std::result::Result<T, LayerError>;
 
-/// Registers layers of libraries.
+/// Registers the layers of plugin libraries.
 pub(super) fn register(layers: &mut CudaLayers) {
     layers.register::<Foreign>();
 }
@@ -23,13 +23,13 @@ impl CudaLayer for Foreign {
         let Some(supports) = self.table().cuda_supports else {
             return formats.get(position).is_some_and(|it| is_plain(it) && it.dtype == DType::F32);
         };
-        // Libraries know of no such order.
+        // The plugin ABI has no such format.
         if formats.iter().any(|format| format.format == Format::ChannelsLast) {
             return false;
         }
         let formats: Vec<abi::TensorFormat> = formats.iter().map(of_format).collect();
         let (data, count) = (formats.as_ptr(), formats.len());
-        // SAFETY: the layer is the library's own, and the formats are there until the call returns.
+        // SAFETY: the layer belongs to the library, and the formats outlive the call.
         let answer = |host| unsafe { supports(host, layer, position, data, count) };
         position < count && Call::timed().answer(answer) != 0
     }
@@ -39,7 +39,7 @@ impl CudaLayer for Foreign {
     }
 
     fn workspace(&self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> usize {
-        // For tensors with gaps, which the library may not heed.
+        // For contiguous copies of strided tensors, which the library may not support.
         let bytes = |meta: &TensorMeta| {
             let elements = meta.num_elements().fixed().and_then(|len| usize::try_from(len).ok());
             scratch_bytes(meta.dtype(), elements.unwrap_or(0))
@@ -56,7 +56,7 @@ impl CudaLayer for Foreign {
     ) -> Result<()> {
         let mut x = Vec::with_capacity(inputs.len());
         for input in inputs {
-            x.push(match self.heeds(input) {
+            x.push(match self.accepts_layout(input) {
                 true => *input,
                 false => {
                     let dense = context.scratch(input.dtype(), *input.shape())?;
@@ -67,30 +67,30 @@ impl CudaLayer for Foreign {
         }
         let mut y = Vec::with_capacity(outputs.len());
         for output in outputs {
-            let is_fine = self.heeds(output);
+            let is_fine = self.accepts_layout(output);
             y.push(if is_fine { *output } else { context.scratch(output.dtype(), *output.shape())? });
         }
         for wanted in self.launches(&x, &y)? {
             self.launch(&wanted, &x, &y, context)?;
         }
-        let copied = y.iter().zip(outputs).filter(|(_, output)| !self.heeds(output));
+        let copied = y.iter().zip(outputs).filter(|(_, output)| !self.accepts_layout(output));
         copied.into_iter().try_for_each(|(dense, output)| super::copy(dense, output, context))
     }
 }
 
 impl Foreign {
-    fn heeds(&self, tensor: &DeviceTensor<'_>) -> bool {
+    fn accepts_layout(&self, tensor: &DeviceTensor<'_>) -> bool {
         self.takes_strides() || tensor.is_contiguous()
     }
 
-    /// What the library wants to be launched.
+    /// The launches that the library requests.
     fn launches(&self, inputs: &[DeviceTensor<'_>], outputs: &[DeviceTensor<'_>]) -> Result<Vec<Wanted>> {
         let Some(forward) = self.table().cuda_forward else { return Ok(Vec::new()) };
         let describe =
             |tensor: &DeviceTensor<'_>| of_layout(tensor.dtype(), tensor.layout(), null_mut(), 0.0);
         let [x, y] = [inputs, outputs].map(|all| all.iter().map(describe).collect::<Vec<CTensor>>());
         let (call, layer) = (Call::timed(), self.layer()?);
-        // SAFETY: the layer is the library's own, and the descriptions are there until the call returns.
+        // SAFETY: the layer belongs to the library, and the descriptions outlive the call.
         call.run(|host| unsafe { forward(host, layer, x.as_ptr(), x.len(), y.as_ptr(), y.len()) })?;
         call.launches()
     }
@@ -125,17 +125,17 @@ impl Foreign {
     }
 }
 
-/// What is wrong with an argument.
+/// The error for an invalid argument.
 fn refused(wanted: &Wanted, position: usize, argument: &abi::CudaArgument) -> LayerError {
     let abi::CudaArgument { kind, index, i, .. } = *argument;
     let found = match kind {
-        abi::CUDA_INPUT => format!("input {index}, which there is not"),
-        abi::CUDA_OUTPUT => format!("output {index}, which there is not"),
-        abi::CUDA_WEIGHT => format!("weight {index}, but field {index} has none"),
-        abi::CUDA_INT => format!("{i}, which is no int"),
-        kind => format!("something of kind {kind}"),
+        abi::CUDA_INPUT => format!("input {index}, which does not exist"),
+        abi::CUDA_OUTPUT => format!("output {index}, which does not exist"),
+        abi::CUDA_WEIGHT => format!("weight {index}, but field {index} has no weight"),
+        abi::CUDA_INT => format!("{i}, which does not fit an int"),
+        kind => format!("an argument of unknown kind {kind}"),
     };
     let kernel = &wanted.kernel;
-    let wanted = format!("an argument {position} of kernel `{kernel}` that there is");
+    let wanted = format!("a valid argument {position} of kernel `{kernel}`");
     LayerError::BrokenPromise { wanted, found }
 }

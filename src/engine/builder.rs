@@ -1,8 +1,8 @@
-//! From a file to a plan.
+//! Builds a plan from a model.
 
 use super::device::{Accelerator, OnDevice};
-use super::formats::{self, Formats, Settled, Terms};
 use super::plan::Names;
+use super::selection::{self, Formats, Selection, SelectionSettings};
 use super::tuning::{TimingCache, Tuner};
 use super::{EngineError, Fingerprint, Plan, Port, Precision, Scales};
 use crate::Limits;
@@ -16,7 +16,7 @@ use crate::shape::{InputRange, InputShape, Profile, Shapes};
 use crate::tensor::Tensor;
 use std::path::{Path, PathBuf};
 
-/// Reads a model, improves its graph and builds a [`Plan`].
+/// Reads a model, optimises its graph and builds a [`Plan`].
 ///
 /// ```
 /// use ixion::engine::Builder;
@@ -33,7 +33,7 @@ pub struct Builder {
     shapes: Vec<(String, InputShape)>,
     ranges: Vec<InputRange>,
     donations: Vec<(String, String)>,
-    terms: Terms,
+    settings: SelectionSettings,
     tuning: Option<TimingCache>,
     card: Option<String>,
     limits: Limits,
@@ -41,18 +41,18 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// A builder for this `.param` file and the archive beside it. Nothing is read yet.
+    /// Creates a builder for a `.param` file and the archive next to it. Nothing is read yet.
     pub fn new(param: impl Into<PathBuf>) -> Self {
         Self::from_graph(RuntimeGraph::new(param))
     }
 
-    /// A builder for a graph that is in memory already.
+    /// Creates a builder for a graph that is already in memory.
     pub fn from_pnnx(file: pnnx::Graph) -> Self {
         Self::from_graph(RuntimeGraph::from_pnnx(file))
     }
 
-    /// A builder for a runtime graph that is not built yet, with its files, weights and registry. Limits are the builder's
-    /// own.
+    /// Creates a builder for a runtime graph that is not built yet, with its files, weights and registry. Limits are the
+    /// builder's own.
     pub fn from_graph(source: RuntimeGraph) -> Self {
         Self {
             registry: source.registry().clone(),
@@ -61,7 +61,7 @@ impl Builder {
             shapes: Vec::new(),
             ranges: Vec::new(),
             donations: Vec::new(),
-            terms: Terms::default(),
+            settings: SelectionSettings::default(),
             tuning: None,
             card: None,
             limits: Limits::default(),
@@ -69,20 +69,20 @@ impl Builder {
         }
     }
 
-    /// Reads the weights from this archive instead of the one beside the `.param` file.
+    /// Reads the weights from this archive instead of the one next to the `.param` file.
     #[must_use]
     pub fn with_bin(self, bin: impl Into<PathBuf>) -> Self {
         Self { source: self.source.with_bin(bin), ..self }
     }
 
-    /// Makes up random weights from a seed instead of reading an archive.
+    /// Generates random weights from a seed instead of reading an archive.
     #[must_use]
     pub fn with_random_weights(self, seed: u64) -> Self {
         Self { source: self.source.with_random_weights(seed), ..self }
     }
 
-    /// Loads, builds and runs within these limits. A deadline among them is one for building; see
-    /// [`Context::set_timeout`](super::Context::set_timeout) for runs.
+    /// Loads, builds and runs within these limits. The deadline applies to building only; for runs, see
+    /// [`Context::set_timeout`](super::Context::set_timeout).
     #[must_use]
     pub fn with_limits(self, limits: Limits) -> Self {
         Self { source: self.source.with_limits(limits.clone()), limits, ..self }
@@ -94,35 +94,35 @@ impl Builder {
         Self { registry, ..self }
     }
 
-    /// Improves the graph with these passes instead of all; [`Passes::empty`] leaves it as it is.
+    /// Optimises the graph with these passes instead of all of them; [`Passes::empty`] leaves it unchanged.
     #[must_use]
     pub fn with_passes(self, passes: Passes) -> Self {
         Self { passes, ..self }
     }
 
-    /// Runs on so many threads; 0 stands for all that the machine has. Results do not depend on it. Default: 1.
+    /// Sets the number of threads of a run; 0 means all that are available. Results do not depend on it. Default: 1.
     #[must_use]
     pub fn with_threads(self, threads: usize) -> Self {
         Self { threads, ..self }
     }
 
-    /// Says which lengths of an input are fixed, and which are equal: `n,3,?,w`. Others are refused when the plan runs;
-    /// passes may make use of what is fixed.
+    /// Declares which lengths of an input are fixed and which are equal, such as `n,3,?,w`. Other shapes are rejected when
+    /// the plan runs; passes may rely on the fixed lengths.
     #[must_use]
     pub fn with_shape(mut self, input: impl Into<String>, shape: InputShape) -> Self {
         self.shapes.push((input.into(), shape));
         self
     }
 
-    /// Says between which shapes an input will be; once there is a range for one input, all need one. The memory for the
-    /// largest shapes is had when a context is made, and shapes outside are refused.
+    /// Declares the range of an input's shapes. If one input has a range, all need one. The memory for the largest shapes is
+    /// allocated when a context is created, and shapes outside of the range are rejected.
     #[must_use]
     pub fn with_range(mut self, range: InputRange) -> Self {
         self.ranges.push(range);
         self
     }
 
-    /// Lets an output take the memory of an input that the caller gives away, as a cache that grows in place does; see
+    /// Lets an output take over the memory of an input that the caller donates, such as a cache that grows in place; see
     /// [`Request::donate`](super::Request::donate).
     #[must_use]
     pub fn with_donation(mut self, input: impl Into<String>, output: impl Into<String>) -> Self {
@@ -130,56 +130,56 @@ impl Builder {
         self
     }
 
-    /// Chooses layouts from these. Default: [`Formats::Cheapest`].
+    /// Sets how formats are selected. Default: [`Formats::Cheapest`].
     #[must_use]
     pub fn with_formats(mut self, formats: Formats) -> Self {
-        self.terms.formats = formats;
+        self.settings.formats = formats;
         self
     }
 
-    /// Chooses from these element types where the model has f32, which stays one of them. Inputs and outputs of the model
-    /// keep their types. Default: f32 alone.
+    /// Allows these element types where the model has f32, which always remains allowed. The model's inputs and outputs keep
+    /// their types. Default: f32 only.
     #[must_use]
     pub fn with_precisions(mut self, precisions: impl IntoIterator<Item = Precision>) -> Self {
-        self.terms.precisions = precisions.into_iter().collect();
-        self.terms.precisions.sort_unstable();
-        self.terms.precisions.dedup();
+        self.settings.precisions = precisions.into_iter().collect();
+        self.settings.precisions.sort_unstable();
+        self.settings.precisions.dedup();
         self
     }
 
-    /// What whole numbers stand for, by operand: what [`Precision::Int8`] needs.
+    /// Sets the quantisation scales of operands, which [`Precision::Int8`] requires.
     #[must_use]
     pub fn with_scales(mut self, scales: Scales) -> Self {
-        self.terms.scales = scales;
+        self.settings.scales = scales;
         self
     }
 
-    /// Leaves out ways of computing by the names of their [tactics](crate::op::Tactic): `winograd-4x4`, or `winograd` for
-    /// all that begin so. The one that a layer names first, which is for general use, always stays. Default: none is left out.
+    /// Excludes [tactics](crate::op::Tactic) by name: `winograd-4x4`, or `winograd` for the tactic of that name and
+    /// all `winograd-…`. A layer's first tactic, the general one, is never excluded. Default: none.
     #[must_use]
     pub fn without_tactics(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
-        self.terms.left_out = names.into_iter().map(Into::into).collect();
+        self.settings.left_out = names.into_iter().map(Into::into).collect();
         self
     }
 
-    /// Computes in ways of these names, as of [`Builder::without_tactics`], wherever layers can, whatever that costs. Default:
-    /// the price decides.
+    /// Selects tactics with these names, matched as in [`Builder::without_tactics`], wherever layers have them, regardless of
+    /// price. Default: the price decides.
     #[must_use]
     pub fn with_tactics(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
-        self.terms.preferred = names.into_iter().map(Into::into).collect();
+        self.settings.preferred = names.into_iter().map(Into::into).collect();
         self
     }
 
-    /// Measures what element types, layouts and tactics cost on this machine, at the sizes that the plan is made for, instead
-    /// of comparing them by a model of a processor. What is in the cache is not measured again. Plans are then not the same on
-    /// all machines, nor in each run.
+    /// Measures the cost of element types, layouts and tactics on this machine, at the sizes that the plan is built for,
+    /// instead of estimating it with a processor model. Entries of the cache are not measured again. Plans may then differ
+    /// between machines and between builds.
     #[must_use]
     pub fn with_tuning(self, cache: TimingCache) -> Self {
         Self { tuning: Some(cache), ..self }
     }
 
-    /// Runs on a device whatever that has kernels for: those of these layers. All else runs on the CPU, and what one makes and
-    /// the other reads is brought there.
+    /// Runs on a device every operator for which `layers` has a kernel. All others run on the CPU, and tensors that one
+    /// produces and the other reads are transferred.
     #[cfg(feature = "gpu")]
     #[must_use]
     pub fn with_device(
@@ -187,28 +187,28 @@ impl Builder {
         device: crate::cuda::device::Device,
         layers: crate::cuda::CudaLayers,
     ) -> Self {
-        self.terms.accelerator = Some(Accelerator { device, layers });
+        self.settings.accelerator = Some(Accelerator { device, layers });
         self
     }
 
-    /// The text of a `model.toml`, which goes with the plan. Without it that of the file beside the `.param` file is taken,
-    /// if there is one.
+    /// Sets the model card, the text of a `model.toml`, which is stored with the plan. Default: the `model.toml` next to the
+    /// `.param` file, if there is one.
     #[must_use]
     pub fn with_card(self, text: impl Into<String>) -> Self {
         Self { card: Some(text.into()), ..self }
     }
 
-    /// The model's fingerprint, and its graph after the passes, which is not built yet.
+    /// Returns the model's fingerprint and its graph after the passes, which is not built yet.
     ///
     /// # Errors
-    /// A model that cannot be read; those of passes.
+    /// Returns an error if the model cannot be read or a pass fails.
     pub(super) fn into_improved(mut self) -> Result<(Fingerprint, RuntimeGraph), EngineError> {
         let file = self.read()?;
         let model = Fingerprint::of(&file).map_err(|error| GraphError::from(PnnxError::from(error)))?;
         Ok((model, self.improve(file)?.0))
     }
 
-    /// The graph of the file.
+    /// Reads the graph of the file.
     fn read(&mut self) -> Result<pnnx::Graph, EngineError> {
         let empty = RuntimeGraph::from_pnnx(pnnx::Graph::default()).with_path(self.source.path());
         let source = std::mem::replace(&mut self.source, empty);
@@ -226,25 +226,26 @@ impl Builder {
         Ok((graph.with_path(self.source.path()), statistics))
     }
 
-    /// Reads the model, runs the passes, creates the layers and computes what depends on no input.
+    /// Reads the model, runs the passes, creates the layers and evaluates the operators that depend on no input.
     ///
     /// # Errors
-    /// As [`RuntimeGraph::build`]; those of passes; profiles and donations that do not fit the model; scales of another model.
+    /// As [`RuntimeGraph::build`]. Also returns an error if a pass fails, if a profile or a donation does not fit the model, or
+    /// if the scales belong to another model.
     pub fn build(self) -> Result<Plan, EngineError> {
         let limits = self.limits.clone();
-        with_deadline(&limits, || self.built())
+        with_deadline(&limits, || self.build_plan())
     }
 
-    fn built(mut self) -> Result<Plan, EngineError> {
+    fn build_plan(mut self) -> Result<Plan, EngineError> {
         if let Some(cache) = self.tuning.take() {
-            self.terms.tuner = Some(Tuner::new(cache, pool(self.threads)?, self.limits.clone()));
+            self.settings.tuner = Some(Tuner::new(cache, pool(self.threads)?, self.limits.clone()));
         }
         let path = self.source.path().map(PathBuf::from);
         let file = self.read()?;
-        self.terms.check_scales(&file)?;
+        self.settings.check_scales(&file)?;
         self.try_plugins(&file, path.as_deref())?;
         let (graph, statistics) = self.improve(file)?;
-        let card = self.card.or_else(|| card_beside(path.as_deref()?, &self.limits));
+        let card = self.card.or_else(|| adjacent_card(path.as_deref()?, &self.limits));
         let parts = Parts {
             graph,
             statistics,
@@ -253,20 +254,20 @@ impl Builder {
             card,
             limits: self.limits,
             threads: self.threads,
-            accelerator: self.terms.accelerator.clone(),
+            accelerator: self.settings.accelerator.clone(),
         };
-        let settle = |graph: &mut RuntimeGraph, symbols: &[_], profile: Option<&Profile>| {
-            let settled = settle(graph, symbols, profile, &self.terms);
-            self.terms.tuner.iter().for_each(Tuner::store);
-            settled
+        let select = |graph: &mut RuntimeGraph, symbols: &[_], profile: Option<&Profile>| {
+            let selections = select_formats(graph, symbols, profile, &self.settings);
+            self.settings.tuner.iter().for_each(Tuner::store);
+            selections
         };
-        parts.assemble(settle)?.with_donations(&self.donations)
+        parts.assemble(select)?.with_donations(&self.donations)
     }
 }
 
 impl Builder {
-    /// Where there is a deadline, has plugins make their layers and say their shapes once. Of one that never returns, passes
-    /// would only see that time ran out.
+    /// If there is a deadline, creates the layers of plugins and infers their shapes once, to detect a plugin that never
+    /// returns: passes would only see that the time is up.
     fn try_plugins(&self, file: &pnnx::Graph, path: Option<&Path>) -> Result<(), EngineError> {
         let is_own = |creator: &Creator| creator.namespace == Creator::<dyn CpuLayer>::BUILT_IN;
         let mut creators =
@@ -280,15 +281,15 @@ impl Builder {
         let symbols = InputShape::apply(&graph, &self.shapes)?;
         match Shapes::infer_known(&graph, &symbols).map_err(EngineError::from) {
             Err(error @ EngineError::Stuck { .. }) => Err(error),
-            // Passes may mend it, and if not, this comes again.
+            // Passes may fix any other error; if not, it occurs again later.
             _ => Ok(()),
         }
     }
 }
 
-/// What a plan is made of.
+/// The parts that a plan is assembled from.
 pub(super) struct Parts {
-    /// A graph that no pass will change any more, and that is not built yet.
+    /// The graph after all passes, not built yet.
     pub(super) graph: RuntimeGraph,
     pub(super) statistics: Statistics,
     pub(super) shapes: Vec<(String, InputShape)>,
@@ -300,20 +301,20 @@ pub(super) struct Parts {
 }
 
 impl Parts {
-    /// Creates the layers, has their formats settled, and computes what depends on no input.
+    /// Creates the layers, selects their formats, and evaluates the operators that depend on no input.
     pub(super) fn assemble(
         self,
-        settle: impl FnOnce(
+        select: impl FnOnce(
             &mut RuntimeGraph,
             &[Option<TensorMeta>],
             Option<&Profile>,
-        ) -> Result<Vec<Settled>, EngineError>,
+        ) -> Result<Vec<Selection>, EngineError>,
     ) -> Result<Plan, EngineError> {
         let mut graph = self.graph;
         graph.connect()?;
         let symbols = InputShape::apply(&graph, &self.shapes)?;
         let profile = if self.ranges.is_empty() { None } else { Some(Profile::new(&graph, self.ranges)?) };
-        let settled = settle(&mut graph, &symbols, profile.as_ref())?;
+        let selections = select(&mut graph, &symbols, profile.as_ref())?;
         let pool = pool(self.threads)?;
         let source = match &pool {
             Some(pool) => pool.install(|| graph.initialize()),
@@ -324,7 +325,7 @@ impl Parts {
         let device = on_device(self.accelerator.as_ref(), &graph, &constants)?;
         Ok(Plan {
             source,
-            settled,
+            selections,
             card: self.card,
             statistics: self.statistics,
             shapes: Shapes::infer_known(&graph, &symbols)?,
@@ -344,7 +345,7 @@ impl Parts {
     }
 }
 
-/// What a plan has on a device, where operators run there.
+/// The device part of a plan; `None` if no operator runs on a device.
 fn on_device(
     accelerator: Option<&Accelerator>,
     graph: &RuntimeGraph,
@@ -353,8 +354,8 @@ fn on_device(
     let mut operators = graph.operators().iter();
     let Some(first) = operators.find(|operator| operator.device() != Device::Cpu) else { return Ok(None) };
     let needed = || EngineError::NeedsDevice { operator: first.name().to_owned() };
-    let made = OnDevice::new(accelerator.ok_or_else(needed)?, graph, constants);
-    made.map(Some).map_err(|(position, source)| match position {
+    let created = OnDevice::new(accelerator.ok_or_else(needed)?, graph, constants);
+    created.map(Some).map_err(|(position, source)| match position {
         Some(position) => {
             let operator = graph.operator(OperatorIndex::new(position));
             EngineError::of_operator(operator, graph.path(), Stage::Initialize, source)
@@ -363,38 +364,38 @@ fn on_device(
     })
 }
 
-/// Settles formats for the sizes that are most likely. Where these are not possible at all, nothing is settled.
-fn settle(
+/// Selects formats for the most likely sizes. Without a profile these are a guess: if they are invalid, nothing is selected.
+fn select_formats(
     graph: &mut RuntimeGraph,
     symbols: &[Option<TensorMeta>],
     profile: Option<&Profile>,
-    terms: &Terms,
-) -> Result<Vec<Settled>, EngineError> {
+    settings: &SelectionSettings,
+) -> Result<Vec<Selection>, EngineError> {
     let optimum = match profile {
         Some(profile) => profile.optimum().into_iter().map(Some).collect(),
-        None => formats::optimum(graph, symbols),
+        None => selection::optimum(graph, symbols),
     };
-    match formats::settle(graph, (&optimum, symbols), terms) {
-        Err(error) if profile.is_none() && formats::is_about_sizes(&error) => {
-            log::debug!("formats are those of the model: {error}");
+    match selection::select_formats(graph, (&optimum, symbols), settings) {
+        Err(error) if profile.is_none() && selection::is_about_sizes(&error) => {
+            log::debug!("keeping the formats of the model: {error}");
             Ok(Vec::new())
         }
-        settled => settled,
+        selections => selections,
     }
 }
 
-/// The text of the card beside a model, if there is one that can be read.
-fn card_beside(param: &Path, limits: &Limits) -> Option<String> {
+/// The text of the model card next to a `.param` file; `None` if it does not exist or cannot be read.
+fn adjacent_card(param: &Path, limits: &Limits) -> Option<String> {
     let path = param.with_file_name("model.toml");
     let length = path.metadata().ok().filter(std::fs::Metadata::is_file)?.len();
     let text = match limits.check_tensor("the file", length) {
         Ok(()) => std::fs::read_to_string(&path).map_err(|error| error.to_string()),
         Err(limit) => Err(limit.to_string()),
     };
-    text.inspect_err(|error| log::warn!("{}: not taken along: {error}", path.display())).ok()
+    text.inspect_err(|error| log::warn!("{}: ignoring the model card: {error}", path.display())).ok()
 }
 
-/// The inputs whose shapes were said, by the names that the file has for their operators.
+/// The inputs with a given shape, by the names of their operators in the file.
 fn fixed_inputs<'a>(
     file: &'a pnnx::Graph,
     shapes: &'a [(String, InputShape)],
@@ -417,7 +418,7 @@ fn constants(graph: &RuntimeGraph, limits: &Limits) -> Result<Vec<Option<Tensor>
         _ => Ok(None),
     };
     let mut values = graph.operators().iter().map(value).collect::<Result<Vec<_>, _>>()?;
-    // What is brought to a device and depends on no input is brought there once.
+    // A transferred constant is a constant as well, so it is transferred only once.
     for (position, operator) in graph.operators().iter().enumerate() {
         let source = operator.inputs().first().and_then(|&input| graph.operand(input).producer());
         if let (Transfer::TYPE, Some(source)) = (operator.op_type(), source) {
@@ -445,7 +446,7 @@ fn outputs(graph: &RuntimeGraph) -> Vec<Port> {
     graph.outputs().iter().map(port).collect()
 }
 
-/// Names of ports come before names of operands, and of equal names the first one counts.
+/// Port names take precedence over operand names; of equal names, the first one wins.
 fn names(graph: &RuntimeGraph) -> Names {
     let mut names = Names::default();
     let operand = |index| graph.operand(index).name().to_owned();
@@ -462,7 +463,7 @@ fn names(graph: &RuntimeGraph) -> Names {
     names
 }
 
-/// So many threads, of which 0 stands for all that the process may use. None for one: the caller's does.
+/// A pool of this number of threads, where 0 means all that the process may use. `None` for one: the caller's thread is used.
 fn pool(threads: usize) -> Result<Option<Threads>, EngineError> {
     let threads = match threads {
         0 => std::thread::available_parallelism().map_or(1, usize::from),
@@ -482,7 +483,7 @@ impl Plan {
             let pair = (self.known_input(input)?, self.known_output(output)?);
             let taken = self.donations.iter().any(|&(i, o)| i == pair.0 || o == pair.1);
             if taken {
-                let reason = "one of them is donated already".to_owned();
+                let reason = "one of them already belongs to a donation".to_owned();
                 return Err(EngineError::Donation { input: input.clone(), output: output.clone(), reason });
             }
             self.donations.push(pair);
@@ -490,14 +491,14 @@ impl Plan {
         Ok(self)
     }
 
-    /// The position of an input that must be there.
+    /// The position of a named input, or an error that lists the known names.
     pub(super) fn known_input(&self, name: &str) -> Result<usize, GraphError> {
         let known = || self.inputs.iter().map(|port| port.name.clone()).collect();
         let unknown = || GraphError::UnknownName { what: "input", name: name.to_owned(), known: known() };
         self.input(name).ok_or_else(unknown)
     }
 
-    /// The position of an output that must be there.
+    /// The position of a named output, or an error that lists the known names.
     pub(super) fn known_output(&self, name: &str) -> Result<usize, GraphError> {
         let known = || self.outputs.iter().map(|port| port.name.clone()).collect();
         let unknown = || GraphError::UnknownName { what: "output", name: name.to_owned(), known: known() };

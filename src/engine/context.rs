@@ -1,4 +1,4 @@
-//! What runs a plan.
+//! Executes a plan.
 
 use super::device::{DeviceState, Scratch, is_out_of_memory};
 use super::prepared::{Key, Prepared};
@@ -19,10 +19,10 @@ use std::time::{Duration, Instant};
 /// The number of input shapes whose memory plans a context keeps.
 const KEPT_SHAPES: usize = 16;
 
-/// Runs a [`Plan`]: the state of its layers, an arena and buffers for outputs.
+/// Runs a [`Plan`]. Holds the state of its layers, an arena and output buffers.
 ///
-/// Shapes are inferred and memory is planned when inputs of new shapes come; plans of the last 16 different shapes are
-/// kept. A run that fails, or is cancelled, leaves a context that can run again, unless a plugin [never
+/// Shapes are inferred and memory is planned when inputs have new shapes; the memory plans of the last 16 distinct shapes
+/// are kept. A context can run again after a run fails or is cancelled, unless a plugin [never
 /// returned](Context::set_timeout).
 #[derive(Debug)]
 pub struct Context<'p> {
@@ -30,7 +30,7 @@ pub struct Context<'p> {
     state: State,
     prepared: Vec<Prepared>,
     current: Option<usize>,
-    /// The shapes of the last inputs; none before the first run and after a failure.
+    /// The shapes for the last inputs; `None` before the first run and after a failure.
     shapes: Option<Shapes>,
     changes: Changes,
     /// The memory plan for the largest shapes of the profile.
@@ -38,7 +38,7 @@ pub struct Context<'p> {
     buffers: Vec<Option<Tensor>>,
     timeout: Option<Duration>,
     cancel: CancelToken,
-    /// A plugin that never returned.
+    /// The operator whose plugin never returned.
     stuck: Option<Box<OperatorPlace>>,
 }
 
@@ -65,7 +65,7 @@ impl<'p> Context<'p> {
         Self::new(Shared::Borrowed(plan))
     }
 
-    /// A context that owns its share of a plan, for threads that outlive their parent.
+    /// Creates a context that shares ownership of a plan, for threads that outlive their parent.
     ///
     /// # Errors
     /// As [`Plan::context`].
@@ -110,25 +110,25 @@ impl<'p> Context<'p> {
         &self.plan
     }
 
-    /// Ends runs that take longer. Default: none.
+    /// Ends runs that take longer than this. Default: no timeout.
     ///
-    /// With a timeout, layers of plugins run on threads of their own, on copies of their tensors. One that is not back in
-    /// time is left behind: the run ends with [`EngineError::Stuck`], and so does every later one of this context.
+    /// With a timeout, plugin layers run on separate threads, on copies of their tensors. One that does not return in time is
+    /// abandoned: the run fails with [`EngineError::Stuck`], and so does every later run of this context.
     pub fn set_timeout(&mut self, timeout: Option<Duration>) {
         self.timeout = timeout;
     }
 
-    /// Cancels runs of this context from another thread. One call ends the run that is under way, or the next one.
+    /// A token that cancels runs of this context from another thread. One call ends the current run, or the next one.
     pub fn cancel_token(&self) -> CancelToken {
         self.cancel.clone()
     }
 
-    /// Bytes of the arena: all activations that are neither inputs nor outputs, and scratch memory.
+    /// The size of the arena in bytes: all activations that are neither inputs nor outputs, and scratch memory.
     pub fn arena_bytes(&self) -> usize {
         self.state.arena.len()
     }
 
-    /// Forgets the plans of all shapes that were seen.
+    /// Discards the memory plans of all shapes.
     pub fn clear(&mut self) {
         self.prepared.clear();
         self.current = None;
@@ -139,9 +139,8 @@ impl<'p> Context<'p> {
     /// [`Plan::outputs`].
     ///
     /// # Errors
-    /// [`EngineError::Graph`] for inputs that are missing or do not fit, and for an operator that fails;
-    /// [`EngineError::Shape`] for shapes outside of a profile; [`EngineError::Panic`], [`EngineError::Cancelled`],
-    /// [`EngineError::TimedOut`].
+    /// [`EngineError::Graph`] if inputs are missing or do not fit, or if an operator fails; [`EngineError::Shape`] if shapes
+    /// are outside of a profile; [`EngineError::Panic`], [`EngineError::Cancelled`], [`EngineError::TimedOut`].
     pub fn run(&mut self, inputs: &[Tensor]) -> Result<Vec<Tensor>, EngineError> {
         let mut request = self.request();
         for (position, input) in inputs.iter().enumerate() {
@@ -150,8 +149,8 @@ impl<'p> Context<'p> {
         Ok(request.run()?.into_tensors())
     }
 
-    /// As [`Context::run`], into buffers that the context keeps: the next run overwrites them. Once the shapes were
-    /// seen, on one thread, such a run allocates nothing (of models whose sizes do not depend on values).
+    /// As [`Context::run`], but writes to buffers that the context keeps; the next run overwrites them. On one thread, a
+    /// run with shapes that were seen before does not allocate, unless sizes in the model depend on values.
     ///
     /// # Errors
     /// As [`Context::run`].
@@ -162,7 +161,7 @@ impl<'p> Context<'p> {
         Ok(&self.buffers)
     }
 
-    /// As [`Context::run`], into buffers of the caller: of the outputs' types and shapes, in the order of
+    /// As [`Context::run`], but writes to buffers of the caller, which have the outputs' types and shapes, in the order of
     /// [`Plan::outputs`].
     ///
     /// # Errors
@@ -180,7 +179,7 @@ impl<'p> Context<'p> {
         self.run_bound(&mut bound, &mut targets, None)
     }
 
-    /// As [`Context::run_reusing`], and reports when each operator ran and how long it took.
+    /// As [`Context::run_reusing`], but also reports when each operator ran and how long it took.
     ///
     /// # Errors
     /// As [`Context::run`].
@@ -197,7 +196,7 @@ impl<'p> Context<'p> {
         &self.buffers
     }
 
-    /// A run whose inputs, buffers and donations are given by name.
+    /// Starts a run whose inputs, buffers and donations are given by name.
     pub fn request(&mut self) -> Request<'_, 'p> {
         Request::new(self)
     }
@@ -205,32 +204,32 @@ impl<'p> Context<'p> {
     /// The memory plan for inputs of these types and shapes, which is kept for their runs.
     ///
     /// # Errors
-    /// As [`Context::run`], as far as shapes go.
+    /// The errors of [`Context::run`] that concern shapes.
     pub fn memory_plan(&mut self, inputs: &[TensorMeta]) -> Result<&MemoryPlan, EngineError> {
         let position = self.prepare_metas(inputs)?;
         Ok(&self.prepared[position].memory)
     }
 
     /// The inferred types and shapes of all operands for the inputs of the last run or
-    /// [`Context::memory_plan`], by the operand's position; none where they depend on values.
+    /// [`Context::memory_plan`], by the operand's position; `None` where they depend on values.
     pub fn metas(&self) -> &[Option<TensorMeta>] {
         let current = self.current.and_then(|current| self.prepared.get(current));
         current.map_or(&[], |prepared| &prepared.metas)
     }
 
-    /// The operators that the CPU has something to do for, for the inputs of the last run or [`Context::memory_plan`].
+    /// The operators that involve work on the CPU, for the inputs of the last run or [`Context::memory_plan`].
     pub fn on_cpu(&self) -> Vec<&RuntimeOperator> {
         let current = self.current.and_then(|current| self.prepared.get(current));
         let jobs = current.into_iter().flat_map(|prepared| &prepared.jobs);
         jobs.filter(|job| !job.is_on_device).map(|job| &self.plan.graph.operators()[job.operator]).collect()
     }
 
-    /// What the last new shapes changed: which operands, and which of them need a larger buffer.
+    /// The effects of the last change of shapes: the operands that changed, and those of them that need a larger buffer.
     pub fn changes(&self) -> &Changes {
         &self.changes
     }
 
-    /// Runs on inputs and buffers; outputs without one go to buffers of the context.
+    /// Runs on bound inputs and buffers; outputs without a buffer are written to the context's own.
     pub(super) fn run_bound(
         &mut self,
         inputs: &mut [InputBinding<'_>],
@@ -312,7 +311,7 @@ impl<'p> Context<'p> {
         drop(targets);
         drop(contiguous);
         super::run::deliver(plan, prepared, &mut self.state, outputs, &mut self.buffers)?;
-        super::run::settle_donations(plan, prepared, inputs, copies, outputs, &mut self.buffers)
+        super::run::copy_donated_outputs(plan, prepared, inputs, copies, outputs, &mut self.buffers)
     }
 
     fn run_limits(&self) -> Limits {
@@ -323,8 +322,8 @@ impl<'p> Context<'p> {
         }
     }
 
-    /// Lets go of layers that may have been left in the middle of something. The next run, which has time again, clones
-    /// others.
+    /// Drops layers that may be in an inconsistent state. The next run, which has a time limit of its own, clones them
+    /// again.
     fn repair(&mut self, position: usize) {
         let Some(prepared) = self.prepared.get(position) else { return };
         for job in &prepared.jobs {
@@ -334,7 +333,7 @@ impl<'p> Context<'p> {
         self.current = None;
     }
 
-    /// Takes an output of the last run out of the context.
+    /// Moves an output of the last run out of the context.
     pub(super) fn take_output(&mut self, position: usize) -> Option<Tensor> {
         self.buffers.get_mut(position)?.take()
     }
@@ -346,9 +345,9 @@ pub(super) type Bound<'a> = SmallVec<[InputBinding<'a>; 4]>;
 /// Buffers for the outputs of one run.
 pub(super) type Targets<'a> = SmallVec<[Option<TensorViewMut<'a>>; 4]>;
 
-/// From shapes to a memory plan.
+/// Shape inference and memory planning.
 impl Context<'_> {
-    /// Makes the context ready for inputs of these types and shapes; free where they are those of the last run.
+    /// Prepares the context for inputs of these types and shapes; free if they are those of the last run.
     fn prepare(&mut self, inputs: &[TensorView<'_>]) -> Result<usize, EngineError> {
         match self.current {
             Some(current) if self.prepared[current].key.is_of(inputs.iter()) => Ok(current),
@@ -380,8 +379,8 @@ impl Context<'_> {
         Ok(position)
     }
 
-    /// Has the memory on a device. Where that has no room for all that layers want, they get as little scratch memory as they can do
-    /// with; where even that is too much, the shapes are forgotten, and others may be tried.
+    /// Reserves memory on a device. If the device does not have enough for the scratch memory that layers prefer, they get the
+    /// minimum; if even that does not fit, the shapes are discarded, and others may be tried.
     fn reserve_on_device(&mut self, position: usize) -> Result<(), EngineError> {
         let Some(device) = &mut self.state.device else { return Ok(()) };
         let wanted = self.prepared[position].memory.device_bytes;
@@ -390,7 +389,7 @@ impl Context<'_> {
             return Err(EngineError::of_device(error));
         }
         let Prepared { key, metas, .. } = self.prepared.remove(position);
-        let memory = self.planned_memory(&metas, Scratch::Least)?;
+        let memory = self.planned_memory(&metas, Scratch::Minimum)?;
         if let Some(device) = self.state.device.as_mut().filter(|_| memory.device_bytes < wanted) {
             log::warn!("{error}; trying {} bytes, with less scratch memory", memory.device_bytes);
             device.reserve(memory.device_bytes).map_err(EngineError::of_device)?;
@@ -416,7 +415,7 @@ impl Context<'_> {
         let metas = shapes.metas().to_vec();
         self.shapes = Some(shapes);
         configure(&self.plan, &mut self.state, &metas)?;
-        let memory = self.fitted(self.planned_memory(&metas, Scratch::Wanted)?);
+        let memory = self.fit_to_largest(self.planned_memory(&metas, Scratch::Preferred)?);
         if self.prepared.len() >= KEPT_SHAPES {
             self.prepared.remove(0);
         }
@@ -429,7 +428,7 @@ impl Context<'_> {
         metas: &[Option<TensorMeta>],
         scratch: Scratch,
     ) -> Result<MemoryPlan, EngineError> {
-        // Layers ask for scratch memory for the threads that they find around them.
+        // Layers size their scratch memory for the pool in which they are called.
         match &self.plan.pool {
             Some(pool) => pool.install(|| self.plan_memory(metas, scratch)),
             None => self.plan_memory(metas, scratch),
@@ -470,7 +469,7 @@ impl Context<'_> {
         Ok(plan)
     }
 
-    /// A limit that an operator met; none for an input of the model.
+    /// The error of an exceeded limit, at an operator or, with `None`, at an input of the model.
     fn limit_at(&self, operator: Option<OperatorIndex>, limit: LimitError) -> EngineError {
         match operator {
             Some(index) => {
@@ -481,7 +480,7 @@ impl Context<'_> {
         }
     }
 
-    /// The scratch memory that each layer asks for; on a device more or less of it.
+    /// The bytes of scratch memory that each layer requests; on a device, `scratch` selects the amount.
     fn workspaces(&self, scratch: Scratch) -> Result<Vec<usize>, EngineError> {
         let (graph, state) = (&self.plan.graph, &self.state);
         let mut workspaces = vec![0; state.layers.len()];
@@ -504,13 +503,13 @@ impl Context<'_> {
         Ok(workspaces)
     }
 
-    /// A plan that needs more than the largest shapes do (it may, as packing is not perfect) takes their places.
-    fn fitted(&self, plan: MemoryPlan) -> MemoryPlan {
+    /// Moves a plan to the slots of the largest shapes if it needs more memory than they do, since packing is not optimal.
+    fn fit_to_largest(&self, plan: MemoryPlan) -> MemoryPlan {
         let largest = self.largest.as_ref().filter(|largest| plan.arena_bytes > largest.arena_bytes);
         largest.and_then(|largest| plan.in_slots_of(largest)).unwrap_or(plan)
     }
 
-    /// Has the memory for the largest shapes, where a profile names them.
+    /// Reserves the memory for the largest shapes of the profile, if there is one.
     fn prepare_largest(&mut self) -> Result<(), EngineError> {
         let Some(inputs) = self.plan.profile.as_ref().map(crate::shape::Profile::max) else { return Ok(()) };
         let position = self.prepare_metas(&inputs)?;

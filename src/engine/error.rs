@@ -1,4 +1,4 @@
-//! What can go wrong between a builder and a result.
+//! Errors of building and running plans.
 
 use super::{PlanFileError, ScalesError};
 use crate::graph::{GraphError, OperatorPlace};
@@ -10,7 +10,7 @@ use crate::shape::ShapeError;
 use crate::tensor::TensorError;
 use crate::{LimitError, graph};
 
-/// An error of building or running a plan. The context that returned it can run again.
+/// An error of building or running a plan. A context that returns one can run again, except after [`EngineError::Stuck`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EngineError {
@@ -23,54 +23,54 @@ pub enum EngineError {
     /// The shapes of inputs do not fit the model, a profile or each other.
     #[error(transparent)]
     Shape(ShapeError),
-    /// The memory of a run could not be planned or had.
+    /// The memory of a run could not be planned or allocated.
     #[error(transparent)]
     Memory(MemoryError),
-    /// A buffer that the caller gave for an output is of another type or shape.
+    /// The caller's buffer for an output has the wrong type or shape.
     #[error("the buffer for output `{name}` is {found}, but the output is {wanted}")]
     OutputBuffer {
         /// The output.
         name: String,
-        /// What it is.
+        /// The output's shape and type.
         wanted: String,
-        /// What the buffer is.
+        /// The buffer's shape and type.
         found: String,
     },
-    /// More or fewer buffers than outputs.
-    #[error("{found} buffers were given for {wanted} outputs")]
+    /// The number of buffers is not the number of outputs.
+    #[error("wrong number of output buffers: expected {wanted}, got {found}")]
     OutputCount {
         /// The number of outputs of the model.
         wanted: usize,
         /// The number of buffers.
         found: usize,
     },
-    /// An input, or the buffer for an output, that a request has already.
+    /// An input, or the buffer for an output, was given to a request twice.
     #[error("{what} `{name}` is given twice; give it once")]
     GivenTwice {
-        /// What it is.
+        /// The kind, such as `input`.
         what: &'static str,
         /// Its name.
         name: String,
     },
-    /// An input and an output that cannot share memory.
+    /// An input and an output cannot share memory.
     #[error("input `{input}` cannot be donated to output `{output}`: {reason}")]
     Donation {
         /// The input.
         input: String,
         /// The output.
         output: String,
-        /// Why not.
+        /// The reason.
         reason: String,
     },
-    /// A network in code that cannot be.
+    /// A [`Network`](super::Network) is invalid.
     #[error("the network cannot be built: {0}")]
     Network(String),
     /// The code of a layer panicked. The context has a new copy of that layer and can run again.
-    #[error("{place} panicked: {message}; this is a fault of the layer")]
+    #[error("{place} panicked: {message}; this is a bug in the layer")]
     Panic {
-        /// Which operator.
+        /// The operator.
         place: Box<OperatorPlace>,
-        /// What the panic said.
+        /// The message of the panic.
         message: String,
     },
     /// The run was cancelled from another thread.
@@ -85,19 +85,19 @@ pub enum EngineError {
         /// The operator that was running or next.
         place: Box<OperatorPlace>,
     },
-    /// A plugin did not return before the deadline. Its thread was left behind with the layer and tensors of its own; the
-    /// context runs nothing any more.
+    /// A plugin did not return before the deadline. Its thread was abandoned, with the layer and its own copies of tensors;
+    /// the context cannot run again.
     #[error(
-        "{place} did not return in time, and its thread was left behind: this context runs nothing any more; make a new one, allow more time, or leave the plugin out"
+        "{place} did not return in time, and its thread was abandoned: this context cannot run again; create a new one, allow more time, or remove the plugin"
     )]
     Stuck {
-        /// Which operator.
+        /// The operator.
         place: Box<OperatorPlace>,
     },
     /// A device that is not the CPU failed.
     #[error(transparent)]
     Device(Box<dyn std::error::Error + Send + Sync>),
-    /// A plan that was made for a device, in a program without it.
+    /// A plan was built for a device, but none is given.
     #[error(
         "operator `{operator}` runs on a GPU in this plan: load the plan with a device, or build it for the CPU"
     )]
@@ -108,24 +108,24 @@ pub enum EngineError {
     /// Threads could not be started.
     #[error("{count} threads cannot be started: {reason}")]
     Threads {
-        /// How many.
+        /// The number of threads.
         count: usize,
-        /// What the system said.
+        /// The system's message.
         reason: String,
     },
-    /// A tensor of the caller that cannot be used.
+    /// A tensor of the caller cannot be used.
     #[error(transparent)]
     Tensor(#[from] TensorError),
-    /// A plan that could not be saved or loaded.
+    /// A plan could not be saved or loaded.
     #[error(transparent)]
     PlanFile(#[from] PlanFileError),
-    /// Scales that could not be loaded, saved or used.
+    /// Scales could not be loaded, saved or used.
     #[error(transparent)]
     Scales(#[from] ScalesError),
-    /// Scales that were made for a model with another graph or other weights.
-    #[error("the scales were made for another model: {0} differ; `ixion calibrate` makes some for this one")]
+    /// The scales were computed for a model with another graph or other weights.
+    #[error("the scales belong to another model: the {0} differ; run `ixion calibrate` for this one")]
     OtherModel(&'static str),
-    /// A limit that was met.
+    /// A limit was exceeded.
     #[error(transparent)]
     Limit(#[from] LimitError),
 }
@@ -137,7 +137,7 @@ impl From<PnnxError> for EngineError {
 }
 
 impl EngineError {
-    /// A device that fails outside of operators.
+    /// The error of a device that failed outside of any operator.
     pub(super) fn of_device(source: LayerError) -> Self {
         match source {
             LayerError::Device(source) => Self::Device(source),
@@ -145,7 +145,7 @@ impl EngineError {
         }
     }
 
-    /// The error of an operator; what has a name of its own gets that.
+    /// The error of an operator, as a dedicated variant if there is one.
     pub(super) fn of_operator(
         operator: &graph::RuntimeOperator,
         path: Option<&std::path::Path>,
@@ -165,7 +165,8 @@ impl EngineError {
         }
     }
 
-    /// What ends a run or a build at an operator whatever it was doing there: a limit of time, a panic, a plugin that hangs.
+    /// The dedicated variant of an error that ends a run or build at any stage: cancellation, a deadline, a panic, a hanging
+    /// plugin.
     fn named(source: &LayerError, place: impl FnOnce() -> Box<OperatorPlace>) -> Option<Self> {
         match (ending(source), source) {
             (Some(LimitError::Cancelled), _) => Some(Self::Cancelled { place: place() }),
@@ -180,7 +181,7 @@ impl EngineError {
 impl From<GraphError> for EngineError {
     fn from(error: GraphError) -> Self {
         match Self::of_graph(&error) {
-            // What a layer was doing when it panicked is worth more than the name.
+            // For a panic, the stage is worth more than the dedicated variant.
             None | Some(Self::Panic { .. }) => Self::Graph(error),
             Some(named) => named,
         }
@@ -210,7 +211,7 @@ impl From<MemoryError> for EngineError {
     }
 }
 
-/// The limit behind an error, where there is one.
+/// The limit that caused an error, if any.
 fn ending(error: &LayerError) -> Option<&LimitError> {
     match error {
         LayerError::Limit(limit) | LayerError::Tensor(TensorError::Limit(limit)) => Some(limit),

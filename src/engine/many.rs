@@ -1,12 +1,12 @@
-//! One plan for many shapes, and many runs of it at a time.
+//! One plan for many shapes, and many runs of it in parallel.
 
 use super::{Builder, EngineError, Formats, Plan, Precision, Scales};
 use crate::shape::InputRange;
 use crate::tensor::{DType, Tensor};
 
 // ANCHOR: plan_for
-/// One plan for all shapes of an f32 input from the first of three to the last, at its best for the one between. With
-/// scales, it has whole numbers of 8 bits wherever there can be some.
+/// Builds one plan for all shapes of an f32 input from `least` to `most`, optimised for `best`. With scales, it uses int8
+/// wherever possible.
 ///
 /// # Errors
 /// As [`InputRange::new`] and [`Builder::build`].
@@ -16,7 +16,7 @@ pub fn plan_for(
     [least, best, most]: [&[usize]; 3],
     scales: Option<&Scales>,
 ) -> Result<Plan, EngineError> {
-    // ANCHOR: plan_for_todo -- task 6: a builder with this range, and where there are scales, with int8 in its narrowest formats
+    // ANCHOR: plan_for_todo -- task 6: a builder with this range and, if there are scales, with int8 in its narrowest formats
     let range = InputRange::new(input, DType::F32, least, best, most)?;
     let builder = builder.with_range(range);
     let builder = match scales {
@@ -32,8 +32,8 @@ pub fn plan_for(
 // ANCHOR_END: plan_for
 
 // ANCHOR: run_all
-/// Runs a plan on many inputs, each of its own shape, on at most so many threads with a context each. Outputs are in the order of the
-/// inputs.
+/// Runs a plan on many inputs, each with its own shape, on at most `threads` threads with one context each. Outputs are in the
+/// order of the inputs.
 ///
 /// ```
 /// use ixion::engine::{Builder, run_all};
@@ -48,10 +48,10 @@ pub fn plan_for(
 /// ```
 ///
 /// # Errors
-/// The first one of [`Plan::context`] and of the runs, in the order of the inputs; [`EngineError::Threads`] where the system
-/// starts no more threads. The other threads finish their shares all the same.
+/// Returns the first error of [`Plan::context`] or of a run, in the order of the inputs, or [`EngineError::Threads`] if the
+/// system cannot start another thread. The other threads still finish their shares.
 pub fn run_all(plan: &Plan, inputs: &[Vec<Tensor>], threads: usize) -> Result<Vec<Vec<Tensor>>, EngineError> {
-    // ANCHOR: run_all_todo -- task 6: cut the inputs into a share for each thread, which has a context of its own; all outputs in order
+    // ANCHOR: run_all_todo -- task 6: split the inputs into one share per thread, which has its own context; all outputs in order
     let share = inputs.len().div_ceil(threads.max(1)).max(1);
     std::thread::scope(|scope| {
         let run = |inputs: &[Vec<Tensor>]| {

@@ -1,9 +1,9 @@
 //! The engine: `Builder → Plan → Context`.
 //!
-//! A [`Builder`] reads a model and lets the [passes](crate::passes) improve its graph. What it builds is a [`Plan`]: layers
-//! and weights, which nobody changes any more. Any number of [`Context`]s run one plan, on as many threads, without locks:
-//! each has layers' state, an arena and outputs of its own. Shapes are inferred and memory is planned when a context first
-//! sees the shapes of its inputs; after that, a run of the same shapes only computes.
+//! A [`Builder`] reads a model, optimises its graph with [passes](crate::passes) and builds a [`Plan`]: immutable layers and
+//! weights. Any number of [`Context`]s can run one plan, on as many threads, without locks: each has its own layer state,
+//! arena and outputs. Shapes are inferred and memory is planned when a context first sees the shapes of its inputs; after
+//! that, a run with the same shapes only computes.
 //!
 //! ```
 //! use ixion::engine::{Builder, Context};
@@ -24,8 +24,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A [`Network`] is built in code instead of read from a file. Whoever needs no more than one context takes a [`Model`]. [`Plan::save`] writes a plan into one file, from which
-//! [`Plan::load`] has it back without optimising anything again; see [`mod@file`].
+//! A [`Network`] is built in code instead of read from a file. A [`Model`] is a plan with a single context. [`Plan::save`]
+//! writes a plan to one file, which [`Plan::load`] reads without optimising anything again; see [`mod@file`].
 
 mod builder;
 pub mod calibration;
@@ -33,7 +33,6 @@ mod context;
 mod device;
 mod error;
 pub mod file;
-pub mod formats;
 mod many;
 mod model;
 mod network;
@@ -42,6 +41,7 @@ mod precision;
 mod prepared;
 mod request;
 mod run;
+pub mod selection;
 mod state;
 mod trace;
 pub mod tuning;
@@ -51,12 +51,12 @@ pub use calibration::{Calibration, Fingerprint, Method, Scales, ScalesError, Sca
 pub use context::Context;
 pub use error::EngineError;
 pub use file::{PlanFile, PlanFileError, PlanFileProblem};
-pub use formats::{Answers, Candidate, Formats, Settled};
 pub use many::{plan_for, run_all};
 pub use model::Model;
 pub use network::{Fields, Len, Network, Operand};
 pub use plan::{Plan, Port};
 pub use precision::Precision;
 pub use request::{Outputs, Request};
+pub use selection::{Candidate, Formats, Selection, SupportedFormats};
 pub use trace::{StepTrace, Trace};
 pub use tuning::TimingCache;

@@ -1,11 +1,11 @@
-//! A model in one line.
+//! Loading and running a model in one line.
 
 use super::{Builder, Context, EngineError, Plan, PlanFile};
 use crate::tensor::Tensor;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// A plan with one context, for those who need no more.
+/// A plan with a single context: the simplest way to run a model.
 ///
 /// ```
 /// use ixion::engine::Model;
@@ -22,23 +22,23 @@ pub struct Model {
 }
 
 impl Model {
-    /// Reads a `.param` file and the archive beside it, or a plan that was saved.
+    /// Reads a `.param` file and the archive next to it, or a saved plan.
     ///
     /// # Errors
     /// As [`Builder::build`] or [`Plan::load`].
     pub fn load(path: impl Into<PathBuf>) -> Result<Self, EngineError> {
         let path = path.into();
         if PlanFile::is_plan(&path) {
-            return Self::of(Plan::load(path)?);
+            return Self::from_plan(Plan::load(path)?);
         }
-        Self::of(Builder::new(path).build()?)
+        Self::from_plan(Builder::new(path).build()?)
     }
 
-    /// A model of a plan that was built with other settings.
+    /// Creates a model from a plan, which may be built with other settings.
     ///
     /// # Errors
     /// As [`Plan::context`].
-    pub fn of(plan: Plan) -> Result<Self, EngineError> {
+    pub fn from_plan(plan: Plan) -> Result<Self, EngineError> {
         Ok(Self { context: Context::shared(Arc::new(plan))? })
     }
 

@@ -1,4 +1,4 @@
-//! Networks that are built in code instead of read from a file.
+//! Networks built in code instead of read from a file.
 
 use super::{Builder, EngineError};
 use crate::graph::{GraphError, OperatorPlace, Stage, UnknownOperator};
@@ -18,7 +18,7 @@ pub struct Operand {
     position: usize,
 }
 
-/// Tells networks apart: each that is made is another.
+/// Identifies a network; unique for each one that is created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct NetworkId(u64);
 
@@ -29,8 +29,8 @@ impl Default for NetworkId {
     }
 }
 
-/// Parameters, weights and names of inputs of an operator, as [`Network::add_layer`] takes them: the fields that a registry
-/// publishes of its layer, by their keys.
+/// The parameters, weights and input names of an operator for [`Network::add_layer`], by the keys of the fields that the
+/// registry publishes for its layer.
 ///
 /// ```
 /// use ixion::engine::Fields;
@@ -50,33 +50,33 @@ pub struct Fields {
 }
 
 impl Fields {
-    /// None.
+    /// Creates an empty set of fields.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The same with a parameter: a number, a bool, a list of these, or a text as a `.param` file has it.
+    /// Adds a parameter: a number, a bool, a list of these, or a text as in a `.param` file.
     #[must_use]
     pub fn with_param(mut self, key: impl Into<String>, value: impl Into<RuntimeParameter>) -> Self {
         self.params.insert(key.into(), value.into());
         self
     }
 
-    /// The same with a weight.
+    /// Adds a weight.
     #[must_use]
     pub fn with_weight(mut self, key: impl Into<String>, weight: Tensor) -> Self {
         self.weights.insert(key.into(), weight);
         self
     }
 
-    /// The same with the name of the input at a position, for operators that know their inputs by name.
+    /// Names the input at a position, for operators that identify their inputs by name.
     #[must_use]
     pub fn with_input_name(mut self, position: usize, name: impl Into<String>) -> Self {
         self.names.push((position, name.into()));
         self
     }
 
-    /// The same for an operator that makes as many outputs as are wanted of it, such as `torch.split`.
+    /// Sets the number of outputs, for operators with a variable number of outputs, such as `torch.split`.
     #[must_use]
     pub fn with_num_outputs(self, count: usize) -> Self {
         Self { num_outputs: Some(count), ..self }
@@ -101,11 +101,11 @@ impl Fields {
     }
 }
 
-/// A network that is built in code: inputs, layers and plugins one after the other, and what it returns.
+/// A network built in code: inputs, layers and plugins, added in order, and the outputs.
 ///
-/// Every layer is made and asked for its outputs when it is added, so that what does not fit is an error at that line. What
-/// comes of it is a [`pnnx::Graph`], which can be saved as `.param` and `.bin`, and for which everything works that works for
-/// a file.
+/// Each layer is created and its outputs are inferred when it is added, so that a mismatch is an error at that line. The
+/// result is a [`pnnx::Graph`], which can be saved as `.param` and `.bin`, and with which everything works that works with a
+/// file.
 ///
 /// ```
 /// use ixion::engine::{Fields, Network};
@@ -136,18 +136,18 @@ pub struct Network {
     outputs: Vec<(Operand, String)>,
 }
 
-/// What is known of an operand.
+/// An operand and what is inferred about it.
 #[derive(Debug, Clone)]
 struct Known {
     id: pnnx::OperandId,
-    /// None where it depends on values.
+    /// `None` if it depends on values.
     meta: Option<TensorMeta>,
-    /// The name of the input that it is.
+    /// The name of the input, if it is one.
     input: Option<String>,
 }
 
-/// A length of an input of a [`Network`]: a number, or a name for one that is not known before a run. Equal names are equal
-/// lengths; `?` is any.
+/// A length of a [`Network`] input: a number, or a name for a length that is unknown before a run. Equal names mean equal
+/// lengths; `?` is any length.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Len(Dim);
 
@@ -158,7 +158,7 @@ impl From<usize> for Len {
 }
 
 impl From<i32> for Len {
-    /// A negative number stands for any length, as -1 does in many interfaces.
+    /// A negative number means any length, as -1 does in many interfaces.
     fn from(len: i32) -> Self {
         usize::try_from(len).map_or_else(|_| Self::from("?"), Self::from)
     }
@@ -171,12 +171,12 @@ impl From<&str> for Len {
 }
 
 impl Network {
-    /// An empty network, whose layers are the built-in ones.
+    /// Creates an empty network with the built-in layers.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The same with layers from this registry.
+    /// Creates layers from this registry instead of the built-in one.
     #[must_use]
     pub fn with_registry(self, registry: Registry) -> Self {
         Self { registry, ..self }
@@ -185,7 +185,7 @@ impl Network {
     /// Adds an input.
     ///
     /// # Errors
-    /// A name that is taken, or cannot be written.
+    /// Returns an error if the name is taken or cannot be written to a file.
     pub fn add_input(
         &mut self,
         name: &str,
@@ -196,7 +196,7 @@ impl Network {
         self.check_free(name)?;
         let operator = self.graph.new_operator("pnnx.Input", name).map_err(PnnxError::from)?;
         let output = (name.to_owned(), Some(TensorMeta::new(dtype, lens)));
-        let added = self.whole(operator, |network| network.add_output(operator, output))?;
+        let added = self.add_atomically(operator, |network| network.add_output(operator, output))?;
         if let Some(known) = self.operands.get_mut(added.position) {
             known.input = Some(name.to_owned());
         }
@@ -207,8 +207,8 @@ impl Network {
     /// a layer, such as `acme/Conv/1`.
     ///
     /// # Errors
-    /// A type that nobody runs; fields that are missing, unknown, or of another kind than the layer's; inputs that it does not
-    /// take; a name that is taken. The network is then as it was.
+    /// Returns an error if no layer implements the type; if fields are missing, unknown or of the wrong kind; if the layer
+    /// does not accept the inputs; or if the name is taken. The network is then unchanged.
     pub fn add_layer(
         &mut self,
         op_type: &str,
@@ -219,13 +219,13 @@ impl Network {
         self.check_free(name)?;
         let known: Vec<Known> =
             inputs.iter().map(|&input| self.known(input).cloned()).collect::<Result<_, EngineError>>()?;
-        let made = self.made(op_type, name, &known, fields)?;
+        let inferred = self.infer_outputs(op_type, name, &known, fields)?;
         let operator = self.graph.new_operator(op_type, name).map_err(PnnxError::from)?;
-        let outputs = made.into_iter().enumerate().map(|(position, meta)| match position {
+        let outputs = inferred.into_iter().enumerate().map(|(position, meta)| match position {
             0 => (name.to_owned(), meta),
             _ => (format!("{name}.{position}"), meta),
         });
-        self.whole(operator, |network| {
+        self.add_atomically(operator, |network| {
             network.set_fields(operator, &known, fields)?;
             outputs.map(|output| network.add_output(operator, output)).collect()
         })
@@ -255,7 +255,7 @@ impl Network {
     /// Adds the layer of this namespace, type and version; see [`Network::add_layer`].
     ///
     /// # Errors
-    /// As [`Network::add_layer`]; an error that names all three where there is no such layer.
+    /// As [`Network::add_layer`]. If there is no such layer, the error names all three.
     pub fn add_plugin(
         &mut self,
         plugin: &PluginName,
@@ -266,17 +266,17 @@ impl Network {
         self.add_layer(&plugin.to_string(), name, inputs, fields)
     }
 
-    /// Says of which element type an operand is. An input is given in this type from now on, which must be said before a layer
-    /// reads it; anything else is converted once it is computed, for all that read it afterwards.
+    /// Sets the element type of an operand. For an input, this is the type in which it is given, and must be set before a
+    /// layer reads it; any other operand is converted once it is computed, for all layers that are added afterwards.
     ///
     /// # Errors
-    /// An input that a layer reads already.
+    /// Returns an error if the operand is an input that a layer already reads.
     pub fn set_dtype(&mut self, operand: Operand, dtype: DType) -> Result<(), EngineError> {
         let known = self.known(operand)?.clone();
         if let (Some(input), Some(meta)) = (&known.input, &known.meta) {
             if !self.graph.operand(known.id).consumers().is_empty() {
                 return Err(EngineError::Network(format!(
-                    "the type of input `{input}` must be said before a layer reads it"
+                    "the type of input `{input}` must be set before a layer reads it"
                 )));
             }
             let meta = meta.with_dtype(dtype);
@@ -293,35 +293,33 @@ impl Network {
         cast.map_or(Ok(()), |cast| self.redefine(operand, cast))
     }
 
-    /// Has the network return an operand under this name.
+    /// Returns an operand from the network under this name.
     ///
     /// # Errors
-    /// A name that is taken.
+    /// Returns an error if the name is taken.
     pub fn mark_output(&mut self, operand: Operand, name: &str) -> Result<(), EngineError> {
         self.known(operand)?;
         let is_taken = self.outputs.iter().any(|(_, output)| output == name);
         if is_taken {
-            return Err(EngineError::Network(format!("there is an output `{name}` already")));
+            return Err(EngineError::Network(format!("the output name `{name}` is already taken")));
         }
         self.check_free(name)?;
         self.outputs.push((operand, name.to_owned()));
         Ok(())
     }
 
-    /// Element type and dimensions of an operand; none where they depend on values.
+    /// The element type and dimensions of an operand; `None` if they depend on values.
     pub fn meta(&self, operand: Operand) -> Option<&TensorMeta> {
         self.known(operand).ok()?.meta.as_ref()
     }
 
-    /// The network as a file has it.
+    /// Converts the network to the graph of a PNNX file.
     ///
     /// # Errors
-    /// A network without outputs.
+    /// Returns an error if the network has no outputs.
     pub fn into_graph(self) -> Result<Graph, EngineError> {
         if self.outputs.is_empty() {
-            return Err(EngineError::Network(
-                "it returns nothing; `mark_output` says what it returns".to_owned(),
-            ));
+            return Err(EngineError::Network("it has no outputs; add one with `mark_output`".to_owned()));
         }
         let ids: Vec<(pnnx::OperandId, String)> = self
             .outputs
@@ -336,7 +334,7 @@ impl Network {
         Ok(graph)
     }
 
-    /// A builder for the network, with its registry.
+    /// Creates a builder for the network, with its registry.
     ///
     /// # Errors
     /// As [`Network::into_graph`].
@@ -346,7 +344,7 @@ impl Network {
     }
 }
 
-/// A length as a file has it: names of unknown ones are kept, anything that is computed from them is not.
+/// A length as written to a file: names are kept, expressions over them become unknown.
 fn in_file(dim: &Dim) -> pnnx::Dim {
     match dim {
         Dim::Fixed(len) => u64::try_from(*len).map_or(pnnx::Dim::Unknown, pnnx::Dim::Fixed),
@@ -359,9 +357,9 @@ fn in_file(dim: &Dim) -> pnnx::Dim {
 
 impl Network {
     fn known(&self, operand: Operand) -> Result<&Known, EngineError> {
-        let stranger = || EngineError::Network("an operand is of another network".to_owned());
+        let foreign = || EngineError::Network("an operand belongs to another network".to_owned());
         let known = self.operands.get(operand.position).filter(|_| operand.network == self.id);
-        known.ok_or_else(stranger)
+        known.ok_or_else(foreign)
     }
 
     fn redefine(&mut self, operand: Operand, known: Known) -> Result<(), EngineError> {
@@ -371,18 +369,18 @@ impl Network {
         Ok(())
     }
 
-    /// Refuses a name that an output has: its operator is added at the end.
+    /// Checks that a name is free. Outputs are checked separately, as their operators are added at the end.
     fn check_free(&self, name: &str) -> Result<(), EngineError> {
         let is_taken = self.graph.operator_named(name).is_some()
             || self.outputs.iter().any(|(_, output)| output == name);
         match is_taken {
-            true => Err(EngineError::Network(format!("`{name}` is the name of something else already"))),
+            true => Err(EngineError::Network(format!("the name `{name}` is already taken"))),
             false => Ok(()),
         }
     }
 
-    /// Lets `complete` do the rest for an operator that was added. Where that fails, neither the operator nor its outputs stay.
-    fn whole<T>(
+    /// Completes an operator that was just added. If `complete` fails, removes the operator and its outputs.
+    fn add_atomically<T>(
         &mut self,
         operator: OperatorId,
         complete: impl FnOnce(&mut Self) -> Result<T, EngineError>,
@@ -390,7 +388,7 @@ impl Network {
         let count = self.operands.len();
         let completed = complete(self);
         if completed.is_err() {
-            // Nobody reads what has just been made, so nothing keeps it; its outputs go with it.
+            // Nothing reads the new operator, so removing it cannot fail; its outputs are removed with it.
             _ = self.graph.remove_operator(operator);
             self.operands.truncate(count);
         }
@@ -417,8 +415,8 @@ impl Network {
         Ok(described.map_err(PnnxError::from)?)
     }
 
-    /// What a layer of these fields makes of inputs.
-    fn made(
+    /// Infers the outputs of a layer with these fields; `None` where they depend on values.
+    fn infer_outputs(
         &self,
         op_type: &str,
         name: &str,
@@ -443,38 +441,38 @@ impl Network {
             .with_name(name)
             .with_op_type(op_type);
         let layer = creator.create(reader).map_err(|source| fault(Stage::Create, source))?;
-        let count =
-            catch_panic(|| counts(&*layer, inputs.len())).map_err(|source| fault(Stage::Create, source))?;
+        let count = catch_panic(|| output_count(&*layer, inputs.len()))
+            .map_err(|source| fault(Stage::Create, source))?;
         let Some(known) = inputs.iter().map(|input| input.meta.clone()).collect::<Option<Vec<TensorMeta>>>()
         else {
             return Ok(vec![None; count]);
         };
-        let made = match catch_panic(|| layer.infer(&known)) {
-            Ok(made) => made,
-            // What depends on values is known when it runs.
+        let inferred = match catch_panic(|| layer.infer(&known)) {
+            Ok(inferred) => inferred,
+            // Shapes that depend on values are known only when the layer runs.
             Err(LayerError::Unsupported(_)) => return Ok(vec![None; count]),
             Err(source) => return Err(fault(Stage::Infer, source)),
         };
-        if made.len() != count {
-            let (wanted, found) = (format!("{count} outputs"), made.len().to_string());
+        if inferred.len() != count {
+            let (wanted, found) = (format!("{count} outputs"), inferred.len().to_string());
             return Err(fault(Stage::Infer, LayerError::BrokenPromise { wanted, found }));
         }
-        Ok(made.into_iter().map(Some).collect())
+        Ok(inferred.into_iter().map(Some).collect())
     }
 }
 
-/// The number of outputs of a layer that takes so many inputs.
-fn counts(layer: &dyn CpuLayer, inputs: usize) -> Result<usize, LayerError> {
-    /// A layer may be wrong about it.
-    const MOST: usize = 1 << 16;
+/// The number of outputs of a layer with this number of inputs.
+fn output_count(layer: &dyn CpuLayer, inputs: usize) -> Result<usize, LayerError> {
+    /// A limit, as the number that a layer reports may be wrong.
+    const MAX_OUTPUTS: usize = 1 << 16;
     let (range, outputs) = (layer.num_inputs(), layer.num_outputs());
     if !range.contains(&inputs) {
         return Err(LayerError::input_count(&range, inputs));
     }
-    match outputs <= MOST {
+    match outputs <= MAX_OUTPUTS {
         true => Ok(outputs),
         false => Err(LayerError::BrokenPromise {
-            wanted: format!("at most {MOST} outputs"),
+            wanted: format!("at most {MAX_OUTPUTS} outputs"),
             found: outputs.to_string(),
         }),
     }

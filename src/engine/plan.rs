@@ -1,7 +1,7 @@
-//! What a builder builds: layers and weights that nobody changes any more.
+//! A built model: immutable layers and weights.
 
 use super::device::OnDevice;
-use super::{Context, EngineError, Settled};
+use super::{Context, EngineError, Selection};
 use crate::Limits;
 use crate::graph::RuntimeGraph;
 use crate::kernels::parallel::Threads;
@@ -19,7 +19,7 @@ pub struct Port {
     pub name: String,
     /// The position of its operand in [`RuntimeGraph::operands`].
     pub operand: usize,
-    /// The element type, where it is known.
+    /// The element type, if known.
     pub dtype: Option<DType>,
 }
 
@@ -37,16 +37,16 @@ pub struct Port {
 #[derive(Debug)]
 pub struct Plan {
     pub(super) graph: RuntimeGraph,
-    /// What `graph` was built from, for who saves the plan.
+    /// The graph that `graph` was built from, needed to save the plan.
     pub(super) source: pnnx::Graph,
     /// The text of the model's card.
     pub(super) card: Option<String>,
     pub(super) statistics: Statistics,
-    pub(super) settled: Vec<Settled>,
+    pub(super) selections: Vec<Selection>,
     pub(super) shapes: Shapes,
     /// The inputs, with symbols for the lengths that are not fixed.
     pub(super) symbols: Vec<Option<TensorMeta>>,
-    /// What was said of the inputs' shapes.
+    /// The input shapes that were given to the builder.
     pub(super) given: Vec<(String, InputShape)>,
     pub(super) profile: Option<Profile>,
     /// The values of operators that depend on no input, by the operator's position.
@@ -58,11 +58,11 @@ pub struct Plan {
     pub(super) donations: Vec<(usize, usize)>,
     pub(super) limits: Limits,
     pub(super) pool: Option<Threads>,
-    /// What runs beside the CPU.
+    /// The part that runs on a device.
     pub(super) device: Option<OnDevice>,
 }
 
-/// From names to positions of inputs and outputs.
+/// Positions of inputs and outputs by name.
 #[derive(Debug, Default)]
 pub(super) struct Names {
     pub(super) inputs: HashMap<String, usize>,
@@ -70,30 +70,30 @@ pub(super) struct Names {
 }
 
 impl Plan {
-    /// A context, which can run the plan.
+    /// Creates a context, which can run the plan.
     ///
     /// # Errors
-    /// When the largest shapes of a profile do not fit the model or the memory.
+    /// Returns an error if the largest shapes of a profile do not fit the model or the memory.
     pub fn context(&self) -> Result<Context<'_>, EngineError> {
         Context::borrowed(self)
     }
 
-    /// The graph that is run: that of the file, after the passes.
+    /// The graph that is run: the file's graph after the passes.
     pub fn graph(&self) -> &RuntimeGraph {
         &self.graph
     }
 
-    /// What the passes did.
+    /// The statistics of the passes.
     pub fn statistics(&self) -> &Statistics {
         &self.statistics
     }
 
-    /// Which formats and tactics its operators settled on, those that were put between others left out.
-    pub fn settled(&self) -> &[Settled] {
-        &self.settled
+    /// The formats and tactics that were selected for its operators, except for those that the engine inserted.
+    pub fn selections(&self) -> &[Selection] {
+        &self.selections
     }
 
-    /// The text of the model's `model.toml`, which says how pictures become inputs and what outputs mean.
+    /// The text of the model card (`model.toml`), which describes how images become inputs and what outputs mean.
     pub fn card(&self) -> Option<&str> {
         self.card.as_deref()
     }
@@ -103,7 +103,7 @@ impl Plan {
         &self.shapes
     }
 
-    /// Between which shapes inputs may be, where that was said.
+    /// The ranges of input shapes, if they were given.
     pub fn profile(&self) -> Option<&Profile> {
         self.profile.as_ref()
     }
@@ -123,12 +123,12 @@ impl Plan {
         self.names.inputs.get(name).copied()
     }
 
-    /// The position of an output, by its name or that of its operand.
+    /// The position of an output, by its name or its operand's name.
     pub fn output(&self, name: &str) -> Option<usize> {
         self.names.outputs.get(name).copied()
     }
 
-    /// The input whose memory an output takes.
+    /// The input whose memory an output takes over.
     pub(super) fn donor(&self, output: usize) -> Option<usize> {
         self.donations.iter().find(|pair| pair.1 == output).map(|pair| pair.0)
     }
@@ -138,7 +138,7 @@ impl Plan {
         self.pool.as_ref().map_or(1, Threads::count)
     }
 
-    /// Bytes of all weights.
+    /// The size of all weights in bytes.
     pub fn weight_bytes(&self) -> u64 {
         let weights = self.graph.operators().iter().map(crate::graph::RuntimeOperator::weight_bytes);
         weights.fold(0, u64::saturating_add)

@@ -1,4 +1,4 @@
-//! Which element types an engine may choose for real numbers.
+//! The element types that an engine may choose for f32.
 
 use crate::tensor::DType;
 use std::fmt;
@@ -9,18 +9,18 @@ use std::str::FromStr;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Precision {
-    /// As the model has it. Always among those that are chosen from.
+    /// As in the model. Always allowed.
     F32,
     /// IEEE 754 binary16: 11 bits of precision, up to 65504.
     F16,
     /// bfloat16: 8 bits of precision, the range of f32.
     Bf16,
-    /// Whole numbers from -127 to 127 times a scale, where there are [`Scales`](super::Scales).
+    /// Integers from -127 to 127 times a scale, for operands with [`Scales`](super::Scales).
     Int8,
 }
 
 impl Precision {
-    /// All of them.
+    /// All precisions.
     pub const ALL: [Self; 4] = [Self::F32, Self::F16, Self::Bf16, Self::Int8];
 
     /// Its name: `f32`, `f16`, `bf16` or `int8`.
@@ -33,7 +33,7 @@ impl Precision {
         }
     }
 
-    /// The type of a layer's weights and tensors, where these are other real numbers than f32.
+    /// The element type of a layer's weights and tensors, if it is a float type other than f32.
     pub(super) fn narrow(self) -> Option<DType> {
         match self {
             Self::F16 => Some(DType::F16),
@@ -55,7 +55,7 @@ impl FromStr for Precision {
     fn from_str(text: &str) -> Result<Self, String> {
         Self::ALL.into_iter().find(|precision| precision.name() == text).ok_or_else(|| {
             let known: Vec<&str> = Self::ALL.iter().map(|precision| precision.name()).collect();
-            format!("`{text}` is no precision; there are {}", known.join(", "))
+            format!("unknown precision `{text}`; expected one of {}", known.join(", "))
         })
     }
 }

@@ -1,4 +1,4 @@
-//! Everything that is known once the shapes of the inputs are.
+//! Everything that follows from the shapes of the inputs.
 
 use crate::graph::{OperandIndex, OutputPort, RuntimeGraph};
 use crate::memory::{Action, MemoryPlan, Place};
@@ -7,7 +7,7 @@ use crate::tensor::{DType, Shape, TensorView};
 use smallvec::SmallVec;
 use std::ops::Range;
 
-/// What runs, and where, for one set of input shapes.
+/// The jobs and their memory for one set of input shapes.
 #[derive(Debug)]
 pub(super) struct Prepared {
     /// The element types and shapes of the inputs.
@@ -15,9 +15,9 @@ pub(super) struct Prepared {
     /// The inferred shapes, by operand.
     pub(super) metas: Vec<Option<TensorMeta>>,
     pub(super) memory: MemoryPlan,
-    /// The operators that have something to do.
+    /// The operators that do any work.
     pub(super) jobs: Vec<Job>,
-    /// Element types and shapes of the outputs that are known before the run.
+    /// Element types and shapes of the outputs; `None` if unknown before the run.
     pub(super) outputs: Vec<Option<(DType, Shape)>>,
 }
 
@@ -30,7 +30,7 @@ impl Key {
         Self(inputs.collect())
     }
 
-    /// Whether it is that of these inputs. Allocates nothing.
+    /// Returns true if this is the key of these inputs. Does not allocate.
     pub(super) fn is_of<'a, 'b: 'a>(
         &self,
         inputs: impl ExactSizeIterator<Item = &'a TensorView<'b>>,
@@ -48,11 +48,11 @@ pub(super) struct Job {
     /// The operator's position.
     pub(super) operator: usize,
     pub(super) action: Action,
-    /// What it reads; in place, all inputs but the one that is overwritten.
+    /// The inputs; of a job in place, all but the one that is overwritten.
     pub(super) reads: SmallVec<[Place; 3]>,
     pub(super) writes: SmallVec<[Place; 1]>,
     pub(super) workspace: Range<usize>,
-    /// Whether a device does it, or some of its tensors are there.
+    /// Whether it runs on a device, or has tensors there.
     pub(super) is_on_device: bool,
 }
 
@@ -78,7 +78,7 @@ impl Prepared {
 
 fn job(graph: &RuntimeGraph, memory: &MemoryPlan, position: usize) -> Option<Job> {
     let (operator, step) = (graph.operators().get(position)?, memory.steps.get(position)?);
-    // What a layer that panics here is asked next, it panics in, too, and that has a name.
+    // A layer that panics here panics in the next call as well, whose error names the operator.
     let is_pointwise =
         operator.layer().is_some_and(|layer| catch_panic(|| Ok(layer.is_pointwise())).unwrap_or(false));
     let place = |operand: &OperandIndex| {

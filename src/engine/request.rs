@@ -1,4 +1,4 @@
-//! A run by name: inputs, buffers for outputs, donations.
+//! A run whose inputs, output buffers and donations are given by name.
 
 use super::context::{Bound, Targets};
 use super::{Context, EngineError};
@@ -7,7 +7,7 @@ use crate::memory::InputBinding;
 use crate::tensor::{Tensor, TensorView, TensorViewMut};
 use smallvec::SmallVec;
 
-/// One run of a [`Context`], put together by name.
+/// One run of a [`Context`], whose inputs and outputs are given by name.
 ///
 /// ```
 /// use ixion::engine::Builder;
@@ -28,19 +28,19 @@ pub struct Request<'a, 'p> {
     outputs: Targets<'a>,
 }
 
-/// The outputs of a run that went to no buffer of the caller.
+/// The outputs of a run that were not written to a buffer of the caller.
 #[derive(Debug, Clone)]
 pub struct Outputs {
     names: Vec<(String, Option<Tensor>)>,
 }
 
 impl Outputs {
-    /// The output of this name; none for those that went to a buffer of the caller.
+    /// The output of this name; `None` if it was written to a buffer of the caller.
     pub fn get(&self, name: &str) -> Option<&Tensor> {
         self.names.iter().find(|(known, _)| known == name)?.1.as_ref()
     }
 
-    /// The outputs in the order of [`Plan::outputs`](super::Plan::outputs), without those that went to a buffer of the caller.
+    /// The outputs in the order of [`Plan::outputs`](super::Plan::outputs), without those written to a buffer of the caller.
     pub fn into_tensors(self) -> Vec<Tensor> {
         self.names.into_iter().filter_map(|(_, tensor)| tensor).collect()
     }
@@ -82,10 +82,10 @@ impl<'a, 'p> Request<'a, 'p> {
         Ok(())
     }
 
-    /// Lets an output be written into a buffer of the caller, of the output's type and shape.
+    /// Writes an output to a buffer of the caller, which must have the output's type and shape.
     ///
     /// # Errors
-    /// [`GraphError::UnknownName`]; [`EngineError::GivenTwice`]. That the buffer fits is checked when the request runs.
+    /// [`GraphError::UnknownName`]; [`EngineError::GivenTwice`]. Whether the buffer fits is checked when the request runs.
     pub fn output(mut self, name: &str, buffer: TensorViewMut<'a>) -> Result<Self, EngineError> {
         let position = self.context.plan().known_output(name)?;
         if self.outputs[position].is_some() {
@@ -95,12 +95,12 @@ impl<'a, 'p> Request<'a, 'p> {
         Ok(self)
     }
 
-    /// Gives an input away: after the run its memory holds the output. The pair was announced with
-    /// [`Builder::with_donation`](super::Builder::with_donation); where the operators allow it, the output is written
-    /// there right away, else it is copied.
+    /// Donates an input: after the run, its memory holds the output. The pair must have been declared with
+    /// [`Builder::with_donation`](super::Builder::with_donation). The output is written there directly if the operators allow
+    /// it, else it is copied.
     ///
     /// # Errors
-    /// [`GraphError::UnknownName`]; [`EngineError::Donation`] for a pair that was not announced;
+    /// [`GraphError::UnknownName`]; [`EngineError::Donation`] if the pair was not declared or the tensor is not contiguous;
     /// [`EngineError::GivenTwice`].
     pub fn donate(
         mut self,
@@ -116,7 +116,7 @@ impl<'a, 'p> Request<'a, 'p> {
             reason: reason.to_owned(),
         };
         if !plan.donations.contains(&pair) {
-            return Err(refuse("name the pair with `Builder::with_donation` first"));
+            return Err(refuse("declare the pair with `Builder::with_donation` first"));
         }
         if !tensor.layout().is_contiguous() {
             return Err(refuse("its elements must be contiguous"));
@@ -125,7 +125,7 @@ impl<'a, 'p> Request<'a, 'p> {
         Ok(self)
     }
 
-    /// Runs.
+    /// Runs the model.
     ///
     /// # Errors
     /// As [`Context::run`]; [`EngineError::OutputBuffer`].
@@ -137,7 +137,7 @@ impl<'a, 'p> Request<'a, 'p> {
         Ok(self.collect())
     }
 
-    /// The outputs that have no buffer of the caller.
+    /// Takes the outputs that were not written to a buffer of the caller.
     fn collect(self) -> Outputs {
         let Self { context, inputs, outputs } = self;
         let is_donated = |position: usize| {

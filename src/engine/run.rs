@@ -1,6 +1,6 @@
-//! Running the operators of a plan, one after the other.
+//! Runs the operators of a plan in order.
 
-use super::device::Stretch;
+use super::device::SegmentAction;
 use super::prepared::{Job, Prepared};
 use super::state::State;
 use super::{EngineError, Plan, StepTrace, Trace};
@@ -12,14 +12,14 @@ use crate::tensor::{Layout, Shape, Tensor, TensorViewMut};
 use smallvec::SmallVec;
 use std::time::Instant;
 
-/// One run: what stays as it is, and what changes.
+/// A run in progress.
 pub(super) struct Execution<'a, 'b> {
     pub(super) plan: &'a Plan,
     pub(super) prepared: &'a Prepared,
     pub(super) state: &'a mut State,
     /// Contiguous.
     pub(super) inputs: &'a mut [InputBinding<'b>],
-    /// Contiguous, of the outputs' types and shapes; empty where those are not known before the run.
+    /// Contiguous, with the outputs' types and shapes; empty if these are unknown before the run.
     pub(super) outputs: &'a mut [TensorViewMut<'b>],
     pub(super) limits: &'a Limits,
 }
@@ -28,7 +28,7 @@ impl Execution<'_, '_> {
     pub(super) fn run(&mut self, mut trace: Option<&mut Trace>) -> Result<(), EngineError> {
         let logs = log::log_enabled!(log::Level::Debug);
         if trace.is_none() && !logs && self.state.device.is_some() {
-            self.run_stretches()?;
+            self.run_segments()?;
             self.synchronize()?;
             return self.copy_outputs();
         }
@@ -56,19 +56,19 @@ impl Execution<'_, '_> {
         self.copy_outputs()
     }
 
-    /// Runs what a device does without the CPU in one go.
-    fn run_stretches(&mut self) -> Result<(), EngineError> {
+    /// Runs segments that need only the device as a whole.
+    fn run_segments(&mut self) -> Result<(), EngineError> {
         let jobs = &self.prepared.jobs;
         let mut position = 0;
         while let Some(job) = jobs.get(position) {
-            position += match self.stretch(position)? {
-                Stretch::Done(count) => count,
-                Stretch::Record(count) => {
+            position += match self.segment(position)? {
+                SegmentAction::Done(count) => count,
+                SegmentAction::Record(count) => {
                     jobs.iter().skip(position).take(count).try_for_each(|job| self.step(job))?;
                     self.state.device.iter_mut().for_each(|device| device.keep(position, count));
                     count
                 }
-                Stretch::One => {
+                SegmentAction::One => {
                     self.step(job)?;
                     1
                 }
@@ -77,21 +77,21 @@ impl Execution<'_, '_> {
         Ok(())
     }
 
-    fn stretch(&mut self, position: usize) -> Result<Stretch, EngineError> {
+    fn segment(&mut self, position: usize) -> Result<SegmentAction, EngineError> {
         let jobs = &self.prepared.jobs;
         let (Some(plan), Some(device), Some(job)) =
             (&self.plan.device, &mut self.state.device, jobs.get(position))
         else {
-            return Ok(Stretch::One);
+            return Ok(SegmentAction::One);
         };
         let in_time = self.limits.check_deadline().map_err(LayerError::from);
-        in_time.and_then(|()| device.stretch(plan, jobs, position)).map_err(|source| {
+        in_time.and_then(|()| device.segment(plan, jobs, position)).map_err(|source| {
             let operator = &self.plan.graph.operators()[job.operator];
             EngineError::of_operator(operator, self.plan.graph.path(), Stage::Forward, source)
         })
     }
 
-    /// Waits for work on a device, which may fail there.
+    /// Waits for the device's work, which may fail.
     fn synchronize(&mut self) -> Result<(), EngineError> {
         let Some(device) = &mut self.state.device else { return Ok(()) };
         device.synchronize().map_err(|(position, source)| {
@@ -142,15 +142,15 @@ impl Execution<'_, '_> {
                 None => Ok(()),
             },
             _ if layer.is_data_dependent() => {
-                let made = layer.forward_dynamic(&borrowed.inputs, &mut context)?;
-                copy_all(&made, &mut borrowed.outputs)
+                let tensors = layer.forward_dynamic(&borrowed.inputs, &mut context)?;
+                copy_all(&tensors, &mut borrowed.outputs)
             }
             _ => layer.forward(&borrowed.inputs, &mut borrowed.outputs, &mut context),
         };
         caught(|| compute().map_err(|error| (Stage::Forward, error)))
     }
 
-    /// Runs an operator on tensors of its own, as the plain interpreter does.
+    /// Runs an operator on separately allocated tensors, as the interpreter does.
     fn step_dynamic(&mut self, job: &Job) -> Result<(), Fault> {
         let operator = &self.plan.graph.operators()[job.operator];
         let inputs: Result<Vec<Tensor>, Fault> =
@@ -167,7 +167,7 @@ impl Execution<'_, '_> {
         Ok(())
     }
 
-    /// The value of an operand, wherever it is.
+    /// The value of an operand, wherever it is stored.
     fn tensor(&mut self, operand: OperandIndex) -> Result<Tensor, Fault> {
         if let Some(tensor) = &self.state.dynamic[operand.position()] {
             return Ok(tensor.clone());
@@ -189,7 +189,7 @@ impl Execution<'_, '_> {
         }
     }
 
-    /// Outputs that lie elsewhere: views, inputs, constants, and those that are returned twice.
+    /// Copies outputs that are stored elsewhere: views, inputs, constants, and operands that are returned twice.
     fn copy_outputs(&mut self) -> Result<(), EngineError> {
         for &(operand, output) in &self.prepared.memory.copies {
             let Some(from) = self.prepared.memory.places[operand] else { continue };
@@ -206,25 +206,25 @@ impl Execution<'_, '_> {
     }
 }
 
-/// Brings tensors that a layer made, of sizes that were known all the same, to their places.
-fn copy_all(made: &[Tensor], outputs: &mut [TensorViewMut<'_>]) -> Result<(), LayerError> {
-    if made.len() != outputs.len() {
-        let (wanted, found) = (format!("{} outputs", outputs.len()), made.len().to_string());
+/// Copies the tensors that a data-dependent layer returned to their planned places: their sizes were known after all.
+fn copy_all(tensors: &[Tensor], outputs: &mut [TensorViewMut<'_>]) -> Result<(), LayerError> {
+    if tensors.len() != outputs.len() {
+        let (wanted, found) = (format!("{} outputs", outputs.len()), tensors.len().to_string());
         return Err(LayerError::BrokenPromise { wanted, found });
     }
-    made.iter().zip(outputs).try_for_each(|(made, output)| {
-        if made.dtype() != output.dtype() || made.shape() != output.shape() {
+    tensors.iter().zip(outputs).try_for_each(|(tensor, output)| {
+        if tensor.dtype() != output.dtype() || tensor.shape() != output.shape() {
             let wanted = format!("{} {}", output.shape(), output.dtype());
             return Err(LayerError::BrokenPromise {
                 wanted,
-                found: format!("{} {}", made.shape(), made.dtype()),
+                found: format!("{} {}", tensor.shape(), tensor.dtype()),
             });
         }
-        Ok(output.copy_from(&made.view())?)
+        Ok(output.copy_from(&tensor.view())?)
     })
 }
 
-/// Why an operator did not do its work.
+/// The reason that an operator failed.
 enum Fault {
     Layer(Stage, LayerError),
     Engine(Box<EngineError>),
@@ -236,15 +236,14 @@ impl<E: Into<EngineError>> From<E> for Fault {
     }
 }
 
-/// Calls a layer; what it panics with becomes an error.
+/// Calls a layer, and turns a panic into an error.
 fn caught<T>(call: impl FnOnce() -> Result<T, (Stage, LayerError)>) -> Result<T, Fault> {
-    // A layer that panicked is never used again: the context takes a new copy of it.
+    // A layer that panicked is never used again: the context clones it again.
     let result = catch_panic(|| Ok(call())).map_err(|panic| Fault::Layer(Stage::Forward, panic))?;
     result.map_err(|(stage, error)| Fault::Layer(stage, error))
 }
 
-/// Makes the context's buffers for outputs that the caller gives none for, and for outputs whose buffers are not
-/// contiguous.
+/// Allocates the context's buffers for outputs for which the caller gives none, or one that is not contiguous.
 pub(super) fn make_buffers(
     plan: &Plan,
     prepared: &Prepared,
@@ -280,7 +279,7 @@ fn wrong_buffer(plan: &Plan, position: usize, wanted: String, found: String) -> 
     EngineError::OutputBuffer { name, wanted, found }
 }
 
-/// Where each output is written: the caller's buffer, or that of the context.
+/// The buffers that outputs are written to: the caller's, or else the context's.
 pub(super) fn targets<'a>(
     outputs: &'a mut [Option<TensorViewMut<'_>>],
     buffers: &'a mut [Option<Tensor>],
@@ -290,15 +289,15 @@ pub(super) fn targets<'a>(
         targets.push(match (output, buffer) {
             (Some(given), _) if given.layout().is_contiguous() => given.reborrow(),
             (_, Some(buffer)) => buffer.view_mut()?,
-            // Not known before the run, or in the memory of an input: nothing is written here.
+            // Unknown before the run, or in the memory of an input: nothing is written here.
             (_, None) => TensorViewMut::from_slice::<u8>(&mut [], Layout::contiguous(Shape::new(&[0])?))?,
         });
     }
     Ok(targets)
 }
 
-/// Brings outputs that share memory with an input to where the caller wants them.
-pub(super) fn settle_donations(
+/// Copies outputs that share memory with an input to where the caller expects them.
+pub(super) fn copy_donated_outputs(
     plan: &Plan,
     prepared: &Prepared,
     inputs: &mut [InputBinding<'_>],
@@ -327,7 +326,7 @@ pub(super) fn settle_donations(
     Ok(())
 }
 
-/// Brings outputs to where they belong that could not be written there.
+/// Copies outputs that could not be written to their destination directly.
 pub(super) fn deliver(
     plan: &Plan,
     prepared: &Prepared,

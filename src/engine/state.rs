@@ -1,4 +1,4 @@
-//! What changes while a plan runs.
+//! The mutable state of a context.
 
 use super::device::DeviceState;
 use super::{EngineError, Plan};
@@ -7,24 +7,24 @@ use crate::memory::Arena;
 use crate::op::{CloneCpuLayer, CpuLayer, Device, LayerError, TensorMeta, catch_panic, drop_layer};
 use crate::tensor::{Tensor, Workspace};
 
-/// What changes while a plan runs.
+/// The mutable state of a context.
 #[derive(Debug)]
 pub(super) struct State {
     /// By the operator's position.
     pub(super) layers: Vec<Option<Box<dyn CpuLayer>>>,
-    /// What the layers are configured for.
+    /// The tensors that each layer is configured for.
     pub(super) configured: Vec<Option<Configured>>,
     pub(super) arena: Arena,
-    /// What there is of it on a device.
+    /// The part of the state on a device.
     pub(super) device: Option<DeviceState>,
     /// Tensors of operators whose sizes depend on values, by the operand's position.
     pub(super) dynamic: Vec<Option<Tensor>>,
-    /// Scratch memory of such operators.
+    /// The scratch memory of such operators.
     pub(super) workspace: Workspace,
 }
 
 impl State {
-    /// Lets a layer go that failed. Another clone takes its place when layers are configured.
+    /// Drops a layer that failed. It is cloned again when layers are configured.
     pub(super) fn drop_layer(&mut self, position: usize) {
         self.layers.get_mut(position).and_then(Option::take).into_iter().for_each(drop_layer);
         self.device.iter_mut().for_each(|device| device.drop_layer(position));
@@ -38,14 +38,14 @@ impl Drop for State {
     }
 }
 
-/// Element types and shapes that a layer was told.
+/// The element types and shapes that a layer is configured for.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Configured {
     pub(super) inputs: Vec<TensorMeta>,
     pub(super) outputs: Vec<TensorMeta>,
 }
 
-/// A layer of the context's own, where the CPU runs it.
+/// Clones an operator's layer for the context; `None` if the CPU does not run it.
 pub(super) fn cloned(
     plan: &Plan,
     operator: &RuntimeOperator,
@@ -55,7 +55,7 @@ pub(super) fn cloned(
     cloned.map_err(|source| EngineError::of_operator(operator, plan.graph.path(), Stage::Initialize, source))
 }
 
-/// Tells layers the shapes that are new to them.
+/// Configures the layers whose shapes changed.
 pub(super) fn configure(
     plan: &Plan,
     state: &mut State,

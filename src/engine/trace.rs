@@ -1,4 +1,4 @@
-//! What a run cost, operator by operator.
+//! The times of a run, by operator.
 
 use crate::graph::OperatorIndex;
 use crate::memory::Action;
@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 /// The record of one run.
 #[derive(Debug, Clone)]
 pub struct Trace {
-    /// When the run began.
+    /// The start of the run.
     pub start: Instant,
-    /// Time from the first operator to the last.
+    /// The time from the first operator to the last.
     pub total: Duration,
-    /// One entry for each operator that had something to do, in the order in which they ran.
+    /// One entry for each operator that did any work, in the order in which they ran.
     pub steps: Vec<StepTrace>,
 }
 
@@ -20,10 +20,10 @@ pub struct Trace {
 pub struct StepTrace {
     /// The operator, among those of [`Plan::graph`](super::Plan::graph).
     pub operator: OperatorIndex,
-    /// How it ran.
+    /// The way in which it ran.
     pub action: Action,
-    /// Time from the start of the run.
+    /// The time from the start of the run.
     pub start: Duration,
-    /// How long it took.
+    /// The time it took.
     pub time: Duration,
 }

@@ -1,4 +1,4 @@
-//! Operators in another element type: their layers are created again, with weights of that type.
+//! Casting operators to another element type, by creating their layers again with weights of that type.
 
 use super::RuntimeGraph;
 use super::operator::{OperandIndex, OperatorIndex, RuntimeOperator};
@@ -10,11 +10,11 @@ use std::collections::BTreeMap;
 type Attributes = BTreeMap<String, RuntimeAttribute>;
 
 impl RuntimeGraph {
-    /// The layer that an operator would have, were its real numbers of this type instead of f32, as those of a module of
-    /// PyTorch are after `module.to(dtype)`. Layers of others than Ixion keep their weights: they say what they take.
+    /// The layer of an operator with its f32 weights and tensors cast to this type, as after `module.to(dtype)` in PyTorch.
+    /// Plugins keep their weights: they state themselves which types they support.
     ///
     /// # Errors
-    /// A layer that cannot be created so.
+    /// Returns an error if the layer cannot be created.
     pub(crate) fn cast_layer(
         &self,
         operator: &RuntimeOperator,
@@ -22,18 +22,18 @@ impl RuntimeGraph {
     ) -> Result<Option<Box<dyn CpuLayer>>, LayerError> {
         let Some(creator) = self.caster(operator) else { return Ok(operator.layer.clone()) };
         let cast = |(key, weight): (&String, &RuntimeAttribute)| {
-            let is_real = weight.dtype() == DType::F32;
-            (key.clone(), if is_real { weight.cast(dtype) } else { weight.clone() })
+            let is_f32 = weight.dtype() == DType::F32;
+            (key.clone(), if is_f32 { weight.cast(dtype) } else { weight.clone() })
         };
         let mut attrs = Attributes::new();
         attrs.extend(operator.attrs.iter().map(cast));
         self.created(operator, creator, &attrs, dtype).map(Some)
     }
 
-    /// Gives an operator the layer that [`RuntimeGraph::cast_layer`] returns, and the file's graph its weights.
+    /// Gives an operator the layer of [`RuntimeGraph::cast_layer`], and stores the cast weights in the file's graph.
     ///
     /// # Errors
-    /// Weights that cannot be read; a layer that cannot be created.
+    /// Returns an error if weights cannot be read or the layer cannot be created.
     pub(crate) fn cast_operator(&mut self, index: OperatorIndex, dtype: DType) -> Result<(), LayerError> {
         let operator = &self.operators[index.position()];
         if let Some(creator) = self.caster(operator) {
@@ -51,7 +51,7 @@ impl RuntimeGraph {
         self.hint(index, dtype)
     }
 
-    /// Who creates layers anew, for those that work in the type of their weights.
+    /// The creator of a layer that computes in the type of its weights; `None` for plugins.
     fn caster(&self, operator: &RuntimeOperator) -> Option<&Creator> {
         let creator = self.registry().known(operator.op_type())?;
         (creator.namespace == Creator::<dyn CpuLayer>::BUILT_IN).then_some(creator)
@@ -79,7 +79,7 @@ impl RuntimeGraph {
         creator.create(reader)
     }
 
-    /// Puts weights into the graph of the file, for who saves it.
+    /// Stores weights in the file's graph, so that they are saved with it.
     fn store(
         &mut self,
         index: OperatorIndex,
@@ -95,7 +95,7 @@ impl RuntimeGraph {
         Ok(())
     }
 
-    /// Notes the type of the outputs, here and in the graph of the file.
+    /// Records the type of f32 outputs, here and in the file's graph.
     fn hint(&mut self, index: OperatorIndex, dtype: DType) -> Result<(), LayerError> {
         for output in self.operators[index.position()].outputs.clone() {
             let operand = &mut self.operands[output.position()];
@@ -117,7 +117,7 @@ fn unchanged(error: pnnx::GraphError) -> LayerError {
     LayerError::Unsupported(error.to_string())
 }
 
-/// A weight as bytes of a file, its real numbers rounded.
+/// A weight as an attribute of a file, with f32 elements rounded to `dtype`.
 fn narrowed(weight: &RuntimeAttribute, dtype: DType) -> Result<pnnx::Attribute, LayerError> {
     let detached = weight.detached();
     if let (true, WeightSource::File(attribute)) = (weight.dtype() != DType::F32, detached.source()) {

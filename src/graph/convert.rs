@@ -1,7 +1,7 @@
-//! From the graph of the file to the runtime graph.
+//! Conversion of the file's graph to the runtime graph.
 //!
-//! Operators are taken over in topological order and get their layers. Tuples, lists and constants exist in the file
-//! only: they are resolved here, so that the runtime graph passes tensors and nothing else.
+//! Operators are converted in topological order and get their layers. Tuples, lists and constants exist only in the file: they
+//! are resolved here, so that the operands of the runtime graph are tensors only.
 
 mod arguments;
 mod shared;
@@ -31,8 +31,8 @@ pub(super) use values::literal;
 /// Converts a graph.
 ///
 /// # Errors
-/// A cycle, an operand without a producer, a misused tuple, a layer that cannot be created; or all operators that the
-/// registry does not know, at once.
+/// Returns an error for a cycle, an operand without a producer, a misused tuple, or a layer that cannot be created. Operators
+/// without a registered layer are reported together, in one error.
 pub(super) fn convert(
     file: &pnnx::Graph,
     path: Option<&Path>,
@@ -84,8 +84,8 @@ fn place_of(operator: &pnnx::Operator, path: Option<&Path>) -> Box<OperatorPlace
     })
 }
 
-/// The most outputs of one operator: a layer may be wrong about how many it makes.
-const MOST_OUTPUTS: usize = 1 << 16;
+/// The maximum number of outputs of one operator: a layer may report a wrong number.
+const MAX_OUTPUTS: usize = 1 << 16;
 
 struct Converter<'a> {
     file: &'a pnnx::Graph,
@@ -93,9 +93,9 @@ struct Converter<'a> {
     registry: &'a Registry,
     random_weights: Option<u64>,
     limits: &'a Limits,
-    /// The tensors of constants that some layer wants as tensors.
+    /// The tensors of constants that some layer reads as tensors.
     made: HashMap<OperandId, OperandIndex>,
-    /// Numbers that the graph computes, such as the size of an axis.
+    /// Scalars that the graph computes, such as the size of an axis.
     numbers: HashSet<OperandIndex>,
     unknown: Vec<UnknownOperator>,
     draft: Draft,
@@ -133,7 +133,7 @@ impl Converter<'_> {
         Ok(())
     }
 
-    /// Gives a tensor the name and the hints of an operand of the file.
+    /// Gives a tensor the name, element type and shape of an operand of the file.
     fn name_operand(&mut self, index: OperandIndex, operand: OperandId) {
         let (runtime, operand) = (&mut self.draft.operands[index.0], self.file.operand(operand));
         runtime.name = operand.name().to_owned();
@@ -159,14 +159,14 @@ impl Converter<'_> {
         let count =
             catch_panic(|| Ok(layer.num_outputs())).map_err(|source| self.create_error(operator, source))?;
         let outputs = self.add_outputs(operator, count)?;
-        if is_number(operator.op_type()) || self.is_of_numbers(operator, &arguments) {
+        if creator.returns_number || self.is_of_numbers(operator, &arguments) {
             self.numbers.extend(&outputs);
         }
         self.push_operator(made.with_layer(layer), arguments, outputs);
         Ok(())
     }
 
-    /// Whether an operator of TorchScript computes a number from nothing but numbers.
+    /// Returns true if a TorchScript operator computes a number from numbers only.
     fn is_of_numbers(&self, operator: &pnnx::Operator, arguments: &Arguments) -> bool {
         let inputs = &arguments.inputs;
         operator.op_type().starts_with("aten::")
@@ -174,7 +174,7 @@ impl Converter<'_> {
             && inputs.iter().all(|input| self.numbers.contains(input))
     }
 
-    /// Adds an operator that the file does not have, on behalf of one that it has. Returns its output.
+    /// Inserts an auxiliary operator for an operator of the file. Returns its output.
     fn insert(
         &mut self,
         operator: &pnnx::Operator,
@@ -237,7 +237,7 @@ impl Converter<'_> {
         connect(&mut self.draft, made.with_params(params).with_inputs(inputs, names).with_outputs(outputs));
     }
 
-    /// Notes an operator without a layer and goes on, so that all of them are reported at once.
+    /// Records an operator without a layer and continues, so that all of them are reported together.
     fn skip_unknown(&mut self, operator: &pnnx::Operator, error: RegistryError) -> Result<(), GraphError> {
         self.unknown.push(UnknownOperator { place: *place_of(operator, self.path), nearest: nearest(error) });
         for &output in operator.outputs() {
@@ -250,8 +250,8 @@ impl Converter<'_> {
         Ok(())
     }
 
-    /// One operand for each output that the layer makes. Where the file has a single operand for several outputs, that
-    /// is a tuple.
+    /// Adds one operand for each output that the layer produces. If the file has a single operand for several outputs, it is a
+    /// tuple.
     fn add_outputs(
         &mut self,
         operator: &pnnx::Operator,
@@ -262,7 +262,7 @@ impl Converter<'_> {
                 let add = |&output: &OperandId| add_tensor(&mut self.draft, self.file, output);
                 Ok(outputs.iter().map(add).collect())
             }
-            [tuple] if wanted <= MOST_OUTPUTS => {
+            [tuple] if wanted <= MAX_OUTPUTS => {
                 let name = self.file.operand(*tuple).name();
                 let mut item =
                     |item| add_operand(&mut self.draft, RuntimeOperand::new(format!("{name}.{item}")));
@@ -279,8 +279,8 @@ impl Converter<'_> {
         }
     }
 
-    /// The values of an operator's inputs. Sorting made sure that all producers came before; what is still missing was
-    /// made by an operator that makes nothing, such as a `pnnx.Output`.
+    /// The values of an operator's inputs. Sorting ensures that all producers come first, so a value can only be missing if its
+    /// producer has no outputs, such as a `pnnx.Output`.
     fn inputs_of(&self, operator: &pnnx::Operator) -> Result<Vec<Value>, GraphError> {
         inputs_of(&self.draft, operator).map_err(|input| GraphError::DanglingOperand {
             operand: self.file.operand(input).name().to_owned(),
@@ -332,24 +332,10 @@ fn nearest(error: RegistryError) -> Option<String> {
     }
 }
 
-/// Operators whose result is a number in TorchScript, and a tensor without axes here.
-fn is_number(op_type: &str) -> bool {
-    matches!(
-        op_type,
-        "Tensor.size"
-            | "aten::size"
-            | "aten::Int"
-            | "aten::Float"
-            | "aten::Bool"
-            | "aten::ScalarImplicit"
-            | "aten::len"
-    )
-}
-
-/// Makes up the values of all weights.
+/// Generates random values for all weights.
 ///
 /// # Errors
-/// [`GraphError::Operator`] when a weight is too large for the memory.
+/// [`GraphError::Operator`] if a weight does not fit in memory.
 pub(super) fn randomize(file: &mut pnnx::Graph, seed: u64) -> Result<(), GraphError> {
     for id in file.operator_ids().to_vec() {
         let operator = file.operator(id).clone();
@@ -370,7 +356,7 @@ pub(super) fn randomize(file: &mut pnnx::Graph, seed: u64) -> Result<(), GraphEr
     Ok(())
 }
 
-/// Random values for a weight that has none. What normalisation multiplies and divides by becomes one.
+/// Random values for a weight. The scale and variance of a normalisation become one.
 fn random_attribute(
     attribute: &pnnx::Attribute,
     operator: &str,

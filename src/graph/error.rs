@@ -1,4 +1,4 @@
-//! What can go wrong between a file and a result.
+//! Errors of loading, building and running a graph.
 
 mod advice;
 
@@ -10,14 +10,14 @@ use advice::advice;
 use std::fmt;
 use std::path::PathBuf;
 
-/// Which operator an error is about, and where it stands.
+/// The operator that an error is about, and its position in the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OperatorPlace {
     /// The operator's type, such as `nn.Conv2d`.
     pub op_type: String,
     /// The operator's name.
     pub name: String,
-    /// The file, where there is one.
+    /// The file, if the graph was read from one.
     pub file: Option<PathBuf>,
     /// The line in the file, counted from 1.
     pub line: Option<usize>,
@@ -35,9 +35,9 @@ impl fmt::Display for OperatorPlace {
 /// An operator that no layer is registered for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnknownOperator {
-    /// Where it stands.
+    /// The operator and its position in the file.
     pub place: OperatorPlace,
-    /// The registered type whose name is nearest.
+    /// The registered type with the most similar name.
     pub nearest: Option<String>,
 }
 
@@ -51,23 +51,23 @@ impl fmt::Display for UnknownOperator {
     }
 }
 
-/// What a layer was doing when it failed.
+/// The stage in which a layer failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Stage {
     /// Reading parameters and attributes.
     Create,
-    /// Taking over the state that was stored with a plan.
+    /// Restoring the state that was stored with a plan.
     Restore,
-    /// Preparing itself, once.
+    /// One-time initialisation.
     Initialize,
-    /// Deriving output shapes.
+    /// Inferring output shapes.
     Infer,
-    /// Taking note of final shapes.
+    /// Being configured for the final shapes.
     Configure,
-    /// Computing.
+    /// Computing the outputs.
     Forward,
-    /// Storing its state.
+    /// Serialising its state.
     Store,
 }
 
@@ -75,9 +75,9 @@ impl fmt::Display for Stage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Stage::Create => "cannot be built",
-            Stage::Restore => "cannot take over its stored state",
+            Stage::Restore => "cannot restore its stored state",
             Stage::Initialize => "cannot be initialised",
-            Stage::Infer => "does not fit its inputs",
+            Stage::Infer => "rejects its inputs",
             Stage::Configure => "cannot be configured",
             Stage::Forward => "failed",
             Stage::Store => "cannot store its state",
@@ -92,8 +92,8 @@ pub enum GraphError {
     /// The file could not be read.
     #[error(transparent)]
     Pnnx(#[from] PnnxError),
-    /// The path of the model is empty.
-    #[error("the path of the model is empty; give the path of a .param file")]
+    /// The model path is empty.
+    #[error("the model path is empty; expected the path of a .param file")]
     EmptyPath,
     /// The file has no operators.
     #[error("{}: the graph has no operators", file.display())]
@@ -101,69 +101,69 @@ pub enum GraphError {
         /// The file.
         file: PathBuf,
     },
-    /// Operators that no layer is registered for: all of them.
+    /// No layer is registered for these operators.
     #[error("{} not supported:\n{}", counted(operators.len()), groups(operators))]
     UnknownOperators {
-        /// Every such operator, in the order of the file.
+        /// All such operators, in file order.
         operators: Vec<UnknownOperator>,
     },
     /// The model has weights, but there is no archive.
-    #[error("the weights are missing: there is no {}", beside.display())]
+    #[error("missing weights: {} does not exist", beside.display())]
     NoArchive {
-        /// Where the archive was looked for.
+        /// The path of the expected archive.
         beside: PathBuf,
         /// The number of weights.
         count: usize,
     },
-    /// Weights that the archive lacks or that have the wrong size: all of them.
+    /// The archive lacks these weights, or their sizes are wrong.
     #[error("{}", lines(.0))]
     Weights(Vec<PnnxError>),
     /// One operator failed.
     #[error("{place} {stage}: {source}{}", hint(inputs))]
     Operator {
-        /// Which one.
+        /// The operator.
         place: Box<OperatorPlace>,
-        /// What it was doing.
+        /// The stage in which it failed.
         stage: Stage,
-        /// What went wrong.
+        /// The error of the layer.
         #[source]
         source: Box<LayerError>,
-        /// What is known of inputs that may be why: model inputs whose shape is not that of the file, or the operator's
-        /// own inputs and where they come from.
+        /// Notes on inputs that may be the cause: model inputs whose shapes differ from the file's, or the operator's own
+        /// inputs and their producers.
         inputs: Vec<String>,
     },
-    /// Operators that wait for each other.
+    /// Operators that depend on each other.
     #[error("the graph has a cycle through {}", list(operators))]
     Cycle {
-        /// Names of the operators in it.
+        /// The names of the operators on the cycle.
         operators: Vec<String>,
     },
-    /// An operand that nothing produces.
-    #[error("operand `{operand}`, an input of {consumer}, is produced by no operator")]
+    /// An operand that no operator produces.
+    #[error("operand `{operand}`, an input of {consumer}, has no producer")]
     DanglingOperand {
         /// The operand.
         operand: String,
-        /// Who needs it.
+        /// The operator that reads it.
         consumer: Box<OperatorPlace>,
     },
-    /// A tuple where a tensor is needed, or the other way round.
+    /// A tuple instead of a tensor, or a tensor instead of a tuple.
     #[error("{place}: {reason}")]
     Tuple {
         /// The operator that cannot use it.
         place: Box<OperatorPlace>,
-        /// What is wrong.
+        /// The reason.
         reason: String,
     },
-    /// A method was called before the graph was ready for it.
+    /// The graph has not been built yet.
     #[error("the graph is not built yet; call `build` first")]
     NotBuilt,
-    /// The file's graph is wanted of a graph that has let go of it.
-    #[error("the graph is built already and has let go of its file; hand it over before `build` is called")]
+    /// The graph is already built and no longer holds the file's graph.
+    #[error("the graph is already built and has dropped its file; hand it over before calling `build`")]
     AlreadyBuilt,
     /// An input or output that the model does not have.
     #[error("the model has no {what} `{name}`; it has {}", list(known))]
     UnknownName {
-        /// Input or output.
+        /// `input` or `output`.
         what: &'static str,
         /// The name that was given.
         name: String,
@@ -171,48 +171,48 @@ pub enum GraphError {
         known: Vec<String>,
     },
     /// Inputs that were not set before the run.
-    #[error("not all inputs were given: {} missing", list(missing))]
+    #[error("missing inputs: {}", list(missing))]
     MissingInputs {
-        /// Their names.
+        /// The names of these inputs.
         missing: Vec<String>,
     },
     /// More inputs than the model has.
-    #[error("{found} inputs were given, but the model has {wanted}: {}", list(names))]
+    #[error("too many inputs: expected {wanted} ({}), got {found}", list(names))]
     TooManyInputs {
         /// The number of inputs of the model.
         wanted: usize,
-        /// The number that was given.
+        /// The number of inputs given.
         found: usize,
         /// The names of the model's inputs.
         names: Vec<String>,
     },
     /// An input of the wrong element type.
-    #[error("input `{name}` should be {wanted}, but is {found}; convert it first")]
+    #[error("input `{name}`: expected {wanted}, got {found}; convert it first")]
     InputDType {
         /// The input.
         name: String,
-        /// The type that the file names.
+        /// The type in the file.
         wanted: DType,
-        /// The type that was given.
+        /// The type of the given tensor.
         found: DType,
     },
-    /// An input of the wrong number of axes.
-    #[error("input `{name}` should have the shape {wanted}, but has {found}")]
+    /// An input with the wrong number of axes.
+    #[error("input `{name}`: wrong number of axes: expected {wanted}, got {found}")]
     InputShape {
         /// The input.
         name: String,
-        /// The shape that the file names.
+        /// The shape in the file.
         wanted: String,
-        /// The shape that was given.
+        /// The shape of the given tensor.
         found: Box<Shape>,
     },
-    /// An output that was asked for before the graph ran.
+    /// An output was requested before the graph ran.
     #[error("output `{0}` has no value yet; run the graph first")]
     NotRun(String),
-    /// A limit that was met.
+    /// A limit was exceeded, or the run was cancelled.
     #[error("{place}: {source}")]
     Limit {
-        /// Which operator met it.
+        /// The operator at which this happened.
         place: Box<OperatorPlace>,
         /// The limit.
         #[source]
@@ -221,7 +221,7 @@ pub enum GraphError {
 }
 
 impl GraphError {
-    /// The same with notes on inputs that may be the cause, where it is about an operator.
+    /// Adds notes on inputs that may be the cause, if the error is about an operator.
     pub(super) fn with_inputs(mut self, notes: &[String]) -> Self {
         if let Self::Operator { inputs, .. } = &mut self {
             *inputs = notes.to_vec();
@@ -242,7 +242,7 @@ fn counted(operators: usize) -> String {
     }
 }
 
-/// The operators by their type, and for each type what can be done.
+/// The operators grouped by type, with advice for each type.
 fn groups(operators: &[UnknownOperator]) -> String {
     let mut types: Vec<&str> = Vec::new();
     for operator in operators {
@@ -267,7 +267,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_say_where_what_and_what_was_wanted() {
+    fn messages_have_location_operator_and_cause() {
         let place = OperatorPlace {
             op_type: "nn.Conv2d".into(),
             name: "conv1".into(),
@@ -287,7 +287,7 @@ mod tests {
         };
         assert_eq!(
             error.to_string(),
-            "net.param:7: nn.Conv2d `conv1` cannot be built: parameter `stride` should be 2 integers, but is `fast`"
+            "net.param:7: nn.Conv2d `conv1` cannot be built: parameter `stride`: expected 2 integers, got `fast`"
         );
         let unknown = UnknownOperator { place, nearest: Some("nn.Conv3d".into()) };
         assert_eq!(unknown.to_string(), "net.param:7: nn.Conv2d `conv1` (nearest known type: nn.Conv3d)");

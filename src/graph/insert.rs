@@ -1,33 +1,33 @@
-//! Operators that an engine puts between those of a model.
+//! Operators that an engine inserts into a graph, and the other decisions that it stores in a plan.
 
 use super::RuntimeGraph;
 use super::operator::{OperandIndex, OperatorIndex, RuntimeOperand, RuntimeOperator};
 use crate::op::{CpuLayer, Device, LayerError, TensorFormat, TensorMeta, catch_panic};
 
-/// An operator with one input and one output, to be put behind the operand that it reads.
+/// An operator with one input and one output, to be inserted after the operand that it reads.
 #[derive(Debug)]
 pub(crate) struct Insertion {
-    /// What it reads.
+    /// The operand that it reads.
     pub(crate) operand: OperandIndex,
-    /// Its type.
+    /// The operator type.
     pub(crate) op_type: &'static str,
-    /// What runs it.
+    /// The layer that runs it.
     pub(crate) layer: Box<dyn CpuLayer>,
-    /// The format of what it makes.
+    /// The format of its output.
     pub(crate) format: TensorFormat,
-    /// The scale of what it makes, where that is quantised.
+    /// The scale of its output, if the output is quantised.
     pub(crate) scale: Option<f32>,
-    /// Who reads its result from now on, instead of the operand: the operator and the position among its inputs.
+    /// The readers that use its output instead of the operand from now on: operator and input position.
     pub(crate) readers: Vec<(OperatorIndex, usize)>,
-    /// Whether the model returns its result instead of the operand.
+    /// Whether the model returns its output instead of the operand.
     pub(crate) is_output: bool,
 }
 
-/// Something that an engine settled, as it can be stored and done again.
+/// A decision of an engine, in a form that can be stored and repeated.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Change {
     /// See [`RuntimeGraph::set_format`].
-    Format(Settled),
+    Format(OperandFormat),
     /// See [`RuntimeGraph::set_tactic`].
     Tactic(OperatorIndex, u32),
     /// See [`RuntimeGraph::place_on`].
@@ -36,10 +36,10 @@ pub(crate) enum Change {
     Insert(Vec<Inserted>),
 }
 
-/// Why what was settled cannot be done again.
+/// The reason why a decision cannot be repeated.
 #[derive(Debug)]
 pub(crate) enum Unfit {
-    /// It was settled for another graph.
+    /// It was made for another graph.
     Changes(String),
     /// The layer of this operator refuses its tactic.
     Tactic(OperatorIndex, LayerError),
@@ -48,48 +48,48 @@ pub(crate) enum Unfit {
 impl Inserted {
     fn of(insertion: &Insertion) -> Self {
         let Insertion { operand, format, scale, readers, is_output, .. } = insertion;
-        let made = Settled { operand: *operand, format: *format, scale: *scale };
+        let made = OperandFormat { operand: *operand, format: *format, scale: *scale };
         Self { made, readers: readers.clone(), is_output: *is_output }
     }
 }
 
 /// The format of an operand.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Settled {
+pub(crate) struct OperandFormat {
     pub(crate) operand: OperandIndex,
     pub(crate) format: TensorFormat,
     pub(crate) scale: Option<f32>,
 }
 
-/// An [`Insertion`] without its layer: `made` is the format of what it makes.
+/// An [`Insertion`] without its layer. `made` is the operand that it reads, with the format of its output.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Inserted {
-    pub(crate) made: Settled,
+    pub(crate) made: OperandFormat,
     pub(crate) readers: Vec<(OperatorIndex, usize)>,
     pub(crate) is_output: bool,
 }
 
 impl RuntimeGraph {
-    /// What an engine settled, in the order in which it did.
+    /// The decisions of the engine, in order.
     pub(crate) fn changes(&self) -> &[Change] {
         &self.changes
     }
 
-    /// Does what an engine settled for a graph like this. `layer` makes the layers that are inserted, and says their type, for
-    /// the format and scale of what they make and the operand that they read.
+    /// Repeats the decisions that an engine made for an identical graph. `layer` returns the type and layer of each inserted
+    /// operator, given the format and scale of its output and the operand that it reads.
     ///
     /// # Errors
-    /// In words, where something does not fit this graph; the layer that has no such tactic.
+    /// [`Unfit::Changes`] if a decision does not match this graph, [`Unfit::Tactic`] if a layer does not have the tactic.
     pub(crate) fn repeat(
         &mut self,
         changes: Vec<Change>,
-        layer: impl Fn(&Settled, &RuntimeOperand) -> (&'static str, Box<dyn CpuLayer>),
+        layer: impl Fn(&OperandFormat, &RuntimeOperand) -> (&'static str, Box<dyn CpuLayer>),
     ) -> Result<(), Unfit> {
         for change in changes {
             match change {
-                Change::Format(settled) => {
-                    self.check_operand(&settled)?;
-                    self.set_format(settled.operand, settled.format, settled.scale);
+                Change::Format(operand) => {
+                    self.check_operand(&operand)?;
+                    self.set_format(operand.operand, operand.format, operand.scale);
                 }
                 Change::Device(operator, device, tactic) => {
                     self.check_operator(operator)?;
@@ -112,7 +112,7 @@ impl RuntimeGraph {
     fn insertion(
         &self,
         inserted: Inserted,
-        layer: impl Fn(&Settled, &RuntimeOperand) -> (&'static str, Box<dyn CpuLayer>),
+        layer: impl Fn(&OperandFormat, &RuntimeOperand) -> (&'static str, Box<dyn CpuLayer>),
     ) -> Result<Insertion, Unfit> {
         let Inserted { made, readers, is_output } = inserted;
         let source = self.check_operand(&made)?;
@@ -121,10 +121,10 @@ impl RuntimeGraph {
             reader.is_some_and(|reader| reader.inputs.get(position) == Some(&made.operand))
         };
         if !readers.iter().all(reads) || (is_output && !source.is_output) {
-            return Err(Unfit::Changes(format!("operand `{}` is not read like that", source.name)));
+            return Err(Unfit::Changes(format!("operand `{}` does not have these readers", source.name)));
         }
         let (op_type, layer) = layer(&made, source);
-        let Settled { operand, format, scale } = made;
+        let OperandFormat { operand, format, scale } = made;
         Ok(Insertion { operand, op_type, layer, format, scale, readers, is_output })
     }
 
@@ -135,22 +135,22 @@ impl RuntimeGraph {
         }
     }
 
-    fn check_operand(&self, settled: &Settled) -> Result<&RuntimeOperand, Unfit> {
-        let position = settled.operand.position();
+    fn check_operand(&self, operand: &OperandFormat) -> Result<&RuntimeOperand, Unfit> {
+        let position = operand.operand.position();
         self.operands.get(position).ok_or_else(|| Unfit::Changes(format!("there is no operand {position}")))
     }
 
-    /// Settles the format of an operand.
+    /// Sets the format of an operand.
     pub(crate) fn set_format(&mut self, operand: OperandIndex, format: TensorFormat, scale: Option<f32>) {
-        let settled = Settled { operand, format, scale };
+        let chosen = OperandFormat { operand, format, scale };
         let operand = &mut self.operands[operand.position()];
         if (operand.format, operand.scale, operand.device) != (format.format, scale, format.device) {
             (operand.format, operand.scale, operand.device) = (format.format, scale, format.device);
-            self.changes.push(Change::Format(settled));
+            self.changes.push(Change::Format(chosen));
         }
     }
 
-    /// Settles where an operator runs, and by which of the tactics that it has there.
+    /// Sets the device on which an operator runs, and its tactic there.
     pub(crate) fn place_on(&mut self, operator: OperatorIndex, device: Device, tactic: u32) {
         if let Some(placed) = self.operators.get_mut(operator.position()).filter(|it| it.device != device) {
             (placed.device, placed.device_tactic) = (device, tactic);
@@ -158,8 +158,8 @@ impl RuntimeGraph {
         }
     }
 
-    /// Settles how an operator computes, and tells it what for. There is nothing to settle where there is one way.
-    pub(crate) fn settle(
+    /// Selects the tactic of an operator if it has more than one, and configures it.
+    pub(crate) fn select_tactic(
         &mut self,
         operator: OperatorIndex,
         tactic: u32,
@@ -174,7 +174,7 @@ impl RuntimeGraph {
         self.configure_operator(operator, inputs, outputs)
     }
 
-    /// Tells an operator what it computes.
+    /// Configures an operator for these inputs and outputs.
     pub(crate) fn configure_operator(
         &mut self,
         operator: OperatorIndex,
@@ -185,7 +185,7 @@ impl RuntimeGraph {
         catch_panic(|| layer.configure(inputs, outputs))
     }
 
-    /// Settles how an operator computes.
+    /// Sets the tactic of an operator.
     fn set_tactic(&mut self, operator: OperatorIndex, tactic: u32) -> Result<(), LayerError> {
         let Some(layer) = &mut self.operators[operator.position()].layer else { return Ok(()) };
         catch_panic(|| layer.set_tactic(tactic))?;
@@ -193,24 +193,24 @@ impl RuntimeGraph {
         Ok(())
     }
 
-    /// Puts operators behind those that make what they read, in this order; those that read an input of the model come first.
-    /// Positions of operators change, those of operands stay, new ones come last.
+    /// Inserts operators directly after the producers of the operands that they read, in this order; operators that read an
+    /// input of the model come first. Positions of operators change. Existing operands keep theirs, and new ones are appended.
     pub(crate) fn insert(&mut self, insertions: Vec<Insertion>) {
         if insertions.is_empty() {
             return;
         }
         self.changes.push(Change::Insert(insertions.iter().map(Inserted::of).collect()));
-        let mut behind: Vec<Vec<RuntimeOperator>> = Vec::new();
-        behind.resize_with(self.operators.len() + 1, Vec::new);
+        let mut after: Vec<Vec<RuntimeOperator>> = Vec::new();
+        after.resize_with(self.operators.len() + 1, Vec::new);
         for insertion in insertions {
             let place =
                 self.operands[insertion.operand.position()].producer.map_or(0, |it| it.position() + 1);
             let made = self.made(insertion);
-            behind[place].push(made);
+            after[place].push(made);
         }
-        let mut behind = behind.into_iter();
-        let mut operators: Vec<RuntimeOperator> = behind.next().unwrap_or_default();
-        for (operator, inserted) in std::mem::take(&mut self.operators).into_iter().zip(behind) {
+        let mut after = after.into_iter();
+        let mut operators: Vec<RuntimeOperator> = after.next().unwrap_or_default();
+        for (operator, inserted) in std::mem::take(&mut self.operators).into_iter().zip(after) {
             operators.push(operator);
             operators.extend(inserted);
         }
@@ -218,18 +218,18 @@ impl RuntimeGraph {
         self.connect_again();
     }
 
-    /// The operator of an insertion, with its output; its readers read that.
+    /// Creates the operator of an insertion and its output, and connects the readers to it.
     fn made(&mut self, insertion: Insertion) -> RuntimeOperator {
         let Insertion { operand, op_type, layer, format, scale, readers, is_output } = insertion;
         let (output, source) =
             (OperandIndex::new(self.operands.len()), &mut self.operands[operand.position()]);
         let name = format!("{}:{format}", source.name);
-        // Who brings a tensor from one device to another runs on neither.
+        // Transfers belong to neither device; the host schedules them.
         let device = if source.device == format.device { format.device } else { Device::Cpu };
         let mut made = RuntimeOperand::new(&*name).with_hint(Some(format.dtype), source.shape.clone());
         (made.format, made.scale, made.device) = (format.format, scale, format.device);
         if is_output {
-            // Callers know outputs by their operands' names, too.
+            // Callers may also refer to outputs by the names of their operands.
             let inner = format!("{}:made", source.name);
             made.name = std::mem::replace(&mut source.name, inner);
             source.is_output = false;
@@ -249,7 +249,7 @@ impl RuntimeGraph {
         operator
     }
 
-    /// Tells all operands who makes and reads them.
+    /// Rebuilds the producers and consumers of all operands.
     fn connect_again(&mut self) {
         for operand in &mut self.operands {
             operand.producer = None;

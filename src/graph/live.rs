@@ -1,9 +1,9 @@
-//! How much memory activations take at a time.
+//! The memory use of live activations.
 
 use crate::tensor::Tensor;
 use std::collections::HashMap;
 
-/// Counts the bytes of all storage that is held, each storage once however many views share it.
+/// Counts the bytes of all live storage. Storage that is shared by several views counts once.
 #[derive(Debug, Default)]
 pub(super) struct LiveMemory {
     holders: HashMap<usize, (usize, u64)>,
@@ -12,7 +12,7 @@ pub(super) struct LiveMemory {
 }
 
 impl LiveMemory {
-    /// Notes that a tensor is held.
+    /// Records that a tensor is held.
     pub(super) fn hold(&mut self, tensor: &Tensor) {
         let entry = self.holders.entry(tensor.storage_id()).or_insert((0, tensor.storage_bytes() as u64));
         if entry.0 == 0 {
@@ -22,7 +22,7 @@ impl LiveMemory {
         self.peak = self.peak.max(self.bytes);
     }
 
-    /// Notes that a tensor is let go.
+    /// Records that a tensor is released.
     pub(super) fn release(&mut self, tensor: &Tensor) {
         let Some(entry) = self.holders.get_mut(&tensor.storage_id()) else { return };
         entry.0 -= 1;
@@ -32,12 +32,12 @@ impl LiveMemory {
         }
     }
 
-    /// Bytes that are held now.
+    /// The bytes that are held now.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// The most bytes that were held at a time.
+    /// The largest number of bytes that were held at the same time.
     pub(super) fn peak(&self) -> u64 {
         self.peak
     }

@@ -1,8 +1,8 @@
 //! The runtime graph: operators with layers, operands with tensors, and the plain interpreter.
 //!
-//! A [`RuntimeGraph`] goes through three states. It **needs init** while it knows only a path, **needs build** once the
-//! file is read, and is **complete** when every operator has its [`Layer`](crate::op::Layer) and all stand in topological
-//! order. Then: set inputs by name, run, get outputs by name.
+//! A [`RuntimeGraph`] goes through three states. It **needs init** while it has only a path, **needs build** once the file is
+//! read, and is **complete** when every operator has its [`Layer`](crate::op::Layer) and all operators are in topological
+//! order. Then set inputs by name, run, and get outputs by name.
 
 mod cast;
 mod convert;
@@ -19,11 +19,11 @@ pub mod sort;
 mod trace;
 
 pub use error::{GraphError, OperatorPlace, Stage, UnknownOperator};
-pub(crate) use insert::{Change, Inserted, Insertion, Settled as SettledFormat, Unfit};
+pub(crate) use insert::{Change, Inserted, Insertion, OperandFormat, Unfit};
 pub use operator::{OperandIndex, OperatorIndex, RuntimeOperand, RuntimeOperator};
 pub(crate) use quantization::resolve as resolve_quantization;
 pub use release::{last_user, releases};
 pub(crate) use run::compute_alone;
-pub use runtime::{BuildState, InputPort, OutputPort, RuntimeGraph, archive_beside};
+pub use runtime::{BuildState, InputPort, OutputPort, RuntimeGraph, default_bin_path};
 pub use sort::topological_order;
 pub use trace::{LayerTrace, Trace};

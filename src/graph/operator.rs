@@ -43,9 +43,9 @@ impl OperandIndex {
     }
 }
 
-/// One operator: its place in the graph, its parameters and weights, and the layer that runs it.
+/// One operator: its connections, its parameters and weights, and the layer that runs it.
 ///
-/// It initialises its layer once and terminates it when it is dropped.
+/// The layer is initialised once, and terminated when the operator is dropped.
 #[derive(Debug)]
 pub struct RuntimeOperator {
     pub(super) name: String,
@@ -58,10 +58,10 @@ pub struct RuntimeOperator {
     pub(super) attrs: BTreeMap<String, RuntimeAttribute>,
     pub(super) layer: Option<Box<dyn CpuLayer>>,
     pub(super) device: Device,
-    /// The number of the tactic by which that device runs it, if it is not the CPU.
+    /// The tactic on `device`, if that is not the CPU.
     pub(super) device_tactic: u32,
     pub(super) is_initialized: bool,
-    /// What the layer panicked with while it ran: it is not called again.
+    /// The message of a panic of the layer during a run; the layer is then not called again.
     pub(super) panicked: Option<String>,
     pub(super) has_run: bool,
     /// The inputs that the layer was last configured for.
@@ -69,7 +69,7 @@ pub struct RuntimeOperator {
 }
 
 impl RuntimeOperator {
-    /// An operator that is not connected, without settings, weights and layer.
+    /// An operator without connections, parameters, weights or layer.
     pub fn new(name: impl Into<String>, op_type: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -90,14 +90,14 @@ impl RuntimeOperator {
         }
     }
 
-    /// The same, from this line of the file.
+    /// Sets the line of the file.
     #[must_use]
     pub fn with_line(mut self, line: Option<usize>) -> Self {
         self.line = line;
         self
     }
 
-    /// The same with these inputs and their argument names. Inputs for which there is no name have none.
+    /// Sets the inputs and their argument names. Missing names are `None`.
     #[must_use]
     pub fn with_inputs(mut self, inputs: Vec<OperandIndex>, names: Vec<Option<String>>) -> Self {
         self.input_names = names;
@@ -106,28 +106,28 @@ impl RuntimeOperator {
         self
     }
 
-    /// The same with these outputs.
+    /// Sets the outputs.
     #[must_use]
     pub fn with_outputs(mut self, outputs: Vec<OperandIndex>) -> Self {
         self.outputs = outputs;
         self
     }
 
-    /// The same with these parameters.
+    /// Sets the parameters.
     #[must_use]
     pub fn with_params(mut self, params: BTreeMap<String, RuntimeParameter>) -> Self {
         self.params = params;
         self
     }
 
-    /// The same with these weights.
+    /// Sets the weights.
     #[must_use]
     pub fn with_attrs(mut self, attrs: BTreeMap<String, RuntimeAttribute>) -> Self {
         self.attrs = attrs;
         self
     }
 
-    /// The same with a layer that runs it.
+    /// Sets the layer that runs it.
     #[must_use]
     pub fn with_layer(mut self, layer: Box<dyn CpuLayer>) -> Self {
         self.layer = Some(layer);
@@ -149,12 +149,12 @@ impl RuntimeOperator {
         self.line
     }
 
-    /// The operands that it reads, in order; one that is used twice stands here twice.
+    /// The operands that it reads, in order; an operand that is used twice is listed twice.
     pub fn inputs(&self) -> &[OperandIndex] {
         &self.inputs
     }
 
-    /// The names that the file gives the inputs (`$key=…`), one for each input.
+    /// The names of the inputs in the file (`$key=…`), one entry for each input.
     pub fn input_names(&self) -> &[Option<String>] {
         &self.input_names
     }
@@ -174,49 +174,49 @@ impl RuntimeOperator {
         &self.attrs
     }
 
-    /// The layer that runs it; none for the model's inputs, and before the graph is built.
+    /// The layer that runs it; `None` for the model's inputs, and before the graph is built.
     pub fn layer(&self) -> Option<&dyn CpuLayer> {
         self.layer.as_deref()
     }
 
-    /// Where it runs: on the CPU, unless an engine chose otherwise.
+    /// The device on which it runs: the CPU, unless an engine chose another.
     pub fn device(&self) -> Device {
         self.device
     }
 
-    /// The number of the tactic by which a device runs it that is not the CPU.
+    /// The identifier of its tactic on a device other than the CPU.
     #[cfg(feature = "gpu")]
     pub(crate) fn device_tactic(&self) -> u32 {
         self.device_tactic
     }
 
-    /// What one run costs; nothing where there is no layer.
+    /// The cost of one run; zero if there is no layer.
     ///
     /// # Errors
-    /// [`LayerError::Panic`].
+    /// [`LayerError::Panic`] if the layer panics.
     pub fn cost(&self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<Cost, LayerError> {
         catch_panic(|| Ok(self.layer().map(|layer| layer.cost(inputs, outputs)).unwrap_or_default()))
     }
 
-    /// Whether it has run since the inputs were last set.
+    /// Returns true if it has run since the inputs were last set.
     pub fn has_run(&self) -> bool {
         self.has_run
     }
 
-    /// Bytes of the model's weights, however often a plan has them.
+    /// The size of its weights in the model in bytes; copies that a plan packs are not included.
     pub fn weight_bytes(&self) -> u64 {
         let own = self.attrs.iter().filter(|(key, _)| *key != PACKED);
         own.map(|(_, attribute)| attribute.byte_len()).fold(0, u64::saturating_add)
     }
 
-    /// Hands the layer the state that it stored.
+    /// Restores the layer's stored state.
     pub(super) fn restore(&mut self, state: &[u8], path: Option<&Path>) -> Result<(), GraphError> {
         let Some(layer) = &mut self.layer else { return Ok(()) };
         let result = catch_panic(|| layer.deserialize(state));
         result.map_err(|source| self.error(path, Stage::Restore, source))
     }
 
-    /// Lets the layer prepare itself, once, where it is the CPU that runs it.
+    /// Initialises the layer if it runs on the CPU.
     pub(super) fn initialize(&mut self, path: Option<&Path>) -> Result<(), GraphError> {
         let Some(layer) = self.layer.as_mut().filter(|_| self.device == Device::Cpu) else { return Ok(()) };
         let result = catch_panic(|| layer.initialize());
@@ -272,7 +272,7 @@ pub struct RuntimeOperand {
 }
 
 impl RuntimeOperand {
-    /// An operand that nobody writes or reads yet.
+    /// An operand without producer and consumers.
     pub fn new(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -288,23 +288,23 @@ impl RuntimeOperand {
         }
     }
 
-    /// The same with the element type and the shape that the file names, if it does.
+    /// Sets the element type and the shape that the file states, if any.
     #[must_use]
     pub fn with_hint(self, dtype: Option<DType>, shape: Option<Vec<Dim>>) -> Self {
         Self { dtype, shape, ..self }
     }
 
-    /// Notes an operator that reads it, once for each use.
+    /// Adds an operator that reads it; called once for each use.
     pub fn add_consumer(&mut self, operator: OperatorIndex) {
         self.consumers.push(operator);
     }
 
-    /// Notes the operator that writes it.
+    /// Sets the operator that writes it.
     pub fn set_producer(&mut self, operator: OperatorIndex) {
         self.producer = Some(operator);
     }
 
-    /// Notes that the model returns it.
+    /// Marks it as an output of the model.
     pub fn mark_output(&mut self) {
         self.is_output = true;
     }
@@ -314,27 +314,27 @@ impl RuntimeOperand {
         &self.name
     }
 
-    /// The element type that the file names. A hint: what counts is what the layer makes.
+    /// The element type that the file states. A hint only: the layer determines the actual type.
     pub fn dtype(&self) -> Option<DType> {
         self.dtype
     }
 
-    /// The shape that the file names. A hint, recorded from the sample that the model was exported with.
+    /// The shape that the file states. A hint only, recorded from the sample that the model was exported with.
     pub fn shape(&self) -> Option<&[Dim]> {
         self.shape.as_deref()
     }
 
-    /// How its elements lie: plain, unless an engine chose otherwise.
+    /// The memory format: plain, unless an engine chose another.
     pub fn format(&self) -> Format {
         self.format
     }
 
-    /// The real number that 1 stands for, where an engine chose whole numbers for real ones.
+    /// The scale, if an engine chose to quantise it: the real value that the quantised value 1 represents.
     pub fn scale(&self) -> Option<f32> {
         self.scale
     }
 
-    /// In whose memory it lies: the CPU's, unless an engine chose otherwise.
+    /// The device whose memory holds it: the CPU, unless an engine chose another.
     pub fn device(&self) -> Device {
         self.device
     }
@@ -349,12 +349,12 @@ impl RuntimeOperand {
         &self.consumers
     }
 
-    /// Whether the model returns it.
+    /// Returns true if it is an output of the model.
     pub fn is_output(&self) -> bool {
         self.is_output
     }
 
-    /// The tensor, while it is held: from its making until its last consumer has run; outputs of the model stay.
+    /// The tensor, while it is held: from its creation until its last consumer has run. Outputs of the model are kept.
     pub fn data(&self) -> Option<&Tensor> {
         self.data.as_ref()
     }

@@ -1,22 +1,22 @@
-//! Quantised tensors: what their whole numbers stand for.
+//! Quantised tensors: propagating scales and zero points through the graph.
 //!
-//! In PyTorch a quantised tensor carries its scale and zero point. Here it is a plain tensor of i8 or u8, and the two are
-//! parameters of whoever makes or reads it: `x = scale · (q − zero_point)`. They are constants of a trained model, so they
-//! are known before it runs, and passes, plans and kernels see nothing new. PNNX writes them where a tensor is quantised
-//! and where an operator's output is, but not where it is read. This is done here, on the file's graph, before
-//! anything else looks at it:
+//! In PyTorch a quantised tensor carries its scale and zero point. Here it is a plain tensor of i8 or u8, and scale and zero
+//! point are parameters of the operators that write or read it: `x = scale · (q − zero_point)`. They are constants of a
+//! trained model, so they are known before it runs, and passes, plans and kernels need no special support. PNNX writes them
+//! where a tensor is quantised and for the outputs of operators, but not where a tensor is read. This module adds them there,
+//! on the file's graph, before anything else uses it:
 //!
-//! - What puts a tensor in floats again (`torch.dequantize`) and what computes with whole numbers (`nn.quantized.Conv2d`,
-//!   `nn.quantized.Linear`, `nn.quantized.cat`) gets the scale and zero point of its inputs as parameters.
-//! - What moves elements only (`Tensor.reshape`, `F.max_pool2d`) stays, and what it makes has the scale of its input. An
-//!   axis with scales of its own is followed through views.
-//! - Everything else (`F.sigmoid`, `quantized.add`, `F.avg_pool2d`) is computed in floats between a `torch.dequantize` and
-//!   a `torch.quantize_per_tensor`, which is how PyTorch defines it, too. Means of windows and of the last axes are
-//!   computed of whole numbers, with a scale of 1, so that halves stay halves and are rounded as PyTorch rounds them.
+//! - Operators that dequantise (`torch.dequantize`) or compute with quantised values (`nn.quantized.Conv2d`,
+//!   `nn.quantized.Linear`, `nn.quantized.cat`) get the scale and zero point of their inputs as parameters.
+//! - Operators that only move elements (`Tensor.reshape`, `F.max_pool2d`) stay unchanged, and their outputs have the scale of
+//!   the input. The axis of per-channel scales is followed through views.
+//! - All other operators (`F.sigmoid`, `quantized.add`, `F.avg_pool2d`) are computed in floats between a `torch.dequantize` and
+//!   a `torch.quantize_per_tensor`, which is also how PyTorch defines them. Means over windows and over the last axes are
+//!   computed from the quantised values, with a scale of 1, so that halves stay exact and are rounded as in PyTorch.
 //!   Comparisons give plain tensors.
-//! - What PyTorch cannot do with quantised tensors is an error.
+//! - Operators that PyTorch does not support for quantised tensors are an error.
 //!
-//! A graph that was resolved stays as it is when that is done again.
+//! Resolving a resolved graph again does not change it.
 
 mod axis;
 mod lower;
@@ -33,25 +33,25 @@ use axis::Move;
 use roles::{Role, is_function, role, supported_functions};
 use std::collections::HashMap;
 
-/// A number that is known, or that the graph computes.
+/// A number that is a constant, or that the graph computes.
 #[derive(Debug, Clone)]
 enum Source {
     Text(String),
     Operand(OperandId),
 }
 
-/// What a tensor's whole numbers stand for.
+/// The quantisation of a tensor.
 #[derive(Debug, Clone)]
 struct Known {
     scale: Source,
     zero_point: Source,
-    /// Where each slice along an axis has its own.
+    /// The axis of per-channel quantisation; `None` for per-tensor quantisation.
     axis: Option<i64>,
     dtype: DType,
 }
 
 impl Known {
-    /// Whether both stand for the same numbers, as far as is known before the graph runs.
+    /// Returns true if both are constant per-tensor quantisations with the same values and element type.
     fn is_like(&self, other: &Self) -> bool {
         let number = |text: &str| Parameter::parse(text).as_f64().ok();
         let pairs = self.texts().zip(other.texts());
@@ -67,26 +67,26 @@ impl Known {
     }
 }
 
-/// What is known of an operand.
+/// The quantisation of an operand: a tensor, or a list of tensors.
 #[derive(Debug, Clone)]
 enum Kind {
     Tensor(Known),
     List(Vec<Known>),
 }
 
-/// Tells every operator that reads a quantised tensor what its numbers stand for.
+/// Gives every operator that reads a quantised tensor the scale and zero point of that tensor.
 ///
 /// # Errors
-/// An operator that cannot work with quantised tensors, or with ones whose scale the graph computes.
+/// Returns an error for an operator that does not support quantised tensors, or not with a computed scale.
 pub(crate) fn resolve(file: &mut Graph) -> Result<(), GraphError> {
     let quantizes = |operator| {
         is_function(operator)
-            || matches!(role(operator), Role::Quantize | Role::QuantizeChannels | Role::Whole)
+            || matches!(role(operator), Role::Quantize | Role::QuantizeChannels | Role::Quantized)
     };
     if !file.operators().any(|(_, operator)| quantizes(operator)) {
         return Ok(());
     }
-    // What is wrong with the order is told by whoever needs it.
+    // Ordering errors are reported by the stage that needs the order.
     let Some(order) = dependencies(file).ok().and_then(|needs| topological_order(&needs).ok()) else {
         return Ok(());
     };
@@ -107,9 +107,9 @@ impl Resolver<'_> {
             operator.inputs().iter().map(|input| self.known.get(input).cloned()).collect();
         let reads = kinds.iter().any(Option::is_some);
         match role(&operator) {
-            Role::Quantize => self.quantized(&operator, false)?,
-            Role::QuantizeChannels => self.quantized(&operator, true)?,
-            Role::Whole => self.whole(id, &operator, kinds.first().cloned().flatten())?,
+            Role::Quantize => self.quantize(&operator, false)?,
+            Role::QuantizeChannels => self.quantize(&operator, true)?,
+            Role::Quantized => self.quantized(id, &operator, kinds.first().cloned().flatten())?,
             Role::Join if reads || operator.op_type() == JOIN => self.join(id, &operator, &kinds)?,
             Role::List if reads => self.list(&operator, kinds),
             Role::Dequantize => self.dequantize(id, &operator, kinds.first().cloned().flatten())?,
@@ -118,12 +118,12 @@ impl Resolver<'_> {
             Role::Lowered(lowering) if reads => self.lower(id, &operator, lowering, &kinds)?,
             Role::Unknown => return Err(refused(&operator, &supported_functions())),
             _ if is_function(&operator) && !reads => {
-                return Err(refused(&operator, "none of its inputs is one"));
+                return Err(refused(&operator, "none of its inputs is quantised"));
             }
             Role::Refused if reads => {
                 return Err(refused(
                     &operator,
-                    "it is not computed with them; put `torch.dequantize` before it",
+                    "the operator does not support them; put `torch.dequantize` before it",
                 ));
             }
             _ => {}
@@ -131,8 +131,8 @@ impl Resolver<'_> {
         Ok(())
     }
 
-    /// Notes what the output of an operator stands for that says it in parameters or inputs.
-    fn quantized(&mut self, operator: &Operator, channels: bool) -> Result<(), GraphError> {
+    /// Records the quantisation of an operator's output from the operator's parameters or inputs.
+    fn quantize(&mut self, operator: &Operator, channels: bool) -> Result<(), GraphError> {
         let Some(&output) = operator.outputs().first() else { return Ok(()) };
         let dtype = self.type_of(operator, output);
         let found = |key, position| self.argument(operator, key, position);
@@ -150,7 +150,7 @@ impl Resolver<'_> {
         Ok(())
     }
 
-    /// An argument by its key, or by the position of its input.
+    /// An argument by its key, or by its input position.
     fn argument(&self, operator: &Operator, key: &str, position: usize) -> Option<Source> {
         if let Some(parameter) = operator.param(key) {
             return Some(Source::Text(parameter.raw().to_owned()));
@@ -164,7 +164,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// The type that the file records; else the one that is asked for.
+    /// The type that the file records, or else the requested type.
     fn type_of(&self, operator: &Operator, output: OperandId) -> DType {
         let wanted = || match self.argument(operator, "dtype", operator.inputs().len().saturating_sub(1)) {
             Some(Source::Text(raw)) if matches!(&*raw, "torch.qint8" | "12") => DType::I8,
@@ -174,8 +174,13 @@ impl Resolver<'_> {
         self.file.operand(output).dtype().filter(|dtype| dtype.is_integer()).unwrap_or_else(wanted)
     }
 
-    /// What an operator on whole numbers reads; what it makes it says itself.
-    fn whole(&mut self, id: OperatorId, operator: &Operator, input: Option<Kind>) -> Result<(), GraphError> {
+    /// Sets the input quantisation of an operator on quantised values. Its parameters contain the output quantisation.
+    fn quantized(
+        &mut self,
+        id: OperatorId,
+        operator: &Operator,
+        input: Option<Kind>,
+    ) -> Result<(), GraphError> {
         let dtype = match &input {
             Some(Kind::Tensor(known)) => known.dtype,
             _ => DType::U8,
@@ -187,12 +192,12 @@ impl Resolver<'_> {
             self.set(id, "input_scale", scale)?;
             self.set(id, "input_zero_point", zero_point)?;
         }
-        self.said(operator, ("scale", "zero_point"), dtype);
+        self.record_output(operator, ("scale", "zero_point"), dtype);
         Ok(())
     }
 
-    /// Notes what the output of an operator stands for that says it in these parameters.
-    fn said(&mut self, operator: &Operator, keys: (&str, &str), dtype: DType) {
+    /// Records the quantisation of an operator's output from these parameters.
+    fn record_output(&mut self, operator: &Operator, keys: (&str, &str), dtype: DType) {
         let text = |key| operator.param(key).map(|parameter| Source::Text(parameter.raw().to_owned()));
         if let (Some(&output), Some(scale), Some(zero_point)) =
             (operator.outputs().first(), text(keys.0), text(keys.1))
@@ -201,7 +206,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// Tensors that are joined are brought to the scale of the output, which is the first one's where nobody says it.
+    /// Joined tensors are requantised to the scale of the output, which defaults to the scale of the first tensor.
     fn join(
         &mut self,
         id: OperatorId,
@@ -214,7 +219,7 @@ impl Resolver<'_> {
                 Some(Kind::Tensor(known)) => all.push(known.clone()),
                 Some(Kind::List(list)) => all.extend(list.iter().cloned()),
                 None if operator.param("input_scales").is_some() => {}
-                None => return Err(refused(operator, "some of its inputs are quantised and some are not")),
+                None => return Err(refused(operator, "some of its inputs are quantised and others are not")),
             }
         }
         let Some(first) = all.first() else { return Ok(()) };
@@ -235,7 +240,7 @@ impl Resolver<'_> {
         }
         let dtype = first.dtype;
         let operator = self.file.operator(id).clone();
-        self.said(&operator, ("scale", "zero_point"), dtype);
+        self.record_output(&operator, ("scale", "zero_point"), dtype);
         Ok(())
     }
 
@@ -256,8 +261,8 @@ impl Resolver<'_> {
         operator: &Operator,
         kind: Option<Kind>,
     ) -> Result<(), GraphError> {
-        let is_told = operator.param("scale").is_some() || operator.named_input("scale").is_some();
-        let Some(Kind::Tensor(known)) = kind.filter(|_| !is_told) else { return Ok(()) };
+        let has_scale = operator.param("scale").is_some() || operator.named_input("scale").is_some();
+        let Some(Kind::Tensor(known)) = kind.filter(|_| !has_scale) else { return Ok(()) };
         for (key, source) in [("scale", &known.scale), ("zero_point", &known.zero_point)] {
             match source {
                 Source::Text(raw) => self.set(id, key, raw)?,
@@ -286,7 +291,7 @@ impl Resolver<'_> {
         Ok(())
     }
 
-    /// Tensors that stand for the same numbers, along a new axis.
+    /// Tensors with the same quantisation, stacked along a new axis.
     fn stacked(&mut self, operator: &Operator, kinds: Vec<Option<Kind>>) -> Result<(), GraphError> {
         let mut all = Vec::new();
         for kind in kinds {
@@ -304,7 +309,7 @@ impl Resolver<'_> {
                 self.known.extend(operator.outputs().first().map(|&output| (output, kind)));
                 Ok(())
             }
-            _ => Err(refused(operator, "its inputs must all be quantised with the same constants")),
+            _ => Err(refused(operator, "all inputs must be quantised with the same constants")),
         }
     }
 
@@ -314,12 +319,12 @@ impl Resolver<'_> {
     }
 }
 
-/// The operator that joins quantised tensors.
+/// The operator that concatenates quantised tensors.
 const JOIN: &str = "nn.quantized.cat";
 
-/// Scale and zero point as texts.
+/// The scale and zero point as text; an error if they are computed or per-channel.
 fn constant<'k>(operator: &Operator, known: &'k Known) -> Result<(&'k str, &'k str), GraphError> {
-    let reason = "scale and zero point of what it reads are computed, or differ along an axis; it takes constants only";
+    let reason = "expected a constant scale and zero point for its inputs, got computed or per-channel ones";
     known.texts().ok_or_else(|| refused(operator, reason))
 }
 

@@ -1,13 +1,13 @@
-//! When the tensors of a running graph may go.
+//! When the tensors of a running graph can be released.
 
 use super::{OperandIndex, OperatorIndex, RuntimeOperand, RuntimeOperator};
 
 // ANCHOR: last_user
-/// The last operator that needs an operand: the last of those that read it, or, if nobody does, the one that makes it.
+/// The last operator that needs an operand: its last consumer, or its producer if it has no consumers.
 ///
-/// `None` for an output of the model, which outlives the run, and for an input that nobody reads.
+/// `None` for an output of the model, which outlives the run, and for an input without consumers.
 pub fn last_user(operand: &RuntimeOperand) -> Option<OperatorIndex> {
-    // ANCHOR: last_user_todo -- task 4: the last reader, or the maker of what nobody reads
+    // ANCHOR: last_user_todo -- task 4: the last consumer, or the producer if there is none
     if operand.is_output() {
         return None;
     }
@@ -17,12 +17,12 @@ pub fn last_user(operand: &RuntimeOperand) -> Option<OperatorIndex> {
 // ANCHOR_END: last_user
 
 // ANCHOR: releases
-/// For each operator of a built graph, the operands that nobody needs once it has run.
+/// For each operator of a built graph, the operands that are no longer needed once it has run.
 ///
 /// # Panics
-/// When the operands are not those of the operators.
+/// Panics if an operand refers to an operator that is not in `operators`.
 pub fn releases(operators: &[RuntimeOperator], operands: &[RuntimeOperand]) -> Vec<Vec<OperandIndex>> {
-    // ANCHOR: releases_todo -- task 5: each operand into the list of its last user, if it has one
+    // ANCHOR: releases_todo -- task 5: add each operand to the list of its last user, if it has one
     let mut releases = vec![Vec::new(); operators.len()];
     for (position, operand) in operands.iter().enumerate() {
         if let Some(user) = last_user(operand) {

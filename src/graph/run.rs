@@ -1,4 +1,4 @@
-//! Running a graph, one operator after the other.
+//! Running a graph, operator by operator.
 
 use super::GraphError;
 use super::error::Stage;
@@ -15,12 +15,12 @@ use std::time::Instant;
 
 impl RuntimeGraph {
     /// Sets an input by the name of its `pnnx.Input` operator or of its operand. The tensor is shared, not copied, and
-    /// let go once the last operator that reads it has run: inputs are set again before every run.
+    /// released once the last operator that reads it has run: inputs must be set again before every run.
     ///
     /// # Errors
-    /// [`GraphError::UnknownName`]; [`GraphError::InputDType`] and [`GraphError::InputShape`] when the element type or
-    /// the number of axes is not that of the file. Other lengths than the file's are accepted where the layers accept
-    /// them: the file only records the sample that the model was exported with.
+    /// [`GraphError::NotBuilt`]; [`GraphError::UnknownName`]; [`GraphError::InputDType`] or [`GraphError::InputShape`] if the
+    /// element type or the number of axes differs from the file. Other lengths than in the file are accepted if the layers
+    /// accept them: the file only records the sample that the model was exported with.
     pub fn set_input(&mut self, name: &str, tensor: Tensor) -> Result<(), GraphError> {
         if self.state() != BuildState::Complete {
             return Err(GraphError::NotBuilt);
@@ -41,7 +41,7 @@ impl RuntimeGraph {
     /// Sets all inputs in the order of [`RuntimeGraph::inputs`], runs, and returns all outputs.
     ///
     /// # Errors
-    /// As [`RuntimeGraph::set_input`] and [`RuntimeGraph::run`]; too few or too many inputs.
+    /// As [`RuntimeGraph::set_input`] and [`RuntimeGraph::run`]; an error for too few or too many inputs.
     pub fn run_with(&mut self, inputs: Vec<Tensor>) -> Result<Vec<Tensor>, GraphError> {
         self.set_inputs(inputs)?;
         self.run()?;
@@ -51,7 +51,7 @@ impl RuntimeGraph {
     /// Sets inputs in the order of [`RuntimeGraph::inputs`].
     ///
     /// # Errors
-    /// As [`RuntimeGraph::set_input`]; too many inputs. Too few are an error of the run.
+    /// As [`RuntimeGraph::set_input`]; [`GraphError::TooManyInputs`]. Too few inputs are an error of the run.
     pub(crate) fn set_inputs(&mut self, inputs: Vec<Tensor>) -> Result<(), GraphError> {
         let names = self.input_names();
         if inputs.len() > names.len() {
@@ -60,7 +60,7 @@ impl RuntimeGraph {
         names.iter().zip(inputs).try_for_each(|(name, tensor)| self.set_input(name, tensor))
     }
 
-    /// Runs all operators. Activations are let go after their last consumer; outputs stay until the next run.
+    /// Runs all operators. Activations are released after their last consumer; outputs are kept until the next run.
     ///
     /// # Errors
     /// [`GraphError::NotBuilt`], [`GraphError::MissingInputs`], or the error of the operator that failed.
@@ -68,7 +68,7 @@ impl RuntimeGraph {
         self.execute(&mut |_, _, _| {}).map(|_| ())
     }
 
-    /// Runs all operators and reports time, shapes and memory of each.
+    /// Runs all operators and returns the time, shapes and cost of each, and the peak memory.
     ///
     /// # Errors
     /// As [`RuntimeGraph::run`].
@@ -79,7 +79,8 @@ impl RuntimeGraph {
         Ok(Trace { layers, total: start.elapsed(), peak_bytes })
     }
 
-    /// Runs all operators, and after each of them shows the graph, in which its inputs and outputs have their values.
+    /// Runs all operators, and calls `observe` after each of them with the graph, which then holds the values of the operator's
+    /// inputs and outputs.
     ///
     /// # Errors
     /// As [`RuntimeGraph::run`].
@@ -95,7 +96,7 @@ impl RuntimeGraph {
         self.inputs.iter().map(|port| port.name.clone()).collect()
     }
 
-    /// Checks element type and number of axes of an input against those of the file.
+    /// Checks the element type and the number of axes of an input against the file.
     pub(crate) fn check_input(
         &self,
         port: &InputPort,
@@ -114,7 +115,7 @@ impl RuntimeGraph {
         }
     }
 
-    /// Runs everything; returns the most bytes that activations took at a time.
+    /// Runs all operators. Returns the peak memory of activations in bytes.
     fn execute(&mut self, observe: &mut dyn FnMut(&Self, usize, Instant)) -> Result<u64, GraphError> {
         let limits = self.limits.clone();
         with_deadline(&limits, || self.execute_all(observe))
@@ -149,7 +150,7 @@ impl RuntimeGraph {
         if missing.is_empty() { Ok(()) } else { Err(GraphError::MissingInputs { missing }) }
     }
 
-    /// What the last run left, except the inputs of this one.
+    /// Drops what the last run left, except the inputs of this run, which are counted as held.
     fn drop_old_outputs(&mut self, live: &mut LiveMemory) {
         let inputs: Vec<usize> = self.inputs.iter().map(|port| port.operand.0).collect();
         for (index, operand) in self.operands.iter_mut().enumerate() {
@@ -172,8 +173,8 @@ impl RuntimeGraph {
         let inputs: Vec<Tensor> = operator.inputs.iter().map(value).collect::<Result<_, _>>()?;
         let workspace = match &mut self.workspace {
             Some(workspace) => workspace,
-            none => {
-                none.insert(Workspace::new().map_err(|e| operator.error(path, Stage::Forward, e.into()))?)
+            empty => {
+                empty.insert(Workspace::new().map_err(|e| operator.error(path, Stage::Forward, e.into()))?)
             }
         };
         let outputs = operator.compute(&inputs, workspace, &self.limits, live, path)?;
@@ -185,7 +186,7 @@ impl RuntimeGraph {
         Ok(())
     }
 
-    /// Lets go of operands that no operator needs any more.
+    /// Releases the operands that are no longer needed after an operator.
     fn release(&mut self, index: usize, live: &mut LiveMemory) {
         for operand in &self.releases[index] {
             if let Some(tensor) = self.operands[operand.0].data.take() {
@@ -194,7 +195,7 @@ impl RuntimeGraph {
         }
     }
 
-    /// Inputs that differ from the sample that the model was exported with: a likely cause when an operator fails.
+    /// Notes on inputs that differ from the sample that the model was exported with: a likely cause if an operator fails.
     fn unusual_inputs(&self) -> Vec<String> {
         let notes = self.inputs.iter().filter_map(|port| {
             let operand = self.operand(port.operand);
@@ -230,7 +231,7 @@ impl RuntimeGraph {
 }
 
 impl RuntimeOperator {
-    /// Infers, configures, allocates and computes. Outputs that are views or constants cost nothing.
+    /// Infers shapes, configures the layer, allocates the outputs and computes them. Views and constants are not computed.
     fn compute(
         &mut self,
         inputs: &[Tensor],
@@ -256,10 +257,10 @@ impl RuntimeOperator {
     }
 }
 
-/// Runs one layer on tensors, outside of a graph: as the interpreter runs each.
+/// Runs one layer on tensors outside of a graph, in the same way as the interpreter.
 ///
 /// # Errors
-/// What the layer was doing, and its error.
+/// Returns the stage in which the layer failed, and its error.
 pub(crate) fn compute_alone(
     layer: &mut dyn CpuLayer,
     inputs: &[Tensor],
@@ -326,7 +327,7 @@ impl Computation<'_> {
         Err((Stage::Infer, error))
     }
 
-    /// The outputs, if the layer says that they lie in its inputs.
+    /// The outputs, if the layer declares them as views of its inputs.
     fn views(&self, metas: &[TensorMeta], shapes: &[Shape]) -> Staged<Option<Vec<Tensor>>> {
         let layouts: Vec<(DType, Layout)> =
             self.inputs.iter().map(|tensor| (tensor.dtype(), *tensor.layout())).collect();
@@ -371,7 +372,7 @@ impl Computation<'_> {
         Ok(outputs)
     }
 
-    /// Checks that tensors which are to be made are within the limits, together with what is held already.
+    /// Checks that tensors to be allocated, together with the activations that are already held, are within the limits.
     fn check_bytes(&self, tensors: &[(DType, Shape)]) -> Staged<()> {
         let mut total = self.live.bytes();
         for (dtype, shape) in tensors {
@@ -389,7 +390,7 @@ impl Computation<'_> {
         self.checked(outputs, inferred)
     }
 
-    /// Outputs that the layer allocated itself, if they are what it said they would be and within the limits.
+    /// Checks that outputs allocated by the layer match the inferred shapes and types, and are within the limits.
     fn checked(&self, outputs: Vec<Tensor>, inferred: &[TensorMeta]) -> Staged<Vec<Tensor>> {
         self.check_count(outputs.len())?;
         for (output, meta) in outputs.iter().zip(inferred) {

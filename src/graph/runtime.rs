@@ -1,4 +1,4 @@
-//! The runtime graph: from a path to named inputs and outputs.
+//! The runtime graph, from the path of a model to named inputs and outputs.
 
 use super::convert::{convert, randomize};
 use super::draft::Draft;
@@ -13,21 +13,20 @@ use crate::tensor::{Tensor, Workspace};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// How far a graph has come.
+/// The build state of a graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum BuildState {
     /// The file has not been read.
     NeedsInit,
-    /// The file has been read, the layers do not exist yet.
+    /// The file has been read, but the layers have not been created.
     NeedsBuild,
     /// Ready to run.
     Complete,
 }
 
-/// A model, ready to be built and run, one operator after the other.
+/// A model that can be built and run, operator by operator.
 ///
-/// This is the plain interpreter. It does no optimisation, now or later: it is what optimised engines are checked
-/// against.
+/// This is the plain interpreter. It deliberately does no optimisation: it is the reference for optimised engines.
 ///
 /// ```
 /// use ixion::graph::RuntimeGraph;
@@ -50,14 +49,14 @@ pub struct RuntimeGraph {
     random_weights: Option<u64>,
     registry: Registry,
     pub(super) file: Option<pnnx::Graph>,
-    /// What an engine settled.
+    /// The decisions of an engine.
     pub(super) changes: Vec<Change>,
     state: BuildState,
     pub(super) operators: Vec<RuntimeOperator>,
     pub(super) operands: Vec<RuntimeOperand>,
     pub(super) inputs: Vec<InputPort>,
     pub(super) outputs: Vec<OutputPort>,
-    /// For each operator, the operands that nobody needs once it has run.
+    /// For each operator, the operands that are no longer needed once it has run.
     pub(super) releases: Vec<Vec<OperandIndex>>,
     pub(super) workspace: Option<Workspace>,
 }
@@ -65,33 +64,33 @@ pub struct RuntimeGraph {
 /// A named input of a model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InputPort {
-    /// The name of the `pnnx.Input` operator. The name of its operand is accepted as well.
+    /// The name of the `pnnx.Input` operator. Callers may also use the name of its operand.
     pub name: String,
-    /// The operand that it fills.
+    /// The operand that holds the input.
     pub operand: OperandIndex,
 }
 
 /// A named output of a model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutputPort {
-    /// The name of the operand; of an output that is the only one of its `pnnx.Output` operator, that operator's name.
+    /// The name of the operand, or of the `pnnx.Output` operator if that returns a single operand.
     pub name: String,
-    /// The operand that it returns.
+    /// The operand that is returned.
     pub operand: OperandIndex,
 }
 
-/// The archive that belongs to a `.param` file: `x.pnnx.bin` beside `x.pnnx.param`.
-pub fn archive_beside(param: &Path) -> PathBuf {
+/// The path of the archive that belongs to a `.param` file: `x.pnnx.bin` next to `x.pnnx.param`.
+pub fn default_bin_path(param: &Path) -> PathBuf {
     param.with_extension("bin")
 }
 
 impl RuntimeGraph {
-    /// A graph that will be read from this `.param` file and the archive beside it. Nothing is read yet.
+    /// A graph that will be read from this `.param` file and the archive next to it. Nothing is read yet.
     pub fn new(param: impl Into<PathBuf>) -> Self {
         Self { param: Some(param.into()), ..Self::unread(BuildState::NeedsInit) }
     }
 
-    /// A graph over one that is in memory already.
+    /// A runtime graph for a file's graph that is already in memory.
     pub fn from_pnnx(file: pnnx::Graph) -> Self {
         Self { file: Some(file), ..Self::unread(BuildState::NeedsBuild) }
     }
@@ -115,13 +114,13 @@ impl RuntimeGraph {
         }
     }
 
-    /// Reads the weights from this archive instead of the one beside the `.param` file.
+    /// Reads the weights from this archive instead of the one next to the `.param` file.
     #[must_use]
     pub fn with_bin(self, bin: impl Into<PathBuf>) -> Self {
         Self { bin: Some(bin.into()), ..self }
     }
 
-    /// Makes up random weights from a seed instead of reading an archive.
+    /// Generates random weights from a seed instead of reading an archive.
     #[must_use]
     pub fn with_random_weights(self, seed: u64) -> Self {
         Self { random_weights: Some(seed), ..self }
@@ -139,25 +138,26 @@ impl RuntimeGraph {
         Self { registry, ..self }
     }
 
-    /// Replaces the limits, for instance by ones with a new deadline.
+    /// Replaces the limits, for instance to set a new deadline.
     pub fn set_limits(&mut self, limits: Limits) {
         self.limits = limits;
     }
 
-    /// The limits that it is loaded and run within.
+    /// The limits for loading and running.
     pub fn limits(&self) -> &Limits {
         &self.limits
     }
 
-    /// How far the graph has come.
+    /// The build state.
     pub fn state(&self) -> BuildState {
         self.state
     }
 
-    /// Reads the file: the text, and the directory of the archive. May be repeated; then the graph must be built again.
+    /// Reads the file: the text, and the directory of the archive. May be called again, after which the graph must be rebuilt.
     ///
     /// # Errors
-    /// An empty path, a file that is missing or broken, or a graph without operators. The graph is as it was before.
+    /// Returns an error for an empty path, a missing or invalid file, or a graph without operators. The graph is then
+    /// unchanged.
     pub fn init(&mut self) -> Result<(), GraphError> {
         let Some(param) = &self.param else {
             return if self.file.is_some() { Ok(()) } else { Err(GraphError::EmptyPath) };
@@ -165,7 +165,7 @@ impl RuntimeGraph {
         if param.as_os_str().is_empty() {
             return Err(GraphError::EmptyPath);
         }
-        let beside = archive_beside(param);
+        let beside = default_bin_path(param);
         let bin = match (&self.bin, self.random_weights) {
             (_, Some(_)) => None,
             (Some(bin), None) => Some(bin.as_path()),
@@ -180,13 +180,13 @@ impl RuntimeGraph {
         Ok(())
     }
 
-    /// Makes the graph ready to run: connects operators and operands, creates the layers, sorts them topologically,
-    /// initialises them, and lets go of the file's graph. Reads the file first if that has not been done; does
-    /// nothing on a graph that is complete.
+    /// Makes the graph ready to run: sorts the operators topologically, connects operators and operands, creates and
+    /// initialises the layers, and drops the file's graph. Reads the file first if necessary. Does nothing if the graph is
+    /// complete.
     ///
     /// # Errors
-    /// As [`RuntimeGraph::init`]; missing weights and unsupported operators (all of them at once); a layer that cannot
-    /// be created; a cycle; an operand without a producer.
+    /// As [`RuntimeGraph::init`]; an error for missing weights or unsupported operators (all of them are reported together), a
+    /// layer that cannot be created or initialised, a cycle, or an operand without a producer.
     pub fn build(&mut self) -> Result<(), GraphError> {
         if self.state == BuildState::Complete {
             return Ok(());
@@ -198,8 +198,8 @@ impl RuntimeGraph {
         })
     }
 
-    /// The first part of [`RuntimeGraph::build`]: all but initialising the layers, so that an engine can settle their formats
-    /// before.
+    /// The first part of [`RuntimeGraph::build`]: everything except initialising the layers, so that an engine can select their
+    /// formats before that.
     pub(crate) fn connect(&mut self) -> Result<(), GraphError> {
         if self.state == BuildState::NeedsInit {
             self.init()?;
@@ -218,8 +218,8 @@ impl RuntimeGraph {
         Ok(())
     }
 
-    /// Between the two parts: hands layers what they stored, by the names of their operators; nothing to those that stored
-    /// nothing.
+    /// Between the two parts of [`RuntimeGraph::build`]: restores the stored states of layers, by operator name. Layers without
+    /// a stored state get an empty one.
     pub(crate) fn restore(&mut self, states: &BTreeMap<String, Vec<u8>>) -> Result<(), GraphError> {
         let path = self.param.as_deref();
         self.operators.iter_mut().try_for_each(|operator| {
@@ -228,7 +228,7 @@ impl RuntimeGraph {
         })
     }
 
-    /// The second part of [`RuntimeGraph::build`]. Hands over the file's graph, which is not needed any more.
+    /// The second part of [`RuntimeGraph::build`]: initialises the layers. Returns the file's graph, which is no longer needed.
     pub(crate) fn initialize(&mut self) -> Result<Option<pnnx::Graph>, GraphError> {
         let path = self.param.as_deref();
         if let Err(error) = self.operators.iter_mut().try_for_each(|operator| operator.initialize(path)) {
@@ -240,12 +240,12 @@ impl RuntimeGraph {
         Ok(self.file.take())
     }
 
-    /// Reads the file and hands over its graph, for passes to work on and [`RuntimeGraph::from_pnnx`] to take back.
-    /// Random weights are made where they were asked for.
+    /// Reads the file and returns its graph, which passes can transform and [`RuntimeGraph::from_pnnx`] takes back. Random
+    /// weights are generated if requested.
     ///
     /// # Errors
-    /// As [`RuntimeGraph::init`]; missing weights; [`GraphError::AlreadyBuilt`] for a graph that is built, which has let go
-    /// of its file.
+    /// As [`RuntimeGraph::init`]; an error for missing weights; [`GraphError::AlreadyBuilt`] if the graph has been built, as it
+    /// has then dropped its file.
     pub fn into_pnnx(mut self) -> Result<pnnx::Graph, GraphError> {
         if self.state == BuildState::NeedsInit {
             self.init()?;
@@ -260,18 +260,18 @@ impl RuntimeGraph {
         Ok(file)
     }
 
-    /// The path of the `.param` file, where there is one.
+    /// The path of the `.param` file, if the graph was read from one.
     pub fn path(&self) -> Option<&Path> {
         self.param.as_deref()
     }
 
-    /// The same, with the path that errors name. For a graph that is in memory already.
+    /// Sets the path that errors report, for a graph that is already in memory.
     pub(crate) fn with_path(self, path: Option<&Path>) -> Self {
-        // An archive that is named is not looked for.
-        Self { param: path.map(Path::to_path_buf), bin: path.map(archive_beside), ..self }
+        // If the archive is set explicitly, its existence is not checked.
+        Self { param: path.map(Path::to_path_buf), bin: path.map(default_bin_path), ..self }
     }
 
-    /// Where the layers come from.
+    /// The registry from which the layers are created.
     pub fn registry(&self) -> &Registry {
         &self.registry
     }
@@ -282,7 +282,7 @@ impl RuntimeGraph {
         }
         let count: usize = file.operators().map(|(_, operator)| operator.attrs().len()).sum();
         if let (Some(param), None) = (&self.param, &self.bin) {
-            let beside = archive_beside(param);
+            let beside = default_bin_path(param);
             if count > 0 && !beside.is_file() {
                 return Err(GraphError::NoArchive { beside, count });
             }
@@ -293,23 +293,23 @@ impl RuntimeGraph {
         }
     }
 
-    /// All operators in the order in which they run. Inputs and outputs of the model are not among them: see
-    /// [`RuntimeGraph::inputs`] and [`RuntimeGraph::outputs`].
+    /// All operators in execution order, without the inputs and outputs of the model: see [`RuntimeGraph::inputs`] and
+    /// [`RuntimeGraph::outputs`].
     pub fn operators(&self) -> &[RuntimeOperator] {
         &self.operators
     }
 
-    /// The operator of this name.
+    /// The operator with this name.
     pub fn operator_named(&self, name: &str) -> Option<&RuntimeOperator> {
         self.operators.iter().find(|operator| operator.name == name)
     }
 
-    /// The operator of this index.
+    /// The operator with this index.
     pub fn operator(&self, index: OperatorIndex) -> &RuntimeOperator {
         &self.operators[index.0]
     }
 
-    /// The operands that nobody needs once the operator at a position has run.
+    /// The operands that are no longer needed once the operator at a position has run.
     pub(crate) fn released_after(&self, position: usize) -> &[OperandIndex] {
         &self.releases[position]
     }
@@ -319,12 +319,12 @@ impl RuntimeGraph {
         &self.operands
     }
 
-    /// The operand of this index.
+    /// The operand with this index.
     pub fn operand(&self, index: OperandIndex) -> &RuntimeOperand {
         &self.operands[index.0]
     }
 
-    /// The error of an operator that failed while doing something, with notes on its inputs.
+    /// The error of an operator that failed in a stage, with notes on its inputs.
     pub(crate) fn operator_error(
         &self,
         operator: &RuntimeOperator,
@@ -335,8 +335,8 @@ impl RuntimeGraph {
         operator.error(self.param.as_deref(), stage, source).with_inputs(notes)
     }
 
-    /// The input operands of an operator by the name of the operator that produces them; those of the model's inputs
-    /// under the input's name.
+    /// The input operands of an operator, each with the name of its producer, or with the name of the input for inputs of the
+    /// model.
     pub fn inputs_by_producer<'a>(
         &'a self,
         operator: &'a RuntimeOperator,
@@ -352,7 +352,7 @@ impl RuntimeGraph {
         })
     }
 
-    /// The model's inputs, in the order of the file.
+    /// The model's inputs, in file order.
     pub fn inputs(&self) -> &[InputPort] {
         &self.inputs
     }
@@ -362,7 +362,7 @@ impl RuntimeGraph {
         &self.outputs
     }
 
-    /// The tensor of an output, shared and not copied.
+    /// The tensor of an output; shared, not copied.
     ///
     /// # Errors
     /// [`GraphError::UnknownName`], or [`GraphError::NotRun`] before the first run.

@@ -1,17 +1,17 @@
-//! Topological order: every operator after those whose results it reads.
+//! Topological order: every operator after the operators whose results it reads.
 //!
-//! Operators are numbers here, their positions in the file.
+//! Operators are represented by their positions in the file.
 
 use crate::pnnx::{Graph, OperandId, OperatorId};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
 // ANCHOR: dependencies
-/// For each operator, by its position in the file, the positions of the operators whose results it reads: one entry for
-/// each input.
+/// For each operator, by position in the file, the positions of the operators whose results it reads, with one entry for each
+/// input.
 ///
 /// # Errors
-/// An operator, and an operand that it reads and that no operator computes.
+/// Returns an operator and one of its inputs that no operator produces.
 pub fn dependencies(file: &Graph) -> Result<Vec<Vec<usize>>, (OperatorId, OperandId)> {
     // ANCHOR: dependencies_todo -- task 1: for each input of each operator, the position of its producer
     let operators = file.operator_ids().iter().enumerate();
@@ -31,12 +31,12 @@ pub fn dependencies(file: &Graph) -> Result<Vec<Vec<usize>>, (OperatorId, Operan
 // ANCHOR_END: dependencies
 
 // ANCHOR: orderable
-/// For each number, the numbers that depend on it: one entry for each time that they do.
+/// For each node, the nodes that depend on it, with one entry for each dependency.
 ///
 /// # Panics
-/// When a dependency is no number of the list.
+/// Panics if a dependency is out of range.
 pub fn dependents(dependencies: &[Vec<usize>]) -> Vec<Vec<usize>> {
-    // ANCHOR: dependents_todo -- task 2: the same arrows, the other way round
+    // ANCHOR: dependents_todo -- task 2: the same edges, reversed
     let mut dependents = vec![Vec::new(); dependencies.len()];
     for (node, needs) in dependencies.iter().enumerate() {
         for &need in needs {
@@ -47,16 +47,15 @@ pub fn dependents(dependencies: &[Vec<usize>]) -> Vec<Vec<usize>> {
     // ANCHOR_END: dependents_todo
 }
 
-/// The numbers that can be put after all numbers they depend on, in that order: all of them, but for those on a cycle
-/// and those that depend on them.
+/// The nodes that can be ordered topologically, in that order: all except those on a cycle and those that depend on a cycle.
 ///
-/// Kahn's algorithm (1962). Among those that are ready the smallest number goes first, so that an order that is
-/// already topological stays as it is. A dependency may be listed more than once.
+/// Uses Kahn's algorithm (1962). Of the nodes that are ready, the smallest comes first, so that an order that is already
+/// topological does not change. A dependency may be listed more than once.
 ///
 /// # Panics
-/// When a dependency is no number of the list.
+/// Panics if a dependency is out of range.
 pub fn orderable(dependencies: &[Vec<usize>]) -> Vec<usize> {
-    // ANCHOR: orderable_todo -- task 2: take the smallest that misses nothing, and tell those who wait for it
+    // ANCHOR: orderable_todo -- task 2: take the smallest node without missing dependencies, and update its dependents
     let waiting = dependents(dependencies);
     let mut missing: Vec<usize> = dependencies.iter().map(Vec::len).collect();
     let mut ready = BinaryHeap::new();
@@ -77,15 +76,15 @@ pub fn orderable(dependencies: &[Vec<usize>]) -> Vec<usize> {
 // ANCHOR_END: orderable
 
 // ANCHOR: topological_order
-/// Orders `0..dependencies.len()` so that each number comes after all numbers it depends on, as [`orderable`] does.
+/// Orders `0..dependencies.len()` so that each node comes after all nodes that it depends on, as [`orderable`] does.
 ///
 /// # Errors
-/// The numbers that lie on a cycle, or between two cycles: those that can be ordered neither forwards nor backwards.
+/// Returns the nodes on a cycle or between two cycles: those that can be ordered neither forwards nor backwards.
 ///
 /// # Panics
-/// When a dependency is no number of the list.
+/// Panics if a dependency is out of range.
 pub fn topological_order(dependencies: &[Vec<usize>]) -> Result<Vec<usize>, Vec<usize>> {
-    // ANCHOR: topological_order_todo -- task 3: the order, or those who can be ordered in no direction
+    // ANCHOR: topological_order_todo -- task 3: the order, or the nodes that can be ordered in neither direction
     let order = orderable(dependencies);
     if order.len() == dependencies.len() {
         return Ok(order);
@@ -112,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cycle_is_named_without_those_that_wait_for_it() {
+    fn a_cycle_is_reported_without_the_nodes_that_depend_on_it() {
         assert_eq!(topological_order(&[vec![], vec![0, 2], vec![1], vec![2]]).unwrap_err(), [1, 2]);
         assert_eq!(topological_order(&[vec![0]]).unwrap_err(), [0]);
         let between = [vec![1], vec![0], vec![1], vec![2, 4], vec![3], vec![4]];
@@ -120,13 +119,13 @@ mod tests {
     }
 
     #[test]
-    fn a_cycle_before_a_long_chain_is_found_at_once() {
+    fn a_cycle_before_a_long_chain_is_found_quickly() {
         let chain: Vec<Vec<usize>> = (0..100_000usize).map(|i| vec![i.saturating_sub(1)]).collect();
         assert_eq!(topological_order(&chain).unwrap_err(), [0]);
     }
 
     #[test]
-    fn a_chain_of_100_000_needs_no_stack() {
+    fn a_chain_of_100_000_does_not_overflow_the_stack() {
         let chain: Vec<Vec<usize>> =
             (0..100_000).map(|i| if i == 0 { vec![] } else { vec![i - 1] }).collect();
         assert_eq!(topological_order(&chain).unwrap().len(), 100_000);

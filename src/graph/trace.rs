@@ -1,4 +1,4 @@
-//! What a run cost, layer by layer.
+//! The time, memory and cost of a run, layer by layer.
 
 use crate::op::{Cost, TensorMeta};
 use std::time::Duration;
@@ -6,11 +6,11 @@ use std::time::Duration;
 /// The record of one run.
 #[derive(Debug, Clone)]
 pub struct Trace {
-    /// One entry for each operator, in the order in which they ran.
+    /// One entry for each operator, in execution order.
     pub layers: Vec<LayerTrace>,
-    /// Time from the first operator to the last.
+    /// The time from the start of the first operator to the end of the last.
     pub total: Duration,
-    /// The most bytes that activations took at a time. Weights and workspace are not included.
+    /// The peak memory of activations in bytes. Weights and workspace are not included.
     pub peak_bytes: u64,
 }
 
@@ -21,12 +21,12 @@ pub struct LayerTrace {
     pub name: String,
     /// The operator's type.
     pub op_type: String,
-    /// Time that it took, including shape inference and allocation.
+    /// Its run time, including shape inference and allocation.
     pub time: Duration,
-    /// Element types and shapes of what it read.
+    /// The element types and shapes of its inputs.
     pub inputs: Vec<TensorMeta>,
-    /// Element types and shapes of what it wrote.
+    /// The element types and shapes of its outputs.
     pub outputs: Vec<TensorMeta>,
-    /// Multiplications and bytes.
+    /// Multiply-accumulate operations and bytes.
     pub cost: Cost,
 }

@@ -1,23 +1,23 @@
-//! Buffers that share their bytes: one overwrites the other, or is a part of it.
+//! Buffers that share memory: one overwrites the other or is a part of it.
 
 use super::packing::Request;
 
 // ANCHOR: part
-/// Where in another buffer a buffer lies.
+/// The position of a buffer within another buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Part {
-    /// The other buffer, which may be a part itself.
+    /// The enclosing buffer, which may be a part itself.
     pub whole: usize,
-    /// The byte of it at which this one begins.
+    /// The byte offset in the enclosing buffer.
     pub offset: usize,
 }
 // ANCHOR_END: part
 
 // ANCHOR: root
-/// The buffer that is nobody's part and that holds the buffer at `index`, and the byte of it at which that one begins. `parts`
-/// has an entry for each buffer: none for those that are nobody's part. Nobody may be a part of itself, by whatever detour.
+/// The root of the buffer at `index`, that is the outermost buffer that contains it, and the buffer's byte offset in the root.
+/// `parts` has an entry for each buffer, `None` for roots. It must not contain cycles.
 pub fn root(parts: &[Option<Part>], index: usize) -> (usize, usize) {
-    // ANCHOR: root_todo -- task 5: go from part to whole as long as there is one, and add the offsets up
+    // ANCHOR: root_todo -- task 5: follow the parts to the root, and add up the offsets
     let (mut root, mut start) = (index, 0usize);
     while let Some(Some(part)) = parts.get(root) {
         (root, start) = (part.whole, start.saturating_add(part.offset));
@@ -28,18 +28,18 @@ pub fn root(parts: &[Option<Part>], index: usize) -> (usize, usize) {
 // ANCHOR_END: root
 
 // ANCHOR: joined
-/// What is needed where `part` becomes a part of `whole`: the bytes of the whole, for as long as either is alive.
+/// The request for `whole` after `part` has become a part of it: the size of `whole`, for as long as either is alive.
 pub fn joined(part: &Request, whole: &Request) -> Request {
-    // ANCHOR: joined_todo -- task 5: from the earlier first step to the later last one
+    // ANCHOR: joined_todo -- task 5: from the earlier first step to the later last step
     Request { bytes: whole.bytes, first: whole.first.min(part.first), last: whole.last.max(part.last) }
     // ANCHOR_END: joined_todo
 }
 // ANCHOR_END: joined
 
 // ANCHOR: may_overwrite
-/// Whether the operator of a step may write its result over `data`, the buffer of one of its inputs: if it is the planner's
-/// own, nobody reads it later, and the operator reads it through no other input. `others` are the buffers of its other
-/// inputs. All of them are roots.
+/// Returns true if the operator of a step may overwrite `data`, the buffer of one of its inputs: the buffer must be the
+/// planner's own, must not be read after this step, and must not be another input of the operator as well. `others` are the
+/// buffers of the other inputs. All buffers are given by their roots.
 pub fn may_overwrite(
     (data, request): (usize, &Request),
     step: usize,

@@ -1,4 +1,4 @@
-//! The arena: one block of memory for all activations and scratch memory.
+//! The arena: one block of memory for all activations and all scratch memory.
 
 use crate::tensor::{Result, Storage};
 
@@ -9,7 +9,7 @@ pub struct Arena {
 }
 
 impl Arena {
-    /// An arena of this many bytes, all zero. Check them against
+    /// Creates an arena of this many bytes, all zero. Check the size with
     /// [`Limits::check_total`](crate::Limits::check_total) first.
     ///
     /// # Errors
@@ -18,10 +18,10 @@ impl Arena {
         Ok(Self { storage: Storage::zeroed(bytes)? })
     }
 
-    /// Makes room for at least this many bytes. Where it has to grow, what it held is gone.
+    /// Grows the arena to at least this many bytes. Growing discards the contents.
     ///
     /// # Errors
-    /// [`TensorError::OutOfMemory`](crate::tensor::TensorError::OutOfMemory); the arena is as it was before.
+    /// [`TensorError::OutOfMemory`](crate::tensor::TensorError::OutOfMemory); the arena is then unchanged.
     pub fn reserve(&mut self, bytes: usize) -> Result<()> {
         if bytes > self.len() {
             self.storage = Storage::zeroed(bytes)?;
@@ -29,17 +29,17 @@ impl Arena {
         Ok(())
     }
 
-    /// The number of bytes.
+    /// The size in bytes.
     pub fn len(&self) -> usize {
         self.storage.len()
     }
 
-    /// True when there is no byte.
+    /// Returns true if the arena has no bytes.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The first byte, for as long as the arena is borrowed.
+    /// A pointer to the first byte, valid while the arena is borrowed.
     pub(super) fn as_mut_ptr(&mut self) -> *mut u8 {
         self.storage.as_mut_ptr()
     }

@@ -1,7 +1,7 @@
-//! The tensors of one operator, lent out of the arena and the caller's tensors.
+//! Lending the tensors of one operator out of the arena and the caller's tensors.
 //!
-//! A plan says where tensors lie; nobody takes its word for it. [`Memory::borrow`] checks that all of them are within
-//! their memory and that nothing is written that anybody else sees, so that a wrong plan ends in an error.
+//! A plan states where tensors are, but is not trusted: [`Memory::borrow`] checks that every tensor is within its memory
+//! and that nothing that is written aliases anything else, so that a wrong plan ends in an error.
 
 use super::{Arena, MemoryError, Place, Root};
 use crate::tensor::{ALIGNMENT, DType, Scratch, Tensor, TensorView, TensorViewMut, with_element};
@@ -11,14 +11,14 @@ use std::ops::Range;
 /// The caller's tensor for an input of the model. It is contiguous.
 #[derive(Debug)]
 pub enum InputBinding<'a> {
-    /// One that is only read.
+    /// A tensor that is only read.
     Shared(TensorView<'a>),
-    /// One that may be overwritten, because the caller donated it.
+    /// A tensor that the caller donated, so that it may be overwritten.
     Donated(TensorViewMut<'a>),
 }
 
 impl InputBinding<'_> {
-    /// Its elements.
+    /// A view of the tensor.
     pub fn view(&self) -> TensorView<'_> {
         match self {
             InputBinding::Shared(view) => *view,
@@ -26,7 +26,7 @@ impl InputBinding<'_> {
         }
     }
 
-    /// The same, while this one rests.
+    /// A binding with a shorter lifetime; this one cannot be used meanwhile.
     pub fn reborrow(&mut self) -> InputBinding<'_> {
         match self {
             InputBinding::Shared(view) => InputBinding::Shared(*view),
@@ -35,25 +35,25 @@ impl InputBinding<'_> {
     }
 }
 
-/// All memory that a plan speaks of.
+/// All memory that a plan refers to.
 #[derive(Debug)]
 pub struct Memory<'m, 't> {
-    /// The arena, of at least [`MemoryPlan::arena_bytes`](super::MemoryPlan::arena_bytes).
+    /// The arena, at least [`MemoryPlan::arena_bytes`](super::MemoryPlan::arena_bytes) long.
     pub arena: &'m mut Arena,
-    /// By the input's position.
+    /// The inputs, by position.
     pub inputs: &'m mut [InputBinding<'t>],
-    /// By the output's position: contiguous buffers for the outputs that are [`Root::Output`], anything for the others.
+    /// The output buffers, by position: contiguous for outputs whose root is [`Root::Output`], unused for the others.
     pub outputs: &'m mut [TensorViewMut<'t>],
-    /// By the operator's position: contiguous tensors for those that are [`Root::Constant`].
+    /// The constants, by position of the operator: contiguous tensors for those whose root is [`Root::Constant`].
     pub constants: &'m [Option<Tensor>],
 }
 
-/// What one operator reads and writes.
+/// The tensors that one operator reads and writes.
 #[derive(Debug)]
 pub struct Borrowed<'a> {
-    /// In the order of the places to read.
+    /// The tensors to read, in the order of the requested places.
     pub inputs: SmallVec<[TensorView<'a>; 4]>,
-    /// In the order of the places to write. They hold what was there before.
+    /// The tensors to write, in the order of the requested places. They hold whatever was there before.
     pub outputs: SmallVec<[TensorViewMut<'a>; 4]>,
     /// The scratch memory.
     pub scratch: Scratch<'a>,
@@ -64,20 +64,20 @@ struct Region<'p> {
     start: *mut u8,
     bytes: usize,
     place: &'p Place,
-    /// The element type that the bytes are known to hold; none for the arena's.
+    /// The element type that the bytes are known to hold; `None` for the arena.
     holds: Option<DType>,
 }
 
 type Regions<'p> = SmallVec<[Region<'p>; 4]>;
 
 impl Memory<'_, '_> {
-    /// Lends tensors for reading and writing, and the scratch memory of a step. For work in place, the data is among
-    /// `writes` alone. Allocates nothing for up to four tensors of each.
+    /// Lends tensors for reading and writing, and the scratch memory of a step. For in-place operators, the data is listed in
+    /// `writes` only. Does not allocate for up to four tensors of each kind.
     ///
     /// # Errors
-    /// [`MemoryError::Plan`] when a place is not within its memory or not aligned, when something is written that is read
-    /// or written elsewhere, or that belongs to the caller; [`MemoryError::Tensor`] for a caller's tensor that is not
-    /// contiguous.
+    /// [`MemoryError::Plan`] if a place is outside of its memory or not aligned, if a tensor to write or the scratch memory
+    /// overlaps another tensor, or if a tensor to write is a constant or an input that is not donated;
+    /// [`MemoryError::Tensor`] if a tensor of the caller is not contiguous.
     pub fn borrow(
         &mut self,
         reads: &[Place],
@@ -85,7 +85,7 @@ impl Memory<'_, '_> {
         workspace: Range<usize>,
     ) -> Result<Borrowed<'_>, MemoryError> {
         let (mut read, mut written) = (Regions::new(), Regions::new());
-        // Plain loops: this is done for every operator of every run, and to collect results is slower.
+        // Plain loops: this runs for every operator of every run, and collecting results is slower.
         for place in reads {
             read.push(self.region(place, false)?);
         }
@@ -99,18 +99,18 @@ impl Memory<'_, '_> {
             let others = read.iter().chain(later).map(Region::ends).chain([scratch_ends.clone()]);
             if let Some(other) = others.into_iter().find(|other| overlap(other, &write.ends())) {
                 return Err(MemoryError::Plan(format!(
-                    "output {position} takes bytes {:#x?}, and {other:#x?} are used at the same time",
+                    "output {position} is at bytes {:#x?}, but {other:#x?} are used at the same time",
                     write.ends()
                 )));
             }
         }
         if let Some(other) = read.iter().map(Region::ends).find(|other| overlap(other, &scratch_ends)) {
             return Err(MemoryError::Plan(format!(
-                "scratch memory takes bytes {scratch_ends:#x?}, and {other:#x?} are read at the same time"
+                "scratch memory is at bytes {scratch_ends:#x?}, but {other:#x?} are read at the same time"
             )));
         }
-        // SAFETY: all regions lie within memory that `self` borrows exclusively (or shares, for what is only read). Those
-        // that are written were just shown to overlap with nothing else, and so was the scratch memory.
+        // SAFETY: all regions are within memory that `self` borrows exclusively (or shares, if it is only read). The checks
+        // above show that the written regions and the scratch memory overlap with nothing else.
         unsafe {
             let scratch = Scratch::from_raw(scratch, scratch_bytes);
             let mut lent = Borrowed { inputs: SmallVec::new(), outputs: SmallVec::new(), scratch };
@@ -124,7 +124,7 @@ impl Memory<'_, '_> {
         }
     }
 
-    /// Copies an operand to the beginning of the caller's buffer for an output, or of a donated input.
+    /// Copies an operand to the start of the caller's buffer for an output or of a donated input.
     ///
     /// # Errors
     /// As [`Memory::borrow`].
@@ -137,40 +137,40 @@ impl Memory<'_, '_> {
         Ok(())
     }
 
-    /// The bytes of a place, if they are within its root.
+    /// The bytes of a place; an error if they are not within its root or not aligned, or if writing would repeat elements.
     fn region<'p>(&mut self, place: &'p Place, is_written: bool) -> Result<Region<'p>, MemoryError> {
         let (start, room, holds) = self.root(place.root, is_written)?;
         let size = place.dtype.size();
         let refuse =
             |what: &str| MemoryError::Plan(format!("{} {} {what}", place.layout.shape(), place.dtype));
         if is_written && !place.layout.is_dense() && !place.layout.is_injective() {
-            return Err(refuse("is to be written, but repeats elements"));
+            return Err(refuse("must be written, but its layout repeats elements"));
         }
         let empty = place.layout.shape().num_elements() == 0;
         let first = if empty { 0 } else { place.layout.offset() };
         let end = if empty { 0 } else { place.layout.span() };
         if end.checked_mul(size).is_none_or(|end| end > room) {
-            return Err(refuse(&format!("ends at element {end}, but there are {room} bytes")));
+            return Err(refuse(&format!("ends at element {end}, but its memory has {room} bytes")));
         }
         let start = start.wrapping_add(first * size);
         if !(start as usize).is_multiple_of(with_element!(place.dtype, T => align_of::<T>())) {
-            return Err(refuse("does not begin at a multiple of its alignment"));
+            return Err(refuse("does not start at a multiple of its alignment"));
         }
         Ok(Region { start, bytes: (end - first) * size, place, holds })
     }
 
-    /// The bytes of a root, and what they hold.
+    /// The start and length of a root in bytes, and the element type that they hold.
     fn root(&mut self, root: Root, is_written: bool) -> Result<(*mut u8, usize, Option<DType>), MemoryError> {
         let missing = |what: &str| MemoryError::Plan(format!("there is no {what}"));
         match root {
             Root::Arena { offset, bytes } => {
                 let there = self.arena.len();
                 if offset.checked_add(bytes).is_none_or(|end| end > there) {
-                    return Err(missing(&format!("byte {offset} + {bytes} in an arena of {there}")));
+                    return Err(missing(&format!("byte {offset} + {bytes} in an arena of {there} bytes")));
                 }
                 Ok((self.arena.as_mut_ptr().wrapping_add(offset), bytes, None))
             }
-            Root::Device { .. } => Err(missing("memory of the CPU at a place on a device")),
+            Root::Device { .. } => Err(missing("CPU memory for a place on a device")),
             Root::Output(position) => {
                 let output = self.outputs.get_mut(position);
                 let output = output.ok_or_else(|| missing(&format!("output {position}")))?;
@@ -188,7 +188,7 @@ impl Memory<'_, '_> {
             },
             Root::Constant(position) => match self.constants.get(position) {
                 Some(Some(constant)) if !is_written => readable(&constant.view()),
-                _ => Err(missing(&format!("constant {position}, or it is to be written"))),
+                _ => Err(missing(&format!("constant {position}, or one that may be written"))),
             },
         }
     }
@@ -198,7 +198,7 @@ impl Memory<'_, '_> {
         let bytes = range.end.saturating_sub(range.start);
         if range.end > there || (bytes > 0 && !range.start.is_multiple_of(ALIGNMENT)) {
             return Err(MemoryError::Plan(format!(
-                "scratch memory at {range:?} in an arena of {there} bytes"
+                "scratch memory {range:?} is not aligned, or outside the arena of {there} bytes"
             )));
         }
         let start = if bytes == 0 { 0 } else { range.start };
@@ -206,7 +206,7 @@ impl Memory<'_, '_> {
     }
 }
 
-/// The bytes of a tensor that nobody writes.
+/// The bytes of a read-only tensor.
 fn readable(view: &TensorView<'_>) -> Result<(*mut u8, usize, Option<DType>), MemoryError> {
     let bytes = view.bytes()?;
     Ok((bytes.as_ptr().cast_mut(), bytes.len(), Some(view.dtype())))
@@ -225,22 +225,22 @@ impl Region<'_> {
         ends(self.start, self.bytes)
     }
 
-    /// True when the bytes may be anything that was left there.
+    /// True if the bytes may be left over from another tensor.
     fn is_unknown(&self) -> bool {
         self.holds != Some(self.place.dtype)
     }
 
-    /// Bytes of bools are 0 or 1, all else would be undefined behaviour.
+    /// A view of the region. The bytes of bools must be 0 or 1, as anything else would be undefined behaviour.
     ///
     /// # Safety
-    /// The region must be readable, and nobody may write to it for `'a`.
+    /// The region must be readable and not be written for `'a`.
     unsafe fn for_reading<'a>(&self) -> Result<TensorView<'a>, MemoryError> {
         let (dtype, layout) = (self.place.dtype, self.place.layout.with_offset(0));
         if dtype == DType::Bool && self.is_unknown() {
             // SAFETY: by contract; every byte of our memory is initialised.
             let bytes = unsafe { std::slice::from_raw_parts(self.start, self.bytes) };
             if bytes.iter().any(|&byte| byte > 1) {
-                return Err(MemoryError::Plan("bools are read where other bytes are".into()));
+                return Err(MemoryError::Plan("a bool tensor is read from bytes other than 0 and 1".into()));
             }
         }
         // SAFETY: by contract; alignment and size were checked when the region was made.
@@ -248,12 +248,14 @@ impl Region<'_> {
     }
 
     /// # Safety
-    /// The region must be writable, and nobody else may touch it for `'a`.
+    /// The region must be writable and not be accessed otherwise for `'a`.
     unsafe fn for_writing<'a>(&self) -> Result<TensorViewMut<'a>, MemoryError> {
         let (dtype, layout) = (self.place.dtype, self.place.layout.with_offset(0));
         let is_bool = dtype == DType::Bool || self.holds == Some(DType::Bool);
         if is_bool && self.holds.is_some_and(|holds| holds != dtype) {
-            return Err(MemoryError::Plan("bools are not written as another type".into()));
+            return Err(MemoryError::Plan(
+                "bool memory cannot be written as another type or vice versa".into(),
+            ));
         }
         if is_bool && self.is_unknown() {
             // SAFETY: by contract; every byte of our memory is initialised.

@@ -1,30 +1,30 @@
-//! What can go wrong with a plan of the memory.
+//! Errors of memory planning and of lending planned memory.
 
 use crate::op::LayerError;
 use crate::tensor::TensorError;
 
-/// An error of planning the memory or of lending it.
+/// An error of planning memory or of lending it to an operator.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MemoryError {
-    /// A layer could not say where its outputs lie.
-    #[error("{op_type} `{operator}` cannot be planned: {source}")]
+    /// A layer failed when asked for the layouts of its outputs.
+    #[error("cannot plan the memory of {op_type} `{operator}`: {source}")]
     Layer {
         /// The operator's type.
         op_type: String,
         /// The operator's name.
         operator: String,
-        /// What is wrong.
+        /// The error of the layer.
         #[source]
         source: Box<LayerError>,
     },
-    /// What is to be planned contradicts itself.
-    #[error("the memory cannot be planned: {0}")]
+    /// The planning problem is inconsistent.
+    #[error("cannot plan the memory: {0}")]
     Problem(String),
-    /// Memory that is not there, or that others use at the same time: the plan does not belong to these tensors.
-    #[error("the memory plan cannot be followed: {0}; make it anew for these inputs")]
+    /// The plan refers to memory that does not exist or is in use: it does not match the given tensors.
+    #[error("invalid memory plan: {0}; create a new plan for these inputs")]
     Plan(String),
-    /// A tensor that cannot be used as it is.
+    /// A tensor cannot be used as it is.
     #[error(transparent)]
     Tensor(#[from] TensorError),
 }

@@ -1,36 +1,36 @@
-//! Buffers that become parts of each other.
+//! Buffers and the joining of buffers into larger ones.
 
 use super::MemoryError;
 use super::aliases::{self, Part};
 use super::packing::Request;
 use crate::op::Device;
 
-/// Where a buffer has to be.
+/// The required location of a buffer outside of the arena.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Pin {
     /// In the caller's tensor for this input.
     Input(usize),
     /// In the caller's buffer for this output.
     Output(usize),
-    /// Where the constant that this operator makes is.
+    /// In the constant that this operator produces.
     Constant(usize),
 }
 
-/// Memory that one operator writes, or that comes from outside.
+/// Memory that one operator writes, or that the caller provides.
 #[derive(Debug, Clone)]
 pub(super) struct Buffer {
-    /// Its bytes, from the step that writes it first to the last that reads it or any part of it.
+    /// Its size, and its lifetime from the first step that writes it to the last that reads it or a part of it.
     pub(super) request: Request,
-    /// Where it has to be; anywhere in the arena if absent.
+    /// The required location; `None` for anywhere in the arena.
     pub(super) pin: Option<Pin>,
-    /// In whose memory it is.
+    /// The device whose memory holds it.
     pub(super) device: Device,
     /// The steps that overwrite it.
     pub(super) overwrites: Vec<usize>,
 }
 
 impl Buffer {
-    /// A buffer that one step writes and nobody reads yet.
+    /// A buffer that one step writes and that has no readers yet.
     pub(super) fn new(bytes: usize, step: usize, pin: Option<Pin>, device: Device) -> Self {
         let request = Request { bytes, first: step, last: step };
         Self { request, pin, device, overwrites: Vec::new() }
@@ -41,7 +41,7 @@ impl Buffer {
 #[derive(Debug, Default)]
 pub(super) struct Buffers {
     all: Vec<Buffer>,
-    /// What each is a part of.
+    /// The position of each within another buffer, if it is a part.
     parts: Vec<Option<Part>>,
 }
 
@@ -69,18 +69,18 @@ impl Buffers {
         self.all.get_mut(index).ok_or_else(|| MemoryError::Problem(format!("there is no buffer {index}")))
     }
 
-    /// The buffer that nobody else holds, and the byte of it at which this one begins.
+    /// The root of a buffer, and its byte offset in the root.
     pub(super) fn root(&self, index: usize) -> (usize, usize) {
         aliases::root(&self.parts, index)
     }
 
-    /// The buffers that need a place in the arena of their own.
+    /// The buffers that need their own place in an arena.
     pub(super) fn in_arena(&self) -> impl Iterator<Item = (usize, &Buffer)> {
         let alone = self.all.iter().zip(&self.parts).enumerate().filter(|(_, (_, part))| part.is_none());
         alone.map(|(index, (buffer, _))| (index, buffer)).filter(|(_, buffer)| buffer.pin.is_none())
     }
 
-    /// Makes one root a part of another, which then lives as long as both.
+    /// Makes a root part of another root, whose lifetime then covers both.
     pub(super) fn join(&mut self, part: usize, whole: usize, offset: usize) -> Result<(), MemoryError> {
         let child = self.get_mut(part)?;
         let (request, overwrites) = (child.request, std::mem::take(&mut child.overwrites));

@@ -1,15 +1,15 @@
-//! Memory: which operand lives how long, and where in one arena it lies.
+//! Memory planning: the lifetime of every operand, and its place in a single arena.
 //!
-//! A [`MemoryPlan`] is made for concrete shapes. It says for every operand where its elements are ([`Place`]), and for
-//! every operator what is left to do ([`Action`]): views cost nothing, some operators overwrite an input. While the
-//! model runs, [`Memory`] lends the tensors of one operator after the other out of an [`Arena`] and the caller's tensors.
+//! A [`MemoryPlan`] is created for concrete shapes. It gives the location of every operand's elements ([`Place`]) and what is
+//! left to do for every operator ([`Action`]): views cost nothing, and some operators overwrite an input. While the model
+//! runs, [`Memory`] lends each operator its tensors out of an [`Arena`] and the caller's tensors.
 
 pub mod aliases;
 mod arena;
 mod borrow;
-mod climb;
 mod error;
 mod groups;
+mod local_search;
 mod offsets;
 pub mod packing;
 mod plan;

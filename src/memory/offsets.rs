@@ -1,16 +1,16 @@
-//! In which order requests are laid down, so that the arena is small.
+//! The orders in which requests are placed, so that the arena is small.
 
-use super::climb::climb;
+use super::local_search::search;
 use super::packing::{Packing, Request, lower_bound, pack_by_time, pack_in};
 use std::cmp::Reverse;
 
-/// More requests than these are laid down once, in the order of time.
-pub(super) const MOST: usize = 10_000;
+/// With more requests than this, only one order is tried: by first step.
+pub(super) const MAX_REQUESTS: usize = 10_000;
 
-/// Lays requests into an arena, each into the smallest gap that it fits: in several orders, of which the best is taken,
-/// and from there on in orders that are a little different, until the lower bound is met or it has taken long enough.
+/// Places requests in an arena, each in the smallest gap that it fits. Tries several orders and then improves them by local
+/// search, until the lower bound is reached or the search has run long enough, and returns the best packing.
 pub(super) fn pack(requests: &[Request]) -> Packing {
-    if requests.len() > MOST {
+    if requests.len() > MAX_REQUESTS {
         return pack_by_time(requests);
     }
     let wanted = lower_bound(requests);
@@ -23,13 +23,13 @@ pub(super) fn pack(requests: &[Request]) -> Packing {
         tried.push((order, packing));
     }
     tried.sort_by_key(|(_, packing)| packing.bytes);
-    climb(requests, tried, wanted).unwrap_or_else(|| Packing::empty(0))
+    search(requests, tried, wanted).unwrap_or_else(|| Packing::empty(0))
 }
 
-/// What decides the place of a request in an order.
+/// The sort key of a request.
 type Key = (Reverse<usize>, Reverse<usize>, usize);
 
-/// Orders in which requests may be laid down. Ties are broken by position, so that every run gives the same.
+/// Candidate orders for placing requests. Ties are broken by position, so that every run gives the same result.
 pub(super) fn orders(requests: &[Request]) -> impl Iterator<Item = Vec<usize>> {
     const KEYS: [fn(&Request) -> Key; 4] = [
         |r| (Reverse(r.bytes), Reverse(r.steps()), r.first),
@@ -61,19 +61,20 @@ mod tests {
     }
 
     #[test]
-    fn requests_that_never_meet_share_their_place() {
+    fn requests_with_disjoint_lifetimes_share_their_place() {
         let packing = pack(&[request(100, 0, 1), request(120, 2, 3), request(10, 4, 9)]);
         assert_eq!((packing.offsets, packing.bytes), (vec![0, 0, 0], 128));
         assert_eq!(pack(&[]).bytes, 0);
     }
 
     #[test]
-    fn many_requests_are_laid_down_as_they_come() {
-        let requests: Vec<Request> = (0..MOST + 1).map(|i| request(64 * (1 + i % 7), i, i + 3)).collect();
+    fn many_requests_are_placed_in_order_of_time() {
+        let requests: Vec<Request> =
+            (0..MAX_REQUESTS + 1).map(|i| request(64 * (1 + i % 7), i, i + 3)).collect();
         let packing = pack(&requests);
         assert!(packing.bytes <= 2 * lower_bound(&requests), "{}", packing.bytes);
-        // Requests are in the order of time, and none meets those farther away.
-        for start in (0..MOST - 100).step_by(50) {
+        // Requests are in order of time, and only those close to each other overlap in time.
+        for start in (0..MAX_REQUESTS - 100).step_by(50) {
             let (part, offsets) =
                 (&requests[start..start + 100], packing.offsets[start..start + 100].to_vec());
             assert_eq!(clash(part, &Packing { offsets, bytes: packing.bytes }), None);
@@ -81,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_large_saturates() {
+    fn sizes_that_are_too_large_saturate() {
         let packing = pack(&[request(usize::MAX, 0, 1), request(usize::MAX / 2, 0, 1), request(1, 1, 1)]);
         assert_eq!(packing.bytes, usize::MAX);
     }
@@ -94,12 +95,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_lives_at_one_time_does_not_overlap(requests in requests()) {
+        fn requests_alive_at_the_same_time_do_not_overlap(requests in requests()) {
             prop_assert_eq!(clash(&requests, &pack(&requests)), None);
         }
 
         #[test]
-        fn between_the_lower_bound_and_the_sum(requests in requests()) {
+        fn the_size_is_between_the_lower_bound_and_the_sum(requests in requests()) {
             let packing = pack(&requests);
             let naive: usize = requests.iter().map(|request| aligned(request.bytes)).sum();
             prop_assert!(lower_bound(&requests) <= packing.bytes && packing.bytes <= naive);

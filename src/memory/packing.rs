@@ -1,29 +1,29 @@
-//! Requests with lifetimes are laid into one arena, so that those alive at one time do not overlap.
+//! Packing requests with lifetimes into one arena, so that requests alive at the same time do not overlap.
 
 use crate::tensor::ALIGNMENT;
 use std::cmp::Reverse;
 
 // ANCHOR: request
-/// Bytes that are needed from one step to another, both included.
+/// A number of bytes that are needed from one step to another, inclusive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request {
-    /// How many bytes.
+    /// The number of bytes.
     pub bytes: usize,
-    /// The first step: that of the operator that writes them.
+    /// The first step: the operator that writes them.
     pub first: usize,
-    /// The last step: that of the last operator that reads them.
+    /// The last step: the last operator that reads them.
     pub last: usize,
 }
 
 impl Request {
-    /// Whether both are needed in some step.
+    /// Returns true if both are needed in the same step at least once.
     pub fn meets(&self, other: &Self) -> bool {
-        // ANCHOR: meets_todo -- task 1: whether there is a step in which both are alive
+        // ANCHOR: meets_todo -- task 1: true if there is a step in which both are alive
         self.first <= other.last && other.first <= self.last
         // ANCHOR_END: meets_todo
     }
 
-    /// In how many steps it is needed. Saturates.
+    /// The number of steps in which it is needed. Saturates.
     pub fn steps(&self) -> usize {
         // ANCHOR: steps_todo -- task 1: count the steps from the first to the last, both included
         self.last.saturating_sub(self.first).saturating_add(1)
@@ -33,8 +33,8 @@ impl Request {
 // ANCHOR_END: request
 
 // ANCHOR: aligned
-/// The bytes that a request takes in the arena: the next multiple of [`ALIGNMENT`]. Saturates, so that what is too large is
-/// refused when it is allocated.
+/// The number of bytes that a request takes in the arena: the next multiple of [`ALIGNMENT`]. Saturates, so that a size that
+/// is too large is refused when it is allocated.
 pub fn aligned(bytes: usize) -> usize {
     // ANCHOR: aligned_todo -- task 1: round up to a multiple of ALIGNMENT; usize::MAX where there is none
     bytes.checked_next_multiple_of(ALIGNMENT).unwrap_or(usize::MAX)
@@ -43,16 +43,16 @@ pub fn aligned(bytes: usize) -> usize {
 // ANCHOR_END: aligned
 
 // ANCHOR: lower_bound
-/// The most bytes, aligned, that are needed in one step: no packing takes less.
+/// The largest number of bytes, aligned, that are needed in a single step: no packing needs less.
 pub fn lower_bound(requests: &[Request]) -> usize {
-    // ANCHOR: lower_bound_todo -- task 2: walk through the beginnings and ends in the order of time, and keep the largest load
+    // ANCHOR: lower_bound_todo -- task 2: walk through the starts and ends in order of time, and keep the largest load
     let mut changes: Vec<(usize, bool, usize)> = Vec::with_capacity(2 * requests.len());
     for request in requests {
         let bytes = aligned(request.bytes);
         changes.push((request.first, true, bytes));
         changes.push((request.last.saturating_add(1), false, bytes));
     }
-    // What ends before a step is let go before anything begins in it.
+    // Requests that end before a step are released before others begin in it.
     changes.sort_unstable();
     let (mut load, mut most) = (0usize, 0);
     for (_, begins, bytes) in changes {
@@ -65,23 +65,24 @@ pub fn lower_bound(requests: &[Request]) -> usize {
 // ANCHOR_END: lower_bound
 
 // ANCHOR: placed
-/// A request that has its place.
+/// A request with its place in the arena.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Placed {
     /// The first byte.
     pub offset: usize,
-    /// The first byte behind it: a multiple of [`ALIGNMENT`], as the first is.
+    /// The first byte after it; like `offset`, a multiple of [`ALIGNMENT`].
     pub end: usize,
-    /// What lies there, and when.
+    /// The request: its size and lifetime.
     pub request: Request,
 }
 // ANCHOR_END: placed
 
 // ANCHOR: best_fit
-/// The start of the smallest gap that a request fits, between those that have a place and that it meets, and of several such
-/// gaps the lowest; above all that it meets if no gap is large enough. `placed` is in the order of offsets.
+/// The start of the smallest gap that the request fits, considering only placed requests that overlap it in time. Of several
+/// such gaps the lowest is taken. If no gap is large enough, the start is above all of these requests. `placed` is sorted by
+/// offset.
 pub fn best_fit(placed: &[Placed], request: &Request) -> usize {
-    // ANCHOR: best_fit_todo -- task 3: of the gaps between those that the request meets, take the smallest that is large enough
+    // ANCHOR: best_fit_todo -- task 3: of the gaps between the requests that it meets, take the smallest that is large enough
     let bytes = aligned(request.bytes);
     let (mut top, mut best) = (0, None);
     for other in placed.iter().filter(|other| other.request.meets(request)) {
@@ -100,21 +101,21 @@ pub fn best_fit(placed: &[Placed], request: &Request) -> usize {
 /// An offset for each request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Packing {
-    /// In the order of the requests; multiples of [`ALIGNMENT`].
+    /// The offsets in the order of the requests; multiples of [`ALIGNMENT`].
     pub offsets: Vec<usize>,
-    /// The size of the arena: where the last of them ends.
+    /// The size of the arena: the end of the highest request.
     pub bytes: usize,
 }
 
 impl Packing {
-    /// The packing of so many requests, none of which has its place yet.
+    /// A packing of `requests` requests, none of which is placed yet.
     pub fn empty(requests: usize) -> Self {
         Self { offsets: vec![0; requests], bytes: 0 }
     }
 
-    /// Finds a place for one more request, which is that at `position`. `placed` is kept in the order of offsets.
+    /// Places one more request, the one at `position`. `placed` stays sorted by offset.
     pub fn lay_down(&mut self, placed: &mut Vec<Placed>, position: usize, request: &Request) {
-        // ANCHOR: lay_down_todo -- task 4: note offset and size of the arena, and put the request among the placed ones
+        // ANCHOR: lay_down_todo -- task 4: record the offset and the size of the arena, and insert the request into `placed`
         let offset = best_fit(placed, request);
         let end = offset.saturating_add(aligned(request.bytes));
         let at = placed.partition_point(|other| other.offset <= offset);
@@ -129,7 +130,7 @@ impl Packing {
 // ANCHOR_END: packing
 
 // ANCHOR: pack_in
-/// Lays requests down in this order of their positions, each by [`best_fit`] among those that are there.
+/// Places requests in the given order of their positions, each by [`best_fit`] among those already placed.
 pub fn pack_in(requests: &[Request], order: &[usize]) -> Packing {
     // ANCHOR: pack_in_todo -- task 4: lay down one request after the other, in the order of `order`
     let mut packing = Packing::empty(requests.len());
@@ -145,8 +146,8 @@ pub fn pack_in(requests: &[Request], order: &[usize]) -> Packing {
 // ANCHOR_END: pack_in
 
 // ANCHOR: pack_by_time
-/// Lays requests down as they begin, and forgets those that have ended: one scan along the time. Where several begin at once,
-/// those of more bytes come first, then those that end earlier.
+/// Places requests by their first step and forgets those that have ended: a linear scan over time. Of requests that begin in
+/// the same step, larger ones come first, then those that end earlier.
 pub fn pack_by_time(requests: &[Request]) -> Packing {
     // ANCHOR: pack_by_time_todo -- task 4: sort by first step, larger ones first, then by last step; before each, forget what has ended
     let mut order: Vec<(usize, &Request)> = requests.iter().enumerate().collect();
@@ -163,22 +164,22 @@ pub fn pack_by_time(requests: &[Request]) -> Packing {
 // ANCHOR_END: pack_by_time
 
 // ANCHOR: clash
-/// What is wrong with a packing.
+/// An error in a packing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Clash {
     /// There are more or fewer offsets than requests.
     Count,
     /// The request at this position does not begin at a multiple of [`ALIGNMENT`].
     Unaligned(usize),
-    /// The request at this position ends behind the end of the arena.
+    /// The request at this position ends beyond the end of the arena.
     Outside(usize),
-    /// The requests at these positions are alive in one step and have a byte in common. The first one is the smaller.
+    /// The requests at these positions are alive in the same step and share a byte. The smaller position comes first.
     Overlap(usize, usize),
 }
 
-/// The first fault of a packing, or none: then it is proved to be right for these requests.
+/// The first error in a packing. `None` proves that the packing is valid for these requests.
 pub fn clash(requests: &[Request], packing: &Packing) -> Option<Clash> {
-    // ANCHOR: clash_todo -- task 6: check the count, each request alone, and each pair that is alive at one time
+    // ANCHOR: clash_todo -- task 6: check the count, each request alone, and each pair that is alive at the same time
     if requests.len() != packing.offsets.len() {
         return Some(Clash::Count);
     }
@@ -224,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn each_fault_is_found() {
+    fn each_error_is_found() {
         let requests = [request(64, 0, 1), request(64, 1, 2), request(64, 2, 3)];
         let found =
             |offsets: &[usize], bytes| clash(&requests, &Packing { offsets: offsets.to_vec(), bytes });
@@ -236,7 +237,7 @@ mod tests {
         assert_eq!(found(&[0, usize::MAX - 63, 0], 128), Some(Clash::Outside(1)));
     }
 
-    /// By definition: the load of each step.
+    /// The lower bound by definition: the largest load of any step.
     fn most_in_one_step(requests: &[Request]) -> usize {
         let load = |step| {
             let alive = requests.iter().filter(|request| request.first <= step && step <= request.last);
@@ -253,7 +254,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_lives_at_one_time_does_not_overlap(requests in requests(), turn in 0usize..40) {
+        fn requests_alive_at_the_same_time_do_not_overlap(requests in requests(), turn in 0usize..40) {
             let mut order: Vec<usize> = (0..requests.len()).collect();
             order.rotate_left(turn.checked_rem(requests.len()).unwrap_or(0));
             prop_assert_eq!(clash(&requests, &pack_in(&requests, &order)), None);

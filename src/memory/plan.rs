@@ -1,4 +1,4 @@
-//! The plan: a place for every operand, and for every operator what is left to do.
+//! The plan: a place for every operand, and the action left to do for every operator.
 
 use super::groups::{Buffers, Pin};
 use super::packing::{self, Request};
@@ -9,53 +9,53 @@ use crate::op::Device;
 use crate::tensor::{DType, Layout, Shape};
 use std::ops::{Range, RangeInclusive};
 
-/// The memory that an operand lies in.
+/// The memory that holds an operand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Root {
-    /// The arena, from this byte on.
+    /// The arena in CPU memory.
     Arena {
         /// The first byte.
         offset: usize,
-        /// How many bytes.
+        /// The number of bytes.
         bytes: usize,
     },
-    /// The arena in the memory of a device, from this byte on.
+    /// The arena in device memory.
     Device {
         /// The first byte.
         offset: usize,
-        /// How many bytes.
+        /// The number of bytes.
         bytes: usize,
     },
-    /// The caller's tensor for the input at this position, which is contiguous.
+    /// The caller's tensor for the input at this position; contiguous.
     Input(usize),
-    /// The buffer for the output at this position, which is contiguous.
+    /// The caller's buffer for the output at this position; contiguous.
     Output(usize),
-    /// A constant: the only output of the operator at this position, which is contiguous.
+    /// A constant: the only output of the operator at this position; contiguous.
     Constant(usize),
 }
 
-/// Where the elements of an operand are.
+/// The location of an operand's elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
     /// The memory.
     pub root: Root,
     /// The element type.
     pub dtype: DType,
-    /// Where the elements lie from the root's first byte on, counted in elements of `dtype`.
+    /// The layout of the elements relative to the root's first byte, in units of `dtype`.
     pub layout: Layout,
 }
 
 impl Place {
-    /// A contiguous tensor that begins at the root's first byte.
+    /// A contiguous tensor that starts at the root's first byte.
     pub fn contiguous(root: Root, dtype: DType, shape: Shape) -> Self {
         Self { root, dtype, layout: Layout::contiguous(shape) }
     }
 }
 
-/// What is left to do for an operator.
+/// The action left to do for an operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
-    /// Nothing: the outputs are views or constants, or the operators before wrote them where they belong.
+    /// Nothing: the outputs are views or constants, or preceding operators wrote directly into them.
     Nothing,
     /// [`CpuLayer::forward`](crate::op::CpuLayer::forward).
     Forward,
@@ -64,36 +64,36 @@ pub enum Action {
         /// The position of the input.
         input: usize,
     },
-    /// Shapes are not known before the operators ahead have run: the operator runs on tensors of its own.
+    /// The shapes are unknown until preceding operators have run: the operator allocates its own tensors.
     Dynamic,
 }
 
 /// The part of a plan that belongs to one operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Step {
-    /// What to do.
+    /// The action.
     pub action: Action,
-    /// The bytes of the arena that it may use as scratch memory: that of the device on which it runs.
+    /// The bytes that it may use as scratch memory, in the arena of the device on which it runs.
     pub workspace: Range<usize>,
 }
 
-/// A part of the arena, and how long it is taken.
+/// A part of the arena, and the steps in which it is in use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Slot {
     /// The first byte.
     pub offset: usize,
-    /// How many bytes.
+    /// The number of bytes.
     pub bytes: usize,
-    /// The steps in which it is taken. The number of operators stands for the time after the last of them.
+    /// The steps in which it is in use. The step after the last operator is the time after the run.
     pub steps: RangeInclusive<usize>,
-    /// What lies there.
+    /// The contents.
     pub holds: Holds,
-    /// In whose arena.
+    /// The device whose arena it is in.
     pub device: Device,
 }
 
 impl Slot {
-    /// The memory of an operand that begins with it.
+    /// The root of an operand that starts with this slot.
     pub(super) fn root(&self) -> Root {
         let (offset, bytes) = (self.offset, self.bytes);
         match self.device {
@@ -103,33 +103,33 @@ impl Slot {
     }
 }
 
-/// What lies in a part of the arena.
+/// The contents of a part of the arena.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Holds {
-    /// The operands at these positions: several where one overwrites the other or is a part or view of it.
+    /// The operands at these positions: several if one overwrites another, or is a part or view of it.
     Operands(Vec<usize>),
     /// The scratch memory of the operator at this position.
     Workspace(usize),
 }
 
-/// Where everything lies, for one set of input shapes.
+/// The memory plan for one set of input shapes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MemoryPlan {
-    /// One for each operator of the graph, in its order.
+    /// One step for each operator of the graph, in order.
     pub steps: Vec<Step>,
-    /// By the operand's position; none for operands that are dynamic.
+    /// The place of each operand, by position; `None` for dynamic operands.
     pub places: Vec<Option<Place>>,
-    /// Outputs (operand's position, output's position) that are to be copied into their buffers after the run, in this
-    /// order: views, inputs and constants that are returned, and operands that are returned twice. The buffer of an
-    /// output with a donated input is that input's tensor.
+    /// Outputs to copy into their buffers after the run, in this order, as (position of the operand, position of the output):
+    /// returned views, inputs and constants, and operands that are returned twice. The buffer of an output with a donated
+    /// input is that input's tensor.
     pub copies: Vec<(usize, usize)>,
-    /// The size of the arena.
+    /// The size of the arena in CPU memory.
     pub arena_bytes: usize,
-    /// The size of the arena in the memory of a device.
+    /// The size of the arena in device memory.
     pub device_bytes: usize,
-    /// What would be needed if everything that operators write had a place of its own.
+    /// The memory that would be needed if everything that operators write had its own place.
     pub naive_bytes: usize,
-    /// All parts of the arena, by their first step and position.
+    /// All parts of the arenas, sorted by first step and offset.
     pub slots: Vec<Slot>,
 }
 
@@ -137,8 +137,8 @@ impl MemoryPlan {
     /// Plans the memory for the tensors of a problem. The same problem gives the same plan.
     ///
     /// # Errors
-    /// [`MemoryError::Problem`] for lists of the wrong length, donations that do not fit, and sizes beyond the address
-    /// space; [`MemoryError::Layer`] for a layer that breaks a promise.
+    /// [`MemoryError::Problem`] if a list has the wrong length, a donation is invalid, or a size exceeds the address space;
+    /// [`MemoryError::Layer`] if a layer fails or breaks its contract.
     pub fn new(problem: &Problem<'_>) -> Result<Self, MemoryError> {
         problem.check()?;
         let mut values = Values::new(problem)?;
@@ -153,7 +153,7 @@ impl MemoryPlan {
             let requests = requests(problem, &values, device);
             let wanted: Vec<Request> = requests.iter().map(|request| request.0).collect();
             let packing = offsets::pack(&wanted);
-            debug_assert!(is_proved(&wanted, &packing));
+            debug_assert!(is_valid(&wanted, &packing));
             for ((request, holds), &offset) in requests.into_iter().zip(&packing.offsets) {
                 let steps = request.first..=request.last;
                 slots.push(Slot { offset, bytes: request.bytes, steps, holds, device });
@@ -175,7 +175,7 @@ impl MemoryPlan {
         })
     }
 
-    /// The largest number of bytes of the arena that is taken at a time: no arrangement of these slots needs less.
+    /// The largest number of bytes of the arena in use at the same time: no placement of these slots needs less.
     pub fn lower_bound(&self) -> usize {
         self.lower_bound_on(Device::Cpu)
     }
@@ -189,7 +189,7 @@ impl MemoryPlan {
             .unwrap_or_default()
     }
 
-    /// How much of the arena is taken in each step, and after the last.
+    /// The memory of the arena in use in each step, and after the last one.
     pub fn loads(&self) -> Vec<Load> {
         self.loads_on(Device::Cpu)
     }
@@ -210,23 +210,23 @@ impl MemoryPlan {
     }
 }
 
-/// What is taken of the arena in one step. Sizes are rounded up to the arena's alignment.
+/// The memory of the arena in use in one step. Sizes are rounded up to the arena's alignment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Load {
-    /// Bytes of the activations that are alive.
+    /// The bytes of live activations.
     pub activations: usize,
-    /// Bytes of scratch memory.
+    /// The bytes of scratch memory.
     pub workspace: usize,
 }
 
-/// Whether a packing has no fault. What is too large has no right place, and is refused when it is allocated; and of very many
-/// requests not all pairs are looked at.
-fn is_proved(wanted: &[Request], packing: &packing::Packing) -> bool {
-    let is_exempt = packing.bytes == usize::MAX || wanted.len() > offsets::MOST;
+/// Returns true if a packing is valid. Packings that are too large to allocate are exempt, as allocating them fails, and so
+/// are packings of very many requests, as checking all pairs would take too long.
+fn is_valid(wanted: &[Request], packing: &packing::Packing) -> bool {
+    let is_exempt = packing.bytes == usize::MAX || wanted.len() > offsets::MAX_REQUESTS;
     is_exempt || packing::clash(wanted, packing).is_none()
 }
 
-/// What is to be put into the arena of a device, by step.
+/// The requests for the arena of a device, with the contents of each.
 fn requests(problem: &Problem<'_>, values: &Values, device: Device) -> Vec<(Request, Holds)> {
     let mut members = vec![Vec::new(); values.buffers.len()];
     for (operand, value) in values.operands.iter().enumerate() {
@@ -252,7 +252,7 @@ fn requests(problem: &Problem<'_>, values: &Values, device: Device) -> Vec<(Requ
     requests
 }
 
-/// So many bytes on a device: GPUs read memory in lines, and want what begins at one.
+/// The size of a request on a device: GPUs read memory in lines, so that tensors should start at the beginning of one.
 fn on(device: Device, bytes: usize) -> usize {
     const LINE: usize = 256;
     match device {
@@ -261,7 +261,7 @@ fn on(device: Device, bytes: usize) -> usize {
     }
 }
 
-/// The memory of each buffer that is nobody's part.
+/// The root of each buffer, by position; meaningful only for buffers that are not part of another.
 fn roots(slots: &[Slot], values: &Values) -> Vec<Root> {
     let mut roots: Vec<Root> = values
         .buffers

@@ -1,29 +1,29 @@
-//! What is to be planned.
+//! The input of the memory planner.
 
 use super::MemoryError;
 use crate::graph::RuntimeGraph;
 use crate::op::TensorMeta;
 
-/// A graph and what is known of its tensors.
+/// A graph and the known properties of its tensors.
 #[derive(Debug, Clone, Copy)]
 pub struct Problem<'a> {
-    /// The graph, built.
+    /// The graph; it must be built.
     pub graph: &'a RuntimeGraph,
-    /// What the operands are, by position. One that is absent, or whose lengths are not all numbers, is not known before
-    /// the model runs.
+    /// The description of each operand, by position. An operand that has none, or that has symbolic dimensions, is unknown
+    /// until the model runs.
     pub metas: &'a [Option<TensorMeta>],
-    /// The bytes of scratch memory that each operator needs, by position.
+    /// The scratch memory of each operator in bytes, by position.
     pub workspaces: &'a [usize],
-    /// Whether the operator at this position is a constant that has been evaluated beforehand.
+    /// Whether each operator is a constant that has already been evaluated, by position.
     pub constants: &'a [bool],
-    /// Inputs that may be overwritten, each with the output that is to lie there after the run: (input's position,
-    /// output's position).
+    /// Inputs that may be overwritten, each with the output that their memory holds after the run: (position of the input,
+    /// position of the output).
     pub donations: &'a [(usize, usize)],
 }
 
 impl Problem<'_> {
-    /// Checks that the lists are as long as they should be, and that every donation has an input and an output of its own
-    /// that have the same type and size.
+    /// Checks the lengths of the lists, that no input or output occurs in two donations, and that the input and output of
+    /// each donation have the same type and size.
     pub(super) fn check(&self) -> Result<(), MemoryError> {
         let (operators, operands) = (self.graph.operators().len(), self.graph.operands().len());
         let lens = [
@@ -33,9 +33,7 @@ impl Problem<'_> {
         ];
         for (what, wanted, found) in lens {
             if wanted != found {
-                return Err(MemoryError::Problem(format!(
-                    "{wanted} {what} in the graph, but {found} described"
-                )));
+                return Err(MemoryError::Problem(format!("{what}: expected {wanted} entries, got {found}")));
             }
         }
         for (position, &donation) in self.donations.iter().enumerate() {
@@ -43,7 +41,7 @@ impl Problem<'_> {
             if before.iter().any(|&(input, output)| input == donation.0 || output == donation.1) {
                 let (input, output) = donation;
                 return Err(MemoryError::Problem(format!(
-                    "input {input} is donated to output {output}, but one of them has a donation already"
+                    "input {input} is donated to output {output}, but one of them is already part of a donation"
                 )));
             }
             self.check_donation(donation)?;
@@ -56,7 +54,7 @@ impl Problem<'_> {
         let to = self.graph.outputs().get(output).map(|port| port.operand.position());
         let (Some(from), Some(to)) = (from, to) else {
             return Err(MemoryError::Problem(format!(
-                "input {input} is donated to output {output}, but there are {} inputs and {} outputs",
+                "input {input} is donated to output {output}, but the graph has {} inputs and {} outputs",
                 self.graph.inputs().len(),
                 self.graph.outputs().len()
             )));

@@ -1,33 +1,34 @@
-//! What a model takes, in bytes.
+//! The memory use of a model in bytes.
 
 use super::{Load, MemoryPlan, Place, Root};
 use crate::graph::{RuntimeGraph, RuntimeOperator};
 
-/// The memory of a planned model. Sizes in the arena are rounded up to its alignment.
+/// The memory use of a planned model. Sizes in the arena are rounded up to its alignment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct MemoryReport {
-    /// The weights that layers read, as the file holds them.
+    /// The weights that layers read, as stored in the file.
     pub weights: u64,
-    /// The constants of the graph, such as tables of positions: tensors that stay from run to run, shared by all contexts.
+    /// The constants of the graph, such as position tables: tensors that persist between runs and are shared by all contexts.
     pub persistent: u64,
     /// The caller's tensors: inputs and outputs.
     pub caller: u64,
-    /// The arena: the most that activations and scratch memory take, as they were arranged.
+    /// The size of the arena: activations and scratch memory as planned.
     pub peak: u64,
-    /// The most that is needed at a time, however it is arranged: activations and workspace of the fullest step.
+    /// The minimum size of the arena for any placement: the activations and workspace of the fullest step.
     pub lower_bound: u64,
     /// The activations that are alive in the fullest step.
     pub activations: u64,
     /// The scratch memory of the operator that runs in the fullest step.
     pub workspace: u64,
-    /// The fullest step; the first of them where several are.
+    /// The step that needs the most memory; the first one if there are several.
     pub fullest: usize,
-    /// What would be needed if every activation and all scratch memory had a place of its own.
+    /// The memory that would be needed if all activations and all scratch memory had their own places.
     pub naive: u64,
 }
 
 impl MemoryReport {
-    /// Adds up what a graph and a plan for it take. What layers keep beside it, such as packed weights, is not known.
+    /// Adds up the memory of a graph and its plan. Memory that layers allocate themselves, such as packed weights, is not
+    /// included.
     pub fn new(graph: &RuntimeGraph, plan: &MemoryPlan) -> Self {
         let operators = graph.operators();
         let loads = plan.loads();
@@ -51,7 +52,7 @@ impl MemoryReport {
         }
     }
 
-    /// How much of the arena is more than the lower bound, as a fraction of it.
+    /// The size of the arena above the lower bound, as a fraction of the lower bound.
     pub fn overhead(&self) -> f64 {
         match self.lower_bound {
             0 => 0.0,
@@ -60,7 +61,7 @@ impl MemoryReport {
     }
 }
 
-/// How large the constant is that an operator stands for, if it does.
+/// The size of the constant that an operator produces, if it is one.
 fn constant(operator: &RuntimeOperator, step: usize, plan: &MemoryPlan) -> Option<u64> {
     let [output] = operator.outputs() else { return None };
     let place = plan.places.get(output.position())?.as_ref()?;

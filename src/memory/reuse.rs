@@ -1,11 +1,11 @@
-//! A plan in the places of a larger one.
+//! Reusing the slots of a larger plan.
 
 use super::{Holds, MemoryPlan, Slot};
 
 impl MemoryPlan {
-    /// The same plan with every slot where a plan for larger shapes has it, so that it fits wherever that one does. None
-    /// when the two do not have the same slots, which happens where a shape decides whether an operator is a view or
-    /// works in place.
+    /// The same plan with every slot moved to its offset in a plan for larger shapes, so that it fits any arena of the larger
+    /// plan. `None` if the plans do not have the same slots, which can happen if a shape decides whether an operator is a
+    /// view or works in place.
     pub fn in_slots_of(&self, larger: &Self) -> Option<Self> {
         if self.slots.len() != larger.slots.len() {
             return None;
@@ -74,7 +74,7 @@ pnnx.Output output 1 0 y
     }
 
     #[test]
-    fn a_smaller_plan_takes_the_places_of_a_larger_one() {
+    fn a_smaller_plan_takes_the_offsets_of_a_larger_one() {
         let (small, large) = (plan(10), plan(1000));
         let moved = small.in_slots_of(&large).unwrap();
         let offsets = |plan: &MemoryPlan| plan.slots.iter().map(|slot| slot.offset).collect::<Vec<_>>();

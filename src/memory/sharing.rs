@@ -1,4 +1,4 @@
-//! Which buffers are one and the same: work in place, the caller's outputs, and parts of a concatenation.
+//! Sharing of buffers: in-place operators, the caller's output buffers, and parts of a concatenation.
 
 use super::groups::Pin;
 use super::packing::Request;
@@ -8,20 +8,20 @@ use super::{MemoryError, Problem, aliases, packing};
 use crate::graph::RuntimeOperator;
 use crate::op::{Device, TensorMeta, catch_panic};
 
-/// Lets operators share memory, and returns the copies that are left to do after the run.
+/// Lets operators share memory. Returns the copies that remain to be done after the run.
 pub(super) fn share(problem: &Problem<'_>, values: &mut Values) -> Result<Vec<(usize, usize)>, MemoryError> {
     for (step, operator) in problem.graph.operators().iter().enumerate() {
         work_in_place(problem, values, step, operator)?;
     }
     let copies = place_outputs(problem, values)?;
-    let mut load = Taken::new(problem, values);
+    let mut usage = Usage::new(problem, values);
     for (step, operator) in problem.graph.operators().iter().enumerate() {
-        put_side_by_side(problem, values, step, operator, &mut load)?;
+        put_side_by_side(problem, values, step, operator, &mut usage)?;
     }
     Ok(copies)
 }
 
-/// Lets an operator overwrite the input that it names, where nobody needs that input afterwards.
+/// Lets an operator overwrite the input that it names, if that input is not needed afterwards.
 fn work_in_place(
     problem: &Problem<'_>,
     values: &mut Values,
@@ -60,7 +60,7 @@ fn work_in_place(
     Ok(())
 }
 
-/// Puts outputs of the model where the caller wants them. Returns those that have to be copied there.
+/// Places outputs of the model in the caller's buffers. Returns the outputs that must be copied there instead.
 fn place_outputs(problem: &Problem<'_>, values: &mut Values) -> Result<Vec<(usize, usize)>, MemoryError> {
     let mut copies = Vec::new();
     for (position, port) in problem.graph.outputs().iter().enumerate() {
@@ -85,7 +85,7 @@ fn place_outputs(problem: &Problem<'_>, values: &mut Values) -> Result<Vec<(usiz
     in_order(problem, values, copies)
 }
 
-/// Copies in such an order that none overwrites what a later one reads.
+/// Orders the copies so that none overwrites what a later one reads.
 fn in_order(
     problem: &Problem<'_>,
     values: &Values,
@@ -107,7 +107,7 @@ fn in_order(
         };
         let Some(next) = copies.iter().position(is_free) else {
             return Err(MemoryError::Problem(
-                "donated inputs are returned in each other's place; donate all but one of them".into(),
+                "donated inputs are returned in each other's buffers; donate all but one of them".into(),
             ));
         };
         ordered.push(copies.remove(next));
@@ -115,20 +115,20 @@ fn in_order(
     Ok(ordered)
 }
 
-/// Lets the operators ahead of a concatenation write into its output, where that does not raise the peak.
+/// Lets the operators before a concatenation write directly into its output, if that does not raise the peak.
 fn put_side_by_side(
     problem: &Problem<'_>,
     values: &mut Values,
     step: usize,
     operator: &RuntimeOperator,
-    load: &mut Taken,
+    usage: &mut Usage,
 ) -> Result<(), MemoryError> {
     let ([output], Some(Action::Forward)) = (operator.outputs(), values.actions.get(step)) else {
         return Ok(());
     };
     let Some(parts) = parts(problem, values, operator)? else { return Ok(()) };
     let Some(whole) = values.filled(output.position()) else { return Ok(()) };
-    if !fits(values, &parts, whole, step)? || !load.accept(values, &parts, whole)? {
+    if !fits(values, &parts, whole, step)? || !usage.accept(values, &parts, whole)? {
         return Ok(());
     }
     for (part, offset) in parts {
@@ -140,8 +140,8 @@ fn put_side_by_side(
     Ok(())
 }
 
-/// The inputs of a concatenation as whole buffers, each with the byte of the output at which it lies; none if one of them
-/// is something else, or the operator is no concatenation.
+/// The inputs of a concatenation as whole buffers, each with its byte offset in the output. `None` if an input does not fill
+/// its buffer, or the operator is not a concatenation.
 fn parts(
     problem: &Problem<'_>,
     values: &Values,
@@ -169,8 +169,8 @@ fn parts(
     Ok(Some(parts))
 }
 
-/// Whether buffers may become parts of another: each is the planner's own, and only one part; it is not overwritten once
-/// the whole is complete, and nobody reads it after the whole has been overwritten.
+/// Returns true if buffers may become parts of another: each must be the planner's own and only one part, must not be
+/// overwritten once the whole is complete, and must not be read after the whole has been overwritten.
 fn fits(values: &Values, parts: &[(usize, usize)], whole: usize, step: usize) -> Result<bool, MemoryError> {
     let overwritten = values.buffers.get(whole)?.overwrites.iter().min().copied();
     for (position, &(part, offset)) in parts.iter().enumerate() {
@@ -187,25 +187,25 @@ fn fits(values: &Values, parts: &[(usize, usize)], whole: usize, step: usize) ->
     Ok(true)
 }
 
-/// How many bytes of the arena are taken in each step.
-struct Taken {
+/// The number of bytes of the arena in use in each step.
+struct Usage {
     bytes: Vec<usize>,
-    /// The most that concatenations may lead to: what is needed without them.
+    /// The limit for concatenations: the peak without them.
     peak: usize,
 }
 
-impl Taken {
+impl Usage {
     fn new(problem: &Problem<'_>, values: &Values) -> Self {
-        let mut load = Self { bytes: vec![0; problem.graph.operators().len() + 1], peak: 0 };
+        let mut usage = Self { bytes: vec![0; problem.graph.operators().len() + 1], peak: 0 };
         for (_, buffer) in values.buffers.in_arena() {
             let Request { bytes, first, last } = buffer.request;
-            load.change(first, last, |load| load.saturating_add(packing::aligned(bytes)));
+            usage.change(first, last, |load| load.saturating_add(packing::aligned(bytes)));
         }
         for (step, &bytes) in problem.workspaces.iter().enumerate() {
-            load.change(step, step, |load| load.saturating_add(packing::aligned(bytes)));
+            usage.change(step, step, |load| load.saturating_add(packing::aligned(bytes)));
         }
-        load.peak = load.bytes.iter().copied().max().unwrap_or_default();
-        load
+        usage.peak = usage.bytes.iter().copied().max().unwrap_or_default();
+        usage
     }
 
     fn change(&mut self, first: usize, last: usize, change: impl Fn(usize) -> usize) {
@@ -213,7 +213,7 @@ impl Taken {
         steps.iter_mut().for_each(|bytes| *bytes = change(*bytes));
     }
 
-    /// Takes note of buffers that become parts of another, unless the peak would rise. True when it does not.
+    /// Records that buffers become parts of another, unless that would raise the peak. Returns true if it was recorded.
     fn accept(
         &mut self,
         values: &Values,

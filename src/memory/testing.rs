@@ -1,4 +1,4 @@
-//! How tests plan a graph and run it by its plan: an engine without anything that makes it fast.
+//! Plans and runs graphs in tests: a minimal engine without optimisations.
 
 use super::packing::{Packing, Request, clash};
 use super::{
@@ -21,7 +21,7 @@ pub(super) struct Planned {
     pub(super) plan: MemoryPlan,
 }
 
-/// A built graph of these operator lines: what a file has in front of them is added.
+/// A built graph of these operator lines; the file header is added.
 pub(super) fn graph(lines: &str) -> RuntimeGraph {
     let lines: Vec<&str> = lines.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     let text = format!("7767517\n{} 0\n{}\n", lines.len(), lines.join("\n"));
@@ -31,7 +31,7 @@ pub(super) fn graph(lines: &str) -> RuntimeGraph {
     graph
 }
 
-/// The plan of these operator lines, for the inputs' shapes that they name. Attributes are constants.
+/// The plan for these operator lines and the input shapes in them. Attributes are constants.
 pub(super) fn plan(lines: &str, donations: &[(usize, usize)]) -> Planned {
     try_plan(graph(lines), donations).unwrap()
 }
@@ -64,7 +64,7 @@ fn workspace(operator: &RuntimeOperator, metas: &[Option<TensorMeta>]) -> usize 
     operator.layer().unwrap().workspace(&inputs, &outputs)
 }
 
-/// Inputs of the sizes that the file names; no two elements are the same.
+/// Inputs of the sizes in the file; all elements differ.
 pub(super) fn inputs(graph: &RuntimeGraph) -> Vec<Tensor> {
     let mut start = 1.0;
     let ports = graph.inputs().iter().map(|port| {
@@ -93,8 +93,8 @@ impl Planned {
         self.plan.steps[position.unwrap()].action
     }
 
-    /// Runs by the plan, in an arena full of rubbish, and checks the outputs against those of the interpreter. Operators
-    /// whose shapes are not known must not be there.
+    /// Runs the plan in an arena filled with garbage, and compares the outputs with the interpreter's. The graph must not
+    /// contain dynamic operators.
     pub(super) fn check(&mut self) {
         self.check_slots();
         let mut inputs = inputs(&self.graph);
@@ -114,7 +114,7 @@ impl Planned {
         }
     }
 
-    /// No two slots overlap that are taken at the same time, and all are within the arena.
+    /// Checks that slots in use at the same time do not overlap, and that all slots are within the arena.
     fn check_slots(&self) {
         let slots = &self.plan.slots;
         let request =
@@ -192,7 +192,7 @@ impl Planned {
                 assert_eq!(
                     start(&data),
                     start(&writes[0]),
-                    "work in place begins and ends at the same place"
+                    "an in-place operator reads and writes the same place"
                 );
                 layer.forward_in_place(&mut borrowed.outputs[0], &borrowed.inputs, &mut context).unwrap();
             }

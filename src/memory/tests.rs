@@ -1,4 +1,4 @@
-//! Small graphs whose plans are known, and that run by them.
+//! Small graphs with known plans, run by these plans.
 
 mod lending;
 mod random;
@@ -8,13 +8,13 @@ use super::{Action, Holds, MemoryReport, Root};
 
 const X: &str = "pnnx.Input x 0 1 x #x=(2,4)f32";
 
-/// The plan of these operator lines on an input `x`.
+/// The plan for these operator lines with an input `x`.
 fn of_x(lines: &str) -> Planned {
     plan(&format!("{X}\n{lines}"), &[])
 }
 
 #[test]
-fn activations_work_in_place_but_never_on_inputs() {
+fn activations_run_in_place_but_never_on_inputs() {
     let mut planned = of_x(
         "F.sigmoid a 1 1 x a
         F.relu b 1 1 a b
@@ -36,7 +36,7 @@ fn activations_work_in_place_but_never_on_inputs() {
 }
 
 #[test]
-fn what_is_read_later_is_not_overwritten() {
+fn operands_that_are_read_later_are_not_overwritten() {
     let mut planned = of_x(
         "F.sigmoid a 1 1 x a
         F.relu b 1 1 a b
@@ -63,7 +63,7 @@ fn a_reshape_at_the_end_costs_no_copy() {
 }
 
 #[test]
-fn views_inputs_constants_and_what_is_returned_twice_are_copied() {
+fn views_inputs_constants_and_duplicate_outputs_are_copied() {
     let mut planned = of_x(
         "pnnx.Attribute k 0 1 k @data=(3)f32
         F.sigmoid a 1 1 x a
@@ -77,7 +77,7 @@ fn views_inputs_constants_and_what_is_returned_twice_are_copied() {
 }
 
 #[test]
-fn the_parts_of_a_concatenation_are_written_where_they_belong() {
+fn the_parts_of_a_concatenation_are_written_into_its_output() {
     let mut planned = of_x(
         "F.sigmoid a 1 1 x a
         F.relu b 1 1 a b
@@ -93,7 +93,7 @@ fn the_parts_of_a_concatenation_are_written_where_they_belong() {
 }
 
 #[test]
-fn parts_that_lie_apart_or_belong_elsewhere_are_copied() {
+fn parts_that_are_not_contiguous_or_are_used_elsewhere_are_copied() {
     let lines = |cat: &str, outputs: &str| {
         format!(
             "{X}
@@ -117,7 +117,7 @@ fn parts_that_lie_apart_or_belong_elsewhere_are_copied() {
 }
 
 #[test]
-fn a_part_that_is_read_after_the_whole_was_overwritten_stays_apart() {
+fn a_part_that_is_read_after_the_whole_is_overwritten_is_copied() {
     let lines = "
         F.sigmoid a 1 1 x a
         F.tanh c 1 1 x c
@@ -143,13 +143,13 @@ fn a_skip_connection_does_not_raise_the_peak() {
         &[],
     );
     assert_eq!(planned.action("d"), Action::Nothing);
-    // Two planes and what layers need as scratch memory; a copy would take two planes more.
+    // Two planes and the scratch memory of the layers; a copy would need two more planes.
     assert!(planned.plan.arena_bytes < 3 * 64 * 64 * 4);
     planned.check();
 }
 
 #[test]
-fn donated_inputs_are_overwritten_where_nobody_reads_them_later() {
+fn donated_inputs_are_overwritten_if_they_are_not_read_later() {
     let mut planned =
         plan(&format!("{X}\nF.relu a 1 1 x a\nF.tanh b 1 1 a b\npnnx.Output out 1 0 b"), &[(0, 0)]);
     assert_eq!((planned.root("b"), planned.plan.copies.len()), (Root::Input(0), 0));
@@ -166,7 +166,7 @@ fn donated_inputs_are_overwritten_where_nobody_reads_them_later() {
 }
 
 #[test]
-fn copies_come_before_what_they_read_is_overwritten() {
+fn copies_run_before_their_source_is_overwritten() {
     let two = "pnnx.Input x 0 1 x #x=(4)f32\npnnx.Input y 0 1 y #y=(4)f32\n";
     let mut planned = plan(&format!("{two}F.relu a 1 1 x a\npnnx.Output out 3 0 x a y"), &[(0, 1), (1, 0)]);
     assert_eq!(planned.plan.copies.iter().map(|copy| copy.1).collect::<Vec<_>>(), [2, 0, 1]);
@@ -176,12 +176,12 @@ fn copies_come_before_what_they_read_is_overwritten() {
 }
 
 #[test]
-fn donations_that_do_not_fit_are_refused() {
+fn invalid_donations_are_refused() {
     let lines = format!("{X}\nTensor.reshape a 1 1 x a shape=(8)\npnnx.Output out 2 0 a x");
     for (donations, words) in [
         (&[(0, 0)][..], "input 0 (2×4 f32) is donated to output 0 (8 f32)"),
-        (&[(1, 0)], "there are 1 inputs and 2 outputs"),
-        (&[(0, 1), (0, 0)], "input 0 is donated to output 0, but one of them has a donation already"),
+        (&[(1, 0)], "the graph has 1 inputs and 2 outputs"),
+        (&[(0, 1), (0, 0)], "input 0 is donated to output 0, but one of them is already part of a donation"),
     ] {
         let error = try_plan(graph(&lines), donations).err().unwrap().to_string();
         assert!(error.contains(words), "{error}");
@@ -189,7 +189,7 @@ fn donations_that_do_not_fit_are_refused() {
 }
 
 #[test]
-fn what_is_not_known_is_dynamic_and_what_is_known_beside_it_is_not() {
+fn operators_of_unknown_shape_are_dynamic_and_others_are_not() {
     let planned = of_x(
         "F.relu a 1 1 x a
         aten::nonzero b 1 1 a b
@@ -204,7 +204,7 @@ fn what_is_not_known_is_dynamic_and_what_is_known_beside_it_is_not() {
 }
 
 #[test]
-fn scratch_memory_lies_in_the_arena_for_its_step_alone() {
+fn scratch_memory_is_in_the_arena_for_its_step_only() {
     let mut planned = plan(
         "pnnx.Input x 0 1 x #x=(1,3,16,16)f32
         nn.Conv2d a 1 1 x a in_channels=3 out_channels=4 kernel_size=(3,3) stride=(2,2) padding=(1,1) dilation=(1,1) groups=1 padding_mode=zeros bias=False @weight=(4,3,3,3)f32
@@ -218,7 +218,7 @@ fn scratch_memory_lies_in_the_arena_for_its_step_alone() {
 }
 
 #[test]
-fn a_report_tells_weights_constants_and_the_rest_apart() {
+fn a_report_distinguishes_weights_constants_and_caller_memory() {
     let planned = of_x(
         "pnnx.Attribute k 0 1 k @data=(4)f32
         torch.unsqueeze u 1 1 k u dim=0
@@ -229,7 +229,7 @@ fn a_report_tells_weights_constants_and_the_rest_apart() {
     );
     let report = MemoryReport::new(&planned.graph, &planned.plan);
     assert_eq!((report.weights, report.persistent), (4 * 30, 4 * 4));
-    // x, c and u are the caller's.
+    // x, c and u are tensors of the caller.
     assert_eq!(report.caller, 4 * (8 + 24 + 4));
     assert!(report.activations > 0 && report.lower_bound == report.activations + report.workspace);
 }

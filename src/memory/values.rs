@@ -1,4 +1,4 @@
-//! What each operand is before any memory is shared: a buffer of its own, or a view of another operand's.
+//! The operands before any memory is shared: each has its own buffer, or is a view of another operand's buffer.
 
 use super::groups::{Buffer, Buffers, Pin};
 use super::plan::Action;
@@ -7,22 +7,22 @@ use crate::graph::{OperandIndex, RuntimeOperator};
 use crate::op::{Layer, LayerError, View, catch_panic};
 use crate::tensor::{DType, Layout, Shape};
 
-/// An operand whose size is known.
+/// An operand of known size.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Value {
     pub(super) buffer: usize,
     pub(super) dtype: DType,
-    /// Where it lies in its buffer, in elements.
+    /// Its layout in the buffer, in elements.
     pub(super) layout: Layout,
 }
 
-/// All operands, their buffers, and what the operators do.
+/// All operands, their buffers, and the actions of the operators.
 #[derive(Debug, Default)]
 pub(super) struct Values {
-    /// By position; none for operands whose size is not known.
+    /// The operands by position; `None` if the size is unknown.
     pub(super) operands: Vec<Option<Value>>,
     pub(super) buffers: Buffers,
-    /// By position of the operator.
+    /// The actions by position of the operator.
     pub(super) actions: Vec<Action>,
 }
 
@@ -44,7 +44,7 @@ impl Values {
         Ok(values)
     }
 
-    /// Takes up an operator: what it reads, and what its outputs are.
+    /// Adds an operator: records what it reads, and defines its outputs.
     fn take(
         &mut self,
         problem: &Problem<'_>,
@@ -64,7 +64,7 @@ impl Values {
         let (Some(layer), Some(inputs), Some(shapes)) = (operator.layer(), inputs, shapes) else {
             return Ok(Action::Dynamic);
         };
-        // Such a layer makes tensors of its own, which are copied to their places.
+        // A data-dependent layer allocates its outputs itself; they are copied to their places.
         let views = catch_panic(|| match layer.is_data_dependent() {
             true => Ok(None),
             false => self.views(layer, &inputs, &shapes),
@@ -100,14 +100,14 @@ impl Values {
                 Ok(Action::Nothing)
             }
             _ => Err(MemoryError::Problem(format!(
-                "{} `{}` is said to be a constant, but it does not have one output of known size",
+                "{} `{}` is marked as a constant, but does not have exactly one output of known size",
                 operator.op_type(),
                 operator.name()
             ))),
         }
     }
 
-    /// The outputs, where all of them lie in the inputs.
+    /// The outputs, if all of them are views of inputs.
     fn views(
         &self,
         layer: &dyn Layer,
@@ -141,7 +141,7 @@ impl Values {
         Ok(Some(views))
     }
 
-    /// Gives an operand a buffer of its own, where its size is known.
+    /// Gives an operand its own buffer, if its size is known.
     fn define(
         &mut self,
         problem: &Problem<'_>,
@@ -166,7 +166,7 @@ impl Values {
         }
     }
 
-    /// Notes that an operand is read in a step.
+    /// Records that an operand is read in a step.
     fn read(&mut self, operand: usize, step: usize) -> Result<(), MemoryError> {
         if let Some(value) = self.value(operand) {
             let buffer = self.buffers.get_mut(value.buffer)?;
@@ -175,12 +175,12 @@ impl Values {
         Ok(())
     }
 
-    /// The operand at this position, where its size is known.
+    /// The operand at this position, if its size is known.
     pub(super) fn value(&self, operand: usize) -> Option<Value> {
         self.operands.get(operand).copied().flatten()
     }
 
-    /// The root that an operand fills from the first byte to the last, in some order of its axes or in blocks.
+    /// The root that an operand fills completely, with its axes in any order or in blocks.
     pub(super) fn filled(&self, operand: usize) -> Option<usize> {
         let value = self.value(operand)?;
         let (root, offset) = self.buffers.root(value.buffer);
@@ -190,7 +190,7 @@ impl Values {
     }
 }
 
-/// The bytes that a dense layout takes.
+/// The size of a dense layout in bytes; `None` on overflow.
 fn byte_len(layout: &Layout, dtype: DType) -> Option<usize> {
     let elements = if layout.shape().num_elements() == 0 { 0 } else { layout.span() };
     elements.checked_mul(dtype.size())
@@ -201,7 +201,7 @@ fn shape_of(meta: &Option<crate::op::TensorMeta>) -> Option<(DType, Shape)> {
     Some((meta.dtype(), meta.shape().ok()?))
 }
 
-/// An error of a layer, with the name of the operator.
+/// The error of a layer, with the name of its operator.
 pub(super) fn fault(operator: &RuntimeOperator, source: LayerError) -> MemoryError {
     MemoryError::Layer {
         op_type: operator.op_type().to_owned(),

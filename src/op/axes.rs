@@ -1,9 +1,9 @@
-//! How many axes an operator works on, where its type says so.
+//! The number of spatial axes of an operator, as stated by its type.
 
 use super::{FieldValue, LayerError, NO_KEY, OperatorReader, PluginName};
 
-/// The number of spatial axes of an operator, a field of [`operator!`](crate::operator) that is read from the operator's type: 2
-/// for `nn.MaxPool2d`. No key of a file sets it.
+/// The number of spatial axes of an operator: a field of [`operator!`](crate::operator) that is read from the operator's type,
+/// such as 2 for `nn.MaxPool2d`. No key of the file sets it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SpatialAxes(usize);
 
@@ -13,12 +13,12 @@ impl SpatialAxes {
         (1..=3).contains(&axes).then_some(Self(axes))
     }
 
-    /// How many.
+    /// The number of axes.
     pub fn get(self) -> usize {
         self.0
     }
 
-    /// The digit before a `d` at the end of a word, such as the 2 of `max_pool2d`; the last such word counts.
+    /// The digit before a `d` at the end of a word, such as the 2 of `max_pool2d`; the last such word is used.
     fn from_type(op_type: &str) -> Option<Self> {
         let plugin = op_type.parse::<PluginName>().ok();
         let op_type = plugin.as_ref().map_or(op_type, PluginName::op_type);
@@ -39,8 +39,10 @@ impl FieldValue for SpatialAxes {
         let op_type = reader.op_type();
         Self::from_type(op_type).map(Some).ok_or_else(|| {
             LayerError::Unsupported(match op_type {
-                "" => "the reader was given no operator type, which says how many axes there are".to_owned(),
-                _ => format!("`{op_type}` does not say how many axes there are, as `1d`, `2d` or `3d`"),
+                "" => "the reader has no operator type, which states the number of axes".to_owned(),
+                _ => format!(
+                    "`{op_type}` does not state the number of axes; expected a type with `1d`, `2d` or `3d`"
+                ),
             })
         })
     }
@@ -51,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn spatial_axes_are_those_of_the_type() {
+    fn spatial_axes_are_read_from_the_type() {
         let axes = |op_type| SpatialAxes::from_type(op_type).map(SpatialAxes::get);
         let types = ["nn.MaxPool2d", "F.max_pool1d_with_indices", "acme/Pool3d/2d"];
         assert_eq!(types.map(axes), [Some(2), Some(1), Some(3)]);

@@ -1,4 +1,4 @@
-//! What can go wrong in a layer.
+//! Errors of layers.
 
 use crate::LimitError;
 use crate::pnnx::WeightError;
@@ -6,32 +6,32 @@ use crate::tensor::{DType, TensorError};
 use std::fmt;
 use std::ops::RangeInclusive;
 
-/// An error of one layer. It does not say which operator it is about:
+/// An error of one layer. It does not name the operator:
 /// [`GraphError::Operator`](crate::graph::GraphError::Operator) adds that.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LayerError {
-    /// A parameter that has no default is absent.
-    #[error("parameter `{key}` ({wanted}) is missing; the file gives {}", list(.present))]
+    /// A parameter without a default is absent.
+    #[error("missing parameter `{key}` ({wanted}); the file sets {}", list(.present))]
     MissingParameter {
         /// The parameter's key.
         key: String,
-        /// What kind of value it takes.
+        /// The expected kind of value.
         wanted: &'static str,
-        /// The keys that the file gives: one of them may be misspelt.
+        /// The keys in the file; one of them may be misspelt.
         present: Vec<String>,
     },
-    /// A parameter is of another kind than the layer reads.
-    #[error("parameter `{key}` should be {wanted}, but is `{found}`")]
+    /// The value of a parameter has the wrong kind.
+    #[error("parameter `{key}`: expected {wanted}, got `{found}`")]
     WrongParameter {
         /// The parameter's key.
         key: String,
-        /// What kind of value it takes.
+        /// The expected kind of value.
         wanted: String,
-        /// The value as the file has it.
+        /// The value as written in the file.
         found: String,
     },
-    /// A parameter has a value that makes no sense.
+    /// The value of a parameter is invalid.
     #[error("parameter `{key}` is {found}: {reason}")]
     InvalidParameter {
         /// The parameter's key.
@@ -41,111 +41,112 @@ pub enum LayerError {
         /// What is wrong with it.
         reason: String,
     },
-    /// Keys that the layer does not know. Ignoring them could change the result.
-    #[error("{what} not understood by this operator: {}; it knows {}", list(.keys), list(.known))]
+    /// Keys that the layer does not read. Ignoring them could change the result.
+    #[error("unknown {what}: {}; supported: {}", list(.keys), list(.known))]
     UnknownKeys {
-        /// Parameters, attributes or named inputs.
+        /// `parameters`, `attributes` or `named inputs`.
         what: &'static str,
-        /// The keys that nothing reads.
+        /// The keys that the layer does not read.
         keys: Vec<String>,
         /// The keys that the layer reads.
         known: Vec<String>,
     },
     /// A weight is neither an attribute nor an input.
-    #[error("weight `{key}` is missing: it is neither an attribute (`@{key}=…`) nor an input (`${key}=…`)")]
+    #[error("missing weight `{key}`: expected an attribute `@{key}=…` or an input `${key}=…`")]
     MissingWeight {
         /// The weight's key.
         key: String,
     },
     /// More or fewer inputs than the layer takes.
-    #[error("{wanted} inputs are needed, but there are {found}")]
+    #[error("wrong number of inputs: expected {wanted}, got {found}")]
     InputCount {
-        /// How many the layer takes.
+        /// The number that the layer takes, such as `at least 2`.
         wanted: String,
-        /// How many it got.
+        /// The number that the operator has.
         found: usize,
     },
-    /// More or fewer outputs than the layer makes.
-    #[error("the operator has {found} outputs, but makes {wanted}")]
+    /// More or fewer outputs than the layer produces.
+    #[error("wrong number of outputs: expected {wanted}, got {found}")]
     OutputCount {
-        /// How many the layer makes.
+        /// The number that the layer produces.
         wanted: usize,
-        /// How many the file lists.
+        /// The number that the file lists.
         found: usize,
     },
     /// Shapes that do not fit the layer or each other.
-    #[error("{what}: {wanted} needed, but it is {found}")]
+    #[error("{what}: expected {wanted}, got {found}")]
     Shape {
-        /// What was looked at, such as `axis 1 of the input`.
+        /// What was checked, such as `axis 1 of the input`.
         what: String,
-        /// What is needed.
+        /// The expected shape or length.
         wanted: String,
-        /// What is there.
+        /// The actual one.
         found: String,
     },
-    /// An element type that the layer does not take.
-    #[error("{what} of {found}: this operator takes {wanted}")]
+    /// An element type that the layer does not support.
+    #[error("{what}: expected {wanted}, got {found}")]
     DType {
-        /// Which tensor.
+        /// The tensor, such as `the input`.
         what: String,
-        /// The types that it takes.
+        /// The supported types.
         wanted: String,
-        /// The type that it got.
+        /// The actual type.
         found: DType,
     },
-    /// The layer returned something else than its shape rule said. A fault of the layer.
-    #[error("the layer's rule says {wanted}, but it returned {found}: this is a fault of the layer")]
+    /// The layer broke its contract, for instance by returning another shape than its shape rule. A bug in the layer.
+    #[error("the layer broke its contract: expected {wanted}, got {found}; this is a bug in the layer")]
     BrokenPromise {
-        /// What the rule said.
+        /// What the contract requires.
         wanted: String,
-        /// What came.
+        /// What the layer returned.
         found: String,
     },
-    /// The layer wants more scratch memory than it asked for. A fault of the layer.
+    /// The layer used more scratch memory than it had requested. A bug in the layer.
     #[error(
-        "it wants {wanted} bytes of scratch memory, but its `workspace` asked for {found}; this is a fault of the layer"
+        "the layer needs {wanted} bytes of scratch memory, but its `workspace` requested {found}; this is a bug in the layer"
     )]
     Workspace {
-        /// The bytes that it wants.
+        /// The number of bytes that it needs.
         wanted: usize,
-        /// The bytes that there are.
+        /// The number of bytes available.
         found: usize,
     },
-    /// There is no combination of element types and layouts that the layer takes.
+    /// The layer supports none of the possible combinations of element types and layouts.
     #[error(
-        "there is no combination of formats that the layer takes: {0}; allow more precisions, or put an operator before it that converts"
+        "the layer supports no combination of formats: {0}; allow more precisions, or insert a conversion before the operator"
     )]
     NoFormat(String),
-    /// The code of the layer panicked. A fault of the layer.
-    #[error("its code panicked: {0}; this is a fault of the layer")]
+    /// The layer panicked. A bug in the layer.
+    #[error("the layer panicked: {0}; this is a bug in the layer")]
     Panic(String),
-    /// A plugin did not return before the deadline. Its thread was left behind, with the layer and tensors of its own.
+    /// A plugin did not return before the deadline. Its thread was abandoned, together with the layer and its copies of the
+    /// tensors.
     #[error(
-        "it did not return in time, and its thread was left behind; this is a fault of the layer, or allow more time"
+        "the layer did not return in time and its thread was abandoned; allow more time or fix the layer"
     )]
     Stuck(#[source] LimitError),
-    /// A plugin failed, with what it said.
+    /// A plugin failed, with its message.
     #[error("{0}")]
     Plugin(String),
     /// A device that is not the CPU failed.
     #[error(transparent)]
     Device(Box<dyn std::error::Error + Send + Sync>),
-    /// The layer does not implement what was asked for.
+    /// The layer does not support the request.
     #[error("{0}")]
     Unsupported(String),
     /// An error of a tensor operation.
     #[error(transparent)]
     Tensor(#[from] TensorError),
-    /// A weight that could not be read.
+    /// A weight could not be read.
     #[error(transparent)]
     Weight(#[from] WeightError),
-    /// A limit that was met.
+    /// A limit was exceeded, or the run was cancelled.
     #[error(transparent)]
     Limit(#[from] LimitError),
 }
 
 impl LayerError {
-    /// A [`LayerError::Shape`] from anything that can be displayed.
+    /// A [`LayerError::Shape`] from values that can be displayed.
     pub fn shape(what: impl Into<String>, wanted: impl fmt::Display, found: impl fmt::Display) -> Self {
         Self::other_shape(what.into(), &wanted, &found)
     }
@@ -154,27 +155,27 @@ impl LayerError {
         Self::Shape { what, wanted: wanted.to_string(), found: found.to_string() }
     }
 
-    /// A [`LayerError::DType`] from anything that can be displayed.
+    /// A [`LayerError::DType`] from values that can be displayed.
     pub fn dtype(what: impl Into<String>, wanted: impl fmt::Display, found: DType) -> Self {
         Self::DType { what: what.into(), wanted: wanted.to_string(), found }
     }
 
-    /// A [`LayerError::InvalidParameter`] from anything that can be displayed.
+    /// A [`LayerError::InvalidParameter`] from values that can be displayed.
     pub fn invalid(key: &'static str, found: impl fmt::Display, reason: impl Into<String>) -> Self {
         Self::InvalidParameter { key, found: found.to_string(), reason: reason.into() }
     }
 
-    /// The error for an operator with another number of inputs than its layer takes.
+    /// The error for an operator whose number of inputs is outside the range that its layer takes.
     pub(crate) fn input_count(range: &RangeInclusive<usize>, found: usize) -> Self {
         let wanted = match (*range.start(), *range.end()) {
-            (least, most) if least == most => least.to_string(),
-            (least, usize::MAX) => format!("at least {least}"),
-            (least, most) => format!("{least} to {most}"),
+            (min, max) if min == max => min.to_string(),
+            (min, usize::MAX) => format!("at least {min}"),
+            (min, max) => format!("{min} to {max}"),
         };
         Self::InputCount { wanted, found }
     }
 
-    /// The error for an operator with too few inputs (`found`) to have one at this position.
+    /// The error for an operator that has only `found` inputs and needs one at this position.
     pub(crate) fn missing_input(position: usize, found: usize) -> Self {
         Self::InputCount { wanted: format!("at least {}", position + 1), found }
     }
@@ -186,7 +187,7 @@ impl From<ndarray::ShapeError> for LayerError {
     }
 }
 
-/// Names in backticks, for a message.
+/// The names in backticks, separated by commas; `none` if there are none.
 pub(crate) fn list(names: &[String]) -> String {
     if names.is_empty() {
         return "none".to_owned();

@@ -1,4 +1,4 @@
-//! Panics of layers.
+//! Catching panics of layers.
 //!
 //! Every call of a layer's method from outside of a layer goes through [`catch_panic`].
 
@@ -7,17 +7,17 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 // ANCHOR: catch_panic
-/// Calls a layer. What it panics with becomes an error; whatever it was changing is then not to be used again.
+/// Calls a layer and turns a panic into an error. After a panic, anything that the call was changing must not be used again.
 ///
 /// # Errors
-/// Those of the call; [`LayerError::Panic`].
+/// The errors of the call; [`LayerError::Panic`] if it panics.
 pub fn catch_panic<T>(call: impl FnOnce() -> Result<T, LayerError>) -> Result<T, LayerError> {
-    // ANCHOR: catch_panic_todo -- task 6: what the call returns, or its panic as an error
+    // ANCHOR: catch_panic_todo -- task 6: the result of the call, or its panic as an error
     catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| Err(LayerError::Panic(message(&*panic))))
     // ANCHOR_END: catch_panic_todo
 }
 
-/// The text that somebody panicked with.
+/// The message of a panic.
 fn message(panic: &(dyn Any + Send)) -> String {
     // ANCHOR: message_todo -- task 6: a `&str` or a `String`; it may be something else
     if let Some(text) = panic.downcast_ref::<&str>() {
@@ -28,13 +28,13 @@ fn message(panic: &(dyn Any + Send)) -> String {
 }
 // ANCHOR_END: catch_panic
 
-/// Drops a layer. If its destructor panics, that is logged.
+/// Drops a layer. A panic in its destructor is logged.
 pub(crate) fn drop_layer(layer: Box<dyn CpuLayer>) {
-    let gone = catch_panic(|| {
+    let dropped = catch_panic(|| {
         drop(layer);
         Ok(())
     });
-    if let Err(error) = gone {
+    if let Err(error) = dropped {
         log::error!("a layer failed while it was dropped: {error}");
     }
 }

@@ -1,8 +1,8 @@
-//! The traits of layers: what an operator means, and how it runs on the CPU.
+//! The layer traits: the semantics of an operator, and its implementation on the CPU.
 //!
-//! A type of operator is one Rust type. It implements [`Layer`], which says what the operator means (shapes, element
-//! types, which outputs are views), once for all devices; and one trait for each device that it runs on, here
-//! [`CpuLayer`]. Required are two methods, [`Layer::infer`] and [`CpuLayer::forward`]; all others have defaults.
+//! Each operator type is one Rust type. It implements [`Layer`], which defines the device-independent semantics (shapes,
+//! element types, which outputs are views), and one trait for each device that it runs on, here [`CpuLayer`]. Only two
+//! methods are required, [`Layer::infer`] and [`CpuLayer::forward`]; all others have defaults.
 
 use super::{Device, LayerError, TensorMeta};
 use crate::Limits;
@@ -11,7 +11,7 @@ use std::any::Any;
 use std::fmt;
 use std::ops::RangeInclusive;
 
-/// What an operator means, on whatever device it runs.
+/// The semantics of an operator, independent of the device that it runs on.
 ///
 /// ```
 /// use ixion::op::{Layer, LayerError, TensorMeta};
@@ -29,39 +29,39 @@ use std::ops::RangeInclusive;
 /// # assert_eq!(Double.infer(&[x.clone()]).unwrap(), [x]);
 /// ```
 pub trait Layer: fmt::Debug + Send + Sync {
-    /// How many inputs the layer takes. The graph checks it before any other method sees an input, so that indexing
-    /// within this range is safe. Default: exactly one.
+    /// The number of inputs that the layer takes. The graph checks it before it calls any other method with inputs, so that
+    /// indexing within this range is safe. Default: exactly one.
     fn num_inputs(&self) -> RangeInclusive<usize> {
         1..=1
     }
 
-    /// How many outputs the layer makes. Default: one.
+    /// The number of outputs that the layer produces. Default: one.
     fn num_outputs(&self) -> usize {
         1
     }
 
-    /// The rule for shapes and element types: what the outputs will be, given the inputs.
+    /// The shape rule: infers the shapes and element types of the outputs from the inputs.
     ///
-    /// The same rule serves when the model is built, with symbolic dimensions, and when it runs, with numbers. It is
-    /// also the place to refuse inputs that the layer cannot take.
+    /// The same rule is used when the model is built, with symbolic dimensions, and when it runs, with concrete ones. It is
+    /// also the place to refuse inputs that the layer does not support.
     ///
     /// # Errors
-    /// A [`LayerError`] that says which input is wrong and what is needed.
+    /// A [`LayerError`] that names the invalid input and what was expected.
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError>;
 
-    /// An output that is an input under another layout, so that nothing needs to be computed or copied.
+    /// Returns an output as a view of an input with another layout, so that nothing needs to be computed or copied.
     ///
-    /// `inputs` are the layouts of all inputs, `shape` is that of the output. A layer returns a view for all of its
-    /// outputs or for none; where it returns views, `forward` is not called. Default: none.
+    /// `inputs` are the layouts of all inputs, `shape` is the shape of the output. A layer returns views for all of its
+    /// outputs or for none; if it does, `forward` is not called. Default: `None`.
     ///
     /// # Errors
-    /// A [`LayerError`] when the layout cannot be made.
+    /// A [`LayerError`] if the layout cannot be created.
     fn view(&self, output: usize, inputs: &[Layout], shape: &Shape) -> Result<Option<View>, LayerError> {
         let _ = (output, inputs, shape);
         Ok(None)
     }
 
-    /// As [`Layer::view`], for layers whose view depends on the inputs' element types. Default: it does not.
+    /// As [`Layer::view`], for layers whose views depend on the element types of the inputs. Default: calls [`Layer::view`].
     ///
     /// # Errors
     /// As [`Layer::view`].
@@ -74,132 +74,132 @@ pub trait Layer: fmt::Debug + Send + Sync {
         with_layouts(inputs, &mut |layouts| self.view(output, layouts, shape))
     }
 
-    /// The input whose memory an output may overwrite, element for element. A planner may then give both the same
-    /// place and call [`CpuLayer::forward_in_place`]. Default: none.
+    /// The input whose memory an output may overwrite, element by element. A planner may then give both the same place and
+    /// call [`CpuLayer::forward_in_place`]. Default: `None`.
     fn in_place(&self, output: usize) -> Option<usize> {
         let _ = output;
         None
     }
 
-    /// Where each input lies in the only output, for a layer that does nothing but put its inputs side by side, as
-    /// `torch.cat` does. A planner may then let the operators before it write there, so that nothing is left to do.
+    /// The layout of each input within the only output, for a layer that only concatenates its inputs, such as `torch.cat`.
+    /// A planner may then let the preceding operators write directly into the output, so that nothing is left to do.
     ///
-    /// `output` is the layout of the output. Default: the layer is no such layer.
+    /// `output` is the layout of the output. Default: `None`, for layers that do anything else.
     ///
     /// # Errors
-    /// A [`LayerError`] when a layout cannot be made.
+    /// A [`LayerError`] if a layout cannot be created.
     fn parts(&self, inputs: &[TensorMeta], output: &Layout) -> Result<Option<Vec<Layout>>, LayerError> {
         let _ = (inputs, output);
         Ok(None)
     }
 
-    /// The only output, where it does not depend on any input, such as a stored constant, within the limits of the run.
-    /// Default: none.
+    /// The only output of a layer that does not depend on any input, such as a stored constant, within the limits of the
+    /// run. Default: `None`.
     ///
     /// # Errors
-    /// A [`LayerError`] when it cannot be read, or is larger than the limits allow.
+    /// A [`LayerError`] if it cannot be read, or is larger than the limits allow.
     fn constant(&self, limits: &Limits) -> Result<Option<Tensor>, LayerError> {
         let _ = limits;
         Ok(None)
     }
 
-    /// True when the sizes of the outputs depend on values, as with `masked_select`. Such a layer implements
-    /// [`CpuLayer::forward_dynamic`] instead of `forward`; it is called even where the values, and so the sizes, are known
-    /// before the run, as those of `torch.arange` often are. Default: false.
+    /// Returns true if the output shapes depend on input values, as for `masked_select`. Such a layer implements
+    /// [`CpuLayer::forward_dynamic`] instead of `forward`. It is called even if the values, and so the shapes, are known before
+    /// the run, as is often the case for `torch.arange`. Default: false.
     fn is_data_dependent(&self) -> bool {
         false
     }
 
-    /// What one run costs. Default: no multiplications, every input read and every output written once.
+    /// The cost of one run. Default: no multiplications; every input is read and every output written once.
     fn cost(&self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Cost {
         Cost::of_moving(inputs, outputs)
     }
 }
 
-/// An output that lies in the memory of an input; see [`Layer::view`].
+/// An output that shares the memory of an input; see [`Layer::view`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct View {
-    /// Position of the input.
+    /// The position of the input.
     pub input: usize,
-    /// Where the output's elements lie in the input's storage, counted in elements of the output: complex numbers may be
-    /// seen as their parts, and pairs of numbers as complex ones.
+    /// The layout of the output in the input's storage, in units of the output's element type: complex numbers may be viewed
+    /// as pairs of real numbers and vice versa.
     pub layout: Layout,
 }
 
-/// What one run of a layer costs.
+/// The cost of one run of a layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Cost {
     /// Multiply-accumulate operations.
     pub macs: u64,
-    /// Bytes of the inputs and outputs, each counted once; weights that are attributes are not included.
+    /// The bytes of the inputs and outputs, each counted once. Weights that are attributes are not included.
     pub bytes: u64,
 }
 
 impl Cost {
-    /// The cost of reading every input and writing every output once. Symbolic sizes count as zero.
+    /// The cost of reading every input and writing every output once. Tensors with symbolic dimensions count as zero.
     pub fn of_moving(inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Self {
         let size = |meta: &TensorMeta| meta.byte_len().unwrap_or(0);
         Self { macs: 0, bytes: inputs.iter().chain(outputs).map(size).fold(0, u64::saturating_add) }
     }
 
-    /// The same with this number of multiply-accumulate operations.
+    /// The same cost with `macs` multiply-accumulate operations.
     #[must_use]
     pub fn with_macs(self, macs: u64) -> Self {
         Self { macs, ..self }
     }
 }
 
-/// Element type and memory format of one tensor of a layer, as [`CpuLayer::supports`] is asked about.
+/// Element type and memory format of one tensor of a layer, as passed to [`CpuLayer::supports`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TensorFormat {
     /// The element type.
     pub dtype: DType,
-    /// Plain, blocked, or with the channels last.
+    /// The memory format: plain, blocked or channels-last.
     pub format: Format,
-    /// Whether whole numbers stand for real ones, by a scale that [`CpuLayer::configure`] tells.
+    /// Whether the elements are quantised, with the scale that is passed to [`CpuLayer::configure`].
     pub is_quantized: bool,
-    /// In whose memory it lies.
+    /// The device whose memory holds the tensor.
     pub device: Device,
 }
 
 impl TensorFormat {
-    /// Elements of this type in row-major order.
+    /// Elements of this type in row-major order, in CPU memory.
     pub fn plain(dtype: DType) -> Self {
         Self { dtype, format: Format::Plain, is_quantized: false, device: Device::Cpu }
     }
 
-    /// Whole numbers from -127 to 127 that stand for real ones, in row-major order.
+    /// Quantised int8 values from -127 to 127 in row-major order, in CPU memory.
     pub fn quantized() -> Self {
         Self { is_quantized: true, ..Self::plain(DType::I8) }
     }
 
-    /// The same in the memory of a device.
+    /// The same format in the memory of a device.
     #[must_use]
     pub fn on(self, device: Device) -> Self {
         Self { device, ..self }
     }
 
-    /// The same with one axis cut into blocks that lie innermost.
+    /// The same element type and device, with one axis split into blocks that are stored innermost.
     #[must_use]
     pub fn blocked(self, axis: u8, block: u8) -> Self {
         Self { format: Format::Blocked { axis, block }, ..self }
     }
 
-    /// The same in row-major order.
+    /// The same element type and device, in row-major order.
     #[must_use]
     pub fn row_major(self) -> Self {
         Self { format: Format::Plain, ..self }
     }
 
-    /// The same with axis 1 innermost: [`Format::ChannelsLast`].
+    /// The same element type and device, with axis 1 innermost: [`Format::ChannelsLast`].
     #[must_use]
     pub fn channels_last(self) -> Self {
         Self { format: Format::ChannelsLast, ..self }
     }
 }
 
-/// `f32`, and what is not plain about it: `i8 quantized`, `f32 16c` (channels in blocks of 16), `f32 8@2` (axis 2 in blocks of 8),
-/// `f16 nhwc cuda` (channels last, in the memory of a GPU).
+/// Writes the element type and everything that differs from the default: `f32`, `i8 quantized`, `f32 16c` (channels in blocks
+/// of 16), `f32 8@2` (axis 2 in blocks of 8), `f16 nhwc cuda` (channels-last, in the memory of a GPU).
 impl fmt::Display for TensorFormat {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let quantized = if self.is_quantized { " quantized" } else { "" };
@@ -216,39 +216,39 @@ impl fmt::Display for TensorFormat {
 /// The key of the attribute in which a plan stores what [`CpuLayer::packed`] returned.
 pub const PACKED: &str = "ixion.packed";
 
-/// One way of computing a layer; the engine times them and picks one.
+/// One implementation of a layer. The engine measures the available tactics and selects one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Tactic {
-    /// The number by which the layer knows it.
+    /// The identifier, unique within the layer.
     pub id: u32,
-    /// A short name for reports, such as `im2col`. One that is named after a precision, such as `bf16`, loses as much: the engine
-    /// chooses it only where that precision is allowed, or the tactic is asked for by name.
+    /// A short name for reports, such as `im2col`. A tactic that is named after a precision, such as `bf16`, loses as much
+    /// accuracy: the engine selects it only if that precision is allowed, or if the tactic is requested by name.
     pub name: &'static str,
 }
 
 impl Tactic {
-    /// That of a layer with one way of computing.
+    /// The tactic of a layer with a single implementation.
     pub const DEFAULT: Self = Self { id: 0, name: "default" };
 }
 
-/// How a layer runs on the CPU.
+/// The CPU implementation of a layer.
 ///
 /// # Life of a layer
 ///
-/// 1. It is **created** from its parameters and weights, or with [`deserialize`](CpuLayer::deserialize) from bytes that
-///    [`serialize`](CpuLayer::serialize) made.
-/// 2. [`supports`](CpuLayer::supports) and [`tactics`](CpuLayer::tactics) say what it can do;
-///    [`set_tactic`](CpuLayer::set_tactic) settles one.
-/// 3. [`configure`](CpuLayer::configure) tells it shapes and types, again whenever they change;
-///    [`workspace`](CpuLayer::workspace) is asked after that.
-/// 4. [`initialize`](CpuLayer::initialize) once, before anything runs; [`terminate`](CpuLayer::terminate) once for each
-///    `initialize`, when the graph is dropped. Then [`forward`](CpuLayer::forward), any number of times.
-/// 5. It is **cloned** for another context: the clone is initialised and configured as the original is, has
-///    parameters and state of its own, and shares only weights, which nobody changes.
+/// 1. It is **created** from its parameters and weights; its state may then be restored by
+///    [`deserialize`](CpuLayer::deserialize) from bytes that [`serialize`](CpuLayer::serialize) returned.
+/// 2. [`supports`](CpuLayer::supports) and [`tactics`](CpuLayer::tactics) report what it can do;
+///    [`set_tactic`](CpuLayer::set_tactic) selects a tactic.
+/// 3. [`configure`](CpuLayer::configure) passes shapes and types, and is called again whenever they change;
+///    [`workspace`](CpuLayer::workspace) is called after that.
+/// 4. [`initialize`](CpuLayer::initialize) is called once, before anything runs, then [`forward`](CpuLayer::forward) any number
+///    of times. [`terminate`](CpuLayer::terminate) is called once for each `initialize`, when the graph is dropped.
+/// 5. It is **cloned** for another context: the clone is initialised and configured like the original, has its own
+///    parameters and state, and shares only the weights, which are never changed.
 ///
-/// While a plan is built, `configure` comes before `initialize`; when one is loaded, `initialize` comes right after
-/// `deserialize`, and `configure` later, in a context. Neither may count on the other. Some layers are created, asked
-/// [`infer`](Layer::infer) alone, and dropped.
+/// When a plan is built, `configure` is called before `initialize`; when a plan is loaded, `initialize` is called right after
+/// `deserialize`, and `configure` later, in a context. Neither may rely on the other. Some layers are created, asked only
+/// for [`infer`](Layer::infer), and dropped.
 pub trait CpuLayer: Layer + CloneCpuLayer {
     /// Computes the outputs.
     ///
@@ -256,7 +256,7 @@ pub trait CpuLayer: Layer + CloneCpuLayer {
     /// Inputs may have any strides.
     ///
     /// # Errors
-    /// A [`LayerError`]; it ends the run.
+    /// A [`LayerError`], which ends the run.
     fn forward(
         &mut self,
         inputs: &[TensorView<'_>],
@@ -264,10 +264,10 @@ pub trait CpuLayer: Layer + CloneCpuLayer {
         context: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError>;
 
-    /// Computes outputs whose sizes were not known before; only where [`Layer::is_data_dependent`].
+    /// Computes outputs whose shapes are not known in advance. Called only if [`Layer::is_data_dependent`] returns true.
     ///
     /// # Errors
-    /// A [`LayerError`]; it ends the run. The default says that the layer has no such form.
+    /// A [`LayerError`], which ends the run. The default always returns [`LayerError::Unsupported`].
     fn forward_dynamic(
         &mut self,
         inputs: &[TensorView<'_>],
@@ -277,10 +277,10 @@ pub trait CpuLayer: Layer + CloneCpuLayer {
         Err(lacks(&self, "has no outputs of data-dependent size"))
     }
 
-    /// Computes an output in the memory of the input that [`Layer::in_place`] names; `others` are the other inputs.
+    /// Computes the output in the memory of the input that [`Layer::in_place`] names; `others` are the other inputs.
     ///
     /// # Errors
-    /// A [`LayerError`]; it ends the run. The default says that the layer has no such form.
+    /// A [`LayerError`], which ends the run. The default always returns [`LayerError::Unsupported`].
     fn forward_in_place(
         &mut self,
         data: &mut TensorViewMut<'_>,
@@ -291,101 +291,100 @@ pub trait CpuLayer: Layer + CloneCpuLayer {
         Err(lacks(&self, "cannot work in place"))
     }
 
-    /// Whether the tensor at `position` may have the format `formats[position]`, given those before it.
+    /// Returns true if the tensor at `position` may have the format `formats[position]`, given the formats before it.
     ///
-    /// Positions count the inputs first, then the outputs. What [`Layer::infer`] refuses is never asked about. Default:
-    /// every element type, plain, and no whole numbers that stand for real ones.
+    /// Positions count the inputs first, then the outputs. Combinations that [`Layer::infer`] refuses are never passed.
+    /// Default: every element type in the plain format, not quantised.
     fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
         is_plain(formats, position)
     }
 
-    /// Whether every element of the outputs depends on the elements of the inputs at the same place alone, where all have the
-    /// same shape. An engine may then give it tensors in any format, all in the same one, that it sees as plain tensors of
-    /// the shape in which they lie in memory; [`CpuLayer::supports`] is not asked about these. Default: false.
+    /// Returns true if every output element depends only on the input elements at the same position, given that all tensors
+    /// have the same shape. An engine may then pass tensors in any format, the same for all, which the layer sees as plain
+    /// tensors with the shape of their memory layout. [`CpuLayer::supports`] is not called for these formats. Default: false.
     fn is_pointwise(&self) -> bool {
         false
     }
 
-    /// The ways of computing this layer, the one for general use first. Default: one.
+    /// The tactics of this layer, the general one first. Default: [`Tactic::DEFAULT`] only.
     fn tactics(&self) -> Vec<Tactic> {
         one_tactic()
     }
 
-    /// Settles one of [`tactics`](CpuLayer::tactics).
+    /// Selects one of [`tactics`](CpuLayer::tactics).
     ///
     /// # Errors
-    /// [`LayerError::Unsupported`] for a number that is not among them.
+    /// [`LayerError::Unsupported`] if there is no tactic with this identifier.
     fn set_tactic(&mut self, id: u32) -> Result<(), LayerError> {
         is_among(self.tactics(), id)
     }
 
-    /// How well the settled tactic uses the processor for what is configured: the multiplications that it does in the time in
-    /// which a good product of large matrices does 1. Engines that do not measure compare tactics and formats by it.
-    /// Default: 1.
+    /// The estimated efficiency of the selected tactic for the configured shapes: its multiplication throughput relative to a
+    /// well-optimised product of large matrices. Engines that do not measure compare tactics and formats by it. Default: 1.
     fn efficiency(&self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> f64 {
         let _ = (inputs, outputs);
         1.0
     }
 
-    /// Takes note of the final shapes and element types. Called before the first `forward` and again whenever they
-    /// change. Default: nothing to note.
+    /// Prepares the layer for the final shapes and element types. Called before the first `forward` and again whenever they
+    /// change. Default: does nothing.
     ///
     /// # Errors
-    /// A [`LayerError`] when the layer cannot work with them.
+    /// A [`LayerError`] if the layer does not support them.
     fn configure(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<(), LayerError> {
         let _ = (inputs, outputs);
         Ok(())
     }
 
-    /// Bytes of scratch memory that `forward` needs for the configured shapes and all smaller ones. Default: none.
+    /// The number of bytes of scratch memory that `forward` needs for the configured shapes and all smaller ones. Default: 0.
     fn workspace(&self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> usize {
         let _ = (inputs, outputs);
         0
     }
 
-    /// Prepares whatever lasts until [`terminate`](CpuLayer::terminate), such as packed weights. Default: nothing.
+    /// Prepares whatever lasts until [`terminate`](CpuLayer::terminate), such as packed weights. Default: does nothing.
     ///
     /// # Errors
-    /// A [`LayerError`]; the graph is then not built.
+    /// A [`LayerError`], which makes building the graph fail.
     fn initialize(&mut self) -> Result<(), LayerError> {
         Ok(())
     }
 
-    /// Lets go of what [`initialize`](CpuLayer::initialize) prepared. Default: nothing.
+    /// Releases what [`initialize`](CpuLayer::initialize) prepared. Default: does nothing.
     fn terminate(&mut self) {}
 
-    /// The layer's state beyond its parameters and weights: tactic, configured types, packed weights. Default: empty.
+    /// The layer's state apart from its parameters and weights: tactic, configured types, packed weights. Default: empty.
     ///
     /// # Errors
-    /// A [`LayerError`] when the state cannot be written.
+    /// A [`LayerError`] if the state cannot be written.
     fn serialize(&self) -> Result<Vec<u8>, LayerError> {
         Ok(Vec::new())
     }
 
-    /// Weights in the order in which the layer multiplies them, if [`initialize`](CpuLayer::initialize) has made them. A plan
-    /// stores them as the operator's attribute [`PACKED`], where the layer finds them when it is created again; its state
-    /// should say in which order they are. Default: none.
+    /// The packed weights, if [`initialize`](CpuLayer::initialize) has created them. A plan stores them as the operator's
+    /// attribute [`PACKED`], from which the layer can read them when it is created again; its serialised state should specify
+    /// the packing order. Default: `None`.
     ///
     /// # Errors
-    /// A [`LayerError`] when the weights cannot be read.
+    /// A [`LayerError`] if the weights cannot be read.
     fn packed(&self) -> Result<Option<Vec<f32>>, LayerError> {
         Ok(None)
     }
 
-    /// Takes over the state that [`serialize`](CpuLayer::serialize) wrote, on a layer of the same parameters.
+    /// Restores the state that [`serialize`](CpuLayer::serialize) returned on a layer with the same parameters.
     ///
     /// # Errors
-    /// A [`LayerError`] when these bytes were not written by such a layer. The default takes no bytes at all.
+    /// A [`LayerError`] if the bytes were not written by such a layer. The default accepts only an empty state.
     fn deserialize(&mut self, bytes: &[u8]) -> Result<(), LayerError> {
         no_state(bytes)
     }
 }
 
-// What defaults do, outside of them: they are compiled once for every layer.
+// The bodies of the defaults as separate functions: a default method itself is compiled once for every layer.
 
-type Found = Result<Option<View>, LayerError>;
+type ViewResult = Result<Option<View>, LayerError>;
 
-fn with_layouts(inputs: &[(DType, Layout)], view: &mut dyn FnMut(&[Layout]) -> Found) -> Found {
+fn with_layouts(inputs: &[(DType, Layout)], view: &mut dyn FnMut(&[Layout]) -> ViewResult) -> ViewResult {
     let layouts: Vec<Layout> = inputs.iter().map(|input| input.1).collect();
     view(&layouts)
 }
@@ -416,7 +415,7 @@ fn is_among(tactics: Vec<Tactic>, id: u32) -> Result<(), LayerError> {
 fn no_state(bytes: &[u8]) -> Result<(), LayerError> {
     match bytes.len() {
         0 => Ok(()),
-        len => Err(cannot(&format_args!("{len} bytes of state, but this layer keeps none"))),
+        len => Err(cannot(&format_args!("expected no stored state, got {len} bytes"))),
     }
 }
 
@@ -425,7 +424,7 @@ pub trait CloneCpuLayer {
     /// A clone of the layer; see [the life of a layer](CpuLayer#life-of-a-layer).
     fn clone_layer(&self) -> Box<dyn CpuLayer>;
 
-    /// The layer as what it is, so that another device's trait of the same type can be found.
+    /// The layer as [`Any`], so that it can be downcast to its concrete type, for instance to use another device's trait.
     fn as_any(&self) -> &dyn Any;
 }
 
@@ -445,7 +444,7 @@ impl Clone for Box<dyn CpuLayer> {
     }
 }
 
-/// What a layer may use while it computes.
+/// The resources of a layer while it computes.
 #[derive(Debug)]
 pub struct ForwardContext<'a> {
     scratch: Scratch<'a>,
@@ -453,21 +452,20 @@ pub struct ForwardContext<'a> {
 }
 
 impl<'a> ForwardContext<'a> {
-    /// A context of scratch memory and limits. The memory comes from a [`Workspace`](crate::tensor::Workspace), or from
-    /// an arena.
+    /// A context with scratch memory from a [`Workspace`](crate::tensor::Workspace) or an arena, and with limits.
     pub fn new(scratch: impl Into<Scratch<'a>>, limits: &'a Limits) -> Self {
         Self { scratch: scratch.into(), limits }
     }
 
-    /// Scratch memory for `len` elements, holding arbitrary values. [`CpuLayer::workspace`] must have asked for it.
+    /// Scratch memory for `len` elements with arbitrary values. [`CpuLayer::workspace`] must have requested it.
     ///
     /// # Errors
-    /// [`LayerError::Workspace`] when it asked for less.
+    /// [`LayerError::Workspace`] if it requested less.
     pub fn scratch<T: Element>(&mut self, len: usize) -> Result<&mut [T], LayerError> {
         Ok(self.scratch_and_limits(len)?.0)
     }
 
-    /// Scratch memory as from [`ForwardContext::scratch`], and the limits beside it.
+    /// As [`ForwardContext::scratch`], together with the limits.
     ///
     /// # Errors
     /// As [`ForwardContext::scratch`].
@@ -482,21 +480,21 @@ impl<'a> ForwardContext<'a> {
         Ok((self.scratch.slice(len)?, self.limits))
     }
 
-    /// As many elements of scratch memory as there are, between a number that is needed and one that is of use.
+    /// As much scratch memory as is available: at least `min` and at most `max` elements, with arbitrary values.
     ///
     /// # Errors
-    /// As [`ForwardContext::scratch`], when there are fewer than are needed.
-    pub fn scratch_between<T: Element>(&mut self, least: usize, most: usize) -> Result<&mut [T], LayerError> {
+    /// As [`ForwardContext::scratch`], if fewer than `min` elements are available.
+    pub fn scratch_between<T: Element>(&mut self, min: usize, max: usize) -> Result<&mut [T], LayerError> {
         let room = self.scratch.len() / size_of::<T>().max(1);
-        self.scratch(room.min(most).max(least))
+        self.scratch(room.min(max).max(min))
     }
 
-    /// The number of bytes of scratch memory.
+    /// The size of the scratch memory in bytes.
     pub(crate) fn scratch_len(&self) -> usize {
         self.scratch.len()
     }
 
-    /// The limits of this run; a layer that computes for long checks the deadline from time to time.
+    /// The limits of this run. A layer that computes for a long time should check the deadline regularly.
     pub fn limits(&self) -> &'a Limits {
         self.limits
     }

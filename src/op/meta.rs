@@ -1,15 +1,15 @@
-//! What is known of a tensor before it exists: element type, dimensions, and sometimes its values.
+//! Tensor metadata, known before the tensor exists: element type, dimensions, and sometimes values.
 
 use super::{Device, TensorFormat};
 use crate::tensor::{DType, Dim, Format, Layout, Shape, TensorError, TensorView};
 use std::fmt;
 
-/// Element type and dimensions of a tensor, its format, and its values where they are small integers.
+/// The metadata of a tensor: element type, dimensions, format, and the values of short integer vectors.
 ///
-/// This is what a layer's shape rule reads and returns. While a model is built, dimensions may be symbolic; while it
-/// runs, they are numbers. Values matter where one operator computes the shape that another one uses, as in
-/// `x.reshape(x.size(0), -1)`. The format is the engine's affair: shape rules see and return [`Format::Plain`] unless a layer
-/// takes others, see [`CpuLayer::supports`](super::CpuLayer::supports).
+/// A layer's shape rule reads and returns this type. While a model is built, dimensions may be symbolic; while it runs, they
+/// are numbers. Values matter if one operator computes the shape that another one uses, as in `x.reshape(x.size(0), -1)`.
+/// The format is managed by the engine: shape rules see and return [`Format::Plain`] unless a layer supports other formats,
+/// see [`CpuLayer::supports`](super::CpuLayer::supports).
 #[derive(Debug, Clone, PartialEq)]
 pub struct TensorMeta {
     dtype: DType,
@@ -20,9 +20,9 @@ pub struct TensorMeta {
 }
 
 impl TensorMeta {
-    /// A tensor of this element type and these dimensions, its values unknown.
+    /// The metadata of a plain tensor with this element type and these dimensions, and unknown values.
     pub fn new(dtype: DType, dims: impl IntoIterator<Item = impl Into<Dim>>) -> Self {
-        // Hundreds of kinds of iterators come here, and a loop is what the compiler makes the least of.
+        // This is instantiated for hundreds of iterator types, and a loop compiles to the least code.
         let mut list = Vec::new();
         for dim in dims {
             list.push(dim.into());
@@ -34,8 +34,8 @@ impl TensorMeta {
         Self { dtype, dims, values: None, format: Format::Plain, scale: None }
     }
 
-    /// The description of a tensor that exists. Values are taken up from integers of at most
-    /// [`TensorMeta::MAX_VALUES`] elements, which is what shapes are computed from.
+    /// The metadata of an existing tensor. Values are recorded for i64 scalars and vectors of at most
+    /// [`TensorMeta::MAX_VALUES`] elements, from which shapes are computed.
     pub fn of(tensor: &TensorView<'_>) -> Self {
         let meta = Self::new(tensor.dtype(), tensor.shape().iter().copied());
         if tensor.dtype() != DType::I64
@@ -48,39 +48,39 @@ impl TensorMeta {
         Self { values: values.map(|values| values.into_iter().map(Dim::Fixed).collect()), ..meta }
     }
 
-    /// The descriptions of tensors that exist, as [`TensorMeta::of`].
+    /// The metadata of existing tensors, as [`TensorMeta::of`].
     pub fn of_all(tensors: &[TensorView<'_>]) -> Vec<Self> {
         tensors.iter().map(Self::of).collect()
     }
 
-    /// The largest number of elements whose values are kept.
+    /// The largest number of elements whose values are recorded.
     pub const MAX_VALUES: usize = 64;
 
-    /// The same with known values, in row-major order.
+    /// The same metadata with these values, in row-major order.
     #[must_use]
     pub fn with_values(self, values: Vec<Dim>) -> Self {
         Self { values: Some(values), ..self }
     }
 
-    /// The same with other dimensions and unknown values.
+    /// The same element type with other dimensions, in the plain format, with unknown values.
     #[must_use]
     pub fn with_dims(&self, dims: impl IntoIterator<Item = impl Into<Dim>>) -> Self {
         Self::new(self.dtype, dims)
     }
 
-    /// The same with another element type and unknown values.
+    /// The same dimensions with another element type, in the plain format, with unknown values.
     #[must_use]
     pub fn with_dtype(&self, dtype: DType) -> Self {
         Self::new(dtype, self.dims.iter().cloned())
     }
 
-    /// The same in another format.
+    /// The same metadata in another format.
     #[must_use]
     pub fn with_format(self, format: Format) -> Self {
         Self { format, ..self }
     }
 
-    /// The same with the real number that 1 stands for, of a tensor whose whole numbers stand for real ones.
+    /// The same metadata with the scale of a quantised tensor: the real value that the quantised value 1 represents.
     #[must_use]
     pub fn with_scale(self, scale: Option<f32>) -> Self {
         Self { scale, ..self }
@@ -91,17 +91,17 @@ impl TensorMeta {
         self.dtype
     }
 
-    /// Plain, blocked, or with the channels last.
+    /// The memory format: plain, blocked or channels-last.
     pub fn format(&self) -> Format {
         self.format
     }
 
-    /// The real number that 1 stands for, where whole numbers stand for real ones.
+    /// The scale of a quantised tensor: the real value that the quantised value 1 represents.
     pub fn scale(&self) -> Option<f32> {
         self.scale
     }
 
-    /// Element type and format.
+    /// The element type and format, in CPU memory.
     pub fn tensor_format(&self) -> TensorFormat {
         TensorFormat {
             dtype: self.dtype,
@@ -121,24 +121,25 @@ impl TensorMeta {
         self.dims.len()
     }
 
-    /// Whether the dimensions may be these when the model runs: as many, and none that is known to differ.
+    /// Returns true if the dimensions may equal `dims` when the model runs: the ranks are equal, and no dimension is known to
+    /// differ.
     pub fn may_have_dims(&self, dims: &[Dim]) -> bool {
         self.rank() == dims.len() && !self.dims.iter().zip(dims).any(|(a, b)| a.differs(b))
     }
 
-    /// The values in row-major order, where they are known.
+    /// The values in row-major order, if they are known.
     pub fn values(&self) -> Option<&[Dim]> {
         self.values.as_deref()
     }
 
-    /// The same with other lengths in the place of some symbols, in dimensions and values.
+    /// Replaces symbols in dimensions and values by the lengths that `value_of` returns; symbols with `None` stay.
     #[must_use]
     pub fn replace(&self, value_of: &dyn Fn(&str) -> Option<Dim>) -> Self {
         let replaced = |dims: &[Dim]| dims.iter().map(|dim| dim.replace(value_of)).collect();
         Self { dims: replaced(&self.dims), values: self.values.as_deref().map(replaced), ..*self }
     }
 
-    /// Whether the values are ones that would be kept: a scalar or a short vector of i64.
+    /// Returns true if values would be recorded for such a tensor: it is a scalar or a short vector of i64.
     pub fn may_have_values(&self) -> bool {
         let is_short = || match &self.dims[..] {
             [] => true,
@@ -148,19 +149,19 @@ impl TensorMeta {
         self.dtype == DType::I64 && is_short()
     }
 
-    /// Whether nothing is open: every dimension is a number, and so is every value that shapes could be computed from.
+    /// Returns true if nothing is open: every dimension is a number, and so is every value that shapes may be computed from.
     pub fn is_known(&self) -> bool {
         let is_number = |dim: &Dim| dim.fixed().is_some();
         let values_are_known = || self.values.as_ref().is_some_and(|values| values.iter().all(is_number));
         self.is_fixed() && (!self.may_have_values() || values_are_known())
     }
 
-    /// Whether every dimension is a number.
+    /// Returns true if every dimension is a number.
     pub fn is_fixed(&self) -> bool {
         self.dims.iter().all(|dim| dim.fixed().is_some())
     }
 
-    /// How many bytes the tensor takes, with what fills up its last blocks, where every dimension is a number.
+    /// The size of the tensor in bytes, including the padding of its last blocks, if every dimension is a number.
     pub fn byte_len(&self) -> Option<u64> {
         let number = |(axis, dim): (usize, &Dim)| {
             let len = dim.fixed().and_then(|len| u64::try_from(len).ok())?;
@@ -181,10 +182,10 @@ impl TensorMeta {
         self.dims.iter().fold(Dim::Fixed(1), |product, dim| product * dim.clone())
     }
 
-    /// Where the elements lie in memory of their own, when every dimension is a number.
+    /// The layout of the tensor in its own memory, if every dimension is a number.
     ///
     /// # Errors
-    /// As [`TensorMeta::shape`]; a blocked axis that is not there.
+    /// As [`TensorMeta::shape`]; an error if the blocked axis does not exist.
     pub fn layout(&self) -> Result<Layout, TensorError> {
         match self.format {
             Format::Plain => Ok(Layout::contiguous(self.shape()?)),
@@ -193,21 +194,21 @@ impl TensorMeta {
         }
     }
 
-    /// The shape, when every dimension is a number.
+    /// The shape, if every dimension is a number.
     ///
     /// # Errors
-    /// [`TensorError::InvalidArgument`] for a symbolic or negative dimension, and whatever [`Shape::new`] refuses.
+    /// [`TensorError::InvalidArgument`] if a dimension is symbolic or negative; the errors of [`Shape::new`].
     pub fn shape(&self) -> Result<Shape, TensorError> {
         let number = |dim: &Dim| dim.fixed().and_then(|value| usize::try_from(value).ok());
         let dims: Option<Vec<usize>> = self.dims.iter().map(number).collect();
         match dims {
             Some(dims) => Shape::new(&dims),
-            None => Err(TensorError::InvalidArgument(format!("{self} is not the shape of a tensor"))),
+            None => Err(TensorError::InvalidArgument(format!("{self} is not a concrete shape"))),
         }
     }
 }
 
-/// Writes dimensions, element type and what is special about the format: `1×3×224×224 f32`.
+/// Writes dimensions, element type, and the format if it is not plain: `1×3×224×224 f32`.
 impl fmt::Display for TensorMeta {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let dims: Vec<String> = self.dims.iter().map(Dim::to_factor).collect();
@@ -231,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn only_numbers_make_a_shape() {
+    fn only_concrete_dimensions_make_a_shape() {
         let fixed = TensorMeta::new(DType::F32, [2, 3]);
         assert_eq!(fixed.shape().unwrap().dims(), &[2, 3]);
         assert_eq!(fixed.to_string(), "2×3 f32");

@@ -1,8 +1,8 @@
-//! What an operator is: its parameters and weights, what it means, and how it runs.
+//! The definition of operators: parameters and weights, semantics, and implementation.
 //!
-//! A type of operator is one Rust type, which [`operator!`](crate::operator) declares. [`Layer`] says what it means,
-//! [`CpuLayer`] how it runs on the CPU, and a [`Registry`] leads from the type in a file to the layer. It does not
-//! know which operators exist: those are in [`ops`](crate::ops).
+//! Each operator type is one Rust type, declared with [`operator!`](crate::operator). [`Layer`] defines its semantics,
+//! [`CpuLayer`] its implementation on the CPU, and a [`Registry`] maps the type in a file to the layer. This module contains no
+//! operators: they are in [`ops`](crate::ops).
 
 mod attribute;
 mod axes;
@@ -35,5 +35,5 @@ pub(crate) use watchdog::unwatched;
 pub(crate) use watchdog::{Watchdog, timed_limits, watched, with_deadline};
 pub use weight::Weight;
 
-/// A typed parameter of an operator, together with its text in the file.
+/// A typed parameter of an operator, with its text in the file.
 pub type RuntimeParameter = crate::pnnx::Parameter;

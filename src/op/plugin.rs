@@ -1,8 +1,8 @@
-//! Plugins: layers that somebody else registered, and the names that tell them apart.
+//! Plugins: layers registered by third parties, and the names that identify them.
 //!
-//! Namespace, type and version together name a plugin: `acme/Conv/1`. Operators may have such a name as their type; those
-//! that a plugin runs get it when a graph is loaded. So no pass takes them for one of Ixion's own, and a plan says whose
-//! they are.
+//! Namespace, type and version together name a plugin: `acme/Conv/1`. Operators may have such a name as their type, and
+//! operators that a plugin runs get it when a graph is loaded. So no pass mistakes them for Ixion's own operators, and a plan
+//! records which plugin they need.
 
 pub mod lookup;
 mod name;
@@ -17,13 +17,12 @@ use super::{CpuLayer, INPUT_KIND};
 use crate::pnnx::{Graph, GraphError, OperatorId};
 use std::collections::BTreeSet;
 
-/// What PNNX puts before the name of an operator of one's own: `pnnx.custom_op.my_ops.gated`.
+/// The prefix that PNNX adds to custom operators: `pnnx.custom_op.my_ops.gated`.
 const CUSTOM: &str = "pnnx.custom_op.";
 
 impl<L: ?Sized + DeviceLayer> Registry<L> {
-    /// Adds a plugin: the layer of an operator type, named by this type and the creator's namespace and version. It runs
-    /// operators whose type is that name, those of its own type if nobody else runs these, and those that
-    /// [`Registry::route`] gives it.
+    /// Adds a plugin, named by the operator type and the creator's namespace and version. It runs operators whose type is that
+    /// name, operators of its own type if no other layer runs them, and operators that [`Registry::route`] assigns to it.
     ///
     /// ```
     /// use ixion::op::{Creator, Registry};
@@ -48,12 +47,12 @@ impl<L: ?Sized + DeviceLayer> Registry<L> {
     /// registry.add_plugin("Gate", Creator::plugin::<Gate>("acme", "1"))?;
     /// registry.add_plugin("Gate", Creator::plugin::<Gate>("acme", "2"))?;
     /// let again = registry.add_plugin("Gate", Creator::plugin::<Gate>("acme", "2")).unwrap_err();
-    /// assert!(again.to_string().starts_with("a layer is already registered for `acme/Gate/2`; it was given twice"));
+    /// assert!(again.to_string().starts_with("a layer is already registered for `acme/Gate/2`; it was registered twice"));
     /// # Ok::<(), ixion::op::RegistryError>(())
     /// ```
     ///
     /// # Errors
-    /// [`RegistryError::Duplicate`] when there is a layer of that name, [`RegistryError::Name`] when there cannot be one.
+    /// [`RegistryError::Duplicate`] if a layer of that name exists, [`RegistryError::Name`] if the name is invalid.
     pub fn add_plugin(
         &mut self,
         op_type: impl Into<String>,
@@ -62,10 +61,10 @@ impl<L: ?Sized + DeviceLayer> Registry<L> {
         lookup::add(self, &op_type.into(), creator)
     }
 
-    /// Adds a plugin as [`Registry::add_plugin`], and returns the layer of that name that it takes the place of.
+    /// Adds a plugin as [`Registry::add_plugin`], replacing the layer of that name if there is one. Returns the previous layer.
     ///
     /// # Errors
-    /// [`RegistryError::Name`].
+    /// [`RegistryError::Name`] if the name is invalid.
     pub fn replace_plugin(
         &mut self,
         op_type: impl Into<String>,
@@ -74,34 +73,34 @@ impl<L: ?Sized + DeviceLayer> Registry<L> {
         lookup::replace(self, &op_type.into(), creator)
     }
 
-    /// Has operators of a type run by a layer of another one, or of another namespace or version. Its parameters, weights and
-    /// inputs are those of the operator: the layer must have fields of these names.
+    /// Assigns an operator type to a layer of another type, namespace or version. The layer gets the parameters, weights and
+    /// inputs of the operator, so it must have fields of these names.
     ///
     /// # Errors
-    /// [`RegistryError::Missing`] when there is no layer of that name.
+    /// [`RegistryError::Missing`] if there is no layer of that name.
     pub fn route(&mut self, op_type: impl Into<String>, to: &PluginName) -> Result<(), RegistryError> {
         lookup::route(self, &op_type.into(), to)
     }
 
-    /// The creator of this namespace, type and version, built-in or not.
+    /// The creator with this namespace, type and version, whether built-in or a plugin.
     pub fn find(&self, name: &PluginName) -> Option<&Creator<L>> {
         lookup::find(self, name)
     }
 
-    /// Namespace, type and version of every layer, in alphabetical order.
+    /// The namespace, type and version of every layer, in alphabetical order.
     pub fn names(&self) -> BTreeSet<PluginName> {
         self.iter().filter_map(|(op_type, creator)| creator.name(op_type)).collect()
     }
 
-    /// Namespace, type and version of the layer that runs operators of a type.
+    /// The namespace, type and version of the layer that runs an operator type.
     pub fn name_of(&self, op_type: &str) -> Option<PluginName> {
         self.known(op_type)?.name(op_type)
     }
 
-    /// Gives operators that a plugin runs its name as their type.
+    /// Changes the type of each operator that a plugin runs to the plugin's name.
     ///
     /// # Errors
-    /// An operator whose type cannot be changed.
+    /// Returns an error if the type of an operator cannot be changed.
     pub fn resolve(&self, file: &mut Graph) -> Result<(), GraphError> {
         for id in file.operator_ids().to_vec() {
             let op_type = file.operator(id).op_type().to_owned();
@@ -120,7 +119,7 @@ impl<L: ?Sized + DeviceLayer> Registry<L> {
         Ok(())
     }
 
-    /// The type that leads to a layer of this name: built-in ones are known by their types alone.
+    /// The operator type for a layer of this name: built-in layers are registered under their types only.
     fn written(&self, name: &str) -> String {
         match (self.known(name), name.parse::<PluginName>()) {
             (None, Ok(parts)) => parts.op_type().to_owned(),
@@ -128,8 +127,8 @@ impl<L: ?Sized + DeviceLayer> Registry<L> {
         }
     }
 
-    /// Who runs operators of a type. A type of TorchScript's operators of one's own, `pnnx.custom_op.my_ops.gated`, leads to
-    /// the plugin `gated` of the namespace `my_ops`, if there is one version of it.
+    /// The creator that runs an operator type. The type of a custom TorchScript operator, `pnnx.custom_op.my_ops.gated`, is
+    /// mapped to the plugin `gated` in the namespace `my_ops`, if there is exactly one version of it.
     fn runner(&self, op_type: &str) -> Option<&Creator<L>> {
         if let Some(creator) = self.known(op_type) {
             return Some(creator);
@@ -145,7 +144,7 @@ impl<L: ?Sized + DeviceLayer> Registry<L> {
 }
 
 impl<L: ?Sized> Creator<L> {
-    /// Its name, where it stands for operators of this type.
+    /// The full name of the creator if it is registered for this operator type.
     fn name(&self, op_type: &str) -> Option<PluginName> {
         match &self.plugin {
             Some(name) => name.parse().ok(),
@@ -156,7 +155,7 @@ impl<L: ?Sized> Creator<L> {
 }
 
 impl Creator<dyn CpuLayer> {
-    /// The creator of an operator that implements [`FromOperator`], in a namespace of one's own.
+    /// The creator of an operator that implements [`FromOperator`], with its own namespace and version.
     pub fn plugin<T: FromOperator + CpuLayer + 'static>(
         namespace: impl Into<String>,
         version: impl Into<String>,
@@ -182,8 +181,8 @@ impl Registry<dyn CpuLayer> {
     }
 }
 
-/// Gives the arguments of an operator of one's own, `arg_0`, `arg_1` and so on, the names of the layer's fields: the first
-/// one is the tensor that the operator works on. Fields that are called like that stay.
+/// Renames the arguments of a custom operator, `arg_0`, `arg_1` and so on, to the fields of the layer. The first argument is
+/// the tensor that the operator works on. Does nothing if the layer itself has fields with such names.
 fn name_arguments<L: ?Sized>(
     file: &mut Graph,
     id: OperatorId,
@@ -212,7 +211,7 @@ fn name_arguments<L: ?Sized>(
     Ok(())
 }
 
-/// The position of an argument that is called `arg_2`.
+/// The position in an argument name such as `arg_2`.
 fn position_of(argument: &str) -> Option<usize> {
     argument.strip_prefix("arg_")?.parse().ok()
 }

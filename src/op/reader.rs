@@ -1,4 +1,4 @@
-//! Reading an operator: typed parameters, weights, and the certainty that no key was ignored.
+//! Reading operators: typed parameters and weights, with a check that no key is ignored.
 
 use super::{LayerError, RuntimeAttribute, RuntimeParameter};
 use crate::pnnx::{Dim, Expr};
@@ -6,10 +6,10 @@ use crate::tensor::DType;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What a layer is created from: the parameters, attributes and named inputs of one operator.
+/// The parameters, attributes and named inputs of one operator, from which its layer is created.
 ///
-/// Every key that is read is ticked off; [`finish`](OperatorReader::finish) refuses an operator with keys that nothing
-/// read, because ignoring one could change the result.
+/// The reader records every key that is read. [`finish`](OperatorReader::finish) refuses operators with keys that were not
+/// read, because ignoring a key could change the result.
 #[derive(Debug)]
 pub struct OperatorReader<'a> {
     name: &'a str,
@@ -25,7 +25,7 @@ pub struct OperatorReader<'a> {
 }
 
 impl<'a> OperatorReader<'a> {
-    /// A reader of one operator. `input_names` has an entry for each input, `None` for an input without a name.
+    /// A reader for one operator. `input_names` has an entry for each input, `None` for inputs without a name.
     pub fn new(
         params: &'a BTreeMap<String, RuntimeParameter>,
         attrs: &'a BTreeMap<String, RuntimeAttribute>,
@@ -47,47 +47,48 @@ impl<'a> OperatorReader<'a> {
         }
     }
 
-    /// The same with the operator's name.
+    /// Sets the operator's name.
     #[must_use]
     pub fn with_name(self, name: &'a str) -> Self {
         Self { name, ..self }
     }
 
-    /// The operator's name; empty if it was not given.
+    /// The operator's name; empty if not set.
     pub fn name(&self) -> &'a str {
         self.name
     }
 
-    /// The same with the operator's type.
+    /// Sets the operator's type.
     #[must_use]
     pub fn with_op_type(self, op_type: &'a str) -> Self {
         Self { op_type, ..self }
     }
 
-    /// The operator's type; empty if it was not given.
+    /// The operator's type; empty if not set.
     pub fn op_type(&self) -> &'a str {
         self.op_type
     }
 
-    /// The same with the shapes that the file records for inputs and outputs.
+    /// Sets the shapes that the file records for inputs and outputs.
     #[must_use]
     pub fn with_shapes(self, inputs: Vec<Option<&'a [Dim]>>, outputs: Vec<Option<&'a [Dim]>>) -> Self {
         Self { shapes: [inputs, outputs], ..self }
     }
 
-    /// The same with the element types that the file records for inputs and outputs.
+    /// Sets the element types that the file records for inputs and outputs.
     #[must_use]
     pub fn with_dtypes(self, inputs: Vec<Option<DType>>, outputs: Vec<Option<DType>>) -> Self {
         Self { dtypes: [inputs, outputs], ..self }
     }
 
-    /// The parameter of this key, and ticks the key off.
+    /// Returns the parameter with this key, and marks the key as read.
     pub fn param(&mut self, key: &'static str) -> Option<&'a RuntimeParameter> {
         self.read.insert(Cow::Borrowed(key));
         self.params.get(key)
     }
 
-    /// The attribute of this key, and ticks the key off. What it decodes is the layer's own and not kept by the graph.
+    /// Returns the attribute with this key, and marks the key as read. Elements that it decodes belong to the layer and are not
+    /// kept by the graph.
     pub fn attr(&mut self, key: impl Into<Cow<'static, str>>) -> Option<RuntimeAttribute> {
         let key = key.into();
         let attribute = self.attrs.get(key.as_ref()).map(RuntimeAttribute::detached);
@@ -95,10 +96,10 @@ impl<'a> OperatorReader<'a> {
         attribute
     }
 
-    /// Position of the input of this name (`$key=…`), and ticks the key off.
+    /// Returns the position of the input with this name (`$key=…`), and marks the key as read.
     ///
-    /// Names are optional in the file. Inputs without one are handed out in their order to the keys that ask, except
-    /// the first: that is the tensor that the operator works on, and layers find it at position 0.
+    /// Names are optional in the file. If no input has this name, the next unnamed input is returned, in order. The first input
+    /// is excluded: it is the tensor that the operator works on, and layers expect it at position 0.
     pub fn input(&mut self, key: &'static str) -> Option<usize> {
         self.read.insert(Cow::Borrowed(key));
         let named = self.input_names.iter().position(|name| name.as_deref() == Some(key));
@@ -110,10 +111,10 @@ impl<'a> OperatorReader<'a> {
         })
     }
 
-    /// As [`input`](Self::input), for an input beside the tensor that the operator works on.
+    /// As [`input`](Self::input), for an additional input.
     ///
     /// # Errors
-    /// [`LayerError::InvalidParameter`] when it is the first input: that is the tensor that the operator works on.
+    /// [`LayerError::InvalidParameter`] if it is the first input, which is the tensor that the operator works on.
     pub fn later_input(&mut self, key: &'static str) -> Result<Option<usize>, LayerError> {
         match self.input(key) {
             Some(0) => Err(LayerError::InvalidParameter {
@@ -125,22 +126,22 @@ impl<'a> OperatorReader<'a> {
         }
     }
 
-    /// The keys of all parameters and attributes that the file gives.
+    /// The keys of all parameters and attributes in the file.
     pub fn keys(&self) -> Vec<String> {
         self.params.keys().chain(self.attrs.keys()).cloned().collect()
     }
 
-    /// How many inputs the operator has.
+    /// The number of inputs of the operator.
     pub fn num_inputs(&self) -> usize {
         self.input_names.len()
     }
 
-    /// How many outputs the operator has; where it has one that the file unpacks, how many items are in that.
+    /// The number of outputs of the operator, or the number of items if its only output is a tuple that the file unpacks.
     pub fn num_outputs(&self) -> usize {
         self.num_outputs
     }
 
-    /// The shape that the file records for an input: that of the sample which the model was exported with.
+    /// The shape that the file records for an input: its shape in the sample that the model was exported with.
     pub fn input_shape(&self, position: usize) -> Option<&'a [Dim]> {
         self.shapes[0].get(position).copied().flatten()
     }
@@ -160,10 +161,10 @@ impl<'a> OperatorReader<'a> {
         self.dtypes[1].get(position).copied().flatten()
     }
 
-    /// Ends the reading.
+    /// Checks that every key was read.
     ///
     /// # Errors
-    /// [`LayerError::UnknownKeys`] with all keys that were not read.
+    /// [`LayerError::UnknownKeys`] with the keys that were not read.
     pub fn finish(&self) -> Result<(), LayerError> {
         let named_inputs = self.input_names.iter().skip(1).flatten();
         self.all_read("parameters", self.params.keys())?;
@@ -185,30 +186,30 @@ impl<'a> OperatorReader<'a> {
     }
 }
 
-/// The kind of a field that is an input and never a parameter.
+/// The kind of a field that is an input, never a parameter.
 pub(crate) const INPUT_KIND: &str = "an input";
 
-/// The kind of a field that no key of a file sets, as the number of outputs: it is not published.
+/// The kind of a field that no key of the file sets, such as the number of outputs. Such fields are not published.
 pub(crate) const NO_KEY: &str = "";
 
-/// The key of the field that operators with random results have.
+/// The key of the seed field of operators with random results.
 pub(crate) const SEED_KEY: &str = "seed";
 
-/// One field of an operator: what a registry publishes of it.
+/// One field of an operator, as published by a registry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Field {
     /// The key in the file.
     pub key: &'static str,
-    /// What kind of value it takes.
+    /// The kind of value, in words.
     pub kind: &'static str,
-    /// The value where the key is absent, as Rust code; `None` where the key must be there.
+    /// The default value as Rust code; `None` if the key is required.
     pub default: Option<&'static str>,
-    /// What it means.
+    /// The documentation of the field.
     pub doc: &'static str,
 }
 
 impl Field {
-    /// The default as a file would say it: `zeros` for `PaddingMode::Zeros`, `1` for `PerAxis::all(1)`.
+    /// The default as written in a file: `zeros` for `PaddingMode::Zeros`, `1` for `PerAxis::all(1)`.
     pub fn default_in_file(&self) -> Option<String> {
         self.default.map(in_file)
     }
@@ -232,21 +233,21 @@ fn in_file(default: &str) -> String {
     }
 }
 
-/// A type that a field of an operator can have.
+/// A type that can be used for a field of an operator.
 pub trait FieldValue: Sized {
-    /// What kind of value this is, in words, such as `2 integers`.
+    /// The kind of value in words, such as `2 integers`.
     const KIND: &'static str;
 
-    /// Reads the value of a key; `None` where the key is absent.
+    /// Reads the value of a key; `None` if the key is absent.
     ///
     /// # Errors
-    /// A [`LayerError`] that names the key, the kind that is wanted and what is there.
+    /// A [`LayerError`] that names the key, the expected kind and the actual value.
     fn read(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Option<Self>, LayerError>;
 
-    /// Reads the value of a key that must be there.
+    /// Reads the value of a required key.
     ///
     /// # Errors
-    /// [`LayerError::MissingParameter`], or as [`FieldValue::read`].
+    /// [`LayerError::MissingParameter`] if the key is absent; otherwise as [`FieldValue::read`].
     fn require(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Self, LayerError> {
         Self::read(reader, key)?.ok_or_else(|| LayerError::MissingParameter {
             key: key.to_owned(),
@@ -256,14 +257,14 @@ pub trait FieldValue: Sized {
     }
 }
 
-/// A type that is read from the value of a parameter: what a field of [`operator!`](crate::operator) can be. It is more
-/// lenient than [`pnnx::FromParameter`](crate::pnnx::FromParameter), which asks what the file says: here a single integer
-/// may stand for a list, as PyTorch allows.
+/// A type that is read from the value of a parameter, for fields of [`operator!`](crate::operator). It is more lenient than
+/// [`pnnx::FromParameter`](crate::pnnx::FromParameter), which requires the kind of value that the file has: here a single
+/// integer is accepted as a list, as in PyTorch.
 pub trait FromParameter: Sized {
-    /// What kind of value this is, in words.
+    /// The kind of value in words.
     const KIND: &'static str;
 
-    /// The value, or `None` when the parameter is of another kind.
+    /// Converts the parameter; `None` if it is of another kind.
     fn from_parameter(parameter: &RuntimeParameter) -> Option<Self>;
 }
 
@@ -339,7 +340,7 @@ impl FromParameter for Vec<i64> {
     }
 }
 
-/// Numbers; integers stand for floats, and a single number for a list of one.
+/// Integers are accepted as floats, and a single number as a list of one.
 impl FromParameter for Vec<f64> {
     const KIND: &'static str = "a list of numbers";
 
@@ -351,7 +352,7 @@ impl FromParameter for Vec<f64> {
     }
 }
 
-/// Integers of at least 0, one for each of `N` axes; a single integer stands for all of them, as in PyTorch.
+/// Integers of at least 0, one for each of `N` axes. A single integer applies to all axes, as in PyTorch.
 impl<const N: usize> FromParameter for [usize; N] {
     const KIND: &'static str = "an integer of at least 0 for each axis, or one for all";
 
@@ -383,8 +384,8 @@ impl<T: FromParameter> FromParameter for Option<T> {
     }
 }
 
-/// A field of [`operator!`](crate::operator) that no key of a file sets: what a layer keeps beside its parameters. It begins
-/// with its default; a clone of the layer has a clone of it.
+/// A field of [`operator!`](crate::operator) that no key of the file sets, for state that a layer keeps in addition to its
+/// parameters. It starts with the default value and is cloned together with the layer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct State<T>(pub T);
 
@@ -402,7 +403,7 @@ pub(super) mod tests {
     use crate::tensor::Tensor;
 
     #[test]
-    fn defaults_are_those_of_a_file() {
+    fn defaults_are_written_as_in_a_file() {
         let texts =
             ["Padding::Places(PerAxis::all(0))", "PaddingMode::Zeros", "Some(true)", "None", "vec![0, 1]"];
         assert_eq!(texts.map(in_file), ["0", "zeros", "True", "None", "(0,1)"]);
@@ -434,7 +435,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn values_are_read_as_pytorch_reads_them() {
+    fn values_are_read_as_in_pytorch() {
         assert_eq!(read::<f64>("2").unwrap(), 2.0);
         assert_eq!(read::<f64>("-inf").unwrap(), f64::NEG_INFINITY);
         assert_eq!(read::<[usize; 2]>("3").unwrap(), [3, 3]);
@@ -447,26 +448,26 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn errors_name_key_wanted_and_found() {
+    fn errors_name_the_key_the_expected_kind_and_the_value() {
         let message = |error: LayerError| error.to_string();
         assert_eq!(
             message(read::<[usize; 2]>("(1,2,3)").unwrap_err()),
-            "parameter `key` should be an integer of at least 0 for each axis, or one for all, but is `(1,2,3)`"
+            "parameter `key`: expected an integer of at least 0 for each axis, or one for all, got `(1,2,3)`"
         );
         assert_eq!(
             message(read::<usize>("-1").unwrap_err()),
-            "parameter `key` should be an integer of at least 0, but is `-1`"
+            "parameter `key`: expected an integer of at least 0, got `-1`"
         );
         let missing = bool::require(&mut source(&[], &[], &[]).reader(), "ceil_mode").unwrap_err();
-        assert_eq!(message(missing), "parameter `ceil_mode` (a bool) is missing; the file gives none");
+        assert_eq!(message(missing), "missing parameter `ceil_mode` (a bool); the file sets none");
     }
 
     #[test]
-    fn a_key_that_nothing_reads_is_an_error() {
+    fn an_unread_key_is_an_error() {
         let source = source(&[("dim", "1"), ("surprise", "2")], &[], &[None]);
         let mut reader = source.reader();
         i64::require(&mut reader, "dim").unwrap();
         let error = reader.finish().unwrap_err().to_string();
-        assert_eq!(error, "parameters not understood by this operator: `surprise`; it knows `dim`");
+        assert_eq!(error, "unknown parameters: `surprise`; supported: `dim`");
     }
 }

@@ -1,23 +1,23 @@
-//! From the type of an operator to the layer that runs it.
+//! The registry, which maps operator types to layers.
 
 use super::reader::{Field, NO_KEY, SEED_KEY};
 use super::{CpuLayer, LayerError, OperatorReader, catch_panic};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Where a layer runs.
+/// The device on which a layer runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 #[non_exhaustive]
 pub enum Device {
-    /// The processor.
+    /// The CPU.
     #[default]
     Cpu,
-    /// A GPU, or what stands for one.
+    /// A CUDA GPU, or a substitute for one.
     Cuda,
 }
 
 impl Device {
-    /// What formats and plans call it: `cpu` or `cuda`.
+    /// The name in formats and plans: `cpu` or `cuda`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -27,9 +27,9 @@ impl Device {
     }
 }
 
-/// What layers are called on a device; implemented for the trait object of each device's trait.
+/// Implemented for the trait object of each device's layer trait.
 pub trait DeviceLayer {
-    /// The device that such layers run on.
+    /// The device on which these layers run.
     const DEVICE: Device;
 }
 
@@ -43,7 +43,7 @@ impl DeviceLayer for dyn CpuLayer {
 pub trait FromOperator: Sized {
     /// The operator types that this layer runs, the principal one first.
     const TYPES: &'static [&'static str];
-    /// What the operator does, in one or a few sentences.
+    /// A description of the operator in one or a few sentences.
     const DOC: &'static str;
     /// The parameters, weights and named inputs.
     const FIELDS: &'static [Field];
@@ -51,10 +51,10 @@ pub trait FromOperator: Sized {
     /// Reads the fields.
     ///
     /// # Errors
-    /// A [`LayerError`] that names the key, what is wanted and what is there.
+    /// A [`LayerError`] that names the key, the expected kind and the actual value.
     fn from_operator(reader: &mut OperatorReader<'_>) -> Result<Self, LayerError>;
 
-    /// Checks what the fields' types cannot say, such as a stride of 0. Default: nothing to check.
+    /// Checks constraints that the types of the fields cannot express, such as a stride of 0. Default: accepts everything.
     ///
     /// # Errors
     /// A [`LayerError`], usually [`LayerError::InvalidParameter`].
@@ -65,20 +65,22 @@ pub trait FromOperator: Sized {
 
 pub(super) type Create<L> = Arc<dyn Fn(&mut OperatorReader<'_>) -> Result<Box<L>, LayerError> + Send + Sync>;
 
-/// How layers of one operator type are made, and what is published of it. [`Registry::add_plugin`] takes one of a namespace of
-/// one's own.
+/// Creates the layers of one operator type, and describes the operator. [`Registry::add_plugin`] takes creators with a
+/// namespace other than Ixion's.
 pub struct Creator<L: ?Sized = dyn CpuLayer> {
-    /// Whose operator it is: `ixion` for the built-in ones.
+    /// The namespace of the operator: `ixion` for built-in operators.
     pub namespace: String,
-    /// The version, counted up when the meaning of the fields changes.
+    /// The version, incremented when the meaning of the fields changes.
     pub version: String,
-    /// What the operator does.
+    /// The description of the operator.
     pub doc: String,
     /// The parameters, weights and named inputs.
     pub fields: Vec<Field>,
-    /// Whether the results are random, as those of operators with a field `seed` are: no two operators share them.
+    /// Whether the results are random, as for operators with a field `seed`: identical operators must then not be merged.
     pub is_random: bool,
-    /// Its [name](super::PluginName), where it is a plugin: set when it is put into a registry.
+    /// Whether the result is a number in TorchScript; here it is a tensor without axes.
+    pub returns_number: bool,
+    /// The [name](super::PluginName) of a plugin, set when the creator is added to a registry; `None` for other creators.
     pub plugin: Option<Arc<str>>,
     pub(super) create: Create<L>,
 }
@@ -91,6 +93,7 @@ impl<L: ?Sized> Clone for Creator<L> {
             doc: self.doc.clone(),
             fields: self.fields.clone(),
             is_random: self.is_random,
+            returns_number: self.returns_number,
             plugin: self.plugin.clone(),
             create: Arc::clone(&self.create),
         }
@@ -118,11 +121,20 @@ impl<L: ?Sized> Creator<L> {
 
     fn calling(namespace: String, version: String, create: Create<L>) -> Self {
         let (doc, fields) = (String::new(), Vec::new());
-        Self { namespace, version, doc, fields, is_random: false, plugin: None, create }
+        Self {
+            namespace,
+            version,
+            doc,
+            fields,
+            is_random: false,
+            returns_number: false,
+            plugin: None,
+            create,
+        }
     }
 
-    /// The same with what is published of the operator. The order of the fields is that of the arguments of an operator of
-    /// TorchScript, whose inputs have no names: see [`Registry`].
+    /// Sets the published description and fields. The fields must be in the order of the arguments of the TorchScript operator,
+    /// whose inputs have no names: see [`Registry`].
     #[must_use]
     pub fn described(self, doc: impl Into<String>, fields: impl Into<Vec<Field>>) -> Self {
         let mut fields = fields.into();
@@ -131,10 +143,16 @@ impl<L: ?Sized> Creator<L> {
         Self { doc: without_links(&doc.into()), fields, is_random, ..self }
     }
 
-    /// Makes a layer; every key of the operator must be read by it.
+    /// Marks an operator of TorchScript whose result is a number, such as `aten::size`.
+    #[must_use]
+    pub fn returning_number(self) -> Self {
+        Self { returns_number: true, ..self }
+    }
+
+    /// Creates a layer, which must read every key of the operator.
     ///
     /// # Errors
-    /// A [`LayerError`] that names the key; [`LayerError::Panic`].
+    /// A [`LayerError`] that names the key; [`LayerError::Panic`] if the layer panics.
     pub fn create(&self, mut reader: OperatorReader<'_>) -> Result<Box<L>, LayerError> {
         let layer = catch_panic(|| (self.create)(&mut reader))?;
         reader.finish()?;
@@ -142,7 +160,7 @@ impl<L: ?Sized> Creator<L> {
     }
 }
 
-/// Documentation without the links that only rustdoc can follow: `[name](path)` becomes `name`.
+/// Removes rustdoc links from documentation: ``[`name`](path)`` becomes `` `name` ``.
 fn without_links(doc: &str) -> String {
     let mut text = String::with_capacity(doc.len());
     let mut rest = doc;
@@ -161,13 +179,13 @@ impl Creator<dyn CpuLayer> {
         Self::built_in(create::<T>, T::DOC, T::FIELDS)
     }
 
-    /// All of the above that does not depend on the operator.
+    /// The part of [`Creator::of`] that does not depend on the operator.
     fn built_in(create: CreateCpu, doc: &str, fields: &[Field]) -> Self {
         Self::calling(Self::BUILT_IN.to_owned(), "1".to_owned(), Arc::new(create)).described(doc, fields)
     }
 }
 
-/// How a layer of the CPU is made by a function: hundreds of types share what is done with it.
+/// A function pointer that creates a CPU layer, so that hundreds of layer types share the code around it.
 type CreateCpu = fn(&mut OperatorReader<'_>) -> Result<Box<dyn CpuLayer>, LayerError>;
 
 fn create<T: FromOperator + CpuLayer + 'static>(
@@ -179,7 +197,7 @@ fn create<T: FromOperator + CpuLayer + 'static>(
     }
 }
 
-/// What [`create`] does with a layer of any type.
+/// The part of [`create`] that does not depend on the type of the layer.
 fn checked(
     validated: Result<(), LayerError>,
     layer: Box<dyn CpuLayer>,
@@ -199,12 +217,12 @@ fn checked(
 /// ```
 #[derive(Debug)]
 pub struct Registry<L: ?Sized = dyn CpuLayer> {
-    /// Shared with clones until one of them changes: each graph, pass and plan has a registry, almost always the same.
+    /// Shared with clones until one of them changes: each graph, pass and plan has a registry, almost always the same one.
     creators: Arc<BTreeMap<String, Creator<L>>>,
 }
 
 impl<L: ?Sized + DeviceLayer> Registry<L> {
-    /// A registry without layers.
+    /// An empty registry.
     pub fn empty() -> Self {
         Self { creators: Arc::default() }
     }
@@ -217,9 +235,9 @@ impl<L: ?Sized + DeviceLayer> Registry<L> {
     /// Adds a creator for an operator type.
     ///
     /// # Errors
-    /// [`RegistryError::Duplicate`] when the type has one; [`Registry::replace`] takes its place instead.
+    /// [`RegistryError::Duplicate`] if the type already has a creator; use [`Registry::replace`] to replace it.
     pub fn add(&mut self, op_type: impl Into<String>, creator: Creator<L>) -> Result<(), RegistryError> {
-        // ANCHOR: add_todo -- task 4: an error if the type has a creator already, which stays
+        // ANCHOR: add_todo -- task 4: an error if the type already has a creator, which then stays
         let op_type = op_type.into();
         if self.creators.contains_key(&op_type) {
             return Err(RegistryError::Duplicate { op_type });
@@ -229,7 +247,7 @@ impl<L: ?Sized + DeviceLayer> Registry<L> {
         // ANCHOR_END: add_todo
     }
 
-    /// Adds a creator for an operator type, and returns the one that it had.
+    /// Adds or replaces the creator for an operator type, and returns the previous one.
     pub fn replace(&mut self, op_type: impl Into<String>, creator: Creator<L>) -> Option<Creator<L>> {
         Arc::make_mut(&mut self.creators).insert(op_type.into(), creator)
     }
@@ -237,7 +255,7 @@ impl<L: ?Sized + DeviceLayer> Registry<L> {
     /// The creator for an operator type.
     ///
     /// # Errors
-    /// [`RegistryError::Missing`] with the nearest registered type.
+    /// [`RegistryError::Missing`] with the most similar registered type.
     pub fn get(&self, op_type: &str) -> Result<&Creator<L>, RegistryError> {
         // ANCHOR: get_todo -- task 4: the creator, or an error that names the type and the nearest one
         self.creators.get(op_type).ok_or_else(|| RegistryError::Missing {
@@ -252,7 +270,7 @@ impl<L: ?Sized + DeviceLayer> Registry<L> {
         self.creators.iter().map(|(op_type, creator)| (op_type.as_str(), creator))
     }
 
-    /// The registered type whose name is nearest to this one, if any is near.
+    /// The registered type with the most similar name, if any is similar enough.
     pub fn nearest(&self, op_type: &str) -> Option<String> {
         let wanted = op_type.to_lowercase();
         let similarity = |known: &String| strsim::jaro_winkler(&wanted, &known.to_lowercase());
@@ -266,7 +284,7 @@ impl Registry<dyn CpuLayer> {
     /// Adds an operator under all of its types.
     ///
     /// # Errors
-    /// [`RegistryError::Duplicate`] when one of the types has a creator already.
+    /// [`RegistryError::Duplicate`] if one of the types already has a creator.
     pub fn register<T: FromOperator + CpuLayer + 'static>(&mut self) -> Result<(), RegistryError> {
         // ANCHOR: register_todo -- task 4: a creator of this operator for each of its types
         for op_type in T::TYPES {
@@ -281,33 +299,33 @@ impl Registry<dyn CpuLayer> {
 /// An entry of a table of built-in operators.
 #[derive(Clone, Copy)]
 pub(crate) enum Entry {
-    /// One, under all of its types.
+    /// One operator, under all of its types.
     Operator {
         types: &'static [&'static str],
         create: CreateCpu,
         doc: &'static str,
         fields: &'static [Field],
     },
-    /// Those of another table.
+    /// The operators of another table.
     Table(&'static [Entry]),
-    /// Those that a function adds, because their types or fields are computed.
+    /// Operators that a function adds, because their types or fields are computed.
     Computed(fn(&mut Registry) -> Result<(), RegistryError>),
 }
 
 impl Entry {
-    /// An operator that is a layer.
+    /// An operator that is itself a layer.
     pub(crate) const fn of<T: FromOperator + CpuLayer + 'static>() -> Self {
         Self::made_by::<T>(create::<T>)
     }
 
-    /// An operator whose layer `create` makes.
+    /// An operator whose layer is created by `create`.
     pub(crate) const fn made_by<T: FromOperator>(create: CreateCpu) -> Self {
         Self::Operator { types: T::TYPES, create, doc: T::DOC, fields: T::FIELDS }
     }
 }
 
 impl Registry<dyn CpuLayer> {
-    /// Adds all operators of a table. The error is the first one; what comes after it is added all the same.
+    /// Adds all operators of a table. After an error the remaining operators are still added; the first error is returned.
     pub(crate) fn register_all(&mut self, entries: &[Entry]) -> Result<(), RegistryError> {
         let mut result = Ok(());
         for entry in entries {
@@ -326,7 +344,7 @@ impl Registry<dyn CpuLayer> {
 }
 
 impl<L: ?Sized> Registry<L> {
-    /// The creator for an operator type: as [`Registry::get`], for those who do not ask what else there is.
+    /// The creator for an operator type, like [`Registry::get`], but without searching for similar names.
     pub fn known(&self, op_type: &str) -> Option<&Creator<L>> {
         self.creators.get(op_type)
     }
@@ -338,11 +356,11 @@ impl<L: ?Sized> Clone for Registry<L> {
     }
 }
 
-/// An operator type that is registered twice, or not at all.
+/// An operator type that is already registered, is not registered, or has an invalid name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RegistryError {
-    /// The type has a creator already.
+    /// The type already has a creator.
     #[error(
         "a layer is already registered for `{op_type}`; {}",
         super::plugin::advice_for_duplicate(op_type)
@@ -356,13 +374,13 @@ pub enum RegistryError {
     Missing {
         /// The operator type.
         op_type: String,
-        /// The registered type whose name is nearest.
+        /// The registered type with the most similar name.
         nearest: Option<String>,
     },
-    /// What cannot be the name of a plugin.
-    #[error("`{name}` is no name of a plugin: {reason}")]
+    /// An invalid plugin name.
+    #[error("`{name}` is not a valid plugin name: {reason}")]
     Name {
-        /// What was given.
+        /// The given name.
         name: String,
         /// What is wrong with it.
         reason: String,
@@ -371,24 +389,24 @@ pub enum RegistryError {
 
 /// Declares an operator: a struct whose fields are the operator's parameters and weights.
 ///
-/// Each field names its type and, after `=`, the value that PyTorch assumes where the file leaves the key out; a field
-/// without a default must be in the file. `as "key"` reads a key that is no Rust name. The macro writes the struct, with
-/// `Debug`, `Clone` and public fields, and its [`FromOperator`](crate::op::FromOperator); what remains is the meaning
-/// ([`Layer`](crate::op::Layer)) and the arithmetic ([`CpuLayer`](crate::op::CpuLayer)).
+/// Each field states its type and, after `=`, the default that PyTorch uses if the key is absent; a field without a default is
+/// required in the file. `as "key"` reads a key that is not a valid Rust identifier. The macro generates the struct, with
+/// `Debug`, `Clone` and public fields, and its [`FromOperator`](crate::op::FromOperator) implementation. The semantics
+/// ([`Layer`](crate::op::Layer)) and the computation ([`CpuLayer`](crate::op::CpuLayer)) are implemented by hand.
 ///
 /// | type of a field | in the file |
 /// |---|---|
 /// | `bool`, `i64`, `usize`, `f64`, `String`, [`DType`](crate::tensor::DType) | `True`, `-1`, `3`, `0.5`, `reflect`, `torch.float` |
-/// | `Vec<i64>`, `Vec<f64>` | `(1,2)`; one number stands for a list of one |
-/// | `[usize; N]`, [`PerAxis`](crate::ops::support::choices::PerAxis) | `(3,3)`; one number stands for all |
+/// | `Vec<i64>`, `Vec<f64>` | `(1,2)`; a single number is a list of one |
+/// | `[usize; N]`, [`PerAxis`](crate::ops::support::choices::PerAxis) | `(3,3)`; a single number applies to all axes |
 /// | `Option<T>` of these | `None` or a value |
 /// | [`Weight`](crate::op::Weight), `Option<Weight>` | an attribute `@weight=…` or an input `$weight=…` |
-/// | [`Operand`](crate::ops::support::arguments::Operand) | a second tensor, an input `$other=…`; its `.0` is the position |
+/// | [`InputIndex`](crate::ops::support::arguments::InputIndex) | a second tensor, an input `$other=…`; its `.0` is the position |
 /// | [`SpatialAxes`](crate::op::SpatialAxes) | nothing: the number in the type, as in `nn.MaxPool2d` |
-/// | [`State<T>`](crate::op::State) | nothing: what the layer keeps for itself |
+/// | [`State<T>`](crate::op::State) | nothing: state of the layer |
 ///
-/// For another type implement [`FromParameter`](crate::op::FromParameter). After the struct, `validate |this| { … }`
-/// checks what types cannot say and returns a `Result<(), LayerError>`.
+/// For other types, implement [`FromParameter`](crate::op::FromParameter). After the struct, `validate |this| { … }` checks
+/// constraints that the types cannot express and returns a `Result<(), LayerError>`.
 ///
 /// ```
 /// ixion::operator! {

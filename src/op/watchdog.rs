@@ -1,8 +1,8 @@
-//! Layers that may never return: those of plugins, where there is a deadline.
+//! Layers that may never return: plugins that run with a deadline.
 //!
-//! Such a layer runs on a thread of its own, on tensors of its own. When it is not back in time, that thread is left behind
-//! with all that it could touch: it may go on for as long as it likes, and nobody waits. Nothing of this happens to Ixion's
-//! own layers, which look at the clock themselves, or without a deadline.
+//! Such a layer runs on its own thread, on its own copies of the tensors. If it does not return in time, the thread is
+//! abandoned together with everything that it can access: it may continue indefinitely, and nothing waits for it. Ixion's own
+//! layers, which check the deadline themselves, and runs without a deadline are not affected.
 
 use crate::op::{
     CloneCpuLayer, Cost, CpuLayer, ForwardContext, Layer, LayerError, Tactic, TensorFormat, TensorMeta, View,
@@ -20,17 +20,17 @@ use std::time::{Duration, Instant};
 type Result<T> = std::result::Result<T, LayerError>;
 
 thread_local! {
-    /// What this thread is doing has to end by then.
+    /// The limits of the current work on this thread, if they have a deadline.
     static LIMITS: RefCell<Option<Limits>> = const { RefCell::new(None) };
 }
 
-/// How long nobody looks whether a run was cancelled.
-const PATIENCE: Duration = Duration::from_millis(20);
+/// The interval between checks for cancellation.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// How long something that is to stop has to do so.
+/// The time that a call has to return after its deadline or after it is cancelled.
 const GRACE: Duration = Duration::from_millis(200);
 
-/// Does something whose plugins have to keep to these limits' deadline.
+/// Runs `work` with the deadline of these limits for all plugins in it.
 pub(crate) fn with_deadline<T>(limits: &Limits, work: impl FnOnce() -> T) -> T {
     struct Restore(Option<Limits>);
     impl Drop for Restore {
@@ -43,15 +43,15 @@ pub(crate) fn with_deadline<T>(limits: &Limits, work: impl FnOnce() -> T) -> T {
     work()
 }
 
-/// The limits with a deadline that this thread works within, if there are any.
+/// The current limits of this thread, if they have a deadline.
 pub(crate) fn timed_limits() -> Option<Limits> {
     LIMITS.with_borrow(Clone::clone)
 }
 
-/// Calls something that may not return: on a thread of its own, where there is a deadline.
+/// Makes a call that may never return: on its own thread, if there is a deadline.
 ///
 /// # Errors
-/// [`LayerError::Stuck`] when it is not back in time; then it is left behind.
+/// [`LayerError::Stuck`] if it does not return in time; the thread is then abandoned. Otherwise the error of the call.
 pub(crate) fn watched<T: Send + 'static>(
     limits: Option<&Limits>,
     call: impl FnOnce() -> Result<T> + Send + 'static,
@@ -59,19 +59,19 @@ pub(crate) fn watched<T: Send + 'static>(
     let Some((limits, deadline)) = limits.and_then(|limits| Some((limits, limits.deadline?))) else {
         return call();
     };
-    let made = Arc::new(Mutex::new(None));
-    let theirs = Arc::clone(&made);
+    let output = Arc::new(Mutex::new(None));
+    let slot = Arc::clone(&output);
     let call = move || {
         let result = call()?;
-        *theirs.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
+        *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
         Ok(())
     };
     on_a_thread(limits, deadline, Box::new(call))?;
-    let made = made.lock().unwrap_or_else(PoisonError::into_inner).take();
-    made.ok_or_else(no_result)
+    let output = output.lock().unwrap_or_else(PoisonError::into_inner).take();
+    output.ok_or_else(no_result)
 }
 
-/// All of the above that does not depend on the result.
+/// The part of [`watched`] that does not depend on the type of the result.
 fn on_a_thread(
     limits: &Limits,
     deadline: Instant,
@@ -81,40 +81,40 @@ fn on_a_thread(
     let (sender, receiver) = channel();
     let own = limits.clone();
     let work = move || {
-        // Nobody may be left to tell.
+        // The receiver is gone if the thread has been abandoned.
         let _ = sender.send(catch_panic(|| with_deadline(&own, call)));
     };
     let thread = std::thread::Builder::new().name("ixion-plugin".to_owned()).spawn(work);
-    thread.map_err(|error| LayerError::Plugin(format!("no thread can be started for it: {error}")))?;
-    let mut over = None;
+    thread.map_err(|error| LayerError::Plugin(format!("cannot start a thread for the layer: {error}")))?;
+    let mut exceeded = None;
     loop {
-        let left = deadline.saturating_duration_since(Instant::now()).min(PATIENCE);
-        match (receiver.recv_timeout(if over.is_some() { GRACE } else { left }), over) {
+        let left = deadline.saturating_duration_since(Instant::now()).min(POLL_INTERVAL);
+        match (receiver.recv_timeout(if exceeded.is_some() { GRACE } else { left }), exceeded) {
             (Ok(result), _) => return result,
             (Err(RecvTimeoutError::Disconnected), _) => return Err(no_result()),
             (Err(RecvTimeoutError::Timeout), Some(limit)) => return Err(LayerError::Stuck(limit)),
-            (Err(RecvTimeoutError::Timeout), None) => over = limits.check_deadline().err(),
+            (Err(RecvTimeoutError::Timeout), None) => exceeded = limits.check_deadline().err(),
         }
     }
 }
 
 fn no_result() -> LayerError {
-    LayerError::Plugin("its thread ended without a result".to_owned())
+    LayerError::Plugin("the thread of the layer ended without a result".to_owned())
 }
 
 /// A layer that may never return.
 pub(crate) struct Watchdog {
-    /// Threads that are left behind have their share.
+    /// Shared with abandoned threads.
     layer: Arc<RwLock<Box<dyn CpuLayer>>>,
-    /// Why it cannot be called any more.
+    /// The reason why the layer can no longer be called.
     fault: OnceLock<Fault>,
     inputs: RangeInclusive<usize>,
     outputs: usize,
-    /// What it was told last.
+    /// The inputs and outputs that it was last configured for.
     configured: Option<Arc<[Vec<TensorMeta>; 2]>>,
 }
 
-/// Why a layer cannot be called: nobody can say when it returns, or it could not be made.
+/// The reason why a layer cannot be called: a call got stuck, [`CpuLayer::supports`] failed, or the layer could not be cloned.
 #[derive(Debug, Clone)]
 enum Fault {
     Stuck(LimitError),
@@ -160,8 +160,8 @@ impl Watchdog {
         self.fault.get().map_or(Ok(()), |fault| Err(fault.clone().into()))
     }
 
-    /// The layer, for a call that is not watched. Nobody is waited for: only who is left behind keeps the lock, and of those
-    /// who change the layer the fault says so.
+    /// The layer, for a call that is not watched. This never blocks: only abandoned threads keep the lock, and if one of them
+    /// may change the layer, `fault` is set.
     fn read(&self) -> Result<RwLockReadGuard<'_, Box<dyn CpuLayer>>> {
         self.check()?;
         Ok(self.layer.read().unwrap_or_else(PoisonError::into_inner))
@@ -172,7 +172,8 @@ impl Watchdog {
         alone(&self.layer)
     }
 
-    /// A call of a layer that others may call at the same time: it is as good as before for those who have more time.
+    /// A watched call that does not change the layer. Other calls may run at the same time, and if it gets stuck, the layer can
+    /// still be used by callers with more time.
     fn ask<T: Send + 'static>(
         &self,
         limits: &Limits,
@@ -184,7 +185,7 @@ impl Watchdog {
         watched(Some(limits), call)
     }
 
-    /// A call that changes the layer.
+    /// A watched call that changes the layer.
     fn tell<T: Send + 'static>(
         &mut self,
         limits: &Limits,
@@ -199,12 +200,12 @@ impl Watchdog {
         })
     }
 
-    /// Notes that the layer cannot be called any more, and why.
+    /// Records that the layer can no longer be called, with the reason.
     fn is_lost(&self, error: LayerError) -> LayerError {
         self.fault.get_or_init(|| error.into()).clone().into()
     }
 
-    /// A call that changes the layer and has nothing to borrow.
+    /// A call that changes the layer and borrows nothing. It is watched if there is a deadline.
     fn change(&mut self, call: impl FnOnce(&mut dyn CpuLayer) -> Result<()> + Send + 'static) -> Result<()> {
         match timed_limits() {
             Some(limits) => self.tell(&limits, call),
@@ -212,7 +213,7 @@ impl Watchdog {
         }
     }
 
-    /// Computes on tensors of the layer's own.
+    /// Computes on copies of the tensors.
     fn compute<T: Send + 'static>(
         &mut self,
         bytes: usize,
@@ -221,17 +222,17 @@ impl Watchdog {
     ) -> Result<T> {
         let (configured, own) = (self.configured.clone(), limits.clone());
         self.tell(limits, move |layer| {
-            // A layer that asks by the number of threads around it finds others here.
-            let asked = configured.map_or(0, |metas| layer.workspace(&metas[0], &metas[1]));
-            own.check_tensor("its workspace", asked as u64)?;
+            // The workspace of a layer may depend on the number of threads, which differs on this thread.
+            let requested = configured.map_or(0, |metas| layer.workspace(&metas[0], &metas[1]));
+            own.check_tensor("its workspace", requested as u64)?;
             let mut workspace = Workspace::new()?;
-            workspace.reserve(bytes.max(asked))?;
+            workspace.reserve(bytes.max(requested))?;
             call(layer, &mut ForwardContext::new(&mut workspace, &own))
         })
     }
 }
 
-/// A layer for who is alone with it. Nobody waits for one that is left behind.
+/// Exclusive access to a layer. Fails instead of waiting if an abandoned thread holds the lock.
 fn alone(layer: &RwLock<Box<dyn CpuLayer>>) -> Result<RwLockWriteGuard<'_, Box<dyn CpuLayer>>> {
     match layer.try_write() {
         Ok(layer) => Ok(layer),
@@ -240,7 +241,7 @@ fn alone(layer: &RwLock<Box<dyn CpuLayer>>) -> Result<RwLockWriteGuard<'_, Box<d
     }
 }
 
-/// A copy of its own.
+/// A copy of a tensor, without gaps.
 fn owned(view: &TensorView<'_>) -> Result<Tensor> {
     let mut copy = Tensor::zeros_with_layout(view.dtype(), compact(view.layout())?)?;
     copy_all(&mut copy.view_mut()?, view)?;
@@ -259,7 +260,7 @@ fn compact(layout: &Layout) -> Result<Layout> {
     })
 }
 
-/// Copies between tensors of one format.
+/// Copies between tensors of the same format.
 fn copy_all(to: &mut TensorViewMut<'_>, from: &TensorView<'_>) -> Result<()> {
     let (layout, from) = (to.layout().unrolled()?, from.with_layout(from.layout().unrolled()?)?);
     Ok(to.reborrow().with_layout(layout)?.copy_from(&from)?)
@@ -273,7 +274,7 @@ impl fmt::Debug for Watchdog {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.read() {
             Ok(layer) => layer.fmt(f),
-            Err(_) => f.write_str("a layer that never returned"),
+            Err(_) => f.write_str("a layer that cannot be called"),
         }
     }
 }
@@ -384,7 +385,7 @@ impl CpuLayer for Watchdog {
         };
         let formats = formats.to_vec();
         let answer = self.ask(&limits, move |layer| Ok(layer.supports(position, &formats)));
-        // What is said when time is over means nothing. Whoever asks for anything else is told why.
+        // An answer after the deadline is not valid. The fault is then reported by the next call that can fail.
         let answer = answer.and_then(|is_taken| Ok(limits.check_deadline().map(|()| is_taken)?));
         answer.map_err(|error| self.is_lost(error)).unwrap_or(false)
     }
@@ -435,7 +436,7 @@ impl CpuLayer for Watchdog {
     }
 }
 
-/// The layer that is watched, for a device, which computes without it; none for one that is not watched.
+/// A copy of the layer inside of a watchdog, for a device, which computes without it. `None` for a layer that is not watched.
 #[cfg(feature = "gpu")]
 pub(crate) fn unwatched(layer: &dyn CpuLayer) -> Option<Box<dyn CpuLayer>> {
     let watched = layer.as_any().downcast_ref::<Watchdog>()?;
@@ -457,7 +458,7 @@ impl CloneCpuLayer for Watchdog {
         };
         let (layer, fault) = match cloned {
             Ok(layer) => (Arc::new(RwLock::new(layer)), OnceLock::new()),
-            // Whoever uses it is told.
+            // The fault is reported by the next call.
             Err(error) => (Arc::clone(&self.layer), OnceLock::from(Fault::from(error))),
         };
         let (inputs, configured) = (self.inputs.clone(), self.configured.clone());

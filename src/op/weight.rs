@@ -1,10 +1,10 @@
-//! Weights of layers, wherever they come from.
+//! Weights of layers, stored or computed.
 
 use super::reader::{FieldValue, OperatorReader};
 use super::{LayerError, RuntimeAttribute, RuntimeParameter, TensorMeta};
 use crate::tensor::TensorView;
 
-/// A weight of a layer: an attribute of the operator (as `nn.Conv2d` has it) or one of its inputs (`F.conv2d`).
+/// A weight of a layer: an attribute of the operator (as in `nn.Conv2d`) or one of its inputs (as in `F.conv2d`).
 #[derive(Debug, Clone)]
 pub enum Weight {
     /// Stored in the model file.
@@ -17,7 +17,7 @@ impl Weight {
     /// The weight's elements, given the inputs of this run.
     ///
     /// # Errors
-    /// [`LayerError::Weight`] when an attribute cannot be read, [`LayerError::InputCount`] when the input is not there.
+    /// [`LayerError::Weight`] if the attribute cannot be read, [`LayerError::InputCount`] if the input does not exist.
     pub fn view<'a>(&'a self, inputs: &[TensorView<'a>]) -> Result<TensorView<'a>, LayerError> {
         match self {
             Weight::Attribute(attribute) => Ok(attribute.decode()?.view()),
@@ -28,10 +28,10 @@ impl Weight {
         }
     }
 
-    /// The weight's element type and dimensions, given those of the inputs.
+    /// The weight's element type and dimensions, given the metadata of the inputs.
     ///
     /// # Errors
-    /// [`LayerError::InputCount`] when the input is not there.
+    /// [`LayerError::InputCount`] if the input does not exist.
     pub fn meta(&self, inputs: &[TensorMeta]) -> Result<TensorMeta, LayerError> {
         match self {
             Weight::Attribute(attribute) => {
@@ -44,7 +44,7 @@ impl Weight {
         }
     }
 
-    /// How many inputs of the operator this weight takes: 0 or 1.
+    /// The number of inputs of the operator that this weight takes: 0 or 1.
     pub fn num_inputs(&self) -> usize {
         usize::from(matches!(self, Weight::Input(_)))
     }
@@ -65,7 +65,7 @@ impl FieldValue for Weight {
     }
 }
 
-/// A weight that may be absent. Functional operators say so with `key=None`; modules have no attribute of that key,
+/// A weight that may be absent. Functional operators mark absence with `key=None`; modules have no attribute with that key,
 /// and sometimes a flag of the same name (`bias=False`).
 impl FieldValue for Option<Weight> {
     const KIND: &'static str = "a weight or None";
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn weights_come_from_attributes_or_inputs_named_or_not() {
+    fn weights_are_attributes_or_named_or_unnamed_inputs() {
         let position = |source: &Source, key| match Weight::require(&mut source.reader(), key).unwrap() {
             Weight::Input(position) => Some(position),
             Weight::Attribute(_) => None,
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn an_optional_weight_may_be_absent_but_not_forgotten() {
+    fn an_optional_weight_may_be_absent_but_not_missing() {
         let optional = |source: &Source| Option::<Weight>::require(&mut source.reader(), "bias");
         assert!(optional(&source(&[("bias", "None")], &[], &[None, None])).unwrap().is_none());
         assert!(optional(&source(&[("bias", "False")], &[], &[None])).unwrap().is_none());

@@ -1,7 +1,7 @@
-//! Other element types, and complex numbers as pairs of real ones.
+//! Conversion of element types, and complex numbers as pairs of real numbers.
 
 use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta, View};
-use crate::ops::support::arguments::Operand;
+use crate::ops::support::arguments::InputIndex;
 use crate::ops::support::broadcast::broadcast;
 use crate::ops::support::choices::MemoryFormat;
 use crate::ops::support::views::view_layers;
@@ -10,13 +10,14 @@ use ndarray::{Axis, Zip};
 use std::ops::RangeInclusive;
 
 crate::operator! {
-    /// `torch.Tensor.to`: the elements as another type, by the rules of [`Tensor::cast`](crate::tensor::Tensor::cast).
+    /// `torch.Tensor.to`: converts the elements to another type, by the rules of
+    /// [`Tensor::cast`](crate::tensor::Tensor::cast).
     pub struct To for "Tensor.to" {
-        /// The element type; where absent, the input's.
+        /// The element type; by default the input's.
         dtype: Option<DType> = None,
-        /// Accepted for compatibility: nobody writes to a tensor of a graph, so that a view serves as a copy.
+        /// Accepted for compatibility: tensors of a graph are immutable, so a view serves as a copy.
         copy: bool = false,
-        /// Accepted for compatibility; how elements lie in memory cannot be seen from outside.
+        /// Accepted for compatibility; the order in memory does not affect results.
         memory_format: Option<MemoryFormat> = None,
         /// Accepted for compatibility; the result is the same.
         non_blocking: bool = false,
@@ -24,10 +25,10 @@ crate::operator! {
 }
 
 crate::operator! {
-    /// `torch.Tensor.type_as`: the elements as the type of another tensor.
+    /// `torch.Tensor.type_as`: converts the elements to the type of another tensor.
     pub struct TypeAs for "Tensor.type_as" {
-        /// The tensor whose element type it is.
-        other: Operand,
+        /// The tensor with the output's element type.
+        other: InputIndex,
     }
 }
 
@@ -35,7 +36,7 @@ crate::operator! {
 macro_rules! converting_layers {
     ($($name:ident takes $count:literal, |$layer:ident, $type_of:ident| $dtype:expr;)*) => {$(
         impl $name {
-            /// The type that elements are converted to, given those of the inputs.
+            /// The type that elements are converted to, given the inputs' types.
             fn target(&self, $type_of: impl Fn(usize) -> DType) -> DType {
                 let $layer = self;
                 $dtype
@@ -91,7 +92,7 @@ converting_layers! {
 }
 
 crate::operator! {
-    /// `torch.positive`: the input.
+    /// `torch.positive`: returns the input, which must not be bool.
     pub struct Positive for "torch.positive" {}
 }
 
@@ -112,34 +113,34 @@ impl Layer for Positive {
 view_layers!(Positive);
 
 crate::operator! {
-    /// `torch.complex`: complex numbers of their real and imaginary parts, which are broadcast.
+    /// `torch.complex`: creates complex numbers from their real and imaginary parts, which are broadcast.
     pub struct MakeComplex for "torch.complex" {
         /// The imaginary parts.
-        imag: Operand,
+        imag: InputIndex,
     }
 }
 
 crate::operator! {
-    /// `torch.view_as_complex`: …×2 real numbers as … complex ones.
+    /// `torch.view_as_complex`: converts …×2 real numbers to … complex numbers. A view if the strides allow it.
     pub struct ViewAsComplex for "torch.view_as_complex" {}
 }
 
 crate::operator! {
-    /// `torch.view_as_real`: … complex numbers as …×2 real ones.
+    /// `torch.view_as_real`: views … complex numbers as …×2 real numbers.
     pub struct ViewAsReal for "torch.view_as_real" {}
 }
 
 crate::operator! {
-    /// `torch.real`: the real parts; a real input as it is.
+    /// `torch.real`: the real parts; a real input is returned as it is. A view.
     pub struct Real for "torch.real" {}
 }
 
 crate::operator! {
-    /// `torch.imag`: the imaginary parts.
+    /// `torch.imag`: the imaginary parts of a complex input. A view.
     pub struct Imag for "torch.imag" {}
 }
 
-/// Runs an expression with `$T` bound to the type of the parts of a complex number; other types are an error.
+/// Runs an expression with `$T` bound to the type of a complex number's parts; other types are an error.
 macro_rules! with_parts {
     ($dtype:expr, $T:ident => $body:expr) => {
         match $dtype {
@@ -178,7 +179,7 @@ fn real_of(dtype: DType) -> Result<DType, LayerError> {
     if dtype.is_complex() { Ok(dtype.real()) } else { Err(not_complex(dtype)) }
 }
 
-/// Strides and offset of complex numbers, counted in their parts.
+/// The strides and the offset of complex numbers, counted in real numbers.
 fn doubled(layout: &Layout) -> (Vec<usize>, usize) {
     (
         layout.strides().iter().map(|stride| stride.saturating_mul(2)).collect(),
@@ -243,7 +244,7 @@ impl Layer for ViewAsComplex {
     }
 
     fn view(&self, _: usize, inputs: &[Layout], _: &Shape) -> Result<Option<View>, LayerError> {
-        // Both parts beside each other, and all pairs an even number of parts apart.
+        // Both parts are adjacent, and all pairs are an even number of parts apart.
         let shape = inputs[0].shape();
         let Some((&1, strides)) = inputs[0].strides().split_last() else { return Ok(None) };
         if !inputs[0].offset().is_multiple_of(2) || strides.iter().any(|stride| !stride.is_multiple_of(2)) {
@@ -353,7 +354,7 @@ impl Layer for Imag {
 
     fn view(&self, _: usize, inputs: &[Layout], shape: &Shape) -> Result<Option<View>, LayerError> {
         let (strides, offset) = doubled(&inputs[0]);
-        // No element has no imaginary part behind it.
+        // An empty tensor has no imaginary part to point to.
         let offset = offset.saturating_add(usize::from(shape.num_elements() > 0));
         Ok(Some(View { input: 0, layout: Layout::strided(*shape, &strides, offset)? }))
     }

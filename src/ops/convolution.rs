@@ -1,18 +1,18 @@
 //! Convolution and its transpose in one, two and three dimensions.
 
+mod algorithm;
 mod blocked;
 mod common;
 mod deformable;
-mod method;
+mod int8;
 mod transposed;
-mod whole;
 
 use crate::Limits;
 use crate::kernels::Float;
 use crate::kernels::conv::{ConvPlan, ConvShape, Convolve, Factors};
 use crate::kernels::naive::pad;
 use crate::kernels::parallel::threads;
-use crate::kernels::quantized::{Rows, WholeConv};
+use crate::kernels::quantized::{Int8Conv, Rows};
 use crate::kernels::window::Window;
 use crate::op::{
     Cost, CpuLayer, ForwardContext, FromParameter, Layer, LayerError, RuntimeParameter, Tactic, TensorFormat,
@@ -26,13 +26,13 @@ use crate::ops::support::epilogue::Epilogue;
 use crate::ops::support::float;
 use crate::ops::support::float::with_real;
 use crate::ops::support::int8::Int8;
-use crate::ops::support::ready::Ready;
 use crate::ops::support::rules;
+use crate::ops::support::shape_cache::ShapeCache;
 use crate::tensor::{DType, Dim, Format, Shape, TensorError, TensorView, TensorViewMut};
+use algorithm::ConvAlgorithm;
 use blocked::Blocks;
 use common::{Parameters, Sizes, each_sample, per_axis};
 pub use deformable::{DeformConv, DeformConvFunction};
-use method::Method;
 use ndarray::{ArrayViewD, IxDyn};
 use std::borrow::Cow;
 use std::ops::RangeInclusive;
@@ -41,12 +41,12 @@ pub use transposed::ConvTranspose;
 /// The padding of a convolution.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Padding {
-    /// So many places on both sides of each axis.
+    /// This many elements on both sides of each axis.
     Places(PerAxis),
-    /// As many places as keep the length, or with a stride make it the length over the stride, rounded up; the odd one
-    /// goes to the end. PyTorch refuses a stride; PNNX writes so what ONNX calls `SAME_UPPER`.
+    /// Pads each axis such that its output length is ⌈length / stride⌉; an odd element goes to the end. PyTorch rejects
+    /// strides other than 1 here; PNNX writes ONNX's `SAME_UPPER` this way.
     Same,
-    /// None.
+    /// No padding.
     Valid,
 }
 
@@ -63,40 +63,41 @@ impl FromParameter for Padding {
 }
 
 crate::operator! {
-    /// `torch.nn.Conv1d`, `Conv2d`, `Conv3d` and their functional forms: cross-correlation of N×C×… (or C×…) with
-    /// weights O×(C/groups)×…, as many axes as the weights have. Output: N×O×⌊(len + padding − reach)/stride + 1⌋….
+    /// `torch.nn.Conv1d`, `Conv2d`, `Conv3d` and their functional forms: cross-correlation of an N×C×… (or C×…) input with
+    /// O×(C/groups)×… weights, over as many spatial axes (1, 2 or 3) as the weights have. Output: N×O×⌊(len + padding −
+    /// reach)/stride + 1⌋…, where the padding counts both sides and reach = dilation·(kernel − 1) + 1.
     pub struct Conv for "nn.Conv2d", "nn.Conv1d", "nn.Conv3d", "F.conv2d", "F.conv1d", "F.conv3d" {
-        /// Number of input channels; only compared with the weights.
+        /// Number of input channels; only checked against the weights.
         in_channels: Option<usize> = None,
-        /// Number of output channels; only compared with the weights.
+        /// Number of output channels; only checked against the weights.
         out_channels: Option<usize> = None,
-        /// Lengths of the window; only compared with the weights.
+        /// Size of the kernel; only checked against the weights.
         kernel_size: Option<PerAxis> = None,
-        /// Distance between one position of the window and the next.
+        /// Stride of the sliding window.
         stride: PerAxis = PerAxis::all(1),
-        /// Places added around the input, or `same`, or `valid`.
+        /// Padding added to both sides of each axis, or `same` or `valid`.
         padding: Padding = Padding::Places(PerAxis::all(0)),
-        /// Distance between the places that the window looks at.
+        /// Spacing between kernel elements.
         dilation: PerAxis = PerAxis::all(1),
-        /// Number of groups; each sees its own share of the channels.
+        /// Number of groups of channels that are convolved separately.
         groups: usize = 1,
-        /// What lies outside of the input.
+        /// How the padding is filled.
         padding_mode: PaddingMode = PaddingMode::Zeros,
-        /// O×(C/groups)×… weights.
+        /// Weights, O×(C/groups)×….
         weight: Weight,
-        /// One number for each output channel, added at the end.
+        /// Bias of each output channel.
         bias: Option<Weight> = None,
-        /// What is done to the result before it is stored; Ixion's passes write it.
+        /// Operations fused into this one and applied to the result before it is stored; set by Ixion's passes.
         epilogue: Option<Epilogue> = None,
-        /// What was prepared for the shapes of the last run.
-        ready: Ready<Plan>,
-        /// What is kept for channels in blocks.
+        /// State prepared for the shapes of the last run.
+        ready: ShapeCache<PreparedConv>,
+        /// State for blocked channels.
         blocks: Blocks,
-        /// What is kept for whole numbers.
+        /// State for int8 execution.
         int8: Int8<Rows>,
-        /// What was prepared for the shape of the last run with whole numbers.
-        whole: Ready<(Shape, WholeConv)>,
-        /// How a device computes it.
+        /// State prepared for the input shape of the last int8 run.
+        int8_conv: ShapeCache<(Shape, Int8Conv)>,
+        /// The tactic on a device.
         on_device: DeviceTactic,
     }
     validate |conv| {
@@ -119,10 +120,10 @@ impl Conv {
         }
     }
 
-    /// The window along each axis, for a kernel of these lengths.
+    /// The window along each axis, for a kernel of the given size.
     fn windows(&self, kernel: &[usize]) -> Result<Vec<Window>, LayerError> {
         let pads: Vec<(usize, usize)> = match &self.padding {
-            // PNNX's way to write it for some padding modes: two numbers for each axis, the last axis first.
+            // With some padding modes, PNNX writes two numbers per axis, the last axis first.
             Padding::Places(places) if places.values().len() == 2 * kernel.len() => {
                 places.values().rchunks_exact(2).map(|pair| (pair[0], pair[1])).collect()
             }
@@ -140,8 +141,8 @@ impl Conv {
         self.parameters().windows(kernel, pads)
     }
 
-    /// The sizes of a sample; and the places that are put around the input beforehand, for each of its axes, where they are
-    /// not zeros.
+    /// The sizes of one sample, and the padding to add to each axis of the input beforehand; empty if the padding is zeros,
+    /// which the kernel handles.
     pub(crate) fn shape(
         &self,
         input: &[usize],
@@ -166,11 +167,17 @@ impl Conv {
         Ok((ConvShape { channels, out_channels: weight[0], groups, lens, windows }, pads))
     }
 
-    /// Everything that depends on shapes alone.
-    fn plan(&self, input: &[usize], weight: &[usize], dtype: DType) -> Result<Plan, LayerError> {
+    /// Prepares everything that depends on shapes alone.
+    fn plan(&self, input: &[usize], weight: &[usize], dtype: DType) -> Result<PreparedConv, LayerError> {
         let (shape, pads) = self.shape(input, weight)?;
         let conv = ConvPlan::new(shape, float::computed_size(dtype));
-        Ok(Plan { input: Shape::new(input)?, weight: Shape::new(weight)?, threads: threads(), pads, conv })
+        Ok(PreparedConv {
+            input: Shape::new(input)?,
+            weight: Shape::new(weight)?,
+            threads: threads(),
+            pads,
+            conv,
+        })
     }
 
     fn run<T: Convolve>(
@@ -187,7 +194,7 @@ impl Conv {
 
     fn run_with<T: Convolve>(
         &self,
-        ready: &mut Ready<Plan>,
+        ready: &mut ShapeCache<PreparedConv>,
         epilogue: Option<&mut Epilogue>,
         inputs: &[TensorView<'_>],
         output: &mut TensorViewMut<'_>,
@@ -214,7 +221,7 @@ impl Conv {
         })
     }
 
-    /// The input's elements; other padding than zeros is put around them here.
+    /// The input's elements, with any padding other than zeros added around them.
     fn padded_input<'a, T: Float>(
         &self,
         input: &TensorView<'a>,
@@ -232,7 +239,7 @@ impl Conv {
     }
 }
 
-/// Pads a window over so many elements such that it has one position for each stride.
+/// Pads a window over `len` elements such that it has ⌈`len` / stride⌉ positions.
 fn pad_same(window: &mut Window, len: usize) {
     let moved = len.div_ceil(window.stride.max(1)).saturating_sub(1).saturating_mul(window.stride);
     let reach = window.dilation * window.kernel.saturating_sub(1) + 1;
@@ -240,18 +247,18 @@ fn pad_same(window: &mut Window, len: usize) {
     (window.pad_before, window.pad_after) = (total / 2, total - total / 2);
 }
 
-/// What depends on the shapes of input and weights.
+/// State that depends on the shapes of the input and the weights.
 #[derive(Debug)]
-pub struct Plan {
+pub struct PreparedConv {
     input: Shape,
     weight: Shape,
     threads: usize,
-    /// Places that are put around the input beforehand, for each of its axes; none where they are zeros.
+    /// Padding to add to each axis of the input beforehand; empty if it is zeros.
     pads: Vec<(usize, usize)>,
     conv: ConvPlan,
 }
 
-impl Plan {
+impl PreparedConv {
     fn fits(&self, input: &Shape, weight: &Shape) -> bool {
         self.input == *input && self.weight == *weight && self.threads == threads()
     }
@@ -283,7 +290,7 @@ impl Layer for Conv {
                     reach.saturating_sub(padding),
                     first + axis
                 );
-                return Err(LayerError::shape("the window does not fit", wanted, input));
+                return Err(LayerError::shape("the input", wanted, input));
             }
             dims.push(positions);
         }
@@ -300,22 +307,22 @@ impl Layer for Conv {
 impl CpuLayer for Conv {
     fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
         match formats.first() {
-            Some(first) if first.is_quantized => self.takes_whole(position, formats),
+            Some(first) if first.is_quantized => self.supports_int8(position, formats),
             _ => self.takes(position, formats),
         }
     }
 
     fn tactics(&self) -> Vec<Tactic> {
-        self.methods().into_iter().map(Method::tactic).collect()
+        self.algorithms().into_iter().map(ConvAlgorithm::tactic).collect()
     }
 
     fn set_tactic(&mut self, id: u32) -> Result<(), LayerError> {
-        self.settle_tactic(id)
+        self.select_tactic(id)
     }
 
     fn efficiency(&self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> f64 {
         match inputs.first() {
-            Some(input) if input.scale().is_some() => self.whole_efficiency(),
+            Some(input) if input.scale().is_some() => self.int8_efficiency(),
             _ => self.blocked_efficiency(inputs, outputs),
         }
     }
@@ -327,7 +334,7 @@ impl CpuLayer for Conv {
 
     fn initialize(&mut self) -> Result<(), LayerError> {
         self.initialize_blocks()?;
-        self.initialize_whole()
+        self.initialize_int8()
     }
 
     fn packed(&self) -> Result<Option<Vec<f32>>, LayerError> {
@@ -339,7 +346,7 @@ impl CpuLayer for Conv {
     }
 
     fn deserialize(&mut self, bytes: &[u8]) -> Result<(), LayerError> {
-        if self.may_be_whole() && self.int8.restore(bytes) {
+        if self.may_be_int8() && self.int8.restore(bytes) {
             return Ok(());
         }
         self.int8 = Int8::default();
@@ -371,8 +378,8 @@ impl CpuLayer for Conv {
         if outputs[0].layout().format() != Format::Plain {
             return self.run_blocked(inputs, &mut outputs[0], context);
         }
-        if inputs[0].dtype() == DType::I8 && self.int8.is_settled() {
-            return self.run_whole(inputs, &mut outputs[0], context.limits());
+        if inputs[0].dtype() == DType::I8 && self.int8.is_selected() {
+            return self.run_int8(inputs, &mut outputs[0], context.limits());
         }
         with_real!(inputs[0].dtype(), T => self.run::<T>(inputs, &mut outputs[0], context))
     }

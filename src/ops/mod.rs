@@ -1,13 +1,13 @@
-//! The operators: what each means, and how it runs on the CPU.
+//! The built-in operators and their CPU implementations.
 //!
 //! Operators are grouped by family, in a folder or a file each. An operator is a struct that [`operator!`](crate::operator)
-//! declares with its parameters and weights; [`Layer`](crate::op::Layer) gives its shape rule and [`CpuLayer`] its arithmetic,
-//! usually a call of a kernel from [`kernels`](crate::kernels). Each file lists its operators in a table, `operators!`, and
-//! each family its files.
+//! declares with its parameters and weights. It implements [`Layer`](crate::op::Layer) for shape inference and [`CpuLayer`]
+//! for the computation, which usually calls a kernel from [`kernels`](crate::kernels). Each file lists its operators in an
+//! `operators!` table, and each family lists its files.
 //!
 //! # Adding an operator
 //!
-//! This is all that a new element-wise operator takes:
+//! A complete element-wise operator:
 //!
 //! ```
 //! use ixion::op::{CpuLayer, ForwardContext, Layer, LayerError, Registry, TensorMeta};
@@ -48,37 +48,37 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! [`operator!`](crate::operator) lists the types that a field can have. An operator of more than one input says how
-//! many in [`Layer::num_inputs`](crate::op::Layer::num_inputs), compares their shapes in `infer`, and declares an
-//! input that files name (`$other=…`) as a field of type [`Operand`](support::arguments::Operand).
+//! [`operator!`](crate::operator) lists the types that a field can have. An operator with several inputs returns their
+//! number from [`Layer::num_inputs`](crate::op::Layer::num_inputs), compares their shapes in `infer`, and declares an input
+//! that files name (`$other=…`) as a field of type [`InputIndex`](support::arguments::InputIndex).
 //!
-//! A graph uses a new operator through [`RuntimeGraph::with_registry`](crate::graph::RuntimeGraph::with_registry). An operator of
-//! Ixion itself stands in a file of its family's folder and is named in the table `operators!` of that file; a new file is named
-//! in the table of the family's `mod.rs`.
+//! A graph uses a new operator through [`RuntimeGraph::with_registry`](crate::graph::RuntimeGraph::with_registry). A built-in
+//! operator belongs in a file of its family's folder and in the `operators!` table of that file; a new file must be added to
+//! the table in the family's `mod.rs`.
 //!
-//! # What PNNX leaves as it is
+//! # Modules, custom operators and TorchScript types
 //!
-//! Types of operators that have no layer are listed in the error of [`RuntimeGraph::build`](crate::graph::RuntimeGraph::build),
-//! all of them with their lines, and a layer that you register supplies each:
+//! [`RuntimeGraph::build`](crate::graph::RuntimeGraph::build) fails if an operator type has no layer; the error lists all such
+//! types with their lines. Register a layer for each:
 //!
-//! - A module that was kept whole (`pnnx model.pt moduleop=models.common.Focus`) is one operator whose type is the
-//!   module's class. Its weights are attributes by their names in the module: `weight as "conv.weight": Weight`.
-//! - A custom operator is a `pnnx.custom_op.<namespace>.<name>`. Its arguments are `arg_0`, `arg_1` and so on: the tensors
-//!   among them inputs, the rest parameters.
-//! - At optimisation levels 0 and 1, and where PNNX knows no operator, types of TorchScript stay, such as `aten::add`.
-//!   Their inputs have no names; they are the layer's fields in their order, after `input`. Constants become parameters
-//!   before a layer is created, so a layer need not know from which level a file is.
+//! - A module that is kept whole (`pnnx model.pt moduleop=models.common.Focus`) is a single operator whose type is the
+//!   module's class. Its weights are attributes, named as in the module: `weight as "conv.weight": Weight`.
+//! - A custom operator has the type `pnnx.custom_op.<namespace>.<name>`. Its arguments are `arg_0`, `arg_1` and so on: tensor
+//!   arguments are inputs, all others are parameters.
+//! - At optimisation levels 0 and 1, and for operators that PNNX does not support, TorchScript types such as `aten::add`
+//!   remain. Their inputs have no names: they are assigned to the layer's fields in order, after `input`. Constants become
+//!   parameters before a layer is created, so the same layer works at every level.
 //!
-//! `examples/custom_operator.rs` supplies a module with weights and a custom operator.
+//! `examples/custom_operator.rs` implements a module with weights and a custom operator.
 
-/// Declares `OPERATORS`, the table of a module's operators: `of` adds the tables of other modules, `with` a function for
-/// operators whose types or fields are computed.
+/// Declares `OPERATORS`, the table of a module's operators: `of` adds the tables of other modules, `with` adds a function
+/// that registers operators whose types or fields are computed.
 ///
 /// ```ignore
 /// operators! { ReLU, ELU }                             // layers
-/// operators! { Logit; of complex; with add_functions } // and those of a module, and computed ones
-/// operators! { of gating, softmax }                    // those of modules alone
-/// operators! { entry => Conv, LpPool }                 // `entry::<Conv>()` makes the entry
+/// operators! { Logit; of complex; with add_functions } // a layer, a module's table, and computed operators
+/// operators! { of gating, softmax }                    // only the tables of modules
+/// operators! { entry => Conv, LpPool }                 // `entry::<Conv>()` creates the entry
 /// ```
 macro_rules! operators {
     (@ [$($entry:expr,)*] [$($(#[$meta:meta])* $module:ident),*] [$($add:ident)?]) => {
@@ -135,14 +135,14 @@ operators! {
 }
 
 impl Default for Registry<dyn CpuLayer> {
-    /// All layers that come with Ixion: those of [`registry`].
+    /// All built-in layers; see [`registry`].
     fn default() -> Self {
         static BUILT_IN: OnceLock<Registry> = OnceLock::new();
         BUILT_IN.get_or_init(registry).clone()
     }
 }
 
-/// All layers that come with Ixion, for the CPU.
+/// A registry of all built-in CPU layers.
 pub fn registry() -> Registry<dyn CpuLayer> {
     let mut registry = Registry::empty();
     if let Err(duplicate) = registry.register_all(OPERATORS) {
@@ -174,6 +174,16 @@ mod tests {
         assert!(!["torch.zeros", "torch.empty", "nn.RReLU", "nn.Dropout"].iter().any(is_random));
         let named_so = registry.iter().filter(|(op_type, _)| op_type.to_lowercase().contains("rand"));
         assert!(named_so.into_iter().all(|(_, creator)| creator.is_random));
+    }
+
+    #[test]
+    fn numbers_of_torchscript_are_known_to_be_numbers() {
+        let registry = super::registry();
+        let returns_number = |op_type: &&str| registry.get(op_type).unwrap().returns_number;
+        assert!(
+            ["aten::size", "Tensor.size", "aten::Int", "aten::ScalarImplicit"].iter().all(returns_number)
+        );
+        assert!(!["aten::numel", "prim::NumToTensor", "aten::add"].iter().any(returns_number));
     }
 
     #[test]

@@ -1,7 +1,8 @@
-//! Short and obviously right layers of f32, on ndarray views.
+//! Short, obviously correct layers for `f32`, on ndarray views.
 //!
-//! They are taught, and they are the oracle of the layers of the same types, which take every element type, work in place
-//! and are fast. [`over_built_in`] puts them in the places of those, so that a whole graph can be run both ways.
+//! They are taught in the lessons, and they are the oracle for the built-in layers of the same types, which support all
+//! element types, run in place and are fast. [`over_built_in`] replaces the built-in layers by these, so that a complete
+//! graph can be run both ways.
 
 mod convolution;
 mod copy_concat;
@@ -30,12 +31,12 @@ use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryE
 use crate::tensor::{DType, Dim, TensorView, TensorViewMut};
 
 // ANCHOR: map
-/// The shape rule of what changes each element on its own: one output like the input, which must be f32.
+/// The shape rule of element-wise layers: one output like the input, which must be `f32`.
 ///
 /// # Errors
-/// [`LayerError::DType`] for another element type.
+/// [`LayerError::DType`] if the input has another element type.
 pub fn like_the_input(inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
-    // ANCHOR: like_the_input_todo -- task 1: refuse what is not f32, and return the one output
+    // ANCHOR: like_the_input_todo -- task 1: return an error unless the input is f32, else the one output
     let input = &inputs[0];
     if input.dtype() != DType::F32 {
         return Err(LayerError::dtype("the input", DType::F32, input.dtype()));
@@ -44,16 +45,16 @@ pub fn like_the_input(inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerErr
     // ANCHOR_END: like_the_input_todo
 }
 
-/// Writes what a function makes of each element of the input to the same place of the output.
+/// Applies a function to each element of the input and writes the result to the same position of the output.
 ///
 /// # Errors
-/// A tensor of another type than f32, or one whose elements lie in blocks.
+/// Returns an error if a tensor is not `f32`, or if its layout is blocked.
 pub fn map(
     input: &TensorView<'_>,
     output: &mut TensorViewMut<'_>,
     function: impl Fn(f32) -> f32,
 ) -> Result<(), LayerError> {
-    // ANCHOR: map_todo -- task 1: both as arrays, and the function of each element
+    // ANCHOR: map_todo -- task 1: get both as arrays, and apply the function to each element
     let input = input.array::<f32>()?;
     output.array::<f32>()?.zip_mut_with(&input, |to, &from| *to = function(from));
     Ok(())
@@ -63,7 +64,7 @@ pub fn map(
 
 // ANCHOR: relu
 crate::operator! {
-    /// `torch.nn.ReLU`: 0 where x is negative, else x. NaN stays NaN.
+    /// `torch.nn.ReLU`: 0 if x is negative, else x. NaN stays NaN.
     pub struct ReLU for "nn.ReLU", "F.relu" {
         /// Accepted for compatibility; the result is the same.
         inplace: bool = false,
@@ -83,7 +84,7 @@ impl CpuLayer for ReLU {
         outputs: &mut [TensorViewMut<'_>],
         _: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
-        // ANCHOR: relu_todo -- task 1: 0 for negative numbers, all else as it is
+        // ANCHOR: relu_todo -- task 1: 0 for negative numbers, all others unchanged
         map(&inputs[0], &mut outputs[0], |x| if x < 0.0 { 0.0 } else { x })
         // ANCHOR_END: relu_todo
     }
@@ -93,9 +94,9 @@ impl CpuLayer for ReLU {
 // ANCHOR: parameters
 // ANCHOR: declaration
 crate::operator! {
-    /// `torch.nn.LeakyReLU`: x where x is positive, else `negative_slope` · x.
+    /// `torch.nn.LeakyReLU`: x if x is positive, else `negative_slope` · x.
     pub struct LeakyReLU for "nn.LeakyReLU", "F.leaky_relu" {
-        /// Slope for negative numbers.
+        /// The slope for negative x.
         negative_slope: f64 = 0.01,
     }
 }
@@ -114,7 +115,7 @@ impl CpuLayer for LeakyReLU {
         outputs: &mut [TensorViewMut<'_>],
         _: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
-        // ANCHOR: leaky_relu_todo -- task 2: the slope times x where x is not positive
+        // ANCHOR: leaky_relu_todo -- task 2: x if it is positive, else the slope times x
         let slope = self.negative_slope as f32;
         map(&inputs[0], &mut outputs[0], |x| if x > 0.0 { x } else { slope * x })
         // ANCHOR_END: leaky_relu_todo
@@ -148,15 +149,16 @@ impl CpuLayer for Sigmoid {
 
 // ANCHOR: linear
 crate::operator! {
-    /// `torch.nn.Linear`: each row of the input times each row of the weights, plus the bias. Input: …×I, output: …×O.
+    /// `torch.nn.Linear`: the dot product of each row of the input with each row of the weights, plus the bias. Input: …×I,
+    /// output: …×O.
     pub struct Linear for "nn.Linear" {
         /// I, the length of a row of the input.
         in_features: usize,
         /// O, the length of a row of the output.
         out_features: usize,
-        /// O×I weights.
+        /// The weights, O×I.
         weight: Weight,
-        /// O numbers.
+        /// The bias, O elements.
         bias: Option<Weight> = None,
     }
 }
@@ -181,7 +183,7 @@ impl Layer for Linear {
     }
 }
 
-/// Checks that a weight is of f32 and has these dimensions.
+/// Checks that a weight is `f32` and has these dimensions.
 fn check_weight(what: &str, weight: &TensorMeta, dims: &[usize]) -> Result<(), LayerError> {
     let wanted = TensorMeta::new(DType::F32, dims.iter().copied());
     if *weight == wanted { Ok(()) } else { Err(LayerError::shape(what, wanted, weight)) }
@@ -194,7 +196,7 @@ impl CpuLayer for Linear {
         outputs: &mut [TensorViewMut<'_>],
         _: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
-        // ANCHOR: linear_todo -- task 3: each row of the input with each row of the weights, then the bias
+        // ANCHOR: linear_todo -- task 3: the dot product of each input row with each weight row, then the bias
         let (input, mut output) = (inputs[0].array::<f32>()?, outputs[0].array::<f32>()?);
         let weight = self.weight.view(inputs)?.array::<f32>()?;
         for (x, mut y) in input.rows().into_iter().zip(output.rows_mut()) {
@@ -212,12 +214,12 @@ impl CpuLayer for Linear {
 // ANCHOR_END: linear
 
 // ANCHOR: over
-/// A registry of these layers alone.
+/// A registry of only these layers.
 ///
 /// # Errors
-/// [`RegistryError::Duplicate`] when two of them have a type in common.
+/// [`RegistryError::Duplicate`] if two of them have a type in common.
 pub fn registry() -> Result<Registry, RegistryError> {
-    // ANCHOR: registry_todo -- task 5: an empty registry, and the four layers
+    // ANCHOR: registry_todo -- task 5: create an empty registry, and register the four layers
     let mut registry = Registry::empty();
     registry.register::<ReLU>()?;
     registry.register::<LeakyReLU>()?;
@@ -227,9 +229,9 @@ pub fn registry() -> Result<Registry, RegistryError> {
     // ANCHOR_END: registry_todo
 }
 
-/// All layers that come with Ixion, with these in the places of those of the same types.
+/// The built-in layers, with those of the same types replaced by `layers`.
 pub fn over_built_in(layers: &Registry) -> op::Registry {
-    // ANCHOR: over_todo -- task 5: the default registry, and each creator in its place
+    // ANCHOR: over_todo -- task 5: create the default registry, and replace each creator
     let mut all = op::Registry::default();
     for (op_type, creator) in layers.iter() {
         all.replace(op_type, creator.clone());

@@ -1,14 +1,15 @@
-//! Quantised tensors: whole numbers of 8 bits that stand for real ones.
+//! Quantised tensors: 8-bit integers that represent real numbers.
 //!
-//! A quantised tensor is a tensor of i8 or u8. What its numbers stand for, `x = scale · (q − zero_point)`, are parameters
-//! of the operators around it: of the one that makes it, where the file has them, and of those that read it, where
-//! they are put when the model is built. They are not part of the tensor, nor of its element type: they are constants,
-//! so nothing need carry them while the model runs; the engine's arena, views, casts, files and plans work on quantised
-//! tensors as on any other bytes; and a pass that quantises a model writes the same operators with the same parameters.
+//! A quantised tensor is a tensor of i8 or u8. Its scale and zero point, `x = scale · (q − zero_point)`, are parameters of
+//! the operators around it: the file gives them to the operator that produces the tensor, and building the model copies
+//! them to the operators that read it. They are part of neither the tensor nor its element type: they are constants, so
+//! nothing needs to carry them while the model runs; the engine's arena, views, casts, files and plans handle quantised
+//! tensors like any other bytes; and a pass that quantises a model writes the same operators with the same parameters.
 //!
-//! What computes with whole numbers is here: convolution, linear maps and joining. Their sums are exact, of 64 bits where
-//! 32 could overflow; the bias is added in `f32` and the result rounded half to even, then saturated. Other operators
-//! are computed in floats between a `torch.dequantize` and a `torch.quantize_per_tensor`, as PyTorch defines them.
+//! This module has the operators that compute with quantised values: convolution, linear maps and concatenation. Their sums
+//! are exact, with 64 bits where 32 could overflow; the bias is added in `f32`, and the result is rounded half to even and
+//! saturated. Other operators run in floats between a `torch.dequantize` and a `torch.quantize_per_tensor`, as PyTorch
+//! defines them.
 
 mod conversion;
 mod factors;
@@ -17,7 +18,7 @@ mod join;
 mod products;
 
 use crate::kernels::quantization::Quantization;
-use crate::kernels::quantized::Whole;
+use crate::kernels::quantized::QuantizedElement;
 use crate::op::{FromParameter, LayerError, RuntimeParameter, TensorMeta};
 use crate::tensor::{DType, Element, Layout, TensorView, TensorViewMut};
 pub use conversion::{DeQuantize, IntRepr, QuantizePerChannel, QuantizePerTensor};
@@ -25,8 +26,8 @@ pub use fake::{FakeQuantize, FakeQuantizePerChannel};
 pub use join::QuantizedCat;
 pub use products::{FusedRelu, QuantizedConv, QuantizedLinear};
 
-/// Runs an expression with `$Q` bound to the type of a tensor's whole numbers.
-macro_rules! with_whole {
+/// Evaluates an expression with `$Q` bound to the type of a quantised tensor's elements.
+macro_rules! with_quantized {
     ($dtype:expr, $Q:ident => $body:expr) => {
         match $dtype {
             $crate::tensor::DType::U8 => {
@@ -46,9 +47,9 @@ macro_rules! with_whole {
     };
 }
 
-use with_whole;
+use with_quantized;
 
-/// The element type of a quantised tensor, by PyTorch's names or numbers.
+/// The element type of a quantised tensor, given by PyTorch's name or number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QuantizedType(pub DType);
 
@@ -65,18 +66,18 @@ impl FromParameter for QuantizedType {
     }
 }
 
-/// The range of a type's whole numbers.
+/// The range of a quantised type.
 ///
 /// # Errors
-/// [`LayerError::DType`] for another type than quantised tensors have.
+/// [`LayerError::DType`] if quantised tensors do not have this type.
 fn range(dtype: DType) -> Result<[i32; 2], LayerError> {
-    with_whole!(dtype, Q => Ok(Q::RANGE))
+    with_quantized!(dtype, Q => Ok(Q::RANGE))
 }
 
-/// A scale and a zero point that can be computed with, for whole numbers of this type.
+/// Checks a scale and a zero point for quantised values of a type.
 ///
 /// # Errors
-/// [`LayerError::InvalidParameter`] for a scale that is not above zero, and a zero point that is no number of the type.
+/// [`LayerError::InvalidParameter`] if the scale is not positive or the zero point is outside the type's range.
 fn quantization(
     keys: [&'static str; 2],
     scale: f64,
@@ -88,32 +89,32 @@ fn quantization(
         return Err(LayerError::invalid(
             keys[0],
             scale,
-            "a scale is above zero, and neither it nor 1/scale is infinite",
+            "a scale must be positive, and both it and 1/scale finite",
         ));
     }
     let inside = i32::try_from(zero_point).ok().filter(|zero| (range[0]..=range[1]).contains(zero));
     let zero_point = inside.ok_or_else(|| {
-        let reason = format!("the zero point of {dtype} lies from {} to {}", range[0], range[1]);
+        let reason = format!("a zero point of {dtype} must be between {} and {}", range[0], range[1]);
         LayerError::invalid(keys[1], zero_point, reason)
     })?;
     Ok(Quantization { scale, zero_point, range })
 }
 
-/// Checks that a tensor is of whole numbers of 8 bits.
+/// Checks that a tensor is i8 or u8.
 ///
 /// # Errors
-/// [`LayerError::DType`] when it is not.
+/// [`LayerError::DType`] if it is not.
 fn check_bytes(what: &str, meta: &TensorMeta) -> Result<(), LayerError> {
     if matches!(meta.dtype(), DType::U8 | DType::I8) {
         return Ok(());
     }
-    Err(LayerError::dtype(what, "quantised u8 and i8", meta.dtype()))
+    Err(LayerError::dtype(what, "quantised u8 or i8", meta.dtype()))
 }
 
 /// Lets `fill` write all elements of an output in row-major order.
 ///
 /// # Errors
-/// Those of `fill`.
+/// Returns the errors of `fill`.
 pub(super) fn write<Q: Element>(
     output: &mut TensorViewMut<'_>,
     fill: impl FnOnce(&mut [Q]) -> Result<(), LayerError>,

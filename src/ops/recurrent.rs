@@ -20,11 +20,11 @@ use std::ops::RangeInclusive;
 pub use stored::Layers;
 
 choices! {
-    /// What [`Rnn`] makes of the sum of both products.
+    /// The nonlinearity of [`Rnn`].
     pub enum Nonlinearity {
-        /// Its hyperbolic tangent.
+        /// The hyperbolic tangent.
         Tanh = "tanh",
-        /// Itself where it is positive, else 0.
+        /// The rectified linear unit, max(0, x).
         Relu = "relu",
     }
 }
@@ -39,28 +39,28 @@ macro_rules! recurrent_layers {
         crate::operator! {
             $(#[doc = $doc])*
             pub struct $name for $op_type {
-                /// I: number of inputs of each step.
+                /// Number of input features I per step.
                 input_size: usize,
-                /// H: number of hidden units.
+                /// Number of hidden units H.
                 hidden_size: usize,
-                /// Number of layers; each reads the output of the one before.
+                /// Number of stacked layers; each one reads the output of the previous one.
                 num_layers: usize = 1,
                 /// Whether biases are added.
                 bias: bool = true,
                 /// Whether input and output are N×L×… instead of L×N×….
                 batch_first: bool = false,
-                /// What training leaves out between layers; has no effect here.
+                /// Dropout probability between layers in training; without effect here.
                 dropout: f64 = 0.0,
-                /// Whether each layer also reads the sequence from its end; the outputs of both stand side by side.
+                /// Whether each layer also reads the sequence in reverse; the outputs of both directions are concatenated.
                 bidirectional: bool = false,
-                /// The state before the first step, layers·directions×N×H (or without N); zeros where absent.
+                /// The initial hidden state, layers·directions×N×H (or without N); zeros by default.
                 initial_h: OptionalInput = OptionalInput(None),
                 $($(#[doc = $field_doc])* $field: $type = $default,)*
-                /// The weights of all layers, under the keys that PyTorch gives them.
+                /// The weights of all layers, under PyTorch's keys.
                 weights as "weight_ih_l0": Layers,
-                /// Whether the output is the last of all results, as PNNX notes below its optimisation level 1.
+                /// Whether the output sequence is the last of all results, as PNNX notes below its optimisation level 1.
                 swapped as "pnnx_rnn_output_swapped": i64 = 0,
-                /// Number and shapes of the operator's outputs; they tell which results are meant.
+                /// The recorded shapes of the operator's outputs, which identify the results that they hold.
                 recorded as "outputs": Recorded,
             }
             validate |layer| { layer.network().check() }
@@ -127,39 +127,40 @@ macro_rules! recurrent_layers {
 }
 
 recurrent_layers! {
-    /// `torch.nn.RNN` (Elman 1990): hₜ = tanh(W·xₜ + b + U·hₜ₋₁ + c), or relu of it. L×N×I gives all hₜ, L×N×directions·H,
-    /// and the last ones, layers·directions×N×H, as far as the file lists them; or all without N. A sequence has one
-    /// step at least.
+    /// `torch.nn.RNN` (Elman 1990): a recurrent network, hₜ = tanh(W·xₜ + b + U·hₜ₋₁ + c), or with ReLU. An L×N×I input
+    /// gives the sequence of hₜ, L×N×directions·H, and the last hₜ, layers·directions×N×H, as far as the file lists them; N
+    /// is optional throughout. A sequence must have at least one step.
     Rnn for "nn.RNN" is |layer| match layer.nonlinearity {
         Nonlinearity::Tanh => Cell::Tanh,
         Nonlinearity::Relu => Cell::Relu,
     }, |_| 0, |_| None, with {
-        /// What is made of the sum of both products.
+        /// The nonlinearity.
         nonlinearity: Nonlinearity = Nonlinearity::Tanh,
     }
 
-    /// `torch.nn.LSTM` (Hochreiter and Schmidhuber 1997): gates decide what a memory cₜ takes up, keeps and shows. L×N×I
-    /// gives all hₜ, L×N×directions·H, the last ones, layers·directions×N×H, and the last cₜ, of the same shape, as far as
-    /// the file lists them; or all without N. A sequence has one step at least.
+    /// `torch.nn.LSTM` (Hochreiter and Schmidhuber 1997): long short-term memory, a recurrent network with input, forget
+    /// and output gates for a cell state cₜ. An L×N×I input gives the sequence of hₜ, L×N×directions·H, the last hₜ,
+    /// layers·directions×N×H, and the last cₜ, of the same shape, as far as the file lists them; N is optional throughout.
+    /// A sequence must have at least one step.
     Lstm for "nn.LSTM" is |_| Cell::Lstm, |layer| layer.proj_size, |layer| layer.initial_c.0, with {
-        /// The memory before the first step, layers·directions×N×H (or without N); comes with the state.
+        /// The initial cell state, layers·directions×N×H (or without N); given together with `initial_h`.
         initial_c: OptionalInput = OptionalInput(None),
-        /// Where above 0, hₜ is multiplied by a matrix that leaves so many elements of it.
+        /// If greater than 0, each hₜ is projected to this many elements by a matrix.
         proj_size: usize = 0,
     }
 
-    /// `torch.nn.GRU` (Cho et al. 2014): gates decide how much of the state is used and kept. L×N×I gives all hₜ,
-    /// L×N×directions·H, and the last ones, layers·directions×N×H, as far as the file lists them; or all without N. A
-    /// sequence has one step at least.
+    /// `torch.nn.GRU` (Cho et al. 2014): gated recurrent units, a recurrent network with reset and update gates. An L×N×I
+    /// input gives the sequence of hₜ, L×N×directions·H, and the last hₜ, layers·directions×N×H, as far as the file lists
+    /// them; N is optional throughout. A sequence must have at least one step.
     Gru for "nn.GRU" is |_| Cell::Gru, |_| 0, |_| None, with {}
 }
 
-/// Bytes of an element of the type that tensors of this type are computed in.
+/// The size in bytes of the element type in which tensors of this type are computed.
 fn compute_size(dtype: DType) -> usize {
     if dtype == DType::F64 { 8 } else { 4 }
 }
 
-/// A recurrent network as all its operators understand it.
+/// The parameters of a recurrent network, common to all operators.
 pub(crate) struct Network<'a> {
     pub(crate) cell: Cell,
     pub(crate) input_size: usize,
@@ -169,26 +170,26 @@ pub(crate) struct Network<'a> {
     pub(crate) bias: bool,
     pub(crate) batch_first: bool,
     pub(crate) bidirectional: bool,
-    /// Positions of the initial state and the initial memory.
+    /// Input positions of the initial hidden state and the initial cell state.
     pub(crate) initial: [Option<usize>; 2],
     pub(crate) layers: &'a Layers,
     pub(crate) recorded: &'a Recorded,
     pub(crate) swapped: bool,
 }
 
-/// How many elements a run holds, and over what it runs.
+/// The extents of a run, and the numbers of elements that it holds.
 pub(crate) struct Sizes {
     pub(crate) steps: usize,
     pub(crate) batch: usize,
-    /// The states of all layers.
+    /// The hidden states of all layers.
     pub(crate) hidden: usize,
-    /// The memories of all layers.
+    /// The cell states of all layers.
     pub(crate) memory: usize,
     /// The output of one layer in all directions.
     pub(crate) sequence: usize,
-    /// The same where one layer reads what another one wrote.
+    /// The output of the previous layer, if there are several.
     pub(crate) before: usize,
-    /// What the kernel needs.
+    /// The scratch memory of the kernel.
     pub(crate) scratch: usize,
 }
 
@@ -224,7 +225,7 @@ impl Network<'_> {
             });
         }
         if self.cell == Cell::Lstm && self.initial.iter().flatten().count() == 1 {
-            let wanted = "1, or 3 with `initial_h` and `initial_c`,".to_owned();
+            let wanted = "1, or 3 with `initial_h` and `initial_c`".to_owned();
             return Err(LayerError::InputCount { wanted, found: 2 });
         }
         self.parts().map(drop)
@@ -239,22 +240,22 @@ impl Network<'_> {
         self.num_layers.saturating_mul(self.directions())
     }
 
-    /// Length of hₜ.
+    /// The length of hₜ.
     pub(crate) fn output_size(&self) -> usize {
         if self.proj_size > 0 { self.proj_size } else { self.hidden_size }
     }
 
-    /// Length of the hₜ of all directions.
+    /// The length of the hₜ of all directions.
     pub(crate) fn width(&self) -> usize {
         self.output_size().saturating_mul(self.directions())
     }
 
-    /// Number of inputs of a layer.
+    /// The number of input features of a layer.
     fn inputs_of(&self, layer: usize) -> usize {
         if layer == 0 { self.input_size } else { self.width() }
     }
 
-    /// The results that the operator's outputs are.
+    /// The results that the operator's outputs hold.
     pub(crate) fn parts(&self) -> Result<&'static [Part], LayerError> {
         let lengths = Lengths {
             states: self.states(),
@@ -269,7 +270,7 @@ impl Network<'_> {
         })
     }
 
-    /// Steps and batch of an input; no batch where it has no such axis.
+    /// The steps and the batch of an input; no batch if it has no such axis.
     fn split<D: Clone>(&self, dims: &[D]) -> Option<(D, Option<D>)> {
         match dims {
             [steps, _] => Some((steps.clone(), None)),
@@ -330,7 +331,7 @@ impl Network<'_> {
         each.checked_mul(steps as u64)?.checked_mul(batch.unwrap_or(1) as u64)
     }
 
-    /// What a run over an input of this shape holds.
+    /// The sizes of a run over an input of this shape.
     pub(crate) fn sizes(&self, shape: &[usize]) -> Result<Sizes, LayerError> {
         let (steps, batch) =
             self.split(shape).ok_or_else(|| LayerError::shape("the input", "2 or 3 axes", shape.len()))?;
@@ -352,7 +353,7 @@ impl Network<'_> {
         })
     }
 
-    /// Bytes beside scratch memory: the input in order of steps, and what halves are converted to.
+    /// The bytes held in addition to scratch memory: the input ordered by steps, and converted half-precision tensors.
     fn held(&self, input: &TensorView<'_>, sizes: &Sizes) -> usize {
         let mut elements = input.num_elements();
         if matches!(input.dtype(), DType::F16 | DType::Bf16) {
@@ -447,7 +448,7 @@ fn load<T: Float>(state: Option<&TensorView<'_>>, to: &mut [T]) -> Result<(), La
     Ok(())
 }
 
-/// Copies elements in row-major order; straight where the type is the same.
+/// Copies elements in row-major order, converting them if the types differ.
 fn store<T: Float>(values: &[T], output: &mut TensorViewMut<'_>) -> Result<(), LayerError> {
     if output.dtype() == T::DTYPE {
         let layout = Layout::contiguous(*output.shape());

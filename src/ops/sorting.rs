@@ -1,12 +1,12 @@
-//! Sorted elements, and where others belong among them: sort, argsort, kthvalue, searchsorted, bucketize, isin.
+//! Sorting, and searching in sorted sequences: sort, argsort, kthvalue, searchsorted, bucketize, isin.
 
 use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
 use crate::ops::reduction::along_axes::Axes;
 use crate::ops::reduction::extremes::{
     Kind, check_order, places, with_order, with_places, write_places, write_values,
 };
-use crate::ops::support::arguments::Operand;
-use crate::ops::support::broadcast::{Converted, Factor, common};
+use crate::ops::support::arguments::InputIndex;
+use crate::ops::support::broadcast::{Converted, TensorOrScalar, common};
 use crate::ops::support::order::{Ordered, in_order, keys};
 use crate::ops::support::rows::Rows;
 use crate::tensor::{DType, Dim, Element, Tensor, TensorView, TensorViewMut, resolve_axis};
@@ -14,43 +14,43 @@ use std::cmp::Ordering;
 use std::ops::RangeInclusive;
 
 crate::operator! {
-    /// `torch.sort`: the elements along an axis in order, and the places where they stood. Equal elements keep their
-    /// order; NaN counts as the largest number.
+    /// `torch.sort`: sorts the elements along an axis; the second output has their original positions. The sort is stable; NaN
+    /// counts as the largest number.
     pub struct Sort for "aten::sort" {
-        /// The axis; may count from the end.
+        /// The axis; a negative value counts from the end.
         dim: i64 = -1,
-        /// Whether the largest come first.
+        /// Whether to sort in descending order.
         descending: bool = false,
-        /// Accepted for compatibility: the order is always stable.
+        /// Accepted for compatibility: the sort is always stable.
         stable: Option<bool> = None,
     }
 }
 
 crate::operator! {
-    /// `torch.argsort`: the places where the elements of an axis stand, in the elements' order.
+    /// `torch.argsort`: the positions that sort the elements along an axis. NaN counts as the largest number.
     pub struct Argsort for "aten::argsort" {
-        /// The axis; may count from the end.
+        /// The axis; a negative value counts from the end.
         dim: i64 = -1,
-        /// Whether the largest come first.
+        /// Whether to sort in descending order.
         descending: bool = false,
-        /// Accepted for compatibility: the order is always stable.
+        /// Accepted for compatibility: the sort is always stable.
         stable: bool = false,
     }
 }
 
 crate::operator! {
-    /// `torch.kthvalue`: the k-th smallest element along an axis, and its place.
+    /// `torch.kthvalue`: the k-th smallest element along an axis, and its position.
     pub struct Kthvalue for "aten::kthvalue" {
-        /// Which one, counted from 1.
+        /// The rank of the element, counted from 1.
         k: usize,
-        /// The axis; may count from the end.
+        /// The axis; a negative value counts from the end.
         dim: i64 = -1,
-        /// Whether the axis stays, with length 1.
+        /// Whether to keep the axis, with length 1.
         keepdim: bool = false,
     }
 }
 
-/// The places of each row in the order of their elements.
+/// The positions that sort each row.
 fn sorted(rows: &TensorView<'_>, len: usize, descending: bool) -> Result<Vec<i64>, LayerError> {
     let kind = if descending { Kind::Largest } else { Kind::Smallest };
     with_order!(rows.dtype(), T => places::<T>(rows, len, |row| in_order(&keys(kind, row))))
@@ -118,11 +118,7 @@ impl Layer for Kthvalue {
         let axis = resolve_axis(self.dim, inputs[0].rank())?;
         let len = inputs[0].dims().get(axis).cloned().unwrap_or(Dim::Fixed(1));
         if self.k == 0 || len.fixed().is_some_and(|len| usize::try_from(len).unwrap_or(0) < self.k) {
-            return Err(LayerError::invalid(
-                "k",
-                self.k,
-                format!("there are {len} elements, counted from 1"),
-            ));
+            return Err(LayerError::invalid("k", self.k, format!("expected a number from 1 to {len}")));
         }
         Ok(with_places(inputs[0].with_dims(self.axes(inputs[0].rank())?.dims(&inputs[0]))))
     }
@@ -145,16 +141,16 @@ impl CpuLayer for Kthvalue {
 }
 
 crate::operator! {
-    /// `torch.searchsorted`: before which element of a sorted sequence each value belongs. The input is one sequence, or
-    /// one along the last axis for each row of values.
+    /// `torch.searchsorted`: the position in a sorted sequence at which each value can be inserted to keep the order. The
+    /// input is one sequence, or one along the last axis for each row of values.
     pub struct Searchsorted for "aten::searchsorted" {
-        /// The values.
-        values as "self": Factor,
-        /// Whether places are i32 instead of i64.
+        /// The values to insert: a tensor or a number.
+        values as "self": TensorOrScalar,
+        /// Whether positions are i32 instead of i64.
         out_int32: bool = false,
-        /// Whether a value belongs behind those that equal it.
+        /// Whether a value is inserted after equal elements; else before them.
         right: bool = false,
-        /// The same as a word: `left` or `right`.
+        /// The same as `right`, in words: `left` or `right`.
         side: Option<String> = None,
         /// Not supported: an input that sorts the sequence.
         sorter: Option<i64> = None,
@@ -162,21 +158,21 @@ crate::operator! {
 }
 
 crate::operator! {
-    /// `torch.bucketize`: between which boundaries, a sorted vector, each element belongs.
+    /// `torch.bucketize`: the index of the bucket of each element; the boundaries of the buckets are a sorted vector.
     pub struct Bucketize for "aten::bucketize" {
-        /// The boundaries.
-        boundaries: Operand,
-        /// Whether places are i32 instead of i64.
+        /// The boundaries, in ascending order.
+        boundaries: InputIndex,
+        /// Whether positions are i32 instead of i64.
         out_int32: bool = false,
-        /// Whether an element that equals a boundary belongs behind it.
+        /// Whether an element that equals a boundary belongs to the bucket after it; else to the one before.
         right: bool = false,
     }
 }
 
-/// Sorted sequences, the values to place, and how.
+/// The sorted sequences, the values to insert, and the options of a search.
 struct Search {
-    sequence: Factor,
-    values: Factor,
+    sequence: TensorOrScalar,
+    values: TensorOrScalar,
     out_int32: bool,
     right: bool,
 }
@@ -225,7 +221,7 @@ impl Search {
             row.partition_point(|x| match x.partial_cmp(value) {
                 Some(Ordering::Greater) => false,
                 Some(Ordering::Equal) => self.right,
-                // A NaN belongs behind everything.
+                // NaN is inserted after all elements.
                 _ => true,
             }) as i64
         };
@@ -243,17 +239,22 @@ impl Searchsorted {
                 return Err(LayerError::invalid(
                     "side",
                     other,
-                    "it is `left` or `right`, and agrees with `right`",
+                    "expected `left` or `right`, in agreement with `right`",
                 ));
             }
         };
-        Ok(Search { sequence: Factor::Input(0), values: self.values, out_int32: self.out_int32, right })
+        Ok(Search {
+            sequence: TensorOrScalar::Input(0),
+            values: self.values,
+            out_int32: self.out_int32,
+            right,
+        })
     }
 }
 
 impl Bucketize {
     fn search(&self) -> Result<Search, LayerError> {
-        let (sequence, values) = (Factor::Input(self.boundaries.0), Factor::Input(0));
+        let (sequence, values) = (TensorOrScalar::Input(self.boundaries.0), TensorOrScalar::Input(0));
         Ok(Search { sequence, values, out_int32: self.out_int32, right: self.right })
     }
 }
@@ -286,13 +287,13 @@ macro_rules! search_layers {
 search_layers!(Searchsorted, Bucketize);
 
 crate::operator! {
-    /// `torch.isin`: whether each element is among others.
+    /// `torch.isin`: whether each element is among the test elements.
     pub struct Isin for "aten::isin" {
-        /// The others.
-        test_elements: Factor,
+        /// The elements to compare with: a tensor or a number.
+        test_elements: TensorOrScalar,
         /// Accepted for compatibility; the result is the same.
         assume_unique: bool = false,
-        /// Whether the answer is turned around.
+        /// Whether to invert the result.
         invert: bool = false,
     }
 }
@@ -332,7 +333,7 @@ impl CpuLayer for Isin {
         _: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
         let metas = TensorMeta::of_all(inputs);
-        let dtype = common(&metas, &[Factor::Input(0), self.test_elements]);
+        let dtype = common(&metas, &[TensorOrScalar::Input(0), self.test_elements]);
         let (values, tests) =
             (Converted::of(&inputs[0], dtype)?, self.test_elements.converted(inputs, dtype)?);
         let found = with_order!(dtype, T => self.run::<T>(&values.view(), &tests.view()))?;
@@ -365,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn places_among_sorted_elements() {
+    fn positions_in_sorted_sequences() {
         let (sequence, values) = (tensor(&[4], &[1i64, 3, 3, 5]), tensor(&[2, 2], &[3f32, 0.0, 9.0, NAN]));
         let search = |params: &[(&'static str, &'static str)]| {
             let layer = operator("aten::searchsorted", params).with_names(&["sorted_sequence", "self"]);

@@ -1,4 +1,4 @@
-//! The list of all passes, one line each.
+//! The list of all passes.
 
 use super::registry::Entry;
 use super::{
@@ -7,8 +7,8 @@ use super::{
     permute_chains::PermuteChains, reshape_chains::ReshapeChains,
 };
 
-/// All passes with their priorities. Below 200: what makes the graph smaller; from 200: fusions; from 800: what makes
-/// patterns hard to recognise.
+/// All passes with their priorities. Below 200: passes that make the graph smaller; from 200: fusions; from 800: passes
+/// after which patterns are hard to recognise.
 pub(super) fn all() -> Vec<Entry> {
     let mut all = vec![
         Entry::new(100, DeadCode),

@@ -1,8 +1,8 @@
-//! Operators that only give a tensor other axes.
+//! Operators that only reshape a tensor or permute its axes.
 
 use crate::pnnx::Operator;
 
-/// Whether an operator keeps all elements in their row-major order, under another shape.
+/// Returns true if an operator only changes the shape and keeps the elements in row-major order.
 pub(super) fn is_reshape(op_type: &str) -> bool {
     matches!(
         op_type,
@@ -23,12 +23,12 @@ pub(super) fn is_reshape(op_type: &str) -> bool {
     )
 }
 
-/// Whether an operator changes the order of axes and nothing else.
+/// Returns true if an operator only permutes axes.
 pub(super) fn moves_axes(op_type: &str) -> bool {
     matches!(op_type, "Tensor.permute" | "torch.permute" | "torch.transpose" | "Tensor.transpose" | "torch.t")
 }
 
-/// For an operator that only changes the order of axes: the axis of the input that each axis of the output is.
+/// The permutation of an operator that only permutes axes: for each axis of the output, the axis of the input.
 pub(super) fn order_of(operator: &Operator, rank: usize) -> Option<Vec<usize>> {
     let axis = |axis: i64| {
         let axis = if axis < 0 { axis.checked_add(i64::try_from(rank).ok()?)? } else { axis };

@@ -1,8 +1,8 @@
-//! Making those who read one operand read another that holds the same.
+//! Replacing an operand by another one with the same value.
 
 use crate::pnnx::{Graph, GraphError, OperandId, Parameter};
 
-/// Whether the model returns an operand, alone or in a tuple.
+/// Returns true if the model returns an operand, alone or in a tuple, list or dictionary.
 pub(super) fn is_returned(graph: &Graph, operand: OperandId) -> bool {
     let mut open = vec![operand];
     while let Some(operand) = open.pop() {
@@ -20,13 +20,13 @@ pub(super) fn is_returned(graph: &Graph, operand: OperandId) -> bool {
     false
 }
 
-/// Whether an operand is an input of the model.
+/// Returns true if an operand is an input of the model.
 pub(super) fn is_input(graph: &Graph, operand: OperandId) -> bool {
     let producer = graph.get_operand(operand).and_then(|operand| operand.producer());
     producer.is_some_and(|producer| graph.operator(producer).op_type() == "pnnx.Input")
 }
 
-/// Whether an operand is a list in the text, `[…]`: what it becomes depends on who reads it.
+/// Returns true if an operand is a list in the text, `[…]`, whose meaning depends on its consumer.
 pub(super) fn is_list(graph: &Graph, operand: OperandId) -> bool {
     let producer = graph.get_operand(operand).and_then(|operand| operand.producer());
     producer.is_some_and(|producer| {
@@ -39,8 +39,8 @@ pub(super) fn is_list(graph: &Graph, operand: OperandId) -> bool {
     })
 }
 
-/// Why `old` cannot be left out in favour of `new`, which holds the same: the model's inputs and outputs keep their
-/// names.
+/// The reason why `old` cannot be replaced by `new`, which has the same value: one of them is a list, or an input or output
+/// of the model would lose its name.
 pub fn refuse_bypass(graph: &Graph, old: OperandId, new: OperandId) -> Option<String> {
     let name = |id: OperandId| graph.operand(id).name().to_owned();
     if is_list(graph, old) || is_list(graph, new) {
@@ -52,7 +52,7 @@ pub fn refuse_bypass(graph: &Graph, old: OperandId, new: OperandId) -> Option<St
     let what = if is_input(graph, new) {
         "an input of the model"
     } else if is_returned(graph, new) {
-        "an output, too"
+        "another output"
     } else {
         return None;
     };
@@ -63,14 +63,14 @@ pub fn refuse_bypass(graph: &Graph, old: OperandId, new: OperandId) -> Option<St
     ))
 }
 
-/// Makes everybody who reads `old` read `new`. `old` loses its producer and vanishes; `new` takes its name if the model
-/// returns it. [`refuse_bypass`] says where this must not be done.
+/// Makes all consumers of `old` read `new`, and removes `old`. If the model returns `old`, `new` takes over its name. Must
+/// not be called if [`refuse_bypass`] returns a reason.
 ///
 /// # Errors
-/// When the graph refuses an edit.
+/// Fails if the graph rejects an edit.
 ///
 /// # Panics
-/// When one of them is not in the graph, as [`Graph::operand`].
+/// Like [`Graph::operand`], if one of them is not in the graph.
 pub fn bypass(graph: &mut Graph, old: OperandId, new: OperandId) -> Result<(), GraphError> {
     let (name, returned) = (graph.operand(old).name().to_owned(), is_returned(graph, old));
     graph.replace_uses(old, new)?;

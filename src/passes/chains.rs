@@ -1,32 +1,32 @@
-//! Operators that come one after the other and are one.
+//! Pairs of consecutive operators that one operator can replace.
 
-use super::writes::written_through;
+use super::writes::frozen_operators;
 use super::{Facts, Outcome, PassContext, PassError};
 use crate::pnnx::{Graph, GraphError, OperatorId};
 
-/// An operator and the one before it, of which one would do.
+/// An operator and its predecessor, which one operator can replace.
 pub(super) trait Chain: Sized {
-    /// What becomes of the last operator.
-    type Plan;
+    /// The change to the last operator.
+    type Change;
 
-    /// The chain that ends with this operator, where there is one.
+    /// The chain that ends with this operator, if any.
     fn at(graph: &Graph, facts: &Facts, last: OperatorId) -> Option<Self>;
 
-    /// What is to be done, or why nothing can be.
-    fn plan(&self, graph: &Graph, facts: &Facts) -> Result<Self::Plan, String>;
+    /// The change that shortens the chain, or why there is none.
+    fn plan(&self, graph: &Graph, facts: &Facts) -> Result<Self::Change, String>;
 
-    /// Does it.
-    fn apply(&self, graph: &mut Graph, plan: Self::Plan) -> Result<(), GraphError>;
+    /// Applies a change.
+    fn apply(&self, graph: &mut Graph, plan: Self::Change) -> Result<(), GraphError>;
 }
 
-/// Shortens all chains of a graph, but those that data is written through.
+/// Shortens all chains of a graph, except those that data is written through.
 pub(super) fn shorten<C: Chain>(
     pass: &str,
     graph: &mut Graph,
     context: &PassContext,
 ) -> Result<Outcome, PassError> {
     let mut outcome = Outcome::default();
-    let (frozen, facts) = (written_through(graph), context.facts(graph));
+    let (frozen, facts) = (frozen_operators(graph), context.facts(graph));
     for id in graph.operator_ids().to_vec() {
         context.limits().check_deadline().map_err(PassError::limit(pass))?;
         let Some(chain) = C::at(graph, facts, id).filter(|_| !frozen.contains(&id)) else { continue };

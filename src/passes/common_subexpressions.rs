@@ -1,4 +1,4 @@
-//! Operators that compute the same.
+//! Common subexpression elimination.
 
 use super::bypass::{bypass, refuse_bypass};
 use super::context::repeatable;
@@ -6,8 +6,8 @@ use super::{Outcome, Pass, PassContext, PassError};
 use crate::pnnx::{Graph, GraphError, OperandId, Operator, OperatorId};
 use std::collections::HashMap;
 
-/// Computes once what several operators compute: those of the same type, parameters, attributes and inputs. Never random
-/// numbers, and never what a plugin computes.
+/// Merges operators of the same type with equal parameters, attributes and inputs. Plugins, and operators that
+/// draw random numbers, are never merged.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct CommonSubexpressions;
 
@@ -17,7 +17,7 @@ impl Pass for CommonSubexpressions {
     }
 
     fn doc(&self) -> &str {
-        "Computes once what several operators compute from the same inputs."
+        "Merges operators that compute the same from the same inputs."
     }
 
     fn run(&self, graph: &mut Graph, context: &mut PassContext) -> Result<Outcome, PassError> {
@@ -42,13 +42,13 @@ impl Pass for CommonSubexpressions {
     }
 }
 
-/// The operators that were looked at so far, by their keys.
+/// The operators visited so far, by their keys.
 pub type Seen = HashMap<String, Vec<OperatorId>>;
 
 // ANCHOR: key
-/// Everything that must be equal for two operators to compute the same, but for the bytes of their attributes.
+/// Everything that must be equal for two operators to compute the same, except the bytes of their attributes.
 pub fn key(operator: &Operator) -> String {
-    // ANCHOR: key_todo -- task 2: put all that must be equal into one text
+    // ANCHOR: key_todo -- task 2: write everything that must be equal into one string
     let params = operator.params().iter().map(|(key, value)| (key, value.raw()));
     let attrs = operator.attrs().iter().map(|(key, value)| (key, value.dtype(), value.shape()));
     let (params, attrs): (Vec<_>, Vec<_>) = (params.collect(), attrs.collect());
@@ -58,13 +58,13 @@ pub fn key(operator: &Operator) -> String {
 }
 // ANCHOR_END: key
 
-/// Whether attributes of the same keys have the same bytes.
+/// Returns true if the attributes of two operators with the same keys are equal, byte for byte.
 pub fn same_attributes(a: &Operator, b: &Operator) -> bool {
     a.attrs().values().zip(b.attrs().values()).all(|(a, b)| a == b)
 }
 
 // ANCHOR: twin
-/// The operator among those seen that computes what this one computes. If there is none, this one is seen from now on.
+/// The operator in `seen` that computes the same as this one. If there is none, this one is added to `seen`.
 pub fn twin(graph: &Graph, id: OperatorId, seen: &mut Seen) -> Option<OperatorId> {
     // ANCHOR: twin_todo -- task 2: find an operator of the same key and attributes, or remember this one
     let operator = graph.operator(id);
@@ -78,22 +78,22 @@ pub fn twin(graph: &Graph, id: OperatorId, seen: &mut Seen) -> Option<OperatorId
 }
 // ANCHOR_END: twin
 
-/// Each output of an operator with that of the operator which computes the same.
+/// Pairs each output of `second` with the output of `first`, which computes the same.
 pub fn outputs(graph: &Graph, second: OperatorId, first: OperatorId) -> Vec<(OperandId, OperandId)> {
     let [second, first] = [second, first].map(|id| graph.operator(id).outputs());
     second.iter().copied().zip(first.iter().copied()).collect()
 }
 
-/// Why the second of two operators that compute the same must stay, by one of its outputs; see [`refuse_bypass`].
+/// The reason why `second` cannot be merged into `first`, if any of its outputs cannot be bypassed; see [`refuse_bypass`].
 pub fn refusal(graph: &Graph, second: OperatorId, first: OperatorId) -> Option<String> {
     outputs(graph, second, first).into_iter().find_map(|(second, first)| refuse_bypass(graph, second, first))
 }
 
 // ANCHOR: merge
-/// Makes those who read the second of two operators read the first, and removes the second.
+/// Makes all consumers of `second` read the outputs of `first`, and removes `second`.
 ///
 /// # Errors
-/// When the graph refuses an edit.
+/// Fails if the graph rejects an edit.
 pub fn merge(graph: &mut Graph, second: OperatorId, first: OperatorId) -> Result<(), GraphError> {
     // ANCHOR: merge_todo -- task 2: bypass each output of the second, then remove the second
     for (output, same) in outputs(graph, second, first) {
@@ -112,7 +112,7 @@ mod tests {
     use crate::pnnx::Attribute;
 
     #[test]
-    fn the_same_is_computed_once_and_chains_follow() {
+    fn equal_operators_are_merged_and_so_are_their_consumers() {
         let mut graph = graph(
             "pnnx.Input in 0 1 0
              F.softmax a 1 1 0 1 dim=1 $input=0
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn other_parameters_random_numbers_and_plugins_stay() {
+    fn other_parameters_random_numbers_and_plugins_are_not_merged() {
         let mut graph = graph(
             "pnnx.Input in 0 1 0
              F.softmax a 1 1 0 1 dim=1 $input=0

@@ -1,4 +1,4 @@
-//! What does not depend on the model's inputs is computed once.
+//! Constant folding: computing once what does not depend on the model's inputs.
 
 use super::bypass::is_returned;
 use super::context::repeatable;
@@ -9,16 +9,17 @@ use crate::pnnx::{self, Attribute, Graph, OperandId, OperatorId};
 use crate::tensor::Tensor;
 use std::collections::{HashMap, HashSet};
 
-/// Runs the operators that depend on constants alone, and stores what others read of them as `pnnx.Attribute`.
+/// Runs the operators that depend on constants alone, and stores those of their results that other operators read as
+/// `pnnx.Attribute`.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ConstantFolding;
 
 // ANCHOR: limits
-/// Results may take this many bytes, ...
-pub const MOST_BYTES: u64 = 16 << 20;
-/// ... and so many times as many as the constants that they are computed from, ...
-pub const MOST_TIMES: u64 = 4;
-/// ... unless they take no more than this.
+/// The maximum size of a folded result, in bytes.
+pub const MAX_BYTES: u64 = 16 << 20;
+/// The maximum size of a folded result, as a multiple of the size of the constants that it is computed from.
+pub const MAX_GROWTH: u64 = 4;
+/// Results of at most this many bytes are folded whatever the size of the constants.
 pub const SMALL_BYTES: u64 = 64 << 10;
 // ANCHOR_END: limits
 
@@ -40,7 +41,7 @@ impl Pass for ConstantFolding {
             let folding = Folding::of(graph, operand);
             let value =
                 folding.check(graph, context.facts(graph)).and_then(|()| folding.compute(graph, context));
-            // The deadline has passed while it was computed.
+            // The deadline may have passed during the computation.
             context.limits().check_deadline().map_err(PassError::limit(self.name()))?;
             match value {
                 Ok(value) => {
@@ -58,7 +59,8 @@ impl Pass for ConstantFolding {
     }
 }
 
-/// The operators that can be computed ahead: repeatable, with a layer that needs no other operator, and no literals.
+/// The operators that can be computed ahead: those that are repeatable, whose layer depends on no other operator, and that
+/// are not literals.
 pub fn foldable(graph: &Graph, context: &PassContext) -> HashSet<OperatorId> {
     let mut foldable = repeatable(graph, context);
     foldable.retain(|&id| {
@@ -69,8 +71,8 @@ pub fn foldable(graph: &Graph, context: &PassContext) -> HashSet<OperatorId> {
 }
 
 // ANCHOR: constants
-/// The operands that depend on constants alone: computed by operators that can be computed ahead, from nothing or from
-/// such operands.
+/// The operands that depend on constants alone: results of foldable operators whose inputs, if any, are constants
+/// themselves.
 pub fn constants(graph: &Graph, foldable: &HashSet<OperatorId>) -> HashSet<OperandId> {
     // ANCHOR: constants_todo -- task 3: collect the results of foldable operators that read constants alone
     let mut constants = HashSet::new();
@@ -85,8 +87,8 @@ pub fn constants(graph: &Graph, foldable: &HashSet<OperatorId>) -> HashSet<Opera
 // ANCHOR_END: constants
 
 // ANCHOR: frontier
-/// The constants that are worth storing, in the order in which they are computed: those that are not stored yet, and
-/// that somebody reads whose own results are no constants.
+/// The constants worth storing, in the order in which they are computed: those that are not stored yet and that are read by
+/// an operator whose own results are not constants.
 pub fn frontier(graph: &Graph, constants: &HashSet<OperandId>) -> Vec<OperandId> {
     // ANCHOR: frontier_todo -- task 3: pick the constants that are computed, and read where constants end
     let ends_there = |&reader: &OperatorId| {
@@ -101,7 +103,7 @@ pub fn frontier(graph: &Graph, constants: &HashSet<OperandId>) -> Vec<OperandId>
 }
 // ANCHOR_END: frontier
 
-/// The operators that compute an operand, directly or not, in their order.
+/// The operators that compute an operand, directly or indirectly, in graph order.
 fn needed(graph: &Graph, operand: OperandId) -> Vec<OperatorId> {
     let (mut needed, mut open) = (HashSet::new(), vec![operand]);
     while let Some(operand) = open.pop() {
@@ -115,46 +117,46 @@ fn needed(graph: &Graph, operand: OperandId) -> Vec<OperatorId> {
 }
 
 // ANCHOR: check_size
-/// Whether a result of so many bytes may be stored, computed `from` constants of so many.
+/// Checks whether a result of `bytes` bytes may be stored, if it is computed from constants of `from` bytes.
 ///
 /// # Errors
-/// The reason why not.
+/// The reason if the result is too large.
 pub fn check_size(bytes: u64, from: u64) -> Result<(), String> {
     // ANCHOR: check_size_todo -- task 3: refuse what is too large, or too large for what it is computed from
-    if bytes > MOST_BYTES {
-        return Err(format!("the result would take {bytes} bytes, and {MOST_BYTES} are allowed"));
+    if bytes > MAX_BYTES {
+        return Err(format!("the result would take {bytes} bytes, more than the {MAX_BYTES} allowed"));
     }
-    if bytes > SMALL_BYTES.max(from.saturating_mul(MOST_TIMES)) {
-        return Err(format!("the result would take {bytes} bytes, and what it is computed from only {from}"));
+    if bytes > SMALL_BYTES.max(from.saturating_mul(MAX_GROWTH)) {
+        return Err(format!("the result would take {bytes} bytes, and its constants take only {from}"));
     }
     Ok(())
     // ANCHOR_END: check_size_todo
 }
 // ANCHOR_END: check_size
 
-/// Numbers, words and lists of the text: parameters of whoever reads them.
+/// Returns true for numbers, words and lists in the text, which are parameters of their consumers.
 fn is_literal(operator: &pnnx::Operator) -> bool {
     operator.op_type() == "pnnx.Expression"
         && (operator.inputs().is_empty()
             || operator.param("expr").is_some_and(|expr| expr.raw().starts_with('[')))
 }
 
-/// Whether one of those who read an operand looks at who made it.
+/// Returns true if a consumer of an operand inspects the operand's producer.
 fn is_read_as_literal(graph: &Graph, operand: OperandId) -> bool {
     graph.operand(operand).consumers().iter().any(|&id| wants_literals(graph.operator(id).op_type()))
 }
 
-/// Operators that look at who made their inputs.
+/// Returns true for operators that inspect the producers of their inputs.
 fn wants_literals(op_type: &str) -> bool {
     op_type.contains("::") || matches!(op_type, "Tensor.index" | "Tensor.index_put" | "Tensor.copy")
 }
 
-/// One operand and the operators that it is computed by.
+/// One operand and the operators that compute it.
 struct Folding {
     operand: OperandId,
-    /// In their order.
+    /// In graph order.
     operators: Vec<OperatorId>,
-    /// Bytes of the constants that it is computed from.
+    /// The size of the constants that it is computed from, in bytes.
     bytes: u64,
 }
 
@@ -166,7 +168,7 @@ impl Folding {
         Self { operand, operators, bytes }
     }
 
-    /// The size is looked at before anything is computed.
+    /// Checks the size before anything is computed, if it is known.
     fn check(&self, graph: &Graph, facts: &Facts) -> Result<(), String> {
         let name = graph.operand(self.operand).name();
         let known = facts.get(name).and_then(|meta| meta.byte_len());
@@ -181,10 +183,10 @@ impl Folding {
         Attribute::new(value.dtype(), value.shape().to_vec(), bytes).map_err(|error| error.to_string())
     }
 
-    /// Runs these operators alone, on the plain interpreter.
+    /// Runs these operators alone, in the interpreter.
     fn run(&self, part: Graph, graph: &Graph, context: &PassContext) -> Result<Tensor, GraphError> {
         let mut limits = context.limits().clone();
-        limits.max_total_bytes = limits.max_total_bytes.min(MOST_BYTES.saturating_mul(16));
+        limits.max_total_bytes = limits.max_total_bytes.min(MAX_BYTES.saturating_mul(16));
         let runtime = RuntimeGraph::from_pnnx(part).with_limits(limits);
         let mut runtime = runtime.with_registry(context.registry().clone());
         runtime.build()?;
@@ -192,7 +194,7 @@ impl Folding {
         runtime.output(graph.operand(self.operand).name())
     }
 
-    /// A graph of these operators alone.
+    /// A graph with these operators alone.
     fn part(&self, graph: &Graph) -> Result<Graph, pnnx::GraphError> {
         let mut part = Graph::new();
         let mut operands: HashMap<OperandId, OperandId> = HashMap::new();
@@ -227,7 +229,7 @@ impl Folding {
     }
 }
 
-/// Makes everybody who reads an operand read a stored constant. Who computed it has nothing to do any more.
+/// Makes all consumers of an operand read a stored constant instead. Its producer is left for dead code elimination.
 fn store(graph: &mut Graph, operand: OperandId, value: Attribute) -> Result<(), pnnx::GraphError> {
     let Some(producer) = graph.operand(operand).producer() else { return Ok(()) };
     let returned = is_returned(graph, operand);
@@ -273,7 +275,7 @@ mod tests {
          pnnx.Output out 1 0 4";
 
     #[test]
-    fn what_depends_on_constants_becomes_one() {
+    fn results_of_constants_become_constants() {
         let mut graph = with_weight(MODEL, &[1.0, 2.0]);
         assert_eq!(run(&ConstantFolding, &mut graph).fired, 1);
         super::super::dead_code::DeadCode.run(&mut graph, &mut PassContext::default()).unwrap();
@@ -294,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn random_numbers_literals_and_plugins_stay() {
+    fn random_numbers_literals_and_plugins_are_not_folded() {
         let mut graph = graph(
             "pnnx.Input in 0 1 0 #0=(2)f32
              torch.randn r 0 1 1 size=(2)
@@ -308,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn large_results_of_small_constants_stay() {
+    fn large_results_of_small_constants_are_not_folded() {
         let mut graph = with_weight(
             &MODEL.replace("torch.unsqueeze u 1 1 2 3 dim=0", "Tensor.expand u 1 1 2 3 sizes=(65536,2)"),
             &[1.0, 2.0],
@@ -317,7 +319,7 @@ mod tests {
         assert_eq!(outcome.fired, 0);
         assert_eq!(
             outcome.refused[0].to_string(),
-            "`u`: the result would take 524288 bytes, and what it is computed from only 8"
+            "`u`: the result would take 524288 bytes, and its constants take only 8"
         );
     }
 }

@@ -1,14 +1,14 @@
-//! What passes may know beside the graph.
+//! The information that passes have in addition to the graph.
 
 use super::Facts;
-use super::writes::written_through;
+use super::writes::frozen_operators;
 use crate::Limits;
 use crate::op::{CpuLayer, Creator, Registry, TensorMeta};
 use crate::pnnx::{Graph, OperatorId};
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, HashSet};
 
-/// What a run of passes works with: what is known of the model's inputs, the limits, and the facts that follow.
+/// The context of a run of passes: the known model inputs, the limits, the layers, and the facts inferred from them.
 ///
 /// ```
 /// use ixion::op::TensorMeta;
@@ -26,11 +26,11 @@ pub struct PassContext {
 }
 
 // ANCHOR: repeatable
-/// The operators that give the same results for the same inputs, every time, and through which nothing is written. Only
-/// they can be computed once for all.
+/// The operators that return the same results for the same inputs every time, and that no data is written through. Only
+/// these can be computed once.
 pub fn repeatable(graph: &Graph, context: &PassContext) -> HashSet<OperatorId> {
     // ANCHOR: repeatable_todo -- task 2: collect the pure operators that nothing is written through
-    let frozen = written_through(graph);
+    let frozen = frozen_operators(graph);
     let pure = graph.operators().filter(|(_, operator)| context.is_pure(operator.op_type()));
     pure.map(|(id, _)| id).filter(|id| !frozen.contains(id)).collect()
     // ANCHOR_END: repeatable_todo
@@ -38,27 +38,27 @@ pub fn repeatable(graph: &Graph, context: &PassContext) -> HashSet<OperatorId> {
 // ANCHOR_END: repeatable
 
 impl PassContext {
-    /// Works within these limits.
+    /// Sets the limits.
     #[must_use]
     pub fn with_limits(self, limits: Limits) -> Self {
         Self { limits, ..self }
     }
 
-    /// Knows the layers of this registry instead of the built-in ones.
+    /// Uses the layers of this registry instead of the built-in ones.
     #[must_use]
     pub fn with_registry(self, registry: Registry) -> Self {
         Self { registry, ..self }
     }
 
-    /// Says what the input of this name will be. The dimensions of all others are symbols, whatever the file says: it
-    /// only records the sample that the model was exported with.
+    /// Sets the element type and dimensions of the input `name`. The dimensions of all other inputs are symbols, even if the
+    /// file has sizes for them: those only describe the sample that the model was exported with.
     #[must_use]
     pub fn with_input(mut self, name: impl Into<String>, meta: TensorMeta) -> Self {
         self.inputs.insert(name.into(), meta);
         self
     }
 
-    /// What was said of inputs.
+    /// The inputs that were set, by name.
     pub fn inputs(&self) -> &BTreeMap<String, TensorMeta> {
         &self.inputs
     }
@@ -73,20 +73,20 @@ impl PassContext {
         &self.registry
     }
 
-    /// Whether an operator gives the same results for the same inputs, every time: one of Ixion's own that makes no
-    /// random numbers. Of a plugin nobody knows.
+    /// Returns true if an operator returns the same results for the same inputs every time: a built-in operator that draws
+    /// no random numbers. False for plugins, whose behaviour is unknown.
     pub fn is_pure(&self, op_type: &str) -> bool {
         self.registry.known(op_type).is_some_and(|creator| {
             creator.namespace == Creator::<dyn CpuLayer>::BUILT_IN && !creator.is_random
         })
     }
 
-    /// Element types and dimensions of all operands; computed at the first call after a change.
+    /// The element types and dimensions of all operands. Computed by the first call after a change.
     pub fn facts(&self, graph: &Graph) -> &Facts {
         self.facts.get_or_init(|| Facts::infer(graph, &self.inputs, self.registry.clone(), &self.limits))
     }
 
-    /// Says that the graph has new operands, which facts are to be known of.
+    /// Discards the facts, which the next call of [`facts`](Self::facts) infers again. To be called after the graph changed.
     pub fn graph_changed(&mut self) {
         self.facts.take();
     }

@@ -1,9 +1,9 @@
-//! Operators whose results nobody uses.
+//! Dead code elimination.
 
 use super::{Outcome, Pass, PassContext, PassError};
 use crate::pnnx::{Graph, GraphError, OperatorId};
 
-/// Removes operators whose results nobody uses. The model's inputs stay.
+/// Removes operators whose results are not used. The model's inputs stay.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct DeadCode;
 
@@ -13,7 +13,7 @@ impl Pass for DeadCode {
     }
 
     fn doc(&self) -> &str {
-        "Removes operators whose results nobody uses."
+        "Removes operators whose results are not used."
     }
 
     fn run(&self, graph: &mut Graph, _: &mut PassContext) -> Result<Outcome, PassError> {
@@ -23,16 +23,18 @@ impl Pass for DeadCode {
 }
 
 // ANCHOR: dead_code
-/// Whether an operator may go: nobody reads any of its results. The model's own inputs and outputs never may.
+/// Returns true if an operator can be removed: none of its results has a consumer. False for the model's inputs and
+/// outputs.
 pub fn is_dead(graph: &Graph, id: OperatorId) -> bool {
-    // ANCHOR: is_dead_todo -- task 1: say whether nobody reads any result of the operator
+    // ANCHOR: is_dead_todo -- task 1: return whether no result of the operator has a consumer
     let operator = graph.operator(id);
     let unused = |&output| graph.operand(output).consumers().is_empty();
     !matches!(operator.op_type(), "pnnx.Input" | "pnnx.Output") && operator.outputs().iter().all(unused)
     // ANCHOR_END: is_dead_todo
 }
 
-/// Removes operators whose results nobody reads, and those that only they read. Returns how many.
+/// Removes operators whose results have no consumer, and then those that only such operators read. Returns the number of
+/// operators removed.
 ///
 /// ```
 /// use ixion::{Limits, passes::dead_code::remove_dead, pnnx::Graph};
@@ -44,9 +46,9 @@ pub fn is_dead(graph: &Graph, id: OperatorId) -> bool {
 /// ```
 ///
 /// # Errors
-/// When the graph refuses to remove an operator.
+/// Fails if the graph rejects a removal.
 pub fn remove_dead(graph: &mut Graph) -> Result<usize, GraphError> {
-    // ANCHOR: remove_dead_todo -- task 1: remove what is dead, and what is dead then
+    // ANCHOR: remove_dead_todo -- task 1: remove dead operators, and those that become dead by it
     let mut removed = 0;
     for id in graph.operator_ids().to_vec().into_iter().rev() {
         if is_dead(graph, id) {
@@ -65,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_nobody_uses_vanishes_with_all_before_it() {
+    fn unused_operators_vanish_with_their_unused_producers() {
         let mut graph = graph(
             "pnnx.Input in 0 1 0
              pnnx.Input unused 0 1 1
@@ -80,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn an_operator_of_which_one_result_is_used_stays() {
+    fn an_operator_with_one_used_result_stays() {
         let mut graph = graph(
             "pnnx.Input in 0 1 0
              torch.chunk a 1 2 0 1 2 chunks=2 dim=0

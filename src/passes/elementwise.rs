@@ -1,4 +1,4 @@
-//! Operators that compute each element by itself, as expressions.
+//! Element-wise operators as expressions.
 
 use crate::pnnx::{Expr, Function, Operator};
 
@@ -14,7 +14,7 @@ const ACTIVATIONS: [(&str, Function); 8] = [
     ("Mish", Function::Mish),
 ];
 
-/// What an operator computes of each element of its inputs, if it is arithmetic on floats and nothing else.
+/// The expression that an operator computes for each element, if it consists of floating-point arithmetic alone.
 pub(super) fn as_expression(operator: &Operator) -> Option<Expr> {
     if operator.outputs().len() != 1 || !operator.attrs().is_empty() {
         return None;
@@ -66,7 +66,7 @@ fn activation(operator: &Operator) -> Option<Expr> {
     }
 }
 
-/// The name of the module that an operator is or is the function of: `ReLU` for `nn.ReLU` and `F.relu`.
+/// The module name of an operator in either form: `ReLU` for both `nn.ReLU` and `F.relu`.
 fn module_name(op_type: &str) -> Option<&str> {
     if let Some(module) = op_type.strip_prefix("nn.") {
         return Some(module);
@@ -81,7 +81,7 @@ fn call(function: Function, args: Vec<Expr>) -> Expr {
     Expr::Call { function, args }
 }
 
-/// Whether there are only inputs, real numbers and functions of floats.
+/// Returns true if an expression has only inputs, real literals and functions of floats.
 fn is_arithmetic(expr: &Expr) -> bool {
     use Function::{And, Cast, Int, Lshift, Or, Rshift, Size, Xor};
     let mut fits = true;
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn modules_and_functions_are_the_same() {
+    fn modules_and_functions_have_the_same_expression() {
         for (line, wanted) in [
             ("nn.ReLU e 1 1 0 2", "relu(@0)"),
             ("F.relu e 1 1 0 2 $input=0", "relu(@0)"),
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_language_cannot_say_is_no_expression() {
+    fn other_operators_have_no_expression() {
         for line in [
             "nn.Softplus e 1 1 0 2 beta=2.0 threshold=20.0",
             "nn.ReLU e 1 1 0 2 device=cpu",

@@ -1,4 +1,4 @@
-//! What can go wrong in a pass, or with a pattern.
+//! Errors of passes and patterns.
 
 use crate::LimitError;
 use crate::pnnx::GraphError;
@@ -7,58 +7,60 @@ use crate::pnnx::GraphError;
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PassError {
-    /// There is no such pass.
-    #[error("there is no pass `{name}`; there are {}", known.join(", "))]
+    /// No pass has this name.
+    #[error("unknown pass `{name}`; known passes: {}", known.join(", "))]
     Unknown {
         /// The name that was given.
         name: String,
-        /// The names that exist.
+        /// The names of all passes.
         known: Vec<String>,
     },
-    /// Two passes cannot have the same name.
+    /// Another pass already has this name.
     #[error("there is already a pass called `{name}`")]
     Duplicate {
         /// The name.
         name: String,
     },
-    /// The pattern or the replacement of a pass cannot be read. A fault of the pass.
+    /// The pattern or the replacement of a pass is invalid. A bug in the pass.
     #[error("pass `{pass}`: {source}")]
     Pattern {
         /// The pass.
         pass: String,
-        /// What is wrong.
+        /// The problem.
         #[source]
         source: PatternError,
     },
-    /// An edit that the graph refused. A fault of the pass.
-    #[error("pass `{pass}` made an edit that the graph refuses: {source}")]
+    /// The graph rejected an edit. A bug in the pass.
+    #[error("pass `{pass}` made an invalid edit: {source}")]
     Edit {
         /// The pass.
         pass: String,
-        /// Why.
+        /// The graph's error.
         #[source]
         source: GraphError,
     },
-    /// The graph cannot be executed any more. A fault of the pass.
+    /// The graph can no longer run. A bug in the pass.
     #[error("pass `{pass}` left a graph that cannot run: {reason}")]
     Broken {
         /// The pass.
         pass: String,
-        /// What is wrong with the graph.
+        /// The problem with the graph.
         reason: String,
     },
-    /// A pass fired more often than any graph can need. A fault of the pass.
-    #[error("pass `{pass}` fired {fired} times and would go on: its replacement holds its own pattern")]
+    /// A pass fired more often than any graph can need. A bug in the pass.
+    #[error(
+        "pass `{pass}` does not terminate (fired {fired} times): its replacement contains its own pattern"
+    )]
     Endless {
         /// The pass.
         pass: String,
-        /// How often it fired.
+        /// The number of times it fired.
         fired: usize,
     },
-    /// A limit that was met while the model was built.
+    /// A limit was exceeded while the model was built.
     #[error("the model was not built: pass `{pass}`: {source}")]
     Limit {
-        /// The pass that was at work.
+        /// The pass that was running.
         pass: String,
         /// The limit.
         #[source]
@@ -67,24 +69,24 @@ pub enum PassError {
 }
 
 impl PassError {
-    /// Names the pass whose edit failed.
+    /// Wraps the error of a failed edit, with the name of the pass.
     pub(super) fn edit(pass: &str) -> impl Fn(GraphError) -> PassError + '_ {
         |source| Self::Edit { pass: pass.to_owned(), source }
     }
 
-    /// Names the pass that met a limit.
+    /// Wraps the error of an exceeded limit, with the name of the pass.
     pub(super) fn limit(pass: &str) -> impl Fn(LimitError) -> PassError + '_ {
         |source| Self::Limit { pass: pass.to_owned(), source }
     }
 }
 
-/// A text that is no pattern.
+/// An invalid pattern or replacement.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("line {line} of the pattern: {problem}")]
 pub struct PatternError {
     /// The line, counted from 1.
     pub line: usize,
-    /// What is wrong.
+    /// The problem.
     pub problem: String,
 }
 

@@ -1,23 +1,23 @@
-//! Element-wise operators one behind the other, as one expression: one loop over the data, and nothing stored between.
+//! Merging chains of element-wise operators into one expression: one loop over the data, without intermediate tensors.
 
 use super::elementwise::as_expression;
-use super::writes::written_through;
+use super::writes::frozen_operators;
 use super::{Facts, Outcome, Pass, PassContext, PassError};
 use crate::pnnx::{Expr, Graph, GraphError, OperandId, OperatorId};
 use crate::tensor::DType;
 use std::collections::HashSet;
 
-/// Moves the arithmetic of an element-wise operator into the expression that reads it.
+/// Inlines an element-wise operator into the expression that reads it.
 ///
-/// Only where nobody else reads it, and where it has as many elements as what is computed from it: nothing is computed
-/// twice. Only among tensors of one type, f32 or f64, so that every function is computed in the type that it was.
+/// The operator must have no other consumer and must not be broadcast, so that nothing is computed twice. All tensors must
+/// have the same type, f32 or f64, so that every function is still computed in that type.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ExpressionChains;
 
-/// An expression has at most so many parts, ...
-const MOST_PARTS: usize = 48;
-/// ... and so many inputs.
-const MOST_INPUTS: usize = 8;
+/// The maximum number of nodes in an expression.
+const MAX_PARTS: usize = 48;
+/// The maximum number of inputs of an expression.
+const MAX_INPUTS: usize = 8;
 
 impl Pass for ExpressionChains {
     fn name(&self) -> &str {
@@ -25,15 +25,15 @@ impl Pass for ExpressionChains {
     }
 
     fn doc(&self) -> &str {
-        "Makes one expression of element-wise operators one behind the other."
+        "Merges chains of element-wise operators into one expression."
     }
 
     fn run(&self, graph: &mut Graph, context: &mut PassContext) -> Result<Outcome, PassError> {
         let mut outcome = Outcome::default();
-        let frozen = written_through(graph);
+        let frozen = frozen_operators(graph);
         for id in graph.operator_ids().to_vec() {
             context.limits().check_deadline().map_err(PassError::limit(self.name()))?;
-            // What was moved in may itself read something that can be.
+            // The inlined operator may itself read one that can be inlined.
             loop {
                 let (merged, reasons) = step(graph, id, &frozen, context);
                 let Some(merged) = merged else {
@@ -49,14 +49,14 @@ impl Pass for ExpressionChains {
     }
 }
 
-/// An operator with the arithmetic of one before it.
+/// An operator with one of its predecessors inlined.
 struct Merged {
     expr: Expr,
     inputs: Vec<OperandId>,
     inner: OperatorId,
 }
 
-/// The first operator before this one that can be moved into it, or why none can.
+/// Inlines the first predecessor that can be, or returns the reasons why none can.
 fn step(
     graph: &Graph,
     id: OperatorId,
@@ -96,15 +96,15 @@ fn merge(
     };
     let name = graph.operand(middle).name();
     if graph.operand(middle).consumers().iter().any(|&consumer| consumer != id) {
-        return Err(format!("`{name}` is used elsewhere, too"));
+        return Err(format!("`{name}` is also used elsewhere"));
     }
     if uses(outer, operator.inputs(), middle) != 1 {
-        return Err(format!("`{name}` is used several times and would be computed as often"));
+        return Err(format!("`{name}` is used several times and would be computed each time"));
     }
     check_facts(graph, &[operator.inputs(), before.inputs(), &[output]].concat(), facts)?;
     let dims = |operand: OperandId| facts.get(graph.operand(operand).name()).map(|meta| meta.dims());
     if dims(middle) != dims(output) {
-        return Err(format!("`{name}` is broadcast and would be computed for every element"));
+        return Err(format!("`{name}` is broadcast and would be computed again for every element"));
     }
     let mut inputs = Vec::new();
     let inlined = inline(expr, &|position| before.inputs().get(position).copied(), &mut inputs, None);
@@ -112,19 +112,20 @@ fn merge(
         let place = Some((middle, inner));
         inline(outer, &|position| operator.inputs().get(position).copied(), &mut inputs, place.as_ref())
     });
-    let expr = expr.ok_or("the expression names an input that is not there")?;
+    let expr = expr.ok_or("the expression reads an input that does not exist")?;
     let mut parts = 0;
     expr.walk(&mut |_| parts += 1);
-    if parts > MOST_PARTS || inputs.len() > MOST_INPUTS {
+    if parts > MAX_PARTS || inputs.len() > MAX_INPUTS {
         return Err(format!(
-            "together with `{name}` it would have {parts} parts and {} inputs",
+            "with `{name}` the expression would have {parts} parts and {} inputs; at most {MAX_PARTS} and \
+             {MAX_INPUTS} are allowed",
             inputs.len()
         ));
     }
     Ok(Merged { expr, inputs, inner })
 }
 
-/// How often an expression reads an operand.
+/// The number of times that an expression reads an operand.
 fn uses(expr: &Expr, inputs: &[OperandId], operand: OperandId) -> usize {
     let mut count = 0;
     expr.walk(&mut |part| {
@@ -135,13 +136,13 @@ fn uses(expr: &Expr, inputs: &[OperandId], operand: OperandId) -> usize {
     count
 }
 
-/// All tensors must be of one type, f32 or f64.
+/// Checks that all tensors have the same type, f32 or f64.
 fn check_facts(graph: &Graph, operands: &[OperandId], facts: &Facts) -> Result<(), String> {
     let mut common: Option<DType> = None;
     for &operand in operands {
         let name = graph.operand(operand).name();
         let dtype = facts.get(name).map(|meta| meta.dtype());
-        let dtype = dtype.ok_or_else(|| format!("nothing is known of `{name}`"))?;
+        let dtype = dtype.ok_or_else(|| format!("the element type of `{name}` is unknown"))?;
         if !matches!(dtype, DType::F32 | DType::F64) || common.is_some_and(|common| common != dtype) {
             return Err(format!("`{name}` is {dtype}"));
         }
@@ -150,8 +151,8 @@ fn check_facts(graph: &Graph, operands: &[OperandId], facts: &Facts) -> Result<(
     Ok(())
 }
 
-/// The expression over a common list of inputs, to which those that it needs are added. `place` is an operand and the
-/// expression that stands for it.
+/// Rewrites an expression to a common list of inputs, adding those that it needs. `place` is an operand and the expression
+/// to inline for it.
 fn inline(
     expr: &Expr,
     operand_of: &dyn Fn(usize) -> Option<OperandId>,
@@ -199,7 +200,7 @@ mod tests {
     use super::super::testing::{graph, lines, run};
     use super::*;
 
-    /// What becomes of operators between inputs `0`, `1` of 2×3 f32, `2` of 3 f32 and an output.
+    /// The lines and refusals after the pass, for operators between inputs `0`, `1` of n×m f32, `2` of m f32 and an output.
     fn after(operators: &str, output: &str) -> (Vec<String>, Vec<String>) {
         let mut graph = graph(&format!(
             "pnnx.Input in0 0 1 0 #0=(%n,%m)f32
@@ -225,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn both_arms_of_a_sum_can_be_moved() {
+    fn both_operands_of_a_product_can_be_inlined() {
         let (lines, _) = after(
             "nn.ReLU a 1 1 0 3\nnn.Sigmoid b 1 1 1 4\npnnx.Expression c 2 1 3 4 5 expr=mul(@0,@1)",
             "5",
@@ -239,11 +240,11 @@ mod tests {
             "nn.ReLU a 1 1 0 3\nnn.Tanh b 1 1 3 4\nnn.SiLU c 1 1 3 5\ntorch.cat d 2 1 4 5 6 dim=0",
             "6",
         );
-        assert_eq!(refused, ["`b`: `3` is used elsewhere, too", "`c`: `3` is used elsewhere, too"]);
+        assert_eq!(refused, ["`b`: `3` is also used elsewhere", "`c`: `3` is also used elsewhere"]);
         let (_, refused) = after("nn.ReLU a 1 1 0 3\npnnx.Expression b 1 1 3 4 expr=mul(@0,@0)", "4");
-        assert_eq!(refused, ["`b`: `3` is used several times and would be computed as often"]);
+        assert_eq!(refused, ["`b`: `3` is used several times and would be computed each time"]);
         let (_, refused) = after("nn.ReLU a 1 1 2 3\npnnx.Expression b 2 1 0 3 4 expr=add(@0,@1)", "4");
-        assert_eq!(refused, ["`b`: `3` is broadcast and would be computed for every element"]);
+        assert_eq!(refused, ["`b`: `3` is broadcast and would be computed again for every element"]);
     }
 
     #[test]

@@ -1,13 +1,13 @@
-//! Arithmetic that changes nothing: `x * 1`, `x / 1`, `x - 0`, `x ** 1`, `-(-x)`.
+//! Removing arithmetic identities: `x * 1`, `x / 1`, `x - 0`, `x ** 1`, `-(-x)`.
 //!
-//! `x + 0` of floats is no such thing: it makes 0 of -0.
+//! `x + 0` is not an identity for floats, since it turns -0 into 0.
 
 use super::bypass::{bypass, refuse_bypass};
 use super::{Facts, Outcome, Pass, PassContext, PassError};
 use crate::pnnx::{Expr, Function, Graph, OperandId, Operator, OperatorId};
 use crate::tensor::DType;
 
-/// Leaves arithmetic that changes nothing out of expressions, and expressions that then compute nothing out of the graph.
+/// Removes identities from expressions, and then expressions that only return an input from the graph.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ExpressionIdentities;
 
@@ -17,7 +17,7 @@ impl Pass for ExpressionIdentities {
     }
 
     fn doc(&self) -> &str {
-        "Leaves out arithmetic that changes nothing, such as x * 1, where the element type stays."
+        "Removes arithmetic that changes nothing, such as x * 1, if the element type stays the same."
     }
 
     fn run(&self, graph: &mut Graph, context: &mut PassContext) -> Result<Outcome, PassError> {
@@ -50,7 +50,7 @@ pub(super) fn expression(operator: &Operator) -> Option<Expr> {
     Expr::parse(raw.raw()).ok()
 }
 
-/// What kind of numbers all inputs of an operator are.
+/// The kind of element that all inputs of an operator have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Numbers {
     Floats,
@@ -96,7 +96,7 @@ fn simplified(expr: Expr, numbers: Numbers) -> Expr {
     kept.cloned().unwrap_or(Expr::Call { function, args })
 }
 
-/// Whether a literal is this number, and of the kind that does not change the element type of `x`.
+/// Returns true if a literal has this value and a type that does not change the element type of `x`.
 fn is(literal: &Expr, number: i64, x: &Expr, numbers: Numbers) -> bool {
     let tensor = is_tensor(x);
     match literal {
@@ -106,7 +106,7 @@ fn is(literal: &Expr, number: i64, x: &Expr, numbers: Numbers) -> bool {
     }
 }
 
-/// Whether the value is computed from elements, and not from sizes and literals alone.
+/// Returns true if the value is computed from elements, not from sizes and literals alone.
 fn is_tensor(expr: &Expr) -> bool {
     match expr {
         Expr::Input(_) => true,
@@ -115,7 +115,7 @@ fn is_tensor(expr: &Expr) -> bool {
     }
 }
 
-/// The input that the expression is, if element type and shape are the same.
+/// The input that the expression returns, if the output has the same element type and shape.
 fn copied(graph: &Graph, id: OperatorId, expr: &Expr, facts: &Facts) -> Option<OperandId> {
     let Expr::Input(position) = expr else { return None };
     let operator = graph.operator(id);
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn what_changes_nothing_is_left_out() {
+    fn identities_are_removed() {
         for expr in
             ["mul(@0,1)", "mul(1.0,@0)", "div(@0,1)", "sub(@0,0)", "pow(@0,1.0)", "neg(neg(@0))", "@0"]
         {
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_changes_something_stays() {
+    fn other_arithmetic_stays() {
         for (expr, dtype) in [
             ("add(@0,0)", "f32"),
             ("sub(0,@0)", "f32"),

@@ -1,4 +1,4 @@
-//! Element types and symbolic dimensions of all operands.
+//! The element types and symbolic dimensions of all operands.
 
 use crate::Limits;
 use crate::graph::{GraphError, OperandIndex, RuntimeGraph, RuntimeOperator};
@@ -7,21 +7,21 @@ use crate::pnnx::Graph;
 use crate::shape::{Shapes, symbolic_inputs};
 use std::collections::{BTreeMap, HashMap};
 
-/// What is known of the operands of a graph before it runs, by name.
+/// The element types and dimensions of a graph's operands as known before it runs, by name.
 ///
-/// Dimensions are expressions over those of the model's inputs, by the same rules that layers follow when they run.
+/// Dimensions are expressions over those of the model's inputs, inferred by the same rules that layers use when they run.
 #[derive(Debug, Default)]
 pub struct Facts {
     graph: Option<RuntimeGraph>,
     shapes: Shapes,
     operands: HashMap<String, OperandIndex>,
-    /// Positions in the runtime graph.
+    /// The operators' positions in the runtime graph, by name.
     operators: HashMap<String, usize>,
 }
 
 impl Facts {
-    /// What follows from what is known of the inputs, by their names; of other inputs nothing is known but element type
-    /// and rank. Nothing at all is known of a graph that cannot be built.
+    /// Infers the facts from `inputs`, by name. Only the element type and rank of other inputs are known. The facts are
+    /// empty if the graph cannot be built.
     pub(super) fn infer(
         file: &Graph,
         inputs: &BTreeMap<String, TensorMeta>,
@@ -37,7 +37,7 @@ impl Facts {
         match inferred {
             Ok((graph, shapes)) => Self::of(graph, shapes),
             Err(error) => {
-                log::debug!("passes work without knowing shapes: {error}");
+                log::debug!("passes run without known shapes: {error}");
                 Self::default()
             }
         }
@@ -56,13 +56,12 @@ impl Facts {
         Self { graph: Some(graph), shapes, operands, operators }
     }
 
-    /// What is known of the operand of this name.
+    /// The element type and dimensions of the operand of this name, if known.
     pub fn get(&self, operand: &str) -> Option<&TensorMeta> {
         self.shapes.get(*self.operands.get(operand)?)
     }
 
-    /// What the outputs of an operator would be if its inputs were these. None where its layer refuses them or does not
-    /// know.
+    /// The outputs that an operator would have for these inputs. `None` if its layer rejects them or cannot infer them.
     pub fn outputs_of(&self, operator: &str, inputs: &[TensorMeta]) -> Option<Vec<TensorMeta>> {
         let layer = self.operator(operator)?.layer()?;
         let outputs = catch_panic(|| match layer.num_inputs().contains(&inputs.len()) {
@@ -72,7 +71,7 @@ impl Facts {
         outputs.ok().flatten()
     }
 
-    /// The operator of this name as it will run.
+    /// The operator of this name in the runtime graph.
     pub fn operator(&self, name: &str) -> Option<&RuntimeOperator> {
         self.graph.as_ref()?.operators().get(*self.operators.get(name)?)
     }
@@ -80,16 +79,16 @@ impl Facts {
 
 fn built(file: &Graph, registry: Registry, limits: &Limits) -> Result<RuntimeGraph, GraphError> {
     let mut graph = RuntimeGraph::from_pnnx(file.clone()).with_limits(limits.clone()).with_registry(registry);
-    // A model without its archive can be looked at all the same.
+    // Facts do not depend on the values of weights, so a model without its archive gets random ones.
     if !file.check_weights().is_empty() {
         graph = graph.with_random_weights(0);
     }
-    // It is looked at and never runs: nothing has to be initialised.
+    // The graph never runs, so its layers need no initialisation.
     graph.connect()?;
     Ok(graph)
 }
 
-/// What was said of an input, under its name or its operand's; else symbols.
+/// The given metadata of each input, by its name or its operand's, else symbolic metadata.
 fn known_inputs(graph: &RuntimeGraph, given: &BTreeMap<String, TensorMeta>) -> Vec<Option<TensorMeta>> {
     let symbolic = symbolic_inputs(graph);
     let ports = graph.inputs().iter().zip(symbolic);
@@ -113,7 +112,7 @@ mod tests {
          pnnx.Output out 1 0 z";
 
     #[test]
-    fn numbers_of_the_file_are_symbols() {
+    fn sizes_in_the_file_are_symbols() {
         let (graph, context) = (graph(MODEL), PassContext::default());
         let facts = context.facts(&graph);
         assert_eq!(facts.get("z").unwrap().to_string(), "in.0×(in.1 * in.2) f32");
@@ -121,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_user_says_is_a_number() {
+    fn sizes_of_given_inputs_are_fixed() {
         let context = PassContext::default().with_input("in", TensorMeta::new(DType::F32, [5, 3, 8]));
         let graph = graph(MODEL);
         let facts = context.facts(&graph);
@@ -132,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn of_an_operator_without_a_layer_nothing_is_known() {
+    fn outputs_of_an_operator_without_a_layer_are_unknown() {
         let graph = graph("pnnx.Input in 0 1 x #x=(2)f32\nmy.Own own 1 1 x y\npnnx.Output out 1 0 y");
         assert_eq!(PassContext::default().facts(&graph).get("y"), None);
     }

@@ -1,4 +1,4 @@
-//! A place where a pattern was found.
+//! A match of a pattern.
 
 use super::PassContext;
 use super::pattern::{Found, Pattern};
@@ -6,10 +6,9 @@ use crate::op::TensorMeta;
 use crate::pnnx::{Attribute, FromParameter, Graph, Operand, OperandId, Operator, OperatorId, Parameter};
 use crate::tensor::Dim;
 
-/// A place where a pattern was found, as a check and a replacement see it. Everything is asked for by its name in the
-/// pattern.
+/// A match of a pattern, as passed to checks and replacements. Everything is looked up by its name in the pattern.
 ///
-/// What is not there is an error in words, so that `?` in a check refuses the match and says why.
+/// Errors are texts, so that `?` in a check refuses the match with a reason.
 #[derive(Debug, Clone, Copy)]
 pub struct Match<'a> {
     pub(super) graph: &'a Graph,
@@ -24,7 +23,7 @@ impl<'a> Match<'a> {
         self.graph
     }
 
-    /// What passes know beside the graph.
+    /// The context of the run.
     pub fn context(&self) -> &'a PassContext {
         self.context
     }
@@ -32,15 +31,15 @@ impl<'a> Match<'a> {
     /// A captured parameter.
     ///
     /// # Errors
-    /// When the pattern captures none of this name, or an optional one is not there.
+    /// Fails if the pattern has no capture of this name, or the captured parameter is optional and missing.
     pub fn param(&self, capture: &str) -> Result<&'a Parameter, String> {
-        self.found.params.get(capture).ok_or_else(|| format!("there is no `{capture}`"))
+        self.found.params.get(capture).ok_or_else(|| format!("no parameter was captured as `{capture}`"))
     }
 
-    /// A captured parameter as the type asked for.
+    /// A captured parameter, converted to `T`.
     ///
     /// # Errors
-    /// As [`Match::param`], and when it is of another type.
+    /// As [`Match::param`], or if the parameter has another type.
     pub fn get<T: FromParameter>(&self, capture: &str) -> Result<T, String> {
         T::from_parameter(self.param(capture)?).map_err(|error| format!("`{capture}`: {error}"))
     }
@@ -48,15 +47,15 @@ impl<'a> Match<'a> {
     /// A captured dimension of an operand or an attribute.
     ///
     /// # Errors
-    /// When the pattern captures none of this name.
+    /// Fails if the pattern has no capture of this name.
     pub fn dim(&self, capture: &str) -> Result<&'a Dim, String> {
-        self.found.dims.get(capture).ok_or_else(|| format!("there is no size `{capture}`"))
+        self.found.dims.get(capture).ok_or_else(|| format!("no dimension was captured as `{capture}`"))
     }
 
     /// The id of an operator.
     ///
     /// # Errors
-    /// When the pattern has none of this name.
+    /// Fails if the pattern has no operator of this name.
     pub fn operator_id(&self, name: &str) -> Result<OperatorId, String> {
         self.found.operator(self.pattern, name).ok_or_else(|| format!("the pattern has no operator `{name}`"))
     }
@@ -72,7 +71,7 @@ impl<'a> Match<'a> {
     /// The id of an operand. `conv.1` is the second input of the operator `conv`.
     ///
     /// # Errors
-    /// When the pattern has none of this name.
+    /// Fails if the pattern has no operand of this name.
     pub fn operand_id(&self, name: &str) -> Result<OperandId, String> {
         let further = || {
             let (operator, position) = name.rsplit_once('.')?;
@@ -82,14 +81,11 @@ impl<'a> Match<'a> {
         found.ok_or_else(|| format!("the pattern has no operand `{name}`"))
     }
 
-    /// The inputs of an operator for which `...` stands: argument names, and names under which they are found.
+    /// The inputs of an operator that `...` represents: their argument names, and names such as `conv.1` to look them up.
     pub(super) fn further_inputs(&self, name: &str) -> Result<Vec<(Option<String>, String)>, String> {
         let operator = self.operator(name)?;
         if operator.op_type() == "pnnx.Expression" {
-            return Err(format!(
-                "`{}` has inputs without order: which are the further ones?",
-                operator.name()
-            ));
+            return Err(format!("`...` is ambiguous: the inputs of `{}` have no order", operator.name()));
         }
         let keys = operator.input_names().iter().cloned().enumerate();
         let further = keys.skip(self.pattern.input_count(name));
@@ -104,19 +100,22 @@ impl<'a> Match<'a> {
         self.operand_id(name).map(|id| self.graph.operand(id))
     }
 
-    /// Element type and dimensions of an operand.
+    /// The element type and dimensions of an operand.
     ///
     /// # Errors
-    /// As [`Match::operand_id`], and when nothing is known of it.
+    /// As [`Match::operand_id`], or if they are unknown.
     pub fn meta(&self, operand: &str) -> Result<&'a TensorMeta, String> {
         let name = self.operand(operand)?.name();
-        self.context.facts(self.graph).get(name).ok_or_else(|| format!("nothing is known of `{name}`"))
+        self.context
+            .facts(self.graph)
+            .get(name)
+            .ok_or_else(|| format!("type and shape of `{name}` are unknown"))
     }
 
-    /// A parameter of an operator as the type asked for, or `default` where the file leaves it out.
+    /// A parameter of an operator, converted to `T`, or `default` if the file omits it.
     ///
     /// # Errors
-    /// As [`Match::operator_id`], and when it is of another type.
+    /// As [`Match::operator_id`], or if the parameter has another type.
     pub fn setting<T: FromParameter>(&self, operator: &str, key: &str, default: T) -> Result<T, String> {
         self.operator(operator)?.get_or(key, default).map_err(|error| error.to_string())
     }
@@ -124,17 +123,17 @@ impl<'a> Match<'a> {
     /// An attribute of an operator.
     ///
     /// # Errors
-    /// As [`Match::operator_id`], and when it has none of this key.
+    /// As [`Match::operator_id`], or if the operator has no attribute of this key.
     pub fn attribute(&self, operator: &str, key: &str) -> Result<&'a Attribute, String> {
         let found = self.operator(operator)?;
         found.attr(key).ok_or_else(|| format!("`{}` has no attribute `{key}`", found.name()))
     }
 
-    /// A weight of an operator: an attribute, or the constant behind the input of this argument name. None where it has
-    /// neither, as a convolution without a bias.
+    /// A weight of an operator: an attribute, or the constant connected to the input of this argument name. `None` if the
+    /// operator has neither, like a convolution without a bias.
     ///
     /// # Errors
-    /// As [`Match::operator_id`], and when the input is computed.
+    /// As [`Match::operator_id`], or if the input is not a constant.
     pub fn weight(&self, operator: &str, key: &str) -> Result<Option<&'a Attribute>, String> {
         let found = self.operator(operator)?;
         if let Some(attribute) = found.attr(key) {
@@ -142,20 +141,21 @@ impl<'a> Match<'a> {
         }
         let Some(input) = found.named_input(key) else { return Ok(None) };
         let name = self.graph.operand(input).name();
-        constant(self.graph, input).map(Some).ok_or_else(|| format!("`{name}` is computed"))
+        constant(self.graph, input).map(Some).ok_or_else(|| format!("`{name}` is not a constant"))
     }
 
-    /// The constant that an operand of the pattern is.
+    /// The value of an operand that is a constant.
     ///
     /// # Errors
-    /// As [`Match::operand_id`], and when it is computed.
+    /// As [`Match::operand_id`], or if the operand is not a constant.
     pub fn constant(&self, operand: &str) -> Result<&'a Attribute, String> {
         let id = self.operand_id(operand)?;
-        constant(self.graph, id).ok_or_else(|| format!("`{}` is computed", self.graph.operand(id).name()))
+        constant(self.graph, id)
+            .ok_or_else(|| format!("`{}` is not a constant", self.graph.operand(id).name()))
     }
 }
 
-/// The attribute behind an operand that a `pnnx.Attribute` returns.
+/// The value of an operand that a `pnnx.Attribute` returns, if that operator has exactly one attribute.
 pub(super) fn constant(graph: &Graph, operand: OperandId) -> Option<&Attribute> {
     let producer = graph.operator(graph.get_operand(operand)?.producer()?);
     let mut attributes = producer.attrs().values();

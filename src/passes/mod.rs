@@ -1,10 +1,10 @@
-//! Passes: from the graph of a file to a better one that computes the same.
+//! Passes: graph optimisations that keep what a model computes.
 //!
-//! A [`Pass`] changes a [`pnnx::Graph`](crate::pnnx::Graph) and says how often it fired, and why it left alone what
-//! looked alike. [`Passes`] holds all of them and runs them, one after the other, until none fires any more.
+//! A [`Pass`] edits a [`pnnx::Graph`](crate::pnnx::Graph). It reports how often it fired, and why it left near matches
+//! alone. [`Passes`] holds all passes and runs them in order until none fires any more.
 //!
-//! A pass that can be drawn is a [`Rewrite`]: a [`Pattern`] and what takes its place, both written as PNNX writes
-//! models. Where any number of operators is involved, or an expression is taken apart, it is code.
+//! Most passes are [`Rewrite`]s: a [`Pattern`] and its replacement, both written in the syntax of a `.param` file. Passes
+//! that handle any number of operators, or take expressions apart, are written as code.
 //!
 //! ```
 //! use ixion::passes::{PassContext, Passes, Rewrite, Rule};
@@ -73,8 +73,8 @@ pub use fusion::folding;
 pub use matched::Match;
 pub use pass::{Outcome, Pass, Refusal};
 pub use pattern::Pattern;
-pub use registry::{Entry, Passes, in_rounds};
+pub use registry::{Entry, Passes, run_to_fixpoint};
 pub use replacement::{Draft, Replacement};
 pub use rewrite::{Check, Rewrite, Rule, Write};
 pub use statistics::{PassStatistics, Statistics};
-pub use writes::written_through;
+pub use writes::frozen_operators;

@@ -2,12 +2,12 @@
 
 use super::axes::{is_reshape, moves_axes, order_of};
 use super::bypass::{bypass, refuse_bypass};
-use super::writes::written_through;
+use super::writes::frozen_operators;
 use super::{Facts, Outcome, Pass, PassContext, PassError};
 use crate::pnnx::{Graph, OperandId, Operator};
 
-/// Leaves out operators that return their input: copies, dropout, conversions to the same type, reshapes to the same
-/// shape.
+/// Removes operators that return their input unchanged: copies, dropout, conversions to the same type, reshapes to the
+/// same shape.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct NoOps;
 
@@ -17,12 +17,12 @@ impl Pass for NoOps {
     }
 
     fn doc(&self) -> &str {
-        "Leaves out operators that return their input: copies, dropout, reshapes to the same shape."
+        "Removes operators that return their input unchanged: copies, dropout, reshapes to the same shape."
     }
 
     fn run(&self, graph: &mut Graph, context: &mut PassContext) -> Result<Outcome, PassError> {
         let mut outcome = Outcome::default();
-        let frozen = written_through(graph);
+        let frozen = frozen_operators(graph);
         for id in graph.operator_ids().to_vec() {
             let operator = graph.operator(id);
             let (Some(input), &[output]) = (main_input(operator), operator.outputs()) else { continue };
@@ -45,12 +45,12 @@ impl Pass for NoOps {
     }
 }
 
-/// The tensor that an operator works on.
+/// The main tensor that an operator reads: the input named `input`, else the first one.
 pub(super) fn main_input(operator: &Operator) -> Option<OperandId> {
     operator.named_input("input").or_else(|| operator.inputs().first().copied())
 }
 
-/// Nobody writes to the tensors of a graph, so that a copy cannot be told from the original.
+/// Returns true if an operator only copies. No operator writes to the tensors of a graph, so a copy equals the original.
 fn is_copy(operator: &Operator) -> bool {
     match operator.op_type() {
         "nn.Identity" | "torch.clone" | "Tensor.clone" | "Tensor.contiguous" | "Tensor.detach"
@@ -76,7 +76,7 @@ fn joins_one(operator: &Operator) -> bool {
     operator.op_type() == "torch.cat" && operator.inputs().len() == 1
 }
 
-/// Operators that do nothing where element type and shape stay as they are.
+/// Returns true for operators that do nothing if they keep the element type and shape.
 fn may_do_nothing(operator: &Operator) -> bool {
     let listed = matches!(
         operator.op_type(),
@@ -107,7 +107,8 @@ mod tests {
     use crate::op::TensorMeta;
     use crate::tensor::DType;
 
-    /// How often the pass fires on operators between an input of 2×3×4 f32, whose lengths are symbols, and a sigmoid.
+    /// The number of times the pass fires on operators between an input of rank 3 in f32, whose lengths are symbols, and a
+    /// sigmoid.
     fn fired(operators: &str, last: usize) -> usize {
         let text = format!(
             "pnnx.Input in 0 1 0 #0=(2,3,4)f32\n{operators}\nF.sigmoid s 1 1 {last} end\npnnx.Output out 1 0 end"
@@ -129,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_decides_about_the_others() {
+    fn others_vanish_if_type_and_shape_are_known_to_stay() {
         assert_eq!(fired("Tensor.to a 1 1 0 1 dtype=torch.float copy=False", 1), 1);
         assert_eq!(fired("Tensor.to a 1 1 0 1 dtype=torch.double copy=False", 1), 0);
         assert_eq!(fired("Tensor.permute a 1 1 0 1 dims=(0,1,-1)", 1), 1);
@@ -140,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_of_the_file_prove_nothing_and_those_of_the_user_do() {
+    fn sizes_in_the_file_prove_nothing_but_given_sizes_do() {
         let text = "pnnx.Input in 0 1 0 #0=(2,3,4)f32
              Tensor.reshape a 1 1 0 1 shape=(2,3,4)
              Tensor.permute b 1 1 1 2 dims=(1,0,2)
@@ -148,7 +149,7 @@ mod tests {
         assert_eq!(run(&NoOps, &mut graph(text)).fired, 0);
         let fixed = PassContext::default().with_input("in", TensorMeta::new(DType::F32, [2, 3, 4]));
         assert_eq!(run_in(&NoOps, &mut graph(text), fixed).fired, 1);
-        // Axes of the same length that change places are no no-op.
+        // Swapping axes of the same length is not a no-op.
         let square = PassContext::default().with_input("in", TensorMeta::new(DType::F32, [3, 3, 4]));
         let square_text = text.replace("(2,3,4)", "(3,3,4)");
         let mut graph = graph(&square_text);

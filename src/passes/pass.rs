@@ -1,24 +1,24 @@
-//! What a pass is.
+//! The trait [`Pass`], and the outcome of a run.
 
 use super::{PassContext, PassError};
 use crate::pnnx::Graph;
 use std::fmt;
 
-/// A change of a graph that keeps what the graph computes.
+/// A graph transformation that preserves what the graph computes.
 ///
-/// A pass keeps the names of the model's inputs and outputs, and the operands that it leaves in the graph keep their
-/// values: their element types and dimensions are known by name.
+/// A pass must keep the names of the model's inputs and outputs. An operand that stays in the graph must keep its value,
+/// since its element type and dimensions are looked up by name.
 pub trait Pass: fmt::Debug + Send + Sync {
-    /// The name by which it is switched on and off, such as `fold_batch_norm`.
+    /// The name that enables and disables the pass, such as `fold_batch_norm`.
     fn name(&self) -> &str;
 
-    /// What it does, in one sentence.
+    /// A description in one sentence.
     fn doc(&self) -> &str;
 
-    /// Looks for faults of the pass itself, such as a pattern that cannot be read. Default: none.
+    /// Checks the pass itself, for example that its patterns parse. The default accepts everything.
     ///
     /// # Errors
-    /// [`PassError::Pattern`].
+    /// [`PassError::Pattern`] if a pattern or replacement is invalid.
     fn validate(&self) -> Result<(), PassError> {
         Ok(())
     }
@@ -26,21 +26,22 @@ pub trait Pass: fmt::Debug + Send + Sync {
     /// Changes the graph wherever it can.
     ///
     /// # Errors
-    /// A [`PassError`]: the deadline, a limit, or a fault of the pass. Not being able to fire is no error.
+    /// A [`PassError`] if the deadline has passed, a limit is exceeded, or the pass is faulty. A pass that finds nothing to
+    /// do returns `Ok`.
     fn run(&self, graph: &mut Graph, context: &mut PassContext) -> Result<Outcome, PassError>;
 }
 
-/// What a pass did.
+/// The result of running a pass once.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// How often it changed the graph.
+    /// The number of changes to the graph.
     pub fired: usize,
-    /// Where it nearly did.
+    /// Near matches that were left alone.
     pub refused: Vec<Refusal>,
 }
 
 impl Outcome {
-    /// Notes why an operator was left alone.
+    /// Records why an operator was left alone. Duplicates are dropped.
     pub fn refuse(&mut self, operator: impl Into<String>, reason: impl Into<String>) {
         let refusal = Refusal { operator: operator.into(), reason: reason.into() };
         if !self.refused.contains(&refusal) {
@@ -49,10 +50,10 @@ impl Outcome {
     }
 }
 
-/// Why a place that looks like the pattern of a pass was left alone.
+/// The reason why a pass left a near match alone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
-    /// The operator: the last one of the place.
+    /// The name of the match's last operator.
     pub operator: String,
     /// The reason.
     pub reason: String,

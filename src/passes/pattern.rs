@@ -1,4 +1,4 @@
-//! Patterns: pieces of a graph, written as PNNX writes models.
+//! Patterns: subgraphs to search for, in the syntax of a `.param` file.
 
 mod compare;
 mod expression;
@@ -18,7 +18,7 @@ use super::PatternError;
 use crate::pnnx::Expr;
 use crate::tensor::DType;
 
-/// A piece of a graph, written as PNNX writes models. See the [module `passes`](super) for a pass made of one.
+/// A subgraph to search for, in the syntax of a `.param` file. See the [module `passes`](super) for a pass made of one.
 ///
 /// ```text
 /// 7767517
@@ -32,25 +32,25 @@ use crate::tensor::DType;
 /// | in the text | meaning |
 /// |---|---|
 /// | `nn.ReLU\|F.relu` | one of these types |
-/// | `torch.mul~` | two inputs, either way round |
-/// | `?pnnx.Expression` | an operator that may be missing: who would read its result reads its first input |
-/// | `=Tensor.reshape` | an operator that stays as it is; its result may be used elsewhere |
-/// | `2 1 x ... y` | any further inputs behind `x`; of a `pnnx.Expression` with `expr=*`, anywhere among them |
-/// | `$weight=w` | `w` is the input of this argument name, wherever it stands; `$other\|mat2=w` of one of these; others are matched by position |
-/// | `key=value` | a parameter of this value; `1` and `1.0` are the same |
+/// | `torch.mul~` | two inputs, in either order |
+/// | `?pnnx.Expression` | an optional operator: if it is missing, consumers of its result read its first input |
+/// | `=Tensor.reshape` | an operator that is kept; its result may be used elsewhere |
+/// | `2 1 x ... y` | any further inputs after `x`; for a `pnnx.Expression` with `expr=*`, anywhere among its inputs |
+/// | `$weight=w` | `w` is the input of this argument name, at any position; `$other\|mat2=w` allows either name; inputs without a name are matched by position |
+/// | `key=value` | a parameter of this value; `1` and `1.0` are equal |
 /// | `key=*` | a parameter of any value |
-/// | `key=%x` | captures the value; where `%x` stands twice, both must be equal |
+/// | `key=%x` | captures the value; all values captured as `%x` must be equal |
 /// | `key=(%a,1,*)` | a list, item by item |
-/// | `expr=add(@0,mul(@1,%x))` | the expression of a `pnnx.Expression`: `@0` is the pattern's first input, sums and products match either way round, `%x` captures a number |
-/// | `?key=value` | the same, where the key is there |
-/// | `@weight` | an attribute, which can be asked for later; `@weight=(%k,?)f32` says more of it |
-/// | `?@bias` | the same, where it is there |
+/// | `expr=add(@0,mul(@1,%x))` | the expression of a `pnnx.Expression`: `@0` is the pattern's first input, the arguments of sums and products match in either order, `%x` captures a number |
+/// | `?key=value` | an optional parameter: must have this value if present |
+/// | `@weight` | an attribute, which checks and replacements can read; `@weight=(%k,?)f32` also matches its shape and element type |
+/// | `?@bias` | an optional attribute |
 /// | `%*=%*` | any further parameters and attributes |
-/// | `#a=(1,?,%n)f32` | what is known of an operand: element type, rank, dimensions; `#a=(*)f32` leaves the rank open |
+/// | `#a=(1,?,%n)f32` | an operand's element type, rank and dimensions, which must be known; `#a=(*)f32` accepts any rank |
 ///
-/// Without `%*=%*`, a parameter or attribute that the pattern does not name makes it not match: so no pass fires where
-/// it would forget a setting. Operands between the operators of a pattern must not be used elsewhere, nor returned by the
-/// model.
+/// Without `%*=%*`, an operator with a parameter or attribute that the pattern does not name does not match, so that no
+/// pass drops a setting. Operands between the operators of a pattern must neither be used elsewhere nor be returned by
+/// the model.
 ///
 /// ```
 /// use ixion::passes::Pattern;
@@ -78,17 +78,17 @@ struct OperatorPattern {
     further: bool,
     outputs: Vec<usize>,
     params: Vec<Keyed<ValuePattern>>,
-    /// What `expr` says, where it is a tree to be compared.
+    /// The expression tree to match, if `expr` has one.
     expression: Option<Expr>,
     attrs: Vec<Keyed<Option<TypePattern>>>,
     open: bool,
 }
 
-/// Element type and sizes.
+/// The required element type and dimensions.
 #[derive(Debug, Clone)]
 struct TypePattern {
     dtype: Option<DType>,
-    /// None where the rank is open.
+    /// `None` if any rank matches.
     dims: Option<Vec<DimPattern>>,
 }
 
@@ -99,7 +99,7 @@ enum DimPattern {
     Capture(String),
 }
 
-/// What must be known of an operand.
+/// The required element type and dimensions of an operand.
 #[derive(Debug, Clone)]
 struct FactPattern {
     operand: usize,
@@ -107,20 +107,20 @@ struct FactPattern {
 }
 
 impl Pattern {
-    /// Reads a pattern, as if no operator could be missing.
+    /// Parses a pattern, treating optional operators as required.
     ///
     /// # Errors
-    /// A [`PatternError`] with the line.
+    /// A [`PatternError`] with the line number.
     pub fn parse(text: &str) -> Result<Self, PatternError> {
         parse::parse(&read_lines(text)?)
     }
 
-    /// The pattern with and without the operators that may be missing, those with most of them first.
+    /// All variants of a pattern, with and without its optional operators. Those with most operators come first.
     pub(super) fn variants(text: &str) -> Result<Vec<Self>, PatternError> {
         variants(read_lines(text)?)?.iter().map(|lines| parse::parse(lines)).collect()
     }
 
-    /// The names of its operators, in their order.
+    /// The names of its operators, in order.
     pub fn operator_names(&self) -> impl Iterator<Item = &str> {
         self.operators.iter().map(|operator| operator.name.as_str())
     }
@@ -129,7 +129,7 @@ impl Pattern {
         self.operators.iter().position(|operator| operator.name == name)
     }
 
-    /// How many inputs the pattern gives to one of its operators, `...` left out.
+    /// The number of inputs that the pattern names for one of its operators, not counting `...`.
     pub(super) fn input_count(&self, operator: &str) -> usize {
         let found = self.operator(operator).and_then(|at| self.operators.get(at));
         found.map_or(0, |operator| operator.inputs.len())

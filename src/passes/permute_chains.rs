@@ -1,4 +1,4 @@
-//! Permutations of permutations.
+//! Merging consecutive permutations.
 
 use super::axes::{moves_axes, order_of};
 use super::bypass::{bypass, refuse_bypass};
@@ -8,7 +8,7 @@ use super::reshape_chains::become_operator;
 use super::{Facts, Outcome, Pass, PassContext, PassError};
 use crate::pnnx::{Graph, GraphError, OperandId, OperatorId};
 
-/// Makes one permutation of several, or none where the axes come back to their places.
+/// Merges consecutive permutations into one, or removes them if they cancel out.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PermuteChains;
 
@@ -18,7 +18,7 @@ impl Pass for PermuteChains {
     }
 
     fn doc(&self) -> &str {
-        "Makes one permutation of several (permute, transpose, t), or none."
+        "Merges consecutive permutations (permute, transpose, t), or removes them if they cancel out."
     }
 
     fn run(&self, graph: &mut Graph, context: &mut PassContext) -> Result<Outcome, PassError> {
@@ -31,7 +31,7 @@ struct Permutations {
     last: OperatorId,
     from: OperandId,
     to: OperandId,
-    /// Both in one.
+    /// Both permutations combined.
     order: Vec<usize>,
 }
 
@@ -42,7 +42,7 @@ impl Permutations {
 }
 
 impl Chain for Permutations {
-    type Plan = ();
+    type Change = ();
 
     fn at(graph: &Graph, facts: &Facts, last: OperatorId) -> Option<Self> {
         let operator = graph.operator(last);
@@ -90,14 +90,14 @@ mod tests {
     }
 
     #[test]
-    fn two_become_one() {
+    fn two_permutations_become_one() {
         let (lines, _) =
             after("Tensor.permute a 1 1 0 1 dims=(1,2,0)\ntorch.transpose b 1 1 1 2 dim0=0 dim1=-1 $input=1");
         assert_eq!(lines[1], "Tensor.permute(0)->2 dims=(0,2,1)");
     }
 
     #[test]
-    fn there_and_back_is_nothing() {
+    fn permutations_that_cancel_out_are_removed() {
         let (lines, outcome) =
             after("torch.transpose a 1 1 0 1 dim0=1 dim1=2\nTensor.permute b 1 1 1 2 dims=(0,2,1)");
         assert_eq!((outcome.fired, lines[1].as_str()), (1, "F.sigmoid(0)->end"));

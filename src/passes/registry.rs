@@ -6,16 +6,16 @@ use crate::pnnx::{Graph, OperandId};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Passes, ordered by priority, each switched on or off.
+/// Passes in order of priority, each enabled or disabled.
 ///
-/// [`Passes::default`] holds all that come with Ixion. See the [module](super) for an example.
+/// [`Passes::default`] holds all built-in passes. See the [module](super) for an example.
 #[derive(Debug, Clone)]
 pub struct Passes {
     entries: Vec<Entry>,
     max_rounds: usize,
 }
 
-/// A pass in its place.
+/// A pass with its priority.
 #[derive(Debug, Clone)]
 pub struct Entry {
     /// Passes of a lower priority run first.
@@ -35,14 +35,14 @@ impl Default for Passes {
 }
 
 impl Entry {
-    /// A pass, switched on.
+    /// An enabled pass.
     pub fn new(priority: u32, pass: impl Pass + 'static) -> Self {
         Self { priority, enabled: true, pass: Arc::new(pass) }
     }
 }
 
 impl Passes {
-    /// How often all passes run at most.
+    /// The default maximum number of rounds.
     pub const MAX_ROUNDS: usize = 16;
 
     /// No passes.
@@ -50,10 +50,10 @@ impl Passes {
         Self { entries: Vec::new(), max_rounds: Self::MAX_ROUNDS }
     }
 
-    /// Adds a pass, switched on. Among passes of the same priority those that were added first run first.
+    /// Adds an enabled pass. Passes of the same priority run in the order in which they were added.
     ///
     /// # Errors
-    /// [`PassError::Duplicate`] when there is one of this name.
+    /// [`PassError::Duplicate`] if a pass already has this name.
     pub fn add(&mut self, priority: u32, pass: impl Pass + 'static) -> Result<(), PassError> {
         if self.entries.iter().any(|entry| entry.pass.name() == pass.name()) {
             return Err(PassError::Duplicate { name: pass.name().to_owned() });
@@ -63,15 +63,15 @@ impl Passes {
         Ok(())
     }
 
-    /// All passes in their order.
+    /// All passes, in the order in which they run.
     pub fn iter(&self) -> impl Iterator<Item = &Entry> {
         self.entries.iter()
     }
 
-    /// Switches a pass on or off.
+    /// Enables or disables a pass.
     ///
     /// # Errors
-    /// [`PassError::Unknown`], with the names that exist.
+    /// [`PassError::Unknown`] if no pass has this name.
     pub fn set_enabled(&mut self, name: &str, enabled: bool) -> Result<(), PassError> {
         let known = || self.entries.iter().map(|entry| entry.pass.name().to_owned()).collect();
         let Some(at) = self.entries.iter().position(|entry| entry.pass.name() == name) else {
@@ -83,52 +83,52 @@ impl Passes {
         Ok(())
     }
 
-    /// Switches all passes on or off.
+    /// Enables or disables all passes.
     pub fn set_all_enabled(&mut self, enabled: bool) {
         self.entries.iter_mut().for_each(|entry| entry.enabled = enabled);
     }
 
-    /// The same with another bound on the number of rounds.
+    /// Sets the maximum number of rounds. Default: [`MAX_ROUNDS`](Self::MAX_ROUNDS).
     #[must_use]
     pub fn with_max_rounds(self, max_rounds: usize) -> Self {
         Self { max_rounds, ..self }
     }
 
-    /// Runs all passes that are switched on, again and again until none fires any more.
+    /// Runs all enabled passes in rounds, until none fires any more.
     ///
     /// # Errors
-    /// A [`PassError`]; the graph may then be changed in part.
+    /// A [`PassError`]. The graph may then be partly changed.
     pub fn run(&self, graph: &mut Graph, mut context: PassContext) -> Result<Statistics, PassError> {
         let enabled: Vec<&dyn Pass> =
             self.entries.iter().filter(|entry| entry.enabled).map(|entry| &*entry.pass).collect();
         let mut statistics = Statistics { nodes_before: graph.operator_count(), ..Statistics::default() };
-        // Passes must not take whole numbers for the real ones that they stand for. What cannot be resolved cannot be
-        // built either, and is told then.
+        // Passes must not mistake quantised values for floats. A graph that cannot be resolved cannot be built either,
+        // and the build reports the error.
         if let Err(error) = resolve_quantization(graph) {
-            log::debug!("no pass works on a graph with misused quantised tensors: {error}");
+            log::debug!("passes skipped, the graph misuses quantised tensors: {error}");
             return Ok(statistics);
         }
         let mut step = |pass: &&dyn Pass| run_one(*pass, graph, &mut context, &mut statistics);
-        let rounds = in_rounds(&enabled, self.max_rounds, &mut step)?;
+        let rounds = run_to_fixpoint(&enabled, self.max_rounds, &mut step)?;
         statistics.rounds = rounds;
         statistics.nodes_after = graph.operator_count();
         Ok(statistics)
     }
 }
 
-// ANCHOR: in_rounds
-/// Runs all passes one after the other, again and again, until a round in which none fires, or until there were `most`
-/// rounds. Returns how many there were. `run` says whether a pass fired.
+// ANCHOR: run_to_fixpoint
+/// Runs all passes in order, round after round, until no pass fires in a round or `max_rounds` is reached. Returns the
+/// number of rounds. `run` returns whether a pass fired.
 ///
 /// # Errors
-/// The first one of `run`.
-pub fn in_rounds<P, E>(
+/// The first error of `run`.
+pub fn run_to_fixpoint<P, E>(
     passes: &[P],
-    most: usize,
+    max_rounds: usize,
     run: &mut dyn FnMut(&P) -> Result<bool, E>,
 ) -> Result<usize, E> {
-    // ANCHOR: in_rounds_todo -- task 6: run all passes until a whole round changes nothing
-    for round in 0..most {
+    // ANCHOR: run_to_fixpoint_todo -- task 6: run all passes until a whole round changes nothing
+    for round in 0..max_rounds {
         let mut fired = false;
         for pass in passes {
             fired |= run(pass)?;
@@ -137,12 +137,12 @@ pub fn in_rounds<P, E>(
             return Ok(round + 1);
         }
     }
-    Ok(most)
-    // ANCHOR_END: in_rounds_todo
+    Ok(max_rounds)
+    // ANCHOR_END: run_to_fixpoint_todo
 }
-// ANCHOR_END: in_rounds
+// ANCHOR_END: run_to_fixpoint
 
-/// Runs one pass, and makes sure that the graph can still run, with the same inputs and outputs.
+/// Runs one pass and checks that the graph is still valid, with the same inputs and outputs.
 fn run_one(
     pass: &dyn Pass,
     graph: &mut Graph,
@@ -171,7 +171,7 @@ fn run_one(
     Ok(fired)
 }
 
-/// The names of the operands that the model takes and returns.
+/// The names of the model's input and output operands.
 fn ports(graph: &Graph) -> Vec<String> {
     let mut names = Vec::new();
     for (_, operator) in graph.operators() {
@@ -192,7 +192,7 @@ fn check(pass: &dyn Pass, graph: &Graph, before: &[String]) -> Result<(), PassEr
     if after == before {
         return Ok(());
     }
-    Err(broken(format!("its inputs and outputs were {}, and are {}", before.join(", "), after.join(", "))))
+    Err(broken(format!("its inputs and outputs changed from {} to {}", before.join(", "), after.join(", "))))
 }
 
 #[cfg(test)]
@@ -201,7 +201,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn all_passes_can_be_read_and_have_names_of_their_own() {
+    fn all_passes_are_valid_and_have_unique_names() {
         let passes = Passes::default();
         passes.iter().for_each(|entry| entry.pass.validate().unwrap());
         let names: BTreeSet<&str> = passes.iter().map(|entry| entry.pass.name()).collect();
@@ -213,7 +213,7 @@ mod tests {
     fn an_unknown_name_lists_the_known_ones() {
         let mut passes = Passes::default();
         let error = passes.set_enabled("dead_cod", false).unwrap_err().to_string();
-        assert!(error.starts_with("there is no pass `dead_cod`; there are dead_code, "), "{error}");
+        assert!(error.starts_with("unknown pass `dead_cod`; known passes: dead_code, "), "{error}");
         passes.set_enabled("dead_code", false).unwrap();
         assert!(!passes.iter().next().unwrap().enabled);
     }

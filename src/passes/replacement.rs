@@ -1,4 +1,4 @@
-//! What takes the place of a match.
+//! The operators that replace a match.
 
 use super::bypass::{bypass, refuse_bypass};
 use super::pattern::{Line, Word, WordKind, is_name, read_body, read_lines};
@@ -6,7 +6,7 @@ use super::{Match, PatternError};
 use crate::pnnx::{Attribute, Graph, GraphError, OperandId, Operator, OperatorId, Parameter};
 use std::collections::{BTreeMap, HashMap};
 
-/// What takes the place of a match, where it depends on the match: the text, and weights that text cannot hold.
+/// A replacement that depends on the match: its text, and weights that text cannot hold.
 #[derive(Debug, Clone)]
 pub struct Draft {
     text: String,
@@ -14,12 +14,12 @@ pub struct Draft {
 }
 
 impl Draft {
-    /// A replacement with these lines, written as that of a [`Replacement`]; magic number and counts are left out.
+    /// A replacement with these lines, in the syntax of [`Replacement`] but without the magic number and the counts.
     pub fn new(text: impl Into<String>) -> Self {
         Self { text: text.into(), attrs: Vec::new() }
     }
 
-    /// The same with an attribute of one of its operators.
+    /// Adds an attribute to one of its operators.
     #[must_use]
     pub fn with_attribute(mut self, operator: &str, key: &str, value: Attribute) -> Self {
         self.attrs.push((operator.to_owned(), key.to_owned(), value));
@@ -35,21 +35,21 @@ impl Draft {
     }
 }
 
-/// The operators that will take the place of a match. A hook changes them before they stand in the graph.
+/// The operators that replace a match. A [`Write`](super::Write) hook may change them before they are added to the graph.
 ///
-/// A replacement is written as a pattern is. In it,
+/// A replacement has the syntax of a pattern, where
 ///
 /// | in the text | meaning |
 /// |---|---|
 /// | `nn.Conv2d` | this type; `%conv`: the type of the pattern's operator `conv` |
 /// | `%*=%*` | all parameters, attributes and argument names of the pattern's operator of the same name; `%*=%conv`: of `conv` |
-/// | `key=value` | a parameter; `%x` in it stands for what was captured, `%conv.key` for a parameter of `conv` |
+/// | `key=value` | a parameter; `%x` in it is replaced by the captured value, `%conv.key` by a parameter of `conv` |
 /// | `@weight=%conv.weight` | an attribute of the pattern's operator `conv` |
 /// | `$weight=w` | the argument name of an input |
-/// | `2 1 x ... y` | the further inputs of the pattern's operator of the same name, which is no `pnnx.Expression` |
+/// | `2 1 x ... y` | the further inputs of the pattern's operator of the same name; not for a `pnnx.Expression` |
 /// | `conv.1` | as an input: the second input of the pattern's operator `conv` |
 ///
-/// Where the replacement returns one of its own inputs, everybody reads that input from then on.
+/// If the replacement returns one of its own inputs, all consumers read that input instead.
 #[derive(Debug, Clone, Default)]
 pub struct Replacement {
     operators: Vec<New>,
@@ -57,7 +57,7 @@ pub struct Replacement {
     outputs: Vec<(OperandId, String)>,
 }
 
-/// An operator to be.
+/// An operator to create.
 #[derive(Debug, Clone)]
 struct New {
     name: String,
@@ -68,11 +68,11 @@ struct New {
     attrs: BTreeMap<String, Attribute>,
 }
 
-/// What can be wrong with a replacement.
+/// The reason why a replacement cannot be made.
 pub(super) enum Problem {
-    /// The text: a fault of the pass.
+    /// The text is invalid: a bug in the pass.
     Text(PatternError),
-    /// This match: a reason to refuse it.
+    /// The match is refused, for this reason.
     Match(String),
 }
 
@@ -122,7 +122,7 @@ impl Replacement {
     /// Sets a parameter of one of its operators.
     ///
     /// # Errors
-    /// When the replacement has no operator of this name.
+    /// Fails if the replacement has no operator of this name.
     pub fn set_param(
         &mut self,
         operator: &str,
@@ -133,10 +133,10 @@ impl Replacement {
         Ok(())
     }
 
-    /// Takes a parameter away from one of its operators.
+    /// Removes a parameter of one of its operators.
     ///
     /// # Errors
-    /// When the replacement has no operator of this name.
+    /// Fails if the replacement has no operator of this name.
     pub fn remove_param(&mut self, operator: &str, key: &str) -> Result<(), String> {
         self.operator(operator)?.params.remove(key);
         Ok(())
@@ -145,31 +145,31 @@ impl Replacement {
     /// Sets an attribute of one of its operators.
     ///
     /// # Errors
-    /// When the replacement has no operator of this name.
+    /// Fails if the replacement has no operator of this name.
     pub fn set_attribute(&mut self, operator: &str, key: &str, value: Attribute) -> Result<(), String> {
         self.operator(operator)?.attrs.insert(key.to_owned(), value);
         Ok(())
     }
 
-    /// Takes an attribute away from one of its operators.
+    /// Removes an attribute of one of its operators.
     ///
     /// # Errors
-    /// When the replacement has no operator of this name.
+    /// Fails if the replacement has no operator of this name.
     pub fn remove_attribute(&mut self, operator: &str, key: &str) -> Result<(), String> {
         self.operator(operator)?.attrs.remove(key);
         Ok(())
     }
 
-    /// Gives one of its operators another type.
+    /// Changes the type of one of its operators.
     ///
     /// # Errors
-    /// When the replacement has no operator of this name.
+    /// Fails if the replacement has no operator of this name.
     pub fn set_op_type(&mut self, operator: &str, op_type: &str) -> Result<(), String> {
         op_type.clone_into(&mut self.operator(operator)?.op_type);
         Ok(())
     }
 
-    /// Why it cannot take the place of this match: what it reads vanishes or comes too late, or an output of the model
+    /// Refuses the match if the replacement reads an operand that vanishes or is computed too late, or if a model output
     /// would lose its name.
     pub(super) fn refuse(&self, found: &Match<'_>) -> Result<(), String> {
         let read = self.operators.iter().flat_map(|operator| &operator.inputs).map(|(_, name)| name);
@@ -187,14 +187,15 @@ impl Replacement {
         Ok(())
     }
 
-    /// The operand of the match that has this name, if no new operator makes it.
+    /// The operand of the match that has this name, unless a new operator computes it.
     fn taken(&self, name: &str, found: &Match<'_>) -> Option<OperandId> {
-        let made = self.operators.iter().any(|operator| operator.outputs.iter().any(|output| output == name));
-        if made { None } else { found.operand_id(name).ok() }
+        let is_new =
+            self.operators.iter().any(|operator| operator.outputs.iter().any(|output| output == name));
+        if is_new { None } else { found.operand_id(name).ok() }
     }
 
-    /// What the edit needs to know, apart from the graph that it changes.
-    pub(super) fn plan(self, found: &Match<'_>) -> Plan {
+    /// The edit that applies this replacement to the graph.
+    pub(super) fn plan(self, found: &Match<'_>) -> Edit {
         let names: Vec<&str> = self
             .operators
             .iter()
@@ -209,12 +210,12 @@ impl Replacement {
         });
         let places = kept.collect();
         let matched = found.found.replaced(found.pattern).collect();
-        Plan { operands, places, matched, replacement: self }
+        Edit { operands, places, matched, replacement: self }
     }
 }
 
 impl Match<'_> {
-    /// Why one of these operands is not there for what takes the place of the match.
+    /// Fails if one of these operands vanishes with the match, or is computed only after it.
     fn refuse_to_keep(&self, operands: &[OperandId]) -> Result<(), String> {
         let replaced: Vec<OperatorId> = self.found.replaced(self.pattern).collect();
         let order = self.graph.operator_ids();
@@ -227,7 +228,7 @@ impl Match<'_> {
                 return Err(format!("`{}` would vanish and is still needed", operand.name()));
             }
             if is_made_by(late) {
-                return Err(format!("`{}` is needed before it is there", operand.name()));
+                return Err(format!("`{}` is needed before it is computed", operand.name()));
             }
         }
         Ok(())
@@ -276,7 +277,7 @@ impl New {
         Ok(new)
     }
 
-    /// Takes over all parameters and attributes of an operator.
+    /// Copies all parameters, attributes and argument names of an operator.
     fn copy(&mut self, word: &Word, found: &Match<'_>) -> Result<(), String> {
         let name =
             word.value.as_deref().and_then(|value| value.strip_prefix('%')).filter(|&name| name != "*");
@@ -298,8 +299,11 @@ impl New {
             }
             WordKind::Attribute => {
                 let source = value.strip_prefix('%').and_then(|source| source.rsplit_once('.'));
-                let problem =
-                    || line.error(format!("`{value}` is no attribute of the pattern, such as `%op.key`"));
+                let problem = || {
+                    line.error(format!(
+                        "expected an attribute of the pattern, such as `%op.key`, got `{value}`"
+                    ))
+                };
                 let (operator, key) = source.ok_or_else(problem)?;
                 self.attrs.insert(word.key.clone(), found.attribute(operator, key)?.clone());
             }
@@ -309,7 +313,7 @@ impl New {
     }
 }
 
-/// Puts captured values in the place of `%x`, and parameters of an operator in that of `%op.key`.
+/// Replaces `%x` by the captured value, and `%op.key` by a parameter of the operator `op`.
 fn substitute(text: &str, found: &Match<'_>) -> Result<String, String> {
     let mut pieces = text.split('%');
     let mut result = pieces.next().unwrap_or_default().to_owned();
@@ -332,19 +336,19 @@ fn substitute(text: &str, found: &Match<'_>) -> Result<String, String> {
     Ok(result)
 }
 
-/// An edit that is certain to be made.
+/// An edit that was checked and can be applied.
 #[derive(Debug)]
-pub(super) struct Plan {
+pub(super) struct Edit {
     replacement: Replacement,
     /// Operands of the graph by their name in the replacement.
     operands: HashMap<String, OperandId>,
-    /// The names that the new operators should have, and the lines of the file that they stand for.
+    /// The preferred names of the new operators, and the lines of the file that they come from.
     places: Vec<(String, Option<usize>)>,
     matched: Vec<OperatorId>,
 }
 
-impl Plan {
-    /// Puts the new operators in the place of the old ones.
+impl Edit {
+    /// Replaces the matched operators by the new ones.
     pub(super) fn apply(self, graph: &mut Graph) -> Result<(), GraphError> {
         let Self { replacement, mut operands, places, matched } = self;
         let Replacement { operators, outputs } = replacement;
@@ -359,10 +363,10 @@ impl Plan {
                 operands.insert(name.clone(), *operand);
             }
         }
-        let mut made = Vec::with_capacity(operators.len());
+        let mut created = Vec::with_capacity(operators.len());
         for new in operators {
-            let at = made.last().copied().unwrap_or(last);
-            made.push(new.insert(graph, at, &mut operands)?);
+            let at = created.last().copied().unwrap_or(last);
+            created.push(new.insert(graph, at, &mut operands)?);
         }
         for (operand, name) in &outputs {
             match operands.get(name) {
@@ -373,7 +377,7 @@ impl Plan {
         for &operator in order.iter().rev() {
             graph.remove_operator(operator)?;
         }
-        for (operator, (name, line)) in made.into_iter().zip(places) {
+        for (operator, (name, line)) in created.into_iter().zip(places) {
             graph.set_line(operator, line)?;
             let name = fresh(&name, |name| graph.operator_named(name).is_some_and(|other| other != operator));
             graph.rename_operator(operator, &name)?;
@@ -409,7 +413,7 @@ impl New {
     }
 }
 
-/// The operand of this name in the replacement; a new one where there is none yet.
+/// The operand of this name in the replacement, created on first use.
 fn operand(
     graph: &mut Graph,
     operands: &mut HashMap<String, OperandId>,
@@ -424,7 +428,7 @@ fn operand(
     Ok(operand)
 }
 
-/// The name, or the name with the first number behind it that nobody has.
+/// The name if it is free, else the name with the smallest suffix `_1`, `_2`, … that is.
 pub(super) fn fresh(name: &str, is_taken: impl Fn(&str) -> bool) -> String {
     let numbered = (1u64..).map(|number| format!("{name}_{number}"));
     std::iter::once(name.to_owned()).chain(numbered).find(|name| !is_taken(name)).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! Reshapes of reshapes.
+//! Merging consecutive reshapes.
 
 use super::axes::is_reshape;
 use super::bypass::{bypass, refuse_bypass};
@@ -9,7 +9,7 @@ use crate::op::TensorMeta;
 use crate::pnnx::{Graph, GraphError, OperandId, OperatorId};
 use crate::tensor::Dim;
 
-/// Makes one reshape of several: only the last shape counts, since all keep the elements in their order.
+/// Merges consecutive reshapes into one. Only the last shape matters, since all keep the elements in order.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ReshapeChains;
 
@@ -19,7 +19,7 @@ impl Pass for ReshapeChains {
     }
 
     fn doc(&self) -> &str {
-        "Makes one reshape of several (reshape, view, flatten, squeeze, unsqueeze), or none."
+        "Merges consecutive reshapes (reshape, view, flatten, squeeze, unsqueeze), or removes them if they cancel out."
     }
 
     fn run(&self, graph: &mut Graph, context: &mut PassContext) -> Result<Outcome, PassError> {
@@ -34,18 +34,18 @@ struct Reshapes {
     to: OperandId,
 }
 
-/// What becomes of the last reshape.
-enum Plan {
-    /// It gives back what the first one took.
+/// The change to the last reshape.
+enum Change {
+    /// It is removed: it restores the shape of the first one's input.
     Nothing,
-    /// It takes what the first one took.
+    /// It reads the first one's input.
     Rewire,
-    /// It becomes a reshape to this shape.
+    /// It becomes a `Tensor.reshape` of the first one's input to this shape.
     Reshape(String),
 }
 
 impl Chain for Reshapes {
-    type Plan = Plan;
+    type Change = Change;
 
     fn at(graph: &Graph, _: &Facts, last: OperatorId) -> Option<Self> {
         let operator = graph.operator(last);
@@ -56,16 +56,16 @@ impl Chain for Reshapes {
         Some(Self { last, from, to })
     }
 
-    fn plan(&self, graph: &Graph, facts: &Facts) -> Result<Plan, String> {
+    fn plan(&self, graph: &Graph, facts: &Facts) -> Result<Change, String> {
         let known = |operand: OperandId| {
             let name = graph.operand(operand).name();
-            facts.get(name).ok_or_else(|| format!("the shape of `{name}` is not known"))
+            facts.get(name).ok_or_else(|| format!("the shape of `{name}` is unknown"))
         };
         let (from, to) = (known(self.from)?, known(self.to)?);
         if from.dims() == to.dims() {
             return match refuse_bypass(graph, self.to, self.from) {
                 Some(reason) => Err(reason),
-                None => Ok(Plan::Nothing),
+                None => Ok(Change::Nothing),
             };
         }
         let operator = graph.operator(self.last);
@@ -75,26 +75,26 @@ impl Chain for Reshapes {
         let inputs: Vec<TensorMeta> = inputs.map(|meta| meta.cloned()).collect::<Result<_, _>>()?;
         let outputs = facts.outputs_of(operator.name(), &inputs);
         if outputs.is_some_and(|outputs| outputs.first().is_some_and(|output| output.dims() == to.dims())) {
-            return Ok(Plan::Rewire);
+            return Ok(Change::Rewire);
         }
-        Ok(Plan::Reshape(
-            shape_text(to.dims()).ok_or_else(|| format!("more than one size of {to} is not known"))?,
+        Ok(Change::Reshape(
+            shape_text(to.dims()).ok_or_else(|| format!("more than one size of {to} is unknown"))?,
         ))
     }
 
-    fn apply(&self, graph: &mut Graph, plan: Plan) -> Result<(), GraphError> {
+    fn apply(&self, graph: &mut Graph, plan: Change) -> Result<(), GraphError> {
         let shape = match plan {
-            Plan::Nothing => {
+            Change::Nothing => {
                 bypass(graph, self.to, self.from)?;
                 return graph.remove_operator(self.last).map(|_| ());
             }
-            Plan::Rewire => {
+            Change::Rewire => {
                 let operator = graph.operator(self.last);
                 let main = main_input(operator);
                 let position = operator.inputs().iter().position(|&input| Some(input) == main);
                 return graph.replace_input(self.last, position.unwrap_or(0), self.from);
             }
-            Plan::Reshape(shape) => shape,
+            Change::Reshape(shape) => shape,
         };
         become_operator(graph, self.last, "Tensor.reshape", self.from)?;
         graph.set_param(self.last, "shape", shape.as_str())?;
@@ -102,7 +102,7 @@ impl Chain for Reshapes {
     }
 }
 
-/// Makes an operator another one, of one input and no parameters so far.
+/// Changes the type of an operator, removing all its parameters and connecting it to one input.
 pub(super) fn become_operator(
     graph: &mut Graph,
     id: OperatorId,
@@ -119,10 +119,10 @@ pub(super) fn become_operator(
     graph.set_op_type(id, op_type)
 }
 
-/// The parameter `shape` of a reshape to these lengths, one of which may be unknown.
+/// The parameter `shape` of a reshape to these lengths, at most one of which may be unknown.
 fn shape_text(dims: &[Dim]) -> Option<String> {
     let unknown = dims.iter().filter(|dim| dim.fixed().is_none()).count();
-    // A 0 would copy a length of the input, and leave nothing to compute an unknown one from.
+    // A 0 would copy a length of the input, and an unknown length could not be computed.
     if unknown > 1 || dims.is_empty() || dims.iter().any(|dim| dim.fixed() == Some(0)) {
         return None;
     }
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_last_shape_counts() {
+    fn only_the_last_shape_matters() {
         let (lines, outcome) =
             after("Tensor.view a 1 1 0 1 shape=(-1)\nTensor.reshape b 1 1 1 2 shape=(-1,6)", 2);
         assert_eq!(outcome.fired, 1);
@@ -163,19 +163,19 @@ mod tests {
     }
 
     #[test]
-    fn there_and_back_is_nothing() {
+    fn reshapes_that_cancel_out_are_removed() {
         let (lines, outcome) = after("torch.unsqueeze a 1 1 0 1 dim=1\ntorch.squeeze b 1 1 1 2 dim=1", 2);
         assert_eq!((outcome.fired, lines[1].as_str()), (1, "F.sigmoid(0)->end"));
     }
 
     #[test]
-    fn what_cannot_be_written_stays_and_the_reason_is_told() {
+    fn a_shape_of_several_unknown_lengths_is_refused() {
         let (_, outcome) =
             after("torch.unsqueeze a 1 1 0 1 dim=0\ntorch.flatten b 1 1 1 2 start_dim=1 end_dim=2", 2);
         assert_eq!(outcome.fired, 0);
         assert_eq!(
             outcome.refused[0].to_string(),
-            "`b`: more than one size of 1×(in.0 * in.1)×in.2 f32 is not known"
+            "`b`: more than one size of 1×(in.0 * in.1)×in.2 f32 is unknown"
         );
     }
 }

@@ -1,21 +1,21 @@
-//! Passes that are patterns.
+//! Passes that replace patterns.
 
 use super::matched::Match;
 use super::pattern::{Pattern, Solver, read_lines};
-use super::replacement::{Draft, Plan, Problem, Replacement};
-use super::writes::written_through;
+use super::replacement::{Draft, Edit, Problem, Replacement};
+use super::writes::frozen_operators;
 use super::{Outcome, Pass, PassContext, PassError, PatternError};
 use crate::pnnx::{Graph, OperatorId};
 use std::borrow::Cow;
 use std::collections::HashSet;
 
-/// Refuses a match, with the reason, or lets it be.
+/// Accepts a match, or refuses it with a reason.
 pub type Check = fn(&Match<'_>) -> Result<(), String>;
 
-/// Computes what text cannot say, such as the weights of two layers in one. Its error refuses the match.
+/// Computes what text cannot express, such as the weights of two merged layers. An error refuses the match.
 pub type Write = fn(&Match<'_>, &mut Replacement) -> Result<(), String>;
 
-/// A pattern and what takes its place.
+/// A pattern and its replacement.
 #[derive(Debug, Clone)]
 pub struct Rule {
     pattern: Cow<'static, str>,
@@ -31,13 +31,12 @@ enum Target {
 }
 
 impl Rule {
-    /// Puts `replacement` in the place of `pattern`. See [`Pattern`] and [`Replacement`] for what can stand in them.
+    /// Replaces `pattern` by `replacement`. See [`Pattern`] and [`Replacement`] for the syntax.
     pub fn new(pattern: impl Into<Cow<'static, str>>, replacement: impl Into<Cow<'static, str>>) -> Self {
         Self::to(pattern, Target::Text(replacement.into()))
     }
 
-    /// Puts a replacement in the place of `pattern` that depends on the match. The error of `replacement` refuses the
-    /// match.
+    /// Replaces `pattern` by what `replacement` returns for the match. An error of `replacement` refuses the match.
     pub fn computed(
         pattern: impl Into<Cow<'static, str>>,
         replacement: fn(&Match<'_>) -> Result<Draft, String>,
@@ -49,14 +48,14 @@ impl Rule {
         Self { pattern: pattern.into(), target, checks: Vec::new(), writes: Vec::new() }
     }
 
-    /// Fires only where `check` has nothing against it.
+    /// Fires only if `check` accepts the match.
     #[must_use]
     pub fn when(mut self, check: Check) -> Self {
         self.checks.push(check);
         self
     }
 
-    /// Lets `write` complete the replacement.
+    /// Completes the replacement with `write`.
     #[must_use]
     pub fn write(mut self, write: Write) -> Self {
         self.writes.push(write);
@@ -64,7 +63,7 @@ impl Rule {
     }
 }
 
-/// A pass made of rules. Those that come first are tried first.
+/// A pass made of rules, which are tried in order.
 #[derive(Debug, Clone)]
 pub struct Rewrite {
     name: &'static str,
@@ -89,8 +88,8 @@ impl Rewrite {
         PassError::Pattern { pass: self.name.to_owned(), source }
     }
 
-    /// Tries the rules at one operator. Returns what to do, or why nothing is to be done.
-    fn plan(&self, sweep: &Sweep<'_>, anchor: OperatorId) -> Result<Result<Plan, Vec<String>>, PassError> {
+    /// Tries the rules at one operator. Returns the edit, or the reasons why no rule fires.
+    fn plan(&self, sweep: &Sweep<'_>, anchor: OperatorId) -> Result<Result<Edit, Vec<String>>, PassError> {
         let mut reasons = Vec::new();
         for (rule, pattern) in sweep.patterns {
             let solver = Solver { pattern, graph: sweep.graph, context: sweep.context, frozen: sweep.frozen };
@@ -115,7 +114,7 @@ impl Rewrite {
     }
 }
 
-/// What stays the same while one operator is looked at.
+/// The state shared by all rules at one operator.
 struct Sweep<'a> {
     patterns: &'a [(&'a Rule, Pattern)],
     graph: &'a Graph,
@@ -124,7 +123,7 @@ struct Sweep<'a> {
 }
 
 impl Rule {
-    fn plan(&self, found: &Match<'_>) -> Result<Plan, Problem> {
+    fn plan(&self, found: &Match<'_>) -> Result<Edit, Problem> {
         self.checks.iter().try_for_each(|check| check(found))?;
         let mut replacement = match &self.target {
             Target::Text(text) => Replacement::read(text, found)?,
@@ -162,11 +161,11 @@ impl Pass for Rewrite {
             let variants = Pattern::variants(&rule.pattern).map_err(|source| self.pattern_error(source))?;
             patterns.extend(variants.into_iter().map(|pattern| (rule, pattern)));
         }
-        let most = graph.operator_count().saturating_mul(4).saturating_add(16);
+        let max_fired = graph.operator_count().saturating_mul(4).saturating_add(16);
         let mut fired = 0;
         loop {
             let mut outcome = Outcome { fired, refused: Vec::new() };
-            let frozen = written_through(graph);
+            let frozen = frozen_operators(graph);
             for anchor in graph.operator_ids().iter().rev().copied().collect::<Vec<_>>() {
                 context.limits().check_deadline().map_err(PassError::limit(self.name))?;
                 if graph.get_operator(anchor).is_none() {
@@ -189,7 +188,7 @@ impl Pass for Rewrite {
             }
             fired = outcome.fired;
             context.graph_changed();
-            if fired > most {
+            if fired > max_fired {
                 return Err(PassError::Endless { pass: self.name.to_owned(), fired });
             }
         }

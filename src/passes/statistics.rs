@@ -1,53 +1,53 @@
-//! What passes did.
+//! Statistics of a run of passes.
 
 use super::Refusal;
 use std::fmt;
 use std::time::Duration;
 
-/// What all passes did to one graph.
+/// The statistics of all passes on one graph.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Statistics {
-    /// One entry for each pass that ran, in the order in which they ran first.
+    /// One entry for each pass that ran, in the order of their first runs.
     pub passes: Vec<PassStatistics>,
-    /// How often all passes ran one after the other, the last time without firing.
+    /// The number of rounds, including the last one, in which no pass fired.
     pub rounds: usize,
-    /// Operators before the first pass.
+    /// The number of operators before the first pass.
     pub nodes_before: usize,
-    /// Operators after the last pass.
+    /// The number of operators after the last pass.
     pub nodes_after: usize,
 }
 
-/// What one pass did.
+/// The statistics of one pass.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct PassStatistics {
-    /// Its name.
+    /// The name of the pass.
     pub name: String,
-    /// How often it fired, in all rounds.
+    /// The number of times it fired, in all rounds.
     pub fired: usize,
-    /// What it left alone in the end, and why.
+    /// The near matches that it left alone in the last round, and why.
     pub refused: Vec<Refusal>,
-    /// Operators before it ran first.
+    /// The number of operators before its first run.
     pub nodes_before: usize,
-    /// By how many operators it made the graph smaller, in all rounds; larger where negative.
+    /// The number of operators that it removed, in all rounds. Negative if it added some.
     pub nodes_saved: i64,
-    /// The time it took, in all rounds.
+    /// The time that it took, in all rounds.
     pub time: Duration,
 }
 
 impl PassStatistics {
-    /// Operators that would be left if it had been the only pass.
+    /// The number of operators that would be left if this had been the only pass.
     pub fn nodes_after(&self) -> i64 {
         i64::try_from(self.nodes_before).unwrap_or(i64::MAX).saturating_sub(self.nodes_saved)
     }
 }
 
 impl Statistics {
-    /// How often the pass of this name fired; never, if it did not run.
+    /// The number of times that the pass of this name fired; 0 if it did not run.
     pub fn fired(&self, pass: &str) -> usize {
         self.pass(pass).map_or(0, |pass| pass.fired)
     }
 
-    /// What the pass of this name did.
+    /// The statistics of the pass of this name, if it ran.
     pub fn pass(&self, name: &str) -> Option<&PassStatistics> {
         self.passes.iter().find(|pass| pass.name == name)
     }

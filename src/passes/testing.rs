@@ -1,10 +1,10 @@
-//! What the unit tests of passes share.
+//! Helpers for the unit tests of passes.
 
 use super::{Outcome, Pass, PassContext};
 use crate::Limits;
 use crate::pnnx::Graph;
 
-/// A graph from its lines, whose operators and operands are counted here.
+/// Parses a graph from its lines, adding the magic number and the counts.
 pub(super) fn graph(lines: &str) -> Graph {
     let lines: Vec<&str> = lines.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     let text = |operands: usize| format!("7767517\n{} {operands}\n{}\n", lines.len(), lines.join("\n"));
@@ -13,19 +13,19 @@ pub(super) fn graph(lines: &str) -> Graph {
     Graph::parse(&text(lines.iter().map(outputs).sum()), &Limits::default()).unwrap()
 }
 
-/// Runs one pass; the graph must be in order afterwards.
+/// Runs one pass and checks that the graph is valid afterwards.
 pub(super) fn run(pass: &impl Pass, graph: &mut Graph) -> Outcome {
     run_in(pass, graph, PassContext::default())
 }
 
-/// As [`run`], with something known of the inputs.
+/// As [`run`], in a given context.
 pub(super) fn run_in(pass: &impl Pass, graph: &mut Graph, mut context: PassContext) -> Outcome {
     let outcome = pass.run(graph, &mut context).unwrap();
     graph.check().unwrap();
     outcome
 }
 
-/// The operators of a graph but its inputs and outputs, one line each: `type(inputs)->outputs key=value`.
+/// The operators of a graph without its inputs and outputs, one line each: `type(inputs)->outputs key=value`.
 pub(super) fn lines(graph: &Graph) -> Vec<String> {
     let inner =
         graph.operators().filter(|(_, operator)| !matches!(operator.op_type(), "pnnx.Input" | "pnnx.Output"));

@@ -1,13 +1,13 @@
 //! Operators that must stay as they are because data is written through them.
 //!
-//! `Tensor.copy` writes into a view of a tensor, and returns the whole tensor. Which tensor that is, the runtime graph
-//! reads from the operators that made the view, so a pass that changed one of them would change what is written.
+//! `Tensor.copy` writes into a view of a tensor and returns the whole tensor. The runtime graph finds that tensor by
+//! following the operators that created the view, so a pass that changed one of them would change what is written.
 
 use crate::pnnx::{Graph, OperatorId};
 use std::collections::HashSet;
 
-/// The writes of a graph, and the views that they write through.
-pub fn written_through(graph: &Graph) -> HashSet<OperatorId> {
+/// The operators that write to a tensor, and the views that they write through.
+pub fn frozen_operators(graph: &Graph) -> HashSet<OperatorId> {
     let mut frozen = HashSet::new();
     for (id, operator) in graph.operators() {
         if !matches!(operator.op_type(), "Tensor.copy" | "aten::copy") {

@@ -1,17 +1,17 @@
-//! Structs and constants that Rust and C share: declared once, in Rust, from which the header is written.
+//! Structs and constants shared by Rust and C: declared once, in Rust; the C header is generated from them.
 
 use std::ffi::{c_char, c_void};
 
-/// A type that C has as well.
+/// A type with a counterpart in C.
 pub(super) trait CType {
-    /// A declaration in C of something of this type.
+    /// The C declaration of `name` with this type.
     fn declare(name: &str) -> String;
 
-    /// The same of something that is only read.
+    /// The C declaration of `name` with this type, as const.
     fn constant(name: &str) -> String;
 }
 
-/// Types that have a name in C.
+/// Implements [`CType`] for types that have a name in C.
 macro_rules! named {
     ($($type:ty = $name:expr),* $(,)?) => {$(
         impl $crate::plugin::declare::CType for $type {
@@ -67,11 +67,11 @@ impl<T: CType, const N: usize> CType for [T; N] {
 pub struct Struct {
     /// Its name in C.
     pub name: &'static str,
-    /// What it is.
+    /// Its description.
     pub doc: &'static str,
-    /// Its size in Rust.
+    /// Its size in bytes, in Rust.
     pub size: usize,
-    /// What it is made of.
+    /// Its members, in order.
     pub members: Vec<Member>,
 }
 
@@ -80,32 +80,32 @@ pub struct Struct {
 pub struct Member {
     /// Its name, in Rust and in C.
     pub name: &'static str,
-    /// What it is.
+    /// Its description.
     pub doc: &'static str,
-    /// Its place in Rust.
+    /// Its offset in bytes, in Rust.
     pub offset: usize,
     /// Its declaration in C.
     pub declaration: String,
 }
 
-/// A number that has a name in C.
+/// A named constant in C.
 #[derive(Debug)]
 pub struct Constant {
     /// Its name in C.
     pub name: String,
-    /// What it stands for.
+    /// Its description.
     pub doc: &'static str,
     /// Its value.
     pub value: i64,
 }
 
-/// The declaration in C of a pointer to a function.
+/// The C declaration of a function pointer.
 pub(super) fn function(name: &str, result: &str, arguments: &[String]) -> String {
     format!("{}(*{name})({})", result, arguments.join(", "))
 }
 
-/// Declares structs for both languages. A member is `name: type`, or `name = fn(argument: type, …) -> type` for a pointer to
-/// a function, which may be null.
+/// Declares structs for both languages. A member is `name: type`, or `name = fn(argument: type, …) -> type` for a function
+/// pointer, which may be null.
 macro_rules! structs {
     ($(
         $(#[doc = $doc:literal])+
@@ -127,7 +127,7 @@ macro_rules! structs {
             $crate::plugin::declare::named!($name = $c);
         )+
 
-        /// All structs, in the order in which C needs them.
+        /// All structs, in the order in which C must declare them.
         pub fn structs() -> Vec<$crate::plugin::declare::Struct> {
             use $crate::plugin::declare::{Member, Struct};
             vec![$(Struct {
@@ -158,12 +158,12 @@ macro_rules! structs {
 }
 pub(super) use structs;
 
-/// Declares numbers for both languages: `NAME: type = value` is `IXION_NAME` in C.
+/// Declares constants for both languages: `NAME: type = value` is `IXION_NAME` in C.
 macro_rules! constants {
     ($($(#[doc = $doc:literal])+ $name:ident: $type:ty = $value:expr;)+) => {
         $($(#[doc = $doc])+ pub const $name: $type = $value;)+
 
-        /// All numbers that have names.
+        /// All constants, in order.
         pub fn constants() -> Vec<$crate::plugin::declare::Constant> {
             vec![$($crate::plugin::declare::Constant {
                 name: concat!("IXION_", stringify!($name)).to_owned(),

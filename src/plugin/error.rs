@@ -1,10 +1,10 @@
-//! Why a library is no plugin.
+//! Errors of loading and registering plugins.
 
 use super::abi;
 use crate::op::RegistryError;
 use std::path::PathBuf;
 
-/// A library that cannot be used, and why.
+/// An error for a library that cannot be used as a plugin.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {problem}", path.display())]
 pub struct PluginError {
@@ -19,42 +19,42 @@ pub struct PluginError {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PluginProblem {
-    /// There is no file.
-    #[error("there is no such file; give the path of a library, such as ./libfoo.so")]
+    /// The file does not exist.
+    #[error("there is no such file; give the path of a shared library, such as ./libfoo.so")]
     NoFile,
-    /// The system cannot load it.
-    #[error("it cannot be loaded: {0}; a plugin is a shared library for this system and processor")]
+    /// The operating system cannot load the library.
+    #[error("it cannot be loaded: {0}; a plugin must be a shared library for this system and processor")]
     NotALibrary(String),
-    /// It lacks the one symbol that a plugin has.
+    /// The library does not export the symbol that every plugin has.
     #[error(
-        "it has no symbol `{}`, so it is no plugin of Ixion; export it with `IXION_EXPORT` or `ixion::export_plugins!`",
+        "it has no symbol `{}`, so it is not an Ixion plugin; export the symbol with `IXION_EXPORT` or `ixion::export_plugins!`",
         abi::ENTRY
     )]
     NoEntry,
-    /// It has no table for this version, or could not make one.
+    /// The library has no table for this version of the interface, or could not create one.
     #[error(
-        "it has nothing for version {} of the plugin interface, the one that this Ixion speaks, or it could not register its operators, see its output; build it with this Ixion's ixion_plugin.h",
+        "it has no table for version {} of the plugin interface, which this Ixion uses, or it could not register its operators (see its output); build it with this Ixion's ixion_plugin.h",
         abi::ABI
     )]
     NoTable,
-    /// It was built for another version.
+    /// The library was built for another version of the interface.
     #[error(
-        "it speaks version {found} of the plugin interface, and this Ixion version {}; build it again with this Ixion's ixion_plugin.h",
+        "it uses version {found} of the plugin interface, this Ixion uses version {}; rebuild it with this Ixion's ixion_plugin.h",
         abi::ABI
     )]
     Version {
-        /// The version that it speaks.
+        /// The version that the library uses.
         found: u32,
     },
-    /// Its table cannot be right. A fault of the plugin.
-    #[error("{place}{reason}; this is a fault of the plugin")]
+    /// The library's table is invalid: a bug in the plugin.
+    #[error("{place}{reason}; this is a bug in the plugin")]
     Broken {
-        /// Which operator, followed by a colon; empty for the table.
+        /// The operator, followed by a colon; empty for the table itself.
         place: String,
         /// What is wrong.
         reason: String,
     },
-    /// Two operators of one type.
+    /// The registry already has an operator with this name.
     #[error(transparent)]
     Twice(#[from] RegistryError),
 }

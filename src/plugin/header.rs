@@ -1,4 +1,4 @@
-//! The header for plugins in C, written from the definitions in Rust.
+//! The header for plugins in C, generated from the definitions in Rust.
 
 use super::abi;
 use super::declare::{Constant, Struct};
@@ -8,10 +8,10 @@ const WIDTH: usize = 110;
 const HEAD: &str = "\
 /* Plugins for Ixion: layers in C, or in any language that can be called from C.
  *
- * A library has one symbol, ixion_plugin, and everything else is found through the table that it returns. The book's
- * page \"Plugins in C\" explains it.
+ * A library exports one symbol, ixion_plugin; everything else is found through the table that it returns. See the page
+ * \"Plugins in C\" of the book.
  *
- * Written from src/plugin/abi.rs by `IXION_WRITE=1 cargo test --test it plugin_header`.
+ * Generated from src/plugin/abi.rs by `IXION_WRITE=1 cargo test --test it plugin_header`.
  */
 #ifndef IXION_PLUGIN_H
 #define IXION_PLUGIN_H
@@ -25,7 +25,7 @@ extern \"C\" {
 ";
 
 const TAIL: &str = "
-/* What every plugin has. Libraries hide other symbols by -fvisibility=hidden. */
+/* Exports the symbol that every plugin has. Libraries hide other symbols with -fvisibility=hidden. */
 #if defined(_WIN32)
 #define IXION_EXPORT __declspec(dllexport)
 #elif defined(__GNUC__)
@@ -64,7 +64,7 @@ pub fn header() -> String {
     text + TAIL
 }
 
-/// Constants of one kind stand together.
+/// The kind of a constant, which is the text before the colon. A blank line separates kinds.
 fn kind_of(constant: &Constant) -> &'static str {
     constant.doc.split_once(": ").map_or("", |(kind, _)| kind)
 }
@@ -89,14 +89,14 @@ fn definition_of(one: &Struct) -> String {
     text + "};\n"
 }
 
-/// A declaration, whose lines end behind arguments.
+/// A declaration, with line breaks only after arguments.
 fn declaration(text: &str) -> String {
     const KEPT: &str = "\u{a0}";
     let arguments = text.replace(", ", ",\n").replace(' ', KEPT).replace('\n', " ");
     wrapped(&format!("{arguments};"), "    ", "        ").replace(KEPT, " ")
 }
 
-/// A comment of lines that are not too long; an empty line stays.
+/// A comment, wrapped to the maximum width; empty lines are kept.
 fn comment(doc: &str, indent: &str) -> String {
     let paragraphs: Vec<String> = doc.split("\n\n").map(words).collect();
     let rest = format!("{indent} * ");
@@ -115,7 +115,7 @@ fn words(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Text in lines, each of which begins with an indentation.
+/// Text wrapped to the maximum width. The first line starts with `first`, the others with `rest`.
 fn wrapped(text: &str, first: &str, rest: &str) -> String {
     let mut lines = String::new();
     let mut line = first.to_owned();

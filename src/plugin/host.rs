@@ -1,4 +1,4 @@
-//! What a plugin may ask while it is called, and what becomes of its answer.
+//! The functions that a plugin may call during a call, and the conversion of its results.
 
 use super::abi::{self, Host};
 use super::table::lossy;
@@ -8,10 +8,11 @@ use crate::tensor::Dim;
 use std::ffi::{c_char, c_void};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The most lengths that one call computes.
+/// The maximum number of symbols in one call.
 const MAX_DIMS: usize = 1 << 16;
 
-/// Symbols are numbers that no arithmetic leads to by accident: this below, and above a position that is not small.
+/// Symbols are numbers that arithmetic does not produce by accident: the low 32 bits are `TAG`, the bits above are a position
+/// counted from `FIRST`, which is not small.
 const TAG: i64 = 0x5953_4d21;
 const FIRST: i64 = 1 << 20;
 
@@ -22,13 +23,13 @@ pub(crate) struct Call {
     message: Mutex<Option<String>>,
     /// The symbols that the plugin has seen.
     dims: Mutex<Vec<Dim>>,
-    /// The launches that it asked for.
+    /// The launches that the plugin enqueued.
     launches: Mutex<Vec<Wanted>>,
-    /// Why one of them cannot be.
+    /// The reason why a launch was rejected.
     refused: Mutex<Option<String>>,
 }
 
-/// A launch that a plugin asked for.
+/// A launch that a plugin enqueued.
 #[derive(Debug, Clone)]
 #[cfg_attr(not(feature = "gpu"), allow(dead_code, reason = "a build without GPUs launches nothing"))]
 pub(crate) struct Wanted {
@@ -41,10 +42,10 @@ pub(crate) struct Wanted {
     pub(crate) arguments: Vec<abi::CudaArgument>,
 }
 
-/// The most launches of one call, and arguments of a kernel.
+/// The maximum numbers of launches of one call, and of arguments of a kernel.
 const MAX_LAUNCHES: usize = 1 << 10;
 const MAX_ARGUMENTS: usize = 1 << 8;
-/// The most threads that a block of any GPU has.
+/// The maximum number of threads in a block, on any GPU.
 const MAX_THREADS: u64 = 1024;
 
 impl Call {
@@ -53,7 +54,7 @@ impl Call {
         Self { limits: limits.clone(), ..Self::default() }
     }
 
-    /// A call that ends when what this thread is doing has to.
+    /// A call with the time limits of this thread's current work.
     pub(crate) fn timed() -> Self {
         timed_limits().as_ref().map_or_else(Self::default, Self::within)
     }
@@ -63,7 +64,7 @@ impl Call {
         &self.limits
     }
 
-    /// Calls a plugin, and returns what it does.
+    /// Calls a plugin and returns its result as it is.
     pub(crate) fn answer(&self, call: impl FnOnce(*const Host) -> i32) -> i32 {
         let context = std::ptr::from_ref(self).cast_mut().cast();
         let (fail, stopped, dim) = (Some(fail as _), Some(stopped as _), Some(dim as _));
@@ -71,10 +72,10 @@ impl Call {
         call(&Host { size: size_of::<Host>(), context, fail, stopped, dim, cuda_launch })
     }
 
-    /// The launches that were asked for.
+    /// Takes the enqueued launches.
     ///
     /// # Errors
-    /// Why one of them was refused, whatever the plugin made of it.
+    /// Returns the reason if a launch was rejected, even if the plugin ignored that.
     #[cfg(feature = "gpu")]
     pub(crate) fn launches(&self) -> Result<Vec<Wanted>, LayerError> {
         match locked(&self.refused).take() {
@@ -90,7 +91,7 @@ impl Call {
                 launches.push(wanted);
                 return abi::OK;
             }
-            Ok(_) => format!("it asks for more than {MAX_LAUNCHES} launches"),
+            Ok(_) => format!("it enqueues more than {MAX_LAUNCHES} launches"),
             Err(reason) => reason,
         };
         *locked(&self.message) = Some(reason.clone());
@@ -98,10 +99,10 @@ impl Call {
         abi::FAILED
     }
 
-    /// Calls a plugin; what it returns becomes a result.
+    /// Calls a plugin and converts its status to a result.
     ///
     /// # Errors
-    /// What the plugin said of its failure.
+    /// Returns the reason for the failure that the plugin reported.
     pub(crate) fn run(&self, call: impl FnOnce(*const Host) -> i32) -> Result<(), LayerError> {
         let status = self.answer(call);
         let message = locked(&self.message).take();
@@ -112,11 +113,9 @@ impl Call {
             }
             abi::STOPPED => {
                 self.limits.check_deadline()?;
-                Err(LayerError::Plugin("it stopped, although nobody told it to".to_owned()))
+                Err(LayerError::Plugin("it returned IXION_STOPPED, but the run was not stopped".to_owned()))
             }
-            abi::FAILED => {
-                Err(LayerError::Plugin(message.unwrap_or_else(|| "it does not say why".to_owned())))
-            }
+            abi::FAILED => Err(LayerError::Plugin(message.unwrap_or_else(|| "it gave no reason".to_owned()))),
             other => Err(LayerError::BrokenPromise {
                 wanted: "a status such as IXION_FAILED".to_owned(),
                 found: other.to_string(),
@@ -124,7 +123,7 @@ impl Call {
         }
     }
 
-    /// A length as the plugin sees it: a symbol is a number that stands for it.
+    /// A length as the plugin sees it: a symbol is encoded as a negative number.
     pub(crate) fn encode(&self, dim: &Dim) -> i64 {
         match dim {
             Dim::Fixed(length @ 0..) => *length,
@@ -143,7 +142,7 @@ impl Call {
         }
     }
 
-    /// The length behind what the plugin says; `None` for a number that stands for none.
+    /// The length that the plugin's number encodes; `None` if the number is not valid.
     pub(crate) fn decode(&self, length: i64) -> Option<Dim> {
         match length {
             0.. => Some(Dim::Fixed(length)),
@@ -161,7 +160,7 @@ impl Call {
         if a == abi::UNKNOWN || b == abi::UNKNOWN {
             return abi::UNKNOWN;
         }
-        // Here, unlike among the lengths of a tensor, a negative number may be one.
+        // Unlike the lengths of a tensor, an operand may be a negative number.
         let side = |side: i64| self.decode(side).unwrap_or(Dim::Fixed(side));
         let (a, b) = (side(a), side(b));
         match operation {
@@ -177,22 +176,22 @@ impl Call {
     }
 }
 
-/// A panic under one of these locks leaves what is behind it whole.
+/// Locks a mutex, ignoring poisoning: a panic under one of these locks leaves the data consistent.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The call that a host is of.
+/// The call that a host belongs to.
 ///
 /// # Safety
-/// The host must be the one that this call was given, and the call must not have returned.
+/// The host must be the one that was passed to the call, and the call must not have returned.
 unsafe fn call<'a>(host: *const Host) -> Option<&'a Call> {
     // SAFETY: by contract; the context is a `Call` that outlives the call.
     unsafe { host.as_ref()?.context.cast::<Call>().cast_const().as_ref() }
 }
 
 unsafe extern "C" fn fail(host: *const Host, message: *const c_char) -> i32 {
-    // SAFETY: the plugin calls with its host, and a text that ends with a zero, as the header says.
+    // SAFETY: the plugin passes its host, and a text that ends with a zero, as the header requires.
     let (call, message) = unsafe { (self::call(host), lossy(message)) };
     if let (Some(call), Some(message)) = (call, message) {
         *locked(&call.message) = Some(message.chars().take(abi::MAX_NAME as usize).collect());
@@ -201,7 +200,7 @@ unsafe extern "C" fn fail(host: *const Host, message: *const c_char) -> i32 {
 }
 
 unsafe extern "C" fn stopped(host: *const Host) -> i32 {
-    // SAFETY: the plugin calls with its host, as the header says.
+    // SAFETY: the plugin passes its host, as the header requires.
     match unsafe { call(host) } {
         Some(call) if call.limits.check_deadline().is_err() => abi::STOPPED,
         _ => abi::OK,
@@ -209,25 +208,27 @@ unsafe extern "C" fn stopped(host: *const Host) -> i32 {
 }
 
 unsafe extern "C" fn dim(host: *const Host, operation: i32, a: i64, b: i64) -> i64 {
-    // SAFETY: the plugin calls with its host, as the header says.
+    // SAFETY: the plugin passes its host, as the header requires.
     unsafe { call(host) }.map_or(abi::UNKNOWN, |call| call.compute(operation, a, b))
 }
 
 unsafe extern "C" fn cuda_launch(host: *const Host, launch: *const abi::CudaLaunch) -> i32 {
-    // SAFETY: the plugin calls with its host and a launch, as the header says.
+    // SAFETY: the plugin passes its host and a launch, as the header requires.
     let (Some(call), Some(launch)) = (unsafe { (call(host), launch.as_ref()) }) else { return abi::FAILED };
     // SAFETY: as above.
     call.note(unsafe { wanted(launch) })
 }
 
-/// A copy of what a launch leads to.
+/// Copies a launch and everything that it points to.
 ///
 /// # Safety
-/// It must be as the header says.
+/// The launch must be as the header requires.
 unsafe fn wanted(launch: &abi::CudaLaunch) -> Result<Wanted, String> {
     let abi::CudaLaunch { size, file, source, kernel, blocks, threads, shared, num_arguments, .. } = *launch;
     if size < size_of::<abi::CudaLaunch>() {
-        return Err(format!("a launch says that it has {size} bytes; set `size` with sizeof"));
+        return Err(format!(
+            "the `size` of a launch is {size} bytes, which is too small; set it with sizeof"
+        ));
     }
     // SAFETY: by contract texts end with a zero.
     let [file, source, kernel] = unsafe { [file, source, kernel].map(|text| lossy(text)) };
@@ -236,15 +237,17 @@ unsafe fn wanted(launch: &abi::CudaLaunch) -> Result<Wanted, String> {
     let in_block = threads.iter().fold(1, |all: u64, axis| all.saturating_mul(u64::from(*axis)));
     if !(1..=MAX_THREADS).contains(&in_block) {
         return Err(format!(
-            "the launch of `{kernel}` has {in_block} threads in a block; 1 to {MAX_THREADS} are possible"
+            "the launch of `{kernel}` has {in_block} threads in a block; expected 1 to {MAX_THREADS}"
         ));
     }
     if num_arguments > MAX_ARGUMENTS || (launch.arguments.is_null() && num_arguments > 0) {
-        return Err(format!("the launch of `{kernel}` has more than {MAX_ARGUMENTS} arguments, or null"));
+        return Err(format!(
+            "the launch of `{kernel}` has more than {MAX_ARGUMENTS} arguments, or a null pointer to them"
+        ));
     }
     let arguments = match num_arguments {
         0 => Vec::new(),
-        // SAFETY: by contract there are as many.
+        // SAFETY: by contract there are that many.
         count => unsafe { std::slice::from_raw_parts(launch.arguments, count) }.to_vec(),
     };
     let file = file.unwrap_or_else(|| "plugin.cu".to_owned());
@@ -259,7 +262,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn symbols_are_computed_with_and_come_back() {
+    fn arithmetic_with_the_host_keeps_symbols() {
         let call = Call::default();
         let (height, n) = (Dim::symbol("h"), Dim::symbol("n"));
         let (h, same) = (call.encode(&height), call.encode(&height));
@@ -272,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn arithmetic_on_symbols_leads_nowhere() {
+    fn plain_arithmetic_on_symbols_gives_no_valid_length() {
         let call = Call::default();
         let symbols = [call.encode(&Dim::symbol("a")), call.encode(&Dim::symbol("b"))];
         for symbol in symbols {

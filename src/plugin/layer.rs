@@ -1,4 +1,4 @@
-//! A layer whose code is in a library.
+//! Layers whose code is in a plugin library.
 
 use super::abi::{self, Tensor as CTensor};
 use super::host::{Call, Opaque};
@@ -19,39 +19,39 @@ use std::sync::Arc;
 
 type Result<T> = std::result::Result<T, LayerError>;
 
-/// A layer whose code is in a library.
+/// A layer whose code is in a plugin library.
 pub(crate) struct Foreign {
     operator: &'static Checked,
     instance: std::result::Result<Instance, String>,
     inputs: RangeInclusive<usize>,
     outputs: usize,
     weights: Arc<Weights>,
-    /// For each field the position of its weight among these.
+    /// For each field, the index of its weight in `weights`.
     #[cfg_attr(not(feature = "gpu"), allow(dead_code, reason = "kernels are given weights by their fields"))]
     weight_of: Arc<[Option<usize>]>,
     is_initialized: bool,
     configured: Option<Configured>,
 }
 
-/// What the library made, until it is destroyed.
+/// A layer that the library created. Dropping it destroys the layer.
 struct Instance {
     layer: Opaque,
     destroy: abi::Destroy,
 }
 
-// SAFETY: by the header, a layer may be used by any thread, by one at a time where it is not const.
+// SAFETY: by the header, a layer may be used by any thread, but only by one at a time where it is not const.
 unsafe impl Send for Instance {}
-// SAFETY: as above; through `&Instance` only functions are called that take it as const.
+// SAFETY: as above; through `&Instance`, only functions that take it as const are called.
 unsafe impl Sync for Instance {}
 
 impl Drop for Instance {
     fn drop(&mut self) {
-        // SAFETY: the library made the layer, and this is the one time that it is destroyed.
+        // SAFETY: the library created the layer, which is destroyed only here.
         unsafe { (self.destroy)(self.layer) };
     }
 }
 
-/// What the layer was told last.
+/// The tensors that the layer was last configured for, and its workspace in bytes.
 #[derive(Clone)]
 struct Configured {
     inputs: Vec<TensorMeta>,
@@ -60,18 +60,18 @@ struct Configured {
 }
 
 impl Foreign {
-    /// Makes the layer of an operator.
+    /// Creates the layer of an operator.
     ///
     /// # Errors
-    /// Fields that are missing or mistyped; what the library says.
+    /// Returns an error if a field is missing or has the wrong type, or the library fails.
     pub(super) fn create(operator: &'static Checked, reader: &mut OperatorReader<'_>) -> Result<Self> {
         let (given, weights) = Values::read(reader, &operator.fields)?.split();
         let name = CString::new(reader.name()).unwrap_or_default();
         let counts = [reader.num_inputs(), reader.num_outputs()];
-        watched(timed_limits().as_ref(), move || Self::made(operator, &given, weights, &name, counts))
+        watched(timed_limits().as_ref(), move || Self::instantiate(operator, &given, weights, &name, counts))
     }
 
-    fn made(
+    fn instantiate(
         operator: &'static Checked,
         given: &[Given],
         weights: Weights,
@@ -83,13 +83,13 @@ impl Foreign {
         let mut layer = null_mut();
         Call::timed().run(|host| {
             let (values, count) = (values.as_ptr(), values.len());
-            // SAFETY: all pointers lead to what the header says, until the call returns; the weights stay.
+            // SAFETY: all pointers point to what the header requires until the call returns; the weights live longer.
             unsafe { (operator.required.create)(host, operator.original, &node, values, count, &mut layer) }
         })?;
         let instance = Instance { layer: not_null(layer, "create")?, destroy: operator.required.destroy };
         let table = &operator.table;
         let weight_of = given.iter().map(|given| given.weight).collect();
-        let mut made = Self {
+        let mut foreign = Self {
             operator,
             instance: Ok(instance),
             inputs: table.min_inputs as usize..=table.max_inputs as usize,
@@ -99,18 +99,18 @@ impl Foreign {
             is_initialized: false,
             configured: None,
         };
-        made.count()?;
-        Ok(made)
+        foreign.count()?;
+        Ok(foreign)
     }
 
-    /// Asks how many inputs and outputs there are.
+    /// Queries the numbers of inputs and outputs.
     fn count(&mut self) -> Result<()> {
         let Some(counts) = self.operator.table.counts else { return Ok(()) };
         let (layer, mut found) = (self.layer()?, [0u32; 3]);
-        let [least, most, outputs] = &mut found;
-        // SAFETY: the layer is the library's own, and the numbers are there until the call returns.
-        Call::timed().run(|host| unsafe { counts(host, layer, least, most, outputs) })?;
-        (self.inputs, self.outputs) = (*least as usize..=*most as usize, *outputs as usize);
+        let [min, max, outputs] = &mut found;
+        // SAFETY: the library created the layer, and the counts are valid until the call returns.
+        Call::timed().run(|host| unsafe { counts(host, layer, min, max, outputs) })?;
+        (self.inputs, self.outputs) = (*min as usize..=*max as usize, *outputs as usize);
         Ok(())
     }
 
@@ -125,19 +125,19 @@ impl Foreign {
         self.operator.table.flags & abi::TAKES_STRIDES != 0
     }
 
-    /// What the library published.
+    /// The operator's table.
     #[cfg(feature = "gpu")]
     pub(crate) fn table(&self) -> &abi::Operator {
         &self.operator.table
     }
 
-    /// Weights that the file has.
+    /// The weights from the file.
     #[cfg(feature = "gpu")]
     pub(crate) fn weight_tensors(&self) -> &[Tensor] {
         self.weights.tensors()
     }
 
-    /// The position of a field's weight among them.
+    /// The index of a field's weight in [`Self::weight_tensors`].
     #[cfg(feature = "gpu")]
     pub(crate) fn weight_of_field(&self, field: usize) -> Option<usize> {
         self.weight_of.get(field).copied().flatten()
@@ -149,18 +149,18 @@ impl Foreign {
         };
         let formats: Vec<abi::TensorFormat> = formats.iter().map(of_format).collect();
         let (data, count) = (formats.as_ptr(), formats.len());
-        // SAFETY: the layer is the library's own, and the formats are there until the call returns.
+        // SAFETY: the library created the layer, and the formats are valid until the call returns.
         let answer = |host| unsafe { supports(host, layer, position, data, count) };
         position < count && Call::timed().answer(answer) != 0
     }
 
-    /// Refuses formats that the plugin does not take: not every engine asks before.
+    /// Rejects formats that the plugin does not support: not every engine asks it first.
     fn check_formats(&self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<()> {
         let formats: Vec<TensorFormat> =
             inputs.iter().chain(outputs).map(TensorMeta::tensor_format).collect();
         let refused = (0..formats.len()).find(|&position| !self.accepts(position, &formats));
         refused.map_or(Ok(()), |position| {
-            // It may have refused because it was told to stop.
+            // It may have rejected the format because it was stopped.
             timed_limits().map_or(Ok(()), |limits| limits.check_deadline())?;
             let format = formats.get(position).map(ToString::to_string).unwrap_or_default();
             let what = match position.checked_sub(inputs.len()) {
@@ -168,18 +168,18 @@ impl Foreign {
                 Some(output) => format!("output {output}"),
             };
             Err(LayerError::Plugin(format!(
-                "{what} is {format}, which its `supports` refuses; convert it first"
+                "{what} is {format}, which its `supports` rejects; convert it first"
             )))
         })
     }
 
-    fn told(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<usize> {
+    fn configure_plugin(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<usize> {
         self.check_formats(inputs, outputs)?;
         let (call, layer, table) = (Call::timed(), self.layer()?, &self.operator.table);
         let (inputs, outputs) = (Described::of(inputs, &call)?, Described::of(outputs, &call)?);
         let (x, y) = ((inputs.as_ptr(), inputs.len()), (outputs.as_ptr(), outputs.len()));
         if let Some(configure) = table.configure {
-            // SAFETY: the layer is the library's own, and the descriptions are there until the call returns.
+            // SAFETY: the library created the layer, and the descriptions are valid until the call returns.
             call.run(|host| unsafe { configure(host, layer, x.0, x.1, y.0, y.1) })?;
         }
         let mut bytes = 0;
@@ -190,7 +190,7 @@ impl Foreign {
         Ok(bytes)
     }
 
-    /// What was configured, if these tensors are of it.
+    /// The configuration, if it is for these tensors.
     fn known(&self, inputs: &[TensorView<'_>], outputs: &[TensorViewMut<'_>]) -> Result<&Configured> {
         let known = self.configured.as_ref().filter(|known| {
             let inputs_are = inputs.len() == known.inputs.len()
@@ -243,14 +243,14 @@ impl Layer for Foreign {
         let mut outputs = vec![blank(); self.outputs];
         call.run(|host| {
             let (x, y) = ((described.as_ptr(), described.len()), (outputs.as_mut_ptr(), outputs.len()));
-            // SAFETY: the layer is the library's own, and the descriptions are there until the call returns.
+            // SAFETY: the library created the layer, and the descriptions are valid until the call returns.
             unsafe { infer(host, layer, x.0, x.1, y.0, y.1) }
         })?;
         let metas = outputs.iter().enumerate().map(|(position, tensor)| output(tensor, position, &call));
         let metas: Vec<TensorMeta> = metas.collect::<Result<_>>()?;
         match metas.iter().find(|meta| !meta.is_fixed()) {
             Some(open) if inputs.iter().all(TensorMeta::is_fixed) => Err(LayerError::BrokenPromise {
-                wanted: "lengths that are known where those of the inputs are".to_owned(),
+                wanted: "known output lengths for inputs of known lengths".to_owned(),
                 found: open.to_string(),
             }),
             _ => Ok(metas),
@@ -265,7 +265,7 @@ impl CpuLayer for Foreign {
 
     fn configure(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<()> {
         self.configured = None;
-        let workspace = self.told(inputs, outputs)?;
+        let workspace = self.configure_plugin(inputs, outputs)?;
         self.configured = Some(Configured { inputs: inputs.to_vec(), outputs: outputs.to_vec(), workspace });
         Ok(())
     }
@@ -277,7 +277,7 @@ impl CpuLayer for Foreign {
     fn initialize(&mut self) -> Result<()> {
         let layer = self.layer()?;
         if let Some(initialize) = self.operator.table.initialize {
-            // SAFETY: the layer is the library's own, and nobody else uses it.
+            // SAFETY: the library created the layer, and `&mut self` gives exclusive access to it.
             Call::timed().run(|host| unsafe { initialize(host, layer) })?;
         }
         self.is_initialized = true;
@@ -288,7 +288,7 @@ impl CpuLayer for Foreign {
         if let (Some(terminate), Ok(layer), true) =
             (self.operator.table.terminate, self.layer(), self.is_initialized)
         {
-            // SAFETY: the layer is the library's own, and nobody else uses it.
+            // SAFETY: the library created the layer, and `&mut self` gives exclusive access to it.
             unsafe { terminate(layer) };
         }
         self.is_initialized = false;
@@ -297,13 +297,13 @@ impl CpuLayer for Foreign {
     fn serialize(&self) -> Result<Vec<u8>> {
         let Some(serialize) = self.operator.table.serialize else { return Ok(Vec::new()) };
         let (call, layer, mut wanted) = (Call::timed(), self.layer()?, 0);
-        // SAFETY: the layer is the library's own, and nothing may be written where there is no room.
+        // SAFETY: the library created the layer, and nothing may be written with capacity 0.
         call.run(|host| unsafe { serialize(host, layer, null_mut(), 0, &mut wanted) })?;
         call.limits().check_tensor("the state of a layer", wanted as u64)?;
         let (mut bytes, mut written) = (vec![0; Redzone::around(wanted)], wanted);
         let zone = Redzone::mark(&mut bytes, wanted);
         let data = bytes.as_mut_ptr().cast::<c_void>();
-        // SAFETY: as above; there is room for more than is offered.
+        // SAFETY: the library created the layer, and the buffer is larger than the capacity that is passed.
         call.run(|host| unsafe { serialize(host, layer, data, wanted, &mut written) })?;
         zone.check(&bytes, "its state")?;
         if written != wanted {
@@ -318,7 +318,8 @@ impl CpuLayer for Foreign {
         let layer = self.layer()?;
         match self.operator.table.deserialize {
             _ if bytes.is_empty() => Ok(()),
-            // SAFETY: the layer is the library's own, nobody else uses it, and the bytes are there until the call returns.
+            // SAFETY: the library created the layer, `&mut self` gives exclusive access to it, and the bytes are valid until
+            // the call returns.
             Some(deserialize) => Call::timed()
                 .run(|host| unsafe { deserialize(host, layer, bytes.as_ptr().cast(), bytes.len()) }),
             None => Err(LayerError::Unsupported(format!(
@@ -352,8 +353,8 @@ impl CpuLayer for Foreign {
         let (scratch, limits) = context.scratch_and_limits::<u8>(Redzone::around(bytes))?;
         let zone = Redzone::mark(scratch, bytes);
         let room = if bytes == 0 { null_mut() } else { scratch.as_mut_ptr().cast::<c_void>() };
-        // SAFETY: the layer is the library's own and nobody else uses it. Inputs, outputs and scratch memory are there, and
-        // the outputs ours alone, until the call returns; each description says how many bytes there are.
+        // SAFETY: the library created the layer, and `&mut self` gives exclusive access to it. Until the call returns, inputs,
+        // outputs and scratch memory are valid, and the outputs are exclusively ours. Each description has its length in bytes.
         Call::within(limits).run(|host| unsafe {
             forward(host, layer, x.as_ptr(), x.len(), y.as_ptr(), y.len(), room, bytes)
         })?;
@@ -363,7 +364,7 @@ impl CpuLayer for Foreign {
 }
 
 impl Foreign {
-    /// A copy of an input that has gaps, for plugins that heed no strides.
+    /// A contiguous copy of a strided input, for plugins that do not support strides; `None` if no copy is needed.
     fn copied(&self, input: &TensorView<'_>) -> Result<Option<Tensor>> {
         let layout = input.layout();
         let is_fine = layout.is_contiguous() || layout.format() != Format::Plain || self.takes_strides();
@@ -371,7 +372,7 @@ impl Foreign {
     }
 }
 
-/// Where an output is written: its own memory, or a copy that has no gaps.
+/// The destination of an output: its own memory, or a contiguous copy.
 struct Target<'a> {
     view: TensorViewMut<'a>,
     copy: Option<Tensor>,
@@ -392,13 +393,13 @@ impl<'a> Target<'a> {
         Ok(Self { view, copy: Some(copy), described })
     }
 
-    /// Sees to it that what was written is a tensor, and brings it to where it belongs.
+    /// Normalises bools to 0 or 1, and writes back a contiguous copy.
     fn finish(&mut self) -> Result<()> {
         if self.described.dtype == DType::Bool.pnnx_code() {
             let data = self.described.data.cast::<u8>();
             for at in 0..self.described.bytes {
-                // SAFETY: the bytes are those of the output or of its copy, which nobody else uses. Read as numbers, they
-                // may be any; gaps between them are truth values of somebody else, who has 0 or 1 there.
+                // SAFETY: the bytes belong to the output or its copy, to which we have exclusive access. As `u8`, any value is
+                // valid; bytes in gaps are bools of another tensor, which are 0 or 1 and keep their values.
                 unsafe { *data.add(at) = u8::from(*data.add(at) != 0) };
             }
         }
@@ -414,7 +415,7 @@ impl Clone for Foreign {
         let clone = || -> Result<Instance> {
             let (layer, mut copy) = (self.layer()?, null_mut());
             let required = self.operator.required;
-            // SAFETY: the layer is the library's own, and the place for its copy is there until the call returns.
+            // SAFETY: the library created the layer, and `copy` is valid until the call returns.
             Call::timed().run(|host| unsafe { (required.clone)(host, layer, &mut copy) })?;
             Ok(Instance { layer: not_null(copy, "clone")?, destroy: required.destroy })
         };

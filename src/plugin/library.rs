@@ -1,4 +1,4 @@
-//! From the path of a library to creators of layers.
+//! Loading a library, and creators for its layers.
 
 use super::abi::{self, Entry};
 use super::error::{PluginError, PluginProblem};
@@ -9,7 +9,7 @@ use libloading::Library;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-/// A library of operators that is loaded.
+/// A loaded library of operators.
 ///
 /// ```no_run
 /// use ixion::engine::Builder;
@@ -34,12 +34,13 @@ impl Plugin {
     /// Loads a library. It stays loaded until the process ends.
     ///
     /// # Errors
-    /// [`PluginError`]: no such file, no library, no plugin, another version, or a table that cannot be right.
+    /// [`PluginError`] if the file does not exist, is not a library or not a plugin, uses another version of the interface, or
+    /// has an invalid table.
     ///
     /// # Safety
-    /// Code of the library runs from now on, with all that this process may do. What it says of itself is checked and its
-    /// errors are errors, but it must keep to the header: pointers that it gives lead to what they should, and it writes
-    /// where it may.
+    /// From now on, code of the library runs with all the rights of this process. Its table is checked and its failures are
+    /// reported as errors, but the library must follow the header: its pointers must point to what the header requires, and
+    /// it must write only where it may.
     pub unsafe fn load(path: impl AsRef<Path>) -> Result<Self, PluginError> {
         let path = path.as_ref();
         // SAFETY: by contract.
@@ -49,25 +50,25 @@ impl Plugin {
         Ok(Self { path: path.to_owned(), name, operators })
     }
 
-    /// Where the library is.
+    /// The path of the library, as given to [`Plugin::load`].
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What the plugin calls itself.
+    /// The plugin's name, from its table.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The types of its operators, and how layers of them are made.
+    /// The type of each operator, and a creator for its layers.
     pub fn creators(&self) -> impl Iterator<Item = (&str, Creator)> {
         self.operators.iter().map(|operator| (operator.type_name.as_str(), creator(operator)))
     }
 
-    /// Adds all operators to a registry, as [`Registry::add_plugin`] does.
+    /// Adds all operators to a registry, with [`Registry::add_plugin`].
     ///
     /// # Errors
-    /// [`PluginProblem::Twice`] when it has one of these plugins already; then nothing is added.
+    /// [`PluginProblem::Twice`] if the registry already has one of these operators; then nothing is added.
     pub fn register(&self, registry: &mut Registry) -> Result<(), PluginError> {
         let mut added = registry.clone();
         let mut creators = self.creators();
@@ -86,12 +87,12 @@ fn creator(operator: &'static Checked) -> Creator {
     .described(&operator.doc, fields)
 }
 
-/// Loads a library for good and asks for its table.
+/// Loads a library, never to be unloaded, and returns its table.
 ///
 /// # Safety
-/// As [`Plugin::load`].
+/// Same as [`Plugin::load`].
 unsafe fn open(path: &Path) -> Result<*const abi::Plugin, PluginProblem> {
-    // A name without a folder would be looked for where the system has its libraries.
+    // A name without a folder would be searched in the system's library folders.
     let path = path.canonicalize().map_err(|error| match error.kind() {
         ErrorKind::NotFound => PluginProblem::NoFile,
         _ => PluginProblem::NotALibrary(error.to_string()),
@@ -99,9 +100,9 @@ unsafe fn open(path: &Path) -> Result<*const abi::Plugin, PluginProblem> {
     let not_a_library = |error: libloading::Error| PluginProblem::NotALibrary(reason(&error));
     // SAFETY: by contract, what the library does when it is loaded is fine.
     let library = unsafe { resolved(&path) }.map_err(not_a_library)?;
-    // Nobody can say when the last pointer into it is gone.
+    // Never unloaded: there may always be pointers into it.
     let library: &'static Library = Box::leak(Box::new(library));
-    // SAFETY: by contract, the function behind this symbol is of this type.
+    // SAFETY: by contract, the function of this symbol has this type.
     let entry = unsafe { library.get::<Entry>(abi::ENTRY.as_bytes()) };
     let entry = entry.map_err(|_| PluginProblem::NoEntry)?;
     // SAFETY: by contract, it may be called.
@@ -109,10 +110,10 @@ unsafe fn open(path: &Path) -> Result<*const abi::Plugin, PluginProblem> {
     if table.is_null() { Err(PluginProblem::NoTable) } else { Ok(table) }
 }
 
-/// Loads a library with all symbols that it needs: one that is missing would end the process when it is called.
+/// Loads a library and resolves all its symbols: otherwise calling a missing function would end the process.
 ///
 /// # Safety
-/// As [`Plugin::load`].
+/// Same as [`Plugin::load`].
 #[cfg(unix)]
 unsafe fn resolved(path: &Path) -> Result<Library, libloading::Error> {
     use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
@@ -123,14 +124,14 @@ unsafe fn resolved(path: &Path) -> Result<Library, libloading::Error> {
 /// Loads a library.
 ///
 /// # Safety
-/// As [`Plugin::load`].
+/// Same as [`Plugin::load`].
 #[cfg(not(unix))]
 unsafe fn resolved(path: &Path) -> Result<Library, libloading::Error> {
     // SAFETY: by contract.
     unsafe { Library::new(path) }
 }
 
-/// What the system says.
+/// The operating system's message.
 fn reason(error: &libloading::Error) -> String {
     std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string)
 }

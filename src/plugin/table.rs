@@ -1,4 +1,4 @@
-//! Reading what a library says of itself: nothing is believed before it was looked at.
+//! Reading and validating a library's table.
 
 use super::abi::{self, MAX_NAME, Operator, Plugin};
 use super::error::PluginProblem;
@@ -10,12 +10,12 @@ use std::ptr::NonNull;
 
 type Result<T> = std::result::Result<T, PluginProblem>;
 
-/// The most bytes of a description, of a default or of the words for a kind.
+/// The maximum length in bytes of a description, a default or the words for a kind.
 const MAX_TEXT: usize = 1 << 16;
-/// The most operators of a library, and fields of an operator.
+/// The maximum numbers of operators in a library, and of fields of an operator.
 const MAX_COUNT: usize = 4096;
 
-/// Functions that every operator has.
+/// The functions that every operator must have.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Required {
     pub(super) create: abi::Create,
@@ -25,7 +25,7 @@ pub(super) struct Required {
     pub(super) forward: abi::Forward,
 }
 
-/// An operator whose description was checked. It lasts as long as the process, as its library does.
+/// An operator with a validated description. It lives as long as the process, as does its library.
 #[derive(Debug)]
 pub(super) struct Checked {
     pub(super) type_name: String,
@@ -34,40 +34,43 @@ pub(super) struct Checked {
     pub(super) doc: String,
     pub(super) fields: Vec<CheckedField>,
     pub(super) required: Required,
-    /// A copy; members that the library does not know are null.
+    /// A copy of the library's table. Members that the library does not have are null.
     pub(super) table: Operator,
-    /// The library's own, which its functions get to see.
+    /// The library's own table, which is passed to its functions.
     pub(super) original: *const Operator,
 }
 
-// SAFETY: tables are never written once they are there, and their functions may be called by any thread.
+// SAFETY: tables are never written after they are created, and any thread may call their functions.
 unsafe impl Send for Checked {}
 // SAFETY: as above.
 unsafe impl Sync for Checked {}
 
-/// A field whose description was checked.
+/// A field with a validated description.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct CheckedField {
     pub(super) kind: i32,
-    /// What is published of it; the default is that of a file.
+    /// The published description. The default is written as in a file.
     pub(super) published: Field,
-    /// The key as the library has it.
+    /// The library's own key.
     pub(super) key: *const c_char,
 }
 
-/// The table of operators.
+/// Reads the table of a library: its name and its operators.
+///
+/// # Errors
+/// [`PluginProblem::Version`] or [`PluginProblem::Broken`] if the table is of another version or invalid.
 ///
 /// # Safety
-/// Pointers that are not null and aligned must lead to what the header says, for as long as the process runs.
+/// Pointers that are aligned and not null must point to what the header requires, for as long as the process runs.
 pub(super) unsafe fn read(table: *const Plugin) -> Result<(String, Vec<Checked>)> {
     let table = present(table, "", "the table")?;
-    // SAFETY: by contract; version and size are at the same places in every version of the table.
+    // SAFETY: by contract; version and size have the same offsets in every version of the table.
     let (abi, size) = unsafe { ((*table.as_ptr()).abi, (*table.as_ptr()).size) };
     if abi != abi::ABI {
         return Err(PluginProblem::Version { found: abi });
     }
     check_size("", size, abi::MIN_PLUGIN)?;
-    // SAFETY: by contract; there are as many bytes as it says, and all members may be null or zero.
+    // SAFETY: by contract, the table has `size` bytes; all members may be null or zero.
     let table: Plugin = unsafe { grown(table, size) };
     // SAFETY: by contract.
     let name = unsafe { name(table.name, "", "the plugin's name") }?;
@@ -97,7 +100,7 @@ unsafe fn operator(original: *const Operator, position: usize) -> Result<Checked
     // SAFETY: by contract; the size comes first in every version.
     let size = unsafe { (*pointer.as_ptr()).size };
     check_size(&place, size, abi::MIN_OPERATOR)?;
-    // SAFETY: by contract; there are as many bytes as it says, and all members may be null or zero.
+    // SAFETY: by contract, the table has `size` bytes; all members may be null or zero.
     let table: Operator = unsafe { grown(pointer, size) };
     // SAFETY: by contract.
     let type_name = unsafe { name(table.type_name, &place, "its type") }?;
@@ -182,10 +185,7 @@ unsafe fn field(field: &abi::Field, position: usize, place: &str) -> Result<Chec
         abi::OPTIONAL_WEIGHT => "a weight or None",
         abi::INPUT => crate::op::INPUT_KIND,
         other => {
-            return Err(PluginProblem::broken(
-                place,
-                format!("field `{key}` is of an unknown kind, {other}"),
-            ));
+            return Err(PluginProblem::broken(place, format!("field `{key}` has the unknown kind {other}")));
         }
     };
     if let Some(text) = default
@@ -201,7 +201,7 @@ unsafe fn field(field: &abi::Field, position: usize, place: &str) -> Result<Chec
     Ok(CheckedField { kind: field.kind, published, key: field.key })
 }
 
-/// Whether a fallback is of its field's kind; weights and inputs that may be absent say `None`.
+/// Returns true if a fallback has its field's kind. The fallback of weights and inputs that may be absent is `None`.
 fn is_fallback(kind: i32, text: &str) -> bool {
     match kind {
         abi::WEIGHT | abi::OPTIONAL_WEIGHT | abi::INPUT => text == "None",
@@ -209,7 +209,7 @@ fn is_fallback(kind: i32, text: &str) -> bool {
     }
 }
 
-/// Published texts last as long as the library that they came from: for good.
+/// Leaks a published text: it must live as long as its library, which is never unloaded.
 fn leaked(text: &str) -> &'static str {
     Box::leak(text.to_owned().into_boxed_str())
 }
@@ -218,7 +218,7 @@ fn present<T>(pointer: *const T, place: &str, what: &str) -> Result<NonNull<T>> 
     match NonNull::new(pointer.cast_mut()) {
         None => Err(PluginProblem::broken(place, format!("{what} is null"))),
         Some(pointer) if !pointer.is_aligned() => {
-            Err(PluginProblem::broken(place, format!("{what} is at an odd address")))
+            Err(PluginProblem::broken(place, format!("{what} is not aligned")))
         }
         Some(pointer) => Ok(pointer),
     }
@@ -229,19 +229,19 @@ fn check_size(place: &str, found: usize, wanted: usize) -> Result<()> {
         return Ok(());
     }
     let reason =
-        format!("its table says that it has {found} bytes, of at least {wanted}; set `size` with sizeof");
+        format!("the `size` of its table is {found} bytes, expected at least {wanted}; set it with sizeof");
     Err(PluginProblem::broken(place, reason))
 }
 
-/// A copy of a table that has so many bytes. Members that it lacks are null, those that are not known here are left out.
+/// Copies a table of `size` bytes into a `T`. Members that the table lacks are null; members that `T` lacks are ignored.
 ///
 /// # Safety
-/// There must be so many bytes at the pointer, and `T` must be fine with all of its bytes zero.
+/// `size` bytes must be readable at the pointer, and a `T` whose bytes are all zero must be valid.
 unsafe fn grown<T: Copy, U>(table: NonNull<U>, size: usize) -> T {
     let mut copy = MaybeUninit::<T>::zeroed();
-    // What is added at the end are pointers, of which half would be worse than none.
+    // Appended members are pointers: a partial pointer would be worse than null.
     let whole = size - size % size_of::<usize>();
-    // SAFETY: by contract; both are at least so long, and the rest is zero.
+    // SAFETY: by contract; both have at least that many bytes, and the rest of the copy is zero.
     unsafe {
         copy.as_mut_ptr()
             .cast::<u8>()
@@ -251,13 +251,13 @@ unsafe fn grown<T: Copy, U>(table: NonNull<U>, size: usize) -> T {
 }
 
 /// # Safety
-/// There must be so many at the pointer, for as long as the process runs.
+/// There must be `count` elements at the pointer, for as long as the process runs.
 unsafe fn list<'a, T>(first: *const T, count: usize, place: &str, what: &str) -> Result<&'a [T]> {
     if count == 0 {
         return Ok(&[]);
     }
     if count > MAX_COUNT {
-        let reason = format!("it says that it has {count} {what}; at most {MAX_COUNT} are possible");
+        let reason = format!("it has {count} {what}, but at most {MAX_COUNT} are allowed");
         return Err(PluginProblem::broken(place, reason));
     }
     let first = present(first, place, &format!("the list of {what}"))?;
@@ -265,10 +265,10 @@ unsafe fn list<'a, T>(first: *const T, count: usize, place: &str, what: &str) ->
     Ok(unsafe { std::slice::from_raw_parts(first.as_ptr(), count) })
 }
 
-/// A name: of at least one byte, and nothing that would end a word of a `.param` text.
+/// Reads a name, which has at least one byte and no characters that would end a word of a `.param` text.
 ///
 /// # Safety
-/// As [`text`].
+/// Same as [`text`].
 unsafe fn name(pointer: *const c_char, place: &str, what: &str) -> Result<String> {
     // SAFETY: by contract.
     let name = unsafe { bounded(pointer, MAX_NAME as usize, place, what) }?;
@@ -285,10 +285,10 @@ unsafe fn name(pointer: *const c_char, place: &str, what: &str) -> Result<String
     Ok(name.to_owned())
 }
 
-/// A text; none where the pointer is null.
+/// Reads a text; `None` if the pointer is null.
 ///
 /// # Safety
-/// What is not null must end with a zero.
+/// A pointer that is not null must point to a text that ends with a zero byte.
 unsafe fn text<'a>(pointer: *const c_char, place: &str, what: &str) -> Result<Option<&'a str>> {
     // SAFETY: by contract.
     unsafe { bounded(pointer, MAX_TEXT, place, what) }
@@ -305,7 +305,7 @@ unsafe fn bounded<'a>(
     if pointer.is_null() {
         return Ok(None);
     }
-    // SAFETY: by contract there is a zero, and nothing behind it is read.
+    // SAFETY: by contract the text ends with a zero, and nothing after it is read.
     let length = (0..=most).find(|&at| unsafe { *pointer.add(at) } == 0);
     let Some(length) = length else {
         return Err(PluginProblem::broken(place, format!("{what} is longer than {most} bytes")));
@@ -316,10 +316,10 @@ unsafe fn bounded<'a>(
     text.map(Some).map_err(|_| PluginProblem::broken(place, format!("{what} is not UTF-8")))
 }
 
-/// The text at a pointer, with `�` where it is not UTF-8.
+/// The text at a pointer, with `�` in place of bytes that are not UTF-8.
 ///
 /// # Safety
-/// As [`text`].
+/// Same as [`text`].
 pub(super) unsafe fn lossy(pointer: *const c_char) -> Option<String> {
     // SAFETY: by contract.
     let text = (!pointer.is_null()).then(|| unsafe { CStr::from_ptr(pointer) })?;
@@ -330,7 +330,7 @@ pub(super) unsafe fn lossy(pointer: *const c_char) -> Option<String> {
 mod tests {
     use super::*;
 
-    /// A table as a later version may have it.
+    /// A table of a later version.
     #[repr(C)]
     #[derive(Clone, Copy)]
     struct Later {
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn members_of_a_newer_plugin_are_left_out() {
+    fn unknown_members_of_a_newer_plugin_are_ignored() {
         let new = Later { operator: table(), more: Some(more) };
         // SAFETY: the table has these bytes.
         let seen: Operator = unsafe { grown(NonNull::from(&new), size_of::<Later>()) };
@@ -364,9 +364,9 @@ mod tests {
     }
 
     #[test]
-    fn the_first_tables_stay_large_enough() {
+    fn the_minimum_sizes_never_change() {
         let word = size_of::<usize>();
-        // Whoever adds members leaves these numbers as they are.
+        // Appended members must not change these sizes.
         assert_eq!(abi::MIN_PLUGIN, 8 + 4 * word);
         assert_eq!(abi::MIN_OPERATOR, 21 * word + 16);
     }

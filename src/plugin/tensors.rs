@@ -1,4 +1,4 @@
-//! Tensors and what is known of them, as plugins see them.
+//! Conversion of tensors and their descriptions to and from the C ABI.
 
 use super::abi;
 use super::host::Call;
@@ -6,11 +6,11 @@ use crate::op::{LayerError, TensorFormat, TensorMeta};
 use crate::tensor::{DType, Dim, Format, Layout, MAX_RANK, TensorView};
 use std::ptr::null_mut;
 
-/// Describes tensors that a plugin is told about before they exist.
+/// Descriptions of tensors, for a plugin's functions that are called before the tensors exist.
 #[derive(Debug, Default)]
 pub(crate) struct Described {
     tensors: Vec<abi::Tensor>,
-    /// What their pointers lead to: the values of short integer tensors.
+    /// The values of short integer tensors, to which the descriptions point.
     values: Vec<Vec<i64>>,
 }
 
@@ -22,7 +22,7 @@ impl Described {
             let values: Option<Vec<i64>> =
                 meta.values().and_then(|values| values.iter().map(Dim::fixed).collect());
             if let Some(mut values) = values.filter(|_| meta.is_fixed()) {
-                // Moving a vector leaves its elements where they are.
+                // Moving a vector does not move its elements.
                 (tensor.data, tensor.bytes) = (values.as_mut_ptr().cast(), size_of_val(values.as_slice()));
                 described.values.push(values);
             }
@@ -40,7 +40,7 @@ impl Described {
     }
 }
 
-/// A tensor of nothing, for a plugin to fill in.
+/// An empty description, for a plugin to fill in.
 pub(crate) fn blank() -> abi::Tensor {
     abi::Tensor {
         data: null_mut(),
@@ -71,7 +71,7 @@ fn of_meta(meta: &TensorMeta, call: &Call) -> Result<abi::Tensor, LayerError> {
     Ok(tensor)
 }
 
-/// The description of a tensor that is there, whose elements lie at an address.
+/// The description of an existing tensor, whose elements are at an address.
 pub(crate) fn of_layout(dtype: DType, layout: &Layout, data: *mut u8, scale: f32) -> abi::Tensor {
     let mut tensor = abi::Tensor { data: data.cast(), scale, ..formatted(dtype, layout.format()) };
     tensor.rank = layout.shape().rank() as i32;
@@ -82,7 +82,7 @@ pub(crate) fn of_layout(dtype: DType, layout: &Layout, data: *mut u8, scale: f32
     tensor
 }
 
-/// As [`of_layout`], of a view.
+/// Same as [`of_layout`], for a view.
 pub(crate) fn of_view(view: &TensorView<'_>, scale: f32) -> abi::Tensor {
     of_layout(view.dtype(), view.layout(), view.address().cast_mut(), scale)
 }
@@ -103,14 +103,14 @@ fn blocks(format: Format) -> (i32, i32) {
     }
 }
 
-/// Formats as plugins see them.
+/// The format of a tensor in the C ABI.
 pub(crate) fn of_format(format: &TensorFormat) -> abi::TensorFormat {
     let (blocked_axis, block) = blocks(format.format);
     let is_quantized = format.is_quantized.into();
     abi::TensorFormat { dtype: format.dtype.pnnx_code(), blocked_axis, block, is_quantized }
 }
 
-/// What a plugin says of an output.
+/// Converts and checks the description of an output that a plugin filled in.
 pub(crate) fn output(tensor: &abi::Tensor, position: usize, call: &Call) -> Result<TensorMeta, LayerError> {
     let broken = |wanted: &str, found: String| {
         let wanted = format!("output {position}: {wanted}");
@@ -122,7 +122,7 @@ pub(crate) fn output(tensor: &abi::Tensor, position: usize, call: &Call) -> Resu
     let dims = dims.ok_or_else(|| broken("0 to 8 axes", tensor.rank.to_string()))?;
     let length = |&length: &i64| {
         call.decode(length).filter(|dim| dim.fixed().is_none_or(|length| length >= 0)).ok_or_else(|| {
-            let wanted = "lengths of at least 0, or symbols that are copied or given to `host->dim`";
+            let wanted = "lengths of at least 0, or symbols from the inputs or from `host->dim`";
             broken(wanted, length.to_string())
         })
     };
@@ -130,7 +130,7 @@ pub(crate) fn output(tensor: &abi::Tensor, position: usize, call: &Call) -> Resu
     Ok(TensorMeta::new(dtype, dims))
 }
 
-/// The element type of a code.
+/// The element type with this code of the C ABI.
 pub(crate) fn dtype(code: i32) -> Option<DType> {
     DType::ALL.into_iter().find(|dtype| dtype.pnnx_code() == code)
 }

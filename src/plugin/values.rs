@@ -1,4 +1,4 @@
-//! The fields of an operator, from a file to a plugin.
+//! Reading the fields of an operator from a file, and passing them to a plugin.
 
 use super::abi;
 use super::table::CheckedField;
@@ -8,7 +8,7 @@ use crate::tensor::Tensor;
 use std::ffi::CString;
 use std::ptr::{null, null_mut};
 
-/// What a file gives for a field, or its fallback.
+/// The value of a field from the file, or its fallback.
 #[derive(Debug, Default)]
 pub(super) struct Given {
     kind: i32,
@@ -18,7 +18,7 @@ pub(super) struct Given {
     text: CString,
     ints: Vec<i64>,
     floats: Vec<f64>,
-    /// Its position among the weights.
+    /// The index of the field's weight among all weights.
     pub(super) weight: Option<usize>,
 }
 
@@ -32,13 +32,13 @@ pub(super) struct Values {
 /// Weights that a layer and its clones share, with their descriptions.
 #[derive(Debug)]
 pub(super) struct Weights {
-    /// Keeps the elements where they are.
-    #[cfg_attr(not(feature = "gpu"), allow(dead_code, reason = "the descriptions lead into them"))]
+    /// Owns the elements to which the descriptions point.
+    #[cfg_attr(not(feature = "gpu"), allow(dead_code, reason = "the descriptions point into them"))]
     tensors: Vec<Tensor>,
     described: Vec<abi::Tensor>,
 }
 
-// SAFETY: the pointers lead into the tensors, which are never written.
+// SAFETY: the pointers point into the tensors, which are never written.
 unsafe impl Send for Weights {}
 // SAFETY: as above.
 unsafe impl Sync for Weights {}
@@ -54,7 +54,7 @@ impl Values {
     /// Reads all fields of an operator.
     ///
     /// # Errors
-    /// A [`LayerError`] that names the key: one that is missing or of another kind, a weight that cannot be read.
+    /// [`LayerError`], which names the key, if a field is missing or has another kind, or a weight cannot be read.
     pub(super) fn read(reader: &mut OperatorReader<'_>, fields: &[CheckedField]) -> Result<Self, LayerError> {
         let mut values = Self::default();
         for field in fields {
@@ -88,21 +88,21 @@ impl Values {
         Ok(match weight {
             Weight::Input(position) => Given { i: position as i64, ..given },
             Weight::Attribute(attribute) => {
-                // Plugins read elements one after the other.
+                // Plugins expect contiguous weights.
                 self.weights.push(attribute.decode()?.contiguous()?);
                 Given { weight: Some(self.weights.len() - 1), ..given }
             }
         })
     }
 
-    /// The weights, and values that lead to them, for as long as both are there.
+    /// Splits into the fields and the weights, to which the values of a call will point.
     pub(super) fn split(self) -> (Vec<Given>, Weights) {
         let described = self.weights.iter().map(|tensor| of_view(&tensor.view(), 0.0)).collect();
         (self.given, Weights { tensors: self.weights, described })
     }
 }
 
-/// The values for a call.
+/// The values for a call, which point into `given` and `weights`.
 pub(super) fn as_values(given: &[Given], fields: &[CheckedField], weights: &Weights) -> Vec<abi::Value> {
     let value = |(given, field): (&Given, &CheckedField)| abi::Value {
         key: field.key,
@@ -142,7 +142,7 @@ fn parameter(reader: &mut OperatorReader<'_>, field: &CheckedField, kind: i32) -
     })
 }
 
-/// The value that a fallback stands for, if it stands for one of this kind.
+/// The value of a fallback, or `None` if it is not of this kind.
 pub(super) fn fallback(kind: i32, text: &str) -> Option<Given> {
     parsed(kind, &RuntimeParameter::parse(text), true)
 }

@@ -1,4 +1,4 @@
-//! What symbols are in one run.
+//! Binding symbols to numbers for one run.
 
 use super::ShapeError;
 use crate::graph::RuntimeGraph;
@@ -7,20 +7,20 @@ use crate::tensor::Dim;
 use std::collections::BTreeMap;
 
 // ANCHOR: binding
-/// The numbers that symbols stand for in one run.
+/// The values of symbols in one run.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Binding {
-    /// By the symbol: input, axis and length where it stood first.
+    /// For each symbol, the input, axis and length of its first occurrence.
     values: BTreeMap<String, (String, usize, i64)>,
 }
 
 impl Binding {
-    /// Notes that axis `axis` of an input is `value`, which a symbol stands for.
+    /// Binds a symbol to `value`, the length of axis `axis` of an input.
     ///
     /// # Errors
-    /// [`ShapeError::Contradiction`] where the symbol stands for another number already; it then keeps that.
+    /// [`ShapeError::Contradiction`] if the symbol already has another value, which it then keeps.
     pub fn set(&mut self, symbol: &str, value: i64, input: &str, axis: usize) -> Result<(), ShapeError> {
-        // ANCHOR: set_todo -- task 5: note a new symbol, and refuse one that would be two numbers
+        // ANCHOR: set_todo -- task 5: record a new symbol, and refuse a second value for a known one
         let second = (input.to_owned(), axis, value);
         match self.values.get(symbol) {
             Some(first) if first.2 != value => {
@@ -34,10 +34,11 @@ impl Binding {
         // ANCHOR_END: set_todo
     }
 
-    /// Matches the lengths of one input with what stands for them: symbols are noted, numbers must agree.
+    /// Matches the symbolic shape of one input with its actual shape: symbols are bound, and numbers must be equal.
     ///
     /// # Errors
-    /// Another number of axes, another length than a fixed one, and as [`Binding::set`].
+    /// [`ShapeError::InputRank`] if the number of axes differs, [`ShapeError::OutOfRange`] if a fixed length differs, and the
+    /// error of [`Binding::set`].
     pub fn bind(&mut self, name: &str, symbolic: &TensorMeta, input: &TensorMeta) -> Result<(), ShapeError> {
         // ANCHOR: bind_todo -- task 5: first the ranks, then axis by axis
         if symbolic.rank() != input.rank() {
@@ -55,25 +56,25 @@ impl Binding {
         // ANCHOR_END: bind_todo
     }
 
-    /// The number of a symbol.
+    /// The value of a symbol, if it is bound.
     pub fn get(&self, symbol: &str) -> Option<i64> {
-        // ANCHOR: get_todo -- task 5: the number alone
+        // ANCHOR: get_todo -- task 5: only the value
         self.values.get(symbol).map(|(_, _, value)| *value)
         // ANCHOR_END: get_todo
     }
 
-    /// The number of a length, if all its symbols are bound.
+    /// The value of a symbolic length, if all its symbols are bound.
     pub fn value(&self, dim: &Dim) -> Option<i64> {
         dim.evaluate(&|symbol| self.get(symbol))
     }
 
-    /// A description with numbers in the place of all symbols that are bound.
+    /// Replaces all bound symbols in tensor metadata by their values.
     pub fn apply(&self, meta: &TensorMeta) -> TensorMeta {
         meta.replace(&|symbol| self.get(symbol).map(Dim::Fixed))
     }
 }
 
-/// The error for an axis of another length than the one that it is fixed to.
+/// The error for an axis whose length differs from its fixed length.
 fn not_fixed(name: &str, axis: usize, wanted: i64, found: &Dim) -> ShapeError {
     let len = usize::try_from(wanted).unwrap_or(0);
     ShapeError::OutOfRange { name: name.to_owned(), axis, found: found.clone(), min: len, max: len }
@@ -81,13 +82,12 @@ fn not_fixed(name: &str, axis: usize, wanted: i64, found: &Dim) -> ShapeError {
 // ANCHOR_END: binding
 
 impl Binding {
-    /// Matches the inputs of a run with the symbols that stand for their lengths.
+    /// Matches the inputs of a run with their symbolic shapes.
     ///
-    /// `symbolic` and `inputs` are in the order of the model's inputs, and `inputs` have numbers alone.
+    /// `symbolic` and `inputs` are in the order of the model's inputs. The dimensions of `inputs` must be numbers.
     ///
     /// # Errors
-    /// Too few or too many inputs; another number of axes or another length than what is fixed; and
-    /// [`ShapeError::Contradiction`] where one symbol would be two numbers.
+    /// [`ShapeError::InputCount`] for too few or too many inputs; otherwise as [`Binding::bind`].
     pub fn of(
         graph: &RuntimeGraph,
         symbolic: &[Option<TensorMeta>],

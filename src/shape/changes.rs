@@ -1,10 +1,10 @@
-//! What becomes of the shapes when those of the inputs change.
+//! Updating shapes when the shapes of the inputs change.
 
 use super::{ShapeError, Shapes};
 use crate::graph::{OperandIndex, OperatorIndex, RuntimeGraph};
 use crate::op::TensorMeta;
 
-/// What an update changed.
+/// The changes made by an update.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Changes {
     pub(super) operands: Vec<OperandIndex>,
@@ -13,17 +13,17 @@ pub struct Changes {
 }
 
 impl Changes {
-    /// Whether nothing changed.
+    /// Returns true if nothing changed.
     pub fn is_empty(&self) -> bool {
         self.operands.is_empty()
     }
 
-    /// The operands whose type, dimensions or known values are others than before.
+    /// The operands whose type, dimensions or known values changed.
     pub fn operands(&self) -> &[OperandIndex] {
         &self.operands
     }
 
-    /// The operands that take more bytes than they ever did since the cache was last cleared.
+    /// The operands that need more bytes than ever since the cache was last cleared.
     pub fn larger(&self) -> &[OperandIndex] {
         &self.larger
     }
@@ -35,16 +35,16 @@ impl Changes {
 }
 
 impl Shapes {
-    /// Takes over other shapes of the inputs. Those of operators that do not depend on what really changed stay, and
-    /// where nothing changed nothing is done.
+    /// Updates the shapes for new inputs. Only operators that depend on an actual change are inferred again; if the inputs are
+    /// unchanged, nothing is done.
     ///
-    /// `graph` must be the one that these shapes were inferred from.
+    /// `graph` must be the graph from which these shapes were inferred.
     ///
     /// # Errors
-    /// As [`Shapes::infer`]; the shapes are then as they were.
+    /// As [`Shapes::infer`]; the shapes are then unchanged.
     pub fn update(&mut self, graph: &RuntimeGraph, inputs: &[TensorMeta]) -> Result<Changes, ShapeError> {
         if self.has_inputs(graph, inputs) {
-            log::trace!("the shapes of the inputs are as before");
+            log::trace!("the shapes of the inputs are unchanged");
             return Ok(Changes::default());
         }
         let inputs: Vec<_> = inputs.iter().cloned().map(Some).collect();

@@ -1,83 +1,84 @@
-//! What can go wrong between the shapes of inputs and those of everything else.
+//! Errors of shape inference.
 
 use crate::graph::GraphError;
+use crate::op::list;
 use crate::tensor::{DType, Dim};
 
-/// An error of shape inference, or of shapes that a model cannot take.
+/// An error of shape inference, or an input shape that the model does not accept.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ShapeError {
-    /// An operator does not fit its inputs, or the graph is not ready.
+    /// An operator rejects its inputs, or the graph is not built.
     #[error(transparent)]
     Graph(#[from] GraphError),
     /// More or fewer shapes than the model has inputs.
-    #[error("{found} input shapes were given, but the model has {}: {}", names.len(), names.join(", "))]
+    #[error("wrong number of input shapes: expected {} ({}), got {found}", names.len(), list(names))]
     InputCount {
-        /// How many were given.
+        /// The number of shapes given.
         found: usize,
         /// The names of the model's inputs.
         names: Vec<String>,
     },
     /// An input of the wrong element type.
-    #[error("input `{name}` should be {wanted}, but is {found}; convert it first")]
+    #[error("input `{name}`: expected {wanted}, got {found}; convert it first")]
     InputDType {
         /// The input.
         name: String,
-        /// The type that the file names.
+        /// The type in the file.
         wanted: DType,
-        /// The type that was given.
+        /// The type given.
         found: DType,
     },
-    /// An input of the wrong number of axes.
-    #[error("input `{name}` should have {wanted} axes, but is {found}")]
+    /// An input with the wrong number of axes.
+    #[error("input `{name}`: expected {wanted} axes, got {found}")]
     InputRank {
         /// The input.
         name: String,
-        /// How many axes the file names.
+        /// The number of axes in the file.
         wanted: usize,
-        /// What was given.
+        /// The shape and type given.
         found: String,
     },
-    /// An input whose shape was said already.
+    /// The shape of an input is given more than once.
     #[error("the shape of input `{0}` is given twice; give it once")]
     GivenTwice(String),
-    /// A range of shapes that is none.
-    #[error("the profile of input `{name}`: {reason}")]
+    /// An invalid shape range.
+    #[error("profile of input `{name}`: {reason}")]
     Profile {
         /// The input.
         name: String,
         /// What is wrong with it.
         reason: String,
     },
-    /// A length that a profile, or a shape that was fixed, does not allow.
+    /// A length that the profile or a fixed shape does not allow.
     #[error("axis {axis} of input `{name}` is {found}, but {}", allowed(*min, *max))]
     OutOfRange {
         /// The input.
         name: String,
         /// The axis.
         axis: usize,
-        /// Its length.
+        /// The given length.
         found: Dim,
         /// The smallest length.
         min: usize,
         /// The largest length.
         max: usize,
     },
-    /// One symbol that would be two numbers.
+    /// A symbol would have two different values.
     #[error(
-        "`{symbol}` cannot be two numbers: axis {} of input `{}` is {}, and axis {} of input `{}` is {}",
+        "conflicting values for `{symbol}`: axis {} of input `{}` is {}, but axis {} of input `{}` is {}",
         first.1, first.0, first.2, second.1, second.0, second.2
     )]
     Contradiction {
         /// The symbol.
         symbol: String,
-        /// Input, axis and length where it stands first.
+        /// Input, axis and length of the first occurrence.
         first: (String, usize, i64),
-        /// Input, axis and length that disagree.
+        /// Input, axis and length of the conflicting occurrence.
         second: (String, usize, i64),
     },
-    /// A text that describes no shape.
-    #[error("`{text}` is not the shape of an input: {reason}")]
+    /// A text that is not a valid shape.
+    #[error("`{text}` is not a valid input shape: {reason}")]
     Syntax {
         /// The text.
         text: String,

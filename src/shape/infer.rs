@@ -1,4 +1,4 @@
-//! What the rules of all operators say, kept from one run to the next.
+//! The inferred shapes of all operands, cached between runs.
 
 use super::rule::{check_inputs, stored};
 use super::symbols::symbolic_inputs;
@@ -31,25 +31,25 @@ use crate::op::TensorMeta;
 #[derive(Debug, Clone, Default)]
 pub struct Shapes {
     metas: Vec<Option<TensorMeta>>,
-    /// The most bytes that each operand has taken since the cache was cleared.
+    /// The largest size of each operand in bytes since the cache was cleared.
     largest: Vec<u64>,
 }
 
 impl Shapes {
-    /// Applies the rule of every operator in order: with symbols or with numbers.
+    /// Applies the shape rules of all operators in order, with symbolic or concrete dimensions.
     ///
-    /// `inputs` describes the model's inputs, in their order. An operand whose rule needs what is not known, such as the
-    /// values of an integer input, has no description, and neither need those behind it.
+    /// `inputs` describes the model's inputs, in order. An operand has no metadata if its rule needs something that is unknown,
+    /// such as the values of an integer input; operands that depend on it may then have none either.
     ///
     /// # Errors
-    /// Too few or too many inputs, or others than the file names; a graph that is not built; the first operator that does
-    /// not fit its inputs, with the operators that these come from.
+    /// Returns an error if there are too few or too many inputs, if they do not match the file, or if the graph is not built;
+    /// the error of the first operator that rejects its inputs, with the producers of these inputs.
     pub fn infer(graph: &RuntimeGraph, inputs: &[TensorMeta]) -> Result<Self, ShapeError> {
         let inputs: Vec<_> = inputs.iter().cloned().map(Some).collect();
         Self::infer_known(graph, &inputs)
     }
 
-    /// The same with the inputs of which something is known.
+    /// As [`Shapes::infer`], for inputs of which some are unknown.
     ///
     /// # Errors
     /// As [`Shapes::infer`].
@@ -59,7 +59,7 @@ impl Shapes {
         Ok(shapes)
     }
 
-    /// The same with a symbol for every length of the inputs, see [`symbolic_inputs`].
+    /// As [`Shapes::infer`], with a symbol for every length of the inputs, see [`symbolic_inputs`].
     ///
     /// # Errors
     /// As [`Shapes::infer`].
@@ -67,28 +67,28 @@ impl Shapes {
         Self::infer_known(graph, &symbolic_inputs(graph))
     }
 
-    /// What is known of an operand.
+    /// The metadata of an operand, if known.
     pub fn get(&self, operand: OperandIndex) -> Option<&TensorMeta> {
         self.metas.get(operand.position())?.as_ref()
     }
 
-    /// What is known of all operands, by their position.
+    /// The metadata of all operands, by position; `None` if unknown.
     pub fn metas(&self) -> &[Option<TensorMeta>] {
         &self.metas
     }
 
-    /// What is known of several operands, where something is known of all.
+    /// The metadata of several operands; `None` if one of them is unknown.
     pub fn get_all(&self, operands: &[OperandIndex]) -> Option<Vec<TensorMeta>> {
         operands.iter().map(|&operand| self.get(operand).cloned()).collect()
     }
 
-    /// Forgets everything: the next update applies all rules and reports all operands.
+    /// Clears the cache: the next update applies all rules and reports all operands as changed.
     pub fn clear(&mut self) {
-        log::debug!("the shapes of {} operands are forgotten", self.metas.len());
+        log::debug!("cleared the shapes of {} operands", self.metas.len());
         *self = Self::default();
     }
 
-    /// Whether everything was inferred from these inputs.
+    /// Returns true if the shapes were inferred from these inputs.
     pub(super) fn has_inputs(&self, graph: &RuntimeGraph, inputs: &[TensorMeta]) -> bool {
         self.is_complete(graph) && same_inputs(graph, &self.metas, inputs)
     }
@@ -97,8 +97,7 @@ impl Shapes {
         !self.metas.is_empty() && self.metas.len() == graph.operands().len()
     }
 
-    /// Takes over the inputs and applies the rules of all operators that depend on what changed; of all operators, where
-    /// nothing is known yet.
+    /// Sets the inputs, and applies the rules of all operators that depend on a change; of all operators if the cache is empty.
     pub(super) fn apply(
         &mut self,
         graph: &RuntimeGraph,

@@ -1,4 +1,4 @@
-//! What a user says of the shapes of inputs.
+//! Input shapes as given by users.
 
 use super::ShapeError;
 use super::rule::check_inputs;
@@ -9,10 +9,10 @@ use crate::tensor::Dim;
 use std::fmt;
 use std::str::FromStr;
 
-/// The shape of an input as a user writes it: `n,3,?,w`.
+/// The shape of an input as written by a user: `n,3,?,w`.
 ///
-/// A number is a length that stays, a name one that is the same wherever it stands, also in other inputs, and `?` one of
-/// which nothing is said.
+/// A number is a fixed length, a name is a length that is equal wherever the name occurs, also in other inputs, and `?` is an
+/// arbitrary length.
 ///
 /// ```
 /// use ixion::shape::InputShape;
@@ -31,14 +31,14 @@ enum Axis {
 }
 
 impl InputShape {
-    /// The name of an input and its shape, `x=n,3,?,w`.
+    /// Parses the name of an input and its shape, as in `x=n,3,?,w`.
     ///
     /// # Errors
-    /// [`ShapeError::Syntax`] without a `=`, and for what is no shape.
+    /// [`ShapeError::Syntax`] if there is no `=`, or the name or the shape is not valid.
     pub fn parse_named(text: &str) -> Result<(&str, Self), ShapeError> {
         match text.split_once('=') {
             Some((name, shape)) if !name.is_empty() => Ok((name, shape.parse()?)),
-            _ => Err(syntax(text, "a name and a shape are needed, such as `x=n,3,?,w`")),
+            _ => Err(syntax(text, "expected a name and a shape, such as `x=n,3,?,w`")),
         }
     }
 
@@ -47,7 +47,7 @@ impl InputShape {
         self.0.len()
     }
 
-    /// The lengths for the input of this name.
+    /// The dimensions for the input of this name.
     pub fn dims(&self, input: &str) -> Vec<Dim> {
         let dim = |(axis, len): (usize, &Axis)| match len {
             Axis::Fixed(len) => Dim::Fixed((*len).into()),
@@ -57,10 +57,11 @@ impl InputShape {
         self.0.iter().enumerate().map(dim).collect()
     }
 
-    /// The inputs of a model with these shapes in the place of [`symbolic_inputs`] of the same names.
+    /// The [`symbolic_inputs`] of a model, with those named in `shapes` replaced by the given shapes.
     ///
     /// # Errors
-    /// A name that is no input of the model or stands there twice, and a shape of another number of axes than the file's.
+    /// [`GraphError::UnknownName`] if a name is not an input of the model, [`ShapeError::GivenTwice`] if it occurs twice, and
+    /// [`ShapeError::InputRank`] if the number of axes differs from the file.
     pub fn apply(
         graph: &RuntimeGraph,
         shapes: &[(String, InputShape)],
@@ -78,15 +79,15 @@ impl InputShape {
 }
 
 // ANCHOR: by_name
-/// What a user says of inputs by their names, in the order of the model's inputs; `None` for those of which nothing is said.
+/// Sorts values that are given by input name into the order of the model's inputs; `None` for inputs that are not named.
 ///
 /// # Errors
-/// [`GraphError::UnknownName`], which lists the names that there are; [`ShapeError::GivenTwice`].
+/// [`GraphError::UnknownName`], which lists the existing names; [`ShapeError::GivenTwice`] if a name occurs twice.
 pub fn by_name<'a, T: Clone>(
     graph: &RuntimeGraph,
     given: impl IntoIterator<Item = (&'a str, T)>,
 ) -> Result<Vec<Option<T>>, ShapeError> {
-    // ANCHOR: by_name_todo -- task 5: each to the place of its input; a name that is unknown or given twice is an error
+    // ANCHOR: by_name_todo -- task 5: each value at the position of its input; an unknown or duplicate name is an error
     let mut found = vec![None; graph.inputs().len()];
     for (name, value) in given {
         let mut places = graph.inputs().iter().zip(&mut found);
@@ -119,7 +120,7 @@ impl FromStr for InputShape {
             "?" => Ok(Axis::Free),
             word if is_name(word) => Ok(Axis::Named(word.to_owned())),
             word => word.parse().map(Axis::Fixed).map_err(|_| {
-                let reason = format!("`{word}` is neither a length nor a name nor `?`");
+                let reason = format!("`{word}` is neither a length, a name nor `?`");
                 ShapeError::Syntax { text: text.to_owned(), reason }
             }),
         };

@@ -1,8 +1,7 @@
-//! Shapes: symbolic dimensions through a whole graph, and what changes when the shape of an input does.
+//! Shape inference: symbolic dimensions for a whole graph, and incremental updates when the shapes of inputs change.
 //!
-//! Every layer states its rule once ([`Layer::infer`](crate::op::Layer::infer)). Here the rules of all layers are
-//! applied one after the other: with symbols while an engine is built, with numbers when it runs. [`Shapes`] holds what
-//! came of it.
+//! Every layer has one shape rule ([`Layer::infer`](crate::op::Layer::infer)). This module applies the rules of all layers in
+//! order: with symbols while an engine is built, with numbers when it runs. [`Shapes`] holds the result.
 
 mod binding;
 mod changes;

@@ -1,4 +1,4 @@
-//! Which shapes a model is to be ready for.
+//! Optimisation profiles: the range of input shapes that a model must support.
 
 use super::ShapeError;
 use super::input::by_name;
@@ -7,7 +7,7 @@ use crate::op::TensorMeta;
 use crate::tensor::DType;
 
 // ANCHOR: disorder
-/// The first axis that does not grow from minimum to optimum to maximum.
+/// The first axis that does not satisfy minimum ≤ optimum ≤ maximum.
 pub fn disorder(min: &[usize], optimum: &[usize], max: &[usize]) -> Option<usize> {
     // ANCHOR: disorder_todo -- task 6: the position of the first axis that is out of order
     let mut axes = min.iter().zip(optimum).zip(max);
@@ -17,7 +17,7 @@ pub fn disorder(min: &[usize], optimum: &[usize], max: &[usize]) -> Option<usize
 // ANCHOR_END: disorder
 
 // ANCHOR: range
-/// The shapes that one input may have: on each axis from the smallest to the largest length.
+/// The range of shapes of one input, with a minimum and a maximum length for each axis.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InputRange {
     name: String,
@@ -28,10 +28,11 @@ pub struct InputRange {
 }
 
 impl InputRange {
-    /// A range of shapes for the input of this name. What is tuned is tuned for `optimum`.
+    /// Creates a range for the input of this name. The model is tuned for `optimum`.
     ///
     /// # Errors
-    /// [`ShapeError::Profile`] when the three have not as many axes, or are not in order on every axis.
+    /// [`ShapeError::Profile`] if the three shapes have different numbers of axes, or an axis does not satisfy
+    /// `min` ≤ `optimum` ≤ `max`.
     pub fn new(
         name: impl Into<String>,
         dtype: DType,
@@ -42,22 +43,23 @@ impl InputRange {
         let (name, min, optimum, max) = (name.into(), min.into(), optimum.into(), max.into());
         if min.len() != optimum.len() || max.len() != optimum.len() {
             let ranks = format!("{}, {} and {}", min.len(), optimum.len(), max.len());
-            let reason = format!("minimum, optimum and maximum need equally many axes, but have {ranks}");
+            let reason =
+                format!("minimum, optimum and maximum must have the same number of axes, got {ranks}");
             return Err(ShapeError::Profile { name, reason });
         }
         if let Some(axis) = disorder(&min, &optimum, &max) {
             let lens = format!("{}, {}, {}", min[axis], optimum[axis], max[axis]);
-            let reason = format!("axis {axis} should grow from minimum to optimum to maximum, but is {lens}");
+            let reason = format!("axis {axis} must satisfy minimum ≤ optimum ≤ maximum, got {lens}");
             return Err(ShapeError::Profile { name, reason });
         }
         Ok(Self { name, dtype, min, optimum, max })
     }
 
-    /// Checks the description of an input.
+    /// Checks the metadata of an input.
     ///
     /// # Errors
-    /// [`ShapeError::InputDType`], [`ShapeError::InputRank`], and [`ShapeError::OutOfRange`] with the first axis whose
-    /// length is not allowed, or is no number.
+    /// [`ShapeError::InputDType`] or [`ShapeError::InputRank`] if the type or the number of axes differs, and
+    /// [`ShapeError::OutOfRange`] with the first axis whose length is out of range or not a number.
     pub fn check(&self, input: &TensorMeta) -> Result<(), ShapeError> {
         // ANCHOR: check_todo -- task 6: the type, the number of axes, then each length
         let name = self.name.clone();
@@ -81,7 +83,7 @@ impl InputRange {
 // ANCHOR_END: range
 
 impl InputRange {
-    /// The input.
+    /// The name of the input.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -96,7 +98,7 @@ impl InputRange {
         &self.min
     }
 
-    /// The shape that what is tuned is tuned for.
+    /// The shape for which the model is tuned.
     pub fn optimum(&self) -> &[usize] {
         &self.optimum
     }
@@ -107,7 +109,7 @@ impl InputRange {
     }
 }
 
-/// The shapes that a model is to be ready for: one range for each input.
+/// The range of shapes that a model must support, for each of its inputs.
 ///
 /// ```
 /// use ixion::graph::RuntimeGraph;
@@ -126,22 +128,22 @@ impl InputRange {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Profile {
-    /// In the order of the model's inputs.
+    /// The ranges, in the order of the model's inputs.
     ranges: Vec<InputRange>,
 }
 
 impl Profile {
-    /// A profile of ranges for all inputs of a model, in any order.
+    /// Creates a profile from ranges for all inputs of a model, in any order.
     ///
     /// # Errors
-    /// A name that is no input; an input without a range, with two, or of another type or number of axes.
+    /// Returns an error if a name is not an input, or if an input has no range, has two, or differs in type or number of axes.
     pub fn new(graph: &RuntimeGraph, ranges: Vec<InputRange>) -> Result<Self, ShapeError> {
         let given = by_name(graph, ranges.iter().map(|range| (range.name.as_str(), range.clone())))?;
-        let none = |port: &InputPort| ShapeError::Profile {
+        let missing = |port: &InputPort| ShapeError::Profile {
             name: port.name.clone(),
-            reason: "it has no range".to_owned(),
+            reason: "missing range".to_owned(),
         };
-        let ranges = graph.inputs().iter().zip(given).map(|(port, range)| range.ok_or_else(|| none(port)));
+        let ranges = graph.inputs().iter().zip(given).map(|(port, range)| range.ok_or_else(|| missing(port)));
         let profile = Self { ranges: ranges.collect::<Result<_, _>>()? };
         let inputs: Vec<_> = profile.optimum().into_iter().map(Some).collect();
         super::rule::check_inputs(graph, &inputs)?;
@@ -158,7 +160,7 @@ impl Profile {
         self.metas(|range| &range.min)
     }
 
-    /// The inputs that the model is tuned for.
+    /// The inputs for which the model is tuned.
     pub fn optimum(&self) -> Vec<TensorMeta> {
         self.metas(|range| &range.optimum)
     }
@@ -175,7 +177,7 @@ impl Profile {
     /// Checks the inputs of a run, in the order of the model's inputs.
     ///
     /// # Errors
-    /// Too few or too many; another type or number of axes; a length out of range.
+    /// [`ShapeError::InputCount`] for too few or too many inputs; otherwise as [`InputRange::check`].
     pub fn check(&self, inputs: &[TensorMeta]) -> Result<(), ShapeError> {
         if inputs.len() != self.ranges.len() {
             let names = self.ranges.iter().map(|range| range.name.clone()).collect();

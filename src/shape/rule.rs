@@ -1,38 +1,38 @@
-//! One operator's rule, applied with the care that code of others needs.
+//! Applying the shape rule of one operator, with protection against faulty layers.
 
 use super::ShapeError;
-use super::symbols::settle;
+use super::symbols::rename_unknowns;
 use crate::graph::{BuildState, GraphError, InputPort, RuntimeGraph, RuntimeOperand, RuntimeOperator, Stage};
 use crate::op::{LayerError, TensorMeta, catch_panic};
 use crate::tensor::{DType, TensorError};
 use std::borrow::Cow;
 
-/// What the layer of an operator says of its outputs, one description for each, given those of all inputs.
+/// Applies the shape rule of an operator: returns the metadata of all outputs, given the metadata of all inputs.
 ///
-/// A layer that panics or returns another number of outputs than the operator has is an error. A length that no rule tells
-/// is named after the operator, so that applying the rule again gives the same.
+/// A layer that panics or returns the wrong number of outputs is an error. An unknown length is named after the operator, so
+/// that applying the rule again gives the same result.
 ///
 /// # Errors
-/// Inputs that the layer cannot take, and values that it needs and that are not known, see [`is_open`].
+/// Returns an error if the layer rejects its inputs, or needs values that are unknown; see [`is_open`].
 pub fn apply_rule(
     graph: &RuntimeGraph,
     operator: &RuntimeOperator,
     inputs: &[TensorMeta],
 ) -> Result<Vec<TensorMeta>, LayerError> {
     let Some(layer) = operator.layer() else {
-        return Err(LayerError::Unsupported("its graph is not built".to_owned()));
+        return Err(LayerError::Unsupported("the graph is not built".to_owned()));
     };
     let real = real(inputs);
     let ruled = catch_panic(|| with_constant(graph, operator, layer.infer(&real)?));
     let logged = |error: &LayerError| {
-        log::debug!("{} `{}` gives no shape: {error}", operator.op_type(), operator.name());
+        log::debug!("{} `{}` has no shape: {error}", operator.op_type(), operator.name());
     };
     let mut outputs = ruled.inspect_err(logged)?;
     if outputs.len() != operator.outputs().len() {
         let wanted = format!("{} outputs", operator.outputs().len());
         return Err(LayerError::BrokenPromise { wanted, found: outputs.len().to_string() });
     }
-    settle(operator, &mut outputs);
+    rename_unknowns(operator, &mut outputs);
     let outputs: Vec<TensorMeta> = outputs
         .into_iter()
         .zip(operator.outputs())
@@ -42,14 +42,14 @@ pub fn apply_rule(
     Ok(outputs)
 }
 
-/// Whether an error of a rule says that something is not known yet, and not that something known is wrong.
+/// Returns true if an error of a shape rule may only mean that something is not known yet, not that something is wrong.
 pub fn is_open(error: &LayerError, inputs: &[TensorMeta]) -> bool {
     let needs_more =
         matches!(error, LayerError::Unsupported(_) | LayerError::Tensor(TensorError::InvalidArgument(_)));
     needs_more && inputs.iter().any(|input| !input.is_known())
 }
 
-/// The error of a rule with the operator that it is about, and with notes on its inputs.
+/// Adds the operator and notes on its inputs to an error of a shape rule.
 pub fn at_operator(
     graph: &RuntimeGraph,
     operator: &RuntimeOperator,
@@ -59,11 +59,10 @@ pub fn at_operator(
     graph.operator_error(operator, Stage::Infer, error, notes).into()
 }
 
-/// Checks that there are as many inputs as the model has, and that they may be its inputs: type and rank are those of the
-/// file, lengths may be others.
+/// Checks the number of inputs, and that type and rank of each input match the file. Lengths may differ.
 ///
 /// # Errors
-/// A graph that is not built, and inputs that are not the model's.
+/// Returns an error if the graph is not built, or if the inputs do not match.
 pub fn check_inputs(graph: &RuntimeGraph, inputs: &[Option<TensorMeta>]) -> Result<(), ShapeError> {
     if graph.state() != BuildState::Complete {
         return Err(GraphError::NotBuilt.into());
@@ -91,13 +90,13 @@ fn check_input(graph: &RuntimeGraph, port: &InputPort, input: &TensorMeta) -> Re
     }
 }
 
-/// The description of an operand in the format that the graph stores it in.
+/// The metadata of an operand in the format in which the graph stores it.
 pub(super) fn stored(operand: &RuntimeOperand, meta: TensorMeta) -> TensorMeta {
     let meta = if operand.scale().is_some() { meta.with_dtype(DType::I8) } else { meta };
     meta.with_format(operand.format()).with_scale(operand.scale())
 }
 
-/// What a rule sees: whole numbers that an engine chose for real ones are its own affair.
+/// The metadata that a shape rule sees: quantisation chosen by an engine is hidden from it.
 fn real(metas: &[TensorMeta]) -> Cow<'_, [TensorMeta]> {
     if metas.iter().all(|meta| meta.scale().is_none()) {
         return Cow::Borrowed(metas);
@@ -105,12 +104,12 @@ fn real(metas: &[TensorMeta]) -> Cow<'_, [TensorMeta]> {
     metas.iter().map(|meta| meta.with_dtype(real_dtype(meta)).with_format(meta.format())).collect()
 }
 
-/// The element type that a model knows of.
+/// The element type in the model: f32 for operands that an engine quantised.
 fn real_dtype(meta: &TensorMeta) -> DType {
     if meta.scale().is_some() { DType::F32 } else { meta.dtype() }
 }
 
-/// Adds the values of small integers that do not depend on anything, and sizes that only computing them tells.
+/// Adds the values of small integer constants, and shapes that are only known once the constant is computed.
 fn with_constant(
     graph: &RuntimeGraph,
     operator: &RuntimeOperator,
@@ -125,7 +124,7 @@ fn with_constant(
     Ok(outputs)
 }
 
-/// The outputs of an operator as the log names them.
+/// Formats the outputs of an operator for the log.
 struct Listed<'a>(&'a [TensorMeta]);
 
 impl std::fmt::Display for Listed<'_> {

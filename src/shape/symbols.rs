@@ -1,4 +1,4 @@
-//! Names for lengths that are not known.
+//! Symbols for unknown lengths.
 
 use crate::graph::{InputPort, RuntimeGraph, RuntimeOperator};
 use crate::op::TensorMeta;
@@ -6,11 +6,11 @@ use crate::pnnx;
 use crate::tensor::Dim;
 use std::cell::RefCell;
 
-/// The inputs of a model with a symbol for every length; none where the file does not record type and rank.
+/// The inputs of a model with a symbol for every length; `None` if the file does not record the type and rank of an input.
 ///
-/// What the file calls `%name` becomes the symbol `name`, the same one in all inputs. Any other length, also one that is
-/// a number, gets a symbol of its own, named after input and axis as in `x.0`: numbers in the file are those of the
-/// sample that the model was exported with.
+/// A length `%name` in the file becomes the symbol `name`, shared by all inputs. Any other length, including a number, gets its
+/// own symbol, named after input and axis as in `x.0`: numbers in the file are only the lengths of the sample that the model
+/// was exported with.
 pub fn symbolic_inputs(graph: &RuntimeGraph) -> Vec<Option<TensorMeta>> {
     let symbolic = |port: &InputPort| {
         let operand = graph.operand(port.operand);
@@ -23,15 +23,15 @@ pub fn symbolic_inputs(graph: &RuntimeGraph) -> Vec<Option<TensorMeta>> {
     graph.inputs().iter().map(symbolic).collect()
 }
 
-/// The symbol of one axis of one input, which no other length shares.
+/// The symbol of one axis of one input, which is not shared with any other length.
 pub(super) fn axis_symbol(input: &str, axis: usize) -> Dim {
     Dim::symbol(format!("{input}.{axis}"))
 }
 
-/// Renames lengths that nobody knows after the operator they come from, so that inferring it again gives the same.
-pub(super) fn settle(operator: &RuntimeOperator, outputs: &mut [TensorMeta]) {
+/// Renames unknown lengths after the operator that they come from, so that inferring it again gives the same symbols.
+pub(super) fn rename_unknowns(operator: &RuntimeOperator, outputs: &mut [TensorMeta]) {
     let seen: RefCell<Vec<(String, Dim)>> = RefCell::default();
-    let settled = |name: &str| {
+    let renamed = |name: &str| {
         let (kind, _) = name.split_once('#')?;
         let mut seen = seen.borrow_mut();
         if let Some((_, dim)) = seen.iter().find(|(old, _)| old == name) {
@@ -45,6 +45,6 @@ pub(super) fn settle(operator: &RuntimeOperator, outputs: &mut [TensorMeta]) {
         Some(dim)
     };
     for output in outputs.iter_mut().filter(|output| !output.is_known()) {
-        *output = output.replace(&settled);
+        *output = output.replace(&renamed);
     }
 }

@@ -7,7 +7,7 @@ use crate::op::TensorMeta;
 use crate::pnnx::Graph;
 use crate::tensor::{DType, Dim};
 
-/// A built graph of these operator lines: counts are written in front of them.
+/// A built graph of these operator lines; the file header is added.
 pub(super) fn graph(lines: &str) -> RuntimeGraph {
     let lines: Vec<&str> = lines.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     let text = format!("7767517\n{} 0\n{}\n", lines.len(), lines.join("\n"));
@@ -43,7 +43,7 @@ const BRANCHES: &str = "
     pnnx.Output out 1 0 f";
 
 #[test]
-fn numbers_and_symbols_by_the_same_rules() {
+fn numbers_and_symbols_use_the_same_rules() {
     let graph = graph(BRANCHES);
     let shapes = Shapes::infer(&graph, &[f32s(&[2, 3, 9, 10])]).unwrap_err();
     assert!(shapes.to_string().contains("`a` from nn.Conv2d `conv_a` is 2×4×5×5 f32"), "{shapes}");
@@ -67,7 +67,7 @@ fn every_length_of_an_input_is_a_symbol() {
 }
 
 #[test]
-fn inputs_are_those_of_the_file() {
+fn inputs_must_match_the_file() {
     let graph = graph(BRANCHES);
     assert!(matches!(Shapes::infer(&graph, &[]), Err(ShapeError::InputCount { found: 0, .. })));
     assert!(matches!(
@@ -79,7 +79,7 @@ fn inputs_are_those_of_the_file() {
 }
 
 #[test]
-fn what_depends_on_values_is_unknown_and_stays_the_same() {
+fn shapes_that_depend_on_values_are_unknown_and_stay_the_same() {
     let graph = graph(
         "pnnx.Input x 0 1 x #x=(4)f32\npnnx.Input s 0 1 s #s=(2)i64
         aten::nonzero found 1 1 x n\nF.relu relu 1 1 n r
@@ -97,12 +97,12 @@ fn what_depends_on_values_is_unknown_and_stays_the_same() {
 }
 
 #[test]
-fn an_update_infers_what_depends_on_the_change() {
+fn an_update_infers_only_what_depends_on_the_change() {
     let graph = graph(BRANCHES);
     let mut shapes = Shapes::infer(&graph, &[f32s(&[1, 3, 8, 8])]).unwrap();
     let changes = shapes.update(&graph, &[f32s(&[1, 3, 8, 8])]).unwrap();
     assert!(changes.is_empty() && changes.operators().is_empty());
-    // The batch stays, so the size and the shape made of it do.
+    // The batch size is unchanged, and so is the shape computed from it.
     let changes = shapes.update(&graph, &[f32s(&[1, 3, 16, 16])]).unwrap();
     assert_eq!(changes.operators().len(), 6, "{changes:?}");
     assert!(!changes.operands().contains(&operand(&graph, "n")));
@@ -125,7 +125,7 @@ fn profiles_name_input_and_axis() {
     let error = range([1, 3, 9, 8], [4, 3, 16, 16]).unwrap_err().to_string();
     assert_eq!(
         error,
-        "the profile of input `in_x`: axis 2 should grow from minimum to optimum to maximum, but is 9, 8, 16"
+        "profile of input `in_x`: axis 2 must satisfy minimum ≤ optimum ≤ maximum, got 9, 8, 16"
     );
     assert!(
         InputRange::new("in_x", DType::F32, [1], [1, 2], [3, 4])
@@ -163,7 +163,7 @@ fn users_name_lengths() {
     assert_eq!((binding.get("k"), binding.apply(output)), (Some(5), f32s(&[2, 7])));
     assert_eq!(binding.value(&(Dim::symbol("n") + Dim::symbol("k"))), Some(7));
     let error = Binding::of(&graph, &inputs, &[f32s(&[2, 5]), f32s(&[6, 7])]).unwrap_err().to_string();
-    assert_eq!(error, "`k` cannot be two numbers: axis 1 of input `x` is 5, and axis 0 of input `y` is 6");
+    assert_eq!(error, "conflicting values for `k`: axis 1 of input `x` is 5, but axis 0 of input `y` is 6");
     let fixed = InputShape::apply(&graph, &[named("x=n,3")]).unwrap();
     let error = Binding::of(&graph, &fixed, &[f32s(&[2, 5]), f32s(&[5, 7])]).unwrap_err().to_string();
     assert_eq!(error, "axis 1 of input `x` is 5, but it is fixed to 3");

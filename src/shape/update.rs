@@ -1,4 +1,4 @@
-//! The rules of those operators alone that depend on what changed.
+//! Incremental shape inference: only operators that depend on a change are inferred again.
 
 use super::ShapeError;
 use super::rule::check_inputs;
@@ -7,9 +7,9 @@ use crate::graph::{OperandIndex, OperatorIndex, RuntimeGraph, RuntimeOperator};
 use crate::op::TensorMeta;
 
 // ANCHOR: same_inputs
-/// Whether these are the inputs that are described already.
+/// Returns true if `inputs` are equal to the inputs recorded in `metas`.
 pub fn same_inputs(graph: &RuntimeGraph, metas: &[Option<TensorMeta>], inputs: &[TensorMeta]) -> bool {
-    // ANCHOR: same_inputs_todo -- task 4: as many as the model has, and each as it is described
+    // ANCHOR: same_inputs_todo -- task 4: as many as the model has, each equal to its recorded metadata
     let known = |operand: OperandIndex| metas.get(operand.position()).and_then(Option::as_ref);
     let same = |(operand, input)| known(operand) == Some(input);
     let operands = graph.inputs().iter().map(|port| port.operand);
@@ -19,31 +19,31 @@ pub fn same_inputs(graph: &RuntimeGraph, metas: &[Option<TensorMeta>], inputs: &
 // ANCHOR_END: same_inputs
 
 // ANCHOR: update
-/// A walk through the operators of a graph whose operands are all described, for other inputs.
+/// An incremental update of the metadata of a graph's operands for other inputs.
 #[derive(Debug)]
 pub struct Update<'a> {
     graph: &'a RuntimeGraph,
-    /// What is known of each operand, by its position.
+    /// The metadata of each operand, by position.
     metas: &'a mut Vec<Option<TensorMeta>>,
-    /// Which operands changed, by their position.
+    /// Whether each operand changed, by position.
     is_changed: Vec<bool>,
-    /// The operands that changed, in order, and what was known of each before.
+    /// The operands that changed, in order, with their previous metadata.
     before: Vec<(OperandIndex, Option<TensorMeta>)>,
     /// The operators whose rules were applied.
     operators: Vec<OperatorIndex>,
 }
 
 impl<'a> Update<'a> {
-    /// The beginning of a walk, where nothing changed yet. Of operands that `metas` has no place for, nothing is known.
+    /// An update without changes so far. Operands beyond the end of `metas` are unknown.
     pub fn new(graph: &'a RuntimeGraph, metas: &'a mut Vec<Option<TensorMeta>>) -> Self {
         metas.resize(graph.operands().len(), None);
         let is_changed = vec![false; metas.len()];
         Self { graph, metas, is_changed, before: Vec::new(), operators: Vec::new() }
     }
 
-    /// Takes over what is known of an operand now. Where it is what was known before, nothing happens.
+    /// Sets the metadata of an operand. Does nothing if it is unchanged.
     pub fn set(&mut self, operand: OperandIndex, meta: Option<TensorMeta>) {
-        // ANCHOR: set_todo -- task 4: if it is something else, mark the operand, and keep what was there
+        // ANCHOR: set_todo -- task 4: if it differs, mark the operand, and keep the previous metadata
         let place = &mut self.metas[operand.position()];
         if *place == meta {
             return;
@@ -53,19 +53,19 @@ impl<'a> Update<'a> {
         // ANCHOR_END: set_todo
     }
 
-    /// Whether an operator reads an operand that changed.
+    /// Returns true if an operator reads an operand that changed.
     pub fn is_stale(&self, operator: &RuntimeOperator) -> bool {
-        // ANCHOR: is_stale_todo -- task 4: ask the marks of its inputs
+        // ANCHOR: is_stale_todo -- task 4: look at the marks of its inputs
         operator.inputs().iter().any(|input| self.is_changed[input.position()])
         // ANCHOR_END: is_stale_todo
     }
 
-    /// Takes over the inputs, then infers again whatever depends on what changed.
+    /// Sets the inputs, then infers all operators that depend on a change.
     ///
     /// # Errors
-    /// The first operator that does not fit its inputs; what was known is then half old, half new.
+    /// The error of the first operator that rejects its inputs; the metadata is then partly old and partly new.
     pub fn walk(&mut self, inputs: &[Option<TensorMeta>]) -> Result<(), ShapeError> {
-        // ANCHOR: walk_todo -- task 4: as in task 3, but whoever is not stale is left alone
+        // ANCHOR: walk_todo -- task 4: as in task 3, but skip operators that are not stale
         let graph = self.graph;
         for (port, input) in graph.inputs().iter().zip(inputs) {
             self.set(port.operand, input.clone());
@@ -84,9 +84,9 @@ impl<'a> Update<'a> {
         // ANCHOR_END: walk_todo
     }
 
-    /// Puts everything back that was there before the walk.
+    /// Restores the metadata from before the walk.
     pub fn undo(&mut self) {
-        // ANCHOR: undo_todo -- task 4: what was kept goes back to its place
+        // ANCHOR: undo_todo -- task 4: put the previous metadata back
         for (operand, meta) in self.before.drain(..).rev() {
             self.metas[operand.position()] = meta;
             self.is_changed[operand.position()] = false;
@@ -94,10 +94,10 @@ impl<'a> Update<'a> {
         // ANCHOR_END: undo_todo
     }
 
-    /// Takes over all of it or nothing: after an error everything is as it was before.
+    /// Updates everything or nothing: after an error, the metadata is as before.
     ///
     /// # Errors
-    /// As [`check_inputs`]; the first operator that does not fit its inputs.
+    /// As [`check_inputs`]; the error of the first operator that rejects its inputs.
     pub fn run(&mut self, inputs: &[Option<TensorMeta>]) -> Result<(), ShapeError> {
         check_inputs(self.graph, inputs)?;
         let result = self.walk(inputs);
@@ -115,8 +115,8 @@ impl<'a> Update<'a> {
 // ANCHOR_END: update
 
 // ANCHOR: larger
-/// The operands among those that changed which take more bytes than ever before. `largest` has the most bytes that each
-/// operand has taken, by its position, and is brought up to date.
+/// The changed operands that need more bytes than ever before. `largest` holds the largest size of each operand so far, by
+/// position, and is updated.
 pub fn larger(
     metas: &[Option<TensorMeta>],
     changed: &[OperandIndex],

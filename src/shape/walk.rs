@@ -1,6 +1,6 @@
-//! The rules of all operators, one after the other.
+//! Applying the shape rules of all operators in order.
 //!
-//! What is known of the operands is a list of descriptions, each at the position of its operand.
+//! The metadata of the operands is a list with an entry for each operand, by position; `None` if unknown.
 
 use super::ShapeError;
 use super::rule::{apply_rule, at_operator, check_inputs, is_open};
@@ -8,16 +8,16 @@ use crate::graph::{OperandIndex, RuntimeGraph, RuntimeOperator};
 use crate::op::TensorMeta;
 
 // ANCHOR: known_inputs
-/// What is known of an operator's inputs, in their order; `None` if nothing is known of one of them.
+/// The metadata of an operator's inputs, in order; `None` if one of them is unknown.
 pub fn known_inputs(operator: &RuntimeOperator, metas: &[Option<TensorMeta>]) -> Option<Vec<TensorMeta>> {
-    // ANCHOR: known_inputs_todo -- task 3: the description of each input, or none at all
+    // ANCHOR: known_inputs_todo -- task 3: the metadata of each input, or `None`
     operator.inputs().iter().map(|input| metas.get(input.position())?.clone()).collect()
     // ANCHOR_END: known_inputs_todo
 }
 // ANCHOR_END: known_inputs
 
 // ANCHOR: origin
-/// Where an operand comes from and what is known of it, as messages say it.
+/// The producer and the metadata of an operand, as text for messages.
 pub fn origin(graph: &RuntimeGraph, index: OperandIndex, metas: &[Option<TensorMeta>]) -> String {
     let operand = graph.operand(index);
     let meta = metas.get(index.position()).and_then(Option::as_ref);
@@ -35,16 +35,16 @@ pub fn origin(graph: &RuntimeGraph, index: OperandIndex, metas: &[Option<TensorM
 // ANCHOR_END: origin
 
 // ANCHOR: infer_operator
-/// What the rule of one operator says of its outputs; `None` if it needs what is not known.
+/// Infers the outputs of one operator; `None` if its rule needs something that is unknown.
 ///
 /// # Errors
-/// An operator that does not fit its inputs, with its name, and with the operators that they come from.
+/// Returns an error if the operator rejects its inputs, with the operator and the producers of its inputs.
 pub fn infer_operator(
     graph: &RuntimeGraph,
     operator: &RuntimeOperator,
     metas: &[Option<TensorMeta>],
 ) -> Result<Option<Vec<TensorMeta>>, ShapeError> {
-    // ANCHOR: infer_operator_todo -- task 3: apply the rule; what is not known is no error, what is wrong has a name
+    // ANCHOR: infer_operator_todo -- task 3: apply the rule; unknown inputs are not an error, and an error names the operator
     let Some(inputs) = known_inputs(operator, metas) else { return Ok(None) };
     match apply_rule(graph, operator, &inputs) {
         Ok(outputs) => Ok(Some(outputs)),
@@ -59,15 +59,15 @@ pub fn infer_operator(
 // ANCHOR_END: infer_operator
 
 // ANCHOR: infer_all
-/// What is known of all operands, by their position, given the model's inputs in their order.
+/// Infers the metadata of all operands, by position, given the model's inputs in order.
 ///
 /// # Errors
-/// As [`check_inputs`]; the first operator that does not fit its inputs.
+/// As [`check_inputs`]; the error of the first operator that rejects its inputs.
 pub fn infer_all(
     graph: &RuntimeGraph,
     inputs: &[Option<TensorMeta>],
 ) -> Result<Vec<Option<TensorMeta>>, ShapeError> {
-    // ANCHOR: infer_all_todo -- task 3: check, enter the inputs, then one operator after the other
+    // ANCHOR: infer_all_todo -- task 3: check and set the inputs, then infer the operators in order
     check_inputs(graph, inputs)?;
     let mut metas = vec![None; graph.operands().len()];
     for (port, input) in graph.inputs().iter().zip(inputs) {

@@ -1,12 +1,12 @@
-"""What a case is, and how it is written.
+"""The definition of a case, and how it is written.
 
 A case is a folder under `tests/cases` that `ixion verify` reads: `model.param`, `model.bin` where the model has weights,
 and `arrays.npz` with the inputs `in_N` and PyTorch's outputs `out_N`; further sets of other sizes are `arrays_1.npz`
 and so on. There are two kinds:
 
-- *exported*: PNNX exports a module, so the text is what users have;
-- *direct*: the text is written here, one line for each call of an operator, and PyTorch is asked for the results. It
-  reaches what PNNX's tracing does not: all element types, empty tensors, every rank, spellings of other versions.
+- *exported*: PNNX exports a module, so the text is like those of users;
+- *direct*: the text is written here, one line per call of an operator, and PyTorch computes the results. This covers what
+  PNNX's tracing does not: all element types, empty tensors, every rank, spellings of other versions.
 """
 
 import contextlib
@@ -27,12 +27,12 @@ from torch import Tensor, nn
 from text import Line, Text, dtype_name
 
 ROOT = Path(__file__).resolve().parent.parent / "cases"
-# NumPy has no such elements: they travel as the wider type and are converted in the model.
+# NumPy has no such types: they are stored as the wider type and converted in the model.
 TRAVELS_AS = {torch.bfloat16: torch.float32, torch.complex32: torch.complex64}
 
 
 def flatten(values) -> list[Tensor]:
-    """Tensors of nested lists and tuples, depth first, as `ixion verify` wants them."""
+    """Tensors of nested lists and tuples, depth first, as expected by `ixion verify`."""
     if isinstance(values, Tensor):
         return [values]
     if isinstance(values, dict):
@@ -45,7 +45,7 @@ def as_array(tensor: Tensor) -> np.ndarray:
 
 
 def npz(arrays: dict[str, np.ndarray]) -> bytes:
-    """As `numpy.savez`, but a third smaller for small arrays: no zip64, no padding of headers."""
+    """Like `numpy.savez`, but a third smaller for small arrays: no zip64, no padding of headers."""
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_STORED) as file:
         for name, array in arrays.items():
@@ -57,7 +57,7 @@ def npz(arrays: dict[str, np.ndarray]) -> bytes:
 
 @contextlib.contextmanager
 def quiet():
-    """PNNX's program tells its passes on standard output and in warnings; nobody wants to read 200 times that."""
+    """Suppresses the output of PNNX's program, which lists its passes on standard output and in warnings."""
     kept = os.dup(1), os.dup(2)
     nowhere = os.open(os.devnull, os.O_WRONLY)
     try:
@@ -72,7 +72,7 @@ def quiet():
 
 
 class Folder:
-    """Where a case is written; files that would stay the same are left alone."""
+    """The folder of a case. Files whose content would not change are not written."""
 
     def __init__(self, name: str):
         self.path = ROOT / name
@@ -126,7 +126,7 @@ class Export:
             self.export()
             folder.write("model.param", Path("model.pnnx.param").read_bytes())
             weights = Path("model.pnnx.bin").read_bytes()
-        # An archive without entries is only its end record.
+        # An archive without entries consists only of its end record.
         if weights.startswith(b"PK\x03\x04"):
             folder.write("model.bin", weights)
         for index, inputs in enumerate(self.sets):
@@ -136,7 +136,7 @@ class Export:
         folder.write_settings(self.tolerance, self.values, self.feature)
 
     def export(self) -> None:
-        # With it, PyTorch would trace attention as one operator that PNNX does not know.
+        # Otherwise PyTorch would trace attention as one operator that PNNX does not support.
         torch.backends.mha.set_fastpath_enabled(False)
         second = self.sets[1] if len(self.sets) > 1 else None
         with quiet(), torch.no_grad():
@@ -149,12 +149,12 @@ class Export:
             try:
                 pnnx.convert("model.pt", inputs=self.sets[0], inputs2=second, optlevel=self.optlevel)
             except (SyntaxError, ImportError, NameError, AttributeError, TypeError):
-                pass  # Of some models PNNX writes Python that cannot be read; the graph is none the worse.
+                pass  # For some models, PNNX writes invalid Python; the graph is not affected.
         assert Path("model.pnnx.param").stat().st_size > 0, "PNNX wrote no graph"
 
 
 def without_inputs(path: str) -> None:
-    """Takes the inputs that a model was traced with out of its file."""
+    """Removes the traced inputs from a model's file."""
     with zipfile.ZipFile(path) as file:
         kept = {name: file.read(name) for name in file.namelist() if "/traced_inputs" not in name}
     with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as file:
@@ -242,7 +242,7 @@ class Model:
 
 
 def reference(op_type: str, params: dict, weights: dict[str, Tensor] | None):
-    """What PyTorch calls an operator of this name, with these parameters, and the weights that it has."""
+    """The PyTorch function of an operator with this name and parameters, and its weights."""
     space, name = op_type.rsplit(".", 1)
     if space == "nn":
         module = getattr(nn, name)(**params).eval()
@@ -280,7 +280,7 @@ def direct(function: Callable[[Model], None] | None = None, *, tolerance: float 
 
 
 def write_case(name: str) -> int:
-    """Makes a case anew, from a seed of its own; returns its size in bytes."""
+    """Writes a case with its own seed; returns its size in bytes."""
     torch.manual_seed(zlib.crc32(name.encode()))
     folder = Folder(name)
     CASES[name]().write(folder)

@@ -1,10 +1,10 @@
-"""Writes the cases of `tests/cases`: models, inputs, and what PyTorch computes.
+"""Writes the cases of `tests/cases`: models, inputs, and PyTorch's results.
 
     python tests/export/cases.py                 all cases
     python tests/export/cases.py 'torch_*' nn_GRU  those whose names match
     python tests/export/cases.py --list          their names
 
-Needs the packages of `requirements.txt`. Every case has a seed of its own, so that one can be made anew alone.
+Needs the packages of `requirements.txt`. Every case has its own seed, so that it can be rewritten alone.
 """
 
 import argparse
@@ -39,7 +39,7 @@ def main() -> int:
 
 
 def write(names: list[str], remove: bool) -> int:
-    """Writes these cases; with `remove`, folders that no case has any more go."""
+    """Writes these cases; with `remove`, removes folders without a case."""
     failed, size = [], 0
     for index, name in enumerate(names):
         print(f"\r\033[K{index + 1}/{len(names)} {name}", end="", flush=True, file=sys.stderr)

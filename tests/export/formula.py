@@ -23,12 +23,12 @@ DTYPES = [*NAMES, torch.bfloat16, torch.int8, torch.uint8, torch.bool, torch.com
 
 
 def number_or_tensor(of_numbers: Callable, of_tensors: Callable) -> Callable:
-    """A function as Python has it for numbers, and PyTorch as soon as one argument is a tensor."""
+    """A function that uses Python for numbers, and PyTorch if any argument is a tensor."""
     return lambda *x: (of_tensors if any(isinstance(a, Tensor) for a in x) else of_numbers)(*x)
 
 
 def functions() -> dict[str, Callable]:
-    """What the names in an expression mean; Python's keywords have a `_` behind them."""
+    """The functions in expressions; a `_` is appended to Python keywords."""
     of_numbers = {"abs": abs, "neg": operator.neg, "round": round, "square": lambda x: x * x,
                   "reciprocal": lambda x: 1 / x, "rsqrt": lambda x: 1 / math.sqrt(x),
                   "sign": lambda x: (x > 0) - (x < 0)}
@@ -67,7 +67,7 @@ def expression(model: Model, text: str, *inputs: Tensor, shown: bool = True) -> 
 
 
 def expressions(model: Model, texts: list[str], *inputs: Tensor) -> int:
-    """Adds those of the expressions that PyTorch defines for these inputs; how many there were."""
+    """Adds the expressions that PyTorch supports for these inputs; returns their number."""
     added = 0
     for text in texts:
         try:

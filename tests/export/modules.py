@@ -29,7 +29,7 @@ class Zipped(Each):
 
 
 def scrambled(module: nn.Module) -> nn.Module:
-    """The module with random weights and statistics: those of a new one, 0 and 1, would hide faults."""
+    """The module with random weights and statistics; the initial values 0 and 1 would hide bugs."""
     with torch.no_grad():
         for name, tensor in [*module.named_parameters(), *module.named_buffers()]:
             if not tensor.is_floating_point():

@@ -34,7 +34,7 @@ CASE = "tolerance = 1e-3\n"
 
 
 def largest_difference(converted, sets: list[tuple[list, list]]) -> str:
-    """How far what PNNX wrote as Python is from the network, both run by PyTorch, or why that cannot be said."""
+    """The largest difference between PNNX's Python code and the network, both run by PyTorch, or why it is unknown."""
     if converted is None:
         return "its Python cannot be read"
     try:
@@ -46,7 +46,7 @@ def largest_difference(converted, sets: list[tuple[list, list]]) -> str:
 
 
 def check_outputs(outputs: list) -> None:
-    """Refuses outputs that would tell nothing: not finite, or the same number everywhere."""
+    """Rejects useless outputs: not finite, or constant."""
     for output in outputs:
         assert output.isfinite().all() and output.double().std() > 1e-4, f"these outputs tell nothing: {output}"
 
@@ -88,11 +88,11 @@ def parse() -> argparse.Namespace:
     parser.add_argument("names", nargs="*", metavar="NAME", help="networks to export (default: all)")
     parser.add_argument("--output", type=Path, default=Path("networks"), help="where folders go (default: networks)")
     parser.add_argument("--seed", type=int, default=0, help="for weights and inputs (default: 0)")
-    parser.add_argument("--check", action="store_true", help="runs what PNNX wrote as Python, too, in PyTorch")
+    parser.add_argument("--check", action="store_true", help="also runs PNNX's Python code in PyTorch")
     parser.add_argument("--list", action="store_true", help="prints the names of all networks")
     arguments = parser.parse_args()
     if unknown := [name for name in arguments.names if name not in NETWORKS]:
-        parser.error(f"there is no network {unknown[0]!r}; --list prints all")
+        parser.error(f"unknown network {unknown[0]!r}; --list prints all names")
     return arguments
 
 
@@ -106,7 +106,7 @@ def main() -> None:
         begin = time.monotonic()
         try:
             make(name, (arguments.output / name).resolve(), arguments.seed, arguments.check)
-        except Exception:  # One network that does not go through is no reason to leave out the rest.
+        except Exception:  # A failed network does not stop the others.
             traceback.print_exc()
             failed.append(name)
         print(f"{name}: {time.monotonic() - begin:.1f} s", flush=True)

@@ -1,5 +1,5 @@
-"""Cases that PNNX makes of ONNX files: a small model is written node by node, PNNX converts it, and ONNX Runtime, or
-where that lacks an operator ONNX's own evaluator, says what comes out."""
+"""Cases that PNNX converts from ONNX files: a small model is written node by node, PNNX converts it, and ONNX Runtime, or
+ONNX's reference evaluator if an operator is missing there, computes the outputs."""
 
 import contextlib
 import subprocess
@@ -43,11 +43,11 @@ class Onnx:
         return self.hidden("Min", self.input(values), self.constant(values))
 
     def truth(self, values) -> str:
-        """Truth values that the graph computes: PNNX takes none as inputs."""
+        """Bools that the graph computes, because PNNX does not support them as inputs."""
         return self.hidden("Greater", self.input(np.asarray(values, np.float32)), self.constant(np.float32(0.5)))
 
     def hidden(self, op_type: str, *inputs: str, outputs: int = 1, **attributes):
-        """Adds a node whose results are no outputs of the model."""
+        """Adds a node whose results are not outputs of the model."""
         names = [f"{op_type.lower()}{len(self.nodes)}_{index}" for index in range(outputs)]
         node = helper.make_node(op_type, inputs, names, name=f"{op_type}_{len(self.nodes)}", **attributes)
         self.nodes.append(node)

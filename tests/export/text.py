@@ -1,4 +1,4 @@
-"""PNNX's text and archive, as far as writing needs them."""
+"""Writes PNNX's text and archive."""
 
 import io
 import zipfile
@@ -77,7 +77,7 @@ class Text:
     def operand(self, like: Tensor) -> str:
         """A new operand of this shape and type."""
         name = str(len(self.shapes))
-        # The format has no way to say a shape without dimensions.
+        # The format cannot express a shape without dimensions.
         self.shapes[name] = f" #{name}={shape_text(like)}" if like.dim() else ""
         return name
 
@@ -109,7 +109,7 @@ class Text:
 
 
 def archive(lines: Iterable[Line]) -> bytes:
-    """The weights in a zip file without compression; nothing where there are none."""
+    """The weights in a zip file without compression; empty if there are none."""
     packed = io.BytesIO()
     count = 0
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_STORED) as file:

@@ -13,13 +13,13 @@ INF, NAN = float("inf"), float("nan")
 
 
 def randn(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
-    """Normal numbers; complex ones where the type is complex."""
+    """Normally distributed numbers, complex if the type is complex."""
     wide = torch.complex128 if dtype.is_complex else torch.float64
     return torch.randn(shape, dtype=wide).to(dtype)
 
 
 def rand(*shape: int, low: float = 0.0, high: float = 1.0, dtype: torch.dtype = torch.float32) -> Tensor:
-    """Uniform numbers from `low` to `high`."""
+    """Uniformly distributed numbers from `low` to `high`."""
     return (torch.rand(shape, dtype=torch.float64) * (high - low) + low).to(dtype)
 
 
@@ -42,7 +42,7 @@ def values_of(dtype: torch.dtype, *shape: int) -> Tensor:
 
 
 def special(dtype: torch.dtype = torch.float32) -> Tensor:
-    """The values that go wrong: NaN, infinities, both zeros, halves, the smallest and the largest."""
+    """Special values: NaN, infinities, both zeros, halves, the smallest and the largest."""
     info = torch.finfo(dtype)
     values = [NAN, INF, -INF, 0.0, -0.0, 0.5, -0.5, 1.5, 2.5, -2.5, 1.0, -1.0, info.tiny, info.max, info.min]
     return torch.tensor(values, dtype=dtype)

@@ -1,4 +1,4 @@
-//! Layers that run again on inputs of the same shapes allocate nothing.
+//! Layers that run again with inputs of the same shapes do not allocate.
 
 use crate::common::calls::{Call, each_call};
 use crate::common::parallel::each_of;
@@ -9,7 +9,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::collections::BTreeMap;
 
-/// The system's allocator, which counts what each thread asks of it.
+/// The system allocator, with a count of the allocations of each thread.
 struct Counting;
 
 thread_local! {
@@ -20,28 +20,28 @@ fn count_one() {
     COUNT.set(COUNT.get() + 1);
 }
 
-// SAFETY: everything is left to the system's allocator; counting allocates nothing.
+// SAFETY: all calls are forwarded to the system allocator; counting does not allocate.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count_one();
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         count_one();
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { System.alloc_zeroed(layout) }
     }
 
     unsafe fn realloc(&self, place: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         count_one();
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { System.realloc(place, layout, size) }
     }
 
     unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { System.dealloc(place, layout) }
     }
 }
@@ -49,28 +49,28 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// How often a function allocates.
+/// Counts the allocations of a function.
 fn allocations(run: impl FnOnce()) -> usize {
     let before = COUNT.get();
     run();
     COUNT.get() - before
 }
 
-/// Contiguous inputs as networks have them: numbers of f32, or indices alone.
+/// Returns true if all inputs are contiguous and either f32 or indices, as in typical networks.
 fn is_usual(call: &Call) -> bool {
     let usual = |dtype| matches!(dtype, DType::F32 | DType::I64 | DType::Bool);
     let is_usual = call.inputs.iter().all(|input| usual(input.dtype()) && input.layout().is_contiguous());
     is_usual && call.outputs.first().is_some_and(|output| output.dtype() == DType::F32)
 }
 
-/// Whether nothing is to be computed.
+/// Returns true if all outputs are views, so that nothing is computed.
 fn is_view(call: &Call) -> bool {
     let layouts: Vec<_> = call.inputs.iter().map(|input| (input.dtype(), *input.layout())).collect();
     let view = call.layer.view_of(0, &layouts, call.outputs[0].shape());
     call.inputs.is_empty() || view.unwrap().is_some()
 }
 
-/// The most allocations of a second run, for each type of operator.
+/// The maximum number of allocations in a second run, per operator type.
 fn steady_allocations() -> BTreeMap<String, (usize, String)> {
     let counts = each_of(&runnable_cases(), |folder| {
         let mut counts = Vec::new();
@@ -99,7 +99,7 @@ fn allocations_are_counted() {
     assert_eq!(allocations(|| _ = std::hint::black_box(1)), 0);
 }
 
-/// Types of operators that never allocate once they have run.
+/// Operator types that never allocate after their first run.
 const STEADY: &[&str] = &[
     "nn.ReLU",
     "nn.GELU",
@@ -127,7 +127,7 @@ const STEADY: &[&str] = &[
     "torch.clamp",
 ];
 
-/// The whole engine: a run on shapes that it has seen, into buffers that it has.
+/// The whole engine: a run with known shapes into existing buffers.
 #[test]
 fn a_steady_run_of_a_model_allocates_nothing() {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("model_file");

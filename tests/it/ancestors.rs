@@ -1,6 +1,6 @@
-//! Mistakes of earlier runtimes and courses of this kind, each as a small case that would show it here.
+//! Regression tests for bugs of earlier runtimes and courses of this kind.
 //!
-//! The wanted numbers are worked out in the test, by hand or by the definition.
+//! The expected values are computed in the test, by hand or from the definition.
 
 use ixion::Limits;
 use ixion::graph::{GraphError, RuntimeGraph};
@@ -8,7 +8,7 @@ use ixion::pnnx::{Attribute, Graph};
 use ixion::tensor::{DType, Tensor};
 use std::path::Path;
 
-/// A graph in which one operator, `op`, gets these weights; the others have none.
+/// A graph in which the operator `op` has these weights and the others have none.
 fn graph(text: &str, weights: &[(&str, &[usize], Vec<f32>)]) -> RuntimeGraph {
     let mut file = Graph::parse(text, &Limits::default()).unwrap();
     for (key, shape, values) in weights {
@@ -21,7 +21,7 @@ fn graph(text: &str, weights: &[(&str, &[usize], Vec<f32>)]) -> RuntimeGraph {
     graph
 }
 
-/// One operator with one input: its output's shape and values.
+/// Runs one operator with one input and returns its output's shape and values.
 fn run(line: &str, weights: &[(&str, &[usize], Vec<f32>)], input: Tensor) -> (Vec<usize>, Vec<f32>) {
     let (kind, keys) = line.split_once(' ').unwrap_or((line, ""));
     let text = format!("7767517\n3 2\npnnx.Input x 0 1 0\n{kind} op 1 1 0 1 {keys}\npnnx.Output out 1 0 1\n");
@@ -52,7 +52,7 @@ fn every_group_of_a_1x1_convolution_reads_its_own_channels_and_bias() {
 }
 
 #[test]
-fn groups_of_a_3x3_convolution_are_apart_too() {
+fn groups_of_a_3x3_convolution_are_separate() {
     let line = "nn.Conv2d in_channels=2 out_channels=2 kernel_size=(3,3) groups=2 bias=True padding=(1,1)";
     let mut taps = vec![0.; 18];
     (taps[4], taps[9 + 4]) = (1., 10.);
@@ -86,7 +86,7 @@ fn batch_norm_takes_the_square_root() {
 }
 
 #[test]
-fn pooling_heeds_ceil_mode() {
+fn pooling_respects_ceil_mode() {
     let line = "nn.MaxPool2d kernel_size=(2,2) stride=(2,2) padding=(0,0) dilation=(1,1)";
     let pool = |mode: &str| {
         run(&format!("{line} ceil_mode={mode} return_indices=False"), &[], counting(&[1, 1, 3, 3]))
@@ -103,7 +103,7 @@ fn adaptive_pooling_overlaps_where_sizes_do_not_divide() {
 }
 
 #[test]
-fn nearest_upsampling_by_a_broken_factor_leaves_no_holes() {
+fn nearest_upsampling_by_a_fractional_factor_leaves_no_holes() {
     let line = "nn.Upsample scale_factor=(2.5) mode=nearest";
     let (shape, found) = run(line, &[], tensor(&[1, 1, 2], vec![1., 2.]));
     assert_eq!((shape, found), (vec![1, 1, 5], vec![1., 1., 1., 2., 2.]));
@@ -124,7 +124,7 @@ fn concatenation_takes_any_axis_and_any_lengths_along_it() {
     assert_eq!(join("-1", &[2, 1], &[2, 2]), (vec![2, 3], vec![0., 0., 1., 1., 2., 3.]));
 }
 
-/// Each branch begins at an input of its own, and the file names the second one first.
+/// Each branch starts at its own input, and the file lists the second branch first.
 #[test]
 fn branches_of_two_inputs_join() {
     let text = "7767517\n7 6\npnnx.Input b 0 1 0\nnn.ReLU r0 1 1 0 1\npnnx.Input a 0 1 2\nF.silu r1 1 1 2 3\n\
@@ -133,7 +133,7 @@ fn branches_of_two_inputs_join() {
     assert_eq!(outputs[0].to_vec::<f32>().unwrap(), [0., 1.]);
 }
 
-/// Parameters stay with their operator although operators of two branches take turns in the file.
+/// Parameters stay with their operator even if the operators of two branches are interleaved in the file.
 #[test]
 fn operators_of_interleaved_branches_keep_their_parameters() {
     let text = "7767517\n8 7\npnnx.Input x 0 1 0\npnnx.Input y 0 1 1\n\
@@ -145,7 +145,7 @@ fn operators_of_interleaved_branches_keep_their_parameters() {
     assert_eq!(outputs[0].to_vec::<f32>().unwrap(), [-1., 9., -1., 1.]);
 }
 
-/// Output `y` is used again later; memory that is handed on must not be the output's.
+/// Output `y` is read again later; its memory must not be reused.
 #[test]
 fn an_output_that_is_not_last_survives_the_rest_of_the_run() {
     let text = "7767517\n7 5\npnnx.Input x 0 1 0\npnnx.Expression e 1 1 0 1 expr=add(@0,1)\npnnx.Output y 1 0 1\n\
@@ -155,13 +155,13 @@ fn an_output_that_is_not_last_survives_the_rest_of_the_run() {
     let outputs = graph.run_with(vec![counting(&[3])]).unwrap();
     assert_eq!(outputs[0].to_vec::<f32>().unwrap(), [1., 2., 3.]);
     assert_eq!(outputs[1].to_vec::<f32>().unwrap(), [8., 16., 24.]);
-    // The first run's results are their holder's, not the next run's to overwrite.
+    // The next run must not overwrite the results of the first.
     graph.run_with(vec![tensor(&[3], vec![9.; 3])]).unwrap();
     assert_eq!(outputs[1].to_vec::<f32>().unwrap(), [8., 16., 24.]);
 }
 
 #[test]
-fn outputs_of_one_operator_do_not_share_a_place() {
+fn outputs_of_one_operator_do_not_share_memory() {
     let text = "7767517\n5 4\npnnx.Input x 0 1 0\ntorch.chunk op 1 2 0 1 2 chunks=2 dim=1\nF.relu a 1 1 1 3\n\
         pnnx.Output first 1 0 3\npnnx.Output second 1 0 2\n";
     let outputs = graph(text, &[]).run_with(vec![counting(&[2, 4])]).unwrap();
@@ -169,7 +169,7 @@ fn outputs_of_one_operator_do_not_share_a_place() {
     assert_eq!(outputs[1].to_vec::<f32>().unwrap(), [2., 3., 6., 7.]);
 }
 
-/// An activation that no fused convolution knows is still applied.
+/// An activation that cannot be fused into a convolution is still applied.
 #[test]
 fn an_unusual_activation_after_a_convolution_stays() {
     let text = "7767517\n4 3\npnnx.Input x 0 1 0\n\
@@ -209,7 +209,7 @@ fn bad_files_are_errors_not_aborts() {
     let refused = |text: &str| Graph::parse(text, &Limits::default()).unwrap_err();
     let wrong_magic = refused("7767518\n1 1\npnnx.Input x 0 1 0\n");
     assert!(wrong_magic.to_string().contains("7767517"), "{wrong_magic}");
-    // An operand that nobody makes.
+    // An operand without a producer.
     let dangling = "7767517\n2 1\nnn.ReLU r 1 1 7 0\npnnx.Output out 1 0 0\n";
     let problem = match Graph::parse(dangling, &Limits::default()) {
         Err(error) => error.to_string(),
@@ -220,9 +220,9 @@ fn bad_files_are_errors_not_aborts() {
     assert!(nowhere.to_string().contains("nothing.param"), "{nowhere}");
 }
 
-/// An importer that reports success and makes nothing of an operator is worse than one that fails.
+/// An importer that silently drops an operator is worse than one that fails.
 #[test]
-fn an_operator_that_nobody_knows_ends_the_build() {
+fn unknown_operators_fail_the_build() {
     let text = "7767517\n3 2\npnnx.Input x 0 1 0\nnn.Mystery op 1 1 0 1\npnnx.Output out 1 0 1\n";
     let mut graph = RuntimeGraph::from_pnnx(Graph::parse(text, &Limits::default()).unwrap());
     match graph.build().unwrap_err() {

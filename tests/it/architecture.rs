@@ -1,4 +1,4 @@
-//! Dependencies between the folders of `src/` point one way; between crates Cargo sees to it.
+//! Checks that dependencies between the folders of `src/` are acyclic; Cargo ensures this for crates.
 //!
 //! ```text
 //! cli → engine → {cuda, passes, memory}; cuda → {ops, plugin}; passes → {ops, shape}; memory → shape → graph;
@@ -8,10 +8,10 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// The crates that the folders of `src/` stand on. What these use of each other is in their Cargo.toml.
+/// The crates that the folders of `src/` depend on. Their own dependencies are in their Cargo.toml.
 const CRATES: &[&str] = &["drawing", "kernels", "pnnx", "tensor", "vision"];
 
-/// Each folder, and the folders and crates that it may use.
+/// Each folder with the folders and crates that it may use.
 const ARROWS: &[(&str, &[&str])] = &[
     ("op", &["pnnx", "tensor"]),
     ("graph", &["op", "pnnx", "tensor"]),
@@ -35,7 +35,7 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
-        // Tests may use what they test with.
+        // Tests may use anything.
         if path.file_stem().is_some_and(|name| name == "tests") {
             continue;
         }
@@ -48,14 +48,14 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Code only: comments may name whom they like, and so may tests.
+/// The code without comments and tests, which may mention any module.
 fn code(text: &str) -> String {
     let text = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
     let lines = text.lines().filter(|line| !line.trim_start().starts_with("//"));
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// The folders and crates that a file names, in `use` lines or in the middle of code.
+/// The folders and crates that a file uses, in `use` lines or inline paths.
 fn names_used(text: &str, own: &str) -> BTreeSet<String> {
     let is_known = |name: &str| CRATES.contains(&name) || ARROWS.iter().any(|(folder, _)| *folder == name);
     let mut used = BTreeSet::new();
@@ -101,7 +101,7 @@ fn arrows_point_one_way() {
             faults.extend(wrong.map(|used| format!("{relative} uses `{used}`")));
         }
     }
-    assert!(faults.is_empty(), "these lines point the wrong way:\n{}", faults.join("\n"));
+    assert!(faults.is_empty(), "these dependencies are not allowed:\n{}", faults.join("\n"));
 }
 
 #[test]

@@ -1,6 +1,6 @@
-//! The project's own cases, `tests/cases`: PyTorch's results for every operator type that Ixion knows.
+//! The project's own cases, `tests/cases`: PyTorch's results for every operator type that Ixion supports.
 //!
-//! `tests/export` has the scripts that write them.
+//! The scripts in `tests/export` write them.
 
 use crate::common::parallel::each_of;
 use crate::common::saved::differences;
@@ -50,7 +50,7 @@ fn every_operator_type_has_a_case() {
     assert!(untested.is_empty(), "{} types have no case in tests/cases: {untested:?}", untested.len());
 }
 
-/// The same numbers at other places in memory give the same results: no layer takes its inputs for contiguous.
+/// The same values with other strides give the same results: no layer assumes that its inputs are contiguous.
 #[test]
 fn results_do_not_depend_on_strides() {
     let limits = Limits::default();
@@ -76,7 +76,7 @@ fn results_do_not_depend_on_strides() {
         let (plain, strided) = (results(Tensor::clone), results(backwards));
         assert_eq!(plain.len(), strided.len());
         for (index, (a, b)) in plain.iter().zip(&strided).enumerate() {
-            // Other strides may be summed in another order.
+            // With other strides, sums may be computed in another order.
             let comparison = a.allclose(b, 1e-5, 1e-5, true).unwrap();
             assert!(comparison.holds(), "{}: output {index}: {comparison}", folder.display());
         }
@@ -85,7 +85,7 @@ fn results_do_not_depend_on_strides() {
     assert!(compared.iter().sum::<usize>() > 100);
 }
 
-/// The same tensor with its elements in memory in the order of reversed axes.
+/// The same tensor, stored with its axes in reverse order.
 fn backwards(tensor: &Tensor) -> Tensor {
     let order: Vec<i64> = (0..tensor.shape().len() as i64).rev().collect();
     let turned = tensor.permute(&order).unwrap().contiguous().unwrap();
@@ -99,6 +99,6 @@ fn the_cases_stay_small() {
         files.map(|file| file.unwrap().metadata().unwrap().len()).sum::<u64>()
     };
     let total: u64 = own_cases().iter().map(|folder| size(folder)).sum();
-    // Git packs them into a fifth.
+    // Git compresses them to a fifth.
     assert!(total < 12 << 20, "the cases take {total} bytes");
 }

@@ -1,4 +1,4 @@
-//! The command `ixion`, from the outside: what it prints, and how it ends.
+//! The command `ixion`: its output and its exit codes.
 
 mod bad_files;
 mod bad_inputs;

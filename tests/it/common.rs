@@ -1,4 +1,4 @@
-//! What several subjects share.
+//! Helpers shared by several test modules.
 
 use std::path::{Path, PathBuf};
 
@@ -8,8 +8,8 @@ pub(crate) mod layers;
 pub(crate) mod parallel;
 pub(crate) mod saved;
 
-/// The ways of running a model, as `ixion verify` takes them: as it is in the file, after passes, as a plan, and as a plan in
-/// which every tensor is brought into another layout and back.
+/// The modes of running a model in `ixion verify`: as in the file, after passes, as a plan, and as a plan in which every tensor
+/// is converted to another layout and back.
 #[cfg(feature = "cli")]
 pub(crate) const MODES: [(&str, &[&str]); 4] = [
     ("interpreted", &["--interpret"]),
@@ -18,8 +18,8 @@ pub(crate) const MODES: [(&str, &[&str]); 4] = [
     ("alternating", &["--layouts=alternating"]),
 ];
 
-/// The folders of all conformance cases: in the folder that `PNNX_CASES` names, else in `../shared/conformance`. Where
-/// there is neither, says so and returns none.
+/// The folders of all conformance cases: in the folder named by `PNNX_CASES`, or else in `../shared/conformance`. If neither
+/// exists, prints a note and returns none.
 pub(crate) fn conformance_cases() -> Vec<PathBuf> {
     let given = std::env::var_os("PNNX_CASES").map(PathBuf::from);
     let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/conformance");
@@ -35,7 +35,7 @@ pub(crate) fn conformance_cases() -> Vec<PathBuf> {
     cases
 }
 
-/// The folders of the project's own cases that can run: those that need a feature of cargo do where it is on.
+/// The folders of the project's own cases that can run: cases that need a cargo feature are included if it is enabled.
 pub(crate) fn runnable_cases() -> Vec<PathBuf> {
     let settings = |folder: &PathBuf| std::fs::read_to_string(folder.join("case.toml")).unwrap_or_default();
     let mut cases = own_cases();

@@ -1,4 +1,4 @@
-//! All conformance cases through `ixion verify`: models that PNNX exported, with what PyTorch computed.
+//! Runs all conformance cases with `ixion verify`: models exported by PNNX, with PyTorch's results.
 
 use crate::common::saved::{differences, text_in};
 use crate::common::{self, MODES};
@@ -16,7 +16,7 @@ fn every_case_passes_in_every_way() {
     assert!(wrong.is_empty(), "{} are wrong:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// The ways of computing a convolution beside its definition.
+/// The tactics for convolutions other than the default.
 const TACTICS: [&str; 3] = ["winograd-2x2", "winograd-4x4", "winograd-6x6"];
 
 #[test]
@@ -32,12 +32,12 @@ fn every_convolution_passes_by_every_tactic() {
     }
 }
 
-/// How far from PyTorch's results those of rounded factors may be.
+/// The tolerance for products of rounded factors.
 const ROUNDED: &str = "0.08";
 
-/// Where the processor multiplies pairs of bf16; elsewhere the same is computed without them.
+/// Uses bf16 pairs if the processor can multiply them; otherwise f32.
 #[test]
-fn products_of_rounded_factors_are_near_the_exact_ones() {
+fn products_of_rounded_factors_are_accurate() {
     let mut cases = common::conformance_cases();
     cases.extend(common::runnable_cases());
     let multiplies = |text: &str| ["onv2d", "inear", "MultiheadAttention"].iter().any(|it| text.contains(it));
@@ -53,7 +53,7 @@ fn every_case_gives_the_same_bits_from_a_saved_plan() {
     assert!(wrong.is_empty(), "{} are wrong:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// Cases whose results jump when an input is rounded (places of the largest, whole parts, signs), or are beyond f16.
+/// Cases whose results are discontinuous in the inputs (argmax, integer parts, signs) or exceed the range of f16.
 const JUMP: [&str; 26] = [
     "F_adaptive_max_pool1d",
     "F_adaptive_max_pool2d",
@@ -84,7 +84,7 @@ const JUMP: [&str; 26] = [
 ];
 
 #[test]
-fn every_case_runs_with_half_the_bits() {
+fn every_case_runs_in_16_bits() {
     let cases = common::conformance_cases();
     if cases.is_empty() {
         return;
@@ -93,13 +93,13 @@ fn every_case_runs_with_half_the_bits() {
         let options = ["--layouts=narrowest", "--precision", precision, "--tolerance", tolerance];
         let mut wrong = wrong(precision, &options, &cases);
         let name = |line: &String| line.split('"').nth(1).map(str::to_owned).unwrap_or_default();
-        // An operator that fails has no outputs that differ.
+        // A failed operator is not a difference in outputs.
         wrong.retain(|line| !JUMP.contains(&name(line).as_str()) || !line.contains("elements differ"));
         assert!(wrong.is_empty(), "{} are wrong:\n{}", wrong.len(), wrong.join("\n"));
     }
 }
 
-/// What is wrong when all cases run in one way.
+/// Runs all cases in one mode and returns the failures.
 fn wrong(mode: &str, options: &[&str], cases: &[PathBuf]) -> Vec<String> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ixion"));
     let output = command.args(["verify", "--json"]).args(options).args(cases).output().unwrap();
@@ -112,7 +112,7 @@ fn wrong(mode: &str, options: &[&str], cases: &[PathBuf]) -> Vec<String> {
 }
 
 #[test]
-fn a_file_among_the_folders_is_passed_over() {
+fn a_file_among_the_folders_is_skipped() {
     let root = env!("CARGO_MANIFEST_DIR");
     let verify = |arguments: &[String]| {
         Command::new(env!("CARGO_BIN_EXE_ixion")).arg("verify").args(arguments).output().unwrap()
@@ -120,6 +120,6 @@ fn a_file_among_the_folders_is_passed_over() {
     let (file, folder) = (format!("{root}/README.md"), format!("{root}/model_file/linear"));
     let output = verify(&[file.clone(), folder]);
     assert!(String::from_utf8_lossy(&output.stdout).ends_with("1 passed, 0 failed\n"));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("is passed over"));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("is skipped"));
     assert_eq!(verify(&[file]).status.code(), Some(2));
 }

@@ -1,4 +1,4 @@
-//! Layers on a GPU, run by the emulator, beside the same layers on the CPU.
+//! GPU layers, run by the emulator and compared with the CPU layers.
 
 mod attention;
 mod channels_last;
@@ -30,7 +30,7 @@ use ixion::pnnx::Graph;
 use ixion::tensor::{DType, Tensor};
 use std::sync::{Arc, OnceLock};
 
-/// The emulator, and the one with its checker; kernels are kept in the target folder.
+/// The emulator without and with its checker; compiled kernels are cached in the target folder.
 fn emulators() -> &'static [Device; 2] {
     static EMULATORS: OnceLock<[Device; 2]> = OnceLock::new();
     EMULATORS.get_or_init(|| {
@@ -65,7 +65,7 @@ fn one(line: &str, inputs: &[Tensor]) -> String {
     several(&[line], inputs)
 }
 
-/// The graph of several operators, of which the last gives `y`.
+/// The graph of several operators, the last of which produces `y`.
 fn several(lines: &[&str], inputs: &[Tensor]) -> String {
     let operators = lines.len();
     // Every operator here has one output.
@@ -82,18 +82,18 @@ fn several(lines: &[&str], inputs: &[Tensor]) -> String {
     text + &lines.join("\n") + "\npnnx.Output out 1 0 y\n"
 }
 
-/// Runs a graph on the CPU and on both emulators: what the kernels give is near what the CPU gives, the CPU ran nothing beside
-/// them, and later runs, whose launches are one graph, give the same bits.
+/// Runs a graph on the CPU and on both emulators. The kernels' results must be near those of the CPU, all operators must run on
+/// the device, and later runs, which replay the launches as a graph, must give the same bits.
 fn same_as_cpu(graph: &str, inputs: &[Tensor], tolerance: f64) {
     same_as_cpu_with(&CudaLayers::default().with_tf32(Tf32::NONE), graph, inputs, tolerance);
 }
 
-/// The same by certain layers.
+/// Like [`same_as_cpu`], with the given layers.
 fn same_as_cpu_with(layers: &CudaLayers, graph: &str, inputs: &[Tensor], tolerance: f64) {
     same_as_cpu_on(emulators(), layers, graph, inputs, tolerance);
 }
 
-/// The same on certain devices.
+/// Like [`same_as_cpu`], on the given devices.
 fn same_as_cpu_on(devices: &[Device], layers: &CudaLayers, graph: &str, inputs: &[Tensor], tolerance: f64) {
     let wanted = Context::shared(Arc::new(plan(graph, None))).unwrap().run(inputs).unwrap();
     for device in devices {

@@ -1,5 +1,4 @@
-//! The engine through its public face: contexts and threads, shapes that change, buffers of the caller, donations, and
-//! runs that end early.
+//! The engine's public API: contexts and threads, changing shapes, caller-provided buffers, donations, and runs that end early.
 
 mod failures;
 
@@ -219,7 +218,7 @@ fn a_donated_input_becomes_the_output() {
     assert!(next < metas);
     let shapes: Vec<_> = (0..2).map(|_| ixion::op::TensorMeta::new(DType::F32, [4])).collect();
     assert_eq!(context.memory_plan(&shapes).unwrap().places[next].unwrap().root, Root::Input(0));
-    // Who keeps the input gets a new tensor.
+    // If the caller keeps the input, the output is a new tensor.
     let kept = floats(&[1.0, 1.0, 1.0, 1.0]);
     let outputs = context.run(&[kept.clone(), kept.clone()]).unwrap();
     assert_eq!((values(&kept), values(&outputs[0])), (vec![1.0; 4], vec![2.0; 4]));
@@ -233,7 +232,7 @@ fn a_donated_input_becomes_the_output() {
 
 #[test]
 fn a_donation_that_operators_do_not_allow_is_copied() {
-    // The input is read again after the output is made.
+    // The input is read again after the output was computed.
     let text = "pnnx.Input cache 0 1 c #c=(4)f32
 test.Accumulate add 2 1 c c y
 pnnx.Expression read 2 1 c y r expr=mul(@0,@1)
@@ -355,7 +354,7 @@ fn shapes_that_contradict_each_other_name_both_operators() {
     assert_eq!(context.run(&[ones(4), ones(4)]).unwrap()[0].shape().dims(), [4, 3]);
 }
 
-/// PNNX passes weights that modules share to each of them as inputs, too.
+/// PNNX passes weights shared by several modules as inputs to each of them.
 #[test]
 fn modules_that_share_weights_take_epilogues() {
     let text = "pnnx.Input input 0 1 x #x=(1,4,5,5)f32

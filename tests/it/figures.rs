@@ -1,4 +1,4 @@
-//! Figures in documents are those that were measured.
+//! Numbers in documents match the measurements.
 
 use std::path::Path;
 
@@ -12,8 +12,8 @@ fn the_table_of_the_readme_is_the_one_that_was_measured() {
     let table = report.split("\n\n").find(|part| part.starts_with('|')).unwrap();
     assert!(
         readme.contains(table),
-        "README.md hasn't the first table of benches/results/compare.md, which `python benches/compare.py --markdown` writes; copy it:\n{table}"
+        "README.md lacks the first table of benches/results/compare.md (written by `python benches/compare.py --markdown`); copy it:\n{table}"
     );
     let versions = report.split("\n\n").nth(1).unwrap();
-    assert!(readme.contains(versions), "README.md hasn't these versions: {versions}");
+    assert!(readme.contains(versions), "README.md lacks these versions: {versions}");
 }

@@ -1,4 +1,4 @@
-//! What layers take, and what an engine settles on.
+//! The formats that layers support and the engine selects.
 
 use ixion::Limits;
 use ixion::engine::{Builder, Formats, Plan};
@@ -9,7 +9,7 @@ use std::fmt::Write;
 
 const C16: Format = Format::Blocked { axis: 1, block: 16 };
 
-/// Depthwise convolutions of 32 channels with an activation between, and a pooling at the end.
+/// Depthwise convolutions of 32 channels with activations in between and a pooling at the end.
 fn chain(depth: usize, side: usize) -> String {
     let mut text = format!("pnnx.Input in 0 1 x #x=(1,32,{side},{side})f32\n");
     let conv = "bias=False dilation=(1,1) groups=32 in_channels=32 kernel_size=(3,3) out_channels=32 padding=(1,1) \
@@ -62,7 +62,7 @@ fn depthwise_convolutions_work_on_blocks_from_end_to_end() {
 }
 
 #[test]
-fn other_shapes_run_in_the_formats_that_were_settled() {
+fn other_shapes_run_in_the_selected_formats() {
     let text = chain(16, 40);
     let (plan, plain) =
         (builder(&text).build().unwrap(), builder(&text).with_formats(Formats::Plain).build().unwrap());
@@ -75,18 +75,18 @@ fn other_shapes_run_in_the_formats_that_were_settled() {
     }
 }
 
-/// Compares what was settled for these shapes with what plain tensors give, for inputs of all of them.
+/// Compares the formats selected for these shapes with plain tensors, for inputs of each shape.
 fn is_the_same_as_plain(text: &str, shapes: &[&[usize]]) -> Plan {
     let plan = builder(text).build().unwrap();
     let plain = builder(text).with_formats(Formats::Plain).build().unwrap();
-    let (mut settled, mut wanted) = (plan.context().unwrap(), plain.context().unwrap());
+    let (mut selected, mut wanted) = (plan.context().unwrap(), plain.context().unwrap());
     for dims in shapes {
         let x = noise(dims);
-        let (got, want) = (settled.run(&[x.clone()]).unwrap(), wanted.run(&[x]).unwrap());
+        let (got, want) = (selected.run(&[x.clone()]).unwrap(), wanted.run(&[x]).unwrap());
         let comparison = got[0].allclose(&want[0], 1e-4, 1e-4, true).unwrap();
         assert!(comparison.holds(), "{dims:?}: {comparison}");
     }
-    drop((settled, wanted));
+    drop((selected, wanted));
     plan
 }
 
@@ -117,7 +117,7 @@ fn blocks_are_made_of_views_of_any_strides() {
 }
 
 #[test]
-fn small_pictures_run_with_padding_that_was_settled_for_large_ones() {
+fn small_images_run_with_padding_selected_for_large_ones() {
     let conv = "bias=False dilation=(36,36) groups=1 in_channels=64 kernel_size=(3,3) out_channels=16 padding=(36,36) \
                 padding_mode=zeros stride=(1,1) @weight=(16,64,3,3)f32";
     let text = format!(
@@ -138,7 +138,7 @@ fn squeezes_excitations_and_skips_stay_in_blocks() {
         format!("{conv} groups=48 in_channels=48 kernel_size=(3,3) out_channels=48 padding=(1,1)"),
         format!("{conv} groups=1 kernel_size=(1,1) padding=(0,0) stride=(1,1)"),
     );
-    // Blocks of 16 that are full, and of which the last is not.
+    // Full blocks of 16, and blocks of which the last is partial.
     for channels in [32, 40] {
         let text = format!(
             "pnnx.Input in 0 1 x #x=(1,48,40,40)f32\n\
@@ -178,7 +178,7 @@ fn blocks_that_are_not_full_are_not_joined() {
 #[test]
 fn what_was_not_chosen_is_reported() {
     let plan = builder(&chain(16, 56)).build().unwrap();
-    let conv = plan.settled().iter().find(|settled| settled.operator == "conv1").unwrap();
+    let conv = plan.selections().iter().find(|selection| selection.operator == "conv1").unwrap();
     let chosen = &conv.candidates[conv.chosen.unwrap()];
     assert_eq!(chosen.formats[0], TensorFormat::plain(DType::F32).blocked(1, 16));
     let plain =
@@ -188,7 +188,7 @@ fn what_was_not_chosen_is_reported() {
     assert_eq!(conv.answers[0].taken[1].to_string(), "f32 16c");
 }
 
-/// Two dense convolutions with windows of 3×3, and a sum of what they make and what they read.
+/// Two dense 3×3 convolutions, and the sum of their output and their input.
 fn windows_of_three(channels: usize, side: usize) -> String {
     let conv = format!(
         "bias=True dilation=(1,1) groups=1 in_channels={channels} kernel_size=(3,3) out_channels={channels} \
@@ -201,10 +201,10 @@ fn windows_of_three(channels: usize, side: usize) -> String {
     )
 }
 
-/// The names of the tactics that convolutions settled on.
+/// The names of the tactics selected for convolutions.
 fn tactics(plan: &Plan) -> Vec<&'static str> {
-    let chosen = plan.settled().iter().filter(|settled| settled.operator.starts_with("conv"));
-    let chosen = chosen.map(|settled| settled.candidates[settled.chosen.unwrap()].tactic.name);
+    let chosen = plan.selections().iter().filter(|selection| selection.operator.starts_with("conv"));
+    let chosen = chosen.map(|selection| selection.candidates[selection.chosen.unwrap()].tactic.name);
     chosen.collect()
 }
 
@@ -241,11 +241,11 @@ fn windows_of_three_go_by_winograds_method_unless_it_is_left_out() {
     }
 }
 
-/// Copies its input; takes what it is told to take.
+/// Copies its input; supports the formats that it is given.
 #[derive(Debug, Clone)]
 struct Picky(Takes);
 
-/// An answer of [`CpuLayer::supports`].
+/// An implementation of [`CpuLayer::supports`].
 type Takes = fn(usize, &[TensorFormat]) -> bool;
 
 impl Layer for Picky {
@@ -307,7 +307,7 @@ fn a_conversion_is_made_once_for_all_of_its_readers() {
     let text = "pnnx.Input in 0 1 x #x=(2,20,3)f32\nmy.Blocked a 1 1 x a\nmy.Blocked b 1 1 x b\nmy.Plain c 1 1 x c\n\
                 my.Plain d 1 1 a d\nmy.Plain e 1 1 a e\npnnx.Output out 6 0 a b c d e a";
     let plan = builder(text).with_registry(registry).build().unwrap();
-    // x in blocks for a and b; a and b plain, each for all who read or return it.
+    // x is blocked for a and b; a and b are plain, each once for all readers and outputs.
     assert_eq!(reformats(&plan), 3);
     let x = noise(&[2, 20, 3]);
     let outputs = plan.context().unwrap().run(&[x.clone()]).unwrap();
@@ -316,20 +316,20 @@ fn a_conversion_is_made_once_for_all_of_its_readers() {
 }
 
 #[test]
-fn a_layer_that_panics_when_it_is_asked_is_named() {
+fn a_layer_that_panics_in_supports_is_named() {
     let registry = picky(&[("my.Panics", |_, _| panic!("I was asked"))]);
     let text = "pnnx.Input in 0 1 x #x=(2,4)f32\nmy.Panics p 1 1 x y\npnnx.Output out 1 0 y";
     let error = builder(text).with_registry(registry).build().unwrap_err().to_string();
     assert!(error.contains("my.Panics `p`") && error.contains("I was asked"), "{error}");
 }
 
-/// A tensor in blocks and one that callers give, which may be of a shape that is repeated.
+/// The sum of a blocked tensor and an input, which may have to be broadcast.
 const SUM: &str = "pnnx.Input in 0 1 x #x=(1,32,56,56)f32\npnnx.Input other 0 1 y #y=(1,32,56,56)f32\n\
                    my.Blocked b 1 1 x t\nmy.Blocked c 1 1 y u\npnnx.Expression sum 2 1 t u s expr=add(@0,@1)\n\
                    my.Blocked d 1 1 s z\npnnx.Output out 2 0 z t";
 
 #[test]
-fn shapes_that_may_differ_are_not_taken_to_be_equal() {
+fn shapes_that_may_differ_are_not_assumed_equal() {
     let registry = || picky(&[("my.Blocked", |_, formats| same(formats, C16))]);
     let plan = builder(SUM).with_registry(registry()).build().unwrap();
     let sum = plan.graph().operator_named("sum").unwrap();

@@ -1,4 +1,4 @@
-//! The runtime graph through its public face: states, names, tuples, release of buffers, errors, the life of a layer.
+//! The runtime graph's public API: states, names, tuples, release of buffers, errors, and the life cycle of a layer.
 
 use ixion::graph::{BuildState, GraphError, RuntimeGraph};
 use ixion::op::{CpuLayer, Creator, ForwardContext, Layer, LayerError, Registry, TensorMeta, View};
@@ -7,7 +7,7 @@ use ixion::tensor::{DType, Layout, Shape, Tensor, TensorView, TensorViewMut};
 use ixion::{LimitError, Limits};
 use std::sync::{Arc, Mutex};
 
-/// What a [`Recorder`] was asked, in order.
+/// The calls of a [`Recorder`], in order.
 type Calls = Arc<Mutex<Vec<String>>>;
 
 /// Adds 1 to each of its outputs and writes down every call.
@@ -241,7 +241,7 @@ fn activations_are_released_and_outputs_stay() {
     graph.set_input("x", ones(&[1000])).unwrap();
     let trace = graph.run_traced().unwrap();
     assert_eq!(trace.layers.len(), 3);
-    // At r3 the outputs of r1, r2 and r3 are alive; x and nothing else went before.
+    // At r3, the outputs of r1, r2 and r3 are alive; only x has been released.
     assert_eq!(trace.peak_bytes, 3 * 4000);
     let held: Vec<&str> = graph.operands().iter().filter(|o| o.data().is_some()).map(|o| o.name()).collect();
     assert_eq!(held, ["1", "3"]);
@@ -286,7 +286,7 @@ fn misused_tuples_are_errors() {
     assert!(matches!(graph_of(no_tuple).build(), Err(GraphError::Tuple { .. })));
 }
 
-/// Tuples of which each holds the one before, `times` times.
+/// Nested tuples, each of which contains the previous one `times` times.
 fn nested_tuples(levels: usize, times: usize) -> String {
     let mut text = format!("7767517\n{} {}\npnnx.Input x 0 1 0\n", levels + 2, levels + 1);
     for level in 0..levels {
@@ -347,17 +347,14 @@ fn errors_of_a_layer_name_the_operator_and_unusual_inputs() {
     assert_eq!(graph.run_with(vec![ones(&[5, 3])]).unwrap()[0].shape().dims(), &[5, 2]);
     let error = graph.run_with(vec![ones(&[1, 4])]).unwrap_err().to_string();
     assert!(
-        error.starts_with("nn.Linear `fc` does not fit its inputs: the last axis of the input: 3 needed"),
+        error.starts_with("nn.Linear `fc` rejects its inputs: the last axis of the input: expected 3"),
         "{error}"
     );
     assert!(error.ends_with("note: input `x` is 1×4, but the model was exported with 1×3"), "{error}");
     let surprise = text.replace("bias=False", "bias=False surprise=1");
     let error =
         RuntimeGraph::from_pnnx(parse(&surprise)).with_random_weights(0).build().unwrap_err().to_string();
-    assert!(
-        error.contains("cannot be built: parameters not understood by this operator: `surprise`"),
-        "{error}"
-    );
+    assert!(error.contains("cannot be built: unknown parameters: `surprise`"), "{error}");
     assert!(
         matches!(RuntimeGraph::from_pnnx(parse(text)).build(), Err(GraphError::Weights(errors)) if errors.len() == 1)
     );
@@ -369,10 +366,10 @@ fn limits_end_a_run() {
     graph.build().unwrap();
     graph.set_limits(Limits { max_tensor_bytes: 100, ..Limits::default() });
     let error = graph.run_with(vec![ones(&[100, 2])]).unwrap_err().to_string();
-    assert!(error.contains("max_tensor_bytes is 100"), "{error}");
+    assert!(error.contains("max_tensor_bytes of 100"), "{error}");
     graph.set_limits(Limits { max_total_bytes: 1000, ..Limits::default() });
     let error = graph.run_with(vec![ones(&[100, 2])]).unwrap_err().to_string();
-    assert!(error.contains("max_total_bytes is 1000"), "{error}");
+    assert!(error.contains("max_total_bytes of 1000"), "{error}");
     graph.set_limits(Limits::default().with_timeout(std::time::Duration::ZERO));
     let error = graph.run_with(vec![ones(&[1, 2])]).unwrap_err();
     assert!(matches!(error, GraphError::Limit { source: LimitError::DeadlineExceeded, .. }));
@@ -385,8 +382,8 @@ fn constants_and_counted_sizes_are_within_the_limits() {
     let counting = "7767517\n2 1\ntorch.arange a 0 1 0 end=100000000 #0=(100000000)i64\n\
                     pnnx.Output out 1 0 0 #0=(100000000)i64\n";
     for (limits, name) in [
-        (Limits { max_tensor_bytes: 1000, ..Limits::default() }, "max_tensor_bytes is 1000"),
-        (Limits { max_total_bytes: 1000, ..Limits::default() }, "max_total_bytes is 1000"),
+        (Limits { max_tensor_bytes: 1000, ..Limits::default() }, "max_tensor_bytes of 1000"),
+        (Limits { max_total_bytes: 1000, ..Limits::default() }, "max_total_bytes of 1000"),
     ] {
         let mut graph = RuntimeGraph::from_pnnx(parse(counting));
         graph.build().unwrap();
@@ -396,7 +393,7 @@ fn constants_and_counted_sizes_are_within_the_limits() {
     }
 }
 
-/// Claims to return a view of another shape than its rule says.
+/// Returns a view whose shape differs from the inferred one.
 #[derive(Debug, Clone)]
 struct Liar;
 
@@ -422,7 +419,7 @@ impl CpuLayer for Liar {
 }
 
 #[test]
-fn a_layer_that_breaks_its_promise_is_found_out() {
+fn a_layer_that_breaks_its_contract_is_detected() {
     let mut registry = Registry::default();
     registry
         .add("test.Liar", Creator::new("test", "1", |_| Ok(Box::new(Liar) as Box<dyn CpuLayer>)))
@@ -431,5 +428,5 @@ fn a_layer_that_breaks_its_promise_is_found_out() {
     let mut graph = RuntimeGraph::from_pnnx(parse(&text)).with_registry(registry);
     graph.build().unwrap();
     let error = graph.run_with(vec![ones(&[1, 2])]).unwrap_err().to_string();
-    assert!(error.contains("this is a fault of the layer"), "{error}");
+    assert!(error.contains("this is a bug in the layer"), "{error}");
 }

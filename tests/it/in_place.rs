@@ -1,4 +1,4 @@
-//! Layers that overwrite an input, or join their inputs: the same bits as with outputs of their own.
+//! Layers that overwrite an input or join their inputs give the same bits as with separate outputs.
 
 use crate::common::calls::{Call, each_call};
 use crate::common::parallel::each_of;
@@ -7,7 +7,7 @@ use ixion::op::TensorMeta;
 use ixion::tensor::Tensor;
 use std::collections::BTreeSet;
 
-/// The same elements lying in memory in the order of reversed axes.
+/// The same tensor, stored with its axes in reverse order.
 fn turned(tensor: &Tensor) -> Tensor {
     let order: Vec<i64> = (0..tensor.rank() as i64).rev().collect();
     tensor.permute(&order).unwrap().contiguous().unwrap().permute(&order).unwrap()
@@ -61,7 +61,7 @@ fn what_works_in_place_gives_the_same_bits() {
 }
 
 #[test]
-fn inputs_that_are_joined_lie_in_the_output() {
+fn joined_inputs_are_stored_in_the_output() {
     let types = each_of(&runnable_cases(), |folder| {
         let mut types = BTreeSet::new();
         each_call(folder, |call| {

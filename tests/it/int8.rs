@@ -1,4 +1,4 @@
-//! int8 from inputs to results: scales are found, a plan is built with them, and what it tells is measured.
+//! int8 end to end: scales are calibrated, a plan is built with them, and its accuracy is measured.
 
 use crate::scenes;
 use ixion::Limits;
@@ -8,7 +8,7 @@ use ixion::vision::{AveragePrecision, ModelCard, Rect, Truth};
 use std::path::{Path, PathBuf};
 
 const SIZE: usize = 128;
-/// Scenes to calibrate with, and others to measure on; the model was trained on neither.
+/// Scenes for calibration; the model was trained neither on them nor on those used for evaluation.
 const CALIBRATION_SEED: u64 = 77;
 const SEED: u64 = 4711;
 
@@ -20,10 +20,10 @@ fn builder(name: &str) -> Builder {
     Builder::new(folder(name).join(format!("{name}.pnnx.param")))
 }
 
-/// A round over the inputs.
+/// One pass of calibration over the inputs.
 type Seeing = dyn Fn(&mut Calibration, Vec<Tensor>) -> Result<(), EngineError>;
 
-/// The scales of a model, with what loses too much in f32, and the least ratio of signal to noise of the rest.
+/// The scales of a model, with layers that lose too much kept in f32, and the lowest signal-to-noise ratio of the others.
 fn calibrated(name: &str, inputs: &[Tensor], method: Method) -> (Scales, f64) {
     let mut calibration = Calibration::new(builder(name)).unwrap();
     let mut all = |see: &Seeing| {
@@ -41,14 +41,14 @@ fn calibrated(name: &str, inputs: &[Tensor], method: Method) -> (Scales, f64) {
     (scales, least)
 }
 
-/// A plan in which whatever can be is of whole numbers.
-fn whole(name: &str, scales: &Scales) -> Plan {
+/// A plan that uses int8 wherever possible.
+fn int8_plan(name: &str, scales: &Scales) -> Plan {
     let builder = builder(name).with_precisions([Precision::Int8]).with_scales(scales.clone());
     builder.with_formats(Formats::Narrowest).build().unwrap()
 }
 
-/// The number of operators of these types that read whole numbers.
-fn whole_operators(plan: &Plan, op_types: &[&str]) -> usize {
+/// The number of operators of these types with int8 inputs.
+fn quantized_operators(plan: &Plan, op_types: &[&str]) -> usize {
     let graph = plan.graph();
     let operators = graph.operators().iter().filter(|operator| op_types.contains(&operator.op_type()));
     operators.filter(|operator| graph.operand(operator.inputs()[0]).scale().is_some()).count()
@@ -64,7 +64,7 @@ fn digits() -> (Vec<Tensor>, Tensor, Vec<u8>) {
     (vec![calibration], images, entry("labels").to_vec().unwrap())
 }
 
-/// How many of the pictures are read right.
+/// The number of correctly classified images.
 fn right(plan: &Plan, images: &Tensor, labels: &[u8]) -> usize {
     let logits = plan.context().unwrap().run(&[images.clone()]).unwrap().remove(0).to_vec::<f32>().unwrap();
     let best = |row: &[f32]| (0..10).max_by(|&a, &b| row[a].total_cmp(&row[b])).unwrap();
@@ -82,19 +82,19 @@ fn digits_are_read_as_well() {
             "{method}: {least} dB, {:?}",
             scales.kept().next()
         );
-        let plan = whole("digits", &scales);
-        assert!(whole_operators(&plan, &["nn.Conv2d", "nn.Linear"]) >= 8);
+        let plan = int8_plan("digits", &scales);
+        assert!(quantized_operators(&plan, &["nn.Conv2d", "nn.Linear"]) >= 8);
         let found = right(&plan, &images, &labels);
-        // Half a point of 450 pictures.
+        // Half a percentage point of 450 images.
         assert!(found.abs_diff(known) <= 2, "{method}: {found} instead of {known} of {}", labels.len());
     }
 }
 
 #[test]
-fn a_plan_of_whole_numbers_comes_back_as_it_was() {
+fn an_int8_plan_survives_saving_and_loading() {
     let (calibration, images, _) = digits();
     let (scales, _) = calibrated("digits", &calibration, Method::Entropy);
-    let plan = whole("digits", &scales);
+    let plan = int8_plan("digits", &scales);
     let file = tempfile::tempdir().unwrap();
     let path = file.path().join("digits.plan");
     plan.save(&path).unwrap();
@@ -102,19 +102,19 @@ fn a_plan_of_whole_numbers_comes_back_as_it_was() {
     let run = |plan: &Plan| plan.context().unwrap().run(&[images.clone()]).unwrap().remove(0);
     assert_eq!(run(&loaded), run(&plan));
     assert_eq!(
-        whole_operators(&loaded, &["nn.Conv2d", "nn.Linear"]),
-        whole_operators(&plan, &["nn.Conv2d", "nn.Linear"])
+        quantized_operators(&loaded, &["nn.Conv2d", "nn.Linear"]),
+        quantized_operators(&plan, &["nn.Conv2d", "nn.Linear"])
     );
     let again = file.path().join("again.plan");
-    whole("digits", &scales).save(&again).unwrap();
+    int8_plan("digits", &scales).save(&again).unwrap();
     assert!(
         std::fs::read(&path).unwrap() == std::fs::read(&again).unwrap(),
-        "two builds give the same bytes"
+        "two builds must give the same bytes"
     );
 }
 
 #[test]
-fn surplus_inputs_are_refused() {
+fn surplus_inputs_are_rejected() {
     let mut calibration = Calibration::new(builder("digits")).unwrap();
     let inputs = || vec![Tensor::zeros(DType::F32, &[1, 1, 8, 8]).unwrap(); 2];
     let scales = calibration.scales(Method::MinMax);
@@ -125,21 +125,21 @@ fn surplus_inputs_are_refused() {
     ];
     for seen in seen {
         let error = seen.unwrap_err().to_string();
-        assert!(error.contains("2 inputs were given, but the model has 1"), "{error}");
+        assert!(error.contains("too many inputs: expected 1 ("), "{error}");
     }
 }
 
 #[test]
-fn what_is_kept_stays_in_f32() {
+fn excluded_layers_stay_in_f32() {
     let (calibration, ..) = digits();
     let (scales, _) = calibrated("digits", &calibration, Method::MinMax);
-    let plan = whole("digits", &scales);
+    let plan = int8_plan("digits", &scales);
     let conv = plan.graph().operators().iter().find(|operator| operator.op_type() == "nn.Conv2d").unwrap();
     let name = conv.name().to_owned();
-    let plan = whole("digits", &scales.with_kept([name.clone()]));
+    let plan = int8_plan("digits", &scales.with_kept([name.clone()]));
     let conv = plan.graph().operator_named(&name).unwrap();
     assert_eq!(plan.graph().operand(conv.inputs()[0]).scale(), None);
-    assert!(whole_operators(&plan, &["nn.Conv2d"]) > 0);
+    assert!(quantized_operators(&plan, &["nn.Conv2d"]) > 0);
 }
 
 #[test]
@@ -188,8 +188,12 @@ fn shapes_are_found_as_well() {
     assert!(calibration.iter().all(|input| input.dtype() == DType::F32));
     let (scales, least) = calibrated("shapes_detector", &calibration, Method::Entropy);
     assert!(least >= 20.0, "{least}");
-    let plan = whole("shapes_detector", &scales);
-    assert!(whole_operators(&plan, &["nn.Conv2d"]) >= 40, "{}", whole_operators(&plan, &["nn.Conv2d"]));
+    let plan = int8_plan("shapes_detector", &scales);
+    assert!(
+        quantized_operators(&plan, &["nn.Conv2d"]) >= 40,
+        "{}",
+        quantized_operators(&plan, &["nn.Conv2d"])
+    );
     let scenes: Vec<_> = (0..40).map(|index| scene(&card, SEED, index)).collect();
     let known = precision(&card, &builder("shapes_detector").build().unwrap(), &scenes);
     let found = precision(&card, &plan, &scenes);

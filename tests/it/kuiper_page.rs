@@ -1,5 +1,5 @@
-//! The page `book/src/reference/kuiper_to_tensorrt.md` names only what is there: every word of code in its column "ours" is
-//! looked up in the sources.
+//! The page `book/src/reference/kuiper_to_tensorrt.md` mentions only things that exist: all code in its column "ours" is looked
+//! up in the sources.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ fn everything_that_is_called_ours_is_there() {
     let sources = Sources::read();
     let page = std::fs::read_to_string(root().join(PAGE)).unwrap();
     let rows = rows(&page);
-    assert!(rows.len() > 100, "{PAGE} has {} rows: is its head still `{HEAD}`?", rows.len());
+    assert!(rows.len() > 100, "{PAGE} has {} rows: is its header still `{HEAD}`?", rows.len());
     let mut problems = Vec::new();
     for (line, row) in rows {
         match row[..] {
@@ -23,10 +23,11 @@ fn everything_that_is_called_ours_is_there() {
             [_, ours, _] => {
                 let spans: Vec<&str> = ours.split('`').skip(1).step_by(2).collect();
                 if spans.is_empty() && ours != "none" {
-                    problems.push(format!("line {line}: `{ours}` names nothing; say `none`, and why"));
+                    problems
+                        .push(format!("line {line}: `{ours}` names nothing; write `none` and the reason"));
                 }
                 let missing = spans.into_iter().filter(|span| !sources.have(span));
-                problems.extend(missing.map(|span| format!("line {line}: there is no `{span}`")));
+                problems.extend(missing.map(|span| format!("line {line}: `{span}` does not exist")));
             }
             _ => problems.push(format!("line {line}: {} cells, not 3", row.len())),
         }
@@ -45,10 +46,10 @@ fn names_that_are_not_there_are_noticed() {
         "Tensr",                           // a type
         "tensor::Layer",                   // another module
         "Tensor::reshap",                  // a method whose name begins another's
-        "Layer::forward",                  // that of `CpuLayer`
+        "Layer::forward",                  // a method of `CpuLayer`
         "BuildState::NeedsSleep",          // a variant
         "RuntimeGraph::connect",           // not public
-        "operators!",                      // a macro for ourselves
+        "operators!",                      // an internal macro
         "nn.Conv9d",                       // an operator
         "fold_everything",                 // a pass
         "bilinear",                        // quoted somewhere, but no pass
@@ -65,7 +66,7 @@ fn names_that_are_not_there_are_noticed() {
     }
 }
 
-/// The rows of the tables of this head: their lines, counted from 1, and their cells.
+/// The rows of all tables with this header: line number, counted from 1, and cells.
 fn rows(page: &str) -> Vec<(usize, Vec<&str>)> {
     let mut rows = Vec::new();
     let mut is_ours = false;
@@ -83,16 +84,16 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// What the sources of all crates say.
+/// The public API and strings in the sources of all crates.
 #[derive(Default)]
 struct Sources {
-    /// Paths as those of modules, and texts.
+    /// The paths of the modules and their texts.
     files: Vec<(String, String)>,
-    /// Public items with the paths of their files.
+    /// The public items with the paths of their files.
     items: HashSet<(String, String)>,
     /// Public types with their methods, constants, fields and variants.
     members: HashSet<(String, String)>,
-    /// Macros for those who use the library.
+    /// The public macros.
     macros: HashSet<String>,
 }
 
@@ -108,7 +109,7 @@ impl Sources {
         sources
     }
 
-    /// Reads the sources of a crate, which is a module here; that of `ixion` has no name.
+    /// Reads the sources of a crate as a module; the name of `ixion` itself is empty.
     fn read_below(&mut self, src: &Path, module: &str) {
         let mut folders = vec![src.to_owned()];
         while let Some(folder) = folders.pop() {
@@ -126,7 +127,7 @@ impl Sources {
         }
     }
 
-    /// Takes note of what a file declares. Where it stands tells what it is a part of: sources are formatted.
+    /// Records the declarations in a file. Their indentation shows what they belong to, because sources are formatted.
     fn add(&mut self, path: String, text: String) {
         let mut block = Block::Other;
         let mut enums = Vec::new();
@@ -177,8 +178,8 @@ impl Sources {
         self.files.push((path, text));
     }
 
-    /// Whether there is what a word of code names: a file, a command, a variable of the environment, an operator type, a
-    /// pass, or a name of Rust.
+    /// Returns true if a code span names something that exists: a file, a command, an environment variable, an operator type,
+    /// a pass, or a Rust item.
     fn have(&self, name: &str) -> bool {
         if ["Drop", "Result", "RUST_LOG"].contains(&name) {
             return true; // Rust's own, and that of `env_logger`
@@ -204,13 +205,13 @@ impl Sources {
         }
     }
 
-    /// Whether a name stands between quotation marks in a file of this folder.
+    /// Returns true if a file in this folder contains the name in quotation marks.
     fn quote(&self, name: &str, folder: &str) -> bool {
         let quoted = format!("\"{name}\"");
         self.files.iter().any(|(path, text)| path.starts_with(folder) && text.contains(&quoted))
     }
 
-    /// Whether there is a public item, such as `op::Layer`, `Layer::infer` or `kernels::naive::unfold`.
+    /// Returns true if a public item exists, such as `op::Layer`, `Layer::infer` or `kernels::naive::unfold`.
     fn have_item(&self, name: &str) -> bool {
         if let Some(name) = name.strip_suffix('!') {
             return self.macros.contains(name);
@@ -241,7 +242,7 @@ impl Sources {
     }
 }
 
-/// Whether the command line has a command, and its help all of the options that follow.
+/// Returns true if the command exists and its help lists all of the options that follow.
 fn have_command(command: &str) -> bool {
     let mut words = command.split(' ');
     let command = words.next().unwrap();
@@ -251,13 +252,13 @@ fn have_command(command: &str) -> bool {
     help.status.success() && words.all(|option| known.contains(option))
 }
 
-/// What a line stands in.
+/// The block that contains a line.
 enum Block {
-    /// The declaration of a type or a trait, or an `impl` of one; and whether its members need no `pub` to be seen.
+    /// The declaration of a type or a trait, or an `impl`, and whether its members are public without `pub`.
     Type((String, bool)),
     /// `operator! { … }`, which declares a struct of public fields.
     Operator(String),
-    /// Another macro, which may make the variants of an enum.
+    /// Another macro, which may generate the variants of an enum.
     Macro,
     Other,
 }
@@ -286,7 +287,7 @@ impl Block {
     }
 }
 
-/// A text without what stands between angle brackets.
+/// Removes everything between angle brackets.
 fn without_generics(text: &str) -> String {
     let mut depth = 0i32;
     let outside = |c: &char| {
@@ -296,13 +297,13 @@ fn without_generics(text: &str) -> String {
     text.chars().filter(outside).collect()
 }
 
-/// The name with which a text begins.
+/// The identifier at the beginning of a text.
 fn word(text: &str) -> Option<&str> {
     let end = text.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(text.len());
     text.get(..end).filter(|name| !name.is_empty())
 }
 
-/// Kind and name of the public item that a line declares.
+/// The kind and name of the public item that a line declares.
 fn item(line: &str) -> Option<(&str, &str)> {
     let line = line.strip_prefix("pub ")?;
     let line = line.strip_prefix("const fn ").map_or(line, |_| &line["const ".len()..]);

@@ -1,7 +1,7 @@
-//! Two pictures of the lessons show what the engine did. They are drawn by hand, and compared here with what it does.
+//! Compares two hand-drawn pictures of the lessons with the engine's actual behaviour.
 
-use ixion::engine::formats::reformat_price;
-use ixion::engine::{Builder, Candidate, Plan, Settled};
+use ixion::engine::selection::reformat_price;
+use ixion::engine::{Builder, Candidate, Plan, Selection};
 use ixion::kernels::Isa;
 use std::path::Path;
 
@@ -9,7 +9,7 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// A word or more in a picture.
+/// A text element of a picture.
 #[derive(Debug, Clone)]
 struct Text {
     x: f64,
@@ -18,7 +18,7 @@ struct Text {
     text: String,
 }
 
-/// The texts of a picture, in the order in which they stand in the file.
+/// The texts of a picture, in file order.
 fn texts(picture: &str) -> Vec<Text> {
     let path = root().join(format!("book/src/pictures/{picture}.svg"));
     let picture = std::fs::read_to_string(path).unwrap();
@@ -34,7 +34,7 @@ fn texts(picture: &str) -> Vec<Text> {
     picture.split("<text ").skip(1).map(text).collect()
 }
 
-/// What a plugin is asked, as `15_life.svg` says it: questions that change nothing are left out, and so are types.
+/// A call of a plugin as shown in `15_life.svg`, without types; `None` for calls without side effects.
 fn call(line: &str) -> Option<String> {
     let call = line.split_once(": ").map_or(line, |(_, call)| call);
     let (name, rest) =
@@ -49,7 +49,7 @@ fn call(line: &str) -> Option<String> {
     }
 }
 
-/// Calls of the same method that follow each other are one, with their number.
+/// Merges consecutive calls of the same method and adds their number.
 fn counted(calls: &[String]) -> Vec<String> {
     let method = |call: &String| call.split(' ').next().map(str::to_owned);
     let runs = calls.chunk_by(|a, b| method(a) == method(b));
@@ -67,7 +67,7 @@ fn the_life_of_a_layer_is_the_one_that_was_recorded() {
         std::fs::read_to_string(path).unwrap()
     };
     let building = trace("2-building");
-    let last = building.rfind("create").unwrap(); // the one before only tells how many results there are
+    let last = building.rfind("create").unwrap(); // the earlier call only determines the number of outputs
     let mut wanted = counted(&building[last..].lines().filter_map(call).collect::<Vec<_>>());
     for name in [
         "4-finalisation",
@@ -86,7 +86,7 @@ fn the_life_of_a_layer_is_the_one_that_was_recorded() {
     assert_eq!(calls.map(|text| text.text).collect::<Vec<_>>(), wanted);
 }
 
-/// The network that reads digits, for one picture at a time.
+/// The digit classifier with a batch of one.
 fn digits() -> Plan {
     let one = "1,1,8,8".parse().unwrap();
     Builder::new(root().join("model_file/digits/digits.pnnx.param"))
@@ -110,30 +110,30 @@ fn ends(candidate: &Candidate) -> [String; 2] {
     [formats[0].clone(), formats[formats.len() - 1].clone()]
 }
 
-/// What a row of the table should say of an operator: a price for each column that it offers, and whether it was chosen.
-fn prices(settled: &Settled) -> Vec<(f64, String, bool)> {
-    let chosen = settled.chosen.map(|chosen| &settled.candidates[chosen]);
+/// The expected cells of an operator's row: a price for each column that it offers, and whether it was selected.
+fn prices(selection: &Selection) -> Vec<(f64, String, bool)> {
+    let chosen = selection.chosen.map(|chosen| &selection.candidates[chosen]);
     let cell = |(x, formats): (f64, [&str; 2])| {
-        let offers = settled.candidates.iter().filter(|candidate| ends(candidate) == formats);
+        let offers = selection.candidates.iter().filter(|candidate| ends(candidate) == formats);
         let best = offers.min_by(|a, b| a.price.total_cmp(&b.price))?;
         let winograd = if best.tactic.name.starts_with("winograd") { "ʷ" } else { "" };
         Some((x, format!("{:.2}{winograd}", best.price / 1000.0), chosen == Some(best)))
     };
-    match settled.candidates.len() {
+    match selection.candidates.len() {
         1 => vec![(COLUMNS[0].0, "only one".to_owned(), false)],
         _ => COLUMNS.into_iter().filter_map(cell).collect(),
     }
 }
 
 #[test]
-fn the_table_of_formats_is_the_one_that_was_settled() {
+fn the_table_of_formats_matches_the_selection() {
     if ixion::kernels::isa() != Isa::Avx512 {
-        println!("not compared: the picture's columns are those of a processor with AVX-512");
+        println!("not compared: the picture shows a processor with AVX-512");
         return;
     }
     let (plan, texts) = (digits(), texts("16_table"));
     let graph = plan.graph();
-    let mut settled = plan.settled().iter();
+    let mut selections = plan.selections().iter();
     let is_row = |text: &&Text| text.x < 20.0 && !text.is_bold && text.text != "and what it reads";
     assert_eq!(texts.iter().filter(is_row).count(), graph.operators().len(), "a row for each operator");
     for operator in graph.operators() {
@@ -154,6 +154,6 @@ fn the_table_of_formats_is_the_one_that_was_settled() {
             );
             continue;
         }
-        assert_eq!(cells, prices(settled.next().unwrap()), "the row of {name}");
+        assert_eq!(cells, prices(selections.next().unwrap()), "the row of {name}");
     }
 }

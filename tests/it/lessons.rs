@@ -1,7 +1,7 @@
-//! The tasks of all lessons, solved by the framework itself: it is the course's reference solution.
+//! Runs the tests of all lessons on the framework itself, which is the course's reference solution.
 //!
-//! Each lesson's tests stand beside its starter and use `super::subject`. There it is what the learner writes, here it is
-//! the framework:
+//! Each lesson's tests are next to its starter and use `super::subject`. There, it is the learner's code; here, it is the
+//! framework:
 //!
 //! ```ignore
 //! #[path = "../../lessons/08_conv/tests"]
@@ -137,7 +137,7 @@ mod lesson12 {
     mod subject {
         pub(super) use ixion::passes::common_subexpressions::{key, merge, twin};
         pub(super) use ixion::passes::constant_folding::{
-            MOST_BYTES, SMALL_BYTES, check_size, constants, frontier,
+            MAX_BYTES, SMALL_BYTES, check_size, constants, frontier,
         };
         pub(super) use ixion::passes::dead_code::{is_dead, remove_dead};
         pub(super) use ixion::passes::folding::{
@@ -146,7 +146,7 @@ mod lesson12 {
         pub(super) use ixion::passes::pattern::{
             Captures, ValuePattern, bind_operand, capture, match_params, used_elsewhere,
         };
-        pub(super) use ixion::passes::{in_rounds, repeatable};
+        pub(super) use ixion::passes::{repeatable, run_to_fixpoint};
     }
     mod tasks;
 }
@@ -190,11 +190,11 @@ mod lesson16 {
         pub(super) use ixion::engine::file::header::{
             check_header, check_places, checked, decode, encode, entry,
         };
-        pub(super) use ixion::engine::formats::conversion::{price_of_set, sets, want};
-        pub(super) use ixion::engine::formats::solver::{
+        pub(super) use ixion::engine::selection::conversion::{price_of_set, sets, want};
+        pub(super) use ixion::engine::selection::probe::{MAX_COMBINATIONS, MAX_QUESTIONS, Probe, ask};
+        pub(super) use ixion::engine::selection::solver::{
             Choices, Decided, Term, best_responses, entry_of, greedy, solve, spread, unwind,
         };
-        pub(super) use ixion::engine::formats::survey::{MOST, MOST_QUESTIONS, Survey, ask};
         pub(super) use ixion::engine::tuning::{Budget, fastest, known_or, usable};
     }
     mod tasks;
@@ -205,9 +205,9 @@ mod lesson17 {
     mod subject {
         pub(super) use ixion::engine::calibration::entropy::{clipped, divergence, in_steps, loss};
         pub(super) use ixion::engine::calibration::{Histogram, Loss, Range, threshold, too_lossy};
-        pub(super) use ixion::kernels::naive::{f16_bits, whole_linear, whole_product};
+        pub(super) use ixion::kernels::naive::{f16_bits, int8_linear, int8_matmul};
         pub(super) use ixion::kernels::quantization::{
-            ChannelStep, channel_scale, dequantize, quantize, whole_channel,
+            ChannelStep, channel_scale, dequantize, quantize, quantize_channel,
         };
         pub(super) use ixion::tensor::{bf16_bits, bf16_value};
     }
@@ -219,7 +219,8 @@ mod lesson18 {
     mod subject {
         pub(super) use ixion::engine::{plan_for, run_all};
         pub(super) use ixion::ops::naive::plugin_conv::{
-            Conv2d, Settled, Whole, decode, encode, quantize, registry, to_whole, unfold_into, whole_sums,
+            Configuration, Conv2d, QuantizedWeights, decode, encode, int8_sums, quantize, registry, to_int8,
+            unfold_into,
         };
     }
     mod tasks;

@@ -1,5 +1,5 @@
-//! Files of optimisation levels 0 and 1: constants as operands, operators of TorchScript, lists of indices, writes into
-//! views; and what PNNX leaves for layers of one's own. The texts are as PNNX writes them, the numbers PyTorch's.
+//! Files of optimisation levels 0 and 1: constants as operands, TorchScript operators, lists of indices, writes into views, and
+//! operators that need custom layers. The texts are PNNX's, the expected values PyTorch's.
 
 use ixion::Limits;
 use ixion::graph::{GraphError, RuntimeGraph};
@@ -7,7 +7,7 @@ use ixion::op::{CpuLayer, ForwardContext, Layer, LayerError, Registry, TensorMet
 use ixion::pnnx::{Attribute, Graph};
 use ixion::tensor::{DType, Element, Tensor, TensorView, TensorViewMut};
 
-/// The graph of some operator lines: counts are written in front of them.
+/// Parses operator lines, with the header and counts added.
 fn parse(lines: &str) -> Graph {
     let lines: Vec<&str> = lines.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     let text = format!("7767517\n{} 0\n{}\n", lines.len(), lines.join("\n"));
@@ -173,7 +173,7 @@ fn constants_of_level_1_are_expressions() {
     check(&run(lines, &[x()]), &[2, 2], &[1f32, 3., -4., -6.]);
     let sum = "pnnx.Expression a 0 1 d expr=[0,1]\ntorch.sum s 2 1 x d out keepdim=False $input=x $dim=d";
     check(&run(sum, &[x()]), &[], &[-3f32]);
-    // Where a tensor is wanted, or an output, a constant is one.
+    // A constant becomes a tensor where a tensor or an output is expected.
     check(&run("pnnx.Expression a 0 1 c expr=[3,4]\naten::detach d 1 1 c out", &[]), &[2], &[3i64, 4]);
     check(&run("prim::Constant a 0 1 out value=2.5", &[]), &[], &[2.5f32]);
     assert!(try_run("prim::Constant a 0 1 out value=None", &[]).is_err());
@@ -305,7 +305,7 @@ fn what_no_layer_is_registered_for_is_listed() {
 }
 
 ixion::operator! {
-    /// The input times a weight of a module that was kept whole.
+    /// The input times a weight of a module kept by `moduleop`.
     struct Scale for "models.common.Scale" {
         /// The weight.
         weight as "conv.weight": Weight,
@@ -313,10 +313,10 @@ ixion::operator! {
 }
 
 ixion::operator! {
-    /// The input where it is above a threshold, else 0.
+    /// The input where the mask exceeds a threshold, else 0.
     struct Gated for "pnnx.custom_op.my_ops.gated" {
         /// The mask.
-        mask as "arg_1": ixion::ops::support::arguments::Operand,
+        mask as "arg_1": ixion::ops::support::arguments::InputIndex,
         /// The threshold.
         threshold as "arg_2": f64,
     }

@@ -1,5 +1,5 @@
-//! The life of a plugin, by what is asked of one that writes it down. Each sequence is compared with the one that TensorRT
-//! documents, and with the file that the book shows: `IXION_WRITE=1 cargo test --test it lifecycle` writes `book/src/traces`.
+//! The life cycle of a plugin, recorded by one that logs its calls. Each sequence is compared with TensorRT's documentation and
+//! with the file shown in the book: `IXION_WRITE=1 cargo test --test it lifecycle` writes `book/src/traces`.
 
 use ixion::Limits;
 use ixion::engine::{Builder, Context, Fields, Formats, Network, Plan, PlanFile, Precision, TimingCache};
@@ -12,7 +12,7 @@ use std::ops::RangeInclusive;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-/// What was asked, of whom: the first layer is `a`, the next one `b`.
+/// The recorded calls, with the layer's name: the first layer is `a`, the next one `b`.
 #[derive(Debug, Default)]
 struct Diary {
     lines: Vec<String>,
@@ -21,7 +21,7 @@ struct Diary {
 
 type Shared = Arc<Mutex<Diary>>;
 
-/// Its input, and a diary.
+/// The identity, with all calls recorded in a diary.
 #[derive(Debug)]
 struct Recorder {
     name: char,
@@ -172,7 +172,7 @@ fn builder(diary: &Shared) -> Builder {
     network(diary).builder().unwrap()
 }
 
-/// What was asked since the diary was last closed; equal lines that follow each other are one.
+/// The calls since the diary was last closed; consecutive equal lines are merged.
 fn closed(diary: &Shared) -> Vec<String> {
     let lines = std::mem::take(&mut diary.lock().unwrap().lines);
     let mut counted: Vec<(String, usize)> = Vec::new();
@@ -184,14 +184,14 @@ fn closed(diary: &Shared) -> Vec<String> {
     }
     let text = |(line, count): (String, usize)| match count {
         1 => line,
-        // How often a candidate is timed depends on the time.
+        // The number of timed runs of a candidate varies.
         _ if line.ends_with(": forward") => format!("{line}, again and again"),
         _ => format!("{line}, {count} times"),
     };
     counted.into_iter().map(text).collect()
 }
 
-/// The steps of a sequence, without questions that change nothing and without who was asked.
+/// The steps of a sequence, without calls that have no side effects and without layer names.
 fn steps(lines: &[String]) -> Vec<&str> {
     const STEPS: [&str; 10] = [
         "create",
@@ -214,7 +214,7 @@ fn steps(lines: &[String]) -> Vec<&str> {
     steps
 }
 
-/// Compares a sequence with the book's file, or writes that.
+/// Compares a sequence with the book's file, or writes the file.
 fn in_book(name: &str, lines: &[String]) {
     let path = format!("{}/book/src/traces/{name}.txt", env!("CARGO_MANIFEST_DIR"));
     let text = lines.join("\n") + "\n";
@@ -225,7 +225,7 @@ fn in_book(name: &str, lines: &[String]) {
     let known = std::fs::read_to_string(&path).unwrap_or_default();
     assert_eq!(
         known, text,
-        "{path} is not what happens; IXION_WRITE=1 cargo test --test it lifecycle writes it"
+        "{path} is out of date; update it with IXION_WRITE=1 cargo test --test it lifecycle"
     );
 }
 
@@ -250,8 +250,8 @@ fn creation() {
     let network = network(&diary);
     let trace = closed(&diary);
     in_book("1-creation", &trace);
-    // TensorRT makes a plugin, asks for the number and the types of its outputs, and keeps a clone. A network here keeps the
-    // fields, so that it can be saved: the layer is made again when it is built.
+    // TensorRT creates a plugin, queries the number and the types of its outputs, and keeps a clone. Here, a network keeps the
+    // fields, so that it can be saved: the layer is created again when the network is built.
     assert_eq!(steps(&trace), ["create", "drop"]);
     assert!(trace.iter().any(|line| line == "a: num_outputs → 1"));
     drop(network);
@@ -266,7 +266,7 @@ fn building() {
     let plan = builder.build().unwrap();
     let trace = closed(&diary);
     in_book("2-building", &trace);
-    // Shapes, then formats, then the final ones, then what lasts: TensorRT's order. The only candidate is not tried.
+    // Shapes, formats, final configuration, resources: TensorRT's order. A single candidate is not timed.
     let steps = steps(&trace);
     let end = ["supports", "configure", "initialize"];
     assert!(steps.ends_with(&end), "{steps:?}");
@@ -286,8 +286,8 @@ fn candidates() {
     // Two candidates, f32 and f16: a clone of each is configured and priced.
     let priced = trace.iter().filter(|line| line.ends_with("cost")).count();
     assert_eq!(priced, 2);
-    let settled = &plan.settled()[0];
-    assert_eq!(settled.candidates.iter().map(ToString::to_string).collect::<Vec<_>>(), ["f32", "f16"]);
+    let selection = &plan.selections()[0];
+    assert_eq!(selection.candidates.iter().map(ToString::to_string).collect::<Vec<_>>(), ["f32", "f16"]);
 }
 
 #[test]
@@ -298,7 +298,7 @@ fn timing() {
     let plan = builder.build().unwrap();
     let trace = closed(&diary);
     in_book("3b-timing", &trace);
-    // For each candidate what TensorRT documents: clone, configure, initialize, configure, enqueue, terminate, destroy.
+    // For each candidate, TensorRT's documented sequence: clone, configure, initialize, configure, enqueue, terminate, destroy.
     let steps = steps(&trace);
     let timed = ["clone", "configure", "initialize", "configure", "forward", "terminate", "drop"];
     let count = steps.windows(timed.len()).filter(|window| *window == timed).count();
@@ -328,7 +328,7 @@ fn every_initialize_has_its_terminate() {
     let count = |what: &str| lines.iter().filter(|line| line.ends_with(what)).count();
     assert_eq!(count(": initialize"), 1, "one engine");
     assert_eq!(count(": terminate"), 1);
-    assert_eq!(count(": drop"), usize::from(diary.lock().unwrap().layers), "whoever was made is let go");
+    assert_eq!(count(": drop"), usize::from(diary.lock().unwrap().layers), "every layer is dropped");
 }
 
 #[test]
@@ -342,7 +342,7 @@ fn finalisation() {
     assert_eq!(steps(&trace), ["serialize"]);
 }
 
-/// A plan that was saved by somebody else.
+/// A plan saved with a separate diary.
 fn saved(folder: &Path) -> std::path::PathBuf {
     let path = folder.join("x.plan");
     builder(&Shared::default()).build().unwrap().save(&path).unwrap();
@@ -355,11 +355,11 @@ fn loading() {
     let path = saved(folder.path());
     let diary = Shared::default();
     let file = PlanFile::open(&path, &Limits::default()).unwrap().with_registry(registry(&diary));
-    assert!(closed(&diary).is_empty(), "opening makes no layer");
+    assert!(closed(&diary).is_empty(), "opening creates no layer");
     let plan = file.load().unwrap();
     let trace = closed(&diary);
     in_book("5-loading", &trace);
-    // As documented: made from its fields and bytes, and initialised. Nothing is negotiated or configured again.
+    // As documented: created from its fields and bytes, and initialised. Nothing is negotiated or configured again.
     assert_eq!(steps(&trace), ["create", "deserialize", "initialize"]);
     drop(plan);
 }
@@ -372,7 +372,7 @@ fn contexts_and_runs() {
     let mut context = plan.context().unwrap();
     let trace = closed(&diary);
     in_book("6-context", &trace);
-    assert_eq!(steps(&trace), ["clone"], "created initialised");
+    assert_eq!(steps(&trace), ["clone"], "clones are initialised");
 
     run(&mut context, 2);
     let trace = closed(&diary);
@@ -392,7 +392,7 @@ fn contexts_and_runs() {
     assert_eq!(steps(&trace), ["configure", "forward"]);
 
     run(&mut context, 2);
-    assert_eq!(steps(&closed(&diary)), ["configure", "forward"], "back to a shape that was there before");
+    assert_eq!(steps(&closed(&diary)), ["configure", "forward"], "back to an earlier shape");
 
     drop(context);
     drop(plan);

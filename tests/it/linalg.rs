@@ -1,4 +1,4 @@
-//! Ixion's own arithmetic on matrices against LAPACK and BLAS, and LAPACK's parts multiplied again.
+//! Ixion's own linear algebra compared with LAPACK and BLAS, and checks that LAPACK's factors multiply to the matrix.
 
 use ixion::Limits;
 use ixion::kernels::gemm::gemm;
@@ -43,7 +43,7 @@ unsafe extern "C" {
     );
 }
 
-/// BLAS's product of two row-major matrices: it reads columns, and so computes bᵀ·aᵀ.
+/// BLAS's product of two row-major matrices. BLAS is column-major, so it computes bᵀ·aᵀ.
 macro_rules! blas_product {
     ($name:ident, $routine:ident, $float:ty) => {
         fn $name(a: &Array2<$float>, b: &Array2<$float>) -> Array2<$float> {
@@ -87,7 +87,7 @@ fn product<T: Float>(a: &Array2<T>, b: &Array2<T>) -> Array2<T> {
     c
 }
 
-/// A matrix of so many rows and columns, with zeros among its numbers.
+/// A matrix of this size, with some zeros.
 fn matrix(rows: usize, columns: usize) -> impl Strategy<Value = Array2<f64>> {
     let number = prop_oneof![9 => -2f64..2.0, 1 => Just(0.0)];
     let vec = proptest::collection::vec(number, rows * columns);
@@ -107,7 +107,7 @@ fn factors(most: usize) -> impl Strategy<Value = (Array2<f64>, Array2<f64>)> {
     (0..most, 0..most, 0..most).prop_flat_map(|(m, k, n)| (matrix(m, k), matrix(k, n)))
 }
 
-/// Square matrices whose equations rounding does not spoil.
+/// Well-conditioned systems of equations.
 fn equations() -> impl Strategy<Value = (Array2<f64>, Array1<f64>)> {
     (1..9usize).prop_flat_map(|n| {
         let strong = matrix(n, n).prop_map(move |a| a + Array2::<f64>::eye(n) * 20.0);
@@ -168,11 +168,11 @@ proptest! {
         prop_assert!((sign * log.exp() - of(&a)).abs() <= 1e-10 * (1.0 + of(&a).abs()));
     }
 
-    /// LU and its equations against LAPACK's, beyond the lengths at which matrices are halved.
+    /// LU and its solver compared with LAPACK's, beyond the sizes at which matrices are halved.
     #[test]
     fn elimination_is_that_of_lapack(n in 1..80usize, seed in 0..1000usize) {
         let a = Array2::from_shape_fn((n, n), |(i, j)| {
-            // No two alike: rounding would decide which of them is the largest.
+            // No two are equal: otherwise rounding would decide which of them is the pivot.
             (((i * n + j + 1) as f64 * 12.9898 + seed as f64 * 78.233).sin() * 43_758.545_3).fract()
         });
         let found = elimination::Lu::of(&a.view(), &Limits::default()).unwrap();
@@ -187,7 +187,7 @@ proptest! {
         prop_assert!(is_near(&a.dot(&x), &b, 1e-9 * (1.0 + largest(x.view()))));
     }
 
-    /// LDL against LAPACK's, which does it for symmetric real matrices and Hermitian ones.
+    /// LDL compared with LAPACK's, for symmetric real and Hermitian matrices.
     #[test]
     fn symmetric_matrices_are_taken_apart_as_lapack_does(a in square(9)) {
         prop_assume!(!a.is_empty());
@@ -223,7 +223,7 @@ proptest! {
     }
 
     #[test]
-    fn pseudo_inverses_are_what_penrose_asks_for(a in of_any_size(9)) {
+    fn pseudo_inverses_satisfy_the_penrose_conditions(a in of_any_size(9)) {
         let parts = lapack::svd(&a.view(), false, &Limits::default()).unwrap();
         let inverse = lapack::pseudo_inverse(&parts, 1e-9 * parts.s.first().copied().unwrap_or(0.0));
         let scale = 1.0 + largest(inverse.view());
@@ -260,7 +260,7 @@ proptest! {
     }
 
     #[test]
-    fn eigenvectors_only_grow(a in square(6)) {
+    fn eigenvectors_are_only_scaled(a in square(6)) {
         let (values, vectors) = lapack::eigen(&a.view(), true).unwrap();
         let a = a.mapv(|x| Complex::new(x, 0.0));
         let mut grown = vectors.clone();
@@ -301,9 +301,9 @@ fn complex_matrices_are_solved_and_taken_apart() {
     assert!((inverse.dot(&single) - Array2::<Complex<f32>>::eye(4)).iter().all(|x| x.norm() < 1e-4));
 }
 
-/// LAPACK counts in 32 bits, and so does the crate between: beyond that nothing may reach it.
+/// LAPACK and its bindings use 32-bit sizes; larger matrices must not reach them.
 #[test]
-fn what_lapack_cannot_count_is_refused() {
+fn matrices_too_large_for_lapack_are_rejected() {
     for (m, n) in [(46_341, 1), (65_536, 1), (1, 65_536)] {
         let a = Array2::<f32>::zeros((m, n));
         assert_eq!(lapack::svd(&a.view(), true, &Limits::default()), Err(lapack::Fault::TooLarge), "{m}×{n}");
@@ -311,9 +311,9 @@ fn what_lapack_cannot_count_is_refused() {
     }
 }
 
-/// What LAPACK allocates for itself counts, too.
+/// LAPACK's own allocations count, too.
 #[test]
-fn the_room_of_lapack_is_within_the_limits() {
+fn memory_of_lapack_is_within_the_limits() {
     let a = Array2::<f32>::eye(100);
     let limits = |bytes| Limits { max_tensor_bytes: bytes, ..Limits::default() };
     assert!(matches!(lapack::svd(&a.view(), false, &limits(100_000)), Err(lapack::Fault::Limit(_))));
@@ -321,7 +321,7 @@ fn the_room_of_lapack_is_within_the_limits() {
 }
 
 #[test]
-fn what_is_not_a_number_is_not_taken_for_singular() {
+fn matrices_with_nan_are_not_singular() {
     let a = array![[0.0, f64::NAN], [0.0, 1.0]];
     assert!(lapack::determinant(&a.view()).unwrap().is_nan());
     assert!(lapack::log_determinant(&a.view()).unwrap().1.is_nan());
@@ -351,7 +351,7 @@ fn conditions_of_what_is_not_a_number() {
     assert!(lapack::condition(&Array2::<f64>::zeros((2, 2)).view(), lapack::Norm::Nuclear).unwrap().is_nan());
 }
 
-/// OpenBLAS wants megabytes of the stack for a matrix that it shares out among threads, and this one has 256 KiB.
+/// OpenBLAS needs megabytes of stack for a matrix that it splits among threads; this thread has 256 KiB.
 #[test]
 fn large_matrices_need_no_large_stack() {
     let thread = std::thread::Builder::new().stack_size(256 << 10).spawn(|| {
@@ -368,7 +368,7 @@ fn large_matrices_need_no_large_stack() {
     thread.unwrap().join().unwrap();
 }
 
-/// A factorisation cannot be stopped, but what follows it can.
+/// A factorisation cannot be interrupted, but the work after it can.
 #[test]
 fn solving_ends_when_the_time_is_up() {
     let a = Array2::from_shape_fn((300, 300), |(i, j)| {

@@ -1,5 +1,5 @@
-//! What Ixion does, seen from the outside: one program, of which each subject is a module. Every further program would be
-//! linked anew with the whole library.
+//! Integration tests, with one module per subject. They form a single program, because each further program would be linked
+//! with the whole library again.
 //!
 //!     cargo test --test it                  everything
 //!     cargo test --test it engine::         one subject
@@ -51,7 +51,7 @@ mod plugins_rust;
 mod precisions;
 mod random_graphs;
 mod roundtrip;
-#[allow(dead_code, reason = "the names of the classes are for others")]
+#[allow(dead_code, reason = "other programs use the class names")]
 #[path = "../../model_file/scenes.rs"]
 mod scenes;
 mod shapes;

@@ -1,8 +1,7 @@
-//! Misuse: every operator of every case, alone, with one thing wrong. Each must end in a result or in an error that says
-//! which operator it is about and, where a parameter is at fault, which; never in a panic, a hang or too much memory.
+//! Misuse: every operator of every case, alone, with one mistake. Each must end in a result or in an error that names the
+//! operator and, if a parameter is at fault, the parameter; never in a panic, a hang or excessive memory use.
 //!
-//! `IXION_MISUSES` says how many are tried for each operator type (12 unless told), `IXION_SEED` where the random numbers
-//! start.
+//! `IXION_MISUSES` is the number of mistakes per operator type (default: 12), `IXION_SEED` the random seed.
 
 mod call;
 mod mistake;
@@ -29,7 +28,7 @@ fn limits() -> Limits {
     limits.with_timeout(LONGEST / 2)
 }
 
-/// An error with what it comes from, in one line.
+/// An error with its causes, in one line.
 fn full(error: &GraphError) -> String {
     let sources = std::iter::successors(Some(error as &dyn Error), |&error| error.source());
     sources.map(ToString::to_string).collect::<Vec<_>>().join(": ")
@@ -44,10 +43,10 @@ fn attempt(call: &Call, seed: u64) -> Result<(), GraphError> {
     graph.run_with(inputs).map(drop)
 }
 
-/// What is wrong with an error, if anything is.
+/// Checks that an error names the operator and the parameter; returns the complaint, if any.
 fn complaint(error: &GraphError, mistake: &Mistake, call: &Call) -> Option<String> {
     let text = full(error);
-    // An operator that is computed in steps has some named after it.
+    // An operator that is computed in steps has operators named after it.
     let place = format!("{} `alone", call.op_type);
     let names_the_operator = text.contains(&place) || matches!(error, GraphError::Pnnx(_));
     if !names_the_operator {
@@ -57,14 +56,14 @@ fn complaint(error: &GraphError, mistake: &Mistake, call: &Call) -> Option<Strin
     (!text.contains(key)).then(|| format!("does not name {key}"))
 }
 
-/// How many ended how.
+/// The number of calls by outcome.
 type Ends = BTreeMap<&'static str, usize>;
 
 fn misuse(call: &Call, seed: u64, ends: &mut Ends) -> Option<String> {
     let mut rng = StdRng::seed_from_u64(seed);
     let mut wrong = call.clone();
     let Some(mistake) = Mistake::make(&mut wrong, &mut rng) else {
-        *ends.entry("nothing to get wrong").or_default() += 1;
+        *ends.entry("nothing to change").or_default() += 1;
         return None;
     };
     let describe =
@@ -94,7 +93,7 @@ fn mistakes_end_in_a_result_or_an_error_that_helps() {
     };
     let (count, seed) = (number("IXION_MISUSES", 12), number("IXION_SEED", 1));
     let mut by_type: BTreeMap<String, Vec<Call>> = BTreeMap::new();
-    // What has no layer is part of other operators, and means nothing alone.
+    // Operators without a layer are part of others and have no meaning alone.
     let registry = Registry::default();
     let has_layer = |call: &Call| registry.get(&call.op_type).is_ok();
     for call in common::runnable_cases().iter().flat_map(|case| Call::all_of(case)).filter(has_layer) {
@@ -111,7 +110,7 @@ fn mistakes_end_in_a_result_or_an_error_that_helps() {
     }
     println!("{} types: {ends:?}", by_type.len());
     assert!(complaints.is_empty(), "{} complaints:\n{}", complaints.len(), complaints.join("\n\n"));
-    assert!(ends["error"] > ends["result"] / 4, "the mistakes are no mistakes: {ends:?}");
+    assert!(ends["error"] > ends["result"] / 4, "too few mistakes are errors: {ends:?}");
 }
 
 #[test]
@@ -119,6 +118,6 @@ fn without_a_mistake_calls_run() {
     let calls: Vec<Call> =
         common::runnable_cases().iter().take(12).flat_map(|case| Call::all_of(case)).collect();
     let runs = calls.iter().filter(|call| attempt(call, 1).is_ok()).count();
-    // Random numbers are no good indices or sizes, so that some calls fail.
+    // Some calls fail, because random values are not valid indices or sizes.
     assert!(runs * 10 > calls.len() * 8, "{runs} of {}", calls.len());
 }

@@ -1,4 +1,4 @@
-//! The models of the repository: what they give, and the scenes on which two of them are measured.
+//! The models of the repository: their outputs, and the scenes on which two of them are evaluated.
 
 use crate::scenes;
 use ixion::Limits;
@@ -9,7 +9,7 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 
 const SIZE: usize = 128;
-/// Never trained on, and not the one that README and CI measure on.
+/// A seed that was not used for training and is not used in the README or in CI.
 const SEED: u64 = 4711;
 
 fn folder(name: &str) -> PathBuf {
@@ -76,14 +76,14 @@ fn the_detector_finds_shapes_in_scenes_it_never_saw() {
     }
     let precision = AveragePrecision::at(0.5, &found, &known).unwrap().mean().unwrap();
     assert!(precision > 0.85, "mAP@0.5 is {precision}");
-    // Shapes shifted by their own width are not found where they are not.
+    // Truth shifted by the width of the shapes must not match.
     let moved = |truth: &Truth| {
         let (by, rect) = (truth.rect.width(), truth.rect);
         Truth { rect: Rect::new(rect.left + by, rect.top, rect.right + by, rect.bottom), ..*truth }
     };
     let elsewhere: Vec<Vec<Truth>> = known.iter().map(|truths| truths.iter().map(moved).collect()).collect();
     let precision = AveragePrecision::at(0.5, &found, &elsewhere).unwrap().mean().unwrap();
-    assert!(precision < 0.1, "mAP@0.5 beside the shapes is {precision}");
+    assert!(precision < 0.1, "mAP@0.5 next to the shapes is {precision}");
 }
 
 #[test]

@@ -1,7 +1,7 @@
-//! Broken files: mutants of real models are loaded, built and run. Each must end in a result or in an error, never in a
-//! panic, and within its limits of memory and time.
+//! Broken files: mutants of real models are loaded, built and run. Each must end in a result or an error, never in a panic, and
+//! within its memory and time limits.
 //!
-//! `IXION_MUTANTS` says how many are tried (300 unless told), `IXION_SEED` where the random numbers start.
+//! `IXION_MUTANTS` is the number of mutants (default: 300), `IXION_SEED` the random seed.
 
 mod plans;
 
@@ -23,7 +23,7 @@ struct Model {
     bin: Vec<u8>,
 }
 
-/// The models to start from: those of this repository, and the conformance cases where they are.
+/// The original models: those of this repository, and the conformance cases if available.
 fn models() -> Vec<Model> {
     let own = ["linear", "conv3", "two_inputs", "digits"].map(|name| {
         let path = format!("{}/model_file/{name}/{name}.pnnx", env!("CARGO_MANIFEST_DIR"));
@@ -42,7 +42,7 @@ fn models() -> Vec<Model> {
     models.filter(|model| model.param.len() < 1 << 16 && model.bin.len() < 1 << 19).collect()
 }
 
-/// Numbers and words that programs stumble over.
+/// Numbers and words that often break programs.
 const TRAPS: &[&str] = &[
     "0",
     "-1",
@@ -129,7 +129,7 @@ fn limits() -> Limits {
     limits.with_timeout(Duration::from_secs(5))
 }
 
-/// Loads, builds and runs; says how far it came.
+/// Loads, builds and runs a model; returns the last step that succeeded.
 fn try_model(param: &[u8], bin: Vec<u8>) -> &'static str {
     let limits = limits();
     let Ok(graph) = Graph::from_bytes(param, Some(bin), &limits) else { return "not loaded" };
@@ -156,7 +156,7 @@ fn zero_inputs(runtime: &RuntimeGraph, limits: &Limits) -> Option<Vec<Tensor>> {
     inputs.collect()
 }
 
-/// The number of mutants unless told, and the seed.
+/// The number of mutants and the seed, from the environment or the defaults.
 fn settings(default: u64) -> (u64, u64) {
     let number = |name: &str, default: u64| {
         std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)

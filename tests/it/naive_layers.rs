@@ -1,4 +1,4 @@
-//! The layers of `ops::naive` against the built-in ones: one by one on random parameters, and in whole networks.
+//! Compares the layers of `ops::naive` with the built-in ones: individually with random parameters, and in whole networks.
 
 use ixion::Limits;
 use ixion::graph::{GraphError, RuntimeGraph};
@@ -9,7 +9,7 @@ use ixion::tensor::Tensor;
 use proptest::prelude::*;
 use std::path::Path;
 
-/// What a model of these operators between input `x` and output `y` gives, with the built-in layers and with these.
+/// Runs a model of these operators between input `x` and output `y`, with the built-in layers and with the naive ones.
 fn both(operators: &str, inputs: &[&Tensor]) -> [Result<Vec<Tensor>, GraphError>; 2] {
     let lines: Vec<&str> = operators.lines().collect();
     let names = ["x", "z"];
@@ -25,7 +25,7 @@ fn both(operators: &str, inputs: &[&Tensor]) -> [Result<Vec<Tensor>, GraphError>
     })
 }
 
-/// Both give the same, if the parameters fit to the input; or else both refuse.
+/// Checks that both give the same result if the parameters fit the input, and that both fail otherwise.
 fn agree(operators: &str, inputs: &[&Tensor], fits: bool) -> Result<(), TestCaseError> {
     match both(operators, inputs) {
         [Ok(fast), Ok(naive)] => {
@@ -34,13 +34,13 @@ fn agree(operators: &str, inputs: &[&Tensor], fits: bool) -> Result<(), TestCase
             let comparison = naive[0].allclose(&fast[0], 1e-5, 1e-5, true).unwrap();
             prop_assert!(comparison.holds(), "{}: {}", operators, comparison);
         }
-        [Err(error), Err(_)] => prop_assert!(!fits, "{}: both refuse it: {}", operators, error),
+        [Err(error), Err(_)] => prop_assert!(!fits, "{}: both reject it: {}", operators, error),
         [fast, naive] => return Err(TestCaseError::fail(format!("{operators}: {fast:?}, but {naive:?}"))),
     }
     Ok(())
 }
 
-/// Whether a window fits into a padded input at least once, along each axis.
+/// Returns true if a dilated kernel fits into the padded input along each axis.
 fn window_fits(lens: [usize; 2], kernel: [usize; 2], dilation: [usize; 2], padding: [usize; 2]) -> bool {
     (0..2).all(|axis| lens[axis] + 2 * padding[axis] > dilation[axis] * (kernel[axis] - 1))
 }
@@ -117,16 +117,16 @@ fn what_is_not_implemented_is_refused() {
     let says = |text: &str| both(text, &[&x])[1].as_ref().unwrap_err().to_string();
     assert!(says(&format!("{conv} padding_mode=reflect padding=(1,1)")).contains("only zeros"));
     assert!(says(&format!("{conv} groups=0")).contains("it must divide"));
-    assert!(says(&conv.replace("(3,3)", "(9,9)").replace("2,3,3)", "2,9,9)")).contains("does not fit"));
+    assert!(says(&conv.replace("(3,3)", "(9,9)").replace("2,3,3)", "2,9,9)")).contains("rejects its inputs"));
     assert!(says("nn.MaxPool2d pool 1 1 x y kernel_size=2 stride=2 ceil_mode=True").contains("ceil_mode"));
 }
 
-/// Whole networks on layers that share no arithmetic with the fast ones.
+/// Whole networks on layers that share no code with the fast ones.
 #[test]
 fn whole_networks_give_the_same() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("model_file");
     let text = std::fs::read_to_string(folder.join("resnet18/resnet18.pnnx.param")).unwrap();
-    // Weights are random: an eighth of the channels and a small picture do as well.
+    // With random weights, an eighth of the channels and a small image suffice.
     let eighth = [("64", "8"), ("128", "16"), ("256", "32"), ("512", "64"), ("(1,3,224,224)", "(1,3,32,32)")];
     let small = eighth.into_iter().fold(text, |text, (from, to)| text.replace(from, to));
     for (name, shape) in

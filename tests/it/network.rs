@@ -1,4 +1,4 @@
-//! Networks that are built in code.
+//! Networks defined in code.
 
 use ixion::Limits;
 use ixion::engine::{Builder, Fields, Len, Network, Operand, Plan};
@@ -53,7 +53,7 @@ fn a_network_in_code_is_that_of_a_file() {
     small().into_graph().unwrap().save(&param, param.with_extension("bin")).unwrap();
     let [from_code, from_file] =
         [small().builder().unwrap(), Builder::new(&param)].map(|builder| builder.build().unwrap());
-    assert!(from_code.statistics().passes.iter().any(|pass| pass.fired > 0), "passes work on it");
+    assert!(from_code.statistics().passes.iter().any(|pass| pass.fired > 0), "passes apply to it");
     let text = std::fs::read_to_string(&param).unwrap();
     assert!(text.contains("nn.Conv2d") && text.contains("#x=(%n,3,8,8)f32"), "{text}");
     for count in [1, 3] {
@@ -90,7 +90,7 @@ fn several_inputs_outputs_and_names() {
 }
 
 #[test]
-fn types_can_be_said() {
+fn types_can_be_set() {
     let mut network = Network::new();
     let x = network.add_input("x", DType::F32, [2.into()]).unwrap();
     network.set_dtype(x, DType::F16).unwrap();
@@ -102,18 +102,18 @@ fn types_can_be_said() {
     let neg = network.add_layer("pnnx.Expression", "neg", &[relu], &neg).unwrap()[0];
     network.mark_output(neg, "double").unwrap();
     let late = network.set_dtype(x, DType::F32).unwrap_err().to_string();
-    assert!(late.contains("the type of input `x` must be said before a layer reads it"), "{late}");
+    assert!(late.contains("the type of input `x` must be set before a layer reads it"), "{late}");
     let plan = network.builder().unwrap().build().unwrap();
     let x = Tensor::from_vec(vec![-1.0f32, 1.5], &[2]).unwrap().cast(DType::F16).unwrap();
     let outputs = run(&plan, &x);
-    assert_eq!(outputs[0].dtype(), DType::F64, "whoever reads it afterwards has the type, outputs too");
+    assert_eq!(outputs[0].dtype(), DType::F64, "later readers have the type, and so do outputs");
     assert_eq!(outputs[1].to_vec::<f64>().unwrap(), [-0.0, -1.5]);
 }
 
 ixion::operator! {
-    /// So many times its input.
+    /// Its input times a factor.
     struct Times for "Times" {
-        /// How many times.
+        /// The factor.
         factor: f64,
     }
 }
@@ -159,25 +159,25 @@ fn a_plugin_is_a_layer_of_a_network() {
 }
 
 #[test]
-fn what_is_wrong_is_said_where_it_is_added() {
+fn errors_are_reported_when_a_layer_is_added() {
     let refused = |plugin: &str, fields: Fields| one(plugin, &fields).unwrap_err().to_string();
     let missing = refused("acme/Times/3", Fields::new());
     assert!(missing.contains("acme/Times/3 `times` (nearest known type: acme/Times/2)"), "{missing}");
     assert!(
-        missing.contains("type `Times`, version `3`, of the namespace `acme`"),
+        missing.contains("type `Times`, version `3`, in namespace `acme`"),
         "type, version and namespace: {missing}"
     );
     let place = "acme/Times/2 `times` cannot be built: ";
     for (fields, wanted) in [
-        (Fields::new(), "parameter `factor` (a number) is missing; the file gives none"),
-        (Fields::new().with_param("factor", "two"), "parameter `factor` should be a number, but is `two`"),
+        (Fields::new(), "missing parameter `factor` (a number); the file sets none"),
+        (Fields::new().with_param("factor", "two"), "parameter `factor`: expected a number, got `two`"),
         (
             Fields::new().with_param("factor", 1.0).with_param("offset", 1),
-            "parameters not understood by this operator: `offset`; it knows `factor`",
+            "unknown parameters: `offset`; supported: `factor`",
         ),
         (
             Fields::new().with_param("factor", 1.0).with_weight("w", random(&[1], 1)),
-            "attributes not understood by this operator: `w`; it knows `factor`",
+            "unknown attributes: `w`; supported: `factor`",
         ),
     ] {
         let error = refused("acme/Times/2", fields);
@@ -186,10 +186,10 @@ fn what_is_wrong_is_said_where_it_is_added() {
 }
 
 #[test]
-fn what_fails_leaves_nothing_behind() {
+fn failures_leave_no_trace() {
     let mut network = Network::new();
     let x = network.add_input("x", DType::F32, [4.into()]).unwrap();
-    // The name of what will be another's second output.
+    // The name of the second output of a later layer.
     let taken = network.add_layer("F.relu", "halves.1", &[x], &Fields::new()).unwrap();
     let split =
         || Fields::new().with_param("split_size_or_sections", 2).with_param("dim", 0).with_num_outputs(2);
@@ -198,7 +198,7 @@ fn what_fails_leaves_nothing_behind() {
     let error =
         network.add_layer("F.relu", "relu", &[x], &Fields::new().with_input_name(0, "a b")).unwrap_err();
     assert!(error.to_string().contains("a b"), "{error}");
-    // The same names are free for what fits.
+    // The same names can be used by valid layers.
     network.add_layer("F.relu", "halves", &[x], &Fields::new()).unwrap();
     let relu = network.add_layer("F.relu", "relu", &taken, &Fields::new()).unwrap();
     let parts = network.add_layer("torch.split", "parts", &relu, &split()).unwrap();
@@ -220,29 +220,29 @@ fn names_are_taken_once_and_operands_belong_to_a_network() {
     let x = network.add_input("x", DType::F32, [2.into()]).unwrap();
     let message = |result: Result<Operand, ixion::engine::EngineError>| result.unwrap_err().to_string();
     let twice = message(network.add_input("x", DType::F32, [2.into()]));
-    assert_eq!(twice, "the network cannot be built: `x` is the name of something else already");
+    assert_eq!(twice, "the network cannot be built: the name `x` is already taken");
     network.mark_output(x, "y").unwrap();
     assert!(network.mark_output(x, "y").is_err());
     let relu = |network: &mut Network, name: &str, inputs: &[Operand]| {
         network.add_layer("F.relu", name, inputs, &Fields::new()).map(|outputs| outputs[0])
     };
-    assert!(message(relu(&mut network, "y", &[x])).contains("`y` is the name of something else"));
+    assert!(message(relu(&mut network, "y", &[x])).contains("the name `y` is already taken"));
     assert!(
         message(relu(&mut network, "two", &[x, x]))
-            .contains("F.relu `two` cannot be built: 1 inputs are needed, but there are 2")
+            .contains("F.relu `two` cannot be built: wrong number of inputs: expected 1, got 2")
     );
     assert!(message(relu(&mut network, "a name", &[x])).contains("a name"));
     let sum = Fields::new().with_param("expr", "add(@0,@1)");
     let sum = network.add_layer("pnnx.Expression", "sum", &[x, x], &sum).unwrap()[0];
     let mut other = Network::new();
-    assert!(message(relu(&mut other, "relu", &[sum])).contains("an operand is of another network"));
+    assert!(message(relu(&mut other, "relu", &[sum])).contains("an operand belongs to another network"));
     let same_place = other.add_input("z", DType::F32, [3.into()]).unwrap();
     assert_eq!(network.meta(x).unwrap().to_string(), "2 f32");
-    assert!(message(relu(&mut other, "relu", &[x])).contains("an operand is of another network"));
+    assert!(message(relu(&mut other, "relu", &[x])).contains("an operand belongs to another network"));
     assert!(other.mark_output(x, "z2").is_err() && other.set_dtype(x, DType::F16).is_err());
     assert!(other.meta(x).is_none() && x != same_place);
     let empty = other.into_graph().unwrap_err().to_string();
-    assert!(empty.contains("it returns nothing"), "{empty}");
+    assert!(empty.contains("it has no outputs"), "{empty}");
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("x.plan");
     network.builder().unwrap().build().unwrap().save(&path).unwrap();

@@ -1,5 +1,5 @@
-//! The promises of `book/src/reference/numerics.md`: each has a proof that exists, and those which no stored result of
-//! PyTorch can prove (errors, and answers that PyTorch leaves open) are proved here.
+//! The guarantees of `book/src/reference/numerics.md`: each has an existing test. Guarantees that stored results of PyTorch
+//! cannot prove (errors, and results that PyTorch leaves undefined) are tested here.
 
 use ixion::Limits;
 use ixion::graph::RuntimeGraph;
@@ -14,7 +14,7 @@ fn row<T: Element>(values: &[T]) -> Tensor {
     Tensor::from_vec(values.to_vec(), &[values.len()]).unwrap()
 }
 
-/// Runs one operator on all inputs; an error with what it comes from, in one line.
+/// Runs one operator on all inputs; an error contains its causes, in one line.
 fn run(op_type: &str, params: &str, inputs: &[Tensor]) -> Result<Vec<Tensor>, String> {
     let names: Vec<String> = (0..inputs.len()).map(|index| format!("x{index}")).collect();
     let mut text = format!("7767517\n{} {}\n", inputs.len() + 2, inputs.len() + 1);
@@ -98,7 +98,7 @@ fn what_pytorch_refuses_is_refused() {
     refused("torch.positive", "", &[bools], "bool");
 }
 
-/// PyTorch leaves these to the processor.
+/// In PyTorch, these depend on the processor.
 #[test]
 fn floats_beyond_an_integer_type_saturate() {
     let x = [row(&[f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 300.0, -1.5, 1e30])];
@@ -128,7 +128,7 @@ fn every_run_gives_the_same_bits() {
     }
 }
 
-/// Through the spectra of short frames, which are masked by ones, and back.
+/// STFT, a mask of ones, and inverse STFT.
 #[test]
 fn a_second_of_sound_comes_back() {
     let stft = "center=True hop_length=128 n_fft=512 normalized=False onesided=True win_length=None";

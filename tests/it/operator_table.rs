@@ -1,6 +1,6 @@
-//! The table of operators in the book, `book/src/reference/operators.md`: made from the registry and the cases.
+//! The operator table of the book, `book/src/reference/operators.md`, is generated from the registry and the cases.
 //!
-//! `IXION_WRITE=1 cargo test --test it operator_table` writes it anew.
+//! `IXION_WRITE=1 cargo test --test it operator_table` updates it.
 
 use crate::common;
 use ixion::Limits;
@@ -33,7 +33,7 @@ struct Tested {
     dtypes: BTreeSet<DType>,
 }
 
-/// What the cases test, by operator type.
+/// The tests of each operator type in the cases.
 fn tested() -> BTreeMap<String, Tested> {
     let mut all: BTreeMap<String, Tested> = BTreeMap::new();
     for folder in common::own_cases() {
@@ -73,7 +73,7 @@ fn entries(registry: &Registry) -> Vec<Entry<'_>> {
     entries
 }
 
-/// The sections of the table, by the beginning of an operator's type.
+/// The sections of the table, by the prefix of the operator type.
 const SECTIONS: &[(&str, &str)] = &[
     ("nn.", "Modules: `torch.nn`"),
     ("F.", "Functions: `torch.nn.functional`"),
@@ -86,7 +86,7 @@ const SECTIONS: &[(&str, &str)] = &[
 ];
 
 fn rank(op_type: &str) -> usize {
-    // ONNX's names stand alone.
+    // ONNX's names have no prefix.
     if !op_type.contains(['.', ':']) {
         return SECTIONS.len() - 1;
     }

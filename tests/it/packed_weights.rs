@@ -1,4 +1,4 @@
-//! Weights that a plan stores in the order in which layers multiply them.
+//! Packed weights in plans, stored in the order in which layers read them.
 
 use crate::common::saved::{bits, map};
 use ixion::Limits;
@@ -27,7 +27,7 @@ fn plan(operators: &str) -> Plan {
     plan_by(operators, &[])
 }
 
-/// A plan whose layers have these tactics wherever they can.
+/// A plan whose layers use these tactics where possible.
 fn plan_by(operators: &str, tactics: &[&str]) -> Plan {
     let count = operators.lines().count() + 1;
     let text = format!("7767517\n{count} 0\n{operators}\npnnx.Output y 1 0 y\n");
@@ -43,7 +43,7 @@ fn saved(plan: &Plan) -> (tempfile::TempDir, PathBuf) {
     (folder, path)
 }
 
-/// The packed weights of a plan: operator and bytes.
+/// The packed weights of a plan file, as operator and bytes.
 fn packed(path: &Path) -> Vec<(String, Vec<u8>)> {
     let graph = PlanFile::open(path, &Limits::default()).unwrap().graph().unwrap();
     let packed = graph.operators().filter_map(|(_, operator)| {
@@ -53,7 +53,7 @@ fn packed(path: &Path) -> Vec<(String, Vec<u8>)> {
     packed.collect()
 }
 
-/// Whether a plan gives other results where the first of these packed weights is another.
+/// Returns true if changing the first of these packed weights changes the plan's results.
 fn is_computed_with(path: &Path, bytes: &[u8], x: &Tensor) -> bool {
     let run = |path: &Path| {
         let plan = map(path, &Limits::default()).unwrap().load().unwrap();
@@ -91,7 +91,7 @@ fn plans_compute_with_the_packed_weights_that_they_store() {
     }
 }
 
-/// Half the bytes, where the processor multiplies pairs of bf16.
+/// Half the bytes, if the processor multiplies bf16 pairs.
 #[test]
 fn rounded_weights_are_stored_rounded() {
     let len = |tactics: &[&str]| {
@@ -109,7 +109,7 @@ fn rounded_weights_are_stored_rounded() {
 #[test]
 fn winograds_weights_are_stored_transformed() {
     let plan = plan(CONVOLUTIONS);
-    let tactic = plan.settled().iter().find(|settled| settled.operator == "a").unwrap();
+    let tactic = plan.selections().iter().find(|selection| selection.operator == "a").unwrap();
     let tactic = tactic.candidates[tactic.chosen.unwrap()].tactic.name;
     let side: usize = match tactic {
         "winograd-2x2" => 4,

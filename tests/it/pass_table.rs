@@ -1,6 +1,6 @@
-//! The table of passes in the book, `book/src/reference/passes.md`: made from the registry of passes.
+//! The pass table of the book, `book/src/reference/passes.md`, is generated from the registry of passes.
 //!
-//! `IXION_WRITE=1 cargo test --test it pass_table` writes it anew.
+//! `IXION_WRITE=1 cargo test --test it pass_table` updates it.
 
 use ixion::passes::Passes;
 use std::fmt::Write;
@@ -11,9 +11,9 @@ const HEAD: &str = "\
 
 <!-- Made by `IXION_WRITE=1 cargo test --test it pass_table`. -->
 
-What is done to a graph before it runs, in this order, again and again until nothing changes any more. A pass fires only
-where what takes the place computes the same for every input; where something looks alike and is not, it says why:
-`ixion plan MODEL.param` lists it. `--without NAME` leaves a pass out, and so does `Passes::set_enabled`.
+Passes transform a graph before it runs. They are applied in this order, repeatedly until nothing changes. A pass fires only if
+the replacement computes the same for every input. If a part of the graph looks similar but does not qualify, the pass reports
+why: `ixion plan MODEL.param` lists the reasons. `--without NAME` disables a pass, and so does `Passes::set_enabled`.
 
 | pass | what it does |
 |---|---|
@@ -30,5 +30,5 @@ fn the_table_is_that_of_the_registry() {
         std::fs::write(&path, &table).unwrap();
     }
     let written = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(written == table, "{} is not up to date; IXION_WRITE=1 writes it", path.display());
+    assert!(written == table, "{} is out of date; IXION_WRITE=1 updates it", path.display());
 }

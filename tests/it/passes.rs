@@ -1,9 +1,9 @@
-//! All passes over all models: what is left computes what PyTorch computed, and is smaller.
+//! Runs all passes on all models: the optimised models are smaller and still compute PyTorch's results.
 
 use crate::common;
 use crate::common::parallel::each_of;
 use ixion::Limits;
-use ixion::graph::archive_beside;
+use ixion::graph::default_bin_path;
 use ixion::passes::{PassContext, Passes, Statistics};
 use ixion::pnnx::Graph;
 use std::collections::BTreeMap;
@@ -11,12 +11,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 fn load(param: &Path) -> Graph {
-    let beside = archive_beside(param);
+    let beside = default_bin_path(param);
     let bin = beside.is_file().then_some(beside.as_path());
     Graph::load(param, bin, &Limits::default()).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Writes a case with its model after all passes, and everything else as it is.
+/// Writes a case with its model after all passes and everything else unchanged.
 fn write_optimised(case: &Path, to: &Path) -> Statistics {
     let mut graph = load(&case.join("model.param"));
     let run = Passes::default().run(&mut graph, PassContext::default());
@@ -33,17 +33,17 @@ fn write_optimised(case: &Path, to: &Path) -> Statistics {
     statistics
 }
 
-/// Runs the passes over all cases and verifies what they left. Returns how often each pass fired.
+/// Runs the passes on all cases and verifies the results. Returns how often each pass fired.
 fn verify(cases: &[PathBuf]) -> BTreeMap<String, usize> {
     let mut fired = BTreeMap::new();
-    // A part at a time, so that they do not all lie on the disk at once.
+    // In chunks, so that not all cases are on the disk at the same time.
     let wrong: Vec<String> = cases.chunks(64).flat_map(|part| verify_part(part, &mut fired)).collect();
     eprintln!("{} cases; the passes fired: {fired:?}", cases.len());
     assert!(wrong.is_empty(), "{} cases are wrong:\n{}", wrong.len(), wrong.join("\n"));
     fired
 }
 
-/// What is wrong with some of the cases after all passes.
+/// Verifies some of the cases after all passes and returns the failures.
 fn verify_part(cases: &[PathBuf], fired: &mut BTreeMap<String, usize>) -> Vec<String> {
     let folder = tempfile::tempdir().unwrap();
     let place = |case: &Path| folder.path().join(case.file_name().unwrap());
@@ -76,7 +76,7 @@ fn optimised_conformance_cases_compute_the_same() {
     }
 }
 
-/// What the passes do to a model that comes with the source.
+/// The statistics of the passes on a model of the repository.
 fn statistics(model: &str) -> String {
     let path = format!("{}/model_file/{model}/{model}.pnnx.param", env!("CARGO_MANIFEST_DIR"));
     let mut graph = load(Path::new(&path));

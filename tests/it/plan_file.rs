@@ -1,4 +1,4 @@
-//! Plans in files: what comes back, what is refused, and that nothing is done twice.
+//! Plan files: what they restore, what is rejected, and that no work is repeated.
 
 use crate::common::saved::{bits, differences, map};
 use ixion::Limits;
@@ -31,7 +31,7 @@ fn floats(values: &[f32], shape: &[usize]) -> Tensor {
     Tensor::from_vec(values.to_vec(), shape).unwrap()
 }
 
-/// A file in a folder of the test's own.
+/// Saves a plan in a temporary folder.
 fn saved(plan: &Plan) -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("x.plan");
@@ -55,7 +55,7 @@ fn the_models_of_the_repository_give_the_same_bits() {
 }
 
 #[test]
-fn formats_and_what_there_was_to_choose_from_come_back() {
+fn formats_and_candidates_are_restored() {
     let plan = Builder::new(param("shapes_unet")).with_formats(Formats::Alternating).build().unwrap();
     let (_folder, path) = saved(&plan);
     let loaded = Plan::load(&path).unwrap();
@@ -64,11 +64,11 @@ fn formats_and_what_there_was_to_choose_from_come_back() {
         |plan: &Plan| plan.graph().operators().iter().map(|it| it.name().to_owned()).collect::<Vec<_>>();
     assert_eq!((formats(&loaded), names(&loaded)), (formats(&plan), names(&plan)));
     assert!(formats(&loaded).iter().any(|format| *format != Format::Plain));
-    assert_eq!(loaded.settled(), plan.settled());
+    assert_eq!(loaded.selections(), plan.selections());
 }
 
 #[test]
-fn a_large_model_of_made_up_weights_comes_back() {
+fn a_large_model_with_random_weights_survives_saving() {
     let plan = Builder::new(param("resnet18")).with_random_weights(3).build().unwrap();
     let (_folder, path) = saved(&plan);
     let loaded = map(&path, &Limits::default()).unwrap().with_threads(2).load().unwrap();
@@ -79,7 +79,7 @@ fn a_large_model_of_made_up_weights_comes_back() {
 }
 
 #[test]
-fn only_a_plan_says_how_weights_are_packed() {
+fn only_plans_store_how_weights_are_packed() {
     let plan = Builder::new(param("digits")).build().unwrap();
     let (_folder, path) = saved(&plan);
     let mut graph = PlanFile::open(&path, &Limits::default()).unwrap().graph().unwrap();
@@ -107,7 +107,7 @@ fn two_builds_give_the_same_bytes() {
 }
 
 #[test]
-fn weights_lie_in_the_mapped_file() {
+fn weights_stay_in_the_mapped_file() {
     let (_folder, path) = saved(&Builder::new(param("digits")).build().unwrap());
     let weight = |plan: &Plan| {
         let attrs = plan.graph().operators().iter().flat_map(|operator| operator.attrs().values());
@@ -117,7 +117,7 @@ fn weights_lie_in_the_mapped_file() {
     let mapped = map(&path, &Limits::default()).unwrap().load().unwrap();
     let (first, second) = (weight(&mapped), weight(&mapped));
     assert_eq!((first, first % 64), (second, 0));
-    // Two copies of what is read are at two places; those in a mapping are where the file is.
+    // Copies of weights that were read are separate; copies of mapped weights share the mapping.
     let detached = |plan: &Plan| {
         let attrs = plan.graph().operators().iter().flat_map(|operator| operator.attrs().values());
         let weight = attrs.max_by_key(|attribute| attribute.byte_len()).unwrap().detached();
@@ -129,7 +129,7 @@ fn weights_lie_in_the_mapped_file() {
     assert_ne!(one.storage_id(), other.storage_id());
 }
 
-/// Does nothing, and counts how often.
+/// A pass that changes nothing and counts its runs.
 #[derive(Debug)]
 struct Counting(Arc<AtomicUsize>);
 
@@ -173,7 +173,7 @@ pnnx.Expression sum 2 1 a b z expr=add(@0,@1)
 pnnx.Output output 1 0 z";
 
 #[test]
-fn what_the_builder_was_told_is_kept() {
+fn settings_of_the_builder_are_kept() {
     let range = |name: &str| InputRange::new(name, DType::F32, [1, 3], [2, 3], [4, 3]).unwrap();
     let builder = Builder::from_pnnx(graph(SUM)).with_shape("left", "n,3".parse().unwrap());
     let plan = builder
@@ -207,7 +207,7 @@ fn what_the_builder_was_told_is_kept() {
 }
 
 #[test]
-fn the_card_beside_the_model_goes_along() {
+fn the_model_card_is_included() {
     let (_folder, path) = saved(&Builder::new(param("digits")).build().unwrap());
     let file = PlanFile::open(&path, &Limits::default()).unwrap();
     assert_eq!(file.card(), Some(&*std::fs::read_to_string(folder("digits").join("model.toml")).unwrap()));
@@ -250,10 +250,10 @@ fn a_plan_may_take_its_own_place() {
     plan.context().unwrap().run(&[Tensor::zeros(DType::F32, &[1, 32]).unwrap()]).unwrap();
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
     let error = plan.save(folder.path().join("no/such/x.plan")).unwrap_err().to_string();
-    assert!(error.contains("no/such/x.plan: cannot create a file beside it"), "{error}");
+    assert!(error.contains("no/such/x.plan: cannot create a temporary file next to it"), "{error}");
 }
 
-/// Its input, and something that it remembers.
+/// The identity, with a state.
 #[derive(Debug, Clone)]
 struct Remembers {
     calls: Arc<Mutex<Vec<String>>>,
@@ -287,7 +287,7 @@ impl CpuLayer for Remembers {
 
     fn deserialize(&mut self, bytes: &[u8]) -> Result<(), LayerError> {
         self.calls.lock().unwrap().push(format!("deserialize {bytes:?}"));
-        assert_ne!(bytes, [9, 9], "a state that nobody expects");
+        assert_ne!(bytes, [9, 9], "an unexpected state");
         if bytes == [8, 8] {
             return Err(LayerError::Unsupported("a state of 8s".to_owned()));
         }
@@ -298,7 +298,7 @@ impl CpuLayer for Remembers {
 
 type Calls = Arc<Mutex<Vec<String>>>;
 
-/// A registry whose `my.Remember` is of this namespace and version.
+/// A registry whose `my.Remember` has this namespace and version.
 fn remembering(namespace: &str, version: &str, calls: &Calls) -> Registry {
     let (mut registry, calls) = (Registry::default(), Arc::clone(calls));
     let create = move |reader: &mut ixion::op::OperatorReader<'_>| {
@@ -334,7 +334,7 @@ fn layers_have_their_state_back_before_they_are_initialised() {
 
 #[test]
 fn layers_that_refuse_their_state_or_panic_are_named() {
-    for (state, told) in [(8, "a state of 8s"), (9, "a state that nobody expects")] {
+    for (state, told) in [(8, "a state of 8s"), (9, "an unexpected state")] {
         let calls = Calls::default();
         let (_folder, path) = saved(&remember(state, &calls));
         let file = PlanFile::open(&path, &Limits::default()).unwrap();
@@ -362,7 +362,7 @@ fn other_layers_than_those_of_the_plan_are_refused() {
 }
 
 #[test]
-fn damaged_weights_are_named_where_somebody_asks() {
+fn damaged_weights_are_named_on_verification() {
     let (_folder, path) = saved(&Builder::new(param("digits")).build().unwrap());
     let weights = PlanFile::open(&path, &Limits::default()).unwrap();
     let weights = *weights.sections().iter().find(|section| section.kind == Kind::Weights).unwrap();
@@ -376,7 +376,7 @@ fn damaged_weights_are_named_where_somebody_asks() {
         matches!(&error, PlanFileProblem::Checksum { what, .. } if what.contains("of operator `")),
         "{error}"
     );
-    // Nobody asked: the result is wrong, and that is all.
+    // Without verification, the only effect is a wrong result.
     Plan::load(&path).unwrap().context().unwrap().run(&[digits()]).unwrap();
     let damaged = Plan::load(&path).unwrap().save(path.with_file_name("y.plan")).unwrap_err().to_string();
     assert!(damaged.contains("checksum"), "{damaged}");
@@ -397,7 +397,7 @@ fn limits_hold_for_plans_too() {
 }
 
 #[test]
-fn what_is_no_plan_is_told() {
+fn files_that_are_not_plans_are_rejected() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("x");
     let limits = Limits::default();
@@ -406,7 +406,7 @@ fn what_is_no_plan_is_told() {
     assert!(error(folder.path()).contains("cannot open the plan"));
     for bytes in [&b""[..], b"7767517\n", b"\x89IXPLN\r", b"PK\x03\x04"] {
         std::fs::write(&path, bytes).unwrap();
-        assert!(error(&path).ends_with("this is no plan; `ixion build` makes one from a .param file"));
+        assert!(error(&path).ends_with("not a plan; create one with `ixion build` from a .param file"));
         assert!(map(&path, &limits).is_err());
         std::fs::remove_file(&path).unwrap();
     }

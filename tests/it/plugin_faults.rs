@@ -1,4 +1,5 @@
-//! Plugins that panic or lie: every fault is an error that names the type and the operator, and nothing else breaks.
+//! Plugins that panic or break their contract: every fault is an error that names the type and the operator, and nothing else
+//! is affected.
 
 use ixion::Limits;
 use ixion::engine::{Builder, Calibration, Method, PlanFile, Precision};
@@ -14,7 +15,7 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Its input, and one fault.
+/// The identity, with one fault.
 #[derive(Debug)]
 struct Faulty {
     fault: String,
@@ -26,7 +27,7 @@ impl Faulty {
         self.fault == fault
     }
 
-    /// Panics if it is the method for that.
+    /// Panics if the fault is a panic in this method.
     fn enter(&self, method: &str) {
         assert!(self.fault != format!("panic_in_{method}"), "boom in {method}");
     }
@@ -137,8 +138,8 @@ impl CpuLayer for Faulty {
 
     fn configure(&mut self, inputs: &[TensorMeta], _: &[TensorMeta]) -> Result<(), LayerError> {
         self.enter("configure");
-        if is_whole(inputs) {
-            self.enter("configure_of_whole");
+        if is_int8(inputs) {
+            self.enter("configure_of_int8");
         }
         Ok(())
     }
@@ -146,7 +147,7 @@ impl CpuLayer for Faulty {
     fn workspace(&self, inputs: &[TensorMeta], _: &[TensorMeta]) -> usize {
         self.enter("workspace");
         match self.fault.as_str() {
-            "large_workspace_of_whole" if is_whole(inputs) => 1 << 20,
+            "large_workspace_of_int8" if is_int8(inputs) => 1 << 20,
             "small_workspace" => 8,
             "huge_workspace" => usize::MAX,
             _ => 64,
@@ -185,7 +186,7 @@ impl CpuLayer for Faulty {
     ) -> Result<(), LayerError> {
         self.enter("forward");
         if inputs[0].dtype() == DType::I8 {
-            self.enter("forward_of_whole");
+            self.enter("forward_of_int8");
         }
         context.scratch::<f32>(16)?;
         Ok(outputs[0].copy_from(&inputs[0])?)
@@ -217,11 +218,11 @@ impl CpuLayer for Faulty {
     }
 }
 
-fn is_whole(metas: &[TensorMeta]) -> bool {
+fn is_int8(metas: &[TensorMeta]) -> bool {
     metas.iter().any(|meta| meta.dtype() == DType::I8)
 }
 
-/// All layers and the faulty one, and how many are initialised.
+/// All layers and the faulty one, and the number of initialised layers.
 fn registry() -> (Registry, Arc<AtomicUsize>) {
     let (mut registry, initialized) = (Registry::default(), Arc::new(AtomicUsize::new(0)));
     let counter = Arc::clone(&initialized);
@@ -248,7 +249,7 @@ fn x() -> Tensor {
     Tensor::ones(DType::F32, &[2, 3]).unwrap()
 }
 
-/// Looks at what int8 would lose.
+/// Measures the loss of int8.
 fn calibrated(faults: &[&str]) -> Result<f64, Box<dyn Error>> {
     let (registry, initialized) = registry();
     let limits = Limits { max_tensor_bytes: 1 << 16, ..Limits::default() };
@@ -289,7 +290,7 @@ fn interpreted(faults: &[&str]) -> Done {
     Ok(graph.output_values()?.remove(0))
 }
 
-/// An error and what is behind it.
+/// An error with its causes.
 fn message(error: &dyn Error) -> String {
     let causes = std::iter::successors(Some(error), |&error| error.source());
     causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
@@ -306,7 +307,7 @@ fn refused(done: Done, what: &str) -> String {
 }
 
 #[test]
-fn without_a_fault_all_is_well() {
+fn without_a_fault_everything_works() {
     assert_eq!(planned(&[""]).unwrap(), x());
     assert_eq!(interpreted(&[""]).unwrap(), x());
 }
@@ -344,7 +345,7 @@ fn a_panic_in_any_method_is_an_error_that_names_the_operator() {
         let fault = format!("panic_in_{method}");
         let error = refused(planned(&[&fault]), &fault);
         assert!(error.contains(&format!("panicked: boom in {method}")), "{error}");
-        assert!(error.contains("this is a fault of the layer"), "{error}");
+        assert!(error.contains("this is a bug in the layer"), "{error}");
         if EVERYWHERE.contains(&method) || method == "forward" {
             let error = refused(interpreted(&[&fault]), &fault);
             assert!(error.contains(&format!("panicked: boom in {method}")), "{error}");
@@ -357,26 +358,26 @@ fn a_panic_in_any_method_is_an_error_that_names_the_operator() {
 #[test]
 fn a_panic_while_losses_are_measured_is_an_error_that_names_the_operator() {
     assert!(calibrated(&[""]).unwrap() > 100.0);
-    for method in ["supports", "clone", "configure_of_whole", "forward_of_whole"] {
+    for method in ["supports", "clone", "configure_of_int8", "forward_of_int8"] {
         let fault = format!("panic_in_{method}");
         let error = refused(calibrated(&[&fault]).map(|_| x()), &fault);
         assert!(error.contains(&format!("panicked: boom in {method}")), "{error}");
     }
-    let error = refused(calibrated(&["large_workspace_of_whole"]).map(|_| x()), "large_workspace_of_whole");
+    let error = refused(calibrated(&["large_workspace_of_int8"]).map(|_| x()), "large_workspace_of_int8");
     assert!(error.contains("scratch memory") && error.contains("max_tensor_bytes"), "{error}");
     assert!(calibrated(&["panic_in_terminate"]).unwrap() > 100.0);
 }
 
 #[test]
-fn a_panic_at_the_end_of_a_layers_life_harms_nobody() {
+fn panics_in_terminate_and_drop_are_harmless() {
     for fault in ["panic_in_terminate", "panic_in_drop"] {
         assert_eq!(interpreted(&[fault]).unwrap(), x());
     }
     assert_eq!(planned(&["panic_in_terminate"]).unwrap(), x());
-    // A builder makes clones, asks them and lets them go.
+    // A builder clones a layer, queries the clones and drops them.
     let error = refused(planned(&["panic_in_drop"]), "panic_in_drop");
     assert!(error.contains("panicked: boom in drop"), "{error}");
-    // Without a choice of formats it makes none that it does not need; a context has one.
+    // Without candidates, a builder creates no unnecessary clones; a context has one.
     let (registry, _) = registry();
     let mut graph = RuntimeGraph::from_pnnx(model(&["panic_in_drop"])).with_registry(registry);
     graph.build().unwrap();
@@ -384,7 +385,7 @@ fn a_panic_at_the_end_of_a_layers_life_harms_nobody() {
 }
 
 #[test]
-fn the_interpreter_asks_nobody_who_panicked() {
+fn the_interpreter_does_not_call_a_layer_that_panicked() {
     let mut graph = RuntimeGraph::from_pnnx(model(&["panic_in_forward"])).with_registry(registry().0);
     graph.build().unwrap();
     for _ in 0..2 {
@@ -394,10 +395,10 @@ fn the_interpreter_asks_nobody_who_panicked() {
 }
 
 #[test]
-fn lies_are_found_and_named() {
+fn contract_violations_are_detected_and_named() {
     for (fault, wanted) in [
-        ("two_outputs", "1 outputs, but it returned 2"),
-        ("no_outputs", "1 outputs, but it returned 0"),
+        ("two_outputs", "1 outputs, got 2"),
+        ("no_outputs", "1 outputs, got 0"),
         ("huge", ""),
         ("many_axes", "100"),
         ("negative", "-3"),
@@ -408,7 +409,7 @@ fn lies_are_found_and_named() {
         ("view_beyond", ""),
         ("dynamic_of_two", "2"),
         ("dynamic_of_another_type", "f64"),
-        ("dynamic_of_another_shape", "returned 1"),
+        ("dynamic_of_another_shape", "got 1 f32"),
     ] {
         for done in [planned(&[fault]), interpreted(&[fault])] {
             let error = refused(done, fault);
@@ -417,7 +418,7 @@ fn lies_are_found_and_named() {
     }
     let small = refused(planned(&["small_workspace"]), "small_workspace");
     assert!(
-        small.contains("it wants 64 bytes of scratch memory, but its `workspace` asked for 8"),
+        small.contains("the layer needs 64 bytes of scratch memory, but its `workspace` requested 8"),
         "{small}"
     );
     let tactic = refused(planned(&["no_tactics"]), "no_tactics");
@@ -429,7 +430,7 @@ fn lies_are_found_and_named() {
 }
 
 #[test]
-fn whoever_is_initialised_is_terminated_once_also_where_another_fails() {
+fn every_initialised_layer_is_terminated_once_even_if_another_fails() {
     for faults in
         [["", "no_initialize"], ["", "panic_in_initialize"], ["no_initialize", ""], ["", "panic_in_forward"]]
     {

@@ -1,6 +1,6 @@
-//! The header for plugins in C: it is the one that the definitions in Rust give, and C lays out its structs as Rust does.
+//! The C header for plugins: it is generated from the Rust definitions, and C lays out its structs as Rust does.
 //!
-//! `IXION_WRITE=1 cargo test --test it plugin_header` writes it anew.
+//! `IXION_WRITE=1 cargo test --test it plugin_header` updates it.
 
 use crate::common::compiler;
 use ixion::plugin::{abi, header};
@@ -17,7 +17,7 @@ fn the_header_is_that_of_the_definitions() {
     assert!(committed == header(), "run `IXION_WRITE=1 cargo test --test it plugin_header`");
 }
 
-/// A program that prints what C makes of the header.
+/// A program that prints C's sizes, offsets and constants.
 fn program() -> String {
     let mut lines = vec!["#include \"ixion_plugin.h\"\n#include <stdio.h>\nint main(void) {".to_owned()];
     for one in abi::structs() {
@@ -35,7 +35,7 @@ fn program() -> String {
     lines.join("\n")
 }
 
-/// The same as Rust sees it.
+/// The same values in Rust.
 fn wanted() -> String {
     let mut text = String::new();
     for one in abi::structs() {
@@ -70,7 +70,7 @@ fn the_header_is_cpp_too() {
     let source = folder.path().join("empty.cpp");
     std::fs::write(&source, "#include \"ixion_plugin.h\"\nint main() { return IXION_OK; }\n").unwrap();
     let include = format!("-I{}", compiler::include().display());
-    // Not every C compiler has C++ as well.
+    // A C++ compiler may not be installed.
     let Ok(output) =
         Command::new("c++").args(["-Wall", "-Werror", "-fsyntax-only", &include]).arg(&source).output()
     else {

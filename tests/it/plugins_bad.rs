@@ -1,5 +1,5 @@
-//! Plugins that misbehave: every one must end in an error that names it and says what is wrong; never in a crash, a hang or
-//! a wrong result.
+//! Misbehaving plugins: each must end in an error that names the plugin and the problem; never in a crash, a hang or a wrong
+//! result.
 
 use crate::common::compiler;
 use ixion::Limits;
@@ -12,7 +12,7 @@ use ixion::tensor::{DType, Tensor};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Long enough for all that returns, even on a machine that has much to do.
+/// Long enough for everything that returns, even on a busy machine.
 const TIMEOUT: Duration = Duration::from_millis(1500);
 
 /// Loads the plugin with this defect.
@@ -20,12 +20,12 @@ fn load(defect: &str) -> Result<Plugin, PluginError> {
     let folder = tempfile::tempdir().unwrap();
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/plugins/bad.c");
     let library = compiler::library(&source, folder.path(), &[format!("-DDEFECT={defect}")]);
-    // SAFETY: whatever is wrong with it, its pointers lead to what they should.
+    // SAFETY: the plugin has defects, but its pointers are valid.
     unsafe { Plugin::load(library) }
 }
 
 fn load_file(path: &Path) -> String {
-    // SAFETY: none of these is a library.
+    // SAFETY: none of these files is a library.
     let error = unsafe { Plugin::load(path) }.unwrap_err();
     assert!(error.to_string().starts_with(&path.display().to_string()), "{error}");
     error.to_string()
@@ -37,7 +37,7 @@ fn registry(defect: &str) -> Registry {
     registry
 }
 
-/// Tries all defects at the same time: once their plugins are compiled, they do little but wait.
+/// Tests all defects in parallel: after compilation, they mostly wait.
 fn at_once(defects: &[&str], test: impl Fn(&str) + Sync) {
     std::thread::scope(|scope| {
         for defect in defects {
@@ -61,12 +61,12 @@ fn build(defect: &str) -> Result<Plan, EngineError> {
     Builder::from_pnnx(model("")).with_registry(registry(defect)).build()
 }
 
-/// Builds, makes a context and runs.
+/// Builds, creates a context and runs.
 fn run(defect: &str) -> Result<Vec<Tensor>, EngineError> {
     build(defect)?.context()?.run(&[x(-1.0)])
 }
 
-/// The same without an engine.
+/// Runs without the engine.
 fn interpret(defect: &str) -> Result<Vec<Tensor>, ixion::graph::GraphError> {
     let mut graph = RuntimeGraph::from_pnnx(model("")).with_registry(registry(defect));
     graph.build()?;
@@ -86,7 +86,7 @@ fn a_table_of_a_later_version_is_fine() {
 }
 
 #[test]
-fn what_is_no_plugin_is_refused() {
+fn files_that_are_not_plugins_are_rejected() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
     assert!(load_file(&path("missing.so")).contains("no such file"));
@@ -100,7 +100,7 @@ fn what_is_no_plugin_is_refused() {
     std::fs::write(&source, "int other(void);\nint other(void) { return 1; }\n").unwrap();
     let other = compiler::library(&source, &folder, &[]);
     assert!(load_file(&other).contains("no symbol `ixion_plugin`"));
-    // It is there, but not as a folder.
+    // The path goes through a file instead of a folder.
     let error = load_file(&other.join("inner.so"));
     assert!(error.contains("cannot be loaded") || cfg!(not(unix)), "{error}");
 }
@@ -108,16 +108,16 @@ fn what_is_no_plugin_is_refused() {
 #[test]
 fn tables_that_cannot_be_right_are_refused() {
     let defects = [
-        ("NO_TABLE", "nothing for version 1"),
-        ("VERSION", "speaks version 2 of the plugin interface, and this Ixion version 1; build it again"),
-        ("SIZE", "its table says that it has 4 bytes, of "),
+        ("NO_TABLE", "no table for version 1"),
+        ("VERSION", "uses version 2 of the plugin interface, this Ixion uses version 1; rebuild it"),
+        ("SIZE", "the `size` of its table is 4 bytes, expected at least "),
         ("NO_OPERATORS", "it has no operators"),
         ("NULL_OPERATOR", "operator 0: its description is null"),
-        ("TOO_MANY", "at most 4096 are possible"),
-        ("OPERATOR_SIZE", "operator 0: its table says that it has 8 bytes, of "),
-        ("SMALLER", "its table says that it has 39 bytes, of at least 40; set `size` with sizeof"),
-        ("OPERATOR_SMALLER", "operator 0: its table says that it has "),
-        ("OPERATORS_ODD", "the list of operators is at an odd address"),
+        ("TOO_MANY", "at most 4096 are allowed"),
+        ("OPERATOR_SIZE", "operator 0: the `size` of its table is 8 bytes, expected at least "),
+        ("SMALLER", "the `size` of its table is 39 bytes, expected at least 40; set it with sizeof"),
+        ("OPERATOR_SMALLER", "operator 0: the `size` of its table is "),
+        ("OPERATORS_ODD", "the list of operators is not aligned"),
         ("NULL_TYPE", "operator 0: its type is null"),
         ("LONG_TYPE", "operator 0: its type is longer than 1024 bytes"),
         ("NOT_UTF8", "operator 0: its type is not UTF-8"),
@@ -128,7 +128,7 @@ fn tables_that_cannot_be_right_are_refused() {
         ("NULL_CREATE", "`my.Bad`: its function `create` is null"),
         ("NULL_FORWARD", "`my.Bad`: its function `forward` is null"),
         ("NULL_FIELDS", "`my.Bad`: the list of fields is null"),
-        ("FIELD_KIND", "field `a` is of an unknown kind, 55"),
+        ("FIELD_KIND", "field `a` has the unknown kind 55"),
         ("FIELD_TWICE", "it has the field `a` twice"),
         ("FALLBACK", "the fallback of field `a`, `many`, is not an integer"),
         ("FLAGS", "unknown flags: 0x8"),
@@ -158,10 +158,10 @@ fn a_plugin_that_is_there_already_is_refused() {
 fn fields_that_are_wrong_are_named() {
     let registry = registry("NONE");
     for (params, wanted) in [
-        ("a=x", "parameter `a` should be an integer, but is `x`"),
-        ("a=1.5", "parameter `a` should be an integer, but is `1.5`"),
-        ("b=(1,x)", "parameter `b` should be a list of numbers, but is `(1,x)`"),
-        ("c=1", "parameters not understood by this operator: `c`; it knows `a`, `b`"),
+        ("a=x", "parameter `a`: expected an integer, got `x`"),
+        ("a=1.5", "parameter `a`: expected an integer, got `1.5`"),
+        ("b=(1,x)", "parameter `b`: expected a list of numbers, got `(1,x)`"),
+        ("c=1", "unknown parameters: `c`; supported: `a`, `b`"),
     ] {
         let error = Builder::from_pnnx(model(params)).with_registry(registry.clone()).build().unwrap_err();
         let error = error.to_string();
@@ -170,25 +170,25 @@ fn fields_that_are_wrong_are_named() {
 }
 
 #[test]
-fn failures_and_lies_end_in_errors_that_name_it() {
+fn failures_and_contract_violations_name_the_operator() {
     let defects = [
         ("CREATE_FAILS", "cannot be built: the moon is full"),
         ("CREATE_NULL", "null from `create`"),
         ("CLONE_FAILS", "it could not be cloned: sheep only"),
         ("INFER_FAILS", "no shape pleases me"),
-        ("INFER_DTYPE", "output 0: an element type such as IXION_F32, but it returned 99"),
-        ("INFER_RANK", "output 0: 0 to 8 axes, but it returned 9"),
-        ("INFER_LENGTH", "but it returned -5"),
-        ("INFER_UNKNOWN", "lengths that are known where those of the inputs are"),
+        ("INFER_DTYPE", "output 0: an element type such as IXION_F32, got 99"),
+        ("INFER_RANK", "output 0: 0 to 8 axes, got 9"),
+        ("INFER_LENGTH", "got -5"),
+        ("INFER_UNKNOWN", "known output lengths for inputs of known lengths"),
         ("INFER_HUGE", "`bad`"),
         ("CONFIGURE_FAILS", "cannot be configured: not in the mood"),
-        ("WORKSPACE_HUGE", "its workspace needs 18446744073709551615"),
-        ("WORKSPACE_PAST", "16 bytes of its scratch memory, but it returned more"),
+        ("WORKSPACE_HUGE", "its workspace: 18446744073709551615"),
+        ("WORKSPACE_PAST", "16 bytes of its scratch memory, got a write past their end"),
         ("INITIALIZE_FAILS", "cannot be initialised: too early in the day"),
         ("FORWARD_FAILS", "failed: numbers make me \u{fffd} dizzy"),
-        ("FORWARD_SILENT", "failed: it does not say why"),
-        ("FORWARD_STATUS", "a status such as IXION_FAILED, but it returned 77"),
-        ("FORWARD_STOPS", "it stopped, although nobody told it to"),
+        ("FORWARD_SILENT", "failed: it gave no reason"),
+        ("FORWARD_STATUS", "a status such as IXION_FAILED, got 77"),
+        ("FORWARD_STOPS", "it returned IXION_STOPPED, but the run was not stopped"),
     ];
     for (defect, wanted) in defects {
         let error = run(defect).unwrap_err().to_string();
@@ -199,7 +199,7 @@ fn failures_and_lies_end_in_errors_that_name_it() {
         }
     }
     let error = interpret("WORKSPACE_HUGE").unwrap_err().to_string();
-    assert!(error.contains("`bad`") && error.contains("workspace needs 18446744073709551615"), "{error}");
+    assert!(error.contains("`bad`") && error.contains("workspace: 18446744073709551615"), "{error}");
 }
 
 #[test]
@@ -210,17 +210,17 @@ fn formats_that_it_refuses_are_listed() {
         "{error}"
     );
     let error = interpret("SUPPORTS_NOTHING").unwrap_err().to_string();
-    assert!(error.contains("input 0 is f32, which its `supports` refuses"), "{error}");
+    assert!(error.contains("input 0 is f32, which its `supports` rejects"), "{error}");
 }
 
 #[test]
-fn lies_about_its_state_are_found() {
+fn invalid_states_are_detected() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("x.plan");
     for (defect, wanted) in [
-        ("STATE_PAST", "8 bytes of its state, but it returned more"),
-        ("STATE_LESS", "8 bytes of state, but it returned 7"),
-        ("STATE_HUGE", "the state of a layer needs 18446744073709551615"),
+        ("STATE_PAST", "8 bytes of its state, got a write past their end"),
+        ("STATE_LESS", "8 bytes of state, got 7"),
+        ("STATE_HUGE", "the state of a layer: 18446744073709551615"),
     ] {
         let error = build(defect).unwrap().save(&path).unwrap_err().to_string();
         assert!(
@@ -236,7 +236,7 @@ fn lies_about_its_state_are_found() {
 }
 
 #[test]
-fn one_that_never_returns_is_left_behind_and_its_context_runs_nothing_more() {
+fn a_layer_that_never_returns_is_abandoned_with_its_context() {
     let plan = build("FORWARD_HANGS").unwrap();
     let mut context = plan.context().unwrap();
     context.set_timeout(Some(TIMEOUT));
@@ -252,11 +252,11 @@ fn one_that_never_returns_is_left_behind_and_its_context_runs_nothing_more() {
     assert!(matches!(error, EngineError::Stuck { .. }) && start.elapsed() < TIMEOUT, "{error}");
     drop(context);
     let mut other = plan.context().unwrap();
-    assert!(other.run(&[x(-1.0)]).is_ok(), "the plan is as good as before");
+    assert!(other.run(&[x(-1.0)]).is_ok(), "the plan is still usable");
 }
 
 #[test]
-fn one_that_is_cancelled_is_left_behind_too() {
+fn a_cancelled_layer_that_never_returns_is_abandoned_too() {
     let plan = build("FORWARD_HANGS").unwrap();
     let mut context = plan.context().unwrap();
     context.set_timeout(Some(Duration::from_secs(600)));
@@ -271,13 +271,13 @@ fn one_that_is_cancelled_is_left_behind_too() {
 }
 
 #[test]
-fn the_interpreter_leaves_it_behind_too() {
+fn the_interpreter_abandons_it_too() {
     let mut graph = RuntimeGraph::from_pnnx(model("")).with_registry(registry("FORWARD_HANGS"));
     graph.build().unwrap();
     for _ in 0..2 {
         graph.set_limits(Limits::default().with_timeout(TIMEOUT));
         let error = graph.run_with(vec![x(1.0)]).unwrap_err().to_string();
-        assert!(error.contains("`bad`") && error.contains("it did not return in time"), "{error}");
+        assert!(error.contains("`bad`") && error.contains("the layer did not return in time"), "{error}");
     }
 }
 
@@ -295,7 +295,7 @@ fn building_does_not_wait_for_it_either() {
 }
 
 #[test]
-fn supports_is_told_to_stop() {
+fn supports_can_be_stopped() {
     let registry = registry("SUPPORTS_OBEYS");
     let builder = Builder::from_pnnx(model("")).with_registry(registry);
     let error = builder.with_limits(Limits::default().with_timeout(TIMEOUT)).build().unwrap_err();
@@ -304,7 +304,7 @@ fn supports_is_told_to_stop() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_function_that_is_nowhere_is_found_out_at_once() {
+fn a_missing_symbol_is_detected_on_loading() {
     let folder = tempfile::tempdir().unwrap();
     let source = folder.path().join("other.c");
     let text = "int nowhere(void);\nint ixion_plugin(void);\n\
@@ -315,13 +315,13 @@ fn a_function_that_is_nowhere_is_found_out_at_once() {
     assert!(error.contains("cannot be loaded") && error.contains("nowhere"), "{error}");
 }
 
-/// So many rows of ones.
+/// A matrix of ones with this number of rows.
 fn rows(count: usize) -> Tensor {
     Tensor::ones(DType::F32, &[count, 3]).unwrap()
 }
 
 #[test]
-fn one_that_stops_as_told_is_not_left_behind() {
+fn a_layer_that_stops_when_told_is_not_abandoned() {
     let plan = build("FORWARD_OBEYS").unwrap();
     let mut context = plan.context().unwrap();
     context.set_timeout(Some(TIMEOUT / 4));
@@ -333,7 +333,7 @@ fn one_that_stops_as_told_is_not_left_behind() {
     assert!(context.run(&[x(-1.0)]).is_ok());
 }
 
-/// The error of a run that is cancelled a moment after it began.
+/// The error of a run that is cancelled shortly after its start.
 fn cancelled_run(context: &mut Context, input: Tensor) -> EngineError {
     let token = context.cancel_token();
     std::thread::scope(|scope| {
@@ -346,7 +346,7 @@ fn cancelled_run(context: &mut Context, input: Tensor) -> EngineError {
 }
 
 #[test]
-fn all_functions_are_told_to_stop() {
+fn all_functions_can_be_stopped() {
     let plan = build("INFER_OBEYS").unwrap();
     let mut context = plan.context().unwrap();
     context.set_timeout(Some(TIMEOUT / 4));
@@ -356,11 +356,11 @@ fn all_functions_are_told_to_stop() {
     assert!(context.run(&[rows(2)]).is_ok());
     let error = cancelled_run(&mut context, rows(7));
     assert!(matches!(&error, EngineError::Cancelled { place } if place.name == "bad"), "{error}");
-    assert!(context.run(&[rows(3)]).is_ok(), "the cancel was for one run");
+    assert!(context.run(&[rows(3)]).is_ok(), "the cancellation applied to one run");
 }
 
 #[test]
-fn what_hangs_for_one_context_is_there_for_the_others() {
+fn a_layer_stuck_in_one_context_works_in_others() {
     at_once(&["INFER_HANGS_AT_7", "CLONE_HANGS"], |defect| {
         let bad = rows(if defect == "CLONE_HANGS" { 1 } else { 7 });
         let plan = build(defect).unwrap();
@@ -377,7 +377,7 @@ fn what_hangs_for_one_context_is_there_for_the_others() {
         let start = Instant::now();
         drop((one, other));
         drop(plan);
-        assert!(start.elapsed() < TIMEOUT, "{defect}: nobody waits for it at the end");
+        assert!(start.elapsed() < TIMEOUT, "{defect}: nothing waits for it at the end");
     });
 }
 

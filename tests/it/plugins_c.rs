@@ -1,4 +1,4 @@
-//! A plugin in C: compiled here, loaded, run by the interpreter and by plans, saved with a plan and loaded again.
+//! The example plugin in C: compiled, loaded, run by the interpreter and by plans, and saved and loaded with a plan.
 
 use crate::common::compiler;
 use ixion::Limits;
@@ -24,7 +24,7 @@ fn plugin() -> &'static Plugin {
     static PLUGIN: OnceLock<Plugin> = OnceLock::new();
     PLUGIN.get_or_init(|| {
         let folder = tempfile::tempdir().unwrap();
-        // SAFETY: the library is the example's, which keeps to the header.
+        // SAFETY: the example follows the header.
         unsafe { Plugin::load(compiled(folder.path())) }.unwrap()
     })
 }
@@ -186,17 +186,15 @@ fn its_errors_name_the_operator_and_say_what_it_said() {
     fails(
         "beta=2",
         "beta=fast",
-        "examples/my.Swish/1 `swish` cannot be built: parameter `beta` should be a number, but is `fast`",
+        "examples/my.Swish/1 `swish` cannot be built: parameter `beta`: expected a number, got `fast`",
     );
-    fails("beta=2", "betta=2", "parameters not understood by this operator: `betta`; it knows `beta`");
-    fails("@weight=(3)f32", "", "weight `weight` is missing");
+    fails("beta=2", "betta=2", "unknown parameters: `betta`; supported: `beta`");
+    fails("@weight=(3)f32", "", "missing weight `weight`");
     let mut graph = RuntimeGraph::from_pnnx(model()).with_registry(registry());
     graph.build().unwrap();
     let error = graph.run_with(vec![Tensor::randn(&[1, 4, 2], 1).unwrap()]).unwrap_err().to_string();
     assert!(
-        error.contains(
-            "examples/my.ChannelScale/1 `scale` does not fit its inputs: axis 1 of the input must be"
-        ),
+        error.contains("examples/my.ChannelScale/1 `scale` rejects its inputs: axis 1 of the input must be"),
         "{error}"
     );
 }
@@ -229,7 +227,7 @@ fn the_command_loads_it() {
     };
     let listed = fine(&["operators", "my."]);
     assert!(
-        listed.contains("my.Swish") && listed.contains("How steep the step is. (a number; else 1.0)"),
+        listed.contains("my.Swish") && listed.contains("The steepness of the step. (a number; default 1.0)"),
         "{listed}"
     );
     assert!(!fine(&["inspect", &param]).contains("not supported"));
@@ -249,7 +247,7 @@ fn an_optional_weight_says_its_kind_and_whether_it_is_given() {
     let folder = tempfile::tempdir().unwrap();
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/plugins/given.c");
     let mut registry = Registry::default();
-    // SAFETY: the library keeps to the header.
+    // SAFETY: the plugin follows the header.
     let plugin = unsafe { Plugin::load(compiler::library(&source, folder.path(), &[])) }.unwrap();
     plugin.register(&mut registry).unwrap();
     let told = |operator: &str, weight: Option<f32>| {

@@ -1,6 +1,6 @@
-//! Layers in Rust that cross the C ABI: what they give is what they give in one program.
+//! Rust layers loaded through the C ABI give the same results as when they are linked.
 
-#[allow(dead_code, unreachable_pub, reason = "what is exported is not called here")]
+#[allow(dead_code, unreachable_pub, reason = "exported items are not called here")]
 #[path = "../../examples/plugins/shared.rs"]
 mod shared;
 
@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// The library, which a plain `cargo test` has built already.
+/// The library, which a plain `cargo test` has already built.
 fn library() -> PathBuf {
     let target = std::env::current_exe().unwrap();
     let profile = target.parent().unwrap().parent().unwrap();
@@ -33,7 +33,7 @@ fn library() -> PathBuf {
 fn loaded() -> Registry {
     static PLUGIN: OnceLock<Plugin> = OnceLock::new();
     let plugin = PLUGIN.get_or_init(|| {
-        // SAFETY: the library is that of the example, made by the macro.
+        // SAFETY: the library is the example, exported by the macro.
         unsafe { Plugin::load(library()) }.unwrap()
     });
     let mut registry = Registry::default();
@@ -178,11 +178,11 @@ fn errors_in_fields_say_what_is_wrong() {
         built.unwrap_err().to_string()
     };
     let found = error("my.Affine affine 1 1 x y", &[]);
-    assert!(found.contains("weight `weight` is missing"), "{found}");
+    assert!(found.contains("missing weight `weight`"), "{found}");
     let found = error("my.Affine affine 1 1 x y times=often @weight=(4)f32", &[WEIGHT]);
-    assert!(found.contains("`times` should be an integer of at least 0, but is `often`"), "{found}");
+    assert!(found.contains("`times`: expected an integer of at least 0, got `often`"), "{found}");
     let found = error("my.Panics panics 1 1 x y", &[]);
-    assert!(found.contains("parameter `when` (a string) is missing"), "{found}");
+    assert!(found.contains("missing parameter `when` (a string)"), "{found}");
     let found = error("my.Pairs pairs 1 1 x y more=1", &[]);
-    assert!(found.contains("not understood by this operator: `more`"), "{found}");
+    assert!(found.contains("unknown parameters: `more`"), "{found}");
 }

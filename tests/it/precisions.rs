@@ -1,4 +1,4 @@
-//! Element types that an engine chooses: f16 and bf16, and whole numbers by their scales.
+//! Element types selected by the engine: f16, bf16 and int8.
 
 use ixion::Limits;
 use ixion::engine::{Builder, Formats, Plan, Precision, Scales};
@@ -33,7 +33,7 @@ fn types(plan: &Plan) -> Vec<DType> {
     outputs.map(|output| plan.shapes().get(output).unwrap().dtype()).collect()
 }
 
-/// Three linear layers whose weights are all that takes time, where there is one row.
+/// Three linear layers, which are bound by reading their weights if there is one row.
 const LINEAR: &str = "pnnx.Input in 0 1 x #x=(1,64)f32\n\
     nn.Linear a 1 1 x a bias=True in_features=64 out_features=128 @weight=(128,64)f32 @bias=(128)f32\n\
     nn.ReLU b 1 1 a b\n\
@@ -48,9 +48,9 @@ fn without_precisions_nothing_changes() {
     assert_eq!(run(&plan, &noise(&[1, 64])), run(&with, &noise(&[1, 64])));
 }
 
-/// One row through a large matrix: reading the weights is what takes the time, and half the bytes are read in half of it.
+/// One row times a large matrix: reading the weights dominates, and half the bytes take half the time.
 #[test]
-fn what_waits_for_its_weights_takes_half_the_bits() {
+fn memory_bound_layers_use_16_bits() {
     let text = "pnnx.Input in 0 1 x #x=(?,512)f32\n\
         nn.Linear a 1 1 x y bias=True in_features=512 out_features=512 @weight=(512,512)f32 @bias=(512)f32\n\
         pnnx.Output out 1 0 y";
@@ -69,14 +69,15 @@ fn what_waits_for_its_weights_takes_half_the_bits() {
     }
 }
 
-/// The tactics that `a` and `c` settled on.
+/// The tactics selected for `a` and `c`.
 fn tactics(plan: &Plan) -> Vec<&'static str> {
-    let settled = plan.settled().iter().filter(|settled| ["a", "c"].contains(&settled.operator.as_str()));
-    settled.map(|settled| settled.candidates[settled.chosen.unwrap()].tactic.name).collect()
+    let selections =
+        plan.selections().iter().filter(|selection| ["a", "c"].contains(&selection.operator.as_str()));
+    selections.map(|selection| selection.candidates[selection.chosen.unwrap()].tactic.name).collect()
 }
 
 #[test]
-fn factors_are_rounded_where_that_is_asked_for() {
+fn factors_are_rounded_on_request() {
     const ROWS: &str = "pnnx.Input in 0 1 x #x=(64,65)f32\n\
         nn.Linear a 1 1 x a bias=True in_features=65 out_features=128 @weight=(128,65)f32 @bias=(128)f32\n\
         nn.GELU b 1 1 a b approximate=none\n\
@@ -110,7 +111,7 @@ fn factors_are_rounded_where_that_is_asked_for() {
 }
 
 #[test]
-fn models_in_half_the_bits_give_nearly_the_same() {
+fn models_in_16_bits_give_nearly_the_same() {
     for (model, dims) in [("digits", &[3, 1, 8, 8][..]), ("shapes_unet", &[1, 3, 64, 64])] {
         let input = noise(dims);
         let want = run(&Builder::new(param(model)).build().unwrap(), &input);
@@ -132,7 +133,7 @@ fn models_in_half_the_bits_give_nearly_the_same() {
             assert!(found.contains(&dtype));
             let got = run(&plan, &input);
             assert_eq!(got.dtype(), DType::F32, "outputs keep their type");
-            // Some tens of roundings, each half a unit of the last digit.
+            // Some tens of roundings, each by half a unit in the last place.
             let tolerance = f64::from(largest) * 16.0 / f64::from(1 << digits);
             let comparison = got.allclose(&want, 0.0, tolerance, false).unwrap();
             assert!(comparison.holds(), "{model} in {precision}: {comparison}");
@@ -164,7 +165,7 @@ fn plans_keep_weights_as_they_are_used() {
 }
 
 #[test]
-fn whole_numbers_stay_what_they_are() {
+fn integers_are_unchanged() {
     let text = "pnnx.Input in 0 1 x #x=(4,8)f32\npnnx.Input index 0 1 i #i=(3)i64\n\
                 torch.index_select pick 2 1 x i y dim=0\nnn.ReLU act 1 1 y z\npnnx.Output out 1 0 z";
     let plan =
@@ -177,7 +178,7 @@ fn whole_numbers_stay_what_they_are() {
     assert!(types(&plan).contains(&DType::F16));
 }
 
-/// Copies whole numbers that stand for real ones, and takes nothing else.
+/// Copies quantised int8 values and supports no other format.
 #[derive(Debug, Clone, Default)]
 struct Whole {
     scales: Vec<Option<f32>>,
@@ -185,7 +186,7 @@ struct Whole {
 
 impl Layer for Whole {
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
-        assert_eq!(inputs[0].dtype(), DType::F32, "rules see the model's own types");
+        assert_eq!(inputs[0].dtype(), DType::F32, "infer sees the model's own types");
         Ok(vec![inputs[0].with_dims(inputs[0].dims().to_vec())])
     }
 }
@@ -223,7 +224,7 @@ const WHOLE: &str =
     "pnnx.Input in 0 1 x #x=(1,6)f32\nmy.Whole w 1 1 x y\nnn.ReLU r 1 1 y z\npnnx.Output out 1 0 z";
 
 #[test]
-fn whole_numbers_come_and_go_by_their_scales() {
+fn int8_is_quantised_and_dequantised_by_scales() {
     let scales: Scales = [("x", 0.5), ("y", 0.25)].into_iter().collect();
     let plan = builder(WHOLE)
         .with_registry(registry())
@@ -232,7 +233,7 @@ fn whole_numbers_come_and_go_by_their_scales() {
         .build()
         .unwrap();
     let x = Tensor::from_vec(vec![0.0f32, 0.6, 1.3, -2.0, 63.5, 1e6], &[1, 6]).unwrap();
-    // To the nearest half, and a half stands for a quarter behind the layer; 127 is the largest.
+    // Quantised with scale 0.5, dequantised with scale 0.25; 127 is the largest value.
     let want = [0.0, 0.25, 0.75, 0.0, 31.75, 31.75];
     assert_eq!(run(&plan, &x).to_vec::<f32>().unwrap(), want);
 

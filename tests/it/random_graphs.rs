@@ -1,8 +1,8 @@
-//! Random graphs: interpreted, improved by the passes, and planned, they give the same, also when the shapes of their
-//! inputs change and change back.
+//! Random graphs give the same results when interpreted, optimised by passes, and planned, also when the shapes of their inputs
+//! change and change back.
 //!
-//! `IXION_GRAPHS=10000` runs that many instead of 200, and wants every pass to have fired 50 times, not once; `IXION_SEED=7` runs the
-//! graph of that seed alone. A graph that fails is made smaller while it fails, and printed.
+//! `IXION_GRAPHS=10000` runs that many graphs instead of 200 and requires every pass to fire 50 times, not once. `IXION_SEED=7`
+//! runs only the graph of that seed. A failing graph is shrunk and printed.
 
 mod blocks;
 mod images;
@@ -33,7 +33,7 @@ fn interpreted(graph: Graph, inputs: Vec<Tensor>) -> Result<Vec<Tensor>, String>
     graph.run_with(inputs).map_err(|error| format!("run: {error}"))
 }
 
-/// What is wrong with how a graph is improved and planned; none where all is well.
+/// Compares the interpreted, optimised and planned graph. Returns an error if they differ.
 fn check(net: &Net, fired: &mut Fired) -> Result<(), String> {
     let mut optimized = net.graph();
     let statistics = Passes::default()
@@ -74,7 +74,7 @@ fn values(tensor: &Tensor) -> Vec<f32> {
     }
 }
 
-/// Whether two tensors are equal up to rounding: within 1e-4 of the largest number.
+/// Checks that two tensors are equal up to rounding: within 1e-4 of the largest magnitude.
 fn near(wanted: &Tensor, found: &Tensor) -> Result<(), String> {
     if wanted.shape() != found.shape() || wanted.dtype() != found.dtype() {
         let (wanted, found) = ((wanted.shape(), wanted.dtype()), (found.shape(), found.dtype()));
@@ -93,7 +93,7 @@ fn near(wanted: &Tensor, found: &Tensor) -> Result<(), String> {
     }
 }
 
-/// Whether two tensors are equal to the bit.
+/// Checks that two tensors are bit-identical.
 fn same(wanted: &Tensor, found: &Tensor) -> Result<(), String> {
     near(wanted, found)?;
     match values(wanted).iter().zip(values(found)).find(|(a, b)| a.to_bits() != b.to_bits()) {
@@ -102,13 +102,13 @@ fn same(wanted: &Tensor, found: &Tensor) -> Result<(), String> {
     }
 }
 
-/// As [`check`], with panics as errors.
+/// Like [`check`], with panics as errors.
 fn verdict(net: &Net, fired: &mut Fired) -> Result<(), String> {
     let run = AssertUnwindSafe(|| check(net, fired));
     catch_unwind(run).unwrap_or_else(|_| Err("a panic".to_owned()))
 }
 
-/// A smaller graph that fails as well.
+/// Shrinks a failing graph.
 fn shrunk(net: Net) -> (Net, String) {
     let mut net = net;
     let mut reason =

@@ -1,7 +1,7 @@
-//! Every conformance model is loaded and written back: the text byte for byte, the weights bit for bit.
+//! Loads every conformance model and writes it back: the text must be identical byte for byte, the weights bit for bit.
 //!
-//! The models come from the folder that `PNNX_CASES` names, else from `../shared/conformance`. Without either
-//! these tests say so and check nothing; the unit tests of `ixion::pnnx` need no files.
+//! The models are in the folder named by `PNNX_CASES`, or else in `../shared/conformance`. Without either, these tests print a
+//! note and check nothing; the unit tests of `ixion::pnnx` need no files.
 
 use crate::common::conformance_cases;
 use ixion::Limits;
@@ -105,7 +105,7 @@ fn expressions_print_as_the_same_tree() {
     }
 }
 
-/// Edits a small model in every way, saves it, loads it and looks at what arrived.
+/// Edits a small model in every way, saves it, loads it and checks the result.
 #[test]
 fn an_edited_model_keeps_its_meaning() {
     let text = "7767517\n3 2\n\

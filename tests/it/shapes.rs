@@ -1,5 +1,5 @@
-//! Shape inference against the interpreter: the shapes that it says are those that running gives, for every operator of
-//! every case and model that is here; and symbols give, at the numbers of a run, what numbers give.
+//! Compares shape inference with the interpreter: inferred shapes must equal actual shapes for every operator of every
+//! available case and model, and symbolic shapes must evaluate to the actual ones.
 
 use crate::common::parallel::each_of;
 use crate::common::{conformance_cases, runnable_cases};
@@ -11,7 +11,7 @@ use ixion::tensor::{Dim, Tensor};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// What was compared, and what inference does not know.
+/// What was compared, and which shapes could not be inferred.
 #[derive(Default)]
 struct Tally {
     operators: usize,
@@ -34,7 +34,7 @@ impl Tally {
         all
     }
 
-    /// Compares what is known of an operator's outputs with what running it gave.
+    /// Compares the inferred outputs of an operator with the actual ones.
     fn add(
         &mut self,
         place: &str,
@@ -76,7 +76,7 @@ struct Run {
     layers: Vec<LayerTrace>,
 }
 
-/// Runs a model on its stored inputs, where there are any.
+/// Runs a model on its stored inputs; `None` if it has none.
 fn run(param: &Path) -> Option<Run> {
     let (folder, limits) = (param.parent()?, Limits::default());
     let mut graph = RuntimeGraph::new(param);
@@ -129,7 +129,7 @@ impl Run {
         };
         let binding = Binding::of(&self.graph, &symbolic, &self.inputs).unwrap();
         for (operator, trace) in self.graph.operators().iter().zip(&self.layers) {
-            // A symbol stands for a length that is not 0: what is empty has rules of its own.
+            // Symbols represent lengths other than 0: empty tensors follow other rules.
             if trace.inputs.iter().chain(&trace.outputs).all(|meta| meta.num_elements() != 0usize) {
                 let found = shapes.get_all(operator.outputs());
                 let found = found.map(|metas| metas.iter().map(|meta| binding.apply(meta)).collect());
@@ -139,7 +139,7 @@ impl Run {
     }
 }
 
-/// A symbol for every length: for inputs of which the file records nothing.
+/// A symbol for every length, for inputs without recorded shapes.
 fn symbols_for(meta: &TensorMeta) -> TensorMeta {
     meta.with_dims((0..meta.rank()).map(|_| Dim::fresh("recorded")))
 }

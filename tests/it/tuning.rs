@@ -1,4 +1,4 @@
-//! Choosing by measuring.
+//! Selection of tactics by timing.
 
 use ixion::Limits;
 use ixion::engine::{Builder, Plan, TimingCache};
@@ -51,7 +51,7 @@ impl CpuLayer for Copy {
     }
 }
 
-/// A plan of one such layer, and how often it ran while the plan was built.
+/// A plan of one such layer, and the number of its runs while the plan was built.
 fn built(tactics: &'static [Tactic], cache: Option<TimingCache>) -> (Plan, usize) {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _guard = ONE_AT_A_TIME.lock().unwrap();
@@ -74,8 +74,8 @@ fn built(tactics: &'static [Tactic], cache: Option<TimingCache>) -> (Plan, usize
 }
 
 fn chosen(plan: &Plan) -> &'static str {
-    let settled = &plan.settled()[0];
-    settled.candidates[settled.chosen.unwrap()].tactic.name
+    let selection = &plan.selections()[0];
+    selection.candidates[selection.chosen.unwrap()].tactic.name
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn the_quickest_tactic_is_found_by_running_all() {
     let (plan, runs) = built(TWO, Some(TimingCache::in_memory()));
     assert_eq!(chosen(&plan), "quick");
     assert!(runs >= 4, "{runs} runs");
-    let prices: Vec<f64> = plan.settled()[0].candidates.iter().map(|candidate| candidate.price).collect();
+    let prices: Vec<f64> = plan.selections()[0].candidates.iter().map(|candidate| candidate.price).collect();
     assert!(prices[0] > 2e7 && prices[1] < prices[0], "{prices:?}");
     let x = Tensor::from_vec(vec![1f32, 2.0, 3.0, 4.0, 5.0, 6.0], &[2, 3]).unwrap();
     assert_eq!(plan.context().unwrap().run(&[x.clone()]).unwrap(), [x]);
@@ -92,7 +92,7 @@ fn the_quickest_tactic_is_found_by_running_all() {
 #[test]
 fn nothing_runs_without_need() {
     let (plan, runs) = built(TWO, None);
-    assert_eq!((chosen(&plan), runs), ("slow", 0), "the one for general use, by the model of a processor");
+    assert_eq!((chosen(&plan), runs), ("slow", 0), "the tactic for general use, by the cost model");
     let (_, runs) = built(&[Tactic::DEFAULT], Some(TimingCache::in_memory()));
     assert_eq!(runs, 0, "there is nothing to choose from");
 }
@@ -109,7 +109,7 @@ fn what_was_measured_once_is_remembered() {
 }
 
 #[test]
-fn a_cache_that_is_damaged_or_cannot_be_written_costs_time_alone() {
+fn a_damaged_or_unwritable_cache_only_costs_time() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("timings.json");
     std::fs::write(&path, "{ \"version\": 1, \"devi").unwrap();
@@ -117,7 +117,7 @@ fn a_cache_that_is_damaged_or_cannot_be_written_costs_time_alone() {
     assert!(runs > 0 && chosen(&plan) == "quick");
     assert_eq!(TimingCache::open(&path).len(), 2, "it was replaced");
 
-    // A folder can be neither read nor replaced as a file.
+    // A folder can neither be read nor replaced like a file.
     let (plan, runs) = built(TWO, Some(TimingCache::open(folder.path())));
     assert!(runs > 0 && chosen(&plan) == "quick");
 }
@@ -127,7 +127,7 @@ fn models_are_tuned_as_a_whole() {
     let model = concat!(env!("CARGO_MANIFEST_DIR"), "/model_file/digits/digits.pnnx.param");
     let cache = || TimingCache::in_memory();
     let plan = Builder::new(model).with_tuning(cache()).with_threads(2).build().unwrap();
-    let measured = plan.settled().iter().flat_map(|settled| &settled.candidates);
+    let measured = plan.selections().iter().flat_map(|selection| &selection.candidates);
     assert!(measured.filter(|candidate| candidate.price > 0.0).count() > 10);
     let x = Tensor::from_vec(vec![0.5f32; 64], &[1, 1, 8, 8]).unwrap();
     let want = Builder::new(model).build().unwrap().context().unwrap().run(&[x.clone()]).unwrap();

@@ -1,4 +1,4 @@
-//! rten and tract behind the protocol of `benches/compare.py`.
+//! rten and tract with the protocol of `benches/compare.py`.
 //!
 //! ```sh
 //! cargo run --release --manifest-path benches/peers/Cargo.toml -- rten --threads 2
@@ -19,7 +19,7 @@ fn peer(args: &[String]) -> Result<Box<dyn Peer>, String> {
     match (name.as_str(), flag.as_str()) {
         ("rten", "--threads") => Ok(Box::new(rten_peer::Rten::new(threads))),
         ("tract", "--threads") => Ok(Box::new(tract_peer::Tract::new(threads))),
-        _ => Err(format!("{name} {flag} is unknown")),
+        _ => Err(format!("unknown arguments: {name} {flag}")),
     }
 }
 

@@ -1,9 +1,9 @@
-//! As much of NumPy's format as the comparison needs: f32 and i64, in rows.
+//! The part of NumPy's format that the comparison needs: row-major arrays of f32 and i64.
 
 use crate::protocol::text;
 use std::path::Path;
 
-/// The numbers of a file.
+/// The elements of a file.
 pub(crate) enum Data {
     F32(Vec<f32>),
     I64(Vec<i64>),
@@ -19,7 +19,7 @@ const MAGIC: &[u8] = b"\x93NUMPY\x01\x00";
 
 pub(crate) fn load(path: &Path) -> Result<Array, String> {
     let bytes = std::fs::read(path).map_err(text)?;
-    parse(&bytes).ok_or_else(|| format!("{}: not an array of f32 or i64 in rows", path.display()))
+    parse(&bytes).ok_or_else(|| format!("{}: not a row-major array of f32 or i64", path.display()))
 }
 
 fn parse(bytes: &[u8]) -> Option<Array> {
@@ -45,7 +45,7 @@ fn parse(bytes: &[u8]) -> Option<Array> {
 pub(crate) fn save(path: &Path, shape: &[usize], data: impl Iterator<Item = f32>) -> Result<(), String> {
     let shape: String = shape.iter().map(|len| format!("{len},")).collect();
     let mut header = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({shape}), }}");
-    // The format wants numbers to begin at a multiple of 64 bytes, and a line feed before them.
+    // In the format, the data begins at a multiple of 64 bytes, after a line feed.
     let used = MAGIC.len() + 2 + header.len() + 1;
     header.push_str(&" ".repeat(used.next_multiple_of(64) - used));
     header.push('\n');

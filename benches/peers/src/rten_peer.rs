@@ -1,4 +1,4 @@
-//! rten: weights packed in advance, a pool of its own.
+//! rten, with weights packed in advance and its own thread pool.
 
 use crate::npy::{self, Data};
 use crate::protocol::{Peer, text};
@@ -20,7 +20,7 @@ impl Rten {
     }
 }
 
-/// An input as rten wants it, which has no i64.
+/// Reads an input. rten does not support i64.
 fn value(path: &Path) -> Result<Value, String> {
     let array = npy::load(path)?;
     Ok(match array.data {

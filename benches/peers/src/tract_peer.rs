@@ -1,4 +1,4 @@
-//! tract: optimised, one state for all runs.
+//! tract, with an optimised model and one state for all runs.
 
 use crate::npy::{self, Data};
 use crate::protocol::{Peer, text};
@@ -47,7 +47,7 @@ impl Peer for Tract {
 
     fn run(&mut self) -> Result<(), String> {
         let (state, inputs) = self.loaded.as_mut().ok_or("no model is loaded")?;
-        // Of the tensors only the counts of references are copied.
+        // Cloning tensors only increments their reference counts.
         self.outputs = state.run(inputs.clone()).map_err(text)?;
         Ok(())
     }

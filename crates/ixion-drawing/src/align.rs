@@ -1,6 +1,6 @@
-//! Blocks: runs of vertices that stand exactly below each other.
+//! Blocks: vertically aligned runs of vertices.
 //!
-//! Each vertex may be joined with one vertex above and one below. Segments are joined in order of worth: those on
+//! Each vertex may be joined with one vertex above and one below. Segments are joined in order of priority: those on
 //! the longest paths first (the trunk of the network), then tracks by length, then the ends of tracks. A segment
 //! that would cross a joined one is not joined.
 
@@ -9,18 +9,18 @@ use std::collections::BTreeMap;
 use super::layers::Layers;
 use super::mesh::Mesh;
 
-/// The block of each vertex. Blocks are numbered from 0.
+/// The block index of each vertex, and the number of blocks.
 pub(super) struct Blocks {
     pub(super) of: Vec<usize>,
     pub(super) count: usize,
 }
 
-/// A segment that may be joined. Sorts from the most to the least worth.
+/// A segment that may be joined. Sorts by descending priority.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Candidate {
-    /// Length of the longest path through the segment, counted down from the greatest number.
+    /// `usize::MAX` minus the priority, so that long paths sort first.
     shortness: usize,
-    /// Distance from the middle of both layers: of equals, the middle one becomes the trunk.
+    /// Distance from the middle of both layers: of equals, the one nearest the middle becomes the trunk.
     off_centre: usize,
     upper: usize,
     lower: usize,
@@ -49,7 +49,7 @@ fn candidates(mesh: &Mesh, layers: &Layers) -> Vec<Candidate> {
     for track in &mesh.tracks {
         track.iter().for_each(|&bend| track_length[bend] = track.len());
     }
-    let worth = |upper: usize, lower: usize| match (mesh.is_bend(upper), mesh.is_bend(lower)) {
+    let priority = |upper: usize, lower: usize| match (mesh.is_bend(upper), mesh.is_bend(lower)) {
         (false, false) => layers.above[upper] + 2 + layers.below[lower],
         (true, true) => track_length[upper],
         _ => 0,
@@ -61,7 +61,7 @@ fn candidates(mesh: &Mesh, layers: &Layers) -> Vec<Candidate> {
     let mut candidates = Vec::new();
     for (upper, below) in mesh.below.iter().enumerate() {
         for &lower in below {
-            let shortness = usize::MAX - worth(upper, lower);
+            let shortness = usize::MAX - priority(upper, lower);
             let off_centre = off_centre(upper) + off_centre(lower);
             candidates.push(Candidate { shortness, off_centre, upper, lower });
         }
@@ -70,7 +70,7 @@ fn candidates(mesh: &Mesh, layers: &Layers) -> Vec<Candidate> {
     candidates
 }
 
-/// Whether a segment between two places crosses one that is already joined.
+/// Returns true if a segment between two positions crosses one that is already joined.
 fn crosses(gap: &BTreeMap<usize, usize>, top: usize, bottom: usize) -> bool {
     let left = gap.range(..top).next_back();
     let right = gap.range(top..).next();

@@ -1,21 +1,21 @@
-//! Columns: the horizontal place of each block.
+//! Columns: the horizontal position of each block.
 //!
-//! Blocks are first packed to the left, as close as their neighbours allow. Then blocks move towards what they
-//! are linked with, taking along the blocks that stand in their way, for as long as that shortens the segments
-//! between blocks in total. This is a descent on the sum of horizontal distances, with the order kept.
+//! Blocks are first packed to the left, as close as their neighbours allow. Then blocks move towards the blocks they
+//! are linked with, pushing along the blocks in between, as long as that shortens the segments between blocks in
+//! total. This is a descent on the sum of horizontal distances that keeps the order.
 
 use super::align::Blocks;
 use super::mesh::Mesh;
 
-/// Free space between two cards, between a card and a track, and between two tracks.
+/// Space between two cards, between a card and a track, and between two tracks, in pixels.
 const CARD_GAP: f64 = 30.0;
 const TRACK_GAP: f64 = 20.0;
 const TRACKS_GAP: f64 = 16.0;
-/// Distances below this are taken for none.
+/// Distances below this count as zero.
 const EPSILON: f64 = 1e-6;
-/// Most rounds over all blocks, and most springs and walls that all moves together may look at.
-const MOST_ROUNDS: usize = 60;
-const WORK: usize = 12_000_000;
+/// Maximum number of rounds over all blocks, and of springs and walls visited by all moves together.
+const MAX_ROUNDS: usize = 60;
+const MAX_WORK: usize = 12_000_000;
 
 /// The centre of each vertex. `half_widths` holds half the width of each node's card.
 pub(super) fn place(mesh: &Mesh, blocks: &Blocks, half_widths: &[f64]) -> Vec<f64> {
@@ -25,20 +25,20 @@ pub(super) fn place(mesh: &Mesh, blocks: &Blocks, half_widths: &[f64]) -> Vec<f6
     blocks.of.iter().map(|&block| field.x[block]).collect()
 }
 
-/// The blocks, what keeps them apart and what draws them together.
+/// The blocks, with the walls that keep them apart and the springs that pull them together.
 struct Field {
-    /// Centre of each block.
+    /// The centre of each block.
     x: Vec<f64>,
-    /// For each block, the blocks right and left of it, with the least distance between the centres.
+    /// For each block, the blocks right and left of it, with the minimum distance between the centres.
     walls: [Vec<Vec<(usize, f64)>>; 2],
     /// For each block, the blocks that segments lead to, once per segment.
     springs: Vec<Vec<usize>>,
-    /// Scratch: whether a block is part of the group that is being moved.
+    /// Scratch space: whether a block is part of the group being moved.
     in_group: Vec<bool>,
     work_left: usize,
 }
 
-/// The direction of a move. The number is the index in [`Field::walls`].
+/// The direction of a move. The discriminant is the index in [`Field::walls`].
 #[derive(Clone, Copy, PartialEq)]
 enum Side {
     Right = 0,
@@ -84,11 +84,11 @@ impl Field {
             walls,
             springs,
             in_group: vec![false; blocks.count],
-            work_left: WORK,
+            work_left: MAX_WORK,
         }
     }
 
-    /// Packs the blocks to the left and returns them in an order in which left comes before right.
+    /// Packs the blocks to the left. Returns them in topological order, from left to right.
     fn pack(&mut self) -> Vec<usize> {
         let mut waiting: Vec<usize> = self.walls[1].iter().map(Vec::len).collect();
         let mut sequence: Vec<usize> = (0..waiting.len()).filter(|&block| waiting[block] == 0).collect();
@@ -106,15 +106,15 @@ impl Field {
         sequence
     }
 
-    /// Moves blocks to the right and to the left until nothing gets shorter.
+    /// Moves blocks to the right and to the left until no segment gets shorter.
     fn relax(&mut self, sequence: &[usize]) {
-        for _ in 0..MOST_ROUNDS {
+        for _ in 0..MAX_ROUNDS {
             let mut moved = false;
             for &block in sequence.iter().rev() {
-                moved |= self.settle(block, Side::Right);
+                moved |= self.slide(block, Side::Right);
             }
             for &block in sequence {
-                moved |= self.settle(block, Side::Left);
+                moved |= self.slide(block, Side::Left);
             }
             if !moved || self.work_left == 0 {
                 break;
@@ -122,8 +122,8 @@ impl Field {
         }
     }
 
-    /// Moves `block` to one side as far as that helps. Returns whether it moved.
-    fn settle(&mut self, block: usize, side: Side) -> bool {
+    /// Moves `block` to one side as long as that shortens segments. Returns true if it moved.
+    fn slide(&mut self, block: usize, side: Side) -> bool {
         let mut moved = false;
         while self.work_left > 0 {
             let group = self.group(block, side);
@@ -140,7 +140,7 @@ impl Field {
         moved
     }
 
-    /// The blocks that move when `block` does: those that touch it on that side, those that touch them, and so on.
+    /// The blocks that move with `block`: those in contact with it on that side, and so on transitively.
     fn group(&mut self, block: usize, side: Side) -> Vec<usize> {
         let mut group = vec![block];
         self.in_group[block] = true;
@@ -159,23 +159,23 @@ impl Field {
         group
     }
 
-    /// Free space between two neighbours.
+    /// The free space between two neighbours.
     fn slack(&self, a: usize, b: usize, gap: f64) -> f64 {
         (self.x[a] - self.x[b]).abs() - gap
     }
 
-    /// How far the group can go before something changes: a wall is met or a spring is straight. 0 when going
-    /// there makes the springs longer in total, or no shorter.
+    /// The distance that the group can move until it meets a wall or a spring becomes vertical. 0 if the move does not
+    /// shorten the springs in total.
     fn helpful_step(&mut self, group: &[usize], side: Side) -> f64 {
         let mut pull = 0_i64;
         let mut step = f64::INFINITY;
         for &member in group {
             self.work_left = self.work_left.saturating_sub(1 + self.springs[member].len());
             for &other in self.springs[member].iter().filter(|&&other| !self.in_group[other]) {
-                let way = (self.x[other] - self.x[member]) * side.sign();
-                if way > EPSILON {
+                let offset = (self.x[other] - self.x[member]) * side.sign();
+                if offset > EPSILON {
                     pull += 1;
-                    step = step.min(way);
+                    step = step.min(offset);
                 } else {
                     pull -= 1;
                 }
@@ -190,7 +190,7 @@ impl Field {
     }
 }
 
-/// The least distance between the centres of two vertices that stand side by side.
+/// The minimum distance between the centres of two adjacent vertices.
 fn distance(mesh: &Mesh, half_widths: &[f64], left: usize, right: usize) -> f64 {
     let half = |vertex: usize| half_widths.get(vertex).copied().unwrap_or(0.0);
     let gap = match (mesh.is_bend(left), mesh.is_bend(right)) {
@@ -201,7 +201,7 @@ fn distance(mesh: &Mesh, half_widths: &[f64], left: usize, right: usize) -> f64 
     half(left) + gap + half(right)
 }
 
-/// Leaves one wall to each neighbour: the one that asks for most space.
+/// Keeps only the widest wall to each neighbour.
 fn keep_widest(walls: &mut Vec<(usize, f64)>) {
     walls.sort_by(|a, b| a.0.cmp(&b.0).then(b.1.total_cmp(&a.1)));
     walls.dedup_by_key(|(other, _)| *other);

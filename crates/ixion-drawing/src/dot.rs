@@ -1,11 +1,11 @@
-//! The drawing in Graphviz's DOT language.
+//! Output in Graphviz's DOT language.
 
 use std::fmt::Write as _;
 
 use super::text::{clean, escape};
 use super::{Drawing, Node};
 
-/// Attributes of the whole graph.
+/// Default attributes of the graph, nodes and edges.
 const PREAMBLE: &str = r##"  graph [rankdir=TB, nodesep=0.35, ranksep=0.5, labelloc=t, fontname="Helvetica", fontsize=18, bgcolor="#f8fafc"];
   node [shape=plain, fontname="Helvetica", fontsize=11];
   edge [color="#94a3b8", fontcolor="#526077", fontname="Courier", fontsize=9, arrowsize=0.7];
@@ -31,7 +31,7 @@ pub(super) fn write(drawing: &Drawing) -> String {
     dot
 }
 
-/// A card as an HTML-like table: a coloured header, the name, the details.
+/// A card as an HTML-like table: a coloured header, the name and the details.
 fn table(node: &Node) -> String {
     let colour = node.kind.colour();
     let mut table = format!(
@@ -54,7 +54,7 @@ fn table(node: &Node) -> String {
     table
 }
 
-/// A quoted string. Backslashes are doubled, so that Graphviz does not read them as its own escapes.
+/// Quotes a string. Backslashes are doubled, so that Graphviz does not interpret them as escapes.
 fn quote(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 2);
     quoted.push('"');

@@ -1,9 +1,9 @@
-//! Labels: the shapes beside the arrows.
+//! Labels: the shapes next to the arrows.
 //!
-//! A tensor is labelled once, in the gap below the card that makes it, beside the straightest of its arrows.
-//! Gaps hold no cards, so a label cannot cover one. Of the rows and sides that a label could take, it takes one
-//! where no other label stands and as few arrows as possible pass. Where all are taken it is left out; pointing
-//! at the arrow still shows it.
+//! A tensor is labelled once, in the gap below the card that produces it, next to the straightest of its arrows.
+//! Gaps contain no cards, so a label cannot cover one. Of the rows and sides available, a label takes one without
+//! another label and with as few crossing arrows as possible. If none is free, the label is omitted; the arrow's
+//! tooltip still shows it.
 
 use std::collections::BTreeMap;
 
@@ -12,41 +12,41 @@ use super::layers::Link;
 use super::layout::{Bands, LABEL_FONT};
 use super::routes::{Leg, Route};
 
-/// Height of a row, distance between the tops of two rows (which overlap), and between a row's top and the base line
-/// of its text.
+/// Height of a row, distance between the tops of two rows (which overlap), and between a row's top and the baseline of
+/// its text.
 const ROW: f64 = 14.0;
 const ROW_STEP: f64 = 5.0;
-const BASE_LINE: f64 = 10.5;
+const BASELINE: f64 = 10.5;
 /// Space between an arrow and its label, and between a label and anything else.
-const BESIDE: f64 = 6.0;
-const APART: f64 = 3.0;
-/// Arrows that may pass behind a label.
-const MOST_PASSING: usize = 1;
-/// Widest label in pixels. Longer ones are elided.
-const WIDEST: f64 = 200.0;
+const ARROW_GAP: f64 = 6.0;
+const LABEL_GAP: f64 = 3.0;
+/// Maximum number of arrows behind a label.
+const MAX_PASSING: usize = 1;
+/// Maximum width of a label in pixels. Longer labels are elided.
+const MAX_WIDTH: f64 = 200.0;
 
-/// A line of text beside an arrow.
+/// A line of text next to an arrow.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Label {
     pub(super) text: String,
-    /// Left edge, by the estimated width.
+    /// The left edge, based on the estimated width.
     pub(super) x: f64,
-    /// Base line.
+    /// The baseline.
     pub(super) y: f64,
     pub(super) width: f64,
     /// Whether the arrow is to the right of the text, which then ends at `x + width`.
     pub(super) ends_at_arrow: bool,
 }
 
-/// The stretch of a row that something takes.
+/// The horizontal extent of something in a row.
 #[derive(Clone, Copy)]
-struct Stretch {
+struct Span {
     from: f64,
     to: f64,
 }
 
-impl Stretch {
-    fn meets(self, other: Stretch) -> bool {
+impl Span {
+    fn overlaps(self, other: Span) -> bool {
         self.from < other.to && other.from < self.to
     }
 }
@@ -96,28 +96,28 @@ fn straightest<'a>(
     best
 }
 
-/// One line of a gap in which labels can stand.
+/// A line of a gap that can hold labels.
 struct Row {
     top: f64,
-    /// What the arrows take, by their left ends.
-    arrows: Vec<Stretch>,
-    /// Width of the widest of `arrows`.
+    /// The spans of the arrows, sorted by their left ends.
+    arrows: Vec<Span>,
+    /// The width of the widest of `arrows`.
     widest: f64,
 }
 
 impl Row {
     fn new(top: f64, legs: &[Leg], bands: &Bands) -> Row {
-        let mut arrows: Vec<Stretch> = legs.iter().map(|leg| stretch(leg, top, bands)).collect();
+        let mut arrows: Vec<Span> = legs.iter().map(|leg| span(leg, top, bands)).collect();
         arrows.sort_by(|a, b| a.from.total_cmp(&b.from));
         let widest = arrows.iter().map(|arrow| arrow.to - arrow.from).fold(0.0, f64::max);
         Row { top, arrows, widest }
     }
 
-    /// The number of arrows that pass through a stretch.
-    fn passing(&self, stretch: Stretch) -> usize {
-        let first = self.arrows.partition_point(|arrow| arrow.from < stretch.from - self.widest);
-        let near = self.arrows[first..].iter().take_while(|arrow| arrow.from < stretch.to);
-        near.filter(|arrow| arrow.meets(stretch)).count()
+    /// The number of arrows that overlap a span.
+    fn passing(&self, span: Span) -> usize {
+        let first = self.arrows.partition_point(|arrow| arrow.from < span.from - self.widest);
+        let near = self.arrows[first..].iter().take_while(|arrow| arrow.from < span.to);
+        near.filter(|arrow| arrow.overlaps(span)).count()
     }
 }
 
@@ -132,26 +132,26 @@ fn rows(legs: &[Leg], gap: usize, bands: &Bands) -> Vec<Row> {
     offsets.into_iter().map(row).collect()
 }
 
-/// What an arrow takes of the row that starts at `top`.
-fn stretch(leg: &Leg, top: f64, bands: &Bands) -> Stretch {
+/// The span of an arrow in the row that starts at `top`.
+fn span(leg: &Leg, top: f64, bands: &Bands) -> Span {
     let (a, b) = (bands.x_at(leg, top), bands.x_at(leg, top + ROW));
-    Stretch { from: a.min(b), to: a.max(b) }
+    Span { from: a.min(b), to: a.max(b) }
 }
 
-/// Finds the best place for a label beside those that the gap already has.
+/// Finds the best position for a label among the labels that the gap already has.
 fn label(text: &str, leg: &Leg, rows: &[Row], others: &[Label], bands: &Bands) -> Option<Label> {
-    let text = LABEL_FONT.elide_end(text, WIDEST);
+    let text = LABEL_FONT.elide_end(text, MAX_WIDTH);
     let width = LABEL_FONT.width(&text);
     let mut best: Option<(usize, Label)> = None;
     for ends_at_arrow in [false, true] {
         for row in rows {
-            let own = stretch(leg, row.top, bands);
-            let x = if ends_at_arrow { own.from - BESIDE - width } else { own.to + BESIDE };
-            let place = Stretch { from: x - APART, to: x + width + APART };
+            let own = span(leg, row.top, bands);
+            let x = if ends_at_arrow { own.from - ARROW_GAP - width } else { own.to + ARROW_GAP };
+            let place = Span { from: x - LABEL_GAP, to: x + width + LABEL_GAP };
             let passing = row.passing(place);
-            let better = passing <= MOST_PASSING && best.as_ref().is_none_or(|(fewest, _)| passing < *fewest);
-            let y = row.top + BASE_LINE;
-            if better && !others.iter().any(|other| other.meets(place, y)) {
+            let better = passing <= MAX_PASSING && best.as_ref().is_none_or(|(fewest, _)| passing < *fewest);
+            let y = row.top + BASELINE;
+            if better && !others.iter().any(|other| other.overlaps(place, y)) {
                 best = Some((passing, Label { text: text.clone(), x, y, width, ends_at_arrow }));
             }
         }
@@ -160,9 +160,9 @@ fn label(text: &str, leg: &Leg, rows: &[Row], others: &[Label], bands: &Bands) -
 }
 
 impl Label {
-    /// Whether the label overlaps another one that takes `stretch` on the base line `y`.
-    fn meets(&self, stretch: Stretch, y: f64) -> bool {
-        (self.y - y).abs() < ROW && Stretch { from: self.x, to: self.x + self.width }.meets(stretch)
+    /// Returns true if the label overlaps a label with the given span and the baseline `y`.
+    fn overlaps(&self, span: Span, y: f64) -> bool {
+        (self.y - y).abs() < ROW && Span { from: self.x, to: self.x + self.width }.overlaps(span)
     }
 }
 

@@ -1,11 +1,11 @@
-//! Layers: how far down each node stands.
+//! Layers: the vertical position of each node.
 //!
-//! A node stands one layer below the lowest node that it reads from (longest-path layering). Constants, and what
-//! is made from constants alone, move down to just above the first node that reads them.
+//! A node is one layer below the lowest node that it reads from (longest-path layering). Constants, and nodes
+//! that depend on constants alone, move down to just above the first node that reads them.
 
 use super::{Drawing, NodeKind};
 
-/// An edge in the direction in which it is laid out: always downwards.
+/// An edge in layout direction, which is always downwards.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Link {
     /// Index in [`Drawing::edges`].
@@ -14,11 +14,11 @@ pub(super) struct Link {
     pub(super) from: usize,
     /// The lower node.
     pub(super) to: usize,
-    /// Whether the edge closes a cycle: it is drawn from `to` up to `from`.
+    /// Whether the edge closes a cycle, and is drawn from `to` up to `from`.
     pub(super) upward: bool,
 }
 
-/// Where each node stands.
+/// The layer of each node, and the lengths of the paths through it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Layers {
     /// Layer of each node, 0 at the top.
@@ -29,7 +29,7 @@ pub(super) struct Layers {
     pub(super) below: Vec<usize>,
 }
 
-/// The valid edges of `drawing` without loops at one node, turned so that they form no cycle.
+/// The valid edges of `drawing` without self-loops, reversed where necessary so that they form no cycle.
 pub(super) fn links(drawing: &Drawing) -> Vec<Link> {
     let mut links: Vec<Link> = drawing
         .valid_edges()
@@ -44,7 +44,7 @@ pub(super) fn links(drawing: &Drawing) -> Vec<Link> {
     links
 }
 
-/// The links that close a cycle: those that a depth-first walk finds leading back to its own path.
+/// The links that close a cycle: the back edges of a depth-first search.
 fn closing(count: usize, links: &[Link]) -> Vec<usize> {
     #[derive(Clone, Copy, PartialEq)]
     enum State {
@@ -94,7 +94,7 @@ fn outgoing(count: usize, links: &[Link]) -> Vec<Vec<usize>> {
     out
 }
 
-/// Gives each node of `drawing` its layer. `links` must come from [`links`].
+/// Assigns each node of `drawing` a layer. `links` must come from [`links`].
 pub(super) fn assign(drawing: &Drawing, links: &[Link]) -> Layers {
     let count = drawing.nodes.len();
     let out = outgoing(count, links);
@@ -122,7 +122,7 @@ pub(super) fn assign(drawing: &Drawing, links: &[Link]) -> Layers {
     Layers { layer_of, above, below }
 }
 
-/// The nodes in an order in which every link leads forwards (Kahn's algorithm).
+/// The nodes in topological order (Kahn's algorithm).
 fn topological(out: &[Vec<usize>], links: &[Link]) -> Vec<usize> {
     let mut waiting = vec![0_usize; out.len()];
     links.iter().for_each(|link| waiting[link.to] += 1);
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_constant_stands_just_above_its_reader_and_an_input_at_the_top() {
+    fn a_constant_is_just_above_its_reader_and_an_input_at_the_top() {
         let mut drawing = samples::plain(7, &[(0, 1), (1, 2), (2, 3), (4, 5), (5, 3), (6, 3)]);
         drawing.nodes[0].kind = NodeKind::Input;
         drawing.nodes[6].kind = NodeKind::Input;

@@ -1,4 +1,4 @@
-//! The layout: the size and place of everything, in pixels, from the top left corner.
+//! The layout: sizes and positions in pixels, from the top left corner.
 
 use super::labels::{self, Label};
 use super::layers::{self, Link};
@@ -19,21 +19,21 @@ pub(super) const DETAIL_LINE: f64 = 15.0;
 const CARD_FOOT: f64 = 7.0;
 /// Space between a card's side and its text.
 pub(super) const CARD_PADDING: f64 = 12.0;
-/// Cards are at least and at most this wide.
-const NARROWEST: f64 = 132.0;
-const WIDEST: f64 = 240.0;
-/// Widths are rounded up to multiples of this, so that cards below each other are often equally wide.
+/// Minimum and maximum width of a card.
+const MIN_CARD_WIDTH: f64 = 132.0;
+const MAX_CARD_WIDTH: f64 = 240.0;
+/// Widths are rounded up to multiples of this, so that cards in a column often have the same width.
 const WIDTH_STEP: f64 = 12.0;
 
-/// Height of a gap between layers, how much it grows with the longest sideways way in it, and by how much at most.
+/// Height of a gap between layers, its growth per pixel of the largest horizontal shift in it, and the maximum growth.
 const GAP: f64 = 52.0;
-const GAP_PER_WAY: f64 = 0.07;
-const MOST_EXTRA_GAP: f64 = 70.0;
+const GAP_PER_SHIFT: f64 = 0.07;
+const MAX_EXTRA_GAP: f64 = 70.0;
 /// Straight part of an arrow below its first card, and above its last (with the head).
 const STEM: f64 = 4.0;
 const HEAD: f64 = 12.0;
 
-/// A card with its text as shown.
+/// A card with its displayed text.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Card {
     pub(super) x: f64,
@@ -45,7 +45,7 @@ pub(super) struct Card {
     pub(super) details: Vec<String>,
 }
 
-/// An arrow as the points it runs through, in its own direction. Between two points one below the other it is
+/// An arrow as the points that it passes through, in its own direction. Between two points with the same x it is
 /// straight; otherwise it is a curve that starts and ends vertically.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Arrow {
@@ -54,7 +54,7 @@ pub(super) struct Arrow {
     pub(super) points: Vec<(f64, f64)>,
 }
 
-/// Everything that is drawn, and the size of the area that it takes.
+/// Everything that is drawn, and the size of the drawing area.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Layout {
     pub(super) width: f64,
@@ -91,7 +91,7 @@ impl Layout {
         layout
     }
 
-    /// Moves everything so that the leftmost thing is at 0, and sets the width.
+    /// Moves everything so that the left edge is at 0, and sets the width.
     fn fit(&mut self) {
         let cards = self.cards.iter().map(|card| (card.x, card.x + card.width));
         let labels = self.labels.iter().map(|label| (label.x, label.x + label.width));
@@ -109,12 +109,12 @@ impl Layout {
     }
 }
 
-/// A node's card, with its text elided to fit, still without a place.
+/// A node's card, with its text elided to fit, not yet positioned.
 fn card(node: &Node) -> Card {
     let details = node.details.iter().map(|detail| DETAIL_FONT.width(detail));
     let text = details.fold(TITLE_FONT.width(&node.title).max(NAME_FONT.width(&node.subtitle)), f64::max);
     let width = ((text + 2.0 * CARD_PADDING) / WIDTH_STEP).ceil() * WIDTH_STEP;
-    let width = width.clamp(NARROWEST, WIDEST);
+    let width = width.clamp(MIN_CARD_WIDTH, MAX_CARD_WIDTH);
     let room = width - 2.0 * CARD_PADDING;
     let name = NAME_FONT.elide_middle(&node.subtitle, room);
     let details: Vec<String> =
@@ -129,10 +129,10 @@ fn card(node: &Node) -> Card {
     Card { x: 0.0, y: 0.0, width, height, title: TITLE_FONT.elide_end(&node.title, room), name, details }
 }
 
-/// The vertical places of the layers and of the gaps between them.
+/// The vertical positions of the layers and of the gaps between them.
 #[derive(Debug, Clone)]
 pub(super) struct Bands {
-    /// Top and bottom of each layer.
+    /// The top and bottom of each layer.
     layers: Vec<(f64, f64)>,
 }
 
@@ -143,39 +143,39 @@ impl Bands {
             let height = &mut heights[mesh.layer_of[node]];
             *height = height.max(card.height);
         }
-        let mut ways = vec![0.0_f64; mesh.layers.len()];
+        let mut shifts = vec![0.0_f64; mesh.layers.len()];
         for leg in routes.iter().flat_map(|route| &route.legs) {
-            ways[leg.gap] = ways[leg.gap].max((leg.top - leg.bottom).abs());
+            shifts[leg.gap] = shifts[leg.gap].max((leg.top - leg.bottom).abs());
         }
         let mut y = 0.0;
-        let place = |(height, way): (f64, f64)| {
+        let place = |(height, shift): (f64, f64)| {
             let band = (y, y + height);
-            y = band.1 + GAP + (way * GAP_PER_WAY).min(MOST_EXTRA_GAP).round();
+            y = band.1 + GAP + (shift * GAP_PER_SHIFT).min(MAX_EXTRA_GAP).round();
             band
         };
-        Bands { layers: heights.into_iter().zip(ways).map(place).collect() }
+        Bands { layers: heights.into_iter().zip(shifts).map(place).collect() }
     }
 
     fn layer(&self, layer: usize) -> (f64, f64) {
         self.layers.get(layer).copied().unwrap_or_default()
     }
 
-    /// Bottom of the last layer.
+    /// The bottom of the last layer.
     fn bottom(&self) -> f64 {
         self.layers.last().map_or(0.0, |band| band.1)
     }
 
-    /// Number of gaps, with the one below the last layer, which is empty.
+    /// The number of gaps, including the empty one below the last layer.
     pub(super) fn gaps(&self) -> usize {
         self.layers.len()
     }
 
-    /// Top and bottom of the part of a gap in which arrows bend.
+    /// The top and bottom of the part of a gap in which arrows bend.
     pub(super) fn gap(&self, gap: usize) -> (f64, f64) {
         (self.layer(gap).1 + STEM, self.layer(gap + 1).0 - HEAD)
     }
 
-    /// Where a leg is at the height `y`.
+    /// The horizontal position of a leg at `y`.
     pub(super) fn x_at(&self, leg: &Leg, y: f64) -> f64 {
         let (top, bottom) = self.gap(leg.gap);
         let wanted = ((y - top) / (bottom - top)).clamp(0.0, 1.0);
@@ -191,7 +191,7 @@ impl Bands {
     }
 }
 
-/// The points of a route, without those in the middle of straight lines.
+/// The points of a route, without those inside straight lines.
 fn arrow(route: &Route, link: &Link, cards: &[Card], bands: &Bands) -> Arrow {
     let mut points: Vec<(f64, f64)> = Vec::with_capacity(2 * route.legs.len() + 2);
     let mut add = |x: f64, y: f64| {
@@ -310,14 +310,14 @@ mod tests {
         drawing.nodes[1].details = vec!["卷积".repeat(300)];
         for card in Layout::new(&drawing).cards {
             let room = card.width - 2.0 * CARD_PADDING;
-            assert!(card.width <= WIDEST);
+            assert!(card.width <= MAX_CARD_WIDTH);
             assert!(TITLE_FONT.width(&card.title) <= room && NAME_FONT.width(&card.name) <= room);
             assert!(card.details.iter().all(|detail| DETAIL_FONT.width(detail) <= room));
         }
     }
 
     #[test]
-    fn everything_lies_within_the_area() {
+    fn everything_is_within_the_area() {
         for drawing in samples::all() {
             let layout = Layout::new(&drawing);
             for card in &layout.cards {

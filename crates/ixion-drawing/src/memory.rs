@@ -1,65 +1,65 @@
-//! A map of memory: operators from left to right, addresses upwards, and a box for each buffer while it is held.
+//! A memory map: operators from left to right, addresses upwards, and a box for the lifetime of each buffer.
 
 use super::page::{self, LEGEND_FONT, MARGIN, Px, TICK_FONT, legend, line, ticks};
 use super::text::{Font, escape};
 use super::{NodeKind, style};
 use crate::numbers;
 
-/// What lies where in one block of memory, and when.
+/// A memory map: the addresses and lifetimes of the buffers in a block of memory.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct MemoryMap {
-    /// Heading of the picture, such as the file's name.
+    /// The heading, such as the file's name.
     pub title: String,
     /// A line below the heading.
     pub summary: String,
-    /// The names of the operators, in the order in which they run.
+    /// The names of the operators, in execution order.
     pub steps: Vec<String>,
-    /// The boxes.
+    /// The buffers, drawn as boxes.
     pub blocks: Vec<Block>,
-    /// The size of the memory.
+    /// The size of the memory in bytes.
     pub bytes: u64,
-    /// What is needed at least.
+    /// A lower bound of the size, in bytes.
     pub least: u64,
-    /// The step that needs most.
+    /// The step that needs the most memory.
     pub fullest: usize,
 }
 
-/// A part of the memory that is held for some time.
+/// A buffer: a part of the memory that is in use from one step to another, inclusive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Block {
-    /// The first byte.
+    /// The offset of the first byte.
     pub offset: u64,
-    /// How many bytes.
+    /// The number of bytes.
     pub bytes: u64,
     /// The first step.
     pub first: usize,
     /// The last step.
     pub last: usize,
-    /// What the operator does that writes it; none for scratch memory.
+    /// The kind of the operator that writes the buffer; `None` for scratch memory.
     pub kind: Option<NodeKind>,
-    /// Text in the box, where there is room.
+    /// Text in the box, shown if there is room.
     pub label: String,
-    /// Lines that appear when one points at the box.
+    /// The lines of the tooltip.
     pub tooltip: Vec<String>,
 }
 
-/// Size of the plot.
+/// Height of the plot, its minimum and maximum width, and the maximum width of a step.
 const HEIGHT: f64 = 420.0;
-const LEAST_WIDTH: f64 = 720.0;
-const MOST_WIDTH: f64 = 1_680.0;
-const WIDEST_STEP: f64 = 120.0;
-/// Room for sizes to the left, and for what lines mean to the right.
+const MIN_WIDTH: f64 = 720.0;
+const MAX_WIDTH: f64 = 1_680.0;
+const MAX_STEP_WIDTH: f64 = 120.0;
+/// Space for sizes on the left, and for the names of lines on the right.
 const LEFT: f64 = 86.0;
 const RIGHT: f64 = 132.0;
-/// Most room for the names of operators below, which are written where steps are this wide.
+/// Maximum space for operator names below, and the minimum width of a step for names to be written.
 const BELOW: f64 = 120.0;
 const STEP_FOR_NAMES: f64 = 11.0;
-/// The line of a size or a name is this far from the plot.
+/// Space between the plot and a size or a name.
 const GAP: f64 = 8.0;
 /// Half the width of the mark below the fullest step.
 const MARK: f64 = 4.5;
 const BLOCK_FONT: Font = Font::mono(10.0);
-/// Width and height that a box needs for a part of its label.
+/// Minimum width and height of a box for an elided label.
 const LABEL_ROOM: (f64, f64) = (58.0, 13.0);
 /// Space between two boxes.
 const SEAM: f64 = 1.0;
@@ -75,12 +75,12 @@ const STYLE: &str = "\
 .drawing .least{stroke-width:2;stroke-dasharray:6 4}
 .drawing .right{text-anchor:end}
 ";
-/// Colours of scratch memory, of grid and frame, of the size of the memory, and of what is needed at least.
+/// Colours of scratch memory, of grid and frame, of the line at the memory's size, and of the line at the lower bound.
 const LIGHT: [&str; 4] = ["#94a3b8", "#cbd5e1", "#0f172a", "#dc2626"];
 const DARK: [&str; 4] = ["#64748b", "#334155", "#e6edf3", "#f87171"];
 
 impl MemoryMap {
-    /// The map as a complete SVG document. Lengths are in CSS pixels; colours follow the reader's light or dark setting.
+    /// Renders a complete SVG document. Lengths are in CSS pixels; colours follow the reader's light or dark setting.
     #[must_use]
     pub fn to_svg(&self) -> String {
         let plot = Plot::new(self);
@@ -111,7 +111,7 @@ impl MemoryMap {
         self.blocks.iter().any(|block| block.kind == kind)
     }
 
-    /// Sizes at the left, and lines across.
+    /// Draws sizes on the left, and horizontal lines.
     fn draw_grid(&self, text: &mut String, plot: &Plot) {
         for bytes in ticks(plot.bytes) {
             let (y, across) = (Px(plot.y(bytes)), Px(plot.width));
@@ -123,7 +123,8 @@ impl MemoryMap {
         line(text, format_args!(r#"<path class="frame" d="M0 0V{HEIGHT}H{}"/>"#, Px(plot.width)));
     }
 
-    /// The operators below: by name where there is room, else some of them by number. A mark at the fullest.
+    /// Draws the operators below the plot, by name if there is room, otherwise some of them by number, and a mark at the
+    /// fullest step.
     fn draw_steps(&self, text: &mut String, plot: &Plot) {
         let (x, y) = (Px(plot.x(self.fullest) + plot.step / 2.0), Px(HEIGHT + 2.0));
         let lines = [format!("the fullest step: {}", numbers::bytes(self.least))].into_iter();
@@ -193,10 +194,10 @@ impl MemoryMap {
         text.push_str("</g>\n");
     }
 
-    /// The size of the memory, and what is needed at least.
+    /// Draws lines at the size of the memory and at the lower bound.
     fn draw_lines(&self, text: &mut String, plot: &Plot) {
         let (peak, least) = (plot.y(self.bytes), plot.y(self.least));
-        // Two lines of text need room, also where the lines are close together.
+        // The texts need this much space, even if the lines are close together.
         let apart = if least - peak < 30.0 { 30.0 } else { least - peak };
         for (class, name, y, beside, bytes) in [
             ("peak", "arena", peak, peak, self.bytes),
@@ -217,14 +218,14 @@ impl MemoryMap {
     }
 }
 
-/// From steps and bytes to pixels.
+/// The conversion of steps and bytes to pixels.
 struct Plot {
     width: f64,
     step: f64,
     bytes: u64,
-    /// Whether steps are wide enough for names.
+    /// Whether the steps are wide enough for names.
     names: bool,
-    /// Room for names or numbers below.
+    /// Space for names or numbers below the plot.
     below: f64,
 }
 
@@ -232,7 +233,7 @@ impl Plot {
     fn new(map: &MemoryMap) -> Self {
         let last = map.blocks.iter().map(|block| block.last + 1).max().unwrap_or_default();
         let steps = map.steps.len().max(last).max(1) as f64;
-        let step = (LEAST_WIDTH.max(MOST_WIDTH.min(steps * 24.0)) / steps).min(WIDEST_STEP);
+        let step = (MIN_WIDTH.max(MAX_WIDTH.min(steps * 24.0)) / steps).min(MAX_STEP_WIDTH);
         let ends = map.blocks.iter().map(|block| block.offset.saturating_add(block.bytes));
         let bytes = ends.chain([map.bytes, map.least, 1]).max().unwrap_or(1);
         let names = step >= STEP_FOR_NAMES;
@@ -250,7 +251,7 @@ impl Plot {
     }
 }
 
-/// The rules of this drawing.
+/// The style rules specific to this drawing.
 fn style_sheet() -> String {
     let mut rules = STYLE.to_owned();
     line(&mut rules, format_args!(".drawing .blocks text{{font-size:{}px}}", BLOCK_FONT.size));
@@ -283,7 +284,7 @@ mod tests {
         Block { offset, bytes, first, last, kind, label, tooltip: vec!["<x>".into(), "1 kB".into()] }
     }
 
-    /// A map of this many steps; each writes a buffer that the next one reads.
+    /// A map of `steps` steps; each writes a buffer that the next one reads.
     fn chain(steps: usize) -> MemoryMap {
         let blocks = (0..steps).map(|step| {
             block(step as u64 % 2 * 640, 640, step, step + 1, Some(NodeKind::ALL[step % NodeKind::ALL.len()]))
@@ -311,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn boxes_lie_where_their_bytes_are() {
+    fn boxes_are_at_their_addresses() {
         let svg = chain(12).to_svg();
         // 12 steps and the time after them take 13 columns; the arena is 420 pixels high.
         let plot = Plot::new(&chain(12));
@@ -323,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn operators_have_names_where_there_is_room_and_numbers_elsewhere() {
+    fn operators_have_names_if_there_is_room_and_numbers_otherwise() {
         assert!(chain(12).to_svg().contains(">layer11.conv</text>"));
         let many = chain(700).to_svg();
         assert!(!many.contains(">layer11.conv</text>") && many.contains(">200</text>"));

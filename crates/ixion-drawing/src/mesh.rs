@@ -1,30 +1,30 @@
-//! The mesh: nodes and bends, where every segment joins neighbouring layers.
+//! The mesh: nodes and bends, with segments between adjacent layers only.
 //!
-//! A link that passes other layers runs on a track, with one bend in each layer it passes. Links that carry the
-//! same tensor (same node, same label) share a track and leave it one by one, which keeps densely connected
-//! networks readable. Tracks that would take too many bends go round the drawing, in the margin.
+//! A link that skips layers runs on a track, with one bend in each skipped layer. Links of the same tensor (same
+//! node, same label) share a track and branch off one by one, which keeps densely connected networks readable.
+//! Tracks that would need too many bends are routed around the drawing, in the margin.
 
 use std::collections::BTreeMap;
 
 use super::Drawing;
 use super::layers::{Layers, Link};
 
-/// Bends allowed for each node, and for the drawing as a whole.
+/// The maximum number of bends: per node, and in addition for the whole drawing.
 const BENDS_PER_NODE: usize = 16;
 const BENDS_BASE: usize = 4_000;
 
-/// How a link gets from its upper to its lower node.
+/// The course of a link from its upper to its lower node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Course {
     /// Straight to the next layer.
     Direct,
-    /// Along a track (an index into [`Mesh::tracks`]), leaving it after `bends` bends.
+    /// Along a track (an index into [`Mesh::tracks`]), which it leaves after `bends` bends.
     Track { track: usize, bends: usize },
-    /// Round the drawing, in the margin.
+    /// Around the drawing, in the margin.
     Margin,
 }
 
-/// The graph whose segments all join neighbouring layers.
+/// A graph whose segments all join adjacent layers.
 ///
 /// Vertices below `node_count` are the drawing's nodes, under the same index; the others are bends.
 #[derive(Debug, Clone)]
@@ -32,9 +32,9 @@ pub(super) struct Mesh {
     pub(super) node_count: usize,
     /// The vertices of each layer, from left to right.
     pub(super) layers: Vec<Vec<usize>>,
-    /// Layer of each vertex.
+    /// The layer of each vertex.
     pub(super) layer_of: Vec<usize>,
-    /// Place of each vertex in its layer.
+    /// The position of each vertex in its layer.
     pub(super) position: Vec<usize>,
     /// For each vertex, its neighbours one layer up, once per segment.
     pub(super) above: Vec<Vec<usize>>,
@@ -47,7 +47,7 @@ pub(super) struct Mesh {
 }
 
 impl Mesh {
-    /// The mesh of a drawing's nodes and links. Layers start in the order of the nodes' indices.
+    /// Builds the mesh of a drawing's nodes and links. Layers are initially in the order of the nodes' indices.
     pub(super) fn new(drawing: &Drawing, links: &[Link], layers: &Layers) -> Mesh {
         let node_count = drawing.nodes.len();
         let depth = layers.layer_of.iter().max().map_or(0, |last| last + 1);
@@ -74,12 +74,12 @@ impl Mesh {
         mesh
     }
 
-    /// Whether a vertex is a bend of a track.
+    /// Returns true if a vertex is a bend of a track.
     pub(super) fn is_bend(&self, vertex: usize) -> bool {
         vertex >= self.node_count
     }
 
-    /// Puts each layer's vertices in the order given and records their positions.
+    /// Sets the order of each layer's vertices and records their positions.
     pub(super) fn set_layers(&mut self, layers: Vec<Vec<usize>>) {
         self.layers = layers;
         for layer in 0..self.layers.len() {
@@ -87,14 +87,14 @@ impl Mesh {
         }
     }
 
-    /// Brings `position` up to date after a layer has been sorted.
+    /// Updates `position` after a layer has been sorted.
     pub(super) fn record_positions(&mut self, layer: usize) {
         for (position, &vertex) in self.layers[layer].iter().enumerate() {
             self.position[vertex] = position;
         }
     }
 
-    /// The vertices that a link runs through after its upper node and before its lower node.
+    /// The bends of a link between its upper and its lower node.
     pub(super) fn bends(&self, link: usize) -> &[usize] {
         match self.courses[link] {
             Course::Track { track, bends } => &self.tracks[track][..bends],
@@ -117,7 +117,7 @@ impl Mesh {
         self.above[lower].push(upper);
     }
 
-    /// Lays a track for the links of a bundle, or sends them through the margin when no bends are left.
+    /// Adds a track for the links of a bundle, or routes them through the margin if too few bends are left.
     fn add_bundle(&mut self, links: &[Link], bundle: &Bundle, bends_left: &mut usize) {
         let Some(left) = bends_left.checked_sub(bundle.bends) else {
             bundle.links.iter().for_each(|&index| self.courses[index] = Course::Margin);
@@ -148,13 +148,13 @@ impl Mesh {
 /// Links that share a track.
 struct Bundle {
     from: usize,
-    /// Bends that the longest of the links needs.
+    /// The number of bends that the longest of the links needs.
     bends: usize,
     /// Indices of the links.
     links: Vec<usize>,
 }
 
-/// The links that pass other layers, gathered by tensor, those with few bends first.
+/// The links that skip layers, grouped by tensor, in ascending order of bends.
 fn bundles(drawing: &Drawing, links: &[Link], layers: &Layers) -> Vec<Bundle> {
     let mut by_tensor: BTreeMap<(usize, &str, Option<usize>), Bundle> = BTreeMap::new();
     for (index, link) in links.iter().enumerate() {

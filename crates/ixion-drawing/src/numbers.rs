@@ -1,4 +1,4 @@
-//! Numbers for human eyes.
+//! Human-readable formatting of numbers.
 
 use std::time::Duration;
 
@@ -8,19 +8,19 @@ pub fn count(value: u64) -> String {
     if prefix.is_empty() { value.to_string() } else { format!("{number} {prefix}") }
 }
 
-/// A number of bytes with a decimal prefix: `344 kB`.
+/// A number of bytes with a decimal prefix and three significant digits: `344 kB`.
 pub fn bytes(value: u64) -> String {
     let (number, unit) = scaled(value as f64, 1000.0, &["B", "kB", "MB", "GB", "TB", "PB", "EB"]);
     if unit == "B" { format!("{value} B") } else { format!("{number} {unit}") }
 }
 
-/// A time with its unit: `1.23 ms`.
+/// A time with three significant digits and a unit: `1.23 ms`.
 pub fn time(value: Duration) -> String {
     let (number, unit) = scaled(value.as_secs_f64() * 1e9, 1000.0, &["ns", "µs", "ms", "s"]);
     if unit == "ns" { format!("{} ns", value.as_nanos()) } else { format!("{number} {unit}") }
 }
 
-/// A fraction in percent: `12.3 %`.
+/// A fraction as a percentage with one decimal: `12.3 %`.
 pub fn percent(fraction: f64) -> String {
     format!("{:.1} %", fraction * 100.0)
 }
@@ -30,16 +30,16 @@ pub fn plural(count: usize, noun: &str) -> String {
     if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
 }
 
-/// A difference or a tolerance, short: `1.2e-5`, or 0.
+/// A difference or a tolerance with two significant digits: `1.2e-5`, or `0`.
 pub fn small(value: f64) -> String {
     if value == 0.0 { "0".to_owned() } else { format!("{value:.1e}") }
 }
 
-/// Three significant digits of `value`, and the largest unit that keeps it at 1 or above.
+/// Scales `value` to the largest unit in which it is at least 1, with three significant digits.
 fn scaled(mut value: f64, step: f64, units: &[&'static str]) -> (String, &'static str) {
     let mut units = units.iter();
     let mut unit = units.next().copied().unwrap_or_default();
-    // 999.5 would be printed as 1000.
+    // 999.5 would round to 1000.
     while value >= step - 0.5 {
         let Some(next) = units.next() else { break };
         (value, unit) = (value / step, next);

@@ -1,19 +1,19 @@
-//! The order of each layer, from left to right, so that few segments cross.
+//! Crossing reduction: the order of each layer from left to right.
 //!
-//! A depth-first walk gives the first order: it keeps what belongs together side by side, with the longest branch
-//! in the middle. Sweeps down and up then sort each layer by the barycentre of its neighbours, and swap
-//! neighbours where that helps. The order with the fewest crossings wins.
+//! A depth-first search gives the initial order: it keeps branches together, with the longest branch in the middle.
+//! Sweeps down and up then sort each layer by the barycentre of its neighbours, and swap adjacent vertices if that
+//! removes crossings. The order with the fewest crossings wins.
 
 use super::layers::Layers;
 use super::mesh::Mesh;
 
-/// Sweeps without gain after which the search ends.
+/// The number of sweeps without improvement after which the search ends.
 const PATIENCE: usize = 6;
-/// Most sweeps, and the number of vertices and segments that all sweeps together may visit.
-const MOST_SWEEPS: usize = 32;
-const WORK: usize = 2_000_000;
-/// Largest mesh in which neighbours are swapped one by one.
-const MOST_VERTICES_TO_SWAP: usize = 30_000;
+/// Maximum number of sweeps, and of vertices and segments visited by all sweeps together.
+const MAX_SWEEPS: usize = 32;
+const MAX_WORK: usize = 2_000_000;
+/// Maximum number of vertices of a mesh in which adjacent vertices are swapped.
+const MAX_VERTICES_TO_SWAP: usize = 30_000;
 
 /// Sorts the layers of `mesh`.
 pub(super) fn reduce_crossings(mesh: &mut Mesh, layers: &Layers) {
@@ -26,7 +26,7 @@ pub(super) fn reduce_crossings(mesh: &mut Mesh, layers: &Layers) {
             break;
         }
         sweep_once(mesh, sweep % 2 == 0, sweep % 4 >= 2);
-        if mesh.layer_of.len() <= MOST_VERTICES_TO_SWAP {
+        if mesh.layer_of.len() <= MAX_VERTICES_TO_SWAP {
             swap_neighbours(mesh);
         }
         let count = crossings(mesh);
@@ -41,10 +41,10 @@ pub(super) fn reduce_crossings(mesh: &mut Mesh, layers: &Layers) {
 
 fn sweeps(mesh: &Mesh) -> usize {
     let size = mesh.layer_of.len() + mesh.below.iter().map(Vec::len).sum::<usize>();
-    (WORK / size.max(1)).clamp(4, MOST_SWEEPS)
+    (MAX_WORK / size.max(1)).clamp(4, MAX_SWEEPS)
 }
 
-/// The order in which a depth-first walk from the top meets the vertices.
+/// The order in which a depth-first search from the top visits the vertices.
 fn first_order(mesh: &Mesh, layers: &Layers) -> Vec<Vec<usize>> {
     let mut order: Vec<Vec<usize>> = vec![Vec::new(); mesh.layers.len()];
     let mut seen = vec![false; mesh.layer_of.len()];
@@ -63,7 +63,7 @@ fn first_order(mesh: &Mesh, layers: &Layers) -> Vec<Vec<usize>> {
     order
 }
 
-/// The vertices below `vertex`, with the one that the longest path runs through moved to the middle.
+/// The vertices below `vertex`, with the one on the longest path moved to the middle.
 fn branches(mesh: &Mesh, layers: &Layers, vertex: usize) -> Vec<usize> {
     let length = |lower: usize| {
         if mesh.is_bend(lower) { 0 } else { layers.below[lower] + 1 }
@@ -87,7 +87,7 @@ fn sweep_once(mesh: &mut Mesh, down: bool, flip: bool) {
     }
 }
 
-/// Sorts one layer by barycentres. Vertices without neighbours keep their places.
+/// Sorts one layer by barycentres. Vertices without neighbours keep their positions.
 fn sort_layer(mesh: &mut Mesh, layer: usize, down: bool, flip: bool) {
     let neighbours = if down { &mesh.above } else { &mesh.below };
     let mut keyed = Vec::new();
@@ -110,7 +110,7 @@ fn sort_layer(mesh: &mut Mesh, layer: usize, down: bool, flip: bool) {
     }
 }
 
-/// Swaps vertices that stand side by side wherever that removes crossings.
+/// Swaps adjacent vertices if that removes crossings.
 fn swap_neighbours(mesh: &mut Mesh) {
     for layer in 0..mesh.layers.len() {
         for right in 1..mesh.layers[layer].len() {
@@ -124,7 +124,7 @@ fn swap_neighbours(mesh: &mut Mesh) {
     }
 }
 
-/// Crossings between the segments of `left` and those of `right` when they stand in this order.
+/// The number of crossings between the segments of `left` and `right` in this order.
 fn crossings_of(mesh: &Mesh, left: usize, right: usize) -> usize {
     let side = |neighbours: &[Vec<usize>]| {
         let sorted = |vertex: usize| {
@@ -194,7 +194,7 @@ mod tests {
         mesh
     }
 
-    /// Counts crossings pair by pair.
+    /// Counts crossings naively, pair by pair.
     fn crossings_by_pairs(mesh: &Mesh) -> u64 {
         let mut count = 0;
         for layer in &mesh.layers {
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn crossings_are_counted_as_pair_by_pair() {
+    fn crossings_match_a_naive_count() {
         for drawing in samples::all() {
             let mesh = ordered(&drawing);
             assert_eq!(crossings(&mesh), crossings_by_pairs(&mesh), "{}", drawing.title);

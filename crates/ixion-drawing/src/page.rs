@@ -1,17 +1,17 @@
-//! What every page has: its frame, a heading and a legend; and how lengths are written.
+//! Elements common to all drawings: the frame, a heading, a legend, and the formatting of lengths.
 
 use super::NodeKind;
 use super::text::{Font, escape};
 use std::fmt::{self, Write as _};
 
-/// Space around the drawing.
+/// The margin around the drawing.
 pub(super) const MARGIN: f64 = 36.0;
 
 pub(super) const HEADING_FONT: Font = Font::bold_sans(18.0);
 pub(super) const LEGEND_FONT: Font = Font::sans(11.5);
-/// Of numbers and names beside a plot.
+/// The font of numbers and names next to a plot.
 pub(super) const TICK_FONT: Font = Font::mono(10.5);
-/// Base lines of the heading, of the line below it and of the legend's first row, from the top.
+/// Baselines of the heading, of the line below it and of the legend's first row, from the top.
 const HEADING_LINE: f64 = 46.0;
 const SUMMARY_LINE: f64 = 66.0;
 const LEGEND_LINE: f64 = 94.0;
@@ -21,7 +21,7 @@ const SAMPLE: f64 = 11.0;
 const AFTER_SAMPLE: f64 = 6.0;
 const BETWEEN_ENTRIES: f64 = 16.0;
 
-/// A length with one decimal at most.
+/// A length, formatted with at most one decimal.
 pub(super) struct Px(pub(super) f64);
 
 impl fmt::Display for Px {
@@ -31,13 +31,13 @@ impl fmt::Display for Px {
     }
 }
 
-/// Appends a line. Writing to a `String` cannot fail.
+/// Appends a line. Writing to a `String` never fails.
 pub(super) fn line(svg: &mut String, text: fmt::Arguments<'_>) {
     let _ = svg.write_fmt(text);
     svg.push('\n');
 }
 
-/// The beginning of a document of this size.
+/// The start of a document of the given size.
 pub(super) fn open(title: &str, width: f64, height: f64) -> String {
     let mut svg = String::new();
     line(
@@ -50,7 +50,7 @@ pub(super) fn open(title: &str, width: f64, height: f64) -> String {
     svg
 }
 
-/// The page itself, its heading, and a line below it.
+/// Writes the background, the heading, and a summary line below it.
 pub(super) fn heading(svg: &mut String, title: &str, summary: &str, (width, height): (f64, f64)) {
     line(svg, format_args!(r#"<rect class="page" width="{width}" height="{height}"/>"#));
     let title = escape(&HEADING_FONT.elide_middle(title, width - 2.0 * MARGIN));
@@ -59,18 +59,18 @@ pub(super) fn heading(svg: &mut String, title: &str, summary: &str, (width, heig
     line(svg, format_args!(r#"<text class="summary" x="{MARGIN}" y="{SUMMARY_LINE}">{summary}</text>"#));
 }
 
-/// A legend, and where it ends.
+/// A legend and its bottom edge.
 pub(super) struct Legend {
     pub(super) text: String,
     pub(super) bottom: f64,
 }
 
-/// Class and name of a kind, as a legend lists them.
+/// The CSS class and the name of a kind, for a legend.
 pub(super) fn entry(kind: NodeKind) -> (&'static str, &'static str) {
     (kind.class(), kind.name())
 }
 
-/// The legend of these classes and names, in as many rows as the width asks for.
+/// A legend of (class, name) entries, wrapped to the width.
 pub(super) fn legend(entries: &[(&str, &str)], width: f64) -> Legend {
     let mut legend = Legend { text: String::new(), bottom: LEGEND_LINE };
     let mut x = f64::INFINITY;
@@ -96,13 +96,13 @@ pub(super) fn legend(entries: &[(&str, &str)], width: f64) -> Legend {
     legend
 }
 
-/// Round numbers from 0 to at most `most`, about six of them.
-pub(super) fn ticks(most: u64) -> Vec<u64> {
-    let rough = (most / 6).max(1);
+/// About six round numbers from 0 to at most `max`.
+pub(super) fn ticks(max: u64) -> Vec<u64> {
+    let rough = (max / 6).max(1);
     let power = 10u64.pow(rough.ilog10());
     let step = [1, 2, 5, 10].into_iter().map(|digit| power.saturating_mul(digit)).find(|&step| step >= rough);
     let step = step.unwrap_or(rough);
-    (0..=most / step).map(|count| count * step).collect()
+    (0..=max / step).map(|count| count * step).collect()
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use super::NodeKind;
 
 impl NodeKind {
-    /// Name in the legend.
+    /// The name in the legend.
     pub(super) fn name(self) -> &'static str {
         match self {
             NodeKind::Input => "Input",
@@ -18,7 +18,7 @@ impl NodeKind {
         }
     }
 
-    /// CSS class in the SVG.
+    /// The CSS class in the SVG.
     pub(super) fn class(self) -> &'static str {
         match self {
             NodeKind::Input => "input",
@@ -33,7 +33,7 @@ impl NodeKind {
         }
     }
 
-    /// Colour of the header. White text on it has a contrast of at least 4.5 (WCAG 2, level AA).
+    /// The header colour. White text on it has a contrast of at least 4.5 (WCAG 2, level AA).
     pub(super) fn colour(self) -> &'static str {
         match self {
             NodeKind::Input => "#0f766e",
@@ -53,7 +53,7 @@ impl NodeKind {
 mod tests {
     use super::*;
 
-    /// Relative luminance of a colour `#rrggbb`, as WCAG 2 defines it.
+    /// The relative luminance of a colour `#rrggbb`, as defined by WCAG 2.
     fn luminance(colour: &str) -> f64 {
         let channel = |start: usize| {
             let value = f64::from(u8::from_str_radix(&colour[start..start + 2], 16).unwrap()) / 255.0;
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn white_text_can_be_read_on_every_colour() {
+    fn white_text_is_legible_on_every_colour() {
         for kind in NodeKind::ALL {
             let contrast = 1.05 / (luminance(kind.colour()) + 0.05);
             assert!(contrast >= 4.5, "{kind:?} has a contrast of {contrast:.2}");

@@ -1,8 +1,8 @@
 //! Routes: where each arrow leaves its card, bends and arrives.
 //!
-//! A route is a list of legs. A leg crosses one gap between two layers from a place at its top to a place at its
-//! bottom; between legs, the arrow runs straight down. Arrows meet a card at ports, spread over its edge so that
-//! each port faces where its arrow comes from or goes to.
+//! A route is a list of legs. A leg crosses one gap between two layers, from a position at its top to a position at
+//! its bottom; between legs, the arrow runs straight down. Arrows meet a card at ports, which are spread over its
+//! edge so that each port faces the origin or target of its arrow.
 
 use super::layers::Link;
 use super::mesh::{Course, Mesh};
@@ -10,32 +10,32 @@ use super::mesh::{Course, Mesh};
 /// Space between two ports, and between a port and the card's corner.
 const PORT_GAP: f64 = 14.0;
 const PORT_MARGIN: f64 = 18.0;
-/// Distance of the first margin lane from the cards, space between lanes, and number of lanes.
+/// Distance of the first margin lane from the cards, space between lanes, and the number of lanes.
 const MARGIN: f64 = 48.0;
 const LANE_GAP: f64 = 10.0;
 const LANES: usize = 24;
 
-/// One arrow's way across one gap. The gap below layer `n` has the number `n`.
+/// The part of an arrow in one gap. The gap below layer `n` has the number `n`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Leg {
     pub(super) gap: usize,
-    /// Where the leg starts, at the top of the gap.
+    /// The horizontal position at the top of the gap.
     pub(super) top: f64,
-    /// Where the leg ends, at the bottom of the gap.
+    /// The horizontal position at the bottom of the gap.
     pub(super) bottom: f64,
 }
 
-/// The way of one link, from top to bottom.
+/// The route of a link, from top to bottom.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Route {
     /// Index of the link.
     pub(super) link: usize,
     pub(super) legs: Vec<Leg>,
-    /// Whether the first leg starts at a card. Otherwise it leaves a track that another route draws.
+    /// Whether the first leg starts at a card. Otherwise it branches off a track that another route draws.
     pub(super) from_card: bool,
 }
 
-/// The routes of all links. `centres` and `half_widths` are those of the vertices and of the cards.
+/// The routes of all links. `centres` has the centre of each vertex, `half_widths` half the width of each card.
 pub(super) fn routes(mesh: &Mesh, links: &[Link], centres: &[f64], half_widths: &[f64]) -> Vec<Route> {
     let lanes = lanes(mesh, links, centres, half_widths);
     let ports = Ports::new(mesh, links, centres, half_widths, &lanes);
@@ -62,14 +62,14 @@ pub(super) fn routes(mesh: &Mesh, links: &[Link], centres: &[f64], half_widths: 
         .collect()
 }
 
-/// The links, the longest of each track before those that leave it earlier.
+/// The links, with the longest of each track before those that leave it earlier.
 fn longest_first(mesh: &Mesh, links: &[Link]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..links.len()).collect();
     order.sort_by_key(|&index| std::cmp::Reverse(mesh.bends(index).len()));
     order
 }
 
-/// The legs of a link on a track: all of them, or only the last when another route draws the track.
+/// The legs of a link on a track: all of them, or only the last one if another route draws the track.
 fn along_track(
     mesh: &Mesh,
     link: usize,
@@ -88,17 +88,17 @@ fn along_track(
     legs.map(|(step, pair)| Leg { gap: gap + step, top: pair[0], bottom: pair[1] }).collect()
 }
 
-/// The place of the margin lane of each link that needs one. Links whose lanes would overlap get different lanes,
-/// as long as there are any.
+/// The position of the margin lane of each link that needs one. Links that would overlap get different lanes, as long
+/// as lanes are free.
 fn lanes(mesh: &Mesh, links: &[Link], centres: &[f64], half_widths: &[f64]) -> Vec<f64> {
     let half = |vertex: usize| half_widths.get(vertex).copied().unwrap_or(0.0);
     let right_edge = (0..centres.len()).map(|vertex| centres[vertex] + half(vertex)).fold(0.0, f64::max);
-    let mut wanting: Vec<usize> =
+    let mut margin_links: Vec<usize> =
         (0..links.len()).filter(|&index| mesh.courses[index] == Course::Margin).collect();
-    wanting.sort_by_key(|&index| (mesh.layer_of[links[index].from], index));
+    margin_links.sort_by_key(|&index| (mesh.layer_of[links[index].from], index));
     let mut lanes = vec![0.0; links.len()];
     let mut free_from = [0; LANES];
-    for index in wanting {
+    for index in margin_links {
         let start = mesh.layer_of[links[index].from];
         let free = free_from.iter().position(|&from| from <= start);
         let soonest = || (0..LANES).min_by_key(|&lane| free_from[lane]).unwrap_or(0);
@@ -109,14 +109,14 @@ fn lanes(mesh: &Mesh, links: &[Link], centres: &[f64], half_widths: &[f64]) -> V
     lanes
 }
 
-/// Where each link leaves its upper card and arrives at its lower card.
+/// The positions at which each link leaves its upper card and arrives at its lower card.
 struct Ports {
     leave: Vec<f64>,
     arrive: Vec<f64>,
 }
 
-/// A port that looks for its place: the centre of what it faces, where it would like to be, and its links.
-struct Wish {
+/// A port to be placed: the centre of what it faces, its preferred position, and its links.
+struct PortRequest {
     facing: f64,
     place: f64,
     links: Vec<usize>,
@@ -124,7 +124,7 @@ struct Wish {
 
 impl Ports {
     fn new(mesh: &Mesh, links: &[Link], centres: &[f64], half_widths: &[f64], lanes: &[f64]) -> Ports {
-        let (leaving, arriving) = wishes(mesh, links, centres, lanes);
+        let (leaving, arriving) = port_requests(mesh, links, centres, lanes);
         let mut ports = Ports { leave: vec![0.0; links.len()], arrive: vec![0.0; links.len()] };
         for node in 0..mesh.node_count {
             let (centre, half) = (centres[node], half_widths[node]);
@@ -135,23 +135,28 @@ impl Ports {
     }
 }
 
-/// The ports of each node's lower and of its upper edge, from left to right.
-fn wishes(mesh: &Mesh, links: &[Link], centres: &[f64], lanes: &[f64]) -> (Vec<Vec<Wish>>, Vec<Vec<Wish>>) {
-    let empty = || std::iter::repeat_with(Vec::new).take(mesh.node_count).collect::<Vec<Vec<Wish>>>();
+/// The ports on each node's lower and on its upper edge, from left to right.
+fn port_requests(
+    mesh: &Mesh,
+    links: &[Link],
+    centres: &[f64],
+    lanes: &[f64],
+) -> (Vec<Vec<PortRequest>>, Vec<Vec<PortRequest>>) {
+    let empty = || std::iter::repeat_with(Vec::new).take(mesh.node_count).collect::<Vec<Vec<PortRequest>>>();
     let (mut leaving, mut arriving) = (empty(), empty());
     let mut port_of_track = vec![None; mesh.tracks.len()];
     for (index, link) in links.iter().enumerate() {
         let (upper, lower) = (centres[link.from], centres[link.to]);
         let bends = mesh.bends(index);
-        let wish = |vertex: Option<&usize>, other: f64| {
+        let request = |vertex: Option<&usize>, other: f64| {
             let (facing, place) = match (mesh.courses[index], vertex) {
                 (Course::Margin, _) => (lanes[index], lanes[index]),
                 (_, Some(&bend)) => (centres[bend], centres[bend]),
                 (_, None) => (other, (upper + lower) / 2.0),
             };
-            Wish { facing, place, links: vec![index] }
+            PortRequest { facing, place, links: vec![index] }
         };
-        arriving[link.to].push(wish(bends.last(), upper));
+        arriving[link.to].push(request(bends.last(), upper));
         let ports = &mut leaving[link.from];
         let port = match mesh.courses[index] {
             Course::Track { track, .. } => *port_of_track[track].get_or_insert(ports.len()),
@@ -159,44 +164,44 @@ fn wishes(mesh: &Mesh, links: &[Link], centres: &[f64], lanes: &[f64]) -> (Vec<V
         };
         match ports.get_mut(port) {
             Some(port) => port.links.push(index),
-            None => ports.push(wish(bends.first(), lower)),
+            None => ports.push(request(bends.first(), lower)),
         }
     }
-    for wishes in leaving.iter_mut().chain(&mut arriving) {
-        wishes.sort_by(|a, b| a.facing.total_cmp(&b.facing));
+    for requests in leaving.iter_mut().chain(&mut arriving) {
+        requests.sort_by(|a, b| a.facing.total_cmp(&b.facing));
     }
     (leaving, arriving)
 }
 
-/// Gives the ports of one edge of a card their places: the one that faces straight ahead at the centre (or the
-/// middle one where it wishes), the others outwards from it.
-fn spread(wishes: &[Wish], centre: f64, half: f64, places: &mut [f64]) {
+/// Places the ports of one edge of a card: the port that faces straight ahead at the centre (or else the middle port
+/// at its preferred position), the others outwards from it.
+fn spread(requests: &[PortRequest], centre: f64, half: f64, places: &mut [f64]) {
     let limit = (half - PORT_MARGIN).max(0.0);
-    let ahead = wishes.iter().position(|wish| (wish.facing - centre).abs() < 0.5);
-    let pivot = ahead.unwrap_or(wishes.len() / 2);
-    let Some(wish) = wishes.get(pivot) else { return };
-    let start = (wish.place - centre).clamp(-limit, limit);
-    let start = if wishes.len() > 1 { start.clamp(-limit / 2.0, limit / 2.0) } else { start };
-    set(wish, centre + start, places);
+    let ahead = requests.iter().position(|request| (request.facing - centre).abs() < 0.5);
+    let pivot = ahead.unwrap_or(requests.len() / 2);
+    let Some(request) = requests.get(pivot) else { return };
+    let start = (request.place - centre).clamp(-limit, limit);
+    let start = if requests.len() > 1 { start.clamp(-limit / 2.0, limit / 2.0) } else { start };
+    set(request, centre + start, places);
     for side in [1.0, -1.0] {
-        let others: Vec<&Wish> = if side > 0.0 {
-            wishes[pivot + 1..].iter().collect()
+        let others: Vec<&PortRequest> = if side > 0.0 {
+            requests[pivot + 1..].iter().collect()
         } else {
-            wishes[..pivot].iter().rev().collect()
+            requests[..pivot].iter().rev().collect()
         };
         let room = limit - start * side;
         let gap = (room / others.len().max(1) as f64).min(PORT_GAP);
         let mut last = start * side;
-        for (index, wish) in others.iter().enumerate() {
+        for (index, request) in others.iter().enumerate() {
             let furthest = limit - gap * (others.len() - 1 - index) as f64;
-            last = ((wish.place - centre) * side).min(furthest).max(last + gap);
-            set(wish, centre + last * side, places);
+            last = ((request.place - centre) * side).min(furthest).max(last + gap);
+            set(request, centre + last * side, places);
         }
     }
 }
 
-fn set(wish: &Wish, place: f64, places: &mut [f64]) {
-    wish.links.iter().for_each(|&link| places[link] = place);
+fn set(request: &PortRequest, place: f64, places: &mut [f64]) {
+    request.links.iter().for_each(|&link| places[link] = place);
 }
 
 #[cfg(test)]
@@ -204,13 +209,13 @@ mod tests {
     use super::*;
 
     fn place(facing: &[f64], half: f64) -> Vec<f64> {
-        let wishes: Vec<Wish> = facing
+        let requests: Vec<PortRequest> = facing
             .iter()
             .enumerate()
-            .map(|(link, &x)| Wish { facing: x, place: x, links: vec![link] })
+            .map(|(link, &x)| PortRequest { facing: x, place: x, links: vec![link] })
             .collect();
         let mut places = vec![f64::NAN; facing.len()];
-        spread(&wishes, 100.0, half, &mut places);
+        spread(&requests, 100.0, half, &mut places);
         places
     }
 
@@ -240,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_port_that_faces_a_near_column_stands_in_it() {
+    fn a_port_that_faces_a_near_column_is_in_it() {
         assert_eq!(place(&[120.0], 60.0), [120.0]);
         assert_eq!(place(&[500.0], 60.0), [142.0]);
     }

@@ -1,4 +1,4 @@
-//! Networks for the tests: small ones with the shapes that occur, and large ones for the limits.
+//! Networks for the tests: small ones with typical topologies, and large ones for the limits.
 
 use super::{Drawing, Edge, Node, NodeKind};
 
@@ -142,7 +142,7 @@ pub(crate) fn inception() -> Drawing {
     net.finish()
 }
 
-/// A net with two inputs, a constant and two outputs.
+/// A network with two inputs, a constant and two outputs.
 pub(crate) fn two_inputs() -> Drawing {
     let mut net = Sketch::new("Two inputs <image & question>");
     let image = net.node(NodeKind::Input, "pnnx.Input", "image", "", &[]);
@@ -179,7 +179,7 @@ pub(crate) fn two_inputs() -> Drawing {
     net.finish()
 }
 
-/// A U-Net of `levels` levels with long skips.
+/// A U-Net of `levels` levels with long skip connections.
 pub(crate) fn unet(levels: u32) -> Drawing {
     let mut net = Sketch::new("unet.pnnx.param");
     let mut last = net.node(NodeKind::Input, "pnnx.Input", "pnnx_input_0", "", &[]);
@@ -325,7 +325,7 @@ pub(crate) fn transformer(blocks: usize) -> Drawing {
     net.finish()
 }
 
-/// `count` nodes without text, joined as listed.
+/// `count` nodes with titles only, and the given edges.
 pub(crate) fn plain(count: usize, edges: &[(usize, usize)]) -> Drawing {
     let node = |index| Node {
         title: format!("op{index}"),
@@ -340,7 +340,7 @@ pub(crate) fn plain(count: usize, edges: &[(usize, usize)]) -> Drawing {
     }
 }
 
-/// `count` nodes and about `2 × count` edges, most of them short. Seeded: the same numbers give the same graph.
+/// `count` nodes and about `2 × count` edges, most of them short. The same seed gives the same graph.
 pub(crate) fn random(count: usize, seed: u64) -> Drawing {
     let mut state = seed;
     let mut below = |bound: usize| {
@@ -357,7 +357,7 @@ pub(crate) fn random(count: usize, seed: u64) -> Drawing {
     plain(count, &edges)
 }
 
-/// One of each.
+/// A collection of all kinds of drawings.
 pub(crate) fn all() -> Vec<Drawing> {
     let cyclic = plain(6, &[(0, 1), (1, 2), (2, 3), (3, 1), (3, 4), (4, 0), (5, 5), (2, 9)]);
     let twins = plain(3, &[(0, 1), (0, 1), (1, 2), (0, 2), (0, 2)]);
@@ -378,7 +378,8 @@ pub(crate) fn all() -> Vec<Drawing> {
     ]
 }
 
-/// Reads a document as XML: every start tag has its end tag, every `&` starts an entity. Returns the tags.
+/// Checks that a document is well-formed XML: every start tag has its end tag, every `&` starts an entity. Returns the
+/// tags.
 pub(super) fn tags(svg: &str) -> Vec<String> {
     let (mut open, mut tags) = (Vec::new(), Vec::new());
     for piece in svg.split('<').skip(1) {

@@ -1,4 +1,4 @@
-//! The style sheet of the SVG: fonts, and colours for light and for dark pages.
+//! The style sheet of the SVG: fonts, and colours for light and dark mode.
 
 use super::NodeKind;
 use super::layout::{DETAIL_FONT, LABEL_FONT, NAME_FONT, TITLE_FONT};
@@ -7,7 +7,7 @@ use super::page::{HEADING_FONT, LEGEND_FONT, line};
 const SANS: &str = r#"system-ui,-apple-system,"Segoe UI",Roboto,"Helvetica Neue",Arial,sans-serif"#;
 const MONO: &str = r#"ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monospace"#;
 
-/// The rules that are the same in light and in dark.
+/// The rules common to light and dark mode.
 const STYLE: &str = "\
 .drawing .edges path{fill:none;stroke-width:1.5;marker-end:url(#drawing-head)}
 .drawing .edges path:hover{stroke:#2563eb;stroke-width:3}
@@ -21,7 +21,7 @@ const STYLE: &str = "\
 const LIGHT: [&str; 6] = ["#f8fafc", "#ffffff", "#94a3b8", "#0f172a", "#526077", "#526077"];
 const DARK: [&str; 6] = ["#0d1117", "#171d27", "#64748b", "#e6edf3", "#a3b1c6", "#a3b1c6"];
 
-/// Writes the style sheet, with the rules that only one drawing has, and the arrows' head.
+/// Writes the style sheet with the rules `more` of a drawing, and the arrowhead marker.
 pub(super) fn write(svg: &mut String, kinds: &[NodeKind], more: &str) {
     svg.push_str("<style>\n");
     for (class, font) in [("heading", HEADING_FONT), ("summary", LEGEND_FONT), ("type", TITLE_FONT)] {

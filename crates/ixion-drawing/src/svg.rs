@@ -1,7 +1,7 @@
-//! The drawing as SVG.
+//! SVG output.
 //!
 //! Colours and fonts are set by a style sheet inside the document, with a dark variant for readers who prefer it.
-//! There are no scripts and no references to other files.
+//! There are no scripts and no external references.
 
 use std::fmt::Write as _;
 
@@ -12,9 +12,9 @@ use super::text::escape;
 use super::{Drawing, Node, NodeKind, style};
 use crate::numbers::plural;
 
-/// The least width of the picture.
-const LEAST_WIDTH: f64 = 520.0;
-/// Widest line of an arrow's tooltip.
+/// Minimum width of the document.
+const MIN_WIDTH: f64 = 520.0;
+/// Maximum width of a line in an arrow's tooltip.
 const TOOLTIP_WIDTH: f64 = 1_000.0;
 /// Radius of a card's corners.
 const RADIUS: f64 = 7.0;
@@ -22,7 +22,7 @@ const RADIUS: f64 = 7.0;
 /// Writes the complete document.
 pub(super) fn write(drawing: &Drawing) -> String {
     let layout = Layout::new(drawing);
-    let width = (layout.width + 2.0 * MARGIN).max(LEAST_WIDTH).ceil();
+    let width = (layout.width + 2.0 * MARGIN).max(MIN_WIDTH).ceil();
     let kinds = kinds(drawing);
     let legend = legend(&kinds.iter().map(|&kind| page::entry(kind)).collect::<Vec<_>>(), width);
     let top = legend.bottom + 12.0;
@@ -79,8 +79,8 @@ fn path(points: &[(f64, f64)]) -> String {
     path
 }
 
-/// The cards that an arrow joins, and its label. Texts are elided: a card's name is repeated for each of its arrows,
-/// and a file with a very long name must not fill the disk.
+/// The names of the cards that an arrow joins, and its label. Texts are elided: a card's name is repeated for each of
+/// its arrows, and a very long name must not blow up the document.
 fn edge_tooltip(drawing: &Drawing, edge: usize) -> String {
     let short = |text: &str| DETAIL_FONT.elide_middle(text, TOOLTIP_WIDTH);
     let name = |node: usize| match drawing.nodes.get(node) {
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_bend_only_where_they_must() {
+    fn paths_bend_only_where_necessary() {
         assert_eq!(path(&[(0.0, 0.0), (0.0, 10.0), (5.0, 20.0)]), "M0 0V10C0 15 5 15 5 20");
     }
 }

@@ -1,15 +1,15 @@
 //! Text: estimated widths, elision and escaping.
 //!
-//! An SVG cannot measure text, so widths are estimated on the wide side: the fonts that the drawing asks for, and
+//! An SVG cannot measure text, so widths are estimated conservatively: the fonts that the drawing specifies, and
 //! their usual substitutes, are no wider.
 
-/// What is put in place of elided text.
+/// The replacement for elided text.
 const ELLIPSIS: char = '…';
 
 /// A font of the drawing.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Font {
-    /// Size in pixels.
+    /// The size in pixels.
     pub(super) size: f64,
     face: Face,
 }
@@ -34,7 +34,7 @@ impl Font {
         Font { size, face: Face::Mono }
     }
 
-    /// Estimated width of a text in pixels.
+    /// The estimated width of a text in pixels.
     pub(super) fn width(self, text: &str) -> f64 {
         text.chars().map(|c| self.advance(c)).sum()
     }
@@ -51,7 +51,7 @@ impl Font {
     }
 
     /// The text, or its beginning, an ellipsis and its end, in at most `room` pixels. For dotted names, whose ends
-    /// say most.
+    /// are the most informative part.
     pub(super) fn elide_middle(self, text: &str, room: f64) -> String {
         if self.fits(text, room) {
             return clean(text);
@@ -63,7 +63,7 @@ impl Font {
         clean(&head.into_iter().chain([ELLIPSIS]).chain(tail.into_iter().rev()).collect::<String>())
     }
 
-    /// Whether the text needs no more than `room` pixels. Looks no further than it must.
+    /// Returns true if the text needs at most `room` pixels. Stops at the first character that does not fit.
     fn fits(self, text: &str, room: f64) -> bool {
         let mut left = room;
         text.chars().all(|c| {
@@ -92,12 +92,12 @@ impl Font {
     }
 }
 
-/// Advance in a monospaced font, in em.
+/// The advance of a character in a monospaced font, in em.
 fn monospaced_advance(c: char) -> f64 {
     if is_wide(c) { 1.3 } else { 0.61 }
 }
 
-/// Advance in a bold sans-serif font, in em. The figures are those of wide fonts such as DejaVu Sans and Verdana.
+/// The advance of a character in a bold sans-serif font, in em, based on wide fonts such as DejaVu Sans and Verdana.
 fn bold_advance(c: char) -> f64 {
     match c {
         'i' | 'j' | 'l' | 'I' | '.' | ',' | ':' | ';' | '\'' | '|' | '!' | ' ' => 0.42,
@@ -110,12 +110,12 @@ fn bold_advance(c: char) -> f64 {
     }
 }
 
-/// Whether a character may take more than one column: East Asian scripts, pictographs, and all that is rare.
+/// Returns true if a character may take more than one column: East Asian scripts, pictographs, and rare characters.
 fn is_wide(c: char) -> bool {
     c >= '\u{2e80}' || ('\u{1100}'..='\u{11ff}').contains(&c)
 }
 
-/// The text without characters that XML forbids or that would break a line.
+/// Replaces control characters, including line breaks, and characters that XML forbids by U+FFFD.
 pub(super) fn clean(text: &str) -> String {
     text.chars().map(|c| if c.is_control() || is_forbidden(c) { '\u{fffd}' } else { c }).collect()
 }
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn elided_text_may_be_made_of_any_characters() {
+    fn elided_text_may_have_any_characters() {
         let font = Font::mono(10.0);
         assert!(font.width(&font.elide_middle(&"卷积".repeat(40), 60.0)) <= 60.0);
         assert_eq!(font.elide_end("a\nb\u{7}", 100.0), "a\u{fffd}b\u{fffd}");

@@ -1,5 +1,4 @@
-//! A timeline of one run: a line for each operator, from top to bottom in the order in which they run, and time from left to
-//! right.
+//! A timeline of a run: a row for each operator, from top to bottom in execution order, and time from left to right.
 
 use super::page::{self, LEGEND_FONT, MARGIN, Px, TICK_FONT, legend, line, ticks};
 use super::text::{Font, escape};
@@ -7,44 +6,44 @@ use super::{NodeKind, style};
 use crate::numbers;
 use std::time::Duration;
 
-/// When each operator ran.
+/// A timeline of a run: start and duration of each operator.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Timeline {
-    /// Heading of the picture.
+    /// The heading.
     pub title: String,
     /// A line below the heading.
     pub summary: String,
-    /// The operators.
+    /// The operators, in execution order.
     pub bars: Vec<Bar>,
-    /// The time of the whole run.
+    /// The duration of the whole run.
     pub total: Duration,
 }
 
-/// One operator.
+/// A bar of the timeline: one operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bar {
-    /// From the start of the run.
+    /// The start time, relative to the start of the run.
     pub start: Duration,
-    /// How long it took.
+    /// The duration.
     pub time: Duration,
-    /// What it does.
+    /// The kind of operator.
     pub kind: NodeKind,
-    /// Its name.
+    /// The operator's name.
     pub name: String,
-    /// Lines that appear when one points at it.
+    /// The lines of the tooltip.
     pub tooltip: Vec<String>,
 }
 
-/// Width of the plot, and most room for names to the left of it and for times to the right.
+/// Width of the plot, maximum space for names on its left, and space for times on its right.
 const WIDTH: f64 = 720.0;
 const NAMES: f64 = 200.0;
 const TIMES: f64 = 76.0;
-/// Height of a line, and of the bar in it.
+/// Height of a row, and of the bar in it.
 const ROW: f64 = 17.0;
 const BAR: f64 = 11.0;
-/// Space between the plot and what stands beside it.
+/// Space between the plot and the text next to it.
 const GAP: f64 = 7.0;
-/// Room for the times above.
+/// Space for the times above the plot.
 const ABOVE: f64 = 16.0;
 const NAME_FONT: Font = TICK_FONT;
 
@@ -61,7 +60,7 @@ const STYLE: &str = "\
 ";
 
 impl Timeline {
-    /// The timeline as a complete SVG document. Lengths are in CSS pixels; colours follow the reader's light or dark setting.
+    /// Renders a complete SVG document. Lengths are in CSS pixels; colours follow the reader's light or dark setting.
     #[must_use]
     pub fn to_svg(&self) -> String {
         let names =
@@ -87,13 +86,13 @@ impl Timeline {
         self.bars.iter().any(|bar| bar.kind == kind)
     }
 
-    /// The time that is as wide as the plot.
+    /// The time that spans the plot.
     fn whole(&self) -> Duration {
         let last = self.bars.iter().map(|bar| bar.start.saturating_add(bar.time)).max().unwrap_or_default();
         self.total.max(last)
     }
 
-    /// Times above, and lines down.
+    /// Draws times above, and vertical lines.
     fn draw_grid(&self, text: &mut String) {
         let down = Px(ROW * self.bars.len() as f64);
         let (whole, most) = (self.whole(), u64::try_from(self.total.as_nanos()).unwrap_or(u64::MAX));
@@ -141,7 +140,7 @@ impl Timeline {
     }
 }
 
-/// Where a time lies, from the left end of a plot as wide as `whole`.
+/// The horizontal position of a time, from the left edge of a plot that spans `whole`.
 fn x(time: Duration, whole: Duration) -> f64 {
     if whole.is_zero() { 0.0 } else { WIDTH * time.div_duration_f64(whole).min(1.0) }
 }
@@ -151,7 +150,7 @@ mod tests {
     use super::super::samples::tags;
     use super::*;
 
-    /// Operators that take a millisecond each, one after the other.
+    /// `count` operators that take a millisecond each, in sequence.
     fn timeline(count: u64) -> Timeline {
         let bar = |row: u64| Bar {
             start: Duration::from_millis(row),
@@ -184,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn bars_lie_where_their_time_is() {
+    fn bars_are_at_their_times() {
         let timeline = timeline(4);
         assert_eq!(x(Duration::from_millis(1), timeline.whole()), WIDTH / 4.0);
         let second = format!(r#"x="{}" y="{}" width="{}""#, Px(WIDTH / 4.0), Px(ROW + 3.0), Px(WIDTH / 4.0));
@@ -192,7 +191,7 @@ mod tests {
         assert!(timeline.to_svg().contains(">layer1.&lt;conv&gt;</text>"));
     }
 
-    /// What ran on behind the end of what was counted is drawn as well.
+    /// Bars that end after `total` are drawn as well.
     #[test]
     fn no_bar_leaves_the_plot() {
         let short = Timeline { total: Duration::from_millis(1), ..timeline(4) };

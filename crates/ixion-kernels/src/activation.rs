@@ -1,8 +1,8 @@
-//! Activation functions: one element in, one element out. What layers, expressions and epilogues compute is written here
-//! once, so that they give the same bits.
+//! Activation functions: one element in, one element out. Layers, expressions and epilogues share these definitions, so
+//! that their results have the same bits.
 //!
-//! Functions are marked `#[inline(always)]`, so that loops over them become vectors. What costs much is computed before the
-//! question whether it is needed, for a long branch stays a branch.
+//! Functions are marked `#[inline(always)]`, so that loops over them are vectorised. Expensive values are computed before
+//! it is known whether they are needed, because a long branch would remain a branch.
 
 use super::{Float, math};
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_PI};
@@ -13,13 +13,13 @@ pub fn relu<T: Float>(x: T) -> T {
     if x < T::zero() { T::zero() } else { x }
 }
 
-/// x limited to 0..6. NaN stays NaN.
+/// x clamped to 0..=6. NaN stays NaN.
 #[inline(always)]
 pub fn relu6<T: Float>(x: T) -> T {
     clamp(x, T::zero(), T::of(6.0))
 }
 
-/// x within two bounds; NaN stays NaN, as in PyTorch.
+/// x clamped to `low..=high`. NaN stays NaN, as in PyTorch.
 #[inline(always)]
 pub fn clamp<T: Float>(x: T, low: T, high: T) -> T {
     if x < low {
@@ -37,13 +37,13 @@ pub fn silu<T: Float>(x: T) -> T {
     x * math::sigmoid(x)
 }
 
-/// x · Φ(x), with the error function.
+/// x · Φ(x), with Φ computed from the error function.
 #[inline(always)]
 pub fn gelu<T: Float>(x: T) -> T {
     T::of(0.5) * x * (T::one() + math::erf(x * T::of(FRAC_1_SQRT_2)))
 }
 
-/// x · Φ(x), with a hyperbolic tangent that comes close.
+/// x · Φ(x), with Φ approximated by a hyperbolic tangent.
 #[inline(always)]
 pub fn gelu_tanh<T: Float>(x: T) -> T {
     // (1 + tanh y) / 2 is the sigmoid of 2y.
@@ -51,7 +51,7 @@ pub fn gelu_tanh<T: Float>(x: T) -> T {
     x * math::sigmoid(scale * (x + T::of(0.044715) * x * x * x))
 }
 
-/// x/6 + 1/2 limited to 0..1.
+/// x/6 + 1/2 clamped to 0..=1.
 #[inline(always)]
 pub fn hardsigmoid<T: Float>(x: T) -> T {
     relu6(x + T::of(3.0)) * T::of(1.0 / 6.0)
@@ -76,11 +76,11 @@ pub fn elu<T: Float>(x: T, alpha: T) -> T {
     if x > T::zero() { x } else { below }
 }
 
-/// ln(1 + eˣ), and x itself above 20.
+/// ln(1 + eˣ); above 20, x itself.
 #[inline(always)]
 pub fn softplus<T: Float>(x: T) -> T {
-    let bent = math::ln_1p(math::exp(x));
-    if x > T::of(20.0) { x } else { bent }
+    let smooth = math::ln_1p(math::exp(x));
+    if x > T::of(20.0) { x } else { smooth }
 }
 
 /// x · tanh(softplus(x)).

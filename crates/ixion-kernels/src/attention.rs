@@ -1,4 +1,4 @@
-//! Scaled dot-product attention, a block of rows at a time: of one head, and of many in `f32`.
+//! Scaled dot-product attention, computed in blocks of rows: for one head, and for many heads in `f32`.
 
 mod heads;
 
@@ -7,29 +7,30 @@ use super::{Float, softmax};
 pub use heads::{AddMask, Heads, Matrices, Place, Sizes};
 use ndarray::{ArrayView2, ArrayViewMut2, Zip, s};
 
-/// The scores of so many rows are held at a time, whatever the number of rows. A bit of a u64 stands for each.
+/// The number of rows whose scores are held at a time, whatever the total number of rows. Each row corresponds to a bit
+/// of a `u64`.
 pub const ROWS: usize = 64;
 
 /// One head of attention.
 #[derive(Debug)]
 pub struct Head<'a, T> {
-    /// L×E: what each row asks for.
+    /// L×E: one query per row.
     pub query: ArrayView2<'a, T>,
-    /// S×E: what each column offers.
+    /// S×E: one key per column of the scores.
     pub key: ArrayView2<'a, T>,
-    /// S×V: what each column gives.
+    /// S×V: one value per column of the scores.
     pub value: ArrayView2<'a, T>,
     /// L×S, added to the scores.
     pub mask: Option<ArrayView2<'a, T>>,
-    /// Factor of the products of query and key.
+    /// The factor of the products of query and key.
     pub scale: f64,
-    /// Whether row i sees columns 0 to i only.
+    /// Whether row i only sees columns 0 to i.
     pub causal: bool,
-    /// What a row gets that sees no column at all: zeros if true, else NaN.
+    /// Whether a row that sees no column at all gives zeros; otherwise it gives NaN.
     pub blind_is_zero: bool,
 }
 
-/// The number of elements of scratch memory for [`attend`] over `columns` columns.
+/// The number of elements of scratch memory that [`attend`] needs for `columns` columns.
 pub fn scratch_len(columns: usize) -> usize {
     columns.saturating_mul(ROWS)
 }
@@ -37,13 +38,14 @@ pub fn scratch_len(columns: usize) -> usize {
 /// softmax(scale · query·keyᵀ + mask) · value, as `torch.nn.functional.scaled_dot_product_attention`.
 ///
 /// # Panics
-/// When shapes do not fit each other, or scratch is shorter than [`scratch_len`] says; callers have checked them.
+/// Panics if shapes do not match, or scratch is shorter than [`scratch_len`]; callers check this beforehand.
 pub fn attend<T: Float>(head: &Head<'_, T>, scratch: &mut [T], output: ArrayViewMut2<'_, T>) {
     attend_with(head, scratch, output, |_, _| {}, |_, _| {});
 }
 
-/// As [`attend`], in blocks of rows: `add` may add to the scores of each, as masks do that are no matrix, and `weigh` is
-/// handed the weights, which are their softmax; both get the number of the first row.
+/// As [`attend`], with callbacks for each block of rows: `add` may add to the scores of the block, for masks that are not
+/// given as a matrix, and `weigh` receives the weights, which are the softmax of the scores. Both get the index of the
+/// first row.
 ///
 /// # Panics
 /// As [`attend`].
@@ -63,7 +65,7 @@ pub fn attend_with<T: Float>(
         let (shape, scores) = ((end - start, columns), &mut scratch[..(end - start) * columns]);
         let Ok(mut block) = ArrayViewMut2::from_shape(shape, &mut *scores) else { return };
         gemm(head.query.slice(s![start..end, ..]), head.key.t(), block.view_mut(), false);
-        // Without elements to multiply scores are 0, and the usual scale is infinite.
+        // With E = 0 the scores are 0, and the default scale is infinite.
         if head.query.ncols() > 0 {
             let scale = T::of(head.scale);
             block.mapv_inplace(|score| score * scale);
@@ -92,7 +94,7 @@ pub fn attend_with<T: Float>(
     }
 }
 
-/// A bit for each row of at most [`ROWS`] that sees no column.
+/// A bit mask of the rows, at most [`ROWS`], that see no column.
 fn blind_rows<T: Float>(scores: &[T], columns: usize) -> u64 {
     let rows = scores.chunks_exact(columns).enumerate();
     let blind = rows.filter(|(_, scores)| scores.iter().all(|&score| score == T::neg_infinity()));
@@ -121,7 +123,7 @@ mod tests {
             let mut output = Array2::from_elem((rows, width), 7.0);
             let mut weights = Array2::zeros((rows, columns));
             let mut scratch = vec![9.0; scratch_len(columns)];
-            // The mask is given as a whole, or added by blocks.
+            // The mask is passed as a whole, or added block by block.
             let unmasked = Head { mask: None, ..head };
             let (taken, added) = if by_blocks { (&unmasked, mask) } else { (&head, None) };
             let add = |start: usize, mut block: ArrayViewMut2<'_, f64>| {

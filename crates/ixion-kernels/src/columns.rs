@@ -1,7 +1,8 @@
-//! Columns of an image: what each tap of a window sees, one row for each channel and tap, one column for each position.
+//! Columns of an image (im2col): what each tap of a window sees, with one row per channel and tap, and one column per
+//! position.
 //!
 //! A convolution gathers columns from its input and multiplies them; a transposed convolution multiplies its input into
-//! columns and adds them up to its output. Both walk over the same runs.
+//! columns and adds them to its output. Both iterate over the same runs.
 
 use super::Float;
 use super::window::Window;
@@ -10,7 +11,8 @@ use num_traits::Zero;
 use std::cell::Cell;
 use std::ops::Range;
 
-/// Bytes of columns that one tile aims for: a part of a usual second-level cache, which the other operands need as well.
+/// The target size of a tile of columns in bytes: a part of a typical second-level cache, which the other operands need
+/// as well.
 pub(super) const TILE_BYTES: usize = 512 << 10;
 
 /// A window that slides over the planes of an image of up to three axes.
@@ -24,23 +26,23 @@ pub(super) struct Columns<'a> {
     pub(super) windows: &'a [Window],
 }
 
-/// Positions that follow each other along the last axis and at which a tap sees elements of one row.
+/// Consecutive positions along the last axis at which a tap sees elements of one row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Run {
-    /// The first position, counted from the first of the range.
+    /// The first position, relative to the start of the range.
     position: usize,
-    /// Its element in the plane; the others follow in steps of the last window's stride.
+    /// Its element in the plane; the elements of the other positions follow at the stride of the last window.
     element: usize,
     count: usize,
 }
 
 thread_local! {
-    /// The memory that a thread finds runs in, kept so that it is allocated once.
+    /// A buffer for runs, which each thread keeps so that it is allocated once.
     static RUNS: Cell<Vec<Run>> = const { Cell::new(Vec::new()) };
 }
 
 impl Columns<'_> {
-    /// Writes the columns of a range of positions, one row of `range.len()` after the other; 0 in the padding.
+    /// Writes the columns of a range of positions as rows of `range.len()` elements; 0 in the padding.
     pub(super) fn gather<T: Copy + Zero>(&self, image: &[T], range: Range<usize>, columns: &mut [T]) {
         let (taps, pixels, width) = (self.taps(), self.pixels(), range.len());
         let mut runs = RUNS.take();
@@ -58,7 +60,7 @@ impl Columns<'_> {
         RUNS.set(runs);
     }
 
-    /// Adds the columns of a range of positions to the elements that they were seen at.
+    /// Adds the columns of a range of positions to the elements of the image that the taps see there.
     pub(super) fn scatter<T: Float>(&self, columns: &[T], range: Range<usize>, image: &mut [T]) {
         let (taps, pixels, width) = (self.taps(), self.pixels(), range.len());
         let mut runs = RUNS.take();
@@ -141,10 +143,10 @@ fn unravel(mut index: usize, lens: impl DoubleEndedIterator<Item = usize> + Exac
     coordinates
 }
 
-/// The first `rows` rows of `cols` elements that begin `stride` apart; a matrix without elements needs no data.
+/// A `rows`×`cols` view of `data` whose rows are `stride` elements apart; a matrix without elements needs no data.
 ///
 /// # Panics
-/// When `data` is too short; callers have checked it.
+/// Panics if `data` is too short; callers check this beforehand.
 pub(super) fn matrix<T>(data: &[T], rows: usize, cols: usize, stride: usize) -> ArrayView2<'_, T> {
     let view = match rows == 0 || cols == 0 {
         true => ArrayView2::from_shape((rows, cols), &[]),

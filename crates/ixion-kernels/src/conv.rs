@@ -1,13 +1,13 @@
-//! Convolution: directly where groups are narrow, else by matrix products over tiles of im2col columns.
+//! Convolution: direct for narrow groups, otherwise by matrix products over tiles of im2col columns.
 //!
-//! The columns of a whole image can be larger than all activations together, so they are made for one tile of output
-//! positions at a time, in scratch memory of a fixed size that stays in the cache. The outputs of a tile stay there too
-//! between the bias that they start from and the product that is added.
+//! The columns of a whole image can be larger than all activations together, so they are built for one tile of output
+//! positions at a time, in scratch memory of a fixed size that stays in the cache. The outputs of a tile stay in the
+//! cache as well, from their initialisation with the bias to the addition of the product.
 
 use super::Float;
 use super::columns::{Columns, TILE_BYTES, matrix, matrix_mut};
 use super::direct::{self, Direct};
-use super::elementwise::Finish;
+use super::elementwise::ApplyEpilogue;
 use super::gemm::{gemm, gemm_here};
 use super::parallel::{for_each_item, threads};
 use super::window::Window;
@@ -22,7 +22,7 @@ pub struct ConvShape {
     pub channels: usize,
     /// Output channels.
     pub out_channels: usize,
-    /// Groups; both numbers of channels are multiples of it.
+    /// The number of groups; both channel counts are multiples of it.
     pub groups: usize,
     /// Lengths of the input's axes after the channels.
     pub lens: Vec<usize>,
@@ -30,10 +30,10 @@ pub struct ConvShape {
     pub windows: Vec<Window>,
 }
 
-/// Positions that a matrix product computes at once; a multiple of what any processor's does.
+/// The granularity of positions in a matrix product: a multiple of the block width on every processor.
 const BLOCK: usize = 48;
 
-/// Channels of a group that is convolved directly, at most.
+/// The maximum number of channels of a group that is convolved directly.
 const NARROW: usize = 8;
 
 impl ConvShape {
@@ -42,7 +42,7 @@ impl ConvShape {
         self.windows.iter().zip(&self.lens).map(|(window, &len)| window.positions(len)).collect()
     }
 
-    /// Elements of one output: rows of the weight matrix of a group.
+    /// The number of products per output: the row length of the weight matrix of a group.
     fn taps(&self) -> usize {
         self.channels / self.groups.max(1) * self.kernel_size()
     }
@@ -51,20 +51,20 @@ impl ConvShape {
         self.windows.iter().map(|window| window.kernel).product()
     }
 
-    /// True when groups are too narrow for matrix products, and their padded planes do not grow out of bounds.
+    /// Returns true if groups are too narrow for matrix products, and their padded planes do not become too large.
     fn is_narrow(&self, outputs: &[usize]) -> bool {
         let groups = self.groups.max(1);
         let narrow = |channels: usize| (1..=NARROW).contains(&(channels / groups));
         groups > 1 && narrow(self.channels) && narrow(self.out_channels) && direct::is_dense(self, outputs)
     }
 
-    /// True when a column is just a pixel, so that the input itself is the matrix of columns.
+    /// Returns true if a column is just a pixel, so that the input itself is the matrix of columns.
     fn is_pointwise(&self) -> bool {
         let pointwise = Window { kernel: 1, stride: 1, dilation: 1, pad_before: 0, pad_after: 0 };
         self.windows.iter().all(|window| Window { dilation: 1, ..*window } == pointwise)
     }
 
-    /// Multiply-accumulate operations of one sample.
+    /// The number of multiply-accumulate operations for one sample.
     pub fn macs(&self) -> u64 {
         let positions = self.outputs().iter().fold(1u64, |product, &len| product.saturating_mul(len as u64));
         positions.saturating_mul(self.out_channels as u64).saturating_mul(self.taps() as u64)
@@ -76,30 +76,31 @@ impl ConvShape {
 pub struct ConvPlan {
     shape: ConvShape,
     outputs: Vec<usize>,
-    way: Way,
+    algorithm: Algorithm,
 }
 
 #[derive(Debug, Clone)]
-enum Way {
-    /// Narrow groups.
+enum Algorithm {
+    /// Directly, for narrow groups.
     Direct(Box<Direct>),
-    /// By products of matrices over tiles of so many positions.
+    /// By matrix products over tiles of `tile` positions.
     Product { tile: usize },
 }
 
-/// What the elements of a sample are multiplied with, and what becomes of the sums.
+/// The weights, the bias and the epilogue of a convolution.
 #[derive(Debug, Clone, Copy)]
 pub struct Factors<'a, T> {
     /// O×(C/groups)×….
     pub weight: &'a [T],
-    /// One number for each output channel, added at the end.
+    /// One value per output channel, added to the sums.
     pub bias: Option<&'a [T]>,
-    /// What is done to outputs while they are in the cache, and the position of the sample's first one in the whole output.
-    pub finish: Option<(&'a dyn Finish<T>, usize)>,
+    /// The epilogue that is applied to outputs while they are in the cache, and the position of the sample's first output
+    /// in the whole output.
+    pub finish: Option<(&'a dyn ApplyEpilogue<T>, usize)>,
 }
 
 impl<T: Float> Factors<'_, T> {
-    /// Finishes outputs from a position of the sample on.
+    /// Applies the epilogue to outputs that begin at a position of the sample.
     pub(super) fn finish(&self, position: usize, outputs: &mut [T]) -> Result<()> {
         match self.finish {
             Some((finish, first)) => finish.finish(first + position, outputs),
@@ -108,9 +109,10 @@ impl<T: Float> Factors<'_, T> {
     }
 }
 
-/// Element types whose convolutions are compiled here, once and optimised, not again in each caller: `f32` and `f64`.
+/// Element types whose convolutions are compiled and optimised once, in this crate, instead of in each caller: `f32` and
+/// `f64`.
 pub trait Convolve: Float {
-    /// As [`ConvPlan::run`], which calls it.
+    /// The implementation of [`ConvPlan::run`].
     #[doc(hidden)]
     fn convolve(
         plan: &ConvPlan,
@@ -149,46 +151,46 @@ impl Convolve for f64 {
 }
 
 impl ConvPlan {
-    /// Prepares for elements of so many bytes, and for the threads of the pool around.
+    /// Prepares a convolution for elements of `element_bytes` bytes, and for the threads of the current pool.
     pub fn new(shape: ConvShape, element_bytes: usize) -> Self {
         let outputs = shape.outputs();
-        let way = match shape.is_narrow(&outputs) {
-            true => Way::Direct(Box::new(Direct::new(&shape, &outputs))),
-            false => Way::Product { tile: tile(&shape, &outputs, element_bytes) },
+        let algorithm = match shape.is_narrow(&outputs) {
+            true => Algorithm::Direct(Box::new(Direct::new(&shape, &outputs))),
+            false => Algorithm::Product { tile: tile(&shape, &outputs, element_bytes) },
         };
-        Self { shape, outputs, way }
+        Self { shape, outputs, algorithm }
     }
 
-    /// Number of elements of scratch memory for one thread.
+    /// The number of elements of scratch memory for one thread.
     fn lane(&self) -> usize {
-        match &self.way {
-            Way::Direct(direct) => direct.scratch(),
-            Way::Product { .. } if self.shape.is_pointwise() => 0,
-            Way::Product { tile } => self.shape.taps().saturating_mul(*tile),
+        match &self.algorithm {
+            Algorithm::Direct(direct) => direct.scratch(),
+            Algorithm::Product { .. } if self.shape.is_pointwise() => 0,
+            Algorithm::Product { tile } => self.shape.taps().saturating_mul(*tile),
         }
     }
 
-    /// How many threads can work apart from each other, each in scratch memory of its own.
+    /// The number of threads that can work independently, each with its own scratch memory.
     fn lanes(&self) -> usize {
-        let most = match &self.way {
-            Way::Direct(_) => self.shape.groups,
-            Way::Product { tile } => self.outputs.iter().product::<usize>().div_ceil((*tile).max(1)),
+        let most = match &self.algorithm {
+            Algorithm::Direct(_) => self.shape.groups,
+            Algorithm::Product { tile } => self.outputs.iter().product::<usize>().div_ceil((*tile).max(1)),
         };
         threads().min(most).max(1)
     }
 
-    /// Number of elements of scratch memory that [`ConvPlan::run`] wants; more than [`ConvPlan::least_scratch`] where
-    /// there are threads to use it.
+    /// The number of elements of scratch memory that [`ConvPlan::run`] can make use of: more than
+    /// [`ConvPlan::least_scratch`] if there are several threads.
     pub fn scratch(&self) -> usize {
         self.lane().saturating_mul(self.lanes())
     }
 
-    /// Number of elements of scratch memory that [`ConvPlan::run`] needs.
+    /// The number of elements of scratch memory that [`ConvPlan::run`] needs at least.
     pub fn least_scratch(&self) -> usize {
         self.lane()
     }
 
-    /// Number of elements of a sample, and of its output.
+    /// The number of elements of a sample, and of its output.
     pub fn sample(&self) -> [usize; 2] {
         let pixels: usize = self.shape.lens.iter().product();
         [self.shape.channels * pixels, self.shape.out_channels * self.outputs.iter().product::<usize>()]
@@ -197,10 +199,10 @@ impl ConvPlan {
     /// Convolves one sample. All slices are contiguous: input C×…, output O×….
     ///
     /// # Errors
-    /// A deadline that has passed, checked for each group and tile; what finishing says.
+    /// Fails if the deadline, which is checked for each group and tile, has passed, or if the epilogue fails.
     ///
     /// # Panics
-    /// When a slice is shorter than its shape; callers have checked them.
+    /// Panics if a slice is shorter than its shape requires; callers check this beforehand.
     pub fn run<T: Convolve>(
         &self,
         input: &[T],
@@ -222,9 +224,11 @@ impl ConvPlan {
     ) -> Result<()> {
         let available = scratch.len().checked_div(self.lane()).unwrap_or(usize::MAX);
         let lanes = self.lanes().min(available).max(1);
-        match &self.way {
-            Way::Direct(direct) => direct.run(&self.shape, input, factors, output, (scratch, lanes), limits),
-            Way::Product { tile } => (0..self.shape.groups).try_for_each(|group| {
+        match &self.algorithm {
+            Algorithm::Direct(direct) => {
+                direct.run(&self.shape, input, factors, output, (scratch, lanes), limits)
+            }
+            Algorithm::Product { tile } => (0..self.shape.groups).try_for_each(|group| {
                 let product = Product::new(self, *tile, group, input, factors, limits);
                 let positions = product.positions;
                 let len = product.out_channels * positions;
@@ -236,8 +240,8 @@ impl ConvPlan {
     }
 }
 
-/// Positions of a tile: tiles of nearly equal size, of whole blocks of the matrix product, and as many as there are
-/// threads where the output is large enough.
+/// The number of positions per tile. Tiles have nearly equal size and consist of whole blocks of the matrix product, and
+/// there are as many tiles as threads if the output is large enough.
 fn tile(shape: &ConvShape, outputs: &[usize], element_bytes: usize) -> usize {
     let positions: usize = outputs.iter().product();
     let rows = match shape.is_pointwise() {
@@ -249,7 +253,7 @@ fn tile(shape: &ConvShape, outputs: &[usize], element_bytes: usize) -> usize {
     positions.div_ceil(tiles).next_multiple_of(BLOCK).min(positions.max(1))
 }
 
-/// The convolution of a group by products of matrices.
+/// The convolution of one group by matrix products.
 struct Product<'a, T> {
     plan: &'a ConvPlan,
     tile: usize,
@@ -289,46 +293,46 @@ impl<'a, T: Float> Product<'a, T> {
         }
     }
 
-    /// Computes the outputs from position `start` on, on as many threads as there are lanes of scratch memory; `beside`
-    /// says whether other threads do the same.
+    /// Computes the outputs from position `start` on, on as many threads as there are lanes of scratch memory.
+    /// `in_parallel` is true if several threads compute tiles.
     fn tiles(
         &self,
         start: usize,
         output: ArrayViewMut2<'_, T>,
         scratch: &mut [T],
-        (lanes, beside): (usize, bool),
+        (lanes, in_parallel): (usize, bool),
     ) -> Result<()> {
         let tiles = output.ncols().div_ceil(self.tile.max(1));
         let lane = scratch.len() / lanes.max(1);
         if lanes <= 1 || tiles <= 1 {
-            return self.tiles_here(start, output, scratch, beside);
+            return self.tiles_here(start, output, scratch, in_parallel);
         }
         let columns = tiles.div_ceil(lanes) * self.tile;
         let mut output = output;
         let outputs = output.axis_chunks_iter_mut(Axis(1), columns);
-        // Where nothing is copied, there is no scratch memory.
+        // Pointwise convolutions copy nothing and have no scratch memory.
         let mut rest = scratch;
         let scratch = std::iter::repeat_with(|| rest.split_off_mut(..lane).unwrap_or_default());
         let parts = outputs.zip(scratch).enumerate();
         for_each_item(parts, &|(part, (output, scratch))| {
-            self.tiles_here(start + part * columns, output, scratch, beside)
+            self.tiles_here(start + part * columns, output, scratch, in_parallel)
         })
     }
 
-    /// Computes outputs one tile after the other.
+    /// Computes outputs tile by tile on this thread.
     fn tiles_here(
         &self,
         start: usize,
         mut output: ArrayViewMut2<'_, T>,
         scratch: &mut [T],
-        beside: bool,
+        in_parallel: bool,
     ) -> Result<()> {
         let tiles = output.axis_chunks_iter_mut(Axis(1), self.tile.max(1)).enumerate();
         for (index, mut output) in tiles {
             self.limits.check_deadline()?;
             let start = start + index * self.tile;
             self.start_from_bias(output.view_mut());
-            self.multiply(start, output.view_mut(), scratch, beside);
+            self.multiply(start, output.view_mut(), scratch, in_parallel);
             self.finish(start, output)?;
         }
         Ok(())
@@ -341,8 +345,8 @@ impl<'a, T: Float> Product<'a, T> {
         }
     }
 
-    /// Adds a tile's products.
-    fn multiply(&self, start: usize, output: ArrayViewMut2<'_, T>, scratch: &mut [T], beside: bool) {
+    /// Adds the matrix product of a tile to its outputs.
+    fn multiply(&self, start: usize, output: ArrayViewMut2<'_, T>, scratch: &mut [T], in_parallel: bool) {
         let (shape, width, taps) = (&self.plan.shape, output.ncols(), self.weight.ncols());
         let columns = if shape.is_pointwise() {
             matrix(self.input.get(start..).unwrap_or_default(), taps, width, self.pixels)
@@ -352,14 +356,14 @@ impl<'a, T: Float> Product<'a, T> {
             columns.gather(self.input, start..start + width, &mut scratch[..taps * width]);
             matrix(scratch, taps, width, width)
         };
-        if beside {
+        if in_parallel {
             gemm_here(self.weight, columns, output, true)
         } else {
             gemm(self.weight, columns, output, true)
         }
     }
 
-    /// Finishes a tile: each channel, or all at once where they follow each other.
+    /// Applies the epilogue to a tile: channel by channel, or to all channels together if they are contiguous.
     fn finish(&self, start: usize, mut output: ArrayViewMut2<'_, T>) -> Result<()> {
         if self.factors.finish.is_none() {
             return Ok(());
@@ -381,7 +385,7 @@ mod tests {
     use super::*;
     use crate::naive;
     use crate::parallel::tests::on_threads;
-    use crate::testing::whole_noise;
+    use crate::testing::integer_noise;
     use ndarray::{ArrayD, Ix4};
     use proptest::prelude::*;
 
@@ -409,12 +413,12 @@ mod tests {
         naive::conv2d(input, weight, bias, windows, groups).into_dyn()
     }
 
-    /// Compares a convolution of `c` channels in a group with the naive one.
+    /// Compares a convolution with `c` channels per group with the naive one.
     fn check(shape: &ConvShape, c: usize, with_bias: bool) {
-        let input = whole_noise(&[&[1, shape.channels], &shape.lens[..]].concat(), 1);
+        let input = integer_noise(&[&[1, shape.channels], &shape.lens[..]].concat(), 1);
         let kernel: Vec<usize> = shape.windows.iter().map(|w| w.kernel).collect();
-        let weight = whole_noise(&[&[shape.out_channels, c], &kernel[..]].concat(), 2);
-        let bias = whole_noise(&[shape.out_channels], 3);
+        let weight = integer_noise(&[&[shape.out_channels, c], &kernel[..]].concat(), 2);
+        let bias = integer_noise(&[shape.out_channels], 3);
         let bias = with_bias.then(|| bias.as_slice().unwrap());
         let want = match shape.windows[..] {
             [rows, columns] => by_matrices(&input, &weight, bias, &[rows, columns], shape.groups),
@@ -449,7 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn far_places_need_little_scratch() {
+    fn distant_taps_need_little_scratch() {
         let window = Window { kernel: 3, stride: 1, dilation: 1, pad_before: 1, pad_after: 1 };
         let far = 500_000_000;
         let windows = [

@@ -1,4 +1,4 @@
-//! Transposed convolution: matrix products into tiles of columns, which are then added up to the output.
+//! Transposed convolution: matrix products compute tiles of columns, which are then added to the output.
 
 use super::Float;
 use super::columns::{Columns, TILE_BYTES, matrix, matrix_mut};
@@ -15,7 +15,7 @@ pub struct ConvTransposeShape {
     pub channels: usize,
     /// Output channels.
     pub out_channels: usize,
-    /// Groups; both numbers of channels are multiples of it.
+    /// The number of groups; both channel counts are multiples of it.
     pub groups: usize,
     /// Lengths of the input's axes after the channels.
     pub lens: Vec<usize>,
@@ -26,7 +26,7 @@ pub struct ConvTransposeShape {
 }
 
 impl ConvTransposeShape {
-    /// Rows of a group's columns: what one input element is multiplied with.
+    /// The number of rows of a group's columns: the weights that one input element is multiplied by.
     fn taps(&self) -> usize {
         let kernel = self.windows.iter().map(|window| window.kernel);
         kernel.fold(self.out_channels / self.groups.max(1), usize::saturating_mul)
@@ -37,25 +37,26 @@ impl ConvTransposeShape {
         (TILE_BYTES / self.taps().saturating_mul(element_bytes).max(1)).clamp(16, 4096).min(pixels.max(1))
     }
 
-    /// Number of elements of scratch memory that [`conv_transpose`] needs.
+    /// The number of elements of scratch memory that [`conv_transpose`] needs.
     pub fn scratch(&self, element_bytes: usize) -> usize {
         self.taps().saturating_mul(self.tile(element_bytes))
     }
 
-    /// Number of elements of a sample, and of its output.
+    /// The number of elements of a sample, and of its output.
     pub fn sample(&self) -> [usize; 2] {
         let elements = |channels: usize, lens: &[usize]| channels * lens.iter().product::<usize>();
         [elements(self.channels, &self.lens), elements(self.out_channels, &self.outputs)]
     }
 }
 
-/// Transposed convolution of one sample. All slices are contiguous: input C×…, weight C×(O/groups)×…, output O×….
+/// Computes the transposed convolution of one sample. All slices are contiguous: input C×…, weight C×(O/groups)×…, output
+/// O×….
 ///
 /// # Errors
-/// A deadline that has passed, checked for each tile; what finishing says.
+/// Fails if the deadline, which is checked for each tile, has passed, or if the epilogue fails.
 ///
 /// # Panics
-/// When a slice is shorter than its shape; callers have checked them.
+/// Panics if a slice is shorter than its shape requires; callers check this beforehand.
 pub fn conv_transpose<T: Float>(
     shape: &ConvTransposeShape,
     input: &[T],
@@ -97,15 +98,15 @@ pub fn conv_transpose<T: Float>(
 mod tests {
     use super::*;
     use crate::naive;
-    use crate::testing::whole_noise;
+    use crate::testing::integer_noise;
     use proptest::prelude::*;
 
     fn check(shape: &ConvTransposeShape, with_bias: bool) {
-        let input = whole_noise(&[&[1, shape.channels], &shape.lens[..]].concat(), 1);
+        let input = integer_noise(&[&[1, shape.channels], &shape.lens[..]].concat(), 1);
         let kernel: Vec<usize> = shape.windows.iter().map(|w| w.kernel).collect();
         let weight =
-            whole_noise(&[&[shape.channels, shape.out_channels / shape.groups], &kernel[..]].concat(), 2);
-        let bias = whole_noise(&[shape.out_channels], 3);
+            integer_noise(&[&[shape.channels, shape.out_channels / shape.groups], &kernel[..]].concat(), 2);
+        let bias = integer_noise(&[shape.out_channels], 3);
         let bias = with_bias.then(|| bias.as_slice().unwrap());
         let want = naive::conv_transpose(
             input.view(),

@@ -1,8 +1,8 @@
-//! Deformable convolution: every tap of the window looks at a place that the graph computes, between the elements.
+//! Deformable convolution: every tap of the window samples the input at a fractional position that the graph computes.
 //!
-//! What the taps see is gathered into columns for one tile of positions at a time, then a matrix product takes over, as
-//! in [`conv`](super::conv). The four elements around a place and their weights are found once for all channels that
-//! look there; an element outside is the zero that is put behind every plane, so that gathering asks no questions.
+//! The sampled values are gathered into columns for one tile of positions at a time and then multiplied by the weights,
+//! as in [`conv`](super::conv). The four elements around a position and their weights are computed once for all channels
+//! that share it. Elements outside the input map to a zero that follows every plane, so that gathering needs no branches.
 
 use super::Float;
 use super::columns::{TILE_BYTES, matrix, matrix_mut};
@@ -17,7 +17,7 @@ use ndarray::s;
 pub struct DeformShape {
     /// Windows and groups.
     pub how: Deforming,
-    /// Input channels, a multiple of both numbers of groups.
+    /// Input channels, a multiple of both group counts.
     pub channels: usize,
     /// Output channels, a multiple of the number of groups.
     pub out_channels: usize,
@@ -25,13 +25,13 @@ pub struct DeformShape {
     pub lens: [usize; 2],
 }
 
-/// Positions that a matrix product computes at once; a multiple of what any processor's does.
+/// The granularity of positions in a matrix product: a multiple of the block width on every processor.
 const BLOCK: usize = 48;
 
-/// The four elements around a place, and their weights.
+/// The four elements around a sampled position, and their weights.
 type Corners<T> = [(u32, T); 4];
 
-/// What a sample is convolved with; all contiguous.
+/// The operands for one sample, all contiguous.
 #[derive(Debug, Clone, Copy)]
 pub struct DeformInputs<'a, T> {
     /// C×H×W.
@@ -42,7 +42,7 @@ pub struct DeformInputs<'a, T> {
     pub mask: Option<&'a [T]>,
     /// O×(C/groups)×h×w.
     pub weight: &'a [T],
-    /// One number for each output channel.
+    /// One value per output channel.
     pub bias: Option<&'a [T]>,
 }
 
@@ -56,13 +56,13 @@ impl DeformShape {
         self.outputs().iter().product()
     }
 
-    /// Positions of a tile: as many as keep the columns in the cache.
+    /// The number of positions per tile, so that the columns stay in the cache.
     fn tile(&self, element_bytes: usize) -> usize {
         let rows = self.channels.saturating_mul(self.how.taps()).saturating_mul(element_bytes);
         (TILE_BYTES / rows.max(1)).max(2 * BLOCK).next_multiple_of(BLOCK).min(self.positions().max(1))
     }
 
-    /// Bytes of memory that [`deform_conv`] takes for elements of so many bytes.
+    /// The memory in bytes that [`deform_conv`] allocates for elements of `element_bytes` bytes.
     pub fn held_bytes(&self, element_bytes: usize) -> u64 {
         let product = |factors: &[usize]| factors.iter().fold(1u64, |all, &n| all.saturating_mul(n as u64));
         let (tile, taps) = (self.tile(element_bytes), self.how.taps());
@@ -76,10 +76,10 @@ impl DeformShape {
 /// Convolves one sample; the output is O×H'×W'.
 ///
 /// # Errors
-/// [`LimitError::DeadlineExceeded`], looked at for every tile.
+/// [`LimitError::DeadlineExceeded`] if the deadline, which is checked for every tile, has passed.
 ///
 /// # Panics
-/// When a slice is shorter than its shape, or a plane has 2³² elements; callers have checked them.
+/// Panics if a slice is shorter than its shape requires, or a plane has 2³² elements; callers check this beforehand.
 pub fn deform_conv<T: Float>(
     shape: &DeformShape,
     inputs: &DeformInputs<'_, T>,
@@ -101,7 +101,7 @@ pub fn deform_conv<T: Float>(
     Ok(())
 }
 
-/// The planes, which may be empty, with one zero behind each.
+/// The planes, which may be empty, each followed by a zero.
 fn with_zeros<T: Float>(input: &[T], channels: usize, size: usize) -> Vec<T> {
     let mut planes = Vec::with_capacity(channels * (size + 1));
     for channel in 0..channels {
@@ -111,7 +111,7 @@ fn with_zeros<T: Float>(input: &[T], channels: usize, size: usize) -> Vec<T> {
     planes
 }
 
-/// Finds the elements around the places of all taps, one row of `width` positions for each tap of each offset group.
+/// Computes the corners of all taps: one row of `width` positions for each tap of each offset group.
 fn find<T: Float>(
     shape: &DeformShape,
     inputs: &DeformInputs<'_, T>,
@@ -143,7 +143,7 @@ fn find<T: Float>(
     let Ok(()) = for_each_chunk(corners, width, &work);
 }
 
-/// Gathers what all taps see in all channels, C·h·w rows of `width` positions.
+/// Gathers the sampled values of all taps and channels: C·h·w rows of `width` positions.
 fn gather<T: Float>(
     shape: &DeformShape,
     planes: &[T],
@@ -166,7 +166,7 @@ fn gather<T: Float>(
     let Ok(()) = for_each_chunk(columns, taps * width, &work);
 }
 
-/// Multiplies a tile of columns with the weights of each group and adds the bias.
+/// Multiplies a tile of columns by the weights of each group, and adds the bias.
 fn multiply<T: Float>(
     shape: &DeformShape,
     inputs: &DeformInputs<'_, T>,
@@ -191,7 +191,7 @@ fn multiply<T: Float>(
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::whole_noise;
+    use super::super::testing::integer_noise;
     use super::super::window::Window;
     use super::*;
     use crate::naive;
@@ -224,7 +224,7 @@ mod tests {
     }
 
     fn noise4(dims: [usize; 4], seed: usize) -> Array4<f64> {
-        whole_noise(&dims, seed).into_dimensionality().unwrap()
+        integer_noise(&dims, seed).into_dimensionality().unwrap()
     }
 
     fn elements(array: &Array4<f64>) -> &[f64] {
@@ -232,7 +232,7 @@ mod tests {
     }
 
     proptest! {
-        /// Offsets are whole and half elements, so that all sums are exact.
+        /// Offsets are multiples of ½, so that all sums are exact.
         #[test]
         fn tiles_equal_the_naive_kernel(shape in shape(), masked: bool, seed: usize) {
             let ([height, width], taps) = (shape.lens, shape.how.taps());
@@ -262,9 +262,9 @@ mod tests {
         }
     }
 
-    /// Without offsets it is a convolution.
+    /// Without offsets, a deformable convolution is an ordinary one.
     #[test]
-    fn nothing_moved_is_a_convolution() {
+    fn zero_offsets_give_a_convolution() {
         let window = Window { kernel: 3, stride: 2, dilation: 1, pad_before: 1, pad_after: 1 };
         let how = Deforming { windows: [window; 2], groups: 1, offset_groups: 1 };
         let shape = DeformShape { how, channels: 2, out_channels: 3, lens: [7, 9] };
@@ -284,9 +284,9 @@ mod tests {
         assert_eq!(output, want.iter().copied().collect::<Vec<_>>());
     }
 
-    /// An infinite or missing element counts where a tap sees it, and nowhere else.
+    /// An infinite or out-of-range element only affects the taps that see it.
     #[test]
-    fn outside_is_zero_and_not_what_lies_beside_it() {
+    fn outside_is_zero_and_not_the_adjacent_element() {
         let window = Window { kernel: 1, stride: 1, dilation: 1, pad_before: 0, pad_after: 0 };
         let how = Deforming { windows: [window; 2], groups: 1, offset_groups: 1 };
         let shape = DeformShape { how, channels: 1, out_channels: 1, lens: [1, 2] };

@@ -1,8 +1,8 @@
 //! Direct convolution of narrow groups, such as depthwise ones, for which matrices would be too thin.
 //!
-//! The planes of a group are copied into scratch memory with their padding around them, each row sorted by the
-//! remainder of a place divided by the stride. There every tap sees consecutive elements at consecutive positions, and
-//! no edge needs care: a block of outputs is a sum of weighted blocks.
+//! The planes of a group are copied into scratch memory together with their padding, each row sorted by column index
+//! modulo the stride. In this order, every tap sees consecutive elements at consecutive positions, and borders need no
+//! special handling: a block of outputs is a weighted sum of blocks.
 
 use super::Float;
 use super::conv::{ConvShape, Factors};
@@ -14,16 +14,17 @@ use ixion_tensor::Result;
 use std::array::from_fn;
 use std::ops::Range;
 
-/// Outputs that are computed at once: a vector of the widest kind, of f32.
+/// Outputs computed at a time: one of the widest vectors of f32.
 const BLOCK: usize = 16;
 
-/// Elements of a padded plane for each that a window sees, at most; a stride of 2 over three axes has 8.
+/// The maximum number of elements of a padded plane per element that a window sees; a stride of 2 over three axes needs
+/// 8.
 const SPARSE: usize = 8;
 
-/// Elements of a padded plane that are always few enough.
+/// Padded planes of up to this many elements are always small enough.
 const SMALL: usize = 32 << 10;
 
-/// Where elements stand in the padded planes.
+/// The layout of the padded planes.
 #[derive(Debug, Clone)]
 struct Padded {
     windows: [Window; 3],
@@ -31,7 +32,7 @@ struct Padded {
     positions: [usize; 3],
     /// Lengths of the two outer axes with their padding, as far as windows reach.
     outer: [usize; 2],
-    /// Elements of a row that have the same remainder.
+    /// The number of elements of a row with the same remainder.
     phase: usize,
 }
 
@@ -55,22 +56,22 @@ impl Padded {
         }
     }
 
-    /// Elements between the beginnings of two rows.
+    /// The distance between rows, in elements.
     fn pitch(&self) -> usize {
         self.phase.saturating_mul(self.windows[2].stride)
     }
 
-    /// Elements of a plane.
+    /// The number of elements of a padded plane.
     fn plane(&self) -> usize {
         self.outer[0].saturating_mul(self.outer[1]).saturating_mul(self.pitch())
     }
 
-    /// Elements of scratch memory for this number of planes. The last block may look past their end.
+    /// The number of elements of scratch memory for this number of planes. The last block may read past their end.
     fn scratch(&self, planes: usize) -> usize {
         planes.saturating_mul(self.plane()).saturating_add(BLOCK)
     }
 
-    /// How far the element that a tap sees is from the one that the first tap sees.
+    /// The distance of the element that each tap sees from the element that the first tap sees.
     fn offsets(&self, planes: usize) -> Vec<usize> {
         let [deep, high, wide] = self.windows;
         let mut offsets = Vec::new();
@@ -87,7 +88,7 @@ impl Padded {
         offsets
     }
 
-    /// Copies a plane between its padding, which stays as it is.
+    /// Copies a plane into the interior of a padded plane; the padding stays as it is.
     fn fill<T: Float>(&self, plane: &[T], padded: &mut [T]) {
         let [deep, high, wide] = self.windows;
         let depth = self.lens[0].min(self.outer[0].saturating_sub(deep.pad_before));
@@ -105,7 +106,7 @@ impl Padded {
         }
     }
 
-    /// The first element that each row of outputs sees.
+    /// The first element that each output row sees.
     fn rows(&self) -> impl Iterator<Item = usize> {
         let [deep, high, _] = self.windows;
         let step = (deep.stride * self.outer[1], high.stride);
@@ -124,8 +125,8 @@ fn copy_strided<T: Float>(from: &[T], stride: usize, to: &mut [T]) {
     }
 }
 
-/// True when padded planes are not much larger than what the windows see of them. Windows that are far apart, or look at
-/// places that are, would leave most of them unused. Like the scratch memory, it depends on positions and not on lengths.
+/// Returns true if padded planes are not much larger than the part that the windows see. Large strides or dilations would
+/// leave most of a plane unused. Like the scratch memory, this depends on positions and not on lengths.
 pub(super) fn is_dense(shape: &ConvShape, outputs: &[usize]) -> bool {
     let axes = shape.windows.iter().zip(outputs);
     let seen = axes.fold(SPARSE, |seen, (window, &positions)| {
@@ -144,7 +145,7 @@ pub(super) struct Direct {
     out_channels: usize,
 }
 
-/// One sample: its elements, and what they are multiplied with.
+/// The operands of the convolution of one sample.
 struct Sample<'a, T> {
     input: &'a [T],
     factors: &'a Factors<'a, T>,
@@ -165,7 +166,7 @@ impl Direct {
         }
     }
 
-    /// Number of elements of scratch memory for one thread.
+    /// The number of elements of scratch memory for one thread.
     pub(super) fn scratch(&self) -> usize {
         self.padded.scratch(self.channels)
     }
@@ -244,7 +245,7 @@ fn fill_channel<T: Float>(
     }
 }
 
-/// Sums of weighted elements for consecutive positions.
+/// Weighted sums of elements for consecutive positions.
 #[inline(always)]
 fn block_sums<T: Float>(elements: &[T], offsets: &[usize], weight: &[T], start: T) -> [T; BLOCK] {
     let mut sums = [start; BLOCK];

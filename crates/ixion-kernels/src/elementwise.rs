@@ -1,15 +1,15 @@
 //! Element-wise programs: arithmetic of any length in one pass over the data.
 //!
 //! A [`Program`] is a list of steps, each of which computes one value from earlier ones. It is run over blocks of
-//! elements that stay in the first-level cache: all steps of one block, then the next. So however long the program is,
-//! every input is read once, the output is written once, and intermediate results never take more than a few blocks.
-//! Values that are the same for all elements are computed once, before the first block.
+//! elements that stay in the first-level cache: all steps of one block, then the next. However long the program is, every
+//! input is read once, the output is written once, and intermediate results never take more than a few blocks. Values
+//! that are the same for all elements are computed once, before the first block.
 //!
-//! A program that runs often is [prepared](Program::prepare) once; then it allocates nothing more, and threads share its
+//! A program that runs often is [prepared](Program::prepare) once. It then allocates nothing more, and threads share its
 //! blocks.
 //!
-//! Blocks are computed in `i64`, `f32`, `f64`, `Complex<f32>` and `Complex<f64>`. After every step of another type the
-//! block is rounded or wrapped to what that type can hold, as PyTorch does.
+//! Blocks are computed in `i64`, `f32`, `f64`, `Complex<f32>` and `Complex<f64>`. After every step of another element
+//! type, the block is rounded or wrapped to that type, as in PyTorch.
 
 mod complex;
 mod in_place;
@@ -27,10 +27,10 @@ use ixion_tensor::Limits;
 use ixion_tensor::{DType, Result, Scalar, Shape, TensorError, TensorView, TensorViewMut};
 use operand::Operand;
 pub use prepared::Prepared;
-pub use run::{Finish, Run};
+pub use run::{ApplyEpilogue, Run};
 use std::collections::BTreeMap;
 
-/// Number of elements that are computed at a time. A few blocks of `f32` fit the first-level cache.
+/// The number of elements that are computed at a time. A few blocks of `f32` fit the first-level cache.
 const BLOCK: usize = 2048;
 
 /// A list of element-wise steps.
@@ -61,7 +61,7 @@ pub struct Program {
     inputs: BTreeMap<usize, Value>,
 }
 
-/// A value of the program that returned it; another program may panic at the sight of it.
+/// A value of the program that returned it. Another program may panic if it is used there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Value(usize);
 
@@ -70,22 +70,22 @@ pub struct Value(usize);
 pub struct Step {
     /// The element type that the value is rounded to.
     pub dtype: DType,
-    /// How the value comes about.
+    /// How the value is computed.
     pub operation: Operation,
 }
 
-/// How a value of a [`Program`] comes about.
+/// How a value of a [`Program`] is computed.
 #[derive(Debug, Clone, Copy)]
 pub enum Operation {
     /// The elements of an input.
     Input(usize),
-    /// What stands in the output.
+    /// The current elements of the output.
     Output,
-    /// A number, the same for all elements.
+    /// A constant, the same for all elements.
     Constant(Scalar),
-    /// Conversion of another value.
+    /// Another value, converted to the element type of the step.
     Cast(Value),
-    /// A function of two values; of one argument, it stands here twice.
+    /// A function of two values. A function of one argument gets it twice.
     Apply(Function, [Value; 2]),
 }
 
@@ -112,7 +112,7 @@ impl Program {
         &self.steps[..=value.0]
     }
 
-    /// The elements of an input, which will have this type. An input that was asked for before is not read twice.
+    /// The elements of an input, which must have this type. An input that is requested again is not read twice.
     pub fn input(&mut self, position: usize, dtype: DType) -> Value {
         if let Some(&known) = self.inputs.get(&position) {
             return known;
@@ -122,12 +122,12 @@ impl Program {
         value
     }
 
-    /// The elements that stand in the output, which is of this type: the program then works in place.
+    /// The current elements of the output, which must have this type: the program then works in place.
     pub fn output(&mut self, dtype: DType) -> Value {
         self.push(dtype, Operation::Output)
     }
 
-    /// A number.
+    /// A constant, converted to an element type.
     pub fn constant(&mut self, scalar: Scalar, dtype: DType) -> Value {
         self.push(dtype, Operation::Constant(scalar))
     }
@@ -137,11 +137,11 @@ impl Program {
         if self.dtype(value) == dtype { value } else { self.push(dtype, Operation::Cast(value)) }
     }
 
-    /// A function of one argument (which is given twice) or two, whose result is rounded to an element type.
+    /// A function of one argument, which is passed twice, or of two. The result is rounded to an element type.
     ///
-    /// Arguments keep their values if they are computed in the same numbers as the result (f16, bf16 and f32 are, all
-    /// integers and bool are, c32 and c64 are); otherwise they are converted. The absolute value of a complex number is
-    /// complex here; a cast drops its imaginary part.
+    /// Arguments are used as they are if they are computed in the same type as the result (f16, bf16 and f32 share one,
+    /// all integers and bool another, and c32 and c64 a third); otherwise they are converted. The absolute value of a
+    /// complex number is complex here; a cast drops its imaginary part.
     pub fn apply(&mut self, function: Function, dtype: DType, first: Value, second: Value) -> Value {
         let arguments = [first, second].map(|value| {
             let same = number::dtype_of(self.dtype(value)) == number::dtype_of(dtype);
@@ -163,9 +163,9 @@ impl Program {
     /// Computes a value for every element of the output. Inputs are broadcast to the output's shape.
     ///
     /// # Errors
-    /// [`TensorError::WrongDType`] when an input or the output is of another type than the program says;
-    /// [`TensorError::UndefinedFor`] for a function that the numbers do not have; [`TensorError::DivisionByZero`] for
-    /// integers; an input that is missing, blocked, or cannot be broadcast; a deadline that has passed.
+    /// [`TensorError::WrongDType`] if an input or the output has another type than the program requires;
+    /// [`TensorError::UndefinedFor`] if a function is not defined for its type; [`TensorError::DivisionByZero`] for
+    /// integers. Also fails if an input is missing, blocked, or cannot be broadcast, or if the deadline has passed.
     pub fn run(
         &self,
         value: Value,
@@ -180,7 +180,8 @@ impl Program {
         self.prepare(value, inputs, output.dtype(), &shape)?.start(inputs)?.whole(output, limits)
     }
 
-    /// Makes the program ready to compute a value for an output of this type and shape, from inputs like these.
+    /// Prepares the program to compute a value for an output of this type and shape, from inputs with the types and
+    /// layouts of these.
     ///
     /// # Errors
     /// As [`Program::run`].
@@ -240,7 +241,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn arithmetic_is_that_of_the_naive_kernels(
+        fn arithmetic_equals_the_naive_kernels(
             pairs in proptest::collection::vec((-30f64..30.0, -30f64..30.0), 3),
             a in -9f64..9.0,
         ) {
@@ -304,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn arguments_of_other_numbers_are_converted() {
+    fn arguments_of_other_types_are_converted() {
         let mut program = Program::default();
         let (x, y) = (program.input(0, DType::I32), program.input(1, DType::F64));
         let sum = program.apply(Function::Add, DType::F64, x, y);
@@ -313,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_the_program_is_an_error() {
+    fn mismatched_inputs_and_outputs_are_errors() {
         let mut program = Program::default();
         let x = program.input(0, DType::F32);
         assert!(matches!(run(&program, x, &[]), Err(TensorError::OutOfRange { .. })));

@@ -1,20 +1,20 @@
-//! LU: a matrix as a lower triangle with ones on its diagonal times an upper one, with rows swapped.
+//! LU decomposition: a matrix as a unit lower triangle times an upper triangle, with row pivoting.
 //!
-//! Columns are taken by halves, so that products do most of the work. Which row is swapped is LAPACK's choice: that of the
-//! element with the largest |re| + |im|, the first one where there are several.
+//! Columns are split in halves recursively, so that matrix products do most of the work. Pivots are chosen as in LAPACK:
+//! the element with the largest |re| + |im|, and the first of several.
 
 use super::matrix::{Fault, Field, Triangle, adjoint, multiply, solve_triangular};
 use ixion_tensor::{LimitError, Limits};
 use ndarray::{Array2, ArrayView2, ArrayViewMut2, Axis};
 
-/// A matrix taken apart.
+/// An LU decomposition.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Lu<T> {
     /// m×n: the lower triangle below the diagonal, the upper one on it and above.
     pub factors: Array2<T>,
-    /// The row that each of the min(m, n) first rows was swapped with, one after the other.
+    /// The row that each of the first min(m, n) rows was swapped with, in order.
     pub rows: Vec<usize>,
-    /// The first element of the diagonal that is 0.
+    /// The index of the first 0 on the diagonal, if there is one.
     pub singular: Option<usize>,
 }
 
@@ -22,10 +22,10 @@ const LOWER: Triangle = Triangle { upper: false, unit: true };
 const UPPER: Triangle = Triangle { upper: true, unit: false };
 
 impl<T: Field> Lu<T> {
-    /// Takes an m×n matrix apart.
+    /// Decomposes an m×n matrix.
     ///
     /// # Errors
-    /// [`LimitError`] when the time is up.
+    /// [`LimitError`] if the deadline has passed.
     pub fn of(a: &ArrayView2<'_, T>, limits: &Limits) -> Result<Self, LimitError> {
         let mut factors = a.as_standard_layout().into_owned();
         let mut rows = vec![0; a.nrows().min(a.ncols())];
@@ -60,7 +60,7 @@ pub fn upper<T: Field>(factors: &ArrayView2<'_, T>) -> Array2<T> {
     Array2::from_shape_fn((m.min(n), n), |(i, j)| if i <= j { factors[[i, j]] } else { T::zero() })
 }
 
-/// The m×m matrix P with P·L·U = A, of the [rows](Lu::rows) that were swapped.
+/// The m×m permutation matrix P with P·L·U = A, from the swapped [rows](Lu::rows).
 pub fn permutation<T: Field>(rows: &[usize], m: usize) -> Array2<T> {
     let mut order: Vec<usize> = (0..m).collect();
     rows.iter().enumerate().for_each(|(i, &row)| order.swap(i, row));
@@ -69,10 +69,10 @@ pub fn permutation<T: Field>(rows: &[usize], m: usize) -> Array2<T> {
     matrix
 }
 
-/// Rows as LAPACK counts them, from 1, as they are counted here.
+/// Converts LAPACK's pivots, which count rows from 1, to row indices.
 ///
 /// # Errors
-/// [`Fault::NoRow`].
+/// [`Fault::NoRow`] if a pivot is not between 1 and `count`.
 pub fn rows_of(pivots: &[i32], count: usize) -> Result<Vec<usize>, Fault> {
     let row = |&found: &i32| {
         let row = usize::try_from(found).ok().and_then(|row| row.checked_sub(1)).filter(|&row| row < count);
@@ -88,7 +88,7 @@ pub(super) fn swap<T>(a: &mut ArrayViewMut2<'_, T>, i: usize, j: usize) {
     }
 }
 
-/// Takes a matrix apart where it lies. Returns the first element of the diagonal that is 0.
+/// Decomposes a matrix in place. Returns the index of the first 0 on the diagonal.
 fn eliminate<T: Field>(
     a: &mut ArrayViewMut2<'_, T>,
     rows: &mut [usize],
@@ -116,7 +116,7 @@ fn eliminate<T: Field>(
     Ok(first.or(last.map(|at| at + half)))
 }
 
-/// The same of a matrix of one row or one column.
+/// The same for a matrix of one row or one column.
 fn eliminate_column<T: Field>(a: &mut ArrayViewMut2<'_, T>, row: &mut usize) -> Option<usize> {
     let mut column = a.column_mut(0);
     let larger =
@@ -131,10 +131,10 @@ fn eliminate_column<T: Field>(a: &mut ArrayViewMut2<'_, T>, row: &mut usize) -> 
     None
 }
 
-/// The x with a·x = b, for the factors of an n×n matrix and n×k right-hand sides.
+/// Solves a·x = b, given the factors of an n×n matrix a and n×k right-hand sides.
 ///
 /// # Errors
-/// [`Fault::Limit`] when the time is up.
+/// [`Fault::Limit`] if the deadline has passed.
 pub fn solve<T: Field>(
     factors: &ArrayView2<'_, T>,
     rows: &[usize],
@@ -148,7 +148,7 @@ pub fn solve<T: Field>(
     Ok(x)
 }
 
-/// The x with aᴴ·x = b.
+/// Solves aᴴ·x = b.
 ///
 /// # Errors
 /// As [`solve`].
@@ -185,14 +185,14 @@ mod tests {
     }
 
     #[test]
-    fn zeros_are_told() {
+    fn zeros_on_the_diagonal_are_reported() {
         assert_eq!(lu(&array![[1.0, 2.0], [2.0, 4.0]]).singular, Some(1));
         assert_eq!(lu(&Array2::zeros((3, 3))).singular, Some(0));
         assert_eq!(lu(&Array2::zeros((0, 3))).singular, None);
     }
 
     #[test]
-    fn rows_that_are_not_there() {
+    fn invalid_pivots_are_errors() {
         assert_eq!(rows_of(&[3, 1], 3), Ok(vec![2, 0]));
         for found in [0, 4, -1, i32::MIN] {
             assert_eq!(rows_of(&[1, found], 3), Err(Fault::NoRow { found, rows: 3 }));
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_matrix_ends_when_the_time_is_up() {
+    fn a_large_matrix_stops_at_the_deadline() {
         let a = Array2::from_shape_fn((1500, 1500), |(i, j)| ((i * 7 + j * j) % 1009) as f32);
         let limits = Limits::default().with_timeout(std::time::Duration::from_millis(5));
         assert_eq!(Lu::of(&a.view(), &limits), Err(LimitError::DeadlineExceeded));

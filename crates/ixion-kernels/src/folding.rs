@@ -1,11 +1,11 @@
-//! Sliding windows laid out as columns, and columns added up to an image: `unfold` and `fold`.
+//! Sliding windows laid out as columns, and columns added to an image: `unfold` and `fold`.
 
 use super::Float;
 use super::columns::Columns;
 use super::window::Window;
 use ixion_tensor::{LimitError, Limits};
 
-/// Elements of columns between two looks at the deadline.
+/// Elements of columns between checks of the deadline.
 const BLOCK: usize = 1 << 18;
 
 /// A window that slides over images of two axes.
@@ -32,11 +32,11 @@ impl FoldShape {
     }
 }
 
-/// Writes what each tap of the window sees of planes of `shape.lens`: one row for each plane and tap, one column for
-/// each position; 0 in the padding.
+/// Writes what each tap of the window sees of planes of `shape.lens`: one row per plane and tap, one column per position;
+/// 0 in the padding.
 ///
 /// # Errors
-/// [`LimitError::DeadlineExceeded`].
+/// [`LimitError::DeadlineExceeded`] if the deadline has passed.
 pub fn unfold<T: Float>(
     shape: &FoldShape,
     planes: &[T],
@@ -52,10 +52,10 @@ pub fn unfold<T: Float>(
     Ok(())
 }
 
-/// Adds up columns, as [`unfold`] makes them, to planes.
+/// Adds columns, as written by [`unfold`], to planes.
 ///
 /// # Errors
-/// [`LimitError::DeadlineExceeded`].
+/// [`LimitError::DeadlineExceeded`] if the deadline has passed.
 pub fn fold<T: Float>(
     shape: &FoldShape,
     columns: &[T],
@@ -74,7 +74,7 @@ pub fn fold<T: Float>(
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::whole_noise;
+    use super::super::testing::integer_noise;
     use super::*;
     use crate::naive;
     use proptest::prelude::*;
@@ -91,7 +91,7 @@ mod tests {
         #[test]
         fn they_equal_the_naive_ones(rows in axis(), columns in axis(), channels in 1usize..4, seed: usize) {
             let shape = FoldShape { lens: [rows.1, columns.1], windows: [rows.0, columns.0] };
-            let image = whole_noise(&[channels, rows.1, columns.1], seed).into_dimensionality().unwrap();
+            let image = integer_noise(&[channels, rows.1, columns.1], seed).into_dimensionality().unwrap();
             let want = naive::unfold(image.view(), &shape.windows);
             let mut got = vec![7.0; want.len()];
             unfold(&shape, image.as_slice().unwrap(), &mut got, &Limits::default()).unwrap();
@@ -107,7 +107,7 @@ mod tests {
     fn blocks_of_planes_join() {
         let window = Window { kernel: 3, stride: 1, dilation: 1, pad_before: 1, pad_after: 1 };
         let shape = FoldShape { lens: [64, 64], windows: [window; 2] };
-        let image = whole_noise(&[20, 64, 64], 3).into_dimensionality().unwrap();
+        let image = integer_noise(&[20, 64, 64], 3).into_dimensionality().unwrap();
         let want = naive::unfold(image.view(), &shape.windows);
         let mut got = vec![7.0; want.len()];
         assert!(got.len() > 2 * BLOCK);

@@ -1,4 +1,4 @@
-//! Fourier transforms along axes of an array, in f64. The fast transform itself is that of the crate `rustfft`.
+//! Fourier transforms along axes of an array, in f64. The fast transform itself comes from the crate `rustfft`.
 
 use ixion_tensor::Complex;
 use ixion_tensor::{LimitError, Limits};
@@ -7,15 +7,15 @@ use std::sync::Arc;
 
 const ZERO: Complex<f64> = Complex::new(0.0, 0.0);
 
-/// Lanes of another axis than the last that are transformed at once, so that reading them reads whole cache lines.
+/// Lanes of an axis other than the last that are transformed at a time, so that whole cache lines are read.
 const LANES: usize = 16;
 
-/// Which way a transform goes.
+/// The direction of a transform.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
     /// Factors of exp(−2πi·jk/n).
     Forward,
-    /// Factors of exp(2πi·jk/n). It does not divide by n.
+    /// Factors of exp(2πi·jk/n). The result is not divided by n.
     Inverse,
 }
 
@@ -45,7 +45,7 @@ impl Plan {
     }
 }
 
-/// Complex numbers of several axes in row-major order.
+/// A complex array in row-major order.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Signal {
     values: Vec<Complex<f64>>,
@@ -53,31 +53,31 @@ pub struct Signal {
 }
 
 impl Signal {
-    /// A signal of these numbers.
+    /// A signal of these values and this shape.
     ///
     /// # Panics
-    /// When there are not as many as the shape says.
+    /// Panics if the number of values does not match the shape.
     pub fn new(values: Vec<Complex<f64>>, shape: &[usize]) -> Self {
-        assert_eq!(values.len(), shape.iter().product::<usize>(), "numbers of a signal");
+        assert_eq!(values.len(), shape.iter().product::<usize>(), "the values must match the shape");
         Self { values, shape: shape.to_vec() }
     }
 
-    /// The numbers.
+    /// The values in row-major order.
     pub fn values(&self) -> &[Complex<f64>] {
         &self.values
     }
 
-    /// The numbers, taken out.
+    /// Returns the values in row-major order.
     pub fn into_values(self) -> Vec<Complex<f64>> {
         self.values
     }
 
-    /// Multiplies all numbers.
+    /// Multiplies all values by a factor.
     pub fn scale(&mut self, factor: f64) {
         self.values.iter_mut().for_each(|value| *value *= factor);
     }
 
-    /// Cuts an axis off, or adds zeros at its end.
+    /// Truncates an axis, or pads it with zeros at its end.
     pub fn resize(&mut self, axis: usize, len: usize) {
         let (old, inner) = (self.shape[axis], self.inner(axis));
         if old == len {
@@ -92,8 +92,8 @@ impl Signal {
         self.shape[axis] = len;
     }
 
-    /// Completes the first ⌊len/2⌋ + 1 elements of an axis, which must be there, to `len`: the spectrum of a real signal,
-    /// whose element `len − k` is the conjugate of element k.
+    /// Extends an axis from its first ⌊len/2⌋ + 1 elements, which must be present, to `len`: the spectrum of a real
+    /// signal, whose element `len − k` is the conjugate of element k.
     pub fn mirror(&mut self, axis: usize, len: usize) {
         self.resize(axis, len / 2 + 1);
         self.resize(axis, len);
@@ -110,7 +110,7 @@ impl Signal {
     /// Transforms along an axis, without any scaling.
     ///
     /// # Errors
-    /// [`LimitError::DeadlineExceeded`].
+    /// [`LimitError::DeadlineExceeded`] if the deadline has passed.
     pub fn transform(
         &mut self,
         axis: usize,
@@ -160,13 +160,13 @@ impl Signal {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::whole_noise;
+    use super::super::testing::integer_noise;
     use super::*;
     use crate::naive;
     use proptest::prelude::*;
 
     fn noise(shape: &[usize], seed: usize) -> Vec<Complex<f64>> {
-        let parts = whole_noise(&[shape, &[2]].concat(), seed).into_raw_vec_and_offset().0;
+        let parts = integer_noise(&[shape, &[2]].concat(), seed).into_raw_vec_and_offset().0;
         parts.chunks_exact(2).map(|part| Complex::new(part[0], part[1])).collect()
     }
 
@@ -193,7 +193,7 @@ mod tests {
         }
 
         #[test]
-        fn a_mirrored_spectrum_is_that_of_a_real_signal(len in 1usize..12, inner in 1usize..4, seed: usize) {
+        fn a_mirrored_spectrum_equals_that_of_a_real_signal(len in 1usize..12, inner in 1usize..4, seed: usize) {
             let mut real: Vec<Complex<f64>> = noise(&[len, inner], seed);
             real.iter_mut().for_each(|value| value.im = 0.0);
             let mut whole = Signal::new(real, &[len, inner]);
@@ -208,8 +208,8 @@ mod tests {
     }
 
     proptest! {
-        /// The bounds of the book's page on numerics, against the definition in f64: no element can be larger than the sum
-        /// of all magnitudes. Lengths with large prime factors take another way than others.
+        /// The bounds of the book's page on numerics, relative to the definition in f64: no element can be larger than
+        /// the sum of all magnitudes. Lengths with large prime factors use another algorithm than others.
         #[test]
         fn transforms_are_as_exact_as_promised(len in prop_oneof![1usize..300, Just(509), Just(512), Just(720)], inverse: bool, seed: usize) {
             let direction = if inverse { Direction::Inverse } else { Direction::Forward };

@@ -1,5 +1,5 @@
-//! Matrix products on slices. The innermost loops are those of the crate `gemm`; what is around them is ours, so that
-//! operands are packed into memory that a thread keeps, and threads change no bit.
+//! Matrix products on slices. The microkernels are those of the crate `gemm`. The loops around them are our own, so that
+//! operands are packed into memory that a thread keeps, and results have the same bits on any number of threads.
 
 mod blocked;
 
@@ -15,12 +15,12 @@ use std::convert::Infallible;
 /// C = A·B, or C = C + A·B with `accumulate`: (m×k)·(k×n) → m×n, of any strides. Within a pool, threads share the work.
 ///
 /// # Panics
-/// When the shapes do not fit each other; callers have checked them.
+/// Panics if the shapes do not match; callers check this beforehand.
 pub fn gemm<T: Float>(a: ArrayView2<'_, T>, b: ArrayView2<'_, T>, c: ArrayViewMut2<'_, T>, accumulate: bool) {
     multiply(a, b, c, accumulate, threads());
 }
 
-/// As [`gemm()`], on the thread that calls it, where other threads have other work.
+/// As [`gemm()`], on the calling thread only, for use where other threads have other work.
 ///
 /// # Panics
 /// As [`gemm()`].
@@ -54,11 +54,11 @@ fn multiply<T: Float>(
         accumulate,
     };
     // SAFETY: all three are ndarray views, so every element that shape and strides reach is valid; C is borrowed mutably
-    // and thus apart from A and B, and its elements are distinct, as an `ArrayViewMut2` cannot overlap itself.
+    // and thus does not alias A or B, and its elements are distinct, as an `ArrayViewMut2` cannot overlap itself.
     unsafe { problem.turned().solve(threads) }
 }
 
-/// A product of matrices that lie anywhere.
+/// A product of matrices with arbitrary strides.
 #[derive(Clone, Copy)]
 struct Problem<T> {
     /// m, n and k.
@@ -72,23 +72,23 @@ struct Problem<T> {
     accumulate: bool,
 }
 
-// SAFETY: a problem borrows its matrices as `multiply` does: its parts read A and B together, and write to different
+// SAFETY: a problem borrows its matrices as `multiply` does: its parts share A and B for reading, and write disjoint
 // elements of C.
 unsafe impl<T: Send + Sync> Send for Problem<T> {}
 
-/// Computes a problem, whose fields keep their promise.
-type Way<T> = unsafe fn(Problem<T>);
+/// A function that computes a problem with valid fields.
+type Method<T> = unsafe fn(Problem<T>);
 
-/// Multiply-accumulate operations that are worth a thread.
-const WORTH: usize = 1 << 19;
+/// The number of multiply-accumulate operations that justifies another thread.
+const MACS_PER_THREAD: usize = 1 << 19;
 
-/// Rows and columns of the output at whose multiples it may be cut. Blocks compute an element in the same way wherever it
-/// stands; the loops for vectors do while parts stay too long for the loop for small products.
+/// The output may be split at multiples of these numbers of rows and columns. Blocks compute an element in the same way
+/// wherever it is; the loops for vectors do so while parts stay too long for the loop for small products.
 const BLOCK_CUTS: [usize; 2] = [64, 24];
 const THIN_CUTS: [usize; 2] = [512, 512];
 
 impl<T: Float> Problem<T> {
-    /// The same product, or its transpose, whose output lies column by column, as vectors run.
+    /// The same product, or its transpose, so that the output is column-major, in the direction of the vectors.
     fn turned(self) -> Self {
         if self.c_strides[0].abs() <= self.c_strides[1].abs() {
             return self;
@@ -106,7 +106,7 @@ impl<T: Float> Problem<T> {
         }
     }
 
-    /// Whether the crate `gemm` has a loop of its own for it, which packs nothing: thin and small products.
+    /// Returns true if the crate `gemm` has a special loop for the product, which packs nothing: thin and small products.
     fn is_thin(&self) -> bool {
         let ([m, n, k], [a_rows, a_cols]) = (self.dims, self.a_strides);
         let ([b_rows, b_cols], [c_rows, c_cols]) = (self.b_strides, self.c_strides);
@@ -117,34 +117,34 @@ impl<T: Float> Problem<T> {
     }
 
     /// # Safety
-    /// As the fields promise: all elements of A and B are readable, those of C writable and distinct.
+    /// All elements of A and B must be readable, and those of C writable and distinct.
     unsafe fn solve(self, threads: usize) {
         let [m, n, k] = self.dims;
         if m == 0 || n == 0 {
             return;
         }
-        let parts = threads.min(m.saturating_mul(n).saturating_mul(k) / WORTH).max(1);
-        let (has_blocks, by_blocks, by_crate): (bool, Way<T>, Way<T>) = match T::DTYPE {
+        let parts = threads.min(m.saturating_mul(n).saturating_mul(k) / MACS_PER_THREAD).max(1);
+        let (has_blocks, by_blocks, by_crate): (bool, Method<T>, Method<T>) = match T::DTYPE {
             DType::F32 => (f32::kernels().is_some(), Self::by_blocks_of::<f32>, Self::by_crate_of::<f32>),
             _ => (f64::kernels().is_some(), Self::by_blocks_of::<f64>, Self::by_crate_of::<f64>),
         };
-        let (way, cuts) = match has_blocks {
+        let (method, cuts) = match has_blocks {
             _ if k == 0 || self.is_thin() => (by_crate, THIN_CUTS),
             true => (by_blocks, BLOCK_CUTS),
-            // What the crate does with a part may depend on its size.
+            // How the crate computes a part may depend on its size, so the output is not split.
             false => (by_crate, [usize::MAX; 2]),
         };
         let mut all = SmallVec::new();
         self.cut(parts, cuts, &mut all);
-        // Nothing of it fails.
+        // No part fails.
         _ = for_each_item(all, &|part: Self| {
             // SAFETY: the caller's promise, of parts that share no element of C.
-            unsafe { way(part) };
+            unsafe { method(part) };
             Ok::<(), Infallible>(())
         });
     }
 
-    /// Cuts the output into so many parts, where it may be cut.
+    /// Splits the output into up to `parts` parts, at the positions where it may be split.
     fn cut(self, parts: usize, cuts: [usize; 2], all: &mut SmallVec<[Self; 8]>) {
         let [m, n, k] = self.dims;
         let (rows, columns) = (m / cuts[0], n / cuts[1]);
@@ -166,7 +166,7 @@ impl<T: Float> Problem<T> {
         second.cut(parts - parts / 2, cuts, all);
     }
 
-    /// The same product with the axes of C, and k along A, in the direction in which the crate `gemm` runs: upwards.
+    /// The same product with non-negative strides along the axes of C, and along k in A, as the crate `gemm` requires.
     fn upwards(mut self) -> Self {
         let [m, n, k] = self.dims;
         let end = |len: usize, stride: isize| len.saturating_sub(1) as isize * stride;
@@ -232,7 +232,7 @@ impl<T: Float> Problem<T> {
     /// As [`Problem::solve`], and `S` must be `T`.
     unsafe fn by_blocks_of<S: Blocked>(self) {
         if let Some(kernels) = S::kernels() {
-            // SAFETY: the caller's promise; the processor has what the kernels are compiled for.
+            // SAFETY: the caller's promise; the processor has the instructions that the kernels are compiled for.
             unsafe { blocked(&self.cast::<S>(), kernels) }
         }
     }
@@ -250,12 +250,12 @@ mod tests {
         Array2::from_shape_fn((rows, cols), |(i, j)| ((i * 7 + j * 13 + seed) % 11) as f64 - 5.0)
     }
 
-    /// Numbers whose sums are rounded, so that another order of sums shows.
+    /// Values whose sums are rounded, so that a different order of summation shows.
     fn rough(rows: usize, cols: usize, seed: usize) -> Array2<f32> {
         Array2::from_shape_fn((rows, cols), |(i, j)| ((i * 31 + j * 17 + seed) % 97) as f32 / 7.3 - 6.1)
     }
 
-    /// An element of C and how far its neighbours are apart, for matrices that lie within larger ones.
+    /// The length and the strides of a matrix that is stored within a larger one.
     fn spread(rows: usize, cols: usize, turn: bool, gap: usize) -> (usize, [isize; 2]) {
         let (inner, outer) = if turn { (rows, cols) } else { (cols, rows) };
         let (step, line) = (gap as isize, ((inner * gap).max(1) + gap) as isize);
@@ -264,10 +264,10 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(60))]
-        /// The blocks alone, of sizes for which others would do, in f32, whose tiles are not those of f64. Whole numbers
-        /// are exact, in whatever order they are added.
+        /// Only the blocked loops, also for sizes for which other loops are used, in f32, whose tiles differ from those
+        /// of f64. Integers are exact in any order of summation.
         #[test]
-        fn blocks_are_those_of_the_naive_product(
+        fn blocks_equal_the_naive_product(
             (m, k, n) in prop_oneof![
                 3 => (1usize..100, 1usize..30, 1usize..60),
                 1 => (1usize..20, 380usize..800, 1usize..20),
@@ -316,7 +316,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(40))]
         #[test]
-        fn large_products_are_those_of_the_naive_one(
+        fn large_products_equal_the_naive_one(
             (m, k, n) in (1usize..150, 1usize..700, 1usize..150),
             turn_a: bool,
             turn_b: bool,

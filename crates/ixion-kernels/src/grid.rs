@@ -1,18 +1,18 @@
-//! Pictures read at places that a grid gives, and grids of affine maps.
+//! Images sampled at positions that a grid gives, and grids of affine maps.
 
 use super::Float;
 use super::naive::{Sampling, Taps, normalized};
 use super::wide::widest;
 use ixion_tensor::{LimitError, Limits};
 
-/// Places whose elements and weights are found before they are read from all channels.
+/// Positions whose elements and weights are computed before they are read from all channels.
 const BLOCK: usize = 256;
 
-/// Reads one picture C×`lens` at the places of a grid …×axes, whose last axis counts from the picture's last axis. The
-/// output is C×places.
+/// Samples one image C×`lens` at the positions of a grid …×axes, whose coordinates start with that of the image's last
+/// axis. The output is C×positions.
 ///
 /// # Errors
-/// [`LimitError::DeadlineExceeded`].
+/// [`LimitError::DeadlineExceeded`] if the deadline has passed.
 pub fn grid_sample<T: Float>(
     sampling: &Sampling,
     lens: &[usize],
@@ -35,10 +35,10 @@ pub fn grid_sample<T: Float>(
     Ok(())
 }
 
-/// What is read for each of some places.
+/// The elements and weights for each of some positions.
 struct Reads<T> {
     elements: Vec<(usize, T)>,
-    /// Where the elements of each place end.
+    /// The end of the elements of each position.
     ends: Vec<usize>,
 }
 
@@ -61,7 +61,7 @@ impl<T: Float> Reads<T> {
         }
     }
 
-    /// Adds the products of taps along all axes.
+    /// Adds all combinations of taps along the axes, with the products of their weights.
     fn join(&mut self, taps: &[Taps<T>], lens: &[usize], offset: usize, weight: T) {
         let ([first, others @ ..], [len, lens @ ..]) = (taps, lens) else {
             return self.elements.push((offset, weight));
@@ -82,11 +82,11 @@ impl<T: Float> Reads<T> {
     }
 }
 
-/// Writes the places that one affine map axes×(axes + 1) sends the elements of pictures of these lengths to: …×axes. Both
-/// sides count from the last axis, as coordinates of −1…1.
+/// Writes the positions …×axes to which one affine map axes×(axes + 1) sends the elements of images of these lengths. All
+/// positions are coordinates from −1 to 1, starting with that of the last axis.
 ///
 /// # Errors
-/// [`LimitError::DeadlineExceeded`].
+/// [`LimitError::DeadlineExceeded`] if the deadline has passed.
 pub fn affine_grid<T: Float>(
     theta: &[T],
     lens: &[usize],
@@ -117,7 +117,7 @@ pub fn affine_grid<T: Float>(
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::whole_noise;
+    use super::super::testing::integer_noise;
     use super::*;
     use crate::naive::{self, GridMode, GridPadding};
     use ndarray::{Array3, ArrayD, IxDyn};
@@ -155,7 +155,7 @@ mod tests {
             let places = coordinates.len() / axes;
             let grid = coordinates[..places * axes].to_vec();
             let ones = &[1, 1, 1][..axes - 1];
-            let input = whole_noise(&[&[1, channels], lens].concat(), seed);
+            let input = integer_noise(&[&[1, channels], lens].concat(), seed);
             let shape = [&[1], ones, &[places, axes]].concat();
             let array = ArrayD::from_shape_vec(IxDyn(&shape), grid.clone()).unwrap();
             let want = naive::grid_sample(input.view(), array.view(), &sampling);
@@ -173,7 +173,7 @@ mod tests {
             seed: usize,
         ) {
             let theta: Array3<f64> =
-                whole_noise(&[1, lens.len(), lens.len() + 1], seed).into_dimensionality().unwrap();
+                integer_noise(&[1, lens.len(), lens.len() + 1], seed).into_dimensionality().unwrap();
             let want = naive::affine_grid(theta.view(), &lens, align_corners);
             let mut got = vec![7.0; want.len()];
             let map = theta.as_slice().unwrap();

@@ -1,4 +1,4 @@
-//! Which instructions kernels may use.
+//! The instruction sets that kernels use.
 
 use std::sync::OnceLock;
 
@@ -6,19 +6,19 @@ use std::sync::OnceLock;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Isa {
-    /// What every processor of the target has.
+    /// The baseline of the target, which every processor supports.
     Scalar,
-    /// AVX2 and FMA: vectors of 8 numbers of `f32`.
+    /// AVX2 and FMA: vectors of 8 `f32` lanes.
     Avx2,
-    /// AVX-512 F, VL, DQ and BW beside AVX2 and FMA: vectors of 16.
+    /// AVX-512 F, VL, DQ and BW in addition to AVX2 and FMA: vectors of 16 `f32` lanes.
     Avx512,
 }
 
 impl Isa {
-    /// All of them.
+    /// All instruction sets, from the narrowest vectors to the widest.
     pub const ALL: [Self; 3] = [Self::Scalar, Self::Avx2, Self::Avx512];
 
-    /// The name by which `IXION_ISA` knows it.
+    /// The name of the instruction set in `IXION_ISA`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Scalar => "scalar",
@@ -27,7 +27,7 @@ impl Isa {
         }
     }
 
-    /// Numbers of `f32` in a vector. Without vectors, so many are computed side by side.
+    /// The number of `f32` lanes of a vector. Without vectors, this many values are computed together.
     pub const fn lanes(self) -> usize {
         match self {
             Self::Scalar | Self::Avx2 => 8,
@@ -35,14 +35,14 @@ impl Isa {
         }
     }
 
-    /// Whether this processor has it.
+    /// Returns true if this processor supports the instruction set.
     pub fn is_here(self) -> bool {
         static WIDEST: OnceLock<Isa> = OnceLock::new();
         let widest = || Self::ALL.into_iter().filter(|isa| isa.is_detected()).max();
         self <= *WIDEST.get_or_init(|| widest().unwrap_or(Self::Scalar))
     }
 
-    /// The same, asked of the processor. Whoever has one of them has all that are narrower.
+    /// Queries the processor. A processor that supports an instruction set supports all narrower ones.
     fn is_detected(self) -> bool {
         match self {
             Self::Scalar => true,
@@ -61,26 +61,26 @@ impl Isa {
         }
     }
 
-    /// Those that this processor has.
+    /// The instruction sets that this processor supports.
     pub fn here() -> impl Iterator<Item = Self> {
         Self::ALL.into_iter().filter(|isa| isa.is_here())
     }
 }
 
-/// The instruction set of Ixion's own kernels in this process: the widest that the processor has, or the one that the environment
-/// variable `IXION_ISA` names (`scalar`, `avx2`, `avx512`), if the processor has it. It is settled at the first call. Products
-/// that are left to the crate `gemm` choose for themselves.
+/// The instruction set of Ixion's own kernels in this process: the widest that the processor supports, or the one that
+/// the environment variable `IXION_ISA` names (`scalar`, `avx2`, `avx512`), if the processor supports it. It is selected
+/// at the first call. Products that are left to the crate `gemm` select their own.
 ///
 /// ```
 /// assert!(ixion_kernels::isa().is_here());
 /// ```
 pub fn isa() -> Isa {
-    static SETTLED: OnceLock<Isa> = OnceLock::new();
-    *SETTLED.get_or_init(|| {
+    static SELECTED: OnceLock<Isa> = OnceLock::new();
+    *SELECTED.get_or_init(|| {
         let wanted = std::env::var_os("IXION_ISA").map(|name| name.to_string_lossy().into_owned());
         chosen(wanted.as_deref()).unwrap_or_else(|reason| {
             let widest = widest();
-            log::error!("IXION_ISA: {reason}; {} is used", widest.name());
+            log::error!("IXION_ISA: {reason}; using {}", widest.name());
             widest
         })
     })
@@ -90,20 +90,20 @@ fn widest() -> Isa {
     Isa::here().max().unwrap_or(Isa::Scalar)
 }
 
-/// The one of this name; without a name, the widest.
+/// The instruction set of this name, or the widest if there is no name.
 fn chosen(name: Option<&str>) -> Result<Isa, String> {
     let Some(name) = name.filter(|name| !name.is_empty()) else { return Ok(widest()) };
     match Isa::ALL.into_iter().find(|isa| isa.name() == name) {
         Some(isa) if isa.is_here() => Ok(isa),
-        Some(_) => Err(format!("this processor has no {name}")),
+        Some(_) => Err(format!("this processor does not support {name}")),
         None => {
             let names = Isa::ALL.map(Isa::name).join(", ");
-            Err(format!("`{name}` is none of {names}"))
+            Err(format!("expected one of {names}, got `{name}`"))
         }
     }
 }
 
-/// Whether kernels may multiply pairs of `bf16`: with AVX-512 BF16, where [`isa`] is [`Isa::Avx512`].
+/// Returns true if kernels may multiply pairs of `bf16`, which requires AVX-512 BF16 and [`isa`] to be [`Isa::Avx512`].
 pub fn multiplies_pairs() -> bool {
     #[cfg(target_arch = "x86_64")]
     let is_here = is_x86_feature_detected!("avx512bf16");
@@ -112,14 +112,14 @@ pub fn multiplies_pairs() -> bool {
     isa() == Isa::Avx512 && is_here
 }
 
-/// How many times as fast pairs of `bf16` are multiplied as numbers of `f32`, where each number that is rounded takes part in
-/// so many products. As it was measured: AMD's processors take one instruction for the work of two, Intel's take as long as
-/// for four; and rounding a number takes as long as some multiplications.
+/// The speed of multiplying pairs of `bf16` relative to `f32`, as measured, if each rounded value takes part in
+/// `products` products. On AMD's processors, one instruction does the work of two; on Intel's, it takes as long as four.
+/// Rounding a value takes as long as several multiplications.
 pub fn gain_of_pairs(products: f64) -> f64 {
     const ROUNDING: f64 = 8.0;
     #[cfg(target_arch = "x86_64")]
     let vendor = {
-        // SAFETY: every processor of this kind has the instruction.
+        // SAFETY: every x86-64 processor has the instruction.
         #[allow(unused_unsafe, reason = "newer compilers know that it is safe")]
         let found = unsafe { std::arch::x86_64::__cpuid(0) };
         [found.ebx, found.edx, found.ecx].map(u32::to_le_bytes)
@@ -130,7 +130,7 @@ pub fn gain_of_pairs(products: f64) -> f64 {
     1.0 / (1.0 / of_products + ROUNDING / products.max(1.0))
 }
 
-/// The widest instruction set of this process whose vectors hold so many numbers.
+/// The widest instruction set of this process whose vectors have this number of lanes.
 pub(super) fn isa_for(lanes: usize) -> Option<Isa> {
     let narrower = [isa(), Isa::Avx2, Isa::Scalar];
     narrower.into_iter().find(|narrower| *narrower <= isa() && narrower.lanes() == lanes)
@@ -148,6 +148,6 @@ mod tests {
         for isa in Isa::ALL {
             assert_eq!(chosen(Some(isa.name())).is_ok(), isa.is_here(), "{isa:?}");
         }
-        assert_eq!(chosen(Some("mmx")), Err("`mmx` is none of scalar, avx2, avx512".to_owned()));
+        assert_eq!(chosen(Some("mmx")), Err("expected one of scalar, avx2, avx512, got `mmx`".to_owned()));
     }
 }

@@ -1,29 +1,29 @@
-//! Vectors of `f32`, the same for every instruction set.
+//! Vectors of `f32`, with the same interface for every instruction set.
 
-/// Numbers that are computed side by side.
+/// A vector of `f32` lanes.
 ///
 /// # Safety
-/// Methods are for processors that have the type's instructions, in functions that are compiled for these. Pointers are to
-/// [`Lanes::COUNT`] numbers, which need not be aligned.
+/// Methods may only be called on processors that have the type's instructions, in functions that are compiled for these.
+/// Pointers must be valid for [`Lanes::COUNT`] elements, which need not be aligned.
 pub(super) trait Lanes: Copy {
-    /// How many there are.
+    /// The number of lanes.
     const COUNT: usize;
 
-    /// The same number everywhere.
+    /// Sets all lanes to `x`.
     unsafe fn splat(x: f32) -> Self;
     unsafe fn load(from: *const f32) -> Self;
     unsafe fn store(self, to: *mut f32);
     unsafe fn add(self, x: Self) -> Self;
-    /// Adds a product, which is rounded together with the sum where there is an instruction for it.
+    /// Adds the product of `a` and `b`, fused with the sum if there is an instruction for it.
     unsafe fn add_product(self, a: Self, b: Self) -> Self;
-    /// Numbers within two bounds; NaN stays.
+    /// Clamps all lanes to `low..=high`; NaN stays NaN.
     unsafe fn clamp(self, low: Self, high: Self) -> Self;
-    /// Has a cache line fetched into the second-level cache, if the processor likes. Any address will do.
+    /// Hints that a cache line should be prefetched into the second-level cache. Any address is allowed.
     #[inline(always)]
     fn fetch(_: *const f32) {}
 }
 
-/// For processors without vectors that are known here. The compiler makes of it what the target has.
+/// The fallback for processors without vectors that are supported here. The compiler uses what the target has.
 #[derive(Clone, Copy)]
 pub(super) struct Plain([f32; 8]);
 
@@ -95,19 +95,19 @@ pub(super) mod x86 {
 
                 #[inline(always)]
                 unsafe fn splat(x: f32) -> Self {
-                    // SAFETY: callers have seen to the processor's features, here and below.
+                    // SAFETY: callers have checked the processor's features, here and below.
                     Self(unsafe { $splat(x) })
                 }
 
                 #[inline(always)]
                 unsafe fn load(from: *const f32) -> Self {
-                    // SAFETY: the caller's promise: so many numbers can be read.
+                    // SAFETY: the caller's promise: `COUNT` elements can be read.
                     Self(unsafe { $load(from) })
                 }
 
                 #[inline(always)]
                 unsafe fn store(self, to: *mut f32) {
-                    // SAFETY: the caller's promise: so many numbers can be written.
+                    // SAFETY: the caller's promise: `COUNT` elements can be written.
                     unsafe { $store(to, self.0) }
                 }
 
@@ -125,13 +125,13 @@ pub(super) mod x86 {
 
                 #[inline(always)]
                 fn fetch(from: *const f32) {
-                    // SAFETY: every processor of this kind has the instruction, which faults nowhere.
+                    // SAFETY: every x86-64 processor has the instruction, which never faults.
                     unsafe { _mm_prefetch::<_MM_HINT_T1>(from.cast()) }
                 }
 
                 #[inline(always)]
                 unsafe fn clamp(self, low: Self, high: Self) -> Self {
-                    // SAFETY: as for `splat`. Where one of two is NaN, the second is taken.
+                    // SAFETY: as for `splat`. If one of two operands is NaN, the second is returned.
                     Self(unsafe { $min(high.0, $max(low.0, self.0)) })
                 }
             }
@@ -143,15 +143,16 @@ pub(super) mod x86 {
         Avx2(__m256) of 8: _mm256_set1_ps, _mm256_loadu_ps, _mm256_storeu_ps, _mm256_add_ps, _mm256_fmadd_ps, _mm256_max_ps, _mm256_min_ps;
         /// AVX-512.
         Avx512(__m512) of 16: _mm512_set1_ps, _mm512_loadu_ps, _mm512_storeu_ps, _mm512_add_ps, _mm512_fmadd_ps, _mm512_max_ps, _mm512_min_ps;
-        /// AVX-512 BF16: sums of `f32`, to which products of pairs of `bf16` are added. Such a pair fills the place of one number.
-        Pairs(__m512) of 16: _mm512_set1_ps, _mm512_loadu_ps, _mm512_storeu_ps, _mm512_add_ps, add_pairs, _mm512_max_ps, _mm512_min_ps;
+        /// AVX-512 BF16: sums of `f32`, to which products of pairs of `bf16` are added. A pair occupies the lane of one
+        /// `f32`.
+        Bf16Pairs(__m512) of 16: _mm512_set1_ps, _mm512_loadu_ps, _mm512_storeu_ps, _mm512_add_ps, add_pairs, _mm512_max_ps, _mm512_min_ps;
     }
 
-    /// Adds both products of each pair. They are not rounded before they are added; numbers below the normal ones are zero.
+    /// Adds both products of each pair. They are not rounded before they are added; subnormal numbers count as zero.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bf16")]
     fn add_pairs(a: __m512, b: __m512, sum: __m512) -> __m512 {
-        // SAFETY: both are 64 bytes, of which any are numbers.
+        // SAFETY: both types are 64 bytes, and any bit pattern is valid.
         let [a, b] = unsafe { [a, b].map(|pairs| std::mem::transmute::<__m512, __m512bh>(pairs)) };
         _mm512_dpbf16_ps(sum, a, b)
     }

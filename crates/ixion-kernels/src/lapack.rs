@@ -1,10 +1,11 @@
-//! Matrices taken apart by LAPACK, one at a time. Only with the feature `linalg`.
+//! Matrix decompositions by LAPACK, one matrix at a time. Only with the feature `linalg`.
 //!
-//! Matrices go in as they are. PyTorch asks LAPACK too, mostly for the same routines: here ?syev finds the eigenvalues of
-//! symmetric matrices (there ?syevd), and singular values the nearest solution of equations (there mostly ?gelsy). LAPACK
-//! reads columns, so each matrix is laid out by columns first. Empty matrices never reach it.
+//! Matrices are passed to LAPACK unchanged. PyTorch uses LAPACK too, mostly the same routines. The exceptions are
+//! eigenvalues of symmetric matrices (?syev here, ?syevd in PyTorch) and least squares (singular values here, mostly
+//! ?gelsy in PyTorch). LAPACK is column-major, so each matrix is copied to that order first. Empty matrices are never
+//! passed to it.
 //!
-//! A routine that runs cannot be stopped: time limits are looked at between two of them.
+//! A running routine cannot be interrupted: the deadline is checked between two routines.
 
 use super::elimination;
 pub use super::matrix::Fault;
@@ -27,7 +28,7 @@ impl From<Error> for Fault {
     }
 }
 
-/// What LAPACK says of the `i`th row, if that is what it says.
+/// Converts an error that names a row to a fault of that row, and any other error as usual.
 fn at_row(error: Error, fault: fn(usize) -> Fault) -> Fault {
     match error {
         Error::LapackComputationalFailure { return_code } => {
@@ -37,19 +38,19 @@ fn at_row(error: Error, fault: fn(usize) -> Fault) -> Fault {
     }
 }
 
-/// An element type that LAPACK knows: `f32`, `f64` and their complex numbers.
+/// An element type that LAPACK supports: `f32`, `f64` and their complex counterparts.
 pub trait Element: Field + Lapack<Real: Send, Complex: Send> {}
 
 impl<T: Field + Lapack<Real: Send, Complex: Send>> Element for T {}
 
-/// Up to so many elements a matrix is computed on the thread that asks for it.
+/// Matrices of up to this many elements are computed on the calling thread.
 const SMALL: usize = 1 << 12;
 
-/// What LAPACK may need: several threads of OpenBLAS are ordered from one whose stack holds megabytes of their jobs, and
-/// threads of Rust have 2 MiB.
+/// The stack size that LAPACK may need: OpenBLAS distributes work among its threads from a thread whose stack holds
+/// megabytes of their jobs, and threads of Rust have 2 MiB.
 const STACK: usize = 64 << 20;
 
-/// Calls a routine of LAPACK for a matrix of so many elements, with room on the stack.
+/// Calls a routine of LAPACK for a matrix of this number of elements, with enough stack.
 fn with_room<R: Send>(elements: usize, routine: impl FnOnce() -> R + Send) -> Result<R, Fault> {
     if elements <= SMALL {
         return Ok(routine());
@@ -61,13 +62,13 @@ fn with_room<R: Send>(elements: usize, routine: impl FnOnce() -> R + Send) -> Re
     })
 }
 
-/// A product of lengths as LAPACK counts.
+/// A product of lengths in the integer type of LAPACK.
 fn count(lens: &[usize]) -> Result<i32, Fault> {
     let product = lens.iter().try_fold(1_usize, |product, &len| product.checked_mul(len));
     product.and_then(|product| i32::try_from(product).ok()).ok_or(Fault::TooLarge)
 }
 
-/// The elements of a matrix by columns, and how LAPACK is told.
+/// The elements of a matrix in column-major order, and their layout for LAPACK.
 fn columns<T: Element>(a: &ArrayView2<'_, T>) -> Result<(Vec<T>, MatrixLayout), Fault> {
     count(&[a.nrows(), a.ncols()])?;
     let count = |n: usize| count(&[n]);
@@ -75,7 +76,7 @@ fn columns<T: Element>(a: &ArrayView2<'_, T>) -> Result<(Vec<T>, MatrixLayout), 
     Ok((a.t().iter().copied().collect(), layout))
 }
 
-/// A matrix from its elements by columns.
+/// A matrix from its elements in column-major order.
 fn matrix<T: Copy>(rows: usize, columns: usize, elements: &[T]) -> Array2<T> {
     Array2::from_shape_fn((rows, columns).f(), |(i, j)| elements[j * rows + i])
 }
@@ -85,7 +86,7 @@ fn check_finite<T: Element>(a: &ArrayView2<'_, T>) -> Result<(), Fault> {
     if is_finite { Ok(()) } else { Err(Fault::NotFinite) }
 }
 
-/// A square matrix as the product of a lower and an upper triangle, with rows swapped.
+/// The LU decomposition of a square matrix, with row pivoting.
 #[derive(Debug, Clone)]
 pub struct Factors<T> {
     elements: Vec<T>,
@@ -95,10 +96,10 @@ pub struct Factors<T> {
 }
 
 impl<T: Element> Factors<T> {
-    /// Takes a square matrix apart.
+    /// Decomposes a square matrix.
     ///
     /// # Errors
-    /// [`Fault::Singular`].
+    /// [`Fault::Singular`] if the matrix is singular.
     pub fn of(a: &ArrayView2<'_, T>) -> Result<Self, Fault> {
         let (mut elements, layout) = columns(a)?;
         if elements.is_empty() {
@@ -109,10 +110,10 @@ impl<T: Element> Factors<T> {
         Ok(Self { elements, layout, pivots, n: a.nrows() })
     }
 
-    /// The x with a·x = b, for n×k right-hand sides.
+    /// Solves a·x = b for n×k right-hand sides.
     ///
     /// # Errors
-    /// [`Fault::Limit`] when the time is up.
+    /// [`Fault::Limit`] if the deadline has passed.
     pub fn solve(&self, b: &ArrayView2<'_, T>, limits: &Limits) -> Result<Array2<T>, Fault> {
         let factors =
             ArrayView2::from_shape((self.n, self.n).f(), &self.elements).map_err(|_| Fault::TooLarge)?;
@@ -123,7 +124,7 @@ impl<T: Element> Factors<T> {
         self.elements.iter().step_by(self.n + 1).copied()
     }
 
-    /// −1 where an odd number of rows was swapped.
+    /// −1 if an odd number of rows was swapped, else 1.
     fn sign(&self) -> T {
         let swaps = (1..).zip(&self.pivots).filter(|(row, pivot)| row != *pivot).count();
         if swaps.is_multiple_of(2) { T::one() } else { -T::one() }
@@ -133,7 +134,7 @@ impl<T: Element> Factors<T> {
 /// The determinant of a square matrix.
 ///
 /// # Errors
-/// [`Fault::TooLarge`].
+/// [`Fault::TooLarge`] if the matrix has more elements than LAPACK can count.
 pub fn determinant<T: Element>(a: &ArrayView2<'_, T>) -> Result<T, Fault> {
     if a.is_empty() {
         return Ok(T::one());
@@ -145,10 +146,10 @@ pub fn determinant<T: Element>(a: &ArrayView2<'_, T>) -> Result<T, Fault> {
     }
 }
 
-/// Sign and logarithm of the magnitude of the determinant; 0 and −∞ of a singular matrix.
+/// The sign and the logarithm of the magnitude of the determinant; 0 and −∞ for a singular matrix.
 ///
 /// # Errors
-/// [`Fault::TooLarge`].
+/// [`Fault::TooLarge`] if the matrix has more elements than LAPACK can count.
 pub fn log_determinant<T: Element>(a: &ArrayView2<'_, T>) -> Result<(T, T::Real), Fault> {
     if a.is_empty() {
         return Ok((T::one(), T::Real::zero()));
@@ -168,7 +169,7 @@ pub fn log_determinant<T: Element>(a: &ArrayView2<'_, T>) -> Result<(T, T::Real)
 /// The inverse of a square matrix.
 ///
 /// # Errors
-/// [`Fault::Singular`].
+/// [`Fault::Singular`] if the matrix is singular.
 pub fn inverse<T: Element>(a: &ArrayView2<'_, T>) -> Result<Array2<T>, Fault> {
     if a.is_empty() {
         return Ok(a.to_owned());
@@ -179,10 +180,10 @@ pub fn inverse<T: Element>(a: &ArrayView2<'_, T>) -> Result<Array2<T>, Fault> {
     Ok(matrix(factors.n, factors.n, &factors.elements))
 }
 
-/// The x with a·x = b, for an n×n matrix and n×k right-hand sides.
+/// Solves a·x = b for an n×n matrix a and n×k right-hand sides.
 ///
 /// # Errors
-/// [`Fault::Singular`]; [`Fault::Limit`] when the time is up.
+/// [`Fault::Singular`] if the matrix is singular; [`Fault::Limit`] if the deadline has passed.
 pub fn solve<T: Element>(
     a: &ArrayView2<'_, T>,
     b: &ArrayView2<'_, T>,
@@ -191,10 +192,11 @@ pub fn solve<T: Element>(
     Factors::of(a)?.solve(b, limits)
 }
 
-/// The lower triangle l with l·lᴴ = a, of the lower triangle of a; or the upper one u with uᴴ·u = a, of the upper.
+/// The Cholesky factor: the lower triangle l with l·lᴴ = a, computed from the lower triangle of a; or, if `upper`, the
+/// upper triangle u with uᴴ·u = a, computed from the upper triangle.
 ///
 /// # Errors
-/// [`Fault::NotPositive`].
+/// [`Fault::NotPositive`] if the matrix is not positive definite.
 pub fn cholesky<T: Element>(a: &ArrayView2<'_, T>, upper: bool) -> Result<Array2<T>, Fault> {
     if a.is_empty() {
         return Ok(a.to_owned());
@@ -213,11 +215,11 @@ fn triangle(upper: bool) -> UPLO {
     if upper { UPLO::Upper } else { UPLO::Lower }
 }
 
-/// Columns at right angles and an upper triangle whose product is a: m×k and k×n with k = min(m, n), or m×m and m×n where
-/// `complete`.
+/// The QR decomposition: orthonormal columns and an upper triangle whose product is a. They are m×k and k×n with k =
+/// min(m, n), or m×m and m×n if `complete`.
 ///
 /// # Errors
-/// [`Fault::TooLarge`].
+/// [`Fault::TooLarge`] if the matrix has more elements than LAPACK can count.
 pub fn qr<T: Element>(a: &ArrayView2<'_, T>, complete: bool) -> Result<(Array2<T>, Array2<T>), Fault> {
     let (m, n) = a.dim();
     let k = if complete { m } else { m.min(n) };
@@ -227,7 +229,7 @@ pub fn qr<T: Element>(a: &ArrayView2<'_, T>, complete: bool) -> Result<(Array2<T
             Array2::zeros((k, n)),
         ));
     }
-    // More columns of zeros are turned by nothing, but make the reflections a square matrix.
+    // Additional columns of zeros do not change the reflections, but make their matrix square.
     let mut wide = Array2::zeros((m, n.max(k)).f());
     wide.slice_mut(s![.., ..n]).assign(a);
     let (mut q, layout) = columns(&wide.view())?;
@@ -237,19 +239,19 @@ pub fn qr<T: Element>(a: &ArrayView2<'_, T>, complete: bool) -> Result<(Array2<T
     Ok((q.slice(s![.., ..k]).to_owned(), r))
 }
 
-/// A matrix as u · s · vᴴ, with s on a diagonal, falling.
+/// A singular value decomposition u · s · vᴴ, with s on a diagonal in descending order.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Singular<T: Scalar> {
-    /// Columns at right angles: m×k, with k = min(m, n), or m×m.
+    /// Orthonormal columns: m×k, with k = min(m, n), or m×m.
     pub u: Array2<T>,
     /// The k singular values.
     pub s: Vec<T::Real>,
-    /// Rows at right angles: k×n, or n×n.
+    /// Orthonormal rows: k×n, or n×n.
     pub vh: Array2<T>,
 }
 
-/// How many numbers LAPACK's own room holds, 3·k² + 7·k + max(m, n) at most with k = min(m, n); refused where it cannot count
-/// them, or the vectors.
+/// The number of elements of LAPACK's workspace, which are at most 3·k² + 7·k + max(m, n) with k = min(m, n). Fails if
+/// LAPACK cannot count them, or the singular vectors.
 fn room(m: usize, n: usize, full: bool) -> Result<i32, Fault> {
     let (short, long) = (m.min(n), m.max(n));
     count(&[4, long])?;
@@ -259,10 +261,11 @@ fn room(m: usize, n: usize, full: bool) -> Result<i32, Fault> {
     count(&[4, short + 8, short + 8])
 }
 
-/// The singular values of a matrix with their vectors: all that there are of both sides, or as many as values.
+/// The singular values of a matrix with their vectors: if `full`, all vectors of both sides, otherwise as many as values.
 ///
 /// # Errors
-/// [`Fault::NotFinite`], [`Fault::Diverged`]; [`Fault::Limit`] where LAPACK's own room is beyond the limits.
+/// [`Fault::NotFinite`] if an element is NaN or infinite; [`Fault::Diverged`] if LAPACK does not converge;
+/// [`Fault::Limit`] if LAPACK's workspace exceeds the limits.
 pub fn svd<T: Element>(a: &ArrayView2<'_, T>, full: bool, limits: &Limits) -> Result<Singular<T>, Fault> {
     let (m, n) = a.dim();
     let (rows, columns_) = if full { (m, n) } else { (m.min(n), m.min(n)) };
@@ -272,7 +275,7 @@ pub fn svd<T: Element>(a: &ArrayView2<'_, T>, full: bool, limits: &Limits) -> Re
     }
     check_finite(a)?;
     let bytes = u64::try_from(room(m, n, full)?).unwrap_or(0).saturating_mul(size_of::<T>() as u64);
-    limits.check_tensor("what LAPACK needs beside the matrix", bytes)?;
+    limits.check_tensor("LAPACK's workspace", bytes)?;
     let (mut elements, layout) = columns(a)?;
     let job = if full { JobSvd::All } else { JobSvd::Some };
     let found = with_room(a.len(), || T::svddc(layout, job, &mut elements))??;
@@ -280,7 +283,7 @@ pub fn svd<T: Element>(a: &ArrayView2<'_, T>, full: bool, limits: &Limits) -> Re
     Ok(Singular { u, s: found.s, vh: matrix(columns_, n, &found.vt.unwrap_or_default()) })
 }
 
-/// The singular values of a matrix, falling.
+/// The singular values of a matrix, in descending order.
 ///
 /// # Errors
 /// As [`svd`].
@@ -294,13 +297,14 @@ pub fn singular_values<T: Element>(a: &ArrayView2<'_, T>) -> Result<Vec<T::Real>
     Ok(with_room(a.len(), || T::svddc(layout, JobSvd::None, &mut elements))??.s)
 }
 
-/// Eigenvalues, and their vectors as columns.
+/// Eigenvalues, and their eigenvectors as columns.
 pub type Eigen<V, T> = (Vec<V>, Array2<T>);
 
-/// The eigenvalues, rising, of the symmetric or Hermitian matrix of which one triangle is read, and their vectors as columns.
+/// The eigenvalues, in ascending order, of a symmetric or Hermitian matrix, of which only one triangle is read, and their
+/// eigenvectors as columns.
 ///
 /// # Errors
-/// [`Fault::NotFinite`], [`Fault::Diverged`].
+/// [`Fault::NotFinite`] if an element is NaN or infinite; [`Fault::Diverged`] if LAPACK does not converge.
 pub fn eigen_of_symmetric<T: Element>(
     a: &ArrayView2<'_, T>,
     upper: bool,
@@ -315,10 +319,10 @@ pub fn eigen_of_symmetric<T: Element>(
     Ok((values, matrix(a.nrows(), a.ncols(), &elements)))
 }
 
-/// The eigenvalues of a square matrix, and their vectors of length 1 as columns if wanted.
+/// The eigenvalues of a square matrix and, if `vectors`, their eigenvectors of length 1 as columns.
 ///
 /// # Errors
-/// [`Fault::NotFinite`], [`Fault::Diverged`].
+/// [`Fault::NotFinite`] if an element is NaN or infinite; [`Fault::Diverged`] if LAPACK does not converge.
 pub fn eigen<T: Element>(
     a: &ArrayView2<'_, T>,
     vectors: bool,
@@ -333,7 +337,7 @@ pub fn eigen<T: Element>(
     Ok((values, if vectors { matrix(n, n, &found) } else { Array2::from_elem((0, 0), T::Complex::zero()) }))
 }
 
-/// The pseudo-inverse, v · 1/s · uᴴ for the singular values above a bound.
+/// The pseudo-inverse v · 1/s · uᴴ, for the singular values above a bound.
 pub fn pseudo_inverse<T: Element>(parts: &Singular<T>, bound: T::Real) -> Array2<T> {
     let rank = parts.s.iter().filter(|&&s| s > bound).count();
     let mut v = adjoint(&parts.vh.slice(s![..rank, ..]));
@@ -343,7 +347,7 @@ pub fn pseudo_inverse<T: Element>(parts: &Singular<T>, bound: T::Real) -> Array2
     v.dot(&adjoint(&parts.u.slice(s![.., ..rank])))
 }
 
-/// A matrix of NaN, where there is none.
+/// A matrix of NaN, in place of a missing result.
 pub fn nothing<T: Element>(dims: (usize, usize)) -> Array2<T> {
     Array2::from_elem(dims, T::nearest(f64::NAN))
 }
@@ -357,24 +361,25 @@ pub fn of_lower<T: Element>(a: &ArrayView2<'_, T>) -> Array2<T> {
     })
 }
 
-/// A real number of any precision.
+/// Converts a real number of any precision.
 pub fn as_f64<T: Element>(value: T::Real) -> f64 {
     value.to_f64().unwrap_or(f64::NAN)
 }
 
-/// How long matrices are.
+/// A matrix norm.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Norm {
-    /// The root of the sum of squares.
+    /// The square root of the sum of squares.
     Frobenius,
     /// The sum of the singular values.
     Nuclear,
-    /// 1, −1, ∞ or −∞: the largest or smallest sum of magnitudes of a column or row; 2 or −2: that singular value.
+    /// 1, −1, ∞ or −∞: the largest or smallest sum of magnitudes of a column or row; 2 or −2: the largest or smallest
+    /// singular value.
     Order(f64),
 }
 
 impl Norm {
-    /// The norm of a matrix; NaN where it holds one. Those of singular values are not asked for.
+    /// The norm of a matrix; NaN if it contains NaN. Norms of singular values are computed elsewhere.
     fn of<T: Element>(self, a: &ArrayView2<'_, T>) -> f64 {
         let magnitudes = a.mapv(T::magnitude);
         let (axis, is_largest) = match self {
@@ -392,9 +397,10 @@ impl Norm {
     }
 }
 
-/// The norm of a matrix times that of its inverse; ∞ where it has none or holds NaN, as PyTorch has it. 2 and −2 divide the
-/// largest and the smallest singular value, and the nuclear norm is the sum of the singular values times that of their
-/// reciprocals: numbers that are merely large where rounding hides that a matrix is singular, and NaN of zeros alone.
+/// The condition number: the norm of a matrix times the norm of its inverse; ∞ if it has no inverse or contains NaN, as
+/// in PyTorch. For 2 and −2, it is a quotient of the largest and the smallest singular value; for the nuclear norm, it is
+/// the sum of the singular values times the sum of their reciprocals. These are merely large if rounding hides that a
+/// matrix is singular, and NaN for a matrix of zeros.
 ///
 /// # Errors
 /// As [`svd`].
@@ -424,21 +430,21 @@ pub fn condition<T: Element>(a: &ArrayView2<'_, T>, norm: Norm) -> Result<T::Rea
     }
 }
 
-/// What comes nearest to solving equations.
+/// A least-squares solution.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Nearest<T: Scalar> {
     /// n×k.
     pub x: Array2<T>,
-    /// The sum of squares of what is left over of each of the k right-hand sides; NaN where the matrix has not full rank.
+    /// The sum of squared residuals of each of the k right-hand sides; NaN if the matrix does not have full rank.
     pub left_over: Vec<T::Real>,
-    /// How many singular values count.
+    /// The number of singular values that count.
     pub rank: usize,
     /// The singular values.
     pub s: Vec<T::Real>,
 }
 
-/// The shortest x for which a·x is nearest to b, by the [parts](svd) of a; singular values up to `rcond` times the largest
-/// count as 0.
+/// The shortest x for which a·x is nearest to b, computed from the [decomposition](svd) of a. Singular values up to
+/// `rcond` times the largest count as 0.
 pub fn least_squares<T: Element>(
     (a, parts): (&ArrayView2<'_, T>, &Singular<T>),
     b: &ArrayView2<'_, T>,
@@ -446,7 +452,7 @@ pub fn least_squares<T: Element>(
 ) -> Nearest<T> {
     let largest = parts.s.first().map_or(0.0, |&s| as_f64::<T>(s));
     let usual = T::EPSILON * a.nrows().max(a.ncols()) as f64;
-    // A negative number is LAPACK's word for the usual bound.
+    // As in LAPACK, a negative number selects the default bound.
     let bound = T::nearest(rcond.filter(|bound| *bound >= 0.0).unwrap_or(usual) * largest).re();
     let x = pseudo_inverse(parts, bound).dot(b);
     let rank = parts.s.iter().filter(|&&s| s > bound).count();

@@ -1,7 +1,7 @@
-//! CPU arithmetic on arrays and slices. Nothing here knows a graph, a layer or a parameter's name in a file.
+//! CPU kernels on arrays and slices, independent of graphs, layers and the names of parameters in files.
 //!
-//! [`naive`] holds short and obviously right kernels on ndarray views: they are taught, and they are what the fast
-//! ones are tested against. The others work on slices and numbers.
+//! [`naive`] holds short, obviously correct kernels on ndarray views. The course teaches them, and the fast kernels are
+//! tested against them. The other modules work on slices and numbers.
 
 pub mod activation;
 pub mod attention;
@@ -56,6 +56,6 @@ pub use isa::{Isa, gain_of_pairs, isa, multiplies_pairs};
 pub use ixion_tensor::Float;
 pub use wide::{Work, run_widest, widest};
 
-// A dependency that nothing names is not linked, and with it LAPACK.
+// A dependency that no code names would not be linked, and neither would LAPACK, which it brings in.
 #[cfg(feature = "linalg")]
 use ndarray_linalg as _;

@@ -1,8 +1,9 @@
-//! Elementary functions in a form that compilers turn into vectors: without branches and tables.
+//! Elementary functions in a form that compilers vectorise: without branches and tables.
 //!
-//! For `f32` those that networks are made of are computed in `f32`, and say how far off they are at most. The others are
-//! computed in `f64`, so that short series are enough and next to every result is the nearest number. `f64` itself goes to
-//! the C library, which is exact and slower. Powers of e are made here for both.
+//! For `f32`, the functions that networks are made of are computed in `f32`, with the maximum errors stated below. The
+//! others are computed in `f64`, so that short series suffice and almost every result is the nearest number. For `f64`
+//! itself the C library is used, which is exact and slower, except for powers of e, which are computed here for both
+//! types.
 
 mod single;
 
@@ -10,14 +11,14 @@ use super::Float;
 use ixion_tensor::DType;
 use std::f64::consts::{FRAC_PI_2, LN_2, LN_10, LOG2_E, PI, SQRT_2};
 
-/// Adding and subtracting it rounds a small number to a whole one, whose integer then stands in the lowest bits.
+/// Adding and subtracting it rounds a small number to an integer, which is then held in the lowest bits of the sum.
 const ROUNDER: f64 = 1.5 * TWO_52;
 const TWO_52: f64 = 4_503_599_627_370_496.0;
 
 /// The value of a polynomial, its lowest coefficient first.
 #[inline(always)]
 fn polynomial<const N: usize>(x: f64, coefficients: [f64; N]) -> f64 {
-    // Even and odd powers apart, for two short chains of products are faster than a long one.
+    // Even and odd powers separately, because two short chains of products are faster than a long one.
     let square = x * x;
     let (mut even, mut odd) = (0.0, 0.0);
     for (power, &coefficient) in coefficients.iter().enumerate().rev() {
@@ -30,20 +31,20 @@ fn polynomial<const N: usize>(x: f64, coefficients: [f64; N]) -> f64 {
     even + x * odd
 }
 
-/// 2 to a whole power between -1022 and 1023, where `rounded` is the power plus [`ROUNDER`].
+/// 2 to an integer power between -1022 and 1023, where `rounded` is the power plus [`ROUNDER`].
 #[inline(always)]
 fn power_of_two(rounded: f64) -> f64 {
     f64::from_bits(rounded.to_bits().wrapping_add(1023) << 52)
 }
 
-/// x between two bounds; NaN stays.
+/// x clamped to `low..=high`; NaN stays NaN.
 #[inline(always)]
 fn within<T: PartialOrd>(x: T, low: T, high: T) -> T {
     let x = if x < low { low } else { x };
     if x > high { high } else { x }
 }
 
-/// eˣ as 2ᵏ and eʳ - 1, where k is whole and r at most ln 2 / 2; for |x| up to 700.
+/// eˣ as 2ᵏ and eʳ - 1, where k is an integer and |r| is at most ln 2 / 2; for |x| up to 700.
 #[inline(always)]
 fn power_and_rest(x: f64) -> (f64, f64) {
     let rounded = x * LOG2_E + ROUNDER;
@@ -61,7 +62,7 @@ fn single_exp(x: f64) -> f64 {
     power * rest + power
 }
 
-/// eˣ of a double: the same with more terms, and ln 2 in two parts.
+/// eˣ in `f64`: the same with more terms, and ln 2 in two parts.
 #[inline(always)]
 fn double_exp(x: f64) -> f64 {
     const LN_2_HIGH: f64 = 6.931_471_803_691_238e-1;
@@ -87,22 +88,22 @@ fn double_exp(x: f64) -> f64 {
             1.0 / 6_227_020_800.0,
         ],
     );
-    // In two steps, for 2ᵏ alone may be no number.
+    // In two steps, because 2ᵏ alone may not be representable.
     let half = k * 0.5 + ROUNDER;
     let rest = k - (half - ROUNDER) + ROUNDER;
     (r * r * series + r + 1.0) * power_of_two(half) * power_of_two(rest)
 }
 
-/// The natural logarithm of a positive and not too small number.
+/// The natural logarithm of a positive number that is not too small.
 #[inline(always)]
 fn positive_ln(x: f64) -> f64 {
     const ROOT_HALF: u64 = (SQRT_2 / 2.0).to_bits();
-    // x = 2ᵏ · (1 + f) with 1 + f from √½ to √2. Above 2⁵² the last bits of a number count in ones.
+    // x = 2ᵏ · (1 + f) with 1 + f from √½ to √2. Above 2⁵², the last bits of a number count units.
     let biased = x.to_bits().wrapping_sub(ROOT_HALF).wrapping_add(1024 << 52);
     let power = (biased >> 52 << 52).wrapping_sub(1024 << 52);
     let f = f64::from_bits(x.to_bits().wrapping_sub(power)) - 1.0;
     let k = f64::from_bits((biased >> 52) | TWO_52.to_bits()) - (TWO_52 + 1024.0);
-    // ln(1 + f) over f: a fit.
+    // A polynomial fit of ln(1 + f) / f.
     let fit = polynomial(
         f,
         [
@@ -123,7 +124,7 @@ fn positive_ln(x: f64) -> f64 {
     k * LN_2 + f * fit
 }
 
-/// The logarithm with its corner cases: -∞ of 0, NaN of less, ∞ of ∞.
+/// The logarithm with its special cases: -∞ for 0, NaN for negative numbers, ∞ for ∞.
 #[inline(always)]
 fn single_ln(x: f64) -> f64 {
     let value = positive_ln(x);
@@ -138,18 +139,18 @@ fn single_ln_1p(x: f64) -> f64 {
     if x.abs() < 1e-5 { small } else { large }
 }
 
-/// The angle whose tangent is y / x, for y and x of at least 0, not both 0 and not both infinite.
+/// The angle whose tangent is y / x, for non-negative y and x that are not both 0 and not both infinite.
 #[inline(always)]
 fn positive_atan(y: f64, x: f64) -> f64 {
     const TAN_EIGHTH: f64 = SQRT_2 - 1.0;
-    // In the outer and in the middle part the angle is counted from π/2 and from π/4.
+    // Steep angles are computed relative to π/2, and angles around the diagonal relative to π/4.
     let (is_low, is_high) = (y <= x * TAN_EIGHTH, y * TAN_EIGHTH >= x);
     let (numerator, denominator) = if is_low { (y, x) } else { (y - x, y + x) };
     let (numerator, denominator) = if is_high { (-x, y) } else { (numerator, denominator) };
     let from = if is_low { 0.0 } else { PI / 4.0 };
     let from = if is_high { FRAC_PI_2 } else { from };
     let t = numerator / denominator;
-    // arctan t over t: a fit from 0 to tan π/8.
+    // A polynomial fit of arctan(t) / t from 0 to tan π/8.
     let fit = polynomial(
         t * t,
         [
@@ -173,7 +174,7 @@ fn single_atan(x: f64) -> f64 {
 
 #[inline(always)]
 fn single_atan2(y: f64, x: f64) -> f64 {
-    // Two zeros lie on the axis, two infinities on the diagonal.
+    // Two zeros count as a point on the axis, two infinities as a point on the diagonal.
     let (height, width) = (y.abs(), x.abs());
     let is_origin = height == 0.0 && width == 0.0;
     let is_infinite = height == f64::INFINITY && width == f64::INFINITY;
@@ -182,14 +183,14 @@ fn single_atan2(y: f64, x: f64) -> f64 {
     (if x.is_sign_negative() { PI - angle } else { angle }).copysign(y)
 }
 
-/// The inverse sine of |x| up to ½, else that of √((1 - |x|) / 2), which is half of the inverse cosine of |x|.
+/// The inverse sine of |x| up to ½, otherwise that of √((1 - |x|) / 2), which is half of the inverse cosine of |x|.
 #[inline(always)]
 fn asin_or_half_acos(x: f64) -> (bool, f64) {
     let size = x.abs();
     let is_near = size <= 0.5;
     let z = if is_near { size * size } else { 0.5 - 0.5 * size };
     let root = if is_near { size } else { z.sqrt() };
-    // arcsin √z over √z: a fit from 0 to ¼.
+    // A polynomial fit of arcsin(√z) / √z from 0 to ¼.
     let fit = polynomial(
         z,
         [
@@ -226,10 +227,10 @@ fn single_atanh(x: f64) -> f64 {
     (0.5 * single_ln_1p(2.0 * size / (1.0 - size))).copysign(x)
 }
 
-/// Sine and cosine of x less than [`NEAR`] from 0.
+/// Sine and cosine for |x| below [`NEAR`].
 #[inline(always)]
 fn near_sin_cos(x: f64) -> (f64, f64) {
-    // π/2 in parts, of which products with a small whole number are exact.
+    // π/2 in two parts, whose products with a small integer are exact.
     const HIGH: f64 = 1.570_796_326_734_125_6;
     const LOW: f64 = 6.077_100_506_506_192e-11;
     let rounded = x * (2.0 / PI) + ROUNDER;
@@ -258,7 +259,7 @@ fn near_sin_cos(x: f64) -> (f64, f64) {
     (f64::from_bits(first.to_bits() ^ sign), f64::from_bits(second.to_bits() ^ sign))
 }
 
-/// How far from 0 [`near_sin`], [`near_cos`] and [`near_tan`] may be asked.
+/// The bound of |x| for [`near_sin`], [`near_cos`] and [`near_tan`] of `f32`.
 pub const NEAR: f64 = 1e5;
 
 #[inline(always)]
@@ -287,34 +288,35 @@ fn near_tan_of(x: f64) -> f64 {
     sin / cos
 }
 
-// Functions and no closures, for closures may stay outside of loops.
+// Functions instead of closures, because closures may not be inlined into loops.
 macro_rules! functions {
-    ($way:ident: $($(#[doc = $doc:literal])* $name:ident, $single:path, $double:path;)*) => {$(
+    ($method:ident: $($(#[doc = $doc:literal])* $name:ident, $single:path, $double:path;)*) => {$(
         $(#[doc = $doc])*
         #[inline(always)]
         pub fn $name<T: Float>(x: T) -> T {
-            x.$way($single, $double)
+            x.$method($single, $double)
         }
     )*};
 }
 
 functions! { natively:
-    /// e to the power of x; of `f32` at most 1.04 units in the last place off.
+    /// eˣ; for `f32`, the error is at most 1.04 units in the last place.
     exp, single::exp, double_exp;
-    /// e to the power of x, minus 1, without loss for small x; of `f32` at most 1.5 units in the last place off.
+    /// eˣ − 1, accurate for small x; for `f32`, the error is at most 1.5 units in the last place.
     exp_m1, single::exp_m1, f64::exp_m1;
-    /// The hyperbolic tangent; of `f32` at most 2.7 units in the last place off.
+    /// The hyperbolic tangent; for `f32`, the error is at most 2.7 units in the last place.
     tanh, single::tanh, f64::tanh;
-    /// 1 / (1 + e⁻ˣ); of `f32` at most 2 units in the last place off.
+    /// 1 / (1 + e⁻ˣ); for `f32`, the error is at most 2 units in the last place.
     sigmoid, single::sigmoid, double_sigmoid;
-    /// The error function; of `f32` at most 5.8 units in the last place off, and exactly ±1 from ±3.92 on.
+    /// The error function; for `f32`, the error is at most 5.8 units in the last place, and the result is exactly ±1 from
+    /// ±3.92 on.
     erf, single::erf, libm::erf;
 }
 
 functions! { through:
     /// The natural logarithm.
     ln, single_ln, f64::ln;
-    /// The natural logarithm of 1 + x, without loss for small x.
+    /// The natural logarithm of 1 + x, accurate for small x.
     ln_1p, single_ln_1p, f64::ln_1p;
     /// The logarithm to base 10.
     log10, single_log10, f64::log10;
@@ -326,21 +328,21 @@ functions! { through:
     acos, single_acos, f64::acos;
     /// The inverse hyperbolic tangent.
     atanh, single_atanh, f64::atanh;
-    /// The sine; of `f32` only nearer to 0 than [`NEAR`].
+    /// The sine; for `f32`, |x| must be below [`NEAR`].
     near_sin, near_sin_of, f64::sin;
-    /// The cosine; of `f32` only nearer to 0 than [`NEAR`].
+    /// The cosine; for `f32`, |x| must be below [`NEAR`].
     near_cos, near_cos_of, f64::cos;
-    /// The tangent; of `f32` only nearer to 0 than [`NEAR`].
+    /// The tangent; for `f32`, |x| must be below [`NEAR`].
     near_tan, near_tan_of, f64::tan;
 }
 
-/// e to the power of a difference between numbers of type `T` that was made in f64: as exact as `T` needs it.
+/// eˣ, where x is the difference of two numbers of type `T`, computed in f64. It is as exact as `T` needs it.
 #[inline(always)]
 pub fn power<T: Float>(x: f64) -> f64 {
     if T::DTYPE == DType::F64 {
         return double_exp(x);
     }
-    // What is bounded on the way is not rounded to a narrower type in the end.
+    // `single_exp` clamps its argument, and the result is not rounded to a narrower type, which would give 0 or ∞.
     let value = if x < -150.0 { 0.0 } else { single_exp(x) };
     if x > 150.0 { f64::INFINITY } else { value }
 }
@@ -356,7 +358,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Fails unless the two are at most one `f32` apart.
+    /// Panics unless the two are at most one `f32` apart.
     fn next_to(name: &str, x: f32, got: f32, want: f64) {
         let want = want as f32;
         let place = |x: f32| {
@@ -392,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn corner_cases_are_those_of_the_library() {
+    fn special_cases_are_those_of_the_library() {
         let corners =
             [0.0, -0.0, 1.0, -1.0, 1e-45, -1e-45, 1e-30, 0.999_999_94, -0.999_999_94, 1.5, 88.8, 89.0, -87.4];
         let far =

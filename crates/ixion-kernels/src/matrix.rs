@@ -1,59 +1,60 @@
-//! What is done with matrices by products and substitution alone: triangular systems, powers, the exponential.
+//! Matrix operations by products and substitution alone: triangular systems, powers, the exponential.
 
 use ixion_tensor::{Complex, Element};
 use ixion_tensor::{LimitError, Limits};
 use ndarray::linalg::general_mat_mul;
 use ndarray::{Array2, ArrayView2, ArrayViewMut2, Axis, LinalgScalar, ScalarOperand};
 
-/// Why a matrix cannot be computed with.
+/// The reason why a computation with a matrix fails.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
-    /// Row and column, counted from 1, where elimination finds nothing but 0.
-    #[error("it is singular: nothing but 0 is left for element {0} of the diagonal")]
+    /// The matrix is singular: the row and column, counted from 1, where elimination finds only zeros.
+    #[error("it is singular: only zeros are left for element {0} of the diagonal")]
     Singular(usize),
-    /// The first leading part, counted in rows, that is not positive definite.
-    #[error("it is not positive definite: its leading part of {0} rows is not")]
+    /// The matrix is not positive definite: the order of the first leading minor that is not.
+    #[error("it is not positive definite: its leading minor of order {0} is not")]
     NotPositive(usize),
-    /// NaN or ∞ among the elements.
-    #[error("it holds NaN or infinite numbers")]
+    /// An element is NaN or infinite.
+    #[error("it contains NaN or infinite elements")]
     NotFinite,
-    /// An iteration that does not end.
-    #[error("LAPACK finds no solution ({0})")]
+    /// An iteration of LAPACK does not converge: its return code.
+    #[error("LAPACK did not converge (return code {0})")]
     Diverged(i32),
-    /// An argument, counted from 1, that LAPACK does not take.
-    #[error("LAPACK refuses argument {0} of its routine")]
+    /// LAPACK rejects an argument: its number, counted from 1.
+    #[error("LAPACK rejected argument {0} of its routine")]
     Refused(u32),
-    /// A matrix, or what LAPACK needs to take it apart, that has more elements than it can count.
-    #[error("it is too large: LAPACK counts to 2147483647")]
+    /// The matrix, or LAPACK's workspace for it, has more elements than LAPACK can count.
+    #[error("it is too large: LAPACK counts at most 2147483647 elements")]
     TooLarge,
-    /// A row that is not there, counted from 1.
-    #[error("a pivot names row {found}, of {rows}")]
+    /// A pivot names a row, counted from 1, that does not exist.
+    #[error("expected a pivot among {rows} rows, got row {found}")]
     NoRow {
-        /// What the pivot says.
+        /// The row that the pivot names.
         found: i32,
-        /// How many rows there are.
+        /// The number of rows.
         rows: usize,
     },
     /// No thread could be started for LAPACK.
-    #[error("the system starts no thread for LAPACK: {0}")]
+    #[error("could not start a thread for LAPACK: {0}")]
     NoThread(std::io::ErrorKind),
-    /// The time is up.
+    /// A limit was exceeded, such as the deadline.
     #[error(transparent)]
     Limit(#[from] LimitError),
 }
 
-/// A type that matrices are computed in: `f32`, `f64` and their complex numbers.
+/// An element type of matrices: `f32`, `f64` and their complex counterparts.
 pub trait Field: Element + LinalgScalar + ScalarOperand + std::ops::Neg<Output = Self> {
-    /// The complex conjugate; of a real number itself.
+    /// The complex conjugate; a real number is its own.
     #[must_use]
     fn conj(self) -> Self;
-    /// The distance from 0.
+    /// The absolute value.
     fn magnitude(self) -> f64;
-    /// The sum of the magnitudes of the real and the imaginary part: LAPACK's measure where it looks for a large element.
+    /// The sum of the magnitudes of the real and the imaginary part, by which LAPACK compares elements when it looks for
+    /// a large one.
     fn taxicab(self) -> f64;
-    /// The number of this type that is nearest to a real one.
+    /// The number of this type that is nearest to a real number.
     fn nearest(value: f64) -> Self;
-    /// The distance between 1 and the next number.
+    /// The distance between 1 and the next larger number.
     const EPSILON: f64;
 }
 
@@ -95,29 +96,29 @@ macro_rules! fields {
 
 fields!(f32, f64);
 
-/// The transposed matrix of complex conjugates.
+/// The conjugate transpose.
 pub fn adjoint<T: Field>(a: &ArrayView2<'_, T>) -> Array2<T> {
     a.t().mapv(T::conj)
 }
 
-/// Which triangle of a matrix counts, and how.
+/// The triangle of a matrix that is read, and how.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Triangle {
-    /// The one above the diagonal, else the one below.
+    /// Whether it is the upper triangle; otherwise it is the lower one.
     pub upper: bool,
-    /// The diagonal is taken for ones, whatever is there.
+    /// Whether the diagonal counts as ones, whatever it contains.
     pub unit: bool,
 }
 
 impl Triangle {
-    /// The same of the transposed matrix.
+    /// The same triangle of the transposed matrix.
     #[must_use]
     pub fn turned(self) -> Self {
         Self { upper: !self.upper, ..self }
     }
 }
 
-/// So many rows are multiplied before the clock is looked at.
+/// Rows that are multiplied between checks of the deadline.
 const ROWS: usize = 64;
 
 /// c = α·a·b + β·c, some rows at a time.
@@ -133,10 +134,10 @@ pub(super) fn multiply<T: Field>(
     Ok(())
 }
 
-/// The product of two matrices whose lengths fit.
+/// The product of two matrices with matching lengths.
 ///
 /// # Errors
-/// [`LimitError`] when the time is up.
+/// [`LimitError`] if the deadline has passed.
 pub fn product<T: Field>(
     a: &ArrayView2<'_, T>,
     b: &ArrayView2<'_, T>,
@@ -150,14 +151,14 @@ pub fn product<T: Field>(
 /// Triangles up to this length are solved row by row.
 const SMALL: usize = 32;
 
-/// The x with a·x = b for an n×n triangle a and n×k right-hand sides, which x takes the place of. The other triangle is not
-/// read. A 0 on the diagonal gives ∞ or NaN.
+/// Solves a·x = b for an n×n triangle a and n×k right-hand sides, which the solution replaces in `x`. The other triangle
+/// is not read. A 0 on the diagonal gives ∞ or NaN.
 ///
 /// # Errors
-/// [`LimitError`] when the time is up.
+/// [`LimitError`] if the deadline has passed.
 ///
 /// # Panics
-/// When the lengths do not fit.
+/// Panics if the lengths do not match.
 pub fn solve_triangular<T: Field>(
     a: &ArrayView2<'_, T>,
     triangle: Triangle,
@@ -170,7 +171,7 @@ pub fn solve_triangular<T: Field>(
         solve_small(a, triangle, x);
         return Ok(());
     }
-    // One half of the unknowns, what they take from the other equations, and the other half.
+    // Solve for one half of the unknowns, subtract their products from the other equations, and solve for the other half.
     let half = a.nrows() / 2;
     let (top, bottom) = a.split_at(Axis(0), half);
     let ((first, above), (below, last)) = (top.split_at(Axis(1), half), bottom.split_at(Axis(1), half));
@@ -186,7 +187,7 @@ pub fn solve_triangular<T: Field>(
     }
 }
 
-/// One unknown after the other.
+/// Solves for one unknown after the other.
 fn solve_small<T: Field>(a: &ArrayView2<'_, T>, triangle: Triangle, x: &mut ArrayViewMut2<'_, T>) {
     let n = a.nrows();
     for step in 0..n {
@@ -204,10 +205,10 @@ fn solve_small<T: Field>(a: &ArrayView2<'_, T>, triangle: Triangle, x: &mut Arra
     }
 }
 
-/// A square matrix multiplied by itself so many times; the 0th power is the unit matrix.
+/// A square matrix to the power of `exponent`; the 0th power is the identity matrix.
 ///
 /// # Errors
-/// [`LimitError`] when the time is up.
+/// [`LimitError`] if the deadline has passed.
 pub fn power<T: Field>(a: &Array2<T>, exponent: u64, limits: &Limits) -> Result<Array2<T>, LimitError> {
     let mut result: Option<Array2<T>> = None;
     let (mut square, mut left) = (a.clone(), exponent);
@@ -233,11 +234,11 @@ fn scale<T: Field>(a: &mut Array2<T>, factor: T) {
 /// Terms of the series of eˣ: for |x| ≤ 1 the next one is less than 10⁻¹⁷.
 const TERMS: u32 = 18;
 
-/// The exponential of a square matrix: its series, of the matrix halved until its sums of magnitudes are at most 1; the result
-/// is squared as often.
+/// The exponential of a square matrix by scaling and squaring: the matrix is halved until the sums of magnitudes of its
+/// columns are at most 1, the series is evaluated, and the result is squared as many times.
 ///
 /// # Errors
-/// [`LimitError`] when the time is up.
+/// [`LimitError`] if the deadline has passed.
 pub fn exponential<T: Field>(a: &Array2<T>, limits: &Limits) -> Result<Array2<T>, LimitError> {
     let sums = a.columns().into_iter().map(|column| column.iter().map(|x| x.magnitude()).sum::<f64>());
     let norm = sums.fold(0.0, |most: f64, sum| if sum.is_nan() { sum } else { most.max(sum) });
@@ -307,7 +308,7 @@ mod tests {
         assert_eq!(adjoint(&a.view())[[0, 0]], -i * 2.0);
     }
 
-    /// Halving does not change what is solved, whatever stands in the other triangle.
+    /// The recursion does not change the solution, whatever the other triangle contains.
     #[test]
     fn long_triangles() {
         for (n, upper) in [(33, false), (100, true), (129, false)] {
@@ -324,9 +325,9 @@ mod tests {
         }
     }
 
-    /// Each takes seconds: they end soon after the deadline.
+    /// Each of them takes seconds, but stops soon after the deadline.
     #[test]
-    fn long_computations_end_when_the_time_is_up() {
+    fn long_computations_stop_at_the_deadline() {
         let large = Array2::<f32>::from_elem((2000, 2000), 1e-4);
         let ends = |name: &str, run: &dyn Fn(&Limits) -> Result<(), LimitError>| {
             let start = std::time::Instant::now();
@@ -355,7 +356,7 @@ mod tests {
             let mut x = b.clone().insert_axis(Axis(1));
             solve_triangular(&a.view(), Triangle { upper: true, unit }, &mut x.view_mut(), &Limits::default()).unwrap();
             prop_assert!((x.column(0).to_owned() - &want).iter().all(|x| x.abs() < 1e-9));
-            // Turned upside down, a lower triangle is an upper one.
+            // Turned by 180°, a lower triangle is an upper one.
             let turned = a.slice(ndarray::s![..;-1, ..;-1]);
             let mut x = b.slice(ndarray::s![..;-1]).to_owned().insert_axis(Axis(1));
             solve_triangular(&turned, Triangle { upper: false, unit }, &mut x.view_mut(), &Limits::default()).unwrap();

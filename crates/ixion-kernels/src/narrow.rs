@@ -1,24 +1,25 @@
-//! Products of one row with a matrix of bfloat16. What takes the time is reading the matrix, of which there are half as many
-//! bytes as of f32.
+//! Products of one row with a matrix of bfloat16. Reading the matrix dominates the time, and it has half as many bytes as
+//! in f32.
 
 use super::parallel::for_each_chunk;
 use super::widest;
 use ixion_tensor::bf16;
 use ixion_tensor::{LimitError, Limits};
 
-/// Sums that are kept apart, so that none waits for another.
+/// Independent partial sums, so that none waits for another.
 const LANES: usize = 64;
 
-/// Rows of the matrix that one task takes.
+/// Rows of the matrix per task.
 const ROWS: usize = 32;
 
-/// Adds the products of a row with each row of a matrix. The order of additions does not depend on the processor.
+/// Adds the dot product of `row` with each row of a matrix to `output`. The order of additions does not depend on the
+/// processor.
 ///
 /// # Errors
-/// A deadline that has passed.
+/// [`LimitError::DeadlineExceeded`] if the deadline has passed.
 ///
 /// # Panics
-/// When the matrix is shorter than its rows, which are as long as `row`.
+/// Panics if the matrix has too few rows, which are as long as `row`.
 pub fn add_dots(row: &[f32], matrix: &[bf16], output: &mut [f32], limits: &Limits) -> Result<(), LimitError> {
     for_each_chunk(output, ROWS, &|start, output| {
         limits.check_deadline()?;

@@ -1,17 +1,17 @@
-//! Normalisation of rows, planes and neighbouring channels. Sums are made in f64, in a fixed order.
+//! Normalisation of rows, planes and neighbouring channels. Sums are computed in f64, in a fixed order.
 
 use super::reduce::sum_here;
 use super::{Float, Work, run_widest};
 
-/// What a row is made like.
+/// A normalisation of a row.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Norm {
-    /// A row minus its mean, over √(variance + eps).
+    /// Subtracts the mean, and divides by √(variance + eps).
     Standard {
         /// Added to the variance.
         eps: f64,
     },
-    /// A row over √(mean of its squares + eps).
+    /// Divides by √(mean of squares + eps).
     RootMeanSquare {
         /// Added to the mean of squares.
         eps: f64,
@@ -19,26 +19,26 @@ pub enum Norm {
 }
 
 impl Norm {
-    /// Normalises a row; then each element is multiplied with its own factor, and its own summand is added.
+    /// Normalises a row, then multiplies each element by its own weight and adds its own bias.
     ///
     /// # Panics
-    /// When there are more or fewer factors or summands than elements; callers have checked them.
+    /// Panics if the number of weights or biases is not the number of elements; callers check this beforehand.
     pub fn row<T: Float>(self, row: &mut [T], affine: Affine<'_, T>) {
         let is_as_long = |values: &[T]| values.len() == row.len();
         assert!(
             [affine.weight, affine.bias].into_iter().flatten().all(is_as_long),
-            "a number for each element"
+            "expected one weight and one bias per element"
         );
         run_widest(Rows { norm: self, row, affine, planes: None });
     }
 
-    /// Normalises planes of `inner` elements together; then all elements of one are multiplied with the factor of its channel,
-    /// and its summand is added. The first plane is that of channel `first`.
+    /// Normalises planes of `inner` elements together, then multiplies all elements of a plane by the weight of its
+    /// channel and adds the bias of the channel. The first plane belongs to channel `first`.
     pub fn planes<T: Float>(self, planes: &mut [T], inner: usize, first: usize, affine: Affine<'_, T>) {
         run_widest(Rows { norm: self, row: planes, affine, planes: Some((inner, first)) });
     }
 
-    /// What is subtracted from elements and what they are multiplied with.
+    /// The number that is subtracted from elements, and the factor that they are then multiplied by.
     #[inline(always)]
     fn statistics<T: Float>(self, row: &[T]) -> (T, T) {
         let len = row.len() as f64;
@@ -53,7 +53,7 @@ impl Norm {
     }
 }
 
-/// One row, or planes that begin with that of a channel and have so many elements.
+/// One row, or planes given by their number of elements and the channel of the first plane.
 struct Rows<'a, T> {
     norm: Norm,
     row: &'a mut [T],
@@ -97,33 +97,33 @@ impl<T: Float> Work for Rows<'_, T> {
 /// Weights and biases, of which either may be absent.
 #[derive(Debug, Clone, Copy)]
 pub struct Affine<'a, T> {
-    /// The factors.
+    /// The factors, one per element or channel.
     pub weight: Option<&'a [T]>,
-    /// The summands.
+    /// The summands, one per element or channel.
     pub bias: Option<&'a [T]>,
 }
 
 impl<T: Float> Affine<'_, T> {
-    /// Neither factors nor summands.
+    /// Neither weights nor biases.
     pub const NONE: Self = Self { weight: None, bias: None };
 
     fn is_empty(&self) -> bool {
         self.weight.is_none() && self.bias.is_none()
     }
 
-    /// The factor and the summand at one position.
+    /// The weight and the bias at one position; 1 and 0 if they are absent.
     pub fn at(&self, index: usize) -> (T, T) {
         let of = |values: Option<&[T]>, none| values.map_or(none, |values| values[index]);
         (of(self.weight, T::one()), of(self.bias, T::zero()))
     }
 
-    /// Those of a channel; after the last channel the first follows again.
+    /// The weight and the bias of a channel; after the last channel, the first follows again.
     #[inline(always)]
     fn at_channel(&self, channel: usize) -> (T, T) {
         self.at(channel % self.weight.or(self.bias).map_or(1, <[T]>::len).max(1))
     }
 
-    /// Each element of a row times its own factor, plus its own summand.
+    /// Multiplies each element of a row by its own weight, and adds its own bias.
     pub fn apply(&self, row: &mut [T]) {
         match (self.weight, self.bias) {
             (Some(weight), Some(bias)) => {
@@ -138,8 +138,8 @@ impl<T: Float> Affine<'_, T> {
         }
     }
 
-    /// Planes of `inner` elements, all elements of one times the factor of its channel, plus its summand. The first
-    /// plane is that of channel `first`; after the last channel the first follows again.
+    /// Multiplies all elements of each plane of `inner` elements by the weight of its channel, and adds the bias of the
+    /// channel. The first plane belongs to channel `first`; after the last channel, the first follows again.
     pub fn apply_to_planes(&self, planes: &mut [T], inner: usize, first: usize) {
         if self.is_empty() {
             return;
@@ -154,21 +154,21 @@ impl<T: Float> Affine<'_, T> {
 /// The sizes and constants of [`local_response_norm`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LocalResponse {
-    /// Number of channels.
+    /// The number of channels.
     pub channels: usize,
-    /// Elements of a channel.
+    /// The number of elements of a channel.
     pub inner: usize,
-    /// Number of neighbouring channels that are looked at.
+    /// The number of neighbouring channels in a mean.
     pub size: usize,
-    /// Factor of the mean of squares.
+    /// The factor of the mean of squares.
     pub alpha: f64,
-    /// Exponent.
+    /// The exponent of the divisor.
     pub beta: f64,
-    /// What is added to the mean of squares.
+    /// The number that is added to the scaled mean of squares.
     pub k: f64,
 }
 
-/// Samples of C×… divided by (k + alpha · mean of squares over neighbouring channels) to the power of beta.
+/// Divides samples of C×… by (k + alpha · mean of squares over neighbouring channels) to the power of beta.
 pub fn local_response_norm<T: Float>(shape: LocalResponse, input: &[T], output: &mut [T]) {
     if input.is_empty() {
         return;

@@ -1,8 +1,8 @@
 //! Sharing work among threads.
 //!
-//! A kernel runs on several threads only where it is called from within [`Threads::install`], and then on those. Work is
-//! cut into pieces, and no element's arithmetic depends on where the cuts are or on who computes a piece: results have the
-//! same bits however many threads there are.
+//! A kernel runs on several threads only if it is called from within [`Threads::install`], and then on those threads:
+//! they are the current pool. Work is split into pieces, and no element's arithmetic depends on where the splits are or
+//! which thread computes a piece: results have the same bits on any number of threads.
 
 mod threads;
 
@@ -11,7 +11,8 @@ use std::ops::Range;
 use std::sync::Mutex;
 pub use threads::Threads;
 
-/// How many threads share the work of a kernel that is called here: those of [`Threads::install`] around it, or one.
+/// The number of threads that share the work of a kernel that is called here: those of the enclosing
+/// [`Threads::install`], or one.
 ///
 /// ```
 /// use ixion_kernels::parallel::{Threads, threads};
@@ -26,7 +27,7 @@ pub fn threads() -> usize {
 /// Calls `work` with all numbers below `count`.
 ///
 /// # Errors
-/// That of a number which failed; others may have been done or not.
+/// Returns the error of a call that failed; other calls may or may not have been made.
 pub fn for_each_number<E: Send>(
     count: usize,
     work: &(impl Fn(usize) -> Result<(), E> + Sync),
@@ -39,10 +40,10 @@ pub fn for_each_number<E: Send>(
     })
 }
 
-/// Work on numbers that follow each other. It is not generic, so that what shares it is compiled once for all kernels.
+/// Work on a range of numbers. It is not generic, so that the code that shares it is compiled once for all kernels.
 type RangeWork<'a, E> = dyn Fn(Range<usize>) -> Result<(), E> + Sync + 'a;
 
-/// Calls `work` with numbers that follow each other, until it has seen all below `count`.
+/// Calls `work` with consecutive ranges of numbers, until all numbers below `count` are covered.
 fn for_each_range<E: Send>(count: usize, work: &RangeWork<'_, E>) -> Result<(), E> {
     if count <= 1 || threads() == 1 {
         return work(0..count);
@@ -61,7 +62,7 @@ fn for_each_range<E: Send>(count: usize, work: &RangeWork<'_, E>) -> Result<(), 
 /// Calls `work` with each of the items.
 ///
 /// # Errors
-/// That of an item which failed; others may have been done or not.
+/// Returns the error of an item that failed; other items may or may not have been processed.
 pub fn for_each_item<T: Send, E: Send>(
     items: impl IntoIterator<Item = T>,
     work: &(impl Fn(T) -> Result<(), E> + Sync),
@@ -74,18 +75,18 @@ pub fn for_each_item<T: Send, E: Send>(
     })
 }
 
-/// The first element of what is cut into chunks.
+/// A pointer to the first element of a slice that is split into chunks.
 struct First<T>(*mut T);
 
-// SAFETY: it stands for a slice that is borrowed mutably; each of its elements is used by one thread.
+// SAFETY: it points to a slice that is borrowed mutably; each of its elements is used by one thread.
 unsafe impl<T: Send> Sync for First<T> {}
 
 impl<T> First<T> {
-    /// Elements from one on.
+    /// The `len` elements from `start` on.
     ///
     /// # Safety
-    /// They lie within the slice, and nobody else uses them.
-    #[allow(clippy::mut_from_ref, reason = "each element is given away once")]
+    /// They must be within the slice, and nothing else may use them.
+    #[allow(clippy::mut_from_ref, reason = "each element is handed out once")]
     unsafe fn chunk(&self, start: usize, len: usize) -> &mut [T] {
         // SAFETY: the caller's promise.
         unsafe { std::slice::from_raw_parts_mut(self.0.add(start), len) }
@@ -96,7 +97,7 @@ impl<T> First<T> {
 /// begins.
 ///
 /// # Errors
-/// That of a chunk which failed; others may have been computed or not.
+/// Returns the error of a chunk that failed; other chunks may or may not have been computed.
 pub fn for_each_chunk<T: Send, E: Send>(
     data: &mut [T],
     chunk: usize,
@@ -106,7 +107,7 @@ pub fn for_each_chunk<T: Send, E: Send>(
     let (len, first) = (data.len(), First(data.as_mut_ptr()));
     for_each_number(len.div_ceil(chunk), &|number| {
         let start = number * chunk;
-        // SAFETY: there are so many chunks, and each number comes once.
+        // SAFETY: `number` is below the number of chunks, and each number is passed once.
         work(start, unsafe { first.chunk(start, chunk.min(len - start)) })
     })
 }
@@ -117,7 +118,7 @@ pub(crate) mod tests {
     use ixion_tensor::LimitError;
     use proptest::prelude::*;
 
-    /// What `work` gives on one thread outside of a pool, and on pools of so many threads.
+    /// The results of `work` on one thread outside of a pool, and on pools of the given numbers of threads.
     pub(crate) fn on_threads<R: Send>(counts: &[usize], work: impl Fn() -> R + Sync) -> (R, Vec<R>) {
         let pooled = counts.iter().map(|&threads| Threads::new(threads).unwrap().install(&work));
         let pooled = pooled.collect();
@@ -127,7 +128,7 @@ pub(crate) mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(40))]
         #[test]
-        fn every_element_is_visited_once_and_knows_its_place(len in 0usize..70, chunk in 0usize..9) {
+        fn every_element_is_visited_once_with_its_position(len in 0usize..70, chunk in 0usize..9) {
             let work = || {
                 let mut data = vec![0usize; len];
                 for_each_chunk::<_, LimitError>(&mut data, chunk, &|start, part| {
@@ -145,7 +146,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn an_error_of_any_chunk_is_the_error() {
+    fn an_error_of_any_chunk_is_returned() {
         let fail =
             || for_each_chunk(&mut [0; 20], 2, &|start, _| if start == 14 { Err(start) } else { Ok(()) });
         let (alone, pooled) = on_threads(&[2], fail);
@@ -153,7 +154,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn items_are_given_away_once() {
+    fn items_are_handed_out_once() {
         let work = || {
             let seen = Mutex::new(Vec::new());
             let all = (0..30).map(Box::new);

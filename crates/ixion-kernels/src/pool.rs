@@ -1,7 +1,7 @@
-//! Pooling over planes: maximum, mean and norm of windows that slide, or of parts that adapt to the output.
+//! Pooling over planes: the maximum, mean or norm of sliding windows, or of parts that adapt to the output.
 //!
-//! What an output position looks at is a product of one `Span` for each axis. So the rows that it covers are folded
-//! into one first, contiguous and element by element, and then the places along that row.
+//! The elements that an output position sees are the product of one `Span` per axis. The rows that it covers are
+//! therefore folded into one first, contiguously and element by element, and then the elements along that row.
 
 mod lanes;
 
@@ -12,13 +12,13 @@ use super::window::Window;
 use ixion_tensor::{LimitError, Limits};
 use std::ops::Range;
 
-/// The places of one axis that one output position looks at.
+/// The elements of one axis that one output position sees.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Span {
     first: usize,
     step: usize,
     count: usize,
-    /// The number of places in the input or its padding.
+    /// The number of positions in the input or its padding.
     covered: usize,
 }
 
@@ -28,7 +28,7 @@ impl Span {
     }
 }
 
-/// Bytes that are kept for one output position along an axis.
+/// The memory in bytes for one output position along an axis.
 pub const POSITION_BYTES: u64 = size_of::<Span>() as u64;
 
 /// The sizes of a pooling of one plane of up to three axes.
@@ -36,9 +36,9 @@ pub const POSITION_BYTES: u64 = size_of::<Span>() as u64;
 pub struct PoolShape {
     /// Lengths of the plane's axes; missing ones in front are 1.
     lens: [usize; 3],
-    /// What each output position of each axis looks at.
+    /// The span of each output position along each axis.
     spans: [Vec<Span>; 3],
-    /// Channels at each place, which are the last axis then.
+    /// The number of channels of each element, which then form the last axis.
     lanes: Option<usize>,
 }
 
@@ -59,7 +59,7 @@ impl PoolShape {
         })
     }
 
-    /// As many parts along each axis as there are `outputs`; neighbours may overlap by one place.
+    /// Parts that divide each axis into `outputs` ranges; neighbours may overlap by one element.
     pub fn adaptive(lens: &[usize], outputs: &[usize]) -> Self {
         Self::new(lens, outputs, |axis, position, len| {
             let range = adaptive_range(position, outputs[axis], len);
@@ -80,8 +80,8 @@ impl PoolShape {
         shape
     }
 
-    /// The same for planes of which each place holds so many channels, that are pooled one by one. None where all three axes
-    /// are taken.
+    /// The same pooling for planes whose elements hold `lanes` channels, which are pooled separately. Returns `None` if
+    /// all three axes are in use.
     #[must_use]
     pub fn with_lanes(self, lanes: usize) -> Option<Self> {
         let [unused, high, wide] = self.spans;
@@ -106,7 +106,7 @@ impl PoolShape {
         self.spans.iter().map(Vec::len).product()
     }
 
-    /// The rows of a plane that an output row looks at, for each output row.
+    /// The rows of a plane that an output row covers, for each output row.
     fn rows(&self) -> impl Iterator<Item = impl Iterator<Item = usize>> {
         let [deep, high, _] = &self.spans;
         deep.iter().flat_map(move |deep| {
@@ -158,7 +158,7 @@ impl PoolShape {
         }
     }
 
-    /// Folds everything that each output position looks at, blocks of channels in their own way.
+    /// Folds the elements that each output position sees. Blocks of 8 and 16 channels have their own kernel.
     #[inline(always)]
     fn fold_any<T: Float>(
         &self,
@@ -175,7 +175,7 @@ impl PoolShape {
         }
     }
 
-    /// Folds everything that each output position looks at; the deadline is checked for each row of outputs.
+    /// Folds the elements that each output position sees; the deadline is checked for each row of outputs.
     #[inline(always)]
     fn fold<T: Float>(
         &self,
@@ -202,7 +202,7 @@ impl PoolShape {
         Ok(())
     }
 
-    /// Input planes and output planes in pairs; none where one of them has no elements.
+    /// Input and output planes in pairs; empty if either of them has no elements.
     fn planes<'a, T, U>(
         &self,
         input: &'a [T],
@@ -211,7 +211,7 @@ impl PoolShape {
         input.chunks_exact(self.inputs().max(1)).zip(output.chunks_exact_mut(self.outputs().max(1)))
     }
 
-    /// Divides every output element by the number of places that `count` sees along each axis, multiplied.
+    /// Divides every output element by the product of `count` of its spans.
     fn divide<T: Float>(&self, output: &mut [T], count: impl Fn(&Span) -> usize) {
         let [deep, high, wide] = &self.spans;
         for plane in output.chunks_exact_mut(self.outputs().max(1)) {
@@ -224,8 +224,8 @@ impl PoolShape {
     }
 }
 
-/// The longest beginning of equal windows, from the first that looks at as many places as any: those whose first places are
-/// equally far apart. Empty where it is short.
+/// The longest run of equal windows with equal distances that starts at the first window of the maximum size. Empty if it
+/// is short.
 fn regular(spans: &[Span]) -> Range<usize> {
     let most = spans.iter().map(|span| span.count).max().unwrap_or(0);
     let Some(first) = spans.iter().position(|span| span.count == most) else { return 0..0 };
@@ -236,7 +236,7 @@ fn regular(spans: &[Span]) -> Range<usize> {
     if is_worth_it { first..first + same + 1 } else { 0..0 }
 }
 
-/// Folds the places of a row that each output position looks at.
+/// Folds the elements of a row that each output position sees.
 #[inline(always)]
 fn fold_row<T: Float>(
     spans: &[Span],
@@ -256,7 +256,7 @@ fn fold_row<T: Float>(
     each(before, &spans[..regular.start]);
     each(after, &spans[regular.end..]);
     let [first, second, ..] = spans[regular.clone()] else { return };
-    // The first place of all windows, then the second of all, …: neighbours are computed together.
+    // The first element of all windows, then the second of all, and so on: neighbouring outputs are computed together.
     middle.fill(start);
     let stride = second.first - first.first;
     for place in first.places() {
@@ -272,7 +272,7 @@ fn fold_row<T: Float>(
     }
 }
 
-/// Folds the places of a row that one output position looks at; many of them in independent parts.
+/// Folds the elements of a row that one output position sees; many of them in independent parts.
 #[inline(always)]
 fn fold_span<T: Float>(span: Span, row: &[T], start: T, fold: &impl Fn(T, T) -> T) -> T {
     const PARTS: usize = 16;
@@ -288,15 +288,15 @@ fn fold_span<T: Float>(span: Span, row: &[T], start: T, fold: &impl Fn(T, T) -> 
     parts.into_iter().fold(rest, fold)
 }
 
-/// The largest element of each window. NaN is larger than everything; the padding is never chosen.
+/// The largest element of each window. NaN is larger than any number; the padding is never chosen.
 ///
-/// `input` holds any number of planes, `output` as many.
+/// `input` holds any number of planes, and `output` the same number.
 ///
 /// # Errors
-/// [`LimitError::DeadlineExceeded`].
+/// [`LimitError::DeadlineExceeded`] if the deadline has passed.
 ///
 /// # Panics
-/// When scratch is shorter than [`PoolShape::scratch_len`] says.
+/// Panics if scratch is shorter than [`PoolShape::scratch_len`].
 pub fn max_pool<T: Pool>(
     shape: &PoolShape,
     input: &[T],
@@ -307,11 +307,11 @@ pub fn max_pool<T: Pool>(
     T::pool(shape, Operation::Max, input, output, (scratch, limits))
 }
 
-/// As [`max_pool`], and the position of each largest element in its flattened plane: of equal elements the first, of
+/// As [`max_pool`], with the position of each largest element in its flattened plane: of equal elements the first, of
 /// several NaN the last.
 ///
 /// # Errors
-/// [`LimitError::DeadlineExceeded`].
+/// [`LimitError::DeadlineExceeded`] if the deadline has passed.
 pub fn max_pool_with_indices<T: Pool>(
     shape: &PoolShape,
     input: &[T],
@@ -364,7 +364,7 @@ fn find_largest<T: Float>(
     Ok(())
 }
 
-/// The larger of two elements with their places: of equal ones the first, of NaN the last.
+/// The larger of two elements with their positions: of equal elements the first, of several NaN the last.
 fn larger<T: Float>(a: (T, usize), b: (T, usize)) -> (T, usize) {
     let b_wins = match (a.0.is_nan(), b.0.is_nan()) {
         (false, false) => b.0 > a.0 || (b.0 == a.0 && b.1 < a.1),
@@ -374,10 +374,10 @@ fn larger<T: Float>(a: (T, usize), b: (T, usize)) -> (T, usize) {
     if b_wins { b } else { a }
 }
 
-/// The mean of each window. `input` holds any number of planes, `output` as many.
+/// The mean of each window. `input` holds any number of planes, and `output` the same number.
 ///
 /// # Errors
-/// [`LimitError::DeadlineExceeded`].
+/// [`LimitError::DeadlineExceeded`] if the deadline has passed.
 ///
 /// # Panics
 /// As [`max_pool`].
@@ -392,11 +392,11 @@ pub fn avg_pool<T: Pool>(
     T::pool(shape, Operation::Mean(divisor), input, output, (scratch, limits))
 }
 
-/// The p-norm of each window of `places` places, for p = ∞ the largest magnitude; a window that reaches past the end counts its
-/// missing places as if they held the mean.
+/// The p-norm of each window of `places` elements; for p = ∞, the largest magnitude. A window that extends past the end
+/// counts its missing elements as if they were the mean.
 ///
 /// # Errors
-/// [`LimitError::DeadlineExceeded`].
+/// [`LimitError::DeadlineExceeded`] if the deadline has passed.
 ///
 /// # Panics
 /// As [`max_pool`].
@@ -411,7 +411,7 @@ pub fn lp_pool<T: Pool>(
     T::pool(shape, Operation::Norm { p, places }, input, output, (scratch, limits))
 }
 
-/// `x.powf(exponent)`, without its price where the exponent is a usual one.
+/// `x.powf(exponent)`, with cheaper forms for common exponents.
 fn power<T: Float>(x: T, exponent: f64) -> T {
     match exponent {
         1.0 => x,
@@ -421,12 +421,12 @@ fn power<T: Float>(x: T, exponent: f64) -> T {
     }
 }
 
-/// What is computed of each window.
+/// The operation on each window.
 #[doc(hidden)]
 pub enum Operation<'a> {
     /// The largest element.
     Max,
-    /// The largest element and its place, of which there is one for each output.
+    /// The largest element and its position, one per output.
     MaxWithIndices(&'a mut [i64]),
     /// The mean.
     Mean(Divisor),
@@ -434,14 +434,14 @@ pub enum Operation<'a> {
     Norm {
         /// Its order.
         p: f64,
-        /// Places of a whole window.
+        /// The number of elements of a whole window.
         places: usize,
     },
 }
 
-/// Element types whose pooling is compiled here, once and optimised, not again in each caller: `f32` and `f64`.
+/// Element types whose pooling is compiled and optimised once, in this crate, instead of in each caller: `f32` and `f64`.
 pub trait Pool: Float {
-    /// What the functions of this module call.
+    /// The implementation of the functions of this module.
     #[doc(hidden)]
     fn pool(
         shape: &PoolShape,

@@ -1,56 +1,55 @@
-//! How whole numbers stand for real ones: the arithmetic of one number, of which all kernels are made, the naive ones and the
-//! fast ones.
+//! Quantisation: the scalar arithmetic that all kernels use, the naive ones and the fast ones.
 //!
-//! A model that was quantised brings its own numbers and their zero points ([`Quantization`]). What an engine chooses itself has
-//! 8 bits whose zero is 0: q, from −127 to 127, stands for scale · q ([`quantize`], [`ChannelStep`]).
+//! A quantised model brings its own quantised values and zero points ([`Quantization`]). An engine that quantises a model
+//! itself uses int8 with zero point 0: q, from −127 to 127, represents scale · q ([`quantize`], [`ChannelStep`]).
 
-/// How whole numbers stand for real ones: x = scale · (q − zero point).
+/// Affine quantisation: q represents x = scale · (q − zero point).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Quantization {
-    /// The distance between two numbers that are told apart.
+    /// The distance between adjacent representable numbers.
     pub scale: f32,
-    /// What stands for zero.
+    /// The quantised value that represents zero.
     pub zero_point: i32,
-    /// The least and the largest whole number.
+    /// The smallest and the largest quantised value.
     pub range: [i32; 2],
 }
 
 impl Quantization {
-    /// The whole number for a real one: x times the reciprocal of the scale, in `f32`, rounded half to even; then the zero
-    /// point is added, and what lies outside the range becomes its end. NaN becomes the zero point.
+    /// Quantises a float: x times the reciprocal of the scale, in `f32`, rounded half to even, plus the zero point,
+    /// saturated to the range. NaN becomes the zero point.
     #[inline(always)]
     pub fn quantize(&self, x: f32) -> i32 {
         self.place((x * (1.0 / self.scale)).round_ties_even())
     }
 
-    /// The real number that a whole one stands for.
+    /// Dequantises a value: the float that it represents.
     #[inline(always)]
     pub fn dequantize(&self, q: i32) -> f32 {
         (q.wrapping_sub(self.zero_point)) as f32 * self.scale
     }
 
-    /// The whole number at a distance from the zero point, saturated.
+    /// The quantised value that is `steps` away from the zero point, saturated to the range.
     #[inline(always)]
     pub fn place(&self, steps: f32) -> i32 {
-        let [least, most] = self.range.map(i64::from);
-        // The conversion saturates and takes NaN to 0; the clamp leaves what fits i32.
-        (steps as i64).saturating_add(i64::from(self.zero_point)).clamp(least, most) as i32
+        let [min, max] = self.range.map(i64::from);
+        // The conversion saturates, and converts NaN to 0; after the clamp, the value fits i32.
+        (steps as i64).saturating_add(i64::from(self.zero_point)).clamp(min, max) as i32
     }
 }
 
-/// What turns the sum of an output's products into its whole number.
+/// Converts the sum of an output's products to its quantised value.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Requantization {
-    /// Scale of the input times that of the weight, over that of the output.
+    /// The scale of the input times the scale of the weight, over the scale of the output.
     pub multiplier: f32,
-    /// The bias, counted in steps of input times weight.
+    /// The bias in units of the input scale times the weight scale.
     pub bias: f32,
-    /// The output's; its scale is in the multiplier already.
+    /// The quantisation of the output; its scale is part of the multiplier already.
     pub output: Quantization,
 }
 
 impl Requantization {
-    /// The whole number of a sum, which is whole itself.
+    /// The quantised value for a sum, which is an integer.
     #[inline(always)]
     pub fn apply(&self, sum: f64) -> i32 {
         self.output.place(((sum as f32 + self.bias) * self.multiplier).round_ties_even())
@@ -59,10 +58,10 @@ impl Requantization {
 
 #[inline(always)]
 // ANCHOR: quantize
-/// The whole number that stands for a real one: x over the scale, rounded half to even and cut off at ±127. NaN becomes 0.
+/// Quantises a float to int8: x over the scale, rounded half to even and clamped to ±127. NaN becomes 0.
 pub fn quantize(x: f32, scale: f32) -> i8 {
-    // ANCHOR: quantize_todo -- task 2: divide, round half to even, cut off at ±127
-    // By way of i32, which processors convert to.
+    // ANCHOR: quantize_todo -- task 2: divide, round half to even, clamp to ±127
+    // Through i32, because processors convert floats to that type.
     (x / scale).round_ties_even().clamp(-127.0, 127.0) as i32 as i8
     // ANCHOR_END: quantize_todo
 }
@@ -70,16 +69,16 @@ pub fn quantize(x: f32, scale: f32) -> i8 {
 
 #[inline(always)]
 // ANCHOR: dequantize
-/// The real number that a whole one stands for.
+/// Dequantises an int8 value: the float that it represents.
 pub fn dequantize(q: i8, scale: f32) -> f32 {
-    // ANCHOR: dequantize_todo -- task 2: the other way
+    // ANCHOR: dequantize_todo -- task 2: the inverse of quantize
     f32::from(q) * scale
     // ANCHOR_END: dequantize_todo
 }
 // ANCHOR_END: dequantize
 
 // ANCHOR: channel_scale
-/// The scale of an output channel's weights: their largest magnitude becomes 127. It is 0 where all are zero.
+/// The scale of an output channel's weights, which maps their largest magnitude to 127. It is 0 if all weights are 0.
 pub fn channel_scale(weights: &[f32]) -> f32 {
     // ANCHOR: channel_scale_todo -- task 2: the largest magnitude over 127
     weights.iter().fold(0.0f32, |largest, weight| largest.max(weight.abs())) / 127.0
@@ -88,20 +87,21 @@ pub fn channel_scale(weights: &[f32]) -> f32 {
 // ANCHOR_END: channel_scale
 
 // ANCHOR: channel_step
-/// What makes real numbers of an output channel's sums, Σ input q · weight q.
+/// Converts an output channel's sums, Σ input q · weight q, to floats.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ChannelStep {
-    /// What is added to a sum: the bias, counted in steps. It is a whole number, unless the sums are all 0.
+    /// The bias in steps, which is added to a sum. It is an integer, unless the sums are all 0.
     pub bias: f64,
-    /// What one more in a sum stands for.
+    /// The size of a step: what 1 in a sum represents.
     pub scale: f32,
 }
 
 impl ChannelStep {
-    /// That of a channel, where its sums count. One step is the weights' scale times the input's. Sums don't count where the
-    /// weights' scale or the step is no normal number, or where the bias, counted in steps, is beyond `f32`.
+    /// The step of a channel: the scale of the weights times the scale of the input. Returns `None` if the channel cannot
+    /// be computed from sums, because the scale of the weights or the step is not a normal number, or because the bias in
+    /// steps exceeds `f32`.
     pub fn new(weight_scale: f32, input_scale: f32, bias: f32) -> Option<Self> {
-        // ANCHOR: channel_step_todo -- task 3: count the bias in steps of input times weight, rounded half to even
+        // ANCHOR: channel_step_todo -- task 3: express the bias in steps of input scale · weight scale, rounded half to even
         let scale = weight_scale * input_scale;
         let steps = (f64::from(bias) / f64::from(scale)).round_ties_even();
         let counts = weight_scale.is_normal() && scale.is_normal() && (steps as f32).is_finite();
@@ -109,35 +109,35 @@ impl ChannelStep {
         // ANCHOR_END: channel_step_todo
     }
 
-    /// That of a channel whose sums are all 0: its outputs are its bias.
+    /// The step of a channel whose sums are all 0: its outputs are its bias.
     pub fn of_bias(bias: f32) -> Self {
         Self { bias: f64::from(bias), scale: 1.0 }
     }
 
-    /// The real number for a sum, which is a whole one: `f64` holds these exactly up to 2⁵³. Sum and bias become `f32`
-    /// together, and are multiplied by the step.
+    /// The float for a sum, which is an integer; `f64` holds integers exactly up to 2⁵³. The bias is added, the result is
+    /// rounded to `f32`, and then multiplied by the scale.
     #[inline(always)]
     pub fn real(self, sum: f64) -> f32 {
-        // ANCHOR: channel_real_todo -- task 3: add the bias first, then one product
+        // ANCHOR: channel_real_todo -- task 3: add the bias first, then multiply once
         (sum + self.bias) as f32 * self.scale
         // ANCHOR_END: channel_real_todo
     }
 }
 // ANCHOR_END: channel_step
 
-// ANCHOR: whole_channel
-/// An output channel in int8: its weights as whole numbers, and what makes real numbers of their sums. Where sums don't
-/// count, weights are 0 and the channel is its bias.
-pub fn whole_channel(weights: &[f32], bias: f32, input_scale: f32) -> (Vec<i8>, ChannelStep) {
-    // ANCHOR: whole_channel_todo -- task 3: weights by their own scale, sums by a step
+// ANCHOR: quantize_channel
+/// Quantises an output channel: its weights in int8, and the step that converts their sums to floats. If there is no
+/// step, the weights are 0, and the outputs are the bias.
+pub fn quantize_channel(weights: &[f32], bias: f32, input_scale: f32) -> (Vec<i8>, ChannelStep) {
+    // ANCHOR: quantize_channel_todo -- task 3: quantise the weights by their own scale, and compute the step of their sums
     let scale = channel_scale(weights);
     match ChannelStep::new(scale, input_scale, bias) {
         Some(step) => (weights.iter().map(|&weight| quantize(weight, scale)).collect(), step),
         None => (vec![0; weights.len()], ChannelStep::of_bias(bias)),
     }
-    // ANCHOR_END: whole_channel_todo
+    // ANCHOR_END: quantize_channel_todo
 }
-// ANCHOR_END: whole_channel
+// ANCHOR_END: quantize_channel
 
 #[cfg(test)]
 mod tests {

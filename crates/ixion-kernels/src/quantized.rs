@@ -1,9 +1,9 @@
-//! Convolutions and products of whole numbers of 8 bits.
+//! Convolutions and matrix products of 8-bit integers, signed or unsigned.
 //!
-//! Zero points are taken off first, so that nothing remains but products of numbers from −255 to 255: these fit 16 bits,
-//! for whose products with 32-bit sums processors have an instruction. Both kinds of operators multiply [`Rows`] with
-//! [`Strips`] of columns; a convolution makes the strips of what each position sees. Sums are exact. What becomes of them
-//! is for an [`Outcome`] to say.
+//! Zero points are subtracted first, which leaves products of integers from −255 to 255. These fit 16 bits, and
+//! processors have instructions that multiply 16-bit integers and accumulate in 32 bits. Both kinds of operators multiply
+//! [`Rows`] with [`Strips`] of columns; a convolution builds the strips from what each position sees. Sums are exact, and
+//! an [`Outcome`] converts them to outputs.
 
 mod conv;
 mod lanes;
@@ -11,27 +11,27 @@ mod lanes;
 use super::parallel::for_each_chunk;
 use super::quantization::Requantization;
 use super::wide::widest;
-pub use conv::WholeConv;
+pub use conv::Int8Conv;
 use ixion_tensor::Limits;
 use ixion_tensor::Result;
 use lanes::{COLUMNS, ROWS, sums};
 use std::cell::Cell;
 
-/// A type that holds quantised numbers.
-pub trait Whole: ixion_tensor::Element {
-    /// The least and the largest number.
+/// An element type of quantised values.
+pub trait QuantizedElement: ixion_tensor::Element {
+    /// The smallest and the largest value.
     const RANGE: [i32; 2];
 
-    /// The number, which is in the range.
+    /// Converts an integer, which must be in the range.
     fn of(value: i32) -> Self;
 
-    /// The number.
+    /// The value as an integer.
     fn value(self) -> i32;
 }
 
-macro_rules! wholes {
+macro_rules! quantized_elements {
     ($($type:ty),*) => {$(
-        impl Whole for $type {
+        impl QuantizedElement for $type {
             const RANGE: [i32; 2] = [<$type>::MIN as i32, <$type>::MAX as i32];
 
             #[inline(always)]
@@ -47,34 +47,34 @@ macro_rules! wholes {
     )*};
 }
 
-wholes!(u8, i8, i32);
+quantized_elements!(u8, i8, i32);
 
-/// Numbers without their zero point, which is one of the type's, as are they: their difference fits 16 bits.
-pub fn centered<Q: Whole>(values: &[Q], zero_point: i32) -> Vec<i16> {
+/// Values minus their zero point, which must be a value of the type too, so that the differences fit 16 bits.
+pub fn centered<Q: QuantizedElement>(values: &[Q], zero_point: i32) -> Vec<i16> {
     values.iter().map(|value| value.value().wrapping_sub(zero_point) as i16).collect()
 }
 
-/// So many products of numbers from −255 to 255 fit a sum of 32 bits.
-const SUMMABLE: usize = 1 << 14;
+/// The number of products of integers from −255 to 255 that an `i32` sum can hold without overflow.
+const MAX_PRODUCTS: usize = 1 << 14;
 
-/// What becomes of the sums of an output. They are whole numbers.
+/// Converts the sums of an output, which are integers, to output elements.
 pub trait Outcome<Q>: Sync {
-    /// Writes the outputs of a row, from a column on.
+    /// Writes outputs of a row, from a column on.
     ///
     /// # Errors
-    /// What finishing says.
+    /// Fails if the epilogue fails.
     fn write(&self, row: usize, column: usize, sums: &[f64], outputs: &mut [Q]) -> Result<()>;
 }
 
-/// One for each row of the output, as convolutions have it.
+/// One requantisation for each row of the output, as in convolutions.
 #[derive(Debug, Clone)]
 pub struct ByRow(pub Vec<Requantization>);
 
-/// One for each column of the output, as linear maps have it.
+/// One requantisation for each column of the output, as in linear maps.
 #[derive(Debug, Clone)]
 pub struct ByColumn(pub Vec<Requantization>);
 
-impl<Q: Whole> Outcome<Q> for ByRow {
+impl<Q: QuantizedElement> Outcome<Q> for ByRow {
     fn write(&self, row: usize, _: usize, sums: &[f64], outputs: &mut [Q]) -> Result<()> {
         let how = self.0[row];
         widest(|| sums.iter().zip(outputs).for_each(|(&sum, output)| *output = Q::of(how.apply(sum))));
@@ -82,7 +82,7 @@ impl<Q: Whole> Outcome<Q> for ByRow {
     }
 }
 
-impl<Q: Whole> Outcome<Q> for ByColumn {
+impl<Q: QuantizedElement> Outcome<Q> for ByColumn {
     fn write(&self, _: usize, column: usize, sums: &[f64], outputs: &mut [Q]) -> Result<()> {
         let how = self.0[column..].iter();
         widest(|| {
@@ -93,22 +93,22 @@ impl<Q: Whole> Outcome<Q> for ByColumn {
     }
 }
 
-/// Rows of numbers without their zero points, each filled up to an even length.
+/// Rows of values minus their zero points, each padded to an even length.
 #[derive(Debug, Clone, Default)]
 pub struct Rows {
     count: usize,
-    /// Numbers of a row, an even number.
+    /// The length of a row, an even number.
     depth: usize,
     values: Vec<i16>,
 }
 
 impl Rows {
-    /// So many rows of so many numbers each.
+    /// Rows of a given number and length.
     ///
     /// # Panics
-    /// When there are more or fewer numbers; callers have checked them.
+    /// Panics if there are more or fewer values; callers check this beforehand.
     pub fn new(values: &[i16], [count, depth]: [usize; 2]) -> Self {
-        assert!(values.len() == count * depth, "{} numbers are not {count}×{depth}", values.len());
+        assert!(values.len() == count * depth, "expected {count}×{depth} values, got {}", values.len());
         let even = depth.next_multiple_of(2);
         let mut filled = Vec::with_capacity(count * even);
         for row in values.chunks_exact(depth.max(1)) {
@@ -119,7 +119,7 @@ impl Rows {
     }
 }
 
-/// Columns of numbers, so many to a strip, in the order in which they are multiplied.
+/// Columns of values, a fixed number per strip, in the order in which they are multiplied.
 #[derive(Debug, Clone, Default)]
 pub struct Strips {
     columns: usize,
@@ -142,7 +142,7 @@ impl Strips {
         strips
     }
 
-    /// Makes room for so many columns of so many numbers, an even number.
+    /// Makes room for `columns` columns of `depth` values, an even number.
     fn reset(&mut self, columns: usize, depth: usize) {
         (self.columns, self.depth) = (columns, depth);
         self.values.resize(columns.next_multiple_of(COLUMNS) * depth, 0);
@@ -150,7 +150,7 @@ impl Strips {
 }
 
 thread_local! {
-    /// The sums of some rows; a thread keeps their memory.
+    /// The sums of some rows, whose memory a thread keeps.
     static SUMS: Cell<Vec<f64>> = const { Cell::new(Vec::new()) };
 }
 
@@ -161,16 +161,16 @@ struct Factors<'a> {
     strips: &'a Strips,
 }
 
-/// The rows of a product that are computed at once, and where they go.
+/// The rows of a product that are computed together, and the conversion of their sums.
 struct Block<'a, Q> {
     factors: Factors<'a>,
     outcome: &'a dyn Outcome<Q>,
-    /// The place of the first column in the whole output.
+    /// The position of the first column in the whole output.
     column: usize,
 }
 
 impl<Q> Block<'_, Q> {
-    /// Computes the rows from `first` on, whose outputs begin `stride` apart in `outputs`.
+    /// Computes the rows from `first` on, whose outputs are `stride` apart in `outputs`.
     fn run(&self, first: usize, outputs: &mut [Q], stride: usize) -> Result<()> {
         let (width, count) = (self.factors.strips.columns, outputs.len().div_ceil(stride.max(1)));
         let filled = width.next_multiple_of(COLUMNS);
@@ -194,7 +194,7 @@ impl<Q> Block<'_, Q> {
 }
 
 impl Factors<'_> {
-    /// The sums of [`ROWS`] rows or of one, which lie one behind the other.
+    /// Computes the sums of [`ROWS`] rows, or of one row, one after the other.
     fn sum(self, rows: usize, first: usize, to: &mut [f64]) {
         match rows {
             ROWS => self.sums_of::<ROWS>(first, to),
@@ -208,9 +208,9 @@ impl Factors<'_> {
             to[..R * line].fill(0.0);
         }
         for (index, strip) in self.strips.values.chunks_exact((depth * COLUMNS).max(1)).enumerate() {
-            for from in (0..depth).step_by(SUMMABLE) {
+            for from in (0..depth).step_by(MAX_PRODUCTS) {
                 let rows = &self.rows.values[first * depth + from..];
-                let found = sums::<R>(rows, depth, &strip[from * COLUMNS..], SUMMABLE.min(depth - from));
+                let found = sums::<R>(rows, depth, &strip[from * COLUMNS..], MAX_PRODUCTS.min(depth - from));
                 widest(|| {
                     for (row, found) in found.iter().enumerate() {
                         let to = to[row * line + index * COLUMNS..][..COLUMNS].iter_mut().zip(found);
@@ -225,13 +225,13 @@ impl Factors<'_> {
     }
 }
 
-/// Rows R×K times strips of O columns of K numbers, as R×O outputs.
+/// Multiplies rows R×K with strips of O columns of K values, to R×O outputs.
 ///
 /// # Errors
-/// A deadline that has passed; what the outcome says.
+/// Fails if the deadline has passed or the outcome fails.
 ///
 /// # Panics
-/// When rows and columns are of other lengths, or the output is; callers have checked them.
+/// Panics if rows and columns differ in length, or the output has another size; callers check this beforehand.
 pub fn product<Q: Send>(
     rows: &Rows,
     strips: &Strips,
@@ -239,7 +239,7 @@ pub fn product<Q: Send>(
     output: &mut [Q],
     limits: &Limits,
 ) -> Result<()> {
-    assert!(rows.depth == strips.depth, "rows fit columns");
+    assert!(rows.depth == strips.depth, "rows and columns must have the same length");
     let block = Block { factors: Factors { rows, strips }, outcome, column: 0 };
     for_each_chunk(output, ROWS * strips.columns, &|start, output| {
         limits.check_deadline()?;
@@ -257,7 +257,7 @@ mod tests {
     use ndarray::{Array2, Array4};
     use proptest::prelude::*;
 
-    /// Numbers from −255 to 255 that look like noise.
+    /// Pseudo-random integers from −255 to 255.
     fn noise(count: usize, seed: usize) -> Vec<i32> {
         let mut state = seed;
         let mut next = || {
@@ -280,15 +280,15 @@ mod tests {
         (0..count).map(of).collect()
     }
 
-    fn of_pictures(
+    fn image_conv(
         channels: usize,
         out_channels: usize,
         groups: usize,
         lens: [usize; 2],
         windows: [Window; 2],
-    ) -> WholeConv {
+    ) -> Int8Conv {
         let (lens, windows) = (lens.to_vec(), windows.to_vec());
-        WholeConv::new(ConvShape { channels, out_channels, groups, lens, windows })
+        Int8Conv::new(ConvShape { channels, out_channels, groups, lens, windows })
     }
 
     fn window() -> impl Strategy<Value = Window> {
@@ -309,7 +309,7 @@ mod tests {
             let how = requantizations(outputs, seed);
             let strips = Strips::of_rows(&Rows::new(&narrow(&b), [outputs, depth]));
             let matrix = |rows, values: &[i32]| Array2::from_shape_vec((rows, depth), values.to_vec()).unwrap();
-            let want = naive::whole_product(matrix(rows, &a).view(), matrix(outputs, &b).view());
+            let want = naive::int8_matmul(matrix(rows, &a).view(), matrix(outputs, &b).view());
             let want: Vec<u8> =
                 want.indexed_iter().map(|((_, o), &sum)| u8::of(how[o].apply(sum as f64))).collect();
             let (x, how) = (Rows::new(&narrow(&a), [rows, depth]), ByColumn(how));
@@ -332,7 +332,7 @@ mod tests {
         ) {
             let seed = seed % (1 << 40);
             let (channels, out_channels) = (groups * each, groups * outputs);
-            let conv = of_pictures(channels, out_channels, groups, lens, windows);
+            let conv = image_conv(channels, out_channels, groups, lens, windows);
             prop_assume!(conv.sample()[1] > 0);
             let input = noise(conv.sample()[0], seed);
             let kernel = [windows[0].kernel, windows[1].kernel];
@@ -344,7 +344,7 @@ mod tests {
                 array((1, channels, lens[0], lens[1]), &input),
                 array((out_channels, each, kernel[0], kernel[1]), &weight),
             );
-            let want = naive::whole_conv2d(x.view(), w.view(), &windows, groups);
+            let want = naive::int8_conv2d(x.view(), w.view(), &windows, groups);
             let want: Vec<u8> =
                 want.indexed_iter().map(|((_, o, ..), &sum)| u8::of(how[o].apply(sum as f64))).collect();
             let (weights, how) = (Rows::new(&narrow(&weight), [out_channels, depth]), ByRow(how));
@@ -358,10 +358,10 @@ mod tests {
             prop_assert_eq!(alone, want);
         }
 
-        /// Every whole number stands for itself, and every real one within the range for a number half a step away at
-        /// most.
+        /// Every quantised value survives a round trip, and every float within the range is represented with an error of
+        /// at most half a step.
         #[test]
-        fn numbers_go_there_and_back(scale in 1e-6f32..1e6, zero_point in 0i32..256, x in -1.0f32..1.0) {
+        fn values_survive_a_round_trip(scale in 1e-6f32..1e6, zero_point in 0i32..256, x in -1.0f32..1.0) {
             let how = Quantization { scale, zero_point, range: u8::RANGE };
             for q in 0..256 {
                 prop_assert_eq!(how.quantize(how.dequantize(q)), q);
@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn halves_go_to_the_even_number_and_far_ones_to_the_ends() {
+    fn halves_round_to_even_and_large_numbers_saturate() {
         let how = Quantization { scale: 0.5, zero_point: 10, range: i8::RANGE };
         let found: Vec<i32> =
             [0.25, 0.75, 1.25, -0.25, -0.75, 1e9, -1e9].iter().map(|&x| how.quantize(x)).collect();
@@ -384,17 +384,17 @@ mod tests {
         assert_eq!(ends, [127, -128, 10]);
     }
 
-    /// A picture of several tiles.
+    /// An image of several tiles.
     #[test]
-    fn large_pictures_are_gathered_in_parts() {
+    fn large_images_are_gathered_in_parts() {
         let window = Window { kernel: 3, stride: 1, dilation: 1, pad_before: 1, pad_after: 1 };
-        let conv = of_pictures(64, 3, 1, [60, 50], [window; 2]);
+        let conv = image_conv(64, 3, 1, [60, 50], [window; 2]);
         assert!(conv.held_bytes() <= 2 * (512 << 10));
         let (input, weight) = (noise(64 * 60 * 50, 1), noise(3 * 64 * 9, 2));
         let how = requantizations(3, 3);
         let x = Array4::from_shape_vec((1, 64, 60, 50), input.clone()).unwrap();
         let w = Array4::from_shape_vec((3, 64, 3, 3), weight.clone()).unwrap();
-        let want = naive::whole_conv2d(x.view(), w.view(), &[window; 2], 1);
+        let want = naive::int8_conv2d(x.view(), w.view(), &[window; 2], 1);
         let want: Vec<u8> =
             want.indexed_iter().map(|((_, o, ..), &sum)| u8::of(how[o].apply(sum as f64))).collect();
         let (weights, how) = (Rows::new(&narrow(&weight), [3, 64 * 9]), ByRow(how));
@@ -405,7 +405,7 @@ mod tests {
         assert!(conv.run(&narrow(&input), &weights, &how, &mut output, &late).is_err());
     }
 
-    /// Longer than what a sum of 32 bits can take.
+    /// Longer than what an `i32` sum can hold.
     #[test]
     fn long_sums_do_not_overflow() {
         struct Sums;

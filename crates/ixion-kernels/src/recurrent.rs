@@ -6,21 +6,22 @@ use super::gemm::gemm;
 use ixion_tensor::{LimitError, Limits};
 use ndarray::{ArrayView2, ArrayViewMut2, s};
 
-/// What a layer computes at each step.
+/// The recurrence of a layer, computed at each step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cell {
-    /// h = tanh(a), where a is the sum of the products of the input and of the state before.
+    /// h = tanh(a), where a is the sum of the products of the input and of the previous state with their weights.
     Tanh,
     /// h = max(a, 0).
     Relu,
     /// Long short-term memory (Hochreiter and Schmidhuber 1997, with the gate of Gers et al. 2000).
     Lstm,
-    /// The gated recurrent unit (Cho et al. 2014), in the form that multiplies after the product, as PyTorch does.
+    /// The gated recurrent unit (Cho et al. 2014), in the form that applies the reset gate after the matrix product, as
+    /// in PyTorch.
     Gru,
 }
 
 impl Cell {
-    /// How many rows of weights there are for each hidden unit, in PyTorch's order: input, forget, cell and output for
+    /// The number of rows of weights per hidden unit, in PyTorch's order: input, forget, cell and output for
     /// [`Cell::Lstm`]; reset, update and new for [`Cell::Gru`].
     pub fn gates(self) -> usize {
         match self {
@@ -35,50 +36,51 @@ impl Cell {
 /// projection; G is [`Cell::gates`].
 #[derive(Debug, Clone)]
 pub struct Weights<'a, T> {
-    /// GH×I: factors of the input.
+    /// GH×I: the weights of the input.
     pub input: ArrayView2<'a, T>,
-    /// GH×P: factors of the state before.
+    /// GH×P: the weights of the previous state.
     pub hidden: ArrayView2<'a, T>,
-    /// GH, added to both products, in this order.
+    /// GH each: the biases of the two products, in this order.
     pub biases: Option<[&'a [T]; 2]>,
-    /// P×H: what makes the state of [`Cell::Lstm`] shorter.
+    /// P×H: the projection of the state of [`Cell::Lstm`].
     pub projection: Option<ArrayView2<'a, T>>,
 }
 
 /// One layer in one direction.
 #[derive(Debug, Clone)]
 pub struct Direction<'a, T> {
-    /// What each step computes.
+    /// The recurrence of each step.
     pub cell: Cell,
-    /// Length of the sequence.
+    /// The length of the sequence.
     pub steps: usize,
-    /// Number of sequences.
+    /// The number of sequences.
     pub batch: usize,
-    /// Whether the last step comes first.
+    /// Whether the sequence is processed from its last step to its first.
     pub reverse: bool,
-    /// What the inputs and the state are multiplied by.
+    /// The weights of the inputs and of the state.
     pub weights: Weights<'a, T>,
 }
 
-/// What goes from step to step: before the first one what it begins with, after the last one what it ends with.
+/// The state that is passed from step to step: the initial state before the first step, and the final state after the
+/// last.
 #[derive(Debug)]
 pub struct State<'a, T> {
     /// N×P: the state, which is also the output of a step.
     pub hidden: &'a mut [T],
-    /// N×H: what [`Cell::Lstm`] remembers; others leave it alone.
+    /// N×H: the memory of [`Cell::Lstm`]; other cells leave it unchanged.
     pub memory: &'a mut [T],
 }
 
-/// The number of elements of scratch memory for [`Direction::run`], with so many hidden units.
+/// The number of elements of scratch memory that [`Direction::run`] needs, with `hidden` hidden units.
 pub fn scratch_len(cell: Cell, steps: usize, batch: usize, hidden: usize) -> usize {
     let units = batch.saturating_mul(hidden);
     let gates = units.saturating_mul(cell.gates());
-    let beside = match cell {
+    let extra = match cell {
         Cell::Gru => gates,
         Cell::Lstm => units,
         Cell::Tanh | Cell::Relu => 0,
     };
-    gates.saturating_mul(steps).saturating_add(beside)
+    gates.saturating_mul(steps).saturating_add(extra)
 }
 
 impl<T: Float> Direction<'_, T> {
@@ -99,14 +101,14 @@ impl<T: Float> Direction<'_, T> {
 
     /// Runs over S×N×I inputs. Step t writes its output to rows t·N to (t+1)·N of `output`, SN×P.
     ///
-    /// The product of the inputs is made for all steps at once, that of the state at each.
+    /// The products of the inputs are computed for all steps together, those of the state in each step.
     ///
     /// # Errors
-    /// [`LimitError::DeadlineExceeded`]; the deadline is looked at before each step.
+    /// [`LimitError::DeadlineExceeded`] if the deadline, which is checked before each step, has passed.
     ///
     /// # Panics
-    /// When slices or matrices do not fit the sizes, or scratch is shorter than [`scratch_len`] says; callers have
-    /// checked them.
+    /// Panics if slices or matrices do not match the sizes, or scratch is shorter than [`scratch_len`]; callers check
+    /// this beforehand.
     pub fn run(
         &self,
         input: &[T],
@@ -116,20 +118,21 @@ impl<T: Float> Direction<'_, T> {
         limits: &Limits,
     ) -> Result<(), LimitError> {
         let (batch, size) = (self.batch, self.batch * self.columns());
-        let (gates, beside) = scratch.split_at_mut(self.steps * size);
+        let (gates, extra) = scratch.split_at_mut(self.steps * size);
         limits.check_deadline()?;
         self.multiply_inputs(input, gates);
         for index in 0..self.steps {
             limits.check_deadline()?;
             let at = if self.reverse { self.steps - 1 - index } else { index };
-            self.step(&mut gates[at * size..(at + 1) * size], state.hidden, state.memory, beside);
+            self.step(&mut gates[at * size..(at + 1) * size], state.hidden, state.memory, extra);
             let hidden = matrix(state.hidden, batch, self.outputs(), self.outputs());
             output.slice_mut(s![at * batch..(at + 1) * batch, ..]).assign(&hidden);
         }
         Ok(())
     }
 
-    /// The biases and the products of all inputs. The second bias of [`Cell::Gru`] belongs to the product of the state.
+    /// Computes the biases plus the products of all inputs. The second bias of [`Cell::Gru`] belongs to the product of
+    /// the state.
     fn multiply_inputs(&self, input: &[T], gates: &mut [T]) {
         let (rows, columns) = (self.steps * self.batch, self.columns());
         fill_rows(gates, self.weights.biases.map(|[first, _]| first), columns);
@@ -143,7 +146,7 @@ impl<T: Float> Direction<'_, T> {
         gemm(input, self.weights.input.t(), matrix_mut(gates, rows, columns, columns), true);
     }
 
-    fn step(&self, gates: &mut [T], hidden: &mut [T], memory: &mut [T], beside: &mut [T]) {
+    fn step(&self, gates: &mut [T], hidden: &mut [T], memory: &mut [T], extra: &mut [T]) {
         if self.cell != Cell::Gru {
             self.multiply_state(hidden, gates);
         }
@@ -151,15 +154,15 @@ impl<T: Float> Direction<'_, T> {
             Cell::Tanh => hidden.iter_mut().zip(gates).for_each(|(h, a)| *h = a.tanh()),
             Cell::Relu => hidden.iter_mut().zip(gates).for_each(|(h, a)| *h = positive(*a)),
             Cell::Gru => {
-                fill_rows(beside, self.weights.biases.map(|[_, second]| second), self.columns());
-                self.multiply_state(hidden, beside);
-                gru(gates, beside, hidden, self.hidden());
+                fill_rows(extra, self.weights.biases.map(|[_, second]| second), self.columns());
+                self.multiply_state(hidden, extra);
+                gru(gates, extra, hidden, self.hidden());
             }
             Cell::Lstm => match self.weights.projection {
                 None => lstm(gates, memory, hidden, self.hidden()),
                 Some(projection) => {
-                    lstm(gates, memory, beside, self.hidden());
-                    let long = matrix(beside, self.batch, self.hidden(), self.hidden());
+                    lstm(gates, memory, extra, self.hidden());
+                    let long = matrix(extra, self.batch, self.hidden(), self.hidden());
                     let short = matrix_mut(hidden, self.batch, self.outputs(), self.outputs());
                     gemm(long, projection.t(), short, false);
                 }
@@ -183,7 +186,7 @@ fn fill_rows<T: Float>(rows: &mut [T], bias: Option<&[T]>, columns: usize) {
     }
 }
 
-/// Memory and output of a step, from the sums of its four gates.
+/// The memory and the output of a step, from the sums of its four gates.
 fn lstm<T: Float>(gates: &[T], memory: &mut [T], output: &mut [T], hidden: usize) {
     let samples = memory.chunks_exact_mut(hidden).zip(output.chunks_exact_mut(hidden));
     for (gates, (memory, output)) in gates.chunks_exact(4 * hidden).zip(samples) {
@@ -196,16 +199,16 @@ fn lstm<T: Float>(gates: &[T], memory: &mut [T], output: &mut [T], hidden: usize
     }
 }
 
-/// Two parts of a row of gates.
+/// Two slices of a row of gates.
 type Two<'a, T> = (&'a [T], &'a [T]);
 
-/// The four parts of a row of gates.
+/// The four slices of a row of gates.
 fn halves<T>(gates: &[T], hidden: usize) -> (Two<'_, T>, Two<'_, T>) {
     let (first, second) = gates.split_at(2 * hidden);
     (first.split_at(hidden), second.split_at(hidden))
 }
 
-/// The state after a step, from the products of the input and of the state, for three gates each.
+/// The state after a step, from the products of the input and of the state for three gates each.
 fn gru<T: Float>(inputs: &[T], states: &[T], state: &mut [T], hidden: usize) {
     let samples = inputs.chunks_exact(3 * hidden).zip(states.chunks_exact(3 * hidden));
     for ((input, product), state) in samples.zip(state.chunks_exact_mut(hidden)) {
@@ -224,7 +227,7 @@ fn sigmoid<T: Float>(x: T) -> T {
     T::one() / (T::one() + (-x).exp())
 }
 
-/// The larger of x and 0; NaN stays.
+/// max(x, 0); NaN stays NaN.
 fn positive<T: Float>(x: T) -> T {
     if x < T::zero() { T::zero() } else { x }
 }
@@ -274,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn the_deadline_is_kept() {
+    fn a_passed_deadline_stops_the_run() {
         let weights = noise(1, 1, 1);
         let weights =
             Weights { input: weights.view(), hidden: weights.view(), biases: None, projection: None };

@@ -1,4 +1,4 @@
-//! Reduction of rows to one number each. Sums are made in f64, in several independent parts.
+//! Reduction of rows to one number each. Sums are computed in f64, in several independent parts.
 
 pub mod axes;
 pub mod complex;
@@ -6,7 +6,7 @@ pub mod fold;
 
 use super::{Float, Work, run_widest};
 
-/// Independent parts of a sum: so many numbers of `f64` are added while one sum is ready.
+/// Independent parts of a sum: the number of `f64` additions that can be in flight until one completes.
 const PARTS: usize = 16;
 
 /// The sum of a function of all elements, in f64 and in several independent parts.
@@ -42,18 +42,18 @@ pub(super) fn sum_here<T: Float>(row: &[T], function: impl Fn(f64) -> f64) -> f6
     parts.iter().sum()
 }
 
-/// The sum of a row; 0 of an empty one.
+/// The sum of a row; 0 for an empty one.
 pub fn sum<T: Float>(row: &[T]) -> f64 {
     sum_of(row, |x| x)
 }
 
-/// The product of a row; 1 of an empty one.
+/// The product of a row; 1 for an empty one.
 pub fn product<T: Float>(row: &[T]) -> f64 {
     row.iter().map(|x| x.to_f64().unwrap_or(f64::NAN)).product()
 }
 
-/// The sum of squared differences from the mean over (number of elements − `correction`), but at least over 0; NaN of
-/// an empty row.
+/// The sum of squared differences from the mean, divided by the number of elements − `correction`, or by 0 if that is
+/// negative; NaN for an empty row.
 pub fn variance<T: Float>(row: &[T], correction: f64) -> f64 {
     if row.is_empty() {
         return f64::NAN;
@@ -62,11 +62,11 @@ pub fn variance<T: Float>(row: &[T], correction: f64) -> f64 {
     sum_of(row, |x| (x - mean) * (x - mean)) / (row.len() as f64 - correction).max(0.0)
 }
 
-/// The logarithm of the sum of powers of e, without overflow; −∞ of an empty row.
+/// The logarithm of the sum of powers of e, without overflow; −∞ for an empty row.
 pub fn log_sum_exp<T: Float>(row: &[T]) -> f64 {
     let largest =
         row.iter().fold(f64::NEG_INFINITY, |largest, x| largest.max(x.to_f64().unwrap_or(f64::NAN)));
-    // An infinite largest element would make a NaN of its difference from itself.
+    // An infinite largest element minus itself would be NaN.
     let shift = if largest.is_finite() { largest } else { 0.0 };
     shift + sum_of(row, |x| (x - shift).exp()).ln()
 }
@@ -94,13 +94,13 @@ pub fn norm<T: Float>(row: &[T], p: f64) -> f64 {
     }
 }
 
-/// The position of the first element that `wins` over all others, where NaN wins over everything; `None` of an empty
+/// The position of the first element that `wins` over all others, where NaN wins over everything; `None` for an empty
 /// row.
 #[inline(always)]
 pub fn position_of<T: PartialOrd + Copy>(row: &[T], wins: impl Fn(T, T) -> bool) -> Option<usize> {
     let is_nan = |x: T| x.partial_cmp(&x).is_none();
     let first = *row.first()?;
-    // First which element, in several independent parts, and then where it is: both go in vectors.
+    // First find the winning element, in several independent parts, and then its position: both loops are vectorised.
     if row.iter().fold(false, |any, &x| any | is_nan(x)) {
         return row.iter().position(|&x| is_nan(x));
     }

@@ -1,24 +1,27 @@
-//! Reflections: matrices that turn a vector around, of which QR is made.
+//! Householder reflections, from which QR decompositions are computed.
 
 use super::matrix::Field;
 use ixion_tensor::{LimitError, Limits};
 use ndarray::{Array2, ArrayView1, ArrayView2};
 
-/// The first n columns of H₁·H₂·…·Hₖ, with Hᵢ = 1 − τᵢ·vᵢ·vᵢᴴ. The vectors are columns of an m×n matrix, m ≥ n ≥ k: vᵢ is 1
-/// on the diagonal and 0 above it, whatever is there.
+/// The first n columns of H₁·H₂·…·Hₖ, with Hᵢ = 1 − τᵢ·vᵢ·vᵢᴴ. The vectors are the columns of an m×n matrix, m ≥ n ≥ k:
+/// vᵢ is 1 on the diagonal and 0 above it, whatever the matrix contains there.
 ///
 /// # Errors
-/// [`LimitError`] when the time is up.
+/// [`LimitError`] if the deadline has passed.
 ///
 /// # Panics
-/// When the lengths do not fit.
+/// Panics if the lengths do not match.
 pub fn reflections<T: Field>(
     vectors: &ArrayView2<'_, T>,
     factors: &ArrayView1<'_, T>,
     limits: &Limits,
 ) -> Result<Array2<T>, LimitError> {
     let (m, n) = vectors.dim();
-    assert!(m >= n && n >= factors.len(), "no more reflections than columns, no more columns than rows");
+    assert!(
+        m >= n && n >= factors.len(),
+        "there must not be more reflections than columns, or more columns than rows"
+    );
     let mut q = vec![T::zero(); m * n];
     (0..n).for_each(|i| q[i * n + i] = T::one());
     let (mut vector, mut turned, mut along) = (Vec::new(), Vec::new(), Vec::new());
@@ -28,7 +31,7 @@ pub fn reflections<T: Field>(
         vector.extend((i..m).map(|row| if row == i { T::one() } else { vectors[[row, i]] }));
         turned.clear();
         turned.extend(vector.iter().map(|x| x.conj()));
-        // Columns before this one are still those of the unit matrix, and 0 from here on.
+        // Columns before this one are still those of the identity matrix, and 0 from here on.
         along.clear();
         along.extend((i..n).map(|column| dot(&q[i * n + column..], n, &turned)));
         for (row, &x) in q[i * n..].chunks_exact_mut(n).zip(&vector) {
@@ -39,7 +42,7 @@ pub fn reflections<T: Field>(
     Ok(Array2::from_shape_fn((m, n), |(i, j)| q[i * n + j]))
 }
 
-/// The sum of products of numbers that are so far apart with those of a vector.
+/// The dot product of numbers that are `stride` apart with a vector.
 fn dot<T: Field>(numbers: &[T], stride: usize, vector: &[T]) -> T {
     let sum = if stride == 1 {
         ArrayView1::from(numbers).dot(&ArrayView1::from(vector))
@@ -47,7 +50,7 @@ fn dot<T: Field>(numbers: &[T], stride: usize, vector: &[T]) -> T {
         let pairs = numbers.iter().step_by(stride).zip(vector);
         pairs.fold(T::zero(), |sum, (&x, &y)| sum + x * y)
     };
-    // As where a product of matrices is scaled: of complex numbers it is no matter of course.
+    // As in scaled matrix products: for complex numbers, the multiplication may change the result.
     sum * T::one()
 }
 

@@ -1,4 +1,4 @@
-//! Moves elements between plain and blocked layouts, and between the types that real numbers are stored in.
+//! Moves elements between plain and blocked layouts, and between the types that float tensors are stored in.
 
 use super::parallel::for_each_chunk;
 use super::quantization::{dequantize, quantize};
@@ -7,26 +7,26 @@ use super::wide::widest;
 use half::{bf16, f16};
 use ixion_tensor::{Bits, LimitError, Limits};
 
-/// A tensor with one axis that is cut into blocks, or not: which element lies where.
+/// The layout of a tensor of which one axis may be split into blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cut {
     /// The product of the lengths before the axis.
     pub outer: usize,
     /// The length of the axis.
     pub len: usize,
-    /// The product of the lengths behind it.
+    /// The product of the lengths after the axis.
     pub inner: usize,
-    /// The elements of a block, which lie innermost; none where the axis is whole.
+    /// The number of elements of a block, which are innermost in memory; `None` if the axis is not split.
     pub block: Option<usize>,
 }
 
 impl Cut {
-    /// The number of elements in memory, with those that fill up the last block.
+    /// The number of elements in memory, including the padding of the last block.
     pub fn stored(&self) -> usize {
         self.outer * self.slice()
     }
 
-    /// Those of one index before the axis.
+    /// The number of elements in memory for one index before the axis.
     fn slice(&self) -> usize {
         self.blocks() * self.inner * self.block.unwrap_or(self.len)
     }
@@ -35,7 +35,7 @@ impl Cut {
         self.block.map_or(1, |block| self.len.div_ceil(block))
     }
 
-    /// Where the elements of one index of the axis begin, and how far they are from each other.
+    /// The position of the first element of an index of the axis, and the distance between its elements.
     fn line(&self, outer: usize, index: usize) -> (usize, usize) {
         match self.block {
             Some(block) => {
@@ -46,27 +46,27 @@ impl Cut {
         }
     }
 
-    /// The same for the index at a place within its block, counted from the block's first element; where the axis is whole,
-    /// within some lines of it.
+    /// The same for index `at` of a block, relative to the first element of the block; or, if the axis is not split,
+    /// relative to the first of some lines.
     fn line_within(&self, at: usize) -> (usize, usize) {
         self.block.map_or((at * self.inner, 1), |block| (at, block))
     }
 }
 
-/// Elements of a line that are moved before the next line: those of a block share cache lines.
+/// Elements of a line that are moved before the next line, because the lines of a block share cache lines.
 const RUN: usize = 128;
 
-/// Elements that are worth a thread: with fewer than twice as many there is one.
-const WORTH: usize = 1 << 15;
+/// Elements per thread: fewer than twice as many are moved by one thread.
+const ELEMENTS_PER_THREAD: usize = 1 << 15;
 
-/// Writes every element, converted, to where it lies in another cut of the same tensor; what fills up the last block
-/// becomes `filler`. It is shared by the threads around it.
+/// Converts every element, and writes it to its position in another cut of the same tensor. The padding of the last block
+/// becomes `filler`. The threads of the current pool share the work.
 ///
 /// # Errors
-/// A deadline that has passed.
+/// [`LimitError::DeadlineExceeded`] if the deadline has passed.
 ///
 /// # Panics
-/// When a slice is shorter than its cut, or the cuts are of different tensors.
+/// Panics if a slice is shorter than its cut, or the cuts belong to different tensors.
 pub fn reformat<T: Copy + Sync, U: Copy + Send + Sync>(
     (from, source): (Cut, &[T]),
     (to, target): (Cut, &mut [U]),
@@ -76,14 +76,14 @@ pub fn reformat<T: Copy + Sync, U: Copy + Send + Sync>(
 ) -> Result<(), LimitError> {
     let (source, target) = checked((from, source), (to, target));
     if from.block == to.block {
-        return for_each_chunk(target, WORTH, &|start, target: &mut [U]| {
+        return for_each_chunk(target, ELEMENTS_PER_THREAD, &|start, target: &mut [U]| {
             limits.check_deadline()?;
             widest(|| target.iter_mut().zip(&source[start..]).for_each(|(to, &from)| *to = convert(from)));
             Ok(())
         });
     }
     if to.inner == 1 {
-        // Elements of an axis lie behind each other, in blocks or not.
+        // The elements of the axis are contiguous, with or without blocks.
         return for_each_chunk(target, to.slice().max(1), &|start, target: &mut [U]| {
             limits.check_deadline()?;
             let (stored, filling) = target.split_at_mut(to.len);
@@ -110,13 +110,13 @@ pub fn reformat<T: Copy + Sync, U: Copy + Send + Sync>(
     })
 }
 
-/// As [`reformat`], with elements as they are, and zeros to fill up the last block.
+/// As [`reformat`], without a conversion, and with zeros as padding.
 ///
 /// # Errors
-/// As there.
+/// As [`reformat`].
 ///
 /// # Panics
-/// As there.
+/// As [`reformat`].
 pub fn rearrange<B: Bits>(
     (from, source): (Cut, &[B]),
     (to, target): (Cut, &mut [B]),
@@ -129,7 +129,8 @@ pub fn rearrange<B: Bits>(
     if !is_turned || !are_words {
         return reformat((from, source), (to, target), B::default(), limits, |x| x);
     }
-    // SAFETY: bytes of their size, where words may lie; any bits are one, and those of words are written back as they were.
+    // SAFETY: elements have the size and the alignment of words, any bits are a valid word, and words are written back
+    // unchanged.
     let source = unsafe { std::slice::from_raw_parts(source.as_ptr().cast::<u32>(), source.len()) };
     // SAFETY: as above.
     let target = unsafe { std::slice::from_raw_parts_mut(target.as_mut_ptr().cast::<u32>(), target.len()) };
@@ -147,17 +148,21 @@ pub fn rearrange<B: Bits>(
     })
 }
 
-/// As many elements as cuts of one tensor have.
+/// The slices, truncated to the number of elements of their cuts.
 fn checked<'a, T, U>(
     (from, source): (Cut, &'a [T]),
     (to, target): (Cut, &'a mut [U]),
 ) -> (&'a [T], &'a mut [U]) {
-    assert_eq!((from.outer, from.len, from.inner), (to.outer, to.len, to.inner), "cuts of one tensor");
+    assert_eq!(
+        (from.outer, from.len, from.inner),
+        (to.outer, to.len, to.inner),
+        "the cuts must belong to one tensor"
+    );
     (&source[..from.stored()], &mut target[..to.stored()])
 }
 
-/// Does something for each block of one cut or the other, whose elements lie behind each other in the target: with its index
-/// before the axis, the first index of the axis, and the elements.
+/// Calls `work` for each block of either cut, whose elements are contiguous in the target, with the index before the
+/// axis, the first index along the axis, and the elements.
 fn each_block<U: Send>(
     from: Cut,
     (to, target): (Cut, &mut [U]),
@@ -171,7 +176,7 @@ fn each_block<U: Send>(
             work(outer, start / to.inner, target);
             Ok(())
         };
-        match target.len() < 2 * WORTH {
+        match target.len() < 2 * ELEMENTS_PER_THREAD {
             true => {
                 target.chunks_mut(block).enumerate().try_for_each(|(at, target)| work(at * block, target))?
             }
@@ -181,12 +186,11 @@ fn each_block<U: Send>(
     Ok(())
 }
 
-/// A type that real numbers are stored in.
+/// A type that float tensors are stored in.
 pub trait Stored: ixion_tensor::Element {
-    /// The number; of whole ones, each stands for so many times `scale`.
+    /// The number; an integer q represents q · `scale`.
     fn load(self, scale: f32) -> f32;
-    /// The nearest number of this type; of whole ones, the nearest from -127 to 127, halves to the even one. NaN becomes 0
-    /// there.
+    /// The nearest number of this type; for integers, the nearest from -127 to 127, ties to even, and 0 for NaN.
     fn store(value: f32, scale: f32) -> Self;
 }
 
@@ -247,24 +251,24 @@ mod tests {
 
     proptest! {
         #[test]
-        fn blocks_are_those_of_tensors(
+        fn blocks_equal_those_of_tensors(
             dims in [0usize..4, 0usize..40, 0usize..300], block in prop_oneof![Just(8), Just(16), 1usize..20], other in 1usize..20,
         ) {
             let x: Vec<i32> = (0..dims.iter().product::<usize>() as i32).collect();
             let wanted = Tensor::from_vec(x.clone(), &dims).unwrap().to_blocked(1, block).unwrap();
-            let lying = wanted.with_layout(wanted.layout().unrolled().unwrap()).unwrap().to_vec::<i32>().unwrap();
+            let stored = wanted.with_layout(wanted.layout().unrolled().unwrap()).unwrap().to_vec::<i32>().unwrap();
             let (plain, blocked) = (cut(dims, None), cut(dims, Some(block)));
             let limits = Limits::default();
             let mut there = vec![-1; blocked.stored()];
             reformat((plain, &x), (blocked, &mut there), 0, &limits, |x| x).unwrap();
-            prop_assert_eq!(&there, &lying);
+            prop_assert_eq!(&there, &stored);
             let between = cut(dims, Some(other));
             let mut across = vec![-1; between.stored()];
             reformat((blocked, &there), (between, &mut across), 0, &limits, |x| x).unwrap();
             let mut back = vec![-1; x.len()];
             reformat((between, &across), (plain, &mut back), 0, &limits, |x| x).unwrap();
             prop_assert_eq!(&back, &x);
-            // As words, which are turned in vectors, and as bytes, which are not.
+            // As words, which are transposed with vectors.
             let words: Vec<u32> = x.iter().map(|&x| x as u32).collect();
             let (mut moved, mut back) = (vec![1u32; blocked.stored()], vec![0u32; words.len()]);
             rearrange((plain, &words), (blocked, &mut moved), &limits).unwrap();
@@ -299,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_numbers_are_rounded_and_end_at_127() {
+    fn integers_are_rounded_and_saturate_at_127() {
         let stored = [0.0f32, 0.25, 0.75, -0.8, 1e9, f32::NEG_INFINITY, f32::NAN].map(|x| i8::store(x, 0.5));
         assert_eq!(stored, [0, 0, 2, -2, 127, -127, 0]);
         assert_eq!(i8::load(-3, 0.5), -1.5);

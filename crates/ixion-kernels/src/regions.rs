@@ -1,8 +1,8 @@
-//! Regions of pictures brought to one size.
+//! Regions of images resampled to one size.
 //!
-//! The weight of an element is the product of one for its row and one for its column. So the weights of all samples of a
-//! bin are added up for each axis first; then every row of bins is one row of the picture, mixed from those that it
-//! covers, and every bin a sum along that row.
+//! The weight of an element is the product of a weight for its row and a weight for its column. The weights of all
+//! samples of a bin are therefore added for each axis first. Every row of bins is then computed from one combined row of
+//! the image, and every bin is a sum along that row.
 
 use super::Float;
 use super::naive::{RegionAlign, Samples, between};
@@ -11,22 +11,23 @@ use super::wide::widest;
 use ixion_tensor::{LimitError, Limits};
 use std::ops::Range;
 
-/// Samples between two looks at the deadline.
-const PATIENCE: usize = 1 << 12;
+/// Samples between checks of the deadline.
+const SAMPLES_PER_CHECK: usize = 1 << 12;
 
-/// One region: its picture C×H×W, and its left, top, right and bottom coordinates.
+/// One region: its image C×H×W, and its left, top, right and bottom coordinates.
 #[derive(Debug, Clone, Copy)]
 pub struct Region<'a, T> {
-    /// The picture.
+    /// The image.
     pub picture: &'a [T],
     /// Left, top, right, bottom.
     pub edges: [T; 4],
 }
 
-/// Brings regions of pictures C×H×W to one size. The output is K×C×`bins`; `region` gives the K regions by their numbers.
+/// Resamples regions of images C×H×W to one size. The output is K×C×`bins`; `region` returns the K regions by their
+/// indices.
 ///
 /// # Errors
-/// [`LimitError::DeadlineExceeded`].
+/// [`LimitError::DeadlineExceeded`] if the deadline has passed.
 pub fn region_align<'a, T: Float>(
     how: &RegionAlign,
     [channels, height, width]: [usize; 3],
@@ -49,7 +50,7 @@ pub fn region_align<'a, T: Float>(
     })
 }
 
-/// Reads all bins of one plane.
+/// Computes all bins of one plane.
 #[inline(always)]
 fn read<T: Float>(
     plane: &[T],
@@ -72,13 +73,13 @@ fn read<T: Float>(
     }
 }
 
-/// The elements of an axis that each bin is mixed from, with their weights.
+/// The elements of an axis that each bin is computed from, with their weights.
 #[derive(Debug)]
 struct Weights<T> {
     elements: Vec<(usize, T)>,
-    /// Where those of each bin end.
+    /// The end of the elements of each bin.
     ends: Vec<usize>,
-    /// The elements that any bin is mixed from lie in this range.
+    /// The range of the elements that any bin is computed from.
     covered: Range<usize>,
 }
 
@@ -89,7 +90,7 @@ impl<T: Float> Weights<T> {
             limits.check_deadline()?;
             let start = weights.elements.len();
             for (index, sample) in inside(samples, bin, len).enumerate() {
-                if index % PATIENCE == PATIENCE - 1 {
+                if index % SAMPLES_PER_CHECK == SAMPLES_PER_CHECK - 1 {
                     limits.check_deadline()?;
                 }
                 let taps = between(samples.place(bin, sample), len).into_iter().flatten();
@@ -103,8 +104,8 @@ impl<T: Float> Weights<T> {
         Ok(weights)
     }
 
-    /// Adds to the weight of an element in the bin that starts there. Samples go one way, so that an element which is
-    /// known is among the last.
+    /// Adds to the weight of an element in the bin that begins at `start`. Samples move in one direction, so that an
+    /// element that was added before is among the last.
     fn add(&mut self, start: usize, element: usize, weight: T) {
         let known = self.elements[start..].iter_mut().rev().take(3).find(|known| known.0 == element);
         match known {
@@ -120,21 +121,21 @@ impl<T: Float> Weights<T> {
     }
 }
 
-/// The samples of a bin that may lie inside of an axis: a box may be far larger than its picture.
+/// The samples of a bin that may be inside of an axis: a box may be far larger than its image.
 fn inside<T: Float>(samples: &Samples<T>, bin: usize, len: usize) -> Range<usize> {
     let (first, step) = (samples.place(bin, 0), samples.bin / samples.count);
     if step == T::zero() {
         return 0..samples.per_bin();
     }
     let (a, b) = ((-T::one() - first) / step, (T::of(len as f64) - first) / step);
-    // A few more, for what is lost by rounding.
+    // A few more, because of rounding.
     let index = |at: T| at.max(T::zero()).to_usize().unwrap_or(usize::MAX).min(samples.per_bin());
     index(a.min(b) - T::of(2.0))..index(a.max(b) + T::of(3.0))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::whole_noise;
+    use super::super::testing::integer_noise;
     use super::*;
     use crate::naive;
     use crate::parallel::tests::on_threads;
@@ -185,7 +186,7 @@ mod tests {
             edges in proptest::collection::vec((0u8..2, edge(), edge(), edge(), edge()), 0..5),
             seed: usize,
         ) {
-            let input = whole_noise(&[2, channels, lens.0, lens.1], seed).into_dimensionality().unwrap();
+            let input = integer_noise(&[2, channels, lens.0, lens.1], seed).into_dimensionality().unwrap();
             let rows = edges.iter().flat_map(|&(n, a, b, c, d)| [f64::from(n), a, b, c, d]).collect();
             let boxes = Array2::from_shape_vec((edges.len(), 5), rows).unwrap();
             let want = naive::region_align(input.view(), boxes.view(), &how);
@@ -199,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn boxes_without_end_end() {
+    fn infinite_boxes_terminate() {
         let how = |samples| RegionAlign { bins: [2, 2], scale: 1.0, samples, aligned: true };
         let input = Array4::from_elem((1, 1, 3, 3), 1.0);
         for far in [1e30, f64::INFINITY, f64::NAN, -1e30, f64::MAX] {

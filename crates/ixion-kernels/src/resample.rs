@@ -8,14 +8,14 @@ use super::wide::widest;
 use ixion_tensor::{LimitError, Limits};
 use smallvec::SmallVec;
 
-/// What each position of an axis is made of.
+/// The elements that each position of an axis is computed from.
 #[derive(Debug, Clone)]
 enum Taps<T> {
     /// One element.
     One(Vec<usize>),
     /// Two elements and their weights.
     Two(Vec<[(usize, T); 2]>),
-    /// Any number of them.
+    /// Any number of elements and their weights.
     Many(Vec<Vec<(usize, T)>>),
 }
 
@@ -28,15 +28,15 @@ struct Step<T> {
     taps: Taps<T>,
 }
 
-/// How the last axes of an array are resampled: one after the other, first the one that makes the least of it.
+/// The resampling of the last axes of an array: one after the other, starting with the axis that shrinks most.
 #[derive(Debug, Clone)]
 pub struct Resampler<T> {
     steps: SmallVec<[Step<T>; 3]>,
-    /// Instead of steps, where elements are copied alone.
+    /// Used instead of steps if elements are only copied.
     copies: Option<Copies>,
 }
 
-/// Where the elements of each axis come from, and how many lie at one place.
+/// The sources of the elements of each axis, and the number of lanes of each element.
 #[derive(Debug, Clone)]
 struct Copies {
     axes: Vec<(usize, Vec<usize>)>,
@@ -51,7 +51,7 @@ fn order(lens: &[usize], outputs: &[usize]) -> SmallVec<[usize; 3]> {
     order
 }
 
-/// The number of elements of scratch memory for resampling axes of `lens` to `outputs`, `outer` times.
+/// The number of elements of scratch memory that resampling axes of `lens` to `outputs`, `outer` times, needs.
 pub fn scratch_len(outer: usize, lens: &[usize], outputs: &[usize]) -> usize {
     let mut current: SmallVec<[usize; 3]> = SmallVec::from_slice(lens);
     let mut total = 0usize;
@@ -64,7 +64,7 @@ pub fn scratch_len(outer: usize, lens: &[usize], outputs: &[usize]) -> usize {
 }
 
 impl<T: Float> Resampler<T> {
-    /// What each position of these axes is made of; each place holds so many `lanes`, which are resampled side by side.
+    /// Prepares the resampling of these axes. Each element has `lanes` lanes, which are resampled together.
     pub fn new(axes: &[Resampling], lanes: usize) -> Self {
         let sources = |axis: &Resampling| {
             let sources = (0..axis.outputs).map(|position| axis.only_tap::<T>(position));
@@ -84,13 +84,13 @@ impl<T: Float> Resampler<T> {
         Self { steps: order.into_iter().map(step).collect(), copies: None }
     }
 
-    /// Resamples the last axes of an array. Where elements are copied alone, threads share the planes.
+    /// Resamples the last axes of an array. If elements are only copied, threads share the planes.
     ///
     /// # Errors
-    /// [`LimitError::DeadlineExceeded`].
+    /// [`LimitError::DeadlineExceeded`] if the deadline has passed.
     ///
     /// # Panics
-    /// When scratch is shorter than [`scratch_len`] says; where elements are copied alone it may be empty.
+    /// Panics if scratch is shorter than [`scratch_len`]; if elements are only copied, it may be empty.
     pub fn run(
         &self,
         input: &[T],
@@ -215,7 +215,7 @@ mod tests {
             for (got, want) in got.iter().zip(&want) {
                 prop_assert!((got - want).abs() < 1e-10, "{got} where {want} is expected");
             }
-            // Both arrays again, as lanes of one.
+            // Both arrays again, as the lanes of one.
             let places = count / 2;
             let lanes: Vec<f64> = (0..count).map(|i| x[i % 2 * places + i / 2]).collect();
             let mut got = vec![7.0; want.len()];

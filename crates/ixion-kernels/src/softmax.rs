@@ -1,5 +1,5 @@
-//! Softmax along one axis. A few powers of e are added in the type of the tensor, such sums in f64: the sum of a row of any
-//! length is as exact as that of a short one.
+//! Softmax along one axis. A few powers of e are added in the element type, and these sums in f64: the sum of a row of
+//! any length is as exact as that of a short one.
 
 use super::wide::{Work, run_widest};
 use super::{Float, math};
@@ -7,16 +7,16 @@ use super::{Float, math};
 /// Independent parts of a row.
 const PARTS: usize = 16;
 
-/// So many powers are added in the type of the tensor.
+/// The number of powers that are added in the element type.
 const ADDED: usize = 16;
 
-/// So many lanes are done together where they lie beside each other.
+/// The number of adjacent lanes that are processed together.
 const LANES: usize = 128;
 
-/// Softmax along the middle axis of …×`len`×`inner`; where there is no input, the output holds it.
+/// Softmax along the middle axis of …×`len`×`inner`. If `input` is `None`, the output holds the input.
 ///
 /// # Panics
-/// When the input is shorter than the output.
+/// Panics if the input is shorter than the output.
 pub fn softmax<T: Float>(input: Option<&[T]>, output: &mut [T], len: usize, inner: usize) {
     run_widest(Softmax { input, output, len, inner, is_log: false });
 }
@@ -24,7 +24,7 @@ pub fn softmax<T: Float>(input: Option<&[T]>, output: &mut [T], len: usize, inne
 /// The logarithm of softmax along the middle axis of …×`len`×`inner`; as [`softmax`].
 ///
 /// # Panics
-/// When the input is shorter than the output.
+/// Panics if the input is shorter than the output.
 pub fn log_softmax<T: Float>(input: Option<&[T]>, output: &mut [T], len: usize, inner: usize) {
     run_widest(Softmax { input, output, len, inner, is_log: true });
 }
@@ -55,7 +55,7 @@ impl<T: Float> Work for Softmax<'_, T> {
     }
 }
 
-/// The larger of two, the first where the second is NaN.
+/// The larger of two; the first if the second is NaN.
 #[inline(always)]
 fn larger<T: Float>(largest: T, x: T) -> T {
     if x > largest { x } else { largest }
@@ -73,7 +73,7 @@ fn largest_of<T: Float>(row: &[T]) -> T {
 }
 
 impl<T: Float> Softmax<'_, T> {
-    /// For every row: as [`Softmax::each_block`] for one lane, whose elements lie beside each other.
+    /// Processes every row as [`Softmax::each_block`] does a lane; its elements are contiguous.
     #[inline(always)]
     fn each_row(self, of_sum: impl Fn(f64) -> T, second: impl Fn(T, T) -> T) {
         let len = self.len.max(1);
@@ -87,9 +87,9 @@ impl<T: Float> Softmax<'_, T> {
         }
     }
 
-    /// For every lane of the middle axis: `first` makes an output of e to the power of the difference from the largest
-    /// element, and of that difference; `second` makes the final one of it and of what `of_sum` makes of the sum of
-    /// powers.
+    /// Processes every lane of the middle axis. `first` computes a value from e to the power of the difference from the
+    /// largest element, and from that difference. `second` computes the result from that value and from `of_sum` of the
+    /// sum of powers.
     #[inline(always)]
     fn each_block(
         self,
@@ -109,15 +109,15 @@ impl<T: Float> Softmax<'_, T> {
                     }
                     largest.iter_mut().zip(row).for_each(|(largest, &mut x)| *largest = larger(*largest, x));
                 }
-                for stretch in (lane..block).step_by(inner * ADDED) {
+                for chunk in (lane..block).step_by(inner * ADDED) {
                     let mut parts = [T::zero(); LANES];
-                    let end = stretch.saturating_add(inner * ADDED).min(block);
-                    for start in (stretch..end).step_by(inner) {
+                    let end = chunk.saturating_add(inner * ADDED).min(block);
+                    for start in (chunk..end).step_by(inner) {
                         add_powers(&mut output[start..start + width], &largest, &mut parts, &first);
                     }
                     add_all(&parts, &mut sums);
                 }
-                // The largest elements are not needed any more.
+                // The largest elements are no longer needed.
                 largest.iter_mut().zip(&sums).for_each(|(lane, &sum)| *lane = of_sum(sum));
                 for start in (lane..block).step_by(inner) {
                     let row = output[start..start + width].iter_mut().zip(&largest);
@@ -128,34 +128,34 @@ impl<T: Float> Softmax<'_, T> {
     }
 }
 
-/// Puts e to the power of the differences from the largest element in their places, or the differences themselves: the sum
-/// of the powers.
+/// Replaces elements by e to the power of their differences from the largest element, or by the differences themselves,
+/// and returns the sum of the powers.
 #[inline(always)]
 fn powers<T: Float>(row: &mut [T], largest: T, keeps_differences: bool) -> f64 {
     let mut sum = 0.0;
-    // Loops that do one thing become vectors.
-    for stretch in row.chunks_mut(PARTS * ADDED) {
+    // Loops that only do one thing are vectorised.
+    for chunk in row.chunks_mut(PARTS * ADDED) {
         if !keeps_differences {
-            for x in stretch.iter_mut() {
+            for x in chunk.iter_mut() {
                 *x = math::exp(*x - largest);
             }
-            sum += sum_of(stretch);
+            sum += sum_of(chunk);
             continue;
         }
         let mut powers = [T::zero(); PARTS * ADDED];
-        for (x, power) in stretch.iter_mut().zip(&mut powers) {
+        for (x, power) in chunk.iter_mut().zip(&mut powers) {
             *x -= largest;
             *power = math::exp(*x);
         }
-        sum += sum_of(&powers[..stretch.len()]);
+        sum += sum_of(&powers[..chunk.len()]);
     }
     sum
 }
 
 #[inline(always)]
-fn sum_of<T: Float>(stretch: &[T]) -> f64 {
+fn sum_of<T: Float>(chunk: &[T]) -> f64 {
     let mut parts = [T::zero(); PARTS];
-    let (chunks, rest) = stretch.as_chunks::<PARTS>();
+    let (chunks, rest) = chunk.as_chunks::<PARTS>();
     for chunk in chunks {
         parts.iter_mut().zip(chunk).for_each(|(part, &power)| *part += power);
     }
@@ -163,7 +163,7 @@ fn sum_of<T: Float>(stretch: &[T]) -> f64 {
     parts.into_iter().sum::<T>().to_f64().unwrap_or(f64::NAN)
 }
 
-/// Puts what `first` makes of a few elements in their places, and adds the powers of e to their sums.
+/// Replaces a few elements by the values of `first`, and adds the powers of e to their sums.
 #[inline(always)]
 fn add_powers<T: Float>(elements: &mut [T], largest: &[T], sums: &mut [T], first: &impl Fn(T, T) -> T) {
     for ((x, &largest), sum) in elements.iter_mut().zip(largest).zip(sums) {
@@ -222,7 +222,7 @@ mod tests {
         }
     }
 
-    /// The difference from the largest element is rounded, by half a unit in the last place of up to 8.
+    /// The difference from the largest element, up to 8, is rounded by half a unit in the last place.
     #[test]
     fn single_precision_is_as_exact_for_long_rows() {
         for (len, inner) in [(1, 1), (33, 1), (5_000, 1), (600, 3), (600, 70)] {

@@ -1,7 +1,7 @@
-//! LDL: a symmetric or Hermitian matrix as L·D·Lᵀ, by Bunch and Kaufman, with rows and columns swapped.
+//! LDL decomposition: a symmetric or Hermitian matrix as L·D·Lᵀ, with the pivoting of Bunch and Kaufman.
 //!
-//! D has blocks of one or two rows on its diagonal. What is chosen and how it is stored is as LAPACK's ?sytrf and ?hetrf do
-//! it with the lower triangle.
+//! D has blocks of one or two rows on its diagonal. Pivots are chosen and stored as in LAPACK's ?sytrf and ?hetrf with
+//! the lower triangle.
 
 use super::elimination::swap;
 use super::matrix::{Fault, Field};
@@ -9,34 +9,35 @@ use ixion_tensor::{LimitError, Limits};
 use ndarray::linalg::general_mat_mul;
 use ndarray::{Array2, ArrayView2, Axis, s};
 
-/// A matrix taken apart.
+/// An LDL decomposition.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ldl<T> {
     /// D on the diagonal, and just below it where a block has two rows; L below.
     pub factors: Array2<T>,
-    /// For each row the one it was swapped with, counted from 1; negative, twice, for both rows of a block of two: then the
-    /// second was swapped.
+    /// For each row, the row that it was swapped with, counted from 1. Both rows of a block of two have the same negative
+    /// number: then the second row was swapped.
     pub pivots: Vec<i32>,
-    /// The first block of D that is 0.
+    /// The index of the first block of D that is 0, if there is one.
     pub singular: Option<usize>,
 }
 
-/// How the upper triangle comes from the lower one.
+/// The function that computes the upper triangle from the lower one.
 fn mirror<T: Field>(hermitian: bool) -> fn(T) -> T {
     if hermitian { T::conj } else { |x| x }
 }
 
-/// The x and y with a·x + c·y = p and d·x + b·y = q, divided by c and d first, so that nothing overflows.
+/// Solves a·x + c·y = p and d·x + b·y = q. They are divided by c and d first, so that nothing overflows.
 fn solve_two<T: Field>([[a, c], [d, b]]: [[T; 2]; 2], [p, q]: [T; 2]) -> [T; 2] {
     let (a, b, p, q) = (a / c, b / d, p / c, q / d);
     let determinant = a * b - T::one();
     [(b * p - q) / determinant, (a * q - p) / determinant]
 }
 
-/// How much larger an element may be than that of the diagonal: (1 + √17)/8 keeps growth smallest.
+/// The pivoting threshold: a diagonal element is the pivot if it is at least this fraction of the largest other element.
+/// (1 + √17)/8 minimises growth.
 const GROWTH: f64 = 0.640_388_203_202_208;
 
-/// The next block: how many rows it has, and which row its last one is swapped with. Nothing where the column is 0.
+/// The next block: its number of rows, and the row that its last one is swapped with. `None` if the column is 0.
 fn choose<T: Field>(rest: &ArrayView2<'_, T>) -> Option<(usize, usize)> {
     let size = |i: usize, j: usize| rest[[i, j]].taxicab();
     let largest = |best: usize, at: usize| if size(at, 0) > size(best, 0) { at } else { best };
@@ -61,14 +62,14 @@ fn choose<T: Field>(rest: &ArrayView2<'_, T>) -> Option<(usize, usize)> {
 }
 
 impl<T: Field> Ldl<T> {
-    /// Takes a matrix apart, of which the lower triangle is read.
+    /// Decomposes a matrix, of which the lower triangle is read.
     ///
     /// # Errors
-    /// [`LimitError`] when the time is up.
+    /// [`LimitError`] if the deadline has passed.
     pub fn of(a: &ArrayView2<'_, T>, hermitian: bool, limits: &Limits) -> Result<Self, LimitError> {
         let (n, turn) = (a.nrows(), mirror::<T>(hermitian));
         let real = |x: T| if hermitian { (x + x.conj()) / (T::one() + T::one()) } else { x };
-        // The whole matrix: what is left of it after each block is symmetric again.
+        // The whole matrix: the remainder after each block is symmetric again.
         let mut whole = Array2::from_shape_fn((n, n), |(i, j)| match i.cmp(&j) {
             std::cmp::Ordering::Less => turn(a[[j, i]]),
             std::cmp::Ordering::Equal => real(a[[i, i]]),
@@ -89,7 +90,7 @@ impl<T: Field> Ldl<T> {
             let (block, mut below) = rest.split_at(Axis(0), rows);
             let (block, right) = block.split_at(Axis(1), rows);
             let (mut left, mut rest) = below.view_mut().split_at(Axis(1), rows);
-            // L·D is what lies below the block.
+            // L·D is the part below the block.
             for mut row in left.rows_mut() {
                 if rows == 1 {
                     row[0] = row[0] / block[[0, 0]];
@@ -109,7 +110,7 @@ impl<T: Field> Ldl<T> {
     }
 }
 
-/// A block of D: its first row, how many rows it has, and what its last row was swapped with.
+/// A block of D: its first row, its number of rows, and the row that its last row was swapped with.
 type Block = (usize, usize, usize);
 
 fn blocks(pivots: &[i32]) -> Result<Vec<Block>, Fault> {
@@ -129,10 +130,10 @@ fn blocks(pivots: &[i32]) -> Result<Vec<Block>, Fault> {
     Ok(blocks)
 }
 
-/// The x with a·x = b, for the factors of a matrix, of which the lower triangle is read.
+/// Solves a·x = b, given the factors of a matrix, of which the lower triangle is read.
 ///
 /// # Errors
-/// [`Fault::NoRow`], and [`Fault::Limit`] when the time is up.
+/// [`Fault::NoRow`] if a pivot is invalid; [`Fault::Limit`] if the deadline has passed.
 pub fn solve<T: Field>(
     (factors, pivots, hermitian): (&ArrayView2<'_, T>, &[i32], bool),
     b: &ArrayView2<'_, T>,
@@ -185,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn pivots_that_name_no_row() {
+    fn invalid_pivots_are_errors() {
         let unit = Array2::<f64>::eye(2);
         for pivots in [[0, 1], [1, 3], [1, -2], [i32::MIN, i32::MIN]] {
             let found = solve((&unit.view(), &pivots, false), &unit.view(), &Limits::default());
@@ -213,7 +214,7 @@ mod tests {
             let want = Array2::from_shape_fn((n, 2), |(i, j)| number(j, i));
             let b = a.dot(&want);
             let x = solve((&found.factors.view(), &found.pivots, hermitian), &b.view(), &limits).unwrap();
-            // Small where the numbers are; some of these matrices are nearly singular.
+            // Small relative to the solution, because some of these matrices are nearly singular.
             let left = (a.dot(&x) - b).iter().fold(0.0, |most: f64, x| most.max(x.norm()));
             let size = 1.0 + x.iter().fold(0.0, |most: f64, x| most.max(x.norm()));
             prop_assert!(left < 1e-11 * size, "{left}");

@@ -1,10 +1,10 @@
-//! Elements of one axis in another order, some of them never, once or often.
+//! Gathers elements along an axis in another order, some of them never, once or often.
 
 use ixion_tensor::MAX_RANK;
 use smallvec::{SmallVec, smallvec};
 
-/// Writes, for every block of `len`×`inner` elements, its rows of `inner` elements that `sources` names, in that order.
-/// Sources are below `len`.
+/// Writes, for every block of `len`×`inner` elements, the rows of `inner` elements that `sources` selects, in that order.
+/// Sources must be below `len`.
 pub fn take<B: Copy>(input: &[B], len: usize, inner: usize, sources: &[usize], output: &mut [B]) {
     let runs = Runs::new(sources, inner);
     let (from, to) = ((len * inner).max(1), (sources.len() * inner).max(1));
@@ -13,7 +13,7 @@ pub fn take<B: Copy>(input: &[B], len: usize, inner: usize, sources: &[usize], o
     }
 }
 
-/// As [`take`] along several axes that follow each other, the last of which has rows of `inner` elements: each with its
+/// As [`take`], along several consecutive axes, the last of which has rows of `inner` elements. Each axis is given by its
 /// length and the sources along it.
 pub fn take_axes<B: Copy>(input: &[B], axes: &[(usize, Vec<usize>)], inner: usize, output: &mut [B]) {
     let Some(((len, sources), outer)) = axes.split_last() else {
@@ -23,7 +23,7 @@ pub fn take_axes<B: Copy>(input: &[B], axes: &[(usize, Vec<usize>)], inner: usiz
     take_outer(input, outer, (*len, &Runs::new(sources, inner)), output);
 }
 
-/// As [`take_axes`], where the last axis is prepared.
+/// As [`take_axes`], with a prepared last axis.
 fn take_outer<B: Copy>(
     input: &[B],
     axes: &[(usize, Vec<usize>)],
@@ -41,7 +41,7 @@ fn take_outer<B: Copy>(
         };
         let (from, to) = (from / (*axis).max(1), to / sources.len().max(1));
         for (position, &source) in sources.iter().enumerate() {
-            // What was just made of the same source is made once.
+            // Copy the previous part if it has the same source.
             if position > 0 && sources[position - 1] == source {
                 output.copy_within((position - 1) * to..position * to, position * to);
             } else {
@@ -60,7 +60,7 @@ fn take_outer<B: Copy>(
 struct Runs<'a> {
     sources: &'a [usize],
     inner: usize,
-    /// Sources that follow each other, where there are few such runs.
+    /// Runs of consecutive sources, if there are few.
     runs: Option<SmallVec<[&'a [usize]; 8]>>,
 }
 
@@ -84,7 +84,7 @@ impl<'a> Runs<'a> {
         }
     }
 
-    /// Rows of a length that the compiler knows.
+    /// Copies rows whose length is known at compile time.
     #[inline]
     fn take_arrays<B: Copy, const N: usize>(&self, input: &[B], output: &mut [B]) {
         let (input, output) = (input.as_chunks::<N>().0, output.as_chunks_mut::<N>().0);
@@ -107,18 +107,18 @@ impl<'a> Runs<'a> {
     }
 }
 
-/// Sources in runs that follow each other.
+/// Splits sources into runs of consecutive ones.
 fn runs_of(sources: &[usize]) -> impl Iterator<Item = &[usize]> {
     sources.chunk_by(|&a, &b| a + 1 == b)
 }
 
-/// Whether most sources follow each other, as those of a padding do.
+/// Returns true if most sources are consecutive, as in padding.
 fn is_in_runs(sources: &[usize]) -> bool {
     sources.windows(2).filter(|pair| pair[0] + 1 == pair[1]).count() * 8 > sources.len() * 7
 }
 
-/// For every index of a shape, one after the other: where its element lies in an array of strides `across`, if its place along
-/// `axis` is the next of `indices`, and where it lies in an array of strides `along`.
+/// Visits every index of a shape in row-major order, with the position of its element in an array of strides `across`,
+/// where its index along `axis` is replaced by the next of `indices`, and its position in an array of strides `along`.
 #[inline(always)]
 pub fn each_place(
     shape: &[usize],
@@ -137,15 +137,16 @@ pub fn each_place(
     }
 }
 
-/// Where the rows of a shape begin, as [`each_place`] visits them.
+/// The positions of the rows of a shape, in the order of [`each_place`].
 struct RowPlaces<'a> {
     shape: &'a [usize],
     axis: usize,
     across: &'a [usize],
     along: &'a [usize],
-    /// Elements of a row.
+    /// The number of elements of a row.
     len: usize,
-    /// By how much the places of one element are from those of the one before, beside what its index says.
+    /// The distances between consecutive elements: in `across` without the index, in `across` per unit of the index, and
+    /// in `along`.
     step: usize,
     by_index: usize,
     plain: usize,
@@ -162,7 +163,7 @@ impl<'a> RowPlaces<'a> {
         Self { shape, axis, across, along, len, step, by_index, plain, place: smallvec![0; last] }
     }
 
-    /// Where the next row begins in both, not counting the axis of the indices.
+    /// The start of the next row in both arrays, without the axis of the indices.
     fn next(&mut self) -> (usize, usize) {
         let offset = |strides: &[usize], skipped: Option<usize>| -> usize {
             let outer = self.place.iter().zip(strides).enumerate().filter(|(axis, _)| Some(*axis) != skipped);
@@ -188,7 +189,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_equals_that_of_ndarray(
+        fn it_equals_select_of_ndarray(
             (outer, len, inner) in (0usize..4, 1usize..7, 0usize..4),
             places in proptest::collection::vec(0usize..1000, 0..9),
             in_order: bool,

@@ -1,29 +1,29 @@
-//! Turns rows of words into columns and back, a square of vectors at a time.
+//! Transposes rows of words to columns and back, in square blocks of vectors.
 //!
-//! A word is any element of four bytes: no bit of it is looked at.
+//! A word is any element of four bytes; its bits are not interpreted.
 
 use super::isa::isa_for;
 use super::lanes::Lanes;
 
-/// Vectors that can be turned.
+/// Vectors that can be transposed.
 ///
 /// # Safety
 /// As for [`Lanes`].
 pub(super) trait Transpose: Lanes {
-    /// Makes columns of as many rows as a vector has numbers: `N` is [`Lanes::COUNT`].
+    /// Transposes a square of vectors: `N` is [`Lanes::COUNT`].
     unsafe fn transpose<const N: usize>(rows: &mut [Self; N]);
 }
 
-/// Rows of words that lie so far apart, and columns that lie behind each other and have a word of each row of a vector. One
-/// of the two pointers is written to.
+/// Rows of words that are `distance` apart, and contiguous columns with a word for each lane of a vector. One of the two
+/// pointers is written to.
 #[derive(Debug, Clone, Copy)]
 struct Plane<R, C> {
     rows: R,
     distance: usize,
-    /// How many rows there are, up to the numbers of a vector.
+    /// The number of rows, at most the number of lanes of a vector.
     count: usize,
     columns: C,
-    /// How many columns there are: a multiple of the numbers of a vector.
+    /// The number of columns, a multiple of the number of lanes of a vector.
     len: usize,
 }
 
@@ -33,29 +33,29 @@ type ToRows = Plane<*mut f32, *const f32>;
 /// Loops of one instruction set: to columns, and back to rows.
 ///
 /// # Safety
-/// For a processor that has the instructions they are made for, with pointers to so many words; what is written, nobody else
-/// uses.
+/// The processor must have the instructions that the loops are compiled for, and the pointers must be valid for all words
+/// of the plane; nothing else may use the words that are written.
 #[derive(Debug, Clone, Copy)]
 struct Loops {
     to_columns: unsafe fn(&ToColumns),
     to_rows: unsafe fn(&ToRows),
 }
 
-/// How many rows there are of so many words, where columns of such a width have room for them.
+/// The number of rows of `len` words; columns of `width` words must have room for them.
 fn count(rows: usize, len: usize, columns: usize, width: usize) -> usize {
     let count = rows / len.max(1);
     assert!(
         count <= width && rows == count * len && len.checked_mul(width) == Some(columns),
-        "planes of a size"
+        "rows and columns must have matching sizes"
     );
     count
 }
 
-/// Words of a plane of `rows`, each of so many words, as columns: of all rows the first word, then the second, and so on, and
-/// zeros where a column is wider than there are rows.
+/// Transposes `rows` of `len` words to columns of `width` words: the first word of all rows, then the second, and so on.
+/// Columns that are wider than the number of rows are padded with zeros.
 ///
 /// # Panics
-/// When there are more rows than a column is wide, or lengths do not agree.
+/// Panics if there are more rows than `width`, or the lengths do not match.
 pub(super) fn to_columns(rows: &[u32], len: usize, columns: &mut [u32], width: usize) {
     let count = count(rows.len(), len, columns.len(), width);
     let mut done = 0;
@@ -71,10 +71,10 @@ pub(super) fn to_columns(rows: &[u32], len: usize, columns: &mut [u32], width: u
     }
 }
 
-/// Words of columns of so many words as rows, as many as there is room for.
+/// Transposes columns of `width` words to rows of `len` words, as many as `rows` has room for.
 ///
 /// # Panics
-/// When there are more rows than a column is wide, or lengths do not agree.
+/// Panics if there are more rows than `width`, or the lengths do not match.
 pub(super) fn to_rows(columns: &[u32], width: usize, rows: &mut [u32], len: usize) {
     let count = count(rows.len(), len, columns.len(), width);
     let mut done = 0;
@@ -95,16 +95,16 @@ pub(super) fn to_rows(columns: &[u32], width: usize, rows: &mut [u32], len: usiz
 #[inline(always)]
 #[cfg_attr(
     not(target_arch = "x86_64"),
-    allow(dead_code, reason = "vectors of other processors turn nothing yet")
+    allow(dead_code, reason = "vectors of other processors are not transposed yet")
 )]
 unsafe fn columns_of<L: Transpose, const N: usize>(plane: &ToColumns) {
-    const { assert!(N == L::COUNT, "as many rows as a vector has numbers") };
+    const { assert!(N == L::COUNT, "as many rows as a vector has lanes") };
     let Plane { rows, distance, count, columns, len } = *plane;
     // SAFETY: the caller's promise.
     unsafe {
         for at in (0..len).step_by(N) {
             let mut vectors = [L::splat(0.0); N];
-            // A number that is known keeps vectors in registers.
+            // A constant number of rows keeps vectors in registers.
             if count == N {
                 for (row, vector) in vectors.iter_mut().enumerate() {
                     *vector = L::load(rows.add(row * distance + at));
@@ -127,10 +127,10 @@ unsafe fn columns_of<L: Transpose, const N: usize>(plane: &ToColumns) {
 #[inline(always)]
 #[cfg_attr(
     not(target_arch = "x86_64"),
-    allow(dead_code, reason = "vectors of other processors turn nothing yet")
+    allow(dead_code, reason = "vectors of other processors are not transposed yet")
 )]
 unsafe fn rows_of<L: Transpose, const N: usize>(plane: &ToRows) {
-    const { assert!(N == L::COUNT, "as many rows as a vector has numbers") };
+    const { assert!(N == L::COUNT, "as many rows as a vector has lanes") };
     let Plane { rows, distance, count, columns, len } = *plane;
     // SAFETY: the caller's promise.
     unsafe {
@@ -172,7 +172,8 @@ mod x86 {
         }
     }
 
-    /// Of two rows that are `S` apart: in the first, or in the second, every other run of `S` numbers is that of the other row.
+    /// The source lanes for two rows that are `S` apart: in the first row, or in the second, every other run of `S` lanes
+    /// comes from the other row.
     const fn exchanged<const S: usize>(is_second: bool) -> [i32; 16] {
         let mut from = [0; 16];
         let mut at = 0;
@@ -185,7 +186,7 @@ mod x86 {
         from
     }
 
-    /// Exchanges the squares of `S`×`S` beside the diagonal of each square of twice that size.
+    /// Exchanges the two squares of `S`×`S` off the diagonal of each square of twice that size.
     #[inline(always)]
     unsafe fn exchange<const S: usize, const N: usize>(rows: &mut [Avx512; N]) {
         // SAFETY: the caller's promise; indices are as long as a vector.
@@ -205,7 +206,7 @@ mod x86 {
         unsafe fn transpose<const N: usize>(rows: &mut [Self; N]) {
             // SAFETY: the caller's promise.
             unsafe {
-                // Numbers, pairs of them, and halves of vectors are brought to where they belong.
+                // Lanes, pairs of lanes, and halves of vectors are moved to where they belong.
                 for row in (0..N).step_by(2) {
                     let (a, b) = (rows[row].0, rows[row + 1].0);
                     rows[row].0 = _mm256_unpacklo_ps(a, b);
@@ -217,7 +218,7 @@ mod x86 {
                     rows[row + 2].0 = _mm256_castpd_ps(_mm256_unpackhi_pd(a, b));
                 }
                 for row in (0..N).step_by(4) {
-                    // What unpacking left: columns 0, 2, 1 and 3.
+                    // Unpacking leaves columns 0, 2, 1 and 3.
                     rows.swap(row + 1, row + 2);
                 }
                 for row in 0..N / 2 {
@@ -251,7 +252,7 @@ mod x86 {
     loops! { AVX2, Avx2, 8, "avx2,fma" }
 }
 
-/// Loops for columns of so many words, where there are any.
+/// The loops for columns of `width` words, if there are any.
 fn loops(width: usize) -> Option<Loops> {
     match isa_for(width)? {
         #[cfg(target_arch = "x86_64")]

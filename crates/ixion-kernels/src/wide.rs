@@ -4,9 +4,10 @@ use super::isa::{Isa, isa};
 
 /// Runs `work` in code that is compiled for the widest vectors of this processor.
 ///
-/// Only what is inlined into `work` profits, so the functions that it calls are marked `#[inline(always)]`. The compiler fuses
-/// no product with a sum, so that these loops give the same bits on every processor; where the source says `mul_add`, it is
-/// an instruction of these vectors, and a call of the C library on processors that have none. That holds for these loops alone: matrix products fuse where the processor can.
+/// Only code that is inlined into `work` benefits, so the functions that it calls are marked `#[inline(always)]`. The
+/// compiler does not fuse products with sums, so these loops give the same bits on every processor. An explicit `mul_add`
+/// is an instruction of these vectors, and a call of the C library on processors without one. This only holds for these
+/// loops: matrix products are fused if the processor supports it.
 #[inline(always)]
 pub fn widest<R>(work: impl FnOnce() -> R) -> R {
     struct Closure<F>(F);
@@ -21,13 +22,13 @@ pub fn widest<R>(work: impl FnOnce() -> R) -> R {
     run_widest(Closure(work))
 }
 
-/// Something to do. Unlike a closure, whose body the compiler may leave outside where it is long, `run` can be marked
-/// `#[inline(always)]`.
+/// A piece of work for [`run_widest`]. Unlike a closure, whose body the compiler may not inline if it is long, `run` can
+/// be marked `#[inline(always)]`.
 pub trait Work {
-    /// What it results in.
+    /// The result of the work.
     type Output;
 
-    /// Does it.
+    /// Does the work.
     fn run(self) -> Self::Output;
 }
 

@@ -4,22 +4,22 @@
 /// One axis of a sliding window over a tensor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Window {
-    /// Number of places that the window looks at.
+    /// The number of taps, that is, of elements that the window looks at.
     pub kernel: usize,
-    /// Distance between one position of the window and the next.
+    /// The distance between adjacent positions of the window.
     pub stride: usize,
-    /// Distance between one place that it looks at and the next.
+    /// The distance between adjacent taps.
     pub dilation: usize,
-    /// Places before the first element that it may look at.
+    /// The number of padding positions before the first element.
     pub pad_before: usize,
-    /// Places after the last element that it may look at.
+    /// The number of padding positions after the last element.
     pub pad_after: usize,
 }
 
 impl Window {
-    /// The number of positions over an axis of `len` elements, rounding down; 0 where the window does not fit.
+    /// The number of positions over an axis of `len` elements, rounded down; 0 if the window does not fit.
     pub fn positions(&self, len: usize) -> usize {
-        // ANCHOR: positions_todo -- task 1: how often the window fits on the axis
+        // ANCHOR: positions_todo -- task 1: the number of positions at which the window fits on the axis
         let reach = self.dilation * self.kernel.saturating_sub(1) + 1;
         match (len + self.pad_before + self.pad_after).checked_sub(reach) {
             Some(room) => room / self.stride.max(1) + 1,
@@ -28,10 +28,10 @@ impl Window {
         // ANCHOR_END: positions_todo
     }
 
-    /// The element of an axis of `len` elements that `tap` looks at when the window is at output `position`; `None` in
-    /// the padding.
+    /// The index of the element of an axis of `len` elements that `tap` looks at when the window is at output `position`;
+    /// `None` in the padding.
     pub fn source(&self, position: usize, tap: usize, len: usize) -> Option<usize> {
-        // ANCHOR: source_todo -- task 1: which element a tap looks at
+        // ANCHOR: source_todo -- task 1: the index of the element that a tap looks at
         let at = (position * self.stride + tap * self.dilation).checked_sub(self.pad_before)?;
         (at < len).then_some(at)
         // ANCHOR_END: source_todo
@@ -40,7 +40,7 @@ impl Window {
 // ANCHOR_END: window
 
 impl Window {
-    /// True when the window looks at something and no arithmetic on axes of a tensor can overflow.
+    /// Returns true if the window looks at something, and no arithmetic on axes of a tensor can overflow.
     pub fn is_sane(&self) -> bool {
         const MAX: usize = 1 << 30;
         let reach = self.kernel.saturating_sub(1).checked_mul(self.dilation);
@@ -57,7 +57,7 @@ impl Window {
         (positions.saturating_sub(1) * self.stride + reach).saturating_sub(self.pad_before + self.pad_after)
     }
 
-    /// The positions at which `tap` looks at the input, and not at the padding.
+    /// The positions at which `tap` looks at the input and not at the padding.
     pub fn inside(&self, tap: usize, len: usize) -> std::ops::Range<usize> {
         let (reach, stride) = (tap * self.dilation, self.stride.max(1));
         let first = self.pad_before.saturating_sub(reach).div_ceil(stride);
@@ -65,7 +65,7 @@ impl Window {
         first..end.max(first)
     }
 
-    /// The taps that look at the input, and not at the padding, at output `position`.
+    /// The taps that look at the input and not at the padding, at output `position`.
     pub fn taps(&self, position: usize, len: usize) -> std::ops::Range<usize> {
         let (start, step) = (position * self.stride, self.dilation.max(1));
         let first = self.pad_before.saturating_sub(start).div_ceil(step).min(self.kernel);

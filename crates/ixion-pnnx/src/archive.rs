@@ -1,16 +1,16 @@
 //! The `.bin` file: a zip archive whose entries are stored, not compressed.
 //!
-//! Every entry holds the raw little-endian bytes of one attribute and is called `operator.key`. PNNX writes
-//! all records in their zip64 form, with 32-bit fields full of ones. Data are not aligned.
+//! Every entry holds the raw little-endian bytes of one attribute and is named `operator.key`. PNNX writes all
+//! records in their zip64 form, with all bits set in the 32-bit fields. The data are not aligned.
 //!
 //! ```text
 //! local header, name, zip64 extra │ data │ local header, … │ data │ directory │ end records
 //! ```
 //!
 //! [`Archive::open`] reads the directory at the end and the local headers, never the data: a large model
-//! opens in milliseconds, and its weights stay in the file until somebody asks for them. Where the directory
-//! is missing or contradicts the headers, the headers are walked from the start of the file instead.
-//! [`ArchiveWriter`] writes the same bytes that PNNX writes.
+//! opens in milliseconds, and its weights are read on demand. If the directory is missing or contradicts the
+//! headers, the headers are walked from the start of the file instead. [`ArchiveWriter`] writes the same bytes
+//! as PNNX.
 
 mod error;
 mod file;
@@ -45,7 +45,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// An entry of `size` bytes from byte `offset` of the file on, which have this checksum.
+    /// An entry whose `size` data bytes start at byte `offset` of the file and have the CRC-32 `crc32`.
     pub fn new(name: String, offset: u64, size: u64, crc32: u32) -> Self {
         Self { name, offset, size, crc32 }
     }
@@ -65,12 +65,12 @@ impl Entry {
         self.size
     }
 
-    /// Position of the first byte behind the data.
+    /// Position of the first byte after the data.
     pub fn end(&self) -> u64 {
         self.offset.saturating_add(self.size)
     }
 
-    /// The CRC-32 that the archive says the data have.
+    /// The CRC-32 of the data, as stored in the archive.
     pub fn crc32(&self) -> u32 {
         self.crc32
     }
@@ -104,13 +104,13 @@ impl Archive {
     /// Opens an archive and reads its index.
     ///
     /// # Errors
-    /// [`ArchiveError`] when the file cannot be read, is no archive, is cut off, has an entry that is
-    /// compressed or encrypted, has two entries of one name, or has more entries than `limits` allow.
+    /// [`ArchiveError`] if the file cannot be read, is not an archive, is truncated, has a compressed or
+    /// encrypted entry, has two entries with the same name, or has more entries than `limits` allow.
     pub fn open(path: impl AsRef<Path>, limits: &Limits) -> Result<Self, ArchiveError> {
         Self::index(ArchiveFile::open(path, limits)?)
     }
 
-    /// Reads the index of an archive in memory. Messages call it `<bytes>`.
+    /// Reads the index of an archive in memory, which error messages call `<bytes>`.
     ///
     /// # Errors
     /// As [`Archive::open`].
@@ -123,16 +123,16 @@ impl Archive {
         Self::from_entries(file, entries)
     }
 
-    /// An archive over another kind of file, whose entries are known.
+    /// An archive with known entries, over a file of any kind.
     ///
     /// # Errors
-    /// [`ArchiveError::Truncated`] for an entry beyond the end of the file, [`ArchiveError::DuplicateEntry`] for two of one
-    /// name.
+    /// [`ArchiveError::Truncated`] if an entry extends past the end of the file, [`ArchiveError::DuplicateEntry`] if two
+    /// entries have the same name.
     pub fn from_entries(file: ArchiveFile, entries: Vec<Entry>) -> Result<Self, ArchiveError> {
         let mut by_name = HashMap::with_capacity(entries.len());
         for (index, entry) in entries.iter().enumerate() {
             file.check_range(entry.offset, entry.size, format_args!("the data of entry `{}`", entry.name))?;
-            // Two operators can share an entry name (`a.b` with `c`, `a` with `b.c`); a guess could mix them up.
+            // Two attributes can share an entry name (`a.b` with key `c`, `a` with key `b.c`): guessing could mix them up.
             if by_name.insert(entry.name.clone(), index).is_some() {
                 let (archive, entry) = (file.path().to_owned(), entry.name.clone());
                 return Err(ArchiveError::DuplicateEntry { archive, entry });
@@ -141,17 +141,17 @@ impl Archive {
         Ok(Self { file, entries, by_name })
     }
 
-    /// The file, or `<bytes>`.
+    /// The path of the file, or `<bytes>`.
     pub fn path(&self) -> &Path {
         self.file.path()
     }
 
-    /// All entries in the order of the archive.
+    /// All entries, in archive order.
     pub fn entries(&self) -> &[Entry] {
         &self.entries
     }
 
-    /// The entry of that name.
+    /// The entry with this name.
     pub fn entry(&self, name: &str) -> Option<&Entry> {
         self.by_name.get(name).and_then(|&index| self.entries.get(index))
     }
@@ -159,7 +159,8 @@ impl Archive {
     /// Reads all data of an entry.
     ///
     /// # Errors
-    /// [`ArchiveError::Io`] when the file cannot be read, or has become shorter since it was opened.
+    /// [`ArchiveError::Io`] if the file cannot be read, or was truncated since it was opened;
+    /// [`ArchiveError::OutOfMemory`] if the data do not fit in memory.
     pub fn read(&self, entry: &Entry) -> Result<Vec<u8>, ArchiveError> {
         let size = usize::try_from(entry.size).unwrap_or(usize::MAX);
         let mut data = Vec::new();
@@ -169,10 +170,10 @@ impl Archive {
         Ok(data)
     }
 
-    /// Fills `buffer` with the data of an entry from byte `skip` on.
+    /// Fills `buffer` with an entry's data, starting at byte `skip`.
     ///
     /// # Errors
-    /// [`ArchiveError::Io`] as for [`Archive::read`], and when the entry has fewer bytes.
+    /// [`ArchiveError::Io`] if the file cannot be read, or the entry has fewer bytes.
     pub fn read_at(&self, entry: &Entry, skip: u64, buffer: &mut [u8]) -> Result<(), ArchiveError> {
         let end = skip.checked_add(buffer.len() as u64).filter(|&end| end <= entry.size);
         let position = end.and_then(|_| entry.offset.checked_add(skip));
@@ -182,7 +183,7 @@ impl Archive {
         }
     }
 
-    /// The data of an entry as a tensor in their place, where the file is mapped into memory.
+    /// An entry's data as a tensor without copying, or `None` if the file is not mapped into memory.
     pub(super) fn mapped(
         &self,
         entry: &Entry,
@@ -193,11 +194,11 @@ impl Archive {
         Some(self.file.mapping()?.tensor(offset, dtype, shape))
     }
 
-    /// Computes the CRC-32 of an entry's data, a piece at a time. It equals [`Entry::crc32`] if they are
+    /// Computes the CRC-32 of an entry's data, a chunk at a time. It equals [`Entry::crc32`] if the data are
     /// undamaged.
     ///
     /// # Errors
-    /// [`ArchiveError::Io`] as for [`Archive::read`].
+    /// [`ArchiveError::Io`] if the file cannot be read.
     pub fn checksum(&self, entry: &Entry) -> Result<u32, ArchiveError> {
         checksum(&self.file, entry)
     }
@@ -212,7 +213,7 @@ impl Archive {
     }
 }
 
-/// The index can be long, so only its length is shown.
+/// Shows the number of entries only: the index can be long.
 impl fmt::Debug for Archive {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let entries = self.entries.len();
@@ -254,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_piece_of_an_entry_stays_within_it() {
+    fn partial_reads_stay_within_the_entry() {
         let archive =
             Archive::from_bytes(written(&[("a", &[1, 2, 3]), ("b", &[4])]), &Limits::default()).unwrap();
         let entry = archive.entry("a").unwrap();

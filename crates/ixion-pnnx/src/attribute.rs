@@ -1,7 +1,7 @@
 //! Attributes: the weights and constants of an operator.
 //!
-//! An [`Attribute`] knows its element type and shape. Its bytes are little-endian and contiguous; they are
-//! either in memory or still in the archive, from where each call reads them anew.
+//! An [`Attribute`] has an element type and a shape. Its bytes are little-endian and contiguous. They are either
+//! in memory, or in the archive, from which each call reads them again.
 
 mod data;
 mod error;
@@ -45,10 +45,10 @@ struct Inner {
 }
 
 impl Attribute {
-    /// An attribute with the bytes it is given.
+    /// An attribute with the given bytes.
     ///
     /// # Errors
-    /// [`WeightError::Length`] when there are not as many bytes as `dtype` and `shape` need.
+    /// [`WeightError::Length`] if the number of bytes does not match `dtype` and `shape`.
     pub fn new(dtype: DType, shape: Vec<usize>, bytes: impl Into<Vec<u8>>) -> Result<Self, WeightError> {
         let bytes = bytes.into();
         let elements = element_count(dtype, &shape);
@@ -64,7 +64,7 @@ impl Attribute {
     /// An attribute of f32 elements.
     ///
     /// # Errors
-    /// [`WeightError::Length`] when there are not as many values as `shape` needs.
+    /// [`WeightError::Length`] if the number of values does not match `shape`.
     pub fn from_f32s(shape: Vec<usize>, values: &[f32]) -> Result<Self, WeightError> {
         let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
         Self::new(DType::F32, shape, bytes)
@@ -74,22 +74,22 @@ impl Attribute {
         Self { inner: Arc::new(Inner { dtype, shape, elements, data }) }
     }
 
-    /// The same type and shape with other data.
+    /// An attribute of the same type and shape with other data.
     fn with_data(&self, data: Data) -> Self {
         Self::from_parts(self.inner.dtype, self.inner.shape.clone(), self.inner.elements, data)
     }
 
-    /// An attribute as the `.param` text announces it, before anybody looked for its bytes.
+    /// An attribute as the `.param` text announces it, before its bytes are loaded.
     ///
-    /// `None` when its size in bytes overflows.
+    /// `None` if its size in bytes overflows.
     pub(super) fn announced(dtype: DType, shape: Vec<usize>, origin: Origin) -> Option<Self> {
         let elements = element_count(dtype, &shape)?;
-        // Of nothing, nothing can be missing.
+        // An empty tensor has no bytes that could be missing.
         let data = if elements == 0 { Data::Owned(Vec::new()) } else { Data::not_loaded(origin) };
         Some(Self::from_parts(dtype, shape, elements, data))
     }
 
-    /// Looks for the announced bytes in an archive. What is wrong is remembered until somebody asks for them.
+    /// Looks up the announced bytes in an archive. Any defect is recorded, and reported when the bytes are read.
     pub(super) fn attach(&mut self, archive: &Arc<Archive>, origin: Origin) {
         if self.inner.elements > 0 || archive.entry(origin.entry_name()).is_some() {
             *self = self.with_data(Data::find(archive, origin, self.byte_len() as u64));
@@ -113,16 +113,16 @@ impl Attribute {
 
     /// The number of bytes.
     pub fn byte_len(&self) -> usize {
-        // Checked when the attribute was made.
+        // Cannot overflow: checked when the attribute was created.
         self.inner.elements * self.inner.dtype.size()
     }
 
-    /// Whether the bytes are there: in memory, or in the archive with the right size.
+    /// Returns true if the bytes are available: in memory, or in the archive with the right size.
     pub fn is_present(&self) -> bool {
         !matches!(self.inner.data, Data::Absent { .. })
     }
 
-    /// What is wrong with the bytes, if they are not there.
+    /// The reason why the bytes are not available, or `None` if they are.
     pub fn defect(&self) -> Option<WeightError> {
         self.inner.data.defect(self.byte_len() as u64)
     }
@@ -131,20 +131,20 @@ impl Attribute {
         self.defect().map_or(Ok(()), Err)
     }
 
-    /// The bytes: borrowed when they are in memory, else read from the archive.
+    /// The bytes: borrowed if they are in memory, otherwise read from the archive.
     ///
     /// # Errors
-    /// [`WeightError`] when they are missing, have the wrong size or cannot be read.
+    /// [`WeightError`] if the bytes are missing, have the wrong size or cannot be read.
     pub fn bytes(&self) -> Result<Cow<'_, [u8]>, WeightError> {
         self.check_present()?;
         self.inner.data.bytes()
     }
 
-    /// Copies the bytes into `buffer`, for instance one that is aligned.
+    /// Copies the bytes into `buffer`, for example an aligned one.
     ///
     /// # Errors
-    /// As [`Attribute::bytes`], and [`WeightError::Buffer`] when `buffer` is not [`byte_len`](Self::byte_len)
-    /// long.
+    /// Same as [`Attribute::bytes`], and [`WeightError::Buffer`] if the length of `buffer` is not
+    /// [`byte_len`](Self::byte_len).
     pub fn read_into(&self, buffer: &mut [u8]) -> Result<(), WeightError> {
         if buffer.len() != self.byte_len() {
             return Err(WeightError::Buffer { wanted: self.byte_len(), found: buffer.len() });
@@ -153,7 +153,7 @@ impl Attribute {
         self.inner.data.read_into(buffer)
     }
 
-    /// The elements in their place, where the bytes are in a file that is mapped into memory.
+    /// The elements as a tensor without copying, or `None` if the bytes are not in a memory-mapped file.
     pub fn mapped(&self) -> Option<Result<Tensor, TensorError>> {
         match &self.inner.data {
             Data::Stored { archive, entry, .. } => archive.mapped(entry, self.dtype(), self.shape()),
@@ -161,10 +161,10 @@ impl Attribute {
         }
     }
 
-    /// Computes the CRC-32 of the bytes. For bytes in an archive it is compared with the one written there.
+    /// Computes the CRC-32 of the bytes. If they are in an archive, it is compared with the archive's checksum.
     ///
     /// # Errors
-    /// As [`Attribute::bytes`], and [`WeightError::Checksum`] when the bytes are damaged.
+    /// Same as [`Attribute::bytes`], and [`WeightError::Checksum`] if the bytes are damaged.
     pub fn checksum(&self) -> Result<u32, WeightError> {
         let mut hasher = crc32fast::Hasher::new();
         self.for_each_piece(|piece| {
@@ -176,12 +176,18 @@ impl Attribute {
         Ok(found)
     }
 
-    /// Compares a checksum with the archive's.
+    /// Compares a checksum with the archive's. Bytes that are not in an archive always pass.
+    ///
+    /// # Errors
+    /// [`WeightError::Checksum`] if the checksums differ.
     pub fn check_crc(&self, found: u32) -> Result<(), WeightError> {
         self.inner.data.check_crc(found)
     }
 
-    /// Passes the bytes to `take` piece by piece, so that they are never all in memory unless they were.
+    /// Passes the bytes to `take` in chunks, so that bytes in an archive are never all in memory.
+    ///
+    /// # Errors
+    /// Same as [`Attribute::bytes`], and any error that `take` returns.
     pub fn for_each_piece(
         &self,
         take: impl FnMut(&[u8]) -> Result<(), ArchiveError>,
@@ -193,7 +199,8 @@ impl Attribute {
     /// The elements as f32. Rounds f64.
     ///
     /// # Errors
-    /// [`WeightError::NotFloat`] for anything but f32, f64, f16 and bf16, and as [`Attribute::bytes`].
+    /// [`WeightError::NotFloat`] if the element type is not f32, f64, f16 or bf16; otherwise same as
+    /// [`Attribute::bytes`].
     pub fn to_f32s(&self) -> Result<Vec<f32>, WeightError> {
         let bytes = self.bytes()?;
         decode_floats(self.dtype(), &bytes).ok_or(WeightError::NotFloat { dtype: self.dtype() })
@@ -202,8 +209,8 @@ impl Attribute {
     /// Replaces the elements, keeping element type and shape. Rounds to f16 and bf16.
     ///
     /// # Errors
-    /// [`WeightError::NotFloat`] for anything but f32, f64, f16 and bf16, [`WeightError::Buffer`] when there
-    /// are not [`elem_count`](Self::elem_count) values.
+    /// [`WeightError::NotFloat`] if the element type is not f32, f64, f16 or bf16, [`WeightError::Buffer`] if the
+    /// number of values is not [`elem_count`](Self::elem_count).
     pub fn set_f32s(&mut self, values: &[f32]) -> Result<(), WeightError> {
         let (dtype, wanted) = (self.dtype(), self.elem_count());
         if values.len() != wanted {
@@ -217,8 +224,8 @@ impl Attribute {
     /// Joins two attributes along their first axis.
     ///
     /// # Errors
-    /// [`WeightError::Concat`] when element types or other axes differ or one of them is a scalar, and as
-    /// [`Attribute::bytes`].
+    /// [`WeightError::Concat`] if the element types or the other axes differ or one attribute is a scalar; otherwise
+    /// same as [`Attribute::bytes`].
     pub fn concat(&self, other: &Self) -> Result<Self, WeightError> {
         let shape = joined_shape(self.shape(), other.shape());
         match shape.filter(|_| self.dtype() == other.dtype()) {
@@ -230,10 +237,10 @@ impl Attribute {
         }
     }
 
-    /// Whether element type, shape and bytes are equal.
+    /// Returns whether element type, shape and bytes are equal.
     ///
     /// # Errors
-    /// As [`Attribute::bytes`], when the bytes have to be compared.
+    /// Same as [`Attribute::bytes`], if the bytes have to be compared.
     pub fn equals(&self, other: &Self) -> Result<bool, WeightError> {
         if self.dtype() != other.dtype() || self.shape() != other.shape() {
             return Ok(false);
@@ -241,7 +248,7 @@ impl Attribute {
         if Arc::ptr_eq(&self.inner, &other.inner) && self.is_present() {
             return Ok(true);
         }
-        // Other checksums are other bytes, and nothing has to be read.
+        // Different checksums mean different bytes: no need to read them.
         if let (Some(a), Some(b)) = (self.inner.data.stored_crc(), other.inner.data.stored_crc())
             && a != b
         {
@@ -251,7 +258,7 @@ impl Attribute {
     }
 }
 
-/// As [`Attribute::equals`]; bytes that cannot be read equal nothing.
+/// Same as [`Attribute::equals`], but false if bytes cannot be read.
 impl PartialEq for Attribute {
     fn eq(&self, other: &Self) -> bool {
         self.equals(other).unwrap_or(false)
@@ -259,9 +266,9 @@ impl PartialEq for Attribute {
 }
 
 // ANCHOR: element_count
-/// The number of elements of a shape, 1 for a scalar, if their bytes fit the machine's address space.
+/// The number of elements of a shape (1 for a scalar), or `None` if their bytes do not fit the address space.
 ///
-/// Axes of size 0 do not hide an overflow of the others: strides are computed from them all the same.
+/// An axis of size 0 does not hide an overflow of the other axes: strides are computed from them all the same.
 pub fn element_count(dtype: DType, shape: &[usize]) -> Option<usize> {
     // ANCHOR: element_count_todo -- task 4: a product that must not overflow
     let bytes = shape.iter().try_fold(dtype.size(), |bytes, &size| bytes.checked_mul(size.max(1)))?;

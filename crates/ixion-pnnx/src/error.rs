@@ -1,4 +1,4 @@
-//! What can be wrong with a model file, and where.
+//! Errors in model files, and their positions.
 
 use super::archive::ArchiveError;
 use super::attribute::WeightError;
@@ -9,7 +9,7 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// A place in a `.param` text, printed as `model.param:12:34`.
+/// A position in a `.param` text, printed as `model.param:12:34`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Position {
     /// The file as the caller named it, or `<text>` for a text in memory.
@@ -26,34 +26,34 @@ impl fmt::Display for Position {
     }
 }
 
-/// Any failure of reading, checking, editing or writing a PNNX model.
+/// An error from reading, checking, editing or writing a PNNX model.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PnnxError {
-    /// The operating system refused to read or write a file.
+    /// The operating system failed to read or write a file.
     #[error("{}: cannot {action}: {source}", path.display())]
     Io {
         /// The file or folder.
         path: PathBuf,
-        /// What was tried, such as `open the .param file`.
+        /// The attempted action, such as `open the .param file`.
         action: &'static str,
         /// The operating system's error.
         source: io::Error,
     },
-    /// A folder was given where a file is wanted.
+    /// A folder was given where a file is expected.
     #[error("{}: this is a folder; give the {wanted} file in it", path.display())]
     Folder {
         /// The folder.
         path: PathBuf,
-        /// The kind of file that is wanted, such as `.param`.
+        /// The expected kind of file, such as `.param`.
         wanted: &'static str,
     },
-    /// The `.param` text is wrong at a known place.
+    /// The `.param` text is invalid at a known position.
     #[error("{at}: {problem}")]
     Syntax {
-        /// Where.
+        /// The position.
         at: Box<Position>,
-        /// What.
+        /// What is wrong there.
         problem: Box<SyntaxProblem>,
     },
     /// The `.bin` file is not an archive that PNNX could have written.
@@ -65,18 +65,18 @@ pub enum PnnxError {
     /// An edit would break the graph, or the graph cannot be written as it is.
     #[error(transparent)]
     Graph(#[from] GraphError),
-    /// The model is larger than the caller allows.
+    /// The model exceeds the caller's limits.
     #[error(transparent)]
     Limit(#[from] LimitError),
 }
 
 impl PnnxError {
-    /// Wraps an operating system's error together with the file and what was tried.
+    /// Wraps an I/O error with the path and the attempted action.
     pub fn io(path: &Path, action: &'static str, source: io::Error) -> Self {
         Self::Io { path: path.to_owned(), action, source }
     }
 
-    /// The place in the `.param` text, for the errors that have one.
+    /// The position in the `.param` text, or `None` for errors that have no position.
     pub fn position(&self) -> Option<&Position> {
         match self {
             Self::Syntax { at, .. } => Some(at),
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_syntax_error_starts_with_its_place() {
+    fn a_syntax_error_starts_with_its_position() {
         let at = Position { file: "model.param".into(), line: 12, column: 34 };
         let error = PnnxError::Syntax { at: Box::new(at), problem: Box::new(SyntaxProblem::Empty) };
         assert!(error.to_string().starts_with("model.param:12:34: the file is empty"), "{error}");

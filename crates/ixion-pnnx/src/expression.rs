@@ -1,7 +1,7 @@
 //! The expression language of `pnnx.Expression` and `Tensor.index`, such as `expr=add(mul(@0,2),@1)`.
 //!
-//! PNNX folds chains of scalar arithmetic into one operator and writes what they compute as a text. `@0` is
-//! the operator's first input, the rest are functions, numbers, lists and words:
+//! PNNX folds chains of scalar arithmetic into one operator and writes the computation as text. `@0` is the
+//! operator's first input; the rest are functions, numbers, lists and words:
 //!
 //! ```text
 //! add(mul(@0,0.25),@1)            x * 0.25 + y
@@ -10,10 +10,10 @@
 //! ```
 //!
 //! The brackets and commas of function calls are not reliable: `log1p` and `expm1` lose theirs
-//! (`mul(expm1,@0),log1p,@1` is `expm1(x) * log1p(y)`) and some commas are doubled. So the text is read as
-//! prefix notation: every [`Function`] knows how many arguments it takes, and `(`, `)` and `,` only separate.
-//! The square brackets of lists are reliable. [`Expr`]'s `Display` writes the tidy form, which reads back as
-//! the same tree.
+//! (`mul(expm1,@0),log1p,@1` is `expm1(x) * log1p(y)`) and some commas are doubled. The text is therefore parsed
+//! as prefix notation: every [`Function`] has a known number of arguments, and `(`, `)` and `,` are only
+//! separators. The square brackets of lists are reliable. [`Expr`]'s `Display` writes a canonical form, which
+//! parses into the same tree.
 
 mod lexer;
 mod literal;
@@ -43,7 +43,7 @@ use std::str::FromStr;
 pub enum Expr {
     /// `@n`: the operator's input number n, from 0.
     Input(usize),
-    /// A whole number. In PyTorch's type promotion `1` and `1.0` differ.
+    /// An integer. In PyTorch's type promotion, `1` and `1.0` differ.
     Int(i64),
     /// A number with a fraction or an exponent, `inf`, `-inf` or `nan`.
     Float(f64),
@@ -51,13 +51,13 @@ pub enum Expr {
     Complex(Complex<f64>),
     /// `True` or `False`.
     Bool(bool),
-    /// `None`. As an index it takes the whole axis.
+    /// `None`. As an index it selects the whole axis.
     None,
-    /// A function and its arguments, as many as [`Function::arity`] allows.
+    /// A function call.
     Call {
-        /// What is called.
+        /// The function.
         function: Function,
-        /// With what.
+        /// The arguments. Their number is within [`Function::arity`].
         args: Vec<Expr>,
     },
     /// `[a,b,…]`.
@@ -66,7 +66,7 @@ pub enum Expr {
     Word(String),
 }
 
-/// A text that is no expression.
+/// An error for a text that is not a valid expression.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("expression `{}`, column {column}: {problem}", shorten(text))]
 pub struct ExpressionError {
@@ -82,74 +82,74 @@ pub struct ExpressionError {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExpressionProblem {
-    /// Nothing is there.
+    /// The expression is empty, or has only separators.
     #[error("the expression is empty")]
     Empty,
-    /// More parts than [`Expr::MAX_TOKENS`].
-    #[error("the expression has more than {max} parts")]
+    /// The expression has more than [`Expr::MAX_TOKENS`] tokens.
+    #[error("the expression has more than {max} tokens")]
     TooLong {
         /// The limit.
         max: usize,
     },
-    /// More levels than [`Expr::MAX_DEPTH`].
-    #[error("calls and lists are nested more than {max} deep")]
+    /// The expression is nested deeper than [`Expr::MAX_DEPTH`] levels.
+    #[error("calls and lists are nested more than {max} levels deep")]
     TooDeep {
         /// The limit.
         max: usize,
     },
     /// A function has too few arguments.
-    #[error("`{function}` wants {wanted} argument(s), found {found}")]
+    #[error("`{function}` requires {wanted} argument(s), found {found}")]
     MissingArgument {
         /// The function's name.
         function: &'static str,
-        /// The number that it needs at least.
+        /// The least number of arguments that it accepts.
         wanted: usize,
-        /// The number that it has.
+        /// The number of arguments found.
         found: usize,
     },
     /// A `[` without its `]`.
     #[error("the list that starts here has no `]`")]
     UnclosedList,
-    /// A `]` where a value is wanted or after the end.
-    #[error("this `]` closes no list")]
+    /// A `]` where a value is expected, or after the end.
+    #[error("unmatched `]`")]
     UnexpectedBracket,
     /// An `@` that is not followed by a number.
-    #[error("`{found}` names no input; wanted `@` and a number, such as `@0`")]
+    #[error("`{found}` is not an input; expected `@` and a number, such as `@0`")]
     BadInput {
         /// The text found.
         found: String,
     },
-    /// Something follows the complete expression.
+    /// A token follows the complete expression.
     #[error(
-        "the expression is complete before `{found}`; a function has too many arguments, or its name is unknown"
+        "unexpected `{found}` after a complete expression; a function has too many arguments, or its name is unknown"
     )]
     Trailing {
-        /// What follows.
+        /// The token that follows.
         found: String,
     },
 }
 
 /// Error messages quote at most this many characters of an expression.
-const QUOTED: usize = 60;
+const MAX_QUOTED: usize = 60;
 
 fn shorten(text: &str) -> String {
-    match text.char_indices().nth(QUOTED) {
+    match text.char_indices().nth(MAX_QUOTED) {
         None => text.to_owned(),
         Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
     }
 }
 
 impl Expr {
-    /// How deep calls and lists may be nested. Trees are walked by recursion, so their depth must be bounded.
+    /// The maximum nesting depth of calls and lists. Trees are walked recursively, so their depth must be bounded.
     pub const MAX_DEPTH: usize = 512;
 
-    /// How many words, brackets and commas an expression may have.
+    /// The maximum number of words, brackets and commas in an expression.
     pub const MAX_TOKENS: usize = 1 << 18;
 
-    /// Reads an expression.
+    /// Parses an expression.
     ///
     /// # Errors
-    /// [`ExpressionError`] with the column of what is wrong.
+    /// [`ExpressionError`] with the column of the problem.
     pub fn parse(text: &str) -> Result<Self, ExpressionError> {
         parser::parse(text)
     }
@@ -162,7 +162,7 @@ impl Expr {
         }
     }
 
-    /// The arguments of a call or the elements of a list; nothing for a leaf.
+    /// The arguments of a call or the elements of a list; empty for a leaf.
     pub fn children(&self) -> &[Expr] {
         match self {
             Self::Call { args, .. } => args,
@@ -171,7 +171,7 @@ impl Expr {
         }
     }
 
-    /// One more than the largest input number in the expression: the number of inputs that it needs.
+    /// The number of inputs that the expression needs: one more than the largest input number in it.
     pub fn input_count(&self) -> usize {
         let mut count = 0;
         self.walk(&mut |expr| {

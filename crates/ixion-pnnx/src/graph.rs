@@ -1,8 +1,8 @@
 //! The graph of a model: operators and the operands between them.
 //!
-//! Operators and operands live in two lists and refer to each other by [`OperatorId`] and [`OperandId`]. An
-//! id stays valid while others are added, moved or removed, and is never given to another. The order in which
-//! operators are executed is a third list.
+//! Operators and operands are stored in two lists and refer to each other by [`OperatorId`] and [`OperandId`].
+//! An id stays valid while others are added, moved or removed, and is never reused. The execution order of the
+//! operators is a third list.
 
 mod check;
 mod edit;
@@ -54,7 +54,7 @@ impl Graph {
         Self::default()
     }
 
-    /// Makes room, so that loading a large file does not grow the lists step by step.
+    /// Reserves capacity, so that the lists do not reallocate while a large file is loaded.
     pub(super) fn with_capacity(operators: usize, operands: usize) -> Self {
         Self {
             operators: Vec::with_capacity(operators),
@@ -71,17 +71,17 @@ impl Graph {
         self.order.iter().filter_map(|&id| Some((id, self.get_operator(id)?)))
     }
 
-    /// The ids of all operators in execution order. Copy them to edit the graph on the way.
+    /// The ids of all operators in execution order. Copy the list to edit the graph while iterating.
     pub fn operator_ids(&self) -> &[OperatorId] {
         &self.order
     }
 
-    /// All operands in the order in which they were made.
+    /// All operands in the order of their creation.
     pub fn operands(&self) -> impl Iterator<Item = (OperandId, &Operand)> {
         self.operands
             .iter()
             .enumerate()
-            .filter_map(|(place, operand)| Some((OperandId::at(place)?, operand.as_ref()?)))
+            .filter_map(|(index, operand)| Some((OperandId::at(index)?, operand.as_ref()?)))
     }
 
     /// The number of operators.
@@ -94,47 +94,47 @@ impl Graph {
         self.operands_by_name.len()
     }
 
-    /// An operator.
+    /// The operator with this id.
     ///
     /// # Panics
-    /// When it was removed, or `id` belongs to a larger graph: a mistake in the calling code, which no file
-    /// can cause. [`Graph::get_operator`] does not panic.
+    /// Panics if the operator was removed, or `id` belongs to a larger graph: a mistake in the calling code,
+    /// which no file can cause. [`Graph::get_operator`] does not panic.
     #[allow(clippy::panic)]
     pub fn operator(&self, id: OperatorId) -> &Operator {
         match self.get_operator(id) {
             Some(operator) => operator,
-            None => panic!("{id:?} is no operator of this graph"),
+            None => panic!("{id:?} is not an operator of this graph"),
         }
     }
 
-    /// An operand.
+    /// The operand with this id.
     ///
     /// # Panics
-    /// As [`Graph::operator`]. [`Graph::get_operand`] does not panic.
+    /// Panics in the same cases as [`Graph::operator`]. [`Graph::get_operand`] does not panic.
     #[allow(clippy::panic)]
     pub fn operand(&self, id: OperandId) -> &Operand {
         match self.get_operand(id) {
             Some(operand) => operand,
-            None => panic!("{id:?} is no operand of this graph"),
+            None => panic!("{id:?} is not an operand of this graph"),
         }
     }
 
-    /// An operator, or `None` if it was removed.
+    /// The operator with this id, or `None` if it was removed.
     pub fn get_operator(&self, id: OperatorId) -> Option<&Operator> {
-        self.operators.get(id.place())?.as_ref()
+        self.operators.get(id.index())?.as_ref()
     }
 
-    /// An operand, or `None` if it was removed.
+    /// The operand with this id, or `None` if it was removed.
     pub fn get_operand(&self, id: OperandId) -> Option<&Operand> {
-        self.operands.get(id.place())?.as_ref()
+        self.operands.get(id.index())?.as_ref()
     }
 
-    /// The operator of that name.
+    /// The operator with this name.
     pub fn operator_named(&self, name: &str) -> Option<OperatorId> {
         self.operators_by_name.get(name).copied()
     }
 
-    /// The operand of that name.
+    /// The operand with this name.
     pub fn operand_named(&self, name: &str) -> Option<OperandId> {
         self.operands_by_name.get(name).copied()
     }
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_of_another_graph_are_nobody() {
+    fn ids_of_another_graph_are_not_found() {
         let graph = Graph::parse(TEXT, &Limits::default()).unwrap();
         let empty = Graph::new();
         let (operator, operand) = (graph.operator_ids()[0], graph.operand_named("x").unwrap());

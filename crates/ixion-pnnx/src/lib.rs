@@ -1,7 +1,7 @@
 //! The PNNX file format: a model as a `.param` text and a `.bin` archive of weights.
 //!
 //! PNNX exports a PyTorch model as a list of operators with PyTorch's names and arguments. This crate reads,
-//! checks, edits and writes such models. It knows nothing about what an operator computes.
+//! checks, edits and writes such models. What an operator computes is outside its scope.
 //!
 //! # The text
 //!
@@ -13,24 +13,24 @@
 //! pnnx.Output              out                      1 0 y #y=(1,2)f32
 //! ```
 //!
-//! The first line is a magic number, the second counts operators and operands. Every other line is one
-//! [`Operator`]: its type, its name, how many inputs and outputs it has, their names, and then what is marked
-//! by its first character:
+//! The first line is a magic number; the second gives the numbers of operators and operands. Every other line
+//! is one [`Operator`]: its type, its name, the numbers of its inputs and outputs, their names, and then fields
+//! whose first character gives their kind:
 //!
 //! | in the text | meaning | here |
 //! |---|---|---|
-//! | `bias=True` | a setting; see [`Parameter`] for how its type is guessed | [`Operator::params`] |
+//! | `bias=True` | a parameter, whose type is inferred; see [`Parameter`] | [`Operator::params`] |
 //! | `@weight=(2,3)f32` | a weight: shape and element type; the bytes are entry `fc.weight` of the archive | [`Operator::attrs`] |
 //! | `$input=x` | the argument name of an input | [`Operator::input_names`] |
-//! | `#y=(1,2)f32` | the shape that an operand had in the sample run; `?` and `%name` are unknown sizes | [`Operand::shape`] |
+//! | `#y=(1,2)f32` | the shape of an operand in the sample run; `?` and `%name` are unknown sizes | [`Operand::shape`] |
 //!
-//! Operators stand in the order in which they are executed, so an operator reads only what lines above it
-//! compute. An expression language for fused arithmetic hides in the setting `expr`; see [`Expr`].
+//! Operators are listed in execution order, so an operator reads only what the lines above it compute. The
+//! parameter `expr` holds fused arithmetic in a small expression language; see [`Expr`].
 //!
 //! # The archive
 //!
-//! The `.bin` is a zip file without compression; see [`Archive`]. Loading reads only its index. An
-//! [`Attribute`] reads its bytes when it is asked for them.
+//! The `.bin` is a zip file without compression; see [`Archive`]. Loading reads only its index; an
+//! [`Attribute`] reads its bytes on demand.
 //!
 //! # A worked example
 //!
@@ -44,7 +44,7 @@
 //!     pnnx.Output out 1 0 y\n";
 //! let mut graph = Graph::parse(text, &Limits::default())?;
 //!
-//! // Look around.
+//! // Inspect the graph.
 //! let fc = graph.operator_named("fc").unwrap();
 //! let operator = graph.operator(fc);
 //! assert_eq!(operator.op_type(), "nn.Linear");
@@ -80,9 +80,9 @@
 //!
 //! # Errors
 //!
-//! Nothing in a file makes this crate panic. A [`PnnxError`] about a text prints as `model.param:12:34: …`
-//! with line and column; one about weights names operator, key and archive. Sizes are checked against
-//! [`Limits`](ixion_tensor::Limits) before anything is allocated.
+//! No file, however damaged, makes this crate panic. A [`PnnxError`] in a text prints as
+//! `model.param:12:34: …`, with line and column; an error in the weights names the operator, the key and the
+//! archive. Sizes are checked against [`Limits`](ixion_tensor::Limits) before anything is allocated.
 
 pub mod archive;
 mod attribute;

@@ -1,4 +1,4 @@
-//! From files to a [`Graph`].
+//! Loading files into a [`Graph`].
 
 mod link;
 mod loader;
@@ -21,12 +21,11 @@ use std::sync::Arc;
 impl Graph {
     /// Loads a model from its `.param` and, if given, its `.bin`.
     ///
-    /// The weights stay in the `.bin` until they are asked for. Without it, or where it lacks an entry, the
-    /// attributes have no bytes; [`Graph::check_weights`] lists them. Entries that no attribute uses are
-    /// logged as a warning.
+    /// Weights are read from the `.bin` on demand. Without a `.bin`, or if it lacks an entry, attributes have
+    /// no bytes; [`Graph::check_weights`] lists them. Entries that no attribute uses are logged as warnings.
     ///
     /// # Errors
-    /// [`PnnxError`] when a file cannot be read, the text is wrong (with line and column), the archive is
+    /// [`PnnxError`] if a file cannot be read, the text is invalid (with line and column), the archive is
     /// damaged, or the model exceeds `limits`.
     pub fn load(param: impl AsRef<Path>, bin: Option<&Path>, limits: &Limits) -> Result<Self, PnnxError> {
         let param = param.as_ref();
@@ -38,18 +37,18 @@ impl Graph {
         Ok(graph)
     }
 
-    /// Reads a `.param` text. Messages call it `<text>`.
+    /// Parses a `.param` text, which error messages call `<text>`.
     ///
     /// # Errors
-    /// As [`Graph::load`].
+    /// Same as [`Graph::load`].
     pub fn parse(text: &str, limits: &Limits) -> Result<Self, PnnxError> {
         loader::load("<text>", text, limits)
     }
 
-    /// Loads a model from memory. Messages call the text `<text>` and the archive `<bytes>`.
+    /// Loads a model from memory. Error messages call the text `<text>` and the archive `<bytes>`.
     ///
     /// # Errors
-    /// As [`Graph::load`].
+    /// Same as [`Graph::load`].
     pub fn from_bytes(param: &[u8], bin: Option<Vec<u8>>, limits: &Limits) -> Result<Self, PnnxError> {
         let mut graph = parse_bytes(param, "<text>", limits)?;
         if let Some(bin) = bin {
@@ -58,15 +57,15 @@ impl Graph {
         Ok(graph)
     }
 
-    /// Reads a `.param` text that messages call by this name.
+    /// Parses a `.param` text, which error messages call `file`.
     ///
     /// # Errors
-    /// As [`Graph::load`].
+    /// Same as [`Graph::load`].
     pub fn parse_named(file: &str, text: &[u8], limits: &Limits) -> Result<Self, PnnxError> {
         parse_bytes(text, file, limits)
     }
 
-    /// Finds the bytes of all attributes in an archive.
+    /// Looks up the bytes of all attributes in an archive. They are read on demand.
     pub fn attach(&mut self, archive: Archive) {
         let archive = Arc::new(archive);
         for id in self.operator_ids().to_vec() {
@@ -85,10 +84,10 @@ impl Graph {
     }
 }
 
-/// How much of a file is looked at before all of it is read.
+/// The number of bytes that are inspected before the rest of a file is read.
 const SAMPLE: u64 = 4096;
 
-/// Reads a file that should be a text. One that cannot be is not read to its end: it may be large or endless.
+/// Reads a text file. A file that is clearly not text is not read to its end, because it may be large or endless.
 fn read_text(path: &Path) -> Result<Vec<u8>, PnnxError> {
     let io = |action| move |source| PnnxError::io(path, action, source);
     if path.is_dir() {
@@ -97,27 +96,27 @@ fn read_text(path: &Path) -> Result<Vec<u8>, PnnxError> {
     let mut file = File::open(path).map_err(io("open the .param file"))?;
     let mut bytes = Vec::new();
     Read::by_ref(&mut file).take(SAMPLE).read_to_end(&mut bytes).map_err(io("read the .param file"))?;
-    if what_it_looks_like(&bytes).is_none() {
+    if detect_non_text(&bytes).is_none() {
         file.read_to_end(&mut bytes).map_err(io("read the .param file"))?;
     }
     Ok(bytes)
 }
 
-/// What bytes are that are no text; `None` when they could be one.
-fn what_it_looks_like(bytes: &[u8]) -> Option<&'static str> {
+/// The kind of file, if the bytes are clearly not text; `None` if they could be text.
+fn detect_non_text(bytes: &[u8]) -> Option<&'static str> {
     let sample = bytes.get(..SAMPLE as usize).unwrap_or(bytes);
     match sample {
         [b'P', b'K', 3..=7, ..] => Some("a zip archive (a .bin or .pt file)"),
-        [0x89, b'P', b'N', b'G', ..] => Some("a PNG picture"),
-        [0xff, 0xd8, 0xff, ..] => Some("a JPEG picture"),
-        [0xfe, 0xff, ..] | [0xff, 0xfe, ..] => Some("a text in UTF-16"),
+        [0x89, b'P', b'N', b'G', ..] => Some("a PNG image"),
+        [0xff, 0xd8, 0xff, ..] => Some("a JPEG image"),
+        [0xfe, 0xff, ..] | [0xff, 0xfe, ..] => Some("UTF-16 text"),
         _ if sample.contains(&0) => Some("binary data"),
         _ => None,
     }
 }
 
 fn parse_bytes(bytes: &[u8], file: &str, limits: &Limits) -> Result<Graph, PnnxError> {
-    if let Some(found) = what_it_looks_like(bytes) {
+    if let Some(found) = detect_non_text(bytes) {
         return Err(place::error_at(file, 1, 1, SyntaxProblem::NotText { found }));
     }
     match std::str::from_utf8(bytes) {

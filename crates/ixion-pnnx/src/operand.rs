@@ -1,4 +1,4 @@
-//! Operands: the values that flow from operator to operator.
+//! Operands: the values that operators compute and read.
 
 use super::operator::{Few, OperatorId};
 use super::parameter::Parameter;
@@ -7,33 +7,33 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-/// Names an operand of a [`Graph`](super::Graph). It stays valid while the graph is edited, until the operand
-/// is removed.
+/// The id of an operand of a [`Graph`](super::Graph). It stays valid while the graph is edited, until the
+/// operand is removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct OperandId(u32);
 
 impl OperandId {
-    /// The id of the operand at a place of its graph's list; `None` beyond 2^32 operands.
-    pub(super) fn at(place: usize) -> Option<Self> {
-        u32::try_from(place).ok().map(Self)
+    /// The id of the operand at an index of its graph's list; `None` beyond 2^32 operands.
+    pub(super) fn at(index: usize) -> Option<Self> {
+        u32::try_from(index).ok().map(Self)
     }
 
-    /// The place in the list of its graph.
-    pub(super) fn place(self) -> usize {
+    /// The index in its graph's list.
+    pub(super) fn index(self) -> usize {
         self.0 as usize
     }
 }
 
 /// One size of an operand's shape.
 ///
-/// PNNX records the shapes that the sample input gave, so they are hints.
+/// PNNX records the shapes of a run with sample inputs, so they are only hints.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Dim {
-    /// A number.
+    /// A known size.
     Fixed(u64),
-    /// `?`: it depends on the input.
+    /// `?`: depends on the input.
     Unknown,
-    /// `%name`: it depends on the input, and equal names mean equal sizes.
+    /// `%name`: depends on the input; equal names mean equal sizes.
     Named(String),
 }
 
@@ -50,7 +50,7 @@ impl fmt::Display for Dim {
 /// A value: usually a tensor, sometimes a tuple, a list or a number.
 ///
 /// It has one producer and any number of consumers. Links are changed through the [`Graph`](super::Graph),
-/// which keeps both ends in step.
+/// which keeps both ends consistent.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Operand {
     pub(super) name: Arc<str>,
@@ -78,28 +78,28 @@ impl Operand {
         &self.name
     }
 
-    /// The operator that computes the value.
+    /// The operator that computes the value, if it is connected to one.
     pub fn producer(&self) -> Option<OperatorId> {
         self.producer
     }
 
-    /// The operators that read the value, one entry for each use: an operator that reads it twice is there
-    /// twice.
+    /// The operators that read the value, one entry per use: an operator that reads it twice is listed twice.
     pub fn consumers(&self) -> &[OperatorId] {
         &self.consumers
     }
 
-    /// The element type, if the file says it. It does not for scalars and for values that are no tensors.
+    /// The element type, if the file specifies it. PNNX does not write it for scalars, nor for values that are not
+    /// tensors.
     pub fn dtype(&self) -> Option<DType> {
         self.dtype
     }
 
-    /// The shape, if the file says it. PNNX writes neither the shape nor the type of a scalar.
+    /// The shape, if the file specifies it. PNNX writes neither the shape nor the type of a scalar.
     pub fn shape(&self) -> Option<&[Dim]> {
         self.shape.as_deref()
     }
 
-    /// Notes that code attached to the operand. The `.param` text does not hold them.
+    /// Notes attached by code. They are not part of the `.param` text.
     pub fn params(&self) -> &BTreeMap<String, Parameter> {
         &self.params
     }
@@ -121,9 +121,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn consumers_have_one_entry_for_each_use() {
+    fn consumers_have_one_entry_per_use() {
         let mut operand = Operand::new("0".into());
-        let [a, b, stranger] = [0, 1, 7].map(|place| OperatorId::at(place).unwrap());
+        let [a, b, stranger] = [0, 1, 7].map(|index| OperatorId::at(index).unwrap());
         for operator in [a, b, a] {
             operand.add_consumer(operator);
         }

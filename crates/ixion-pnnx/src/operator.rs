@@ -8,29 +8,29 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-/// Names an operator of a [`Graph`](super::Graph). It stays valid while the graph is edited, until the
+/// The id of an operator of a [`Graph`](super::Graph). It stays valid while the graph is edited, until the
 /// operator is removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct OperatorId(u32);
 
 impl OperatorId {
-    /// The id of the operator at a place of its graph's list; `None` beyond 2^32 operators.
-    pub(super) fn at(place: usize) -> Option<Self> {
-        u32::try_from(place).ok().map(Self)
+    /// The id of the operator at an index of its graph's list; `None` beyond 2^32 operators.
+    pub(super) fn at(index: usize) -> Option<Self> {
+        u32::try_from(index).ok().map(Self)
     }
 
-    /// The place in the list of its graph.
-    pub(super) fn place(self) -> usize {
+    /// The index in its graph's list.
+    pub(super) fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-/// Most operators have few inputs and outputs: these are kept without an allocation.
+/// A list that stores up to four items inline: most operators have few inputs and outputs.
 pub(super) type Few<T> = SmallVec<[T; 4]>;
 
-/// One step of a model: what is computed, from what, and with which settings and weights.
+/// One step of a model: its type, its inputs and outputs, its parameters and its attributes.
 ///
-/// It is changed through the [`Graph`](super::Graph) that owns it.
+/// It is edited through the [`Graph`](super::Graph) that owns it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Operator {
     pub(super) op_type: String,
@@ -67,22 +67,22 @@ impl Operator {
         &self.name
     }
 
-    /// What the operator reads. An operand that it uses twice is there twice.
+    /// The operands that the operator reads. An operand that it reads twice is listed twice.
     pub fn inputs(&self) -> &[OperandId] {
         &self.inputs
     }
 
-    /// What the operator computes.
+    /// The operands that the operator computes.
     pub fn outputs(&self) -> &[OperandId] {
         &self.outputs
     }
 
-    /// The argument name of each input (`$weight=5` in the text), as many entries as there are inputs.
+    /// The argument name of each input (`$weight=5` in the text), one entry per input.
     pub fn input_names(&self) -> &[Option<String>] {
         &self.input_names
     }
 
-    /// The settings by key.
+    /// The parameters by key.
     pub fn params(&self) -> &BTreeMap<String, Parameter> {
         &self.params
     }
@@ -92,44 +92,44 @@ impl Operator {
         &self.attrs
     }
 
-    /// The line of the `.param` text, counted from 1, or that of the operator beside which code added this one; `None` for
-    /// one that was added at the end.
+    /// The line of the `.param` text, counted from 1. An operator that code inserted next to another has the line of that
+    /// operator, one that was added at the end has `None`.
     pub fn line(&self) -> Option<usize> {
         self.line
     }
 
-    /// The setting of that key.
+    /// The parameter with this key.
     pub fn param(&self, key: &str) -> Option<&Parameter> {
         self.params.get(key)
     }
 
-    /// The weight or constant of that key.
+    /// The weight or constant with this key.
     pub fn attr(&self, key: &str) -> Option<&Attribute> {
         self.attrs.get(key)
     }
 
-    /// The input that has this argument name.
+    /// The input with this argument name.
     pub fn named_input(&self, key: &str) -> Option<OperandId> {
         let index = self.input_names.iter().position(|name| name.as_deref() == Some(key))?;
         self.inputs.get(index).copied()
     }
 
-    /// Whether there is a setting of that key.
+    /// Returns true if there is a parameter with this key.
     pub fn has_param(&self, key: &str) -> bool {
         self.params.contains_key(key)
     }
 
-    /// Whether there is a weight or constant of that key.
+    /// Returns true if there is a weight or constant with this key.
     pub fn has_attr(&self, key: &str) -> bool {
         self.attrs.contains_key(key)
     }
 
-    /// Whether an input has this argument name.
+    /// Returns true if an input has this argument name.
     pub fn has_input(&self, key: &str) -> bool {
         self.named_input(key).is_some()
     }
 
-    /// A setting that must be there, as the type asked for.
+    /// A required parameter, converted to `T`.
     ///
     /// ```
     /// # use ixion_pnnx::Graph;
@@ -145,7 +145,7 @@ impl Operator {
     /// ```
     ///
     /// # Errors
-    /// [`ParamError`] when it is missing or of another type.
+    /// [`ParamError`] if the parameter is missing or has another type.
     pub fn get<T: FromParameter>(&self, key: &str) -> Result<T, ParamError> {
         match self.param(key) {
             Some(parameter) => T::from_parameter(parameter)
@@ -154,11 +154,11 @@ impl Operator {
         }
     }
 
-    /// A setting as the type asked for, or `default` where the file leaves it out. PNNX leaves out what was
-    /// not given in PyTorch, so PyTorch's default is right.
+    /// A parameter converted to `T`, or `default` if the file omits it. PNNX omits arguments that were not given
+    /// in PyTorch, so `default` should be PyTorch's default.
     ///
     /// # Errors
-    /// [`ParamError`] when it is of another type.
+    /// [`ParamError`] if the parameter has another type.
     pub fn get_or<T: FromParameter>(&self, key: &str, default: T) -> Result<T, ParamError> {
         if self.has_param(key) { self.get(key) } else { Ok(default) }
     }
@@ -169,7 +169,7 @@ impl Operator {
     }
 }
 
-/// A setting that is missing or of the wrong type.
+/// An error for a parameter that is missing or has the wrong type.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("operator `{operator}` ({op_type}{}), parameter `{key}`: {problem}", Line(*line))]
 pub struct ParamError {
@@ -177,7 +177,7 @@ pub struct ParamError {
     pub operator: String,
     /// The operator's type.
     pub op_type: String,
-    /// The line of the `.param` text.
+    /// The operator's line; see [`Operator::line`].
     pub line: Option<usize>,
     /// The parameter's key.
     pub key: String,
@@ -185,19 +185,19 @@ pub struct ParamError {
     pub problem: ParamProblem,
 }
 
-/// What can be wrong with a setting.
+/// What is wrong with a parameter.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ParamProblem {
-    /// It is not there.
-    #[error("it is missing")]
+    /// The parameter is missing.
+    #[error("missing")]
     Missing,
-    /// It is of another type.
+    /// The parameter has another type.
     #[error(transparent)]
     Type(Box<ParamTypeError>),
 }
 
-/// Prints `, line 12` where the line is known.
+/// Formats as `, line 12`, or as nothing if the line is unknown.
 struct Line(Option<usize>);
 
 impl fmt::Display for Line {
@@ -213,8 +213,8 @@ impl fmt::Display for Line {
 mod tests {
     use super::*;
 
-    fn operand(place: usize) -> OperandId {
-        OperandId::at(place).unwrap()
+    fn operand(index: usize) -> OperandId {
+        OperandId::at(index).unwrap()
     }
 
     fn conv() -> Operator {
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_are_asked_for_by_type() {
+    fn parameters_are_converted_by_type() {
         let operator = conv();
         assert_eq!(operator.get::<i64>("groups"), Ok(2));
         assert_eq!(operator.get_or("dilation", vec![1_i64, 1]), Ok(vec![1, 1]));
@@ -234,16 +234,16 @@ mod tests {
     }
 
     #[test]
-    fn errors_name_operator_key_wanted_and_found() {
+    fn errors_name_operator_key_and_both_types() {
         let mut operator = conv();
         let error = operator.get::<bool>("groups").unwrap_err().to_string();
         assert_eq!(
             error,
-            "operator `conv1` (nn.Conv2d), parameter `groups`: wanted a bool, found an int: `2`"
+            "operator `conv1` (nn.Conv2d), parameter `groups`: expected a bool, found an int: `2`"
         );
         operator.line = Some(12);
         let error = operator.get::<i64>("stride").unwrap_err().to_string();
-        assert_eq!(error, "operator `conv1` (nn.Conv2d, line 12), parameter `stride`: it is missing");
+        assert_eq!(error, "operator `conv1` (nn.Conv2d, line 12), parameter `stride`: missing");
     }
 
     #[test]

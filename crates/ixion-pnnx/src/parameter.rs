@@ -1,8 +1,8 @@
-//! Operator parameters: the `key=value` settings of a `.param` line, such as `stride=(2,2)`.
+//! Operator parameters: the `key=value` fields of a `.param` line, such as `stride=(2,2)`.
 //!
-//! The format has no quoting and writes no types, so a value's type is guessed from its looks. The guess can
-//! be wrong (the expression `[[2,1],[0,1]]` is no list of strings), so a [`Parameter`] keeps the raw text
-//! beside the parsed [`Value`], and the raw text is what is written back.
+//! The format has neither quoting nor type annotations, so a value's type is inferred from its text. The
+//! inference can be wrong (the expression `[[2,1],[0,1]]` is not a list of strings), so a [`Parameter`] keeps
+//! the raw text as well as the parsed [`Value`], and writes back the raw text.
 
 mod encode;
 mod typed;
@@ -13,7 +13,7 @@ pub use typed::{FromParameter, ParamTypeError};
 
 use super::value::{Value, parse_value};
 
-/// One parameter: the text of the file and what it was understood as.
+/// One parameter: its text in the file and the value parsed from it.
 ///
 /// ```
 /// use ixion_pnnx::{Parameter, Value};
@@ -29,22 +29,22 @@ pub struct Parameter {
 }
 
 impl Parameter {
-    /// Reads a value as PNNX writes it. Every text is a value, so this never fails.
+    /// Parses a value as PNNX writes it. Every text is a value, so this never fails.
     pub fn parse(raw: &str) -> Self {
         Self { raw: raw.into(), value: parse_value(raw) }
     }
 
-    /// The text as it stands in the file.
+    /// The text as in the file.
     pub fn raw(&self) -> &str {
         &self.raw
     }
 
-    /// What the text was understood as.
+    /// The value parsed from the text.
     pub fn value(&self) -> &Value {
         &self.value
     }
 
-    /// True for `None`, `()` and `[]`.
+    /// Returns true for `None`, `()` and `[]`.
     pub fn is_none(&self) -> bool {
         self.value == Value::None
     }

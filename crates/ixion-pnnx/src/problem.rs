@@ -1,43 +1,43 @@
-//! What can be wrong with a `.param` text.
+//! Errors in a `.param` text.
 
 use super::text::MAGIC;
 use ixion_tensor::LimitError;
 
-/// A fault at one place of a `.param` text.
+/// An error at one position of a `.param` text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SyntaxProblem {
-    /// There is nothing in the file.
+    /// The file is empty, or has only blank lines.
     #[error("the file is empty; a .param text starts with {MAGIC}")]
     Empty,
-    /// The file holds bytes that are no text.
-    #[error("this is no text but {found}; give the .param file")]
+    /// The file is not UTF-8 text.
+    #[error("expected a .param text file, found {found}")]
     NotText {
-        /// What it looks like.
+        /// What the bytes look like, such as `a PNG image`.
         found: &'static str,
     },
-    /// The file is a text of another kind.
+    /// The file is text, but not a `.param` text.
     #[error("a .param text starts with {MAGIC}, found `{found}`")]
     Magic {
         /// The first line, shortened.
         found: String,
     },
-    /// Something else was wanted here.
-    #[error("wanted {wanted}, found {found}")]
+    /// The grammar expects something else here.
+    #[error("expected {wanted}, found {found}")]
     Unexpected {
-        /// What was wanted.
+        /// The expected item.
         wanted: &'static str,
-        /// What was found: a word in backquotes, or `the end of the line`.
+        /// The item found: a word in backquotes, or `the end of the line`.
         found: String,
     },
-    /// The second line does not count the lines that follow.
+    /// The operator count on the second line differs from the number of operator lines.
     #[error(
-        "the second line says {wanted} operator(s), found {found} line(s) of operators; is the file complete?"
+        "the second line counts {wanted} operator(s), but {found} operator line(s) follow; is the file complete?"
     )]
     OperatorCount {
-        /// What the second line says.
+        /// The count on the second line.
         wanted: usize,
-        /// The number of lines.
+        /// The number of operator lines.
         found: usize,
     },
     /// An input that no operator computes.
@@ -48,7 +48,7 @@ pub enum SyntaxProblem {
         /// The operand.
         operand: String,
     },
-    /// An input that is computed too late. Operators must be in topological order.
+    /// An input that a later operator computes. Operators must be in topological order.
     #[error(
         "operator `{operator}` reads `{operand}`, which is computed only later, on line {line}: \
          the operators are not in topological order, or form a cycle"
@@ -61,7 +61,7 @@ pub enum SyntaxProblem {
         /// The line of the operator that computes it.
         line: usize,
     },
-    /// An operator that reads what it computes.
+    /// An operator that reads its own output.
     #[error("operator `{operator}` reads its own output `{operand}`: that is a cycle")]
     FeedsItself {
         /// The operator.
@@ -77,15 +77,15 @@ pub enum SyntaxProblem {
         /// The line that computes it first.
         line: usize,
     },
-    /// Two operators of one name.
-    #[error("operator `{operator}` is already on line {line}")]
+    /// Two operators with the same name.
+    #[error("operator `{operator}` is already defined on line {line}")]
     DuplicateOperator {
         /// The name.
         operator: String,
-        /// The line that has it first.
+        /// The line of the first definition.
         line: usize,
     },
-    /// Two parameters, or two attributes, of one key.
+    /// Two parameters, or two attributes, with the same key.
     #[error("operator `{operator}` already has `{key}`")]
     DuplicateKey {
         /// The operator.
@@ -93,8 +93,8 @@ pub enum SyntaxProblem {
         /// The key, with its `@` for an attribute.
         key: String,
     },
-    /// `$key=operand` with an operand that is no input, or that has names for all its uses.
-    #[error("operator `{operator}` has no unnamed input `{operand}` left that could be called `{key}`")]
+    /// `$key=operand` with an operand that is not an input, or whose uses are all named.
+    #[error("operator `{operator}` has no unnamed input `{operand}` left for the argument name `{key}`")]
     NotAnInput {
         /// The operator.
         operator: String,
@@ -103,18 +103,18 @@ pub enum SyntaxProblem {
         /// The operand.
         operand: String,
     },
-    /// `#operand=shape` with an operand that is neither input nor output.
-    #[error("`{operand}` is neither input nor output of operator `{operator}`")]
+    /// `#operand=shape` with an operand that is neither an input nor an output.
+    #[error("`{operand}` is neither an input nor an output of operator `{operator}`")]
     NotConnected {
         /// The operator.
         operator: String,
         /// The operand.
         operand: String,
     },
-    /// A shape whose size in bytes does not fit 64 bits.
-    #[error("a tensor of this shape has more than 2^63 bytes")]
+    /// A shape whose size in bytes does not fit an `i64`.
+    #[error("a tensor of this shape has 2^63 bytes or more")]
     TooLarge,
-    /// More than the caller allows.
+    /// The model exceeds the caller's limits.
     #[error(transparent)]
     Limit(#[from] LimitError),
 }

@@ -1,9 +1,9 @@
 //! Exporting a graph as Python source that PyTorch runs.
 //!
-//! The source has one class `Model`: operators of `nn` become modules that are made and filled in `__init__`,
-//! everything else becomes a call in `forward`, and expressions become Python arithmetic. The weights stay in
-//! the `.bin`, which Python opens with `zipfile` and `numpy`. Started as a program it reads `.npy` inputs and
-//! writes `.npy` outputs, so a model can be compared with PyTorch without PNNX.
+//! The source has one class `Model`: operators of `nn` become modules that `__init__` creates and loads weights
+//! into, all others become calls in `forward`, and expressions become Python arithmetic. The weights stay in the
+//! `.bin`, which Python opens with `zipfile` and `numpy`. Run as a program, the source reads `.npy` inputs and
+//! writes `.npy` outputs, so that a model can be compared with PyTorch without PNNX.
 
 mod arguments;
 mod arithmetic;
@@ -23,11 +23,10 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt::Write;
 
 impl Graph {
-    /// Python source with a PyTorch class `Model` that computes what the graph computes.
+    /// Python source with a PyTorch class `Model` that computes the same outputs as the graph.
     ///
-    /// `name` is the name of the `.bin` file without its ending: the source looks for it beside itself unless
-    /// it is told otherwise. Operators that have no counterpart in PyTorch raise `NotImplementedError` when
-    /// they are reached.
+    /// `name` is the name of the `.bin` file without its extension. By default the source loads it from its own
+    /// folder. Operators without a counterpart in PyTorch raise `NotImplementedError` when they are reached.
     ///
     /// ```
     /// # use ixion_pnnx::Graph;
@@ -49,7 +48,7 @@ impl Graph {
     }
 }
 
-/// What has been written so far, and the Python names of everything.
+/// The source written so far, and the Python names of operators and operands.
 struct Writer<'g> {
     graph: &'g Graph,
     variables: HashMap<OperandId, String>,
@@ -59,7 +58,7 @@ struct Writer<'g> {
     init: Vec<String>,
     forward: Vec<String>,
     helpers: BTreeSet<Helper>,
-    /// Operands that are plain Python numbers, which PyTorch's functions do not take.
+    /// Operands that are plain Python numbers, which PyTorch's functions do not accept.
     numbers: HashSet<OperandId>,
 }
 
@@ -84,27 +83,27 @@ impl<'g> Writer<'g> {
         }
     }
 
-    /// The variable of an operand.
+    /// The Python variable of an operand.
     fn variable(&self, id: OperandId) -> String {
         self.variables.get(&id).cloned().unwrap_or_default()
     }
 
-    /// The variables of an operator's inputs.
+    /// The Python variables of an operator's inputs.
     fn input_variables(&self, operator: &Operator) -> Vec<String> {
         operator.inputs().iter().map(|&input| self.variable(input)).collect()
     }
 
-    /// The variables of an operator's outputs.
+    /// The Python variables of an operator's outputs.
     fn output_variables(&self, operator: &Operator) -> Vec<String> {
         operator.outputs().iter().map(|&output| self.variable(output)).collect()
     }
 
-    /// `self.name` of an operator that is a module or holds a tensor.
+    /// `self.name`, for an operator that is a module or holds a tensor.
     fn member(&self, id: OperatorId) -> String {
         format!("self.{}", self.members.get(&id).map_or("", String::as_str))
     }
 
-    /// Assigns a value to the operator's outputs. Several outputs take a tuple apart.
+    /// Assigns a value to the operator's outputs. Several outputs unpack a tuple.
     fn assign(&mut self, operator: &Operator, value: &str) {
         let outputs = self.output_variables(operator);
         match outputs.is_empty() {
@@ -137,7 +136,7 @@ impl<'g> Writer<'g> {
         source
     }
 
-    /// What `forward` returns: the one output as it is, several as a tuple.
+    /// The value that `forward` returns: a single output as it is, several outputs as a tuple.
     fn returned(&self) -> String {
         match self.outputs.as_slice() {
             [] => "None".to_owned(),

@@ -1,4 +1,4 @@
-//! From a [`Graph`] to files.
+//! Saving a [`Graph`] to files.
 
 use super::archive::ArchiveWriter;
 use super::attribute::entry_name;
@@ -14,10 +14,10 @@ use tempfile::NamedTempFile;
 
 /// Saving.
 impl Graph {
-    /// The `.param` text, byte for byte as PNNX lays it out.
+    /// The `.param` text, byte for byte as PNNX formats it.
     ///
-    /// Operators come in execution order, keys in alphabetical order. The shape of a scalar is left out,
-    /// because PNNX cannot read it. A graph that fails [`Graph::check`] gives a text that cannot be loaded.
+    /// Operators are in execution order, keys in alphabetical order. The shape of a scalar is omitted, because
+    /// PNNX cannot read it. The text of a graph that fails [`Graph::check`] cannot be loaded.
     pub fn to_param_text(&self) -> String {
         let mut text = format!("{MAGIC}\n{} {}\n", self.operator_count(), self.operand_count());
         for (_, operator) in self.operators() {
@@ -29,11 +29,11 @@ impl Graph {
 
     /// Saves the graph as a `.param` and a `.bin` file. The graph may have been loaded from the same files.
     ///
-    /// Both are first written to temporary files in their folders, a piece at a time, and then renamed: an
-    /// error on the way leaves the old files as they were.
+    /// Both are first written to temporary files in their folders, in chunks, and then renamed: an error while
+    /// writing leaves the old files unchanged.
     ///
     /// # Errors
-    /// [`PnnxError`] when the graph fails [`Graph::check`], bytes of an attribute are missing or damaged, or
+    /// [`PnnxError`] if the graph fails [`Graph::check`], the bytes of an attribute are missing or damaged, or
     /// a file cannot be written.
     pub fn save(&self, param: impl AsRef<Path>, bin: impl AsRef<Path>) -> Result<(), PnnxError> {
         let (param, bin) = (param.as_ref(), bin.as_ref());
@@ -50,7 +50,7 @@ impl Graph {
     /// The `.bin` archive in memory.
     ///
     /// # Errors
-    /// [`PnnxError`] when bytes of an attribute are missing or damaged.
+    /// [`PnnxError`] if the bytes of an attribute are missing or damaged.
     pub fn to_bin_bytes(&self) -> Result<Vec<u8>, PnnxError> {
         let mut bytes = std::io::Cursor::new(Vec::new());
         self.write_archive(&mut bytes, Path::new("<bytes>"))?;
@@ -63,7 +63,7 @@ impl Graph {
             let name = entry_name(operator.name(), key);
             let size = attribute.byte_len() as u64;
             let crc = writer.add_pieces(&name, size, |put| attribute.for_each_piece(put))?;
-            // Otherwise damaged bytes would leave with a checksum that calls them good.
+            // Otherwise damaged bytes would be written with a matching checksum.
             attribute.check_crc(crc)?;
         }
         writer.finish()?;
@@ -95,7 +95,7 @@ impl Graph {
         }
     }
 
-    /// Writes `#operand=(sizes)dtype`, for each use anew as PNNX does.
+    /// Writes `#operand=(sizes)dtype`. Like PNNX, repeats it for each use of the operand.
     fn write_shape(&self, text: &mut String, id: OperandId) {
         let operand = self.operand(id);
         let shape = operand.shape().unwrap_or_default();
@@ -107,7 +107,7 @@ impl Graph {
     }
 }
 
-/// Prints sizes with commas between them.
+/// Formats sizes separated by commas.
 struct Sizes<'a, T>(&'a [T]);
 
 impl<T: std::fmt::Display> std::fmt::Display for Sizes<'_, T> {
@@ -120,28 +120,30 @@ impl<T: std::fmt::Display> std::fmt::Display for Sizes<'_, T> {
     }
 }
 
-/// Fills a word up to 24 bytes, as C's `%-24s` does.
+/// Pads a word with spaces to 24 bytes, as C's `%-24s` does.
 fn pad(text: &mut String, word: &str) {
     const WIDTH: usize = 24;
     text.push_str(word);
     text.extend(std::iter::repeat_n(' ', WIDTH.saturating_sub(word.len())));
 }
 
-/// Writes a temporary file in the folder of `path`, from where it can be renamed.
+/// Writes a temporary file in the folder of `path`, so that it can be renamed to `path`.
+///
+/// # Errors
+/// [`PnnxError::Io`] if the file cannot be created or written, and any error that `write` returns.
 pub fn write_beside<E: From<PnnxError>>(
     path: &Path,
     write: impl FnOnce(&mut std::fs::File) -> Result<(), E>,
 ) -> Result<NamedTempFile, E> {
     let io = |action| move |source| PnnxError::io(path, action, source);
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut file = temporary_in(folder).map_err(io("create a file beside it"))?;
+    let mut file = temporary_in(folder).map_err(io("create a temporary file next to it"))?;
     write(file.as_file_mut())?;
     file.as_file().sync_all().map_err(io("write"))?;
     Ok(file)
 }
 
-/// A temporary file with the permissions of an ordinary one. Left alone it would be for its owner's eyes
-/// only.
+/// Creates a temporary file with ordinary permissions. By default only its owner could read it.
 fn temporary_in(folder: &Path) -> std::io::Result<NamedTempFile> {
     let mut builder = tempfile::Builder::new();
     builder.prefix(".ixion-").suffix(".tmp");
@@ -150,7 +152,10 @@ fn temporary_in(folder: &Path) -> std::io::Result<NamedTempFile> {
     builder.tempfile_in(folder)
 }
 
-/// Lets a temporary file take the place of `path`.
+/// Renames a temporary file to `path`, replacing any file there.
+///
+/// # Errors
+/// [`PnnxError::Io`] if the file cannot be renamed.
 pub fn replace(file: NamedTempFile, path: &Path) -> Result<(), PnnxError> {
     match file.persist(path) {
         Ok(_) => Ok(()),

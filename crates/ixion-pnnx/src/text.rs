@@ -10,8 +10,8 @@
 //! ```
 //!
 //! Words are separated by blanks and there is no quoting: a value can hold `=` and `,`, but no blank. This
-//! module turns one line into a [`Line`]; what the lines mean together is the business of loading, which begins
-//! with [`link`](super::link).
+//! module parses one line into a [`Line`]; loading combines the lines into a graph, starting with
+//! [`link`](super::link).
 
 use super::operand::Dim;
 use ixion_tensor::DType;
@@ -25,11 +25,11 @@ use nom::sequence::{delimited, preceded, separated_pair, terminated};
 use nom::{IResult, Parser};
 use std::str::FromStr;
 
-/// The number with which every `.param` text starts.
+/// The magic number at the start of every `.param` text.
 pub(super) const MAGIC: &str = "7767517";
 
 // ANCHOR: line
-/// One operator line, all words of which point into the text.
+/// One operator line. All words borrow from the text.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Line<'a> {
     /// The type, such as `nn.Conv2d`.
@@ -40,25 +40,25 @@ pub struct Line<'a> {
     pub inputs: Vec<&'a str>,
     /// The operands that it computes.
     pub outputs: Vec<&'a str>,
-    /// All that follows them.
+    /// The fields after the operands.
     pub fields: Vec<Field<'a>>,
 }
 
-/// What follows the operands of an operator.
+/// A field after the operands of an operator.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Field<'a> {
-    /// `key=value`: a setting.
+    /// `key=value`: a parameter.
     Param {
         /// Its name.
         key: &'a str,
-        /// Its value, as text: what type it has is decided later.
+        /// Its value as text. Its type is inferred later.
         value: &'a str,
     },
     /// `@key=(sizes)dtype`: a weight, whose bytes are in the archive.
     Attr {
         /// Its name.
         key: &'a str,
-        /// Its sizes.
+        /// Its shape.
         shape: Vec<usize>,
         /// Its element type.
         dtype: DType,
@@ -70,24 +70,24 @@ pub enum Field<'a> {
         /// The input.
         operand: &'a str,
     },
-    /// `#operand=(sizes)dtype`: the shape that an operand had in the sample run.
+    /// `#operand=(sizes)dtype`: the shape of an operand in the sample run.
     Shape {
         /// The operand.
         operand: &'a str,
-        /// Its sizes.
+        /// Its shape.
         shape: Vec<Dim>,
-        /// Its element type; `None` for what is no tensor.
+        /// Its element type; `None` if it is not a tensor.
         dtype: Option<DType>,
     },
 }
 // ANCHOR_END: line
 
-/// Where a parser stopped, and what it wanted there.
+/// The position at which a parser stopped, and what it expected there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stop<'a> {
-    /// The rest of the line from there on.
+    /// The rest of the line, from that position.
     pub at: &'a str,
-    /// What was wanted; empty where no [`context`] says it.
+    /// The expected item; empty if no [`context`] names it.
     pub wanted: &'static str,
 }
 
@@ -101,7 +101,7 @@ impl<'a> ParseError<&'a str> for Stop<'a> {
     }
 }
 
-/// The innermost context is the most exact one, so it stays. It points to where its parser started.
+/// Keeps the innermost context, which is the most specific. Its position is the start of its parser.
 impl<'a> ContextError<&'a str> for Stop<'a> {
     fn add_context(at: &'a str, wanted: &'static str, inner: Self) -> Self {
         if inner.wanted.is_empty() { Self { at, wanted } } else { inner }
@@ -115,11 +115,11 @@ impl<'a, E> FromExternalError<&'a str, E> for Stop<'a> {
 }
 
 // ANCHOR: parsed
-/// What a parser of this grammar returns: the rest of the line, and what it found before it; or where it stopped.
+/// The result of a parser: the rest of the line and the parsed value, or the position at which it stopped.
 pub type Parsed<'a, T> = IResult<&'a str, T, Stop<'a>>;
 // ANCHOR_END: parsed
 
-/// Reads the second line: how many operators and operands there are.
+/// Reads the second line: the numbers of operators and operands.
 pub(super) fn counts(line: &str) -> Result<(usize, usize), Stop<'_>> {
     let operators = context("the number of operators", number);
     let operands = context("the number of operands", number);
@@ -127,7 +127,7 @@ pub(super) fn counts(line: &str) -> Result<(usize, usize), Stop<'_>> {
 }
 
 // ANCHOR: whole
-/// Runs a parser over a whole line; nothing but blanks may be left.
+/// Runs a parser over a whole line. Only blanks may follow.
 fn whole<'a, T>(
     mut parser: impl Parser<&'a str, Output = T, Error = Stop<'a>>,
     line: &'a str,
@@ -144,31 +144,31 @@ fn whole<'a, T>(
 // ANCHOR_END: whole
 
 // ANCHOR: blanks
-/// What separates words. A line break ends the line before any of this is asked.
+/// Returns true for characters that separate words. Line breaks are handled before.
 pub fn is_blank(c: char) -> bool {
     matches!(c, ' ' | '\t' | '\r' | '\x0b' | '\x0c')
 }
 
-/// Any number of blanks, or none.
+/// Zero or more blanks.
 fn blanks(input: &str) -> Parsed<'_, &str> {
     take_while(is_blank).parse(input)
 }
 
-/// Nothing, but only where a word ends: before a blank, or at the end of the line.
+/// Matches the end of a word, before a blank or at the end of the line, without consuming anything.
 fn word_end(input: &str) -> Parsed<'_, ()> {
     not(satisfy(|c| !is_blank(c))).parse(input)
 }
 // ANCHOR_END: blanks
 
 // ANCHOR: word
-/// A word, after any blanks: all characters up to the next blank or the end of the line, at least one.
+/// A word after any blanks: one or more characters up to the next blank or the end of the line.
 pub fn word(input: &str) -> Parsed<'_, &str> {
-    // ANCHOR: word_todo -- task 1: skip blanks, take everything up to the next one
+    // ANCHOR: word_todo -- task 1: skip blanks, then take everything up to the next one
     preceded(blanks, take_till1(is_blank)).parse(input)
     // ANCHOR_END: word_todo
 }
 
-/// A word that is a whole number, after any blanks.
+/// A word after any blanks that is an unsigned integer.
 pub fn number(input: &str) -> Parsed<'_, usize> {
     // ANCHOR: number_todo -- task 1: digits only, and the word ends after them
     delimited(blanks, map_res(digit1, str::parse), word_end).parse(input)
@@ -177,14 +177,14 @@ pub fn number(input: &str) -> Parsed<'_, usize> {
 // ANCHOR_END: word
 
 // ANCHOR: dim
-/// A whole number below 2^64, with no blanks before it. A negative size is none: the text has `?` for what is not known.
+/// An integer below 2^64, without leading blanks. Negative sizes are invalid: an unknown size is written `?`.
 fn size<T: FromStr>(input: &str) -> Parsed<'_, T> {
     context("a size below 2^64", map_res(digit1, str::parse)).parse(input)
 }
 
 /// One size of an operand: a number, `?`, or `%name`.
 pub fn dim(input: &str) -> Parsed<'_, Dim> {
-    // ANCHOR: dim_todo -- task 2: one of three
+    // ANCHOR: dim_todo -- task 2: one of the three
     let name = preceded(char('%'), take_till1(|c| is_blank(c) || c == ',' || c == ')'));
     let named = map(name, |name: &str| Dim::Named(name.to_owned()));
     let any = alt((value(Dim::Unknown, char('?')), named, map(size, Dim::Fixed)));
@@ -192,7 +192,7 @@ pub fn dim(input: &str) -> Parsed<'_, Dim> {
     // ANCHOR_END: dim_todo
 }
 
-/// Sizes between round brackets, separated by commas; `()` is the shape of a scalar.
+/// Sizes in parentheses, separated by commas; `()` is the shape of a scalar.
 pub fn shape<'a, T>(input: &'a str, size: impl Fn(&'a str) -> Parsed<'a, T>) -> Parsed<'a, Vec<T>> {
     // ANCHOR: shape_todo -- task 2: brackets around nothing, or around sizes with commas between them
     let empty = map(peek(char(')')), |_| Vec::new());
@@ -210,21 +210,21 @@ fn dtype(input: &str) -> Parsed<'_, DType> {
     context(DTYPE, map_opt(take_till1(is_blank), DType::from_name)).parse(input)
 }
 
-/// The element type of an operand: as [`dtype`], or `null` for what is no tensor.
+/// The element type of an operand: as [`dtype`], or `null` if the operand is not a tensor.
 fn operand_dtype(input: &str) -> Parsed<'_, Option<DType>> {
     let known = |word: &str| if word == "null" { Some(None) } else { DType::from_name(word).map(Some) };
     context(DTYPE, map_opt(take_till1(is_blank), known)).parse(input)
 }
 
 // ANCHOR: key
-/// What stands before a `=`.
+/// The key before a `=`: all characters up to the next `=` or blank, at least one.
 fn key(input: &str) -> Parsed<'_, &str> {
     take_till1(|c| is_blank(c) || c == '=').parse(input)
 }
 // ANCHOR_END: key
 
-/// The name of an operand, as a whole word. It cannot hold `=`, or a shape could not be written for it: what stands
-/// before that `=` is a [`key`].
+/// The name of an operand, as a whole word. It cannot contain `=`: in a shape field, the name is a [`key`] and ends at the
+/// first `=`.
 fn operand(input: &str) -> Parsed<'_, &str> {
     terminated(key, word_end).parse(input)
 }
@@ -235,7 +235,7 @@ fn equals(input: &str) -> Parsed<'_, char> {
 // ANCHOR_END: dtype
 
 // ANCHOR: field
-/// `key=value`: the value is the rest of the word, which may be nothing and may hold `=`.
+/// `key=value`: the value is the rest of the word, which may be empty and may contain `=`.
 fn param(input: &str) -> Parsed<'_, Field<'_>> {
     // ANCHOR: param_todo -- task 3: a key, `=`, and the rest of the word
     let (rest, (key, value)) = separated_pair(key, char('='), take_till(is_blank)).parse(input)?;
@@ -271,16 +271,14 @@ fn operand_shape(input: &str) -> Parsed<'_, Field<'_>> {
     // ANCHOR_END: operand_shape_todo
 }
 
-/// One field, with no blanks before it. Its first character tells which kind it is.
+/// One field, without leading blanks. Its first character gives its kind.
 pub fn field(input: &str) -> Parsed<'_, Field<'_>> {
     let (mark, rest) = input.split_at_checked(1).unwrap_or_default();
     let (rest, field) = match mark {
         "@" => attr(rest)?,
         "$" => input_name(rest)?,
         "#" => operand_shape(rest)?,
-        _ => {
-            context("`key=value`; if this is an operand, a count before is too small", param).parse(input)?
-        }
+        _ => context("`key=value` (or a larger count, if this is an operand)", param).parse(input)?,
     };
     let (rest, ()) = context("a blank", word_end).parse(rest)?;
     Ok((rest, field))
@@ -300,7 +298,7 @@ fn fields(mut input: &str) -> Parsed<'_, Vec<Field<'_>>> {
     }
 }
 
-/// Room for the fields of most lines, so that their list does not grow step by step.
+/// The initial capacity of a list of fields, enough for most lines.
 const USUAL_FIELDS: usize = 16;
 // ANCHOR_END: field
 
@@ -308,28 +306,28 @@ const USUAL_FIELDS: usize = 16;
 /// Reads one operator line.
 ///
 /// # Errors
-/// The first place at which the line is not as the grammar says.
+/// The first position at which the line violates the grammar.
 pub fn operator_line(line: &str) -> Result<Line<'_>, Stop<'_>> {
     whole(operator, line)
 }
 
-/// A type, a name, how many inputs and outputs there are, their names, and fields.
+/// A type, a name, the numbers of inputs and outputs, their names, and fields.
 fn operator(input: &str) -> Parsed<'_, Line<'_>> {
     // ANCHOR: operator_todo -- task 4: one part after the other, each from where the last one stopped
     let (rest, op_type) = context("an operator type", word).parse(input)?;
     let (rest, name) = context("an operator name", word).parse(rest)?;
     let (rest, ins) = context("the number of inputs", number).parse(rest)?;
     let (rest, outs) = context("the number of outputs", number).parse(rest)?;
-    let (rest, inputs) = operands(rest, ins, "an input, as many as the first count says")?;
-    let (rest, outputs) = operands(rest, outs, "an output, as many as the second count says")?;
+    let (rest, inputs) = operands(rest, ins, "an input (or a smaller first count)")?;
+    let (rest, outputs) = operands(rest, outs, "an output (or a smaller second count)")?;
     let (rest, fields) = fields(rest)?;
     Ok((rest, Line { op_type, name, inputs, outputs, fields }))
     // ANCHOR_END: operator_todo
 }
 
-/// As many names of operands as a count says, each after blanks. The count comes from a file: nothing is reserved for it.
+/// `count` operand names, each after blanks. The count comes from a file and may be huge, so nothing is reserved for it.
 fn operands<'a>(input: &'a str, count: usize, wanted: &'static str) -> Parsed<'a, Vec<&'a str>> {
-    // ANCHOR: operands_todo -- task 4: as many operands as the count says, no more and no fewer
+    // ANCHOR: operands_todo -- task 4: exactly `count` operands
     let (mut rest, mut names) = (input, Vec::new());
     for _ in 0..count {
         let (after, name) = context(wanted, preceded(blanks, operand)).parse(rest)?;

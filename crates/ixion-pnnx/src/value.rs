@@ -1,26 +1,25 @@
-//! From the text of a setting to a typed value.
+//! Parsing the text of a parameter into a typed value.
 //!
-//! The format writes no types: a value is what it looks like, and the first rule that fits decides.
+//! The format has no type annotations: a value's type is inferred from its text by the first rule that matches.
 
 use num_complex::Complex;
 
 // ANCHOR: value_type
-/// What a parameter's text means.
+/// A parameter's value, parsed from its text.
 ///
-/// A list takes the narrowest kind that holds all its elements: bools, ints, floats, complex numbers, and strings where
-/// nothing else fits.
+/// A list has the narrowest kind that holds all its elements: bools, ints, floats, complex numbers, or else strings.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Value {
-    /// `None`, `()` or `[]`. An empty list cannot be told from nothing.
+    /// `None`, `()` or `[]`: an empty list is the same value as `None`.
     None,
     /// `True` or `False`.
     Bool(bool),
-    /// A whole number that fits 64 bits.
+    /// An integer that fits 64 bits.
     Int(i64),
-    /// A number with a `.` or a lower-case `e`, or a whole number that does not fit 64 bits.
+    /// A number with a `.` or a lower-case `e`, or an integer that does not fit 64 bits.
     Float(f64),
-    /// Anything that looks like nothing else, `inf`, `.5`, `+1`, `1E5` and the empty text included.
+    /// Any other text, including `inf`, `.5`, `+1`, `1E5` and the empty text.
     Str(String),
     /// A list of bools.
     Bools(Vec<bool>),
@@ -28,7 +27,7 @@ pub enum Value {
     Ints(Vec<i64>),
     /// A list of floats, or of ints and floats.
     Floats(Vec<f64>),
-    /// A list of anything else; nested lists stay text, one string for each element of the outer list.
+    /// A list of anything else. Nested lists stay text: one string per element of the outer list.
     Strs(Vec<String>),
     /// A complex number such as `1.0e+00-2.0e+00j`.
     Complex(Complex<f64>),
@@ -38,7 +37,7 @@ pub enum Value {
 // ANCHOR_END: value_type
 
 impl Value {
-    /// The kind in words, for messages.
+    /// The kind in words, for error messages.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::None => "None",
@@ -57,7 +56,7 @@ impl Value {
 }
 
 // ANCHOR: scalar
-/// A value that is not a list: `True` or `False`, a number, a complex number, or else a word.
+/// Parses a value that is not a list: `True` or `False`, a number, a complex number, or else a word.
 pub fn parse_scalar(text: &str) -> Value {
     // ANCHOR: scalar_todo -- task 1: the two bools, then numbers, complex numbers, and words
     match text {
@@ -70,9 +69,10 @@ pub fn parse_scalar(text: &str) -> Value {
     // ANCHOR_END: scalar_todo
 }
 
-/// An int or a float. A number starts with a digit, or with `-` and a digit; `.5`, `inf`, `3abc` and `1E5` are none.
+/// Parses an int or a float. A number starts with a digit, or with `-` and a digit; `.5`, `inf`, `3abc` and `1E5` are not
+/// numbers.
 ///
-/// Digits alone are an int, or a float where they do not fit 64 bits. A float has a `.` or an `e`.
+/// Digits alone are an int, or a float if they do not fit 64 bits. A float has a `.` or an `e`.
 pub fn parse_number(text: &str) -> Option<Value> {
     // ANCHOR: number_todo -- task 1: digits alone, or a float with a `.` or an `e`
     if !starts_like_a_number(text) || text.contains('E') {
@@ -88,16 +88,16 @@ pub fn parse_number(text: &str) -> Option<Value> {
     // ANCHOR_END: number_todo
 }
 
-/// Whether a text starts with a digit, or with `-` and a digit.
+/// Returns true if a text starts with a digit, or with `-` and a digit.
 pub fn starts_like_a_number(text: &str) -> bool {
-    // ANCHOR: start_todo -- task 1: without its `-`, if it has one, it starts with a digit
+    // ANCHOR: start_todo -- task 1: after an optional `-`, it starts with a digit
     text.strip_prefix('-').unwrap_or(text).starts_with(|c: char| c.is_ascii_digit())
     // ANCHOR_END: start_todo
 }
 // ANCHOR_END: scalar
 
 // ANCHOR: complex
-/// A complex number: `1.2e+00-9.0e-01j`, `1.2e+00+-9.0e-01j` (as PNNX writes parameters) or `2.5j`.
+/// Parses a complex number: `1.2e+00-9.0e-01j`, `1.2e+00+-9.0e-01j` (as PNNX writes parameters) or `2.5j`.
 pub fn parse_complex(text: &str) -> Option<Value> {
     let body = text.strip_suffix('j').filter(|body| starts_like_a_number(body))?;
     let bytes = body.as_bytes();
@@ -115,16 +115,16 @@ pub fn parse_complex(text: &str) -> Option<Value> {
 // ANCHOR_END: complex
 
 // ANCHOR: list
-/// The text between the brackets of a list.
+/// The text between the brackets of a list, or `None` if `raw` is not a list.
 pub fn list_body(raw: &str) -> Option<&str> {
     let round = raw.strip_prefix('(').and_then(|rest| rest.strip_suffix(')'));
     round.or_else(|| raw.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')))
 }
 
-/// What stands between the commas of a list. A comma inside inner brackets belongs to an element; one at the end, as in
-/// Python's `(1,)`, adds no element. A bracket that closes nothing is a letter like any other.
+/// Splits the body of a list at its commas. A comma inside inner brackets belongs to an element; a trailing comma, as in
+/// Python's `(1,)`, adds no element. An unmatched closing bracket is an ordinary character.
 pub fn items(body: &str) -> Vec<&str> {
-    // ANCHOR: items_todo -- task 1: count how many brackets are open, and split at the commas outside of all
+    // ANCHOR: items_todo -- task 1: count the open brackets, and split at the commas outside all of them
     let mut depth = 0_usize;
     let is_end = |letter: char| {
         match letter {
@@ -142,9 +142,10 @@ pub fn items(body: &str) -> Vec<&str> {
     // ANCHOR_END: items_todo
 }
 
-/// A list, as the narrowest kind that holds all its elements: bools, ints, floats, complex numbers, or else texts.
+/// Parses the body of a list as the narrowest kind that holds all its elements: bools, ints, floats, complex numbers, or
+/// else strings.
 pub fn parse_list(body: &str) -> Value {
-    // ANCHOR: parse_list_todo -- task 1: one kind after the other, the narrowest first
+    // ANCHOR: parse_list_todo -- task 1: try one kind after the other, the narrowest first
     let texts = items(body);
     let values: Vec<Value> = texts.iter().map(|text| parse_scalar(text)).collect();
     all(&values, as_bool)
@@ -156,9 +157,9 @@ pub fn parse_list(body: &str) -> Value {
     // ANCHOR_END: parse_list_todo
 }
 
-/// Any value. What contains a `%` is a capture of a pattern graph and stays text, even inside a list.
+/// Parses any value. Text that contains a `%` is a capture of a pattern graph and stays text, even inside a list.
 pub fn parse_value(raw: &str) -> Value {
-    // ANCHOR: value_todo -- task 1: the rules in their order: `%`, nothing, lists, all else
+    // ANCHOR: value_todo -- task 1: the rules in order: `%`, nothing, lists, everything else
     match raw {
         _ if raw.contains('%') => Value::Str(raw.to_owned()),
         "None" | "()" | "[]" => Value::None,
@@ -169,12 +170,12 @@ pub fn parse_value(raw: &str) -> Value {
 // ANCHOR_END: list
 
 // ANCHOR: kinds
-/// All values as one kind, or nothing if one of them is not of that kind.
+/// All values as one kind, or `None` if one of them is not of that kind.
 pub fn all<T>(values: &[Value], kind: impl Fn(&Value) -> Option<T>) -> Option<Vec<T>> {
     values.iter().map(kind).collect()
 }
 
-/// The value of a bool.
+/// The value of a bool, or `None` for any other kind.
 pub fn as_bool(value: &Value) -> Option<bool> {
     match value {
         Value::Bool(value) => Some(*value),
@@ -182,7 +183,7 @@ pub fn as_bool(value: &Value) -> Option<bool> {
     }
 }
 
-/// The value of an int.
+/// The value of an int, or `None` for any other kind.
 pub fn as_int(value: &Value) -> Option<i64> {
     match value {
         Value::Int(value) => Some(*value),
@@ -190,7 +191,7 @@ pub fn as_int(value: &Value) -> Option<i64> {
     }
 }
 
-/// The value of a float, or of an int as a float.
+/// The value of a float, or of an int as a float; `None` for any other kind.
 pub fn as_float(value: &Value) -> Option<f64> {
     match value {
         Value::Int(value) => Some(*value as f64),
@@ -199,7 +200,7 @@ pub fn as_float(value: &Value) -> Option<f64> {
     }
 }
 
-/// The value of a complex number, or of a real one as complex.
+/// The value of a complex number, or of an int or float as a complex number; `None` for any other kind.
 pub fn as_complex(value: &Value) -> Option<Complex<f64>> {
     match value {
         Value::Complex(value) => Some(*value),
@@ -221,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn scalars_are_typed_by_their_looks() {
+    fn scalar_types_are_inferred() {
         assert_eq!(value("True"), Value::Bool(true));
         assert_eq!(value("False"), Value::Bool(false));
         assert_eq!(value("-5"), Value::Int(-5));
@@ -234,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_start_like_a_number_is_a_string() {
+    fn text_that_does_not_start_like_a_number_is_a_string() {
         for raw in
             ["inf", "-inf", "nan", ".5", "+1", "zeros", "torch.float", "", "true", "-", "-x", "ijm,mkl->ijkl"]
         {
@@ -243,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_starts_like_a_number_is_a_string() {
+    fn text_that_only_starts_like_a_number_is_a_string() {
         for raw in ["3abc", "1E5", "1.2.3", "1.5E3", "5-", "0x10", "1_000", "12e", "3dj"] {
             assert_eq!(value(raw), text(raw), "{raw}");
         }
@@ -260,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_takes_the_kind_that_holds_all_elements() {
+    fn a_list_has_the_narrowest_kind_that_holds_all_elements() {
         assert_eq!(value("(1,2)"), Value::Ints(vec![1, 2]));
         assert_eq!(value("[1,2]"), Value::Ints(vec![1, 2]));
         assert_eq!(value("(1,2.5)"), Value::Floats(vec![1.0, 2.5]));
@@ -273,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_comma_at_the_end_adds_no_element() {
+    fn a_trailing_comma_adds_no_element() {
         assert_eq!(value("(1,)"), Value::Ints(vec![1]));
         assert_eq!(value("(1,,2)"), Value::Strs(vec!["1".into(), String::new(), "2".into()]));
         assert_eq!(value("(,)"), Value::Strs(vec![String::new()]));
@@ -292,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn captures_of_patterns_stay_as_they_are() {
+    fn pattern_captures_stay_text() {
         for raw in ["%a", "(%a,%b)", "None%", "%op.attr"] {
             assert_eq!(value(raw), text(raw), "{raw}");
         }

@@ -1,7 +1,7 @@
-//! Reading single elements, channels and matrices.
+//! Access to single elements, channels and matrices.
 //!
-//! A tensor of up to three axes reads as channels × rows × columns: a matrix is one channel, a vector one row. Leading
-//! axes of length 1, such as a batch of one picture, do not count.
+//! A tensor of up to three axes is read as channels × rows × columns: a matrix is one channel, a vector one row. Leading
+//! axes of length 1, such as the batch axis of a single image, are ignored.
 
 use super::view::check_dtype;
 use super::wide::Scalar;
@@ -9,7 +9,7 @@ use super::{Element, Result, Tensor, TensorError, with_element};
 use ndarray::{ArrayView2, ArrayView3, ArrayViewD, Axis, Dimension, Ix2, Ix3};
 
 impl Tensor {
-    /// The shape without its leading ones; of only ones the last stays.
+    /// The shape without its leading ones; if all axes have length 1, the last one is kept.
     ///
     /// ```
     /// use ixion_tensor::{DType, Tensor};
@@ -26,7 +26,7 @@ impl Tensor {
     /// The shape read as channels, rows and columns.
     ///
     /// # Errors
-    /// [`TensorError::InvalidArgument`] when more than three axes are left after leading ones.
+    /// [`TensorError::InvalidArgument`] for more than three axes after the leading ones.
     pub fn channels_rows_cols(&self) -> Result<[usize; 3]> {
         match *self.raw_shape() {
             [] => Ok([1, 1, 1]),
@@ -34,7 +34,7 @@ impl Tensor {
             [rows, cols] => Ok([1, rows, cols]),
             [channels, rows, cols] => Ok([channels, rows, cols]),
             _ => Err(TensorError::InvalidArgument(format!(
-                "shape {:?} has more than channels, rows and columns; take one sample with `select` first",
+                "shape {:?} has more axes than channels, rows and columns; take one sample with `select` first",
                 self.shape()
             ))),
         }
@@ -64,7 +64,7 @@ impl Tensor {
         Ok(self.channels_rows_cols()?[2])
     }
 
-    /// The number of elements in one channel.
+    /// The number of elements per channel.
     ///
     /// # Errors
     /// As [`Tensor::channels_rows_cols`].
@@ -73,10 +73,10 @@ impl Tensor {
         Ok(rows * cols)
     }
 
-    /// The element at an index, which has one number for each axis.
+    /// The element at an index, which has one position for each axis.
     ///
     /// # Errors
-    /// [`TensorError::WrongDType`], [`TensorError::InvalidArgument`] when there are not as many numbers as axes,
+    /// [`TensorError::WrongDType`], [`TensorError::InvalidArgument`] unless the index has one position for each axis,
     /// [`TensorError::OutOfRange`], or [`TensorError::Blocked`].
     pub fn get<T: Element>(&self, index: &[usize]) -> Result<T> {
         let array = self.array::<T>()?;
@@ -84,7 +84,7 @@ impl Tensor {
         array.get(index).copied().ok_or_else(|| out_of_range("element", 0, 0))
     }
 
-    /// Sets the element at an index, which has one number for each axis.
+    /// Sets the element at an index, which has one position for each axis.
     ///
     /// # Errors
     /// As [`Tensor::get`].
@@ -97,10 +97,10 @@ impl Tensor {
         Ok(())
     }
 
-    /// The element at an index, whatever its type.
+    /// The element at an index, for any element type.
     ///
     /// # Errors
-    /// As [`Tensor::get`], but for the type.
+    /// As [`Tensor::get`], except [`TensorError::WrongDType`].
     pub fn get_scalar(&self, index: &[usize]) -> Result<Scalar> {
         with_element!(self.dtype(), T => Ok(Scalar::of(self.get::<T>(index)?)))
     }
@@ -142,7 +142,7 @@ impl Tensor {
     /// The tensor as a matrix of rows and columns, without a copy; a vector is one row.
     ///
     /// # Errors
-    /// [`TensorError::InvalidArgument`] when more than two axes are left after leading ones, [`TensorError::WrongDType`],
+    /// [`TensorError::InvalidArgument`] for more than two axes after the leading ones, [`TensorError::WrongDType`],
     /// or [`TensorError::Blocked`].
     pub fn matrix<T: Element>(&self) -> Result<ArrayView2<'_, T>> {
         with_rank::<T, Ix2>(self, "a matrix")
@@ -157,7 +157,7 @@ impl Tensor {
     }
 }
 
-/// The elements with leading ones dropped or added until there are as many axes as `D` has.
+/// The elements with leading axes of length 1 dropped or added until the rank is that of `D`.
 fn with_rank<'a, T: Element, D: Dimension>(
     tensor: &'a Tensor,
     what: &str,
@@ -172,7 +172,7 @@ fn with_rank<'a, T: Element, D: Dimension>(
     }
     array.into_dimensionality().map_err(|_| {
         TensorError::InvalidArgument(format!(
-            "shape {:?} does not read as {what}; take a part of it with `select` first",
+            "shape {:?} cannot be read as {what}; take a part of it with `select` first",
             tensor.shape()
         ))
     })
@@ -181,7 +181,7 @@ fn with_rank<'a, T: Element, D: Dimension>(
 fn check_index(index: &[usize], dims: &[usize]) -> Result<()> {
     if index.len() != dims.len() {
         return Err(TensorError::InvalidArgument(format!(
-            "index {index:?} does not fit shape {dims:?}: one number is needed for each axis"
+            "expected one index for each axis of shape {dims:?}, got {index:?}"
         )));
     }
     match index.iter().zip(dims).find(|(i, dim)| i >= dim) {
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn outside_is_an_error_that_says_where() {
+    fn out_of_range_errors_name_the_index() {
         let x = counting(&[3, 2, 4]);
         let text = |error: TensorError| error.to_string();
         assert_eq!(text(x.at::<f32>(0, 2, 0).unwrap_err()), "index 2 is out of range: there are 2");

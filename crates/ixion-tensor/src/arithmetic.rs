@@ -1,12 +1,13 @@
 //! Element-wise arithmetic with broadcasting.
 //!
-//! Arithmetic is compiled for five types; the others are computed in one of them and rounded or wrapped back: f16 and
-//! bf16 in f32, c32 in c64 (as PyTorch does), integers in i64 (which gives the same bits as wrapping in their own width).
+//! Arithmetic is compiled for five types; the others are computed in one of them, and the result is rounded or wrapped:
+//! f16 and bf16 in f32, c32 in c64 (as in PyTorch), integers in i64 (which gives the same bits as wrapping in their own
+//! width).
 
 use super::{Complex, DType, Element, Result, Tensor, TensorError, broadcast_shapes};
 use ndarray::Zip;
 
-/// An element-wise operation of two operands.
+/// An element-wise operation on two operands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Operation {
     Add,
@@ -38,13 +39,13 @@ impl Tensor {
     /// ```
     ///
     /// # Errors
-    /// [`TensorError::MixedDTypes`], [`TensorError::UndefinedFor`] bool, [`TensorError::NotBroadcastable`], or
+    /// [`TensorError::MixedDTypes`], [`TensorError::UndefinedFor`] for bool, [`TensorError::NotBroadcastable`], or
     /// [`TensorError::Blocked`].
     pub fn add(&self, other: &Tensor) -> Result<Self> {
         binary(Operation::Add, self, other)
     }
 
-    /// Element-wise difference, as [`Tensor::add`].
+    /// Element-wise difference; see [`Tensor::add`].
     ///
     /// # Errors
     /// As [`Tensor::add`].
@@ -52,7 +53,7 @@ impl Tensor {
         binary(Operation::Sub, self, other)
     }
 
-    /// Element-wise product, as [`Tensor::add`].
+    /// Element-wise product; see [`Tensor::add`].
     ///
     /// # Errors
     /// As [`Tensor::add`].
@@ -60,11 +61,11 @@ impl Tensor {
         binary(Operation::Mul, self, other)
     }
 
-    /// Element-wise quotient, as [`Tensor::add`]. Quotients of integers are integers, rounded towards zero
+    /// Element-wise quotient; see [`Tensor::add`]. Quotients of integers are integers, rounded towards zero
     /// (`torch.div` with `rounding_mode="trunc"`).
     ///
     /// # Errors
-    /// As [`Tensor::add`]; [`TensorError::DivisionByZero`] for integers.
+    /// As [`Tensor::add`]; [`TensorError::DivisionByZero`] if an integer is divided by zero.
     pub fn div(&self, other: &Tensor) -> Result<Self> {
         binary(Operation::Div, self, other)
     }
@@ -80,7 +81,7 @@ fn binary(operation: Operation, left: &Tensor, right: &Tensor) -> Result<Tensor>
     result.cast(dtype)
 }
 
-/// The arithmetic itself; the shapes are those of the result by now.
+/// Applies the operation to operands that are already broadcast to the shape of the result.
 fn zip<T: Number>(operation: Operation, left: &Tensor, right: &Tensor, result: &mut Tensor) -> Result<()> {
     let (left, right) = (left.array::<T>()?, right.array::<T>()?);
     if operation == Operation::Div && !T::HAS_INFINITY && right.iter().any(|&divisor| divisor == T::default())
@@ -99,7 +100,7 @@ fn zip<T: Number>(operation: Operation, left: &Tensor, right: &Tensor, result: &
     Ok(())
 }
 
-/// The one element type of both operands.
+/// The element type of both operands, which must be the same.
 pub(super) fn common_dtype(operation: &'static str, left: &Tensor, right: &Tensor) -> Result<DType> {
     if left.dtype() == right.dtype() {
         return Ok(left.dtype());
@@ -107,7 +108,7 @@ pub(super) fn common_dtype(operation: &'static str, left: &Tensor, right: &Tenso
     Err(TensorError::MixedDTypes { operation, left: left.dtype(), right: right.dtype() })
 }
 
-/// The element type in which arithmetic on another is computed.
+/// The element type in which arithmetic on `dtype` is computed.
 pub(super) fn computed_in(operation: &'static str, dtype: DType) -> Result<DType> {
     match dtype {
         DType::F32 | DType::F16 | DType::Bf16 => Ok(DType::F32),
@@ -123,7 +124,7 @@ pub(super) fn computed_in(operation: &'static str, dtype: DType) -> Result<DType
 
 /// A type that arithmetic is compiled for.
 pub(super) trait Number: Element {
-    /// Whether dividing by zero gives a value.
+    /// Whether division by zero is defined.
     const HAS_INFINITY: bool;
 
     fn add(self, other: Self) -> Self;
@@ -172,7 +173,7 @@ impl Number for i64 {
     }
 }
 
-/// Runs an expression with `$T` bound to the [`Number`] type of an element type that [`computed_in`] gave.
+/// Runs an expression with `$T` bound to the [`Number`] type of an element type returned by [`computed_in`].
 macro_rules! with_number {
     ($dtype:expr, $T:ident => $body:expr) => {
         match $dtype {
@@ -256,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn operands_that_do_not_go_together() {
+    fn mismatched_operands_are_errors() {
         let (x, y) = (vector(&[1.0f32]), vector(&[1i64]));
         let error = x.add(&y).unwrap_err().to_string();
         assert!(error.contains("f32 and i64") && error.contains("`cast`"), "{error}");
@@ -270,7 +271,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn as_a_loop_over_indices(
+        fn matches_a_loop_over_indices(
             dims in proptest::collection::vec(1usize..4, 0..5),
             left_mask: u8,
             right_mask: u8,

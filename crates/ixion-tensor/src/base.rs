@@ -1,4 +1,4 @@
-//! Owned tensors: construction, sharing, views, and ndarray both ways.
+//! Owned tensors: construction, sharing, views, and conversion from and to ndarray.
 
 use super::bits::reverse_words;
 use super::storage::Storage;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 /// An N-d tensor: element type, layout and shared storage.
 ///
 /// Cloning shares the storage, and so do all views (`permute`, `narrow`, `reshape` where possible, …). Writing to
-/// a tensor whose storage is shared copies it first, so a clone never changes under its owner.
+/// a tensor with shared storage copies it first, so clones are not affected.
 ///
 /// ```
 /// use ixion_tensor::Tensor;
@@ -32,7 +32,7 @@ impl Tensor {
     /// A contiguous tensor of zeros (`false` for bool).
     ///
     /// # Errors
-    /// A shape that is too large, or [`TensorError::OutOfMemory`].
+    /// [`TensorError::RankTooLarge`], [`TensorError::SizeOverflow`] or [`TensorError::OutOfMemory`].
     pub fn zeros(dtype: DType, shape: &[usize]) -> Result<Self> {
         Self::zeros_with_layout(dtype, Layout::contiguous(Shape::new(shape)?))
     }
@@ -40,7 +40,7 @@ impl Tensor {
     /// A tensor of zeros in a given layout.
     ///
     /// # Errors
-    /// [`TensorError::OutOfMemory`].
+    /// [`TensorError::SizeOverflow`] or [`TensorError::OutOfMemory`].
     pub fn zeros_with_layout(dtype: DType, layout: Layout) -> Result<Self> {
         let bytes = layout.span().checked_mul(dtype.size());
         let bytes = bytes.ok_or_else(|| TensorError::SizeOverflow { shape: layout.shape().to_vec() })?;
@@ -50,7 +50,7 @@ impl Tensor {
     /// Takes over a vector of elements in row-major order.
     ///
     /// # Errors
-    /// [`TensorError::ShapeMismatch`] when their number is not that of `shape`.
+    /// [`TensorError::ShapeMismatch`] if the number of elements does not match `shape`.
     pub fn from_vec<T: Element>(data: Vec<T>, shape: &[usize]) -> Result<Self> {
         let shape = Shape::new(shape)?;
         if data.len() != shape.num_elements() {
@@ -67,25 +67,25 @@ impl Tensor {
         })
     }
 
-    /// A tensor of no axes that holds one value.
+    /// A scalar: a tensor with no axes and one element.
     pub fn scalar<T: Element>(value: T) -> Self {
         let storage = Arc::new(Storage::from_vec(vec![value]));
         Self { dtype: T::DTYPE, layout: Layout::contiguous(Shape::SCALAR), storage }
     }
 
-    /// A tensor from the little-endian bytes of its elements in row-major order, as model files hold them.
+    /// A tensor from the little-endian bytes of its elements in row-major order, as stored in model files.
     ///
     /// Any non-zero byte of a bool becomes `true`.
     ///
     /// # Errors
-    /// [`TensorError::InvalidArgument`] when the number of bytes is not that of the shape.
+    /// [`TensorError::InvalidArgument`] if the number of bytes does not match the shape.
     pub fn from_le_bytes(dtype: DType, shape: &[usize], bytes: &[u8]) -> Result<Self> {
         let mut tensor = Self::zeros(dtype, shape)?;
         let wanted = tensor.num_elements() * dtype.size();
         if bytes.len() != wanted {
             let found = bytes.len();
             return Err(TensorError::InvalidArgument(format!(
-                "shape {shape:?} of {dtype} takes {wanted} bytes, but there are {found}"
+                "expected {wanted} bytes for shape {shape:?} of {dtype}, got {found}"
             )));
         }
         let mut view = tensor.view_mut()?;
@@ -109,10 +109,10 @@ impl Tensor {
         self.view().to_le_bytes()
     }
 
-    /// Takes over an ndarray. Nothing is copied unless an axis is reversed or elements are left out.
+    /// Takes over an ndarray. Nothing is copied unless an axis is reversed or the array is a slice of its buffer.
     ///
     /// # Errors
-    /// A rank or size that a [`Shape`] cannot hold.
+    /// Returns an error if a [`Shape`] cannot hold the rank or size.
     pub fn from_array<T: Element, D: Dimension>(array: Array<T, D>) -> Result<Self> {
         let array = array.into_dyn();
         let Ok(layout) = array_layout(array.shape(), array.strides()) else {
@@ -126,8 +126,8 @@ impl Tensor {
         Ok(Self { dtype: T::DTYPE, layout, storage: Arc::new(Storage::from_vec(data)) })
     }
 
-    /// The elements as an owned ndarray. Without a copy when the tensor came from an ndarray or a `Vec` and is the only
-    /// owner of it; buffers that Ixion allocated are aligned as no `Vec` can be, and are copied once.
+    /// The elements as an owned ndarray. Nothing is copied if the tensor came from an ndarray or a `Vec` and is its sole
+    /// owner; a buffer that Ixion allocated has an alignment that a `Vec` cannot have, and is copied once.
     ///
     /// # Errors
     /// [`TensorError::WrongDType`] or [`TensorError::Blocked`].
@@ -171,17 +171,17 @@ impl Tensor {
         self.shape().num_elements()
     }
 
-    /// True when there are no elements.
+    /// True if there are no elements.
     pub fn is_empty(&self) -> bool {
         self.num_elements() == 0
     }
 
-    /// Bytes that the elements take when stored contiguously.
+    /// The size of the elements in bytes when stored contiguously.
     pub fn byte_len(&self) -> usize {
         self.num_elements() * self.dtype.size()
     }
 
-    /// Bytes of the storage that this tensor keeps alive, shared or not.
+    /// The size in bytes of the storage that this tensor keeps alive, shared or not.
     pub fn storage_bytes(&self) -> usize {
         self.storage.len()
     }
@@ -199,11 +199,11 @@ impl Tensor {
     /// A view for reading.
     pub fn view(&self) -> TensorView<'_> {
         // SAFETY: the storage lives as long as the borrow and is not written meanwhile; construction and every change
-        // of layout check that the layout lies within it, and its elements were written as `dtype`.
+        // of layout check that the layout is within it, and its elements were written as `dtype`.
         unsafe { TensorView::from_raw(self.dtype, self.layout, self.storage.as_ptr(), self.storage_len()) }
     }
 
-    /// A tensor over storage that holds its elements as they are.
+    /// A contiguous tensor over storage that holds its elements.
     ///
     /// # Safety
     /// The storage must be as long as the shape needs, aligned for the element type, and hold valid elements of it.
@@ -211,10 +211,10 @@ impl Tensor {
         Self { dtype, layout: Layout::contiguous(shape), storage: Arc::new(storage) }
     }
 
-    /// A view for writing. Storage that is shared or mapped, and a layout that repeats elements, are copied first.
+    /// A view for writing. The tensor is copied first if its storage is shared or mapped, or its layout repeats elements.
     ///
     /// # Errors
-    /// [`TensorError::OutOfMemory`] when the copy fails.
+    /// [`TensorError::OutOfMemory`] or [`TensorError::Blocked`] if the copy fails.
     pub fn view_mut(&mut self) -> Result<TensorViewMut<'_>> {
         let is_own = Arc::get_mut(&mut self.storage).is_some_and(|storage| storage.is_writable());
         if !is_own || !self.layout.is_injective() {
@@ -224,8 +224,8 @@ impl Tensor {
         match Arc::get_mut(&mut self.storage).filter(|storage| storage.is_writable()) {
             Some(storage) => {
                 let data = storage.as_mut_ptr();
-                // SAFETY: `get_mut` proves that nobody else sees the storage, which is no mapped file; the layout lies
-                // within it and is injective.
+                // SAFETY: `get_mut` proves that the storage has no other owner, and it is not a mapped file; the layout
+                // is within it and injective.
                 Ok(unsafe { TensorViewMut::from_raw(self.dtype, self.layout, data, len) })
             }
             None => Err(TensorError::InvalidArgument("the storage is shared".into())),
@@ -256,10 +256,10 @@ impl Tensor {
         self.view().to_vec()
     }
 
-    /// The one element of a tensor that has one (`torch.Tensor.item`).
+    /// The element of a tensor that has exactly one (`torch.Tensor.item`).
     ///
     /// # Errors
-    /// [`TensorError::WrongDType`], or [`TensorError::ShapeMismatch`] for another number of elements.
+    /// [`TensorError::WrongDType`], or [`TensorError::ShapeMismatch`] for any other number of elements.
     pub fn item<T: Element>(&self) -> Result<T> {
         match self.to_vec::<T>()?.as_slice() {
             [value] => Ok(*value),
@@ -274,23 +274,23 @@ impl Tensor {
     /// The same storage under another layout.
     ///
     /// # Errors
-    /// [`TensorError::BadLayout`] when it reaches outside of the storage.
+    /// [`TensorError::BadLayout`] if the layout exceeds the storage.
     pub fn with_layout(&self, layout: Layout) -> Result<Self> {
         layout.check_within(self.storage_len())?;
         Ok(Self { dtype: self.dtype, layout, storage: Arc::clone(&self.storage) })
     }
 
-    /// The same storage under another layout, complex numbers as real ones or pairs of real ones as complex numbers. The
-    /// layout counts elements of the new type.
+    /// The same storage under another layout, with complex elements read as pairs of their real type or the reverse. The
+    /// layout is in elements of the new type.
     ///
     /// # Errors
-    /// [`TensorError::WrongDType`] where neither type is made of the other; as [`Tensor::with_layout`].
+    /// [`TensorError::WrongDType`] unless one type is the real type of the other; otherwise as [`Tensor::with_layout`].
     pub fn as_parts(&self, dtype: DType, layout: Layout) -> Result<Self> {
         let is_related = |complex: DType, real: DType| complex.is_complex() && complex.real() == real;
         if dtype != self.dtype && !is_related(dtype, self.dtype) && !is_related(self.dtype, dtype) {
-            return Err(TensorError::WrongDType { wanted: self.dtype, found: dtype });
+            return Err(TensorError::WrongDType { wanted: dtype, found: self.dtype });
         }
-        // A complex number is stored as its two parts, and is aligned as they are.
+        // A complex number is stored as its two parts and has their alignment.
         Self { dtype, layout: Layout::contiguous(Shape::SCALAR), storage: Arc::clone(&self.storage) }
             .with_layout(layout)
     }
@@ -298,7 +298,7 @@ impl Tensor {
     /// The axes in another order, without a copy (`torch.permute`); negative axes count from the end.
     ///
     /// # Errors
-    /// When `order` is not a permutation of the axes.
+    /// Returns an error if `order` is not a permutation of the axes.
     pub fn permute(&self, order: &[i64]) -> Result<Self> {
         self.with_layout(self.layout.permute(&resolve_axes(order, self.rank())?)?)
     }
@@ -306,20 +306,20 @@ impl Tensor {
     /// `len` elements from `start` along an axis, without a copy (`torch.narrow`).
     ///
     /// # Errors
-    /// A range outside of the axis.
+    /// Returns an error if the axis or the range is out of bounds.
     pub fn narrow(&self, axis: i64, start: usize, len: usize) -> Result<Self> {
         self.with_layout(self.layout.narrow(self.shape().axis(axis)?, start, len)?)
     }
 
-    /// One index of an axis, which disappears, without a copy (`torch.select`).
+    /// Selects one index of an axis and drops the axis, without a copy (`torch.select`).
     ///
     /// # Errors
-    /// An axis or an index out of range.
+    /// Returns an error if the axis or the index is out of range.
     pub fn select(&self, axis: i64, index: usize) -> Result<Self> {
         self.with_layout(self.layout.select(self.shape().axis(axis)?, index)?)
     }
 
-    /// Axes of length 1 repeated without a copy (`torch.expand`).
+    /// Repeats axes of length 1 without a copy (`torch.expand`).
     ///
     /// # Errors
     /// [`TensorError::NotBroadcastable`].
@@ -327,10 +327,10 @@ impl Tensor {
         self.with_layout(self.layout.expand(shape)?)
     }
 
-    /// Another shape over the same elements in row-major order (`torch.reshape`); copies only where it must.
+    /// The same elements in row-major order under another shape (`torch.reshape`); copies only if necessary.
     ///
     /// # Errors
-    /// [`TensorError::ShapeMismatch`] when the numbers of elements differ; names both shapes.
+    /// [`TensorError::ShapeMismatch`], with both shapes, if the numbers of elements differ.
     pub fn reshape(&self, shape: &[usize]) -> Result<Self> {
         let shape = Shape::new(shape)?;
         match self.layout.reshape(&shape)? {
@@ -350,7 +350,7 @@ impl Tensor {
         if self.layout.is_contiguous() { Ok(self.clone()) } else { self.deep_copy() }
     }
 
-    /// A contiguous copy with storage of its own.
+    /// A contiguous copy with its own storage.
     ///
     /// # Errors
     /// [`TensorError::OutOfMemory`] or [`TensorError::Blocked`].
@@ -380,7 +380,7 @@ impl TensorView<'_> {
     }
 }
 
-/// Equal when element type, shape and all elements are; the layouts may differ. NaN is not equal to itself.
+/// Equal if element type, shape and all elements are equal; the layouts may differ. NaN is not equal to itself.
 impl PartialEq for Tensor {
     fn eq(&self, other: &Self) -> bool {
         if self.dtype != other.dtype || self.shape() != other.shape() {
@@ -396,7 +396,7 @@ impl PartialEq for Tensor {
 }
 
 fn array_error(error: ndarray::ShapeError) -> TensorError {
-    TensorError::InvalidArgument(format!("ndarray refused the layout: {error}"))
+    TensorError::InvalidArgument(format!("ndarray rejected the layout: {error}"))
 }
 
 #[cfg(test)]
@@ -411,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn every_dtype_makes_a_round_trip_through_bytes() {
+    fn every_dtype_round_trips_through_bytes() {
         for dtype in DType::ALL {
             let bytes: Vec<u8> = (0..6 * dtype.size())
                 .map(|i| if dtype == DType::Bool { i as u8 % 2 } else { i as u8 })
@@ -454,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn ndarray_both_ways_without_a_copy() {
+    fn ndarray_round_trips_without_a_copy() {
         let array = arr2(&[[1.0f32, 2.0], [3.0, 4.0]]);
         let address = array.as_ptr();
         let tensor = Tensor::from_array(array).unwrap();
@@ -484,14 +484,14 @@ mod tests {
     }
 
     #[test]
-    fn writing_to_an_expanded_tensor_writes_every_element_apart() {
+    fn writing_to_an_expanded_tensor_writes_every_element_separately() {
         let mut x = counting(&[1]).expand(&[3]).unwrap();
         x.view_mut().unwrap().slice::<f32>().unwrap()[1] = 5.0;
         assert_eq!(x.to_vec::<f32>().unwrap(), [0.0, 5.0, 0.0]);
     }
 
     #[test]
-    fn views_share_and_reshape_copies_only_where_it_must() {
+    fn views_share_and_reshape_copies_only_if_necessary() {
         let x = counting(&[2, 3, 4]);
         let turned = x.permute(&[0, -1, 1]).unwrap();
         assert!(turned.shares_storage(&x) && x.reshape(&[6, 4]).unwrap().shares_storage(&x));

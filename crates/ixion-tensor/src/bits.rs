@@ -1,4 +1,4 @@
-//! Elements as bits: how kernels that only move elements see them.
+//! Elements as bits, for kernels that only move elements.
 
 use super::DType;
 
@@ -6,16 +6,16 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// A type that stands for every element type of its size when elements are only moved.
+/// A type that represents all element types of its size where elements are only moved.
 ///
-/// Kernels that copy elements (concatenation, gathering, flipping) are compiled for five sizes instead of 13 types: what
-/// [`with_bits`] binds are arrays of bytes, which lie wherever elements of their size do. `bool` is apart from `u8` because
-/// its bytes may only be 0 or 1.
+/// Kernels that copy elements (concatenation, gathering, flipping) are compiled for five sizes instead of 13 types:
+/// [`with_bits`] binds byte arrays, which need no alignment. `bool` is separate from `u8` because its
+/// bytes may only be 0 or 1.
 pub trait Bits: sealed::Sealed + Copy + Default + Send + Sync + 'static {
-    /// Whether elements of `dtype` may be read and written as this type.
+    /// Returns true if elements of `dtype` may be read and written as this type.
     fn stands_for(dtype: DType) -> bool;
 
-    /// The element whose little-endian bytes these are; missing bytes count as zero.
+    /// The element with the given little-endian bytes; missing bytes count as zero.
     fn from_le_slice(bytes: &[u8]) -> Self;
 
     /// Appends the element's little-endian bytes.
@@ -55,7 +55,7 @@ macro_rules! bits {
     )*};
 }
 
-// One word and a pair of words (the two parts of a complex number) of each size.
+// For each size a word, and a pair of words (the two parts of a complex number).
 bits! {
     u16, DType::F16 | DType::Bf16 | DType::I16 => DType::C32,
     u32, DType::F32 | DType::I32 => DType::C64,
@@ -69,7 +69,7 @@ macro_rules! bytes {
             fn stands_for(dtype: DType) -> bool {
                 matches!(dtype, $pattern)
             }
-            /// The bytes as they are: which of them are words, only a [`DType`] says.
+            /// The bytes unchanged: the size of a word depends on the [`DType`].
             fn from_le_slice(bytes: &[u8]) -> Self {
                 let mut word = [0; $size];
                 word.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
@@ -89,7 +89,7 @@ bytes! {
     16 => DType::C128,
 }
 
-/// Elements of one byte order in the other: each word of them the other way round.
+/// Reverses the byte order of elements, word by word.
 pub(super) fn reverse_words(bytes: &mut [u8], dtype: DType) {
     bytes.chunks_exact_mut(dtype.real().size()).for_each(<[u8]>::reverse);
 }
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn little_endian_bytes_come_back() {
+    fn little_endian_bytes_round_trip() {
         let mut bytes = Vec::new();
         [1u32, 0x0203_0405].push_le(&mut bytes);
         assert_eq!(bytes, [1, 0, 0, 0, 5, 4, 3, 2]);

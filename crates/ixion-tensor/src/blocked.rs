@@ -1,17 +1,17 @@
-//! Blocked layouts: one axis cut into blocks that lie innermost, as vector kernels like it.
+//! Blocked layouts: one axis split into innermost blocks, for vectorised kernels.
 
 use super::{Format, Layout, Result, Shape, Tensor};
 
 impl Tensor {
-    /// The same elements with `axis` cut into blocks of `block` that lie innermost ([`Format::Blocked`]): NCHW cut along
-    /// axis 1 lies as N, ⌈C/block⌉, H, W, block. The last block is filled up with zeros.
+    /// The same elements with `axis` split into innermost blocks of `block` elements ([`Format::Blocked`]): NCHW split along
+    /// axis 1 is stored as N, ⌈C/block⌉, H, W, block. The last block is padded with zeros.
     ///
-    /// A tensor that lies that way already is returned as it is; another blocking is undone first.
+    /// A tensor that already has this format is returned unchanged; any other blocking is undone first.
     ///
     /// # Errors
     /// [`TensorError::OutOfRange`](super::TensorError::OutOfRange) for the axis,
-    /// [`TensorError::InvalidArgument`](super::TensorError::InvalidArgument) for a block that is not 1 to 255, or a size
-    /// that overflows.
+    /// [`TensorError::InvalidArgument`](super::TensorError::InvalidArgument) unless `block` is 1 to 255, or an error if the
+    /// size overflows.
     pub fn to_blocked(&self, axis: i64, block: usize) -> Result<Self> {
         let axis = self.shape().axis(axis)?;
         let layout = Layout::blocked(*self.shape(), axis, block)?;
@@ -29,7 +29,7 @@ impl Tensor {
         result.with_layout(layout)
     }
 
-    /// The same elements in a plain layout; a tensor that has one already is returned as it is.
+    /// The same elements in a plain layout; a tensor that already has one is returned unchanged.
     ///
     /// # Errors
     /// [`TensorError::OutOfMemory`](super::TensorError::OutOfMemory).
@@ -52,7 +52,7 @@ impl Tensor {
     }
 }
 
-/// A shape seen as outer axes, the axis that is cut, and inner axes.
+/// A shape reduced to its outer axes, the split axis, and its inner axes.
 struct Cut {
     outer: usize,
     dim: usize,
@@ -82,13 +82,13 @@ impl Cut {
         [self.outer, self.blocks, self.inner, self.block]
     }
 
-    /// Outer × inner × elements of one block, within the plain layout.
+    /// One block as outer × inner × elements, within the plain layout.
     fn part(&self, plain: &Layout, index: usize) -> Result<Layout> {
         let start = index * self.block;
         plain.narrow(1, start, self.len(index))?.permute(&[0, 2, 1])
     }
 
-    /// The same within the blocked layout.
+    /// The same block within the blocked layout.
     fn block(&self, blocked: &Layout, index: usize) -> Result<Layout> {
         blocked.select(1, index)?.narrow(2, 0, self.len(index))
     }

@@ -3,19 +3,18 @@
 use super::wide::{Wide, Widen};
 use super::{DType, Half, Result, Tensor, TensorView, TensorViewMut, bf16, f16, with_element};
 
-/// How many elements are widened at a time.
+/// The number of elements that are widened at a time.
 const CHUNK: usize = 512;
 
 impl Tensor {
     /// The elements as another type (`torch.Tensor.to(dtype)`). Shares the storage when the type is the same; otherwise
     /// the result is contiguous.
     ///
-    /// - to a float: the nearest value, ties to even, rounded once from whatever type; too large becomes infinite. (PyTorch
-    ///   rounds f64 and i64 to f16 and bf16 by way of f32, which can differ in the last bit.)
-    /// - float to integer: towards zero. Too large or too small becomes the greatest or least integer, NaN becomes 0.
-    ///   (PyTorch leaves both to the hardware.)
-    /// - integer to integer: the lowest bits are kept, as in C.
-    /// - to bool: `true` for all but zero; NaN is `true`.
+    /// - to a float: the nearest value, ties to even, rounded once whatever the source type; overflow becomes infinity.
+    ///   (PyTorch converts f64 and i64 to f16 and bf16 via f32, which can differ in the last bit.)
+    /// - float to integer: truncated towards zero and saturated; NaN becomes 0. (PyTorch leaves both to the hardware.)
+    /// - integer to integer: the low-order bits are kept, as in C.
+    /// - to bool: `false` for zero, otherwise `true`, including NaN.
     /// - real to complex: the imaginary part is 0. Complex to real: the imaginary part is dropped.
     ///
     /// ```
@@ -39,7 +38,7 @@ impl Tensor {
 }
 
 impl TensorView<'_> {
-    /// The elements as another type, in a tensor of their own; see [`Tensor::cast`].
+    /// The elements as another type, in a new tensor; see [`Tensor::cast`].
     ///
     /// # Errors
     /// As [`Tensor::cast`].
@@ -54,7 +53,7 @@ impl TensorViewMut<'_> {
     /// Copies all elements of a tensor of the same shape, converted to this type; see [`Tensor::cast`].
     ///
     /// # Errors
-    /// [`TensorError::ShapeMismatch`](super::TensorError::ShapeMismatch), and as [`Tensor::cast`].
+    /// [`TensorError::ShapeMismatch`](super::TensorError::ShapeMismatch); otherwise as [`Tensor::cast`].
     pub fn cast_from(&mut self, source: &TensorView<'_>) -> Result<()> {
         if source.dtype() == self.dtype() || source.shape() != self.shape() {
             return self.copy_from(source);
@@ -87,7 +86,7 @@ fn convert_halves<H: Half>(source: &[H], target: &mut TensorViewMut<'_>) -> Resu
     Ok(())
 }
 
-/// Fills `target` from the element `start` on.
+/// Fills `target` from element `start` on.
 fn convert<S: Widen>(source: &[S], target: &mut TensorViewMut<'_>, start: usize) -> Result<()> {
     let mut wide = [S::Wide::default(); CHUNK];
     for (i, chunk) in source.chunks(CHUNK).enumerate() {
@@ -97,7 +96,7 @@ fn convert<S: Widen>(source: &[S], target: &mut TensorViewMut<'_>, start: usize)
     Ok(())
 }
 
-/// Fills `target` from the element `start` on, as far as both go.
+/// Fills `target` from element `start` on, up to the end of the shorter slice.
 fn narrow<W: Wide>(wide: &[W], target: &mut TensorViewMut<'_>, start: usize) -> Result<()> {
     with_element!(target.dtype(), T => {
         let rest = target.slice::<T>()?.get_mut(start..).unwrap_or_default();
@@ -178,7 +177,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_dtype_takes_small_numbers_through_every_other(values in proptest::collection::vec(0u8..2, 1..20)) {
+        fn small_numbers_round_trip_through_every_dtype(values in proptest::collection::vec(0u8..2, 1..20)) {
             let x = Tensor::from_vec(values.clone(), &[values.len()]).unwrap();
             for first in DType::ALL {
                 for second in DType::ALL {
@@ -189,7 +188,7 @@ mod tests {
         }
 
         #[test]
-        fn casts_between_native_numbers_are_rusts(floats in proptest::collection::vec(any::<f64>(), 1..9), ints: [i64; 5]) {
+        fn casts_between_native_numbers_match_rust(floats in proptest::collection::vec(any::<f64>(), 1..9), ints: [i64; 5]) {
             let as_f32: Vec<f32> = floats.iter().map(|&x| x as f32).collect();
             let as_i16: Vec<i16> = floats.iter().map(|&x| x as i16).collect();
             prop_assert_eq!(cast::<f64, f32>(&floats), as_f32);

@@ -1,11 +1,11 @@
-//! Comparing tensors with a tolerance.
+//! Comparison of tensors with a tolerance.
 
 use super::wide::{Scalar, Wide, Widen};
 use super::{DType, Result, Shape, Tensor, with_element};
 use approx::{AbsDiffEq, RelativeEq};
 use std::fmt;
 
-/// How two tensors compare: [`Tensor::allclose`] makes it, its `Display` is the report.
+/// The result of [`Tensor::allclose`]; `Display` formats it as a report.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Comparison {
@@ -13,16 +13,16 @@ pub struct Comparison {
     pub rtol: f64,
     /// The absolute tolerance.
     pub atol: f64,
-    /// The element type that was found and the one that was wanted.
+    /// The actual and the expected element type.
     pub dtypes: [DType; 2],
-    /// The shape that was found and the one that was wanted.
+    /// The actual and the expected shape.
     pub shapes: [Shape; 2],
-    /// How many elements are not close. 0 when types or shapes differ: then none were compared.
+    /// The number of elements that are not close; 0 if types or shapes differ, as nothing is compared then.
     pub mismatches: usize,
-    /// The largest absolute difference; infinite when a NaN or an infinity stands against something else.
+    /// The largest absolute difference; infinite if a NaN or an infinity is compared with a different value.
     pub max_abs_diff: f64,
-    /// The element that is furthest outside of its tolerance or, when all are inside, closest to its edge. `None` when
-    /// all elements are equal or none were compared.
+    /// The element furthest outside its tolerance or, if all are inside, the one closest to its limit. `None` if all
+    /// elements are equal or none were compared.
     pub worst: Option<Difference>,
 }
 
@@ -30,26 +30,26 @@ pub struct Comparison {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Difference {
-    /// Its index.
+    /// The index.
     pub index: Vec<usize>,
-    /// The value that was found.
+    /// The actual value.
     pub got: Scalar,
-    /// The value that was wanted.
+    /// The expected value.
     pub want: Scalar,
 }
 
 impl Comparison {
-    /// Whether types and shapes agree and all elements are close.
+    /// Returns true if types and shapes agree and all elements are close.
     pub fn holds(&self) -> bool {
         self.dtypes[0] == self.dtypes[1] && self.shapes[0] == self.shapes[1] && self.mismatches == 0
     }
 }
 
 impl Tensor {
-    /// Compares with a wanted tensor (`torch.allclose`, with a report).
+    /// Compares with an expected tensor (`torch.allclose`, with a report).
     ///
-    /// Floats are close when |got − want| ≤ `atol` + `rtol` · |want|; equal infinities always are, two NaNs when
-    /// `equal_nan` says so. Integers and bools must be equal.
+    /// Floats are close if |got − want| ≤ `atol` + `rtol` · |want|; equal infinities are always close, two NaNs only with
+    /// `equal_nan`. Integers and bools must be equal.
     ///
     /// ```
     /// use ixion_tensor::Tensor;
@@ -62,7 +62,7 @@ impl Tensor {
     /// ```
     ///
     /// # Errors
-    /// [`TensorError::Blocked`](super::TensorError::Blocked). Different types or shapes are no error, but a comparison that
+    /// [`TensorError::Blocked`](super::TensorError::Blocked). Different types or shapes are not an error; the comparison then
     /// does not hold.
     pub fn allclose(&self, want: &Tensor, rtol: f64, atol: f64, equal_nan: bool) -> Result<Comparison> {
         let mut comparison = Comparison {
@@ -80,7 +80,8 @@ impl Tensor {
         Ok(comparison)
     }
 
-    /// Whether types and shapes agree and a rule holds for each pair of elements: their distance and absolute values.
+    /// Returns true if types and shapes agree and `rule` holds for each pair of unequal elements; its arguments are their
+    /// distance and absolute values.
     fn all_pairs(&self, other: &Tensor, rule: &dyn Fn(f64, f64, f64) -> bool) -> bool {
         fn pairs<T: Widen>(left: &Tensor, right: &Tensor, rule: &dyn Fn(f64, f64, f64) -> bool) -> bool {
             let (Ok(left), Ok(right)) = (left.array::<T>(), right.array::<T>()) else {
@@ -103,7 +104,7 @@ fn compare<T: Widen>(got: &Tensor, want: &Tensor, equal_nan: bool, report: &mut 
     Ok(())
 }
 
-/// Compares pairs of elements, one after the other.
+/// Compares pairs of elements in turn.
 fn compare_wide<W: Wide>(next: &mut dyn FnMut() -> Option<(W, W)>, equal_nan: bool, report: &mut Comparison) {
     let dtype = report.dtypes[0];
     let inexact = dtype.is_float() || dtype.is_complex();
@@ -117,7 +118,7 @@ fn compare_wide<W: Wide>(next: &mut dyn FnMut() -> Option<(W, W)>, equal_nan: bo
         if distance == 0.0 {
             continue;
         }
-        // An infinite distance is never close, however wide the tolerance of an infinite `want` would be.
+        // An infinite distance is never close, even if an infinite `want` makes the tolerance infinite.
         let excess =
             if distance.is_finite() { distance - (atol + rtol * want.magnitude()) } else { f64::INFINITY };
         report.mismatches += usize::from(excess > 0.0);
@@ -133,7 +134,7 @@ fn compare_wide<W: Wide>(next: &mut dyn FnMut() -> Option<(W, W)>, equal_nan: bo
     }
 }
 
-/// The distance between two elements; infinite where one is NaN and the other not, or not allowed to be.
+/// The distance between two elements; infinite if either is NaN, unless both are and `equal_nan` is set.
 fn distance<W: Wide>(got: W, want: W, equal_nan: bool) -> f64 {
     if got == want || (equal_nan && got.is_nan() && want.is_nan()) {
         return 0.0;
@@ -142,7 +143,7 @@ fn distance<W: Wide>(got: W, want: W, equal_nan: bool) -> f64 {
     if distance.is_nan() { f64::INFINITY } else { distance }
 }
 
-/// A tolerance may be a sum: nobody reads more than its first digits.
+/// Rounds to three significant digits: a tolerance may be a sum with many digits.
 fn three_digits(value: f64) -> f64 {
     format!("{value:.2e}").parse().unwrap_or(value)
 }
@@ -174,7 +175,7 @@ impl fmt::Display for Comparison {
     }
 }
 
-/// |left − right| ≤ `epsilon` for all elements, integers too. Tensors of different type or shape are not equal.
+/// |left − right| ≤ `epsilon` for all elements, including integers. Tensors of different type or shape are not equal.
 impl AbsDiffEq for Tensor {
     type Epsilon = f64;
 
@@ -219,8 +220,8 @@ mod tests {
     }
 
     #[test]
-    fn the_rule_is_that_of_pytorch() {
-        // The tolerance follows the wanted value: 10 % of 100 reaches 90, 10 % of 90 does not reach 100.
+    fn tolerances_follow_pytorch() {
+        // The tolerance is relative to the expected value: 10 % of 100 reaches 90, 10 % of 90 does not reach 100.
         assert!(close(&[90.0f64], &[100.0], 0.1, 0.0).holds());
         assert!(!close(&[100.0f64], &[90.0], 0.1, 0.0).holds());
         assert!(close(&[1.5f64], &[1.0], 0.0, 0.5).holds() && !close(&[1.5f64], &[1.0], 0.0, 0.49).holds());
@@ -250,7 +251,7 @@ mod tests {
         let want = Tensor::from_vec(vec![1.0f32, 2.0, 101.0, 4.0], &[2, 2]).unwrap();
         let text = |rtol, atol| got.allclose(&want, rtol, atol, false).unwrap().to_string();
         insta::assert_snapshot!(text(1e-5, 1e-8), @"2 of 4 elements differ (rtol 1e-5, atol 1e-8); worst at [1, 0]: got 100, want 101; largest difference 1");
-        // The largest difference is inside of its tolerance here, so another element is the worst.
+        // The largest difference is within its tolerance here, so another element is the worst.
         insta::assert_snapshot!(text(0.02, 0.1), @"1 of 4 elements differ (rtol 0.02, atol 0.1); worst at [0, 1]: got 2.5, want 2; largest difference 1");
         insta::assert_snapshot!(text(0.5, 0.0), @"all 4 elements are close (rtol 0.5, atol 0); closest to the edge at [0, 1]: got 2.5, want 2; largest difference 1");
         insta::assert_snapshot!(got.allclose(&got, 0.0, 0.0, false).unwrap(), @"all 4 elements are equal");

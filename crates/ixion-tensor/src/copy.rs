@@ -1,9 +1,9 @@
-//! Copying elements between layouts.
+//! Copying of elements between layouts.
 
 use super::{Format, Layout, MAX_RANK, Result, TensorError, TensorView, TensorViewMut};
 use smallvec::SmallVec;
 
-/// One axis of both, or several that continue each other in both. Steps are counted in bytes.
+/// One axis of source and target, or several that are contiguous in both. Strides are in bytes.
 #[derive(Clone, Copy)]
 struct Axis {
     len: usize,
@@ -14,7 +14,7 @@ struct Axis {
 type Axes = SmallVec<[Axis; MAX_RANK]>;
 
 impl TensorViewMut<'_> {
-    /// Copies all elements of a tensor of the same type and shape, whatever the two layouts.
+    /// Copies all elements of a tensor of the same type and shape; the layouts may differ.
     ///
     /// # Errors
     /// [`TensorError::WrongDType`] or [`TensorError::ShapeMismatch`]; [`TensorError::Blocked`] for a blocked layout.
@@ -22,10 +22,10 @@ impl TensorViewMut<'_> {
         self.copy_reversed(source, &[])
     }
 
-    /// As [`TensorViewMut::copy_from`], with some axes of the source in reverse order.
+    /// As [`TensorViewMut::copy_from`], with the axes `reversed` of the source in reverse order.
     ///
     /// # Errors
-    /// As there.
+    /// As [`TensorViewMut::copy_from`].
     pub fn copy_reversed(&mut self, source: &TensorView<'_>, reversed: &[usize]) -> Result<()> {
         if source.dtype() != self.dtype() {
             return Err(TensorError::WrongDType { wanted: self.dtype(), found: source.dtype() });
@@ -43,8 +43,8 @@ impl TensorViewMut<'_> {
         let size = self.dtype().size();
         let (axes, first) = merged(self.layout(), source.layout(), reversed, size)?;
         let (from, to) = (source.address().wrapping_add(first), self.address_mut());
-        // SAFETY: both layouts lie within their storage, and so do the places that the axes lead to: those of the source in
-        // another order. Nobody else sees what is written, and the bytes of an element are ones of the same type.
+        // SAFETY: both layouts are within their storage, and so are all positions that the axes reach: reversing only changes
+        // their order. The target is exclusively borrowed, and both tensors have the same element type.
         unsafe {
             match size {
                 1 => copy::<1>(&axes, from, to),
@@ -58,8 +58,8 @@ impl TensorViewMut<'_> {
     }
 }
 
-/// The axes of two layouts of one shape, with those merged that continue each other in both, and how many bytes behind its
-/// lowest address the source begins.
+/// The axes of two layouts of the same shape, merged where they are contiguous in both, and the byte offset from the
+/// source's lowest address to its first element.
 fn merged(to: &Layout, from: &Layout, reversed: &[usize], size: usize) -> Result<(Axes, usize)> {
     for layout in [to, from] {
         if let Format::Blocked { axis, block } = layout.format() {
@@ -87,21 +87,22 @@ fn merged(to: &Layout, from: &Layout, reversed: &[usize], size: usize) -> Result
     Ok((axes, first))
 }
 
-/// Copies the elements of `N` bytes along some axes.
+/// Copies elements of `N` bytes along all axes.
 ///
 /// # Safety
-/// At every place that the axes lead to there is an element: one that may be read, and one that nobody else uses.
+/// At every position that the axes reach, there must be a readable element at `from` and an exclusively owned one at `to`.
 unsafe fn copy<const N: usize>(axes: &[Axis], from: *const u8, to: *mut u8) {
     match axes {
-        // SAFETY: the caller's promise.
+        // SAFETY: by contract.
         [] => unsafe { to.copy_from_nonoverlapping(from, N) },
         // SAFETY: as above.
         [row] => unsafe { copy_row::<N>(*row, from, to) },
         [outer, inner @ ..] => {
             for index in 0..outer.len as isize {
-                let places = (from.wrapping_offset(index * outer.from), to.wrapping_offset(index * outer.to));
+                let (from, to) =
+                    (from.wrapping_offset(index * outer.from), to.wrapping_offset(index * outer.to));
                 // SAFETY: as above.
-                unsafe { copy::<N>(inner, places.0, places.1) };
+                unsafe { copy::<N>(inner, from, to) };
             }
         }
     }
@@ -110,24 +111,24 @@ unsafe fn copy<const N: usize>(axes: &[Axis], from: *const u8, to: *mut u8) {
 /// As [`copy`], along one axis.
 ///
 /// # Safety
-/// As there.
+/// As [`copy`].
 #[inline]
 unsafe fn copy_row<const N: usize>(row: Axis, from: *const u8, to: *mut u8) {
     let step = N as isize;
     if (row.from, row.to) == (step, step) {
-        // SAFETY: the elements of both lie behind each other.
+        // SAFETY: the elements of both are contiguous.
         return unsafe { to.copy_from_nonoverlapping(from, row.len * N) };
     }
     let (from, to) = (from.cast::<[u8; N]>(), to.cast::<[u8; N]>());
     if row.to == step {
-        // SAFETY: the elements of the target lie behind each other, and bytes lie anywhere.
+        // SAFETY: the elements of the target are contiguous, and bytes need no alignment.
         let to = unsafe { std::slice::from_raw_parts_mut(to, row.len) };
         if row.from == 0 {
-            // SAFETY: there is an element.
+            // SAFETY: by contract, there is an element.
             return to.fill(unsafe { *from });
         }
         for (index, to) in to.iter_mut().enumerate() {
-            // SAFETY: there is an element for each index.
+            // SAFETY: by contract, there is an element for each index.
             *to = unsafe { *from.wrapping_byte_offset(index as isize * row.from) };
         }
         return;

@@ -1,4 +1,4 @@
-//! Tables of numbers as text.
+//! Reading tables of numbers from text.
 
 use super::file::{in_file, io_error, open};
 use super::{Element, Result, Tensor, TensorError};
@@ -8,14 +8,15 @@ use std::path::Path;
 use std::str::FromStr;
 
 impl Tensor {
-    /// Reads a table of numbers, one row on each line, as a tensor of two axes (`numpy.loadtxt`).
+    /// Reads a table of numbers, one row per line, as a tensor with two axes (`numpy.loadtxt`).
     ///
-    /// Numbers are separated by semicolons, commas or tabs (the first of these that the first row holds), else by blanks.
-    /// Empty lines do not count, and neither does what follows a `#`.
+    /// Numbers are separated by semicolons, commas or tabs (the first of these that the first row contains), otherwise by
+    /// whitespace. Empty lines and everything after a `#` are ignored.
     ///
     /// # Errors
-    /// [`TensorError::Parse`] with line and column for what is not a number of type `T` and for rows of another length than
-    /// the first; [`TensorError::Malformed`] for a file without rows; a size above `limits`. The error names the file.
+    /// [`TensorError::Parse`], with line and column, for a field that is not a number of type `T` and for a row whose length
+    /// differs from the first row's; [`TensorError::Malformed`] for a file without rows; [`TensorError::Limit`] for a size
+    /// above `limits`. The error names the file.
     pub fn load_csv<T: Element + FromStr>(path: impl AsRef<Path>, limits: &Limits) -> Result<Self> {
         let path = path.as_ref();
         let load = || {
@@ -46,10 +47,7 @@ impl Tensor {
         let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default());
         let mut rows = lines.enumerate().filter(|(_, line)| !line.trim().is_empty()).peekable();
         let Some(&(_, first)) = rows.peek() else {
-            return Err(TensorError::Malformed {
-                format: "table of numbers",
-                problem: "there is no row in it".into(),
-            });
+            return Err(TensorError::Malformed { format: "table of numbers", problem: "no rows".into() });
         };
         let separator = [';', ',', '\t'].into_iter().find(|&separator| first.contains(separator));
         let (mut values, mut count, mut cols) = (Vec::new(), 0, 0);
@@ -64,7 +62,7 @@ impl Tensor {
             if count == 0 {
                 cols = len;
             } else if len != cols {
-                let problem = format!("{len} numbers in this row, but {cols} in the first");
+                let problem = format!("expected {cols} numbers as in the first row, got {len}");
                 return Err(parse_error(line, row, row.trim_end().len(), problem));
             }
             count += 1;
@@ -73,7 +71,7 @@ impl Tensor {
     }
 }
 
-/// The fields of a row without blanks around them, each with the byte at which it begins.
+/// The trimmed fields of a row, each with its byte offset.
 fn fields(row: &str, separator: Option<char>) -> Vec<(usize, &str)> {
     let start_of = |field: &str| field.as_ptr() as usize - row.as_ptr() as usize;
     match separator {
@@ -93,10 +91,10 @@ fn not_a_number<T: Element>(line: usize, row: &str, column: usize, field: &str) 
         Some(first) if first.is_alphabetic() || first == '"' => "; begin headings with #",
         _ => "",
     };
-    parse_error(line, row, column, format!("{found} where a number of type {} is needed{advice}", T::DTYPE))
+    parse_error(line, row, column, format!("expected a number of type {}, got {found}{advice}", T::DTYPE))
 }
 
-/// An error at a byte of a line that is counted from 0.
+/// An error at a byte offset of a line; `line` is counted from 0.
 fn parse_error(line: usize, row: &str, byte: usize, problem: String) -> TensorError {
     TensorError::Parse {
         line: line + 1,
@@ -136,20 +134,20 @@ mod tests {
     }
 
     #[test]
-    fn errors_say_where() {
+    fn errors_have_a_position() {
         assert_eq!(
             message("1,2\n3,x"),
-            "line 2, column 3: \"x\" where a number of type f32 is needed; begin headings with #"
+            "line 2, column 3: expected a number of type f32, got \"x\"; begin headings with #"
         );
-        assert_eq!(message("1, 2\n3,"), "line 2, column 3: nothing where a number of type f32 is needed");
+        assert_eq!(message("1, 2\n3,"), "line 2, column 3: expected a number of type f32, got nothing");
         assert_eq!(
             message("# a\n1;2\n\n3;4;5"),
-            "line 4, column 6: 3 numbers in this row, but 2 in the first"
+            "line 4, column 6: expected 2 numbers as in the first row, got 3"
         );
-        assert_eq!(message("1,5;2\n3;4"), "line 1, column 1: \"1,5\" where a number of type f32 is needed");
+        assert_eq!(message("1,5;2\n3;4"), "line 1, column 1: expected a number of type f32, got \"1,5\"");
         assert_eq!(
             message("é 1"),
-            "line 1, column 1: \"é\" where a number of type f32 is needed; begin headings with #"
+            "line 1, column 1: expected a number of type f32, got \"é\"; begin headings with #"
         );
         assert!(message("# nothing\n \n").contains("no row") && message("").contains("no row"));
         assert!(Tensor::from_csv::<u8>("256", &Limits::default()).is_err());

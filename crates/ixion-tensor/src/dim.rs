@@ -1,11 +1,11 @@
-//! Symbolic dimensions: axis lengths that may not be known until a model runs.
+//! Symbolic dimensions: axis lengths that may be unknown until a model runs.
 //!
-//! A layer states its shape rule once, in [`Dim`] arithmetic. With numbers it gives numbers, with symbols it gives
+//! A layer states its shape rule once, in [`Dim`] arithmetic. Applied to numbers it yields numbers, applied to symbols
 //! an expression over them, so building and running follow the same rule.
 //!
-//! Expressions are kept in a normal form, so that what is equal is seen to be equal: `n * 4 / 4` is `n`, and two
-//! convolutions of stride 2 halve as one of stride 4 does. A symbol stands for a length, so it is never negative; and
-//! what cancels in a quotient is taken not to be zero, as in `x.reshape(h * w, -1)`.
+//! Expressions are kept in a normal form, so that equal expressions compare equal: `n * 4 / 4` is `n`, and two
+//! convolutions of stride 2 give the same length as one of stride 4. A symbol represents a length, so it is never
+//! negative; a factor that cancels in a quotient is assumed to be nonzero, as in `x.reshape(h * w, -1)`.
 
 mod bounds;
 mod display;
@@ -24,8 +24,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// An axis length: a number, or an expression over symbols.
 ///
-/// Arithmetic saturates instead of overflowing; a saturated length is refused when a tensor of it is to be made. An
-/// expression that becomes too long to keep is an unknown of its own.
+/// Arithmetic saturates instead of overflowing; creating a tensor with a saturated length is an error. An expression
+/// that grows too long is replaced by a fresh unknown.
 ///
 /// ```
 /// use ixion_tensor::Dim;
@@ -36,13 +36,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// ```
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Dim {
-    /// A known length (or, on the way to one, any integer).
+    /// A known length, or any integer as an intermediate result.
     Fixed(i64),
-    /// Not known yet.
+    /// A length that is not known yet.
     Symbolic(Arc<DimExpr>),
 }
 
-/// An expression over symbols in its normal form; made by the arithmetic of [`Dim`].
+/// An expression over symbols in its normal form, built by [`Dim`] arithmetic.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum DimExpr {
@@ -52,30 +52,31 @@ pub enum DimExpr {
     Sum(DimSum),
     /// Quotient rounded towards minus infinity.
     FloorDiv(Dim, Dim),
-    /// Quotient rounded towards plus infinity, of a divisor that is not a number.
+    /// Quotient rounded towards plus infinity; the divisor is not a constant.
     CeilDiv(Dim, Dim),
-    /// The larger of two.
+    /// The larger of two lengths.
     Max(Dim, Dim),
-    /// The smaller of two.
+    /// The smaller of two lengths.
     Min(Dim, Dim),
 }
 
-/// The most symbols, numbers and operations of one expression.
+/// The maximum number of symbols, numbers and operations in one expression.
 const MAX_WEIGHT: usize = 256;
 
 impl Dim {
-    /// An unknown length of this name.
+    /// An unknown length with the given name.
     pub fn symbol(name: impl Into<String>) -> Self {
         Dim::Symbolic(Arc::new(DimExpr::Symbol(name.into())))
     }
 
-    /// An unknown length that equals no other, such as the number of elements that a mask takes. Its name has a `#`.
+    /// An unknown length distinct from all others, such as the number of elements that a mask selects. A `#` and a
+    /// counter are appended to its name.
     pub fn fresh(name: &str) -> Self {
-        static MADE: AtomicU64 = AtomicU64::new(1);
-        Self::symbol(format!("{name}#{}", MADE.fetch_add(1, Ordering::Relaxed)))
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        Self::symbol(format!("{name}#{}", NEXT.fetch_add(1, Ordering::Relaxed)))
     }
 
-    /// The number, where it is known.
+    /// The length if it is a known number.
     pub fn fixed(&self) -> Option<i64> {
         match self {
             Dim::Fixed(value) => Some(*value),
@@ -90,7 +91,7 @@ impl Dim {
         }
     }
 
-    /// Whether both lengths are known to be different. Of unknown ones it may be open.
+    /// Returns true if the lengths are known to differ. False does not imply that they are equal.
     pub fn differs(&self, other: &Dim) -> bool {
         match (self, other) {
             (Dim::Fixed(a), Dim::Fixed(b)) => a != b,
@@ -98,7 +99,7 @@ impl Dim {
         }
     }
 
-    /// Whether it can be seen that this is never negative.
+    /// Returns true if this can be shown never to be negative.
     pub fn is_natural(&self) -> bool {
         self.at_least() >= 0
     }
@@ -128,7 +129,7 @@ impl Dim {
             (Dim::Fixed(left), Dim::Fixed(right)) => Dim::Fixed(left.max(right)),
             (left, right) if bounds::is_at_least(&left, &right) => left,
             (left, right) if bounds::is_at_least(&right, &left) => right,
-            (left, right) => symmetric(DimExpr::Max, left, right),
+            (left, right) => commutative(DimExpr::Max, left, right),
         }
     }
 
@@ -139,11 +140,11 @@ impl Dim {
             (Dim::Fixed(left), Dim::Fixed(right)) => Dim::Fixed(left.min(right)),
             (left, right) if bounds::is_at_least(&left, &right) => right,
             (left, right) if bounds::is_at_least(&right, &left) => left,
-            (left, right) => symmetric(DimExpr::Min, left, right),
+            (left, right) => commutative(DimExpr::Min, left, right),
         }
     }
 
-    /// The same with other lengths in the place of some symbols.
+    /// Substitutes lengths for symbols; a symbol for which `value_of` returns `None` is kept.
     #[must_use]
     pub fn replace(&self, value_of: &dyn Fn(&str) -> Option<Dim>) -> Dim {
         match self.expr() {
@@ -166,12 +167,12 @@ impl Dim {
         self.rebuild(&leaf, &operate)
     }
 
-    /// The number that results when every symbol gets a value, or `None` if one has none; see [`evaluate`].
+    /// The value with every symbol replaced by a number, or `None` if a symbol has no value; see [`evaluate`].
     pub fn evaluate(&self, value_of: &dyn Fn(&str) -> Option<i64>) -> Option<i64> {
         evaluate(self, value_of)
     }
 
-    /// How many symbols, numbers and operations it is made of.
+    /// The number of symbols, numbers and operations in the expression.
     fn weight(&self) -> usize {
         match self.expr() {
             None | Some(DimExpr::Symbol(_)) => 1,
@@ -183,15 +184,14 @@ impl Dim {
     }
 }
 
-/// An expression as a length; one that is too long is forgotten, so that no graph makes them grow without end.
+/// An expression as a length. If it is too long, it becomes a fresh symbol, so that expressions cannot grow without bound.
 fn symbolic(expr: DimExpr) -> Dim {
     let dim = Dim::Symbolic(Arc::new(expr));
     if dim.weight() <= MAX_WEIGHT { dim } else { Dim::fresh("long") }
 }
 
-/// A node whose sides may be exchanged, the lesser first, which is the number if there is one. Of two numbers in nested
-/// nodes one is left.
-fn symmetric(make: fn(Dim, Dim) -> DimExpr, left: Dim, right: Dim) -> Dim {
+/// A commutative node, operands sorted: a number comes first. The numbers of two nested nodes are folded into one.
+fn commutative(make: fn(Dim, Dim) -> DimExpr, left: Dim, right: Dim) -> Dim {
     let (left, right) = if left <= right { (left, right) } else { (right, left) };
     match (make(left.clone(), right.clone()), right.expr()) {
         (DimExpr::Max(Dim::Fixed(a), _), Some(DimExpr::Max(Dim::Fixed(b), inner))) => {
@@ -258,7 +258,7 @@ macro_rules! from_numbers {
 
 from_numbers!(i64, i32, usize);
 
-/// As it is displayed: lists of lengths stand in messages as `[2, n]`.
+/// Same as `Display`, so that lists of lengths appear in messages as `[2, n]`.
 impl fmt::Debug for Dim {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)

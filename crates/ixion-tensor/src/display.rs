@@ -1,25 +1,25 @@
-//! Tensors as text: all of them, or one line about them.
+//! Tensors as text: all elements, or a one-line summary.
 
 use super::wide::{Scalar, Widen, complex_text};
 use super::{Result, Tensor, with_element};
 use std::fmt::{self, Write};
 
-/// Above this many elements long axes are elided.
+/// Long axes are elided if there are more elements than this.
 const ELIDE_ABOVE: usize = 1000;
 
-/// How many elements are shown at either end of an elided axis.
+/// The number of elements shown at either end of an elided axis.
 const EDGE: usize = 3;
 
-/// Rows of numbers are broken before this column.
+/// Rows of numbers wrap before this column.
 const LINE: usize = 100;
 
-/// How many values a summary shows.
+/// The number of values shown in a summary.
 const FIRST: usize = 5;
 
-/// The elements in nested brackets, as NumPy and PyTorch write them, and a line with element type and shape.
+/// Formats the elements in nested brackets, as NumPy and PyTorch do, and a line with element type and shape.
 ///
-/// Above 1000 elements, of long axes only both ends are shown. Floats get four decimals unless the format asks for
-/// another precision (`{:.2}`), and exponents where decimals would hide them.
+/// Above 1000 elements, only both ends of long axes are shown. Floats have four decimals unless the format specifies
+/// another precision (`{:.2}`), and exponents if decimals would lose the value.
 ///
 /// ```
 /// use ixion_tensor::Tensor;
@@ -52,8 +52,8 @@ impl fmt::Display for Tensor {
 }
 
 impl Tensor {
-    /// One line about the tensor: element type, shape, smallest, largest and mean value, and the first values. NaNs are
-    /// counted and left out of the rest.
+    /// A one-line summary: element type, shape, minimum, maximum, mean and the first values. NaNs are counted and excluded
+    /// from the statistics.
     ///
     /// ```
     /// use ixion_tensor::Tensor;
@@ -81,7 +81,7 @@ fn each(tensor: &Tensor, mut visit: impl FnMut(Scalar)) -> Result<()> {
     with_element!(tensor.dtype(), T => walk::<T>(tensor, &mut visit))
 }
 
-/// The elements that are shown, and for each axis whether something is missing in its middle.
+/// The elements to show, and for each axis whether its middle is elided.
 fn shown(tensor: &Tensor) -> Result<(Tensor, Vec<bool>)> {
     let mut part = tensor.to_plain()?;
     let mut elided = vec![false; part.rank()];
@@ -98,14 +98,14 @@ fn shown(tensor: &Tensor) -> Result<(Tensor, Vec<bool>)> {
     Ok((part, elided))
 }
 
-/// How all numbers of one tensor are written.
+/// The number format of a tensor.
 #[derive(Debug, Clone, Copy)]
 enum Style {
     /// Floats without a fraction: `3.`
     Whole,
-    /// So many decimals: `3.1416`
+    /// A fixed number of decimals: `3.1416`
     Decimals(usize),
-    /// So many decimals before an exponent: `3.1416e-10`
+    /// A fixed number of decimals and an exponent: `3.1416e-10`
     Exponent(usize),
 }
 
@@ -143,7 +143,7 @@ impl Style {
     }
 }
 
-/// The floating-point numbers in a value.
+/// The floating-point components of a value.
 fn parts(value: &Scalar) -> Vec<f64> {
     match value {
         Scalar::Float(value) => vec![*value],
@@ -152,7 +152,7 @@ fn parts(value: &Scalar) -> Vec<f64> {
     }
 }
 
-/// The texts of all shown elements, to be written in brackets.
+/// The texts of all shown elements.
 struct Block<'a> {
     texts: &'a [String],
     width: usize,
@@ -160,7 +160,7 @@ struct Block<'a> {
 }
 
 impl Block<'_> {
-    /// Writes the elements from `start` on, of the axes `dims`; `depth` brackets will be open then.
+    /// Writes the elements from `start` on, along the axes `dims`, at nesting depth `depth`.
     fn write(&self, out: &mut String, dims: &[usize], start: usize, depth: usize) -> fmt::Result {
         let Some((&dim, inner)) = dims.split_first() else {
             return write!(out, "{:>1$}", self.text(start), self.width);
@@ -198,13 +198,13 @@ impl Block<'_> {
     }
 }
 
-/// What a summary says, gathered element by element.
+/// The statistics of a summary, accumulated element by element.
 #[derive(Default)]
 struct Statistics {
     first: Vec<Scalar>,
     count: usize,
     nans: usize,
-    /// Smallest, largest and sum of all numbers but NaN.
+    /// Minimum, maximum and sum of all numbers except NaN.
     range: Option<[f64; 3]>,
     trues: Option<usize>,
     largest_magnitude: Option<f64>,
@@ -270,7 +270,7 @@ fn short_scalar(value: &Scalar) -> String {
     }
 }
 
-/// A number with four significant digits, without zeros at the end.
+/// A number with four significant digits, without trailing zeros.
 fn short(value: f64) -> String {
     let size = value.abs();
     if !value.is_finite() || size == 0.0 || (value.fract() == 0.0 && size < 1e9) {

@@ -1,4 +1,4 @@
-//! Element types: what they are called, how large they are, how they are told apart.
+//! Element types: their names, sizes and codes.
 
 use half::{bf16, f16};
 use num_complex::Complex;
@@ -39,7 +39,7 @@ pub enum DType {
 }
 
 impl DType {
-    /// All element types, in the order in which PNNX's documents list them.
+    /// All element types, in the order of PNNX's documentation.
     pub const ALL: [DType; 13] = [
         DType::F32,
         DType::F64,
@@ -67,7 +67,7 @@ impl DType {
         }
     }
 
-    /// The name that PNNX's `.param` text uses, such as `f32`.
+    /// The name in PNNX's `.param` text, such as `f32`.
     pub const fn name(self) -> &'static str {
         match self {
             DType::F32 => "f32",
@@ -86,12 +86,12 @@ impl DType {
         }
     }
 
-    /// The element type of a PNNX name, the reverse of [`DType::name`].
+    /// The element type with a PNNX name, the inverse of [`DType::name`].
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|dtype| dtype.name() == name)
     }
 
-    /// PyTorch's preferred name as PNNX writes it in parameters, such as `torch.float`.
+    /// PyTorch's preferred name, as PNNX writes it in parameters, such as `torch.float`.
     pub const fn torch_name(self) -> &'static str {
         match self {
             DType::F32 => "torch.float",
@@ -110,9 +110,9 @@ impl DType {
         }
     }
 
-    /// The element type of a PyTorch name, including PyTorch's synonyms (`torch.float32` for `torch.float`, …).
+    /// The element type with a PyTorch name, including PyTorch's aliases (`torch.float32` for `torch.float`, …).
     pub fn from_torch_name(name: &str) -> Option<Self> {
-        let synonym = match name {
+        let alias = match name {
             "torch.float32" => DType::F32,
             "torch.float64" => DType::F64,
             "torch.float16" => DType::F16,
@@ -124,10 +124,10 @@ impl DType {
             "torch.cdouble" => DType::C128,
             _ => return Self::ALL.into_iter().find(|dtype| dtype.torch_name() == name),
         };
-        Some(synonym)
+        Some(alias)
     }
 
-    /// The code that PNNX's C++ graph uses for this type (1 to 13; 0 there means unknown).
+    /// The code of this type in PNNX's C++ graph (1 to 13; 0 means unknown there).
     pub const fn pnnx_code(self) -> i32 {
         match self {
             DType::F32 => 1,
@@ -161,7 +161,7 @@ impl DType {
         matches!(self, DType::C32 | DType::C64 | DType::C128)
     }
 
-    /// The type of the parts of a complex number; other types as they are.
+    /// The type of the real and imaginary parts of a complex type; other types are returned unchanged.
     pub const fn real(self) -> Self {
         match self {
             DType::C32 => DType::F16,
@@ -185,11 +185,11 @@ mod sealed {
 /// A Rust type that a tensor can hold.
 ///
 /// Sealed: the 13 implementations correspond to the 13 values of [`DType`]. All but `bool` accept every bit
-/// pattern; the bytes of a bool tensor are kept at 0 or 1 by whoever fills them.
+/// pattern; code that fills a bool tensor must keep its bytes at 0 or 1.
 pub trait Element:
     sealed::Sealed + Copy + Default + PartialEq + fmt::Debug + fmt::Display + Send + Sync + 'static
 {
-    /// The element type that this Rust type stands for.
+    /// The element type that this Rust type represents.
     const DTYPE: DType;
 }
 
@@ -210,7 +210,7 @@ elements! {
 
 /// Runs an expression with `$T` bound to the Rust type of a [`DType`], for all 13 types.
 ///
-/// For reading and printing only: an arithmetic kernel is never instantiated 13 times.
+/// For reading and printing only: arithmetic kernels are never instantiated 13 times.
 ///
 /// ```
 /// use ixion_tensor::{DType, with_element};
@@ -231,8 +231,7 @@ macro_rules! __with_element {
     };
 }
 
-/// Runs an expression with `$T` bound to the type that a list gives for a [`DType`]; behind `else` stands what is done with those
-/// that it leaves out.
+/// Runs an expression with `$T` bound to the type listed for a [`DType`]; the `else` arm handles types that are not listed.
 #[macro_export]
 #[doc(hidden)]
 macro_rules! __with_type {

@@ -1,28 +1,28 @@
-//! What can go wrong with a tensor.
+//! Errors of tensor operations.
 
 use super::DType;
 use crate::LimitError;
 use std::io;
 use std::path::PathBuf;
 
-/// An error of a tensor operation. Every message names what was found and what was wanted.
+/// An error of a tensor operation. Every message gives what was found and what was expected.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TensorError {
-    /// The elements were asked for as another type than they have.
-    #[error("the tensor holds {found}, but {wanted} was asked for; convert it with `cast` first")]
+    /// The elements have another type than requested.
+    #[error("expected a tensor of {wanted}, got {found}; convert it with `cast` first")]
     WrongDType {
-        /// The type that was asked for.
+        /// The requested type.
         wanted: DType,
-        /// The type that the tensor has.
+        /// The tensor's type.
         found: DType,
     },
     /// Two shapes that must agree do not.
-    #[error("{operation}: shape {found:?} where {wanted:?} is needed")]
+    #[error("{operation}: expected shape {wanted:?}, got {found:?}")]
     ShapeMismatch {
-        /// What was being done.
+        /// The operation.
         operation: &'static str,
-        /// The shape that is needed.
+        /// The expected shape.
         wanted: Vec<usize>,
         /// The shape that was given.
         found: Vec<usize>,
@@ -37,43 +37,43 @@ pub enum TensorError {
         /// The other shape.
         right: Vec<usize>,
     },
-    /// More axes than a layout holds.
+    /// More axes than a layout can hold.
     #[error("a tensor of rank {rank} is not supported: the largest rank is {max}")]
     RankTooLarge {
-        /// The rank that was asked for.
+        /// The requested rank.
         rank: usize,
-        /// The largest rank.
+        /// The largest supported rank.
         max: usize,
     },
     /// The number of bytes does not fit the address space.
     #[error("a tensor of shape {shape:?} is too large for this machine")]
     SizeOverflow {
-        /// The shape that was asked for.
+        /// The requested shape.
         shape: Vec<usize>,
     },
-    /// The system has no memory left.
+    /// An allocation failed.
     #[error("out of memory: {bytes} bytes for a tensor could not be allocated")]
     OutOfMemory {
-        /// The number of bytes that was asked for.
+        /// The requested number of bytes.
         bytes: usize,
     },
     /// An axis or index outside its range.
     #[error("{what} {index} is out of range: there are {len}")]
     OutOfRange {
-        /// What the index counts, such as `axis`.
+        /// The kind of index, such as `axis`.
         what: &'static str,
         /// The index.
         index: i64,
         /// The number of valid indices.
         len: usize,
     },
-    /// A slice was asked for, but the elements do not lie one after the other.
+    /// A slice was requested, but the elements are not contiguous.
     #[error("the elements of this view of shape {shape:?} are not contiguous; call `to_tensor` first")]
     NotContiguous {
         /// The view's shape.
         shape: Vec<usize>,
     },
-    /// Plain elements were asked for, but the layout is blocked.
+    /// A plain layout was required, but the layout is blocked.
     #[error(
         "the tensor has a blocked layout (axis {axis}, blocks of {block}); convert it with `to_plain` first"
     )]
@@ -83,7 +83,7 @@ pub enum TensorError {
         /// The size of a block.
         block: usize,
     },
-    /// A layout that reaches outside of its storage, or writes one element twice.
+    /// A layout that exceeds its storage, or would write an element twice.
     #[error(
         "the layout (shape {shape:?}, strides {strides:?}, offset {offset}) does not fit storage of {len} elements"
     )]
@@ -100,77 +100,77 @@ pub enum TensorError {
     /// Two tensors of one operation hold different element types.
     #[error("{operation}: {left} and {right} do not mix; convert one of them with `cast` first")]
     MixedDTypes {
-        /// What was being done.
+        /// The operation.
         operation: &'static str,
-        /// The element type of the one.
+        /// The element type of the first tensor.
         left: DType,
-        /// The element type of the other.
+        /// The element type of the second tensor.
         right: DType,
     },
-    /// An operation that an element type does not have.
+    /// An operation that is not defined for an element type.
     #[error("{operation} is not defined for {dtype}; {advice}")]
     UndefinedFor {
-        /// What was being done.
+        /// The operation.
         operation: &'static str,
         /// The element type.
         dtype: DType,
-        /// What to do instead.
+        /// The suggested alternative.
         advice: &'static str,
     },
     /// An integer was divided by zero.
     #[error("{operation}: an integer is divided by zero; mask the zeros, or `cast` to a float first")]
     DivisionByZero {
-        /// What was being done.
+        /// The operation.
         operation: &'static str,
     },
-    /// A size is above one of [`Limits`](crate::Limits).
+    /// A size exceeds one of the [`Limits`](crate::Limits).
     #[error(transparent)]
     Limit(#[from] LimitError),
-    /// The system refused to read or write.
+    /// An I/O operation failed.
     #[error("cannot {operation}: {message}")]
     Io {
-        /// What was being done, such as `read`.
+        /// The operation, such as `read`.
         operation: &'static str,
-        /// What kind of failure the system reports.
+        /// The kind of failure, as reported by the system.
         kind: io::ErrorKind,
-        /// The system's words.
+        /// The system's message.
         message: String,
     },
-    /// Bytes that are not what they should be.
+    /// Bytes that do not have the expected format.
     #[error("not a valid {format}: {problem}")]
     Malformed {
-        /// What the bytes should be, such as `.npy file`.
+        /// The expected format, such as `.npy file`.
         format: &'static str,
-        /// What is wrong, and where.
+        /// The problem and its location.
         problem: String,
     },
-    /// Something valid that either tensors or the file's format do not have.
+    /// Something valid that either tensors or the file format do not support.
     #[error("{found} is not supported; {advice}")]
     Unsupported {
-        /// What was found.
+        /// The unsupported feature.
         found: String,
-        /// What to do instead.
+        /// The suggested alternative.
         advice: String,
     },
-    /// A place in a text that could not be read.
+    /// A syntax error in a text.
     #[error("line {line}, column {column}: {problem}")]
     Parse {
         /// The line, counted from 1.
         line: usize,
         /// The column in characters, counted from 1.
         column: usize,
-        /// What is wrong.
+        /// The problem.
         problem: String,
     },
-    /// Any of these, with the file in which it happened.
+    /// Any of these errors, with the file in which it occurred.
     #[error("{}: {problem}", path.display())]
     File {
         /// The file.
         path: PathBuf,
-        /// What happened.
+        /// The error.
         problem: Box<TensorError>,
     },
-    /// Any other argument that makes no sense.
+    /// Any other invalid argument.
     #[error("{0}")]
     InvalidArgument(String),
 }

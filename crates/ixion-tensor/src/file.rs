@@ -1,4 +1,4 @@
-//! Files: errors that name them, and writing that never leaves half a file.
+//! Files: errors that name them, and atomic writing.
 
 use super::{Result, TensorError};
 use std::fs::File;
@@ -10,12 +10,12 @@ pub fn in_file<T>(path: &Path, result: Result<T>) -> Result<T> {
     result.map_err(|problem| TensorError::File { path: path.to_owned(), problem: Box::new(problem) })
 }
 
-/// The error of a system call; for `map_err`.
+/// Converts an I/O error of `operation`; for `map_err`.
 pub fn io_error(operation: &'static str) -> impl Fn(io::Error) -> TensorError {
     move |error| TensorError::Io { operation, kind: error.kind(), message: error.to_string() }
 }
 
-/// Opens a file and tells how many bytes it has, if it is one that has a length (a pipe has none).
+/// Opens a file. Returns its length in bytes as well, or `None` if it is not a regular file (such as a pipe).
 pub fn open(path: &Path) -> Result<(File, Option<u64>)> {
     let file = File::open(path).map_err(io_error("open"))?;
     let metadata = file.metadata().map_err(io_error("open"))?;
@@ -29,23 +29,24 @@ pub fn open(path: &Path) -> Result<(File, Option<u64>)> {
     Ok((file, metadata.is_file().then_some(metadata.len())))
 }
 
-/// Writes a file beside its final place and moves it there, so that readers see the old or the new one, never a part.
+/// Writes a temporary file in the same folder and renames it, so that readers see the old file or the new one, never a
+/// part.
 pub fn write_atomically(path: &Path, write: impl FnOnce(&mut dyn Write) -> Result<()>) -> Result<()> {
     let folder = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
     };
     let mut builder = tempfile::Builder::new();
-    // Temporary files are private by default; this one is to end as an ordinary file under the user's umask.
+    // Temporary files are private by default; this one must become an ordinary file under the user's umask.
     #[cfg(unix)]
     builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-    // Without the name of the temporary file, which nobody knows.
+    // Drops the name of the temporary file, which would mean nothing to the user.
     let refused = |error: io::Error| io_error("create a file in the same folder")(error.kind().into());
     let file = builder.tempfile_in(folder).map_err(refused)?;
     let mut writer = BufWriter::new(file);
     write(&mut writer)?;
     let file = writer.into_inner().map_err(|error| io_error("write")(error.into_error()))?;
-    file.persist(path).map_err(|error| io_error("put the file in its place")(error.error))?;
+    file.persist(path).map_err(|error| io_error("move the file into place")(error.error))?;
     Ok(())
 }
 

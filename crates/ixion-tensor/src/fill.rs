@@ -1,4 +1,4 @@
-//! Tensors of given, counted and random values.
+//! Tensors filled with given values, ranges and random numbers.
 
 use super::view::check_dtype;
 use super::{DType, Element, Layout, Order, Result, Tensor, TensorError, TensorView};
@@ -7,10 +7,10 @@ use rand::{Rng, SeedableRng};
 use rand_distr::StandardNormal;
 
 impl Tensor {
-    /// A contiguous tensor that holds one value everywhere (`torch.full`).
+    /// A contiguous tensor filled with one value (`torch.full`).
     ///
     /// # Errors
-    /// A shape that is too large, or [`TensorError::OutOfMemory`].
+    /// [`TensorError::RankTooLarge`], [`TensorError::SizeOverflow`] or [`TensorError::OutOfMemory`].
     pub fn full<T: Element>(shape: &[usize], value: T) -> Result<Self> {
         let mut tensor = Self::zeros(T::DTYPE, shape)?;
         tensor.fill(value)?;
@@ -39,7 +39,7 @@ impl Tensor {
     /// Sets all elements from values in the given order.
     ///
     /// # Errors
-    /// [`TensorError::WrongDType`], or [`TensorError::ShapeMismatch`] when there are not as many values as elements.
+    /// [`TensorError::WrongDType`], or [`TensorError::ShapeMismatch`] unless there is one value for each element.
     pub fn fill_from<T: Element>(&mut self, values: &[T], order: Order) -> Result<()> {
         check_dtype::<T>(self.dtype())?;
         if values.len() != self.num_elements() {
@@ -53,7 +53,7 @@ impl Tensor {
         self.view_mut()?.copy_from(&TensorView::from_slice(values, layout)?)
     }
 
-    /// A function of every element, in a new contiguous tensor.
+    /// Applies a function to every element; the result is a new contiguous tensor.
     ///
     /// ```
     /// use ixion_tensor::Tensor;
@@ -71,18 +71,18 @@ impl Tensor {
         Ok(result)
     }
 
-    /// The numbers `start`, `start + step`, … before `end` (`torch.arange`): ⌈(end − start) / step⌉ of them, computed as
-    /// `f64` and then cast.
+    /// The ⌈(end − start) / step⌉ values `start`, `start + step`, … before `end` (`torch.arange`), computed in `f64` and
+    /// then cast.
     ///
     /// # Errors
-    /// [`TensorError::InvalidArgument`] when a number is not finite, `step` is 0 or leads away from `end`, or there
-    /// would be too many numbers.
+    /// [`TensorError::InvalidArgument`] if an argument is not finite, `step` is 0 or leads away from `end`, or the range
+    /// has too many elements.
     pub fn arange(dtype: DType, start: f64, end: f64, step: f64) -> Result<Self> {
         let count = ((end - start) / step).ceil();
         let ends_well = start.is_finite() && end.is_finite() && step.is_finite();
         if !ends_well || step == 0.0 || !(0.0..9e15).contains(&count) {
             return Err(TensorError::InvalidArgument(format!(
-                "arange from {start} to {end} in steps of {step} has no end"
+                "arange: expected finite numbers and a nonzero step towards `end`, got {start} to {end} in steps of {step}"
             )));
         }
         let mut tensor = Self::zeros(DType::F64, &[count as usize])?;
@@ -92,10 +92,10 @@ impl Tensor {
         tensor.cast(dtype)
     }
 
-    /// `f32` numbers from the standard normal distribution (`torch.randn`).
+    /// `f32` values from the standard normal distribution (`torch.randn`).
     ///
-    /// The same seed gives the same numbers as long as neither the version of this crate nor the platform changes. They
-    /// are not PyTorch's.
+    /// The same seed gives the same values with the same version of this crate and on the same platform. They differ
+    /// from PyTorch's.
     ///
     /// # Errors
     /// As [`Tensor::full`].
@@ -104,13 +104,15 @@ impl Tensor {
         Self::generate(shape, || random.sample(StandardNormal))
     }
 
-    /// `f32` numbers spread evenly over `low..high`; reproducible as those of [`Tensor::randn`].
+    /// `f32` values uniformly distributed over `low..high`; as reproducible as [`Tensor::randn`].
     ///
     /// # Errors
     /// [`TensorError::InvalidArgument`] unless `low < high` and both are finite; otherwise as [`Tensor::full`].
     pub fn rand_uniform(shape: &[usize], low: f32, high: f32, seed: u64) -> Result<Self> {
         if !(low < high && (high - low).is_finite()) {
-            return Err(TensorError::InvalidArgument(format!("no numbers lie in the range {low}..{high}")));
+            return Err(TensorError::InvalidArgument(format!(
+                "expected finite low < high, got {low}..{high}"
+            )));
         }
         let mut random = StdRng::seed_from_u64(seed);
         Self::generate(shape, || random.random_range(low..high))

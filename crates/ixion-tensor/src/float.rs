@@ -1,20 +1,20 @@
-//! The two types that floating-point kernels compute in.
+//! The two computation types of floating-point kernels.
 
-/// A type that kernels compute in: `f32` or `f64`. Half-precision tensors are computed through `f32`.
+/// A type that kernels compute in: `f32` or `f64`. Half-precision tensors are computed in `f32`.
 pub trait Float: num_traits::Float + num_traits::NumAssign + crate::Element + std::iter::Sum {
     /// The value of a constant or parameter in this type.
     fn of(value: f64) -> Self;
-    /// The nearest whole number, halves to the even one.
+    /// The nearest integer, ties to even.
     fn round_half_even(self) -> Self;
     /// The logarithm of the absolute value of the gamma function.
     fn lgamma(self) -> Self;
-    /// The inverse hyperbolic sine, without overflow on the way.
+    /// The inverse hyperbolic sine, without intermediate overflow.
     fn arsinh(self) -> Self;
-    /// The inverse hyperbolic cosine, without overflow on the way.
+    /// The inverse hyperbolic cosine, without intermediate overflow.
     fn arcosh(self) -> Self;
-    /// A function that is computed in the type itself: by one for `f32` or by one for `f64`.
+    /// Applies a function in the type itself: `single` for `f32`, `double` for `f64`.
     fn natively(self, single: impl Fn(f32) -> f32, double: impl Fn(f64) -> f64) -> Self;
-    /// A function that is computed in `f64` either way: by one for `f32`, whose result is rounded, or by one for `f64`.
+    /// Applies a function in `f64` for both types: `single` for `f32`, whose result is rounded, `double` for `f64`.
     fn through(self, single: impl Fn(f64) -> f64, double: impl Fn(f64) -> f64) -> Self;
     /// As [`through`](Self::through), for two arguments.
     fn through_with(

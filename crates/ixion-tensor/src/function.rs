@@ -1,11 +1,11 @@
-//! The functions of the expression language: one table of names and numbers of arguments.
+//! The functions of the expression language: a table of names and arities.
 
 use crate::DType;
 use std::ops::RangeInclusive;
 
 macro_rules! functions {
     ($($(#[$doc:meta])* $function:ident = $name:literal takes $least:literal ..= $most:literal;)*) => {
-        /// What an expression can call. Names and meanings are those of PyTorch's functions of the same name.
+        /// A function of the expression language. Names and semantics are those of PyTorch's functions.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         #[non_exhaustive]
         pub enum Function {
@@ -15,7 +15,7 @@ macro_rules! functions {
         }
 
         impl Function {
-            /// All functions but the casts, of which there is one for each element type.
+            /// All functions except the casts, of which there is one for each element type.
             pub const ALL: &[Function] = &[$(Function::$function),*];
 
             /// The name in an expression.
@@ -26,7 +26,7 @@ macro_rules! functions {
                 }
             }
 
-            /// How many arguments the function takes.
+            /// The number of arguments.
             pub fn arity(self) -> RangeInclusive<usize> {
                 match self {
                     $(Self::$function => $least..=$most,)*
@@ -34,7 +34,7 @@ macro_rules! functions {
                 }
             }
 
-            /// The function of that name. `torch.` with the name of an element type is a cast.
+            /// The function with the given name. The PyTorch name of an element type is a cast.
             pub fn from_name(name: &str) -> Option<Self> {
                 match name {
                     $($name => Some(Self::$function),)*
@@ -60,7 +60,7 @@ functions! {
     Atan = "atan" takes 1..=1;
     /// Inverse hyperbolic tangent.
     Atanh = "atanh" takes 1..=1;
-    /// Smallest whole number that is not below.
+    /// Smallest integer not less than the argument.
     Ceil = "ceil" takes 1..=1;
     /// Cosine.
     Cos = "cos" takes 1..=1;
@@ -72,9 +72,9 @@ functions! {
     Exp = "exp" takes 1..=1;
     /// `exp(x) - 1`, exact near 0.
     Expm1 = "expm1" takes 1..=1;
-    /// Largest whole number that is not above.
+    /// Largest integer not greater than the argument.
     Floor = "floor" takes 1..=1;
-    /// Conversion of a number to an int, cutting off the fraction.
+    /// Conversion of a number to an int, truncating the fraction.
     Int = "int" takes 1..=1;
     /// Natural logarithm.
     Log = "log" takes 1..=1;
@@ -86,7 +86,7 @@ functions! {
     Neg = "neg" takes 1..=1;
     /// `1 / x`.
     Reciprocal = "reciprocal" takes 1..=1;
-    /// Nearest whole number, halves to even.
+    /// Nearest integer, ties to even.
     Round = "round" takes 1..=1;
     /// `1 / sqrt(x)`.
     Rsqrt = "rsqrt" takes 1..=1;
@@ -104,7 +104,7 @@ functions! {
     Tan = "tan" takes 1..=1;
     /// Hyperbolic tangent.
     Tanh = "tanh" takes 1..=1;
-    /// The whole number towards zero.
+    /// The integer part, rounding towards zero.
     Trunc = "trunc" takes 1..=1;
     /// Sum.
     Add = "add" takes 2..=2;
@@ -112,7 +112,7 @@ functions! {
     Sub = "sub" takes 2..=2;
     /// Product.
     Mul = "mul" takes 2..=2;
-    /// True quotient, a float even of ints.
+    /// True quotient, a float even for ints.
     Div = "div" takes 2..=2;
     /// Quotient rounded down.
     FloorDivide = "floor_divide" takes 2..=2;
@@ -124,13 +124,13 @@ functions! {
     Pow = "pow" takes 2..=2;
     /// Angle of the point (second, first).
     Atan2 = "atan2" takes 2..=2;
-    /// The larger one, element by element.
+    /// Element-wise maximum.
     Max = "max" takes 2..=2;
-    /// The smaller one, element by element.
+    /// Element-wise minimum.
     Min = "min" takes 2..=2;
-    /// The larger one, element by element.
+    /// Element-wise maximum.
     Maximum = "maximum" takes 2..=2;
-    /// The smaller one, element by element.
+    /// Element-wise minimum.
     Minimum = "minimum" takes 2..=2;
     /// `log(exp(a) + exp(b))` without overflow.
     Logaddexp = "logaddexp" takes 2..=2;
@@ -140,14 +140,14 @@ functions! {
     Or = "or" takes 2..=2;
     /// Bitwise exclusive or.
     Xor = "xor" takes 2..=2;
-    /// Bits moved left.
+    /// Bitwise left shift.
     Lshift = "lshift" takes 2..=2;
-    /// Bits moved right, keeping the sign.
+    /// Arithmetic right shift, which keeps the sign.
     Rshift = "rshift" takes 2..=2;
     /// `size(x,d)`: the size of axis d as an int; `size(x)`: all sizes as a list.
     Size = "size" takes 1..=2;
-    /// `F.relu`. This one and those that follow are Ixion's own: PNNX does not write them, Ixion's passes do when they
-    /// move an activation function into an expression.
+    /// `F.relu`. This function and those below are specific to Ixion: PNNX does not write them; Ixion's passes do when
+    /// they fuse an activation function into an expression.
     Relu = "relu" takes 1..=1;
     /// `F.relu6`.
     Relu6 = "relu6" takes 1..=1;
@@ -155,7 +155,7 @@ functions! {
     Sigmoid = "sigmoid" takes 1..=1;
     /// `F.silu`.
     Silu = "silu" takes 1..=1;
-    /// `F.gelu` by the error function.
+    /// `F.gelu`, computed with the error function.
     Gelu = "gelu" takes 1..=1;
     /// `F.gelu` with `approximate="tanh"`.
     GeluTanh = "gelu_tanh" takes 1..=1;
@@ -163,7 +163,7 @@ functions! {
     Hardsigmoid = "hardsigmoid" takes 1..=1;
     /// `F.hardswish`.
     Hardswish = "hardswish" takes 1..=1;
-    /// `F.softplus` with its usual sharpness of 1 and threshold of 20.
+    /// `F.softplus` with the default `beta` of 1 and `threshold` of 20.
     Softplus = "softplus" takes 1..=1;
     /// `F.mish`.
     Mish = "mish" takes 1..=1;
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn only_size_has_a_choice() {
+    fn only_size_has_optional_arguments() {
         let choice: Vec<_> = Function::ALL.iter().filter(|f| f.arity().start() != f.arity().end()).collect();
         assert_eq!(choice, [&Function::Size]);
     }

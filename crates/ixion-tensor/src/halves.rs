@@ -1,14 +1,14 @@
-//! Numbers of half precision by the slice: processors have instructions for that, or at least vectors.
+//! Conversion of half-precision slices, with the processor's instructions for it or at least vectorised.
 
 use super::{Element, bf16, f16};
 use half::slice::HalfFloatSliceExt;
 
-/// A type of half precision, converted many at a time: as far as both slices go.
+/// A half-precision type with conversions of whole slices, up to the end of the shorter slice.
 pub trait Half: Element {
-    /// The elements as `f32`, without loss.
+    /// Converts to `f32`, without loss.
     fn load_all(from: &[Self], to: &mut [f32]);
 
-    /// The nearest elements, ties to even.
+    /// Rounds to the nearest elements, ties to even.
     fn store_all(from: &[f32], to: &mut [Self]);
 }
 
@@ -24,7 +24,7 @@ impl Half for f16 {
     }
 }
 
-/// The upper half of an `f32`.
+/// A `bf16` is the upper half of an `f32`.
 impl Half for bf16 {
     fn load_all(from: &[Self], to: &mut [f32]) {
         to.iter_mut().zip(from).for_each(|(to, from)| *to = bf16_value(from.to_bits()));
@@ -37,7 +37,7 @@ impl Half for bf16 {
 
 #[inline(always)]
 // ANCHOR: bf16_bits
-/// The bits of the nearest `bf16`, ties to even: the upper half of those of an `f32`. NaN stays NaN.
+/// The bits of the nearest `bf16`, ties to even. A `bf16` is the upper half of an `f32`. NaN stays NaN.
 pub fn bf16_bits(x: f32) -> u16 {
     // ANCHOR: bf16_bits_todo -- task 1: add half a step, and drop the lower half
     let bits = x.to_bits();
@@ -51,7 +51,7 @@ pub fn bf16_bits(x: f32) -> u16 {
 
 #[inline(always)]
 // ANCHOR: bf16_value
-/// The number that the bits of a `bf16` are, without loss.
+/// The value of a `bf16` given by its bits, without loss.
 pub fn bf16_value(bits: u16) -> f32 {
     // ANCHOR: bf16_value_todo -- task 1: the bits become the upper half of an `f32`'s
     f32::from_bits(u32::from(bits) << 16)
@@ -66,7 +66,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn slices_are_converted_as_single_numbers_are(bits: Vec<u32>, halves: Vec<u16>) {
+        fn slices_are_converted_like_single_numbers(bits: Vec<u32>, halves: Vec<u16>) {
             let singles: Vec<f32> = bits.into_iter().map(f32::from_bits).collect();
             let mut stored = vec![bf16::ZERO; singles.len()];
             bf16::store_all(&singles, &mut stored);

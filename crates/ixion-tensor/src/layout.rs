@@ -1,35 +1,35 @@
-//! Layouts: where in its storage each element of a tensor lies.
+//! Layouts: the position of each element of a tensor in its storage.
 
 use super::strides::{Axes, expanded_axes, merged_axes, reshaped_axes};
 use super::{MAX_RANK, Order, Result, Shape, TensorError, resolve_axis};
 use smallvec::{SmallVec, smallvec};
 
-/// One number for each axis.
+/// One value for each axis.
 type PerAxis = SmallVec<[usize; MAX_RANK]>;
 
-/// How the axes of a tensor are ordered in memory.
+/// The order of a tensor's axes in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Format {
     /// One stride for each axis. The format of PyTorch, ndarray and the naive kernels.
     #[default]
     Plain,
-    /// One axis is cut into blocks whose elements lie innermost: NCHW with `axis` 1 and `block` 16 is stored as
+    /// One axis is split into blocks whose elements are innermost: NCHW with `axis` 1 and `block` 16 is stored as
     /// N, ⌈C/16⌉, H, W, 16, the last block padded with zeros.
     Blocked {
-        /// The axis that is cut.
+        /// The axis that is split.
         axis: u8,
-        /// The number of elements in a block.
+        /// The number of elements per block.
         block: u8,
     },
-    /// Axis 1 lies innermost, as tensor cores of GPUs like it: N×C×H×W is stored as N, H, W, C. For a [`Layout`] that is a plain
-    /// tensor with other strides, so that [`Layout::format`] is never this one.
+    /// Axis 1 is innermost, as GPU tensor cores require: N×C×H×W is stored as N, H, W, C. A [`Layout`] expresses this
+    /// by its strides alone, so [`Layout::format`] never returns this variant.
     ChannelsLast,
 }
 
 /// Shape, strides and offset of a tensor, in elements of its storage.
 ///
 /// Strides are never negative (as in PyTorch); a stride of zero repeats an element along its axis. All methods that
-/// make a view (`permute`, `narrow`, …) are arithmetic on the layout alone: no element moves.
+/// create a view (`permute`, `narrow`, …) only compute a new layout: no element moves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Layout {
     shape: Shape,
@@ -44,19 +44,19 @@ impl Layout {
         Self::contiguous_in(shape, Order::RowMajor)
     }
 
-    /// The layout of elements that lie in an order without gaps.
+    /// The layout of elements stored in the given order without gaps.
     pub fn contiguous_in(shape: Shape, order: Order) -> Self {
         Self { shape, strides: shape.contiguous_strides(order), offset: 0, format: Format::Plain }
     }
 
-    /// The layout without gaps in which axis 1 lies innermost: of N×C×H×W that of N, H, W, C. Row-major where there are fewer than
+    /// The layout without gaps in which axis 1 is innermost: N×C×H×W is stored as N, H, W, C. Row-major for fewer than
     /// three axes.
     pub fn channels_last(shape: Shape) -> Self {
         let mut strides = [0; MAX_RANK];
         let mut step = 1usize;
         let others = (0..shape.rank()).rev().filter(|axis| *axis != 1);
         let channels = (shape.rank() > 1).then_some(1);
-        // Of two axes, the second is the innermost anyway.
+        // With two axes, the second is innermost anyway.
         for axis in channels.into_iter().chain(others) {
             strides[axis] = step;
             step = step.saturating_mul(shape[axis].max(1));
@@ -64,10 +64,10 @@ impl Layout {
         Self { shape, strides, offset: 0, format: Format::Plain }
     }
 
-    /// A plain layout of given strides and offset, in elements.
+    /// A plain layout with the given strides and offset, in elements.
     ///
     /// # Errors
-    /// [`TensorError::ShapeMismatch`] when there are not as many strides as axes; [`TensorError::BadLayout`] when the
+    /// [`TensorError::ShapeMismatch`] unless there is one stride for each axis; [`TensorError::BadLayout`] if the
     /// position of the last element overflows.
     pub fn strided(shape: Shape, strides: &[usize], offset: usize) -> Result<Self> {
         if strides.len() != shape.rank() {
@@ -86,10 +86,11 @@ impl Layout {
         }
     }
 
-    /// A blocked layout: `shape` with `axis` cut into blocks of `block` elements.
+    /// A blocked layout: `shape` with `axis` split into blocks of `block` elements.
     ///
     /// # Errors
-    /// An axis out of range, a block of zero, or a shape whose padded size overflows.
+    /// [`TensorError::OutOfRange`] for the axis, [`TensorError::InvalidArgument`] unless `block` is 1 to 255, or
+    /// [`TensorError::SizeOverflow`] if the padded size overflows.
     pub fn blocked(shape: Shape, axis: usize, block: usize) -> Result<Self> {
         let dim = *shape.get(axis).ok_or(TensorError::OutOfRange {
             what: "axis",
@@ -98,7 +99,7 @@ impl Layout {
         })?;
         let Ok(block @ 1..) = u8::try_from(block) else {
             return Err(TensorError::InvalidArgument(format!(
-                "a block of {block} elements: 1 to 255 are possible"
+                "expected a block of 1 to 255 elements, got {block}"
             )));
         };
         let mut padded = PerAxis::from_slice(&shape);
@@ -108,11 +109,11 @@ impl Layout {
         Ok(Self { shape, strides: [0; MAX_RANK], offset: 0, format })
     }
 
-    /// The plain layout of the storage: with one more axis where one is cut into blocks, whose elements lie innermost
-    /// (N, ⌈C/16⌉, H, W, 16 for channels in blocks of 16); itself where it is plain.
+    /// The plain layout of the storage. A blocked layout gets an additional, innermost axis for the elements of a block
+    /// (N, ⌈C/16⌉, H, W, 16 for channels in blocks of 16); a plain layout is returned unchanged.
     ///
     /// # Errors
-    /// A rank above [`MAX_RANK`].
+    /// [`TensorError::RankTooLarge`] above [`MAX_RANK`] axes.
     pub fn unrolled(&self) -> Result<Self> {
         let Format::Blocked { axis, block } = self.format else { return Ok(*self) };
         let mut dims = PerAxis::from_slice(&self.shape);
@@ -123,37 +124,37 @@ impl Layout {
         Ok(Self::contiguous(Shape::new(&dims)?).with_offset(self.offset))
     }
 
-    /// The logical shape, whatever the format.
+    /// The logical shape, independent of the format.
     pub fn shape(&self) -> &Shape {
         &self.shape
     }
 
-    /// One stride for each axis, in elements. All zero for a blocked layout, where they have no meaning.
+    /// The strides in elements, one for each axis. All zero for a blocked layout, where they have no meaning.
     pub fn strides(&self) -> &[usize] {
         &self.strides[..self.shape.rank()]
     }
 
-    /// Position of the first element in the storage, in elements.
+    /// The position of the first element in the storage, in elements.
     pub fn offset(&self) -> usize {
         self.offset
     }
 
-    /// The same with its first element here.
+    /// The same layout with another offset.
     pub fn with_offset(self, offset: usize) -> Self {
         Self { offset, ..self }
     }
 
-    /// Plain or blocked; the channels last are plain.
+    /// Plain or blocked; a channels-last layout is plain.
     pub fn format(&self) -> Format {
         self.format
     }
 
-    /// True when the other layout is the same, wherever the two begin.
+    /// True if the layouts are equal except for their offsets.
     pub fn is_moved(&self, other: &Layout) -> bool {
         Self { offset: other.offset, ..*self } == *other
     }
 
-    /// True when an element of one lies where the same element of the other does, wherever the two begin: strides of axes of length
+    /// True if both layouts place each element at the same position relative to their offsets: strides of axes of length
     /// 1 do not matter.
     pub fn lies_as(&self, other: &Layout) -> bool {
         let is_same = |axis: usize| self.shape[axis] == 1 || self.strides[axis] == other.strides[axis];
@@ -162,8 +163,8 @@ impl Layout {
             && (self.shape.num_elements() == 0 || (0..self.shape.rank()).all(is_same))
     }
 
-    /// True when no axis that lies within another in the other layout lies around it in this one: both have their channels last, or
-    /// neither. Layouts of other ranks are never alike.
+    /// True if no two axes are nested in the opposite order in the other layout: both are channels-last, or neither is.
+    /// False for different ranks.
     pub fn is_ordered_as(&self, other: &Layout) -> bool {
         let rank = self.shape.rank();
         let long = || (0..rank).filter(|&axis| self.shape[axis] > 1);
@@ -175,8 +176,8 @@ impl Layout {
             })
     }
 
-    /// True when the elements fill their part of the storage without gaps, wherever they begin: in some order of the axes, or in
-    /// blocks, of which the last may hold elements that nobody reads.
+    /// True if the elements are stored without gaps, at any offset: in some order of the axes, or in blocks, of which the
+    /// last may contain padding.
     pub fn is_dense(&self) -> bool {
         if self.format != Format::Plain || self.is_contiguous() {
             return true;
@@ -192,7 +193,7 @@ impl Layout {
         })
     }
 
-    /// True when the elements lie in row-major order without gaps, wherever they begin.
+    /// True if the elements are stored in row-major order without gaps, at any offset.
     pub fn is_contiguous(&self) -> bool {
         if self.format != Format::Plain {
             return false;
@@ -235,14 +236,15 @@ impl Layout {
     /// Checks that the layout stays within storage of `len` elements.
     ///
     /// # Errors
-    /// [`TensorError::BadLayout`] when it does not.
+    /// [`TensorError::BadLayout`] if it does not.
     pub fn check_within(&self, len: usize) -> Result<()> {
         if self.span() <= len { Ok(()) } else { Err(self.does_not_fit(len)) }
     }
 
-    /// True when no two elements can share a place: what a layout needs to be written through.
+    /// True if no two indices can map to the same position, as required for writing.
     ///
-    /// The test is sufficient, not necessary: sorted by stride, each axis must step over all that lies below it.
+    /// The test is sufficient, not necessary: in order of stride, each axis must step over everything that the axes before
+    /// it reach.
     pub fn is_injective(&self) -> bool {
         if self.is_dense() || self.shape.num_elements() <= 1 {
             return true;
@@ -276,7 +278,7 @@ impl Layout {
         }
     }
 
-    /// A plain layout of these (length, stride) pairs. One without elements begins at 0, so that it fits any storage.
+    /// A plain layout of (length, stride) pairs. An empty one gets offset 0, so that it fits any storage.
     fn with_axes(&self, axes: &[(usize, usize)], offset: usize) -> Result<Self> {
         let dims: PerAxis = axes.iter().map(|axis| axis.0).collect();
         let strides: PerAxis = axes.iter().map(|axis| axis.1).collect();
@@ -291,7 +293,7 @@ impl Layout {
     /// The axes in another order; `order[i]` is the old axis that becomes axis `i` (`torch.permute`).
     ///
     /// # Errors
-    /// When `order` is not a permutation of the axes.
+    /// [`TensorError::InvalidArgument`] if `order` is not a permutation of the axes; [`TensorError::Blocked`].
     pub fn permute(&self, order: &[usize]) -> Result<Self> {
         self.require_plain()?;
         let mut seen: SmallVec<[bool; MAX_RANK]> = smallvec![false; self.shape.rank()];
@@ -309,10 +311,10 @@ impl Layout {
         self.with_axes(&permuted, self.offset)
     }
 
-    /// Two axes exchanged (`torch.transpose`); negative axes count from the end.
+    /// Swaps two axes (`torch.transpose`); negative axes count from the end.
     ///
     /// # Errors
-    /// An axis out of range.
+    /// [`TensorError::OutOfRange`] for an axis; [`TensorError::Blocked`].
     pub fn transpose(&self, first: i64, second: i64) -> Result<Self> {
         let mut order: PerAxis = (0..self.shape.rank()).collect();
         let (first, second) = (self.shape.axis(first)?, self.shape.axis(second)?);
@@ -325,7 +327,8 @@ impl Layout {
     /// Every `step`-th element of `start..end` along one axis (`x[start:end:step]` with resolved bounds).
     ///
     /// # Errors
-    /// `start > end`, `end` past the axis, or a step of zero.
+    /// [`TensorError::OutOfRange`] for the axis; [`TensorError::InvalidArgument`] if `start > end`, `end` is past the end of
+    /// the axis, or `step` is zero; [`TensorError::Blocked`].
     pub fn slice(&self, axis: usize, start: usize, end: usize, step: usize) -> Result<Self> {
         self.require_plain()?;
         let mut axes = self.axes();
@@ -350,10 +353,10 @@ impl Layout {
         self.slice(axis, start, start.saturating_add(len), 1)
     }
 
-    /// One index of an axis, which disappears (`torch.select`).
+    /// Selects one index of an axis and drops the axis (`torch.select`).
     ///
     /// # Errors
-    /// An axis or an index out of range.
+    /// As [`Layout::slice`].
     pub fn select(&self, axis: usize, index: usize) -> Result<Self> {
         let mut axes = self.narrow(axis, index, 1)?;
         axes = axes.squeeze(axis)?;
@@ -363,7 +366,8 @@ impl Layout {
     /// Removes an axis of length 1 (`torch.squeeze`).
     ///
     /// # Errors
-    /// An axis out of range or of another length than 1.
+    /// [`TensorError::OutOfRange`] for the axis; [`TensorError::InvalidArgument`] if its length is not 1;
+    /// [`TensorError::Blocked`].
     pub fn squeeze(&self, axis: usize) -> Result<Self> {
         self.require_plain()?;
         let mut axes = self.axes();
@@ -371,7 +375,7 @@ impl Layout {
             Some(&(1, _)) => drop(axes.remove(axis)),
             Some(&(dim, _)) => {
                 return Err(TensorError::InvalidArgument(format!(
-                    "axis {axis} has length {dim}, only 1 can be removed"
+                    "expected an axis of length 1 to remove, got axis {axis} of length {dim}"
                 )));
             }
             None => {
@@ -384,7 +388,8 @@ impl Layout {
     /// Inserts an axis of length 1 (`torch.unsqueeze`).
     ///
     /// # Errors
-    /// An axis above the rank, or a rank above [`MAX_RANK`].
+    /// [`TensorError::OutOfRange`] if `axis` is above the rank; [`TensorError::RankTooLarge`] above [`MAX_RANK`] axes;
+    /// [`TensorError::Blocked`].
     pub fn unsqueeze(&self, axis: usize) -> Result<Self> {
         self.require_plain()?;
         let mut axes = self.axes();
@@ -396,10 +401,10 @@ impl Layout {
         self.with_axes(&axes, self.offset)
     }
 
-    /// Axes of length 1 repeated without a copy, and new axes in front (`torch.expand`).
+    /// Repeats axes of length 1 without a copy and adds leading axes (`torch.expand`).
     ///
     /// # Errors
-    /// [`TensorError::NotBroadcastable`] when another axis would have to change.
+    /// [`TensorError::NotBroadcastable`] if any other axis would have to change; [`TensorError::Blocked`].
     pub fn expand(&self, shape: &[usize]) -> Result<Self> {
         self.require_plain()?;
         let refuse = || TensorError::NotBroadcastable { left: self.shape.to_vec(), right: shape.to_vec() };
@@ -407,12 +412,12 @@ impl Layout {
         self.with_axes(&axes, self.offset)
     }
 
-    /// The same elements under another shape in row-major order, where that needs no copy (`torch.Tensor.view`).
+    /// The same elements in row-major order under another shape, if no copy is needed (`torch.Tensor.view`).
     ///
-    /// `Ok(None)` means that the elements would have to move.
+    /// `Ok(None)` means that the elements would have to be copied.
     ///
     /// # Errors
-    /// [`TensorError::ShapeMismatch`] when the numbers of elements differ.
+    /// [`TensorError::ShapeMismatch`] if the numbers of elements differ.
     pub fn reshape(&self, shape: &Shape) -> Result<Option<Self>> {
         if shape.num_elements() != self.shape.num_elements() {
             return Err(TensorError::ShapeMismatch {
@@ -436,10 +441,10 @@ fn not_a_permutation(order: &[usize], rank: usize) -> TensorError {
     TensorError::InvalidArgument(format!("{order:?} is not a permutation of the {rank} axes"))
 }
 
-/// Resolves possibly negative axes to a permutation, as PyTorch's `permute(dims)` reads them.
+/// Resolves possibly negative axes to a permutation, as PyTorch's `permute(dims)` does.
 ///
 /// # Errors
-/// An axis out of range. Repeated axes are left for [`Layout::permute`] to refuse.
+/// [`TensorError::OutOfRange`] for an axis. Repeated axes are not detected here, but by [`Layout::permute`].
 pub fn resolve_axes(axes: &[i64], rank: usize) -> Result<Vec<usize>> {
     axes.iter().map(|&axis| resolve_axis(axis, rank)).collect()
 }

@@ -1,9 +1,9 @@
-//! N-d tensors of 13 element types over [`ndarray`]; shapes, element types, `.npy` files.
+//! N-d tensors of 13 element types over [`ndarray`], with shapes, layouts and `.npy` files.
 //!
-//! A [`Tensor`] is an element type ([`DType`]), a [`Layout`] and shared storage. Its public face is ndarray:
-//! [`Tensor::array`] and [`TensorViewMut::array`] give ndarray views without a copy, [`Tensor::from_array`] and
-//! [`Tensor::into_array`] take and give owned arrays. Layers read [`TensorView`]s and write [`TensorViewMut`]s, which
-//! do not say who owns the memory.
+//! A [`Tensor`] is an element type ([`DType`]), a [`Layout`] and shared storage. It exchanges data with ndarray:
+//! [`Tensor::array`] and [`TensorViewMut::array`] return ndarray views without a copy, [`Tensor::from_array`] and
+//! [`Tensor::into_array`] convert from and to owned arrays. Layers read [`TensorView`]s and write [`TensorViewMut`]s;
+//! neither depends on what owns the memory.
 
 mod access;
 mod arithmetic;
@@ -62,5 +62,5 @@ pub use view::{TensorView, TensorViewMut};
 pub use wide::Scalar;
 pub use workspace::{Scratch, Workspace};
 
-/// Largest number of axes that a tensor can have.
+/// The largest number of axes a tensor can have.
 pub const MAX_RANK: usize = 8;

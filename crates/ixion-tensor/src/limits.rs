@@ -1,16 +1,16 @@
-//! What a file may ask for before it is refused.
+//! Resource limits for untrusted files.
 //!
-//! A model file says how large its tensors are and how many operators it has. Nothing is allocated on the word
-//! of a file: every size is checked against [`Limits`] first, so that a broken or malicious file ends in an
-//! error and not in an exhausted machine.
+//! A model file declares the sizes of its tensors and the number of its operators. Every size is checked against
+//! [`Limits`] before anything is allocated, so that a broken or malicious file results in an error instead of
+//! exhausting the machine.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Upper bounds on what loading and running a model may use.
+/// Upper bounds on the resources used to load and run a model.
 ///
-/// The defaults are generous: no model that fits a large server is refused.
+/// The defaults are generous: no model that fits a large server is rejected.
 ///
 /// ```
 /// use ixion_tensor::Limits;
@@ -21,15 +21,15 @@ use std::time::{Duration, Instant};
 pub struct Limits {
     /// Largest single tensor (weight, activation or workspace), in bytes.
     pub max_tensor_bytes: u64,
-    /// Largest sum of everything held at one time (weights and activations), in bytes.
+    /// Largest total size of everything held at the same time (weights and activations), in bytes.
     pub max_total_bytes: u64,
-    /// Largest number of operators, and of operands, in a graph.
+    /// Largest number of operators and, separately, of operands in a graph.
     pub max_ops: usize,
     /// Largest number of axes of a tensor. Never above [`MAX_RANK`](crate::MAX_RANK).
     pub max_rank: usize,
     /// Point in time after which a run stops with [`LimitError::DeadlineExceeded`].
     pub deadline: Option<Instant>,
-    /// Ends the run from outside, where there is one.
+    /// Token that cancels the run from outside.
     pub cancel: Option<CancelToken>,
 }
 
@@ -54,7 +54,7 @@ impl Limits {
         self
     }
 
-    /// Checks the size in bytes of one tensor called `what`.
+    /// Checks the size in bytes of one tensor, called `what` in the error.
     ///
     /// # Errors
     /// [`LimitError::TooLarge`] when `bytes` is above [`Limits::max_tensor_bytes`].
@@ -62,7 +62,7 @@ impl Limits {
         within(what, "max_tensor_bytes", bytes, self.max_tensor_bytes)
     }
 
-    /// Checks the size in bytes of everything held at one time.
+    /// Checks the size in bytes of everything held at the same time.
     ///
     /// # Errors
     /// [`LimitError::TooLarge`] when `bytes` is above [`Limits::max_total_bytes`].
@@ -87,10 +87,10 @@ impl Limits {
         within(what, "max_rank", rank as u64, max as u64)
     }
 
-    /// Checks that the deadline, if there is one, has not passed.
+    /// Checks that the run has not been cancelled and that the deadline, if any, has not passed.
     ///
     /// # Errors
-    /// [`LimitError::DeadlineExceeded`] when it has.
+    /// [`LimitError::Cancelled`] or [`LimitError::DeadlineExceeded`].
     pub fn check_deadline(&self) -> Result<(), LimitError> {
         if self.cancel.as_ref().is_some_and(CancelToken::is_cancelled) {
             return Err(LimitError::Cancelled);
@@ -109,20 +109,20 @@ fn within(what: &str, limit: &'static str, found: u64, max: u64) -> Result<(), L
     Err(LimitError::TooLarge { what: what.to_owned(), limit, found, max })
 }
 
-/// A [`Limits`] bound that was met.
+/// A limit of [`Limits`] that was exceeded, or a cancelled run.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LimitError {
     /// Something is larger than a limit allows.
-    #[error("{what} needs {found}, but the limit {limit} is {max}; raise the limit if you trust the file")]
+    #[error("{what}: {found} exceeds the limit {limit} of {max}; raise the limit if you trust the file")]
     TooLarge {
-        /// What was measured.
+        /// The thing that was measured.
         what: String,
         /// Name of the field of [`Limits`].
         limit: &'static str,
-        /// What was asked for.
+        /// The requested amount.
         found: u64,
-        /// What the limit allows.
+        /// The limit.
         max: u64,
     },
     /// Building or running did not end before [`Limits::deadline`].
@@ -133,7 +133,7 @@ pub enum LimitError {
     Cancelled,
 }
 
-/// Cancels runs from another thread. Clones are one and the same token.
+/// Cancels runs from another thread. All clones share the same state.
 ///
 /// ```
 /// use ixion_tensor::{CancelToken, LimitError, Limits};
@@ -146,23 +146,23 @@ pub enum LimitError {
 pub struct CancelToken(Arc<AtomicBool>);
 
 impl CancelToken {
-    /// Ends all runs that have this token, as soon as they look at it.
+    /// Cancels all runs with this token; each ends the next time it checks the token.
     pub fn cancel(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Lets runs go on again.
+    /// Clears the cancellation, so that new runs are possible.
     pub fn reset(&self) {
         self.0.store(false, Ordering::Relaxed);
     }
 
-    /// Whether runs are to end.
+    /// Returns true if the token is cancelled.
     pub fn is_cancelled(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-/// Equal when they are one and the same.
+/// Tokens are equal if they share state.
 impl PartialEq for CancelToken {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
@@ -178,7 +178,7 @@ mod tests {
         let limits = Limits { max_ops: 3, ..Limits::default() };
         assert_eq!(limits.check_ops("operators", 3), Ok(()));
         let error = limits.check_ops("operators", 4).unwrap_err().to_string();
-        assert!(error.contains("operators needs 4") && error.contains("max_ops is 3"), "{error}");
+        assert!(error.contains("operators: 4 exceeds") && error.contains("max_ops of 3"), "{error}");
     }
 
     #[test]
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn rank_never_exceeds_what_a_layout_holds() {
+    fn rank_never_exceeds_the_maximum_of_a_layout() {
         let limits = Limits { max_rank: 100, ..Limits::default() };
         assert!(limits.check_rank("x", crate::MAX_RANK).is_ok());
         assert!(limits.check_rank("x", crate::MAX_RANK + 1).is_err());

@@ -1,4 +1,4 @@
-//! Files that are mapped into memory.
+//! Memory-mapped files.
 
 use super::storage::{ALIGNMENT, Storage};
 use super::{DType, Result, Shape, Tensor, TensorError};
@@ -7,10 +7,10 @@ use std::fs::File;
 use std::io;
 use std::sync::Arc;
 
-/// A file that is mapped into memory, for reading: its pages come from the disk when they are looked at, and processes
-/// that map the same file share them.
+/// A file mapped into memory for reading: its pages are loaded on first access and shared by all processes that map the
+/// same file.
 ///
-/// Clones are one and the same mapping, which lasts as long as one of them, or a tensor of it.
+/// Clones share one mapping, which lasts until the last clone and the last tensor that refers to it are dropped.
 #[derive(Debug, Clone)]
 pub struct Mapping {
     map: Arc<Mmap>,
@@ -20,37 +20,39 @@ impl Mapping {
     /// Maps a whole file.
     ///
     /// # Errors
-    /// Those of the system; a file that is no ordinary one.
+    /// Returns an error if the system cannot map the file, for example because it is not a regular file.
     ///
     /// # Safety
-    /// As long as the mapping or a tensor of it lives, nobody may write to the file or cut it off, neither this process
-    /// nor another one. Whoever replaces the file by another of the same name (as all of Ixion's own writers do) does no
-    /// harm: the mapping keeps the old one.
+    /// While the mapping or a tensor of it lives, neither this process nor another one may write to the file or truncate
+    /// it. Replacing the file by another one of the same name (as all of Ixion's own writers do) is safe: the mapping keeps
+    /// the old file.
     pub unsafe fn of(file: &File) -> io::Result<Self> {
-        // SAFETY: by contract, nobody changes the file.
+        // SAFETY: by contract, the file is not changed.
         let map = unsafe { Mmap::map(file) }?;
         Ok(Self { map: Arc::new(map) })
     }
 
-    /// All bytes.
+    /// All bytes of the file.
     pub fn bytes(&self) -> &[u8] {
         &self.map
     }
 
     /// A tensor whose elements are the little-endian bytes from `offset` on, in row-major order.
     ///
-    /// Nothing is read or copied where the bytes are the tensor's elements as they stand: aligned to [`ALIGNMENT`], on a
-    /// little-endian machine, and not of bools, whose bytes could be anything. Else the tensor is a copy.
+    /// The tensor refers to the mapping, without reading or copying, if the bytes are aligned to [`ALIGNMENT`], the machine
+    /// is little-endian, and the elements are not bools, whose bytes could have any value. Otherwise it is a copy.
     ///
     /// # Errors
-    /// A shape that is too large, or that reaches beyond the end of the file.
+    /// Returns an error if the shape is too large, or the elements extend past the end of the file.
     pub fn tensor(&self, offset: usize, dtype: DType, shape: &[usize]) -> Result<Tensor> {
         let known = Shape::new(shape)?;
         let too_large = || TensorError::SizeOverflow { shape: shape.to_vec() };
         let bytes = known.num_elements().checked_mul(dtype.size()).ok_or_else(too_large)?;
         let beyond = || {
             let len = self.map.len();
-            TensorError::InvalidArgument(format!("{bytes} bytes at {offset} of a file of {len} bytes"))
+            TensorError::InvalidArgument(format!(
+                "{bytes} bytes at offset {offset} exceed the file of {len} bytes"
+            ))
         };
         let storage = Storage::mapped(&self.map, offset, bytes).ok_or_else(beyond)?;
         let is_aligned = (storage.as_ptr() as usize).is_multiple_of(ALIGNMENT);
@@ -58,8 +60,8 @@ impl Mapping {
             let part = self.map.get(offset..).and_then(|rest| rest.get(..bytes)).ok_or_else(beyond)?;
             return Tensor::from_le_bytes(dtype, shape, part);
         }
-        // SAFETY: `bytes` is what the shape needs; the address is aligned for every type; all bits are valid elements of
-        // every type but bool, which was sent away.
+        // SAFETY: `bytes` is what the shape needs; the address is aligned for every type; all bit patterns are valid
+        // elements of every type but bool, which was handled above.
         Ok(unsafe { Tensor::from_storage(dtype, known, storage) })
     }
 }
@@ -69,12 +71,12 @@ mod tests {
     use super::*;
     use std::io::Write;
 
-    /// A file of the numbers 0 to 63 as f32, behind 64 bytes of ones.
+    /// A file of 64 bytes of ones followed by the numbers 0 to 63 as f32.
     fn mapping() -> Mapping {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(&[1; 64]).unwrap();
         (0..64u8).for_each(|number| file.write_all(&f32::from(number).to_le_bytes()).unwrap());
-        // SAFETY: the file has no name, and nobody else has it.
+        // SAFETY: the file has no name, so nothing else can open it.
         unsafe { Mapping::of(&file) }.unwrap()
     }
 
@@ -88,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_stay_in_place_is_copied() {
+    fn unaligned_and_bool_data_are_copied() {
         let mapping = mapping();
         let bools = mapping.tensor(0, DType::Bool, &[64]).unwrap();
         assert_eq!(bools.to_vec::<bool>().unwrap(), [true; 64]);

@@ -8,9 +8,9 @@ use ndarray::{ArrayView2, ArrayViewD, ArrayViewMut2, ArrayViewMutD, Ix2, Zip};
 impl Tensor {
     /// The matrix product by PyTorch's rule (`torch.matmul`).
     ///
-    /// The last two axes are matrices, all axes before them a batch, and batches are broadcast. A vector on the left is one
-    /// row, a vector on the right one column; that axis is missing in the result. Sums of f16 and bf16 are kept in f32,
-    /// integers wrap.
+    /// The last two axes hold matrices, all axes before them are batch axes and are broadcast. A vector on the left is a
+    /// row, a vector on the right a column; that axis is dropped from the result. f16 and bf16 accumulate in f32, integers
+    /// wrap.
     ///
     /// ```
     /// use ixion_tensor::Tensor;
@@ -21,9 +21,9 @@ impl Tensor {
     /// ```
     ///
     /// # Errors
-    /// [`TensorError::ShapeMismatch`] when the inner lengths differ, [`TensorError::InvalidArgument`] for a tensor of no
-    /// axes, [`TensorError::NotBroadcastable`] batches, [`TensorError::MixedDTypes`], [`TensorError::UndefinedFor`] bool,
-    /// or [`TensorError::Blocked`].
+    /// [`TensorError::ShapeMismatch`] if the inner lengths differ, [`TensorError::InvalidArgument`] for a scalar,
+    /// [`TensorError::NotBroadcastable`] for the batch axes, [`TensorError::MixedDTypes`], [`TensorError::UndefinedFor`]
+    /// for bool, or [`TensorError::Blocked`].
     pub fn matmul(&self, other: &Tensor) -> Result<Self> {
         let dtype = common_dtype("matmul", self, other)?;
         let wide = computed_in("matmul", dtype)?;
@@ -40,8 +40,7 @@ impl Tensor {
         product.reshape(&dims)
     }
 
-    /// The dot product of two vectors of the same length, a tensor of no axes (`torch.dot`). Complex numbers are not
-    /// conjugated.
+    /// The dot product of two vectors of the same length, as a scalar (`torch.dot`). Complex numbers are not conjugated.
     ///
     /// # Errors
     /// [`TensorError::InvalidArgument`] unless both have one axis; otherwise as [`Tensor::matmul`].
@@ -50,17 +49,17 @@ impl Tensor {
             return self.matmul(other);
         }
         Err(TensorError::InvalidArgument(format!(
-            "dot takes two vectors, not shapes {:?} and {:?}; `matmul` takes matrices",
+            "dot: expected two vectors, got shapes {:?} and {:?}; use `matmul` for matrices",
             self.shape(),
             other.shape()
         )))
     }
 
-    /// A vector as a matrix with a new axis of length 1, anything larger as it is.
+    /// Turns a vector into a matrix with a new axis of length 1; tensors of higher rank are returned unchanged.
     fn unsqueeze_vector(&self, axis: usize) -> Result<Self> {
         match self.rank() {
             0 => Err(TensorError::InvalidArgument(
-                "matmul: a tensor of no axes; use `mul` to multiply by one number".into(),
+                "matmul: expected at least one axis, got a scalar; use `mul` to multiply by a scalar".into(),
             )),
             1 => self.with_layout(self.layout().unsqueeze(axis)?),
             _ => Ok(self.clone()),
@@ -89,12 +88,12 @@ fn batched<T: MatMul>(left: &Tensor, right: &Tensor) -> Result<Tensor> {
 fn split_matrix(tensor: &Tensor) -> (&[usize], [usize; 2]) {
     match tensor.shape().dims() {
         [batch @ .., rows, cols] => (batch, [*rows, *cols]),
-        // Not reached: vectors have become matrices, and scalars were refused.
+        // Unreachable: vectors have become matrices, and scalars were rejected.
         _ => (&[], [0, 0]),
     }
 }
 
-/// Walks the leading axes, which agree, down to the matrices.
+/// Iterates over the batch axes, which are equal, down to the matrices.
 fn each_matrix<T: MatMul>(
     left: ArrayViewD<'_, T>,
     right: ArrayViewD<'_, T>,
@@ -114,7 +113,7 @@ fn each_matrix<T: MatMul>(
     }
 }
 
-/// A number whose matrices can be multiplied.
+/// A computation type with a matrix product.
 trait MatMul: Number {
     /// Writes the product into `result`, which holds zeros.
     fn matmul(left: ArrayView2<'_, Self>, right: ArrayView2<'_, Self>, result: ArrayViewMut2<'_, Self>);
@@ -172,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit() {
+    fn mismatched_operands_are_errors() {
         let x = Tensor::randn(&[2, 3], 0).unwrap();
         assert!(matches!(x.matmul(&x), Err(TensorError::ShapeMismatch { .. })));
         assert!(x.matmul(&Tensor::scalar(1.0f32)).is_err() && x.dot(&x).is_err());

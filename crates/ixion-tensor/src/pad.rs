@@ -3,20 +3,20 @@
 use super::{Element, Result, Tensor, TensorError};
 
 impl Tensor {
-    /// Adds elements of one value around the tensor (`numpy.pad` with mode `constant`).
+    /// Pads the tensor with a constant (`numpy.pad` with mode `constant`).
     ///
-    /// `amounts` has one pair for each axis: how many elements go before and after. The value has the tensor's type.
+    /// `amounts` has one pair for each axis: the number of elements to add before and after. `value` has the tensor's type.
     ///
     /// # Errors
-    /// [`TensorError::InvalidArgument`] when there are not as many pairs as axes, [`TensorError::WrongDType`], or a
-    /// result that is too large.
+    /// [`TensorError::InvalidArgument`] unless there is one pair for each axis, [`TensorError::WrongDType`], or an error if
+    /// the result is too large.
     pub fn pad<T: Element>(&self, amounts: &[(usize, usize)], value: T) -> Result<Self> {
         super::view::check_dtype::<T>(self.dtype())?;
         if amounts.len() != self.rank() {
             return Err(TensorError::InvalidArgument(format!(
-                "pad: {} pairs of amounts for shape {:?}; give one pair for each axis",
-                amounts.len(),
-                self.shape()
+                "pad: expected one pair of amounts for each axis of shape {:?}, got {}",
+                self.shape(),
+                amounts.len()
             )));
         }
         let padded = self.shape().iter().zip(amounts);
@@ -31,7 +31,7 @@ impl Tensor {
         Ok(result)
     }
 
-    /// Adds rows and columns of one value around the last two axes.
+    /// Pads the last two axes with rows and columns of a constant.
     ///
     /// ```
     /// use ixion_tensor::Tensor;
@@ -43,7 +43,7 @@ impl Tensor {
     /// ```
     ///
     /// # Errors
-    /// [`TensorError::InvalidArgument`] below two axes; otherwise as [`Tensor::pad`].
+    /// [`TensorError::InvalidArgument`] for fewer than two axes; otherwise as [`Tensor::pad`].
     pub fn pad2d<T: Element>(
         &self,
         top: usize,
@@ -54,7 +54,7 @@ impl Tensor {
     ) -> Result<Self> {
         let Some(leading) = self.rank().checked_sub(2) else {
             return Err(TensorError::InvalidArgument(format!(
-                "pad2d: shape {:?} has no rows and columns",
+                "pad2d: expected at least two axes, got shape {:?}",
                 self.shape()
             )));
         };
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn a_turned_batch() {
+    fn a_transposed_batch() {
         let x = Tensor::from_vec((0..8).collect::<Vec<i64>>(), &[2, 2, 2]).unwrap();
         let y = x.permute(&[0, 2, 1]).unwrap().pad2d(0, 1, 1, 0, 9i64).unwrap();
         assert_eq!(y.select(0, 1).unwrap().to_vec::<i64>().unwrap(), [9, 4, 6, 9, 5, 7, 9, 9, 9]);

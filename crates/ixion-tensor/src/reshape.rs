@@ -1,4 +1,4 @@
-//! Row-major and column-major order: reading, reshaping and flattening in either.
+//! Reading, reshaping and flattening in row-major and column-major order.
 
 use super::{Element, Layout, Result, Tensor, TensorError};
 
@@ -22,8 +22,8 @@ impl Tensor {
         self.with_layout(self.layout().permute(&order)?)
     }
 
-    /// Another shape over the same elements, counted in `order` before and after (`numpy.reshape` with `order`). Copies
-    /// only where it must.
+    /// The same elements under another shape, both read in `order` (`numpy.reshape` with `order`). Copies only if
+    /// necessary.
     ///
     /// ```
     /// use ixion_tensor::{Order, Tensor};
@@ -34,7 +34,7 @@ impl Tensor {
     /// ```
     ///
     /// # Errors
-    /// [`TensorError::ShapeMismatch`] when the numbers of elements differ; names both shapes.
+    /// [`TensorError::ShapeMismatch`], with both shapes, if the numbers of elements differ.
     pub fn reshape_in(&self, shape: &[usize], order: Order) -> Result<Self> {
         match order {
             Order::RowMajor => self.reshape(shape),
@@ -46,7 +46,7 @@ impl Tensor {
         }
     }
 
-    /// All elements along one axis, counted in `order`. Copies only where it must.
+    /// All elements along one axis, in `order`. Copies only if necessary.
     ///
     /// # Errors
     /// [`TensorError::OutOfMemory`] or [`TensorError::Blocked`].
@@ -65,17 +65,17 @@ impl Tensor {
         }
     }
 
-    /// Takes over a vector of elements in the given order. Column-major elements stay as they lie: the result then has
+    /// Takes over a vector of elements in the given order. Column-major elements are not moved: the result has
     /// column-major strides.
     ///
     /// # Errors
-    /// [`TensorError::ShapeMismatch`] when their number is not that of `shape`.
+    /// [`TensorError::ShapeMismatch`] if the number of elements does not match `shape`.
     pub fn from_vec_in<T: Element>(data: Vec<T>, shape: &[usize], order: Order) -> Result<Self> {
         let plain = Self::from_vec(data, shape)?;
         plain.with_layout(Layout::contiguous_in(*plain.shape(), order))
     }
 
-    /// Reports the shapes as the caller gave them, and not as reversed on the way.
+    /// Checks the number of elements first, so that an error reports the caller's shapes and not the reversed ones.
     fn check_reshape(&self, shape: &[usize]) -> Result<()> {
         if super::Shape::new(shape)?.num_elements() == self.num_elements() {
             return Ok(());

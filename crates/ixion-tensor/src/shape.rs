@@ -1,4 +1,4 @@
-//! Shapes: the number of elements along each axis, kept inline.
+//! Shapes: the number of elements along each axis, stored inline.
 
 use super::{MAX_RANK, Order, Result, TensorError, contiguous_strides};
 use std::fmt;
@@ -6,7 +6,7 @@ use std::ops::Deref;
 
 /// The shape of a tensor: up to [`MAX_RANK`] axis lengths, without an allocation.
 ///
-/// It reads as a slice. Making one checks that the number of elements fits the address space, so that arithmetic
+/// It dereferences to a slice. [`Shape::new`] checks that the number of elements fits the address space, so that arithmetic
 /// on a `Shape` cannot overflow.
 ///
 /// ```
@@ -21,18 +21,18 @@ pub struct Shape {
     rank: u8,
 }
 
-/// The largest number of elements: 16 bytes each must stay within `isize::MAX` bytes.
+/// The largest number of elements: at 16 bytes each they must fit `isize::MAX` bytes.
 const MAX_ELEMENTS: usize = isize::MAX as usize / 16;
 
 impl Shape {
     /// The shape of a scalar: no axes, one element.
     pub const SCALAR: Shape = Shape { dims: [1; MAX_RANK], rank: 0 };
 
-    /// A shape of the given axis lengths.
+    /// A shape with the given axis lengths.
     ///
     /// # Errors
-    /// [`TensorError::RankTooLarge`] above [`MAX_RANK`] axes, [`TensorError::SizeOverflow`] when a tensor of that
-    /// shape could not be addressed (zero-length axes count as one here, so that strides stay in range too).
+    /// [`TensorError::RankTooLarge`] above [`MAX_RANK`] axes, [`TensorError::SizeOverflow`] if a tensor of that shape
+    /// could not be addressed (zero-length axes count as one here, so that strides stay in range too).
     pub fn new(dims: &[usize]) -> Result<Self> {
         let mut padded = [1; MAX_RANK];
         let Some(slots) = padded.get_mut(..dims.len()) else {
@@ -66,7 +66,7 @@ impl Shape {
         self.contiguous_strides(Order::RowMajor)
     }
 
-    /// The strides of a tensor of this shape whose elements lie without gaps in an order; 0 behind the last axis.
+    /// The strides, in elements, of a tensor of this shape stored in `order` without gaps; 0 after the last axis.
     pub(super) fn contiguous_strides(&self, order: Order) -> [usize; MAX_RANK] {
         let mut strides = [0; MAX_RANK];
         contiguous_strides(self, order, &mut strides);
@@ -78,7 +78,7 @@ impl Shape {
         super::index_of(position, self)
     }
 
-    /// Resolves an axis that may count from the end, as PyTorch's `dim` does: -1 is the last axis.
+    /// Resolves an axis; a negative axis counts from the end, as in PyTorch: -1 is the last axis.
     ///
     /// # Errors
     /// [`TensorError::OutOfRange`] outside `-rank..rank`. A scalar accepts 0 and -1, as in PyTorch.
@@ -100,7 +100,7 @@ pub fn resolve_axis(axis: i64, rank: usize) -> Result<usize> {
     Err(TensorError::OutOfRange { what: "axis", index: axis, len: rank })
 }
 
-/// Resolves an index into `len` elements, which may count from the end.
+/// Resolves an index into `len` elements; a negative index counts from the end.
 ///
 /// # Errors
 /// [`TensorError::OutOfRange`] outside `-len..len`.
@@ -114,14 +114,14 @@ pub fn resolve_index(index: i64, len: usize) -> Result<usize> {
 }
 
 // ANCHOR: broadcast_shapes
-/// The shape that results from broadcasting two shapes against each other, by NumPy's and PyTorch's rule.
+/// Broadcasts two shapes against each other by NumPy's and PyTorch's rule.
 ///
-/// Axes are paired from the last; a missing axis counts as 1; of two lengths one may be 1.
+/// Axes are paired from the last; a missing axis counts as 1; paired lengths must be equal, or one of them 1.
 ///
 /// # Errors
-/// [`TensorError::NotBroadcastable`] names both shapes.
+/// [`TensorError::NotBroadcastable`], with both shapes.
 pub fn broadcast_shapes(left: &[usize], right: &[usize]) -> Result<Shape> {
-    // ANCHOR: broadcast_shapes_todo -- task 3: pair the axes from the last; where one of a pair is 1, the other counts
+    // ANCHOR: broadcast_shapes_todo -- task 3: pair the axes from the last; if one of a pair is 1, take the other
     let rank = left.len().max(right.len());
     let from_last = |shape: &[usize], i: usize| shape.iter().rev().nth(i).copied().unwrap_or(1);
     let mut dims = vec![0; rank];
@@ -151,7 +151,7 @@ impl fmt::Debug for Shape {
     }
 }
 
-/// Writes the axis lengths as `2×3×4`, and `scalar` for no axes.
+/// Formats the axis lengths as `2×3×4`, or `scalar` if there are no axes.
 impl fmt::Display for Shape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.rank == 0 {

@@ -1,9 +1,9 @@
-//! Joining tensors and taking them apart, along an axis.
+//! Joining and splitting tensors along an axis.
 
 use super::{Result, Tensor, TensorError};
 
 impl Tensor {
-    /// Joins tensors of one shape along a new first axis (`torch.stack`): samples become a batch.
+    /// Joins tensors of the same shape along a new first axis (`torch.stack`): samples become a batch.
     ///
     /// ```
     /// use ixion_tensor::{DType, Tensor};
@@ -15,8 +15,8 @@ impl Tensor {
     /// ```
     ///
     /// # Errors
-    /// [`TensorError::InvalidArgument`] for no tensors at all, [`TensorError::ShapeMismatch`] or
-    /// [`TensorError::MixedDTypes`] when they differ.
+    /// [`TensorError::InvalidArgument`] if `tensors` is empty, [`TensorError::ShapeMismatch`] or
+    /// [`TensorError::MixedDTypes`] if they differ.
     pub fn stack(tensors: &[Tensor]) -> Result<Self> {
         let mut unsqueezed = Vec::with_capacity(tensors.len());
         let first = tensors.first();
@@ -27,23 +27,25 @@ impl Tensor {
         Self::concat(&unsqueezed, 0)
     }
 
-    /// The parts along the first axis, which disappears, without a copy (`torch.unbind`): a batch becomes samples.
+    /// Splits along the first axis and drops it, without a copy (`torch.unbind`): a batch becomes samples.
     ///
     /// # Errors
-    /// [`TensorError::OutOfRange`] for a tensor of no axes, or [`TensorError::Blocked`].
+    /// [`TensorError::OutOfRange`] for a scalar, or [`TensorError::Blocked`].
     pub fn unstack(&self) -> Result<Vec<Self>> {
         let len = self.axis_len(0)?;
         (0..len).map(|i| self.select(0, i)).collect()
     }
 
-    /// Joins tensors along an axis they have (`torch.cat`); all other axes must agree. Negative axes count from the end.
+    /// Joins tensors along an existing axis (`torch.cat`); all other axes must agree. Negative axes count from the end.
     ///
     /// # Errors
-    /// [`TensorError::InvalidArgument`] for no tensors at all, [`TensorError::ShapeMismatch`] or
-    /// [`TensorError::MixedDTypes`] when they do not fit together, [`TensorError::OutOfRange`] for the axis.
+    /// [`TensorError::InvalidArgument`] if `tensors` is empty, [`TensorError::ShapeMismatch`] or
+    /// [`TensorError::MixedDTypes`] if they do not fit together, [`TensorError::OutOfRange`] for the axis.
     pub fn concat(tensors: &[Tensor], axis: i64) -> Result<Self> {
         let Some(first) = tensors.first() else {
-            return Err(TensorError::InvalidArgument("there are no tensors to join".into()));
+            return Err(TensorError::InvalidArgument(
+                "expected at least one tensor to join, got none".into(),
+            ));
         };
         let axis = first.real_axis(axis)?;
         let mut len = 0usize;
@@ -63,13 +65,15 @@ impl Tensor {
         Ok(result)
     }
 
-    /// Parts of at most `len` elements along an axis, the last may be shorter, without a copy (`torch.split`).
+    /// Splits an axis into chunks of `len` elements, without a copy; the last chunk may be shorter (`torch.split`).
     ///
     /// # Errors
     /// [`TensorError::OutOfRange`] for the axis, [`TensorError::InvalidArgument`] for a `len` of 0.
     pub fn split(&self, len: usize, axis: i64) -> Result<Vec<Self>> {
         if len == 0 {
-            return Err(TensorError::InvalidArgument("split into parts of length 0".into()));
+            return Err(TensorError::InvalidArgument(
+                "split: expected a chunk length of at least 1, got 0".into(),
+            ));
         }
         let total = self.axis_len(axis)?;
         let starts = (0..total).step_by(len);
@@ -80,7 +84,7 @@ impl Tensor {
         Ok(self.shape()[self.real_axis(axis)?])
     }
 
-    /// Resolves an axis that must exist; `Shape::axis` lets a scalar pass.
+    /// Resolves an axis that must exist; `Shape::axis` accepts axis 0 of a scalar.
     fn real_axis(&self, axis: i64) -> Result<usize> {
         let resolved = self.shape().axis(axis)?;
         if self.rank() == 0 {
@@ -90,12 +94,12 @@ impl Tensor {
     }
 }
 
-/// Checks that two tensors have the same element type and, but for one axis, the same shape.
-fn check_like(operation: &'static str, first: &Tensor, other: &Tensor, but: Option<usize>) -> Result<()> {
+/// Checks that two tensors have the same element type and, except for one axis, the same shape.
+fn check_like(operation: &'static str, first: &Tensor, other: &Tensor, except: Option<usize>) -> Result<()> {
     if first.dtype() != other.dtype() {
         return Err(TensorError::MixedDTypes { operation, left: first.dtype(), right: other.dtype() });
     }
-    let differs = |(i, (a, b))| Some(i) != but && a != b;
+    let differs = |(i, (a, b))| Some(i) != except && a != b;
     let pairs = first.shape().iter().zip(other.shape().iter());
     if first.rank() != other.rank() || pairs.enumerate().any(differs) {
         return Err(TensorError::ShapeMismatch {
@@ -132,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_together() {
+    fn mismatched_tensors_are_errors() {
         let (x, y) = (counting(&[2, 3]), counting(&[2, 2]));
         assert!(Tensor::concat(&[x.clone(), y.clone()], 1).is_ok());
         assert!(matches!(Tensor::concat(&[x.clone(), y.clone()], 0), Err(TensorError::ShapeMismatch { .. })));
@@ -146,7 +150,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn parts_join_to_the_whole(dims in proptest::collection::vec(1usize..5, 1..4), axis in 0usize..4, len in 1usize..4) {
+        fn split_parts_join_to_the_whole(dims in proptest::collection::vec(1usize..5, 1..4), axis in 0usize..4, len in 1usize..4) {
             let x = counting(&dims).permute(&(0..dims.len() as i64).rev().collect::<Vec<_>>()).unwrap();
             let axis = (axis % dims.len()) as i64;
             let parts = x.split(len, axis).unwrap();

@@ -1,8 +1,8 @@
-//! The memory behind a tensor.
+//! The memory of a tensor.
 //!
-//! A [`Storage`] owns bytes and hands out pointers; all typed access goes through the views of
-//! [`view`](super::view), which check type and bounds. Every storage outside of a tensor's construction sits in an
-//! [`Arc`](std::sync::Arc): tensors share it, and write only when they are its sole owner.
+//! A [`Storage`] owns bytes and returns pointers to them; all typed access goes through the views of
+//! [`view`](super::view), which check type and bounds. Except while a tensor is constructed, storage is held in an
+//! [`Arc`](std::sync::Arc): tensors share it, and write only as its sole owner.
 
 use super::{Element, Result, TensorError};
 use memmap2::Mmap;
@@ -11,14 +11,14 @@ use std::any::TypeId;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// Alignment of buffers that we allocate: a cache line, and the widest vector register.
+/// Alignment of allocated buffers in bytes: that of a cache line and of the widest vector register.
 pub const ALIGNMENT: usize = 64;
 
-/// Stands for the alignment in the address of an empty buffer.
+/// Provides the aligned address of an empty buffer.
 #[repr(align(64))]
 struct CacheLine;
 
-/// A heap buffer, aligned and zeroed by us or taken over from a `Vec`; or a part of a mapped file, which is only read.
+/// A heap buffer, either aligned and zeroed or taken over from a `Vec`, or a read-only part of a mapped file.
 #[derive(Debug)]
 pub struct Storage {
     data: NonNull<u8>,
@@ -28,20 +28,20 @@ pub struct Storage {
 
 #[derive(Debug)]
 enum Owner {
-    /// Within an allocation that begins at `base`.
+    /// The data are inside an allocation that starts at `base`.
     Aligned { base: NonNull<u8>, layout: AllocLayout },
-    /// No bytes at all, and no allocation.
+    /// No bytes and no allocation.
     Nothing,
-    /// The parts of a `Vec<T>` whose type `element` names; `release` puts it together again and drops it.
+    /// The raw parts of a `Vec<T>`, where `element` identifies `T`; `release` reassembles the vector and drops it.
     Vec { element: TypeId, len: usize, capacity: usize, release: unsafe fn(NonNull<u8>, usize) },
-    /// A part of a file, which stays mapped for as long as this is held.
+    /// A part of a file, kept mapped by this reference.
     Mapped(#[allow(dead_code, reason = "it is held, not read")] Arc<Mmap>),
 }
 
-// SAFETY: a storage owns its bytes exclusively, like a `Vec`, or nobody writes them (`Mapped`), and the element types are
-// all `Send`.
+// SAFETY: a storage owns its bytes exclusively, like a `Vec`, or they are never written (`Mapped`), and all element types
+// are `Send`.
 unsafe impl Send for Storage {}
-// SAFETY: through `&Storage` bytes are only read; writing needs `&mut Storage`, and is refused for `Mapped`.
+// SAFETY: through `&Storage` bytes are only read; writing needs `&mut Storage` and is rejected for `Mapped`.
 unsafe impl Sync for Storage {}
 
 impl Storage {
@@ -51,14 +51,14 @@ impl Storage {
             return Ok(Self { data: NonNull::<CacheLine>::dangling().cast(), bytes, owner: Owner::Nothing });
         }
         let refuse = || TensorError::OutOfMemory { bytes };
-        // The system has pages of zeros at hand, but gives them for the alignment of plain words only; for a larger one it
-        // would write zeros, and touch every page.
+        // For the default alignment, `alloc_zeroed` returns fresh zero pages of the system. For a larger alignment it would
+        // write the zeros and so touch every page.
         let room = bytes.checked_add(ALIGNMENT).ok_or_else(refuse)?;
         let layout = AllocLayout::from_size_align(room, align_of::<u128>()).map_err(|_| refuse())?;
         // SAFETY: the size is not zero.
         let base = NonNull::new(unsafe { alloc::alloc_zeroed(layout) }).ok_or_else(refuse)?;
         let skipped = (base.as_ptr() as usize).wrapping_neg() % ALIGNMENT;
-        // SAFETY: less than `ALIGNMENT` bytes are skipped, and there are so many more than are needed.
+        // SAFETY: fewer than `ALIGNMENT` bytes are skipped, and `ALIGNMENT` bytes more than needed were allocated.
         let data = unsafe { base.add(skipped) };
         Ok(Self { data, bytes, owner: Owner::Aligned { base, layout } })
     }
@@ -73,12 +73,12 @@ impl Storage {
         Self { data, bytes: len * size_of::<T>(), owner }
     }
 
-    /// Gives the vector back that this storage was made from, or the storage where it was not made from a `Vec<T>`.
+    /// Returns the vector this storage was created from, or the storage itself if it did not come from a `Vec<T>`.
     pub(super) fn into_vec<T: Element>(self) -> std::result::Result<Vec<T>, Self> {
         match self.owner {
             Owner::Vec { element, len, capacity, .. } if element == TypeId::of::<T>() => {
                 let this = std::mem::ManuallyDrop::new(self);
-                // SAFETY: these are the parts that `from_vec::<T>` took apart (the type is the same), and `this` is
+                // SAFETY: these are the raw parts that `from_vec::<T>` stored (the type is the same), and `this` is
                 // never dropped, so they have one owner.
                 Ok(unsafe { Vec::from_raw_parts(this.data.cast().as_ptr(), len, capacity) })
             }
@@ -86,14 +86,14 @@ impl Storage {
         }
     }
 
-    /// The bytes of a mapped file from `start` on; `None` when it ends before.
+    /// `bytes` bytes of a mapped file from `start` on; `None` if the file ends before.
     pub(super) fn mapped(map: &Arc<Mmap>, start: usize, bytes: usize) -> Option<Self> {
         let part = map.get(start..start.checked_add(bytes)?)?;
         let data = NonNull::new(part.as_ptr().cast_mut())?;
         Some(Self { data, bytes, owner: Owner::Mapped(Arc::clone(map)) })
     }
 
-    /// Whether the bytes may be written by who has the storage alone.
+    /// Returns true if the sole owner of the storage may write to it.
     pub(super) fn is_writable(&self) -> bool {
         !matches!(self.owner, Owner::Mapped(_))
     }
@@ -103,23 +103,23 @@ impl Storage {
         self.data.as_ptr()
     }
 
-    /// Start of the bytes, for writing where the storage [is writable](Self::is_writable).
+    /// Start of the bytes, for writing if the storage [is writable](Self::is_writable).
     pub fn as_mut_ptr(&mut self) -> *mut u8 {
         debug_assert!(self.is_writable());
         self.data.as_ptr()
     }
 
     /// The number of bytes.
-    #[expect(clippy::len_without_is_empty, reason = "nobody asks")]
+    #[expect(clippy::len_without_is_empty, reason = "not needed")]
     pub fn len(&self) -> usize {
         self.bytes
     }
 }
 
-/// Drops the vector whose parts these are.
+/// Drops a vector given by its raw parts.
 ///
 /// # Safety
-/// `data` and `capacity` must come from a `Vec<T>` that nobody else owns.
+/// `data` and `capacity` must come from a `Vec<T>` that has no other owner.
 unsafe fn release_vec<T>(data: NonNull<u8>, capacity: usize) {
     // SAFETY: by contract. Length 0 is enough: elements are `Copy` and need no drop.
     drop(unsafe { Vec::<T>::from_raw_parts(data.cast().as_ptr(), 0, capacity) });
@@ -129,7 +129,7 @@ impl Drop for Storage {
     fn drop(&mut self) {
         match self.owner {
             Owner::Nothing | Owner::Mapped(_) => {}
-            // SAFETY: allocated in `zeroed` with this very layout.
+            // SAFETY: allocated in `zeroed` with this layout.
             Owner::Aligned { base, layout } => unsafe { alloc::dealloc(base.as_ptr(), layout) },
             Owner::Vec { capacity, release, .. } => {
                 // SAFETY: the parts come from `from_vec`, which paired them with the right `release`.
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_vector_goes_in_and_comes_out_without_a_copy() {
+    fn a_vector_round_trips_without_a_copy() {
         let vec = vec![1.0f32, 2.0, 3.0];
         let address = vec.as_ptr();
         let storage = Storage::from_vec(vec);
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_vector_that_stays_is_released() {
+    fn an_unreturned_vector_is_released() {
         drop(Storage::from_vec(vec![1u8; 1000]));
         drop(Storage::from_vec(Vec::<i64>::new()));
         drop(Storage::zeroed(10).unwrap().into_vec::<u8>());

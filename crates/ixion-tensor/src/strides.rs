@@ -1,17 +1,17 @@
-//! Arithmetic on shapes and strides, without a tensor: where elements lie, and which shapes fit the same memory.
+//! Arithmetic on shapes and strides without a tensor: positions of elements, and views of the same memory.
 
 use super::{MAX_RANK, Order};
 use smallvec::SmallVec;
 
-/// A length and a stride for each axis, inline: no allocation. Otherwise as a `Vec<(usize, usize)>`.
+/// The (length, stride) pair of each axis; a `Vec<(usize, usize)>` stored inline, without an allocation.
 pub type Axes = SmallVec<[(usize, usize); MAX_RANK]>;
 
 // ANCHOR: contiguous_strides
-/// Writes the strides of a tensor whose elements lie without gaps, counted in `order`: one for each axis. An axis of
+/// Writes the strides of a tensor whose elements are stored in `order` without gaps, one for each axis. An axis of
 /// length 0 counts as 1.
 ///
 /// # Panics
-/// When there are fewer strides than axes.
+/// Panics if `strides` is shorter than `shape`.
 pub fn contiguous_strides(shape: &[usize], order: Order, strides: &mut [usize]) {
     // ANCHOR: contiguous_strides_todo -- task 1: an axis steps over all axes that change faster
     let mut step = 1;
@@ -28,14 +28,14 @@ pub fn contiguous_strides(shape: &[usize], order: Order, strides: &mut [usize]) 
 // ANCHOR_END: contiguous_strides
 
 // ANCHOR: position
-/// Where the element at an index lies: `offset`, and then along each axis so many strides as its index says.
+/// The position of the element at an index: `offset` plus index times stride along each axis.
 pub fn position(index: &[usize], strides: &[usize], offset: usize) -> usize {
     // ANCHOR: position_todo -- task 1: the offset, and index times stride of each axis
     index.iter().zip(strides).fold(offset, |position, (i, stride)| position + i * stride)
     // ANCHOR_END: position_todo
 }
 
-/// The index of the element that is number `count` in row-major order. Numbers past the end begin again at the first.
+/// The index of element number `count` in row-major order. Numbers past the end wrap around to the first element.
 pub fn index_of(count: usize, shape: &[usize]) -> Vec<usize> {
     // ANCHOR: index_of_todo -- task 1: divide by the lengths, the last axis first; the remainders are the index
     let mut rest = count;
@@ -50,8 +50,8 @@ pub fn index_of(count: usize, shape: &[usize]) -> Vec<usize> {
 // ANCHOR_END: position
 
 // ANCHOR: expanded_axes
-/// Axes as another shape sees them: those of length 1 are repeated, new ones stand in front. `None` where an axis of
-/// another length would have to change.
+/// Expands axes to another shape: axes of length 1 are repeated, new axes are added in front. `None` if an axis of any
+/// other length would have to change.
 pub fn expanded_axes(axes: &[(usize, usize)], shape: &[usize]) -> Option<Axes> {
     // ANCHOR: expanded_axes_todo -- task 3: new axes in front, and a stride of 0 where an element is repeated
     let new_axes = shape.len().checked_sub(axes.len())?;
@@ -70,9 +70,9 @@ pub fn expanded_axes(axes: &[(usize, usize)], shape: &[usize]) -> Option<Axes> {
 // ANCHOR_END: expanded_axes
 
 // ANCHOR: merged_axes
-/// The axes with neighbours merged where the outer one steps over just the inner one, and without those of length 1.
+/// Merges adjacent axes if the outer stride equals the inner length times the inner stride, and drops axes of length 1.
 pub fn merged_axes(axes: &[(usize, usize)]) -> Axes {
-    // ANCHOR: merged_axes_todo -- task 4: grow the last axis where the next continues it, else begin another
+    // ANCHOR: merged_axes_todo -- task 4: extend the last axis if the next one continues it, otherwise begin another
     let mut merged = Axes::new();
     for &(len, stride) in axes.iter().filter(|axis| axis.0 != 1) {
         match merged.last_mut() {
@@ -84,10 +84,10 @@ pub fn merged_axes(axes: &[(usize, usize)]) -> Axes {
     // ANCHOR_END: merged_axes_todo
 }
 
-/// The axes of another shape over the same elements where they lie; `None` where an axis would have to cross from one
-/// merged axis into the next. Both shapes have the same number of elements, which is not 0.
+/// The axes of another shape over the same elements, without moving them; `None` if an axis would have to span two
+/// merged axes. Both shapes have the same nonzero number of elements.
 pub fn reshaped_axes(merged: &[(usize, usize)], shape: &[usize]) -> Option<Axes> {
-    // ANCHOR: reshaped_axes_todo -- task 4: cut the merged axes up, the last one first
+    // ANCHOR: reshaped_axes_todo -- task 4: split the merged axes, the last one first
     let mut axes = Axes::from_elem((1, 1), shape.len());
     let mut remaining = merged.iter().rev();
     let (mut left, mut stride) = (1, 1);
@@ -142,7 +142,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn elements_lie_where_their_index_says(
+        fn elements_are_at_their_positions(
             shape in proptest::collection::vec(1usize..4, 0..5), turn in 0usize..5, offset in 0usize..3,
         ) {
             let count: usize = shape.iter().product();

@@ -1,13 +1,13 @@
 //! Borrowed tensors: what layers read from and write to.
 //!
-//! A [`TensorView`] and a [`TensorViewMut`] do not care who owns the bytes: a [`Tensor`](super::Tensor), a caller's
-//! slice, or a slot of an arena. Typed access checks the element type and returns ndarray views or slices.
+//! The bytes of a [`TensorView`] or [`TensorViewMut`] may belong to a [`Tensor`](super::Tensor), a caller's slice or a
+//! slot of an arena. Typed access checks the element type and returns ndarray views or slices.
 
 use super::{Bits, DType, Element, Format, Layout, Result, Shape, Tensor, TensorError};
 use ndarray::{ArrayViewD, ArrayViewMutD, IxDyn, ShapeBuilder};
 use std::marker::PhantomData;
 
-/// A tensor that is borrowed for reading.
+/// A tensor borrowed for reading.
 ///
 /// Cheap to copy. The bytes stay borrowed for `'a`.
 #[derive(Debug, Clone, Copy)]
@@ -35,16 +35,16 @@ impl<'a> TensorView<'a> {
         Ok(unsafe { Self::from_raw(T::DTYPE, layout, data.as_ptr().cast(), data.len()) })
     }
 
-    /// A view of an ndarray of any strides that are not negative.
+    /// A view of an ndarray with any non-negative strides.
     ///
     /// # Errors
-    /// [`TensorError::InvalidArgument`] for negative strides, and a rank or size that a [`Shape`] cannot hold.
+    /// [`TensorError::InvalidArgument`] for negative strides; an error if a [`Shape`] cannot hold the rank or size.
     pub fn from_array<T: Element, D: ndarray::Dimension>(
         array: ndarray::ArrayView<'a, T, D>,
     ) -> Result<Self> {
         let layout = array_layout(array.shape(), array.strides())?;
         // SAFETY: ndarray guarantees that every element reached by shape and strides is readable for 'a; without
-        // negative strides they lie within `span` elements from the first.
+        // negative strides they are within `span` elements from the first.
         Ok(unsafe { Self::from_raw(T::DTYPE, layout, array.as_ptr().cast(), layout.span()) })
     }
 
@@ -52,7 +52,7 @@ impl<'a> TensorView<'a> {
     ///
     /// # Safety
     /// `data` must be aligned for `dtype` and point to `len` valid elements of it that stay readable and unwritten for
-    /// `'a`; the layout must lie within them.
+    /// `'a`; the layout must stay within them.
     pub unsafe fn from_raw(dtype: DType, layout: Layout, data: *const u8, len: usize) -> Self {
         Self { dtype, layout, data, len, lifetime: PhantomData }
     }
@@ -77,10 +77,10 @@ impl<'a> TensorView<'a> {
         self.shape().num_elements()
     }
 
-    /// The same bytes under another layout, such as one that [`Layout::permute`] made.
+    /// The same bytes under another layout, such as the result of [`Layout::permute`].
     ///
     /// # Errors
-    /// [`TensorError::BadLayout`] when it reaches outside of the storage.
+    /// [`TensorError::BadLayout`] if the layout exceeds the storage.
     pub fn with_layout(&self, layout: Layout) -> Result<Self> {
         layout.check_within(self.len)?;
         Ok(Self { layout, ..*self })
@@ -95,10 +95,10 @@ impl<'a> TensorView<'a> {
         self.typed_array()
     }
 
-    /// The elements as bits of their size; for moving them only.
+    /// The elements as raw bits of their size, for copying them without regard to type.
     ///
     /// # Errors
-    /// As [`TensorView::array`].
+    /// [`TensorError::InvalidArgument`] if `B` cannot hold the elements; [`TensorError::Blocked`] for a blocked layout.
     pub fn bits<B: Bits>(&self) -> Result<ArrayViewD<'a, B>> {
         check_bits::<B>(self.dtype)?;
         self.typed_array()
@@ -107,22 +107,23 @@ impl<'a> TensorView<'a> {
     /// As [`TensorView::bits`], as a slice in row-major order.
     ///
     /// # Errors
-    /// As [`TensorView::slice`].
+    /// [`TensorError::InvalidArgument`] if `B` cannot hold the elements; [`TensorError::NotContiguous`] if they are not
+    /// contiguous.
     pub fn bits_slice<B: Bits>(&self) -> Result<&'a [B]> {
         check_bits::<B>(self.dtype)?;
         check_contiguous(&self.layout)?;
-        // SAFETY: as in `slice`; B stands for the element type.
+        // SAFETY: as in `slice`; B has the size of the element type, and every element is a valid B.
         Ok(unsafe { std::slice::from_raw_parts(self.address().cast(), self.num_elements()) })
     }
 
     /// The elements as a slice in row-major order, without a copy.
     ///
     /// # Errors
-    /// [`TensorError::WrongDType`], or [`TensorError::NotContiguous`] when they do not lie that way.
+    /// [`TensorError::WrongDType`] if the elements are not `T`; [`TensorError::NotContiguous`] if they are not contiguous.
     pub fn slice<T: Element>(&self) -> Result<&'a [T]> {
         self.check_dtype::<T>()?;
         check_contiguous(&self.layout)?;
-        // SAFETY: type and contiguity were checked, and the layout lies within the storage.
+        // SAFETY: type and contiguity were checked, and the layout is within the storage.
         Ok(unsafe {
             std::slice::from_raw_parts(self.data.cast::<T>().add(self.layout.offset()), self.num_elements())
         })
@@ -135,7 +136,7 @@ impl<'a> TensorView<'a> {
     pub fn to_vec<T: Element>(&self) -> Result<Vec<T>> {
         match self.slice() {
             Ok(slice) => Ok(slice.to_vec()),
-            // A copy goes along the memory of both, unlike an iterator over turned axes.
+            // Faster than an iterator over permuted axes: the copy follows the memory order of both.
             Err(_) => {
                 self.check_dtype::<T>()?;
                 Ok(self.to_tensor()?.slice::<T>()?.to_vec())
@@ -146,7 +147,7 @@ impl<'a> TensorView<'a> {
     /// An owned, contiguous copy.
     ///
     /// # Errors
-    /// [`TensorError::OutOfMemory`], or [`TensorError::Blocked`].
+    /// [`TensorError::OutOfMemory`], or [`TensorError::Blocked`] for a blocked layout.
     pub fn to_tensor(&self) -> Result<Tensor> {
         let mut tensor = Tensor::zeros(self.dtype, self.shape())?;
         tensor.view_mut()?.copy_from(self)?;
@@ -156,7 +157,7 @@ impl<'a> TensorView<'a> {
     /// The bytes of a contiguous view in row-major order.
     ///
     /// # Errors
-    /// [`TensorError::NotContiguous`] when they do not lie that way.
+    /// [`TensorError::NotContiguous`] if the elements are not contiguous.
     pub fn bytes(&self) -> Result<&'a [u8]> {
         check_contiguous(&self.layout)?;
         let size = self.dtype.size();
@@ -166,7 +167,7 @@ impl<'a> TensorView<'a> {
         })
     }
 
-    /// The address of the first element, whatever the strides.
+    /// The address of the first element, for any strides.
     pub fn address(&self) -> *const u8 {
         address(&self.layout, self.dtype, self.data)
     }
@@ -177,13 +178,13 @@ impl<'a> TensorView<'a> {
 
     fn typed_array<T>(&self) -> Result<ArrayViewD<'a, T>> {
         let (shape, offset) = array_shape(&self.layout)?;
-        // SAFETY: the caller checked that T may stand for the element type. The layout lies within storage that is
-        // aligned and readable for 'a, and strides are not negative.
+        // SAFETY: the caller checked that the elements may be read as T. The layout is within storage that is aligned and
+        // readable for 'a, and strides are not negative.
         Ok(unsafe { ArrayViewD::from_shape_ptr(shape, self.data.cast::<T>().add(offset)) })
     }
 }
 
-/// A tensor that is borrowed for writing: no two of its elements share a place.
+/// A tensor borrowed for writing: no two of its elements overlap.
 #[derive(Debug)]
 pub struct TensorViewMut<'a> {
     dtype: DType,
@@ -202,7 +203,7 @@ impl<'a> TensorViewMut<'a> {
     /// A mutable view of a slice of elements.
     ///
     /// # Errors
-    /// [`TensorError::BadLayout`] when the layout reaches past the slice or repeats an element.
+    /// [`TensorError::BadLayout`] when the layout reaches past the slice or maps two indices to one element.
     pub fn from_slice<T: Element>(data: &'a mut [T], layout: Layout) -> Result<Self> {
         check_writable(&layout, data.len())?;
         // SAFETY: the slice is exclusively ours for 'a, and the layout was just checked.
@@ -212,7 +213,8 @@ impl<'a> TensorViewMut<'a> {
     /// A mutable view of `len` elements at `data`.
     ///
     /// # Safety
-    /// As [`TensorView::from_raw`], and nobody else may touch the elements for `'a`; the layout must be injective.
+    /// As [`TensorView::from_raw`]; in addition, the elements must not be accessed in any other way for `'a`, and the
+    /// layout must be injective.
     pub unsafe fn from_raw(dtype: DType, layout: Layout, data: *mut u8, len: usize) -> Self {
         Self { dtype, layout, data, len, lifetime: PhantomData }
     }
@@ -237,13 +239,13 @@ impl<'a> TensorViewMut<'a> {
         self.shape().num_elements()
     }
 
-    /// The same elements, for reading, while this view rests.
+    /// The same elements for reading; this view is borrowed meanwhile.
     pub fn as_view(&self) -> TensorView<'_> {
         // SAFETY: the result borrows `self`, so nothing is written through it in the meantime.
         unsafe { TensorView::from_raw(self.dtype, self.layout, self.data, self.len) }
     }
 
-    /// The same elements, for writing, while this view rests.
+    /// The same elements for writing; this view is borrowed meanwhile.
     pub fn reborrow(&mut self) -> TensorViewMut<'_> {
         TensorViewMut { layout: self.layout, lifetime: PhantomData, ..*self }
     }
@@ -251,7 +253,7 @@ impl<'a> TensorViewMut<'a> {
     /// The same bytes under another layout.
     ///
     /// # Errors
-    /// [`TensorError::BadLayout`] when it reaches outside of the storage or repeats an element.
+    /// [`TensorError::BadLayout`] if the layout exceeds the storage or maps two indices to one element.
     pub fn with_layout(self, layout: Layout) -> Result<Self> {
         check_writable(&layout, self.len)?;
         Ok(Self { layout, ..self })
@@ -266,10 +268,10 @@ impl<'a> TensorViewMut<'a> {
         self.typed_array()
     }
 
-    /// The elements as bits of their size; for moving them only.
+    /// The elements as raw bits of their size, for copying them without regard to type.
     ///
     /// # Errors
-    /// As [`TensorView::array`].
+    /// As [`TensorView::bits`].
     pub fn bits<B: Bits>(&mut self) -> Result<ArrayViewMutD<'_, B>> {
         check_bits::<B>(self.dtype)?;
         self.typed_array()
@@ -278,11 +280,11 @@ impl<'a> TensorViewMut<'a> {
     /// As [`TensorViewMut::bits`], as a mutable slice in row-major order.
     ///
     /// # Errors
-    /// As [`TensorView::slice`].
+    /// As [`TensorView::bits_slice`].
     pub fn bits_slice<B: Bits>(&mut self) -> Result<&mut [B]> {
         check_bits::<B>(self.dtype)?;
         check_contiguous(&self.layout)?;
-        // SAFETY: as in `slice`; B stands for the element type.
+        // SAFETY: as in `slice`; B has the size of the element type, and every element is a valid B.
         Ok(unsafe { std::slice::from_raw_parts_mut(self.address_mut().cast(), self.num_elements()) })
     }
 
@@ -302,11 +304,11 @@ impl<'a> TensorViewMut<'a> {
         })
     }
 
-    /// The bytes of a contiguous view in row-major order, for writing them as a file holds them.
+    /// The bytes of a contiguous view in row-major order, for filling them from a file.
     ///
     /// # Errors
-    /// [`TensorError::NotContiguous`] when they do not lie that way; [`TensorError::WrongDType`] for bool, whose bytes
-    /// may only be 0 or 1.
+    /// [`TensorError::NotContiguous`] if the elements are not contiguous; [`TensorError::WrongDType`] for bool, whose
+    /// bytes may only be 0 or 1.
     pub fn bytes_mut(&mut self) -> Result<&mut [u8]> {
         if self.dtype == DType::Bool {
             return Err(TensorError::WrongDType { wanted: DType::U8, found: DType::Bool });
@@ -322,15 +324,15 @@ impl<'a> TensorViewMut<'a> {
         })
     }
 
-    /// The address of the first element, whatever the strides, for those who see to it that nobody else writes there.
+    /// The address of the first element, for any strides. The caller must exclude concurrent access.
     pub fn address_mut(&mut self) -> *mut u8 {
         address(&self.layout, self.dtype, self.data).cast_mut()
     }
 
-    /// Address and size of the bytes of a contiguous view, for those who see to it that nobody else touches them.
+    /// Address and number of the bytes of a contiguous view. The caller must exclude concurrent access.
     ///
     /// # Errors
-    /// [`TensorError::NotContiguous`] when they do not lie that way.
+    /// [`TensorError::NotContiguous`] if the elements are not contiguous.
     pub fn raw_bytes(&mut self) -> Result<(*mut u8, usize)> {
         check_contiguous(&self.layout)?;
         let size = self.dtype.size();
@@ -341,13 +343,13 @@ impl<'a> TensorViewMut<'a> {
 
     fn typed_array<T>(&mut self) -> Result<ArrayViewMutD<'_, T>> {
         let (shape, offset) = array_shape(&self.layout)?;
-        // SAFETY: the caller checked that T may stand for the element type. The layout lies within the storage and is
+        // SAFETY: the caller checked that the elements may be accessed as T. The layout is within the storage and
         // injective, and `&mut self` makes the access exclusive.
         Ok(unsafe { ArrayViewMutD::from_shape_ptr(shape, self.data.cast::<T>().add(offset)) })
     }
 }
 
-/// Where a view begins; an empty one may begin past its storage, wherever that is.
+/// The address of a view's first element. The offset of an empty view may exceed its storage and is ignored.
 fn address(layout: &Layout, dtype: DType, data: *const u8) -> *const u8 {
     let offset = if layout.shape().num_elements() == 0 { 0 } else { layout.offset() * dtype.size() };
     data.wrapping_add(offset)
@@ -394,7 +396,7 @@ pub(super) fn array_layout(shape: &[usize], strides: &[isize]) -> Result<Layout>
     let strides: Option<Vec<usize>> = strides.iter().map(|&stride| usize::try_from(stride).ok()).collect();
     let strides = strides.ok_or_else(|| {
         TensorError::InvalidArgument(
-            "an array with a reversed axis has no layout; copy it with `to_owned` first".into(),
+            "negative strides are not supported; copy the array with `to_owned` first".into(),
         )
     })?;
     Layout::strided(shape, &strides, 0)
@@ -407,7 +409,7 @@ fn array_shape(layout: &Layout) -> Result<(StridedIx, usize)> {
         return Err(TensorError::Blocked { axis: axis.into(), block: block.into() });
     }
     let (shape, strides) = (IxDyn(layout.shape()), IxDyn(layout.strides()));
-    // An empty array may not point past its storage, wherever the view began.
+    // The offset of an empty view may exceed its storage, a pointer must not.
     let offset = if layout.shape().num_elements() == 0 { 0 } else { layout.offset() };
     Ok((shape.strides(strides), offset))
 }
@@ -441,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn layouts_outside_of_the_storage_are_refused() {
+    fn layouts_outside_the_storage_are_rejected() {
         let mut data = [0i32; 6];
         assert!(TensorView::from_slice(&data, plain(&[7])).is_err());
         let repeated = plain(&[1]).expand(&[4]).unwrap();
@@ -460,7 +462,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_are_written_in_place_but_not_those_of_bool() {
+    fn bytes_are_written_in_place_except_for_bool() {
         let mut data = [0u8; 4];
         TensorViewMut::from_slice(&mut data, plain(&[4]))
             .unwrap()

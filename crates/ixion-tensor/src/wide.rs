@@ -1,11 +1,11 @@
-//! The three types that hold every element exactly: `i64`, `f64` and `Complex<f64>`.
+//! The three types that represent every element exactly: `i64`, `f64` and `Complex<f64>`.
 //!
-//! Casting, comparing and printing are written once over these, and not once for each of the 13 element types.
+//! Casting, comparing and printing are implemented once for these instead of for each of the 13 element types.
 
 use super::{Complex, DType, Element, bf16, f16};
 use std::fmt;
 
-/// One element of any type, without loss.
+/// One element of any type, represented exactly.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Scalar {
     /// A truth value.
@@ -23,7 +23,7 @@ impl Scalar {
         Self::of_wide(value.widen(), T::DTYPE)
     }
 
-    /// An element of a type that was widened.
+    /// A scalar from a widened element of type `dtype`.
     pub(super) fn of_wide<W: Wide>(value: W, dtype: DType) -> Self {
         match value.into() {
             Scalar::Int(value) if dtype == DType::Bool => Scalar::Bool(value != 0),
@@ -32,7 +32,7 @@ impl Scalar {
     }
 }
 
-/// The shortest text that reads back as the same number; `inf` and `nan` as NumPy writes them.
+/// Formats as the shortest text that reads back as the same number; `inf` and `nan` as in NumPy.
 impl fmt::Display for Scalar {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(&self.text(DType::F64))
@@ -68,7 +68,7 @@ fn has_exponent(value: f64) -> bool {
     value.is_finite() && value != 0.0 && !(1e-4..1e16).contains(&value.abs())
 }
 
-/// A complex number as Python writes it, its parts as `part` writes them.
+/// A complex number in Python's notation, its parts formatted by `part`.
 pub(super) fn complex_text(value: Complex<f64>, part: impl Fn(f64) -> String) -> String {
     let sign = if value.im.is_sign_negative() && !value.im.is_nan() { "" } else { "+" };
     format!("{}{sign}{}j", part(value.re), part(value.im))
@@ -86,18 +86,18 @@ macro_rules! scalars {
 
 scalars!(bool => Bool, i64 => Int, f64 => Float, Complex<f64> => Complex);
 
-/// A type that holds a group of element types exactly.
+/// A type that represents a group of element types exactly.
 pub(super) trait Wide: Copy + Default + PartialEq + Into<Scalar> + 'static {
     /// The nearest element of another type, by the rules of [`Tensor::cast`](super::Tensor::cast).
     fn narrow<T: Widen>(self) -> T;
 
-    /// The distance between two numbers; NaN when one is NaN.
+    /// The distance between two numbers; NaN if either is NaN.
     fn distance(self, other: Self) -> f64;
 
     /// The absolute value.
     fn magnitude(self) -> f64;
 
-    /// True when the number or a part of it is NaN.
+    /// True if the number or a part of it is NaN.
     fn is_nan(self) -> bool;
 }
 
@@ -146,7 +146,7 @@ impl Wide for Complex<f64> {
     }
 }
 
-/// An element type with its way to a [`Wide`] type, and back from each of them.
+/// An element type with a lossless conversion to a [`Wide`] type, and rounding conversions from each of them.
 pub(super) trait Widen: Element {
     type Wide: Wide;
 
@@ -255,7 +255,7 @@ fn round_to_odd(value: f64) -> f32 {
     }
 }
 
-/// An integer with at most 53 significant bits, the last of which stands for all that were cut off, as an `f64`.
+/// Converts to `f64` with at most 53 significant bits, the last of which is a sticky bit for all discarded ones.
 fn jam(value: i64) -> f64 {
     const CUT: u64 = (1 << 11) - 1;
     let size = value.unsigned_abs();
@@ -268,7 +268,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The nearest `f16` or `bf16` by trying the neighbours of a first guess: slow and obvious.
+    /// The nearest `f16` or `bf16`, found naively among the neighbours of a first guess.
     fn nearest<T: Widen>(value: f64, guess: u16, from_bits: fn(u16) -> T, to_f64: fn(T) -> f64) -> f64 {
         let around = guess.saturating_sub(2)..=guess + 2;
         let distance = |bits: &u16| (to_f64(from_bits(*bits)) - value).abs();
@@ -281,7 +281,7 @@ mod tests {
     proptest! {
         #[test]
         fn short_floats_are_rounded_once(bits in 0u16..0x7bf0, step in -4i64..=4, shift in 0u32..53) {
-            // Values at, and ever so slightly beside, the ties between two short floats.
+            // Values at, and very close to, the ties between two short floats.
             let (low, high) = (f16::from_bits(bits).to_f64(), f16::from_bits(bits + 1).to_f64());
             let tie = (low + high) / 2.0;
             let value = tie + step as f64 * tie * 0.5f64.powi(shift as i32);
@@ -297,7 +297,7 @@ mod tests {
         }
 
         #[test]
-        fn short_floats_survive_the_way_there_and_back(bits: u16) {
+        fn short_floats_round_trip(bits: u16) {
             let (half, brain) = (f16::from_bits(bits), bf16::from_bits(bits));
             if !half.is_nan() {
                 prop_assert_eq!(f16::from_float(half.widen()).to_bits(), bits);
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn scalars_read_well() {
+    fn scalars_format_as_short_text() {
         let texts = [
             Scalar::of(true),
             Scalar::of(-3i8),

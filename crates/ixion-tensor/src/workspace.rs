@@ -4,7 +4,7 @@ use super::storage::Storage;
 use super::{DType, Element, Result, TensorError};
 use std::marker::PhantomData;
 
-/// A growing, aligned buffer without a type: each user reads it as what it needs.
+/// A growing, aligned, untyped buffer: each layer borrows it as elements of the type it needs.
 #[derive(Debug)]
 pub struct Workspace {
     storage: Storage,
@@ -14,15 +14,15 @@ impl Workspace {
     /// An empty workspace.
     ///
     /// # Errors
-    /// None in practice: nothing is allocated yet.
+    /// Never fails in practice: nothing is allocated yet.
     pub fn new() -> Result<Self> {
         Ok(Self { storage: Storage::zeroed(0)? })
     }
 
-    /// Makes room for at least this many bytes. What it held is gone.
+    /// Grows the buffer to at least `bytes` bytes. Previous contents are lost.
     ///
     /// # Errors
-    /// [`TensorError::OutOfMemory`]; the workspace is as it was before.
+    /// [`TensorError::OutOfMemory`]; the workspace is then unchanged.
     pub fn reserve(&mut self, bytes: usize) -> Result<()> {
         if bytes > self.storage.len() {
             self.storage = Storage::zeroed(bytes)?;
@@ -35,19 +35,19 @@ impl Workspace {
         self.storage.len()
     }
 
-    /// True when there is no byte.
+    /// True if the buffer has no bytes.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// All of it, for one user.
+    /// Borrows the whole buffer.
     pub fn scratch(&mut self) -> Scratch<'_> {
         let bytes = self.storage.len();
         // SAFETY: the storage is aligned, initialised, and exclusively borrowed for as long as the result lives.
         unsafe { Scratch::from_raw(self.storage.as_mut_ptr(), bytes) }
     }
 
-    /// The first `len` elements, holding arbitrary values.
+    /// The first `len` elements, with arbitrary values.
     ///
     /// # Errors
     /// As [`Scratch::slice`].
@@ -56,9 +56,9 @@ impl Workspace {
     }
 }
 
-/// Scratch memory that is borrowed: from a [`Workspace`], or from an arena that holds activations as well.
+/// Borrowed scratch memory, from a [`Workspace`] or from an arena that also holds activations.
 ///
-/// It is aligned to [`ALIGNMENT`](super::ALIGNMENT) and has no type: each user reads it as what it needs.
+/// It is untyped and aligned to [`ALIGNMENT`](super::ALIGNMENT).
 #[derive(Debug)]
 pub struct Scratch<'a> {
     data: *mut u8,
@@ -72,11 +72,11 @@ unsafe impl Send for Scratch<'_> {}
 unsafe impl Sync for Scratch<'_> {}
 
 impl<'a> Scratch<'a> {
-    /// `bytes` bytes at `data`.
+    /// Scratch memory of `bytes` bytes at `data`.
     ///
     /// # Safety
-    /// `data` must be aligned to [`ALIGNMENT`](super::ALIGNMENT) and point to `bytes` initialised bytes that nobody else
-    /// touches for `'a`.
+    /// `data` must be aligned to [`ALIGNMENT`](super::ALIGNMENT) and point to `bytes` initialised bytes that are not
+    /// accessed in any other way for `'a`.
     pub unsafe fn from_raw(data: *mut u8, bytes: usize) -> Self {
         Self { data, bytes, lifetime: PhantomData }
     }
@@ -86,16 +86,16 @@ impl<'a> Scratch<'a> {
         self.bytes
     }
 
-    /// True when there is no byte.
+    /// True if the buffer has no bytes.
     pub fn is_empty(&self) -> bool {
         self.bytes == 0
     }
 
-    /// The first `len` elements, holding arbitrary values.
+    /// The first `len` elements, with arbitrary values.
     ///
     /// # Errors
-    /// [`TensorError::OutOfRange`] when there is not enough room; [`TensorError::WrongDType`] for bool, whose bytes
-    /// may not be arbitrary.
+    /// [`TensorError::OutOfRange`] if the buffer is too small; [`TensorError::WrongDType`] for bool, whose bytes may only
+    /// be 0 or 1.
     pub fn slice<T: Element>(&mut self, len: usize) -> Result<&mut [T]> {
         let whole = Scratch { lifetime: PhantomData, ..*self };
         whole.into_slice(len)
@@ -110,7 +110,7 @@ impl<'a> Scratch<'a> {
             return Err(TensorError::OutOfRange { what: "workspace element", index: len as i64, len: room });
         }
         // SAFETY: the memory is aligned for every element type, long enough, initialised, and exclusively ours for 'a;
-        // every bit pattern is a value of every element type but bool, which was refused.
+        // every bit pattern is a value of every element type but bool, which was rejected.
         Ok(unsafe { std::slice::from_raw_parts_mut(self.data.cast::<T>(), len) })
     }
 }
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_borrowed_is_read_as_any_number() {
+    fn borrowed_scratch_is_read_as_any_number() {
         let mut workspace = Workspace::new().unwrap();
         workspace.reserve(16).unwrap();
         let mut scratch = workspace.scratch();

@@ -1,18 +1,18 @@
-//! From scores to probabilities.
+//! Conversion of scores to probabilities.
 
 use serde::Deserialize;
 
-/// What turns a model's scores into probabilities.
+/// The function that converts a model's scores to probabilities.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum Activation {
-    /// Nothing: scores are taken as they are.
+    /// No conversion: scores are used unchanged.
     #[default]
     None,
-    /// One class excludes the others.
+    /// Softmax over all classes: classes are mutually exclusive.
     Softmax,
-    /// Each class stands for itself.
+    /// Sigmoid of each score: classes are independent.
     Sigmoid,
 }
 
@@ -23,7 +23,7 @@ impl Activation {
             Activation::None => scores.to_vec(),
             Activation::Sigmoid => scores.iter().map(|score| 1.0 / (1.0 + (-score).exp())).collect(),
             Activation::Softmax => {
-                // The largest is taken off so that nothing overflows.
+                // Subtracting the largest score avoids overflow.
                 let largest = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
                 let powers: Vec<f64> = scores.iter().map(|score| (score - largest).exp()).collect();
                 let sum: f64 = powers.iter().sum();
@@ -34,7 +34,7 @@ impl Activation {
 }
 
 // ANCHOR: sigmoid
-/// The logistic function, 1 / (1 + e⁻ˣ): from any number to one between 0 and 1.
+/// The logistic function, 1 / (1 + e⁻ˣ): maps any number to between 0 and 1.
 pub fn sigmoid(score: f32) -> f32 {
     1.0 / (1.0 + (-score).exp())
 }

@@ -1,24 +1,24 @@
-//! Scores of classes, the best first.
+//! Ranking of classes by score.
 
 use super::error::{OutputError, Result};
 use super::{Activation, label_of};
 use ixion_tensor::{DType, Tensor};
 
-/// A class and how well it fits.
+/// A class and its score.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Class {
-    /// The number of the class.
+    /// The index of the class.
     pub index: usize,
-    /// Its label, or its number where it has none.
+    /// The label, or the class number if there is none.
     pub label: String,
-    /// A probability in 0..1, or what the model gave where nothing turns that into one.
+    /// A probability in 0..1, or the model's raw score without an activation.
     pub score: f64,
-    /// Whether an activation made the score a probability.
+    /// Whether an activation converted the score to a probability.
     pub is_probability: bool,
 }
 
-/// The `top` best classes for each picture, the best first; NaN is worse than any score, and of equals the first is
-/// better. `scores` are floats of shape classes or pictures × classes.
+/// The `top` best classes for each picture, best first. NaN ranks below any score; among equal scores, the first class
+/// ranks higher. `scores` are floats of shape classes or pictures × classes.
 ///
 /// ```
 /// use ixion_tensor::Tensor;
@@ -31,8 +31,8 @@ pub struct Class {
 /// ```
 ///
 /// # Errors
-/// [`VisionError::Output`](super::VisionError::Output) for another shape or element type, or for another number of classes
-/// than of labels, where there are labels.
+/// [`VisionError::Output`](super::VisionError::Output) for any other shape or element type, or if there are labels and the
+/// number of classes differs from theirs.
 pub fn rank(
     scores: &Tensor,
     activation: Activation,
@@ -42,7 +42,7 @@ pub fn rank(
     let count = match scores.shape().dims() {
         [classes] | [_, classes] if *classes > 0 => *classes,
         _ => {
-            return Err(OutputError::shape(scores, "classes or pictures×classes", "").at(0));
+            return Err(OutputError::shape(scores, "classes or images×classes", "").at(0));
         }
     };
     if !scores.dtype().is_float() {
@@ -65,9 +65,9 @@ fn best(scores: Vec<f64>, activation: Activation, labels: &[String], top: usize)
 }
 
 // ANCHOR: ranked
-/// The numbers of the classes, that with the highest score first. NaN counts as −∞, and of equals the first is better.
+/// The class indices by descending score. NaN counts as −∞; among equal scores, the first class comes first.
 pub fn ranked(scores: &[f64]) -> Vec<usize> {
-    // ANCHOR: ranked_todo -- task 5: the numbers of the classes, sorted by their scores
+    // ANCHOR: ranked_todo -- task 5: the class indices, sorted by their scores
     let key = |class: usize| if scores[class].is_nan() { f64::NEG_INFINITY } else { scores[class] };
     let mut classes: Vec<usize> = (0..scores.len()).collect();
     classes.sort_by(|&a, &b| key(b).total_cmp(&key(a)));
@@ -75,9 +75,9 @@ pub fn ranked(scores: &[f64]) -> Vec<usize> {
     // ANCHOR_END: ranked_todo
 }
 
-/// The share of pictures whose label is among the `top` classes of the highest scores; `None` without pictures.
+/// Top-k accuracy: the share of pictures whose label is among the `top` classes by score; `None` without pictures.
 pub fn accuracy(scores: &[Vec<f64>], labels: &[usize], top: usize) -> Option<f64> {
-    // ANCHOR: accuracy_todo -- task 5: how many labels are among the best, by how many there are
+    // ANCHOR: accuracy_todo -- task 5: the number of labels among the best, divided by the number of labels
     let is_right =
         |(scores, label): (&Vec<f64>, &usize)| ranked(scores).iter().take(top).any(|at| at == label);
     let right = scores.iter().zip(labels).filter(|&pair| is_right(pair)).count();
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn scores_that_are_none_are_refused() {
+    fn invalid_scores_are_rejected() {
         let of = |tensor: &Tensor| rank(tensor, Activation::None, &["a".into()], 1).unwrap_err().to_string();
         assert!(of(&scores(&[0.0; 4], &[1, 2, 2])).contains("1×2×2"));
         assert_eq!(of(&scores(&[0.0; 2], &[2])), "output 0 has 2 classes, but there are 1 labels");

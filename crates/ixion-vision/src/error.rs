@@ -1,4 +1,4 @@
-//! What can go wrong between a picture and what a model found in it.
+//! Errors of vision tasks.
 
 use ixion_tensor::{DType, Shape, Tensor, TensorError};
 use std::io;
@@ -13,68 +13,68 @@ pub enum VisionError {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// What kind of failure the system reports.
+        /// The kind of failure, as reported by the system.
         kind: io::ErrorKind,
-        /// The system's words.
+        /// The system's message.
         message: String,
     },
-    /// A `model.toml` that says something it may not.
+    /// A `model.toml` with invalid contents.
     #[error("{}{}: {problem}", path.display(), line.map(|line| format!(":{line}")).unwrap_or_default())]
     Card {
         /// The file.
         path: PathBuf,
-        /// The line, counted from 1, where it is known.
+        /// The line, counted from 1, if known.
         line: Option<usize>,
-        /// What is wrong, and what is needed.
+        /// The problem, and what was expected.
         problem: String,
     },
-    /// An output of the model is not what the task needs.
+    /// An output of the model does not fit the task.
     #[error("output {index} {problem}")]
     Output {
-        /// The output's place among those of the model.
+        /// The index of the output among the model's outputs.
         index: usize,
-        /// What is wrong with it.
+        /// The problem.
         problem: OutputError,
     },
-    /// The model has too few outputs, or too many.
-    #[error("the model has {found} outputs, but {wanted} are needed: {reason}")]
+    /// The model has too few or too many outputs.
+    #[error("wrong number of outputs: expected {wanted} ({reason}), got {found}")]
     Outputs {
-        /// How many are needed.
+        /// The expected number.
         wanted: usize,
-        /// How many there are.
+        /// The actual number.
         found: usize,
-        /// What they are needed for.
+        /// The reason for the expected number.
         reason: String,
     },
     /// An error of a tensor or a picture.
     #[error(transparent)]
     Tensor(#[from] TensorError),
-    /// Any other argument that makes no sense.
+    /// Any other invalid argument.
     #[error("{0}")]
     InvalidArgument(String),
 }
 
-/// What is wrong with an output, to be read after its name.
+/// A problem with an output. The message follows the output's name.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OutputError {
-    /// Another shape than the task needs.
+    /// The shape does not fit the task.
     #[error("has the shape {found}, not {wanted}{}", hint(advice))]
     Shape {
         /// The output's shape.
         found: Box<Shape>,
-        /// What is needed.
+        /// The expected shape.
         wanted: String,
-        /// What to do; empty where nothing is known.
+        /// The advice; may be empty.
         advice: String,
     },
-    /// Elements that are no scores.
+    /// The elements cannot be scores.
     #[error("holds {found}, not floats")]
     DType {
         /// The output's element type.
         found: DType,
     },
-    /// Another number of classes than there are labels.
+    /// The number of classes differs from the number of labels.
     #[error("has {found} classes, but there are {labels} labels")]
     Classes {
         /// The number of classes in the output.
@@ -82,8 +82,8 @@ pub enum OutputError {
         /// The number of labels.
         labels: usize,
     },
-    /// Another number of pictures than went in.
-    #[error("has {found} pictures, but {wanted} went in")]
+    /// The batch size differs from the number of pictures passed in.
+    #[error("has a batch of {found}, expected {wanted}")]
     Batch {
         /// The length of the output's first axis.
         found: usize,
@@ -97,12 +97,12 @@ fn hint(advice: &str) -> String {
 }
 
 impl OutputError {
-    /// The error of an output of this shape.
+    /// The error for the shape of an output.
     pub(super) fn shape(output: &Tensor, wanted: impl Into<String>, advice: impl Into<String>) -> Self {
         Self::Shape { found: Box::new(*output.shape()), wanted: wanted.into(), advice: advice.into() }
     }
 
-    /// The error of the output at this place.
+    /// The error for the output at `index`.
     pub(super) fn at(self, index: usize) -> VisionError {
         VisionError::Output { index, problem: self }
     }

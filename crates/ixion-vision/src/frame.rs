@@ -1,4 +1,4 @@
-//! How a picture and a model's input lie over each other.
+//! The mapping between a picture and a model's input.
 
 use super::Rect;
 use crate::{Fit, Picture, Placement, Preprocess};
@@ -6,22 +6,22 @@ use ixion_tensor::Limits;
 use ixion_tensor::{Result, Tensor, TensorError};
 
 // ANCHOR: frame
-/// The size of a picture, the size of the model's input, and where the one lies in the other.
+/// The size of a picture, the size of the model's input, and the placement of the picture in the input.
 ///
-/// What a model finds is in pixels of its input; a frame takes it back to the picture.
+/// Results of a model are in pixels of its input; a frame maps them back to the picture.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Frame {
     /// Height and width of the picture.
     pub picture: [usize; 2],
     /// Height and width of the model's input.
     pub input: [usize; 2],
-    /// Where the picture lies in the input.
+    /// The placement of the picture in the input.
     pub placement: Placement,
 }
 // ANCHOR_END: frame
 
 impl Frame {
-    /// Prepares a picture and keeps what is needed for the way back.
+    /// Prepares a picture. Returns the frame for mapping results back to it as well.
     ///
     /// # Errors
     /// As [`Preprocess::prepare`].
@@ -30,12 +30,14 @@ impl Frame {
         let size = [picture.height(), picture.width()];
         let &[_, _, height, width] = tensor.shape().dims() else {
             let shape = tensor.shape();
-            return Err(TensorError::InvalidArgument(format!("a picture was prepared as {shape}")));
+            return Err(TensorError::InvalidArgument(format!(
+                "expected four axes for a prepared picture, got {shape}"
+            )));
         };
         Ok((tensor, Self { picture: size, input: [height, width], placement }))
     }
 
-    /// The frame of a picture of this height and width that is stretched to an input of another.
+    /// The frame of a picture stretched to an input; both sizes are height and width.
     pub fn stretched(picture: [usize; 2], input: [usize; 2]) -> Self {
         let scale = [0, 1].map(|axis| input[axis] as f32 / picture[axis].max(1) as f32);
         Self { picture, input, placement: Placement { scale, offset: [0.0; 2] } }
@@ -44,14 +46,14 @@ impl Frame {
 
 // ANCHOR: frame_rects
 impl Frame {
-    /// A rectangle of the input in pixels of the picture; it may reach beyond the picture.
+    /// Converts a rectangle from pixels of the input to pixels of the picture; it may extend beyond the picture.
     pub fn to_picture(&self, rect: &Rect) -> Rect {
         let [top, left] = self.placement.to_picture([rect.top, rect.left]);
         let [bottom, right] = self.placement.to_picture([rect.bottom, rect.right]);
         Rect { left, top, right, bottom }
     }
 
-    /// A rectangle of the picture in pixels of the input.
+    /// Converts a rectangle from pixels of the picture to pixels of the input.
     pub fn to_input(&self, rect: &Rect) -> Rect {
         let [top, left] = self.placement.to_input([rect.top, rect.left]);
         let [bottom, right] = self.placement.to_input([rect.bottom, rect.right]);
@@ -60,7 +62,7 @@ impl Frame {
 }
 // ANCHOR_END: frame_rects
 
-/// The rule of a model whose card says nothing: RGB, scaled to 0..1, in the picture's own size.
+/// The default for a card without `[input]`: RGB, scaled to 0..1, in the picture's own size.
 pub(super) fn plain() -> Preprocess {
     Preprocess { fit: Fit::Stretch, ..Preprocess::default() }
 }
@@ -73,7 +75,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn rectangles_go_there_and_back(
+        fn rectangles_round_trip(
             picture in [1usize..300, 1usize..300], input in [1usize..300, 1usize..300], fit in 0usize..3,
             edges in [0f32..1.0, 0f32..1.0, 0f32..1.0, 0f32..1.0],
         ) {

@@ -1,9 +1,9 @@
-//! Tasks of vision: from a picture to a model's input, and from its outputs to classes, boxes and masks.
+//! Vision tasks: from a picture to a model's input, and from its outputs to classes, boxes and masks.
 //!
-//! A [`ModelCard`] (`model.toml` beside the model) says what a model is for. It [prepares](ModelCard::prepare) pictures and
-//! reads the outputs: [`classify`](ModelCard::classify), [`detect`](ModelCard::detect) and
-//! [`segment`](ModelCard::segment). All arithmetic can be had without a card, too: [`rank`], [`Detector`], [`Segmenter`].
-//! What was found can be drawn ([`draw_detections`], [`draw_mask`]) and measured ([`AveragePrecision`], [`Confusion`]).
+//! A [`ModelCard`] (`model.toml` next to the model) describes a model's task. It [prepares](ModelCard::prepare) pictures and
+//! decodes the outputs: [`classify`](ModelCard::classify), [`detect`](ModelCard::detect) and
+//! [`segment`](ModelCard::segment). The same functions are available without a card: [`rank`], [`Detector`], [`Segmenter`].
+//! Results can be drawn ([`draw_detections`], [`draw_mask`]) and evaluated ([`AveragePrecision`], [`Confusion`]).
 //!
 //! ```
 //! use ixion_tensor::{Limits, Tensor};
@@ -15,7 +15,7 @@
 //! let (input, _) = card.prepare(&picture, &Limits::default())?;
 //! assert_eq!(input.shape().dims(), &[1, 1, 8, 8]);
 //!
-//! // What a network made of it: the largest of ten numbers stands for the seven.
+//! // The network's output: of ten scores, the one for the digit seven is the largest.
 //! let outputs = [Tensor::from_vec(vec![0.1f32, 0.0, 0.3, 1.1, 0.0, 0.2, 0.0, 9.7, 0.4, 1.5], &[1, 10])?];
 //! let best = &card.classify(&outputs, 3)?[0][0];
 //! assert_eq!((best.label.as_str(), best.score > 0.9), ("7", true));
@@ -50,7 +50,7 @@ pub use picture::{Color, Filter, Fit, Picture, Placement, Preprocess, letterboxe
 pub use rect::Rect;
 pub use segment::{ClassMap, Segmenter, VOID, highest};
 
-/// The name of a class: its label, or its number where there is none.
+/// The name of a class: its label, or its number if it has no label.
 pub fn label_of(labels: &[String], class: usize) -> String {
     labels.get(class).cloned().unwrap_or_else(|| class.to_string())
 }

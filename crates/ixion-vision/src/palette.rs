@@ -1,9 +1,9 @@
 //! Colours of classes.
 
-/// Red, green and blue of 24 classes; further ones begin again at the first.
+/// Colours (red, green, blue) of 24 classes, reused cyclically for further classes.
 ///
 /// The first seven are those of Okabe and Ito (2008) without black. Each of the others was chosen to be as far as
-/// possible, in CIE L\*a\*b\*, from all before it, for eyes with all cones as for eyes without those for red or green (by the
+/// possible, in CIE L\*a\*b\*, from all before it, both for normal vision and for protanopia and deuteranopia (with the
 /// matrices of Machado, Oliveira and Fernandes 2009).
 pub const PALETTE: [[u8; 3]; 24] = [
     [230, 159, 0],
@@ -32,13 +32,13 @@ pub const PALETTE: [[u8; 3]; 24] = [
     [165, 60, 0],
 ];
 
-/// The colour of a class: of `colors` if they have one for it, else of the [`PALETTE`].
+/// The colour of a class: from `colors` if it has one for the class, otherwise from the [`PALETTE`].
 pub fn color_of(colors: &[[u8; 3]], class: usize) -> [u8; 3] {
     let [first, ..] = PALETTE;
     colors.get(class).or(PALETTE.get(class % PALETTE.len())).copied().unwrap_or(first)
 }
 
-/// How bright a colour is to the eye, from 0 to 1: relative luminance of sRGB.
+/// The relative luminance of an sRGB colour, from 0 to 1.
 pub(super) fn luminance(color: [u8; 3]) -> f32 {
     let [red, green, blue] = color.map(linear);
     0.2126 * red + 0.7152 * green + 0.0722 * blue
@@ -49,7 +49,7 @@ fn linear(value: u8) -> f32 {
     if value <= 0.04045 { value / 12.92 } else { ((value + 0.055) / 1.055).powf(2.4) }
 }
 
-/// Black or white, whichever can be read better on a colour: the contrast of WCAG 2 is the same for a luminance of 0.179.
+/// Black or white, whichever has the higher contrast on a colour: by WCAG 2, both are equal at a luminance of 0.179.
 pub(super) fn ink_on(color: [u8; 3]) -> [u8; 3] {
     if luminance(color) > 0.179 { [0; 3] } else { [255; 3] }
 }
@@ -58,7 +58,7 @@ pub(super) fn ink_on(color: [u8; 3]) -> [u8; 3] {
 mod tests {
     use super::*;
 
-    /// What eyes without the cones for red, or for green, see (Machado, Oliveira and Fernandes 2009, severity 1).
+    /// Normal vision, protanopia and deuteranopia (Machado, Oliveira and Fernandes 2009, severity 1).
     const EYES: [[[f32; 3]; 3]; 3] = [
         [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]],
         [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn every_pair_can_be_told_apart_by_every_eye() {
+    fn every_pair_is_distinguishable_by_every_eye() {
         for eye in EYES {
             let seen = PALETTE.map(|color| lab(color, eye));
             for (at, one) in seen.iter().enumerate() {

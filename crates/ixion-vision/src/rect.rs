@@ -1,7 +1,7 @@
-//! Upright rectangles.
+//! Axis-aligned rectangles.
 
 // ANCHOR: rect
-/// An upright rectangle in pixels; the upper left corner of the picture is 0, 0, and its first pixel reaches to 1, 1.
+/// An axis-aligned rectangle in pixels; the picture's upper left corner is (0, 0), and its first pixel extends to (1, 1).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rect {
     /// The left edge, a column.
@@ -25,12 +25,12 @@ impl Rect {
         Self::new(x - width / 2.0, y - height / 2.0, x + width / 2.0, y + height / 2.0)
     }
 
-    /// The length from left to right.
+    /// The width; negative if the edges are swapped.
     pub fn width(&self) -> f32 {
         self.right - self.left
     }
 
-    /// The length from top to bottom.
+    /// The height; negative if the edges are swapped.
     pub fn height(&self) -> f32 {
         self.bottom - self.top
     }
@@ -38,10 +38,10 @@ impl Rect {
 // ANCHOR_END: rect
 
 impl Rect {
-    /// Without an area, or with an edge that is no finite number.
+    /// Returns true if the rectangle has no positive, finite area, or an edge is not finite.
     pub fn is_degenerate(&self) -> bool {
         let edges = [self.left, self.top, self.right, self.bottom];
-        // An area that underflows to 0, or overflows, is none either.
+        // An area that underflows to 0 or overflows does not count.
         let area = self.area();
         edges.iter().any(|edge| !edge.is_finite()) || area <= 0.0 || !area.is_finite()
     }
@@ -49,14 +49,14 @@ impl Rect {
 
 // ANCHOR: iou
 impl Rect {
-    /// The area; 0 for a rectangle without one.
+    /// The area; 0 if edges are swapped.
     pub fn area(&self) -> f32 {
         // ANCHOR: area_todo -- task 2: width times height, neither of them below 0
         self.width().max(0.0) * self.height().max(0.0)
         // ANCHOR_END: area_todo
     }
 
-    /// What both cover; turned inside out where they are apart.
+    /// The intersection; its edges are swapped if the rectangles do not overlap.
     #[must_use]
     pub fn intersection(&self, other: &Rect) -> Rect {
         // ANCHOR: intersection_todo -- task 2: the inner one of each pair of edges
@@ -69,8 +69,8 @@ impl Rect {
         // ANCHOR_END: intersection_todo
     }
 
-    /// Intersection over union, from 0 to 1: the area that both cover, by the area that either covers. Rectangles
-    /// without an area have none in common with any.
+    /// Intersection over union, from 0 to 1: the area of the intersection divided by the area of the union. 0 if a rectangle
+    /// has no area.
     ///
     /// ```
     /// use ixion_vision::Rect;
@@ -78,14 +78,14 @@ impl Rect {
     /// assert_eq!(a.iou(&b), 2.0 / 6.0);
     /// ```
     pub fn iou(&self, other: &Rect) -> f32 {
-        // ANCHOR: iou_todo -- task 2: the area in common, by the area of both together
+        // ANCHOR: iou_todo -- task 2: the area in common, divided by the area of both together
         let common = self.intersection(other).area();
         let union = self.area() + other.area() - common;
         if union > 0.0 { common / union } else { 0.0 }
         // ANCHOR_END: iou_todo
     }
 
-    /// The part inside a picture of this height and width.
+    /// Clips the rectangle to a picture of the given height and width.
     #[must_use]
     pub fn clipped(&self, [height, width]: [usize; 2]) -> Rect {
         // ANCHOR: clipped_todo -- task 2: each edge between 0 and the edge of the picture

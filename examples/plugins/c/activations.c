@@ -1,5 +1,5 @@
-/* Two operators for Ixion in plain C: an element-wise function with a field, and one with a weight. README.md beside this
- * file says how it is built. */
+/* Operators for Ixion in plain C: an elementwise function with a field, one with a weight, and one that computes the length of
+ * its output. See README.md in this folder for how to build them. */
 #include "ixion_plugin.h"
 
 #include <math.h>
@@ -8,7 +8,7 @@
 #include <string.h>
 
 /* ANCHOR: launch */
-/* Asks for one thread of a kernel for each element. */
+/* Requests a launch with one thread per element. */
 static int32_t launch_elements(const ixion_host *host, const char *source, const char *kernel, int64_t elements,
                                const ixion_cuda_argument *arguments, size_t num_arguments) {
     const ixion_cuda_launch launch = {
@@ -52,7 +52,7 @@ static int32_t swish_clone(const ixion_host *host, const void *layer, void **cop
     return IXION_OK;
 }
 
-/* The output is as the input is, whether lengths are numbers or symbols. */
+/* The output has the type and shape of the input, whether its lengths are numbers or symbols. */
 static int32_t same_as_input(const ixion_host *host, const void *layer, const ixion_tensor *inputs, size_t num_inputs,
                              ixion_tensor *outputs, size_t num_outputs) {
     (void)layer, (void)num_inputs, (void)num_outputs;
@@ -76,7 +76,7 @@ static int32_t swish_forward(const ixion_host *host, void *layer, const ixion_te
     return IXION_OK;
 }
 
-/* The same on a GPU: the kernel is a text, which Ixion compiles and launches. */
+/* The same on a GPU. Ixion compiles the source and launches the kernel. */
 static const char swish_source[] =
     "extern \"C\" __global__ void swish(const float *x, float *y, long long count, float beta) {\n"
     "    long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x;\n"
@@ -97,7 +97,7 @@ static int32_t swish_cuda_forward(const ixion_host *host, const void *layer, con
 }
 
 static const ixion_field swish_fields[] = {
-    {.key = "beta", .kind = IXION_FLOAT, .fallback = "1.0", .doc = "How steep the step is."},
+    {.key = "beta", .kind = IXION_FLOAT, .fallback = "1.0", .doc = "The steepness of the step."},
 };
 
 static const ixion_operator swish_operator = {
@@ -121,12 +121,12 @@ static const ixion_operator swish_operator = {
 /* ANCHOR_END: swish */
 
 /* ANCHOR: scale */
-/* my.ChannelScale: every channel times its weight. It keeps a number of its own,
- * asks for scratch memory and stores its state, to show how. */
+/* my.ChannelScale: every channel times its weight. For demonstration, it counts its
+ * configurations, uses scratch memory and stores its state with a plan. */
 typedef struct {
-    const float *weight; /* stays where it is as long as the layer and its clones are there */
+    const float *weight; /* valid as long as the layer or one of its clones exists */
     int64_t channels;
-    int64_t configured; /* how often: stored with a plan */
+    int64_t configured; /* the number of calls; stored with a plan */
 } scale;
 
 static int32_t scale_create(const ixion_host *host, const ixion_operator *op, const ixion_node *node,
@@ -162,7 +162,7 @@ static int32_t scale_infer(const ixion_host *host, const void *layer, const ixio
                            ixion_tensor *outputs, size_t num_outputs) {
     const scale *self = layer;
     const ixion_tensor *x = &inputs[0];
-    /* A negative length is a symbol: nobody knows yet whether it fits. */
+    /* A negative length is a symbol, whose value is not known yet. */
     if (x->rank < 2 || (x->dims[1] >= 0 && x->dims[1] != self->channels)) {
         return host->fail(host, "axis 1 of the input must be as long as the weight");
     }
@@ -204,7 +204,7 @@ static int32_t scale_forward(const ixion_host *host, void *layer, const ixion_te
     return IXION_OK;
 }
 
-/* On a GPU every weight has a copy, which kernels are given by its field. */
+/* Weights are copied to the GPU; a launch refers to them by the index of their field. */
 static const char scale_source[] =
     "extern \"C\" __global__ void scale(const float *x, const float *weight, float *y, long long count, int channels,\n"
     "                                 long long area) {\n"
@@ -242,14 +242,14 @@ static int32_t scale_serialize(const ixion_host *host, const void *layer, void *
 static int32_t scale_deserialize(const ixion_host *host, void *layer, const void *bytes, size_t count) {
     scale *self = layer;
     if (count != sizeof self->configured) {
-        return host->fail(host, "this state is of another layer");
+        return host->fail(host, "this state belongs to another layer");
     }
     memcpy(&self->configured, bytes, count);
     return IXION_OK;
 }
 
 static const ixion_field scale_fields[] = {
-    {.key = "weight", .kind = IXION_WEIGHT, .doc = "One number for each channel."},
+    {.key = "weight", .kind = IXION_WEIGHT, .doc = "One factor per channel."},
 };
 
 static const ixion_operator scale_operator = {
@@ -277,7 +277,7 @@ static const ixion_operator scale_operator = {
 /* ANCHOR_END: scale */
 
 /* ANCHOR: halve */
-/* my.Halve: every second element of the last axis. Its length is computed with Ixion's help, as it may be a symbol. */
+/* my.Halve: every second element of the last axis. Ixion computes the new length, because it may be a symbol. */
 static int32_t halve_infer(const ixion_host *host, const void *layer, const ixion_tensor *inputs, size_t num_inputs,
                            ixion_tensor *outputs, size_t num_outputs) {
     int32_t last = inputs[0].rank - 1, status;
@@ -349,7 +349,7 @@ static const ixion_plugin_table table = {
 };
 
 const ixion_plugin_table *ixion_plugin(uint32_t abi) {
-    (void)abi; /* the version that Ixion speaks; the table says which one this is */
+    (void)abi; /* the version that Ixion uses; the table states the version of this plugin */
     return &table;
 }
 /* ANCHOR_END: table */

@@ -1,4 +1,4 @@
-//! A network in code, of one plugin.
+//! A network that is defined in code and consists of one plugin.
 //!
 //! ```sh
 //! cargo run -p plugins --example network

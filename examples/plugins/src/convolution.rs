@@ -1,8 +1,8 @@
-//! A convolution in f32, and in whole numbers of 8 bits where the engine says what they stand for.
+//! A convolution in f32, and in int8 if the engine provides scales.
 //!
-//! In whole numbers, weights have a scale for each output channel, w = w_scale\[o\]·q; sums are i32 and count steps of
-//! x_scale·w_scale\[o\]; the bias is brought to these steps beforehand. At the end, a sum times x_scale·w_scale\[o\] is the
-//! output in f32; where that is to be whole as well, it is divided by y_scale and rounded.
+//! In int8, weights have one scale per output channel, w = w_scale\[o\]·q. Sums are i32 in units of x_scale·w_scale\[o\], and
+//! the bias is quantised to the same units in advance. The f32 output is the sum times x_scale·w_scale\[o\]; for an int8
+//! output, the result is divided by y_scale and rounded.
 
 mod bytes;
 mod geometry;
@@ -14,35 +14,35 @@ use ixion::op::{Cost, CpuLayer, ForwardContext, Layer, LayerError, State, Tensor
 use ixion::tensor::{DType, Dim, TensorView, TensorViewMut};
 use kernel::{Factors, convolve};
 use ndarray::{ArrayViewMutD, CowArray, IxDyn};
-use quantized::{Quantized, to_whole};
+use quantized::{Quantized, to_int8};
 use std::sync::Arc;
 
 // ANCHOR: fields
 ixion::operator! {
-    /// A convolution of N×C×H×W with weights O×(C/groups)×K×L, whose fields are those of `torch.nn.Conv2d`.
+    /// A convolution of N×C×H×W with weights O×(C/groups)×K×L, with the fields of `torch.nn.Conv2d`.
     pub struct Convolution for "Convolution" {
-        /// Number of input channels.
+        /// The number of input channels.
         in_channels: usize,
-        /// Number of output channels.
+        /// The number of output channels.
         out_channels: usize,
-        /// Height and width of the window.
+        /// The height and width of the kernel.
         kernel_size: [usize; 2],
-        /// Distance between one position of the window and the next.
+        /// The step of the kernel along each axis.
         stride: [usize; 2] = [1, 1],
-        /// Zeros around the input.
+        /// The zeros added on both sides of each axis.
         padding: [usize; 2] = [0, 0],
-        /// Distance between the places that the window looks at.
+        /// The spacing between kernel elements.
         dilation: [usize; 2] = [1, 1],
-        /// Number of groups; each sees its own share of the channels.
+        /// The number of groups; each connects its own share of the channels.
         groups: usize = 1,
-        /// What lies outside of the input: `zeros`.
+        /// How the input is padded; only `zeros` is supported.
         padding_mode: String = "zeros".to_owned(),
         /// The weights.
         weight: Weight,
-        /// One number for each output channel.
+        /// One value per output channel.
         bias: Option<Weight> = None,
-        /// What `configure` settled, and what was prepared for it.
-        state: State<Option<Settled>>,
+        /// The result of `configure`.
+        state: State<Option<Configuration>>,
     }
     validate |this| {
         this.check()
@@ -50,20 +50,20 @@ ixion::operator! {
 }
 // ANCHOR_END: fields
 
-// ANCHOR: settled
-/// What the engine settled for a layer.
+// ANCHOR: configuration
+/// The sizes, scales and prepared weights of a configured layer.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Settled {
+pub struct Configuration {
     geometry: Geometry,
-    /// What whole numbers stand for, and the weights as such; none in f32.
+    /// The scales and quantised weights; `None` in f32.
     quantized: Option<Arc<Quantized>>,
 }
-// ANCHOR_END: settled
+// ANCHOR_END: configuration
 
 impl Convolution {
     fn check(&self) -> Result<(), LayerError> {
         if self.padding_mode != "zeros" {
-            return Err(LayerError::invalid("padding_mode", &self.padding_mode, "only `zeros` is possible"));
+            return Err(LayerError::invalid("padding_mode", &self.padding_mode, "only `zeros` is supported"));
         }
         let groups = self.groups;
         if groups == 0
@@ -99,13 +99,13 @@ impl Convolution {
         Ok(())
     }
 
-    /// How far the window reaches along an axis, and the zeros on both sides.
+    /// The extent of the dilated kernel along an axis, and the sum of the padding on both sides.
     fn reach_and_padding(&self, axis: usize) -> (Dim, Dim) {
         let reach = Dim::from(self.dilation[axis]) * (Dim::from(self.kernel_size[axis]) - 1) + 1;
         (reach, Dim::from(self.padding[axis]) * 2)
     }
 
-    fn settled(&self) -> Result<&Settled, LayerError> {
+    fn configuration(&self) -> Result<&Configuration, LayerError> {
         let not_yet = || LayerError::Unsupported("the layer was not configured".to_owned());
         self.state.0.as_ref().ok_or_else(not_yet)
     }
@@ -145,11 +145,11 @@ impl Layer for Convolution {
 impl CpuLayer for Convolution {
     // ANCHOR: supports
     fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
-        let (real, whole) = (TensorFormat::plain(DType::F32), TensorFormat::quantized());
+        let (float, int8) = (TensorFormat::plain(DType::F32), TensorFormat::quantized());
         match (position, formats) {
-            (0, &[x, ..]) => x == real || x == whole,
-            // Whole numbers may be brought to those of the output, or become real ones.
-            (1, &[x, y, ..]) => y == real || (x == whole && y == whole),
+            (0, &[x, ..]) => x == float || x == int8,
+            // An int8 input allows an int8 or an f32 output.
+            (1, &[x, y, ..]) => y == float || (x == int8 && y == int8),
             _ => false,
         }
     }
@@ -160,19 +160,19 @@ impl CpuLayer for Convolution {
         let geometry = self.geometry(sizes(&inputs[0])?, sizes(&outputs[0])?)?;
         let quantized = match inputs[0].scale().map(|x_scale| (x_scale, outputs[0].scale())) {
             None => None,
-            // Another shape, but the same scales: the weights are there already.
-            Some(scales) => match self.state.0.take().and_then(|settled| settled.quantized) {
+            // If only the shapes have changed, the quantised weights are reused.
+            Some(scales) => match self.state.0.take().and_then(|configuration| configuration.quantized) {
                 Some(known) if known.scales() == scales => Some(known),
                 _ => Some(Arc::new(self.quantize(scales)?)),
             },
         };
-        self.state.0 = Some(Settled { geometry, quantized });
+        self.state.0 = Some(Configuration { geometry, quantized });
         Ok(())
     }
     // ANCHOR_END: configure
 
     fn workspace(&self, _: &[TensorMeta], outputs: &[TensorMeta]) -> usize {
-        // The sums of one row, which are i32 or f32.
+        // One row of sums, i32 or f32.
         let row = outputs.first().and_then(|output| output.dims().last()?.fixed()).unwrap_or(0);
         usize::try_from(row).unwrap_or(0).saturating_mul(size_of::<i32>())
     }
@@ -186,14 +186,16 @@ impl CpuLayer for Convolution {
         if bytes.is_empty() {
             return Ok(());
         }
-        let settled = bytes::decode(bytes)?;
-        let same = self.geometry(settled.geometry.input, settled.geometry.output)?;
-        if same != settled.geometry || settled.quantized.as_ref().is_some_and(|it| !it.fits(&same)) {
+        let configuration = bytes::decode(bytes)?;
+        let same = self.geometry(configuration.geometry.input, configuration.geometry.output)?;
+        if same != configuration.geometry
+            || configuration.quantized.as_ref().is_some_and(|it| !it.fits(&same))
+        {
             return Err(LayerError::Unsupported(
-                "the stored state is that of another convolution".to_owned(),
+                "the stored state belongs to another convolution".to_owned(),
             ));
         }
-        self.state.0 = Some(settled);
+        self.state.0 = Some(configuration);
         Ok(())
     }
     // ANCHOR_END: serialize
@@ -204,7 +206,7 @@ impl CpuLayer for Convolution {
         outputs: &mut [TensorViewMut<'_>],
         context: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
-        let Settled { geometry, quantized } = self.settled()?;
+        let Configuration { geometry, quantized } = self.configuration()?;
         match quantized {
             Some(quantized) => {
                 let x = inputs[0].array::<i8>()?;
@@ -217,7 +219,7 @@ impl CpuLayer for Convolution {
                     let mut y = outputs[0].array::<i8>()?;
                     let y = flat(&mut y)?;
                     convolve(geometry, &factors, sums, limits, |channel, at, sums| {
-                        quantized.finish(channel, sums, &mut y[at..at + sums.len()], to_whole);
+                        quantized.finish(channel, sums, &mut y[at..at + sums.len()], to_int8);
                     })
                 } else {
                     let mut y = outputs[0].array::<f32>()?;
@@ -244,12 +246,12 @@ impl CpuLayer for Convolution {
     }
 }
 
-/// The elements of an array that is contiguous.
+/// The elements of a contiguous array.
 fn elements<'a, T>(array: &'a CowArray<'_, T, IxDyn>) -> Result<&'a [T], LayerError> {
     array.as_slice().ok_or_else(|| LayerError::Unsupported("the input is not contiguous".to_owned()))
 }
 
-/// The elements of an output: the engine gives contiguous ones.
+/// The elements of an output; the engine passes contiguous ones.
 fn flat<'a, T>(array: &'a mut ArrayViewMutD<'_, T>) -> Result<&'a mut [T], LayerError> {
     array.as_slice_mut().ok_or_else(|| LayerError::Unsupported("the output is not contiguous".to_owned()))
 }

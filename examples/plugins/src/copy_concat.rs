@@ -1,4 +1,4 @@
-//! The two-input, two-output example of TensorRT's guide: a copy of one input, and both inputs side by side.
+//! The two-input, two-output example of TensorRT's guide: a copy of one input, and the concatenation of both.
 
 use ixion::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorFormat, TensorMeta};
 use ixion::tensor::{Bits, DType, Format, TensorView, TensorViewMut};
@@ -7,11 +7,11 @@ use std::ops::RangeInclusive;
 
 // ANCHOR: fields
 ixion::operator! {
-    /// A copy of one of two inputs, and the two put side by side along an axis, as `torch.cat` does.
+    /// A copy of one of two inputs, and the concatenation of both along an axis, as in `torch.cat`.
     pub struct CopyConcat for "CopyConcat" {
         /// The input that is copied: 0 or 1.
         copy: usize = 1,
-        /// The axis along which the inputs are put side by side; negative ones count from the last axis.
+        /// The axis of the concatenation; negative values count from the last axis.
         axis: i64 = 1,
     }
     validate |this| {
@@ -24,7 +24,7 @@ ixion::operator! {
 // ANCHOR_END: fields
 
 impl CopyConcat {
-    /// The axis as a position, for tensors of so many axes.
+    /// The axis as a non-negative index, for tensors of this rank.
     fn position(&self, rank: usize) -> Result<usize, LayerError> {
         let axis = if self.axis < 0 { self.axis.saturating_add_unsigned(rank as u64) } else { self.axis };
         let position = usize::try_from(axis).ok().filter(|&position| position < rank);
@@ -52,7 +52,7 @@ impl Layer for CopyConcat {
         if let (Some(sum), Some(len)) = (wanted.get_mut(axis), second.dims().get(axis)) {
             let own = std::mem::replace(sum, len.clone());
             if !second.may_have_dims(&wanted) {
-                let what = format!("input 1, but for axis {axis} as input 0,");
+                let what = format!("input 1 (any length along axis {axis})");
                 return Err(LayerError::shape(what, first, second));
             }
             wanted[axis] = own + len.clone();
@@ -82,24 +82,24 @@ impl CpuLayer for CopyConcat {
         _: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
         outputs[0].copy_from(&inputs[self.copy])?;
-        // Elements are moved and not looked at: 4 bytes or 2.
+        // Elements are only moved, so the copy is generic over their size: 4 or 2 bytes.
         match inputs[0].dtype().size() {
-            4 => self.put_side_by_side::<u32>(inputs, &mut outputs[1]),
-            _ => self.put_side_by_side::<u16>(inputs, &mut outputs[1]),
+            4 => self.concat::<u32>(inputs, &mut outputs[1]),
+            _ => self.concat::<u16>(inputs, &mut outputs[1]),
         }
     }
 }
 // ANCHOR_END: forward
 
 impl CopyConcat {
-    fn put_side_by_side<B: Bits>(
+    fn concat<B: Bits>(
         &self,
         inputs: &[TensorView<'_>],
         output: &mut TensorViewMut<'_>,
     ) -> Result<(), LayerError> {
         let axis = Axis(self.position(inputs[0].shape().rank())?);
-        let mut whole = output.bits::<B>()?;
-        let (mut first, mut second) = whole.view_mut().split_at(axis, inputs[0].shape()[axis.0]);
+        let mut concatenated = output.bits::<B>()?;
+        let (mut first, mut second) = concatenated.view_mut().split_at(axis, inputs[0].shape()[axis.0]);
         first.assign(&inputs[0].bits::<B>()?);
         second.assign(&inputs[1].bits::<B>()?);
         Ok(())

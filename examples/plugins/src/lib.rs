@@ -1,4 +1,4 @@
-//! Layers from outside of Ixion, as another crate writes them: nothing here is closer to Ixion than your own crate would be.
+//! Layers in a crate of their own. They use only Ixion's public API, just as your own crate would.
 //!
 //! ```
 //! use ixion::op::Registry;
@@ -23,7 +23,7 @@ pub const NAMESPACE: &str = "examples";
 /// Adds the layers of this crate to a registry.
 ///
 /// # Errors
-/// [`RegistryError::Duplicate`] when they are there already.
+/// [`RegistryError::Duplicate`] if they are already registered.
 pub fn register(registry: &mut Registry) -> Result<(), RegistryError> {
     registry.register_plugin::<CopyConcat>(NAMESPACE, "1")?;
     registry.register_plugin::<Convolution>(NAMESPACE, "1")

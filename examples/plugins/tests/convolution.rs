@@ -1,9 +1,11 @@
-//! The convolution plugin: in f32 against Ixion's own, in whole numbers against a definition in real ones.
+//! Tests of the convolution plugin: f32 against Ixion's own layer, int8 against the f32 result.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod common;
 
-use common::{create, forward, forward_to, quantized, real, registry, scale_of, settle, signal_to_noise};
+use common::{
+    configure, create, dequantized, forward, forward_to, quantized, registry, scale_of, signal_to_noise,
+};
 use ixion::Limits;
 use ixion::engine::{Builder, Formats, PlanFile, Precision, Scales};
 use ixion::graph::RuntimeGraph;
@@ -13,7 +15,7 @@ use ixion::tensor::{DType, Tensor};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
-/// A convolution with made-up weights.
+/// A convolution with random weights.
 #[derive(Debug, Clone)]
 struct Case {
     in_channels: usize,
@@ -78,7 +80,7 @@ impl Case {
         random(&self.input, self.seed + 2)
     }
 
-    /// A model of an `nn.Conv2d`.
+    /// A model with one `nn.Conv2d`.
     fn model(&self) -> Graph {
         let [n, c, h, w] = self.input;
         let text = format!(
@@ -98,7 +100,7 @@ impl Case {
         graph
     }
 
-    /// What Ixion's own layer makes.
+    /// The output of Ixion's own layer.
     fn wanted(&self) -> Tensor {
         let mut graph = RuntimeGraph::from_pnnx(self.model());
         graph.build().unwrap();
@@ -140,9 +142,9 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn in_f32_it_is_ixions_own(case in cases()) {
+    fn f32_matches_ixions_own_convolution(case in cases()) {
         let (mut layer, x) = (case.layer(), case.x());
-        settle(&mut *layer, &x, None);
+        configure(&mut *layer, &x, None);
         let (y, wanted) = (forward(&mut *layer, &x), case.wanted());
         prop_assert_eq!(y.shape(), wanted.shape());
         for (a, b) in y.to_vec::<f32>().unwrap().into_iter().zip(wanted.to_vec::<f32>().unwrap()) {
@@ -151,47 +153,47 @@ proptest! {
     }
 
     #[test]
-    fn whole_numbers_are_off_by_what_rounding_can_do(case in cases()) {
+    fn int8_errors_are_bounded_by_rounding(case in cases()) {
         let (mut layer, x, wanted) = (case.layer(), case.x(), case.wanted());
         let scales = (scale_of(&x), scale_of(&wanted));
-        let whole_x = quantized(&x, scales.0);
-        settle(&mut *layer, &x, Some((scales.0, Some(scales.1))));
-        let y = forward(&mut *layer, &whole_x);
-        settle(&mut *layer, &x, Some((scales.0, None)));
-        let real_y = forward_to(DType::F32, &mut *layer, &whole_x);
-        prop_assert_eq!(&quantized(&real_y, scales.1), &y, "the last rounding is all that differs");
-        let y = real(&y, scales.1);
+        let int8_x = quantized(&x, scales.0);
+        configure(&mut *layer, &x, Some((scales.0, Some(scales.1))));
+        let y = forward(&mut *layer, &int8_x);
+        configure(&mut *layer, &x, Some((scales.0, None)));
+        let float_y = forward_to(DType::F32, &mut *layer, &int8_x);
+        prop_assert_eq!(&quantized(&float_y, scales.1), &y, "only the rounding of the output differs");
+        let y = dequantized(&y, scales.1);
         let weight = &case.weights()[0].1;
         let window = weight.num_elements() / case.out_channels;
         let largest = |values: Vec<f32>| values.into_iter().fold(0f32, |largest, x| largest.max(x.abs()));
         let (x, w) = (largest(x.to_vec().unwrap()), largest(weight.to_vec().unwrap()));
-        // Half a step of each factor, of the bias, and of the result.
+        // Half a step for each factor, for the bias and for the result.
         let steps = window as f32 * (x * w / 127.0 + x * w / 254.0 / 127.0 / 2.0) + scales.0 * w / 127.0;
         let most = (0.5 * scales.1 + steps) * 1.001;
         for (y, wanted) in y.into_iter().zip(wanted.to_vec::<f32>().unwrap()) {
-            prop_assert!((y - wanted).abs() <= most, "{y} instead of {wanted}, which is more than {most} off");
+            prop_assert!((y - wanted).abs() <= most, "got {y}, expected {wanted} ± {most}");
         }
     }
 
     #[test]
-    fn rebuilt_from_bytes_it_gives_the_same_bits(case in cases(), [is_x_whole, is_y_whole] in any::<[bool; 2]>()) {
+    fn deserialized_layers_are_bit_identical(case in cases(), [is_x_int8, is_y_int8] in any::<[bool; 2]>()) {
         let (mut layer, x) = (case.layer(), case.x());
-        let scales = is_x_whole.then(|| (scale_of(&x), is_y_whole.then(|| scale_of(&case.wanted()))));
-        settle(&mut *layer, &x, scales);
+        let scales = is_x_int8.then(|| (scale_of(&x), is_y_int8.then(|| scale_of(&case.wanted()))));
+        configure(&mut *layer, &x, scales);
         let x = scales.map_or(x.clone(), |scales| quantized(&x, scales.0));
         let bytes = layer.serialize().unwrap();
         let mut rebuilt = case.layer();
         rebuilt.deserialize(&bytes).unwrap();
         prop_assert_eq!(&rebuilt.serialize().unwrap(), &bytes);
-        // Neither `configure` nor any other earlier step.
-        let dtype = if is_x_whole && is_y_whole { DType::I8 } else { DType::F32 };
+        // The rebuilt layer is not configured: its state comes from the bytes alone.
+        let dtype = if is_x_int8 && is_y_int8 { DType::I8 } else { DType::F32 };
         prop_assert_eq!(forward_to(dtype, &mut *rebuilt, &x), forward_to(dtype, &mut *layer, &x));
     }
 
     #[test]
-    fn damaged_bytes_are_refused_or_fit(position in any::<prop::sample::Index>(), bit in 0u8..8, cut in any::<bool>()) {
+    fn damaged_bytes_are_rejected_or_fit(position in any::<prop::sample::Index>(), bit in 0u8..8, cut in any::<bool>()) {
         let (mut layer, x) = (CASE.layer(), CASE.x());
-        settle(&mut *layer, &x, Some((0.01, Some(0.1))));
+        configure(&mut *layer, &x, Some((0.01, Some(0.1))));
         let mut bytes = layer.serialize().unwrap();
         let at = position.index(bytes.len());
         if cut { bytes.truncate(at) } else { bytes[at] ^= 1 << bit }
@@ -203,32 +205,32 @@ proptest! {
 }
 
 #[test]
-fn tensors_are_row_major_and_whole_numbers_come_from_whole_ones_alone() {
+fn formats_are_row_major_and_int8_outputs_need_int8_inputs() {
     use ixion::op::TensorFormat;
     let layer = CASE.layer();
-    let (float, whole) = (TensorFormat::plain(DType::F32), TensorFormat::quantized());
-    for format in [float, whole] {
+    let (float, int8) = (TensorFormat::plain(DType::F32), TensorFormat::quantized());
+    for format in [float, int8] {
         assert!(layer.supports(0, &[format]));
         assert!(layer.supports(1, &[format, format]) && layer.supports(1, &[format, float]));
     }
-    assert!(!layer.supports(1, &[float, whole]));
+    assert!(!layer.supports(1, &[float, int8]));
     for other in [TensorFormat::plain(DType::I8), TensorFormat::plain(DType::F16), float.blocked(1, 8)] {
-        assert!(!layer.supports(0, &[other]) && !layer.supports(1, &[whole, other]), "{other}");
+        assert!(!layer.supports(0, &[other]) && !layer.supports(1, &[int8, other]), "{other}");
     }
 }
 
 #[test]
-fn sums_that_could_be_too_large_are_refused_and_f32_is_left() {
+fn sums_that_could_overflow_are_rejected() {
     let case = Case { kernel: [400, 400], input: [1, 4, 400, 400], padding: [0, 0], has_bias: false, ..CASE };
     let mut layer = case.layer();
     let [input, output] = [[1, 4, 400, 400], [1, 6, 1, 1]]
         .map(|dims: [i64; 4]| TensorMeta::new(DType::I8, dims).with_scale(Some(0.5)));
     let error = layer.configure(&[input], &[output]).unwrap_err().to_string();
-    assert!(error.contains("could be larger than 32 bits hold"), "{error}");
+    assert!(error.contains("could overflow i32"), "{error}");
 }
 
 #[test]
-fn fields_that_make_no_sense_are_refused() {
+fn invalid_fields_are_rejected() {
     let weights = || {
         CASE.weights()
             .into_iter()
@@ -240,10 +242,10 @@ fn fields_that_make_no_sense_are_refused() {
         ("groups", "0", "it must divide"),
         ("stride", "(0,1)", "parameter `stride` is [0, 1]: it must be at least 1"),
         ("out_channels", "7", "groups"),
-        ("kernel_size", "(3,3)", "the weight: [6, 2, 3, 3] needed, but it is [6, 2, 3, 2]"),
-        ("padding_mode", "reflect", "only `zeros` is possible"),
-        ("epilogue", "relu(@0)", "not understood by this operator: `epilogue`"),
-        ("state", "1", "not understood by this operator: `state`"),
+        ("kernel_size", "(3,3)", "the weight: expected [6, 2, 3, 3], got [6, 2, 3, 2]"),
+        ("padding_mode", "reflect", "only `zeros` is supported"),
+        ("epilogue", "relu(@0)", "unknown parameters: `epilogue`"),
+        ("state", "1", "unknown parameters: `state`"),
     ] {
         let mut params = CASE.text();
         params.insert(key.to_owned(), RuntimeParameter::parse(text));
@@ -252,7 +254,7 @@ fn fields_that_make_no_sense_are_refused() {
     }
 }
 
-/// A plan in which the plugin runs the convolution, if possible in whole numbers.
+/// A plan in which the plugin runs the convolution, in int8 where possible.
 fn plan(case: &Case, scales: Scales) -> ixion::engine::Plan {
     let mut registry = registry();
     registry.route("nn.Conv2d", &"examples/Convolution/1".parse().unwrap()).unwrap();
@@ -266,20 +268,24 @@ fn plan(case: &Case, scales: Scales) -> ixion::engine::Plan {
 }
 
 #[test]
-fn the_engine_runs_it_in_whole_numbers_and_a_plan_keeps_them() {
+fn the_engine_runs_it_in_int8_and_so_does_a_saved_plan() {
     let (x, wanted) = (CASE.x(), CASE.wanted());
     let scales: Scales = [("x", scale_of(&x)), ("y", scale_of(&wanted))].into_iter().collect();
     let plan = plan(&CASE, scales);
     let types: Vec<&str> = plan.graph().operators().iter().map(|operator| operator.op_type()).collect();
     assert!(types.contains(&"examples/Convolution/1") && !types.contains(&"nn.Conv2d"), "{types:?}");
-    let settled = plan.settled().iter().find(|settled| settled.operator == "conv").unwrap();
-    assert_eq!(settled.candidates[settled.chosen.unwrap()].to_string(), "i8 quantized");
+    let selection = plan.selections().iter().find(|selection| selection.operator == "conv").unwrap();
+    assert_eq!(selection.candidates[selection.chosen.unwrap()].to_string(), "i8 quantized");
 
     let y = plan.context().unwrap().run(&[x.clone()]).unwrap().remove(0);
     let mut layer = CASE.layer();
-    settle(&mut *layer, &x, Some((scale_of(&x), Some(scale_of(&wanted)))));
-    let by_hand = forward(&mut *layer, &quantized(&x, scale_of(&x)));
-    assert_eq!(y.to_vec::<f32>().unwrap(), real(&by_hand, scale_of(&wanted)), "as when driven by hand");
+    configure(&mut *layer, &x, Some((scale_of(&x), Some(scale_of(&wanted)))));
+    let direct = forward(&mut *layer, &quantized(&x, scale_of(&x)));
+    assert_eq!(
+        y.to_vec::<f32>().unwrap(),
+        dequantized(&direct, scale_of(&wanted)),
+        "as when called directly"
+    );
     assert!(signal_to_noise(&wanted.to_vec().unwrap(), &y.to_vec().unwrap()) > 30.0);
 
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! The two-input, two-output plugin, as interpreter, engine and plan run it.
+//! The two-input, two-output plugin in the interpreter, in the engine and in a saved plan.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use ixion::Limits;
@@ -14,7 +14,7 @@ fn registry() -> Registry {
     registry
 }
 
-/// A model of the plugin alone; `settings` are its parameters.
+/// A model that consists of the plugin alone; `settings` are its parameters.
 fn model(dtype: &str, settings: &str) -> Graph {
     let text = format!(
         "7767517\n4 4\npnnx.Input a 0 1 x #x=(1,2,2){dtype}\npnnx.Input b 0 1 y #y=(1,2,2){dtype}\n\
@@ -48,12 +48,12 @@ fn run(model: Graph, inputs: &[Tensor]) -> Vec<Tensor> {
 }
 
 #[test]
-fn defaults_give_the_run_that_the_guide_prints() {
+fn defaults_reproduce_the_output_in_the_guide() {
     let outputs = run(model("f32", ""), &printed());
     assert_eq!(outputs[0], printed()[1], "a copy of the second input");
     assert_eq!(outputs[1].shape().dims(), &[1, 4, 2], "both along axis 1");
-    let whole = [72.438, 32.25, 77.625, 82.625, 96.438, 9.562, 47.094, 70.188];
-    assert_eq!(outputs[1].to_vec::<f32>().unwrap(), whole);
+    let concatenated = [72.438, 32.25, 77.625, 82.625, 96.438, 9.562, 47.094, 70.188];
+    assert_eq!(outputs[1].to_vec::<f32>().unwrap(), concatenated);
 }
 
 #[test]
@@ -74,24 +74,24 @@ fn the_engine_may_choose_halves_for_a_model_of_floats() {
         .with_formats(Formats::Narrowest)
         .build()
         .unwrap();
-    let settled = plan.settled().iter().find(|settled| settled.operator == "both").unwrap();
-    assert_eq!(settled.candidates[settled.chosen.unwrap()].to_string(), "f16");
+    let selection = plan.selections().iter().find(|selection| selection.operator == "both").unwrap();
+    assert_eq!(selection.candidates[selection.chosen.unwrap()].to_string(), "f16");
     let outputs = plan.context().unwrap().run(&printed()).unwrap();
     let rounded = printed()[1].cast(DType::F16).unwrap().cast(DType::F32).unwrap();
     assert_eq!(outputs[0], rounded);
 }
 
 #[test]
-fn fields_say_which_input_and_which_axis() {
+fn fields_select_the_input_and_the_axis() {
     let outputs = run(model("f32", "copy=0 axis=-1"), &printed());
     assert_eq!(outputs[0], printed()[0]);
     assert_eq!(outputs[1].shape().dims(), &[1, 2, 4]);
-    let whole = [72.438, 32.25, 96.438, 9.562, 77.625, 82.625, 47.094, 70.188];
-    assert_eq!(outputs[1].to_vec::<f32>().unwrap(), whole);
+    let concatenated = [72.438, 32.25, 96.438, 9.562, 77.625, 82.625, 47.094, 70.188];
+    assert_eq!(outputs[1].to_vec::<f32>().unwrap(), concatenated);
 }
 
 #[test]
-fn what_does_not_fit_is_said() {
+fn errors_name_the_operator_and_the_cause() {
     let refused = |dtype: &str, settings: &str| {
         let mut graph = RuntimeGraph::from_pnnx(model(dtype, settings)).with_registry(registry());
         let built = graph.build().and_then(|()| graph.run_with(printed().to_vec()).map(drop));
@@ -100,10 +100,10 @@ fn what_does_not_fit_is_said() {
     let name = "examples/CopyConcat/1 `both`";
     for (settings, wanted) in [
         ("copy=2", "parameter `copy` is 2: there are two inputs: 0 and 1"),
-        ("copy=one", "parameter `copy` should be an integer of at least 0, but is `one`"),
+        ("copy=one", "parameter `copy`: expected an integer of at least 0, got `one`"),
         ("axis=3", "parameter `axis` is 3: the inputs have 3 axes"),
         ("axis=-9223372036854775808", "the inputs have 3 axes"),
-        ("along=1", "parameters not understood by this operator: `along`; it knows `axis`, `copy`"),
+        ("along=1", "unknown parameters: `along`; supported: `axis`, `copy`"),
     ] {
         let error = refused("f32", settings);
         assert!(error.contains(name) && error.contains(wanted), "{settings}: {error}");

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let Some(path) = std::env::args().nth(1) else {
-        eprintln!("which file? Give the path of a .param file");
+        eprintln!("expected an argument: the path of a .param file");
         return ExitCode::FAILURE;
     };
     match read(&path) {
@@ -22,7 +22,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// The graph of a file, or `:line:column: what is wrong`.
+/// Reads the graph of a file. Errors have the form `:line:column: problem`.
 fn read(path: &str) -> Result<Graph, String> {
     let text = std::fs::read_to_string(path).map_err(|error| format!(": {error}"))?;
     let mut graph = Graph::new();
@@ -30,8 +30,8 @@ fn read(path: &str) -> Result<Graph, String> {
         let line = operator_line(text).map_err(|stop| {
             let column = text[..text.len() - stop.at.len()].chars().count() + 1;
             let wanted =
-                if stop.wanted.is_empty() { "something else (no `context` says what)" } else { stop.wanted };
-            format!(":{number}:{column}: wanted {wanted}")
+                if stop.wanted.is_empty() { "something else (no `context` names it)" } else { stop.wanted };
+            format!(":{number}:{column}: expected {wanted}")
         })?;
         link(&mut graph, &line).map_err(|fault| format!(":{number}: {fault:?}"))?;
     }

@@ -2,7 +2,7 @@
 //!
 //! The page of the book: `book/src/lessons/03_param.md`. Replace each `todo!` by code. This is the only file to edit.
 //!
-//! A parser is a function from a text to the rest of it and what was found before the rest: see [`Parsed`].
+//! A parser takes a text, and returns the rest of the text and the value that it parsed before the rest: see [`Parsed`].
 
 use ixion_pnnx::text::Stop;
 use ixion_pnnx::{Dim, Graph, OperatorId, Unlinked};
@@ -17,12 +17,12 @@ use nom::sequence::{delimited, preceded, separated_pair, terminated};
 use nom::{IResult, Parser};
 use std::str::FromStr;
 
-/// What a parser of this grammar returns: the rest of the line, and what it found before it; or where it stopped.
+/// The result of a parser: the rest of the line and the parsed value, or the position at which it stopped.
 pub type Parsed<'a, T> = IResult<&'a str, T, Stop<'a>>;
 
-// Given: what a line becomes.
+// Given: the parsed form of a line.
 
-/// One operator line, all words of which point into the text.
+/// One operator line. All words borrow from the text.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Line<'a> {
     /// The type, such as `nn.Conv2d`.
@@ -33,25 +33,25 @@ pub struct Line<'a> {
     pub inputs: Vec<&'a str>,
     /// The operands that it computes.
     pub outputs: Vec<&'a str>,
-    /// All that follows them.
+    /// The fields after the operands.
     pub fields: Vec<Field<'a>>,
 }
 
-/// What follows the operands of an operator.
+/// A field after the operands of an operator.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Field<'a> {
-    /// `key=value`: a setting.
+    /// `key=value`: a parameter.
     Param {
         /// Its name.
         key: &'a str,
-        /// Its value, as text: what type it has is decided later.
+        /// Its value as text. Its type is inferred later.
         value: &'a str,
     },
     /// `@key=(sizes)dtype`: a weight, whose bytes are in the archive.
     Attr {
         /// Its name.
         key: &'a str,
-        /// Its sizes.
+        /// Its shape.
         shape: Vec<usize>,
         /// Its element type.
         dtype: DType,
@@ -63,44 +63,44 @@ pub enum Field<'a> {
         /// The input.
         operand: &'a str,
     },
-    /// `#operand=(sizes)dtype`: the shape that an operand had in the sample run.
+    /// `#operand=(sizes)dtype`: the shape of an operand in the sample run.
     Shape {
         /// The operand.
         operand: &'a str,
-        /// Its sizes.
+        /// Its shape.
         shape: Vec<Dim>,
-        /// Its element type; `None` for what is no tensor.
+        /// Its element type; `None` if it is not a tensor.
         dtype: Option<DType>,
     },
 }
 
-// Given: what separates words.
+// Given: the blanks that separate words.
 
-/// What separates words. A line break ends the line before any of this is asked.
+/// Returns true for characters that separate words. Line breaks are handled before.
 pub fn is_blank(c: char) -> bool {
     matches!(c, ' ' | '\t' | '\r' | '\x0b' | '\x0c')
 }
 
-/// Any number of blanks, or none.
+/// Zero or more blanks.
 fn blanks(input: &str) -> Parsed<'_, &str> {
     take_while(is_blank).parse(input)
 }
 
-/// Nothing, but only where a word ends: before a blank, or at the end of the line.
+/// Matches the end of a word, before a blank or at the end of the line, without consuming anything.
 fn word_end(input: &str) -> Parsed<'_, ()> {
     not(satisfy(|c| !is_blank(c))).parse(input)
 }
 
 // Task 1: words and numbers.
 
-/// A word, after any blanks: all characters up to the next blank or the end of the line, at least one.
+/// A word after any blanks: one or more characters up to the next blank or the end of the line.
 pub fn word(input: &str) -> Parsed<'_, &str> {
     todo!(
-        "lesson 03, task 1: skip blanks, take everything up to the next one (book chapter 3; stuck? cargo learn hint 3)"
+        "lesson 03, task 1: skip blanks, then take everything up to the next one (book chapter 3; stuck? cargo learn hint 3)"
     )
 }
 
-/// A word that is a whole number, after any blanks.
+/// A word after any blanks that is an unsigned integer.
 pub fn number(input: &str) -> Parsed<'_, usize> {
     todo!(
         "lesson 03, task 1: digits only, and the word ends after them (book chapter 3; stuck? cargo learn hint 3)"
@@ -109,17 +109,17 @@ pub fn number(input: &str) -> Parsed<'_, usize> {
 
 // Task 2: sizes and shapes.
 
-/// A whole number below 2^64, with no blanks before it. A negative size is none: the text has `?` for what is not known.
+/// An integer below 2^64, without leading blanks. Negative sizes are invalid: an unknown size is written `?`.
 fn size<T: FromStr>(input: &str) -> Parsed<'_, T> {
     context("a size below 2^64", map_res(digit1, str::parse)).parse(input)
 }
 
 /// One size of an operand: a number, `?`, or `%name`.
 pub fn dim(input: &str) -> Parsed<'_, Dim> {
-    todo!("lesson 03, task 2: one of three (book chapter 3; stuck? cargo learn hint 3)")
+    todo!("lesson 03, task 2: one of the three (book chapter 3; stuck? cargo learn hint 3)")
 }
 
-/// Sizes between round brackets, separated by commas; `()` is the shape of a scalar.
+/// Sizes in parentheses, separated by commas; `()` is the shape of a scalar.
 pub fn shape<'a, T>(input: &'a str, size: impl Fn(&'a str) -> Parsed<'a, T>) -> Parsed<'a, Vec<T>> {
     todo!(
         "lesson 03, task 2: brackets around nothing, or around sizes with commas between them (book chapter 3; stuck? cargo learn hint 3)"
@@ -135,19 +135,19 @@ fn dtype(input: &str) -> Parsed<'_, DType> {
     context(DTYPE, map_opt(take_till1(is_blank), DType::from_name)).parse(input)
 }
 
-/// The element type of an operand: as [`dtype`], or `null` for what is no tensor.
+/// The element type of an operand: as [`dtype`], or `null` if the operand is not a tensor.
 fn operand_dtype(input: &str) -> Parsed<'_, Option<DType>> {
     let known = |word: &str| if word == "null" { Some(None) } else { DType::from_name(word).map(Some) };
     context(DTYPE, map_opt(take_till1(is_blank), known)).parse(input)
 }
 
-/// What stands before a `=`.
+/// The key before a `=`: all characters up to the next `=` or blank, at least one.
 fn key(input: &str) -> Parsed<'_, &str> {
     take_till1(|c| is_blank(c) || c == '=').parse(input)
 }
 
-/// The name of an operand, as a whole word. It cannot hold `=`, or a shape could not be written for it: what stands
-/// before that `=` is a [`key`].
+/// The name of an operand, as a whole word. It cannot contain `=`: in a shape field, the name is a [`key`] and ends at the
+/// first `=`.
 fn operand(input: &str) -> Parsed<'_, &str> {
     terminated(key, word_end).parse(input)
 }
@@ -158,7 +158,7 @@ fn equals(input: &str) -> Parsed<'_, char> {
 
 // Task 3: the four kinds of fields.
 
-/// `key=value`: the value is the rest of the word, which may be nothing and may hold `=`.
+/// `key=value`: the value is the rest of the word, which may be empty and may contain `=`.
 fn param(input: &str) -> Parsed<'_, Field<'_>> {
     todo!(
         "lesson 03, task 3: a key, `=`, and the rest of the word (book chapter 3; stuck? cargo learn hint 3)"
@@ -184,16 +184,14 @@ fn operand_shape(input: &str) -> Parsed<'_, Field<'_>> {
     )
 }
 
-/// One field, with no blanks before it. Its first character tells which kind it is.
+/// One field, without leading blanks. Its first character gives its kind.
 pub fn field(input: &str) -> Parsed<'_, Field<'_>> {
     let (mark, rest) = input.split_at_checked(1).unwrap_or_default();
     let (rest, field) = match mark {
         "@" => attr(rest)?,
         "$" => input_name(rest)?,
         "#" => operand_shape(rest)?,
-        _ => {
-            context("`key=value`; if this is an operand, a count before is too small", param).parse(input)?
-        }
+        _ => context("`key=value` (or a larger count, if this is an operand)", param).parse(input)?,
     };
     let (rest, ()) = context("a blank", word_end).parse(rest)?;
     Ok((rest, field))
@@ -213,12 +211,12 @@ fn fields(mut input: &str) -> Parsed<'_, Vec<Field<'_>>> {
     }
 }
 
-/// Room for the fields of most lines, so that their list does not grow step by step.
+/// The initial capacity of a list of fields, enough for most lines.
 const USUAL_FIELDS: usize = 16;
 
 // Task 4: a whole line.
 
-/// Runs a parser over a whole line; nothing but blanks may be left.
+/// Runs a parser over a whole line. Only blanks may follow.
 fn whole<'a, T>(
     mut parser: impl Parser<&'a str, Output = T, Error = Stop<'a>>,
     line: &'a str,
@@ -236,32 +234,31 @@ fn whole<'a, T>(
 /// Reads one operator line.
 ///
 /// # Errors
-/// The first place at which the line is not as the grammar says.
+/// The first position at which the line violates the grammar.
 pub fn operator_line(line: &str) -> Result<Line<'_>, Stop<'_>> {
     whole(operator, line)
 }
 
-/// A type, a name, how many inputs and outputs there are, their names, and fields.
+/// A type, a name, the numbers of inputs and outputs, their names, and fields.
 fn operator(input: &str) -> Parsed<'_, Line<'_>> {
     todo!(
         "lesson 03, task 4: one part after the other, each from where the last one stopped (book chapter 3; stuck? cargo learn hint 3)"
     )
 }
 
-/// As many names of operands as a count says, each after blanks. The count comes from a file: nothing is reserved for it.
+/// `count` operand names, each after blanks. The count comes from a file and may be huge, so nothing is reserved for it.
 fn operands<'a>(input: &'a str, count: usize, wanted: &'static str) -> Parsed<'a, Vec<&'a str>> {
-    todo!(
-        "lesson 03, task 4: as many operands as the count says, no more and no fewer (book chapter 3; stuck? cargo learn hint 3)"
-    )
+    todo!("lesson 03, task 4: exactly `count` operands (book chapter 3; stuck? cargo learn hint 3)")
 }
 
 // Task 5: from lines to a graph.
 
-/// Adds the operator of a line to a graph, and connects it with the operands that it reads, which operators before it
-/// compute, and with those that it computes. Fields are left out.
+/// Adds the operator of a line to a graph, and connects it to its inputs, which earlier operators compute, and to its
+/// outputs. The fields of the line are ignored.
 ///
 /// # Errors
-/// [`Unlinked`] with the name that is at fault. Then the operator is in the graph, without some of its connections.
+/// [`Unlinked`] with the offending name. The operator is then in the graph without some of its connections, unless its
+/// own name is a duplicate.
 pub fn link<'a>(graph: &mut Graph, line: &Line<'a>) -> Result<OperatorId, Unlinked<'a>> {
     todo!(
         "lesson 03, task 5: the operator, its inputs by name, and new operands for its outputs (book chapter 3; stuck? cargo learn hint 3)"

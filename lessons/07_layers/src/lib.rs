@@ -2,7 +2,7 @@
 //!
 //! The page of the book: `book/src/lessons/07_layers.md`. Replace each `todo!` by code. This is the only file to edit.
 //!
-//! `input.array::<f32>()?` is a tensor's view as an ndarray, whatever its strides; an output's can be written to.
+//! `input.array::<f32>()?` is an ndarray view of a tensor, whatever its strides; the view of an output is writable.
 
 use ixion::op::{
     self, CpuLayer, Creator, Device, DeviceLayer, ForwardContext, FromOperator, Layer, LayerError,
@@ -14,32 +14,32 @@ use std::sync::Arc;
 
 // Task 1: a layer.
 
-/// The shape rule of what changes each element on its own: one output like the input, which must be f32.
+/// The shape rule of element-wise layers: one output like the input, which must be `f32`.
 ///
 /// # Errors
-/// [`LayerError::DType`] for another element type.
+/// [`LayerError::DType`] if the input has another element type.
 pub fn like_the_input(inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
     todo!(
-        "lesson 07, task 1: refuse what is not f32, and return the one output (book chapter 7; stuck? cargo learn hint 7)"
+        "lesson 07, task 1: return an error unless the input is f32, else the one output (book chapter 7; stuck? cargo learn hint 7)"
     )
 }
 
-/// Writes what a function makes of each element of the input to the same place of the output.
+/// Applies a function to each element of the input and writes the result to the same position of the output.
 ///
 /// # Errors
-/// A tensor of another type than f32, or one whose elements lie in blocks.
+/// Returns an error if a tensor is not `f32`, or if its layout is blocked.
 pub fn map(
     input: &TensorView<'_>,
     output: &mut TensorViewMut<'_>,
     function: impl Fn(f32) -> f32,
 ) -> Result<(), LayerError> {
     todo!(
-        "lesson 07, task 1: both as arrays, and the function of each element (book chapter 7; stuck? cargo learn hint 7)"
+        "lesson 07, task 1: get both as arrays, and apply the function to each element (book chapter 7; stuck? cargo learn hint 7)"
     )
 }
 
 ixion::operator! {
-    /// `torch.nn.ReLU`: 0 where x is negative, else x. NaN stays NaN.
+    /// `torch.nn.ReLU`: 0 if x is negative, else x. NaN stays NaN.
     pub struct ReLU for "nn.ReLU", "F.relu" {
         /// Accepted for compatibility; the result is the same.
         inplace: bool = false,
@@ -60,7 +60,7 @@ impl CpuLayer for ReLU {
         _: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
         todo!(
-            "lesson 07, task 1: 0 for negative numbers, all else as it is (book chapter 7; stuck? cargo learn hint 7)"
+            "lesson 07, task 1: 0 for negative numbers, all others unchanged (book chapter 7; stuck? cargo learn hint 7)"
         )
     }
 }
@@ -68,9 +68,9 @@ impl CpuLayer for ReLU {
 // Task 2: parameters.
 
 ixion::operator! {
-    /// `torch.nn.LeakyReLU`: x where x is positive, else `negative_slope` · x.
+    /// `torch.nn.LeakyReLU`: x if x is positive, else `negative_slope` · x.
     pub struct LeakyReLU for "nn.LeakyReLU", "F.leaky_relu" {
-        /// Slope for negative numbers.
+        /// The slope for negative x.
         negative_slope: f64 = 0.01,
     }
 }
@@ -89,7 +89,7 @@ impl CpuLayer for LeakyReLU {
         _: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
         todo!(
-            "lesson 07, task 2: the slope times x where x is not positive (book chapter 7; stuck? cargo learn hint 7)"
+            "lesson 07, task 2: x if it is positive, else the slope times x (book chapter 7; stuck? cargo learn hint 7)"
         )
     }
 }
@@ -119,15 +119,16 @@ impl CpuLayer for Sigmoid {
 // Task 3: weights.
 
 ixion::operator! {
-    /// `torch.nn.Linear`: each row of the input times each row of the weights, plus the bias. Input: …×I, output: …×O.
+    /// `torch.nn.Linear`: the dot product of each row of the input with each row of the weights, plus the bias. Input: …×I,
+    /// output: …×O.
     pub struct Linear for "nn.Linear" {
         /// I, the length of a row of the input.
         in_features: usize,
         /// O, the length of a row of the output.
         out_features: usize,
-        /// O×I weights.
+        /// The weights, O×I.
         weight: Weight,
-        /// O numbers.
+        /// The bias, O elements.
         bias: Option<Weight> = None,
     }
 }
@@ -140,7 +141,7 @@ impl Layer for Linear {
     }
 }
 
-/// Checks that a weight is of f32 and has these dimensions.
+/// Checks that a weight is `f32` and has these dimensions.
 fn check_weight(what: &str, weight: &TensorMeta, dims: &[usize]) -> Result<(), LayerError> {
     let wanted = TensorMeta::new(DType::F32, dims.iter().copied());
     if *weight == wanted { Ok(()) } else { Err(LayerError::shape(what, wanted, weight)) }
@@ -154,12 +155,12 @@ impl CpuLayer for Linear {
         _: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
         todo!(
-            "lesson 07, task 3: each row of the input with each row of the weights, then the bias (book chapter 7; stuck? cargo learn hint 7)"
+            "lesson 07, task 3: the dot product of each input row with each weight row, then the bias (book chapter 7; stuck? cargo learn hint 7)"
         )
     }
 }
 
-// Task 4: a registry. `L` is a kind of layer, one for each device; there is one so far, so read `Registry<L>` as `Registry`.
+// Task 4: a registry. `L` is the layer trait of a device; there is only one so far, so read `Registry<L>` as `Registry`.
 
 /// The layers of one device, by operator type. It is consulted while a graph is built, never while it runs.
 ///
@@ -172,12 +173,12 @@ impl CpuLayer for Linear {
 /// ```
 #[derive(Debug)]
 pub struct Registry<L: ?Sized = dyn CpuLayer> {
-    /// Shared with clones until one of them changes: each graph, pass and plan has a registry, almost always the same.
+    /// Shared with clones until one of them changes: each graph, pass and plan has a registry, almost always the same one.
     creators: Arc<BTreeMap<String, Creator<L>>>,
 }
 
 impl<L: ?Sized + DeviceLayer> Registry<L> {
-    /// A registry without layers.
+    /// An empty registry.
     pub fn empty() -> Self {
         Self { creators: Arc::default() }
     }
@@ -190,14 +191,14 @@ impl<L: ?Sized + DeviceLayer> Registry<L> {
     /// Adds a creator for an operator type.
     ///
     /// # Errors
-    /// [`RegistryError::Duplicate`] when the type has one; [`Registry::replace`] takes its place instead.
+    /// [`RegistryError::Duplicate`] if the type already has a creator; use [`Registry::replace`] to replace it.
     pub fn add(&mut self, op_type: impl Into<String>, creator: Creator<L>) -> Result<(), RegistryError> {
         todo!(
-            "lesson 07, task 4: an error if the type has a creator already, which stays (book chapter 7; stuck? cargo learn hint 7)"
+            "lesson 07, task 4: an error if the type already has a creator, which then stays (book chapter 7; stuck? cargo learn hint 7)"
         )
     }
 
-    /// Adds a creator for an operator type, and returns the one that it had.
+    /// Adds or replaces the creator for an operator type, and returns the previous one.
     pub fn replace(&mut self, op_type: impl Into<String>, creator: Creator<L>) -> Option<Creator<L>> {
         Arc::make_mut(&mut self.creators).insert(op_type.into(), creator)
     }
@@ -205,7 +206,7 @@ impl<L: ?Sized + DeviceLayer> Registry<L> {
     /// The creator for an operator type.
     ///
     /// # Errors
-    /// [`RegistryError::Missing`] with the nearest registered type.
+    /// [`RegistryError::Missing`] with the most similar registered type.
     pub fn get(&self, op_type: &str) -> Result<&Creator<L>, RegistryError> {
         todo!(
             "lesson 07, task 4: the creator, or an error that names the type and the nearest one (book chapter 7; stuck? cargo learn hint 7)"
@@ -217,7 +218,7 @@ impl<L: ?Sized + DeviceLayer> Registry<L> {
         self.creators.iter().map(|(op_type, creator)| (op_type.as_str(), creator))
     }
 
-    /// The registered type whose name is nearest to this one, if any is near.
+    /// The registered type with the most similar name, if any is similar enough.
     pub fn nearest(&self, op_type: &str) -> Option<String> {
         let wanted = op_type.to_lowercase();
         let similarity = |known: &String| strsim::jaro_winkler(&wanted, &known.to_lowercase());
@@ -231,7 +232,7 @@ impl Registry<dyn CpuLayer> {
     /// Adds an operator under all of its types.
     ///
     /// # Errors
-    /// [`RegistryError::Duplicate`] when one of the types has a creator already.
+    /// [`RegistryError::Duplicate`] if one of the types already has a creator.
     pub fn register<T: FromOperator + CpuLayer + 'static>(&mut self) -> Result<(), RegistryError> {
         todo!(
             "lesson 07, task 4: a creator of this operator for each of its types (book chapter 7; stuck? cargo learn hint 7)"
@@ -239,21 +240,21 @@ impl Registry<dyn CpuLayer> {
     }
 }
 
-// Task 5: your layers in a graph. `op::Registry` is Ixion's own, which a graph asks.
+// Task 5: your layers in a graph. `op::Registry` is Ixion's own, which a graph uses.
 
-/// A registry of these layers alone.
+/// A registry of only these layers.
 ///
 /// # Errors
-/// [`RegistryError::Duplicate`] when two of them have a type in common.
+/// [`RegistryError::Duplicate`] if two of them have a type in common.
 pub fn registry() -> Result<Registry, RegistryError> {
     todo!(
-        "lesson 07, task 5: an empty registry, and the four layers (book chapter 7; stuck? cargo learn hint 7)"
+        "lesson 07, task 5: create an empty registry, and register the four layers (book chapter 7; stuck? cargo learn hint 7)"
     )
 }
 
-/// All layers that come with Ixion, with these in the places of those of the same types.
+/// The built-in layers, with those of the same types replaced by `layers`.
 pub fn over_built_in(layers: &Registry) -> op::Registry {
     todo!(
-        "lesson 07, task 5: the default registry, and each creator in its place (book chapter 7; stuck? cargo learn hint 7)"
+        "lesson 07, task 5: create the default registry, and replace each creator (book chapter 7; stuck? cargo learn hint 7)"
     )
 }

@@ -9,16 +9,16 @@ use ndarray::{ArrayD, ArrayViewD, Zip, arr0};
 
 // Given: what a token is.
 
-/// A piece of an expression and where it starts.
+/// A token of an expression, with its position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Token<'a> {
-    /// What it is.
+    /// The kind of token.
     pub kind: TokenKind<'a>,
-    /// Column in characters, counted from 1.
+    /// Column of the first character, in characters, counted from 1.
     pub column: usize,
 }
 
-/// What a token is.
+/// The kind of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TokenKind<'a> {
     /// `(`
@@ -36,7 +36,7 @@ pub enum TokenKind<'a> {
 }
 
 impl TokenKind<'_> {
-    /// Separators carry no meaning in prefix notation.
+    /// Returns true for `(`, `)` and `,`, which carry no meaning in prefix notation.
     pub fn is_separator(self) -> bool {
         matches!(self, Self::Open | Self::Close | Self::Comma)
     }
@@ -55,7 +55,7 @@ fn punctuation(c: char) -> Option<TokenKind<'static>> {
 
 // Task 1: from characters to tokens.
 
-/// The tokens of a text, one after the other. Blanks separate words and are dropped.
+/// An iterator over the tokens of a text. Blanks separate words and are dropped.
 #[derive(Debug, Clone)]
 pub struct Tokens<'a> {
     rest: &'a str,
@@ -68,15 +68,15 @@ impl<'a> Tokens<'a> {
         Self { rest: text, column: 1 }
     }
 
-    /// Cuts this many bytes off the rest, and counts their characters.
+    /// Takes this many bytes from the rest, and advances the column by their number of characters.
     fn cut(&mut self, bytes: usize) -> &'a str {
         todo!(
-            "lesson 09, task 1: split the rest, and move on by as many columns as there are characters (book chapter 9; stuck? cargo learn hint 9)"
+            "lesson 09, task 1: split the rest, and advance the column by the number of characters taken (book chapter 9; stuck? cargo learn hint 9)"
         )
     }
 }
 
-/// The number of bytes up to the first blank or punctuation mark; all of them where there is none.
+/// The number of bytes before the first blank or punctuation mark, or the length of the text if there is none.
 fn word_len(text: &str) -> usize {
     todo!("lesson 09, task 1: where a word ends (book chapter 9; stuck? cargo learn hint 9)")
 }
@@ -93,22 +93,22 @@ impl<'a> Iterator for Tokens<'a> {
 
 // Tasks 2 and 3: from tokens to a tree.
 
-/// How far an expression is read.
+/// The state of parsing one expression.
 struct Parser<'a> {
     text: &'a str,
     tokens: Vec<Token<'a>>,
-    /// The position of the next token.
+    /// The index of the next token.
     next: usize,
-    /// How many lists and calls are around it.
+    /// The number of lists and calls around the next token.
     depth: usize,
 }
 
 type Parsed<T> = Result<T, ExpressionError>;
 
-/// Reads a whole text as one expression.
+/// Parses a whole text as one expression.
 ///
 /// # Errors
-/// [`ExpressionError`] with the column of what is wrong.
+/// [`ExpressionError`] with the column of the problem.
 pub fn parse(text: &str) -> Result<Expr, ExpressionError> {
     let tokens = Tokens::of(text).take(Expr::MAX_TOKENS.saturating_add(1)).collect();
     let mut parser = Parser { text, tokens, next: 0, depth: 0 };
@@ -124,13 +124,13 @@ pub fn parse(text: &str) -> Result<Expr, ExpressionError> {
 
 /// Moving through the tokens.
 impl<'a> Parser<'a> {
-    /// The next token that is no separator.
+    /// The next token that is not a separator.
     fn peek(&self) -> Option<Token<'a>> {
         let rest = self.tokens.get(self.next..).unwrap_or_default();
         rest.iter().find(|token| !token.kind.is_separator()).copied()
     }
 
-    /// Takes the next token that is no separator, and the separators before it.
+    /// Takes the next token that is not a separator, and the separators before it.
     fn take(&mut self) -> Option<Token<'a>> {
         let rest = self.tokens.get(self.next..).unwrap_or_default();
         let separators = rest.iter().take_while(|token| token.kind.is_separator()).count();
@@ -139,45 +139,45 @@ impl<'a> Parser<'a> {
         token
     }
 
-    /// Whether a value can follow: there is a token before the end, and it closes no list.
+    /// Returns true if a value can follow: the next token that is not a separator exists and does not close a list.
     fn has_value(&self) -> bool {
         self.peek().is_some_and(|token| token.kind != TokenKind::ListClose)
     }
 
-    /// Whether the very next token, separator or not, is this one.
+    /// Returns true if the very next token, which may be a separator, is of this kind.
     fn next_is(&self, kind: TokenKind<'_>) -> bool {
         self.tokens.get(self.next).is_some_and(|token| token.kind == kind)
     }
 }
 
-/// The grammar: one function for each of its rules.
+/// The grammar: one method for each rule.
 impl<'a> Parser<'a> {
-    /// One value: a list, a call or a literal.
+    /// Parses one value: a list, a call or a literal.
     fn expr(&mut self) -> Parsed<Expr> {
         todo!(
             "lesson 09, task 2: take a token and see which of the three it begins (book chapter 9; stuck? cargo learn hint 9)"
         )
     }
 
-    /// The values up to the `]` that closes a list; its `[` is taken.
+    /// Parses the values of a list up to its `]`. The `[` is already taken.
     fn list(&mut self, open: Token<'a>) -> Parsed<Expr> {
         todo!("lesson 09, task 2: values until there is a `]` (book chapter 9; stuck? cargo learn hint 9)")
     }
 
-    /// As many values as a function takes; its name is taken.
+    /// Parses the arguments of a function. Its name is already taken.
     fn call(&mut self, name: Token<'a>, function: Function) -> Parsed<Expr> {
         todo!(
             "lesson 09, task 3: count the arguments, brackets or not (book chapter 9; stuck? cargo learn hint 9)"
         )
     }
 
-    /// The function of this name; `torch.float` with nothing to convert is a word.
+    /// The function with this name. `torch.float` without a value to convert is a word.
     fn function(&self, word: &str) -> Option<Function> {
         let called = |function: &Function| !matches!(function, Function::Cast(_)) || self.has_value();
         Function::from_name(word).filter(called)
     }
 
-    /// Reads one level deeper, within bounds.
+    /// Parses one level deeper, up to the maximum depth.
     fn nested(&mut self, token: Token<'a>, read: impl FnOnce(&mut Self) -> Parsed<Expr>) -> Parsed<Expr> {
         if self.depth >= Expr::MAX_DEPTH {
             return Err(self.error(Some(token), ExpressionProblem::TooDeep { max: Expr::MAX_DEPTH }));
@@ -189,7 +189,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// What can go wrong.
+/// Errors.
 impl Parser<'_> {
     fn missing(&self, name: Token<'_>, function: Function, found: usize) -> ExpressionError {
         let (function, wanted) = (function.name(), *function.arity().start());
@@ -209,28 +209,28 @@ impl Parser<'_> {
         self.error(Some(token), problem)
     }
 
-    /// An error at a token, or behind the last one.
+    /// An error at a token, or at the end of the text if there is no token.
     fn error(&self, token: Option<Token<'_>>, problem: ExpressionProblem) -> ExpressionError {
         let column = token.map_or_else(|| self.text.chars().count().saturating_add(1), |token| token.column);
         ExpressionError { text: self.text.to_owned(), column, problem }
     }
 }
 
-// Task 4: from the tree to reverse Polish form.
+// Task 4: from the tree to reverse Polish notation.
 
-/// One step of an expression in reverse Polish form.
+/// One step of an expression in reverse Polish notation.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Step {
-    /// Puts an input on the stack.
+    /// Pushes an input onto the stack.
     Input(usize),
-    /// Puts a number on the stack.
+    /// Pushes a number onto the stack.
     Number(f64),
-    /// Takes this many arguments from the stack, and puts the function's value there.
+    /// Pops this many arguments from the stack, and pushes the value of the function.
     Call(Function, usize),
 }
 
-/// An expression in reverse Polish form, every function behind its arguments; `None` for lists, words, bools and complex
-/// numbers.
+/// An expression in reverse Polish notation, with every function after its arguments. `None` for lists, words, bools and
+/// complex numbers.
 pub fn postfix(expr: &Expr) -> Option<Vec<Step>> {
     todo!(
         "lesson 09, task 4: a leaf is one step; a call is the steps of its arguments, and one more (book chapter 9; stuck? cargo learn hint 9)"
@@ -239,11 +239,11 @@ pub fn postfix(expr: &Expr) -> Option<Vec<Step>> {
 
 // Task 5: values.
 
-/// Runs steps on a stack of arrays. `None` where an input or an argument is missing, where shapes do not fit each other,
-/// for a function that [`unary`] and [`binary`] do not know, and where more than one value is left.
+/// Evaluates the steps on a stack of arrays. Returns `None` if an input or an argument is missing, if shapes do not
+/// match, if [`unary`] and [`binary`] do not support a function, or if more than one value is left.
 pub fn calculate(steps: &[Step], inputs: &[ArrayViewD<'_, f64>]) -> Option<ArrayD<f64>> {
     todo!(
-        "lesson 09, task 5: every step puts one array on the stack, a call takes some away first (book chapter 9; stuck? cargo learn hint 9)"
+        "lesson 09, task 5: every step pushes one array onto the stack; a call pops its arguments first (book chapter 9; stuck? cargo learn hint 9)"
     )
 }
 
@@ -259,6 +259,6 @@ fn apply(function: Function, args: &[ArrayD<f64>]) -> Option<ArrayD<f64>> {
 /// Applies a function to each pair of elements of two arrays that are broadcast against each other.
 fn zip(a: &ArrayD<f64>, b: &ArrayD<f64>, function: fn(f64, f64) -> f64) -> Option<ArrayD<f64>> {
     todo!(
-        "lesson 09, task 5: the shape of both, both in that shape, and the function of each pair (book chapter 9; stuck? cargo learn hint 9)"
+        "lesson 09, task 5: broadcast both to their common shape, then apply the function to each pair (book chapter 9; stuck? cargo learn hint 9)"
     )
 }

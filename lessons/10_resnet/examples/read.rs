@@ -1,8 +1,8 @@
-//! Networks on the layers of lesson 10, and on no others.
+//! Runs networks on the layers of lesson 10 alone.
 //!
 //! ```sh
-//! cargo run --release -p lesson10 --example read                   # all test pictures of digits
-//! cargo run --release -p lesson10 --example read FOLDER PICTURE    # what a network for classification sees
+//! cargo run --release -p lesson10 --example read                   # all test images of digits
+//! cargo run --release -p lesson10 --example read FOLDER PICTURE    # the top classes of a classification network
 //! ```
 
 use ixion::Limits;
@@ -20,13 +20,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     match args.as_slice() {
         [] => digits(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../model_file/digits"))?,
         [folder, picture] => classify(folder, picture)?,
-        _ => return Err("give nothing, or the folder of a model and a picture".into()),
+        _ => return Err("expected no arguments, or the folder of a model and a picture".into()),
     }
     println!("{:.1} s", start.elapsed().as_secs_f64());
     Ok(())
 }
 
-/// The model in a folder, which has the folder's name.
+/// Loads the model in a folder, which is named after the folder.
 fn model(folder: &Path) -> Result<RuntimeGraph, Box<dyn Error>> {
     let folder = folder.canonicalize()?;
     let name = folder.file_name().ok_or("the folder has no name")?.to_string_lossy().into_owned();

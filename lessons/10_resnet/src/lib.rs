@@ -2,8 +2,8 @@
 //!
 //! The page of the book: `book/src/lessons/10_resnet.md`. Replace each `todo!` by code. This is the only file to edit.
 //!
-//! `inputs[0].array::<f32>()?` is a tensor's view as an ndarray, and `.into_dimensionality::<Ix4>()?` says that it has
-//! four axes. An output's array can be written to: `.assign(&y)` copies another one into it.
+//! `inputs[0].array::<f32>()?` is a tensor's view as an ndarray, and `.into_dimensionality::<Ix4>()?` converts it to four
+//! axes. An output's array is writable: `.assign(&y)` copies another one into it.
 
 use ixion::kernels::naive::{adaptive_range, conv2d, evaluate, max_pool};
 use ixion::kernels::window::Window;
@@ -15,13 +15,13 @@ use ixion::tensor::{DType, Dim, Layout, Shape, TensorView, TensorViewMut};
 use ndarray::{Ix4, s};
 use std::ops::RangeInclusive;
 
-// Given: two layers as lesson 07 builds them. Each layer is a struct of what the file says, a rule for shapes, and
+// Given: two layers as in lesson 07. Each layer has a struct with the fields from the file, a shape rule, and
 // arithmetic.
 
-/// The shape rule of what changes each element on its own: one output like the input, which must be f32.
+/// The shape rule of element-wise layers: one output like the input, which must be `f32`.
 ///
 /// # Errors
-/// [`LayerError::DType`] for another element type.
+/// [`LayerError::DType`] if the input has another element type.
 pub fn like_the_input(inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
     let input = &inputs[0];
     if input.dtype() != DType::F32 {
@@ -30,10 +30,10 @@ pub fn like_the_input(inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerErr
     Ok(vec![input.clone()])
 }
 
-/// Writes what a function makes of each element of the input to the same place of the output.
+/// Applies a function to each element of the input and writes the result to the same position of the output.
 ///
 /// # Errors
-/// A tensor of another type than f32, or one whose elements lie in blocks.
+/// Returns an error if a tensor is not `f32`, or if its layout is blocked.
 pub fn map(
     input: &TensorView<'_>,
     output: &mut TensorViewMut<'_>,
@@ -45,7 +45,7 @@ pub fn map(
 }
 
 ixion::operator! {
-    /// `torch.nn.ReLU`: 0 where x is negative, else x. NaN stays NaN.
+    /// `torch.nn.ReLU`: 0 if x is negative, else x. NaN stays NaN.
     pub struct ReLU for "nn.ReLU", "F.relu" {
         /// Accepted for compatibility; the result is the same.
         inplace: bool = false,
@@ -70,15 +70,16 @@ impl CpuLayer for ReLU {
 }
 
 ixion::operator! {
-    /// `torch.nn.Linear`: each row of the input times each row of the weights, plus the bias. Input: …×I, output: …×O.
+    /// `torch.nn.Linear`: the dot product of each row of the input with each row of the weights, plus the bias. Input: …×I,
+    /// output: …×O.
     pub struct Linear for "nn.Linear" {
         /// I, the length of a row of the input.
         in_features: usize,
         /// O, the length of a row of the output.
         out_features: usize,
-        /// O×I weights.
+        /// The weights, O×I.
         weight: Weight,
-        /// O numbers.
+        /// The bias, O elements.
         bias: Option<Weight> = None,
     }
 }
@@ -101,7 +102,7 @@ impl Layer for Linear {
     }
 }
 
-/// Checks that a weight is of f32 and has these dimensions.
+/// Checks that a weight is `f32` and has these dimensions.
 fn check_weight(what: &str, weight: &TensorMeta, dims: &[usize]) -> Result<(), LayerError> {
     let wanted = TensorMeta::new(DType::F32, dims.iter().copied());
     if *weight == wanted { Ok(()) } else { Err(LayerError::shape(what, wanted, weight)) }
@@ -131,8 +132,8 @@ impl CpuLayer for Linear {
 // Task 1: the residual sum.
 
 ixion::operator! {
-    /// `pnnx.Expression`: the value of an expression such as `add(@0,@1)`, where `@0` is the first of some tensors of one
-    /// shape.
+    /// `pnnx.Expression`: evaluates an expression such as `add(@0,@1)`, where `@0` is the first input. All inputs have the
+    /// same shape.
     pub struct Expression for "pnnx.Expression" {
         /// The expression.
         expr: Expr,
@@ -142,13 +143,13 @@ ixion::operator! {
 impl Layer for Expression {
     fn num_inputs(&self) -> RangeInclusive<usize> {
         todo!(
-            "lesson 10, task 1: as many inputs as the expression has (book chapter 10; stuck? cargo learn hint 10)"
+            "lesson 10, task 1: return the number of inputs of the expression (book chapter 10; stuck? cargo learn hint 10)"
         )
     }
 
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
         todo!(
-            "lesson 10, task 1: like the first input, if all have its shape (book chapter 10; stuck? cargo learn hint 10)"
+            "lesson 10, task 1: return one output like the first input, if all inputs have its shape (book chapter 10; stuck? cargo learn hint 10)"
         )
     }
 }
@@ -168,7 +169,7 @@ impl CpuLayer for Expression {
 
 // Task 2: convolution.
 
-/// The window over rows, and the window over columns, from parameters that have the rows first.
+/// The windows over rows and over columns, from parameters that list rows first.
 pub fn windows(
     kernel_size: [usize; 2],
     stride: [usize; 2],
@@ -176,70 +177,73 @@ pub fn windows(
     dilation: [usize; 2],
 ) -> [Window; 2] {
     todo!(
-        "lesson 10, task 2: a window for each axis; the same padding on both sides (book chapter 10; stuck? cargo learn hint 10)"
+        "lesson 10, task 2: return a window for each axis, with the same padding on both sides (book chapter 10; stuck? cargo learn hint 10)"
     )
 }
 
-/// How often a window fits on an axis whose length may be a symbol: ⌊(len + padding − reach) / stride⌋ + 1.
+/// The number of window positions along an axis, whose length may be a symbol: ⌊(len + padding − reach) / stride⌋ + 1.
 pub fn slid(len: &Dim, window: &Window) -> Dim {
     todo!(
-        "lesson 10, task 2: how often a window fits, in the arithmetic of Dim (book chapter 10; stuck? cargo learn hint 10)"
+        "lesson 10, task 2: compute the number of window positions, in the arithmetic of Dim (book chapter 10; stuck? cargo learn hint 10)"
     )
 }
 
-/// The dimensions of N×C×H×W after windows slid over H and W.
+/// The dimensions of an N×C×H×W input after windows slide over H and W.
 ///
 /// # Errors
-/// A [`LayerError`] for another rank, and where a window does not fit.
+/// [`LayerError::Shape`] if the input has another rank, or if a window does not fit.
 pub fn planes(input: &TensorMeta, windows: &[Window; 2]) -> Result<[Dim; 4], LayerError> {
     let [batch, channels, height, width] = input.dims() else {
         return Err(LayerError::shape("the input", "N×C×H×W", input));
     };
     let [height, width] = [slid(height, &windows[0]), slid(width, &windows[1])];
     if [&height, &width].iter().any(|len| len.fixed().is_some_and(|len| len < 1)) {
-        return Err(LayerError::shape("the window does not fit", "a larger picture", input));
+        return Err(LayerError::shape("the input", "H and W that the window fits into", input));
     }
     Ok([batch.clone(), channels.clone(), height, width])
 }
 
-/// Refuses windows that cannot slide.
+/// Checks that windows can slide.
 ///
 /// # Errors
-/// A [`LayerError`] that names the window.
+/// [`LayerError::InvalidParameter`] with the first window that cannot.
 pub fn check(windows: &[Window; 2]) -> Result<(), LayerError> {
     match windows.iter().find(|window| !window.is_sane()) {
-        Some(window) => Err(LayerError::invalid("kernel_size", format!("{window:?}"), "it cannot slide")),
+        Some(window) => {
+            Err(LayerError::invalid("kernel_size", format!("{window:?}"), "this window cannot slide"))
+        }
         None => Ok(()),
     }
 }
 
 ixion::operator! {
-    /// `torch.nn.Conv2d`: N×C×H×W under windows that slide over H and W, times O×(C/groups)×kH×kW weights, plus a bias.
+    /// `torch.nn.Conv2d`: slides a window over H and W of an N×C×H×W input. Each output element is the sum of the products of
+    /// the elements in the window with the O×(C/groups)×kH×kW weights of its channel, plus a bias.
     pub struct Conv2d for "nn.Conv2d" {
-        /// C.
+        /// The number of input channels, C.
         in_channels: usize,
-        /// O.
+        /// The number of output channels, O.
         out_channels: usize,
-        /// Height and width of the window.
+        /// The height and width of the window.
         kernel_size: [usize; 2],
-        /// Distance between one position of the window and the next.
+        /// The distance between one position of the window and the next.
         stride: [usize; 2] = [1, 1],
-        /// Zeros added on both sides.
+        /// The number of zeros added on both sides of H and W.
         padding: [usize; 2] = [0, 0],
-        /// Distance between the places that the window looks at.
+        /// The distance between the elements that the window covers.
         dilation: [usize; 2] = [1, 1],
-        /// Number of groups; each sees its own share of the channels.
+        /// The number of groups; each uses its own share of the channels.
         groups: usize = 1,
-        /// What lies outside of the input; only `zeros`.
+        /// The values outside of the input; only `zeros` is supported.
         padding_mode: String = "zeros".to_owned(),
-        /// O×(C/groups)×kH×kW weights.
+        /// The weights, O×(C/groups)×kH×kW.
         weight: Weight,
-        /// O numbers, added at the end.
+        /// The bias, O elements.
         bias: Option<Weight> = None,
     }
     validate |conv| {
         if conv.padding_mode != "zeros" {
-            return Err(LayerError::invalid("padding_mode", &conv.padding_mode, "only zeros can be added"));
+            return Err(LayerError::invalid("padding_mode", &conv.padding_mode, "only zeros is supported"));
         }
         let divides = |channels: usize| conv.groups != 0 && channels.is_multiple_of(conv.groups);
         if !divides(conv.in_channels) || !divides(conv.out_channels) {
@@ -250,12 +254,12 @@ ixion::operator! {
 }
 
 impl Conv2d {
-    /// The window over rows, and the window over columns.
+    /// The windows over rows and over columns.
     fn windows(&self) -> [Window; 2] {
         windows(self.kernel_size, self.stride, self.padding, self.dilation)
     }
 
-    /// The weights as the parameters promise them.
+    /// Checks that the weight and the bias have the shapes that the parameters specify.
     fn check_weights(&self, inputs: &[TensorMeta]) -> Result<(), LayerError> {
         let [height, width] = self.kernel_size;
         let wanted = [self.out_channels, self.in_channels / self.groups, height, width].map(Dim::from);
@@ -275,7 +279,7 @@ impl Conv2d {
 impl Layer for Conv2d {
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
         todo!(
-            "lesson 10, task 2: check weights and channels; then N×O×H×W (book chapter 10; stuck? cargo learn hint 10)"
+            "lesson 10, task 2: check weights and channels; then return N×O×H×W (book chapter 10; stuck? cargo learn hint 10)"
         )
     }
 }
@@ -288,7 +292,7 @@ impl CpuLayer for Conv2d {
         _: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
         todo!(
-            "lesson 10, task 2: input, weight and bias as arrays, and conv2d (book chapter 10; stuck? cargo learn hint 10)"
+            "lesson 10, task 2: get input, weight and bias as arrays, and call conv2d (book chapter 10; stuck? cargo learn hint 10)"
         )
     }
 }
@@ -296,19 +300,20 @@ impl CpuLayer for Conv2d {
 // Task 3: pooling.
 
 ixion::operator! {
-    /// `torch.nn.MaxPool2d`: the largest element of each window that slides over H and W of N×C×H×W.
+    /// `torch.nn.MaxPool2d`: slides a window over H and W of an N×C×H×W input. Each output element is the largest element in
+    /// the window.
     pub struct MaxPool2d for "nn.MaxPool2d" {
-        /// Height and width of the window.
+        /// The height and width of the window.
         kernel_size: [usize; 2],
-        /// Distance between one position of the window and the next.
+        /// The distance between one position of the window and the next.
         stride: [usize; 2],
-        /// Places added on both sides; none of them is ever the largest.
+        /// The number of positions added on both sides of H and W; they are never the largest.
         padding: [usize; 2] = [0, 0],
-        /// Distance between the places that the window looks at.
+        /// The distance between the elements that the window covers.
         dilation: [usize; 2] = [1, 1],
-        /// Whether a window may reach past the end; only `False`.
+        /// Whether a window may extend past the end; only `False` is supported.
         ceil_mode: bool = false,
-        /// Whether there is a second output; only `False`.
+        /// Whether to return the positions of the elements as well; only `False` is supported.
         return_indices: bool = false,
     }
     validate |pool| {
@@ -320,7 +325,7 @@ ixion::operator! {
 }
 
 impl MaxPool2d {
-    /// The window over rows, and the window over columns.
+    /// The windows over rows and over columns.
     fn windows(&self) -> [Window; 2] {
         windows(self.kernel_size, self.stride, self.padding, self.dilation)
     }
@@ -340,15 +345,15 @@ impl CpuLayer for MaxPool2d {
         _: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
         todo!(
-            "lesson 10, task 3: the values of max_pool, without their positions (book chapter 10; stuck? cargo learn hint 10)"
+            "lesson 10, task 3: write the values of max_pool, without their positions (book chapter 10; stuck? cargo learn hint 10)"
         )
     }
 }
 
 ixion::operator! {
-    /// `torch.nn.AdaptiveAvgPool2d`: H and W of N×C×H×W cut into so many parts, and the mean of each.
+    /// `torch.nn.AdaptiveAvgPool2d`: divides H and W of an N×C×H×W input into a number of parts, and returns the mean of each.
     pub struct AdaptiveAvgPool2d for "nn.AdaptiveAvgPool2d" {
-        /// How many parts along H, and along W.
+        /// The number of parts along H and along W.
         output_size: [usize; 2],
     }
     validate |pool| {
@@ -361,7 +366,9 @@ ixion::operator! {
 
 impl Layer for AdaptiveAvgPool2d {
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
-        todo!("lesson 10, task 3: N×C and the numbers of parts (book chapter 10; stuck? cargo learn hint 10)")
+        todo!(
+            "lesson 10, task 3: return N×C, followed by the numbers of parts (book chapter 10; stuck? cargo learn hint 10)"
+        )
     }
 }
 
@@ -372,39 +379,39 @@ impl CpuLayer for AdaptiveAvgPool2d {
         outputs: &mut [TensorViewMut<'_>],
         _: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
-        todo!("lesson 10, task 3: the mean of each part (book chapter 10; stuck? cargo learn hint 10)")
+        todo!("lesson 10, task 3: write the mean of each part (book chapter 10; stuck? cargo learn hint 10)")
     }
 }
 
 // Task 4: a view.
 
 ixion::operator! {
-    /// `torch.flatten`: the axes from `start_dim` to `end_dim` as one.
+    /// `torch.flatten`: merges the axes from `start_dim` to `end_dim` into one.
     pub struct Flatten for "torch.flatten" {
-        /// The first of the axes; -1 is the last axis of the input.
+        /// The first axis to merge; -1 is the last axis of the input.
         start_dim: i64 = 0,
-        /// The last of the axes; -1 is the last axis of the input.
+        /// The last axis to merge; -1 is the last axis of the input.
         end_dim: i64 = -1,
     }
 }
 
-/// The number of an axis that may count from the end: of four axes -1 is number 3. `None` where there is no such axis.
+/// Resolves an axis that may count from the end: of four axes, -1 is axis 3. `None` if there is no such axis.
 fn axis(dim: i64, rank: usize) -> Option<usize> {
     todo!(
-        "lesson 10, task 4: the number of an axis that may count from the end (book chapter 10; stuck? cargo learn hint 10)"
+        "lesson 10, task 4: resolve an axis that may count from the end (book chapter 10; stuck? cargo learn hint 10)"
     )
 }
 
 impl Layer for Flatten {
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
         todo!(
-            "lesson 10, task 4: the axes before, the product of those between, the axes behind (book chapter 10; stuck? cargo learn hint 10)"
+            "lesson 10, task 4: return the axes before, the product of the merged axes, and the axes after (book chapter 10; stuck? cargo learn hint 10)"
         )
     }
 
     fn view(&self, _: usize, inputs: &[Layout], shape: &Shape) -> Result<Option<View>, LayerError> {
         todo!(
-            "lesson 10, task 4: the input's elements under the new shape, where nothing needs to move (book chapter 10; stuck? cargo learn hint 10)"
+            "lesson 10, task 4: view the input's elements in the new shape, if none needs to move (book chapter 10; stuck? cargo learn hint 10)"
         )
     }
 }
@@ -417,33 +424,33 @@ impl CpuLayer for Flatten {
         _: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
         todo!(
-            "lesson 10, task 4: the elements one by one, for an input that cannot be viewed (book chapter 10; stuck? cargo learn hint 10)"
+            "lesson 10, task 4: copy the elements one by one, for an input that cannot be viewed (book chapter 10; stuck? cargo learn hint 10)"
         )
     }
 }
 
 // Task 5: the network.
 
-/// The layers of which residual networks are made, and no others.
+/// A registry of only the layers that residual networks consist of.
 ///
 /// # Errors
-/// [`RegistryError::Duplicate`] when two of them have a type in common.
+/// [`RegistryError::Duplicate`] if two of them have a type in common.
 pub fn residual_network() -> Result<Registry, RegistryError> {
     todo!(
-        "lesson 10, task 5: an empty registry, and the seven layers (book chapter 10; stuck? cargo learn hint 10)"
+        "lesson 10, task 5: create an empty registry, and register the seven layers (book chapter 10; stuck? cargo learn hint 10)"
     )
 }
 
-/// The numbers of the classes, that with the highest score first. NaN counts as −∞, and of equals the first is better.
+/// The class indices by descending score. NaN counts as −∞; among equal scores, the first class comes first.
 pub fn ranked(scores: &[f64]) -> Vec<usize> {
     todo!(
-        "lesson 10, task 5: the numbers of the classes, sorted by their scores (book chapter 10; stuck? cargo learn hint 10)"
+        "lesson 10, task 5: the class indices, sorted by their scores (book chapter 10; stuck? cargo learn hint 10)"
     )
 }
 
-/// The share of pictures whose label is among the `top` classes of the highest scores; `None` without pictures.
+/// Top-k accuracy: the share of pictures whose label is among the `top` classes by score; `None` without pictures.
 pub fn accuracy(scores: &[Vec<f64>], labels: &[usize], top: usize) -> Option<f64> {
     todo!(
-        "lesson 10, task 5: how many labels are among the best, by how many there are (book chapter 10; stuck? cargo learn hint 10)"
+        "lesson 10, task 5: the number of labels among the best, divided by the number of labels (book chapter 10; stuck? cargo learn hint 10)"
     )
 }

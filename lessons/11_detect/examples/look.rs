@@ -1,4 +1,4 @@
-//! What the functions of lesson 11 find in pictures, drawn.
+//! Draws what the functions of lesson 11 find in pictures.
 //!
 //! ```sh
 //! cargo run -p lesson11 --example look              # pictures that come with the repository
@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-/// Height and width of what the networks take.
+/// Height and width of the networks' input.
 const SIZE: [usize; 2] = [128, 128];
 const LABELS: [&str; 5] = ["background", "circle", "square", "triangle", "star"];
 
@@ -63,8 +63,8 @@ fn segmented(models: &Path, picture: &Picture) -> Result<ClassMap> {
     let mask = highest(scores.array::<f32>()?.into_dimensionality::<Ix2>()?);
     let [height, width] = frame.picture;
     let class = |index: usize| {
-        let centre = [index / width, index % width].map(|place| place as f32 + 0.5);
-        let [row, col] = frame.placement.to_input(centre).map(|place| place as usize);
+        let centre = [index / width, index % width].map(|position| position as f32 + 0.5);
+        let [row, col] = frame.placement.to_input(centre).map(|position| position as usize);
         mask[row.min(SIZE[0] - 1) * SIZE[1] + col.min(SIZE[1] - 1)]
     };
     Ok(ClassMap::new(height, width, (0..height * width).map(class).collect())?)
@@ -76,7 +76,7 @@ fn run(models: &Path, name: &str, input: Tensor) -> Result<Tensor> {
     Ok(graph.run_with(vec![input])?.remove(0))
 }
 
-/// A picture as the networks take it: letterboxed into their size, in 0..1.
+/// Prepares a picture for the networks: letterboxed to their size, in 0..1.
 fn prepared(picture: &Picture) -> Result<(Tensor, Frame)> {
     let of = [picture.height(), picture.width()];
     let resized = letterboxed(of, SIZE);

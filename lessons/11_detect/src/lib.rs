@@ -2,25 +2,25 @@
 //!
 //! The page of the book: `book/src/lessons/11_detect.md`. Replace each `todo!` by code. This is the only file to edit.
 //!
-//! Sizes and places are rows first, columns second: `[height, width]`, `[row, col]`. Boxes have edges with names.
+//! Sizes and positions are rows first, columns second: `[height, width]`, `[row, col]`. The edges of a box are named fields.
 
 use ixion_vision::VisionError;
 use ndarray::{ArrayView1, ArrayView2, ArrayViewMut2, s};
 
-/// What a function returns that may refuse its input.
+/// The result of a function that may reject its input.
 pub type Result<T> = std::result::Result<T, VisionError>;
 
 // Task 1: the letterbox.
 
-/// Height and width of a picture that is scaled, circles staying circles, until it just fits inside of an input.
+/// Height and width of a picture scaled to fit inside an input, with its aspect ratio kept.
 pub fn letterboxed(picture: [usize; 2], input: [usize; 2]) -> [usize; 2] {
     todo!(
-        "lesson 11, task 1: the largest ratio with which both axes fit (book chapter 11; stuck? cargo learn hint 11)"
+        "lesson 11, task 1: the largest ratio at which both axes fit (book chapter 11; stuck? cargo learn hint 11)"
     )
 }
 
-/// Height and width times a ratio, rounded, and at least 1. The axis that decided the ratio comes out exactly, whatever its
-/// product rounds to.
+/// Height and width times a ratio, rounded, and at least 1. The axis that determined the ratio gets exactly its target length,
+/// whatever its product rounds to.
 fn scaled(from: [usize; 2], to: [usize; 2], ratio: f64) -> [usize; 2] {
     [0, 1].map(|axis| match to[axis] as f64 / from[axis] as f64 == ratio {
         true => to[axis],
@@ -28,54 +28,55 @@ fn scaled(from: [usize; 2], to: [usize; 2], ratio: f64) -> [usize; 2] {
     })
 }
 
-/// Where a picture lies within the network's input: at `scale · position + offset`. Both are given for rows first and
-/// columns second, in pixels; the upper left corner of the picture is 0, 0.
+/// The placement of a picture in the network's input: a position of the picture is at `scale · position + offset`. Both are
+/// for rows first and columns second, in pixels; the upper left corner of the picture is (0, 0).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Placement {
-    /// Pixels of the input for one pixel of the picture.
+    /// Pixels of the input per pixel of the picture.
     pub scale: [f32; 2],
-    /// Where the picture's upper left corner lies in the input; negative when it was cut off.
+    /// The position of the picture's upper left corner in the input; negative if the picture is cropped.
     pub offset: [f32; 2],
 }
 
 impl Placement {
-    /// Where a picture lies that is resized and put into the middle of the input; of an odd number of places left over, the
-    /// larger half comes behind it. What is larger than the input is cut off on both sides, the larger half behind as well.
+    /// The placement of a picture that is resized and centred in the input. If the padding is odd, the larger half is at the
+    /// bottom or right. A picture larger than the input is cropped on both sides, with the larger half at the bottom or right
+    /// as well.
     pub fn centered(picture: [usize; 2], resized: [usize; 2], input: [usize; 2]) -> Self {
         todo!(
-            "lesson 11, task 1: for each axis, the scale, and half of the room that is left (book chapter 11; stuck? cargo learn hint 11)"
+            "lesson 11, task 1: for each axis, the scale, and half of the remaining space (book chapter 11; stuck? cargo learn hint 11)"
         )
     }
 
-    /// The place in the picture, row and column, of a place in the network's input.
+    /// Converts a position (row, column) in the network's input to a position in the picture.
     pub fn to_picture(&self, [row, col]: [f32; 2]) -> [f32; 2] {
         todo!(
-            "lesson 11, task 1: from a place in the input back to the picture (book chapter 11; stuck? cargo learn hint 11)"
+            "lesson 11, task 1: from a position in the input back to the picture (book chapter 11; stuck? cargo learn hint 11)"
         )
     }
 
-    /// The place in the network's input, row and column, of a place in the picture.
+    /// Converts a position (row, column) in the picture to a position in the network's input.
     pub fn to_input(&self, [row, col]: [f32; 2]) -> [f32; 2] {
         todo!(
-            "lesson 11, task 1: from a place in the picture to the input (book chapter 11; stuck? cargo learn hint 11)"
+            "lesson 11, task 1: from a position in the picture to the input (book chapter 11; stuck? cargo learn hint 11)"
         )
     }
 }
 
-/// Puts a plane into the middle of one that is at least as large, as [`Placement::centered`] says, and fills what is around
-/// it with one value.
+/// Copies a plane into the centre of a target that is at least as large, as in [`Placement::centered`], and fills the border
+/// with one value.
 ///
 /// # Panics
-/// When the plane is larger.
+/// Panics if the plane is larger than the target.
 pub fn surround(mut target: ArrayViewMut2<'_, f32>, plane: ArrayView2<'_, f32>, border: f32) {
     todo!(
-        "lesson 11, task 1: the border everywhere, then the plane in the middle (book chapter 11; stuck? cargo learn hint 11)"
+        "lesson 11, task 1: the border everywhere, then the plane in the centre (book chapter 11; stuck? cargo learn hint 11)"
     )
 }
 
 // Task 2: rectangles. `f32` has `max`, `min` and `clamp`.
 
-/// An upright rectangle in pixels; the upper left corner of the picture is 0, 0, and its first pixel reaches to 1, 1.
+/// An axis-aligned rectangle in pixels; the picture's upper left corner is (0, 0), and its first pixel extends to (1, 1).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rect {
     /// The left edge, a column.
@@ -99,26 +100,26 @@ impl Rect {
         Self::new(x - width / 2.0, y - height / 2.0, x + width / 2.0, y + height / 2.0)
     }
 
-    /// The length from left to right.
+    /// The width; negative if the edges are swapped.
     pub fn width(&self) -> f32 {
         self.right - self.left
     }
 
-    /// The length from top to bottom.
+    /// The height; negative if the edges are swapped.
     pub fn height(&self) -> f32 {
         self.bottom - self.top
     }
 }
 
 impl Rect {
-    /// The area; 0 for a rectangle without one.
+    /// The area; 0 if edges are swapped.
     pub fn area(&self) -> f32 {
         todo!(
             "lesson 11, task 2: width times height, neither of them below 0 (book chapter 11; stuck? cargo learn hint 11)"
         )
     }
 
-    /// What both cover; turned inside out where they are apart.
+    /// The intersection; its edges are swapped if the rectangles do not overlap.
     #[must_use]
     pub fn intersection(&self, other: &Rect) -> Rect {
         todo!(
@@ -126,8 +127,8 @@ impl Rect {
         )
     }
 
-    /// Intersection over union, from 0 to 1: the area that both cover, by the area that either covers. Rectangles
-    /// without an area have none in common with any.
+    /// Intersection over union, from 0 to 1: the area of the intersection divided by the area of the union. 0 if a rectangle
+    /// has no area.
     ///
     /// ```
     /// use ixion_vision::Rect;
@@ -136,11 +137,11 @@ impl Rect {
     /// ```
     pub fn iou(&self, other: &Rect) -> f32 {
         todo!(
-            "lesson 11, task 2: the area in common, by the area of both together (book chapter 11; stuck? cargo learn hint 11)"
+            "lesson 11, task 2: the area in common, divided by the area of both together (book chapter 11; stuck? cargo learn hint 11)"
         )
     }
 
-    /// The part inside a picture of this height and width.
+    /// Clips the rectangle to a picture of the given height and width.
     #[must_use]
     pub fn clipped(&self, [height, width]: [usize; 2]) -> Rect {
         todo!(
@@ -149,30 +150,30 @@ impl Rect {
     }
 }
 
-// Given: a rectangle of the input in pixels of the picture.
+// Given: converts a rectangle of the input to pixels of the picture.
 
-/// The size of a picture, the size of the model's input, and where the one lies in the other.
+/// The size of a picture, the size of the model's input, and the placement of the picture in the input.
 ///
-/// What a model finds is in pixels of its input; a frame takes it back to the picture.
+/// Results of a model are in pixels of its input; a frame maps them back to the picture.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Frame {
     /// Height and width of the picture.
     pub picture: [usize; 2],
     /// Height and width of the model's input.
     pub input: [usize; 2],
-    /// Where the picture lies in the input.
+    /// The placement of the picture in the input.
     pub placement: Placement,
 }
 
 impl Frame {
-    /// A rectangle of the input in pixels of the picture; it may reach beyond the picture.
+    /// Converts a rectangle from pixels of the input to pixels of the picture; it may extend beyond the picture.
     pub fn to_picture(&self, rect: &Rect) -> Rect {
         let [top, left] = self.placement.to_picture([rect.top, rect.left]);
         let [bottom, right] = self.placement.to_picture([rect.bottom, rect.right]);
         Rect { left, top, right, bottom }
     }
 
-    /// A rectangle of the picture in pixels of the input.
+    /// Converts a rectangle from pixels of the picture to pixels of the input.
     pub fn to_input(&self, rect: &Rect) -> Rect {
         let [top, left] = self.placement.to_input([rect.top, rect.left]);
         let [bottom, right] = self.placement.to_input([rect.bottom, rect.right]);
@@ -182,46 +183,46 @@ impl Frame {
 
 // Task 3: from numbers to boxes.
 
-/// The logistic function, 1 / (1 + e⁻ˣ): from any number to one between 0 and 1.
+/// The logistic function, 1 / (1 + e⁻ˣ): maps any number to between 0 and 1.
 pub fn sigmoid(score: f32) -> f32 {
     1.0 / (1.0 + (-score).exp())
 }
 
-/// An object that a model found.
+/// A detected object.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Detection {
-    /// The number of its class.
+    /// The class index.
     pub class: usize,
-    /// How sure the model is, from 0 to 1.
+    /// The confidence, from 0 to 1.
     pub score: f32,
-    /// Where it is.
+    /// The bounding box.
     pub rect: Rect,
 }
 
-/// The box that a cell of a grid and an anchor predict: `values` are the first four numbers of the cell, before the
-/// sigmoid σ; the anchor is width and height, and a cell is `stride` pixels of the input wide and high.
+/// The box that a grid cell predicts for an anchor. `values` are the cell's first four values t₀ to t₃, before the sigmoid
+/// σ; `anchor` is width and height; a cell is `stride` × `stride` pixels of the input.
 ///
-/// Centre column (2σ(t₀) − 0.5 + column) · stride, centre row likewise with t₁; width (2σ(t₂))² times that of the anchor,
-/// height likewise with t₃.
+/// Centre column: (2σ(t₀) − 0.5 + column) · stride; centre row: likewise with t₁. Width: (2σ(t₂))² · anchor width; height:
+/// likewise with t₃.
 pub fn cell_box(values: [f32; 4], anchor: [f32; 2], [row, col]: [usize; 2], stride: usize) -> Rect {
     todo!(
         "lesson 11, task 3: centre, width and height by YOLOv5's formulas (book chapter 11; stuck? cargo learn hint 11)"
     )
 }
 
-/// The object in a row of YOLOv5: centre column and row, width and height, how sure that there is anything, then a
-/// probability for each class. None where its score is not above the confidence.
+/// The object in a YOLOv5 row: centre column and row, width and height, objectness, then a probability for each class.
+/// `None` unless its score is above `confidence`.
 ///
 /// # Panics
-/// When the row has fewer than five numbers.
+/// Panics if the row has fewer than five values.
 pub fn decode_row(row: ArrayView1<'_, f32>, confidence: f32) -> Option<Detection> {
     todo!(
-        "lesson 11, task 3: the box of the first four numbers, and the detection of the rest (book chapter 11; stuck? cargo learn hint 11)"
+        "lesson 11, task 3: the box from the first four values, and the detection from the rest (book chapter 11; stuck? cargo learn hint 11)"
     )
 }
 
-/// A box with its most probable class. The score is that probability times how sure it is that there is anything; none
-/// where it is not above the confidence, as NaN never is.
+/// A box with its most probable class. The score is that probability times the objectness `presence`; `None` unless it is
+/// above `confidence`, so also for NaN.
 pub fn detection(
     rect: Rect,
     presence: f32,
@@ -233,21 +234,21 @@ pub fn detection(
     )
 }
 
-/// The number of the most probable class, and its probability. Of equal ones it is the first; NaN is above nothing.
+/// The index and probability of the most probable class, the first among equals; NaN never wins.
 pub fn most_probable(classes: impl Iterator<Item = f32>) -> Option<(usize, f32)> {
     todo!("lesson 11, task 3: the first of the largest (book chapter 11; stuck? cargo learn hint 11)")
 }
 
 // Task 4: suppression.
 
-/// The most boxes that are looked at, the best ones, as in YOLOv5: more would make a model without a good idea slow.
-const MOST_CANDIDATES: usize = 30_000;
+/// The maximum number of boxes considered, best first, as in YOLOv5; it bounds the time for a model with many poor boxes.
+const MAX_CANDIDATES: usize = 30_000;
 
-/// Non-maximum suppression, class by class: the boxes in the order of their scores, without those that overlap a better
-/// one of the same class by more than `iou` (intersection over union), and no more than `most`.
+/// Non-maximum suppression per class: the boxes by descending score, without those that overlap a better one of the same
+/// class by more than `iou` (intersection over union), and at most `most` of them.
 ///
-/// The same as `batched_nms` of torchvision: equal scores keep their order, and an overlap of exactly `iou` is
-/// allowed. Boxes with NaN as their score are dropped. Only the 30,000 best are looked at.
+/// Equivalent to torchvision's `batched_nms`: equal scores keep their order, and an overlap of exactly `iou` is allowed.
+/// Boxes with a NaN score are dropped. Only the 30,000 best are considered.
 ///
 /// ```
 /// use ixion_vision::{Detection, Rect, suppress};
@@ -257,38 +258,38 @@ const MOST_CANDIDATES: usize = 30_000;
 /// ```
 pub fn suppress(mut candidates: Vec<Detection>, iou: f32, most: usize) -> Vec<Detection> {
     todo!(
-        "lesson 11, task 4: best first, and none that overlaps a better one of its class too much (book chapter 11; stuck? cargo learn hint 11)"
+        "lesson 11, task 4: best first, without those that overlap a better one of their class too much (book chapter 11; stuck? cargo learn hint 11)"
     )
 }
 
 // Task 5: masks.
 
-/// The number that stands for no class at all, as in the masks of PASCAL VOC.
+/// The value for "no class", as in the masks of PASCAL VOC.
 pub const VOID: u8 = 255;
 
-/// The class of each pixel, given classes × pixels of scores: the highest wins, and of equals the first. NaN is no score;
-/// where there is no other, the pixel is [`VOID`].
+/// The class of each pixel, given scores of shape classes × pixels: the highest score wins, or the first among equals. NaN
+/// is ignored; a pixel with only NaN scores is [`VOID`].
 pub fn highest(scores: ArrayView2<'_, f32>) -> Vec<u8> {
     todo!(
         "lesson 11, task 5: go through the classes, and keep the best so far of each pixel (book chapter 11; stuck? cargo learn hint 11)"
     )
 }
 
-/// The mean of what is there.
+/// The mean of the values that are `Some`; `None` without any.
 fn mean(values: impl Iterator<Item = Option<f64>>) -> Option<f64> {
     let (sum, count) = values.flatten().fold((0.0, 0usize), |(sum, count), value| (sum + value, count + 1));
     (count > 0).then(|| sum / count as f64)
 }
 
-/// How often each class was taken for which, over any number of pictures.
+/// A confusion matrix of classes over any number of pictures.
 ///
-/// With nᵢⱼ, the number of pixels of class i that were taken for j, tᵢ = Σⱼ nᵢⱼ and pᵢ = Σⱼ nⱼᵢ:
+/// With nᵢⱼ, the number of pixels of class i predicted as class j, tᵢ = Σⱼ nᵢⱼ and pᵢ = Σⱼ nⱼᵢ:
 ///
 /// * intersection over union of a class: nᵢᵢ / (tᵢ + pᵢ − nᵢᵢ),
-/// * mean intersection over union: the mean of these over all classes that were there or found,
+/// * mean intersection over union: the mean of these over all classes present in the ground truth or the predictions,
 /// * pixel accuracy: Σᵢ nᵢᵢ / Σᵢ tᵢ.
 ///
-/// Pixels whose true class is [`VOID`] do not count at all; [`VOID`] where a class should be found is wrong.
+/// Pixels whose true class is [`VOID`] are ignored; a prediction of [`VOID`] for any other pixel is wrong.
 ///
 /// ```
 /// use ixion_vision::Confusion;
@@ -301,29 +302,28 @@ fn mean(values: impl Iterator<Item = Option<f64>>) -> Option<f64> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Confusion {
     classes: usize,
-    /// A row for each true class, a column for each class that was found, and one more for none.
+    /// A row for each true class, a column for each predicted class, and a last column for [`VOID`].
     counts: Vec<u64>,
 }
 
 impl Confusion {
-    /// No pixels yet of this many classes, at most 255.
+    /// An empty matrix for the given number of classes, at most 255.
     pub fn new(classes: usize) -> Self {
         let classes = classes.min(usize::from(VOID));
         Self { classes, counts: vec![0; classes * (classes + 1)] }
     }
 
-    /// Counts the pixels of a picture, given the true classes and those that were found.
+    /// Counts the pixels of a picture, given the true (`known`) and the predicted (`found`) classes.
     ///
     /// # Errors
-    /// [`VisionError::InvalidArgument`] when there are not as many of both, or for a class that there is not. Nothing was
-    /// counted then.
+    /// [`VisionError::InvalidArgument`] if the lengths differ or a class is out of range. Nothing is counted then.
     pub fn add(&mut self, known: &[u8], found: &[u8]) -> Result<()> {
         todo!(
-            "lesson 11, task 5: refuse what does not fit; then count each pair of classes (book chapter 11; stuck? cargo learn hint 11)"
+            "lesson 11, task 5: reject invalid input; then count each pair of classes (book chapter 11; stuck? cargo learn hint 11)"
         )
     }
 
-    /// The number of pixels of class `known` that were taken for class `found`.
+    /// The number of pixels of class `known` predicted as class `found`.
     pub fn count(&self, known: usize, found: usize) -> u64 {
         if known >= self.classes || found >= self.classes {
             return 0;
@@ -331,7 +331,7 @@ impl Confusion {
         self.counts.get(known * (self.classes + 1) + found).copied().unwrap_or(0)
     }
 
-    /// The number of pixels of a class, whatever they were taken for.
+    /// The number of pixels of a class, whatever their prediction.
     fn truths(&self, class: usize) -> u64 {
         let width = self.classes + 1;
         self.counts
@@ -340,14 +340,14 @@ impl Confusion {
             .map_or(0, |row| row.iter().fold(0, |sum, &n| sum.saturating_add(n)))
     }
 
-    /// Intersection over union of a class; nothing where it was neither there nor found.
+    /// Intersection over union of a class; `None` if it is neither in the ground truth nor predicted.
     pub fn iou(&self, class: usize) -> Option<f64> {
         todo!(
-            "lesson 11, task 5: the pixels that are right, by those that are of the class or taken for it (book chapter 11; stuck? cargo learn hint 11)"
+            "lesson 11, task 5: the pixels that are right, divided by those that are of the class or predicted as it (book chapter 11; stuck? cargo learn hint 11)"
         )
     }
 
-    /// The mean intersection over union (mIoU) of all classes that were there or found.
+    /// The mean intersection over union (mIoU) of all classes in the ground truth or the predictions.
     pub fn mean_iou(&self) -> Option<f64> {
         mean((0..self.classes).map(|class| self.iou(class)))
     }

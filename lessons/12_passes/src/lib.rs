@@ -1,24 +1,26 @@
-//! Lesson 12: passes, which make a graph smaller and keep what it computes.
+//! Lesson 12: passes, which make a graph smaller without changing its results.
 //!
 //! The page of the book: `book/src/lessons/12_passes.md`. Replace each `todo!` by code. This is the only file to edit.
 
 use ixion::passes::bypass::bypass;
 use ixion::passes::common_subexpressions::{Seen, outputs, same_attributes};
 use ixion::passes::pattern::{Keyed, items, same};
-use ixion::passes::{PassContext, written_through};
+use ixion::passes::{PassContext, frozen_operators};
 use ixion::pnnx::{Graph, GraphError, OperandId, Operator, OperatorId, Parameter};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 // Task 1: dead code.
 
-/// Whether an operator may go: nobody reads any of its results. The model's own inputs and outputs never may.
+/// Returns true if an operator can be removed: none of its results has a consumer. False for the model's inputs and
+/// outputs.
 pub fn is_dead(graph: &Graph, id: OperatorId) -> bool {
     todo!(
-        "lesson 12, task 1: say whether nobody reads any result of the operator (book chapter 12; stuck? cargo learn hint 12)"
+        "lesson 12, task 1: return whether no result of the operator has a consumer (book chapter 12; stuck? cargo learn hint 12)"
     )
 }
 
-/// Removes operators whose results nobody reads, and those that only they read. Returns how many.
+/// Removes operators whose results have no consumer, and then those that only such operators read. Returns the number of
+/// operators removed.
 ///
 /// ```
 /// use ixion::{Limits, passes::dead_code::remove_dead, pnnx::Graph};
@@ -30,41 +32,41 @@ pub fn is_dead(graph: &Graph, id: OperatorId) -> bool {
 /// ```
 ///
 /// # Errors
-/// When the graph refuses to remove an operator.
+/// Fails if the graph rejects a removal.
 pub fn remove_dead(graph: &mut Graph) -> Result<usize, GraphError> {
     todo!(
-        "lesson 12, task 1: remove what is dead, and what is dead then (book chapter 12; stuck? cargo learn hint 12)"
+        "lesson 12, task 1: remove dead operators, and those that become dead by it (book chapter 12; stuck? cargo learn hint 12)"
     )
 }
 
 // Task 2: common subexpressions.
 
-/// The operators that give the same results for the same inputs, every time, and through which nothing is written. Only
-/// they can be computed once for all.
+/// The operators that return the same results for the same inputs every time, and that no data is written through. Only
+/// these can be computed once.
 pub fn repeatable(graph: &Graph, context: &PassContext) -> HashSet<OperatorId> {
     todo!(
         "lesson 12, task 2: collect the pure operators that nothing is written through (book chapter 12; stuck? cargo learn hint 12)"
     )
 }
 
-/// Everything that must be equal for two operators to compute the same, but for the bytes of their attributes.
+/// Everything that must be equal for two operators to compute the same, except the bytes of their attributes.
 pub fn key(operator: &Operator) -> String {
     todo!(
-        "lesson 12, task 2: put all that must be equal into one text (book chapter 12; stuck? cargo learn hint 12)"
+        "lesson 12, task 2: write everything that must be equal into one string (book chapter 12; stuck? cargo learn hint 12)"
     )
 }
 
-/// The operator among those seen that computes what this one computes. If there is none, this one is seen from now on.
+/// The operator in `seen` that computes the same as this one. If there is none, this one is added to `seen`.
 pub fn twin(graph: &Graph, id: OperatorId, seen: &mut Seen) -> Option<OperatorId> {
     todo!(
         "lesson 12, task 2: find an operator of the same key and attributes, or remember this one (book chapter 12; stuck? cargo learn hint 12)"
     )
 }
 
-/// Makes those who read the second of two operators read the first, and removes the second.
+/// Makes all consumers of `second` read the outputs of `first`, and removes `second`.
 ///
 /// # Errors
-/// When the graph refuses an edit.
+/// Fails if the graph rejects an edit.
 pub fn merge(graph: &mut Graph, second: OperatorId, first: OperatorId) -> Result<(), GraphError> {
     todo!(
         "lesson 12, task 2: bypass each output of the second, then remove the second (book chapter 12; stuck? cargo learn hint 12)"
@@ -73,59 +75,59 @@ pub fn merge(graph: &mut Graph, second: OperatorId, first: OperatorId) -> Result
 
 // Task 3: constants.
 
-/// The operands that depend on constants alone: computed by operators that can be computed ahead, from nothing or from
-/// such operands.
+/// The operands that depend on constants alone: results of foldable operators whose inputs, if any, are constants
+/// themselves.
 pub fn constants(graph: &Graph, foldable: &HashSet<OperatorId>) -> HashSet<OperandId> {
     todo!(
         "lesson 12, task 3: collect the results of foldable operators that read constants alone (book chapter 12; stuck? cargo learn hint 12)"
     )
 }
 
-/// The constants that are worth storing, in the order in which they are computed: those that are not stored yet, and
-/// that somebody reads whose own results are no constants.
+/// The constants worth storing, in the order in which they are computed: those that are not stored yet and that are read by
+/// an operator whose own results are not constants.
 pub fn frontier(graph: &Graph, constants: &HashSet<OperandId>) -> Vec<OperandId> {
     todo!(
         "lesson 12, task 3: pick the constants that are computed, and read where constants end (book chapter 12; stuck? cargo learn hint 12)"
     )
 }
 
-/// Results may take this many bytes, ...
-pub const MOST_BYTES: u64 = 16 << 20;
-/// ... and so many times as many as the constants that they are computed from, ...
-pub const MOST_TIMES: u64 = 4;
-/// ... unless they take no more than this.
+/// The maximum size of a folded result, in bytes.
+pub const MAX_BYTES: u64 = 16 << 20;
+/// The maximum size of a folded result, as a multiple of the size of the constants that it is computed from.
+pub const MAX_GROWTH: u64 = 4;
+/// Results of at most this many bytes are folded whatever the size of the constants.
 pub const SMALL_BYTES: u64 = 64 << 10;
 
-/// Whether a result of so many bytes may be stored, computed `from` constants of so many.
+/// Checks whether a result of `bytes` bytes may be stored, if it is computed from constants of `from` bytes.
 ///
 /// # Errors
-/// The reason why not.
+/// The reason if the result is too large.
 pub fn check_size(bytes: u64, from: u64) -> Result<(), String> {
     todo!(
         "lesson 12, task 3: refuse what is too large, or too large for what it is computed from (book chapter 12; stuck? cargo learn hint 12)"
     )
 }
 
-// Task 4: matching a pattern. Given: a wish for the value of a parameter.
+// Task 4: matching a pattern. Given: the pattern for the value of a parameter.
 
 /// The captured parameters of a match, by the names of the captures.
 pub type Captures = BTreeMap<String, Parameter>;
 
-/// A wish for the value of a parameter.
+/// A pattern for the value of a parameter.
 #[derive(Debug, Clone)]
 pub enum ValuePattern {
     /// `*`: any value.
     Any,
-    /// `%x`: any value, under this name; where a name stands twice, both values must be the same.
+    /// `%x`: any value, captured under this name. If the name was captured before, both values must be equal.
     Capture(String),
-    /// This value.
+    /// Exactly this value.
     Literal(Parameter),
-    /// `(%a,1,*)`: a list with a wish for each item.
+    /// `(%a,1,*)`: a list with a pattern for each item.
     Items(Vec<ValuePattern>),
 }
 
 impl ValuePattern {
-    /// Reads a wish. Every text is one.
+    /// Parses a pattern. Every text is valid.
     pub fn parse(raw: &str) -> Self {
         if raw == "*" {
             return Self::Any;
@@ -141,7 +143,7 @@ impl ValuePattern {
     }
 }
 
-/// Captures a value, or compares it with what was captured under this name before.
+/// Captures a value, or compares it with the value captured under this name before. Returns false if they differ.
 pub fn capture(captures: &mut Captures, name: &str, value: &Parameter) -> bool {
     todo!(
         "lesson 12, task 4: remember the value, or compare it with the one before (book chapter 12; stuck? cargo learn hint 12)"
@@ -149,20 +151,21 @@ pub fn capture(captures: &mut Captures, name: &str, value: &Parameter) -> bool {
 }
 
 impl ValuePattern {
-    /// Whether a value is as wanted; what it captures is added.
+    /// Returns true if a value matches, and adds what it captures to `captures`.
     pub fn matches(&self, value: &Parameter, captures: &mut Captures) -> bool {
         todo!(
-            "lesson 12, task 4: compare a value with each of the four kinds of wishes (book chapter 12; stuck? cargo learn hint 12)"
+            "lesson 12, task 4: compare a value with each of the four kinds of patterns (book chapter 12; stuck? cargo learn hint 12)"
         )
     }
 }
 
-/// What to say of a parameter that is not as wanted, or not wanted at all.
+/// The reason for a parameter that has the wrong value, or that the pattern does not name.
 fn wrong_param(operator: &Operator, key: &str, value: &Parameter) -> String {
     format!("`{}` has {key}={}", operator.name(), value.raw())
 }
 
-/// Whether an operator has the parameters that a pattern wants, and, unless the pattern is `open`, no others.
+/// Checks that an operator has the parameters that a pattern names and, unless the pattern is `open`, no others. Captured
+/// values are added to `captures`.
 ///
 /// ```
 /// use ixion::passes::pattern::{Captures, Keyed, ValuePattern, match_params};
@@ -179,7 +182,7 @@ fn wrong_param(operator: &Operator, key: &str, value: &Parameter) -> String {
 /// ```
 ///
 /// # Errors
-/// The reason why not.
+/// The reason why the operator does not match.
 pub fn match_params(
     wanted: &[Keyed<ValuePattern>],
     open: bool,
@@ -187,35 +190,37 @@ pub fn match_params(
     captures: &mut Captures,
 ) -> Result<(), String> {
     todo!(
-        "lesson 12, task 4: look up each wanted key, then look for keys that nobody wants (book chapter 12; stuck? cargo learn hint 12)"
+        "lesson 12, task 4: look up each wanted key, then look for keys that the pattern does not name (book chapter 12; stuck? cargo learn hint 12)"
     )
 }
 
-/// Says that number `at` of a pattern's operands is this one of the graph. Whether that can be: the place
-/// is there, and does not hold another one already.
+/// Binds operand `at` of a pattern to an operand of the graph. Returns false if `at` is out of range, or already bound to
+/// another operand.
 pub fn bind_operand(found: &mut [Option<OperandId>], at: usize, operand: OperandId) -> bool {
     todo!(
-        "lesson 12, task 4: fill an empty place, or compare with what stands there (book chapter 12; stuck? cargo learn hint 12)"
+        "lesson 12, task 4: fill an empty slot, or compare with the operand in it (book chapter 12; stuck? cargo learn hint 12)"
     )
 }
 
-/// The first of those who read an operand that is not among the operators that will be replaced.
+/// The first consumer of an operand that is not among the operators to be replaced.
 pub fn used_elsewhere(
     graph: &Graph,
     operand: OperandId,
     replaced: &HashSet<OperatorId>,
 ) -> Option<OperatorId> {
-    todo!("lesson 12, task 4: find a reader that stays (book chapter 12; stuck? cargo learn hint 12)")
+    todo!(
+        "lesson 12, task 4: find a consumer that is not replaced (book chapter 12; stuck? cargo learn hint 12)"
+    )
 }
 
-// Task 5: folding batch norm. Given: its numbers, and what they come to.
+// Task 5: folding batch norm. Given: its parameters, and the resulting factors and summands.
 
-/// The numbers of a batch norm that no longer learns, one for each channel, and ε.
+/// The parameters of a batch norm in inference mode: one value for each channel, and ε.
 #[derive(Debug, Clone, Copy)]
 pub struct Norm<'a> {
-    /// γ, the factors that were learnt.
+    /// γ, the learnt factors.
     pub gamma: &'a [f64],
-    /// β, the summands that were learnt.
+    /// β, the learnt summands.
     pub beta: &'a [f64],
     /// μ, the means of the channels.
     pub mean: &'a [f64],
@@ -225,12 +230,12 @@ pub struct Norm<'a> {
     pub eps: f64,
 }
 
-/// What becomes of each channel: channel · factor + summand.
+/// An affine function for each channel: channel · factor + summand.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Affine {
-    /// The factors.
+    /// The factor of each channel.
     pub factors: Vec<f64>,
-    /// The summands.
+    /// The summand of each channel.
     pub summands: Vec<f64>,
 }
 
@@ -248,7 +253,7 @@ pub fn affine(norm: &Norm<'_>) -> Affine {
     )
 }
 
-/// The numbers of an array of this shape, each index of one axis times its own factor.
+/// Multiplies an array of this shape, in row-major order, by one factor for each index along `axis`.
 pub fn scaled(numbers: &[f64], shape: &[usize], axis: usize, factors: &[f64]) -> Vec<f64> {
     todo!(
         "lesson 12, task 5: multiply each number by the factor of its index along the axis (book chapter 12; stuck? cargo learn hint 12)"
@@ -259,27 +264,27 @@ pub fn scaled(numbers: &[f64], shape: &[usize], axis: usize, factors: &[f64]) ->
 /// of the output channels, and so of the factors.
 pub fn scaled_transposed(numbers: &[f64], shape: &[usize], groups: usize, factors: &[f64]) -> Vec<f64> {
     todo!(
-        "lesson 12, task 5: cut numbers and factors into groups, and scale each along its second axis (book chapter 12; stuck? cargo learn hint 12)"
+        "lesson 12, task 5: split numbers and factors into groups, and scale each along its second axis (book chapter 12; stuck? cargo learn hint 12)"
     )
 }
 
-/// The bias that takes in the summands; where there was none, it was 0.
+/// The bias after folding: bias · factor + summand for each channel. A missing bias counts as 0.
 pub fn folded_bias(bias: Option<&[f64]>, factors: &[f64], summands: &[f64]) -> Vec<f64> {
     todo!(
-        "lesson 12, task 5: scale and shift the bias as any other summand of the channel (book chapter 12; stuck? cargo learn hint 12)"
+        "lesson 12, task 5: scale and shift the bias like any other summand of the channel (book chapter 12; stuck? cargo learn hint 12)"
     )
 }
 
 // Task 6: several passes.
 
-/// Runs all passes one after the other, again and again, until a round in which none fires, or until there were `most`
-/// rounds. Returns how many there were. `run` says whether a pass fired.
+/// Runs all passes in order, round after round, until no pass fires in a round or `max_rounds` is reached. Returns the
+/// number of rounds. `run` returns whether a pass fired.
 ///
 /// # Errors
-/// The first one of `run`.
-pub fn in_rounds<P, E>(
+/// The first error of `run`.
+pub fn run_to_fixpoint<P, E>(
     passes: &[P],
-    most: usize,
+    max_rounds: usize,
     run: &mut dyn FnMut(&P) -> Result<bool, E>,
 ) -> Result<usize, E> {
     todo!(

@@ -10,75 +10,75 @@ use ixion::tensor::dim::{Leaf, Operation};
 use ixion::tensor::{DType, Dim};
 use std::collections::BTreeMap;
 
-// Task 1: what an expression comes to.
+// Task 1: evaluating an expression.
 
-/// The quotient rounded towards minus infinity. Dividing by zero gives zero; what is too large for a number is the largest.
+/// The quotient rounded towards minus infinity. Dividing by zero gives zero; overflow gives `i64::MAX`.
 pub fn floor_div(left: i64, right: i64) -> i64 {
     todo!(
         "lesson 13, task 1: the quotient, one less where it was rounded up (book chapter 13; stuck? cargo learn hint 13)"
     )
 }
 
-/// The quotient rounded towards plus infinity. Dividing by zero gives zero; what is too large for a number is the largest.
+/// The quotient rounded towards plus infinity. Dividing by zero gives zero; overflow gives `i64::MAX`.
 pub fn ceil_div(left: i64, right: i64) -> i64 {
     todo!(
-        "lesson 13, task 1: the quotient rounded down, and one more where something is left (book chapter 13; stuck? cargo learn hint 13)"
+        "lesson 13, task 1: the quotient rounded down, plus one if there is a remainder (book chapter 13; stuck? cargo learn hint 13)"
     )
 }
 
-/// What an operation makes of two numbers. What is too large for a number is the largest, or the smallest.
+/// The result of an operation on two numbers; overflow saturates to `i64::MAX` or `i64::MIN`.
 pub fn compute(operation: Operation, left: i64, right: i64) -> i64 {
     todo!(
         "lesson 13, task 1: one line for each of the six operations (book chapter 13; stuck? cargo learn hint 13)"
     )
 }
 
-/// The number that an expression is when every symbol gets a value, or `None` if one of its symbols has none.
+/// The value of an expression with every symbol replaced by a number, or `None` if a symbol has no value.
 pub fn evaluate(dim: &Dim, value_of: &dyn Fn(&str) -> Option<i64>) -> Option<i64> {
     todo!(
-        "lesson 13, task 1: rebuild the expression, with numbers in the place of symbols (book chapter 13; stuck? cargo learn hint 13)"
+        "lesson 13, task 1: rebuild the expression, with numbers in place of symbols (book chapter 13; stuck? cargo learn hint 13)"
     )
 }
 
-// Task 2: rules for numbers and symbols alike.
+// Task 2: one rule for numbers and symbols.
 
-/// How often a window fits on an axis whose length may be a symbol. Where it does not fit, the number is below 1.
+/// The number of window positions along an axis, whose length may be a symbol. It is below 1 if the window does not fit.
 ///
-/// PyTorch's rule: a last step that is only partly there is left out. With `ceil_mode` it counts, if the window then begins
-/// inside of the axis or of the padding before it.
+/// As in PyTorch, an incomplete last step is dropped. With `ceil_mode` it counts if the window starts inside the axis or the
+/// padding before it.
 pub fn positions(window: &Window, len: &Dim, ceil_mode: bool) -> Dim {
     todo!(
-        "lesson 13, task 2: the room in steps of the stride, rounded down or up (book chapter 13; stuck? cargo learn hint 13)"
+        "lesson 13, task 2: divide the room by the stride, rounding down or up (book chapter 13; stuck? cargo learn hint 13)"
     )
 }
 
-/// The length that two lengths are, where they may be the same: a number rather than a symbol, otherwise the left one.
-/// `None` where they are known to differ.
+/// The common length of two axes that must be equal: a number rather than a symbol, otherwise the left one. `None` if they
+/// are known to differ.
 pub fn agreed(left: &Dim, right: &Dim) -> Option<Dim> {
     todo!(
-        "lesson 13, task 2: none if they differ, and of a number and a symbol the number (book chapter 13; stuck? cargo learn hint 13)"
+        "lesson 13, task 2: `None` if they differ; of a number and a symbol, the number (book chapter 13; stuck? cargo learn hint 13)"
     )
 }
 
-/// The lengths of two tensors put one after the other along an axis. `None` where they do not fit: other axes must agree.
+/// The shape of two tensors concatenated along an axis. `None` if they are incompatible: all other axes must agree.
 pub fn joined(left: &[Dim], right: &[Dim], axis: usize) -> Option<Vec<Dim>> {
     todo!(
-        "lesson 13, task 2: the sum along the axis, and what both agree on along all others (book chapter 13; stuck? cargo learn hint 13)"
+        "lesson 13, task 2: the sum along the axis, and the common length along all others (book chapter 13; stuck? cargo learn hint 13)"
     )
 }
 
-// Task 3: one operator after the other.
+// Task 3: operator by operator.
 
-/// What is known of an operator's inputs, in their order; `None` if nothing is known of one of them.
+/// The metadata of an operator's inputs, in order; `None` if one of them is unknown.
 pub fn known_inputs(operator: &RuntimeOperator, metas: &[Option<TensorMeta>]) -> Option<Vec<TensorMeta>> {
     todo!(
-        "lesson 13, task 3: the description of each input, or none at all (book chapter 13; stuck? cargo learn hint 13)"
+        "lesson 13, task 3: the metadata of each input, or `None` (book chapter 13; stuck? cargo learn hint 13)"
     )
 }
 
-// Given: what a message says of an input.
+// Given: the description of an input in a message.
 
-/// Where an operand comes from and what is known of it, as messages say it.
+/// The producer and the metadata of an operand, as text for messages.
 pub fn origin(graph: &RuntimeGraph, index: OperandIndex, metas: &[Option<TensorMeta>]) -> String {
     let operand = graph.operand(index);
     let meta = metas.get(index.position()).and_then(Option::as_ref);
@@ -94,97 +94,99 @@ pub fn origin(graph: &RuntimeGraph, index: OperandIndex, metas: &[Option<TensorM
     }
 }
 
-/// What the rule of one operator says of its outputs; `None` if it needs what is not known.
+/// Infers the outputs of one operator; `None` if its rule needs something that is unknown.
 ///
 /// # Errors
-/// An operator that does not fit its inputs, with its name, and with the operators that they come from.
+/// Returns an error if the operator rejects its inputs, with the operator and the producers of its inputs.
 pub fn infer_operator(
     graph: &RuntimeGraph,
     operator: &RuntimeOperator,
     metas: &[Option<TensorMeta>],
 ) -> Result<Option<Vec<TensorMeta>>, ShapeError> {
     todo!(
-        "lesson 13, task 3: apply the rule; what is not known is no error, what is wrong has a name (book chapter 13; stuck? cargo learn hint 13)"
+        "lesson 13, task 3: apply the rule; unknown inputs are not an error, and an error names the operator (book chapter 13; stuck? cargo learn hint 13)"
     )
 }
 
-/// What is known of all operands, by their position, given the model's inputs in their order.
+/// Infers the metadata of all operands, by position, given the model's inputs in order.
 ///
 /// # Errors
-/// As [`check_inputs`]; the first operator that does not fit its inputs.
+/// As [`check_inputs`]; the error of the first operator that rejects its inputs.
 pub fn infer_all(
     graph: &RuntimeGraph,
     inputs: &[Option<TensorMeta>],
 ) -> Result<Vec<Option<TensorMeta>>, ShapeError> {
     todo!(
-        "lesson 13, task 3: check, enter the inputs, then one operator after the other (book chapter 13; stuck? cargo learn hint 13)"
+        "lesson 13, task 3: check and set the inputs, then infer the operators in order (book chapter 13; stuck? cargo learn hint 13)"
     )
 }
 
-// Task 4: only what depends on what changed.
+// Task 4: only what depends on the change.
 
-/// Whether these are the inputs that are described already.
+/// Returns true if `inputs` are equal to the inputs recorded in `metas`.
 pub fn same_inputs(graph: &RuntimeGraph, metas: &[Option<TensorMeta>], inputs: &[TensorMeta]) -> bool {
     todo!(
-        "lesson 13, task 4: as many as the model has, and each as it is described (book chapter 13; stuck? cargo learn hint 13)"
+        "lesson 13, task 4: as many as the model has, each equal to its recorded metadata (book chapter 13; stuck? cargo learn hint 13)"
     )
 }
 
-/// A walk through the operators of a graph whose operands are all described, for other inputs.
+/// An incremental update of the metadata of a graph's operands for other inputs.
 #[derive(Debug)]
 pub struct Update<'a> {
     graph: &'a RuntimeGraph,
-    /// What is known of each operand, by its position.
+    /// The metadata of each operand, by position.
     metas: &'a mut Vec<Option<TensorMeta>>,
-    /// Which operands changed, by their position.
+    /// Whether each operand changed, by position.
     is_changed: Vec<bool>,
-    /// The operands that changed, in order, and what was known of each before.
+    /// The operands that changed, in order, with their previous metadata.
     before: Vec<(OperandIndex, Option<TensorMeta>)>,
     /// The operators whose rules were applied.
     operators: Vec<OperatorIndex>,
 }
 
 impl<'a> Update<'a> {
-    /// The beginning of a walk, where nothing changed yet. Of operands that `metas` has no place for, nothing is known.
+    /// An update without changes so far. Operands beyond the end of `metas` are unknown.
     pub fn new(graph: &'a RuntimeGraph, metas: &'a mut Vec<Option<TensorMeta>>) -> Self {
         metas.resize(graph.operands().len(), None);
         let is_changed = vec![false; metas.len()];
         Self { graph, metas, is_changed, before: Vec::new(), operators: Vec::new() }
     }
 
-    /// Takes over what is known of an operand now. Where it is what was known before, nothing happens.
+    /// Sets the metadata of an operand. Does nothing if it is unchanged.
     pub fn set(&mut self, operand: OperandIndex, meta: Option<TensorMeta>) {
         todo!(
-            "lesson 13, task 4: if it is something else, mark the operand, and keep what was there (book chapter 13; stuck? cargo learn hint 13)"
+            "lesson 13, task 4: if it differs, mark the operand, and keep the previous metadata (book chapter 13; stuck? cargo learn hint 13)"
         )
     }
 
-    /// Whether an operator reads an operand that changed.
+    /// Returns true if an operator reads an operand that changed.
     pub fn is_stale(&self, operator: &RuntimeOperator) -> bool {
-        todo!("lesson 13, task 4: ask the marks of its inputs (book chapter 13; stuck? cargo learn hint 13)")
+        todo!(
+            "lesson 13, task 4: look at the marks of its inputs (book chapter 13; stuck? cargo learn hint 13)"
+        )
     }
 
-    /// Takes over the inputs, then infers again whatever depends on what changed.
+    /// Sets the inputs, then infers all operators that depend on a change.
     ///
     /// # Errors
-    /// The first operator that does not fit its inputs; what was known is then half old, half new.
+    /// The error of the first operator that rejects its inputs; the metadata is then partly old and partly new.
     pub fn walk(&mut self, inputs: &[Option<TensorMeta>]) -> Result<(), ShapeError> {
         todo!(
-            "lesson 13, task 4: as in task 3, but whoever is not stale is left alone (book chapter 13; stuck? cargo learn hint 13)"
+            "lesson 13, task 4: as in task 3, but skip operators that are not stale (book chapter 13; stuck? cargo learn hint 13)"
         )
     }
 
-    /// Puts everything back that was there before the walk.
+    /// Restores the metadata from before the walk.
     pub fn undo(&mut self) {
         todo!(
-            "lesson 13, task 4: what was kept goes back to its place (book chapter 13; stuck? cargo learn hint 13)"
+            "lesson 13, task 4: put the previous metadata back (book chapter 13; stuck? cargo learn hint 13)"
         )
     }
 
-    /// Takes over all of it or nothing: after an error everything is as it was before.
+    /// Updates everything or nothing: after an error, the metadata is as before.
     ///
     /// # Errors
-    /// As [`check_inputs`]; the first operator that does not fit its inputs.
+    /// As [`check_inputs`]; the error of the first operator that rejects its inputs.
     pub fn run(&mut self, inputs: &[Option<TensorMeta>]) -> Result<(), ShapeError> {
         check_inputs(self.graph, inputs)?;
         let result = self.walk(inputs);
@@ -200,8 +202,8 @@ impl<'a> Update<'a> {
     }
 }
 
-/// The operands among those that changed which take more bytes than ever before. `largest` has the most bytes that each
-/// operand has taken, by its position, and is brought up to date.
+/// The changed operands that need more bytes than ever before. `largest` holds the largest size of each operand so far, by
+/// position, and is updated.
 pub fn larger(
     metas: &[Option<TensorMeta>],
     changed: &[OperandIndex],
@@ -212,81 +214,82 @@ pub fn larger(
     )
 }
 
-// Task 5: what a user says of shapes, and what symbols are in one run.
+// Task 5: shapes given by the user, and the values of symbols in one run.
 
-/// What a user says of inputs by their names, in the order of the model's inputs; `None` for those of which nothing is said.
+/// Sorts values that are given by input name into the order of the model's inputs; `None` for inputs that are not named.
 ///
 /// # Errors
-/// [`GraphError::UnknownName`], which lists the names that there are; [`ShapeError::GivenTwice`].
+/// [`GraphError::UnknownName`], which lists the existing names; [`ShapeError::GivenTwice`] if a name occurs twice.
 pub fn by_name<'a, T: Clone>(
     graph: &RuntimeGraph,
     given: impl IntoIterator<Item = (&'a str, T)>,
 ) -> Result<Vec<Option<T>>, ShapeError> {
     todo!(
-        "lesson 13, task 5: each to the place of its input; a name that is unknown or given twice is an error (book chapter 13; stuck? cargo learn hint 13)"
+        "lesson 13, task 5: each value at the position of its input; an unknown or duplicate name is an error (book chapter 13; stuck? cargo learn hint 13)"
     )
 }
 
-/// The numbers that symbols stand for in one run.
+/// The values of symbols in one run.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Binding {
-    /// By the symbol: input, axis and length where it stood first.
+    /// For each symbol, the input, axis and length of its first occurrence.
     values: BTreeMap<String, (String, usize, i64)>,
 }
 
 impl Binding {
-    /// Notes that axis `axis` of an input is `value`, which a symbol stands for.
+    /// Binds a symbol to `value`, the length of axis `axis` of an input.
     ///
     /// # Errors
-    /// [`ShapeError::Contradiction`] where the symbol stands for another number already; it then keeps that.
+    /// [`ShapeError::Contradiction`] if the symbol already has another value, which it then keeps.
     pub fn set(&mut self, symbol: &str, value: i64, input: &str, axis: usize) -> Result<(), ShapeError> {
         todo!(
-            "lesson 13, task 5: note a new symbol, and refuse one that would be two numbers (book chapter 13; stuck? cargo learn hint 13)"
+            "lesson 13, task 5: record a new symbol, and refuse a second value for a known one (book chapter 13; stuck? cargo learn hint 13)"
         )
     }
 
-    /// Matches the lengths of one input with what stands for them: symbols are noted, numbers must agree.
+    /// Matches the symbolic shape of one input with its actual shape: symbols are bound, and numbers must be equal.
     ///
     /// # Errors
-    /// Another number of axes, another length than a fixed one, and as [`Binding::set`].
+    /// [`ShapeError::InputRank`] if the number of axes differs, [`ShapeError::OutOfRange`] if a fixed length differs, and the
+    /// error of [`Binding::set`].
     pub fn bind(&mut self, name: &str, symbolic: &TensorMeta, input: &TensorMeta) -> Result<(), ShapeError> {
         todo!(
             "lesson 13, task 5: first the ranks, then axis by axis (book chapter 13; stuck? cargo learn hint 13)"
         )
     }
 
-    /// The number of a symbol.
+    /// The value of a symbol, if it is bound.
     pub fn get(&self, symbol: &str) -> Option<i64> {
-        todo!("lesson 13, task 5: the number alone (book chapter 13; stuck? cargo learn hint 13)")
+        todo!("lesson 13, task 5: only the value (book chapter 13; stuck? cargo learn hint 13)")
     }
 
-    /// The number of a length, if all its symbols are bound.
+    /// The value of a symbolic length, if all its symbols are bound.
     pub fn value(&self, dim: &Dim) -> Option<i64> {
         dim.evaluate(&|symbol| self.get(symbol))
     }
 
-    /// A description with numbers in the place of all symbols that are bound.
+    /// Replaces all bound symbols in tensor metadata by their values.
     pub fn apply(&self, meta: &TensorMeta) -> TensorMeta {
         meta.replace(&|symbol| self.get(symbol).map(Dim::Fixed))
     }
 }
 
-/// The error for an axis of another length than the one that it is fixed to.
+/// The error for an axis whose length differs from its fixed length.
 fn not_fixed(name: &str, axis: usize, wanted: i64, found: &Dim) -> ShapeError {
     let len = usize::try_from(wanted).unwrap_or(0);
     ShapeError::OutOfRange { name: name.to_owned(), axis, found: found.clone(), min: len, max: len }
 }
 
-// Task 6: which shapes a model is ready for.
+// Task 6: a range of shapes.
 
-/// The first axis that does not grow from minimum to optimum to maximum.
+/// The first axis that does not satisfy minimum ≤ optimum ≤ maximum.
 pub fn disorder(min: &[usize], optimum: &[usize], max: &[usize]) -> Option<usize> {
     todo!(
         "lesson 13, task 6: the position of the first axis that is out of order (book chapter 13; stuck? cargo learn hint 13)"
     )
 }
 
-/// The shapes that one input may have: on each axis from the smallest to the largest length.
+/// The range of shapes of one input, with a minimum and a maximum length for each axis.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InputRange {
     name: String,
@@ -297,10 +300,11 @@ pub struct InputRange {
 }
 
 impl InputRange {
-    /// A range of shapes for the input of this name. What is tuned is tuned for `optimum`.
+    /// Creates a range for the input of this name. The model is tuned for `optimum`.
     ///
     /// # Errors
-    /// [`ShapeError::Profile`] when the three have not as many axes, or are not in order on every axis.
+    /// [`ShapeError::Profile`] if the three shapes have different numbers of axes, or an axis does not satisfy
+    /// `min` ≤ `optimum` ≤ `max`.
     pub fn new(
         name: impl Into<String>,
         dtype: DType,
@@ -311,22 +315,23 @@ impl InputRange {
         let (name, min, optimum, max) = (name.into(), min.into(), optimum.into(), max.into());
         if min.len() != optimum.len() || max.len() != optimum.len() {
             let ranks = format!("{}, {} and {}", min.len(), optimum.len(), max.len());
-            let reason = format!("minimum, optimum and maximum need equally many axes, but have {ranks}");
+            let reason =
+                format!("minimum, optimum and maximum must have the same number of axes, got {ranks}");
             return Err(ShapeError::Profile { name, reason });
         }
         if let Some(axis) = disorder(&min, &optimum, &max) {
             let lens = format!("{}, {}, {}", min[axis], optimum[axis], max[axis]);
-            let reason = format!("axis {axis} should grow from minimum to optimum to maximum, but is {lens}");
+            let reason = format!("axis {axis} must satisfy minimum ≤ optimum ≤ maximum, got {lens}");
             return Err(ShapeError::Profile { name, reason });
         }
         Ok(Self { name, dtype, min, optimum, max })
     }
 
-    /// Checks the description of an input.
+    /// Checks the metadata of an input.
     ///
     /// # Errors
-    /// [`ShapeError::InputDType`], [`ShapeError::InputRank`], and [`ShapeError::OutOfRange`] with the first axis whose
-    /// length is not allowed, or is no number.
+    /// [`ShapeError::InputDType`] or [`ShapeError::InputRank`] if the type or the number of axes differs, and
+    /// [`ShapeError::OutOfRange`] with the first axis whose length is out of range or not a number.
     pub fn check(&self, input: &TensorMeta) -> Result<(), ShapeError> {
         todo!(
             "lesson 13, task 6: the type, the number of axes, then each length (book chapter 13; stuck? cargo learn hint 13)"

@@ -5,28 +5,28 @@
 use ixion::tensor::ALIGNMENT;
 use std::cmp::Reverse;
 
-// Task 1: who is alive when.
+// Task 1: lifetimes.
 
-/// Bytes that are needed from one step to another, both included.
+/// A number of bytes that are needed from one step to another, inclusive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request {
-    /// How many bytes.
+    /// The number of bytes.
     pub bytes: usize,
-    /// The first step: that of the operator that writes them.
+    /// The first step: the operator that writes them.
     pub first: usize,
-    /// The last step: that of the last operator that reads them.
+    /// The last step: the last operator that reads them.
     pub last: usize,
 }
 
 impl Request {
-    /// Whether both are needed in some step.
+    /// Returns true if both are needed in the same step at least once.
     pub fn meets(&self, other: &Self) -> bool {
         todo!(
-            "lesson 14, task 1: whether there is a step in which both are alive (book chapter 14; stuck? cargo learn hint 14)"
+            "lesson 14, task 1: true if there is a step in which both are alive (book chapter 14; stuck? cargo learn hint 14)"
         )
     }
 
-    /// In how many steps it is needed. Saturates.
+    /// The number of steps in which it is needed. Saturates.
     pub fn steps(&self) -> usize {
         todo!(
             "lesson 14, task 1: count the steps from the first to the last, both included (book chapter 14; stuck? cargo learn hint 14)"
@@ -34,41 +34,42 @@ impl Request {
     }
 }
 
-/// The bytes that a request takes in the arena: the next multiple of [`ALIGNMENT`]. Saturates, so that what is too large is
-/// refused when it is allocated.
+/// The number of bytes that a request takes in the arena: the next multiple of [`ALIGNMENT`]. Saturates, so that a size that
+/// is too large is refused when it is allocated.
 pub fn aligned(bytes: usize) -> usize {
     todo!(
         "lesson 14, task 1: round up to a multiple of ALIGNMENT; usize::MAX where there is none (book chapter 14; stuck? cargo learn hint 14)"
     )
 }
 
-// Task 2: what no packing can undercut.
+// Task 2: a lower bound.
 
-/// The most bytes, aligned, that are needed in one step: no packing takes less.
+/// The largest number of bytes, aligned, that are needed in a single step: no packing needs less.
 pub fn lower_bound(requests: &[Request]) -> usize {
     todo!(
-        "lesson 14, task 2: walk through the beginnings and ends in the order of time, and keep the largest load (book chapter 14; stuck? cargo learn hint 14)"
+        "lesson 14, task 2: walk through the starts and ends in order of time, and keep the largest load (book chapter 14; stuck? cargo learn hint 14)"
     )
 }
 
 // Task 3: the smallest gap.
 
-/// A request that has its place.
+/// A request with its place in the arena.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Placed {
     /// The first byte.
     pub offset: usize,
-    /// The first byte behind it: a multiple of [`ALIGNMENT`], as the first is.
+    /// The first byte after it; like `offset`, a multiple of [`ALIGNMENT`].
     pub end: usize,
-    /// What lies there, and when.
+    /// The request: its size and lifetime.
     pub request: Request,
 }
 
-/// The start of the smallest gap that a request fits, between those that have a place and that it meets, and of several such
-/// gaps the lowest; above all that it meets if no gap is large enough. `placed` is in the order of offsets.
+/// The start of the smallest gap that the request fits, considering only placed requests that overlap it in time. Of several
+/// such gaps the lowest is taken. If no gap is large enough, the start is above all of these requests. `placed` is sorted by
+/// offset.
 pub fn best_fit(placed: &[Placed], request: &Request) -> usize {
     todo!(
-        "lesson 14, task 3: of the gaps between those that the request meets, take the smallest that is large enough (book chapter 14; stuck? cargo learn hint 14)"
+        "lesson 14, task 3: of the gaps between the requests that it meets, take the smallest that is large enough (book chapter 14; stuck? cargo learn hint 14)"
     )
 }
 
@@ -77,35 +78,35 @@ pub fn best_fit(placed: &[Placed], request: &Request) -> usize {
 /// An offset for each request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Packing {
-    /// In the order of the requests; multiples of [`ALIGNMENT`].
+    /// The offsets in the order of the requests; multiples of [`ALIGNMENT`].
     pub offsets: Vec<usize>,
-    /// The size of the arena: where the last of them ends.
+    /// The size of the arena: the end of the highest request.
     pub bytes: usize,
 }
 
 impl Packing {
-    /// The packing of so many requests, none of which has its place yet.
+    /// A packing of `requests` requests, none of which is placed yet.
     pub fn empty(requests: usize) -> Self {
         Self { offsets: vec![0; requests], bytes: 0 }
     }
 
-    /// Finds a place for one more request, which is that at `position`. `placed` is kept in the order of offsets.
+    /// Places one more request, the one at `position`. `placed` stays sorted by offset.
     pub fn lay_down(&mut self, placed: &mut Vec<Placed>, position: usize, request: &Request) {
         todo!(
-            "lesson 14, task 4: note offset and size of the arena, and put the request among the placed ones (book chapter 14; stuck? cargo learn hint 14)"
+            "lesson 14, task 4: record the offset and the size of the arena, and insert the request into `placed` (book chapter 14; stuck? cargo learn hint 14)"
         )
     }
 }
 
-/// Lays requests down in this order of their positions, each by [`best_fit`] among those that are there.
+/// Places requests in the given order of their positions, each by [`best_fit`] among those already placed.
 pub fn pack_in(requests: &[Request], order: &[usize]) -> Packing {
     todo!(
         "lesson 14, task 4: lay down one request after the other, in the order of `order` (book chapter 14; stuck? cargo learn hint 14)"
     )
 }
 
-/// Lays requests down as they begin, and forgets those that have ended: one scan along the time. Where several begin at once,
-/// those of more bytes come first, then those that end earlier.
+/// Places requests by their first step and forgets those that have ended: a linear scan over time. Of requests that begin in
+/// the same step, larger ones come first, then those that end earlier.
 pub fn pack_by_time(requests: &[Request]) -> Packing {
     todo!(
         "lesson 14, task 4: sort by first step, larger ones first, then by last step; before each, forget what has ended (book chapter 14; stuck? cargo learn hint 14)"
@@ -114,33 +115,33 @@ pub fn pack_by_time(requests: &[Request]) -> Packing {
 
 // Task 5: buffers that share their bytes.
 
-/// Where in another buffer a buffer lies.
+/// The position of a buffer within another buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Part {
-    /// The other buffer, which may be a part itself.
+    /// The enclosing buffer, which may be a part itself.
     pub whole: usize,
-    /// The byte of it at which this one begins.
+    /// The byte offset in the enclosing buffer.
     pub offset: usize,
 }
 
-/// The buffer that is nobody's part and that holds the buffer at `index`, and the byte of it at which that one begins. `parts`
-/// has an entry for each buffer: none for those that are nobody's part. Nobody may be a part of itself, by whatever detour.
+/// The root of the buffer at `index`, that is the outermost buffer that contains it, and the buffer's byte offset in the root.
+/// `parts` has an entry for each buffer, `None` for roots. It must not contain cycles.
 pub fn root(parts: &[Option<Part>], index: usize) -> (usize, usize) {
     todo!(
-        "lesson 14, task 5: go from part to whole as long as there is one, and add the offsets up (book chapter 14; stuck? cargo learn hint 14)"
+        "lesson 14, task 5: follow the parts to the root, and add up the offsets (book chapter 14; stuck? cargo learn hint 14)"
     )
 }
 
-/// What is needed where `part` becomes a part of `whole`: the bytes of the whole, for as long as either is alive.
+/// The request for `whole` after `part` has become a part of it: the size of `whole`, for as long as either is alive.
 pub fn joined(part: &Request, whole: &Request) -> Request {
     todo!(
-        "lesson 14, task 5: from the earlier first step to the later last one (book chapter 14; stuck? cargo learn hint 14)"
+        "lesson 14, task 5: from the earlier first step to the later last step (book chapter 14; stuck? cargo learn hint 14)"
     )
 }
 
-/// Whether the operator of a step may write its result over `data`, the buffer of one of its inputs: if it is the planner's
-/// own, nobody reads it later, and the operator reads it through no other input. `others` are the buffers of its other
-/// inputs. All of them are roots.
+/// Returns true if the operator of a step may overwrite `data`, the buffer of one of its inputs: the buffer must be the
+/// planner's own, must not be read after this step, and must not be another input of the operator as well. `others` are the
+/// buffers of the other inputs. All buffers are given by their roots.
 pub fn may_overwrite(
     (data, request): (usize, &Request),
     step: usize,
@@ -154,22 +155,22 @@ pub fn may_overwrite(
 
 // Task 6: the proof.
 
-/// What is wrong with a packing.
+/// An error in a packing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Clash {
     /// There are more or fewer offsets than requests.
     Count,
     /// The request at this position does not begin at a multiple of [`ALIGNMENT`].
     Unaligned(usize),
-    /// The request at this position ends behind the end of the arena.
+    /// The request at this position ends beyond the end of the arena.
     Outside(usize),
-    /// The requests at these positions are alive in one step and have a byte in common. The first one is the smaller.
+    /// The requests at these positions are alive in the same step and share a byte. The smaller position comes first.
     Overlap(usize, usize),
 }
 
-/// The first fault of a packing, or none: then it is proved to be right for these requests.
+/// The first error in a packing. `None` proves that the packing is valid for these requests.
 pub fn clash(requests: &[Request], packing: &Packing) -> Option<Clash> {
     todo!(
-        "lesson 14, task 6: check the count, each request alone, and each pair that is alive at one time (book chapter 14; stuck? cargo learn hint 14)"
+        "lesson 14, task 6: check the count, each request alone, and each pair that is alive at the same time (book chapter 14; stuck? cargo learn hint 14)"
     )
 }

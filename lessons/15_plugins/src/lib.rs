@@ -2,9 +2,9 @@
 //!
 //! The page of the book: `book/src/lessons/15_plugins.md`. Replace each `todo!` by code. This is the only file to edit.
 //!
-//! `Registry` and `Creator` are Ixion's own. `PluginName` is the one that you write here.
+//! `Registry` and `Creator` are Ixion's own. `PluginName` is the type that you write here.
 //!
-//! `array.len_of(axis)` is the length of an axis of an array of ndarray.
+//! `array.len_of(axis)` is the length of an axis of an ndarray array.
 
 use ixion::op::{
     CpuLayer, Creator, DeviceLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, State,
@@ -29,7 +29,7 @@ use std::sync::Arc;
 /// let name: PluginName = "acme/Conv/1".parse()?;
 /// assert_eq!((name.namespace(), name.op_type(), name.version()), ("acme", "Conv", "1"));
 /// let error = "Conv".parse::<PluginName>().unwrap_err().to_string();
-/// assert_eq!(error, "`Conv` is no name of a plugin: a name has three parts: namespace/type/version, such as acme/Conv/1");
+/// assert_eq!(error, "`Conv` is not a valid plugin name: expected three parts, namespace/type/version, such as acme/Conv/1");
 /// # Ok::<(), ixion::op::RegistryError>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -40,24 +40,25 @@ pub struct PluginName {
 }
 
 impl PluginName {
-    /// The most bytes of a namespace, a type or a version.
+    /// The maximum length of a namespace, type or version in bytes.
     pub const MAX_BYTES: usize = 1024;
 
-    /// A name of these parts.
+    /// Creates a name from its parts.
     ///
     /// # Errors
-    /// [`RegistryError::Name`] for a part that is empty, longer than [`PluginName::MAX_BYTES`], or has a `/` or blanks in it.
+    /// [`RegistryError::Name`] if a part is empty, is longer than [`PluginName::MAX_BYTES`], or contains a slash, whitespace or
+    /// control characters.
     pub fn new(
         namespace: impl Into<String>,
         op_type: impl Into<String>,
         version: impl Into<String>,
     ) -> Result<Self, RegistryError> {
         todo!(
-            "lesson 15, task 1: the three parts, or an error with the first fault of a part (book chapter 15; stuck? cargo learn hint 15)"
+            "lesson 15, task 1: the three parts, or an error with the first problem of a part (book chapter 15; stuck? cargo learn hint 15)"
         )
     }
 
-    /// Whose it is: `ixion` for the built-in layers.
+    /// The namespace: `ixion` for built-in layers.
     pub fn namespace(&self) -> &str {
         &self.namespace
     }
@@ -67,20 +68,20 @@ impl PluginName {
         &self.op_type
     }
 
-    /// The version, counted up when the meaning of the fields changes.
+    /// The version, incremented when the meaning of the fields changes.
     pub fn version(&self) -> &str {
         &self.version
     }
 }
 
-/// What is wrong with a part of a name.
+/// The first problem of a part of a name, if any.
 fn fault(what: &str, part: &str) -> Option<String> {
     todo!(
-        "lesson 15, task 1: nothing, too many bytes, or a character that no part may have (book chapter 15; stuck? cargo learn hint 15)"
+        "lesson 15, task 1: empty, too many bytes, or a character that is not allowed (book chapter 15; stuck? cargo learn hint 15)"
     )
 }
 
-/// A name as a message can show it.
+/// A name, shortened for error messages.
 fn shortened(text: &str) -> String {
     match text.char_indices().nth(80) {
         Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
@@ -99,35 +100,36 @@ impl FromStr for PluginName {
 
     fn from_str(text: &str) -> Result<Self, RegistryError> {
         todo!(
-            "lesson 15, task 1: the text cut at its slashes, if that gives three parts (book chapter 15; stuck? cargo learn hint 15)"
+            "lesson 15, task 1: the text split at its slashes, if that gives three parts (book chapter 15; stuck? cargo learn hint 15)"
         )
     }
 }
 
 // Task 2: the registry.
 
-/// The creator of this namespace, type and version, built-in or not.
+/// The creator with this namespace, type and version, whether built-in or a plugin.
 pub fn find<'r, L: ?Sized + DeviceLayer>(
     registry: &'r Registry<L>,
     name: &PluginName,
 ) -> Option<&'r Creator<L>> {
     todo!(
-        "lesson 15, task 2: under its full name, else a built-in one under its type (book chapter 15; stuck? cargo learn hint 15)"
+        "lesson 15, task 2: look under the full name, otherwise for a built-in layer under the type (book chapter 15; stuck? cargo learn hint 15)"
     )
 }
 
-/// Puts a plugin under its full name, and in the place of the one that had it; under its type, if nobody else is there. The
-/// name's namespace and version are the creator's, as [`add`] sees to.
+/// Registers a plugin under its full name and under all keys of the plugin that had this name before, which it replaces. It is
+/// also registered under its type if the type is free. The namespace and version of the name must be the creator's, as [`add`]
+/// ensures.
 pub fn put<L: ?Sized + DeviceLayer>(registry: &mut Registry<L>, name: &PluginName, mut creator: Creator<L>) {
     todo!(
-        "lesson 15, task 2: under every key that leads to this name, and the type if it is free (book chapter 15; stuck? cargo learn hint 15)"
+        "lesson 15, task 2: under every key that leads to this name, and under the type if it is free (book chapter 15; stuck? cargo learn hint 15)"
     )
 }
 
 /// Adds a plugin, named by this type and the creator's namespace and version.
 ///
 /// # Errors
-/// [`RegistryError::Duplicate`] when there is a layer of that name, [`RegistryError::Name`] when there cannot be one.
+/// [`RegistryError::Duplicate`] if a layer of that name exists, [`RegistryError::Name`] if the name is invalid.
 pub fn add<L: ?Sized + DeviceLayer>(
     registry: &mut Registry<L>,
     op_type: &str,
@@ -136,10 +138,10 @@ pub fn add<L: ?Sized + DeviceLayer>(
     todo!("lesson 15, task 2: an error if the name is taken (book chapter 15; stuck? cargo learn hint 15)")
 }
 
-/// Adds a plugin, and returns the layer of that name that it takes the place of.
+/// Adds a plugin, replacing the layer of that name if there is one. Returns the previous layer.
 ///
 /// # Errors
-/// [`RegistryError::Name`].
+/// [`RegistryError::Name`] if the name is invalid.
 pub fn replace<L: ?Sized + DeviceLayer>(
     registry: &mut Registry<L>,
     op_type: &str,
@@ -151,28 +153,28 @@ pub fn replace<L: ?Sized + DeviceLayer>(
     Ok(before)
 }
 
-/// Has operators of a type run by the layer of this name.
+/// Assigns an operator type to the layer of this name.
 ///
 /// # Errors
-/// [`RegistryError::Missing`] when there is no layer of that name.
+/// [`RegistryError::Missing`] if there is no layer of that name.
 pub fn route<L: ?Sized + DeviceLayer>(
     registry: &mut Registry<L>,
     op_type: &str,
     to: &PluginName,
 ) -> Result<(), RegistryError> {
     todo!(
-        "lesson 15, task 2: the type leads to that layer; a built-in one keeps its full name (book chapter 15; stuck? cargo learn hint 15)"
+        "lesson 15, task 2: the type leads to that layer; a replaced built-in layer keeps its full name (book chapter 15; stuck? cargo learn hint 15)"
     )
 }
 
 // Tasks 3 and 4: a plugin with two inputs and two outputs. `supports` is task 4.
 
 ixion::operator! {
-    /// A copy of one of two inputs, and the two put side by side along an axis, as `torch.cat` does.
+    /// Copies one of two inputs, and concatenates both along an axis, like `torch.cat`.
     pub struct CopyConcat for "CopyConcat" {
-        /// The input that is copied: 0 or 1.
+        /// The input to copy: 0 or 1.
         copy: usize = 1,
-        /// The axis along which the inputs are put side by side; negative ones count from the last axis.
+        /// The axis along which the inputs are concatenated; a negative value counts from the end.
         axis: i64 = 1,
     }
     validate |this| {
@@ -181,20 +183,20 @@ ixion::operator! {
 }
 
 impl CopyConcat {
-    /// Checks what the types of the fields cannot say.
+    /// Checks what the types of the fields cannot express.
     fn check(&self) -> Result<(), LayerError> {
         todo!(
-            "lesson 15, task 3: an error for a `copy` that is neither 0 nor 1 (book chapter 15; stuck? cargo learn hint 15)"
+            "lesson 15, task 3: return an error for a `copy` that is neither 0 nor 1 (book chapter 15; stuck? cargo learn hint 15)"
         )
     }
 
-    /// The axis as a position, for tensors of so many axes.
+    /// The position of the axis, for tensors of this rank.
     ///
     /// # Errors
-    /// [`LayerError::InvalidParameter`] for an axis that they do not have.
+    /// [`LayerError::InvalidParameter`] if there is no such axis.
     pub fn position(&self, rank: usize) -> Result<usize, LayerError> {
         todo!(
-            "lesson 15, task 3: -1 is the last axis; an error beyond the first and the last (book chapter 15; stuck? cargo learn hint 15)"
+            "lesson 15, task 3: resolve the axis, where -1 is the last; return an error if it is out of range (book chapter 15; stuck? cargo learn hint 15)"
         )
     }
 }
@@ -210,7 +212,7 @@ impl Layer for CopyConcat {
 
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
         todo!(
-            "lesson 15, task 3: like the copied input; like the first, but with both lengths along the axis (book chapter 15; stuck? cargo learn hint 15)"
+            "lesson 15, task 3: return one output like the copied input, and one like the first, with the sum of both lengths along the axis (book chapter 15; stuck? cargo learn hint 15)"
         )
     }
 }
@@ -218,7 +220,7 @@ impl Layer for CopyConcat {
 impl CpuLayer for CopyConcat {
     fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
         todo!(
-            "lesson 15, task 4: f32 or f16 in row-major order, and all others as the first (book chapter 15; stuck? cargo learn hint 15)"
+            "lesson 15, task 4: f32 or f16 in row-major order for the first tensor, and its format for all others (book chapter 15; stuck? cargo learn hint 15)"
         )
     }
 
@@ -230,7 +232,7 @@ impl CpuLayer for CopyConcat {
     ) -> Result<(), LayerError> {
         outputs[0].copy_from(&inputs[self.copy])?;
         let axis = Axis(self.position(inputs[0].shape().rank())?);
-        // Elements are moved and not looked at: 4 bytes or 2.
+        // Elements are only moved, so their type does not matter, just their size: 4 bytes or 2.
         match inputs[0].dtype().size() {
             4 => {
                 put_side_by_side::<u32>(axis, [inputs[0].bits()?, inputs[1].bits()?], outputs[1].bits()?);
@@ -243,33 +245,33 @@ impl CpuLayer for CopyConcat {
     }
 }
 
-/// Writes both arrays to the output, the second one behind the first along the axis.
+/// Writes both arrays to the output, the second after the first along the axis.
 fn put_side_by_side<B: Bits>(
     axis: Axis,
     [first, second]: [ArrayViewD<'_, B>; 2],
     output: ArrayViewMutD<'_, B>,
 ) {
     todo!(
-        "lesson 15, task 3: the output cut in two along the axis, and an array into each part (book chapter 15; stuck? cargo learn hint 15)"
+        "lesson 15, task 3: split the output along the axis, and assign an array to each part (book chapter 15; stuck? cargo learn hint 15)"
     )
 }
 
-// Task 5: a plugin with a life.
+// Task 5: a plugin with a life cycle.
 
 ixion::operator! {
-    /// Each row smoothed: an element becomes the mean of its neighbours and itself, weighted by a kernel. Beyond the ends of a
-    /// row its first and its last element go on.
+    /// Smooths each row: an element becomes the mean of itself and its neighbours, weighted by a kernel. Beyond the ends of a
+    /// row, its first and last elements are repeated.
     pub struct Smooth for "Smooth" {
-        /// How much the neighbours count, from left to right. Their sum does not matter.
+        /// The weights of the neighbours, from left to right. Their sum does not matter.
         kernel: Vec<f64> = vec![1.0, 2.0, 1.0],
-        /// The kernel with a sum of 1, from `initialize` to `terminate`. Nobody changes it, so clones share it.
+        /// The kernel, scaled to a sum of 1. It exists from `initialize` to `terminate` and never changes, so clones share it.
         weights: State<Option<Arc<[f32]>>>,
-        /// The length of a row, as `configure` was told. Each clone has its own.
+        /// The length of a row, which `configure` stores. Each clone has its own.
         row: State<Option<usize>>,
     }
     validate |this| {
         if this.kernel.len().is_multiple_of(2) || !this.kernel.iter().sum::<f64>().is_normal() {
-            let reason = "an odd number of weights is needed, whose sum is not 0";
+            let reason = "expected an odd number of weights whose sum is not 0";
             return Err(LayerError::invalid("kernel", format!("{:?}", this.kernel), reason));
         }
         Ok(())
@@ -277,13 +279,13 @@ ixion::operator! {
 }
 
 impl Smooth {
-    /// The elements of a row and of what goes on beyond its ends: half of the kernel on both sides.
+    /// The length of a row that is extended by half of the kernel on both sides.
     fn longer(&self, row: usize) -> usize {
         row.saturating_add(self.kernel.len()).saturating_sub(1)
     }
 }
 
-/// The length of a tensor's last axis, where it is a number.
+/// The length of a tensor's last axis, if it is a number.
 fn row_of(input: &TensorMeta) -> Option<usize> {
     usize::try_from(input.dims().last()?.fixed()?).ok()
 }
@@ -300,37 +302,37 @@ impl Layer for Smooth {
 impl CpuLayer for Smooth {
     fn configure(&mut self, inputs: &[TensorMeta], _: &[TensorMeta]) -> Result<(), LayerError> {
         todo!(
-            "lesson 15, task 5: note the length of a row; an error if it is not a number (book chapter 15; stuck? cargo learn hint 15)"
+            "lesson 15, task 5: store the length of a row; return an error if it is not a number (book chapter 15; stuck? cargo learn hint 15)"
         )
     }
 
     fn workspace(&self, inputs: &[TensorMeta], _: &[TensorMeta]) -> usize {
         todo!(
-            "lesson 15, task 5: the bytes of one longer row of f32 (book chapter 15; stuck? cargo learn hint 15)"
+            "lesson 15, task 5: return the bytes of one extended row of f32 (book chapter 15; stuck? cargo learn hint 15)"
         )
     }
 
     fn initialize(&mut self) -> Result<(), LayerError> {
         todo!(
-            "lesson 15, task 5: the kernel, divided by its sum (book chapter 15; stuck? cargo learn hint 15)"
+            "lesson 15, task 5: store the kernel, divided by its sum (book chapter 15; stuck? cargo learn hint 15)"
         )
     }
 
     fn terminate(&mut self) {
         todo!(
-            "lesson 15, task 5: let go of what `initialize` made (book chapter 15; stuck? cargo learn hint 15)"
+            "lesson 15, task 5: drop what `initialize` created (book chapter 15; stuck? cargo learn hint 15)"
         )
     }
 
     fn serialize(&self) -> Result<Vec<u8>, LayerError> {
         todo!(
-            "lesson 15, task 5: the length of a row as 8 bytes, or none if there is none (book chapter 15; stuck? cargo learn hint 15)"
+            "lesson 15, task 5: return the length of a row as 8 bytes, or no bytes if there is none (book chapter 15; stuck? cargo learn hint 15)"
         )
     }
 
     fn deserialize(&mut self, bytes: &[u8]) -> Result<(), LayerError> {
         todo!(
-            "lesson 15, task 5: what `serialize` wrote, and an error for everything else (book chapter 15; stuck? cargo learn hint 15)"
+            "lesson 15, task 5: read what `serialize` wrote; return an error for anything else (book chapter 15; stuck? cargo learn hint 15)"
         )
     }
 
@@ -345,7 +347,7 @@ impl CpuLayer for Smooth {
         };
         let (input, mut output) = (inputs[0].array::<f32>()?, outputs[0].array::<f32>()?);
         if input.shape().last() != Some(&row) {
-            return Err(LayerError::shape("the input", format!("rows of {row}"), inputs[0].shape()));
+            return Err(LayerError::shape("the input", format!("rows of {row} elements"), inputs[0].shape()));
         }
         let longer = context.scratch::<f32>(self.longer(row))?;
         for (from, mut to) in input.rows().into_iter().zip(output.rows_mut()) {
@@ -363,17 +365,17 @@ impl CpuLayer for Smooth {
 
 // Task 6: a panic that becomes an error.
 
-/// Calls a layer. What it panics with becomes an error; whatever it was changing is then not to be used again.
+/// Calls a layer and turns a panic into an error. After a panic, anything that the call was changing must not be used again.
 ///
 /// # Errors
-/// Those of the call; [`LayerError::Panic`].
+/// The errors of the call; [`LayerError::Panic`] if it panics.
 pub fn catch_panic<T>(call: impl FnOnce() -> Result<T, LayerError>) -> Result<T, LayerError> {
     todo!(
-        "lesson 15, task 6: what the call returns, or its panic as an error (book chapter 15; stuck? cargo learn hint 15)"
+        "lesson 15, task 6: the result of the call, or its panic as an error (book chapter 15; stuck? cargo learn hint 15)"
     )
 }
 
-/// The text that somebody panicked with.
+/// The message of a panic.
 fn message(panic: &(dyn Any + Send)) -> String {
     todo!(
         "lesson 15, task 6: a `&str` or a `String`; it may be something else (book chapter 15; stuck? cargo learn hint 15)"

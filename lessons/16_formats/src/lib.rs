@@ -5,9 +5,9 @@
 use ixion::engine::file::header::{
     ENTRY, HEADER, Kind, MAGIC, ORDER, PAGE, Section, VERSION, WRITTEN_BY, aligned, long, number,
 };
-use ixion::engine::formats::Answers;
-use ixion::engine::formats::conversion::Conversion;
-use ixion::engine::formats::survey::Combination;
+use ixion::engine::selection::SupportedFormats;
+use ixion::engine::selection::conversion::Conversion;
+use ixion::engine::selection::probe::Combination;
 use ixion::engine::{PlanFileProblem, TimingCache};
 use ixion::graph::OperandIndex;
 use ixion::op::TensorFormat;
@@ -19,63 +19,63 @@ use std::time::Duration;
 
 // Task 1: position by position.
 
-/// The most combinations of one operator; those that follow are not looked at.
-pub const MOST: usize = 64;
+/// The maximum number of combinations of one operator; further ones are not tried.
+pub const MAX_COMBINATIONS: usize = 64;
 
-/// The most questions about one operator: one with many inputs that takes all of them in every way, but not its outputs, would
-/// be asked for ever.
-pub const MOST_QUESTIONS: usize = 10_000;
+/// The maximum number of questions about one operator: for one with many inputs that takes these in all formats, but no output,
+/// probing would practically never end.
+pub const MAX_QUESTIONS: usize = 10_000;
 
-/// What came out of asking an operator.
+/// The result of probing an operator.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Survey {
-    /// How many questions there were.
+pub struct Probe {
+    /// The number of questions.
     pub asked: usize,
     /// The combinations that it takes, in the order in which they were found.
     pub found: Vec<Combination>,
-    /// What it answered, by position.
-    pub answers: Vec<Answers>,
+    /// The formats that it supports, by position.
+    pub answers: Vec<SupportedFormats>,
 }
 
-impl Survey {
-    /// One in which nothing was asked yet, about as many positions as there are lists of options.
+impl Probe {
+    /// An empty result, with one position for each list of options.
     pub fn of(options: &[Combination]) -> Self {
-        Self { answers: vec![Answers::default(); options.len()], ..Self::default() }
+        Self { answers: vec![SupportedFormats::default(); options.len()], ..Self::default() }
     }
 }
 
-/// Asks about the position behind those that are decided, and about all that follow where the answer is yes.
+/// Asks about the first position that is not decided, and about all after it if the answer is yes.
 ///
-/// `options` are the formats that each position may have, the most natural one first. `takes(p, formats)` is the layer's answer:
-/// may position `p` have `formats[p]`, given those before it? `formats` never holds more than that. Where every position is decided,
-/// the combination is noted. `decided` is in the end as it was.
+/// `options` are the formats that each position may have, the most natural one first. `takes(p, formats)` is the layer's
+/// answer: may position `p` have `formats[p]`, given those before it? `formats` holds no positions after `p`. Once every
+/// position is decided, the combination is recorded. `decided` is unchanged on return.
 pub fn ask(
     options: &[Combination],
     takes: &dyn Fn(usize, &[TensorFormat]) -> bool,
     decided: &mut Combination,
-    survey: &mut Survey,
+    probe: &mut Probe,
 ) {
     todo!(
-        "lesson 16, task 1: each option of the next position in turn; beyond a yes ask on, beyond a no don't (book chapter 16; stuck? cargo learn hint 16)"
+        "lesson 16, task 1: try each option of the next position in turn; after a yes recurse, after a no don't (book chapter 16; stuck? cargo learn hint 16)"
     )
 }
 
 // Task 2: reformats, priced and placed.
 
-/// The most formats of a tensor of which all sets are tried.
+/// The maximum number of formats of a tensor for which all sets are tried.
 pub const FEW: usize = 4;
 
-/// The sets of formats in which a tensor may be there: every one that is not empty, in the order of binary numbers, where the first
-/// format is the lowest bit. Few tensors are wanted in more than three formats at a time; where there are more than [`FEW`]
-/// formats, sets of one and of two are all that is tried.
+/// The sets of formats in which a tensor may be available: all that are not empty, in the order of binary numbers whose
+/// lowest bit is the first format. Few tensors are needed in more than three formats at a time; if there are more than
+/// [`FEW`] formats, only sets of one and of two are tried.
 pub fn sets(formats: &[TensorFormat]) -> Vec<Vec<TensorFormat>> {
     todo!(
-        "lesson 16, task 2: each format doubles what there is: without it, and with it; the empty set goes in the end (book chapter 16; stuck? cargo learn hint 16)"
+        "lesson 16, task 2: each format doubles the sets: without it, and with it; the empty set is removed in the end (book chapter 16; stuck? cargo learn hint 16)"
     )
 }
 
-/// What it costs to have a tensor in all formats of a set, if it is made in `made`: each of the others is brought from that one,
-/// once, for as many readers as there are. A set without `made` cannot be: ∞. `price` is that of one conversion, from and to.
+/// The price of a tensor in all formats of a set, if it is produced in `made`: it is converted once from `made` to each of the
+/// others, for any number of readers. Infinite for a set without `made`. `price` is the price of one conversion, from and to.
 pub fn price_of_set(
     set: &[TensorFormat],
     made: &TensorFormat,
@@ -86,11 +86,10 @@ pub fn price_of_set(
     )
 }
 
-/// Notes that a reader wants an operand, which is made in `from`, in the format `to`. The reader is `None` where the
-/// model returns it: then the conversion's `is_output` is set.
+/// Records that a reader needs an operand, which is produced in `from`, in the format `to`. The reader is `None` if the model
+/// returns the operand: then the conversion's `is_output` is set.
 ///
-/// What is there already in the right format needs no conversion, and a conversion that another reader asked for serves this one as
-/// well.
+/// An operand that already has the right format needs no conversion, and all readers that need the same format share one.
 pub fn want(
     found: &mut Vec<Conversion>,
     operand: OperandIndex,
@@ -98,41 +97,41 @@ pub fn want(
     reader: Option<(usize, usize)>,
 ) {
     todo!(
-        "lesson 16, task 2: nothing for equal formats; else find the conversion or add it, and put the reader down (book chapter 16; stuck? cargo learn hint 16)"
+        "lesson 16, task 2: nothing for equal formats; else find the conversion or add it, and add the reader to it (book chapter 16; stuck? cargo learn hint 16)"
     )
 }
 
-// Task 3: the cheapest agreement.
+// Task 3: the cheapest assignment.
 
 /// A price for every combination of options of a few variables.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Term {
     /// The variables that it depends on, in ascending order.
     pub scope: Vec<usize>,
-    /// A price for each combination, in row-major order: the options of the last variable follow each other.
+    /// A price for each combination, in row-major order: the options of the last variable are adjacent.
     pub prices: Vec<f64>,
 }
 
-/// Where in a table over the variables of `scope` the entry of an assignment stands.
+/// The position of an assignment's entry in a table over the variables of `scope`.
 ///
-/// `options` holds the number of options of each variable there is, `assignment` an option for each. The table is row-major: the
-/// options of the last variable of the scope follow each other.
+/// `options` holds the number of options of every variable, `assignment` an option for each. The table is row-major: the
+/// options of the last variable of the scope are adjacent.
 pub fn entry_of(scope: &[usize], options: &[usize], assignment: &[usize]) -> usize {
     todo!(
-        "lesson 16, task 3: as with the strides of a row-major array: times the length, plus the place, axis by axis (book chapter 16; stuck? cargo learn hint 16)"
+        "lesson 16, task 3: as with the strides of a row-major array: times the length, plus the index, axis by axis (book chapter 16; stuck? cargo learn hint 16)"
     )
 }
 
-/// Writes into `assignment` the options that an entry of a table over `scope` stands for; it leaves other variables alone.
+/// Writes the options of an entry of a table over `scope` into `assignment`; other variables are left unchanged.
 pub fn spread(entry: usize, scope: &[usize], options: &[usize], assignment: &mut [usize]) {
     todo!(
-        "lesson 16, task 3: the way back: the last variable is the remainder, and the quotient goes on (book chapter 16; stuck? cargo learn hint 16)"
+        "lesson 16, task 3: the inverse: the last variable is the remainder, and the quotient goes on (book chapter 16; stuck? cargo learn hint 16)"
     )
 }
 
-/// The best that a variable can do for each combination of options of the variables in `scope`: the least price of all `terms`
-/// together, and the option that has it, of equals the first. Both lists are tables over `scope`, which holds all variables of
-/// the terms but this one.
+/// The best response of a variable to each combination of options of the variables in `scope`: the lowest total price of
+/// `terms`, and the first option that has it. Both lists are tables over `scope`, which holds all variables of the terms but
+/// this one.
 pub fn best_responses(
     options: &[usize],
     terms: &[Term],
@@ -147,41 +146,41 @@ pub fn best_responses(
 /// A variable that was eliminated.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Decided {
-    /// Its number.
+    /// Its position.
     pub variable: usize,
-    /// Whose options decide, in ascending order. All of them were eliminated later.
+    /// The variables that its best option depends on, in ascending order. All of them were eliminated later.
     pub scope: Vec<usize>,
-    /// Its best option for each combination of theirs: a table over the scope.
+    /// Its best option for each combination of their options: a table over the scope.
     pub best: Vec<usize>,
 }
 
-/// An option for each variable, of those that were decided in this order.
+/// An option for each variable, which were decided in this order.
 pub fn unwind(options: &[usize], decided: &[Decided]) -> Vec<usize> {
     todo!(
-        "lesson 16, task 3: from the last to the first, each looks up its best option for what others have (book chapter 16; stuck? cargo learn hint 16)"
+        "lesson 16, task 3: from the last to the first, look up the best option given those that are already assigned (book chapter 16; stuck? cargo learn hint 16)"
     )
 }
 
-// Given: variables and terms, and who is eliminated when.
+// Given: variables and terms, and the order of elimination.
 
 impl Term {
-    /// The price of this combination; `assignment` holds an option for each variable there is.
+    /// The price of an assignment, which holds an option for every variable.
     pub fn price(&self, options: &[usize], assignment: &[usize]) -> f64 {
         self.prices[entry_of(&self.scope, options, assignment)]
     }
 }
 
-/// Variables, and what combinations of their options cost.
+/// Variables, and the prices of combinations of their options.
 #[derive(Debug, Clone, Default)]
 pub struct Choices {
-    /// How many options each variable has.
+    /// The number of options of each variable.
     pub options: Vec<usize>,
-    /// What is added up.
+    /// The terms, whose prices are added up.
     pub terms: Vec<Term>,
 }
 
 impl Choices {
-    /// Adds a variable with a price for each option; there must be at least one. Returns its number.
+    /// Adds a variable with a price for each option, of which there must be at least one. Returns its position.
     pub fn add(&mut self, prices: Vec<f64>) -> usize {
         let variable = self.options.len();
         self.options.push(prices.len());
@@ -189,12 +188,12 @@ impl Choices {
         variable
     }
 
-    /// Prices the options of a variable once more.
+    /// Adds another term for the options of one variable.
     pub fn alone(&mut self, variable: usize, prices: Vec<f64>) {
         self.terms.push(Term { scope: vec![variable], prices });
     }
 
-    /// Prices the options of two different variables together.
+    /// Adds a term for the options of two different variables together.
     pub fn pair(&mut self, a: usize, b: usize, price: impl Fn(usize, usize) -> f64) {
         let (first, second) = (a.min(b), a.max(b));
         let mut prices = Vec::with_capacity(self.options[first] * self.options[second]);
@@ -206,12 +205,12 @@ impl Choices {
         self.terms.push(Term { scope: vec![first, second], prices });
     }
 
-    /// What an assignment costs.
+    /// The total price of an assignment.
     pub fn price(&self, assignment: &[usize]) -> f64 {
         self.terms.iter().map(|term| term.price(&self.options, assignment)).sum()
     }
 
-    /// The terms of each variable, by their positions.
+    /// The positions of the terms of each variable.
     pub fn by_variable(&self) -> Vec<Vec<usize>> {
         let mut found = vec![Vec::new(); self.options.len()];
         for (position, term) in self.terms.iter().enumerate() {
@@ -221,8 +220,8 @@ impl Choices {
     }
 }
 
-/// The cheapest assignment, or nearly so where too much depends on too much; the same for the same choices. Where every
-/// assignment is forbidden, some assignment.
+/// The cheapest assignment, or nearly so if too many variables depend on each other. Deterministic. If every assignment is
+/// forbidden, returns some assignment.
 pub fn solve(choices: &Choices) -> Vec<usize> {
     let incumbent = improved(choices, greedy(choices));
     let mut elimination = Elimination::new(choices, &incumbent);
@@ -231,7 +230,7 @@ pub fn solve(choices: &Choices) -> Vec<usize> {
     if choices.price(&found) <= choices.price(&incumbent) { found } else { incumbent }
 }
 
-/// One variable after the other takes what is cheapest given those before it.
+/// Assigns the variables in order, each to its cheapest option given those before it.
 pub fn greedy(choices: &Choices) -> Vec<usize> {
     let terms = choices.by_variable();
     let mut assignment = vec![0; choices.options.len()];
@@ -243,9 +242,9 @@ pub fn greedy(choices: &Choices) -> Vec<usize> {
     assignment
 }
 
-/// Local search: changes one variable at a time for as long as that helps.
+/// Local search: changes one variable at a time for as long as that lowers the price.
 fn improved(choices: &Choices, mut assignment: Vec<usize>) -> Vec<usize> {
-    /// Enough for choices to travel along a network's branches; exactness does not depend on it.
+    /// Enough for choices to propagate along a network's branches; exactness does not depend on it.
     const ROUNDS: usize = 8;
     let terms = choices.by_variable();
     for _ in 0..ROUNDS {
@@ -260,7 +259,7 @@ fn improved(choices: &Choices, mut assignment: Vec<usize>) -> Vec<usize> {
     assignment
 }
 
-/// Gives a variable its cheapest option in these terms; of equals what it has, else the first.
+/// Sets a variable to its cheapest option in these terms; of equals, the current one or else the first.
 fn set_best(choices: &Choices, terms: &[usize], variable: usize, assignment: &mut [usize]) {
     let price = |assignment: &[usize]| -> f64 {
         terms.iter().map(|&term| choices.terms[term].price(&choices.options, assignment)).sum()
@@ -276,19 +275,19 @@ fn set_best(choices: &Choices, terms: &[usize], variable: usize, assignment: &mu
     assignment[variable] = best;
 }
 
-/// The most entries that a table may have.
-const MOST_ENTRIES: usize = 1 << 13;
+/// The maximum number of entries of a table.
+const MAX_TABLE_ENTRIES: usize = 1 << 13;
 
-/// The variables that are left, and what was decided of the others.
+/// The variables that are left, and the decisions about the others.
 #[derive(Debug)]
 pub struct Elimination<'a> {
     options: Vec<usize>,
     incumbent: &'a [usize],
-    /// Terms that are still in use, by position; others are empty.
+    /// The terms that are still in use, by position; others are `None`.
     terms: Vec<Option<Term>>,
-    /// Positions of terms by variable.
+    /// The positions of the terms of each variable.
     of_variable: Vec<Vec<usize>>,
-    /// The variables that are left, each behind the size of the table that eliminating it takes.
+    /// The variables that are left, each preceded by the size of the table that eliminating it takes.
     left: BTreeSet<(usize, usize)>,
     table_lens: Vec<usize>,
     /// In the order of elimination.
@@ -296,7 +295,7 @@ pub struct Elimination<'a> {
 }
 
 impl<'a> Elimination<'a> {
-    /// With all variables left, and what each has in an assignment that is known.
+    /// Starts with all variables left, and with a known assignment, the incumbent.
     pub fn new(choices: &Choices, incumbent: &'a [usize]) -> Self {
         let count = choices.options.len();
         let mut elimination = Self {
@@ -312,15 +311,15 @@ impl<'a> Elimination<'a> {
         elimination
     }
 
-    /// The variables that are decided, in their order.
+    /// The variables that are decided, in the order of elimination.
     pub fn decided(&self) -> &[Decided] {
         &self.decided
     }
 
-    /// Decides one more variable. False when none is left.
+    /// Decides one more variable. Returns false if none is left.
     pub fn step(&mut self) -> bool {
         let Some(&(entries, variable)) = self.left.first() else { return false };
-        if entries <= MOST_ENTRIES {
+        if entries <= MAX_TABLE_ENTRIES {
             self.eliminate(variable);
         } else {
             let count =
@@ -331,7 +330,7 @@ impl<'a> Elimination<'a> {
         true
     }
 
-    /// Notes how large a table eliminating a variable would take.
+    /// Updates the size of the table that eliminating a variable takes.
     fn measure(&mut self, variable: usize) {
         let len = self.table_len(variable);
         let known = std::mem::replace(&mut self.table_lens[variable], len);
@@ -340,7 +339,7 @@ impl<'a> Elimination<'a> {
         }
     }
 
-    /// Notes that a variable is decided, by the choices of those in the scope.
+    /// Records the decision about a variable, which depends on the options of those in the scope.
     fn decide(&mut self, variable: usize, scope: Vec<usize>, best: Vec<usize>) {
         self.left.remove(&(self.table_lens[variable], variable));
         self.decided.push(Decided { variable, scope, best });
@@ -356,13 +355,13 @@ impl<'a> Elimination<'a> {
         found
     }
 
-    /// How many prices have to be looked at to eliminate a variable.
+    /// The number of prices that eliminating a variable looks at.
     fn table_len(&self, variable: usize) -> usize {
         let sizes = self.neighbours(variable).into_iter().chain([variable]).map(|v| self.options[v]);
         sizes.fold(1, usize::saturating_mul)
     }
 
-    /// Replaces a variable by the best that it can do.
+    /// Replaces a variable by its best responses.
     fn eliminate(&mut self, variable: usize) {
         let scope = self.neighbours(variable);
         let terms = self.take_terms(variable);
@@ -374,7 +373,7 @@ impl<'a> Elimination<'a> {
         self.decide(variable, scope, best);
     }
 
-    /// Gives a variable the option of the incumbent.
+    /// Fixes a variable to its option in the incumbent.
     fn fix(&mut self, variable: usize) {
         let (option, neighbours) = (self.incumbent[variable], self.neighbours(variable));
         for mut term in self.take_terms(variable) {
@@ -411,36 +410,36 @@ impl<'a> Elimination<'a> {
 
 // Task 4: a stopwatch with a memory.
 
-/// How often a candidate runs.
+/// The limits on the runs of a candidate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Budget {
-    /// No run begins when all runs together took longer than this; but a slow candidate has its `least` all the same.
+    /// No run starts once all runs together took longer than this; a slow candidate still gets its `least` runs.
     pub enough: Duration,
-    /// So many runs at least.
+    /// The minimum number of runs.
     pub least: usize,
-    /// So many runs at most.
+    /// The maximum number of runs.
     pub most: usize,
 }
 
-/// What a layer gets. The first run warms the caches up; so a second one is the least.
+/// The budget of a layer. The first run warms up the caches, so there are at least two.
 pub const OF_A_LAYER: Budget = Budget { enough: Duration::from_millis(8), least: 2, most: 100 };
 
-/// The time of the fastest of several runs; [`Duration::MAX`] where there is none at all. `run` runs once and says how long that
+/// The time of the fastest of several runs; [`Duration::MAX`] if there are no runs. `run` runs once and returns the time it
 /// took.
 ///
 /// # Errors
-/// The first error of a run. Nothing runs after it.
+/// Returns the first error of a run. Nothing runs after it.
 pub fn fastest<E>(budget: &Budget, run: &mut dyn FnMut() -> Result<Duration, E>) -> Result<Duration, E> {
     todo!(
         "lesson 16, task 4: run, add up, keep the smallest; stop at `most`, or with enough spent once `least` is reached (book chapter 16; stuck? cargo learn hint 16)"
     )
 }
 
-/// The nanoseconds that are kept under this key for this device; else what `measure` finds, which is then kept. None is no time, and
-/// nothing to keep. The cache isn't locked while something is measured.
+/// Returns the cached nanoseconds of a key on a device, or else the result of `measure`, which is then cached unless it is
+/// `None`. The cache is not locked while `measure` runs.
 ///
 /// # Errors
-/// That of `measure`.
+/// Returns the error of `measure`.
 pub fn known_or<E>(
     cache: &Mutex<TimingCache>,
     device: &str,
@@ -448,34 +447,34 @@ pub fn known_or<E>(
     measure: &mut dyn FnMut() -> Result<Option<f64>, E>,
 ) -> Result<Option<f64>, E> {
     todo!(
-        "lesson 16, task 4: look it up, let go of the lock, measure, and keep what was found (book chapter 16; stuck? cargo learn hint 16)"
+        "lesson 16, task 4: look it up, release the lock, measure, and cache the result (book chapter 16; stuck? cargo learn hint 16)"
     )
 }
 
-/// Nanoseconds by what was measured.
+/// Nanoseconds, by the key of what was measured.
 pub type Timings = BTreeMap<String, f64>;
 
-/// What was measured, by the device.
+/// The timings of each device, by its name.
 pub type Devices = BTreeMap<String, Timings>;
 
-/// The file.
+/// The contents of the file.
 #[derive(Debug, Default, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Stored {
+pub struct TimingsFile {
     /// The version of keys and times.
     pub version: u32,
-    /// What was measured.
+    /// The timings.
     pub devices: Devices,
 }
 
-/// The version of keys and times: of others nothing is used.
+/// The version of keys and times. Files with another version are ignored.
 pub const CACHE_VERSION: u32 = 1;
 
-/// What the text of a cache holds, without times that nobody can have measured: negative ones, and those that are no numbers.
+/// Parses the text of a cache, and drops times that are negative, infinite or NaN.
 ///
 /// # Errors
-/// A text that is no cache, or one of another [`CACHE_VERSION`], with the reason. Whoever asked measures anew.
-pub fn usable(text: &[u8]) -> Result<Stored, String> {
+/// Returns the reason if the text is not a cache or has another [`CACHE_VERSION`]. The caller then measures everything again.
+pub fn usable(text: &[u8]) -> Result<TimingsFile, String> {
     todo!(
         "lesson 16, task 4: parse the JSON, refuse another version, drop what cannot be a time (book chapter 16; stuck? cargo learn hint 16)"
     )
@@ -483,15 +482,16 @@ pub fn usable(text: &[u8]) -> Result<Stored, String> {
 
 // Task 5: the first page of a plan.
 
-/// The entry of a section in the index: [`ENTRY`] bytes, which are its kind and checksum, four bytes each, and its offset and length,
-/// eight bytes each.
+/// The entry of a section in the index: [`ENTRY`] bytes, which are its kind and checksum, four bytes each, and its offset and
+/// length, eight bytes each.
 pub fn entry(section: &Section) -> Vec<u8> {
     todo!(
-        "lesson 16, task 5: four numbers in little-endian order, one behind the other (book chapter 16; stuck? cargo learn hint 16)"
+        "lesson 16, task 5: four numbers in little-endian order, one after the other (book chapter 16; stuck? cargo learn hint 16)"
     )
 }
 
-/// The first page, for these sections in the order of the file: header, index, and zeros up to [`PAGE`]. None when they do not fit.
+/// The first page, for these sections in the order of the file: header, index, and zeros up to [`PAGE`]. `None` if they do not
+/// fit.
 pub fn encode(sections: &[Section], written_by: &str) -> Option<Vec<u8>> {
     todo!(
         "lesson 16, task 5: field by field as the table says, with a checksum of the index, and then one of the header (book chapter 16; stuck? cargo learn hint 16)"
@@ -500,43 +500,43 @@ pub fn encode(sections: &[Section], written_by: &str) -> Option<Vec<u8>> {
 
 // Task 6: reading what may be damaged.
 
-/// Compares bytes with their checksum.
+/// Verifies the checksum of bytes.
 ///
 /// # Errors
-/// [`PlanFileProblem::Checksum`] with `what`.
+/// [`PlanFileProblem::Checksum`] with `what` if it does not match.
 pub fn checked(what: &str, bytes: &[u8], wanted: u32) -> Result<(), PlanFileProblem> {
     todo!(
         "lesson 16, task 6: the same number, or an error with both (book chapter 16; stuck? cargo learn hint 16)"
     )
 }
 
-/// Checks the header of a file of `length` bytes; `page` is its first [`PAGE`] bytes, or all that there are.
+/// Checks the header of a file of `length` bytes; `page` is its first [`PAGE`] bytes, or the whole file if it is shorter.
 ///
 /// # Errors
-/// In this order: [`NotAPlan`](PlanFileProblem::NotAPlan), [`Version`](PlanFileProblem::Version), a file without a whole header
-/// ([`Length`](PlanFileProblem::Length), where a page is wanted), [`Checksum`](PlanFileProblem::Checksum) of "the header",
-/// [`Flags`](PlanFileProblem::Flags) that are not 0, [`ByteOrder`](PlanFileProblem::ByteOrder), and a length that is not the one
-/// that the header names ([`Length`](PlanFileProblem::Length)).
+/// In this order: [`NotAPlan`](PlanFileProblem::NotAPlan), [`Version`](PlanFileProblem::Version), a file without a complete
+/// header ([`Length`](PlanFileProblem::Length), with a page as the wanted length), [`Checksum`](PlanFileProblem::Checksum) of
+/// "the header", [`Flags`](PlanFileProblem::Flags) that are not 0, [`ByteOrder`](PlanFileProblem::ByteOrder), and a length
+/// other than the one in the header ([`Length`](PlanFileProblem::Length)).
 pub fn check_header(page: &[u8], length: u64) -> Result<(), PlanFileProblem> {
     todo!(
-        "lesson 16, task 6: what it is before what it says, and nothing is believed before its checksum (book chapter 16; stuck? cargo learn hint 16)"
+        "lesson 16, task 6: check what it is before what it says, and trust nothing before its checksum (book chapter 16; stuck? cargo learn hint 16)"
     )
 }
 
-/// Checks that sections are where they must be, in a file of `length` bytes.
+/// Checks the places of sections in a file of `length` bytes.
 ///
 /// # Errors
-/// [`PlanFileProblem::Index`]: a kind that is there twice; a section that does not begin at the first multiple of [`PAGE`] behind the one
-/// before (the first one at [`PAGE`]); a last one that does not end the file; a kind that is required and missing.
+/// [`PlanFileProblem::Index`] if a kind occurs twice, if a section does not begin at the first multiple of [`PAGE`] after the
+/// previous one (the first one at [`PAGE`]), if the last one does not end the file, or if a required kind is missing.
 pub fn check_places(sections: &[Section], length: u64) -> Result<(), PlanFileProblem> {
     todo!(
-        "lesson 16, task 6: go along the sections, and know where the next one must begin (book chapter 16; stuck? cargo learn hint 16)"
+        "lesson 16, task 6: go through the sections, and track where the next one must begin (book chapter 16; stuck? cargo learn hint 16)"
     )
 }
 
 // Given: the whole page.
 
-/// What the first page says.
+/// The contents of the first page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Header {
     /// The version of the program that wrote the file.
@@ -545,10 +545,10 @@ pub struct Header {
     pub sections: Vec<Section>,
 }
 
-/// Reads the first page of a file of `length` bytes; `page` is shorter where the file is.
+/// Decodes the first page of a file of `length` bytes; `page` is shorter if the file is.
 ///
 /// # Errors
-/// As [`check_header`]; an index that is damaged, or that lists what cannot be, as [`check_places`] finds.
+/// As [`check_header`] and [`check_places`]. Also returns an error if the index is damaged.
 pub fn decode(page: &[u8], length: u64) -> Result<Header, PlanFileProblem> {
     check_header(page, length)?;
     let sections: Result<Vec<Section>, PlanFileProblem> =
@@ -560,7 +560,7 @@ pub fn decode(page: &[u8], length: u64) -> Result<Header, PlanFileProblem> {
     Ok(Header { written_by, sections })
 }
 
-/// The index of a page whose header is sound, with nothing but zeros behind it.
+/// The index of a page with a valid header, followed by nothing but zeros.
 fn index(page: &[u8]) -> Result<&[u8], PlanFileProblem> {
     let field = |at| number(page, at).unwrap_or_default();
     let bytes = usize::try_from(field(20)).ok().and_then(|count| count.checked_mul(ENTRY));
@@ -571,7 +571,7 @@ fn index(page: &[u8]) -> Result<&[u8], PlanFileProblem> {
     checked("the index", index, field(56))?;
     match zeros.iter().all(|&byte| byte == 0) {
         true => Ok(index),
-        false => Err(PlanFileProblem::Index("something stands behind it".to_owned())),
+        false => Err(PlanFileProblem::Index("unexpected data after it".to_owned())),
     }
 }
 
@@ -579,8 +579,7 @@ fn index(page: &[u8]) -> Result<&[u8], PlanFileProblem> {
 fn section(entry: &[u8]) -> Result<Section, PlanFileProblem> {
     let (field, long) =
         (|at| number(entry, at).unwrap_or_default(), |at| long(entry, at).unwrap_or_default());
-    let unknown =
-        || PlanFileProblem::Index(format!("there is a section of kind {}, which nobody knows", field(0)));
+    let unknown = || PlanFileProblem::Index(format!("unknown section kind {}", field(0)));
     let kind = Kind::of(field(0)).ok_or_else(unknown)?;
     Ok(Section { kind, crc32: field(4), offset: long(8), length: long(16) })
 }

@@ -7,149 +7,152 @@ use std::cmp::Ordering;
 
 // Task 1: sixteen bits.
 
-/// The bits of the nearest `bf16`, ties to even: the upper half of those of an `f32`. NaN stays NaN.
+/// The bits of the nearest `bf16`, ties to even. A `bf16` is the upper half of an `f32`. NaN stays NaN.
 pub fn bf16_bits(x: f32) -> u16 {
     todo!(
         "lesson 17, task 1: add half a step, and drop the lower half (book chapter 17; stuck? cargo learn hint 17)"
     )
 }
 
-/// The number that the bits of a `bf16` are, without loss.
+/// The value of a `bf16` given by its bits, without loss.
 pub fn bf16_value(bits: u16) -> f32 {
     todo!(
         "lesson 17, task 1: the bits become the upper half of an `f32`'s (book chapter 17; stuck? cargo learn hint 17)"
     )
 }
 
-/// The bits of the nearest number of IEEE's `binary16`, ties to even: a sign, 5 bits of exponent, 10 of fraction. What
-/// would be 65520 or more is infinite; NaN stays NaN.
+/// The bits of the nearest IEEE `binary16` number, ties to even: a sign, 5 bits of exponent, 10 of fraction. Magnitudes
+/// of 65520 or more become infinite; NaN stays NaN.
 ///
-/// Numbers of exponent e lie 2^(e − 10) apart, and those below 2^−14 as far as those of exponent −14. Counted in such
-/// steps, a number of exponent e begins at 1024: so its bits are (e + 14) · 1024 + steps, whatever e is.
+/// Numbers with exponent e are 2^(e − 10) apart; numbers below 2^−14 are as far apart as those with exponent −14. Counted
+/// in such steps, the numbers with exponent e begin at 1024. The bits of a number are therefore (e + 14) · 1024 + steps,
+/// whatever e is.
 pub fn f16_bits(x: f32) -> u16 {
     todo!(
-        "lesson 17, task 1: count in steps of the number's exponent, round half to even (book chapter 17; stuck? cargo learn hint 17)"
+        "lesson 17, task 1: count x in steps of its exponent, round half to even (book chapter 17; stuck? cargo learn hint 17)"
     )
 }
 
 // Task 2: eight bits and a scale.
 
-/// The whole number that stands for a real one: x over the scale, rounded half to even and cut off at ±127. NaN becomes 0.
+/// Quantises a float to int8: x over the scale, rounded half to even and clamped to ±127. NaN becomes 0.
 pub fn quantize(x: f32, scale: f32) -> i8 {
     todo!(
-        "lesson 17, task 2: divide, round half to even, cut off at ±127 (book chapter 17; stuck? cargo learn hint 17)"
+        "lesson 17, task 2: divide, round half to even, clamp to ±127 (book chapter 17; stuck? cargo learn hint 17)"
     )
 }
 
-/// The real number that a whole one stands for.
+/// Dequantises an int8 value: the float that it represents.
 pub fn dequantize(q: i8, scale: f32) -> f32 {
-    todo!("lesson 17, task 2: the other way (book chapter 17; stuck? cargo learn hint 17)")
+    todo!("lesson 17, task 2: the inverse of quantize (book chapter 17; stuck? cargo learn hint 17)")
 }
 
-/// The scale of an output channel's weights: their largest magnitude becomes 127. It is 0 where all are zero.
+/// The scale of an output channel's weights, which maps their largest magnitude to 127. It is 0 if all weights are 0.
 pub fn channel_scale(weights: &[f32]) -> f32 {
     todo!("lesson 17, task 2: the largest magnitude over 127 (book chapter 17; stuck? cargo learn hint 17)")
 }
 
-// Task 3: the sum is a whole number.
+// Task 3: the sum is an integer.
 
-/// What makes real numbers of an output channel's sums, Σ input q · weight q.
+/// Converts an output channel's sums, Σ input q · weight q, to floats.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ChannelStep {
-    /// What is added to a sum: the bias, counted in steps. It is a whole number, unless the sums are all 0.
+    /// The bias in steps, which is added to a sum. It is an integer, unless the sums are all 0.
     pub bias: f64,
-    /// What one more in a sum stands for.
+    /// The size of a step: what 1 in a sum represents.
     pub scale: f32,
 }
 
 impl ChannelStep {
-    /// That of a channel, where its sums count. One step is the weights' scale times the input's. Sums don't count where the
-    /// weights' scale or the step is no normal number, or where the bias, counted in steps, is beyond `f32`.
+    /// The step of a channel: the scale of the weights times the scale of the input. Returns `None` if the channel cannot
+    /// be computed from sums, because the scale of the weights or the step is not a normal number, or because the bias in
+    /// steps exceeds `f32`.
     pub fn new(weight_scale: f32, input_scale: f32, bias: f32) -> Option<Self> {
         todo!(
-            "lesson 17, task 3: count the bias in steps of input times weight, rounded half to even (book chapter 17; stuck? cargo learn hint 17)"
+            "lesson 17, task 3: express the bias in steps of input scale · weight scale, rounded half to even (book chapter 17; stuck? cargo learn hint 17)"
         )
     }
 
-    /// That of a channel whose sums are all 0: its outputs are its bias.
+    /// The step of a channel whose sums are all 0: its outputs are its bias.
     pub fn of_bias(bias: f32) -> Self {
         Self { bias: f64::from(bias), scale: 1.0 }
     }
 
-    /// The real number for a sum, which is a whole one: `f64` holds these exactly up to 2⁵³. Sum and bias become `f32`
-    /// together, and are multiplied by the step.
+    /// The float for a sum, which is an integer; `f64` holds integers exactly up to 2⁵³. The bias is added, the result is
+    /// rounded to `f32`, and then multiplied by the scale.
     #[inline(always)]
     pub fn real(self, sum: f64) -> f32 {
         todo!(
-            "lesson 17, task 3: add the bias first, then one product (book chapter 17; stuck? cargo learn hint 17)"
+            "lesson 17, task 3: add the bias first, then multiply once (book chapter 17; stuck? cargo learn hint 17)"
         )
     }
 }
 
-/// An output channel in int8: its weights as whole numbers, and what makes real numbers of their sums. Where sums don't
-/// count, weights are 0 and the channel is its bias.
-pub fn whole_channel(weights: &[f32], bias: f32, input_scale: f32) -> (Vec<i8>, ChannelStep) {
+/// Quantises an output channel: its weights in int8, and the step that converts their sums to floats. If there is no
+/// step, the weights are 0, and the outputs are the bias.
+pub fn quantize_channel(weights: &[f32], bias: f32, input_scale: f32) -> (Vec<i8>, ChannelStep) {
     todo!(
-        "lesson 17, task 3: weights by their own scale, sums by a step (book chapter 17; stuck? cargo learn hint 17)"
+        "lesson 17, task 3: quantise the weights by their own scale, and compute the step of their sums (book chapter 17; stuck? cargo learn hint 17)"
     )
 }
 
-/// The sums of rows R×I times the transpose of O×I weights of whole numbers whose zero is 0.
-pub fn whole_product(rows: ArrayView2<'_, i32>, weight: ArrayView2<'_, i32>) -> Array2<i64> {
+/// The exact product of quantised rows R×I with the transpose of quantised weights O×I. All zero points are 0.
+pub fn int8_matmul(rows: ArrayView2<'_, i32>, weight: ArrayView2<'_, i32>) -> Array2<i64> {
     todo!(
         "lesson 17, task 3: each row times each row of weights, in i64 (book chapter 17; stuck? cargo learn hint 17)"
     )
 }
 
-/// A linear layer in int8: rows R×I of inputs, weights O×I and O biases make R×O outputs.
+/// A linear layer in int8: inputs R×I, weights O×I and O biases give outputs R×O.
 ///
 /// # Panics
-/// When there are fewer biases than rows of weights, or the rows have other lengths than those of the input.
-pub fn whole_linear(
+/// Panics if there are fewer biases than rows of weights, or the rows of weights differ in length from those of the
+/// input.
+pub fn int8_linear(
     input: ArrayView2<'_, f32>,
     weight: ArrayView2<'_, f32>,
     bias: &[f32],
     input_scale: f32,
 ) -> Array2<f32> {
     todo!(
-        "lesson 17, task 3: whole inputs, whole channels, exact sums, real outputs (book chapter 17; stuck? cargo learn hint 17)"
+        "lesson 17, task 3: quantise inputs and channels, sum exactly, convert the sums to floats (book chapter 17; stuck? cargo learn hint 17)"
     )
 }
 
 // Task 4: range and histogram.
 
-/// The least and the largest of some numbers. NaN makes both of them NaN.
+/// The smallest and the largest of some values. Both are NaN if one of the values is.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Range {
-    /// The least number.
+    /// The smallest value.
     pub least: f32,
-    /// The largest number.
+    /// The largest value.
     pub largest: f32,
 }
 
 impl Range {
-    /// That of no numbers.
+    /// The range of no values.
     pub const EMPTY: Self = Self { least: f32::INFINITY, largest: f32::NEG_INFINITY };
 
-    /// The range of these numbers and of those before.
+    /// Extends the range to these values.
     #[must_use]
     pub fn with(self, values: &[f32]) -> Self {
         todo!(
-            "lesson 17, task 4: the least and the largest; NaN stays (book chapter 17; stuck? cargo learn hint 17)"
+            "lesson 17, task 4: the smallest and the largest; NaN stays (book chapter 17; stuck? cargo learn hint 17)"
         )
     }
 
-    /// The largest magnitude; none where there were no numbers, or one of them was not finite.
+    /// The largest magnitude; `None` if there were no values or one was not finite.
     pub fn magnitude(self) -> Option<f32> {
         todo!(
-            "lesson 17, task 4: that of the end farther from zero (book chapter 17; stuck? cargo learn hint 17)"
+            "lesson 17, task 4: the magnitude of the end farther from zero (book chapter 17; stuck? cargo learn hint 17)"
         )
     }
 }
 
 /// Counts of magnitudes in bins of equal width, from zero to the largest.
 ///
-/// Zeros are left out: every scale holds them exactly, and behind a ReLU they would drown the rest.
+/// Zeros are not counted: every scale represents them exactly, and after a ReLU they would dominate the distribution.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Histogram {
     largest: f32,
@@ -160,29 +163,29 @@ impl Histogram {
     /// The number of bins.
     pub const BINS: usize = 2048;
 
-    /// One for magnitudes up to the `largest`.
+    /// Creates an empty histogram for magnitudes up to `largest`.
     pub fn new(largest: f32) -> Self {
         Self { largest, counts: vec![0; Self::BINS] }
     }
 
-    /// Counts these numbers, but neither zeros nor NaN. One above the largest magnitude goes into the last bin.
+    /// Counts these values, except zeros and NaN. Magnitudes above the largest go into the last bin.
     pub fn add(&mut self, values: &[f32]) {
         todo!(
             "lesson 17, task 4: one more in the bin of each magnitude above zero (book chapter 17; stuck? cargo learn hint 17)"
         )
     }
 
-    /// How many numbers are in each bin.
+    /// The number of values in each bin.
     pub fn counts(&self) -> &[u64] {
         &self.counts
     }
 
     /// The magnitude at which a bin begins.
     pub fn edge(&self, bin: usize) -> f32 {
-        todo!("lesson 17, task 4: bins are all as wide (book chapter 17; stuck? cargo learn hint 17)")
+        todo!("lesson 17, task 4: all bins have the same width (book chapter 17; stuck? cargo learn hint 17)")
     }
 
-    /// Which part of the numbers, zeros left out, lies in bins that begin at this magnitude or above.
+    /// The fraction of the counted values in bins that begin at this magnitude or above.
     pub fn share_above(&self, threshold: f32) -> f64 {
         let above = self.counts.iter().enumerate().filter(|&(bin, _)| self.edge(bin) >= threshold);
         let above: u64 = above.map(|(_, count)| count).sum();
@@ -190,57 +193,57 @@ impl Histogram {
     }
 }
 
-// Task 5: where to cut off.
+// Task 5: where to clip.
 
-/// What is left of the magnitudes in int8: 0 to 127.
+/// The number of magnitudes in int8: 0 to 127.
 const STEPS: usize = 128;
 
-/// Thresholds are tried this many bins apart.
+/// The distance between two thresholds that are tried, in bins.
 const STRIDE: usize = 16;
 
-/// So much is cut off at most. Where all numbers lie far from zero, the divergence has nothing to say against all of them in
-/// one bin.
-const MOST_CUT: f64 = 0.01;
+/// The largest fraction of the values that may be clipped. If all values are far from zero, the divergence would allow clipping
+/// all of them into one bin.
+const MAX_CLIPPED: f64 = 0.01;
 
-/// The counts of so many bins, the last of which also gets all that lies behind it. No bins have no counts.
+/// The counts of the first `bins` bins, the last of which also gets all counts after it. Empty for 0 bins.
 pub fn clipped(counts: &[u64], bins: usize) -> Vec<u64> {
     todo!(
-        "lesson 17, task 5: what is cut off goes into the last bin (book chapter 17; stuck? cargo learn hint 17)"
+        "lesson 17, task 5: the clipped counts go into the last bin (book chapter 17; stuck? cargo learn hint 17)"
     )
 }
 
-/// The counts as so many steps can tell them apart: step s has the bins from s · bins / steps on, rounded down, up to where
-/// the next begins. The numbers that are kept in them are spread evenly over those that aren't empty once it is clipped.
+/// The counts at the resolution of `steps` steps: step s covers the bins from s · bins / steps, rounded down, to the start
+/// of the next one. The values kept in a step are spread evenly over those of its bins that aren't empty after clipping.
 pub fn in_steps(kept: &[u64], clipped: &[u64], steps: usize) -> Vec<f64> {
     todo!(
-        "lesson 17, task 5: each step spreads what it has over its bins that aren't empty (book chapter 17; stuck? cargo learn hint 17)"
+        "lesson 17, task 5: each step spreads its values over its bins that aren't empty (book chapter 17; stuck? cargo learn hint 17)"
     )
 }
 
-/// Σ P·ln(P/Q) of two distributions that are given as counts; none where Q has nothing at a place where P has something.
+/// Σ P·ln(P/Q) of two distributions given as counts; `None` if Q is zero in a bin where P is not.
 pub fn divergence(p: &[u64], q: &[f64]) -> Option<f64> {
     todo!(
-        "lesson 17, task 5: shares first, then the sum; places without P add nothing (book chapter 17; stuck? cargo learn hint 17)"
+        "lesson 17, task 5: shares first, then the sum; bins where P is zero add nothing (book chapter 17; stuck? cargo learn hint 17)"
     )
 }
 
-// Given: what one candidate loses.
+// Given: the loss of one candidate.
 
-/// What is lost where only so many bins are kept; none where that cannot be told, because numbers are cut off and none is
-/// left beside them, and where too many are.
+/// The information that is lost if only the first `bins` bins are kept. `None` if it is undefined, because values are clipped
+/// into a step in which none are kept, or if too many are clipped.
 pub fn loss(counts: &[u64], bins: usize) -> Option<f64> {
     let (kept, cut) = counts.split_at(bins.min(counts.len()));
     let (outside, all) = (cut.iter().sum::<u64>(), counts.iter().sum::<u64>());
-    if outside as f64 > MOST_CUT * all as f64 {
+    if outside as f64 > MAX_CLIPPED * all as f64 {
         return None;
     }
     let clipped = clipped(counts, bins);
     divergence(&clipped, &in_steps(kept, &clipped, STEPS))
 }
 
-/// The magnitude beyond which numbers are best cut off; none where there are no numbers but zeros.
+/// The best magnitude at which to clip; `None` if there are no values other than zeros.
 ///
-/// Every 16 bins from 128 on is a candidate. Where none of them can be judged, nothing is cut off.
+/// Every 16th bin from 128 on is a candidate. If none of them can be judged, nothing is clipped.
 pub fn threshold(histogram: &Histogram) -> Option<f32> {
     todo!(
         "lesson 17, task 5: the candidate that loses the least (book chapter 17; stuck? cargo learn hint 17)"
@@ -249,7 +252,7 @@ pub fn threshold(histogram: &Histogram) -> Option<f32> {
 
 // Task 6: what was lost.
 
-/// What an operator's output is in int8, compared with `f32`.
+/// The error of an operator's output in int8, compared with `f32`.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Loss {
     /// The operator.
@@ -263,27 +266,27 @@ pub struct Loss {
 }
 
 impl Loss {
-    /// The ratio of signal to noise in decibels: infinite where nothing is lost.
+    /// The signal-to-noise ratio in decibels; infinite if nothing is lost.
     pub fn decibels(&self) -> f64 {
         todo!(
             "lesson 17, task 6: ten times the logarithm of the ratio (book chapter 17; stuck? cargo learn hint 17)"
         )
     }
 
-    /// Whether the ratio is below so many decibels; one that is no number is, for then the output is none.
+    /// Returns true if the ratio is below this number of decibels, or NaN: the output is then unusable.
     pub fn is_below(&self, decibels: f64) -> bool {
         todo!(
-            "lesson 17, task 6: what compares as nothing is below everything (book chapter 17; stuck? cargo learn hint 17)"
+            "lesson 17, task 6: a ratio that cannot be compared is below everything (book chapter 17; stuck? cargo learn hint 17)"
         )
     }
 
-    /// Adds outputs in `f32`, and what they are in int8.
+    /// Adds the outputs in `f32`, `wanted`, and in int8, `found`.
     pub fn add(&mut self, wanted: &[f32], found: &[f32]) {
         todo!("lesson 17, task 6: sums of squares, in f64 (book chapter 17; stuck? cargo learn hint 17)")
     }
 }
 
-/// The operators that are to stay in `f32`, because they are below so many decibels.
+/// The names of the operators that must stay in `f32`, because they are below this number of decibels.
 pub fn too_lossy<'a>(losses: impl IntoIterator<Item = &'a Loss>, decibels: f64) -> Vec<String> {
     todo!(
         "lesson 17, task 6: the names of those that are below (book chapter 17; stuck? cargo learn hint 17)"

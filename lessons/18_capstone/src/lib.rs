@@ -14,52 +14,52 @@ use ndarray::linalg::general_mat_mul;
 use ndarray::{ArrayView1, ArrayView2, ArrayView3, ArrayView4, ArrayViewMut2, ArrayViewMut4, Ix4};
 use std::sync::Arc;
 
-// Given: the layer's fields, and what the engine settles for it.
+// Given: the layer's fields, and its configuration by the engine.
 
 ixion::operator! {
-    /// `torch.nn.Conv2d` with one group: N×C×H×W under windows that slide over H and W, times O×C×kH×kW weights, plus a
-    /// bias.
+    /// `torch.nn.Conv2d` with one group: slides a window over H and W of an N×C×H×W input. Each output element is the sum of
+    /// the products of the elements in the window with the O×C×kH×kW weights of its channel, plus a bias.
     pub struct Conv2d for "Conv2d" {
-        /// C.
+        /// The number of input channels, C.
         in_channels: usize,
-        /// O.
+        /// The number of output channels, O.
         out_channels: usize,
-        /// Height and width of the window.
+        /// The height and width of the window.
         kernel_size: [usize; 2],
-        /// Distance between one position of the window and the next.
+        /// The distance between one position of the window and the next.
         stride: [usize; 2] = [1, 1],
-        /// Zeros added on both sides.
+        /// The number of zeros added on both sides of H and W.
         padding: [usize; 2] = [0, 0],
-        /// Distance between the places that the window looks at.
+        /// The distance between the elements that the window covers.
         dilation: [usize; 2] = [1, 1],
-        /// Number of groups; only 1.
+        /// The number of groups; only 1 is supported.
         groups: usize = 1,
-        /// What lies outside of the input; only `zeros`.
+        /// The values outside of the input; only `zeros` is supported.
         padding_mode: String = "zeros".to_owned(),
-        /// O×C×kH×kW weights.
+        /// The weights, O×C×kH×kW.
         weight: Weight,
-        /// O numbers, added at the end.
+        /// The bias, O elements.
         bias: Option<Weight> = None,
-        /// What the engine settled; no key of a file sets it.
-        state: State<Option<Settled>>,
+        /// The engine's configuration. It is not a key of the file.
+        state: State<Option<Configuration>>,
     }
     validate |conv| {
         conv.check()
     }
 }
 
-/// What the engine settled for a layer.
+/// The configuration that the engine selected for a layer.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Settled {
+pub struct Configuration {
     /// N, C, H and W of the input.
     pub input: [usize; 4],
     /// N, O, H and W of the output.
     pub output: [usize; 4],
-    /// The weights as whole numbers; none where all tensors are of f32. Clones of a layer share them.
-    pub whole: Option<Arc<Whole>>,
+    /// The quantised weights; `None` if all tensors are `f32`. Clones of a layer share them.
+    pub int8: Option<Arc<QuantizedWeights>>,
 }
 
-/// Refuses a weight that the file does not hold, or not in f32 and in this shape.
+/// Checks that a weight is stored in the file, in `f32` and in this shape.
 fn stored(what: &str, weight: &Weight, shape: &[usize]) -> Result<(), LayerError> {
     let Weight::Attribute(found) = weight else {
         return Err(LayerError::Unsupported(format!("{what} must be stored in the file")));
@@ -73,24 +73,24 @@ fn stored(what: &str, weight: &Weight, shape: &[usize]) -> Result<(), LayerError
     Ok(())
 }
 
-/// N, C, H and W as the engine settled them.
+/// N, C, H and W as the engine configured them.
 fn lens(meta: &TensorMeta) -> Result<[usize; 4], LayerError> {
     let shape = meta.shape()?;
     shape.dims().try_into().map_err(|_| LayerError::shape("a tensor", "N×C×H×W", meta))
 }
 
 impl Conv2d {
-    /// The window over rows, and the window over columns.
+    /// The windows over rows and over columns.
     fn windows(&self) -> [Window; 2] {
         windows(self.kernel_size, self.stride, self.padding, self.dilation)
     }
 
-    /// How many numbers of the input an output is made of.
+    /// The number of input elements that each output element depends on.
     fn taps(&self) -> usize {
         self.in_channels * self.kernel_size[0] * self.kernel_size[1]
     }
 
-    /// The weights as one row for each output channel.
+    /// The weights as a matrix, with one row for each output channel.
     fn rows(&self) -> Result<ArrayView2<'_, f32>, LayerError> {
         let weights = self.weight.view(&[])?.slice::<f32>()?;
         Ok(ArrayView2::from_shape((self.out_channels, self.taps()), weights)?)
@@ -105,9 +105,9 @@ impl Conv2d {
     }
 }
 
-// Given: windows over both axes, and what they do to shapes, as lesson 10 builds them.
+// Given: windows over both axes, and their shape rule, as in lesson 10.
 
-/// The window over rows, and the window over columns, from parameters that have the rows first.
+/// The windows over rows and over columns, from parameters that list rows first.
 pub fn windows(
     kernel_size: [usize; 2],
     stride: [usize; 2],
@@ -123,35 +123,37 @@ pub fn windows(
     })
 }
 
-/// How often a window fits on an axis whose length may be a symbol: ⌊(len + padding − reach) / stride⌋ + 1.
+/// The number of window positions along an axis, whose length may be a symbol: ⌊(len + padding − reach) / stride⌋ + 1.
 pub fn slid(len: &Dim, window: &Window) -> Dim {
     let reach = window.dilation * window.kernel.saturating_sub(1) + 1;
     let room = len.clone() + window.pad_before + window.pad_after - reach;
     room.floor_div(window.stride) + 1
 }
 
-/// The dimensions of N×C×H×W after windows slid over H and W.
+/// The dimensions of an N×C×H×W input after windows slide over H and W.
 ///
 /// # Errors
-/// A [`LayerError`] for another rank, and where a window does not fit.
+/// [`LayerError::Shape`] if the input has another rank, or if a window does not fit.
 pub fn planes(input: &TensorMeta, windows: &[Window; 2]) -> Result<[Dim; 4], LayerError> {
     let [batch, channels, height, width] = input.dims() else {
         return Err(LayerError::shape("the input", "N×C×H×W", input));
     };
     let [height, width] = [slid(height, &windows[0]), slid(width, &windows[1])];
     if [&height, &width].iter().any(|len| len.fixed().is_some_and(|len| len < 1)) {
-        return Err(LayerError::shape("the window does not fit", "a larger picture", input));
+        return Err(LayerError::shape("the input", "H and W that the window fits into", input));
     }
     Ok([batch.clone(), channels.clone(), height, width])
 }
 
-/// Refuses windows that cannot slide.
+/// Checks that windows can slide.
 ///
 /// # Errors
-/// A [`LayerError`] that names the window.
+/// [`LayerError::InvalidParameter`] with the first window that cannot.
 pub fn check(windows: &[Window; 2]) -> Result<(), LayerError> {
     match windows.iter().find(|window| !window.is_sane()) {
-        Some(window) => Err(LayerError::invalid("kernel_size", format!("{window:?}"), "it cannot slide")),
+        Some(window) => {
+            Err(LayerError::invalid("kernel_size", format!("{window:?}"), "this window cannot slide"))
+        }
         None => Ok(()),
     }
 }
@@ -159,10 +161,10 @@ pub fn check(windows: &[Window; 2]) -> Result<(), LayerError> {
 // Task 1: fields and shapes.
 
 impl Conv2d {
-    /// Refuses fields that this layer cannot work with.
+    /// Checks that this layer supports its fields.
     fn check(&self) -> Result<(), LayerError> {
         todo!(
-            "lesson 18, task 1: refuse another padding than zeros, groups, weights of other shapes, and windows that cannot slide (book chapter 18; stuck? cargo learn hint 18)"
+            "lesson 18, task 1: return an error for padding other than zeros, groups, weights of other shapes, and windows that cannot slide (book chapter 18; stuck? cargo learn hint 18)"
         )
     }
 }
@@ -170,7 +172,7 @@ impl Conv2d {
 impl Layer for Conv2d {
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
         todo!(
-            "lesson 18, task 1: N×O×H×W of an f32 input, whose lengths are numbers or symbols (book chapter 18; stuck? cargo learn hint 18)"
+            "lesson 18, task 1: return N×O×H×W for an f32 input, whose lengths are numbers or symbols (book chapter 18; stuck? cargo learn hint 18)"
         )
     }
 
@@ -181,24 +183,24 @@ impl Layer for Conv2d {
     }
 }
 
-// Tasks 2, 3 and 5: what the engine asks.
+// Tasks 2, 3 and 5: the methods that the engine calls.
 
 impl CpuLayer for Conv2d {
     fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
         todo!(
-            "lesson 18, task 2: plain f32 or quantised numbers, and all tensors alike (book chapter 18; stuck? cargo learn hint 18)"
+            "lesson 18, task 2: support plain f32 and quantised tensors, the same format for all (book chapter 18; stuck? cargo learn hint 18)"
         )
     }
 
     fn configure(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<(), LayerError> {
         todo!(
-            "lesson 18, task 3: note all lengths; whole weights where there are scales, those that are there if these did not change (book chapter 18; stuck? cargo learn hint 18)"
+            "lesson 18, task 3: store all lengths; with scales, also the quantised weights, and keep the present ones if the scales did not change (book chapter 18; stuck? cargo learn hint 18)"
         )
     }
 
     fn workspace(&self, _: &[TensorMeta], outputs: &[TensorMeta]) -> usize {
         todo!(
-            "lesson 18, task 3: bytes for the columns of one picture, and for one number of each output channel and position (book chapter 18; stuck? cargo learn hint 18)"
+            "lesson 18, task 3: return the bytes for the columns of one image, and for one element of each output channel and position (book chapter 18; stuck? cargo learn hint 18)"
         )
     }
 
@@ -208,23 +210,23 @@ impl CpuLayer for Conv2d {
         outputs: &mut [TensorViewMut<'_>],
         context: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
-        let Some(Settled { input, output, whole }) = &self.state.0 else {
+        let Some(Configuration { input, output, int8 }) = &self.state.0 else {
             return Err(LayerError::Unsupported("the layer was not configured".to_owned()));
         };
         if inputs[0].shape().dims() != input || outputs[0].shape().dims() != output {
             return Err(LayerError::shape("the input", format!("{input:?}"), inputs[0].shape()));
         }
-        let numbers = (self.taps() + output[1]) * output[2] * output[3];
-        match whole {
+        let elements = (self.taps() + output[1]) * output[2] * output[3];
+        match int8 {
             None => {
                 let x = inputs[0].array::<f32>()?.into_dimensionality::<Ix4>()?;
                 let y = outputs[0].array::<f32>()?.into_dimensionality::<Ix4>()?;
-                self.forward_real(x, y, context.scratch::<f32>(numbers)?)
+                self.forward_real(x, y, context.scratch::<f32>(elements)?)
             }
-            Some(whole) => {
+            Some(weights) => {
                 let x = inputs[0].array::<i8>()?.into_dimensionality::<Ix4>()?;
                 let y = outputs[0].array::<i8>()?.into_dimensionality::<Ix4>()?;
-                self.forward_whole(whole, x, y, context.scratch::<i32>(numbers)?)
+                self.forward_int8(weights, x, y, context.scratch::<i32>(elements)?)
             }
         }
     }
@@ -235,54 +237,55 @@ impl CpuLayer for Conv2d {
 
     fn deserialize(&mut self, bytes: &[u8]) -> Result<(), LayerError> {
         todo!(
-            "lesson 18, task 5: the state that the bytes hold, if it is one of this convolution; none if there are no bytes (book chapter 18; stuck? cargo learn hint 18)"
+            "lesson 18, task 5: decode the state, if it belongs to this convolution; none if there are no bytes (book chapter 18; stuck? cargo learn hint 18)"
         )
     }
 }
 
 // Task 2: a name.
 
-/// All layers that come with Ixion, and [`Conv2d`] for what files call `nn.Conv2d`.
+/// The built-in layers, with `nn.Conv2d` routed to [`Conv2d`].
 ///
 /// # Errors
-/// A name that is no name, or taken already.
+/// Returns an error if the plugin's name is invalid or already in use.
 pub fn registry() -> Result<Registry, RegistryError> {
     todo!(
         "lesson 18, task 2: add the plugin to the default registry, and route `nn.Conv2d` to it (book chapter 18; stuck? cargo learn hint 18)"
     )
 }
 
-// Task 3: weights as whole numbers.
+// Task 3: quantised weights.
 
-/// Weights as whole numbers from −127 to 127, and what turns their sums into outputs.
+/// Weights quantised to −127..=127, and what converts their sums to outputs.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Whole {
-    /// What 1 stands for in the input, and in the output.
+pub struct QuantizedWeights {
+    /// The scales of the input and of the output.
     pub scales: [f32; 2],
-    /// For each output channel, how many steps of the output one step of its sums is.
+    /// For each output channel, the factor from its sums to quantised outputs.
     pub steps: Vec<f64>,
-    /// For each output channel, its bias in steps of its sums.
+    /// For each output channel, its bias, quantised like its sums.
     pub bias: Vec<i32>,
-    /// A row for each output channel.
+    /// The quantised weights, one row for each output channel.
     pub weights: Vec<i8>,
 }
 
-/// The largest bias beside so many products of two bytes, such that no sum leaves the range of i32.
-fn most(taps: usize) -> i64 {
+/// The largest bias that can be added to this number of products of two int8 values without overflow of an i32.
+fn max_bias(taps: usize) -> i64 {
     i64::from(i32::MAX) - i64::try_from(taps).unwrap_or(i64::MAX).saturating_mul(128 * 128)
 }
 
 fn too_large() -> LayerError {
-    LayerError::Unsupported("the numbers are not finite, or their sums too large for 32 bits".to_owned())
+    LayerError::Unsupported("the weights are not finite, or their sums may overflow 32 bits".to_owned())
 }
 
-impl Whole {
-    /// As many numbers as a convolution with so many output channels and taps needs, none of them out of range.
+impl QuantizedWeights {
+    /// Returns true if there are as many values as a convolution with this number of output channels and taps needs, and none
+    /// of them is out of range.
     pub fn fits(&self, channels: usize, taps: usize) -> bool {
         let is_positive = |x: f64| x > 0.0 && x.is_finite();
         self.weights.len() == channels.saturating_mul(taps)
             && [self.bias.len(), self.steps.len()] == [channels; 2]
-            && self.bias.iter().all(|&bias| i64::from(bias).abs() <= most(taps))
+            && self.bias.iter().all(|&bias| i64::from(bias).abs() <= max_bias(taps))
             && self.scales.iter().all(|&scale| is_positive(scale.into()))
             && self.steps.iter().all(|&step| is_positive(step))
     }
@@ -290,7 +293,7 @@ impl Whole {
     /// The weights of an output channel, its bias and its step.
     ///
     /// # Errors
-    /// A channel that is not there.
+    /// Returns an error if there is no such channel.
     pub fn channel(&self, channel: usize) -> Result<(&[i8], i32, f64), LayerError> {
         let taps = self.weights.len() / self.steps.len().max(1);
         let weights = self.weights.chunks_exact(taps.max(1)).nth(channel);
@@ -301,40 +304,44 @@ impl Whole {
     }
 }
 
-/// The nearest whole number from −127 to 127; of two, the even one.
-pub fn to_whole(x: f64) -> i8 {
+/// Rounds to the nearest integer, half to even, and clamps it to −127..=127.
+pub fn to_int8(x: f64) -> i8 {
     todo!(
-        "lesson 18, task 3: round half to even, and cut off at ±127 (book chapter 18; stuck? cargo learn hint 18)"
+        "lesson 18, task 3: round half to even, and clamp to ±127 (book chapter 18; stuck? cargo learn hint 18)"
     )
 }
 
-/// Makes whole numbers of weights, a row for each output channel, and of its bias, for these scales of input and output.
+/// Quantises the weights, one row for each output channel, and the biases, for these scales of input and output.
 ///
 /// # Errors
-/// [`LayerError::Unsupported`] for weights that are not finite, and for sums that 32 bits may not hold: an engine then stays
-/// with f32.
-pub fn quantize(rows: ArrayView2<'_, f32>, biases: &[f32], scales: [f32; 2]) -> Result<Whole, LayerError> {
+/// [`LayerError::Unsupported`] if a weight or a bias is not finite, or if a sum may overflow 32 bits: the engine then keeps
+/// `f32`.
+pub fn quantize(
+    rows: ArrayView2<'_, f32>,
+    biases: &[f32],
+    scales: [f32; 2],
+) -> Result<QuantizedWeights, LayerError> {
     todo!(
-        "lesson 18, task 3: for each channel its scale, its weights and its bias as whole numbers, and the step of its sums (book chapter 18; stuck? cargo learn hint 18)"
+        "lesson 18, task 3: for each channel, compute its scale, its quantised weights and bias, and the step of its sums (book chapter 18; stuck? cargo learn hint 18)"
     )
 }
 
 // Task 4: arithmetic.
 
-/// What each tap of the windows sees of a C×H×W picture at each position, as
-/// [`unfold`](ixion::kernels::naive::unfold) has it, in memory of somebody else: a row for each channel and tap; 0 in the
-/// padding. `i8` may become `i32` on the way.
+/// Writes the columns of a C×H×W image, like [`unfold`](ixion::kernels::naive::unfold), to the caller's memory: a row for
+/// each channel and tap, with the element that the tap covers at each position of the windows, or 0 in the padding. Elements
+/// may be widened, such as `i8` to `i32`.
 pub fn unfold_into<T: Copy + Into<A>, A: Copy + Default>(
     picture: ArrayView3<'_, T>,
     windows: &[Window; 2],
     columns: &mut [A],
 ) {
     todo!(
-        "lesson 18, task 4: row after row, line after line: each by `see`, or zeros where the tap is above or below the picture (book chapter 18; stuck? cargo learn hint 18)"
+        "lesson 18, task 4: row by row, line by line: write each line by `see`, or zeros if the tap is above or below the image (book chapter 18; stuck? cargo learn hint 18)"
     )
 }
 
-/// What one tap sees of a line of a picture, at each position of the window; 0 beside the line.
+/// Writes the elements of an image line that one tap covers at each position of the window; 0 outside of the line.
 fn see<T: Copy + Into<A>, A: Copy + Default>(
     line: ArrayView1<'_, T>,
     window: &Window,
@@ -350,7 +357,7 @@ fn see<T: Copy + Into<A>, A: Copy + Default>(
 }
 
 impl Conv2d {
-    /// Computes in f32. The memory holds as many numbers as columns and products have.
+    /// Computes in `f32`. The scratch memory holds the columns and the products.
     fn forward_real(
         &self,
         x: ArrayView4<'_, f32>,
@@ -358,55 +365,55 @@ impl Conv2d {
         memory: &mut [f32],
     ) -> Result<(), LayerError> {
         todo!(
-            "lesson 18, task 4: columns of each picture, weights times columns, plus the bias (book chapter 18; stuck? cargo learn hint 18)"
+            "lesson 18, task 4: for each image, compute its columns, and the weights times the columns, plus the bias (book chapter 18; stuck? cargo learn hint 18)"
         )
     }
 }
 
-/// The bias plus each weight times its row of the columns, for all positions at once.
-pub fn whole_sums(weights: &[i8], bias: i32, columns: &[i32], sums: &mut [i32]) {
+/// Computes the bias plus each weight times its row of the columns, for all positions.
+pub fn int8_sums(weights: &[i8], bias: i32, columns: &[i32], sums: &mut [i32]) {
     todo!(
-        "lesson 18, task 4: begin with the bias, then add weight times row, row after row (book chapter 18; stuck? cargo learn hint 18)"
+        "lesson 18, task 4: begin with the bias, then add each weight times its row, row by row (book chapter 18; stuck? cargo learn hint 18)"
     )
 }
 
 impl Conv2d {
-    /// Computes in whole numbers. The memory is as large as that for f32.
-    fn forward_whole(
+    /// Computes in int8. The scratch memory has as many elements as for `f32`.
+    fn forward_int8(
         &self,
-        whole: &Whole,
+        quantized: &QuantizedWeights,
         x: ArrayView4<'_, i8>,
         mut y: ArrayViewMut4<'_, i8>,
         memory: &mut [i32],
     ) -> Result<(), LayerError> {
         todo!(
-            "lesson 18, task 4: columns of each picture, the sums of each channel, and these times its step, rounded once (book chapter 18; stuck? cargo learn hint 18)"
+            "lesson 18, task 4: for each image, compute its columns, the sums of each channel, and the sums times its step, rounded once (book chapter 18; stuck? cargo learn hint 18)"
         )
     }
 }
 
-// Task 5: what a plan keeps.
+// Task 5: state in a plan.
 
-/// The first byte: another layout of the others would have another one.
+/// The first byte: the version of the layout.
 const VERSION: u8 = 1;
 
-/// The bytes of what was settled, all numbers in little-endian order.
+/// Serialises a configuration; all numbers are little-endian.
 ///
 /// ```text
 /// 1: u8 │ input, output: 8 × u64
-/// and, in whole numbers:
+/// and, for int8:
 /// scales: 2 × f32 │ channels: u64 │ steps: f64… │ bias: i32… │ weights: i8…
 /// ```
-pub fn encode(settled: &Settled) -> Vec<u8> {
+pub fn encode(configuration: &Configuration) -> Vec<u8> {
     todo!(
-        "lesson 18, task 5: the version, all lengths, and what there is in whole numbers (book chapter 18; stuck? cargo learn hint 18)"
+        "lesson 18, task 5: write the version, all lengths, and the quantised weights, if there are any (book chapter 18; stuck? cargo learn hint 18)"
     )
 }
 
-/// What was settled, of the bytes that [`encode`] wrote; none of any others.
-pub fn decode(bytes: &[u8]) -> Option<Settled> {
+/// Deserialises a configuration that [`encode`] wrote; `None` for any other bytes.
+pub fn decode(bytes: &[u8]) -> Option<Configuration> {
     todo!(
-        "lesson 18, task 5: what `encode` wrote, in the same order; weights are what is left (book chapter 18; stuck? cargo learn hint 18)"
+        "lesson 18, task 5: read what `encode` wrote, in the same order; the remaining bytes are the weights (book chapter 18; stuck? cargo learn hint 18)"
     )
 }
 
@@ -414,14 +421,14 @@ pub fn decode(bytes: &[u8]) -> Option<Settled> {
 struct Rest<'a>(&'a [u8]);
 
 impl Rest<'_> {
-    /// The next `N` bytes; none where there are fewer.
+    /// The next `N` bytes; `None` if there are fewer.
     fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
         let (taken, rest) = self.0.split_first_chunk::<N>()?;
         self.0 = rest;
         Some(*taken)
     }
 
-    /// The next number of 8 bytes, as a length.
+    /// The next 8 bytes, as a length.
     fn len(&mut self) -> Option<usize> {
         usize::try_from(u64::from_le_bytes(self.take()?)).ok()
     }
@@ -431,7 +438,7 @@ impl Rest<'_> {
         Some([self.len()?, self.len()?, self.len()?, self.len()?])
     }
 
-    /// The next `count` numbers of `N` bytes each. Where there are fewer, no memory is asked for.
+    /// The next `count` numbers of `N` bytes each; `None` if there are fewer, without allocating memory.
     fn all<T, const N: usize>(&mut self, count: usize, read: fn([u8; N]) -> T) -> Option<Vec<T>> {
         let (taken, rest) = self.0.split_at_checked(count.checked_mul(N)?)?;
         self.0 = rest;
@@ -440,19 +447,24 @@ impl Rest<'_> {
 }
 
 impl Conv2d {
-    /// Whether a state is one of this convolution: the shapes that its own rule gives, and as many numbers as it has weights.
-    fn fits(&self, settled: &Settled) -> bool {
-        let input = TensorMeta::new(DType::F32, settled.input);
-        let output = TensorMeta::new(DType::F32, settled.output);
+    /// Returns true if a configuration belongs to this convolution: if it has the shapes of the shape rule, and as many
+    /// quantised weights as there are weights.
+    fn fits(&self, configuration: &Configuration) -> bool {
+        let input = TensorMeta::new(DType::F32, configuration.input);
+        let output = TensorMeta::new(DType::F32, configuration.output);
         let is_inferred = self.infer(&[input]).is_ok_and(|outputs| outputs == [output]);
-        is_inferred && settled.whole.as_ref().is_none_or(|whole| whole.fits(self.out_channels, self.taps()))
+        is_inferred
+            && configuration
+                .int8
+                .as_ref()
+                .is_none_or(|quantized| quantized.fits(self.out_channels, self.taps()))
     }
 }
 
 // Task 6: an engine.
 
-/// One plan for all shapes of an f32 input from the first of three to the last, at its best for the one between. With
-/// scales, it has whole numbers of 8 bits wherever there can be some.
+/// Builds one plan for all shapes of an f32 input from `least` to `most`, optimised for `best`. With scales, it uses int8
+/// wherever possible.
 ///
 /// # Errors
 /// As [`InputRange::new`] and [`Builder::build`].
@@ -463,12 +475,12 @@ pub fn plan_for(
     scales: Option<&Scales>,
 ) -> Result<Plan, EngineError> {
     todo!(
-        "lesson 18, task 6: a builder with this range, and where there are scales, with int8 in its narrowest formats (book chapter 18; stuck? cargo learn hint 18)"
+        "lesson 18, task 6: a builder with this range and, if there are scales, with int8 in its narrowest formats (book chapter 18; stuck? cargo learn hint 18)"
     )
 }
 
-/// Runs a plan on many inputs, each of its own shape, on at most so many threads with a context each. Outputs are in the order of the
-/// inputs.
+/// Runs a plan on many inputs, each with its own shape, on at most `threads` threads with one context each. Outputs are in the
+/// order of the inputs.
 ///
 /// ```
 /// use ixion::engine::{Builder, run_all};
@@ -483,10 +495,10 @@ pub fn plan_for(
 /// ```
 ///
 /// # Errors
-/// The first one of [`Plan::context`] and of the runs, in the order of the inputs; [`EngineError::Threads`] where the system
-/// starts no more threads. The other threads finish their shares all the same.
+/// Returns the first error of [`Plan::context`] or of a run, in the order of the inputs, or [`EngineError::Threads`] if the
+/// system cannot start another thread. The other threads still finish their shares.
 pub fn run_all(plan: &Plan, inputs: &[Vec<Tensor>], threads: usize) -> Result<Vec<Vec<Tensor>>, EngineError> {
     todo!(
-        "lesson 18, task 6: cut the inputs into a share for each thread, which has a context of its own; all outputs in order (book chapter 18; stuck? cargo learn hint 18)"
+        "lesson 18, task 6: split the inputs into one share per thread, which has its own context; all outputs in order (book chapter 18; stuck? cargo learn hint 18)"
     )
 }

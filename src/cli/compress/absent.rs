@@ -1,8 +1,8 @@
-//! `ixion compress` where Ixion was built without the feature `linalg`: how to get it.
+//! `ixion compress` if Ixion was built without the feature `linalg`: an error that describes how to get it.
 
 use super::failure::{Exit, Failure};
 use super::limits::LimitArgs;
-use super::screen::Screen;
+use super::terminal::Terminal;
 use clap::Args;
 
 const HELP: &str = "\
@@ -12,19 +12,19 @@ Exit codes:
 Examples:
   cargo run --release --features linalg -- compress digits.pnnx.param --rank 6";
 
-/// Replaces large linear layers by two thin ones; needs the cargo feature `linalg`
+/// Replace large linear layers by two thin ones; requires the cargo feature `linalg`
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub(crate) struct CompressArgs {
-    /// Whatever is given
+    /// Any arguments
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
     _anything: Vec<String>,
 }
 
 impl CompressArgs {
-    pub(crate) fn run(&self, _: &LimitArgs, _: &mut Screen) -> Result<Exit, Failure> {
-        let what = "`ixion compress` takes weights apart with LAPACK, and Ixion was built without the feature `linalg`";
-        let how = "`cargo build --release --features linalg`, with OpenBLAS installed, has it";
+    pub(crate) fn run(&self, _: &LimitArgs, _: &mut Terminal) -> Result<Exit, Failure> {
+        let what = "`ixion compress` needs LAPACK, but Ixion was built without the feature `linalg`";
+        let how = "install OpenBLAS and build with `cargo build --release --features linalg`";
         Err(Failure::unusable(what).advise(how))
     }
 }

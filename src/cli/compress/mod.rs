@@ -1,4 +1,4 @@
-//! `ixion compress`: large linear layers become two thin ones.
+//! `ixion compress`: replacing large linear layers by two thin ones.
 
 mod report;
 mod thin;
@@ -9,9 +9,9 @@ use super::limits::LimitArgs;
 use super::measure::{Subject, SubjectArgs, percentile};
 use super::progress::Spinner;
 use super::runner::{Runner, run_failure};
-use super::screen::Screen;
+use super::terminal::Terminal;
 use clap::Args;
-use ixion::graph::{RuntimeGraph, archive_beside};
+use ixion::graph::{RuntimeGraph, default_bin_path};
 use ixion::tensor::{DType, Tensor};
 use report::{Agreement, Findings};
 use std::path::{Path, PathBuf};
@@ -19,58 +19,58 @@ use std::time::{Duration, Instant};
 use thin::{Layer, Wanted};
 
 const HELP: &str = "\
-The weights of a linear layer (nn.Linear, F.linear with constant weights) are a matrix. Its singular values, falling, say how \
-much each direction counts; what is kept of them makes two thin layers in a row, of the same element type (f32, f64, f16 or bf16). \
-A layer is left as it is where that would not make it smaller.
+The weight of a linear layer (nn.Linear, F.linear with constant weights) is a matrix. Its largest singular values are kept, \
+which makes two thin layers in sequence, of the same element type (f32, f64, f16 or bf16). A layer is left as it is if that \
+would not make it smaller.
 
-Shown are, for each layer, its rank, its weights before and after, and the share of its weights that is lost (Frobenius norm); \
-for the model, weights and times of one run before and after, and how far the outputs move on the inputs: those of --input, or \
-in_0.npy, … beside the model, else random numbers. Without -o nothing is written.
+For each layer, the table shows its rank, its number of weights before and after, and the relative error of its weights \
+(Frobenius norm). For the model, it shows weights and times of one run before and after, and how much the outputs change on \
+the inputs: those of --input, or in_0.npy, … next to the model, else random numbers. Without -o, nothing is written.
 
 Exit codes:
   0  at least one layer became smaller
-  1  none did; or a file could not be written, or the model failed on the way
-  2  the model cannot be used, lacks weights or has no linear layers; or a usage error
+  1  no layer became smaller, a run failed, or a file could not be written
+  2  the model cannot be used, lacks weights or has no linear layers, or a usage error
 
 Examples:
   ixion compress vit.pnnx.param --error 0.1
   ixion compress digits.pnnx.param --rank 6 -o digits6.pnnx.param
   ixion compress bert.pnnx.param --rank 64 --json | jq .outputs.error";
 
-/// Replaces large linear layers by two thin ones
+/// Replace large linear layers by two thin ones
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 #[group(id = "kept", required = true, multiple = false, args = ["rank", "error"])]
 pub(crate) struct CompressArgs {
     #[command(flatten)]
     subject: SubjectArgs,
-    /// Keeps so many singular values of each layer
+    /// Keep the K largest singular values of each layer
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..))]
     rank: Option<u32>,
-    /// Keeps as many as leave this relative error of the weights, such as 0.1
+    /// Keep as few as possible with at most this relative error of the weights, such as 0.1
     #[arg(long, value_name = "E", value_parser = parse_error)]
     error: Option<f64>,
-    /// Writes the smaller model here, and its archive beside it
+    /// Write the smaller model to OUT.param, and its archive next to it
     #[arg(short, long, value_name = "OUT.param")]
     output: Option<PathBuf>,
-    /// One JSON object, for programs
+    /// Print the result as a JSON object
     #[arg(long)]
     json: bool,
 }
 
 fn parse_error(text: &str) -> Result<f64, String> {
     let number = text.parse().ok().filter(|number: &f64| *number > 0.0 && *number < 1.0);
-    number.ok_or_else(|| "give a number between 0 and 1, such as 0.1".to_owned())
+    number.ok_or_else(|| "expected a number between 0 and 1, such as 0.1".to_owned())
 }
 
-/// How long each of the two models is timed.
+/// The time for which each of the two models is measured.
 const TIME: Duration = Duration::from_millis(500);
 
 impl CompressArgs {
-    pub(crate) fn run(&self, limits: &LimitArgs, screen: &mut Screen) -> Result<Exit, Failure> {
+    pub(crate) fn run(&self, limits: &LimitArgs, terminal: &mut Terminal) -> Result<Exit, Failure> {
         if let Some(output) = &self.output {
             let read = self.subject.model.files();
-            for file in [output, &archive_beside(output)] {
+            for file in [output, &default_bin_path(output)] {
                 files::check_new_file(file)?;
                 files::check_kept(file, read.iter().map(PathBuf::as_path))?;
             }
@@ -80,7 +80,7 @@ impl CompressArgs {
         if !absent.is_empty() {
             return Err(Failure::unusable(absent.join("\n  ")));
         }
-        let spinner = Spinner::start("taking weights apart");
+        let spinner = Spinner::start("factorising weights");
         let layers = thin::thin(&mut graph, self.wanted(), &limits.start()).map_err(Failure::unusable)?;
         drop(spinner);
         if layers.is_empty() {
@@ -95,12 +95,12 @@ impl CompressArgs {
         let findings = self.measure(&mut subject, &mut smaller, &layers)?;
         let is_smaller = layers.iter().any(Layer::is_replaced);
         if let Some(output) = self.output.as_ref().filter(|_| is_smaller) {
-            graph.save(output, archive_beside(output)).map_err(Failure::failed)?;
+            graph.save(output, default_bin_path(output)).map_err(Failure::failed)?;
         }
         let written = self.output.as_deref().filter(|_| is_smaller);
         match self.json {
-            true => screen.json(&report::json(&subject, &findings, written))?,
-            false => report::show(screen, &subject, &findings, written)?,
+            true => terminal.json(&report::json(&subject, &findings, written))?,
+            false => report::show(terminal, &subject, &findings, written)?,
         }
         Ok(if is_smaller { Exit::Fine } else { Exit::FellShort })
     }
@@ -131,7 +131,7 @@ impl CompressArgs {
     }
 }
 
-/// The time that half of some runs take.
+/// The median time of at least 3 runs, measured for at least [`TIME`].
 fn median(runner: &mut Runner, inputs: &[Tensor]) -> Result<Duration, Failure> {
     let (mut times, start) = (Vec::new(), Instant::now());
     while times.len() < 3 || start.elapsed() < TIME {

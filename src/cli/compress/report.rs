@@ -1,22 +1,22 @@
-//! What `ixion compress` shows.
+//! The report of `ixion compress`.
 
 use super::{DType, Duration, Layer, Path, Subject, Tensor};
 use crate::cli::measure::milliseconds;
 use crate::cli::numbers;
-use crate::cli::screen::{Screen, Style};
 use crate::cli::table::{Align, Table};
+use crate::cli::terminal::{Style, Terminal};
 use ixion::tensor::TensorError;
 use serde_json::{Value, json};
 use std::io::{self, Write};
 
-/// How far the outputs of two models are from each other.
+/// A comparison of the outputs of two models.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Agreement {
-    /// The norm of the difference, of that of the first model's outputs.
+    /// The norm of the difference, relative to the norm of the first model's outputs.
     pub(super) error: f64,
-    /// The largest difference.
+    /// The largest absolute difference.
     pub(super) largest: f64,
-    /// Rows of the outputs whose largest element is at the same place, and all rows.
+    /// The number of output rows whose largest element is at the same position, and the number of all rows.
     pub(super) rows: [usize; 2],
 }
 
@@ -28,8 +28,8 @@ impl Agreement {
             let width = before.shape().last().copied().unwrap_or(1).max(1);
             let (before, after) = (before.to_vec::<f64>()?, after.to_vec::<f64>()?);
             for (&was, &is) in before.iter().zip(&after) {
-                // What is NaN or infinite in both has not moved, and says nothing of the others; NaN in one of them has moved
-                // as far as can be.
+                // An element that is NaN or the same infinity in both has not changed and is ignored. If it is NaN in only one
+                // of them, the difference is infinite.
                 let is_same = was.is_nan() && is.is_nan() || was == is;
                 let moved = if is_same { 0.0 } else { (was - is).abs() };
                 let moved = if moved.is_nan() { f64::INFINITY } else { moved };
@@ -38,7 +38,7 @@ impl Agreement {
                 largest = largest.max(moved);
             }
             for (was, is) in before.chunks(width).zip(after.chunks(width)) {
-                rows[0] += usize::from(place_of_largest(was) == place_of_largest(is));
+                rows[0] += usize::from(argmax(was) == argmax(is));
                 rows[1] += 1;
             }
         }
@@ -48,16 +48,16 @@ impl Agreement {
     }
 }
 
-fn place_of_largest(row: &[f64]) -> Option<usize> {
-    row.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1)).map(|(place, _)| place)
+fn argmax(row: &[f64]) -> Option<usize> {
+    row.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1)).map(|(index, _)| index)
 }
 
-/// Everything that is known of both models.
+/// The results for both models.
 pub(super) struct Findings<'a> {
     pub(super) layers: &'a [Layer],
-    /// Bytes of all weights, before and after.
+    /// The size of all weights in bytes, before and after.
     pub(super) bytes: [u64; 2],
-    /// The median of a run, before and after.
+    /// The median time of a run, before and after.
     pub(super) times: [Duration; 2],
     pub(super) agreement: Agreement,
 }
@@ -67,13 +67,13 @@ fn share(after: f64, before: f64) -> f64 {
 }
 
 pub(super) fn show(
-    screen: &mut Screen,
+    terminal: &mut Terminal,
     subject: &Subject<'_>,
     findings: &Findings<'_>,
     written: Option<&Path>,
 ) -> io::Result<()> {
-    let title = screen.paint(Style::Strong, subject.title());
-    writeln!(screen, "{title}")?;
+    let title = terminal.paint(Style::Strong, subject.title());
+    writeln!(terminal, "{title}")?;
     let columns =
         [("layer", Align::Left), ("size", Align::Right), ("rank", Align::Right), ("weights", Align::Right)];
     let more =
@@ -94,28 +94,28 @@ pub(super) fn show(
             layer.fate.reason().map(|reason| format!("left as it is: {reason}")).unwrap_or_default(),
         ]);
     }
-    table.write(screen)?;
-    let line = |screen: &mut Screen, name: &str, text: String| writeln!(screen, "{name:<8}{text}");
+    table.write(terminal)?;
+    let line = |terminal: &mut Terminal, name: &str, text: String| writeln!(terminal, "{name:<8}{text}");
     let [before, after] = findings.bytes;
     let (sizes, part) =
         ([before, after].map(numbers::bytes), numbers::percent(share(after as f64, before as f64)));
-    line(screen, "size", format!("{} → {} of weights ({part})", sizes[0], sizes[1]))?;
+    line(terminal, "size", format!("{} → {} of weights ({part})", sizes[0], sizes[1]))?;
     let [slow, fast] = findings.times;
     let part = numbers::percent(share(fast.as_secs_f64(), slow.as_secs_f64()));
-    line(screen, "speed", format!("{} → {} a run ({part})", numbers::time(slow), numbers::time(fast)))?;
+    line(terminal, "speed", format!("{} → {} a run ({part})", numbers::time(slow), numbers::time(fast)))?;
     let Agreement { error, largest, rows: [same, all] } = findings.agreement;
     let (error, largest) = (numbers::small(error), numbers::small(largest));
     let task = format!(
-        "outputs move by {error} of their size, at most {largest}; the largest of a row stays in {same} of {all}"
+        "outputs change by {error} (relative norm), at most {largest}; same largest element in {same} of {all} rows"
     );
-    line(screen, "task", task)?;
+    line(terminal, "task", task)?;
     match written {
-        Some(path) => line(screen, "file", path.display().to_string()),
+        Some(path) => line(terminal, "file", path.display().to_string()),
         None => Ok(()),
     }
 }
 
-/// Everything in one object; `version` is counted up when the meaning of a field changes.
+/// The result as a JSON object; `version` increases when the meaning of a field changes.
 pub(super) fn json(subject: &Subject<'_>, findings: &Findings<'_>, written: Option<&Path>) -> Value {
     let layer = |layer: &Layer| {
         json!({
@@ -168,9 +168,9 @@ mod tests {
         assert_eq!(agreement(&[0.0, 0.0], &[0.0, 1.0]).error, f64::INFINITY);
     }
 
-    /// NaN that stays has not moved; one that comes or goes has moved as far as can be, and says nothing of the rest.
+    /// A NaN in both is no difference; a NaN in only one of them is an infinite difference.
     #[test]
-    fn what_is_not_a_number() {
+    fn differences_of_nan_and_infinities() {
         let same = agreement(&[f32::NAN, 3.0, 4.0], &[f32::NAN, 3.0, 1.0]);
         assert_eq!((same.error, same.largest), (0.6, 3.0));
         assert_eq!(agreement(&[f32::NAN, 1.0], &[f32::NAN, 1.0]).error, 0.0);

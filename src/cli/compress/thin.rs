@@ -1,4 +1,4 @@
-//! Linear layers as two thin ones: what is left of their weights when small singular values are left out.
+//! Splitting linear layers into two thin ones, by dropping the small singular values of their weights.
 
 use ixion::Limits;
 use ixion::kernels::lapack::{self, Singular};
@@ -6,68 +6,68 @@ use ixion::pnnx::{Attribute, Dim, Graph, GraphError, OperandId, OperatorId, Para
 use ixion::tensor::DType;
 use ndarray::{Array2, Axis, s};
 
-/// How much is kept of each layer.
+/// The number of singular values to keep of each layer.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Wanted {
-    /// So many singular values.
+    /// A fixed number.
     Rank(usize),
-    /// As many as keep the relative error of the weights within this bound.
+    /// As few as possible with at most this relative error of the weights.
     Error(f64),
 }
 
-/// What became of a linear layer.
+/// The result for a linear layer.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Layer {
     pub(super) name: String,
-    /// Outputs and inputs.
+    /// The numbers of outputs and inputs.
     pub(super) size: [usize; 2],
-    /// The rank that was wanted.
+    /// The selected rank.
     pub(super) rank: usize,
-    /// The norm of what the weights lose, of that of the weights.
+    /// The norm of the weights' error, relative to the norm of the weights.
     pub(super) error: f64,
     pub(super) fate: Fate,
 }
 
-/// Whether a layer was replaced, and if not, why.
+/// The outcome for a layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fate {
-    /// There are two thin ones now.
+    /// It was replaced by two thin layers.
     Replaced,
-    /// Two thin ones would not be smaller.
+    /// Two thin layers would not be smaller.
     Kept,
-    /// Its weights are no floats.
-    NoFloats(DType),
+    /// Its weights are not floats.
+    NotFloat(DType),
 }
 
 impl Fate {
-    /// Why a layer was left as it is.
+    /// The reason why a layer was not replaced.
     pub(super) fn reason(self) -> Option<String> {
         match self {
             Self::Replaced => None,
             Self::Kept => Some("two thin layers would not be smaller".to_owned()),
-            Self::NoFloats(dtype) => Some(format!("its weights are {dtype}, and not f32, f64, f16 or bf16")),
+            Self::NotFloat(dtype) => Some(format!("its weights are {dtype}, not f32, f64, f16 or bf16")),
         }
     }
 }
 
 impl Layer {
-    /// Weights before, without the bias.
+    /// The number of weights before, without the bias.
     pub(super) fn before(&self) -> usize {
         self.size[0] * self.size[1]
     }
 
-    /// Whether there are two thin ones now.
+    /// Returns true if the layer was replaced by two thin ones.
     pub(super) fn is_replaced(&self) -> bool {
         self.fate == Fate::Replaced
     }
 
-    /// Weights after.
+    /// The number of weights after, without the bias.
     pub(super) fn after(&self) -> usize {
         if self.is_replaced() { self.rank * (self.size[0] + self.size[1]) } else { self.before() }
     }
 }
 
-/// Why a layer cannot be taken apart.
+/// An error of splitting a layer.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Unthinned {
     #[error("the weights of `{name}`: {reason}")]
@@ -80,7 +80,7 @@ pub(super) enum Unthinned {
     Limit(#[from] ixion::LimitError),
 }
 
-/// A linear layer whose weights are in the file.
+/// A linear layer with constant weights.
 struct Found {
     operator: OperatorId,
     input: OperandId,
@@ -88,7 +88,7 @@ struct Found {
     bias: Option<Attribute>,
 }
 
-/// Replaces each linear layer that gets smaller by two thin ones. Returns all linear layers, in the order of the graph.
+/// Replaces linear layers by two thin ones if that makes them smaller. Returns all linear layers, in graph order.
 pub(super) fn thin(graph: &mut Graph, wanted: Wanted, limits: &Limits) -> Result<Vec<Layer>, Unthinned> {
     let found: Vec<Found> = graph.operator_ids().iter().filter_map(|&id| find(graph, id)).collect();
     found
@@ -100,7 +100,7 @@ pub(super) fn thin(graph: &mut Graph, wanted: Wanted, limits: &Limits) -> Result
         .collect()
 }
 
-/// The constant that an operand is.
+/// The constant connected to the input `key` of an operator, if it is one.
 fn constant(graph: &Graph, operator: OperatorId, key: &str) -> Option<Attribute> {
     let operand = graph.operator(operator).named_input(key)?;
     let producer = graph.operator(graph.operand(operand).producer()?);
@@ -124,7 +124,7 @@ fn find(graph: &Graph, id: OperatorId) -> Option<Found> {
     (weight.shape().len() == 2).then_some(Found { operator: id, input, weight, bias })
 }
 
-/// The rank that is wanted of these singular values, and the error that it leaves.
+/// The rank to keep of these singular values, and the relative error that it leaves.
 fn rank(values: &[f64], wanted: Wanted) -> (usize, f64) {
     let total: f64 = values.iter().map(|s| s * s).sum();
     let error = |rank: usize| {
@@ -138,7 +138,7 @@ fn rank(values: &[f64], wanted: Wanted) -> (usize, f64) {
     (rank, error(rank))
 }
 
-/// Two factors of a matrix: outputs × rank and rank × inputs, of like size.
+/// Two factors of a matrix, outputs × rank and rank × inputs, each scaled by the roots of the singular values.
 fn factors(parts: &Singular<f64>, rank: usize) -> [Array2<f64>; 2] {
     let mut outer = parts.u.slice(s![.., ..rank]).to_owned();
     let mut inner = parts.vh.slice(s![..rank, ..]).to_owned();
@@ -151,13 +151,13 @@ fn factors(parts: &Singular<f64>, rank: usize) -> [Array2<f64>; 2] {
 
 fn replace(graph: &mut Graph, found: Found, wanted: Wanted, limits: &Limits) -> Result<Layer, Unthinned> {
     let name = graph.operator(found.operator).name().to_owned();
-    let weighed = |source| Unthinned::Weight { name: name.clone(), source };
+    let weight_error = |source| Unthinned::Weight { name: name.clone(), source };
     let size @ [outputs, inputs] = [found.weight.shape()[0], found.weight.shape()[1]];
     let dtype = found.weight.dtype();
     if !dtype.is_float() {
-        return Ok(Layer { name, size, rank: 0, error: 0.0, fate: Fate::NoFloats(dtype) });
+        return Ok(Layer { name, size, rank: 0, error: 0.0, fate: Fate::NotFloat(dtype) });
     }
-    let numbers = numbers(&found.weight).map_err(weighed)?;
+    let numbers = numbers(&found.weight).map_err(weight_error)?;
     let matrix = Array2::from_shape_fn((outputs, inputs), |(i, j)| numbers[i * inputs + j]);
     let parts = lapack::svd(&matrix.view(), false, limits)
         .map_err(|reason| Unthinned::Matrix { name: name.clone(), reason })?;
@@ -166,12 +166,12 @@ fn replace(graph: &mut Graph, found: Found, wanted: Wanted, limits: &Limits) -> 
     if fate == Fate::Replaced {
         let weights = factors(&parts, rank).map(|factor| attribute(&factor, dtype));
         let [outer, inner] = weights;
-        split(graph, &found, [outer.map_err(weighed)?, inner.map_err(weighed)?])?;
+        split(graph, &found, [outer.map_err(weight_error)?, inner.map_err(weight_error)?])?;
     }
     Ok(Layer { name, size, rank, error, fate })
 }
 
-/// The elements of an attribute of floats.
+/// The elements of a float attribute.
 fn numbers(weight: &Attribute) -> Result<Vec<f64>, WeightError> {
     if weight.dtype() != DType::F64 {
         return Ok(weight.to_f32s()?.into_iter().map(f64::from).collect());
@@ -180,7 +180,7 @@ fn numbers(weight: &Attribute) -> Result<Vec<f64>, WeightError> {
     Ok(bytes.as_chunks().0.iter().map(|bytes| f64::from_le_bytes(*bytes)).collect())
 }
 
-/// A matrix as an attribute of floats.
+/// A matrix as an attribute of this float type.
 fn attribute(matrix: &Array2<f64>, dtype: DType) -> Result<Attribute, WeightError> {
     let shape = matrix.shape().to_vec();
     if dtype == DType::F64 {
@@ -193,7 +193,7 @@ fn attribute(matrix: &Array2<f64>, dtype: DType) -> Result<Attribute, WeightErro
     Ok(attribute)
 }
 
-/// Puts a layer with the inner factor before the operator, which becomes one with the outer factor.
+/// Inserts a layer with the inner factor before the operator, and gives the operator the outer factor.
 fn split(graph: &mut Graph, found: &Found, [outer, inner]: [Attribute; 2]) -> Result<(), GraphError> {
     let id = found.operator;
     let (name, input) = (graph.operator(id).name().to_owned(), found.input);
@@ -246,7 +246,7 @@ fn configure(
     Ok(())
 }
 
-/// Removes a constant that nobody reads any more.
+/// Removes a constant that no operator reads any more.
 fn drop_unused(graph: &mut Graph, operand: OperandId) -> Result<(), GraphError> {
     let unused = graph.get_operand(operand).filter(|operand| operand.consumers().is_empty());
     match unused.and_then(|operand| operand.producer()) {
@@ -255,13 +255,13 @@ fn drop_unused(graph: &mut Graph, operand: OperandId) -> Result<(), GraphError> 
     }
 }
 
-/// A name that no operand has yet.
+/// A free operand name.
 fn unused(graph: &Graph, name: &str) -> String {
     let taken = |name: &str| graph.operand_named(name).is_some();
     numbered(name, taken)
 }
 
-/// A name that no operator has yet.
+/// A free operator name.
 fn free_name(graph: &Graph, name: &str) -> String {
     numbered(name, |name| graph.operator_named(name).is_some())
 }

@@ -1,4 +1,4 @@
-//! The survey for programs.
+//! The survey as JSON.
 
 use super::survey::{Row, State, Survey};
 use super::value::Known;
@@ -6,7 +6,7 @@ use ixion::op::TensorMeta;
 use serde_json::{Map, Value, json};
 use std::path::Path;
 
-/// Everything in one object; `version` is counted up when the meaning of a field changes.
+/// The result as a JSON object; `version` increases when the meaning of a field changes.
 pub(super) fn json(param: &Path, archive: Option<&Path>, survey: &Survey<'_>) -> Value {
     let (macs, unknown) = survey.macs();
     let weight_bytes = survey.weight_bytes();
@@ -70,7 +70,7 @@ fn operator(row: &Row<'_>, survey: &Survey<'_>) -> Value {
     })
 }
 
-/// A name, an element type and a shape whose unknown sizes are strings.
+/// A tensor's name, element type and shape. Unknown sizes are strings.
 fn tensor(known: &Known) -> Value {
     let dims = |meta: &TensorMeta| -> Vec<Value> {
         let dim = |dim: &ixion::tensor::Dim| dim.fixed().map_or_else(|| dim.to_string().into(), Value::from);

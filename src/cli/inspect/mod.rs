@@ -1,4 +1,4 @@
-//! `ixion inspect`: what is in a model.
+//! `ixion inspect`: showing the contents of a model.
 
 mod json;
 mod parameters;
@@ -13,17 +13,17 @@ use super::limits::LimitArgs;
 use super::model::ModelArgs;
 use super::numbers;
 use super::progress::Spinner;
-use super::screen::Screen;
+use super::terminal::Terminal;
 use clap::Args;
 use std::io::Write;
 use std::path::PathBuf;
 use survey::Survey;
 
 const HELP: &str = "\
-MACs are multiply-accumulate operations of one run; a size that the file leaves open (?) counts as 1.
+MACs are the multiply-accumulate operations of one run; a size that is unknown in the file (?) counts as 1.
 
 Exit codes:
-  0  the model was read; operators that Ixion cannot run, and absent weights, are marked but no failure
+  0  the model was read; unsupported operators and missing weights are reported, but are not failures
   1  the result could not be written
   2  the model cannot be read, or a usage error
 
@@ -33,25 +33,25 @@ Examples:
   ixion inspect model.pnnx.param --dot | dot -Tpdf -o model.pdf
   ixion inspect model.pnnx.param --json | jq .totals";
 
-/// Shows a model: operators, shapes, weights, cost, and what of it Ixion cannot run
+/// Show the operators, shapes, weights and cost of a model, and which operators cannot run
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub(crate) struct InspectArgs {
     #[command(flatten)]
     model: ModelArgs,
-    /// One JSON object, for programs
+    /// Print the result as a JSON object
     #[arg(long)]
     json: bool,
-    /// The graph as text for Graphviz
+    /// Print the graph in Graphviz format
     #[arg(long, conflicts_with = "json")]
     dot: bool,
-    /// Writes a picture of the graph; `-` is the standard output
+    /// Write the graph as SVG to FILE; `-` is the standard output
     #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "dot"])]
     svg: Option<PathBuf>,
 }
 
 impl InspectArgs {
-    pub(crate) fn run(&self, limits: &LimitArgs, screen: &mut Screen) -> Result<Exit, Failure> {
+    pub(crate) fn run(&self, limits: &LimitArgs, terminal: &mut Terminal) -> Result<Exit, Failure> {
         let (param, archive) = (&self.model.param, self.model.archive());
         let spinner = Spinner::start(format!("reading {}", param.display()));
         let mut graph = self.model.load(&limits.start())?;
@@ -61,19 +61,19 @@ impl InspectArgs {
         let title = param.file_name().unwrap_or(param.as_os_str()).to_string_lossy();
         let drawing = || picture::drawing(&title, &survey);
         match &self.svg {
-            Some(path) if path.as_os_str() == "-" => write!(screen, "{}", drawing().to_svg())?,
+            Some(path) if path.as_os_str() == "-" => write!(terminal, "{}", drawing().to_svg())?,
             Some(path) => {
                 files::check_kept(path, self.model.files().iter().map(PathBuf::as_path))?;
                 files::write_text(path, &drawing().to_svg())?;
                 drop(spinner);
                 let operators = numbers::plural(graph.operator_count(), "operator");
-                writeln!(screen, "{}: {operators}", path.display())?;
+                writeln!(terminal, "{}: {operators}", path.display())?;
             }
-            None if self.dot => write!(screen, "{}", drawing().to_dot())?,
-            None if self.json => screen.json(&json::json(param, archive.as_deref(), &survey))?,
+            None if self.dot => write!(terminal, "{}", drawing().to_dot())?,
+            None if self.json => terminal.json(&json::json(param, archive.as_deref(), &survey))?,
             None => {
                 drop(spinner);
-                report::write(screen, &title, archive.as_deref(), &survey)?;
+                report::write(terminal, &title, archive.as_deref(), &survey)?;
             }
         }
         Ok(Exit::Fine)

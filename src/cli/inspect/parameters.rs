@@ -1,8 +1,8 @@
-//! Parameters and weights in few words: what a reader of a network wants to know of an operator.
+//! Short descriptions of an operator's parameters and weights.
 
 use ixion::pnnx::{Attribute, Operator, Parameter};
 
-/// Keys that repeat the shapes of the weights.
+/// Parameters that are evident from the shapes of the weights.
 const IN_THE_WEIGHTS: &[&str] = &[
     "affine",
     "bias",
@@ -20,7 +20,7 @@ const IN_THE_WEIGHTS: &[&str] = &[
     "track_running_stats",
 ];
 
-/// Keys and the values that go without saying, which are PyTorch's defaults.
+/// Parameters and their usual values, which are PyTorch's defaults.
 const USUAL: &[(&str, &str)] = &[
     ("alpha", "1"),
     ("batch_first", "False"),
@@ -43,7 +43,7 @@ pub(super) fn parameters(operator: &Operator) -> Vec<String> {
     let matters = |key: &str, value: &str| {
         let is_weighted = !operator.attrs().is_empty();
         let is_usual = match key {
-            // Of a pooling the usual stride is another.
+            // The default stride of a pooling is its kernel size.
             "stride" => is_weighted && value == "1",
             "eps" => value.parse() == Ok(1e-5),
             _ => value == "None" || USUAL.contains(&(key, value)),
@@ -51,20 +51,20 @@ pub(super) fn parameters(operator: &Operator) -> Vec<String> {
         let repeats = is_weighted && IN_THE_WEIGHTS.contains(&key);
         !is_usual && !repeats
     };
-    let said = operator.params().iter().map(|(key, parameter)| (key.as_str(), value(parameter)));
-    let said = said.filter(|(key, value)| matters(key, value));
-    said.map(|(key, value)| if key == "expr" { value } else { format!("{key} {value}") }).collect()
+    let shown = operator.params().iter().map(|(key, parameter)| (key.as_str(), value(parameter)));
+    let shown = shown.filter(|(key, value)| matters(key, value));
+    shown.map(|(key, value)| if key == "expr" { value } else { format!("{key} {value}") }).collect()
 }
 
-/// The weights that matter, such as `weight 64×3×7×7`: those of several axes or, where there are none, the principal one.
+/// The weights that matter, such as `weight 64×3×7×7`: those with several axes, or the principal one if there are none.
 pub(super) fn weights(operator: &Operator) -> Vec<String> {
     let mut attrs: Vec<(&String, &Attribute)> = operator.attrs().iter().collect();
     attrs.sort_by_key(|(key, attribute)| {
         (std::cmp::Reverse(attribute.shape().len()), key.as_str() != "weight")
     });
-    let matters = |place: usize, attribute: &Attribute| place == 0 || attribute.shape().len() > 1;
-    let said = attrs.into_iter().enumerate().filter(|(place, (_, attribute))| matters(*place, attribute));
-    said.map(|(_, (key, attribute))| format!("{key} {}", shape(attribute))).collect()
+    let matters = |index: usize, attribute: &Attribute| index == 0 || attribute.shape().len() > 1;
+    let shown = attrs.into_iter().enumerate().filter(|(index, (_, attribute))| matters(*index, attribute));
+    shown.map(|(_, (key, attribute))| format!("{key} {}", shape(attribute))).collect()
 }
 
 /// The shape of a weight as `64×3×7×7`.
@@ -73,15 +73,15 @@ fn shape(attribute: &Attribute) -> String {
     if dims.is_empty() { "scalar".to_owned() } else { dims.join("×") }
 }
 
-/// A text of at most this many characters, the end replaced by `…` where it is longer.
-pub(super) fn elide(text: &str, most: usize) -> String {
-    match text.char_indices().nth(most) {
-        Some(_) => text.chars().take(most.saturating_sub(1)).chain(['…']).collect(),
+/// Shortens a text to at most `max_chars` characters, replacing the end by `…`.
+pub(super) fn elide(text: &str, max_chars: usize) -> String {
+    match text.char_indices().nth(max_chars) {
+        Some(_) => text.chars().take(max_chars.saturating_sub(1)).chain(['…']).collect(),
         None => text.to_owned(),
     }
 }
 
-/// A value without needless words: `3` for `(3,3)`, `3×5` for `(3,5)`.
+/// A value in short form: `3` for `(3,3)`, `3×5` for `(3,5)`.
 fn value(parameter: &Parameter) -> String {
     let raw = parameter.raw();
     let inner = raw.strip_prefix('(').and_then(|rest| rest.strip_suffix(')'));
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_convolution_in_few_words() {
+    fn a_convolution_in_short_form() {
         let line = "nn.Conv2d c 1 1 x y bias=True dilation=(1,1) groups=1 in_channels=3 kernel_size=(7,7) out_channels=64 \
             padding=(3,1) padding_mode=zeros stride=(2,2) @bias=(64)f32 @weight=(64,3,7,7)f32";
         operator(line, |conv| {
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_size_stays_as_it_is() {
+    fn values_that_are_not_sizes_stay_unchanged() {
         operator("my.Op o 1 1 x y a=(1,-1) b=None expr=add(@0,1) mode=(a,b) stride=(1,1)", |own| {
             assert_eq!(parameters(own), ["a (1,-1)", "add(@0,1)", "mode (a,b)", "stride 1"]);
         });

@@ -1,4 +1,4 @@
-//! From a survey to a drawing.
+//! Drawing a survey as a graph.
 
 use super::parameters::{parameters, weights};
 use super::survey::{Row, State, Survey};
@@ -10,10 +10,10 @@ use ixion::pnnx::OperatorId;
 use ixion_drawing::{Drawing, Edge, Node};
 use std::collections::HashMap;
 
-/// Most lines of weights and of parameters on a card.
-const MOST_LINES: usize = 3;
-/// Most characters of several parameters in one line.
-const LINE: usize = 30;
+/// The maximum number of lines of weights, and of parameters, on a card.
+const MAX_LINES: usize = 3;
+/// The maximum number of characters of a line with several parameters.
+const MAX_CHARS: usize = 30;
 
 /// The graph of a file as cards and arrows.
 pub(super) fn drawing(title: &str, survey: &Survey<'_>) -> Drawing {
@@ -35,14 +35,14 @@ pub(super) fn drawing(title: &str, survey: &Survey<'_>) -> Drawing {
 fn node(row: &Row<'_>) -> Node {
     let operator = row.operator;
     let mut details = weights(operator);
-    details.truncate(MOST_LINES);
+    details.truncate(MAX_LINES);
     if let (Some(first), bytes @ 1..) = (details.first_mut(), row.weight_bytes()) {
         first.push_str(&format!(", {}", numbers::bytes(bytes)));
     }
-    // The kernel's size is in the weight's shape.
+    // The kernel size is evident from the weight's shape.
     let repeats = |parameter: &String| !operator.attrs().is_empty() && parameter.starts_with("kernel_size ");
-    let said = parameters(operator).into_iter().filter(|parameter| !repeats(parameter)).collect();
-    details.extend(lines(said).into_iter().take(MOST_LINES));
+    let shown = parameters(operator).into_iter().filter(|parameter| !repeats(parameter)).collect();
+    details.extend(lines(shown).into_iter().take(MAX_LINES));
     match &row.state {
         State::Structure | State::Supported => {}
         State::Underived(why) => details.push(format!("shape not derived: {why}")),
@@ -57,19 +57,19 @@ fn node(row: &Row<'_>) -> Node {
     }
 }
 
-/// Joins parameters to lines that are not too long.
+/// Joins parameters into lines of at most [`MAX_CHARS`] characters; a longer parameter gets its own line.
 fn lines(parameters: Vec<String>) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for parameter in parameters {
         match lines.last_mut() {
-            Some(line) if width(line) + width(&parameter) + 2 <= LINE => line.extend([", ", &parameter]),
+            Some(line) if width(line) + width(&parameter) + 2 <= MAX_CHARS => line.extend([", ", &parameter]),
             _ => lines.push(parameter),
         }
     }
     lines
 }
 
-/// The text beside an arrow; of a tuple only how much it holds.
+/// The label of an arrow: the type and shape of a tensor, or the number of tensors in a tuple.
 fn label(value: &Value) -> String {
     match value {
         Value::Tensor(known) => known.meta.as_ref().map(ToString::to_string).unwrap_or_default(),

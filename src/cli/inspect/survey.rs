@@ -1,8 +1,8 @@
-//! What each operator of a file does to shapes, and what it costs.
+//! The shapes and the cost of each operator in a file.
 //!
-//! A graph that is to run must be complete. One that is to be looked at need not be: operators may be unknown, and weights
-//! absent. So the survey walks through the file and goes as far as it can. Where a shape cannot be derived, it takes
-//! the one that the file remembers from the export.
+//! A graph must be complete to run, but not to be inspected: operators may be unknown, and weights missing. So the survey
+//! walks through the file and derives as much as it can. If a shape cannot be derived, it uses the shape that the file
+//! recorded at export.
 
 use super::value::{Known, Value};
 use ixion::op::{CpuLayer, LayerError, OperatorReader, Registry, RuntimeAttribute, TensorMeta, catch_panic};
@@ -10,14 +10,14 @@ use ixion::pnnx::{Dim as FileDim, Graph, OperandId, Operator, OperatorId};
 use ixion::tensor::Dim;
 use std::collections::{BTreeMap, HashMap};
 
-/// A file and what is known of it.
+/// The results of a walk through a file.
 pub(super) struct Survey<'a> {
     pub(super) graph: &'a Graph,
-    /// All operators in the order of the file.
+    /// All operators, in file order.
     pub(super) rows: Vec<Row<'a>>,
     pub(super) inputs: Vec<Known>,
     pub(super) outputs: Vec<Known>,
-    /// Whether sizes are unknown, which MACs count as 1.
+    /// Whether some sizes are unknown. They count as 1 in MACs.
     pub(super) has_unknown_sizes: bool,
     values: HashMap<OperandId, Value>,
 }
@@ -27,22 +27,22 @@ pub(super) struct Row<'a> {
     pub(super) id: OperatorId,
     pub(super) operator: &'a Operator,
     pub(super) state: State,
-    /// Multiply-accumulate operations, with 1 for every unknown size; `None` where shapes are not known.
+    /// The number of multiply-accumulate operations, with 1 for every unknown size. `None` if shapes are unknown.
     pub(super) macs: Option<u64>,
 }
 
-/// Whether Ixion can run an operator.
+/// The support status of an operator.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum State {
-    /// An input or output of the model, or a tuple: nothing is computed.
+    /// An input or output of the model, or a tuple, which computes nothing.
     Structure,
-    /// There is a layer, and it fits.
+    /// A layer supports the operator.
     Supported,
-    /// There is a layer, but it could not derive its output's shape.
+    /// The layer could not derive the output's shape, for this reason.
     Underived(String),
-    /// There is a layer, but not for these parameters, weights or inputs.
+    /// The layer does not support these parameters, weights or inputs, for this reason.
     Refused(String),
-    /// There is no layer; the registered type whose name is nearest.
+    /// No layer is registered for the type. Holds the registered type with the most similar name.
     Unsupported(Option<String>),
 }
 
@@ -57,12 +57,12 @@ impl<'a> Survey<'a> {
             has_unknown_sizes: false,
             values: HashMap::new(),
         };
-        let mut walk = Walk { registry, symbols: Symbols::of_inputs(graph), uses_left: MOST_USES, survey };
+        let mut walk = Walk { registry, symbols: Symbols::of_inputs(graph), uses_left: MAX_USES, survey };
         graph.operators().for_each(|(id, operator)| walk.visit(id, operator));
-        Survey { has_unknown_sizes: walk.symbols.made > 0, ..walk.survey }
+        Survey { has_unknown_sizes: walk.symbols.count > 0, ..walk.survey }
     }
 
-    /// What an operand stands for.
+    /// The value of an operand.
     pub(super) fn value(&self, operand: OperandId) -> Option<&Value> {
         self.values.get(&operand)
     }
@@ -72,7 +72,7 @@ impl<'a> Survey<'a> {
         self.rows.iter().filter(|row| row.state != State::Structure)
     }
 
-    /// The types that there is no layer for, and how many operators have each.
+    /// The types without a layer, with the number of operators of each.
     pub(super) fn unsupported(&self) -> BTreeMap<&'a str, usize> {
         let mut types = BTreeMap::new();
         for row in self.rows.iter().filter(|row| matches!(row.state, State::Unsupported(_))) {
@@ -81,7 +81,7 @@ impl<'a> Survey<'a> {
         types
     }
 
-    /// Bytes of all weights, by element type.
+    /// The size of all weights in bytes, by element type.
     pub(super) fn weight_bytes(&self) -> BTreeMap<&'static str, u64> {
         let mut bytes = BTreeMap::new();
         for attribute in self.rows.iter().flat_map(|row| row.operator.attrs().values()) {
@@ -90,7 +90,7 @@ impl<'a> Survey<'a> {
         bytes
     }
 
-    /// The sum of all MACs that are known, and how many operators' are not.
+    /// The sum of all known MACs, and the number of operators whose MACs are unknown.
     pub(super) fn macs(&self) -> (u64, usize) {
         let known = self.layers().filter_map(|row| row.macs).fold(0, u64::saturating_add);
         (known, self.layers().filter(|row| row.macs.is_none()).count())
@@ -98,16 +98,16 @@ impl<'a> Survey<'a> {
 }
 
 impl Row<'_> {
-    /// Bytes of the operator's weights.
+    /// The size of the operator's weights in bytes.
     pub(super) fn weight_bytes(&self) -> u64 {
         self.operator.attrs().values().map(|attribute| attribute.byte_len() as u64).sum()
     }
 }
 
-/// Names for unknown sizes. Each `?` of a file may be another number, so each gets a name of its own; where the inputs have
-/// only one, that is taken for the batch, which all others are likely to be.
+/// Names for unknown sizes. Each `?` in a file may be a different number, so each gets its own name. If the inputs have only
+/// one, all are assumed to be the batch size and share the name `?`.
 struct Symbols {
-    made: usize,
+    count: usize,
     several: bool,
 }
 
@@ -117,27 +117,27 @@ impl Symbols {
         let operands =
             inputs.flat_map(|(_, operator)| operator.outputs()).filter_map(|&id| graph.get_operand(id));
         let dims = operands.filter_map(|operand| operand.shape()).flatten();
-        Self { made: 0, several: dims.filter(|dim| !matches!(dim, FileDim::Fixed(_))).count() > 1 }
+        Self { count: 0, several: dims.filter(|dim| !matches!(dim, FileDim::Fixed(_))).count() > 1 }
     }
 
     fn dim(&mut self, dim: &FileDim) -> Dim {
         match dim {
             FileDim::Fixed(size) => Dim::Fixed(i64::try_from(*size).unwrap_or(i64::MAX)),
             FileDim::Named(name) => {
-                self.made += 1;
+                self.count += 1;
                 Dim::symbol(name)
             }
             FileDim::Unknown => {
-                self.made += 1;
-                Dim::symbol(if self.several { format!("?{}", self.made) } else { "?".to_owned() })
+                self.count += 1;
+                Dim::symbol(if self.several { format!("?{}", self.count) } else { "?".to_owned() })
             }
         }
     }
 }
 
-/// How often tensors may be used, counted for each tensor of each tuple; what lies beyond is not known. A short file can
-/// name a large tuple on every line.
-const MOST_USES: usize = 1 << 22;
+/// The maximum number of uses of tensors, counted for each tensor of each tuple. Beyond it, values are unknown. Without a
+/// limit, a short file could use a large tuple on every line.
+const MAX_USES: usize = 1 << 22;
 
 struct Walk<'a, 'r> {
     registry: &'r Registry,
@@ -215,7 +215,7 @@ impl<'a> Walk<'a, '_> {
         (state, macs)
     }
 
-    /// The operator's layer, or why there is none.
+    /// Creates the operator's layer, or returns the state that explains why there is none.
     fn layer(&self, operator: &Operator, names: &[Option<String>]) -> Result<Box<dyn CpuLayer>, State> {
         let Some(creator) = self.registry.known(operator.op_type()) else {
             return Err(State::Unsupported(self.registry.nearest(operator.op_type())));
@@ -236,7 +236,7 @@ impl<'a> Walk<'a, '_> {
         Err(refused(LayerError::InputCount { wanted, found: names.len() }))
     }
 
-    /// Notes what a layer makes: one operand for each output, or a tuple in a single one.
+    /// Stores the outputs of a layer: one operand for each, or a single operand for a tuple of all.
     fn put(&mut self, operator: &Operator, count: usize, metas: Vec<TensorMeta>) {
         let mut metas = metas.into_iter();
         match operator.outputs() {
@@ -269,7 +269,7 @@ impl<'a> Walk<'a, '_> {
         let mut items = items.into_iter();
         for &output in operator.outputs() {
             match items.next() {
-                // The name is that of the operand that the tensor has from here on.
+                // The tensor takes the name of this operand.
                 Some(Value::Tensor(Known { meta: Some(meta), .. })) => self.put_tensor(output, Some(meta)),
                 Some(tuple @ Value::Tuple(_)) => drop(self.survey.values.insert(output, tuple)),
                 _ => self.take_from_file(output),
@@ -277,7 +277,7 @@ impl<'a> Walk<'a, '_> {
         }
     }
 
-    /// Notes an operand's shape as the file remembers it.
+    /// Stores an operand's type and shape as recorded in the file.
     fn take_from_file(&mut self, id: OperandId) {
         let operand = self.survey.graph.get_operand(id);
         let hint = operand.and_then(|operand| operand.dtype().zip(operand.shape()));
@@ -313,7 +313,7 @@ impl<'a> Walk<'a, '_> {
     }
 }
 
-/// The tensors of all inputs, and their names; of a tuple, the first tensor has the name.
+/// The tensors of all inputs, and their argument names. The name of a tuple goes to its first tensor.
 fn flatten_named(
     values: &[Value],
     names: &[Option<String>],
@@ -330,7 +330,7 @@ fn flatten_named(
     (metas, flat_names)
 }
 
-/// What one run costs when every unknown size is 1.
+/// The MACs of one run, with 1 for every unknown size.
 fn macs(layer: &dyn CpuLayer, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> u64 {
     let with_ones = |metas: &[TensorMeta]| -> Vec<TensorMeta> {
         let number = |dim: &Dim| Dim::Fixed(dim.evaluate(&|_| Some(1)).unwrap_or(1));
@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn behind_an_unknown_operator_the_file_is_believed() {
+    fn shapes_after_an_unknown_operator_come_from_the_file() {
         let lines = [
             "pnnx.Input in 0 1 x #x=(7,3)f32",
             "my.Own own 1 1 x z #z=(7,3)f32",
@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_told_and_the_walk_goes_on() {
+    fn problems_are_reported_and_the_walk_continues() {
         let lines = ["pnnx.Input in 0 1 x #x=(7,4)f32", LINEAR, "nn.ReLU relu 1 1 y z sharp=True"];
         survey(&lines, 3, |survey| {
             assert!(matches!(&survey.rows[1].state, State::Underived(why) if why.contains("last axis")));
@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn tuples_are_seen_through() {
+    fn tuples_are_unpacked() {
         let lines = [
             "pnnx.Input a 0 1 x #x=(?,?)f32",
             "pnnx.Input b 0 1 y #y=(2)i64",

@@ -1,25 +1,25 @@
-//! What an operand stands for: a tensor, or a tuple of such.
+//! The values of operands: tensors and tuples.
 
 use ixion::op::TensorMeta;
 use std::fmt;
 use std::rc::Rc;
 
-/// A tensor: its name, and its element type and shape where they are known.
+/// A tensor: its name, and its element type and shape if known.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Known {
     pub(super) name: String,
     pub(super) meta: Option<TensorMeta>,
 }
 
-/// What an operand of the file stands for.
+/// The value of an operand.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Value {
     Tensor(Known),
     Tuple(Tuple),
 }
 
-/// Several values. They are shared: a tuple that holds the one before it twice, and so on for forty lines, would else
-/// fill any memory.
+/// Several values. They are reference-counted, since a chain of forty tuples that each contain the previous one twice would
+/// otherwise exhaust the memory.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Tuple {
     pub(super) items: Rc<[Value]>,
@@ -28,15 +28,15 @@ pub(super) struct Tuple {
 }
 
 impl Value {
-    /// Most tensors in a tuple, and deepest nesting. No model comes near.
-    const MOST_TENSORS: usize = 1 << 12;
-    const DEEPEST: usize = 64;
+    /// The maximum number of tensors in a tuple, and the maximum nesting. Real models stay far below.
+    const MAX_TENSORS: usize = 1 << 12;
+    const MAX_DEPTH: usize = 64;
 
-    /// A tuple, unless it is too large or too deep.
+    /// A tuple. `None` if it is too large or too deep.
     pub(super) fn tuple(items: Vec<Value>) -> Option<Self> {
         let tensors = items.iter().map(Value::count).fold(0, usize::saturating_add);
         let depth = items.iter().map(Value::depth).max().unwrap_or(0) + 1;
-        let is_sane = tensors <= Self::MOST_TENSORS && depth <= Self::DEEPEST;
+        let is_sane = tensors <= Self::MAX_TENSORS && depth <= Self::MAX_DEPTH;
         is_sane.then(|| Value::Tuple(Tuple { items: items.into(), tensors, depth }))
     }
 
@@ -64,7 +64,7 @@ impl Value {
     }
 }
 
-/// Writes `1×3×8×8 f32`, `?` for what is not known, and tuples in parentheses.
+/// Writes `1×3×8×8 f32`, `?` for an unknown type and shape, and tuples in parentheses.
 impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tuples_are_neither_endless_nor_bottomless() {
+    fn tuples_are_limited_in_size_and_depth() {
         let tensor = Value::Tensor(Known { name: "x".into(), meta: None });
         let pair = |value: Value| Value::tuple(vec![value.clone(), value]);
         assert_eq!(pair(tensor.clone()).unwrap().to_string(), "(?, ?)");

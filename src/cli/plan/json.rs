@@ -1,8 +1,8 @@
-//! The plan for programs.
+//! The plan as JSON.
 
 use super::planned::{Planned, SavedPlan};
 use ixion::engine::file::Section;
-use ixion::engine::{Answers, Candidate, PlanFile};
+use ixion::engine::{Candidate, PlanFile, SupportedFormats};
 use ixion::graph::{OperandIndex, RuntimeOperator};
 use ixion::memory::{Holds, Place, Root, Slot};
 use ixion::op::TensorFormat;
@@ -10,7 +10,7 @@ use ixion::passes::PassStatistics;
 use serde_json::{Value, json};
 use std::path::Path;
 
-/// Everything in one object; `version` is counted up when the meaning of a field changes.
+/// The result as a JSON object; `version` increases when the meaning of a field changes.
 pub(super) fn json(param: &Path, planned: &Planned) -> Value {
     let (graph, report) = (planned.graph(), &planned.report);
     let operators = graph.operators().iter().enumerate();
@@ -27,11 +27,11 @@ pub(super) fn json(param: &Path, planned: &Planned) -> Value {
             "passes": planned.statistics().passes.iter().map(pass).collect::<Vec<_>>(),
         },
         "operators": operators.map(|(step, it)| operator(step, it, planned)).collect::<Vec<_>>(),
-        "formats": planned.choices().map(|(settled, chosen)| json!({
-            "operator": settled.operator,
+        "formats": planned.choices().map(|(selection, chosen)| json!({
+            "operator": selection.operator,
             "chosen": candidate(chosen),
-            "rejected": settled.candidates.iter().filter(|other| *other != chosen).map(candidate).collect::<Vec<_>>(),
-            "answers": settled.answers.iter().map(answers).collect::<Vec<_>>(),
+            "rejected": selection.candidates.iter().filter(|other| *other != chosen).map(candidate).collect::<Vec<_>>(),
+            "answers": selection.answers.iter().map(answers).collect::<Vec<_>>(),
         })).collect::<Vec<_>>(),
         "buffers": planned.memory.slots.iter().map(|slot| buffer(slot, planned)).collect::<Vec<_>>(),
         "copies": planned.memory.copies.iter().map(|&(operand, output)| json!({
@@ -67,8 +67,8 @@ fn saved(file: &SavedPlan) -> Value {
     })
 }
 
-/// What was answered about one input or output.
-fn answers(answers: &Answers) -> Value {
+/// The formats that a layer supports and refuses for one input or output.
+fn answers(answers: &SupportedFormats) -> Value {
     let texts = |formats: &[TensorFormat]| formats.iter().map(ToString::to_string).collect::<Vec<_>>();
     json!({ "takes": texts(&answers.taken), "refuses": texts(&answers.refused) })
 }

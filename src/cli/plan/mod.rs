@@ -1,4 +1,4 @@
-//! `ixion plan`: what becomes of a model before it runs.
+//! `ixion plan`: showing how a model is prepared before it runs.
 
 mod json;
 mod picture;
@@ -14,7 +14,7 @@ use super::limits::LimitArgs;
 use super::model::ModelArgs;
 use super::numbers;
 use super::progress::Spinner;
-use super::screen::Screen;
+use super::terminal::Terminal;
 use clap::Args;
 use planned::Planned;
 use shapes::InputShape;
@@ -22,11 +22,12 @@ use std::io::Write;
 use std::path::PathBuf;
 
 const HELP: &str = "\
-What is done is one of: forward (the operator computes), in place (it overwrites an input), view and constant (there is \
-nothing to do), joined (the operators ahead write where their outputs are put together), dynamic (the size is known only when \
-the model runs, and the memory comes from the system). Where: bytes of the arena, or the caller's tensor for an input or output.
+The column \"done\" is one of: forward (the operator computes), in place (it overwrites an input), view or constant (nothing \
+to do), joined (its producers write directly into the concatenated output), dynamic (the size is known only at run time, and \
+the memory comes from the system). The column \"where\" is a range of bytes in the arena, or the caller's tensor for an input \
+or output.
 
-The lower bound is what the fullest step needs: no arrangement of the buffers takes less.
+The lower bound is the memory of the fullest step: no arrangement of the buffers takes less.
 
 Exit codes:
   0  the model was planned
@@ -40,33 +41,33 @@ Examples:
   ixion plan model.plan --verify
   ixion plan model.pnnx.param --json | jq .memory";
 
-/// Shows what becomes of a model before it runs: passes, operators in order, and the memory of each
+/// Show how a model is prepared before it runs: passes, operators in order, and the memory of each
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub(crate) struct PlanArgs {
     #[command(flatten)]
     model: ModelArgs,
-    /// The shape of an input, such as x=1,3,224,224; repeat it for several [default: as the file says, 1 for what it leaves
-    /// open]
+    /// The shape of an input, such as x=1,3,224,224; may be repeated [default: the shape in the file, with 1 for unknown
+    /// sizes]
     #[arg(short = 's', long, value_name = "[NAME=]DIMS", value_parser = InputShape::parse)]
     input_shape: Vec<InputShape>,
-    /// Leaves out passes by name; `all` leaves the graph as it is
+    /// Disable passes by name; `all` disables all of them
     #[arg(long, alias = "no-pass", value_name = "PASS", num_args = 1..)]
     without: Vec<String>,
     #[command(flatten)]
     formats: FormatArgs,
     #[command(flatten)]
     device: DeviceArgs,
-    /// One JSON object, for programs
+    /// Print the result as a JSON object
     #[arg(long)]
     json: bool,
-    /// Writes a picture (SVG) of who holds which part of the arena, and when; `-` is the standard output
+    /// Write a map of the arena over time as SVG to FILE; `-` is the standard output
     #[arg(long, value_name = "FILE", conflicts_with = "json")]
     memory: Option<PathBuf>,
 }
 
 impl PlanArgs {
-    pub(crate) fn run(&self, limits: &LimitArgs, screen: &mut Screen) -> Result<Exit, Failure> {
+    pub(crate) fn run(&self, limits: &LimitArgs, terminal: &mut Terminal) -> Result<Exit, Failure> {
         let param = &self.model.param;
         if let Some(path) = self.picture_file() {
             files::check_kept(path, self.model.files().iter().map(PathBuf::as_path))?;
@@ -82,16 +83,16 @@ impl PlanArgs {
         drop(spinner);
         let title = param.file_name().unwrap_or(param.as_os_str()).to_string_lossy();
         match &self.memory {
-            _ if self.json => screen.json(&json::json(param, &planned))?,
+            _ if self.json => terminal.json(&json::json(param, &planned))?,
             Some(path) if path.as_os_str() == "-" => {
-                write!(screen, "{}", picture::map(&title, &planned).to_svg())?;
+                write!(terminal, "{}", picture::map(&title, &planned).to_svg())?;
             }
             picture => {
-                report::write(screen, &title, &planned)?;
+                report::write(terminal, &title, &planned)?;
                 if let Some(path) = picture {
                     files::write_text(path, &picture::map(&title, &planned).to_svg())?;
                     let buffers = numbers::plural(planned.memory.slots.len(), "buffer");
-                    writeln!(screen, "\n{}: {buffers}", path.display())?;
+                    writeln!(terminal, "\n{}: {buffers}", path.display())?;
                 }
             }
         }

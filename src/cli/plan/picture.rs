@@ -1,4 +1,4 @@
-//! From a plan to a picture of the arena.
+//! Drawing the arena of a plan as a memory map.
 
 use super::planned::Planned;
 use crate::cli::kinds::kind;
@@ -7,10 +7,10 @@ use ixion::graph::{RuntimeOperand, RuntimeOperator};
 use ixion::memory::{Holds, Slot};
 use ixion_drawing::{Block, MemoryMap};
 
-/// Most operands that a tooltip lists.
-const MOST_LISTED: usize = 8;
+/// The maximum number of operands in a tooltip.
+const MAX_LISTED: usize = 8;
 
-/// Who holds which part of the arena, and when.
+/// The map of the arena over time: each buffer's bytes and steps.
 pub(super) fn map(title: &str, planned: &Planned) -> MemoryMap {
     let report = &planned.report;
     let operators = plural(planned.graph().operators().len(), "operator");
@@ -50,19 +50,19 @@ fn block(slot: &Slot, planned: &Planned) -> Block {
     Block { offset: slot.offset as u64, bytes: slot.bytes as u64, first, last, kind, label, tooltip }
 }
 
-/// A line for each operand: its name, what it is, and who made it.
+/// A line for each operand: its name, its type and shape, and its producer.
 fn lines(operands: &[usize], planned: &Planned) -> Vec<String> {
     let operand = |&position: &usize| {
         let operand: &RuntimeOperand = planned.graph().operands().get(position)?;
         let meta = planned.meta_at(position)?;
         let producer: Option<&RuntimeOperator> =
             operand.producer().map(|index| planned.graph().operator(index));
-        let made = producer.map(|made| format!(" by {} {}", made.op_type(), made.name())).unwrap_or_default();
-        Some(format!("{}: {meta}{made}", operand.name()))
+        let origin = producer.map(|it| format!(" by {} {}", it.op_type(), it.name())).unwrap_or_default();
+        Some(format!("{}: {meta}{origin}", operand.name()))
     };
-    let mut lines: Vec<String> = operands.iter().filter_map(operand).take(MOST_LISTED).collect();
-    if operands.len() > MOST_LISTED {
-        lines.push(format!("and {} more", operands.len() - MOST_LISTED));
+    let mut lines: Vec<String> = operands.iter().filter_map(operand).take(MAX_LISTED).collect();
+    if operands.len() > MAX_LISTED {
+        lines.push(format!("and {} more", operands.len() - MAX_LISTED));
     }
     lines
 }

@@ -1,4 +1,4 @@
-//! A model after everything that is done before it runs.
+//! A model that is ready to run, with its memory plan.
 
 use super::shapes::{self, InputShape};
 use crate::cli::device::DeviceArgs;
@@ -7,7 +7,7 @@ use crate::cli::formats::FormatArgs;
 use crate::cli::model::ModelArgs;
 use ixion::Limits;
 use ixion::engine::file::Section;
-use ixion::engine::{Builder, Candidate, Plan, PlanFile, Settled};
+use ixion::engine::{Builder, Candidate, Plan, PlanFile, Selection};
 use ixion::graph::{OperandIndex, RuntimeGraph, RuntimeOperator};
 use ixion::memory::{Action, MemoryPlan, MemoryReport, Place, Root};
 use ixion::op::{Device, TensorMeta, catch_panic};
@@ -17,14 +17,14 @@ use ixion::tensor::Layout;
 /// A planned model.
 pub(super) struct Planned {
     plan: Plan,
-    /// The file of the plan, where the model is one.
+    /// The plan's file, if the model is a plan.
     pub(super) file: Option<SavedPlan>,
     metas: Vec<Option<TensorMeta>>,
     pub(super) memory: MemoryPlan,
     pub(super) report: MemoryReport,
 }
 
-/// What is known of the file of a plan.
+/// The metadata of a plan file.
 pub(super) struct SavedPlan {
     pub(super) model: Option<String>,
     pub(super) written_by: String,
@@ -44,7 +44,7 @@ impl SavedPlan {
 }
 
 impl Planned {
-    /// Builds the model as an engine does, or loads it where it is a plan, and plans its memory for these inputs.
+    /// Builds the model as the engine does, or loads it if it is a plan, and plans its memory for these inputs.
     pub(super) fn new(
         model: &ModelArgs,
         given: &[InputShape],
@@ -73,15 +73,15 @@ impl Planned {
         Ok(Self { plan, file, metas, memory, report })
     }
 
-    /// What the passes did.
+    /// The statistics of the passes.
     pub(super) fn statistics(&self) -> &Statistics {
         self.plan.statistics()
     }
 
-    /// What the operators settled on that had a choice.
-    pub(super) fn choices(&self) -> impl Iterator<Item = (&Settled, &Candidate)> {
-        let settled = self.plan.settled().iter().filter(|settled| settled.candidates.len() > 1);
-        settled.filter_map(|settled| Some((settled, settled.candidates.get(settled.chosen?)?)))
+    /// The selected candidate of each operator that had a choice.
+    pub(super) fn choices(&self) -> impl Iterator<Item = (&Selection, &Candidate)> {
+        let selections = self.plan.selections().iter().filter(|selection| selection.candidates.len() > 1);
+        selections.filter_map(|selection| Some((selection, selection.candidates.get(selection.chosen?)?)))
     }
 
     /// The graph that runs.
@@ -89,17 +89,17 @@ impl Planned {
         self.plan.graph()
     }
 
-    /// What an operand is, where it is known.
+    /// The element type and dimensions of an operand, if known.
     pub(super) fn meta(&self, operand: OperandIndex) -> Option<&TensorMeta> {
         self.meta_at(operand.position())
     }
 
-    /// What the operand at this position is.
+    /// The element type and dimensions of the operand at this position, if known.
     pub(super) fn meta_at(&self, position: usize) -> Option<&TensorMeta> {
         self.metas.get(position)?.as_ref()
     }
 
-    /// What is done for an operator, in a word.
+    /// The name of the action for an operator.
     pub(super) fn action(&self, step: usize) -> &'static str {
         let (Some(operator), Some(planned)) =
             (self.graph().operators().get(step), self.memory.steps.get(step))
@@ -118,7 +118,7 @@ impl Planned {
         }
     }
 
-    /// Whether an operator has nothing to do because those ahead of it write its output in parts.
+    /// Returns true if an operator has nothing to do because its producers write the parts of its output.
     fn is_joined(&self, operator: &RuntimeOperator) -> bool {
         let parts = || {
             let (layer, [output]) = (operator.layer()?, operator.outputs()) else { return None };
@@ -135,12 +135,12 @@ impl Planned {
         self.memory.places.get(operand.position())?.as_ref()
     }
 
-    /// What the outputs of an operator are.
+    /// The element types and dimensions of an operator's outputs, if known.
     pub(super) fn outputs(&self, operator: &RuntimeOperator) -> Vec<Option<&TensorMeta>> {
         operator.outputs().iter().map(|&output| self.meta(output)).collect()
     }
 
-    /// Where an operator runs; empty for the CPU.
+    /// The device that an operator runs on; empty for the CPU.
     pub(super) fn device(&self, operator: &RuntimeOperator) -> &'static str {
         match operator.device() {
             Device::Cpu => "",
@@ -148,7 +148,7 @@ impl Planned {
         }
     }
 
-    /// The name of an operator; of the time after the last one, `end`.
+    /// The name of the operator at a step, or `end` after the last one.
     pub(super) fn name_of(&self, step: usize) -> &str {
         self.graph().operators().get(step).map_or("end", RuntimeOperator::name)
     }
@@ -164,7 +164,7 @@ fn built(
     let source = model.runtime(limits.clone())?;
     let mut builder = Builder::from_graph(source).with_limits(limits).with_passes(passes(without)?);
     if model.archive().is_none() {
-        // Sizes do not depend on what the weights are.
+        // Sizes do not depend on the values of the weights.
         builder = builder.with_random_weights(0);
     }
     let builder = formats.apply(builder).map_err(Failure::unusable)?;
@@ -172,7 +172,7 @@ fn built(
     builder.build().map_err(|error| model.unusable(error))
 }
 
-/// All passes but these; without any, where one of them is `all`.
+/// All passes except these. No passes if one of the names is `all`.
 pub(in crate::cli) fn passes(without: &[String]) -> Result<Passes, Failure> {
     let mut passes = Passes::default();
     for name in without {

@@ -6,7 +6,7 @@ use ixion::op::TensorMeta;
 use ixion::pnnx::Dim;
 use ixion::tensor::DType;
 
-/// `[NAME=]DIMS` of the command line, with an element type after a colon where the file names none.
+/// `[NAME=]DIMS` on the command line, optionally with an element type after a colon, for files without one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct InputShape {
     name: Option<String>,
@@ -15,9 +15,9 @@ pub(super) struct InputShape {
 }
 
 impl InputShape {
-    /// Reads `x=1,3,224,224`, `1,3,224,224` or `x=2,16:i64`; no lengths stand for a scalar.
+    /// Parses `x=1,3,224,224`, `1,3,224,224` or `x=2,16:i64`. No lengths mean a scalar.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
-        let wanted = || format!("`{text}` is no shape; give lengths, such as x=1,3,224,224 or x=2,16:i64");
+        let wanted = || "expected lengths, such as x=1,3,224,224 or x=2,16:i64".to_owned();
         let (name, rest) = match text.rsplit_once('=') {
             Some((name, rest)) => (Some(name.to_owned()), rest),
             None => (None, text),
@@ -35,7 +35,7 @@ impl InputShape {
     }
 }
 
-/// What the inputs will be: as it was said, else as the file says, with 1 for what it leaves open.
+/// The types and shapes of the inputs: as given, else as in the file, with 1 for unknown sizes.
 pub(super) fn metas(graph: &RuntimeGraph, given: &[InputShape]) -> Result<Vec<TensorMeta>, Failure> {
     let ports = graph.inputs();
     let mut found: Vec<Option<&InputShape>> = vec![None; ports.len()];
@@ -71,16 +71,16 @@ fn meta(graph: &RuntimeGraph, port: &InputPort, given: Option<&InputShape>) -> R
     let operand = graph.operand(port.operand);
     let name = &port.name;
     let dtype = given.and_then(|given| given.dtype).or(operand.dtype());
-    let advice = |example: &str| format!("--input-shape {name}={example} does");
+    let advice = |example: &str| format!("give it with --input-shape, such as {name}={example}");
     let dtype = dtype.ok_or_else(|| {
-        Failure::unusable(format!("the file does not tell the element type of input `{name}`"))
+        Failure::unusable(format!("the file does not specify the element type of input `{name}`"))
             .advise(advice("1,16:f32"))
     })?;
     if let Some(given) = given {
         return Ok(TensorMeta::new(dtype, given.dims.iter().copied()));
     }
     let dims = operand.shape().ok_or_else(|| {
-        Failure::unusable(format!("the file does not tell the shape of input `{name}`"))
+        Failure::unusable(format!("the file does not specify the shape of input `{name}`"))
             .advise(advice("1,16"))
     })?;
     let len = |dim: &Dim| match dim {
@@ -103,7 +103,7 @@ mod tests {
         assert_eq!(InputShape::parse(" 2, 16 :i64"), shape(None, &[2, 16], Some(DType::I64)));
         assert_eq!(InputShape::parse("a=b="), shape(Some("a=b"), &[], None));
         for wrong in ["x=1,-1", "x=a", "1,,2", "2:float", "9999999999999"] {
-            assert!(InputShape::parse(wrong).unwrap_err().contains("is no shape"), "{wrong}");
+            assert!(InputShape::parse(wrong).unwrap_err().contains("expected lengths"), "{wrong}");
         }
     }
 }

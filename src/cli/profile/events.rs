@@ -1,4 +1,4 @@
-//! A timeline in Chrome's trace event format, which Perfetto reads as well.
+//! A timeline in Chrome's trace event format, which Perfetto reads, too.
 
 use crate::cli::runner::Record;
 use ixion::op::TensorMeta;
@@ -6,11 +6,11 @@ use serde_json::{Value, json};
 use std::path::Path;
 use std::time::Duration;
 
-/// The number of the only process, and that of the thread on which operators run one after the other.
+/// The ids of the only process, and of the thread on which operators run sequentially.
 const PROCESS: u32 = 1;
 const THREAD: u32 = 1;
 
-/// One complete event for each operator, after the names of process and thread.
+/// The names of process and thread, followed by one complete event for each operator.
 pub(super) fn events(model: &Path, record: &Record) -> Value {
     let name = |what: &str, thread: u32, name: &str| json!({ "name": what, "ph": "M", "pid": PROCESS, "tid": thread, "args": { "name": name } });
     let file = model.file_name().unwrap_or_default().to_string_lossy();

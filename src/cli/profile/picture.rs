@@ -1,4 +1,4 @@
-//! From the record of a run to a picture of it.
+//! Drawing the record of a run as a timeline.
 
 use super::slowest;
 use crate::cli::kinds::kind;
@@ -9,7 +9,7 @@ use ixion::op::TensorMeta;
 use ixion_drawing::{Bar, Timeline};
 use std::time::Duration;
 
-/// When the operators of a run were at work: all of them, or so many of the slowest.
+/// The timeline of a run, with all operators or the `top` slowest ones.
 pub(super) fn timeline(subject: &Subject<'_>, top: Option<u32>) -> Timeline {
     let record = &subject.record;
     let layers = &record.trace.layers;

@@ -1,4 +1,4 @@
-//! The arguments of `ixion run`, and whether they go together.
+//! The arguments of `ixion run`, and the checks on them.
 
 use crate::cli::failure::Failure;
 use crate::cli::model::ModelArgs;
@@ -11,8 +11,8 @@ use std::path::PathBuf;
 const HELP: &str = "\
 Exit codes:
   0  the model ran and the result was written
-  1  the model failed on the way, ran into a limit, the result could not be written, or some pictures could not be read
-  2  model, model.toml or inputs cannot be used: unreadable, invalid, not supported, or they do not fit; or a usage error
+  1  the run failed or exceeded a limit, the result could not be written, or some images could not be read
+  2  the model, model.toml or inputs cannot be used (unreadable, invalid, unsupported or unsuitable), or a usage error
 
 Examples:
   ixion run digits.pnnx.param --input 7.png
@@ -21,51 +21,51 @@ Examples:
   ixion run two.pnnx.param --input left=a.npy --input right=b.npy --output result/
   ixion run resnet18.pnnx.param --random-weights 1 --trace";
 
-/// Runs a model on arrays and pictures, and shows or saves what comes out
+/// Run a model on arrays and images, and show or save the results
 ///
-/// Inputs are .npy files, .npz files (every array goes to the input of its name; x.npz:NAME takes one), tables of numbers
-/// as .csv, and .png or .jpg pictures. Those without NAME= go to the inputs that are not named, in the order of the file.
-/// Any number of pictures, or a folder of them, may go to a model's only input: they run in batches. One that cannot be
-/// read is reported, and the others are done.
+/// Inputs are .npy files, .npz files (each array is assigned to the input of its name; x.npz:NAME selects one), .csv tables of
+/// numbers, and .png or .jpg images. Files without NAME= are assigned to the remaining inputs, in the order of the model. Any
+/// number of images, or a folder of them, may be given for a model's only input: they run in batches. Images that cannot be
+/// read are reported and skipped.
 ///
-/// A model.toml beside the model says how a picture becomes its input, and what the model is for (task = "classify",
-/// "detect" or "segment"). Without it a picture is stretched to the size that the file names and scaled to 0..1.
+/// A model.toml next to the model describes how images are prepared and what the model does (task = "classify", "detect" or
+/// "segment"). Without it, images are stretched to the size of the model's input and scaled to 0..1.
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(super) model: ModelArgs,
-    /// Arrays, tables, pictures, or a folder of pictures; may be repeated
+    /// Arrays, tables, images, or a folder of images; may be repeated
     #[arg(short, long = "input", value_name = "[NAME=]FILE", num_args = 1..)]
     pub(super) inputs: Vec<String>,
-    /// Saves the outputs: x.npy takes one, or x_0.npy, x_1.npy, … several; any other PATH is a folder for out_0.npy, …
+    /// Save the outputs: to x.npy, or x_0.npy, x_1.npy, … if there are several; any other PATH is a folder for out_0.npy, …
     #[arg(short, long, value_name = "PATH")]
     pub(super) output: Option<PathBuf>,
-    /// Saves each picture with what was found in it: x.png takes one; any other PATH is a folder [detect, segment]
+    /// Save each image with the objects or areas found in it: x.png for one; any other PATH is a folder [detect, segment]
     #[arg(long, value_name = "PATH")]
     pub(super) picture: Option<PathBuf>,
-    /// Saves each mask, a PNG whose pixels are classes: x.png takes one; any other PATH is a folder [segment]
+    /// Save each mask, a PNG whose pixels are classes: x.png for one; any other PATH is a folder [segment]
     #[arg(long, value_name = "PATH")]
     pub(super) mask: Option<PathBuf>,
-    /// How many classes are shown [classify]
+    /// The number of classes to show [classify]
     #[arg(long, value_name = "K", default_value_t = 5, value_parser = at_least_one)]
     pub(super) top: usize,
-    /// Shows only objects of a score above this, instead of what model.toml says [detect]
+    /// Show only objects with a higher score, overriding model.toml [detect]
     #[arg(long, value_name = "0..1", value_parser = fraction)]
     pub(super) confidence: Option<f32>,
-    /// Of two boxes of a class that overlap more than this, shows the better one [detect]
+    /// Of two boxes of a class with a higher intersection over union, show only the better one [detect]
     #[arg(long, value_name = "0..1", value_parser = fraction)]
     pub(super) iou: Option<f32>,
-    /// How many pictures run at a time [default: as many as the file says, or 8]
+    /// The number of images per batch [default: the batch size of the model's file, or 8]
     #[arg(long, value_name = "N", value_parser = at_least_one)]
     pub(super) batch: Option<usize>,
-    /// Shows time, cost and shapes of every operator, in the last batch
+    /// Show the time, cost and shapes of every operator, for the last batch
     #[arg(long)]
     pub(super) trace: bool,
-    /// One JSON object, for programs
+    /// Print the result as a JSON object
     #[arg(long)]
     pub(super) json: bool,
-    /// Makes up weights from a seed, so that no archive is needed; inputs that are not given are made up too
+    /// Use random weights from this seed instead of an archive; inputs that are not given are random, too
     #[arg(long, value_name = "SEED", conflicts_with = "bin")]
     pub(super) random_weights: Option<u64>,
     #[command(flatten)]
@@ -73,21 +73,21 @@ pub(crate) struct RunArgs {
 }
 
 fn at_least_one(text: &str) -> Result<usize, String> {
-    text.parse().ok().filter(|&count| count > 0).ok_or_else(|| "give a number of at least 1".to_owned())
+    text.parse().ok().filter(|&count| count > 0).ok_or_else(|| "expected an integer of at least 1".to_owned())
 }
 
 fn fraction(text: &str) -> Result<f32, String> {
     let number = text.parse().ok().filter(|number| (0.0..=1.0).contains(number));
-    number.ok_or_else(|| "give a number from 0 to 1, such as 0.25".to_owned())
+    number.ok_or_else(|| "expected a number from 0 to 1, such as 0.25".to_owned())
 }
 
 impl RunArgs {
-    /// The model's card, with what the command line overrides.
+    /// The model's card, with the overrides of the command line.
     pub(super) fn card(&self, limits: &Limits) -> Result<Option<ModelCard>, Failure> {
         let mut card = self.model.card(limits)?;
         self.check_task(card.as_ref())?;
         if let Some(card) = &mut card {
-            log::info!("{} says how to use `{}`", card.path.display(), card.name);
+            log::info!("using `{}` as described in {}", card.name, card.path.display());
             let output = &mut card.output;
             output.confidence = self.confidence.unwrap_or(output.confidence);
             output.iou = self.iou.unwrap_or(output.iou);
@@ -95,7 +95,7 @@ impl RunArgs {
         Ok(card)
     }
 
-    /// Refuses options that the model's task has no use for.
+    /// Refuses options that do not apply to the model's task.
     fn check_task(&self, card: Option<&ModelCard>) -> Result<(), Failure> {
         let (detect, draws) = (&[Task::Detect][..], &[Task::Detect, Task::Segment][..]);
         let options = [
@@ -112,7 +112,7 @@ impl RunArgs {
             let wanted: Vec<String> = tasks.iter().map(|task| format!("\"{}\"", task.name())).collect();
             let found = match (card, task) {
                 (Some(card), Some(task)) => format!("{} says \"{}\"", card.path.display(), task.name()),
-                _ => "there is no model.toml beside the model".to_owned(),
+                _ => "there is no model.toml next to the model".to_owned(),
             };
             let message =
                 format!("{option} is for models with the task {}, but {found}", wanted.join(" or "));

@@ -1,4 +1,4 @@
-//! Pictures with what was found in them, and masks, as files.
+//! Saving images with their findings, and masks.
 
 use super::arguments::RunArgs;
 use super::files::Source;
@@ -10,7 +10,7 @@ use ixion::vision::{ModelCard, VisionError, draw_detections, draw_mask};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// Where drawings and masks of all pictures go.
+/// The target files of drawings and masks, by the path of the image.
 #[derive(Debug, Default)]
 pub(super) struct Drawings {
     pictures: BTreeMap<PathBuf, PathBuf>,
@@ -18,7 +18,8 @@ pub(super) struct Drawings {
 }
 
 impl Drawings {
-    /// Plans where each goes and checks that it can be written there, over none of the inputs and of each other.
+    /// Chooses a target for each drawing and mask, and checks that it can be written without overwriting an input or another
+    /// target.
     pub(super) fn plan(args: &RunArgs, sources: &[Source]) -> Result<Self, Failure> {
         let mut taken: BTreeSet<PathBuf> =
             sources.iter().filter_map(|source| source.path.canonicalize().ok()).collect();
@@ -29,12 +30,12 @@ impl Drawings {
         Ok(Self { pictures: plan("--picture", &args.picture)?, masks: plan("--mask", &args.mask)? })
     }
 
-    /// True where nothing is drawn.
+    /// Returns true if there is nothing to draw.
     pub(super) fn is_empty(&self) -> bool {
         self.pictures.is_empty() && self.masks.is_empty()
     }
 
-    /// Draws and saves what was found in one picture.
+    /// Draws and saves the findings in one image.
     pub(super) fn save(
         &self,
         at: usize,
@@ -72,7 +73,7 @@ fn written(target: &Path, result: Result<(), VisionError>) -> Result<(), Failure
     result.map_err(Failure::failed)
 }
 
-/// The file for each picture: `path` itself where it is a PNG file, else one in this folder.
+/// The target file for each image: `path` itself if it ends in .png, else a file in this folder.
 fn targets(
     option: &str,
     path: &Path,
@@ -81,12 +82,13 @@ fn targets(
 ) -> Result<BTreeMap<PathBuf, PathBuf>, Failure> {
     let is_file = files::has_extension(path, "png");
     if sources.is_empty() || sources.iter().any(|source| !source.is_picture()) {
-        let message = format!("{option} {}: the input is no picture to draw on", path.display());
+        let message = format!("{option} {}: the input is not an image", path.display());
         return Err(Failure::unusable(message).advise("give --input a .png or .jpg"));
     }
     if is_file && sources.len() > 1 {
-        let message = format!("{option} {}: this is one file for {} pictures", path.display(), sources.len());
-        return Err(Failure::unusable(message).advise("name a folder, without .png at its end"));
+        let message =
+            format!("{option} {}: cannot save {} images in one file", path.display(), sources.len());
+        return Err(Failure::unusable(message).advise("give a folder, without .png at its end"));
     }
     if is_file {
         files::check_new_file(path)?
@@ -98,8 +100,8 @@ fn targets(
         let target = if is_file { path.to_owned() } else { free_name(path, &source.path, &targets) };
         let real = files::real_path(&target);
         if taken.contains(&real) {
-            let message = format!("{option}: {} would be written over", target.display());
-            return Err(Failure::unusable(message).advise("name another folder or file"));
+            let message = format!("{option}: {} would be overwritten", target.display());
+            return Err(Failure::unusable(message).advise("choose another folder or file"));
         }
         targets.insert(source.path.clone(), target);
     }
@@ -107,7 +109,7 @@ fn targets(
     Ok(targets)
 }
 
-/// `NAME.png` in a folder, or `NAME_2.png` and so on where another picture has that name.
+/// `NAME.png` in a folder, or `NAME_2.png` and so on if another image has that name.
 fn free_name(folder: &Path, source: &Path, targets: &BTreeMap<PathBuf, PathBuf>) -> PathBuf {
     let stem = source.file_stem().unwrap_or_default().to_string_lossy();
     let names = (1usize..).map(|number| match number {
@@ -129,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn every_picture_has_a_file_of_its_own() {
+    fn every_picture_has_its_own_file() {
         let folder = tempfile::tempdir().unwrap();
         let out = folder.path().join("out");
         let sources = pictures(&["a/x.jpg".into(), "b/x.png".into(), "y.png".into(), "y.png".into()]);
@@ -139,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn inputs_and_other_drawings_are_not_written_over() {
+    fn inputs_and_other_drawings_are_not_overwritten() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x.png");
         std::fs::write(&path, "").unwrap();

@@ -1,31 +1,31 @@
-//! `[NAME=]FILE` on the command line: which file is meant, and for which input.
+//! Parsing `[NAME=]FILE` on the command line into files and the inputs that they are for.
 
 use crate::cli::failure::Failure;
 use std::path::{Path, PathBuf};
 
-/// A file that holds an input, or several.
+/// A file with one or several inputs.
 #[derive(Debug, Clone, PartialEq)]
 pub(in crate::cli) struct Source {
-    /// The input that it was given for.
+    /// The name of the input that it was given for, if any.
     pub(in crate::cli) name: Option<String>,
     pub(in crate::cli) path: PathBuf,
     pub(in crate::cli) kind: Kind,
 }
 
-/// What is in a file, by the end of its name.
+/// The kind of a file, by its extension.
 #[derive(Debug, Clone, PartialEq)]
 pub(in crate::cli) enum Kind {
-    /// One array of NumPy.
+    /// A NumPy array.
     Npy,
-    /// Several arrays of NumPy, or the one that was named.
+    /// An archive of NumPy arrays, or the one of this name in it.
     Npz(Option<String>),
     /// A table of numbers.
     Csv,
-    /// A picture.
+    /// An image.
     Picture,
 }
 
-/// All files that are meant; a folder stands for the pictures in it, in the order of their names.
+/// All files given. A folder is replaced by the images in it, sorted by name.
 pub(in crate::cli) fn sources(texts: &[String]) -> Result<Vec<Source>, Failure> {
     let mut found = Vec::new();
     for text in texts {
@@ -41,7 +41,8 @@ pub(in crate::cli) fn sources(texts: &[String]) -> Result<Vec<Source>, Failure> 
     Ok(found)
 }
 
-/// Takes `[NAME=]FILE` apart. What stands before `=` is a name unless it looks like a part of a path.
+/// Splits `[NAME=]FILE`. The part before `=` is a name unless it contains a path separator or the whole text is an existing
+/// file.
 fn named(text: &str) -> Result<(Option<String>, &str), Failure> {
     let named = text.split_once('=').filter(|(name, _)| !name.is_empty() && !name.contains(['/', '\\']));
     let (name, file) = match named {
@@ -49,7 +50,7 @@ fn named(text: &str) -> Result<(Option<String>, &str), Failure> {
         _ => (None, text),
     };
     if file.is_empty() {
-        return Err(Failure::unusable(format!("--input {text}: there is no file after `=`")));
+        return Err(Failure::unusable(format!("--input {text}: expected a file after `=`")));
     }
     Ok((name, file))
 }
@@ -97,7 +98,7 @@ fn kind(path: &Path, entry: Option<String>) -> Result<Kind, Failure> {
         "png" | "jpg" | "jpeg" => Ok(Kind::Picture),
         _ => {
             let message = format!(
-                "{}: inputs are .npy, .npz, .csv, .png or .jpg files, or a folder of pictures",
+                "{}: inputs are .npy, .npz, .csv, .png or .jpg files, or a folder of images",
                 path.display()
             );
             Err(Failure::unusable(message))
@@ -115,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn names_and_entries_are_taken_off() {
+    fn names_and_entries_are_split_off() {
         assert_eq!(parse("a.npy"), (None, "a.npy".into(), Kind::Npy));
         assert_eq!(parse("x=a.JPG"), (Some("x".into()), "a.JPG".into(), Kind::Picture));
         assert_eq!(parse("x=b=c.csv"), (Some("x".into()), "b=c.csv".into(), Kind::Csv));
@@ -129,14 +130,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_file_of_a_known_kind_is_refused() {
+    fn files_of_unknown_kinds_are_refused() {
         for text in ["x=", "model.param", "a.txt", "npy"] {
             assert!(sources(&[text.to_owned()]).is_err(), "{text}");
         }
     }
 
     #[test]
-    fn a_folder_stands_for_its_pictures() {
+    fn a_folder_is_replaced_by_its_images() {
         let folder = tempfile::tempdir().unwrap();
         let text = format!("x={}", folder.path().display());
         assert!(sources(std::slice::from_ref(&text)).is_err());

@@ -1,31 +1,31 @@
-//! What a model found in a picture, as its task says.
+//! The findings of a model in an image, according to its task.
 
 use super::classes;
 use super::inputs::Inputs;
 use super::picture::Shot;
 use crate::cli::failure::Failure;
 use crate::cli::numbers;
-use crate::cli::screen::Screen;
 use crate::cli::table::{Align, Table};
+use crate::cli::terminal::Terminal;
 use ixion::tensor::Tensor;
 use ixion::vision::{Class, ClassMap, Detection, Frame, ModelCard, Task, VOID, VisionError, label_of};
 use serde_json::{Value, json};
 use std::io::{self, Write};
 
-/// What was found in each picture of a batch.
+/// The findings for each image of a batch.
 #[derive(Debug)]
 pub(super) enum Findings {
-    /// Nothing in particular.
+    /// No findings, since the model has no task.
     None,
     /// The best classes.
     Classes(Vec<Vec<Class>>),
-    /// Objects.
+    /// The objects.
     Objects(Vec<Vec<Detection>>),
     /// A class for each pixel.
     Masks(Vec<ClassMap>),
 }
 
-/// Reads outputs as the card says.
+/// Interprets outputs as described by the card.
 pub(super) fn read(
     card: Option<&ModelCard>,
     inputs: &Inputs,
@@ -50,7 +50,7 @@ pub(super) fn read(
     found.map_err(|error| unread(card, outputs, error))
 }
 
-/// Where the pictures lie in the inputs, and whether the model has no axis for several. An array is a picture of its own size.
+/// The frame of each image in the inputs, and whether the model has no batch axis. Arrays count as images of their own size.
 fn frames(card: &ModelCard, inputs: &Inputs, shots: &[Shot]) -> Result<(Vec<Frame>, bool), Failure> {
     let dims = inputs.first().map(|(_, tensor)| tensor.shape().dims()).unwrap_or_default();
     let is_single = dims.len() == 3;
@@ -62,7 +62,7 @@ fn frames(card: &ModelCard, inputs: &Inputs, shots: &[Shot]) -> Result<(Vec<Fram
         [_, height, width] => (1, [height, width]),
         _ => {
             let message = format!(
-                "{}: task is \"{}\", but the first input is {}, not pictures×channels×H×W",
+                "{}: task is \"{}\", but the first input is {}, not images×channels×H×W",
                 card.path.display(),
                 card.task.name(),
                 inputs.first().map(|(_, tensor)| tensor.shape().to_string()).unwrap_or_default()
@@ -73,13 +73,13 @@ fn frames(card: &ModelCard, inputs: &Inputs, shots: &[Shot]) -> Result<(Vec<Fram
     Ok((vec![Frame::stretched(size, size); count], is_single))
 }
 
-/// The outputs of a single picture with an axis for several.
+/// The outputs of a single image with a batch axis added.
 fn batched(outputs: &[Tensor]) -> Result<Vec<Tensor>, Failure> {
     let batched = |tensor: &Tensor| tensor.reshape(&[&[1], tensor.shape().dims()].concat());
     outputs.iter().map(batched).collect::<Result<_, _>>().map_err(Failure::failed)
 }
 
-/// The failure of outputs that are not as the card says.
+/// The failure of outputs that do not match the card.
 fn unread(card: &ModelCard, outputs: &[(String, Tensor)], error: VisionError) -> Failure {
     let problem = match &error {
         VisionError::Output { index, problem } => {
@@ -93,7 +93,7 @@ fn unread(card: &ModelCard, outputs: &[(String, Tensor)], error: VisionError) ->
 }
 
 impl Findings {
-    /// The number of pictures.
+    /// The number of images.
     pub(super) fn len(&self) -> usize {
         match self {
             Findings::None => 0,
@@ -103,22 +103,22 @@ impl Findings {
         }
     }
 
-    /// Writes what was found in one picture.
-    pub(super) fn write(&self, at: usize, card: &ModelCard, screen: &mut Screen) -> io::Result<()> {
+    /// Writes the findings for one image.
+    pub(super) fn write(&self, at: usize, card: &ModelCard, terminal: &mut Terminal) -> io::Result<()> {
         let labels = &card.output.labels;
         match self {
-            Findings::Classes(found) => found.get(at).map_or(Ok(()), |found| classes::write(screen, found)),
+            Findings::Classes(found) => found.get(at).map_or(Ok(()), |found| classes::write(terminal, found)),
             Findings::Objects(found) => found
                 .get(at)
-                .map_or(Ok(()), |found| write_objects(screen, found, card.output.confidence, labels)),
+                .map_or(Ok(()), |found| write_objects(terminal, found, card.output.confidence, labels)),
             Findings::Masks(found) => {
-                found.get(at).map_or(Ok(()), |found| write_shares(screen, found, labels))
+                found.get(at).map_or(Ok(()), |found| write_shares(terminal, found, labels))
             }
             Findings::None => Ok(()),
         }
     }
 
-    /// The same for programs: the name of the list, and what was found in each picture.
+    /// The findings as JSON: the name of the list, and the findings for each image.
     pub(super) fn json(&self, labels: &[String]) -> Option<(&'static str, Vec<Value>)> {
         match self {
             Findings::None => None,
@@ -137,13 +137,13 @@ impl Findings {
 }
 
 fn write_objects(
-    screen: &mut Screen,
+    terminal: &mut Terminal,
     found: &[Detection],
     confidence: f32,
     labels: &[String],
 ) -> io::Result<()> {
     if found.is_empty() {
-        return writeln!(screen, "nothing above {}", numbers::percent(confidence.into()));
+        return writeln!(terminal, "nothing above {}", numbers::percent(confidence.into()));
     }
     let right = Align::Right;
     let columns = [
@@ -161,10 +161,10 @@ fn write_objects(
         let edges = edges.map(|edge| format!("{edge:.1}"));
         table.row([label_of(labels, found.class), score].into_iter().chain(edges));
     }
-    table.write(screen)
+    table.write(terminal)
 }
 
-fn write_shares(screen: &mut Screen, map: &ClassMap, labels: &[String]) -> io::Result<()> {
+fn write_shares(terminal: &mut Terminal, map: &ClassMap, labels: &[String]) -> io::Result<()> {
     let mut table = Table::new(&[("class", Align::Left), ("pixels", Align::Right), ("share", Align::Right)]);
     let all = map.classes().len() as f64;
     let mut counts = map.counts();
@@ -172,7 +172,7 @@ fn write_shares(screen: &mut Screen, map: &ClassMap, labels: &[String]) -> io::R
     for (class, count) in counts {
         table.row([class_name(class, labels), count.to_string(), numbers::percent(count as f64 / all)]);
     }
-    table.write(screen)
+    table.write(terminal)
 }
 
 fn class_name(class: u8, labels: &[String]) -> String {
@@ -188,7 +188,7 @@ fn class(class: &Class) -> Value {
     json!({ "index": class.index, "label": class.label, kind: super::json::number(class.score) })
 }
 
-/// The box is left, top, right and bottom in pixels of the picture.
+/// An object as JSON. Its box is left, top, right and bottom, in pixels of the image.
 fn object(found: &Detection, labels: &[String]) -> Value {
     let rect = &found.rect;
     let edges = [rect.left, rect.top, rect.right, rect.bottom].map(|edge| super::json::number(edge.into()));

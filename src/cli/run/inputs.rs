@@ -1,4 +1,4 @@
-//! The tensors that a model runs on: read from files, or made up.
+//! The input tensors of a model: read from files, or random.
 
 use super::files::{Kind, Source};
 use super::picture::{Preparer, Shot};
@@ -11,7 +11,7 @@ use ixion::vision::ModelCard;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// An input of a model as the file describes it.
+/// An input of a model, as described by its file.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Port {
     pub(super) name: String,
@@ -40,11 +40,11 @@ impl Port {
     }
 }
 
-/// Tensors with the names of the inputs that they are for, in the order of the file.
+/// Pairs of input name and tensor, in the order of the model's inputs.
 pub(in crate::cli) type Inputs = Vec<(String, Tensor)>;
 
-/// Reads all inputs and finds out which is which, and gives back the pictures among them. With a seed, those that are
-/// not given are made up.
+/// Reads all inputs and assigns them to the model's inputs. Also returns the images among them. With a seed, missing inputs are
+/// random.
 pub(in crate::cli) fn gather(
     sources: &[Source],
     graph: &RuntimeGraph,
@@ -61,7 +61,7 @@ pub(in crate::cli) fn gather(
     Ok((gathering.finish(seed)?, shots))
 }
 
-/// The only input, where it is the one that all these pictures are for.
+/// The model's only input, if all sources are images for it.
 pub(super) fn port_of_pictures(sources: &[Source], graph: &RuntimeGraph) -> Option<Port> {
     let [port] = <[Port; 1]>::try_from(ports(graph)).ok()?;
     let is_for =
@@ -84,9 +84,9 @@ fn ports(graph: &RuntimeGraph) -> Vec<Port> {
 
 struct Gathering<'a> {
     ports: Vec<Port>,
-    /// What is there so far, by the position of the input.
+    /// The tensors read so far, by the position of the input.
     tensors: BTreeMap<usize, Tensor>,
-    /// The pictures among them.
+    /// The images among them.
     shots: Vec<Shot>,
     card: Option<&'a ModelCard>,
     limits: &'a Limits,
@@ -171,14 +171,14 @@ impl Gathering<'_> {
         tensor.map_err(Failure::unusable)
     }
 
-    /// All inputs in the order of the file.
+    /// All inputs, in the order of the model's inputs.
     fn finish(mut self, seed: Option<u64>) -> Result<Inputs, Failure> {
         let missing: Vec<usize> = (0..self.ports.len()).filter(|at| !self.tensors.contains_key(at)).collect();
         match seed {
             Some(seed) => {
                 for at in missing {
                     let Some(port) = self.ports.get(at) else { continue };
-                    let tensor = made_up(port, seed.wrapping_add(at as u64), self.limits)?;
+                    let tensor = random_input(port, seed.wrapping_add(at as u64), self.limits)?;
                     self.tensors.insert(at, tensor);
                 }
             }
@@ -186,7 +186,7 @@ impl Gathering<'_> {
             None => {
                 let missing: Vec<String> =
                     missing.iter().filter_map(|&at| self.ports.get(at)).map(Port::describe).collect();
-                let message = format!("not all inputs were given: {} missing", missing.join(", "));
+                let message = format!("missing inputs: {}", missing.join(", "));
                 return Err(
                     Failure::unusable(message).advise("--input [NAME=]FILE gives one input; repeat it")
                 );
@@ -200,21 +200,24 @@ fn load_npz(path: &Path, limits: &Limits) -> Result<Vec<(String, Tensor)>, Failu
     Tensor::load_npz(path, limits).map_err(Failure::unusable)
 }
 
-/// The array of an archive that holds a single one.
+/// The only array of an archive. Fails if there are several or none.
 fn only_array(path: &Path, arrays: Vec<(String, Tensor)>) -> Result<Tensor, Failure> {
     let names: Vec<String> = arrays.iter().map(|(name, _)| name.clone()).collect();
     match <[_; 1]>::try_from(arrays) {
         Ok([(_, tensor)]) => Ok(tensor),
         Err(_) => {
             let path = path.display();
-            let message =
-                format!("{path}: there are {} arrays: {}; say {path}:NAME", names.len(), names.join(", "));
+            let message = format!(
+                "{path}: expected 1 array, got {}: {}; select one by {path}:NAME",
+                names.len(),
+                names.join(", ")
+            );
             Err(Failure::unusable(message))
         }
     }
 }
 
-/// A table as the element type of the input, and in its shape where it has as many elements.
+/// A table in the element type of the input, reshaped to the input's shape if the number of elements fits.
 fn load_csv(path: &Path, port: &Port, limits: &Limits) -> Result<Tensor, TensorError> {
     let table = match port.dtype {
         Some(DType::F64) => Tensor::load_csv::<f64>(path, limits)?,
@@ -230,7 +233,7 @@ fn load_csv(path: &Path, port: &Port, limits: &Limits) -> Result<Tensor, TensorE
     }
 }
 
-/// The shape with this many elements that fits the file's; one unknown size is found by division.
+/// The shape with this number of elements that matches `dims`. One unknown size is found by division.
 fn shape_of(dims: &[Dim], elements: usize) -> Option<Vec<usize>> {
     let fixed = |dim: &Dim| match dim {
         Dim::Fixed(size) => usize::try_from(*size).ok(),
@@ -247,11 +250,11 @@ fn shape_of(dims: &[Dim], elements: usize) -> Option<Vec<usize>> {
     }
 }
 
-/// Random floats, or zeros for other types, in the file's shape; 1 for every unknown size.
-fn made_up(port: &Port, seed: u64, limits: &Limits) -> Result<Tensor, Failure> {
+/// Random floats, or zeros for other types, in the shape of the file, with 1 for every unknown size.
+fn random_input(port: &Port, seed: u64, limits: &Limits) -> Result<Tensor, Failure> {
     let (Some(dims), Some(dtype)) = (&port.shape, port.dtype) else {
         let message =
-            format!("the file does not tell the shape of input `{}`; give it with --input", port.name);
+            format!("the file does not specify the shape of input `{}`; give it with --input", port.name);
         return Err(Failure::unusable(message));
     };
     let size = |dim: &Dim| match dim {
@@ -293,24 +296,26 @@ mod tests {
     }
 
     #[test]
-    fn made_up_inputs_depend_on_the_seed_alone() {
+    fn random_inputs_depend_on_the_seed_alone() {
         let floats = port(&[None, Some(3)], DType::F32);
         let limits = Limits::default();
-        let first = made_up(&floats, 7, &limits).unwrap();
+        let first = random_input(&floats, 7, &limits).unwrap();
         assert_eq!(first.shape().dims(), &[1, 3]);
-        let (again, other) = (made_up(&floats, 7, &limits).unwrap(), made_up(&floats, 8, &limits).unwrap());
+        let (again, other) =
+            (random_input(&floats, 7, &limits).unwrap(), random_input(&floats, 8, &limits).unwrap());
         assert_eq!(first.to_vec::<f32>().unwrap(), again.to_vec::<f32>().unwrap());
         assert_ne!(first.to_vec::<f32>().unwrap(), other.to_vec::<f32>().unwrap());
-        let ints = made_up(&port(&[Some(2)], DType::I64), 7, &limits).unwrap();
+        let ints = random_input(&port(&[Some(2)], DType::I64), 7, &limits).unwrap();
         assert_eq!(ints.to_vec::<i64>().unwrap(), [0, 0]);
     }
 
     #[test]
-    fn made_up_inputs_stay_within_the_limits() {
+    fn random_inputs_stay_within_the_limits() {
         let huge = port(&[Some(1 << 40)], DType::F32);
-        assert!(made_up(&huge, 7, &Limits::default()).is_err());
+        assert!(random_input(&huge, 7, &Limits::default()).is_err());
         assert!(
-            made_up(&port(&[Some(u64::MAX), Some(u64::MAX)], DType::F32), 7, &Limits::default()).is_err()
+            random_input(&port(&[Some(u64::MAX), Some(u64::MAX)], DType::F32), 7, &Limits::default())
+                .is_err()
         );
     }
 }

@@ -1,4 +1,4 @@
-//! The result for programs.
+//! The result of a run as JSON.
 
 use super::report::Report;
 use super::trace;
@@ -6,13 +6,13 @@ use crate::cli::failure::Failure;
 use ixion::tensor::{Complex, DType, Tensor, TensorError};
 use serde_json::{Value, json};
 
-/// Most values of one output; --output saves all of them.
-const MOST_VALUES: usize = 1000;
+/// The maximum number of values of one output; --output saves all of them.
+const MAX_VALUES: usize = 1000;
 
-/// Everything in one object; `version` is counted up when the meaning of a field changes.
+/// The result as a JSON object; `version` increases when the meaning of a field changes.
 ///
-/// `classes`, `detections` or `masks`, by the model's task, has an entry for each of the `pictures`; pictures that could
-/// not be read are in `failed`. The outputs are those of all pictures, or null where they cannot be joined.
+/// Depending on the model's task, `classes`, `detections` or `masks` has an entry for each of the `pictures`. Images that
+/// could not be read are in `failed`. The outputs are those of all images, or null if they cannot be concatenated.
 pub(super) fn json(report: &Report<'_>) -> Result<Value, Failure> {
     let outputs = report.joined().ok();
     let outputs = outputs.map(|outputs| outputs.iter().map(output).collect::<Result<Vec<Value>, _>>());
@@ -47,18 +47,18 @@ fn port(name: &str, tensor: &Tensor) -> Value {
 
 fn output((name, tensor): &(String, Tensor)) -> Result<Value, TensorError> {
     let mut object = port(name, tensor);
-    let shown = tensor.num_elements().min(MOST_VALUES);
+    let shown = tensor.num_elements().min(MAX_VALUES);
     object["values"] = values(&tensor.reshape(&[tensor.num_elements()])?.narrow(0, 0, shown)?)?;
     object["elided"] = (tensor.num_elements() - shown).into();
     if !tensor.dtype().is_complex() {
         let numbers = tensor.cast(DType::F64)?.to_vec::<f64>()?;
-        let (least, most, mean) = statistics(&numbers);
-        (object["min"], object["max"], object["mean"]) = (number(least), number(most), number(mean));
+        let (min, max, mean) = statistics(&numbers);
+        (object["min"], object["max"], object["mean"]) = (number(min), number(max), number(mean));
     }
     Ok(object)
 }
 
-/// Smallest, largest and mean value without NaNs; NaN where there is none.
+/// The minimum, maximum and mean of all values except NaNs; NaN if there are none.
 fn statistics(numbers: &[f64]) -> (f64, f64, f64) {
     let known = || numbers.iter().copied().filter(|number| !number.is_nan());
     let count = known().count() as f64;
@@ -79,7 +79,7 @@ fn values(tensor: &Tensor) -> Result<Value, TensorError> {
     })
 }
 
-/// A number, or as a string what JSON has no number for.
+/// A number, or a string for NaN and infinities, which JSON cannot represent as numbers.
 pub(super) fn number(value: f64) -> Value {
     match value {
         value if value.is_finite() => value.into(),

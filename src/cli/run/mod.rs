@@ -1,4 +1,4 @@
-//! `ixion run`: from files to a result.
+//! `ixion run`: running a model on files.
 
 mod arguments;
 mod classes;
@@ -20,24 +20,24 @@ use super::failure::{Exit, Failure};
 use super::limits::LimitArgs;
 use super::progress::Spinner;
 use super::runner::Runner;
-use super::screen::Screen;
+use super::terminal::Terminal;
 use drawings::Drawings;
 use ixion::Limits;
 use ixion::vision::ModelCard;
 use report::Report;
 
 impl RunArgs {
-    pub(crate) fn run(&self, limits: &LimitArgs, screen: &mut Screen) -> Result<Exit, Failure> {
+    pub(crate) fn run(&self, limits: &LimitArgs, terminal: &mut Terminal) -> Result<Exit, Failure> {
         let limits = limits.start();
         let card = self.card(&limits)?;
         let sources = files::sources(&self.inputs)?;
         let mut runner = self.built(&limits)?;
         let mut report = Report::new(self, card.as_ref(), &sources);
         match inputs::port_of_pictures(&sources, runner.graph()) {
-            Some(port) => pictures::run(&port, &sources, &mut runner, &limits, &mut report, screen)?,
-            None => self.run_once(&sources, &mut runner, card.as_ref(), &limits, &mut report, screen)?,
+            Some(port) => pictures::run(&port, &sources, &mut runner, &limits, &mut report, terminal)?,
+            None => self.run_once(&sources, &mut runner, card.as_ref(), &limits, &mut report, terminal)?,
         }
-        report.finish(screen)
+        report.finish(terminal)
     }
 
     fn built(&self, limits: &Limits) -> Result<Runner, Failure> {
@@ -52,7 +52,7 @@ impl RunArgs {
         card: Option<&ModelCard>,
         limits: &Limits,
         report: &mut Report<'_>,
-        screen: &mut Screen,
+        terminal: &mut Terminal,
     ) -> Result<(), Failure> {
         let (inputs, shots) = inputs::gather(sources, runner.graph(), card, self.random_weights, limits)?;
         report.check_places(if shots.is_empty() { &[] } else { sources })?;
@@ -60,11 +60,11 @@ impl RunArgs {
             let _spinner = Spinner::start("running");
             round::execute(runner, inputs, self.trace)?
         };
-        report.add(round, &shots, screen)
+        report.add(round, &shots, terminal)
     }
 }
 
-/// What a run is to write besides its result.
+/// Checks the files that a run writes in addition to its result, and plans the drawings.
 fn places(args: &RunArgs, pictures: &[files::Source]) -> Result<Drawings, Failure> {
     let drawings = Drawings::plan(args, pictures)?;
     if let Some(path) = &args.output {

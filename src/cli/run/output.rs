@@ -5,17 +5,17 @@ use crate::cli::files;
 use ixion::tensor::Tensor;
 use std::path::{Path, PathBuf};
 
-/// Finds out whether outputs can be saved there, before there are any. A folder is made.
+/// Checks in advance whether outputs can be saved at a path. A folder is created.
 pub(super) fn check(path: &Path) -> Result<(), Failure> {
     if is_file(path) { files::check_new_file(path) } else { files::make_folder(path) }
 }
 
-/// Saves all outputs; each file is complete or not there.
+/// Saves all outputs. Each file is written atomically.
 ///
-/// `x.npy` takes a single output; several go to `x_0.npy`, `x_1.npy` and so on. Any other path is a folder for
-/// `out_0.npy` and so on.
+/// A single output is saved to `x.npy`, several to `x_0.npy`, `x_1.npy` and so on. Any other path is a folder for `out_0.npy`
+/// and so on.
 ///
-/// None takes the place of a file that is `kept`.
+/// Files in `kept` are never overwritten.
 pub(super) fn save(path: &Path, outputs: &[(String, Tensor)], kept: &[PathBuf]) -> Result<(), Failure> {
     for (index, (name, tensor)) in outputs.iter().enumerate() {
         let target = target(path, is_file(path), index, outputs.len());

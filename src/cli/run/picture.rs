@@ -1,4 +1,4 @@
-//! Pictures as inputs.
+//! Images as inputs.
 
 use super::inputs::Port;
 use crate::cli::failure::Failure;
@@ -8,26 +8,26 @@ use ixion::tensor::{Color, DType, Picture, Preprocess, Tensor, TensorError};
 use ixion::vision::{Frame, ModelCard};
 use std::path::{Path, PathBuf};
 
-/// A picture that went into the model.
+/// An image that was given to the model.
 #[derive(Debug)]
 pub(in crate::cli) struct Shot {
     pub(super) path: PathBuf,
     pub(super) frame: Frame,
-    /// The picture, to draw on.
+    /// The image, for drawing on it.
     pub(super) picture: Picture,
 }
 
-/// What turns pictures into one input of a model.
+/// Converts images to one input of a model.
 pub(super) struct Preparer<'a> {
     rule: Preprocess,
     dtype: DType,
-    /// A model of single pictures has no axis for them.
+    /// Whether the model has no batch axis.
     is_single: bool,
     limits: &'a Limits,
 }
 
 impl<'a> Preparer<'a> {
-    /// As the model's card says; where it says nothing, as the shape in the file suggests. `first` is for messages.
+    /// Uses the rule of the model's card, or else the rule that the shape in the file suggests. `first` is for messages.
     pub(super) fn new(
         first: &Path,
         port: &Port,
@@ -48,9 +48,8 @@ impl<'a> Preparer<'a> {
             }
             (None, None) => {
                 let message =
-                    format!("{}: input `{}` has not the shape of a picture", first.display(), port.name);
-                let advice =
-                    "pictures need N×1×H×W or N×3×H×W, or a model.toml beside the model with a table [input]";
+                    format!("{}: input `{}` does not have the shape of an image", first.display(), port.name);
+                let advice = "images need an input of shape N×1×H×W or N×3×H×W, or a model.toml next to the model with a table [input]";
                 return Err(Failure::unusable(message).advise(advice));
             }
         };
@@ -58,12 +57,12 @@ impl<'a> Preparer<'a> {
         Ok(Self { rule, dtype: port.dtype.unwrap_or(DType::F32), is_single, limits })
     }
 
-    /// True where the model takes one picture at a time and has no axis for several.
+    /// Returns true if the model takes one image at a time and has no batch axis.
     pub(super) fn is_single(&self) -> bool {
         self.is_single
     }
 
-    /// Reads a picture and makes it an input.
+    /// Reads an image and converts it to an input.
     pub(super) fn load(&self, path: &Path) -> Result<(Tensor, Shot), Failure> {
         let prepare = || -> Result<(Tensor, Shot), TensorError> {
             let picture = Picture::load(path, self.limits)?;
@@ -76,7 +75,7 @@ impl<'a> Preparer<'a> {
     }
 }
 
-/// The rule that the shape of an input suggests: stretched to its size, scaled to 0..1.
+/// The rule that the shape of an input suggests: stretch to its size, scale to 0..1.
 fn suggestion(port: &Port) -> Option<Preprocess> {
     let dims = port.shape.as_deref()?;
     let ([channels, height, width] | [_, channels, height, width]) = dims else {
@@ -92,7 +91,7 @@ fn suggestion(port: &Port) -> Option<Preprocess> {
         (Dim::Fixed(height), Dim::Fixed(width)) => {
             Some([usize::try_from(*height).ok()?, usize::try_from(*width).ok()?])
         }
-        // The model takes any size.
+        // The model accepts any size.
         _ => None,
     };
     Some(rule)
@@ -102,10 +101,7 @@ fn note(path: &Path, rule: &Preprocess) {
     let colour = if rule.color == Color::Gray { "grey" } else { "RGB" };
     let size =
         rule.size.map(|[height, width]| format!(", stretched to {height}×{width}")).unwrap_or_default();
-    eprintln!(
-        "note: no model.toml says how to prepare {}: taken as {colour}{size}, scaled to 0..1",
-        path.display()
-    );
+    eprintln!("note: no model.toml for {}: prepared as {colour}{size}, scaled to 0..1", path.display());
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Any number of pictures for a model's only input, in batches.
+//! Running any number of images for a model's only input, in batches.
 
 use super::files::Source;
 use super::inputs::Port;
@@ -8,23 +8,23 @@ use super::round::execute;
 use crate::cli::failure::Failure;
 use crate::cli::progress::{Bar, Spinner};
 use crate::cli::runner::Runner;
-use crate::cli::screen::Screen;
+use crate::cli::terminal::Terminal;
 use ixion::Limits;
 use ixion::pnnx::Dim;
 use ixion::tensor::Tensor;
 use std::io::Write;
 
-/// How many pictures run at a time where the file leaves it open.
+/// The batch size if the file does not fix it.
 const BATCH: usize = 8;
 
-/// Runs the model on all pictures. One of several that cannot be read is reported, and the others are done.
+/// Runs the model on all images. If there are several, those that cannot be read are reported and skipped.
 pub(super) fn run(
     port: &Port,
     sources: &[Source],
     runner: &mut Runner,
     limits: &Limits,
     report: &mut Report<'_>,
-    screen: &mut Screen,
+    terminal: &mut Terminal,
 ) -> Result<(), Failure> {
     let Some(first) = sources.first() else { return Ok(()) };
     let preparer = Preparer::new(&first.path, port, report.card, limits)?;
@@ -36,11 +36,11 @@ pub(super) fn run(
         match preparer.load(&source.path) {
             Ok((tensor, shot)) => {
                 if batch.waiting.len() >= size.most || !batch.takes(&tensor) {
-                    batch.run(&size, sources.len(), report, &bar, screen)?;
+                    batch.run(&size, sources.len(), report, &bar, terminal)?;
                 }
                 batch.waiting.push((tensor, shot));
             }
-            // A single picture is all that there was to do.
+            // Without its only image, the whole run fails.
             Err(failure) if sources.len() == 1 => return Err(failure),
             Err(failure) => {
                 bar.aside(|| report.skip(&source.path, &failure));
@@ -48,13 +48,13 @@ pub(super) fn run(
             }
         }
     }
-    batch.run(&size, sources.len(), report, &bar, screen)
+    batch.run(&size, sources.len(), report, &bar, terminal)
 }
 
-/// How many pictures run together.
+/// The number of images that run together.
 struct BatchSize {
     most: usize,
-    /// Smaller batches are filled up, because the file knows no other size.
+    /// Whether smaller batches are padded, because the file fixes the size.
     is_fixed: bool,
 }
 
@@ -63,7 +63,7 @@ impl BatchSize {
         Self { most, is_fixed: false }
     }
 
-    /// What was asked for, or what the file says, or else [`BATCH`].
+    /// The requested batch size, or else that of the file, or else [`BATCH`].
     fn new(port: &Port, asked: Option<usize>) -> Self {
         let fixed = match port.shape.as_deref().and_then(<[Dim]>::first) {
             Some(Dim::Fixed(size)) => usize::try_from(*size).ok().filter(|size| *size > 0),
@@ -76,13 +76,13 @@ impl BatchSize {
         }
     }
 
-    /// How many pictures must be added to `count`.
+    /// The number of images that must be added to `count`.
     fn missing(&self, count: usize) -> usize {
         if self.is_fixed { self.most.saturating_sub(count) } else { 0 }
     }
 }
 
-/// Pictures that wait for others.
+/// Images waiting for their batch to be complete.
 struct Batch<'a> {
     port: &'a Port,
     runner: &'a mut Runner,
@@ -90,19 +90,19 @@ struct Batch<'a> {
 }
 
 impl Batch<'_> {
-    /// True when the tensor has the shape of those that wait.
+    /// Returns true if the tensor has the same shape as the waiting ones.
     fn takes(&self, tensor: &Tensor) -> bool {
         self.waiting.first().is_none_or(|(first, _)| first.shape() == tensor.shape())
     }
 
-    /// Runs those that wait, if there are any, and reports what came out.
+    /// Runs the waiting images, if any, and reports the results.
     fn run(
         &mut self,
         size: &BatchSize,
         all: usize,
         report: &mut Report<'_>,
         bar: &Bar,
-        screen: &mut Screen,
+        terminal: &mut Terminal,
     ) -> Result<(), Failure> {
         let (tensors, shots): (Vec<Tensor>, Vec<Shot>) = self.waiting.drain(..).unzip();
         let Some(last) = tensors.last() else { return Ok(()) };
@@ -117,8 +117,8 @@ impl Batch<'_> {
         let round = execute(self.runner, inputs, report.args.trace)?.without(missing)?;
         drop(spinner);
         bar.aside(|| -> Result<(), Failure> {
-            report.add(round, &shots, screen)?;
-            Ok(screen.flush()?)
+            report.add(round, &shots, terminal)?;
+            Ok(terminal.flush()?)
         })?;
         shots.iter().for_each(|_| bar.step());
         Ok(())
@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_file_or_the_user_says_how_many_run_together() {
+    fn the_batch_size_comes_from_the_user_or_the_file() {
         let port = |first| Port::new("x", None, Some(vec![first, Dim::Fixed(3)]));
         let size = |first, asked| BatchSize::new(&port(first), asked);
         let open = size(Dim::Unknown, None);

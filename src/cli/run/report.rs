@@ -1,4 +1,4 @@
-//! What a run tells: on the screen, as JSON and in files.
+//! The results of a run: on the terminal, as JSON and in files.
 
 use super::arguments::RunArgs;
 use super::drawings::Drawings;
@@ -9,7 +9,7 @@ use super::round::Round;
 use super::{json, output, places, trace};
 use crate::cli::failure::{Exit, Failure};
 use crate::cli::numbers;
-use crate::cli::screen::{Screen, Style};
+use crate::cli::terminal::{Style, Terminal};
 use ixion::graph::Trace;
 use ixion::tensor::Tensor;
 use ixion::vision::ModelCard;
@@ -18,26 +18,26 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Collects and writes what came out of one or several runs of the model.
+/// Collects and writes the results of one or several runs of the model.
 pub(super) struct Report<'a> {
     pub(super) args: &'a RunArgs,
     pub(super) card: Option<&'a ModelCard>,
-    /// How many files were given.
+    /// The number of files given.
     given: usize,
     drawings: Drawings,
-    /// How many pictures were done.
+    /// The number of images done.
     done: usize,
     pub(super) skipped: Vec<(PathBuf, String)>,
-    /// The inputs and outputs of each run, where they are still needed.
+    /// The inputs and outputs of each run, if they are still needed.
     pub(super) rounds: Vec<Kept>,
-    /// The name of the list of findings, and what was found in each picture.
+    /// The name of the list of findings, and the findings for each image.
     pub(super) findings: Option<(&'static str, Vec<Value>)>,
     pub(super) pictures: Vec<Value>,
     pub(super) time: Duration,
     pub(super) trace: Option<Trace>,
 }
 
-/// What of a run is still needed after its results have been shown.
+/// The part of a run that is still needed after its results have been shown.
 pub(super) struct Kept {
     pub(super) inputs: Vec<(String, Tensor)>,
     pub(super) outputs: Vec<(String, Tensor)>,
@@ -60,20 +60,25 @@ impl<'a> Report<'a> {
         }
     }
 
-    /// Finds out whether everything can be written where it shall go, before anything runs.
+    /// Checks that everything can be written, before anything runs.
     pub(super) fn check_places(&mut self, pictures: &[Source]) -> Result<(), Failure> {
         self.drawings = places(self.args, pictures)?;
         Ok(())
     }
 
-    /// Takes note of a picture that could not be read, and says so.
+    /// Records and reports an image that could not be read.
     pub(super) fn skip(&mut self, path: &Path, failure: &Failure) {
         failure.report();
         self.skipped.push((path.to_owned(), failure.message()));
     }
 
-    /// Reads, saves and shows what one run gave for these pictures, or for arrays.
-    pub(super) fn add(&mut self, round: Round, shots: &[Shot], screen: &mut Screen) -> Result<(), Failure> {
+    /// Interprets, saves and shows the results of one run, for these images or for arrays.
+    pub(super) fn add(
+        &mut self,
+        round: Round,
+        shots: &[Shot],
+        terminal: &mut Terminal,
+    ) -> Result<(), Failure> {
         let found = findings::read(self.card, &round.inputs, &round.outputs, shots, self.args.top)?;
         if let Some(card) = self.card.filter(|_| !self.drawings.is_empty()) {
             let mut drawn = shots.iter().enumerate();
@@ -82,7 +87,7 @@ impl<'a> Report<'a> {
         if self.args.json {
             self.note(&found, shots);
         } else {
-            self.show(&found, &round, shots, screen)?;
+            self.show(&found, &round, shots, terminal)?;
         }
         self.done += shots.len().max(found.len());
         self.time += round.time;
@@ -105,60 +110,66 @@ impl<'a> Report<'a> {
         self.pictures.extend(shots.iter().map(picture));
     }
 
-    fn show(&self, found: &Findings, round: &Round, shots: &[Shot], screen: &mut Screen) -> io::Result<()> {
+    fn show(
+        &self,
+        found: &Findings,
+        round: &Round,
+        shots: &[Shot],
+        terminal: &mut Terminal,
+    ) -> io::Result<()> {
         let count = shots.len().max(found.len());
         match self.card.filter(|_| found.len() > 0) {
             Some(card) => {
                 for at in 0..found.len() {
-                    self.heading(at, count, shots, screen)?;
-                    found.write(at, card, screen)?;
+                    self.heading(at, count, shots, terminal)?;
+                    found.write(at, card, terminal)?;
                 }
                 Ok(())
             }
             None if self.given > 1 && !shots.is_empty() && are_by_picture(round, shots.len()) => {
                 for at in 0..shots.len() {
-                    self.heading(at, count, shots, screen)?;
-                    write_outputs(screen, &part(&round.outputs, at)?)?;
+                    self.heading(at, count, shots, terminal)?;
+                    write_outputs(terminal, &part(&round.outputs, at)?)?;
                 }
                 Ok(())
             }
-            None => write_outputs(screen, &round.outputs),
+            None => write_outputs(terminal, &round.outputs),
         }
     }
 
-    /// The name of a picture, where there are several.
-    fn heading(&self, at: usize, count: usize, shots: &[Shot], screen: &mut Screen) -> io::Result<()> {
+    /// Writes the name of an image, if there are several.
+    fn heading(&self, at: usize, count: usize, shots: &[Shot], terminal: &mut Terminal) -> io::Result<()> {
         let heading = match shots.get(at) {
             Some(shot) if self.given > 1 => shot.path.display().to_string(),
-            None if count > 1 => format!("picture {} of {count}", at + 1),
+            None if count > 1 => format!("image {} of {count}", at + 1),
             _ => return Ok(()),
         };
-        writeln!(screen, "{}", screen.paint(Style::Faint, heading))
+        writeln!(terminal, "{}", terminal.paint(Style::Faint, heading))
     }
 
-    /// Writes what is left to be written, and tells how it went.
-    pub(super) fn finish(self, screen: &mut Screen) -> Result<Exit, Failure> {
+    /// Writes the remaining results, and returns the exit status.
+    pub(super) fn finish(self, terminal: &mut Terminal) -> Result<Exit, Failure> {
         if let (Some(path), true) = (&self.args.output, !self.rounds.is_empty()) {
             let mut kept = self.args.model.files();
             kept.extend(files::sources(&self.args.inputs)?.into_iter().map(|source| source.path));
             output::save(path, &self.joined()?, &kept)?;
         }
         if self.args.json {
-            screen.json(&json::json(&self)?)?;
+            terminal.json(&json::json(&self)?)?;
         } else if let Some(trace) = &self.trace {
-            writeln!(screen)?;
-            trace::write(screen, trace)?;
+            writeln!(terminal)?;
+            trace::write(terminal, trace)?;
         }
         if self.skipped.is_empty() {
             return Ok(Exit::Fine);
         }
-        screen.flush()?;
-        let (bad, all) = (self.skipped.len(), numbers::plural(self.skipped.len() + self.done, "picture"));
+        terminal.flush()?;
+        let (bad, all) = (self.skipped.len(), numbers::plural(self.skipped.len() + self.done, "image"));
         eprintln!("{bad} of {all} could not be read");
         Ok(if self.done > 0 { Exit::FellShort } else { Exit::Unusable })
     }
 
-    /// The outputs of all runs as one.
+    /// The outputs of all runs, concatenated.
     pub(super) fn joined(&self) -> Result<Vec<(String, Tensor)>, Failure> {
         if let [only] = self.rounds.as_slice() {
             return Ok(only.outputs.clone());
@@ -168,8 +179,8 @@ impl<'a> Report<'a> {
             let parts: Vec<Tensor> =
                 self.rounds.iter().filter_map(|round| Some(round.outputs.get(at)?.1.clone())).collect();
             let joined = Tensor::concat(&parts, 0).map_err(|error| {
-                let message = format!("output `{name}` cannot be joined over all batches: {error}");
-                Failure::failed(message).advise("run the pictures one by one")
+                let message = format!("output `{name}` cannot be concatenated over all batches: {error}");
+                Failure::failed(message).advise("run the images one by one")
             });
             Ok((name.clone(), joined?))
         });
@@ -177,23 +188,23 @@ impl<'a> Report<'a> {
     }
 }
 
-/// Whether each output has a part for each picture.
+/// Returns true if the first axis of each output is the number of images.
 fn are_by_picture(round: &Round, pictures: usize) -> bool {
     round.outputs.iter().all(|(_, tensor)| tensor.shape().first() == Some(&pictures))
 }
 
-/// The outputs of one picture of a batch.
+/// The outputs for one image of a batch.
 fn part(outputs: &[(String, Tensor)], at: usize) -> io::Result<Vec<(String, Tensor)>> {
     let part = |(name, tensor): &(String, Tensor)| Ok((name.clone(), tensor.narrow(0, at, 1)?));
     let parts: Result<_, ixion::tensor::TensorError> = outputs.iter().map(part).collect();
     parts.map_err(io::Error::other)
 }
 
-fn write_outputs(screen: &mut Screen, outputs: &[(String, Tensor)]) -> io::Result<()> {
+fn write_outputs(terminal: &mut Terminal, outputs: &[(String, Tensor)]) -> io::Result<()> {
     let widest = outputs.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
     for (name, tensor) in outputs {
-        let name = screen.paint(Style::Strong, format!("{name:widest$}"));
-        writeln!(screen, "{name}  {}", tensor.summary())?;
+        let name = terminal.paint(Style::Strong, format!("{name:widest$}"));
+        writeln!(terminal, "{name}  {}", tensor.summary())?;
     }
     Ok(())
 }

@@ -7,7 +7,7 @@ use ixion::graph::Trace;
 use ixion::tensor::Tensor;
 use std::time::Duration;
 
-/// All that one run gave.
+/// The inputs and results of one run.
 pub(super) struct Round {
     pub(super) inputs: Inputs,
     pub(super) outputs: Vec<(String, Tensor)>,
@@ -23,7 +23,7 @@ pub(super) fn execute(runner: &mut Runner, inputs: Inputs, traced: bool) -> Resu
 }
 
 impl Round {
-    /// Takes off what was computed for `added` pictures that only filled the batch up.
+    /// Removes the last `added` rows of inputs and outputs, which only padded the batch.
     pub(super) fn without(mut self, added: usize) -> Result<Self, Failure> {
         if added == 0 {
             return Ok(self);

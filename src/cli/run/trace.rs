@@ -1,15 +1,15 @@
-//! What a run cost, operator by operator.
+//! The cost of a run, operator by operator.
 
 use crate::cli::numbers;
-use crate::cli::screen::Screen;
 use crate::cli::table::{Align, Table};
+use crate::cli::terminal::Terminal;
 use ixion::graph::Trace;
 use ixion::op::TensorMeta;
 use serde_json::{Value, json};
 use std::io::{self, Write};
 
 /// Writes a table with one row for each operator, and the totals.
-pub(super) fn write(screen: &mut Screen, trace: &Trace) -> io::Result<()> {
+pub(super) fn write(terminal: &mut Terminal, trace: &Trace) -> io::Result<()> {
     let mut table = Table::new(&[
         ("operator", Align::Left),
         ("type", Align::Left),
@@ -31,18 +31,18 @@ pub(super) fn write(screen: &mut Screen, trace: &Trace) -> io::Result<()> {
             outputs.join(", "),
         ]);
     }
-    table.write(screen)?;
+    table.write(terminal)?;
     let (time, macs) = (numbers::time(trace.total), numbers::count(macs(trace)));
     let operators = numbers::plural(trace.layers.len(), "operator");
-    writeln!(screen, "total: {time} for {operators}, {macs} MACs")?;
-    writeln!(screen, "activations: at most {} at a time", numbers::bytes(trace.peak_bytes))
+    writeln!(terminal, "total: {time} for {operators}, {macs} MACs")?;
+    writeln!(terminal, "activations: at most {} at a time", numbers::bytes(trace.peak_bytes))
 }
 
 fn macs(trace: &Trace) -> u64 {
     trace.layers.iter().map(|layer| layer.cost.macs).fold(0, u64::saturating_add)
 }
 
-/// The same for programs.
+/// The trace as JSON.
 pub(super) fn json(trace: &Trace) -> Value {
     let tensor = |meta: &TensorMeta| {
         let dims: Vec<Option<i64>> = meta.dims().iter().map(|dim| dim.fixed()).collect();

@@ -1,4 +1,4 @@
-//! Running one case and comparing what comes out.
+//! Running one case and comparing its outputs.
 
 use super::folder::{Folder, Set};
 use crate::cli::failure::full_message;
@@ -13,37 +13,37 @@ use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
-/// How a case went.
+/// The result of a case.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Verdict {
-    /// All outputs are as wanted; the largest absolute difference.
+    /// All outputs match. Holds the largest absolute difference.
     Pass(f64),
-    /// An output is not as wanted.
+    /// An output does not match.
     Fail(Mismatch),
-    /// There was nothing to compare.
+    /// No outputs could be compared.
     Error { kind: Kind, reason: String, unsupported: Vec<String> },
 }
 
-/// An output that is not as wanted.
+/// An output that does not match.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Mismatch {
     pub(super) reason: String,
     /// The largest absolute difference over all outputs that could be compared.
     pub(super) max_abs_diff: f64,
-    /// Operators that come into question: where the first wrong output comes from, and where a shape is not that of the file.
+    /// Suspicious operators: the producer of the first wrong output, and one whose output shape contradicts the file.
     pub(super) suspects: Vec<String>,
 }
 
-/// Why there was nothing to compare.
+/// The reason why no outputs could be compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// The files are missing or broken.
+    /// Files are missing or broken.
     Read,
-    /// There are operators without a layer.
+    /// Operators have no layer, or none on the device although they may not fall back to the CPU.
     Unsupported,
     /// A layer could not be created.
     Build,
-    /// An operator failed, or a limit was met.
+    /// An operator failed, or a limit was exceeded.
     Run,
     /// The program itself failed.
     Panic,
@@ -66,7 +66,7 @@ impl Verdict {
         Verdict::Error { kind, reason: reason.into(), unsupported: Vec::new() }
     }
 
-    /// The verdict on a graph that cannot be read, built or fed.
+    /// The verdict on a graph that cannot be read or built.
     fn unbuilt(error: &EngineError) -> Self {
         if let EngineError::PlanFile(_) = error {
             return Self::error(Kind::Read, full_message(error));
@@ -94,26 +94,26 @@ impl Verdict {
 }
 
 thread_local! {
-    /// Message and place of the last panic on this thread.
+    /// The message and location of the last panic on this thread.
     static LAST_PANIC: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-/// Lets panics be remembered instead of printed.
+/// Installs a panic hook that stores panics instead of printing them.
 pub(super) fn keep_panics_quiet() {
     std::panic::set_hook(Box::new(|info| {
         LAST_PANIC.with(|last| *last.borrow_mut() = info.to_string().replace('\n', " "));
     }));
 }
 
-/// How all cases are run.
+/// The settings for all cases.
 #[derive(Debug, Default)]
 pub(super) struct How {
     pub(super) engine: EngineArgs,
     pub(super) registry: Registry,
     pub(super) tolerance: Option<f64>,
-    /// Whether weights are compared with their checksums first.
+    /// Whether the checksums of the weights are verified first.
     pub(super) checksums: bool,
-    /// Whether the CPU may run no operator.
+    /// Whether a case is unsupported if the CPU computes any operator.
     pub(super) no_fallback: bool,
 }
 
@@ -122,13 +122,13 @@ pub(super) fn run(path: &Path, how: &How, limits: &Limits) -> Verdict {
     catch_panic(|| attempt(path, how, limits).unwrap_or_else(|verdict| verdict))
 }
 
-/// A panic is a fault of the program; it costs this case and no other.
+/// Turns a panic, which is a bug in the program, into an error of this case.
 fn catch_panic(run: impl FnOnce() -> Verdict) -> Verdict {
     let panicked = |_| Verdict::error(Kind::Panic, LAST_PANIC.with(|last| last.take()));
     catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(panicked)
 }
 
-/// The verdict; one that comes early is an error, so that `?` ends the work.
+/// Runs a case. An early verdict is returned as an error, for the sake of `?`.
 fn attempt(path: &Path, how: &How, limits: &Limits) -> Result<Verdict, Verdict> {
     let unreadable = |reason: String| Verdict::error(Kind::Read, reason);
     let folder = Folder::open(path, how.tolerance).map_err(unreadable)?;
@@ -150,7 +150,7 @@ fn attempt(path: &Path, how: &How, limits: &Limits) -> Result<Verdict, Verdict> 
     Ok(Verdict::Pass(max_abs_diff))
 }
 
-/// The verdict on a case that the CPU ran a part of.
+/// The verdict on a case of which the CPU computed some operators.
 fn fallback(runner: &Runner) -> Verdict {
     let types: Vec<String> = runner.on_cpu().iter().map(|operator| operator.op_type().to_owned()).collect();
     let mut distinct = types.clone();
@@ -197,7 +197,7 @@ fn run_set(folder: &Folder, set: &Set, runner: &mut Runner, limits: &Limits) -> 
     })
 }
 
-/// Reads every weight and compares it with its checksum.
+/// Verifies the checksum of every weight.
 fn check_archive(folder: &Folder, limits: &Limits) -> Result<(), Verdict> {
     if PlanFile::is_plan(&folder.param) {
         let verified = PlanFile::open(&folder.param, limits).map_err(EngineError::from);
@@ -231,7 +231,7 @@ fn compare(
         }
     }
     if found.len() != wanted.len() {
-        let reason = format!("the model has {} outputs, but {} are wanted", found.len(), wanted.len());
+        let reason = format!("expected {} outputs, got {}", wanted.len(), found.len());
         return Verdict::Fail(Mismatch {
             reason,
             max_abs_diff,
@@ -257,7 +257,7 @@ fn compare(
     })
 }
 
-/// The largest absolute difference of two tensors; with what is wrong, where they do not agree.
+/// The largest absolute difference of two tensors. If they do not match, the error also holds the reason.
 fn difference(folder: &Folder, found: &Tensor, wanted: &Tensor) -> Result<f64, (String, f64)> {
     let unread = |error: TensorError| (error.to_string(), f64::INFINITY);
     let tolerance = folder.tolerance_of(wanted.dtype());
@@ -274,11 +274,13 @@ fn difference(folder: &Folder, found: &Tensor, wanted: &Tensor) -> Result<f64, (
     }
 }
 
-/// How many tolerances rounding may add: a mask of −10³⁰⁰ beside small numbers says nothing about these.
-const MOST_ROUNDING: f64 = 100.0;
+/// The maximum rounding error to accept, in tolerances. Without a maximum, a mask value of −10³⁰⁰ would excuse any error in
+/// small numbers.
+const MAX_ROUNDING: f64 = 100.0;
 
-/// What rounding makes of the largest finite element of a tensor of f32, f64 or complex numbers of these. Who computed
-/// the wanted results, summed numbers of this size: where they cancel out, what remains is that far off itself.
+/// The rounding error of the largest finite element of a tensor of f32, f64 or complex numbers of these; 0 for other types.
+/// The expected results were computed from sums of numbers of this size. If these cancel out, the result has an error of
+/// this size itself.
 fn rounding(wanted: &Tensor, tolerance: f64) -> Result<f64, TensorError> {
     let epsilon = match wanted.dtype() {
         DType::F32 | DType::C64 => f64::from(f32::EPSILON),
@@ -288,38 +290,40 @@ fn rounding(wanted: &Tensor, tolerance: f64) -> Result<f64, TensorError> {
     let numbers = wanted.cast(DType::C128)?.to_vec::<Complex<f64>>()?;
     let parts = numbers.iter().flat_map(|number| [number.re.abs(), number.im.abs()]);
     let largest = parts.filter(|part| part.is_finite()).fold(0.0, f64::max);
-    Ok((epsilon * largest).min(MOST_ROUNDING * tolerance))
+    Ok((epsilon * largest).min(MAX_ROUNDING * tolerance))
 }
 
-/// The operator that made a tensor, and its place in the order of execution.
+/// The operator that computed a tensor, and its position in execution order.
 fn producer(graph: &RuntimeGraph, operand: OperandIndex) -> Option<(usize, String)> {
     let operator = graph.operator(graph.operand(operand).producer()?);
     let place = graph.operators().iter().position(|other| other.name() == operator.name())?;
     Some((place, format!("{} `{}`", operator.op_type(), operator.name())))
 }
 
-/// The first operator whose output has not the shape or element type that the file remembers from the export.
+/// The first operator whose output does not have the shape or element type that the file recorded at export.
 fn contradiction(graph: &RuntimeGraph, trace: &Trace) -> Option<String> {
     for layer in &trace.layers {
         let Some(operator) = graph.operator_named(&layer.name) else { continue };
-        for (&output, made) in operator.outputs().iter().zip(&layer.outputs) {
+        for (&output, meta) in operator.outputs().iter().zip(&layer.outputs) {
             let operand = graph.operand(output);
             let (Some(dtype), Some(shape)) = (operand.dtype(), operand.shape()) else {
                 continue;
             };
-            let sizes: Vec<Option<i64>> = made.dims().iter().map(|dim| dim.fixed()).collect();
-            if dtype != made.dtype() || !fits(shape, &sizes) {
+            let sizes: Vec<Option<i64>> = meta.dims().iter().map(|dim| dim.fixed()).collect();
+            if dtype != meta.dtype() || !fits(shape, &sizes) {
                 let dims: Vec<String> = shape.iter().map(ToString::to_string).collect();
                 let (op_type, name) = (operator.op_type(), operator.name());
                 let wanted = dims.join("×");
-                return Some(format!("{op_type} `{name}` makes {made}, but the file says {wanted} {dtype}"));
+                return Some(format!(
+                    "{op_type} `{name}` returns {meta}, but the file specifies {wanted} {dtype}"
+                ));
             }
         }
     }
     None
 }
 
-/// Whether an input is like the sample that the model was exported with, so that the shapes in the file apply.
+/// Returns true if an input has the shape of the sample that the model was exported with, so that the shapes in the file apply.
 fn fits_file(graph: &RuntimeGraph, name: &str, tensor: &Tensor) -> bool {
     let port = graph.inputs().iter().find(|port| port.name == name);
     let sizes: Vec<Option<i64>> = tensor.shape().iter().map(|&size| i64::try_from(size).ok()).collect();
@@ -374,7 +378,7 @@ mod tests {
         assert!(matches!(far("values = false"), Verdict::Pass(diff) if diff == 0.0));
     }
 
-    /// Sums of numbers up to 40,000 are off by 0.004 where they cancel out.
+    /// Sums of numbers up to 40,000 have an error of 0.004 if they cancel out.
     #[test]
     fn results_are_as_exact_as_their_largest_element() {
         let off = |by: f32, largest: f32| case(RELU, floats(&[by, largest]), floats(&[0.0, largest]), "");
@@ -396,11 +400,11 @@ mod tests {
     fn a_contradiction_to_the_file_is_a_suspect() {
         let text = RELU.replace("#y=(2)f32", "#y=(3)f32");
         let (_, suspects) = reason(case(&text, floats(&[0.0, 2.0]), floats(&[9.0, 9.0]), ""));
-        assert_eq!(suspects[0], "nn.ReLU `relu` makes 2 f32, but the file says 3 f32");
+        assert_eq!(suspects[0], "nn.ReLU `relu` returns 2 f32, but the file specifies 3 f32");
     }
 
     #[test]
-    fn what_cannot_be_compared_has_a_kind() {
+    fn errors_have_a_kind() {
         let kind = |verdict| match verdict {
             Verdict::Error { kind, .. } => kind,
             other => panic!("{other:?}"),

@@ -1,4 +1,4 @@
-//! A case on disk: a model, inputs, and the outputs that it should have.
+//! A case on disk: a model, its inputs, and the expected outputs.
 
 use crate::cli::failure::toml_message;
 use ixion::Limits;
@@ -6,17 +6,17 @@ use ixion::tensor::{DType, Tensor};
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 
-/// The tolerance where neither the command line nor the folder says another, relative and absolute alike.
+/// The default tolerance, both relative and absolute.
 const TOLERANCE: f64 = 1e-4;
 
-/// The files of a case, found but not read.
+/// The files of a case, not read yet.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Folder {
     path: PathBuf,
     pub(super) param: PathBuf,
     pub(super) bin: Option<PathBuf>,
     pub(super) tolerance: f64,
-    /// That of outputs in double precision.
+    /// The tolerance of outputs in double precision.
     doubles: f64,
     /// Whether values are compared, and not only shapes and element types.
     pub(super) values: bool,
@@ -27,10 +27,11 @@ pub(super) struct Folder {
 #[serde(deny_unknown_fields)]
 struct Settings {
     tolerance: Option<f64>,
-    /// That of outputs in double precision.
+    /// The tolerance of outputs in double precision.
     tolerance_f64: Option<f64>,
     values: Option<bool>,
-    /// What Ixion has to be built with, for those who choose cases. Without it the model's own error says so.
+    /// The cargo feature that the case needs, for tools that select cases. Not used here, since the model reports an error
+    /// without it.
     #[serde(rename = "feature")]
     _feature: Option<Feature>,
 }
@@ -43,15 +44,15 @@ enum Feature {
 }
 
 impl Folder {
-    /// Finds the files of a case. A tolerance on the command line goes before the one in the folder.
+    /// Finds the files of a case. A tolerance on the command line takes precedence over the one in the folder.
     pub(super) fn open(path: &Path, tolerance: Option<f64>) -> Result<Self, String> {
         if !path.is_dir() {
-            let what = if path.exists() { "this is no folder" } else { "there is no such folder" };
+            let what = if path.exists() { "this is not a folder" } else { "there is no such folder" };
             return Err(format!("{}: {what}", path.display()));
         }
         let settings = Settings::read(&path.join("case.toml"))?;
         let param = text_in(path)?;
-        let bin = Some(ixion::graph::archive_beside(&param)).filter(|bin| bin.is_file());
+        let bin = Some(ixion::graph::default_bin_path(&param)).filter(|bin| bin.is_file());
         let doubles = tolerance.or(settings.tolerance_f64);
         let tolerance = tolerance.or(settings.tolerance).unwrap_or(TOLERANCE);
         let values = settings.values.unwrap_or(true);
@@ -70,7 +71,7 @@ impl Folder {
         if matches!(dtype, DType::F64 | DType::C128) { self.doubles } else { self.tolerance }
     }
 
-    /// The sets of inputs and outputs: that of the files `in_N.npy` and `out_N.npy`, or those of `arrays.npz`,
+    /// The sets of inputs and outputs: one from the files `in_N.npy` and `out_N.npy`, or several from `arrays.npz`,
     /// `arrays_1.npz` and so on.
     pub(super) fn sets(&self) -> Result<Vec<Set>, String> {
         let packed = |index: usize| match index {
@@ -83,14 +84,14 @@ impl Folder {
             true => Ok(vec![Set::Loose(self.path.clone())]),
             false if loose => {
                 let path = self.path.display();
-                Err(format!("{path}: there are arrays.npz and out_0.npy; only one of the two is wanted"))
+                Err(format!("{path}: expected only one of arrays.npz and out_0.npy, found both"))
             }
             false => Ok(packed.into_iter().map(Set::Packed).collect()),
         }
     }
 }
 
-/// Inputs of a model and the outputs that they should give.
+/// Inputs of a model and the expected outputs.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Set {
     /// Files `in_N.npy` and `out_N.npy` in this folder.
@@ -100,7 +101,7 @@ pub(super) enum Set {
 }
 
 impl Set {
-    /// The file, where a folder can have several sets.
+    /// The name of the file, if the folder can have several sets.
     pub(super) fn name(&self) -> Option<String> {
         match self {
             Set::Loose(_) => None,
@@ -108,7 +109,7 @@ impl Set {
         }
     }
 
-    /// The inputs, as many as the model has (`count`), and all outputs that are there: at least one.
+    /// Loads the inputs, `count` of them, and all outputs, at least one.
     pub(super) fn load(&self, count: usize, limits: &Limits) -> Result<(Vec<Tensor>, Vec<Tensor>), String> {
         let (path, inputs, outputs) = match self {
             Set::Loose(path) => (path, loose(path, "in", limits)?, loose(path, "out", limits)?),
@@ -119,7 +120,7 @@ impl Set {
         };
         let (path, found) = (path.display(), inputs.len());
         if found != count {
-            return Err(format!("{path}: the model has {count} inputs, but there are {found} arrays in_N"));
+            return Err(format!("{path}: expected an array in_N for each of {count} inputs, found {found}"));
         }
         if outputs.is_empty() {
             return Err(format!("{path}: there is no out_0 to compare with"));
@@ -156,7 +157,7 @@ impl Settings {
         for (key, found) in [("tolerance", settings.tolerance), ("tolerance_f64", settings.tolerance_f64)] {
             if let Some(found) = found.filter(|found| !(*found >= 0.0 && found.is_finite())) {
                 return Err(format!(
-                    "{}: {key} is {found}, but must be a number of at least 0",
+                    "{}: {key}: expected a finite number of at least 0, got {found}",
                     path.display()
                 ));
             }
@@ -165,7 +166,7 @@ impl Settings {
     }
 }
 
-/// The text of the model in a folder: `model.param`, or the only other one. Where there is none, the only plan.
+/// The text of the model in a folder: `model.param`, or else the only .param file, or else the only plan.
 fn text_in(folder: &Path) -> Result<PathBuf, String> {
     let usual = folder.join("model.param");
     if usual.is_file() {
@@ -181,7 +182,10 @@ fn text_in(folder: &Path) -> Result<PathBuf, String> {
         ([], &[plan]) => Ok(plan.clone()),
         (texts, _) => {
             let path = folder.display();
-            Err(format!("{path}: there are {} .param files; one, or model.param, is wanted", texts.len()))
+            Err(format!(
+                "{path}: expected model.param or a single .param file, found {} .param files",
+                texts.len()
+            ))
         }
     }
 }
@@ -194,13 +198,13 @@ mod tests {
     #[test]
     fn the_text_is_model_param_or_the_only_one() {
         let folder = tempfile::tempdir().unwrap();
-        assert!(Folder::open(folder.path(), None).unwrap_err().contains("there are 0 .param files"));
+        assert!(Folder::open(folder.path(), None).unwrap_err().contains("found 0 .param files"));
         fs::write(folder.path().join("net.pnnx.param"), "").unwrap();
         fs::write(folder.path().join("net.pnnx.bin"), "").unwrap();
         let case = Folder::open(folder.path(), None).unwrap();
         assert!(case.param.ends_with("net.pnnx.param") && case.bin.is_some());
         fs::write(folder.path().join("other.param"), "").unwrap();
-        assert!(Folder::open(folder.path(), None).unwrap_err().contains("there are 2 .param files"));
+        assert!(Folder::open(folder.path(), None).unwrap_err().contains("found 2 .param files"));
         fs::write(folder.path().join("model.param"), "").unwrap();
         let case = Folder::open(folder.path(), None).unwrap();
         assert!(case.param.ends_with("model.param") && case.bin.is_none());
@@ -215,7 +219,7 @@ mod tests {
         let load = |set: &Set| set.load(1, &Limits::default());
         let sets = case.sets().unwrap();
         assert_eq!(sets, [Set::Loose(folder.path().to_owned())]);
-        assert!(load(&sets[0]).unwrap_err().contains("the model has 1 inputs, but there are 0"));
+        assert!(load(&sets[0]).unwrap_err().contains("expected an array in_N for each of 1 inputs, found 0"));
         let tensor = Tensor::scalar(1f32);
         tensor.save_npy(folder.path().join("in_0.npy")).unwrap();
         assert!(load(&sets[0]).unwrap_err().contains("there is no out_0"));
@@ -223,7 +227,7 @@ mod tests {
         assert_eq!(load(&sets[0]), Ok((vec![tensor.clone()], vec![tensor])));
         write("arrays.npz", b"");
         write("arrays_1.npz", b"");
-        assert!(case.sets().unwrap_err().contains("only one of the two"));
+        assert!(case.sets().unwrap_err().contains("only one of arrays.npz"));
         fs::remove_file(folder.path().join("out_0.npy")).unwrap();
         let names: Vec<Option<String>> = case.sets().unwrap().iter().map(Set::name).collect();
         assert_eq!(names, [Some("arrays.npz".to_owned()), Some("arrays_1.npz".to_owned())]);

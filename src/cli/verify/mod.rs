@@ -1,4 +1,4 @@
-//! `ixion verify`: do models give the results that they should?
+//! `ixion verify`: checking that models return the expected results.
 
 mod case;
 mod folder;
@@ -10,7 +10,7 @@ use super::limits::LimitArgs;
 use super::plugins::PluginArgs;
 use super::progress::Bar;
 use super::runner::{EngineArgs, InterpretArgs};
-use super::screen::Screen;
+use super::terminal::Terminal;
 use case::{How, Kind, Verdict};
 use clap::Args;
 use std::collections::BTreeMap;
@@ -21,25 +21,29 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 const HELP: &str = "\
-A case is a folder with model.param (or a single other .param) and its archive, or a plan as the only .plan, inputs in_0.npy, in_1.npy, … in the order of the \
-model's inputs, and the wanted outputs out_0.npy, …; or with an arrays.npz that has them as in_0 … and out_0 …. Further sets of \
-inputs and outputs, of other sizes for example, are arrays_1.npz, arrays_2.npz, …. A case passes when every output has the wanted shape and element type, \
-integers and bools are equal, and floats satisfy |got − want| ≤ T + T·|want| (NaN equals NaN, equal infinities are equal). \
-Results of f32 and f64 may be off by the rounding of their largest element as well, 2⁻²³ or 2⁻⁵² of it, but by no more than 100·T. \
-T is 1e-4, or what --tolerance or the folder's case.toml says:
+A case is a folder with model.param (or a single other .param) and its archive, or with a plan as the only .plan. It also has \
+inputs in_0.npy, in_1.npy, … in the order of the model's inputs, and the expected outputs out_0.npy, …; or an arrays.npz that \
+has them as in_0 … and out_0 …. Further sets of inputs and outputs, of other sizes for example, are arrays_1.npz, \
+arrays_2.npz, …
+
+A case passes if every output has the expected shape and element type, integers and bools are equal, and floats satisfy \
+|got − want| ≤ T + T·|want| (NaN equals NaN, equal infinities are equal). Results in f32 and f64 may also differ by the \
+rounding error of their largest element, 2⁻²³ or 2⁻⁵² of it, but by no more than 100·T. T is 1e-4 unless --tolerance or the \
+folder's case.toml sets it:
   tolerance = 1e-3
-  tolerance_f64 = 1e-9  # that of outputs in f64 and c128; else they have the same
-  values = false     # only shapes and element types are compared
-  feature = \"linalg\"  # the model needs an Ixion with this cargo feature
+  tolerance_f64 = 1e-9  # for outputs in f64 and c128; by default the same as tolerance
+  values = false        # compare only shapes and element types
+  feature = \"linalg\"    # the model needs an Ixion with this cargo feature
 
-Each case is PASS, FAIL (an output is off) or ERROR with its kind: read (files missing or broken), unsupported (operators \
-that Ixion does not have), build (an operator's parameters or weights), run (an operator failed), panic (a fault of Ixion).
+Each case is PASS, FAIL (an output differs) or ERROR with its kind: read (files are missing or broken), unsupported (Ixion has \
+no such operators), build (an operator's parameters or weights are invalid), run (an operator failed), panic (a bug in Ixion).
 
-The engine runs the cases; --interpret runs the graphs of the files as they stand, and --interpret=optimised those after passes.
+By default, the engine runs the cases; --interpret interprets the graphs of the files, and --interpret=optimised the graphs \
+after all passes.
 
 Exit codes:
   0  all cases pass
-  1  at least one does not
+  1  at least one case does not pass
   2  no case could be read, or a usage error
 
 Examples:
@@ -47,37 +51,37 @@ Examples:
   ixion verify cases/* --jobs 8 --interpret
   ixion verify cases/* --json | jq '.cases[] | select(.verdict != \"pass\")'";
 
-/// Runs models on stored inputs and compares the outputs with stored ones
+/// Run models on stored inputs and compare the outputs with stored ones
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub(crate) struct VerifyArgs {
     /// The folders of the cases
     #[arg(value_name = "DIR", required = true)]
     folders: Vec<PathBuf>,
-    /// How many cases run at the same time [default: the number of processors]
+    /// The number of cases to run in parallel [default: the number of processors]
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     jobs: Option<u16>,
-    /// The tolerance T of all cases, whatever case.toml says
+    /// The tolerance T of all cases, overriding case.toml
     #[arg(long, value_name = "T", value_parser = parse_tolerance)]
     tolerance: Option<f64>,
     #[command(flatten)]
     mode: InterpretArgs,
-    /// Counts a case as unsupported if the CPU runs any of its operators, views left out
+    /// Count a case as unsupported if the CPU computes any of its operators, not counting views
     #[arg(long, requires = "device")]
     no_fallback: bool,
     #[command(flatten)]
     plugins: PluginArgs,
-    /// Compares the weights with the checksums in the archive first
+    /// Verify the checksums of the weights first
     #[arg(long)]
     checksums: bool,
-    /// One JSON object, for programs
+    /// Print the result as a JSON object
     #[arg(long)]
     json: bool,
 }
 
 fn parse_tolerance(text: &str) -> Result<f64, String> {
     let number = text.parse().ok().filter(|number: &f64| number.is_finite() && *number >= 0.0);
-    number.ok_or_else(|| "give a number of at least 0, such as 1e-3".to_owned())
+    number.ok_or_else(|| "expected a number of at least 0, such as 1e-3".to_owned())
 }
 
 /// A case that has run.
@@ -88,10 +92,10 @@ struct Done<'a> {
 }
 
 impl VerifyArgs {
-    pub(crate) fn run(&self, limits: &LimitArgs, screen: &mut Screen) -> Result<Exit, Failure> {
+    pub(crate) fn run(&self, limits: &LimitArgs, terminal: &mut Terminal) -> Result<Exit, Failure> {
         case::keep_panics_quiet();
         let mut mode = self.mode.clone();
-        // What is compared with f32 is computed in f32, unless it is asked for.
+        // Results that are compared with f32 must be computed in f32, unless --tf32 is given.
         mode.device.tf32 = mode.device.tf32.or(Some(Tf32Arg::None));
         let engine = EngineArgs { mode, threads: 1, without: Vec::new() };
         engine.check()?;
@@ -107,32 +111,32 @@ impl VerifyArgs {
         let mut done = Vec::with_capacity(folders.len());
         self.run_all(&folders, limits, &how, |case| {
             if !self.json {
-                report::line(screen, &case, widest)?;
-                screen.flush()?;
+                report::line(terminal, &case, widest)?;
+                terminal.flush()?;
             }
             done.push(case);
             Ok(())
         })?;
         match self.json {
-            true => screen.json(&report::json(&done))?,
-            false => report::summary(screen, &done)?,
+            true => terminal.json(&report::json(&done))?,
+            false => report::summary(terminal, &done)?,
         }
         Ok(exit(&done))
     }
 
-    /// The arguments without the files that a pattern such as `cases/*` brings along: where there are folders, a file is
-    /// passed over with a note. A file alone stays, and is an error.
+    /// The arguments without files, which a pattern such as `cases/*` may include. If there are folders, files are skipped with
+    /// a note. Otherwise they are kept and become errors.
     fn without_files(&self) -> Vec<PathBuf> {
         let (files, folders): (Vec<PathBuf>, Vec<PathBuf>) =
             self.folders.iter().cloned().partition(|path| path.is_file());
         if folders.is_empty() {
             return files;
         }
-        files.iter().for_each(|file| eprintln!("note: {} is no folder and is passed over", file.display()));
+        files.iter().for_each(|file| eprintln!("note: {} is not a folder and is skipped", file.display()));
         folders
     }
 
-    /// Runs all cases on several threads, and hands them on in their order.
+    /// Runs all cases on several threads, and passes the results to `take` in order.
     fn run_all<'a>(
         &self,
         folders: &'a [PathBuf],
@@ -154,7 +158,7 @@ impl VerifyArgs {
                         };
                         let start = Instant::now();
                         let verdict = case::run(folder, how, &limits.start());
-                        // Nobody listens any more once the output is closed: then the work is over.
+                        // The receiver is gone if the output was closed, which ends the work.
                         if send.send((index, Done { folder, verdict, time: start.elapsed() })).is_err() {
                             break;
                         }
@@ -201,7 +205,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_exit_code_tells_unreadable_cases_from_wrong_ones() {
+    fn the_exit_code_distinguishes_unreadable_cases_from_wrong_ones() {
         let folder = PathBuf::from("x");
         let exit_of = |verdicts: &[Verdict]| {
             let done =

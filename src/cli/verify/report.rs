@@ -1,18 +1,18 @@
-//! What is said about cases: a line each, a summary, or JSON.
+//! Reporting cases: a line for each, a summary, or JSON.
 
 use super::Done;
 use super::case::{Kind, Verdict};
 use crate::cli::numbers;
-use crate::cli::screen::{Screen, Style};
+use crate::cli::terminal::{Style, Terminal};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 use std::path::Path;
 
-/// Room for the longest verdict, `ERROR-unsupported`.
+/// The width of the longest verdict, `ERROR-unsupported`.
 const VERDICT: usize = 17;
 
-/// A case's name: that of its folder.
+/// The name of a case, which is the name of its folder.
 pub(super) fn name(folder: &Path) -> String {
     let absolute = || Some(folder.canonicalize().ok()?.file_name()?.to_string_lossy().into_owned());
     let own = folder.file_name().map(|name| name.to_string_lossy().into_owned());
@@ -20,7 +20,7 @@ pub(super) fn name(folder: &Path) -> String {
 }
 
 /// Writes the line of a case, with all names padded to `widest`.
-pub(super) fn line(screen: &mut Screen, case: &Done<'_>, widest: usize) -> io::Result<()> {
+pub(super) fn line(terminal: &mut Terminal, case: &Done<'_>, widest: usize) -> io::Result<()> {
     let (style, detail) = match &case.verdict {
         Verdict::Pass(diff) => (Style::Good, format!("max difference {}", numbers::small(*diff))),
         Verdict::Fail(mismatch) => {
@@ -31,8 +31,8 @@ pub(super) fn line(screen: &mut Screen, case: &Done<'_>, widest: usize) -> io::R
         }
         Verdict::Error { reason, .. } => (Style::Bad, one_line(reason)),
     };
-    let verdict = screen.paint(style, format!("{:VERDICT$}", verdict(&case.verdict)));
-    writeln!(screen, "{verdict}  {:widest$}  {detail}", name(case.folder))
+    let verdict = terminal.paint(style, format!("{:VERDICT$}", verdict(&case.verdict)));
+    writeln!(terminal, "{verdict}  {:widest$}  {detail}", name(case.folder))
 }
 
 fn verdict(verdict: &Verdict) -> String {
@@ -47,28 +47,28 @@ fn one_line(text: &str) -> String {
     text.lines().map(str::trim).collect::<Vec<_>>().join(" ")
 }
 
-/// Writes the unsupported types, those first that stand in the way of most cases, and the counts.
-pub(super) fn summary(screen: &mut Screen, done: &[Done<'_>]) -> io::Result<()> {
+/// Writes the unsupported types, sorted by the number of cases that need them, and the counts.
+pub(super) fn summary(terminal: &mut Terminal, done: &[Done<'_>]) -> io::Result<()> {
     let unsupported = unsupported(done);
     if !unsupported.is_empty() {
-        writeln!(screen, "not supported, by the number of cases:")?;
+        writeln!(terminal, "not supported, by the number of cases:")?;
         let mut types: Vec<(&str, usize)> = unsupported.into_iter().collect();
         types.sort_by_key(|&(op_type, cases)| (std::cmp::Reverse(cases), op_type));
-        types.into_iter().try_for_each(|(op_type, cases)| writeln!(screen, "  {cases:5}  {op_type}"))?;
+        types.into_iter().try_for_each(|(op_type, cases)| writeln!(terminal, "  {cases:5}  {op_type}"))?;
     }
     let (passed, failed) = counts(done);
     let style = if failed == 0 { Style::Good } else { Style::Bad };
-    let counts = screen.paint(style, format!("{passed} passed, {failed} failed"));
-    writeln!(screen, "{counts}")
+    let counts = terminal.paint(style, format!("{passed} passed, {failed} failed"));
+    writeln!(terminal, "{counts}")
 }
 
-/// How many cases pass, and how many do not.
+/// The numbers of cases that pass and that do not.
 fn counts(done: &[Done<'_>]) -> (usize, usize) {
     let passed = done.iter().filter(|case| matches!(case.verdict, Verdict::Pass(_))).count();
     (passed, done.len() - passed)
 }
 
-/// In how many cases each unsupported type occurs.
+/// The number of cases in which each unsupported type occurs.
 fn unsupported<'a>(done: &'a [Done<'_>]) -> BTreeMap<&'a str, usize> {
     let mut types = BTreeMap::new();
     for case in done {
@@ -81,7 +81,7 @@ fn unsupported<'a>(done: &'a [Done<'_>]) -> BTreeMap<&'a str, usize> {
     types
 }
 
-/// Everything in one object; `version` is counted up when the meaning of a field changes.
+/// The result as a JSON object; `version` increases when the meaning of a field changes.
 pub(super) fn json(done: &[Done<'_>]) -> Value {
     let (passed, failed) = counts(done);
     json!({
@@ -122,7 +122,7 @@ fn case(case: &Done<'_>) -> Value {
     object
 }
 
-/// JSON has no infinity.
+/// A number, or a string for infinities and NaN, which JSON cannot represent.
 fn number(value: f64) -> Value {
     if value.is_finite() { value.into() } else { value.to_string().into() }
 }
@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_case_is_called_after_its_folder() {
+    fn a_case_is_named_after_its_folder() {
         assert_eq!(name(Path::new("cases/F_relu/")), "F_relu");
         assert!(!name(Path::new(".")).is_empty());
     }

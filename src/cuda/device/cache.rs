@@ -1,4 +1,4 @@
-//! Compiled kernels on disk.
+//! A cache of compiled kernels on disk.
 
 use super::{CudaError, Driver, Module, Result, Unit};
 use crate::pnnx::{PnnxError, replace, write_beside};
@@ -7,36 +7,36 @@ use std::hash::{Hash, Hasher};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// A folder of compiled kernels, one file for each source with its definitions, architecture, compiler and driver.
+/// A folder of compiled kernels, with one file for each combination of source, definitions, architecture, compiler and driver.
 ///
-/// Any number of processes may use one folder: files are written under another name and then renamed. One that is damaged is
-/// made again, and a folder that cannot be written costs time and nothing else: a warning says so.
+/// Any number of processes may share a folder: files are written under another name and then renamed. A damaged file is
+/// replaced. If the folder cannot be written, kernels are compiled again every time, and a warning is logged.
 #[derive(Debug, Clone, Default)]
 pub struct KernelCache {
     folder: Option<PathBuf>,
 }
 
-/// What files begin with; the version changes with what follows: the length of the key, the checksum of the image, the key and
-/// the image.
+/// The first bytes of a file. The version changes with the format of the rest: the length of the key, the checksum of the
+/// image, the key and the image.
 const MAGIC: [u8; 8] = *b"ixionk01";
 
 impl KernelCache {
-    /// None: what is compiled is forgotten with the device.
+    /// No cache: compiled kernels are dropped with the device.
     #[must_use]
     pub fn none() -> Self {
         Self::default()
     }
 
-    /// This folder, which need not exist yet.
+    /// A cache in this folder, which need not exist yet.
     #[must_use]
     pub fn in_folder(folder: impl Into<PathBuf>) -> Self {
         Self { folder: Some(folder.into()) }
     }
 
-    /// The sources of the kernels that were put there, in the order of their files' names, under these.
+    /// The names (file names without extension) and sources of the cached kernels, sorted by name.
     ///
     /// # Errors
-    /// [`CudaError::File`] where the folder cannot be read.
+    /// [`CudaError::File`] if the folder cannot be read.
     pub fn sources(&self) -> Result<Vec<(String, String)>> {
         let Some(folder) = &self.folder else { return Ok(Vec::new()) };
         let fault = |error: std::io::Error| CudaError::File {
@@ -58,7 +58,7 @@ impl KernelCache {
         Ok(sources)
     }
 
-    /// The kernels of a source: out of the folder, or compiled and put there.
+    /// Loads the kernels of a source from the folder, or compiles and stores them.
     pub(super) fn load(&self, driver: &dyn Driver, unit: &Unit) -> Result<Box<dyn Module>> {
         let key = format!("{}\n{}", driver.info().target, unit.source());
         let path = self.folder.as_ref().map(|folder| folder.join(file_name(unit, &key)));
@@ -67,7 +67,7 @@ impl KernelCache {
         {
             match driver.load(unit, &image) {
                 Ok(module) => return Ok(module),
-                Err(error) => log::warn!("{}: made again, for {error}", path.display()),
+                Err(error) => log::warn!("{}: compiling the kernels again: {error}", path.display()),
             }
         }
         log::debug!("compiling {}", unit.name());
@@ -75,34 +75,34 @@ impl KernelCache {
         if let Some(path) = &path
             && let Err(error) = write(path, &key, &image)
         {
-            log::warn!("{error}; the kernels are compiled again next time");
+            log::warn!("{error}; the kernels will be compiled again next time");
         }
         driver.load(unit, &image)
     }
 }
 
 fn file_name(unit: &Unit, key: &str) -> String {
-    // Equal names of different sources only cost time: the file has the whole key.
+    // A hash collision only costs time: the file holds the whole key.
     let mut hasher = DefaultHasher::new();
     key.hash(&mut hasher);
     let stem = unit.file().trim_end_matches(".cu");
     format!("{stem}-{:016x}.kernels", hasher.finish())
 }
 
-/// The image of a file, if it was stored for this key and is whole.
+/// The image in a file, if it was stored for this key and is intact.
 fn read(path: &Path, key: &str) -> Option<Vec<u8>> {
     let bytes = match std::fs::read(path) {
         Ok(bytes) => bytes,
         Err(error) => {
             if error.kind() != std::io::ErrorKind::NotFound {
-                log::warn!("{}: {error}; the kernels are compiled", path.display());
+                log::warn!("{}: {error}; compiling the kernels", path.display());
             }
             return None;
         }
     };
     let parsed = parse(&bytes);
     if parsed.is_none() {
-        log::warn!("{}: damaged; it is made again", path.display());
+        log::warn!("{}: damaged; compiling the kernels again", path.display());
     }
     parsed.filter(|(stored, _)| *stored == key.as_bytes()).map(|(_, image)| image.to_vec())
 }
@@ -122,7 +122,7 @@ fn write(path: &Path, key: &str, image: &[u8]) -> Result<()> {
         reason: reason.to_string(),
     };
     if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder).map_err(|error| fault("make the folder of", &error))?;
+        std::fs::create_dir_all(folder).map_err(|error| fault("create the folder of", &error))?;
     }
     let len = u32::try_from(key.len()).map_err(|error| fault("write", &error))?;
     let write_all = |file: &mut std::fs::File| -> Result<(), PnnxError> {

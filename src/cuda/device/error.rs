@@ -1,93 +1,93 @@
-//! What can go wrong on a GPU.
+//! Errors of a device.
 
 /// An error of a device, its driver or a kernel.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CudaError {
-    /// There is nothing that could run kernels.
+    /// There is no such device, or the libraries that it needs are missing.
     #[error("there is no device `{wanted}`: {reason}")]
     NoDevice {
-        /// What was asked for.
+        /// The ID of the requested device.
         wanted: String,
-        /// What was looked for, and where.
+        /// Why it is not available, with what was searched.
         reason: String,
     },
-    /// A kernel that the compiler refuses.
+    /// The compiler rejected the kernels of a source.
     #[error("the kernels of `{unit}` cannot be compiled:\n{log}")]
     Compile {
-        /// The source.
+        /// The source's name and definitions.
         unit: String,
-        /// What the compiler said.
+        /// The compiler's output.
         log: String,
     },
-    /// There is no such kernel in a source.
+    /// A source has no such kernel.
     #[error("there is no kernel `{kernel}` in `{unit}`; it has {}", known.join(", "))]
     NoKernel {
-        /// The source.
+        /// The source's name and definitions.
         unit: String,
-        /// What was asked for.
+        /// The requested kernel.
         kernel: String,
-        /// What is there.
+        /// The kernels that the source declares.
         known: Vec<String>,
     },
-    /// Arguments that are not those which a kernel declares.
-    #[error("kernel `{kernel}` of `{unit}` takes {wanted}, but is given {found}")]
+    /// The arguments do not match those that a kernel or library declares.
+    #[error("kernel `{kernel}` of `{unit}` takes {wanted}, got {found}")]
     Arguments {
-        /// The source.
+        /// The source's name and definitions, or the library.
         unit: String,
-        /// The kernel.
+        /// The kernel, or the library's work.
         kernel: String,
-        /// What it declares.
+        /// The declared parameters.
         wanted: String,
-        /// What it is given.
+        /// The arguments.
         found: String,
     },
     /// There is not enough memory on the device.
     #[error(
-        "{wanted} bytes of memory on {device} are not to be had, {taken} are taken; use a smaller batch, or half precision"
+        "cannot allocate {wanted} bytes on {device}: {taken} bytes are in use; use a smaller batch or half precision"
     )]
     OutOfMemory {
         /// The device.
         device: String,
-        /// How many bytes were asked for.
+        /// The number of bytes requested.
         wanted: usize,
-        /// How many this program has.
+        /// The number of bytes that this program has allocated.
         taken: usize,
     },
-    /// Something that is read or written beyond the memory that it is in. A fault of who asked.
-    #[error("bytes {first} to {end} are outside of {room} bytes of device memory")]
+    /// A read or write beyond the end of its memory. A bug in the caller.
+    #[error("bytes {first}..{end} are outside of {room} bytes of device memory")]
     OutOfBounds {
-        /// The first byte.
+        /// The offset of the first byte.
         first: usize,
-        /// The end.
+        /// The offset after the last byte.
         end: usize,
-        /// How many bytes there are.
+        /// The size of the memory in bytes.
         room: usize,
     },
-    /// The checker of the emulator found a fault in a kernel.
+    /// The emulator's checker found a bug in a kernel.
     #[error("kernel `{kernel}`: {report}")]
     Fault {
         /// The kernel.
         kernel: String,
-        /// What is wrong, with block and thread.
+        /// The checker's report, with block and thread.
         report: String,
     },
-    /// The driver refused a call.
+    /// A call of the driver or a library failed.
     #[error("{call} failed: {reason}")]
     Driver {
-        /// What was called.
+        /// The function.
         call: String,
-        /// What the driver says.
+        /// The driver's message.
         reason: String,
     },
-    /// Kernels could not be stored or read where that is needed.
+    /// Compiled kernels could not be written or read.
     #[error("{action} {path}: {reason}")]
     File {
-        /// What was to be done.
+        /// The operation that failed, such as `read`.
         action: &'static str,
         /// The file.
         path: String,
-        /// Why it was not.
+        /// The system's message.
         reason: String,
     },
 }

@@ -1,7 +1,7 @@
-//! Work that is the same in every run, handed over as a whole.
+//! Work that is the same in every run, submitted as a whole.
 //!
-//! Launching a kernel costs the processor microseconds, a graph of all of them hardly more than one. What a kernel reads and
-//! writes decides what it waits for: branches that have nothing to do with each other run at the same time.
+//! Launching a kernel costs the CPU microseconds; a graph of all kernels costs little more than one launch. Dependencies follow
+//! from what each kernel reads and writes: independent branches run concurrently.
 
 use super::queue::{Slot, pointers};
 use super::{
@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 use std::ffi::c_void;
 use std::sync::Arc;
 
-/// A launch, or a call of a library, that was written down.
+/// A recorded launch, or a recorded library call.
 #[derive(Debug, Clone)]
 pub(super) struct Recorded {
     pub(super) work: Done,
@@ -25,24 +25,24 @@ pub(super) enum Done {
     Call { work: Box<LibraryWork>, addresses: SmallVec<[u64; 6]>, scratch: usize },
 }
 
-/// Launches that were written down; see [`Queue::record`](super::Queue::record).
+/// Recorded launches; see [`Queue::record`](super::Queue::record).
 #[derive(Debug, Clone, Default)]
 pub struct Recording {
     pub(super) launches: Vec<Recorded>,
 }
 
 impl Recording {
-    /// How many there are.
+    /// The number of launches.
     pub fn len(&self) -> usize {
         self.launches.len()
     }
 
-    /// Whether there is none.
+    /// Returns true if there are no launches.
     pub fn is_empty(&self) -> bool {
         self.launches.is_empty()
     }
 
-    /// Which launches each must wait for, those that others wait for already left out.
+    /// The launches that each launch must wait for, without those that are implied by others.
     pub fn dependencies(&self) -> Vec<Vec<usize>> {
         let mut ancestors: Vec<Ancestors> = Vec::with_capacity(self.len());
         let mut dependencies = Vec::with_capacity(self.len());
@@ -60,7 +60,7 @@ impl Recording {
         dependencies
     }
 
-    /// Refuses launches that touch anything else than this memory.
+    /// Checks that launches touch only this memory.
     fn check_within(&self, memory: &[Arc<Memory>]) -> Result<()> {
         let is_within = |extent: &Extent| {
             extent.start == extent.end
@@ -74,14 +74,14 @@ impl Recording {
     }
 }
 
-/// Whether the second must wait for the first.
+/// Returns true if the second must wait for the first.
 fn conflict(first: &[Extent], second: &[Extent]) -> bool {
     let meet =
         |a: &Extent, b: &Extent| (a.is_written | b.is_written) != 0 && a.start < b.end && b.start < a.end;
     first.iter().any(|a| second.iter().any(|b| meet(a, b)))
 }
 
-/// A set of launches, a bit for each.
+/// A set of launches, with a bit for each.
 #[derive(Debug, Clone, Default)]
 struct Ancestors {
     words: Vec<u64>,
@@ -92,7 +92,7 @@ impl Ancestors {
         self.words.get(at / 64).is_some_and(|word| word >> (at % 64) & 1 == 1)
     }
 
-    /// Adds one and all that it waits for.
+    /// Adds a launch and all that it waits for.
     fn add(&mut self, at: usize, its: Option<&Ancestors>) {
         let its = its.map_or(&[][..], |its| &its.words);
         self.words.resize(self.words.len().max(at / 64 + 1).max(its.len()), 0);
@@ -108,7 +108,7 @@ impl Ancestors {
 pub struct Graph {
     graph: Box<dyn DriverGraph>,
     launches: u64,
-    /// What the launches read and write, and the kernels: both stay for as long as this.
+    /// The memory that the launches access, and the kernels: both live as long as the graph.
     _memory: Vec<Arc<Memory>>,
     _recording: Recording,
 }
@@ -127,7 +127,7 @@ impl Graph {
         let mut nodes: Vec<Node<'_>> = nodes
             .map(|((recorded, arguments), after)| Node { work: recorded.work(arguments), after })
             .collect();
-        // SAFETY: the launches were checked when they were recorded; kernels and memory stay for as long as the graph.
+        // SAFETY: the launches were checked when they were recorded; kernels and memory live as long as the graph.
         let graph = unsafe { queue.graph(&mut nodes) }?;
         Ok(Self { graph, launches: recording.len() as u64, _memory: memory, _recording: recording })
     }
@@ -137,7 +137,7 @@ impl Graph {
     }
 
     pub(super) fn launch(&mut self) -> Result<()> {
-        // SAFETY: what the launches read and write is there: see above.
+        // SAFETY: the graph keeps the memory that its launches access.
         unsafe { self.graph.launch() }
     }
 }

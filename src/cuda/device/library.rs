@@ -1,7 +1,7 @@
-//! Work that a library of the device does in the place of a kernel: products of matrices and convolutions.
+//! Work that a library of the device does instead of a kernel: matrix products, convolutions and Fourier transforms.
 //!
-//! A [`LibraryWork`] says what is computed, in numbers alone; the tensors are the arguments of [`Queue::call`](super::Queue::call).
-//! They are checked against it before a library sees them.
+//! A [`LibraryWork`] describes the computation by sizes and flags alone; the tensors are the arguments of
+//! [`Queue::call`](super::Queue::call). They are checked against it before the library gets them.
 
 use super::{Argument, CudaError, DeviceTensor, Result};
 use crate::tensor::DType;
@@ -12,20 +12,20 @@ use std::fmt;
 /// The libraries of a device that were found, with their versions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Libraries {
-    /// cuBLASLt, which multiplies matrices.
+    /// cuBLASLt, for matrix products.
     pub products: Option<Version>,
-    /// cuDNN, which computes convolutions.
+    /// cuDNN, for convolutions.
     pub convolutions: Option<Version>,
-    /// cuFFT, which transforms signals.
+    /// cuFFT, for Fourier transforms.
     pub transforms: Option<Version>,
 }
 
 /// The version of a library.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Version {
-    /// The number before the point.
+    /// The major version.
     pub major: u32,
-    /// The one behind it.
+    /// The minor version.
     pub minor: u32,
 }
 
@@ -35,7 +35,7 @@ impl fmt::Display for Version {
     }
 }
 
-/// `cuBLASLt 12.9, cuDNN 9.2`: those that are there.
+/// The available libraries, such as `cuBLASLt 12.9, cuDNN 9.2`.
 impl fmt::Display for Libraries {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let named = [("cuBLASLt", self.products), ("cuDNN", self.convolutions), ("cuFFT", self.transforms)];
@@ -44,30 +44,30 @@ impl fmt::Display for Libraries {
     }
 }
 
-/// What a library computes.
+/// A computation of a library.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum LibraryWork {
-    /// A batch of products of matrices. Its tensors are the left factor, the right one, what is added, the bias, the result and
+    /// A batch of matrix products. Its tensors are the left factor, the right factor, the addend, the bias, the result and
     /// scratch memory.
     Product(ProductWork),
-    /// A convolution. Its tensors are the input, the weights, the bias, what is added, the result and scratch memory.
+    /// A convolution. Its tensors are the input, the weights, the bias, the addend, the result and scratch memory.
     Convolution(ConvolutionWork),
     /// Fourier transforms of a batch of signals. Its tensors are the signals and the results.
     Transform(TransformWork),
 }
 
-/// How the matrices of a batch lie.
+/// The memory layout of a batch of matrices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MatrixPlace {
-    /// Whether rows lie in one piece each; otherwise columns do.
+    /// Whether each row is contiguous; otherwise each column is.
     pub is_by_rows: bool,
-    /// How many elements apart rows, or columns, are.
+    /// The distance in elements between adjacent rows, or columns.
     pub line: usize,
-    /// How many elements apart matrices are.
+    /// The distance in elements between adjacent matrices.
     pub between: usize,
 }
 
-/// A function that a library applies to what it computed.
+/// The activation function that a library applies to its result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Activation {
     /// None.
@@ -78,107 +78,107 @@ pub enum Activation {
     GeluTanh,
 }
 
-/// alpha·left·right + beta·added + bias, and a function of that. Sums are in f32.
+/// alpha·left·right + beta·added + bias, followed by an activation function. Sums are in f32.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ProductWork {
     /// The type of all tensors: f32, f16 or bf16.
     pub dtype: DType,
-    /// Rows of the left factor, columns of the right one, and what is between.
+    /// Rows of the left factor, columns of the right factor, and the dimension that is summed over (depth).
     pub sizes: [usize; 3],
-    /// How many products there are.
+    /// The number of products.
     pub batches: usize,
-    /// rows×depth.
+    /// The left factor, rows×depth.
     pub left: MatrixPlace,
-    /// depth×columns.
+    /// The right factor, depth×columns.
     pub right: MatrixPlace,
-    /// rows×columns.
+    /// The addend, rows×columns.
     pub added: Option<MatrixPlace>,
-    /// rows×columns; rows lie in one piece each.
+    /// The result, rows×columns; each row is contiguous.
     pub output: MatrixPlace,
-    /// Factors of the product and of what is added.
+    /// The factors of the product (alpha) and of the addend (beta).
     pub scales: [f32; 2],
-    /// Whether there is a bias: a number for each column.
+    /// Whether there is a bias, with a value for each column.
     pub has_bias: bool,
-    /// What is done to the sums.
+    /// The activation function.
     pub activation: Activation,
     /// Whether f32 may be read as TF32.
     pub allow_tf32: bool,
 }
 
-/// A convolution of channels that lie side by side. Sums are in f32.
+/// A convolution of channels-last tensors. Sums are in f32.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ConvolutionWork {
     /// The type of all tensors: f32, f16 or bf16.
     pub dtype: DType,
     /// Lengths of the input: N, C, D, H and W.
     pub input: [usize; 5],
-    /// How many elements apart its neighbours are along these axes.
+    /// The strides of the input, in elements.
     pub input_strides: [usize; 5],
-    /// Lengths of the output.
+    /// Lengths of the output: N, C, D, H and W.
     pub output: [usize; 5],
-    /// How many elements apart its neighbours are.
+    /// The strides of the output, in elements.
     pub output_strides: [usize; 5],
-    /// Taps along D, H and W. Weights lie in the order of output channels, taps and input channels of a group.
+    /// Taps along D, H and W. Weights are ordered by output channel, tap, and input channel of the group.
     pub taps: [usize; 3],
-    /// Steps of the window.
+    /// Strides of the window along D, H and W.
     pub stride: [usize; 3],
-    /// Zeros on either side.
+    /// Zero padding on each side of D, H and W.
     pub padding: [usize; 3],
-    /// How far taps are apart.
+    /// Distances between taps along D, H and W.
     pub dilation: [usize; 3],
-    /// Into how many groups channels fall.
+    /// The number of groups of channels.
     pub groups: usize,
-    /// Whether there is a bias: a number for each output channel.
+    /// Whether there is a bias, with a value for each output channel.
     pub has_bias: bool,
-    /// Whether a tensor that lies as the output does is added.
+    /// Whether a tensor with the layout of the output is added.
     pub is_added: bool,
-    /// Whether what is below 0 becomes 0.
+    /// Whether ReLU is applied.
     pub is_relu: bool,
     /// Whether f32 may be read as TF32.
     pub allow_tf32: bool,
 }
 
-/// What kinds of numbers are transformed.
+/// The kind of a Fourier transform.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Transformed {
-    /// Complex numbers to complex ones; forwards or backwards.
+    /// Complex to complex, forward or inverse.
     Complex {
         /// Whether the exponent is negative.
         is_forward: bool,
     },
-    /// Real numbers to the first half of their spectrum, forwards.
+    /// Real signals to the first half of their spectrum, forward.
     FromReal,
-    /// The first half of a spectrum to real numbers, backwards. The signals are destroyed.
+    /// The first half of a spectrum to real signals, inverse. The input is overwritten.
     ToReal,
 }
 
-/// How the signals of a batch lie.
+/// The memory layout of a batch of signals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SignalPlace {
-    /// How many elements apart neighbours of a signal are.
+    /// The distance between adjacent elements of a signal.
     pub step: usize,
-    /// How many elements apart signals are.
+    /// The distance in elements between adjacent signals.
     pub between: usize,
 }
 
-/// Fourier transforms of signals of one length; results are not divided by it.
+/// Fourier transforms of signals of equal length, without normalisation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TransformWork {
-    /// Of which numbers.
+    /// The kind of transform.
     pub kind: Transformed,
-    /// Whether numbers are f64 rather than f32.
+    /// Whether elements are double precision, instead of single.
     pub is_double: bool,
-    /// Numbers of a signal in time.
+    /// The length of a signal in the time domain.
     pub length: usize,
-    /// How many signals there are.
+    /// The number of signals.
     pub batches: usize,
-    /// Where the signals are.
+    /// The layout of the input.
     pub input: SignalPlace,
-    /// Where the results go.
+    /// The layout of the output.
     pub output: SignalPlace,
 }
 
-/// A tensor that work needs: its type, the elements from its first to its last, and whether it is written.
+/// A tensor that work requires: its element type, the number of elements from the first to the last, and whether it is written.
 #[derive(Debug, Clone, Copy)]
 struct Needed {
     dtype: DType,
@@ -196,7 +196,7 @@ impl Needed {
         Self { is_written: true, ..Self::read(dtype, elements) }
     }
 
-    /// One that is given only if a library is to see it.
+    /// A tensor that is passed only if `is_there`.
     fn if_there(is_there: bool, dtype: DType, elements: usize) -> Self {
         let elements = if is_there { elements } else { 0 };
         Self { is_optional: !is_there, ..Self::read(dtype, elements) }
@@ -220,7 +220,7 @@ impl Needed {
     }
 }
 
-/// The elements from the first to the last, for lengths and strides.
+/// The number of elements from the first to the last, for these lengths and strides.
 fn span(lens: &[usize], strides: &[usize]) -> usize {
     if lens.contains(&0) {
         return 0;
@@ -231,7 +231,7 @@ fn span(lens: &[usize], strides: &[usize]) -> usize {
 
 impl MatrixPlace {
     fn span(&self, batches: usize, [rows, columns]: [usize; 2]) -> usize {
-        // Libraries take what is less for a whole line.
+        // Libraries treat a smaller distance as that of a contiguous line.
         let line = self.line.max(if self.is_by_rows { columns } else { rows });
         let strides = if self.is_by_rows { [line, 1] } else { [1, line] };
         span(&[batches, rows, columns], &[self.between, strides[0], strides[1]])
@@ -255,7 +255,7 @@ impl ProductWork {
 }
 
 impl ConvolutionWork {
-    /// Whether the output has the lengths that windows over the input give.
+    /// Returns true if the output has the lengths that windows over the input give.
     fn is_consistent(&self) -> bool {
         let positions = |axis: usize| {
             let seen = self.taps[axis].checked_sub(1)?.checked_mul(self.dilation[axis])?.checked_add(1)?;
@@ -306,7 +306,7 @@ impl TransformWork {
 }
 
 impl LibraryWork {
-    /// The library that does it.
+    /// The name of the library.
     pub fn library(&self) -> &'static str {
         match self {
             Self::Product(_) => "cuBLASLt",
@@ -315,13 +315,13 @@ impl LibraryWork {
         }
     }
 
-    /// Whether its numbers go together.
+    /// Returns true if its sizes are consistent.
     fn is_consistent(&self) -> bool {
-        let goes_on = |place: &SignalPlace| place.step > 0 && place.between > 0;
+        let has_strides = |place: &SignalPlace| place.step > 0 && place.between > 0;
         match self {
             Self::Product(_) => true,
             Self::Convolution(work) => work.is_consistent(),
-            Self::Transform(work) => goes_on(&work.input) && goes_on(&work.output),
+            Self::Transform(work) => has_strides(&work.input) && has_strides(&work.output),
         }
     }
 
@@ -333,7 +333,7 @@ impl LibraryWork {
         }
     }
 
-    /// Refuses numbers that contradict each other, and tensors of another type, that are too small, or that are missing.
+    /// Returns an error if the sizes are inconsistent, or if a tensor is missing, too small, or of another element type.
     pub(super) fn check(&self, arguments: &[Argument<'_>]) -> Result<()> {
         let needed = self.needed();
         let fits = |(needed, argument): (&Needed, &Argument<'_>)| needed.fits(argument);
@@ -353,20 +353,20 @@ impl LibraryWork {
     }
 }
 
-/// A call of a library, for a driver.
+/// A library call, for a driver.
 #[derive(Debug, Clone, Copy)]
 #[cfg_attr(not(feature = "cuda"), allow(dead_code, reason = "the emulator has no libraries"))]
 pub(crate) struct Call<'a> {
     pub(crate) work: &'a LibraryWork,
-    /// Where the tensors are; 0 for none.
+    /// The addresses of the tensors; 0 for none.
     pub(crate) addresses: &'a [u64],
-    /// The bytes of scratch memory, which is the last of them.
+    /// The size of the scratch memory in bytes; its address is the last.
     pub(crate) scratch: usize,
 }
 
 #[cfg_attr(not(feature = "cuda"), allow(dead_code, reason = "the emulator has no libraries"))]
 impl Call<'_> {
-    /// Where the tensors are, of which the work has so many.
+    /// The addresses of the first `N` tensors; null for none.
     pub(crate) fn tensors<const N: usize>(&self) -> [*mut c_void; N] {
         std::array::from_fn(|position| self.addresses.get(position).copied().unwrap_or(0) as *mut c_void)
     }
@@ -377,7 +377,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_work_reaches_is_counted() {
+    fn spans_reach_from_the_first_element_to_the_last() {
         let place = MatrixPlace { is_by_rows: true, line: 10, between: 100 };
         assert_eq!(place.span(3, [4, 5]), 2 * 100 + 3 * 10 + 4 + 1);
         let place = MatrixPlace { is_by_rows: false, ..place };

@@ -5,7 +5,7 @@ use crate::tensor::{DType, Layout};
 use std::marker::PhantomData;
 use std::sync::atomic::Ordering;
 
-/// A block of memory on a device. It is let go when it is dropped.
+/// A block of memory on a device, freed when dropped.
 #[derive(Debug)]
 pub struct Memory {
     device: Device,
@@ -25,30 +25,30 @@ impl Memory {
         Ok(Self { device: device.clone(), address, bytes })
     }
 
-    /// How many bytes there are.
+    /// The size in bytes.
     pub fn len(&self) -> usize {
         self.bytes
     }
 
-    /// Whether there is none.
+    /// Returns true if the block is empty.
     pub fn is_empty(&self) -> bool {
         self.bytes == 0
     }
 
-    /// The device that it is on.
+    /// The device that the memory belongs to.
     pub fn device(&self) -> &Device {
         &self.device
     }
 
-    /// Whether these addresses are within it.
+    /// Returns true if these addresses are within the block.
     pub(super) fn contains(&self, start: u64, end: u64) -> bool {
         self.address <= start && end <= self.address.saturating_add(self.bytes as u64)
     }
 
-    /// A tensor that lies in the `room` bytes from byte `first` on.
+    /// A tensor in the `room` bytes from byte `first` on.
     ///
     /// # Errors
-    /// [`CudaError::OutOfBounds`] where there are fewer.
+    /// [`CudaError::OutOfBounds`] if the block or the room is too small.
     pub fn tensor(
         &self,
         dtype: DType,
@@ -77,15 +77,14 @@ impl Drop for Memory {
         if self.bytes == 0 {
             return;
         }
-        // SAFETY: the address is that of an allocation which nobody else has, and queues outlive no memory: drivers wait for
-        // work on it.
+        // SAFETY: this is the only owner of the allocation, and no queue uses it afterwards: drivers wait for work on it.
         unsafe { self.device.0.driver.free(self.address) };
         self.device.0.taken.fetch_sub(self.bytes, Ordering::Relaxed);
         self.device.0.blocks.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-/// Says how much is taken already.
+/// Adds the number of allocated bytes to an out-of-memory error.
 fn full(device: &Device, wanted: usize, error: CudaError) -> CudaError {
     match error {
         CudaError::OutOfMemory { device: name, .. } => {

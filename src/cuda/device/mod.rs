@@ -1,7 +1,7 @@
-//! A GPU behind one interface: memory, kernels, and queues of work. The emulator is another one.
+//! One interface to GPUs and the emulator: memory, kernels, and queues of work.
 //!
-//! [`Device`] is the safe face of a driver. What is launched is checked against what the source of the kernel declares;
-//! that a kernel stays within the tensors that it is given is the kernel's own affair, as it is with any code that is called.
+//! [`Device`] is the safe interface of a driver. The arguments of a launch are checked against the parameters that the kernel's
+//! source declares; staying within the tensors is the kernel's responsibility, as with any code that is called.
 
 mod cache;
 mod error;
@@ -32,43 +32,43 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What is known of a device.
+/// Properties of a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Info {
-    /// How it is asked for: `cuda:0`, `cuda-emulator`.
+    /// Its ID: `cuda:0`, `cuda-emulator`.
     pub id: String,
     /// Its name.
     pub name: String,
     /// Architecture, driver and compiler.
     pub details: String,
-    /// What compiled kernels depend on beside their source.
+    /// What compiled kernels depend on, in addition to their source.
     pub target: String,
-    /// Bytes of memory.
+    /// Its memory in bytes.
     pub memory: u64,
-    /// How many multiprocessors it has.
+    /// The number of multiprocessors.
     pub multiprocessors: u32,
-    /// The bytes that the threads of a block may share.
+    /// The maximum shared memory of a block, in bytes.
     pub shared_memory: u32,
-    /// Whether its tensor cores multiply f16, bf16, i8 and TF32: those of compute capability 8.0 do.
+    /// Whether it has tensor cores that multiply f16, bf16, i8 and TF32, which requires compute capability 8.0.
     pub has_tensor_cores: bool,
-    /// The libraries that compute in the place of kernels.
+    /// The libraries that can compute instead of kernels.
     pub libraries: Libraries,
 }
 
-/// Memory that a launch may touch.
+/// A range of memory that a launch may access.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub(crate) struct Extent {
     pub(crate) start: u64,
     pub(crate) end: u64,
     pub(crate) is_written: u32,
-    /// The position among the arguments.
+    /// The position of its tensor among the arguments.
     pub(crate) position: u32,
 }
 
-/// One launch, for a driver.
+/// A launch, for a driver.
 #[derive(Debug)]
-#[cfg_attr(not(feature = "cuda-emulator"), allow(dead_code, reason = "only the emulator looks at accesses"))]
+#[cfg_attr(not(feature = "cuda-emulator"), allow(dead_code, reason = "only the emulator checks accesses"))]
 pub(crate) struct Launch<'a> {
     pub(crate) kernel: &'a str,
     pub(crate) function: u64,
@@ -78,15 +78,15 @@ pub(crate) struct Launch<'a> {
     pub(crate) extents: &'a [Extent],
 }
 
-/// A launch, or a call of a library, that waits for others.
+/// A launch or library call in a graph.
 #[derive(Debug)]
 pub(crate) struct Node<'a> {
     pub(crate) work: Work<'a>,
-    /// The positions of those that must be done, which stand before it.
+    /// The positions of the nodes that must finish first; all precede this one.
     pub(crate) after: &'a [usize],
 }
 
-/// What a node of a graph does.
+/// The work of a graph's node.
 #[derive(Debug)]
 pub(crate) enum Work<'a> {
     Launch(Launch<'a>),
@@ -94,18 +94,18 @@ pub(crate) enum Work<'a> {
     Call(Call<'a>),
 }
 
-/// What makes a device of some hardware, or of none.
+/// The implementation of a device: hardware or emulator.
 pub(crate) trait Driver: fmt::Debug + Send + Sync {
     fn info(&self) -> &Info;
 
-    /// Memory for so many bytes, more than none.
+    /// Allocates `bytes` bytes, at least one.
     fn allocate(&self, bytes: usize) -> Result<u64>;
 
     /// # Safety
-    /// The address must be one that [`Driver::allocate`] returned, and that was not let go before.
+    /// The address must have been returned by [`Driver::allocate`], and not freed since.
     unsafe fn free(&self, address: u64);
 
-    /// Compiles a source to what [`Driver::load`] takes.
+    /// Compiles a source to an image for [`Driver::load`].
     fn compile(&self, unit: &Unit) -> Result<Vec<u8>>;
 
     fn load(&self, unit: &Unit, image: &[u8]) -> Result<Box<dyn Module>>;
@@ -115,56 +115,56 @@ pub(crate) trait Driver: fmt::Debug + Send + Sync {
 
 /// Compiled kernels.
 pub(crate) trait Module: fmt::Debug + Send + Sync {
-    /// What [`Launch::function`] takes.
+    /// The kernel's handle, for [`Launch::function`].
     fn function(&self, kernel: &str) -> Option<u64>;
 }
 
-/// Work that is done in order.
+/// A queue of work, executed in order.
 pub(crate) trait DriverQueue: fmt::Debug + Send {
     /// # Safety
-    /// There must be so many bytes of device memory.
+    /// The device memory must have that many bytes.
     unsafe fn upload(&mut self, to: u64, from: &[u8]) -> Result<()>;
 
-    /// Returns when the bytes are there.
+    /// Returns when the bytes have arrived.
     ///
     /// # Safety
-    /// There must be so many bytes of device memory.
+    /// The device memory must have that many bytes.
     unsafe fn download(&mut self, to: &mut [u8], from: u64) -> Result<()>;
 
     /// # Safety
-    /// The function must be one of a module that is still loaded, and the arguments those that it takes, for tensors that
-    /// stay until the work is done.
+    /// The function must belong to a module that is still loaded, and the arguments must match its parameters, with tensors
+    /// that live until the work is done.
     unsafe fn launch(&mut self, launch: Launch<'_>) -> Result<()>;
 
-    /// Lets a library do some work; whether it knows how.
+    /// Calls a library; returns false if the library cannot do the work.
     ///
     /// # Safety
-    /// The addresses must be those of tensors that the work needs, which stay until it is done.
+    /// The addresses must be those of the work's tensors, which live until it is done.
     unsafe fn call(&mut self, call: Call<'_>) -> Result<bool> {
         let _ = call;
         Ok(false)
     }
 
-    /// Makes a graph of launches and calls, each of which stands behind those that it waits for.
+    /// Creates a graph of launches and calls, in an order in which each follows those that it waits for.
     ///
     /// # Safety
-    /// As of [`DriverQueue::launch`] and [`DriverQueue::call`] for each of them, for as long as there is the graph.
+    /// As [`DriverQueue::launch`] and [`DriverQueue::call`] for each of them, for as long as the graph lives.
     unsafe fn graph(&mut self, nodes: &mut [Node<'_>]) -> Result<Box<dyn DriverGraph>>;
 
-    /// Waits until all that was asked for is done.
+    /// Waits until all work is done.
     fn synchronize(&mut self) -> Result<()>;
 }
 
-/// Launches that a queue does as a whole.
+/// Launches that a queue submits as a whole.
 pub(crate) trait DriverGraph: fmt::Debug + Send {
-    /// Puts all of them into the queue that made the graph.
+    /// Enqueues all launches in the queue that created the graph.
     ///
     /// # Safety
-    /// What the launches read and write must be there until the work is done.
+    /// The memory that the launches access must live until the work is done.
     unsafe fn launch(&mut self) -> Result<()>;
 }
 
-/// A GPU, or what stands for one. Clones are the same device.
+/// A GPU, or the emulator. Clones are handles to the same device.
 #[derive(Debug, Clone)]
 pub struct Device(Arc<Inner>);
 
@@ -172,17 +172,17 @@ pub struct Device(Arc<Inner>);
 struct Inner {
     driver: Box<dyn Driver>,
     cache: KernelCache,
-    modules: Mutex<BTreeMap<Unit, Arc<Place>>>,
-    /// Bytes and blocks that are taken.
+    modules: Mutex<BTreeMap<Unit, Arc<ModuleSlot>>>,
+    /// Allocated bytes and blocks.
     taken: AtomicUsize,
     blocks: AtomicUsize,
     launches: AtomicU64,
 }
 
-/// Where a source is once it was compiled and loaded.
-type Place = Mutex<Option<Arc<Loaded>>>;
+/// The slot of a source, empty until the source is compiled and loaded.
+type ModuleSlot = Mutex<Option<Arc<Loaded>>>;
 
-/// A source that was compiled and loaded.
+/// A source that has been compiled and loaded.
 #[derive(Debug)]
 struct Loaded {
     signatures: Vec<Signature>,
@@ -199,7 +199,7 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// What it takes.
+    /// The kernel's name and parameters.
     pub fn signature(&self) -> &Signature {
         &self.loaded.signatures[self.position]
     }
@@ -217,35 +217,35 @@ impl Device {
         }))
     }
 
-    /// What is known of it.
+    /// Properties of the device.
     pub fn info(&self) -> &Info {
         self.0.driver.info()
     }
 
-    /// Memory of so many bytes. What it holds is not known.
+    /// Allocates `bytes` bytes of memory, with arbitrary contents.
     ///
     /// # Errors
-    /// [`CudaError::OutOfMemory`].
+    /// [`CudaError::OutOfMemory`] if the device has too little free memory.
     pub fn allocate(&self, bytes: usize) -> Result<Memory> {
         Memory::new(self, bytes)
     }
 
-    /// Bytes of memory that this program has from it.
+    /// The bytes of memory that this program has allocated on the device.
     pub fn allocated(&self) -> usize {
         self.0.taken.load(Ordering::Relaxed)
     }
 
-    /// How many blocks of memory these are.
+    /// The number of blocks of memory that this program has allocated on the device.
     pub fn allocations(&self) -> usize {
         self.0.blocks.load(Ordering::Relaxed)
     }
 
-    /// How many kernels were launched.
+    /// The number of kernels launched so far.
     pub fn launches(&self) -> u64 {
         self.0.launches.load(Ordering::Relaxed)
     }
 
-    /// A queue of its own.
+    /// Creates a queue.
     ///
     /// # Errors
     /// [`CudaError::Driver`].
@@ -253,8 +253,8 @@ impl Device {
         Ok(Queue::new(self.clone(), self.0.driver.queue()?))
     }
 
-    /// A kernel of a source, which is compiled where that was not done before: by this program, or by another that kept it in
-    /// the same [cache](KernelCache).
+    /// Returns a kernel of a source. The source is compiled unless this program has done so, or the [cache](KernelCache) holds
+    /// it.
     ///
     /// # Errors
     /// [`CudaError::Compile`], [`CudaError::NoKernel`].
@@ -272,22 +272,22 @@ impl Device {
     }
 
     fn loaded(&self, unit: &Unit) -> Result<Arc<Loaded>> {
-        let place = {
+        let slot = {
             let mut modules = self.0.modules.lock().unwrap_or_else(PoisonError::into_inner);
             match modules.get(unit) {
                 Some(known) => Arc::clone(known),
                 None => Arc::clone(modules.entry(unit.clone()).or_default()),
             }
         };
-        // Held while compiling: others that want the same source would only do it twice. Other sources have other places.
-        let mut place = place.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = &*place {
+        // Held while compiling, so that concurrent requests for the same source wait. Each source has its own slot.
+        let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = &*slot {
             return Ok(Arc::clone(known));
         }
         let signatures = unit.signatures()?;
         let module = self.0.cache.load(&*self.0.driver, unit)?;
         let loaded = Arc::new(Loaded { signatures, module });
-        *place = Some(Arc::clone(&loaded));
+        *slot = Some(Arc::clone(&loaded));
         Ok(loaded)
     }
 }

@@ -1,4 +1,4 @@
-//! Work for a device, done in order.
+//! Queues of work for a device, executed in order.
 
 use super::graph::{Done, Recorded};
 use super::{
@@ -11,73 +11,73 @@ use std::ffi::c_void;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// How many blocks of how many threads there are, and what each block shares.
+/// The launch configuration of a kernel: blocks, threads and shared memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Grid {
-    /// Blocks along x, y and z.
+    /// The number of blocks along x, y and z.
     pub blocks: [u32; 3],
-    /// Threads of a block along x, y and z.
+    /// The number of threads of a block along x, y and z.
     pub threads: [u32; 3],
-    /// Bytes that the threads of a block share, beside those that the kernel declares.
+    /// Dynamic shared memory of a block in bytes, in addition to what the kernel declares.
     pub shared: u32,
 }
 
 impl Grid {
-    /// Threads of a block where there is no reason for others.
+    /// The default number of threads of a block.
     pub const THREADS: u32 = 256;
 
-    /// Blocks of so many threads each.
+    /// A one-dimensional grid of `blocks` blocks with `threads` threads each.
     pub fn of(blocks: usize, threads: u32) -> Self {
         let blocks = u32::try_from(blocks).unwrap_or(i32::MAX as u32).min(i32::MAX as u32);
         Self { blocks: [blocks, 1, 1], threads: [threads, 1, 1], shared: 0 }
     }
 
-    /// Refuses what no GPU can launch: the emulator could.
+    /// Returns an error if no GPU can launch this grid, even though the emulator could.
     fn check(&self) -> Result<()> {
-        const MOST_BLOCKS: u32 = 65535;
-        const MOST_THREADS: u64 = 1024;
+        const MAX_BLOCKS: u32 = 65535;
+        const MAX_THREADS: u64 = 1024;
         let [_, y, z] = self.blocks;
         let threads = self.threads.iter().fold(1u64, |all, len| all.saturating_mul(u64::from(*len)));
-        if y <= MOST_BLOCKS && z <= MOST_BLOCKS && threads <= MOST_THREADS {
+        if y <= MAX_BLOCKS && z <= MAX_BLOCKS && threads <= MAX_THREADS {
             return Ok(());
         }
         let (blocks, threads) = (self.blocks, self.threads);
-        let reason = format!("{blocks:?} blocks of {threads:?} threads are more than a GPU has");
+        let reason = format!("{blocks:?} blocks of {threads:?} threads exceed the limits of GPUs");
         Err(CudaError::Driver { call: "a launch".to_owned(), reason })
     }
 
-    /// A thread for each of so many elements; kernels go on with the next in steps of all threads, where there are more.
+    /// One thread per element. If the grid is limited to fewer threads, kernels loop over the elements in grid strides.
     pub fn over(elements: usize) -> Self {
         Self::of(elements.div_ceil(Self::THREADS as usize), Self::THREADS)
     }
 }
 
-/// The structure `Shape` of kernels.
+/// The struct `Shape` of kernels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(C)]
 pub struct KernelShape {
-    /// How many axes.
+    /// The number of axes.
     pub rank: i32,
-    /// Their lengths, outermost first.
+    /// The lengths of the axes, outermost first.
     pub dims: [i32; 8],
 }
 
-/// The structure `Strides` of kernels.
+/// The struct `Strides` of kernels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(C)]
 pub struct KernelStrides {
-    /// How many elements apart neighbours along each axis are.
+    /// The strides in elements, outermost first.
     pub by: [i64; 8],
 }
 
-/// What is passed to a kernel. Tensors are passed as pointers to their first element.
+/// An argument of a kernel. Tensors are passed as pointers to their first element.
 #[derive(Debug, Clone, Copy)]
 pub enum Argument<'a> {
     /// A tensor that is read.
     Read(DeviceTensor<'a>),
     /// A tensor that is written.
     Write(DeviceTensor<'a>),
-    /// No tensor, where a kernel can do without.
+    /// A null pointer, for an optional tensor.
     None,
     /// `int`.
     Int(i32),
@@ -101,7 +101,7 @@ impl<'a> Argument<'a> {
         }
     }
 
-    /// What a kernel must declare for it.
+    /// Returns true if a parameter of this kind accepts the argument.
     fn fits(&self, kind: &Kind) -> bool {
         let value = |names: &[&str]| matches!(kind, Kind::Value(name) if names.contains(&name.as_str()));
         match self {
@@ -132,8 +132,8 @@ impl<'a> Argument<'a> {
     }
 }
 
-/// Whether a kernel's type of elements may be this one. Names that are not those of element types are definitions, as `T`: what
-/// they stand for is up to who made them.
+/// Returns true if the element type that a kernel declares may be `dtype`. Names that are not element types are macros, such as
+/// `T`; their definition is the responsibility of the kernel's author.
 fn is_of(name: &str, dtype: DType) -> bool {
     let known = match name {
         "float" => Some(DType::F32),
@@ -143,7 +143,7 @@ fn is_of(name: &str, dtype: DType) -> bool {
     known.is_none_or(|known| known == dtype)
 }
 
-/// Eight bytes, in which arguments wait for the launch, or more of them.
+/// The bytes of one argument, until the launch.
 pub(super) type Slot = [u64; 9];
 
 fn slot(argument: &Argument<'_>) -> Slot {
@@ -174,22 +174,22 @@ fn slot(argument: &Argument<'_>) -> Slot {
 
 fn bytes_of(slot: &mut Slot) -> &mut [u8] {
     let (start, len) = (slot.as_mut_ptr().cast::<u8>(), size_of::<Slot>());
-    // SAFETY: these are the bytes of the slot, which is borrowed for as long, and any bytes are whole numbers.
+    // SAFETY: these are the bytes of the slot, which is borrowed for as long, and any bytes are valid integers.
     unsafe { std::slice::from_raw_parts_mut(start, len) }
 }
 
-/// Pointers to arguments.
+/// Pointers to the arguments.
 pub(super) fn pointers(slots: &mut [Slot]) -> SmallVec<[*mut c_void; 16]> {
     slots.iter_mut().map(|slot| slot.as_mut_ptr().cast::<c_void>()).collect()
 }
 
-/// A queue of work: what is asked for later is done later.
+/// A queue of work, executed in the order of the calls.
 #[derive(Debug)]
 pub struct Queue {
     device: Device,
     queue: Box<dyn DriverQueue>,
     launches: u64,
-    /// What is written down while it is done.
+    /// The launches recorded so far, while recording.
     recording: Option<Recording>,
 }
 
@@ -198,40 +198,40 @@ impl Queue {
         Self { device, queue, launches: 0, recording: None }
     }
 
-    /// The device.
+    /// The queue's device.
     pub fn device(&self) -> &Device {
         &self.device
     }
 
-    /// How many kernels were launched.
+    /// The number of kernels launched by this queue.
     pub fn launches(&self) -> u64 {
         self.launches
     }
 
-    /// Fills a tensor whose elements lie in one piece with bytes of the caller.
+    /// Copies bytes from the host to a tensor whose elements are contiguous.
     ///
     /// # Errors
-    /// [`CudaError::OutOfBounds`] where these are not as many; [`CudaError::Driver`].
+    /// [`CudaError::OutOfBounds`] if the numbers of bytes differ; [`CudaError::Driver`].
     pub fn upload(&mut self, to: &DeviceTensor<'_>, from: &[u8]) -> Result<()> {
         check_len(to, from.len())?;
-        // SAFETY: the tensor lies within its memory, and has so many bytes.
+        // SAFETY: the tensor is within its memory, and has that many bytes.
         if from.is_empty() { Ok(()) } else { unsafe { self.queue.upload(to.start(), from) } }
     }
 
-    /// Copies all bytes from the first element of a tensor to its last to the caller, after all work that was asked for before.
+    /// Copies all bytes from the first element of a tensor to the last to the host, after all work enqueued before.
     ///
     /// # Errors
     /// As [`Queue::upload`].
     pub fn download(&mut self, to: &mut [u8], from: &DeviceTensor<'_>) -> Result<()> {
         check_len(from, to.len())?;
-        // SAFETY: the tensor lies within its memory, and has so many bytes.
+        // SAFETY: the tensor is within its memory, and has that many bytes.
         if to.is_empty() { Ok(()) } else { unsafe { self.queue.download(to, from.start()) } }
     }
 
     /// Launches a kernel.
     ///
     /// # Errors
-    /// [`CudaError::Arguments`] where it declares others; [`CudaError::Driver`]; [`CudaError::Fault`].
+    /// [`CudaError::Arguments`] if the kernel declares other parameters; [`CudaError::Driver`]; [`CudaError::Fault`].
     pub fn launch(&mut self, kernel: &Kernel, grid: Grid, arguments: &[Argument<'_>]) -> Result<()> {
         check_arguments(kernel, arguments)?;
         if grid.blocks.contains(&0) || grid.threads.contains(&0) {
@@ -253,22 +253,22 @@ impl Queue {
             extents: &extents,
         };
         self.count(1);
-        // SAFETY: the kernel is loaded for as long as there is a `Kernel`, devices keep what they loaded, and the arguments are
-        // those that its source declares.
+        // SAFETY: the kernel stays loaded as long as the `Kernel` lives, devices keep what they loaded, and the arguments match
+        // the parameters that the source declares.
         unsafe { self.queue.launch(launch) }
     }
 
-    /// Lets a library of the device do some work, whose tensors stand in the order that [`LibraryWork`] says; whether it knows
-    /// how. A call counts as a launch.
+    /// Calls a library of the device, with the tensors in the order documented at [`LibraryWork`]. Returns false if the library
+    /// cannot do the work. A call counts as a launch.
     ///
     /// # Errors
-    /// [`CudaError::Arguments`] for tensors that the work cannot be done with; [`CudaError::Driver`].
+    /// [`CudaError::Arguments`] if the tensors do not match the work; [`CudaError::Driver`].
     pub fn call(&mut self, work: &LibraryWork, arguments: &[Argument<'_>]) -> Result<bool> {
         work.check(arguments)?;
         let addresses: SmallVec<[u64; 6]> =
             arguments.iter().map(|argument| argument.tensor().map_or(0, DeviceTensor::start)).collect();
         let scratch = arguments.last().and_then(Argument::tensor).map_or(0, DeviceTensor::span);
-        // SAFETY: the tensors were checked to be those that the work needs, and lie within their memory.
+        // SAFETY: the tensors were checked to match the work, and are within their memory.
         if !unsafe { self.queue.call(Call { work, addresses: &addresses, scratch }) }? {
             return Ok(false);
         }
@@ -282,25 +282,25 @@ impl Queue {
         Ok(true)
     }
 
-    /// Writes down every launch from now on, while it is done.
+    /// Starts recording launches, which are executed as usual.
     pub fn record(&mut self) {
         self.recording = Some(Recording::default());
     }
 
-    /// What was written down since [`Queue::record`].
+    /// Stops recording, and returns the launches since [`Queue::record`].
     pub fn recorded(&mut self) -> Recording {
         self.recording.take().unwrap_or_default()
     }
 
-    /// A graph of launches that were written down, all of them on this memory, which stays for as long as the graph.
+    /// Creates a graph of recorded launches, all of them on this memory, which the graph keeps alive.
     ///
     /// # Errors
-    /// [`CudaError::OutOfBounds`] for a launch on other memory; [`CudaError::Driver`].
+    /// [`CudaError::OutOfBounds`] if a launch uses other memory; [`CudaError::Driver`].
     pub fn graph(&mut self, recording: Recording, memory: Vec<Arc<Memory>>) -> Result<Graph> {
         Graph::new(&mut *self.queue, recording, memory)
     }
 
-    /// Does again what was written down. The graph must be one of this queue.
+    /// Executes a graph, which must belong to this queue.
     ///
     /// # Errors
     /// As [`Queue::launch`].
@@ -317,7 +317,7 @@ impl Queue {
     /// Waits until all work is done.
     ///
     /// # Errors
-    /// [`CudaError::Driver`]: what work that was asked for before failed with, too.
+    /// [`CudaError::Driver`], also for failures of work enqueued before.
     pub fn synchronize(&mut self) -> Result<()> {
         self.queue.synchronize()
     }

@@ -4,14 +4,14 @@ use super::CudaError;
 use crate::tensor::{DType, Layout, Shape, TensorError};
 use std::marker::PhantomData;
 
-/// A tensor in the memory of a device: a place, an element type, and how the elements lie.
+/// A tensor in the memory of a device: an address, an element type, and a layout.
 #[derive(Debug, Clone, Copy)]
 pub struct DeviceTensor<'a> {
     pub(super) dtype: DType,
     pub(super) layout: Layout,
-    /// Where the memory begins from which the layout counts.
+    /// The address that the layout's offset is relative to.
     pub(super) address: u64,
-    /// The bytes of that memory.
+    /// The bytes of memory from there on.
     pub(super) bytes: usize,
     pub(super) memory: PhantomData<&'a ()>,
 }
@@ -27,7 +27,7 @@ impl DeviceTensor<'_> {
         self.dtype
     }
 
-    /// How the elements lie.
+    /// The layout of the elements in memory.
     pub fn layout(&self) -> &Layout {
         &self.layout
     }
@@ -42,12 +42,12 @@ impl DeviceTensor<'_> {
         self.layout.shape().num_elements()
     }
 
-    /// Whether the elements lie one behind the other in row-major order.
+    /// Returns true if the elements are contiguous in row-major order.
     pub fn is_contiguous(&self) -> bool {
         self.layout.is_contiguous()
     }
 
-    /// Whether the first element lies on a boundary of so many bytes.
+    /// Returns true if the address of the first element is a multiple of `bytes`.
     pub fn is_aligned(&self, bytes: u64) -> bool {
         self.start().is_multiple_of(bytes)
     }
@@ -55,16 +55,16 @@ impl DeviceTensor<'_> {
     /// The same elements, or some of them, under another layout.
     ///
     /// # Errors
-    /// [`TensorError`] where that leaves the memory.
+    /// Returns a [`TensorError`] if the layout exceeds the memory.
     pub fn with_layout(&self, layout: Layout) -> Result<Self, TensorError> {
         layout.check_within(self.bytes / self.dtype.size())?;
         Ok(Self { layout, ..*self })
     }
 
-    /// Memory of another type within this tensor of bytes, from byte `first` on.
+    /// A tensor of another type within this tensor of bytes, from byte `first` on.
     ///
     /// # Errors
-    /// [`CudaError::OutOfBounds`] where there are fewer than `bytes`.
+    /// [`CudaError::OutOfBounds`] if there are fewer than `bytes` bytes, or the layout needs more.
     pub(in crate::cuda) fn reinterpreted(
         &self,
         dtype: DType,
@@ -79,12 +79,12 @@ impl DeviceTensor<'_> {
         Ok(Self { dtype, layout, address: self.start() + first as u64, bytes, memory: PhantomData })
     }
 
-    /// Where the first element is.
+    /// The address of the first element.
     pub(super) fn start(&self) -> u64 {
         self.address + (self.layout.offset() * self.dtype.size()) as u64
     }
 
-    /// The bytes from the first element to the last.
+    /// The number of bytes from the first element to the last.
     pub(super) fn span(&self) -> usize {
         let elements = self.layout.span().saturating_sub(self.layout.offset());
         if self.num_elements() == 0 { 0 } else { elements * self.dtype.size() }

@@ -1,9 +1,9 @@
-//! Sources of kernels, and what they declare.
+//! Sources of kernels, and the kernels that they declare.
 
 use super::{CudaError, Result};
 use std::borrow::Cow;
 
-/// A source in CUDA C++, with what is defined ahead of it.
+/// A source in CUDA C++, with macros that are defined before it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Unit {
     name: Cow<'static, str>,
@@ -29,31 +29,31 @@ const HEADERS: [(&str, &str); 13] = [
 ];
 
 impl Unit {
-    /// A source of this name.
+    /// A source with this name.
     pub fn new(name: impl Into<Cow<'static, str>>, text: impl Into<Cow<'static, str>>) -> Self {
         Self { name: name.into(), text: text.into(), defines: Vec::new() }
     }
 
-    /// The same with a name that stands for some text, as of `#define`.
+    /// Adds a macro, as `#define`.
     #[must_use]
     pub fn define(mut self, name: &'static str, text: impl ToString) -> Self {
         self.defines.push((name, text.to_string()));
         self
     }
 
-    /// Its name and its definitions.
+    /// The name and the macros.
     pub fn name(&self) -> String {
         let defines = self.defines.iter().map(|(name, text)| format!("{name}={text}"));
         let defines = defines.collect::<Vec<_>>().join(" ");
         if defines.is_empty() { self.name.to_string() } else { format!("{} ({defines})", self.name) }
     }
 
-    /// The name alone.
+    /// The name without the macros.
     pub fn file(&self) -> &str {
         &self.name
     }
 
-    /// The whole source: definitions, and headers in the place of their `#include`.
+    /// The whole source: the macros, and headers in place of their `#include`.
     pub fn source(&self) -> String {
         let mut source = String::new();
         for (name, text) in &self.defines {
@@ -71,47 +71,47 @@ impl Unit {
         source
     }
 
-    /// The kernels that it declares.
+    /// The kernels that the source declares.
     ///
     /// # Errors
-    /// [`CudaError::Compile`] for a declaration that is not understood.
+    /// [`CudaError::Compile`] if a declaration cannot be parsed.
     pub fn signatures(&self) -> Result<Vec<Signature>> {
         signatures(&self.text).map_err(|log| CudaError::Compile { unit: self.name(), log })
     }
 }
 
-/// Tells compilers and debuggers where the next line comes from.
+/// A `#line` directive, which tells compilers and debuggers the origin of the next line.
 fn line(number: usize, name: &str) -> String {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/cuda/kernels");
     format!("#line {number} \"{folder}/{name}\"\n")
 }
 
-/// A kernel as it is declared.
+/// The declaration of a kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Signature {
-    /// Its name.
+    /// The kernel's name.
     pub name: String,
-    /// Its parameters, in order.
+    /// The parameters, in order.
     pub parameters: Vec<Parameter>,
 }
 
 /// A parameter of a kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Parameter {
-    /// Its name.
+    /// The parameter's name.
     pub name: String,
-    /// What is passed.
+    /// The kind of argument that it accepts.
     pub kind: Kind,
 }
 
-/// What is passed to a kernel.
+/// The kind of a kernel's parameter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Kind {
-    /// A tensor that is read, with the name of its element type.
+    /// A tensor that is only read, by the name of its element type.
     Read(String),
-    /// A tensor that is written as well.
+    /// A tensor that may be written, by the name of its element type.
     Write(String),
-    /// A number or a structure, by the name of its type.
+    /// A number or a struct, by the name of its type.
     Value(String),
 }
 
@@ -125,7 +125,7 @@ impl std::fmt::Display for Kind {
     }
 }
 
-/// Finds `extern "C" __global__ void name(…)`. Other kernels have names that a compiler makes up: they cannot be launched.
+/// Finds `extern "C" __global__ void name(…)`. Other kernels have mangled names and cannot be launched.
 fn signatures(text: &str) -> Result<Vec<Signature>, String> {
     let text = without_comments(text);
     let mut found = Vec::new();
@@ -144,7 +144,7 @@ fn signatures(text: &str) -> Result<Vec<Signature>, String> {
     Ok(found)
 }
 
-/// Where the bracket opens that the end of a text closes.
+/// The position of the parenthesis that a `)` after the text closes.
 fn opening(inner: &str) -> Option<usize> {
     let mut depth = 0usize;
     for (at, c) in inner.char_indices().rev() {
@@ -166,7 +166,7 @@ fn parameter(text: &str) -> Result<Parameter, String> {
     let is_const = words.contains(&"const");
     let words: Vec<&str> = words.into_iter().filter(|word| *word != "const").collect();
     if words.is_empty() || name.is_empty() {
-        return Err(format!("`{text}` is no parameter of a kernel"));
+        return Err(format!("`{text}` is not a valid kernel parameter"));
     }
     let type_name = words.join(" ");
     let kind = match (kind.matches('*').count(), is_const) {
@@ -192,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn declarations_are_read() {
+    fn declarations_are_parsed() {
         let text = "
             // extern \"C\" __global__ void not_this(int x) {}
             __device__ float twice(float x) { return 2 * x; }
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn the_header_stands_where_it_is_included() {
+    fn headers_replace_their_includes() {
         let unit = Unit::new("a.cu", "#include \"common.cuh\"\nint x;\n").define("T", "f32");
         let source = unit.source();
         assert!(source.starts_with("#define T f32\n#line 1 "));

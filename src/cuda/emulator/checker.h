@@ -1,9 +1,9 @@
-// The checker: every access of a kernel to memory is looked at before it is done. The compiler puts in the calls, as it does
-// for the sanitizers of threads and bounds; what they do is said here.
+// The checker: checks every memory access of a kernel before it happens. The compiler inserts the calls, as it does for the
+// thread and bounds sanitizers; their implementation is in this file.
 //
-// - An access must lie within a tensor that the kernel was given, within shared memory, or on the stack of its thread.
-// - Two threads may not touch the same byte, one of them writing, unless a barrier of both lies between, or both accesses are
-//   atomic. Whether that shows in the result is a matter of luck; that it happens is not.
+// - An access must be within a tensor that was passed to the kernel, within shared memory, or on the stack of its thread.
+// - Two threads may not access the same byte, at least one of them writing, unless both pass a barrier in between, or both
+//   accesses are atomic. Whether such a race affects the result is a matter of luck; that it exists is not.
 
 #include <unordered_map>
 
@@ -14,7 +14,7 @@ extern char _end[] __attribute__((visibility("hidden")));
 
 namespace ixion {
 
-// Who touched a byte, and when: barriers of the block and of the warp that the thread had passed.
+// Which thread accessed a byte, and when: the counts of block and warp barriers that it had passed.
 struct Touch {
     uint64_t block;
     unsigned thread, block_epoch, warp_epoch;
@@ -35,7 +35,7 @@ IXION_OWN static void begin_launch() {
 
 IXION_OWN static bool is_within(uint64_t address, uint64_t start, uint64_t end) { return start <= address && address < end; }
 
-// Shared memory and the constants of the source.
+// Static shared memory, and the constants of the source.
 IXION_OWN static bool is_module(uint64_t address) {
     return is_within(address, reinterpret_cast<uint64_t>(__ehdr_start), reinterpret_cast<uint64_t>(_end));
 }
@@ -45,7 +45,7 @@ IXION_OWN static bool is_dynamic(uint64_t address) {
     return is_within(address, start, start + launch->shared);
 }
 
-// Shared memory is another in each block.
+// Each block has its own shared memory.
 IXION_OWN static void begin_block() {
     ++block_number;
     for (auto entry = shadow->begin(); entry != shadow->end();) {
@@ -60,7 +60,7 @@ IXION_OWN static const char* ordinal(unsigned position) {
     return text;
 }
 
-// Says where an address is that nobody may touch.
+// Reports where an address is that no thread may access.
 IXION_OWN static void report_outside(uint64_t address, unsigned size, bool is_write) {
     const char* verb = is_write ? "writes" : "reads";
     const Extent* nearest = nullptr;
@@ -80,7 +80,7 @@ IXION_OWN static void report_outside(uint64_t address, unsigned size, bool is_wr
     }
 }
 
-// Whether a barrier of both lies between what another thread did and now.
+// Whether another thread's access and the current one are separated by a barrier that both threads passed.
 IXION_OWN static bool is_ordered(const Touch& touch) {
     if (touch.block != block_number) return false;
     if (touch.thread == self->number || touch.block_epoch != self->block_epoch) return true;
@@ -106,7 +106,7 @@ IXION_OWN static void note(uint64_t address, bool is_write, bool is_atomic) {
     look(known.write, address, is_write, is_atomic, true);
     Touch now = {block_number, self->number, self->block_epoch, self->warp_epoch, true, is_atomic};
     if (!is_write) {
-        // Two readers are enough: whoever writes is another than one of them.
+        // Two readers are enough: any writing thread differs from at least one of them.
         Touch& slot = known.reads[known.reads[0].is_there && known.reads[0].thread != self->number];
         slot = now;
         return;
@@ -121,7 +121,7 @@ IXION_OWN static void touch(uint64_t address, unsigned size, bool is_write, bool
     if (!is_kernel || has_failed) return;
     uint64_t stack = reinterpret_cast<uint64_t>(running->stack);
     if (is_within(address, stack, stack + STACK)) return;
-    // `threadIdx` is there.
+    // This memory holds `threadIdx`.
     uint64_t indices = reinterpret_cast<uint64_t>(threads);
     if (is_within(address, indices, indices + thread_count * sizeof(Thread))) return;
     bool is_known = is_module(address) || is_dynamic(address);
@@ -162,7 +162,7 @@ IXION_OWN void __tsan_vptr_update(void**, void*) {}
 IXION_OWN void __tsan_vptr_read(void**) {}
 IXION_OWN void __tsan_init() {}
 
-// What the compiler knows of an array: where the access stands in the source.
+// The compiler's information on an array access: its position in the source.
 struct IxionArrayAccess {
     const char* file;
     unsigned line, column;

@@ -1,4 +1,4 @@
-//! The C++ compiler of the system.
+//! Compiles kernels with the system's C++ compiler.
 
 use crate::cuda::device::{CudaError, Result, Unit};
 use std::ffi::OsString;
@@ -7,22 +7,22 @@ use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use tempfile::TempDir;
 
-/// A header with its name.
+/// A header's name and text.
 type Header = (&'static str, &'static str);
 
 const THREADS: Header = ("threads.h", include_str!("threads.h"));
-/// What stands ahead of a source, in one file.
-const AHEAD: [Header; 2] = [THREADS, ("language.h", include_str!("language.h"))];
-/// What is linked to it. It is the greater part of the work, and done once.
-const BEHIND: [Header; 2] = [THREADS, ("fibres.h", include_str!("fibres.h"))];
-/// And to that in the checker.
+/// The headers that precede a source, in one file.
+const PRELUDE: [Header; 2] = [THREADS, ("language.h", include_str!("language.h"))];
+/// The code that is linked to every kernel. It takes most of the compilation time, so it is compiled once.
+const RUNTIME: [Header; 2] = [THREADS, ("fibres.h", include_str!("fibres.h"))];
+/// The code that is linked in addition for the checker.
 const CHECKER: Header = ("checker.h", include_str!("checker.h"));
 
-/// The names of the files.
+/// The file names in the shared folder.
 const HEADER: &str = "emulator.h";
 const SUPPORT: &str = "emulator.o";
 
-/// Kernels mean what they do on a GPU: sums in the order in which they are written, and names of their own.
+/// Flags for GPU semantics: sums are evaluated as written, without contraction, and symbols of kernels are local.
 const FLAGS: [&str; 7] = [
     "-std=c++17",
     "-O1",
@@ -33,13 +33,13 @@ const FLAGS: [&str; 7] = [
     "-Wno-attributes",
 ];
 
-/// For who steps through a kernel: a fifth of the time of a compilation, and most of its result.
+/// Debug information, for stepping through kernels. It costs a fifth of the compilation time, and makes up most of the output.
 const DEBUG: &str = "-g";
 
-/// Calls for every access to memory, which are those of the checker.
+/// Flags that insert a call at every memory access; the checker implements these calls.
 const WATCHED: [&str; 2] = ["-fsanitize=thread", "-fsanitize=bounds"];
 
-/// A compiler that was found.
+/// A C++ compiler on this system.
 #[derive(Debug)]
 pub(super) struct Compiler {
     program: OsString,
@@ -49,10 +49,10 @@ pub(super) struct Compiler {
     prepared: Arc<Prepared>,
 }
 
-/// The folder of what is compiled once, by the first that needs it; the others wait.
+/// The folder of the shared compilation output. The first user creates it while the others wait.
 type Prepared = Mutex<Option<TempDir>>;
 
-/// The folders that compilers of this process share, by [`Compiler::target`] and program.
+/// The folders that the compilers of this process share, by [`Compiler::target`] and program.
 static PREPARED: Mutex<Vec<(String, Weak<Prepared>)>> = Mutex::new(Vec::new());
 
 /// The folder that all compilers with this key share.
@@ -70,7 +70,7 @@ fn shared(key: String) -> Arc<Prepared> {
 }
 
 impl Compiler {
-    /// `$CXX`, or one of the usual names.
+    /// Finds `$CXX`, or a compiler with one of the usual names.
     pub(super) fn find(is_checking: bool) -> Result<Self> {
         let named = std::env::var_os("CXX").filter(|name| !name.is_empty());
         let usual = ["c++", "g++", "clang++"].map(OsString::from);
@@ -86,26 +86,26 @@ impl Compiler {
             None => Err(CudaError::NoDevice {
                 wanted: super::Emulator::ID.to_owned(),
                 reason: format!(
-                    "it compiles kernels with a C++ compiler, and none of {names:?} runs; install g++ or clang, or name one in CXX"
+                    "it needs a C++ compiler, but none of {names:?} runs; install g++ or clang, or set CXX"
                 ),
             }),
         }
     }
 
-    /// What it calls itself.
+    /// The compiler's name and version, as it reports them.
     pub(super) fn name(&self) -> &str {
         &self.version
     }
 
-    /// What compiled kernels depend on beside their source.
+    /// What compiled kernels depend on, in addition to their source.
     pub(super) fn target(&self) -> String {
         let checked = if self.is_checking { " checked" } else { "" };
         let debugged = if self.is_debugged { " debugged" } else { "" };
-        let sum = crc32fast::hash((self.text(&AHEAD) + &self.support_text()).as_bytes());
+        let sum = crc32fast::hash((self.text(&PRELUDE) + &self.support_text()).as_bytes());
         format!("emulator{checked}{debugged} {sum:08x} {} {FLAGS:?}", self.version)
     }
 
-    /// Compiles a source to a library.
+    /// Compiles a source to a shared library.
     pub(super) fn compile(&self, unit: &Unit) -> Result<Vec<u8>> {
         let prepared = self.prepared(unit)?;
         let folder = temporary()?;
@@ -115,7 +115,7 @@ impl Compiler {
         compile.arg("-include").arg(prepared.join(HEADER));
         compile.arg("-c").arg(path("unit.cpp")).arg("-o").arg(path("unit.o"));
         run(compile, unit)?;
-        // Linked without the sanitizers, whose calls are the checker's.
+        // Linked without the sanitizers' runtime: the checker implements their calls.
         let mut link = Command::new(&self.program);
         link.arg("-shared").arg(path("unit.o")).arg(prepared.join(SUPPORT));
         link.arg("-o").arg(path("unit.so"));
@@ -129,14 +129,14 @@ impl Compiler {
         command
     }
 
-    /// For kernels, whose accesses the checker looks at.
+    /// The command for kernels, whose accesses the checker watches.
     fn watching(&self) -> Command {
         let mut command = self.command();
         command.args(if self.is_checking { &WATCHED[..] } else { &[] });
         command
     }
 
-    /// The folder of what is compiled once: the header, and what is linked to each source.
+    /// The folder of the shared compilation output: the header, and the code that is linked to each source.
     fn prepared(&self, unit: &Unit) -> Result<PathBuf> {
         let mut prepared = self.prepared.lock().unwrap_or_else(PoisonError::into_inner);
         let folder = match prepared.take() {
@@ -149,18 +149,18 @@ impl Compiler {
     fn prepare(&self, unit: &Unit) -> Result<TempDir> {
         let folder = temporary()?;
         let path = |name: &str| folder.path().join(name);
-        std::fs::write(path(HEADER), self.text(&AHEAD)).map_err(io("write to"))?;
+        std::fs::write(path(HEADER), self.text(&PRELUDE)).map_err(io("write to"))?;
         std::fs::write(path("emulator.cpp"), self.support_text()).map_err(io("write to"))?;
-        // A compiler that makes nothing of the header reads the text each time.
-        let mut ahead = self.watching();
-        ahead.args(["-x", "c++-header"]).arg(path(HEADER)).arg("-o").arg(path("emulator.h.gch"));
-        ahead.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let beside = ahead.spawn();
+        // Without a precompiled header, the compiler reads its text each time.
+        let mut precompile = self.watching();
+        precompile.args(["-x", "c++-header"]).arg(path(HEADER)).arg("-o").arg(path("emulator.h.gch"));
+        precompile.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let precompiling = precompile.spawn();
         let mut compile = self.command();
         compile.arg("-c").arg(path("emulator.cpp")).arg("-o").arg(path(SUPPORT));
         let compiled = run(compile, unit);
-        if let Ok(mut beside) = beside {
-            let _ = beside.wait();
+        if let Ok(mut precompiling) = precompiling {
+            let _ = precompiling.wait();
         }
         compiled?;
         Ok(folder)
@@ -169,7 +169,7 @@ impl Compiler {
     fn support_text(&self) -> String {
         let define = if self.is_checking { "#define IXION_CHECK 1\n" } else { "" };
         let checker = if self.is_checking { self.text(&[CHECKER]) } else { String::new() };
-        format!("{define}{}{checker}", self.text(&BEHIND))
+        format!("{define}{}{checker}", self.text(&RUNTIME))
     }
 
     fn text(&self, headers: &[Header]) -> String {
@@ -188,14 +188,14 @@ impl Compiler {
 }
 
 fn temporary() -> Result<TempDir> {
-    tempfile::tempdir().map_err(io("make"))
+    tempfile::tempdir().map_err(io("create"))
 }
 
 fn io(action: &'static str) -> impl Fn(std::io::Error) -> CudaError {
     move |error| CudaError::File { action, path: "a temporary folder".to_owned(), reason: error.to_string() }
 }
 
-/// `extern __shared__ float tile[];` names memory whose size the launch decides.
+/// Replaces `extern __shared__ float tile[];`, whose size the launch decides, by a pointer.
 fn with_dynamic_shared_memory(source: &str) -> String {
     const WORDS: &str = "extern __shared__ ";
     let mut text = String::with_capacity(source.len());

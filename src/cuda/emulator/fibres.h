@@ -1,7 +1,7 @@
-// CUDA C++ on a processor: how threads run. It is compiled once, and linked to each source of kernels.
+// CUDA C++ on a CPU: how threads run. This file is compiled once, and linked to each kernel source.
 //
-// The threads of a block run one after the other. One that waits for others, at a barrier or in a shuffle, is put aside on a
-// stack of its own, as a fibre, until all have come. A kernel without barriers needs one fibre alone.
+// The threads of a block run one at a time. A thread that waits for others, at a barrier or in a shuffle, is suspended as a
+// fibre with its own stack until all have arrived. A kernel without barriers needs only one fibre.
 
 #include <cstdarg>
 #include <pthread.h>
@@ -24,7 +24,7 @@ static unsigned next_new;
 int votes, vote_result[3];
 void* dynamic_shared;
 static bool has_failed;
-// Whether it is the kernel's own code that runs.
+// Whether the kernel's own code is running.
 static bool is_kernel;
 static Fibre scheduler;
 static Fibre* running;
@@ -34,7 +34,7 @@ IXION_OWN static void fail(const char* format, ...);
 extern "C" void ixion_switch(void** save, void* to);
 extern "C" void ixion_begin();
 
-// Switches stacks: what a call must keep is pushed, and popped from the other.
+// Switches stacks: pushes the callee-saved registers, and pops them from the other stack.
 #if defined(__x86_64__)
 asm(R"(
 .text
@@ -97,11 +97,11 @@ ixion_switch:
 #error "the emulator knows how to switch stacks on x86-64 and aarch64"
 #endif
 
-// Lets a stack begin with `ixion_begin`.
+// Prepares a stack so that it starts with `ixion_begin`.
 IXION_OWN static void reset(Fibre* fibre) {
     uint64_t* top = reinterpret_cast<uint64_t*>(static_cast<char*>(fibre->stack) + STACK);
 #if defined(__x86_64__)
-    // Where a call would have left the address to return to.
+    // The slot for the return address, as if `ixion_begin` had been called.
     --top;
     *--top = reinterpret_cast<uint64_t>(&ixion_begin);
     for (int at = 0; at < KEPT; ++at) *--top = 0;
@@ -136,7 +136,7 @@ IXION_OWN static void to_scheduler() {
     ixion_switch(&from->saved, scheduler.saved);
 }
 
-// The life of a fibre: one thread after the other that was not begun yet.
+// The main loop of a fibre: runs one new thread after another.
 extern "C" IXION_OWN void ixion_begin() {
     for (;;) {
         if (next_new < thread_count && !has_failed) {
@@ -217,7 +217,7 @@ IXION_OWN static void fail(const char* format, ...) {
     va_end(list);
 }
 
-// Ends what runs on a fibre, for good.
+// Abandons the thread that runs on the current fibre.
 IXION_OWN static void give_up() {
     reset(running);
     idle->push_back(running);
@@ -275,7 +275,7 @@ IXION_OWN static void shuffle(uint64_t& random) {
     }
 }
 
-// Holds the library for one launch. That of the standard would be watched as a kernel is, of which another thread may run one.
+// Locks the library for one launch. `std::lock_guard` would be checked like a kernel, and another thread may be running one.
 struct Guard {
     IXION_OWN Guard() { pthread_mutex_lock(&busy); }
     IXION_OWN ~Guard() { pthread_mutex_unlock(&busy); }
@@ -315,7 +315,7 @@ IXION_OWN int run(const Launch* what, void (*kernel)(void**)) {
         begin_block();
         run_block();
     }
-    // Fibres that were left in the middle of something begin anew.
+    // Fibres that were suspended in the middle of a thread start afresh.
     if (has_failed) {
         for (Thread& thread : all) {
             if (thread.state == State::New || thread.state == State::Done || !thread.fibre) continue;

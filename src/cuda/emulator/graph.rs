@@ -1,4 +1,4 @@
-//! Graphs of launches. With the checker, those that need not wait for each other run in random order.
+//! Graphs of launches. With the checker, independent launches run in random order.
 
 use super::library;
 use crate::cuda::device::{CudaError, DriverGraph, Extent, Grid, Launch, Node, Result, Work};
@@ -11,7 +11,7 @@ pub(super) struct Copied {
     seed: u32,
 }
 
-/// More bytes than any argument has.
+/// A buffer that is larger than any argument.
 type Argument = [u64; 9];
 
 #[derive(Debug)]
@@ -25,14 +25,14 @@ struct Copy {
 }
 
 impl Copied {
-    /// Copies of launches whose arguments have room for [`Argument`], as those of a queue have.
+    /// Copies launches whose arguments are stored in slots of the size of [`Argument`], as those of a queue are.
     pub(super) fn new(nodes: &[Node<'_>], seed: u32) -> Result<Self> {
         let copy = |Node { work, after }: &Node<'_>| match work {
             Work::Launch(launch) => Ok(Copy {
                 kernel: launch.kernel.to_owned(),
                 function: launch.function,
                 grid: launch.grid,
-                // SAFETY: queues keep each argument in a slot of this size.
+                // SAFETY: queues store each argument in a slot of this size.
                 arguments: launch
                     .arguments
                     .iter()
@@ -49,7 +49,7 @@ impl Copied {
         Ok(Self { launches: nodes.iter().map(copy).collect::<Result<_>>()?, seed })
     }
 
-    /// The launch that is next: the first that waits for none, or with the checker any of them.
+    /// The next launch: the first whose dependencies are done, or with the checker a random one of these.
     fn next(&mut self, is_done: &[bool]) -> Option<usize> {
         let is_ready = |at: &usize| {
             let waits = |&before: &usize| !is_done.get(before).copied().unwrap_or(true);
@@ -88,7 +88,7 @@ impl DriverGraph for Copied {
                 arguments: &mut arguments,
                 extents: &launch.extents,
             };
-            // SAFETY: by contract all of it is there, as it was when the graph was made.
+            // SAFETY: by contract all memory is valid, as when the graph was created.
             unsafe { library::launch(call, seed) }?;
         }
         Ok(())

@@ -1,4 +1,4 @@
-// CUDA C++ on a processor: the language. Its words, its intrinsics and its atomic functions, by the threads of `threads.h`.
+// CUDA C++ on a CPU: the language. Its keywords, intrinsics and atomic functions, on top of the threads in `threads.h`.
 
 #define IXION_EMULATOR 1
 
@@ -26,7 +26,7 @@ using std::isnan;
 #define gridDim (ixion::grid_dim)
 #define warpSize 32
 
-// The C library has functions of these names that are not declared for everybody.
+// The C library has undeclared functions with these names.
 #define __expf expf
 #define __logf logf
 #define __fdividef(a, b) ((a) / (b))
@@ -67,7 +67,7 @@ static inline T __shfl_up_sync(unsigned mask, T value, unsigned by, int width = 
 static inline void __threadfence() {}
 static inline void __threadfence_block() {}
 
-// Blocks and threads run one after the other, so that nothing comes between reading and writing.
+// Blocks and threads run one at a time, so nothing happens between the read and the write.
 #define IXION_ATOMIC(NAME, EXPRESSION)                      \
     template <class T>                                      \
     IXION_OWN static T NAME(T* address, T value) {          \
@@ -130,7 +130,7 @@ static inline T __ldg(const T* address) {
 static inline int __popc(unsigned x) { return __builtin_popcount(x); }
 static inline int __clz(int x) { return x ? __builtin_clz(x) : 32; }
 
-// A kernel that can be launched.
+// Defines the entry point through which a kernel is launched.
 #define IXION_KERNEL(NAME)                                                                            \
     extern "C" __attribute__((visibility("default"))) IXION_OWN int ixion_launch_##NAME(              \
         const ixion::Launch* launch) {                                                                \

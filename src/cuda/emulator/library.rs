@@ -1,4 +1,4 @@
-//! Kernels that were compiled for the processor, loaded and called.
+//! Loads and calls kernels that are compiled for the CPU.
 
 use crate::cuda::device::{CudaError, Extent, Launch, Module, Result, Unit};
 use std::ffi::c_void;
@@ -20,14 +20,14 @@ struct Call {
 
 type Entry = unsafe extern "C" fn(*const Call) -> i32;
 
-/// The most bytes of a report.
+/// The maximum bytes of a report.
 const REPORT: usize = 512;
 
-/// A library of kernels.
+/// A shared library of kernels.
 #[derive(Debug)]
 pub(super) struct Library {
     library: libloading::Library,
-    /// The file that it was loaded from, where somebody may want to look into it.
+    /// The file that it was loaded from, kept for a debugger.
     _file: Option<TempPath>,
 }
 
@@ -37,7 +37,7 @@ impl Library {
             call: format!("loading the kernels of {}", unit.name()),
             reason,
         };
-        // The system loads libraries from files alone. Once it is loaded, nobody but a debugger needs the name.
+        // The system loads libraries only from files. After loading, only a debugger needs the file.
         let mut file = tempfile::Builder::new()
             .prefix("ixion-")
             .suffix(".so")
@@ -45,14 +45,14 @@ impl Library {
             .map_err(|e| fault(e.to_string()))?;
         std::io::Write::write_all(&mut file, image).map_err(|error| fault(error.to_string()))?;
         let path = file.into_temp_path();
-        // SAFETY: the library is what the compiler made of the shim and a source. Nothing runs when it is loaded.
+        // SAFETY: the library is compiled from the shim and a source. No code runs when it is loaded.
         let library = unsafe { libloading::Library::new(path.as_os_str()) }
             .map_err(|error| fault(error.to_string()))?;
         Ok(Self { library, _file: is_traced().then_some(path) })
     }
 }
 
-/// Whether a debugger runs this program, if the system tells.
+/// Returns true if a debugger is attached to this program, as far as the system reports it.
 pub(super) fn is_traced() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let tracer = status.lines().find_map(|line| line.strip_prefix("TracerPid:"));
@@ -62,7 +62,7 @@ pub(super) fn is_traced() -> bool {
 impl Module for Library {
     fn function(&self, kernel: &str) -> Option<u64> {
         let name = format!("ixion_launch_{kernel}");
-        // SAFETY: the shim gives functions of these names this type.
+        // SAFETY: the shim declares functions of these names with this type.
         let entry = unsafe { self.library.get::<Entry>(name.as_bytes()) }.ok()?;
         Some(*entry as usize as u64)
     }
@@ -71,8 +71,8 @@ impl Module for Library {
 /// Runs all blocks and threads of a launch.
 ///
 /// # Safety
-/// The function must be one that [`Library::function`] returned, of a library that is still loaded, and the arguments those that
-/// the kernel takes.
+/// The function must have been returned by [`Library::function`] of a library that is still loaded, and the arguments must
+/// match the kernel's parameters.
 pub(super) unsafe fn launch(launch: Launch<'_>, seed: u32) -> Result<()> {
     let mut report = [0u8; REPORT];
     let call = Call {
@@ -88,7 +88,7 @@ pub(super) unsafe fn launch(launch: Launch<'_>, seed: u32) -> Result<()> {
     };
     // SAFETY: by contract it is the address of such a function.
     let entry = unsafe { std::mem::transmute::<usize, Entry>(launch.function as usize) };
-    // SAFETY: the call and what it points to live until it returns.
+    // SAFETY: the call and everything that it points to outlive the call.
     if unsafe { entry(&raw const call) } == 0 {
         return Ok(());
     }

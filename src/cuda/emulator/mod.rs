@@ -1,9 +1,9 @@
-//! A device that is none: kernels are compiled for the processor by the C++ compiler of the system, and run thread by thread.
+//! An emulated device: the system's C++ compiler compiles kernels for the CPU, which runs them thread by thread.
 //!
-//! It is for learners, who can step through a kernel with a debugger, and for tests. The sources of kernels are compiled as they
-//! are: `threads.h` and `language.h` stand ahead of them and say what the words of CUDA mean here, and `fibres.h`, which is
-//! compiled once for all of them, runs their threads. With the [checker](Emulator::with_checker), threads run in random order,
-//! and every access to memory is looked at.
+//! It is meant for learning, since a debugger can step through a kernel, and for tests. The sources of kernels are compiled
+//! unmodified: `threads.h` and `language.h` are included before them and define the keywords of CUDA, and `fibres.h`, which is
+//! compiled once for all kernels, runs the threads. With the [checker](Emulator::with_checker), threads run in random order,
+//! and every memory access is checked.
 
 mod compiler;
 mod graph;
@@ -19,7 +19,7 @@ use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-/// How the emulator works.
+/// The configuration of the emulator.
 #[derive(Debug, Clone, Default)]
 pub struct Emulator {
     cache: KernelCache,
@@ -28,38 +28,38 @@ pub struct Emulator {
 }
 
 impl Emulator {
-    /// How it is asked for.
+    /// The ID of the device.
     pub const ID: &'static str = "cuda-emulator";
 
-    /// One that keeps no compiled kernels.
+    /// An emulator without a kernel cache.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Keeps compiled kernels.
+    /// Sets the cache of compiled kernels.
     #[must_use]
     pub fn with_cache(self, cache: KernelCache) -> Self {
         Self { cache, ..self }
     }
 
-    /// Looks at every access of every thread, and runs the threads of a block in an order that this number decides, which is not
-    /// 0. What is found ends the launch with [`CudaError::Fault`].
+    /// Checks every access of every thread, and runs the threads of a block in a random order with this seed (0 counts as 1).
+    /// An invalid access ends the launch with [`CudaError::Fault`].
     #[must_use]
     pub fn with_checker(self, seed: u32) -> Self {
         Self { checker: Some(seed.max(1)), ..self }
     }
 
-    /// Has only so many bytes of memory.
+    /// Sets the size of the device memory in bytes.
     #[must_use]
     pub fn with_memory(self, bytes: u64) -> Self {
         Self { memory: Some(bytes), ..self }
     }
 
-    /// The device.
+    /// Opens the device.
     ///
     /// # Errors
-    /// [`CudaError::NoDevice`] where there is no compiler, with the names that were tried.
+    /// [`CudaError::NoDevice`] with the names that were tried, if there is no compiler.
     pub fn open(self) -> Result<Device> {
         let compiler = Compiler::find(self.checker.is_some())?;
         let info = Info {
@@ -78,10 +78,10 @@ impl Emulator {
     }
 }
 
-/// What it claims to have: memory is had when it is asked for.
+/// The default size of the device memory in bytes. Memory is allocated only on request.
 const MEMORY: u64 = 16 << 30;
 
-/// The beginning of blocks of memory is a multiple of it, as on GPUs.
+/// The alignment of allocations in bytes, as on GPUs.
 const ALIGNMENT: usize = 256;
 
 #[derive(Debug)]
@@ -89,7 +89,7 @@ struct Emulated {
     info: Info,
     compiler: Compiler,
     seed: u32,
-    /// Sizes by address.
+    /// The sizes of blocks by address.
     blocks: Mutex<BTreeMap<u64, usize>>,
 }
 
@@ -111,7 +111,7 @@ impl Driver for Emulated {
         let layout =
             Layout::from_size_align(bytes, ALIGNMENT).ok().filter(|_| bytes > 0 && total <= self.info.memory);
         let layout = layout.ok_or_else(|| self.out_of_memory(bytes))?;
-        // SAFETY: the layout has a size that is not 0.
+        // SAFETY: the layout has a non-zero size.
         let start = unsafe { alloc_zeroed(layout) };
         if start.is_null() {
             return Err(self.out_of_memory(bytes));
@@ -124,7 +124,7 @@ impl Driver for Emulated {
         let mut blocks = self.blocks.lock().unwrap_or_else(PoisonError::into_inner);
         let layout = blocks.remove(&address).and_then(|bytes| Layout::from_size_align(bytes, ALIGNMENT).ok());
         if let Some(layout) = layout {
-            // SAFETY: the address was in the list: it was allocated with this layout, and not let go before.
+            // SAFETY: the address was in the map: it was allocated with this layout, and not freed since.
             unsafe { dealloc(address as *mut u8, layout) }
         }
     }
@@ -142,7 +142,7 @@ impl Driver for Emulated {
     }
 }
 
-/// A queue that does everything at once.
+/// A queue that executes everything immediately.
 #[derive(Debug)]
 struct Immediate {
     seed: u32,
@@ -150,7 +150,7 @@ struct Immediate {
 
 impl DriverQueue for Immediate {
     unsafe fn upload(&mut self, to: u64, from: &[u8]) -> Result<()> {
-        // SAFETY: by contract there are so many bytes, and nobody else knows them.
+        // SAFETY: by contract there are that many bytes, and nothing else refers to them.
         unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), to as *mut u8, from.len()) };
         Ok(())
     }
@@ -162,7 +162,7 @@ impl DriverQueue for Immediate {
     }
 
     unsafe fn launch(&mut self, launch: Launch<'_>) -> Result<()> {
-        // SAFETY: by contract the function is one of a library that is loaded, for these arguments.
+        // SAFETY: by contract the function belongs to a loaded library, and takes these arguments.
         unsafe { library::launch(launch, self.seed) }
     }
 

@@ -1,5 +1,5 @@
-// CUDA C++ on a processor: the threads, as kernels see them. This and `language.h` stand ahead of a source of kernels, which is
-// compiled as it is. What is behind it, in `fibres.h`, is compiled once for many sources.
+// CUDA C++ on a CPU: threads, as kernels see them. This file and `language.h` are put before a kernel source, which is compiled
+// unchanged. The implementation, in `fibres.h`, is compiled once for many sources.
 
 #include <cstddef>
 #include <cstdint>
@@ -9,7 +9,7 @@
 #include <tuple>
 #include <utility>
 
-// Code of the emulator itself is not watched by its checker.
+// The checker does not check the emulator's own code.
 #define IXION_OWN __attribute__((no_sanitize("thread"), no_sanitize("undefined"), noinline))
 
 struct dim3 {
@@ -18,7 +18,7 @@ struct dim3 {
 
 namespace ixion {
 
-// What `Launch` in emulator/mod.rs is.
+// These structs match those in emulator/mod.rs.
 struct Extent {
     uint64_t start, end;
     uint32_t is_written, position;
@@ -45,7 +45,7 @@ struct Thread {
     State state;
     Fibre* fibre;
     unsigned mask;
-    // What it brings to a shuffle, and how many barriers it has passed.
+    // The value that the thread contributes to a shuffle, and the counts of barriers that it has passed.
     uint64_t brought;
     unsigned block_epoch, warp_epoch;
 };
@@ -57,13 +57,13 @@ extern Thread* self;
 extern int votes, vote_result[3];
 extern void* dynamic_shared;
 
-// Runs all blocks of a launch; 0 if all went well.
+// Runs all blocks of a launch; returns 0 on success.
 int run(const Launch* what, void (*kernel)(void**));
-// Waits for the threads of the block or the warp.
+// Waits for the other threads of the block or the warp.
 void wait(State state, unsigned mask);
 uint64_t exchange(unsigned mask, uint64_t value, unsigned from, bool* is_there);
 unsigned lane();
-// Lets the warp look at something of this thread's until its next barrier.
+// Shows a value of this thread to the warp until its next barrier.
 void bring(const void* what);
 unsigned ballot(unsigned mask, bool vote);
 void touch_atomically(const volatile void* address, unsigned size);
@@ -88,7 +88,7 @@ static inline T exchanged(unsigned mask, T value, unsigned from) {
     return value;
 }
 
-// What a lane of the warp brought.
+// The value that a lane of the warp contributed.
 template <class T>
 IXION_OWN static const T* brought_by(unsigned lane) {
     return reinterpret_cast<const T*>(threads[(self->number & ~31u) + lane].brought);

@@ -1,7 +1,7 @@
 //! Activation functions.
 
 use super::elementwise::Map;
-use super::recipe::{Recipe, no_kernel, pointwise};
+use super::kernel_text::{KernelText, no_kernel, pointwise};
 use super::support::{Weights, along, computed_in, is_float, row_major, stored};
 use crate::cuda::device::DeviceTensor;
 use crate::cuda::{CudaContext, CudaLayer, CudaLayers};
@@ -14,17 +14,17 @@ use crate::ops::activation::gating::{Glu, PRelu};
 use crate::ops::activation::gelu::{Approximate, GELU};
 use crate::tensor::{DType, Tensor};
 
-/// A text in which `$x` is the input, and `$0`, `$1`, … are constants.
-fn of(recipe: &mut Recipe<'_>, dtype: DType, text: &str, constants: &[f64]) -> Option<String> {
-    let x = recipe.input(0, dtype)?;
+/// Kernel code with the input in place of `$x`, and constants in place of `$0`, `$1`, ….
+fn of(kernel: &mut KernelText<'_>, dtype: DType, text: &str, constants: &[f64]) -> Option<String> {
+    let x = kernel.input(0, dtype)?;
     let mut text = text.replace("$x", &x);
     for (position, value) in constants.iter().enumerate() {
-        text = text.replace(&format!("${position}"), &recipe.constant(*value, wide(dtype))?);
+        text = text.replace(&format!("${position}"), &kernel.constant(*value, wide(dtype))?);
     }
     Some(text)
 }
 
-/// The type whose numbers are computed with.
+/// The type of the computation.
 fn wide(dtype: DType) -> DType {
     match dtype {
         DType::F16 | DType::Bf16 => DType::F32,
@@ -34,51 +34,51 @@ fn wide(dtype: DType) -> DType {
 }
 
 pointwise! {
-    ReLU |_layer, recipe, dtype| of(recipe, dtype, "f_relu($x)", &[])?;
-    ReLU6 |_layer, recipe, dtype| of(recipe, dtype, "f_relu6($x)", &[])?;
-    Sigmoid |_layer, recipe, dtype| of(recipe, dtype, "f_sigmoid($x)", &[])?;
-    SiLU |_layer, recipe, dtype| of(recipe, dtype, "f_silu($x)", &[])?;
-    Tanh |_layer, recipe, dtype| of(recipe, dtype, "tanh($x)", &[])?;
-    Hardsigmoid |_layer, recipe, dtype| of(recipe, dtype, "f_hardsigmoid($x)", &[])?;
-    Hardswish |_layer, recipe, dtype| of(recipe, dtype, "f_hardswish($x)", &[])?;
-    LeakyReLU |layer, recipe, dtype| of(recipe, dtype, "f_leaky_relu($x, $0)", &[layer.negative_slope])?;
-    RReLU |layer, recipe, dtype| of(recipe, dtype, "f_leaky_relu($x, $0)", &[(layer.lower + layer.upper) / 2.0])?;
-    Threshold |layer, recipe, dtype| of(recipe, dtype, "$x <= $0 ? $1 : $x", &[layer.threshold, layer.value])?;
-    ELU |layer, recipe, dtype| of(recipe, dtype, "f_elu($x, $0)", &[layer.alpha])?;
-    CELU |layer, recipe, dtype| of(recipe, dtype, "$x > 0 ? $x : $0 * expm1($x / $0)", &[layer.alpha])?;
-    SELU |_layer, recipe, dtype| of(
-        recipe,
+    ReLU |_layer, kernel, dtype| of(kernel, dtype, "f_relu($x)", &[])?;
+    ReLU6 |_layer, kernel, dtype| of(kernel, dtype, "f_relu6($x)", &[])?;
+    Sigmoid |_layer, kernel, dtype| of(kernel, dtype, "f_sigmoid($x)", &[])?;
+    SiLU |_layer, kernel, dtype| of(kernel, dtype, "f_silu($x)", &[])?;
+    Tanh |_layer, kernel, dtype| of(kernel, dtype, "tanh($x)", &[])?;
+    Hardsigmoid |_layer, kernel, dtype| of(kernel, dtype, "f_hardsigmoid($x)", &[])?;
+    Hardswish |_layer, kernel, dtype| of(kernel, dtype, "f_hardswish($x)", &[])?;
+    LeakyReLU |layer, kernel, dtype| of(kernel, dtype, "f_leaky_relu($x, $0)", &[layer.negative_slope])?;
+    RReLU |layer, kernel, dtype| of(kernel, dtype, "f_leaky_relu($x, $0)", &[(layer.lower + layer.upper) / 2.0])?;
+    Threshold |layer, kernel, dtype| of(kernel, dtype, "$x <= $0 ? $1 : $x", &[layer.threshold, layer.value])?;
+    ELU |layer, kernel, dtype| of(kernel, dtype, "f_elu($x, $0)", &[layer.alpha])?;
+    CELU |layer, kernel, dtype| of(kernel, dtype, "$x > 0 ? $x : $0 * expm1($x / $0)", &[layer.alpha])?;
+    SELU |_layer, kernel, dtype| of(
+        kernel,
         dtype,
         "$1 * ($x > 0 ? $x : $0 * expm1($x))",
         &[1.673_263_242_354_377_3, 1.050_700_987_355_480_5],
     )?;
-    Softplus |layer, recipe, dtype| of(
-        recipe,
+    Softplus |layer, kernel, dtype| of(
+        kernel,
         dtype,
         "$x * $0 > $1 ? $x : log1p(exp($x * $0)) / $0",
         &[layer.beta, layer.threshold],
     )?;
-    Lgamma |_layer, recipe, dtype| of(recipe, dtype, "lgamma($x)", &[])?;
-    Softsign |_layer, recipe, dtype| of(recipe, dtype, "$x / (1 + fabs($x))", &[])?;
-    Softshrink |layer, recipe, dtype| of(
-        recipe,
+    Lgamma |_layer, kernel, dtype| of(kernel, dtype, "lgamma($x)", &[])?;
+    Softsign |_layer, kernel, dtype| of(kernel, dtype, "$x / (1 + fabs($x))", &[])?;
+    Softshrink |layer, kernel, dtype| of(
+        kernel,
         dtype,
         "$x > $0 ? $x - $0 : $x < -$0 ? $x + $0 : $x * 0",
         &[layer.lambd],
     )?;
-    Hardshrink |layer, recipe, dtype| of(recipe, dtype, "fabs($x) <= $0 ? 0 : $x", &[layer.lambd])?;
-    Tanhshrink |_layer, recipe, dtype| of(recipe, dtype, "$x - tanh($x)", &[])?;
-    Hardtanh |layer, recipe, dtype| of(recipe, dtype, "f_clamp($x, $0, $1)", &[layer.min_val, layer.max_val])?;
-    Mish |_layer, recipe, dtype| of(recipe, dtype, "f_mish($x)", &[])?;
-    LogSigmoid |_layer, recipe, dtype| of(
-        recipe,
+    Hardshrink |layer, kernel, dtype| of(kernel, dtype, "fabs($x) <= $0 ? 0 : $x", &[layer.lambd])?;
+    Tanhshrink |_layer, kernel, dtype| of(kernel, dtype, "$x - tanh($x)", &[])?;
+    Hardtanh |layer, kernel, dtype| of(kernel, dtype, "f_clamp($x, $0, $1)", &[layer.min_val, layer.max_val])?;
+    Mish |_layer, kernel, dtype| of(kernel, dtype, "f_mish($x)", &[])?;
+    LogSigmoid |_layer, kernel, dtype| of(
+        kernel,
         dtype,
         "($x < 0 ? $x : 0) - log1p(exp(-fabs($x)))",
         &[],
     )?;
-    GELU |layer, recipe, dtype| {
+    GELU |layer, kernel, dtype| {
         let text = if layer.approximate == Approximate::Tanh { "f_gelu_tanh($x)" } else { "f_gelu($x)" };
-        of(recipe, dtype, text, &[])?
+        of(kernel, dtype, text, &[])?
     };
 }
 

@@ -1,24 +1,24 @@
-//! Indexing with tensors of the file or of the graph, which are broadcast together.
+//! Advanced indexing with tensors of the file or the graph, which are broadcast together.
 
 use super::copy::{copy, element};
 use super::epilogue::kernel_shape;
 use super::indexing::is_index;
+use super::kernel_text::no_kernel;
 use super::movement::copy_as;
-use super::recipe::no_kernel;
-use super::scattering::{is_made, one_number, summed_in};
+use super::scattering::{has_scalar_kernel, one_number, summed_in};
 use super::support::{input, int, is_anything, shape, strides};
 use crate::cuda::device::{Argument, DeviceTensor, Grid, KernelStrides, Unit};
 use crate::cuda::layer::scratch_bytes;
 use crate::cuda::{CudaContext, CudaLayer, CudaLayers};
 use crate::op::{LayerError, TensorFormat, TensorMeta};
 use crate::ops::indexing::advanced::{Index, IndexPut, Item, Items};
-use crate::ops::support::broadcast::Factor;
+use crate::ops::support::broadcast::TensorOrScalar;
 use crate::tensor::{DType, Layout, Tensor, broadcast_shapes};
 
-/// How many tensors of indices a kernel takes.
-const MOST: usize = 4;
+/// The maximum number of index tensors of a kernel.
+const MAX_INDICES: usize = 4;
 
-/// The indices that the file gives.
+/// The index tensors of the file.
 fn given(items: &Items) -> Result<Vec<Tensor>, LayerError> {
     let Items::Listed(items) = items else { return Ok(Vec::new()) };
     let of_file = items.iter().filter_map(|item| match item {
@@ -28,7 +28,7 @@ fn given(items: &Items) -> Result<Vec<Tensor>, LayerError> {
     of_file.map(|indices| indices.tensor()).collect()
 }
 
-/// Refuses items for which there is no kernel.
+/// Returns an error if there is no kernel for the items.
 fn check(items: &Items, inputs: &[TensorMeta]) -> Result<(), LayerError> {
     let dtypes: Vec<DType> = inputs.iter().map(TensorMeta::dtype).collect();
     let items = items.by_axis(&dtypes).ok_or_else(no_kernel)?;
@@ -38,26 +38,26 @@ fn check(items: &Items, inputs: &[TensorMeta]) -> Result<(), LayerError> {
         _ => true,
     };
     let count = used.clone().count();
-    if (1..=MOST).contains(&count) && used.clone().all(same) { Ok(()) } else { Err(no_kernel()) }
+    if (1..=MAX_INDICES).contains(&count) && used.clone().all(same) { Ok(()) } else { Err(no_kernel()) }
 }
 
-/// An axis that is indexed.
+/// An indexed axis.
 #[derive(Debug)]
 struct Indexed<'a> {
     index: DeviceTensor<'a>,
-    /// From one element along the axis to the next, and how many there are.
+    /// The stride and the length of the axis.
     step: usize,
     len: usize,
 }
 
-/// What indices take of a tensor: the axes of the result, in three parts of which the middle one is of the indices.
+/// The elements that indices select: the axes of the result, in three groups of which the middle one belongs to the indices.
 #[derive(Debug)]
 struct Taken<'a> {
     axes: Vec<Indexed<'a>>,
     before: Vec<usize>,
     middle: Vec<usize>,
     after: Vec<usize>,
-    /// The steps along the axes before and after in the tensor that is indexed.
+    /// The strides of the indexed tensor along the axes before and after.
     own: [Vec<usize>; 2],
 }
 
@@ -103,12 +103,12 @@ impl<'a> Taken<'a> {
         Ok(Self { axes, before, middle: middle.to_vec(), after, own })
     }
 
-    /// The shape of what is taken.
+    /// The shape of the result.
     fn dims(&self) -> Vec<usize> {
         [&self.before[..], &self.middle, &self.after].concat()
     }
 
-    /// The steps in the indexed tensor along the axes of the result.
+    /// The strides of the indexed tensor along the axes of the result.
     fn steps(&self) -> KernelStrides {
         let mut steps = KernelStrides::default();
         let middle = vec![0; self.middle.len()];
@@ -117,7 +117,8 @@ impl<'a> Taken<'a> {
         steps
     }
 
-    /// The arguments of kernels for all tensors of indices, whose steps are along the axes of the result, or of the middle alone.
+    /// The arguments of kernels for all index tensors, with strides along the axes of the result (`is_whole`), or of the middle
+    /// group alone.
     fn arguments(&self, is_whole: bool) -> Result<Vec<Argument<'a>>, LayerError> {
         let mut arguments = Vec::new();
         for axis in &self.axes {
@@ -133,7 +134,7 @@ impl<'a> Taken<'a> {
                 Argument::Int(int(axis.len)?),
             ]);
         }
-        for _ in self.axes.len()..MOST {
+        for _ in self.axes.len()..MAX_INDICES {
             let none = KernelStrides::default();
             arguments.extend([Argument::None, Argument::Strides(none), Argument::Long(0), Argument::Int(0)]);
         }
@@ -192,7 +193,7 @@ impl CudaLayer for Index {
     }
 }
 
-/// The parts of a layout from one axis to another.
+/// The lengths and strides of a range of axes.
 fn part(layout: &Layout, axes: std::ops::Range<usize>) -> (Vec<usize>, Vec<usize>) {
     let of = |all: &[usize]| all.get(axes.clone()).unwrap_or_default().to_vec();
     (of(layout.shape().dims()), of(layout.strides()))
@@ -204,7 +205,7 @@ fn kernel_steps(steps: &[usize]) -> KernelStrides {
     kernel
 }
 
-/// Whether sums are made in a type of their own.
+/// Returns true if sums are accumulated in another type than the output's.
 fn is_summed_apart(layer: &IndexPut, dtype: DType) -> bool {
     layer.accumulate && summed_in(dtype) != dtype
 }
@@ -221,8 +222,8 @@ impl CudaLayer for IndexPut {
     fn configure(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<(), LayerError> {
         check(&self.indices, inputs)?;
         let dtype = outputs[0].dtype();
-        let is_number = matches!(self.values, Factor::Number(_));
-        if (is_number && !is_made(self.values, dtype)) || (self.accumulate && dtype.is_complex()) {
+        let is_number = matches!(self.values, TensorOrScalar::Number(_));
+        if (is_number && !has_scalar_kernel(self.values, dtype)) || (self.accumulate && dtype.is_complex()) {
             return Err(no_kernel());
         }
         Ok(())
@@ -252,7 +253,7 @@ impl CudaLayer for IndexPut {
 }
 
 impl IndexPut {
-    /// Writes to `y`, whose type the values are brought to.
+    /// Writes to `y`, converting values to its type.
     fn put(
         &self,
         inputs: &[DeviceTensor<'_>],
@@ -270,12 +271,12 @@ impl IndexPut {
             return Ok(());
         }
         let values = match self.values {
-            Factor::Input(position) => input(inputs, position)?,
+            TensorOrScalar::Input(position) => input(inputs, position)?,
             number => one_number(number, inputs, inputs[0].dtype(), context)?,
         };
         let layout = match self.values {
-            Factor::Input(_) => values.layout().expand(&dims)?,
-            Factor::Number(_) => values.layout().select(0, 0)?.expand(&dims)?,
+            TensorOrScalar::Input(_) => values.layout().expand(&dims)?,
+            TensorOrScalar::Number(_) => values.layout().select(0, 0)?.expand(&dims)?,
         };
         let (first, last) = (taken.before.len(), taken.before.len() + taken.middle.len());
         let ((_, before), (_, middle), (_, after)) =

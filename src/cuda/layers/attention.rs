@@ -9,72 +9,72 @@ use crate::ops::attention::dot_product::ScaledDotProductAttention;
 use crate::tensor::{DType, Layout, MAX_RANK};
 use smallvec::SmallVec;
 
-/// Rows of a block, and the bytes that it may share.
+/// The rows of a block, and its maximum shared memory in bytes.
 const ROWS: usize = 16;
 const SHARED: usize = 48 * 1024;
 
-/// Attention of a batch of heads: all tensors have the axes of the batch before their last two.
+/// Attention of a batch of heads. All tensors have the batch axes before their last two axes.
 #[derive(Clone, Copy)]
 pub(super) struct Attention<'a> {
     pub(super) query: DeviceTensor<'a>,
     pub(super) key: DeviceTensor<'a>,
     pub(super) value: DeviceTensor<'a>,
-    /// …×L×S.
+    /// The mask, …×L×S.
     pub(super) mask: Option<DeviceTensor<'a>>,
-    /// As the mask, but the same for all rows.
+    /// A mask that is the same for all rows.
     pub(super) padding: Option<DeviceTensor<'a>>,
-    /// What truth values of masks must be where a column is seen.
+    /// The truth value of masks for a visible column.
     pub(super) shows: bool,
-    /// The columns that masks speak of.
+    /// The number of columns that masks cover.
     pub(super) seen: usize,
     pub(super) scale: f64,
     pub(super) is_causal: bool,
-    /// Whether rows that see no column are 0; otherwise they are NaN.
+    /// Whether rows without visible columns are 0; otherwise they are NaN.
     pub(super) blind_is_zero: bool,
 }
 
-/// The most keys that a block has at a time.
+/// The maximum number of keys in a block at a time, and the shared memory for them in bytes.
 fn tile(dtype: DType, width: usize, out: usize) -> Option<(usize, usize)> {
     let size = if dtype == DType::F64 { 8 } else { 4 };
     let bytes = |tile: usize| (ROWS * width + tile * (width + 1) + tile * out) * size;
     [32, 16, 8, 4].into_iter().map(|tile| (tile, bytes(tile))).find(|(_, bytes)| *bytes <= SHARED)
 }
 
-/// Whether heads of this width have a kernel.
+/// Checks that there is a kernel for heads of this width.
 ///
 /// # Errors
-/// [`LayerError::Unsupported`].
+/// [`LayerError::Unsupported`] if there is none.
 pub(super) fn check(dtype: DType, width: usize, out: usize) -> Result<(), LayerError> {
-    const MOST: usize = 512;
-    match tile(dtype, width, out).filter(|_| out <= MOST) {
+    const MAX_WIDTH: usize = 512;
+    match tile(dtype, width, out).filter(|_| out <= MAX_WIDTH) {
         Some(_) => Ok(()),
         None => Err(too_wide(width, out)),
     }
 }
 
 fn too_wide(width: usize, out: usize) -> LayerError {
-    LayerError::Unsupported(format!("heads of {width} and {out} numbers are too wide"))
+    LayerError::Unsupported(format!("heads of width {width} (keys) and {out} (values) are too wide"))
 }
 
-/// How tensor cores compute attention, as `attention_tiles.cu` calls it.
+/// The tiling of attention for tensor cores, as in `attention_tiles.cu`.
 struct Tiles {
-    /// The numbers of queries and keys, and of values, with zeros behind them.
+    /// The padded width of queries and keys, and of values.
     depth: usize,
     out: usize,
-    /// The keys that a block has at a time, twice.
+    /// The number of keys in a block at a time; there are two such stages.
     keys: usize,
 }
 
 impl Tiles {
-    /// Rows of a block.
+    /// The rows of a block.
     const ROWS: usize = 64;
 
-    /// Those for heads of this width, if tensor cores are to compute them: it is the one place that decides.
+    /// The tiling for heads of this width, or `None` if tensor cores cannot compute them. This is the only place that decides.
     fn of(dtype: DType, widths: [usize; 2], info: &Info) -> Option<Self> {
         const CHUNK: usize = 8;
-        const MOST: usize = 128;
-        let is_fitting = |width: &usize| (1..=MOST).contains(width) && width.is_multiple_of(CHUNK);
-        // Weights become factors in registers as pairs of halves, which f32 has none of.
+        const MAX_WIDTH: usize = 128;
+        let is_fitting = |width: &usize| (1..=MAX_WIDTH).contains(width) && width.is_multiple_of(CHUNK);
+        // Attention weights become factors in registers as pairs of 16-bit values, which f32 does not have.
         if !tiles::suit(dtype, false, info) || !widths.iter().all(is_fitting) {
             return None;
         }
@@ -83,7 +83,8 @@ impl Tiles {
         Some(Self { depth, out, keys }).filter(|tiles| tiles.shared() <= info.shared_memory as usize)
     }
 
-    /// The bytes that a block shares: its rows, and two stages of keys and values, 16 bytes behind each row.
+    /// The shared memory of a block in bytes: its rows, and two stages of keys and values, with 16 bytes of padding after each
+    /// row.
     fn shared(&self) -> usize {
         let row = |numbers: usize| 2 * numbers + 16;
         Self::ROWS * row(self.depth.max(self.out)) + 2 * self.keys * (row(self.depth) + row(self.out))
@@ -94,7 +95,7 @@ impl Tiles {
     }
 }
 
-/// A source, and what blocks of its kernel have.
+/// A source, with the rows and the shared memory of its kernel's blocks.
 struct Launch {
     unit: Unit,
     rows: usize,
@@ -112,7 +113,7 @@ fn kernel_strides(layout: &Layout, batch: &[usize], last: [usize; 2]) -> Result<
     Ok(strides)
 }
 
-/// The same as an argument.
+/// As [`kernel_strides`], as an argument.
 pub(super) fn strides_of(
     layout: &Layout,
     batch: &[usize],
@@ -121,7 +122,7 @@ pub(super) fn strides_of(
     kernel_strides(layout, batch, last).map(Argument::Strides)
 }
 
-/// How many heads there are, and how large.
+/// The number and the sizes of heads.
 struct Sizes {
     batch: SmallVec<[usize; MAX_RANK]>,
     rows: usize,
@@ -131,7 +132,7 @@ struct Sizes {
 }
 
 impl<'a> Attention<'a> {
-    /// A source with what masks need.
+    /// A source with the definitions for masks.
     pub(super) fn unit(&self, name: &'static str, text: &'static str) -> Result<Unit, LayerError> {
         let dtype = self.query.dtype();
         let of = |mask: Option<DeviceTensor<'_>>| mask.map_or(dtype, |mask| mask.dtype());
@@ -146,7 +147,7 @@ impl<'a> Attention<'a> {
             .define("MASK_SHOWS", u8::from(self.shows)))
     }
 
-    /// The arguments of masks.
+    /// The arguments for masks.
     pub(super) fn masks(&self, batch: &[usize], rows: usize) -> Result<[Argument<'a>; 4], LayerError> {
         let last = [rows, self.seen];
         let strides = |mask: Option<DeviceTensor<'a>>| match mask {
@@ -171,10 +172,10 @@ impl<'a> Attention<'a> {
         }
     }
 
-    /// Computes it.
+    /// Computes the attention.
     ///
     /// # Errors
-    /// Shapes that do not fit each other.
+    /// Returns an error if the shapes do not match.
     pub(super) fn run(&self, y: &DeviceTensor<'a>, context: &mut CudaContext<'_>) -> Result<(), LayerError> {
         let sizes = self.sizes(y);
         match Tiles::of(self.query.dtype(), [sizes.width, sizes.out], context.device().info()) {
@@ -183,7 +184,7 @@ impl<'a> Attention<'a> {
         }
     }
 
-    /// Computes it with tensor cores.
+    /// Computes the attention with tensor cores.
     fn run_tiles(
         &self,
         tiles: &Tiles,
@@ -211,7 +212,7 @@ impl<'a> Attention<'a> {
         attention.launch(launch, y, sizes, context)
     }
 
-    /// Computes it in plain arithmetic.
+    /// Computes the attention without tensor cores.
     fn run_plain(
         &self,
         y: &DeviceTensor<'a>,
@@ -227,7 +228,7 @@ impl<'a> Attention<'a> {
         self.launch(Launch { unit, rows: ROWS, shared }, y, sizes, context)
     }
 
-    /// The same where a mask that does not depend on the row stands as padding, which is read once for all rows of a thread.
+    /// Turns a mask that does not depend on the row into a padding mask, which is read once for all rows of a thread.
     fn with_mask_of_columns(&self, sizes: &Sizes) -> Result<Self, LayerError> {
         let (Some(mask), None) = (self.mask, self.padding) else { return Ok(*self) };
         let strides = kernel_strides(mask.layout(), &sizes.batch, [sizes.rows, self.seen])?;
@@ -275,8 +276,8 @@ impl<'a> Attention<'a> {
             Argument::Int(int(out)?),
             Argument::Double(self.scale),
         ];
-        const MOST: usize = 65535;
-        let blocks = [rows.div_ceil(of_block), batches.min(MOST)].map(|count| count as u32);
+        const MAX_BLOCKS: usize = 65535;
+        let blocks = [rows.div_ceil(of_block), batches.min(MAX_BLOCKS)].map(|count| count as u32);
         let grid = Grid {
             blocks: [blocks[0], blocks[1], u32::from(out > 0)],
             threads: [128, 1, 1],
@@ -286,8 +287,8 @@ impl<'a> Attention<'a> {
     }
 }
 
-/// Keys or values whose heads several neighbouring heads of queries share: axis -3 becomes two, of which the second has the same
-/// heads.
+/// Splits the head axis (−3) in two, where several adjacent query heads share one head of keys and values: queries (`is_own`)
+/// are split into groups of `times` heads; for keys and values, the second axis is broadcast.
 fn shared<'a>(tensor: &DeviceTensor<'a>, times: usize, is_own: bool) -> Result<DeviceTensor<'a>, LayerError> {
     let (mut dims, mut strides) = (tensor.shape().dims().to_vec(), tensor.layout().strides().to_vec());
     let Some(axis) = dims.len().checked_sub(3) else { return Ok(*tensor) };
@@ -305,7 +306,7 @@ fn shared<'a>(tensor: &DeviceTensor<'a>, times: usize, is_own: bool) -> Result<D
 }
 
 impl ScaledDotProductAttention {
-    /// How many heads of queries share one of keys, and of values.
+    /// The number of query heads that share one head of keys, and of values.
     fn sharing(&self, ranks: impl Fn(usize) -> Option<i64>) -> Result<[usize; 2], LayerError> {
         let times = |position: usize| -> Result<usize, LayerError> {
             let times = self.shared_heads(ranks(0), ranks(position))?;
@@ -332,7 +333,9 @@ impl CudaLayer for ScaledDotProductAttention {
         let rank = outputs.first().map_or(0, TensorMeta::rank);
         match keys == values && rank <= if keys > 1 { 7 } else { 8 } {
             true => Ok(()),
-            false => Err(LayerError::Unsupported("keys and values of different numbers of heads".to_owned())),
+            false => Err(LayerError::Unsupported(
+                "keys and values must have the same number of heads, and at most 8 axes (7 if queries share heads)".to_owned(),
+            )),
         }
     }
 
@@ -407,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn tensor_cores_take_halves_in_whole_chunks() {
+    fn tensor_cores_take_16_bit_types_in_whole_chunks() {
         for width in [8, 64, 72, 128] {
             assert!(is_for_tensor_cores(DType::F16, [width, 128], true));
             assert!(is_for_tensor_cores(DType::Bf16, [128, width], true));

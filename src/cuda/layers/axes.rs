@@ -1,16 +1,16 @@
-//! The axes along which kernels walk through several tensors of one shape: as few of them as say where each element lies, and how
-//! many neighbours a thread may take at once.
+//! The axes along which kernels traverse several tensors of one shape: as few as describe all layouts, and the number of
+//! adjacent elements that a thread may process at a time.
 
 use crate::cuda::device::{DeviceTensor, Grid, KernelShape, KernelStrides, Unit};
 use crate::op::LayerError;
 use crate::tensor::Layout;
 use smallvec::SmallVec;
 
-/// The strides of tensors, in their order.
+/// The strides of several tensors, in order.
 pub(super) type AllStrides = SmallVec<[KernelStrides; 8]>;
 
-/// The strides of tensors of one shape, and that shape: without axes of length 1, and with one axis in the place of neighbours
-/// that lie behind each other in all of them. Elements keep their row-major order.
+/// The shape and the strides of tensors of one shape, without axes of length 1, and with adjacent axes merged if they are
+/// contiguous in all tensors. Elements keep their row-major order.
 pub(super) fn collapsed(layouts: &[Layout]) -> (KernelShape, AllStrides) {
     let dims = layouts.first().map(|layout| *layout.shape());
     let mut shape = KernelShape::default();
@@ -24,7 +24,7 @@ pub(super) fn collapsed(layouts: &[Layout]) -> (KernelShape, AllStrides) {
         let len = i32::try_from(len).unwrap_or(i32::MAX);
         let goes_on = rank > 0
             && strides.iter().zip(&steps).all(|(known, step)| known.by[rank - 1] == step * i64::from(len));
-        // Lengths have 31 bits, which axes that became one may exceed.
+        // Lengths have 31 bits, which merged axes may exceed.
         let together = if goes_on { shape.dims[rank - 1].checked_mul(len) } else { None };
         let at = if together.is_some() { rank - 1 } else { rank };
         shape.dims[at] = together.unwrap_or(len);
@@ -35,11 +35,11 @@ pub(super) fn collapsed(layouts: &[Layout]) -> (KernelShape, AllStrides) {
     (shape, strides)
 }
 
-/// As [`collapsed`], for kernels to which the order of elements is all the same: that in which the last tensor lies in memory, so
-/// that neighbouring threads write neighbours, and that axes become one which are in another order only.
+/// As [`collapsed`], for kernels that do not depend on the order of elements: the axes are in the memory order of the last
+/// tensor, so that adjacent threads write adjacent elements, and axes that merely are in another order can be merged.
 ///
 /// # Errors
-/// None, for the axes of a layout can be permuted.
+/// None in practice: the axes of a layout can always be permuted.
 pub(super) fn collapsed_as_written(layouts: &[Layout]) -> Result<(KernelShape, AllStrides), LayerError> {
     let by: &[usize] = layouts.last().map_or(&[], |layout| layout.strides());
     let mut order: SmallVec<[usize; 8]> = (0..by.len()).collect();
@@ -48,11 +48,11 @@ pub(super) fn collapsed_as_written(layouts: &[Layout]) -> Result<(KernelShape, A
     Ok(collapsed(&turned.collect::<Result<SmallVec<[Layout; 8]>, LayerError>>()?))
 }
 
-/// The bytes that a thread reads or writes at once, at most.
+/// The maximum bytes that a thread reads or writes at a time.
 const WORD: usize = 16;
 
-/// How many neighbours a thread takes at once: as many of the widest elements as a word has room for, or fewer where these do not
-/// fit.
+/// The number of adjacent elements that a thread processes at a time: as many of the widest elements as fit a word, or fewer if
+/// these do not satisfy `fits`.
 pub(super) fn chunk(tensors: &[&DeviceTensor<'_>], fits: impl Fn(usize) -> bool) -> usize {
     let widest = tensors.iter().map(|tensor| tensor.dtype().size()).max().unwrap_or(WORD);
     let mut chunk = WORD / widest.clamp(1, WORD);
@@ -62,30 +62,30 @@ pub(super) fn chunk(tensors: &[&DeviceTensor<'_>], fits: impl Fn(usize) -> bool)
     chunk
 }
 
-/// Whether a tensor that lies in one piece along its innermost axis can be taken in chunks: whether those that begin at a multiple
-/// of their length, in whatever place along the outer axes, lie on boundaries of their size.
+/// Returns true if a tensor that is contiguous along its innermost axis can be processed in chunks: every chunk that starts at
+/// a multiple of its length is aligned to its size, at any position along the outer axes.
 pub(super) fn is_chunked(tensor: &DeviceTensor<'_>, outer: &[i64], chunk: usize) -> bool {
     tensor.is_aligned((chunk * tensor.dtype().size()) as u64) && outer.iter().all(|by| by % chunk as i64 == 0)
 }
 
-/// How a kernel walks through tensors, the last of which it writes, from element to element or from chunk to chunk.
+/// How a kernel traverses tensors, the last of which it writes: element by element, or in chunks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Walk {
-    /// How many neighbours a thread takes at once.
+    /// The number of adjacent elements that a thread processes at a time.
     chunk: usize,
-    /// A bit for each tensor that has one element for all of a chunk.
+    /// A bit for each tensor, set if it has one element for all of a chunk.
     alone: u64,
 }
 
 impl Default for Walk {
-    /// From element to element.
+    /// Element by element.
     fn default() -> Self {
         Self { chunk: 1, alone: 0 }
     }
 }
 
 impl Walk {
-    /// In chunks, where tensors lie in one piece along the innermost axis or have one element there.
+    /// In chunks, if each tensor is contiguous along the innermost axis or has one element there.
     pub(super) fn of(tensors: &[&DeviceTensor<'_>], shape: &KernelShape, strides: &[KernelStrides]) -> Self {
         let Some(last) = usize::try_from(shape.rank - 1).ok() else { return Self::default() };
         let is_alone = |by: &KernelStrides| by.by[last] == 0;
@@ -95,7 +95,7 @@ impl Walk {
             return Self::default();
         }
         let chunk = chunk(tensors, |chunk| {
-            // What is left over at the end of the only row is taken one by one.
+            // The remainder at the end of a single row is processed one by one.
             let is_even = last == 0 || (shape.dims[last] as usize).is_multiple_of(chunk);
             let is_whole = |(tensor, by): (&&DeviceTensor<'_>, &KernelStrides)| {
                 is_alone(by) || is_chunked(tensor, &by.by[..last], chunk)
@@ -106,12 +106,12 @@ impl Walk {
         Self { chunk, alone: if chunk == 1 { 0 } else { bits.sum() } }
     }
 
-    /// A source that is told.
+    /// Defines the traversal for a source.
     pub(super) fn define(self, unit: Unit) -> Unit {
         unit.define("CHUNK", self.chunk).define("ALONE", format!("{}ull", self.alone))
     }
 
-    /// A thread for each chunk of so many elements.
+    /// A grid with a thread for each chunk of `elements` elements.
     pub(super) fn grid(self, elements: usize) -> Grid {
         Grid::over(elements.div_ceil(self.chunk))
     }
@@ -128,7 +128,7 @@ mod tests {
         Layout::strided(Shape::new(dims).unwrap(), by, offset).unwrap()
     }
 
-    /// The axes that are left, and how a kernel walks through tensors that lie so.
+    /// The merged axes, and the traversal of tensors with these layouts.
     fn walk(dtype: DType, layouts: &[Layout]) -> (Vec<i32>, Walk) {
         let device = Emulator::new().open().unwrap();
         let memory = device.allocate(4096).unwrap();
@@ -141,11 +141,11 @@ mod tests {
     }
 
     #[test]
-    fn axes_that_lie_behind_each_other_are_one_in_whatever_order() {
+    fn contiguous_axes_are_merged_in_any_order() {
         let last = strided(&[2, 8, 3, 5], &[120, 1, 40, 8], 0);
         assert_eq!(walk(DType::F16, &[last, last]), (vec![240], Walk { chunk: 8, alone: 0 }));
         assert_eq!(walk(DType::F64, &[last, last]), (vec![240], Walk { chunk: 2, alone: 0 }));
-        // One of them in another order: nothing is one, and no words are read.
+        // In different orders, axes are not merged, and chunks are not used.
         let first = strided(&[2, 8, 3, 5], &[120, 15, 5, 1], 0);
         assert_eq!(walk(DType::F16, &[first, last]), (vec![2, 15, 8], Walk::default()));
         // An odd number of elements has a tail.
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_as_long_as_rows_and_boundaries_let_them_be() {
+    fn chunks_are_limited_by_rows_and_alignment() {
         let y = |row: usize| strided(&[3, row], &[row, 1], 0);
         let of_rows = |row: usize| strided(&[3, row], &[1, 0], 0);
         for (row, chunk) in [(16, 8), (12, 4), (6, 2), (5, 1)] {
@@ -165,7 +165,7 @@ mod tests {
                 (vec![3, row as i32], Walk { chunk, alone })
             );
         }
-        // Rows apart, and what begins within a word.
+        // Rows with gaps, and tensors that do not begin at a word.
         for (row, offset, chunk) in [(20, 0, 4), (24, 0, 8), (24, 4, 4), (24, 1, 1), (19, 0, 1)] {
             let apart = strided(&[3, 16], &[row, 1], offset);
             assert_eq!(walk(DType::F16, &[apart, y(16)]).1, Walk { chunk, alone: 0 });

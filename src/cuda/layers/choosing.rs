@@ -1,7 +1,7 @@
-//! Comparisons, logic, bits, choices between elements, and other element types.
+//! Comparisons, logical and bitwise operators, selection, and type conversion.
 
+use super::kernel_text::{KernelText, pointwise};
 use super::product::metas;
-use super::recipe::{Recipe, pointwise};
 use super::support::{is_real, row_major};
 use crate::cuda::device::DeviceTensor;
 use crate::cuda::{CudaContext, CudaLayer, CudaLayers};
@@ -13,42 +13,42 @@ use crate::ops::arithmetic::comparison::{
 };
 use crate::ops::conversion::{To, TypeAs};
 use crate::ops::indexing::selection::{Clamp, MaskedFill, Where};
-use crate::ops::support::broadcast::{Factor, common};
+use crate::ops::support::broadcast::{TensorOrScalar, common};
 use crate::tensor::DType;
 
-/// Two operands of their common type, compared.
-fn compared(recipe: &mut Recipe<'_>, other: Factor, sign: &str) -> Option<String> {
-    let dtype = common(recipe.inputs(), &[Factor::Input(0), other]);
-    let [a, b] = [Factor::Input(0), other].map(|factor| recipe.factor(factor, dtype));
+/// A comparison of two operands in their common type.
+fn compared(kernel: &mut KernelText<'_>, other: TensorOrScalar, sign: &str) -> Option<String> {
+    let dtype = common(kernel.inputs(), &[TensorOrScalar::Input(0), other]);
+    let [a, b] = [TensorOrScalar::Input(0), other].map(|factor| kernel.factor(factor, dtype));
     Some(format!("{} {sign} {}", a?, b?))
 }
 
-/// Two truth values.
-fn connected(recipe: &mut Recipe<'_>, other: usize, sign: &str) -> Option<String> {
-    let [a, b] = [0, other].map(|position| recipe.input(position, DType::Bool));
+/// A logical operator on two truth values.
+fn logical(kernel: &mut KernelText<'_>, other: usize, sign: &str) -> Option<String> {
+    let [a, b] = [0, other].map(|position| kernel.input(position, DType::Bool));
     Some(format!("{} {sign} {}", a?, b?))
 }
 
-/// A question about a number, which is `$x`.
-fn asked(recipe: &mut Recipe<'_>, question: &str) -> Option<String> {
-    let x = recipe.input(0, DType::F64)?;
-    Some(question.replace("$x", &x))
+/// A predicate of the input, `$x`.
+fn predicate(kernel: &mut KernelText<'_>, text: &str) -> Option<String> {
+    let x = kernel.input(0, DType::F64)?;
+    Some(text.replace("$x", &x))
 }
 
-/// Two integers, which are `$a` and `$b`.
-fn of_bits(recipe: &mut Recipe<'_>, other: Factor, dtype: DType, text: &str) -> Option<String> {
-    let [a, b] = [Factor::Input(0), other].map(|factor| recipe.factor(factor, dtype));
+/// A bitwise operator on two integers, `$a` and `$b`.
+fn bitwise(kernel: &mut KernelText<'_>, other: TensorOrScalar, dtype: DType, text: &str) -> Option<String> {
+    let [a, b] = [TensorOrScalar::Input(0), other].map(|factor| kernel.factor(factor, dtype));
     Some(text.replace("$a", &a?).replace("$b", &b?))
 }
 
-/// A number within bounds. In integers of 64 bits, a bound beyond the input's type bounds nothing.
-fn clamped(clamp: &Clamp, recipe: &mut Recipe<'_>, dtype: DType) -> Option<String> {
-    let mut value = recipe.input(0, dtype)?;
+/// Clamps a value. For integers, bounds are i64, so that a bound beyond the range of the input's type has no effect.
+fn clamped(clamp: &Clamp, kernel: &mut KernelText<'_>, dtype: DType) -> Option<String> {
+    let mut value = kernel.input(0, dtype)?;
     for (bound, function) in [(clamp.min, "f_max"), (clamp.max, "f_min")] {
         if let Some(bound) = bound {
             let of_number = if dtype.is_float() { dtype } else { DType::I64 };
-            let is_input = matches!(bound, Factor::Input(_));
-            let bound = recipe.factor(bound, if is_input { dtype } else { of_number })?;
+            let is_input = matches!(bound, TensorOrScalar::Input(_));
+            let bound = kernel.factor(bound, if is_input { dtype } else { of_number })?;
             value = format!("{function}({value}, {bound})");
         }
     }
@@ -56,41 +56,41 @@ fn clamped(clamp: &Clamp, recipe: &mut Recipe<'_>, dtype: DType) -> Option<Strin
 }
 
 pointwise! {
-    Eq |layer, recipe, dtype| compared(recipe, layer.other, "==")?;
-    Ne |layer, recipe, dtype| compared(recipe, layer.other, "!=")?;
-    Lt |layer, recipe, dtype| compared(recipe, layer.other, "<")?;
-    Le |layer, recipe, dtype| compared(recipe, layer.other, "<=")?;
-    Gt |layer, recipe, dtype| compared(recipe, layer.other, ">")?;
-    Ge |layer, recipe, dtype| compared(recipe, layer.other, ">=")?;
-    LogicalAnd |layer, recipe, dtype| connected(recipe, layer.other.0, "&")?;
-    LogicalOr |layer, recipe, dtype| connected(recipe, layer.other.0, "|")?;
-    LogicalXor |layer, recipe, dtype| connected(recipe, layer.other.0, "^")?;
-    LogicalNot |_layer, recipe, dtype| asked(recipe, "$x == 0")?;
-    IsNan |_layer, recipe, dtype| asked(recipe, "$x != $x")?;
-    IsInf |_layer, recipe, dtype| asked(recipe, "isinf($x)")?;
-    IsFinite |_layer, recipe, dtype| asked(recipe, "!isinf($x) && $x == $x")?;
-    IsReal |_layer, recipe, dtype| asked(recipe, "1")?;
-    BitwiseAnd |layer, recipe, dtype| of_bits(recipe, layer.other, dtype, "$a & $b")?;
-    BitwiseOr |layer, recipe, dtype| of_bits(recipe, layer.other, dtype, "$a | $b")?;
-    BitwiseXor |layer, recipe, dtype| of_bits(recipe, layer.other, dtype, "$a ^ $b")?;
-    LeftShift |layer, recipe, dtype| of_bits(recipe, layer.other, dtype, "i_lshift($a, $b)")?;
-    RightShift |layer, recipe, dtype| of_bits(recipe, layer.other, dtype, "i_rshift($a, $b)")?;
-    BitwiseNot |_layer, recipe, dtype| {
-        let x = recipe.input(0, dtype)?;
+    Eq |layer, kernel, dtype| compared(kernel, layer.other, "==")?;
+    Ne |layer, kernel, dtype| compared(kernel, layer.other, "!=")?;
+    Lt |layer, kernel, dtype| compared(kernel, layer.other, "<")?;
+    Le |layer, kernel, dtype| compared(kernel, layer.other, "<=")?;
+    Gt |layer, kernel, dtype| compared(kernel, layer.other, ">")?;
+    Ge |layer, kernel, dtype| compared(kernel, layer.other, ">=")?;
+    LogicalAnd |layer, kernel, dtype| logical(kernel, layer.other.0, "&")?;
+    LogicalOr |layer, kernel, dtype| logical(kernel, layer.other.0, "|")?;
+    LogicalXor |layer, kernel, dtype| logical(kernel, layer.other.0, "^")?;
+    LogicalNot |_layer, kernel, dtype| predicate(kernel, "$x == 0")?;
+    IsNan |_layer, kernel, dtype| predicate(kernel, "$x != $x")?;
+    IsInf |_layer, kernel, dtype| predicate(kernel, "isinf($x)")?;
+    IsFinite |_layer, kernel, dtype| predicate(kernel, "!isinf($x) && $x == $x")?;
+    IsReal |_layer, kernel, dtype| predicate(kernel, "1")?;
+    BitwiseAnd |layer, kernel, dtype| bitwise(kernel, layer.other, dtype, "$a & $b")?;
+    BitwiseOr |layer, kernel, dtype| bitwise(kernel, layer.other, dtype, "$a | $b")?;
+    BitwiseXor |layer, kernel, dtype| bitwise(kernel, layer.other, dtype, "$a ^ $b")?;
+    LeftShift |layer, kernel, dtype| bitwise(kernel, layer.other, dtype, "i_lshift($a, $b)")?;
+    RightShift |layer, kernel, dtype| bitwise(kernel, layer.other, dtype, "i_rshift($a, $b)")?;
+    BitwiseNot |_layer, kernel, dtype| {
+        let x = kernel.input(0, dtype)?;
         if dtype == DType::Bool { format!("{x} == 0") } else { format!("~{x}") }
     };
-    Where |layer, recipe, dtype| {
-        let condition = recipe.input(0, DType::Bool)?;
-        let [a, b] = [layer.input, layer.other].map(|factor| recipe.factor(factor, dtype));
+    Where |layer, kernel, dtype| {
+        let condition = kernel.input(0, DType::Bool)?;
+        let [a, b] = [layer.input, layer.other].map(|factor| kernel.factor(factor, dtype));
         format!("{condition} ? {} : {}", a?, b?)
     };
-    MaskedFill |layer, recipe, dtype| {
-        let (x, mask) = (recipe.input(0, dtype)?, recipe.input(layer.mask.0, DType::Bool)?);
-        format!("{mask} ? {} : {x}", recipe.factor(layer.value, dtype)?)
+    MaskedFill |layer, kernel, dtype| {
+        let (x, mask) = (kernel.input(0, dtype)?, kernel.input(layer.mask.0, DType::Bool)?);
+        format!("{mask} ? {} : {x}", kernel.factor(layer.value, dtype)?)
     };
-    Clamp |layer, recipe, dtype| clamped(layer, recipe, dtype)?;
-    To |_layer, recipe, dtype| recipe.input(0, dtype)?;
-    TypeAs |_layer, recipe, dtype| recipe.input(0, dtype)?;
+    Clamp |layer, kernel, dtype| clamped(layer, kernel, dtype)?;
+    To |_layer, kernel, dtype| kernel.input(0, dtype)?;
+    TypeAs |_layer, kernel, dtype| kernel.input(0, dtype)?;
 }
 
 impl CudaLayer for ByType {

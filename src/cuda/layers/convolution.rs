@@ -1,10 +1,10 @@
-//! Convolution and its transpose in one, two and three dimensions.
+//! Convolution and transposed convolution in one, two and three dimensions.
 
 use super::convolution_library as library;
-use super::epilogue::{Arguments, Finish};
+use super::epilogue::{Arguments, EpilogueCode};
 use super::filter::{Filter, Order};
 use super::pooling::are_channels_last;
-use super::product::{finish_of, metas};
+use super::product::{epilogue_code, metas};
 use super::support::{
     Weights, computed_in, input, int, is_real, on_cpu, real, row_major, shape, stored, strides,
 };
@@ -19,16 +19,16 @@ use crate::ops::convolution::{Conv, ConvTranspose};
 use crate::tensor::{DType, Dim, Format, Layout, Tensor};
 use smallvec::SmallVec;
 
-/// The axes that windows slide over, in kernels; those that a convolution lacks are of length 1.
+/// The number of spatial axes in kernels; those that a convolution lacks have length 1.
 pub(super) const AXES: usize = 3;
 
-/// Groups of fewer output channels are computed number by number.
-const FEWEST: usize = 8;
+/// Groups with fewer output channels are computed element by element.
+const MIN_GROUP_CHANNELS: usize = 8;
 
-/// The most taps of a window that tensor cores see, which look them up.
-const MOST_TAPS: usize = 128;
+/// The maximum number of taps of a window for tensor cores, which look them up in a table.
+const MAX_TAPS: usize = 128;
 
-/// A convolution whose sizes are known.
+/// The parameters of a convolution.
 pub(super) struct Sizes<'a> {
     pub(super) windows: &'a [Window],
     pub(super) groups: usize,
@@ -37,17 +37,17 @@ pub(super) struct Sizes<'a> {
     pub(super) way: Way,
 }
 
-/// What it is computed of. Tensors have three axes behind the channels.
+/// The tensors of a convolution, with three axes after the channels.
 pub(super) struct Operands<'a> {
     pub(super) x: DeviceTensor<'a>,
     pub(super) y: DeviceTensor<'a>,
     pub(super) filter: Filter<'a>,
     pub(super) bias: Option<DeviceTensor<'a>>,
-    /// What one more in the sums of each channel stands for, and one more in the output: where numbers are whole.
+    /// For quantised convolutions: the scale of the sums for each channel, and the scale of the output.
     pub(super) steps: Option<(DeviceTensor<'a>, f32)>,
 }
 
-/// N×C×… with three axes behind the channels.
+/// N×C×… with three axes after the channels.
 pub(super) fn with_three_axes<'a>(
     tensor: &DeviceTensor<'a>,
     axes: usize,
@@ -65,12 +65,12 @@ pub(super) fn with_three_axes<'a>(
     Ok(tensor.with_layout(Layout::strided(shape(&dims)?, &by, tensor.layout().offset())?)?)
 }
 
-/// Numbers of the last axes, as a kernel takes them; the axes before have `usual`.
+/// Values of the last axes in the form of kernels; the axes before have the value `default`.
 pub(super) fn of_axes(
     numbers: impl ExactSizeIterator<Item = usize>,
-    usual: i32,
+    default: i32,
 ) -> Result<KernelShape, LayerError> {
-    let mut of_axes = KernelShape { rank: AXES as i32, dims: [usual; 8] };
+    let mut of_axes = KernelShape { rank: AXES as i32, dims: [default; 8] };
     let missing = AXES.saturating_sub(numbers.len());
     for (dim, number) in of_axes.dims.iter_mut().skip(missing).zip(numbers) {
         *dim = int(number)?;
@@ -78,7 +78,7 @@ pub(super) fn of_axes(
     Ok(of_axes)
 }
 
-/// The lengths of some axes of a tensor, as a kernel takes them.
+/// The lengths of some axes of a tensor in the form of kernels.
 pub(super) fn lengths(tensor: &DeviceTensor<'_>, axes: &[usize]) -> Result<KernelShape, LayerError> {
     let mut lengths = KernelShape { rank: int(axes.len())?, ..KernelShape::default() };
     for (dim, &axis) in lengths.dims.iter_mut().zip(axes) {
@@ -87,15 +87,15 @@ pub(super) fn lengths(tensor: &DeviceTensor<'_>, axes: &[usize]) -> Result<Kerne
     Ok(lengths)
 }
 
-/// Lengths as kernels take them, and how much there is to do.
+/// The lengths of a convolution, and the amount of work.
 pub(super) struct Work {
     pub(super) out: KernelShape,
-    /// Places of the output.
+    /// The number of output positions.
     pub(super) count: usize,
-    /// Input and output channels of a group.
+    /// The number of input and output channels of a group.
     pub(super) channels: usize,
     pub(super) out_channels: usize,
-    /// Taps of a window.
+    /// The number of taps of a window.
     pub(super) taps: usize,
 }
 
@@ -116,7 +116,7 @@ impl Sizes<'_> {
     fn run<'a>(
         &self,
         mut operands: Operands<'a>,
-        finish: (&Finish, &[DeviceTensor<'a>]),
+        finish: (&EpilogueCode, &[DeviceTensor<'a>]),
         context: &mut CudaContext<'_>,
     ) -> Result<(), LayerError> {
         let (axes, whole) = (self.windows.len(), operands.y);
@@ -136,13 +136,13 @@ impl Sizes<'_> {
         }
     }
 
-    /// Whether tensor cores compute it: whole numbers, and products of many channels.
+    /// Returns true if tensor cores compute it: quantised values, and products of many channels.
     fn suits_tiles(&self, operands: &Operands<'_>, work: &Work, context: &CudaContext<'_>) -> bool {
         let Operands { x, filter, steps, .. } = operands;
         let is_alike = filter.is_matrix && filter.tensor.dtype() == x.dtype();
         let is_suited = tiles::suit(x.dtype(), context.tf32().convolutions, context.device().info());
         let is_wanted = is_suited && self.way != Way::Plain && !self.is_depthwise(work);
-        is_alike && work.taps <= MOST_TAPS && (steps.is_some() || is_wanted)
+        is_alike && work.taps <= MAX_TAPS && (steps.is_some() || is_wanted)
     }
 
     pub(super) fn is_depthwise(&self, work: &Work) -> bool {
@@ -153,7 +153,7 @@ impl Sizes<'_> {
         &self,
         operands: &Operands<'a>,
         work: &Work,
-        (finish, mut arguments): (&Finish, Arguments<'a>),
+        (finish, mut arguments): (&EpilogueCode, Arguments<'a>),
         context: &mut CudaContext<'_>,
     ) -> Result<(), LayerError> {
         let &Operands { x, y, filter, bias, steps } = operands;
@@ -192,7 +192,7 @@ impl Sizes<'_> {
         &self,
         operands: &Operands<'a>,
         work: &Work,
-        (finish, mut arguments): (&Finish, Arguments<'a>),
+        (finish, mut arguments): (&EpilogueCode, Arguments<'a>),
         context: &mut CudaContext<'_>,
     ) -> Result<(), LayerError> {
         let &Operands { x, y, filter, bias, .. } = operands;
@@ -222,7 +222,7 @@ impl Sizes<'_> {
         context.launch(&kernel, grid, &arguments)
     }
 
-    /// What all kernels know of types and windows.
+    /// Defines the types and the window mode, which all kernels need.
     fn define(&self, unit: Unit, operands: &Operands<'_>) -> Result<Unit, LayerError> {
         let bias = operands.bias.map_or(operands.filter.tensor.dtype(), |bias| bias.dtype());
         let number = if operands.steps.is_some() { "float" } else { computed_in(operands.x.dtype())? };
@@ -255,20 +255,20 @@ impl Sizes<'_> {
     }
 }
 
-/// Whether a group has so few output channels that each number is computed by itself.
+/// Returns true if groups have so few output channels that each element is computed separately.
 fn is_depthwise(out_channels: usize, groups: usize) -> bool {
-    out_channels < FEWEST && groups > 1
+    out_channels < MIN_GROUP_CHANNELS && groups > 1
 }
 
-/// Whether tensor cores see a convolution whose weights lie in this order, if they see its numbers.
+/// Returns true if tensor cores can compute a convolution with weights in this order, provided that they support its types.
 fn may_be_tiled(weight: &Weight, order: Order) -> bool {
     let Weight::Attribute(weight) = weight else { return false };
     let [first, second, taps @ ..] = weight.shape() else { return false };
     let out_channels = if order.transposed { *second } else { first / order.groups.max(1) };
-    taps.iter().product::<usize>() <= MOST_TAPS && !is_depthwise(out_channels, order.groups)
+    taps.iter().product::<usize>() <= MAX_TAPS && !is_depthwise(out_channels, order.groups)
 }
 
-/// The word of kernels for what lies outside.
+/// The kernels' macro for the padding mode.
 pub(super) fn mode(mode: Option<PadMode>) -> &'static str {
     match mode {
         Some(PadMode::Reflect) => "REFLECT",
@@ -278,17 +278,18 @@ pub(super) fn mode(mode: Option<PadMode>) -> &'static str {
     }
 }
 
-/// How well kernels use the device for a convolution of so many groups: tensor cores want whole chunks of channels side by side.
+/// The efficiency of the kernels for a convolution with this many groups: tensor cores need whole chunks of adjacent channels.
 fn efficiency(
     (weight, groups): (&Weight, usize),
     [inputs, outputs]: [&[TensorMeta]; 2],
     uses: Uses<'_>,
 ) -> f64 {
-    /// Where numbers are gathered one by one ahead of tensor cores.
+    /// The efficiency if elements are gathered one by one for tensor cores.
     const GATHERED: f64 = 0.35;
-    /// Where threads skip through memory.
+    /// The efficiency if threads access memory with large strides.
     const SKIPPING: f64 = 0.5;
-    /// Changing the order costs next to nothing, but is done for a reason only.
+    /// The factor for different orders of input and output: changing the order costs almost nothing, but should not be done
+    /// without a reason.
     const MIXED: f64 = 0.95;
     let (Some(x), Some(y)) = (inputs.first(), outputs.first()) else { return 1.0 };
     let Weight::Attribute(stored) = weight else { return 1.0 };
@@ -296,7 +297,7 @@ fn efficiency(
         let channels = meta.dims().get(1).and_then(Dim::fixed).and_then(|len| usize::try_from(len).ok());
         channels.unwrap_or(1) / groups.max(1)
     };
-    // Where there is no batch, another axis lies innermost.
+    // Without a batch, another axis is innermost.
     let is_last =
         |meta: &TensorMeta| meta.format() == Format::ChannelsLast && meta.rank() == stored.shape().len();
     let is_depthwise = is_depthwise(of_group(y), groups);
@@ -311,7 +312,7 @@ fn efficiency(
     mixed * if is_copied { 1.0 } else { GATHERED }
 }
 
-/// The weights that stand in the file, in the order in which kernels read them.
+/// The weights that are stored in the file, in the order in which kernels read them.
 fn ordered(order: Order, weight: &Weight, bias: Option<&Weight>) -> Result<Vec<Tensor>, LayerError> {
     let mut tensors = stored([Some(weight), bias])?;
     if let (Weight::Attribute(_), Some(weight)) = (weight, tensors.first_mut()) {
@@ -329,7 +330,7 @@ impl Conv {
         may_be_tiled(&self.weight, self.order())
     }
 
-    /// Weights and bias, and steps of whole numbers, for windows over so many axes.
+    /// Weights and bias, and the scales of quantised values, for windows over `axes` axes.
     fn operands<'a>(
         &self,
         axes: usize,
@@ -339,7 +340,7 @@ impl Conv {
     ) -> Result<Operands<'a>, LayerError> {
         let (x, mut weights) = (inputs[0], Weights::default());
         let filter = Filter::of(&self.weight, (self.order(), axes), &mut weights, inputs, context)?;
-        if x.dtype() == DType::I8 && self.int8.is_settled() {
+        if x.dtype() == DType::I8 && self.int8.is_selected() {
             let steps = Some((context.weight(2)?, self.int8.output_scale().unwrap_or(1.0)));
             return Ok(Operands { x, y, filter, bias: Some(context.weight(1)?), steps });
         }
@@ -351,7 +352,7 @@ impl Conv {
 impl CudaLayer for Conv {
     fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
         match formats.first() {
-            Some(first) if first.is_quantized => self.takes_whole(position, &row_major(&on_cpu(formats))),
+            Some(first) if first.is_quantized => self.supports_int8(position, &row_major(&on_cpu(formats))),
             _ => is_real(position, &row_major(formats)),
         }
     }
@@ -373,8 +374,8 @@ impl CudaLayer for Conv {
 
     fn configure(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<(), LayerError> {
         self.int8.configure(inputs, outputs);
-        let is_whole = self.int8.is_settled();
-        finish_of(self.epilogue.as_ref(), &real(inputs, is_whole), &real(outputs, is_whole)).map(drop)
+        let is_whole = self.int8.is_selected();
+        epilogue_code(self.epilogue.as_ref(), &real(inputs, is_whole), &real(outputs, is_whole)).map(drop)
     }
 
     ways!(convolutions, may_be_tiled);
@@ -385,8 +386,8 @@ impl CudaLayer for Conv {
         outputs: &[DeviceTensor<'_>],
         context: &mut CudaContext<'_>,
     ) -> Result<(), LayerError> {
-        let real = |tensors: &[DeviceTensor<'_>]| real(&metas(tensors), self.int8.is_settled());
-        let finish = finish_of(self.epilogue.as_ref(), &real(inputs), &real(outputs))?;
+        let real = |tensors: &[DeviceTensor<'_>]| real(&metas(tensors), self.int8.is_selected());
+        let finish = epilogue_code(self.epilogue.as_ref(), &real(inputs), &real(outputs))?;
         let weight = dims_of(&self.weight, inputs)?;
         let (sizes, pads) = self.shape(inputs[0].shape(), &weight)?;
         let mut windows = sizes.windows;
@@ -406,7 +407,7 @@ impl CudaLayer for Conv {
     }
 }
 
-/// The lengths of weights in the order of the file.
+/// The dimensions of weights in the order of the file.
 fn dims_of(weight: &Weight, inputs: &[DeviceTensor<'_>]) -> Result<SmallVec<[usize; 8]>, LayerError> {
     Ok(match weight {
         Weight::Attribute(attribute) => SmallVec::from_slice(attribute.shape()),
@@ -442,7 +443,7 @@ impl CudaLayer for ConvTranspose {
     }
 
     fn configure(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<(), LayerError> {
-        finish_of(self.epilogue.as_ref(), inputs, outputs).map(drop)
+        epilogue_code(self.epilogue.as_ref(), inputs, outputs).map(drop)
     }
 
     ways!(convolutions, may_be_tiled);
@@ -453,7 +454,7 @@ impl CudaLayer for ConvTranspose {
         outputs: &[DeviceTensor<'_>],
         context: &mut CudaContext<'_>,
     ) -> Result<(), LayerError> {
-        let finish = finish_of(self.epilogue.as_ref(), &metas(inputs), &metas(outputs))?;
+        let finish = epilogue_code(self.epilogue.as_ref(), &metas(inputs), &metas(outputs))?;
         let weight = dims_of(&self.weight, inputs)?;
         let windows = self.windows(weight.get(2..).unwrap_or_default())?;
         let (order, mut weights) = (self.order(), Weights::default());

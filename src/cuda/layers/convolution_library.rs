@@ -1,7 +1,8 @@
-//! Convolutions by a library of the device, where it has one: what it is asked for, and what is left to kernels.
+//! Convolutions by a library of the device, if it has one: the work for the library, and the conditions under which kernels run
+//! instead.
 
 use super::convolution::{AXES, Operands, Sizes, Work, mode};
-use super::epilogue::{Arguments, Finish};
+use super::epilogue::{Arguments, EpilogueCode};
 use super::library::{activation, finish, is_worth, scratch};
 use super::tiles;
 use crate::cuda::CudaContext;
@@ -10,24 +11,24 @@ use crate::kernels::window::Window;
 use crate::op::LayerError;
 use crate::tensor::Layout;
 
-/// What a convolution is for a library.
+/// A convolution in the form of a library.
 pub(super) struct Convolved<'a> {
     pub(super) x: DeviceTensor<'a>,
     pub(super) weights: DeviceTensor<'a>,
     pub(super) bias: Option<DeviceTensor<'a>>,
     /// N×C×D×H×W.
     pub(super) y: DeviceTensor<'a>,
-    /// What the output is called among the operator's tensors: of its own rank.
+    /// The output with the operator's own rank.
     pub(super) whole: DeviceTensor<'a>,
     pub(super) work: ConvolutionWork,
 }
 
-/// Lengths or strides of a tensor of five axes.
+/// The lengths or strides of a tensor with five axes.
 pub(super) fn five(numbers: &[usize]) -> Option<[usize; 5]> {
     numbers.try_into().ok()
 }
 
-/// Whether channels lie side by side, and nothing overlaps.
+/// Returns true if the layout is channels-last, without gaps or overlaps.
 pub(super) fn is_channels_last(layout: &Layout) -> bool {
     let (Some(lens), Some(by)) = (five(layout.shape().dims()), five(layout.strides())) else { return false };
     let mut wanted = 1;
@@ -38,7 +39,7 @@ pub(super) fn is_channels_last(layout: &Layout) -> bool {
     })
 }
 
-/// The strides of a tensor whose channels lie side by side: what is of length 1 has them, too.
+/// The strides of a channels-last tensor, also for axes of length 1.
 pub(super) fn channels_last_strides(lens: [usize; 5]) -> [usize; 5] {
     let [_, c, d, h, w] = lens;
     let of_row = c.saturating_mul(w);
@@ -46,15 +47,15 @@ pub(super) fn channels_last_strides(lens: [usize; 5]) -> [usize; 5] {
     [of_plane.saturating_mul(d), 1, of_plane, of_row, c]
 }
 
-/// Computes a convolution by a library; whether there is one that can. The inputs are those of the operator, the arguments those of
-/// the epilogue.
+/// Computes a convolution by a library; returns false if no library can. The inputs are those of the operator, the arguments
+/// those of the epilogue.
 ///
 /// # Errors
-/// Those of the library, and of the kernel behind it.
+/// Those of the library, and of the epilogue's kernel after it.
 pub(super) fn convolution<'a>(
     mut convolved: Convolved<'a>,
     inputs: &[DeviceTensor<'a>],
-    (epilogue, arguments): (&Finish, &Arguments<'a>),
+    (epilogue, arguments): (&EpilogueCode, &Arguments<'a>),
     context: &mut CudaContext<'_>,
 ) -> Result<bool, LayerError> {
     let Convolved { x, weights, bias, y, whole, ref mut work } = convolved;
@@ -74,7 +75,7 @@ pub(super) fn convolution<'a>(
     if !is_worth(form.is_some(), y.num_elements().saturating_mul(of_place)) {
         return Ok(false);
     }
-    // What is fused needs a bias, and tensor cores read words of 16 bytes.
+    // Fused operations need a bias, and tensor cores read words of 16 bytes.
     let are_aligned = [Some(x), Some(weights), Some(y), added].iter().flatten().all(|it| it.is_aligned(16));
     if !are_aligned || (bias.is_none() && (work.is_added || work.is_relu)) {
         return Ok(false);
@@ -97,7 +98,7 @@ pub(super) fn convolution<'a>(
 }
 
 impl Sizes<'_> {
-    /// What a library is asked for; none where there is none, or it is known to be slow or to know nothing of it.
+    /// The work for a library; `None` if there is no library, or it is known not to support this convolution or to be slow.
     pub(super) fn for_library<'a>(
         &self,
         operands: &Operands<'a>,
@@ -120,8 +121,8 @@ impl Sizes<'_> {
         if steps.is_some() || self.is_depthwise(work) || y.num_elements() == 0 || x.num_elements() == 0 {
             return None;
         }
-        let of_windows = |number: fn(&Window) -> usize, usual: usize| {
-            let mut all = [usual; AXES];
+        let of_windows = |number: fn(&Window) -> usize, default: usize| {
+            let mut all = [default; AXES];
             let missing = AXES.saturating_sub(self.windows.len());
             all.iter_mut().skip(missing).zip(self.windows).for_each(|(it, window)| *it = number(window));
             all
@@ -159,7 +160,7 @@ mod tests {
     use crate::tensor::Shape;
 
     #[test]
-    fn channels_lie_last_in_one_order_alone() {
+    fn only_one_order_is_channels_last() {
         let lies = |lens: [usize; 5], by: [usize; 5]| {
             is_channels_last(&Layout::strided(Shape::new(&lens).unwrap(), &by, 0).unwrap())
         };

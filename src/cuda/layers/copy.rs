@@ -1,7 +1,7 @@
-//! Elements that are copied as they are, whatever their type, between tensors of one shape that may lie in any way.
+//! Copies of elements of any type, between tensors of one shape with any layouts.
 //!
-//! Where both lie in one piece along the same axis, threads move words. Where they do along different axes, as when channels come
-//! to be last, blocks turn tiles, so that both are read and written side by side.
+//! If both are contiguous along the same axis, threads copy words. If they are contiguous along different axes, as when
+//! changing to channels-last, blocks transpose tiles, so that both reads and writes are contiguous.
 
 use super::axes::{AllStrides, Walk, collapsed_as_written};
 use crate::cuda::CudaContext;
@@ -9,15 +9,15 @@ use crate::cuda::device::{Argument, DeviceTensor, Grid, KernelShape, KernelStrid
 use crate::op::LayerError;
 use crate::tensor::DType;
 
-/// Copies elements, whatever their type: to a tensor of the same shape and size of elements.
+/// Copies elements of any type to a tensor of the same shape and element size.
 pub(crate) fn copy(
     from: &DeviceTensor<'_>,
     to: &DeviceTensor<'_>,
     context: &mut CudaContext<'_>,
 ) -> Result<(), LayerError> {
     let (shape, strides) = collapsed_as_written(&[from.layout().expand(to.shape())?, *to.layout()])?;
-    if let Some(turn) = Turn::of(&shape, &strides) {
-        return turn.run(from, to, context);
+    if let Some(transpose) = TiledTranspose::of(&shape, &strides) {
+        return transpose.run(from, to, context);
     }
     let walk = Walk::of(&[from, to], &shape, &strides);
     let kernel = context.kernel(&copying(from.dtype(), walk), "copy_elements")?;
@@ -34,12 +34,12 @@ pub(crate) fn copy(
     context.launch(&kernel, walk.grid(count), &arguments)
 }
 
-/// The source of kernels that copy elements of a type.
+/// The source of the kernels that copy elements of a type.
 pub(super) fn copying(dtype: DType, walk: Walk) -> Unit {
     walk.define(Unit::new("copy.cu", include_str!("../kernels/copy.cu")).define("T", element(dtype)))
 }
 
-/// A type of kernels with as many bytes as an element, for those that only move elements.
+/// A C++ type with the size of an element, for kernels that only move elements.
 pub(super) fn element(dtype: DType) -> &'static str {
     match dtype.size() {
         1 => "u8",
@@ -54,30 +54,31 @@ fn both(strides: &AllStrides) -> [KernelStrides; 2] {
     [0, 1].map(|at| strides.get(at).copied().unwrap_or_default())
 }
 
-/// A copy whose source lies side by side along another axis than its target.
+/// A copy whose source is contiguous along another axis than its target.
 #[derive(Debug, Clone, Copy)]
-struct Turn {
-    /// All other axes, and the strides of both along them.
+struct TiledTranspose {
+    /// All other axes, and the strides of both tensors along them.
     outer: KernelShape,
     outer_strides: [KernelStrides; 2],
-    /// The lengths of the source's axis and of the target's.
+    /// The lengths of the source's contiguous axis and of the target's.
     lengths: [i32; 2],
-    /// The stride of the source along the target's axis, and that of the target along the source's.
+    /// The stride of the source along the target's contiguous axis, and that of the target along the source's.
     steps: [i64; 2],
 }
 
-/// Shorter axes fill too little of a tile.
-const LEAST: i32 = 8;
+/// The minimum length of both axes: shorter ones fill too little of a tile.
+const MIN_LENGTH: i32 = 8;
 
-impl Turn {
-    /// What tensors with these axes need, in the order in which the target lies; none where there is nothing to turn.
+impl TiledTranspose {
+    /// The transposition of tensors with these axes, in the memory order of the target; `None` if both are contiguous along the
+    /// same axis, or an axis is too short.
     fn of(shape: &KernelShape, strides: &AllStrides) -> Option<Self> {
         let [from, to] = both(strides);
         let rank = usize::try_from(shape.rank).ok()?;
         let (to_axis, from_axis) = (rank.checked_sub(1)?, from.by.iter().take(rank).position(|by| *by == 1)?);
         let lengths = [shape.dims[from_axis], shape.dims[to_axis]];
         let is_turned = from_axis != to_axis && from.by[to_axis] > 1 && to.by[to_axis] == 1;
-        if !is_turned || lengths.iter().any(|length| *length < LEAST) {
+        if !is_turned || lengths.iter().any(|length| *length < MIN_LENGTH) {
             return None;
         }
         let mut outer = KernelShape { rank: rank as i32 - 2, ..KernelShape::default() };
@@ -95,7 +96,7 @@ impl Turn {
         to: &DeviceTensor<'_>,
         context: &mut CudaContext<'_>,
     ) -> Result<(), LayerError> {
-        // Each thread has as many bytes on their way as it takes to keep memory busy.
+        // Each thread copies enough bytes at a time to keep memory busy.
         let tile: usize = if from.dtype().size() <= 2 { 64 } else { 32 };
         let unit = Unit::new("turned.cu", include_str!("../kernels/turned.cu"));
         let unit = unit.define("T", element(from.dtype())).define("TILE", tile);

@@ -1,5 +1,5 @@
-//! Layers that put elements elsewhere and leave them as they are. Where an output is a view of an input nothing is left to do;
-//! these are the other cases.
+//! Layers that only change the shape. If an output is a view of an input, nothing needs to be done; this module handles the
+//! other cases.
 
 use super::axes::Walk;
 use super::copy::{copy, copying};
@@ -12,7 +12,7 @@ use crate::ops::layout::reshaping::{
     Flatten, FlattenModule, Ravel, Reshape, ReshapeAs, Squeeze, Unflatten, UnflattenModule, Unsqueeze,
 };
 
-/// The elements of the input in row-major order under another shape.
+/// Copies the elements of the input in row-major order to another shape.
 macro_rules! reshaping {
     ($($layer:ty),* $(,)?) => {$(
         impl CudaLayer for $layer {
@@ -44,13 +44,13 @@ macro_rules! reshaping {
 
 reshaping!(Flatten, FlattenModule, Ravel, Reshape, ReshapeAs, Squeeze, Unflatten, UnflattenModule, Unsqueeze);
 
-/// Copies elements in row-major order between shapes.
+/// Copies elements in row-major order between tensors of different shapes.
 pub(super) fn in_order(
     from: &DeviceTensor<'_>,
     to: &DeviceTensor<'_>,
     context: &mut CudaContext<'_>,
 ) -> Result<(), LayerError> {
-    // One of both is mostly seen in the shape of the other.
+    // Usually one of the two can be viewed in the shape of the other.
     if let Some(layout) = to.layout().reshape(from.shape())? {
         return copy(from, &to.with_layout(layout)?, context);
     }
@@ -70,7 +70,7 @@ pub(super) fn in_order(
     context.launch(&kernel, Grid::over(to.num_elements()), &arguments)
 }
 
-/// A tensor under another shape: as it lies, or as a copy in scratch memory, for which [`copy_bytes`] must have been asked.
+/// A tensor in another shape: as a view, or as a copy in scratch memory, whose size is that of [`copy_bytes`].
 pub(super) fn reshaped<'a, 'c: 'a>(
     tensor: &DeviceTensor<'a>,
     dims: &[usize],
@@ -85,7 +85,7 @@ pub(super) fn reshaped<'a, 'c: 'a>(
     Ok(copied)
 }
 
-/// The scratch memory that a copy of a tensor takes.
+/// The bytes of scratch memory for a copy of a tensor.
 pub(super) fn copy_bytes(meta: Option<&TensorMeta>) -> usize {
     let elements = meta.and_then(|meta| usize::try_from(meta.num_elements().fixed()?).ok());
     meta.map_or(0, |meta| scratch_bytes(meta.dtype(), elements.unwrap_or(0)))

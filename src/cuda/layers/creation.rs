@@ -1,6 +1,6 @@
-//! Tensors of one number.
+//! Tensors filled with one value.
 
-use super::recipe::{Recipe, pointwise};
+use super::kernel_text::{KernelText, pointwise};
 use crate::cuda::CudaLayers;
 use crate::ops::creation::filled::{
     Empty, EmptyLike, Fill, Full, FullLike, NewEmpty, NewFull, NewOnes, NewZeros, NumberArgument, Ones,
@@ -8,28 +8,28 @@ use crate::ops::creation::filled::{
 };
 use crate::tensor::DType;
 
-/// A number of the file, or the only element of an input. Halves are rounded from f32, as PyTorch does.
-fn given(recipe: &mut Recipe<'_>, number: NumberArgument, dtype: DType) -> Option<String> {
+/// A number of the file, or the only element of an input. Half-precision values are rounded from f32, as in PyTorch.
+fn given(kernel: &mut KernelText<'_>, number: NumberArgument, dtype: DType) -> Option<String> {
     match number.factor() {
-        Some(factor) => recipe.factor(factor, dtype),
-        None => recipe.constant(0.0, dtype),
+        Some(factor) => kernel.factor(factor, dtype),
+        None => kernel.constant(0.0, dtype),
     }
 }
 
 pointwise! {
-    Zeros |_layer, recipe, dtype| recipe.constant(0.0, dtype)?;
-    ZerosLike |_layer, recipe, dtype| recipe.constant(0.0, dtype)?;
-    NewZeros |_layer, recipe, dtype| recipe.constant(0.0, dtype)?;
-    Empty |_layer, recipe, dtype| recipe.constant(0.0, dtype)?;
-    EmptyLike |_layer, recipe, dtype| recipe.constant(0.0, dtype)?;
-    NewEmpty |_layer, recipe, dtype| recipe.constant(0.0, dtype)?;
-    Ones |_layer, recipe, dtype| recipe.constant(1.0, dtype)?;
-    OnesLike |_layer, recipe, dtype| recipe.constant(1.0, dtype)?;
-    NewOnes |_layer, recipe, dtype| recipe.constant(1.0, dtype)?;
-    Full |layer, recipe, dtype| given(recipe, layer.fill_value, dtype)?;
-    FullLike |layer, recipe, dtype| given(recipe, layer.fill_value, dtype)?;
-    NewFull |layer, recipe, dtype| given(recipe, layer.fill_value, dtype)?;
-    Fill |layer, recipe, dtype| given(recipe, layer.value, dtype)?;
+    Zeros |_layer, kernel, dtype| kernel.constant(0.0, dtype)?;
+    ZerosLike |_layer, kernel, dtype| kernel.constant(0.0, dtype)?;
+    NewZeros |_layer, kernel, dtype| kernel.constant(0.0, dtype)?;
+    Empty |_layer, kernel, dtype| kernel.constant(0.0, dtype)?;
+    EmptyLike |_layer, kernel, dtype| kernel.constant(0.0, dtype)?;
+    NewEmpty |_layer, kernel, dtype| kernel.constant(0.0, dtype)?;
+    Ones |_layer, kernel, dtype| kernel.constant(1.0, dtype)?;
+    OnesLike |_layer, kernel, dtype| kernel.constant(1.0, dtype)?;
+    NewOnes |_layer, kernel, dtype| kernel.constant(1.0, dtype)?;
+    Full |layer, kernel, dtype| given(kernel, layer.fill_value, dtype)?;
+    FullLike |layer, kernel, dtype| given(kernel, layer.fill_value, dtype)?;
+    NewFull |layer, kernel, dtype| given(kernel, layer.fill_value, dtype)?;
+    Fill |layer, kernel, dtype| given(kernel, layer.value, dtype)?;
 }
 
 fn register_others(_: &mut CudaLayers) {}

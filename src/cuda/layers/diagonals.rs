@@ -2,9 +2,9 @@
 
 use super::copy::{copy, element};
 use super::epilogue::kernel_shape;
+use super::kernel_text::{KernelText, no_kernel};
 use super::product::metas;
-use super::recipe::{Recipe, no_kernel};
-use super::scattering::is_made;
+use super::scattering::has_scalar_kernel;
 use super::support::{input, is_anything, is_real, shape, strides};
 use crate::cuda::device::{Argument, DeviceTensor, Grid, Unit};
 use crate::cuda::{CudaContext, CudaLayer, CudaLayers};
@@ -107,7 +107,7 @@ diagonals! {
     };
 }
 
-/// A diagonal that begins anew below the end of a tall matrix is the CPU's.
+/// With `wrap`, the diagonal starts again below the end of a tall matrix: this case runs on the CPU.
 impl CudaLayer for FillDiagonal {
     fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
         is_real(position, formats)
@@ -115,7 +115,11 @@ impl CudaLayer for FillDiagonal {
 
     fn configure(&mut self, _: &[TensorMeta], outputs: &[TensorMeta]) -> Result<(), LayerError> {
         let is_refused = self.wrap && outputs[0].rank() == 2;
-        if !is_refused && is_made(self.fill_value, outputs[0].dtype()) { Ok(()) } else { Err(no_kernel()) }
+        if !is_refused && has_scalar_kernel(self.fill_value, outputs[0].dtype()) {
+            Ok(())
+        } else {
+            Err(no_kernel())
+        }
     }
 
     fn forward(
@@ -130,9 +134,9 @@ impl CudaLayer for FillDiagonal {
         let step = y.layout().strides().iter().copied().fold(0, usize::saturating_add);
         let diagonal = Layout::strided(shape(&[len])?, &[step], y.layout().offset())?;
         let metas = metas(inputs);
-        let mut recipe = Recipe::new(&metas);
-        let value = recipe.factor(self.fill_value, y.dtype()).ok_or_else(no_kernel)?;
-        let map = recipe.map(y.dtype(), &value).ok_or_else(no_kernel)?;
+        let mut kernel = KernelText::new(&metas);
+        let value = kernel.factor(self.fill_value, y.dtype()).ok_or_else(no_kernel)?;
+        let map = kernel.map(y.dtype(), &value).ok_or_else(no_kernel)?;
         map.run(inputs, &y.with_layout(diagonal)?, context)
     }
 }

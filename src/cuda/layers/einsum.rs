@@ -1,6 +1,6 @@
-//! Sums of products in Einstein's notation: as a batch of products of matrices where they are one, else sum by sum.
+//! Sums of products in Einstein notation: as a batch of matrix products if possible, else sum by sum.
 
-use super::epilogue::{Arguments, Finish};
+use super::epilogue::{Arguments, EpilogueCode};
 use super::product::{Product, metas};
 use super::support::{computed_in, int, is_real, shape};
 use crate::cuda::device::{Argument, DeviceTensor, Grid, KernelShape, KernelStrides, Unit};
@@ -9,17 +9,17 @@ use crate::op::{LayerError, TensorFormat, TensorMeta};
 use crate::ops::matmul::einsum::{Einsum, Label, strides_of};
 use crate::tensor::Layout;
 
-/// The most inputs of the kernel that computes sum by sum.
-const MOST: usize = 4;
+/// The maximum number of inputs of the kernel that computes sum by sum.
+const MAX_INPUTS: usize = 4;
 
-/// A tensor whose axes have letters.
-struct Lettered<'a> {
+/// A tensor with labelled axes.
+struct Labelled<'a> {
     tensor: DeviceTensor<'a>,
     labels: Vec<Label>,
     layout: Layout,
 }
 
-impl<'a> Lettered<'a> {
+impl<'a> Labelled<'a> {
     fn new(tensor: DeviceTensor<'a>, labels: &[Label]) -> Result<Self, LayerError> {
         let (labels, layout) = strides_of(labels, tensor.layout())?;
         Ok(Self { tensor, labels, layout })
@@ -29,14 +29,14 @@ impl<'a> Lettered<'a> {
         self.labels.contains(label)
     }
 
-    /// Length and stride of an axis; one that is not there is the same everywhere.
+    /// The length and the stride of an axis; (1, 0) for an axis that the tensor lacks.
     fn axis(&self, label: &Label) -> (usize, usize) {
         let axis = self.labels.iter().position(|other| other == label);
         axis.and_then(|axis| Some((*self.layout.shape().get(axis)?, *self.layout.strides().get(axis)?)))
             .unwrap_or((1, 0))
     }
 
-    /// Length and stride of some axes seen as one; none where they do not lie behind each other.
+    /// The length and the stride of some axes merged into one; `None` if they are not contiguous.
     fn merged(&self, labels: &[&Label]) -> Option<(usize, usize)> {
         labels
             .iter()
@@ -52,7 +52,7 @@ impl<'a> Lettered<'a> {
             .map(|(len, stride)| (len, stride.unwrap_or(0)))
     }
 
-    /// The tensor with these axes.
+    /// The tensor with axes of these lengths and strides.
     fn with_axes(&self, axes: &[(usize, usize)]) -> Result<DeviceTensor<'a>, LayerError> {
         let (dims, by): (Vec<usize>, Vec<usize>) = axes.iter().copied().unzip();
         let layout = Layout::strided(shape(&dims)?, &by, self.layout.offset())?;
@@ -68,11 +68,11 @@ impl<'a> Lettered<'a> {
     }
 }
 
-/// The product of matrices that two tensors are; none where they are not one.
-fn as_product<'a>([left, right, output]: [&Lettered<'a>; 3]) -> Result<Option<Product<'a>>, LayerError> {
+/// The sum as a batch of matrix products; `None` if it cannot be written as one.
+fn as_product<'a>([left, right, output]: [&Labelled<'a>; 3]) -> Result<Option<Product<'a>>, LayerError> {
     let kept = |label: &&Label| output.has(label);
     let both = |label: &&Label| left.has(label) && right.has(label);
-    let is_alone = |label: &Label, other: &Lettered<'_>| !other.has(label) && !output.has(label);
+    let is_alone = |label: &Label, other: &Labelled<'_>| !other.has(label) && !output.has(label);
     if left.labels.iter().any(|label| is_alone(label, right))
         || right.labels.iter().any(|label| is_alone(label, left))
     {
@@ -82,7 +82,7 @@ fn as_product<'a>([left, right, output]: [&Lettered<'a>; 3]) -> Result<Option<Pr
     let rows: Vec<&Label> = output.labels.iter().filter(|label| !right.has(label)).collect();
     let columns: Vec<&Label> = output.labels.iter().filter(|label| !left.has(label)).collect();
     let inner: Vec<&Label> = left.labels.iter().filter(|label| both(label) && !kept(label)).collect();
-    let of = |tensor: &Lettered<'a>, first: &[&Label], second: &[&Label]| {
+    let of = |tensor: &Labelled<'a>, first: &[&Label], second: &[&Label]| {
         let (first, second) = (tensor.merged(first)?, tensor.merged(second)?);
         Some(batch.iter().map(|label| tensor.axis(label)).chain([first, second]).collect::<Vec<_>>())
     };
@@ -94,8 +94,8 @@ fn as_product<'a>([left, right, output]: [&Lettered<'a>; 3]) -> Result<Option<Pr
     Ok(Some(Product::new(left.with_axes(&a)?, right.with_axes(&b)?, output.with_axes(&y)?)))
 }
 
-/// Lengths of letters, as a kernel takes them.
-fn lengths(labels: &[Label], tensors: &[&Lettered<'_>]) -> Result<(KernelShape, usize), LayerError> {
+/// The lengths of labels in the form of kernels, and their product.
+fn lengths(labels: &[Label], tensors: &[&Labelled<'_>]) -> Result<(KernelShape, usize), LayerError> {
     let mut lengths = KernelShape { rank: int(labels.len())?, ..KernelShape::default() };
     let mut all = 1;
     for (dim, label) in lengths.dims.iter_mut().zip(labels) {
@@ -106,10 +106,10 @@ fn lengths(labels: &[Label], tensors: &[&Lettered<'_>]) -> Result<(KernelShape, 
     Ok((lengths, all))
 }
 
-/// Every sum by itself.
+/// Computes every sum separately.
 fn one_by_one(
-    factors: &[Lettered<'_>],
-    output: &Lettered<'_>,
+    factors: &[Labelled<'_>],
+    output: &Labelled<'_>,
     context: &mut CudaContext<'_>,
 ) -> Result<(), LayerError> {
     let mut summed: Vec<Label> = Vec::new();
@@ -118,7 +118,7 @@ fn one_by_one(
             summed.push(*label);
         }
     }
-    let all: Vec<&Lettered<'_>> = factors.iter().chain([output]).collect();
+    let all: Vec<&Labelled<'_>> = factors.iter().chain([output]).collect();
     let (out, count) = lengths(&output.labels, &all)?;
     let (terms, number) = lengths(&summed, &all)?;
     let dtype = output.tensor.dtype();
@@ -128,7 +128,7 @@ fn one_by_one(
         .define("C", computed_in(dtype)?);
     let kernel = context.kernel(&unit, "einsum")?;
     let mut arguments = Arguments::new();
-    for position in 0..MOST {
+    for position in 0..MAX_INPUTS {
         match factors.get(position) {
             Some(factor) => arguments.extend([
                 Argument::Read(factor.tensor.with_layout(factor.layout)?),
@@ -159,9 +159,9 @@ impl CudaLayer for Einsum {
 
     fn configure(&mut self, inputs: &[TensorMeta], _: &[TensorMeta]) -> Result<(), LayerError> {
         let plan = self.equation.plan(inputs)?;
-        match inputs.len() <= MOST && plan.lengths.len() <= 8 {
+        match inputs.len() <= MAX_INPUTS && plan.lengths.len() <= 8 {
             true => Ok(()),
-            false => Err(LayerError::Unsupported("more than four tensors or eight letters".to_owned())),
+            false => Err(LayerError::Unsupported("at most 4 tensors and 8 labels are supported".to_owned())),
         }
     }
 
@@ -172,13 +172,13 @@ impl CudaLayer for Einsum {
         context: &mut CudaContext<'_>,
     ) -> Result<(), LayerError> {
         let plan = self.equation.plan(&metas(inputs))?;
-        let factors = inputs.iter().zip(&plan.inputs).map(|(input, labels)| Lettered::new(*input, labels));
-        let factors: Vec<Lettered<'_>> = factors.collect::<Result<_, _>>()?;
-        let output = Lettered::new(outputs[0], &plan.output)?;
+        let factors = inputs.iter().zip(&plan.inputs).map(|(input, labels)| Labelled::new(*input, labels));
+        let factors: Vec<Labelled<'_>> = factors.collect::<Result<_, _>>()?;
+        let output = Labelled::new(outputs[0], &plan.output)?;
         if let [left, right] = factors.as_slice()
             && let Some(product) = as_product([left, right, &output])?
         {
-            return product.run(&Finish::default(), Arguments::new(), context);
+            return product.run(&EpilogueCode::default(), Arguments::new(), context);
         }
         one_by_one(&factors, &output, context)
     }

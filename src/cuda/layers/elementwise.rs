@@ -1,8 +1,8 @@
-//! Kernels in which every element of the output depends on the elements of the inputs at the same place alone.
+//! Element-wise kernels: each output element depends only on the input elements at the same position.
 //!
-//! A [`Map`] is such a kernel: C++ that computes `out` from `in0`, `in1`, …, which are numbers of the type in which elements are
-//! computed. Inputs are broadcast and may have any strides; axes that lie behind each other in all tensors are one. A thread takes
-//! as many elements at once as make up a word, where tensors lie so that it can.
+//! A [`Map`] is such a kernel: C++ that computes `out` from `in0`, `in1`, …, which are variables of the type in which elements
+//! are computed. Inputs are broadcast and may have any strides; axes that are contiguous in all tensors are merged. A thread
+//! processes as many elements at a time as fit a word, if the layouts permit.
 
 use super::axes::{Walk, collapsed_as_written};
 use super::formula::{code, number};
@@ -15,10 +15,10 @@ use crate::tensor::{DType, Layout};
 use smallvec::SmallVec;
 use std::fmt::Write;
 
-/// A kernel of one output.
+/// An element-wise kernel with one output.
 #[derive(Debug, Clone)]
 pub(super) struct Map {
-    /// The inputs of the layer that it reads, and their element types.
+    /// The positions of the layer's inputs that it reads, and their element types.
     inputs: Vec<(usize, DType)>,
     unit: Unit,
 }
@@ -26,8 +26,8 @@ pub(super) struct Map {
 const HEADERS: [&str; 4] = ["common.cuh", "functions.cuh", "whole_numbers.cuh", "chunks.cuh"];
 
 impl Map {
-    /// A kernel whose body is some lines of C++ ending with the value of the output, which is of this type; none for types that
-    /// kernels do not compute in.
+    /// A kernel with these lines of C++ as its body, and an expression for the output, which is of this type. `None` for types
+    /// that kernels do not support.
     pub(super) fn new(inputs: Vec<(usize, DType)>, output: DType, body: &str, value: &str) -> Option<Self> {
         let (mut parameters, mut chunks, mut loads) = (String::new(), String::new(), String::new());
         for (at, (position, dtype)) in inputs.iter().enumerate() {
@@ -39,7 +39,7 @@ impl Map {
             writeln!(chunks, "        Chunk<{dtype}, CHUNK> chunk{position} = {chunk};").ok()?;
             writeln!(loads, "        {number} in{position} = load<{number}>(chunk{position}.at[k]);").ok()?;
         }
-        let made = number(output)?;
+        let to = number(output)?;
         let mut text = String::new();
         for header in HEADERS {
             writeln!(text, "#include \"{header}\"").ok()?;
@@ -52,7 +52,7 @@ extern \"C\" __global__ void elementwise({parameters}{output}* y, Strides sy, Sh
 {chunks}        Chunk<{output}, CHUNK> made;
 #pragma unroll
         for (int k = 0; k < CHUNK; ++k) {{
-{loads}{body}        store<{made}>(made.at[k], {value});
+{loads}{body}        store<{to}>(made.at[k], {value});
         }}
         put_chunk(y + offset(i, shape, sy), made, count - i);
     }}
@@ -63,7 +63,7 @@ extern \"C\" __global__ void elementwise({parameters}{output}* y, Strides sy, Sh
         Some(Self { inputs, unit: Unit::new("elementwise.cu", text) })
     }
 
-    /// The kernel of an expression of inputs like these; none where there is no code for one of its functions.
+    /// The kernel of an expression of inputs like these. `None` if a function of it has no code.
     pub(super) fn of_expression(expr: &Compiled, inputs: &[TensorMeta], output: DType) -> Option<Self> {
         let (mut program, value) = expr.program(inputs, Some).ok()?;
         let value = program.cast(value, output);

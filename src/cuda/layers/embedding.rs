@@ -1,4 +1,4 @@
-//! Rows of a table by their numbers.
+//! Lookup of table rows by their indices.
 
 use super::axes::{chunk, is_chunked};
 use super::copy::element;

@@ -1,7 +1,7 @@
-//! What is done to a product before it is stored: written into the kernel that computes it.
+//! Epilogues: operations on a product before it is stored, generated as code of the kernel that computes it.
 //!
-//! Kernels that take an epilogue name `EPILOGUE_PARAMETERS` ahead of their parameters, and `EPILOGUE` where a result is in
-//! `value`, of type `C`, and the number of its element in row-major order in `index`.
+//! Kernels that support an epilogue contain `EPILOGUE_PARAMETERS` before their parameters, and `EPILOGUE` at the point where a
+//! result is in `value`, of type `C`, and the row-major index of its element in `index`.
 
 use super::formula::{code_of, number};
 use super::support::strides;
@@ -13,36 +13,36 @@ use crate::tensor::{DType, Shape};
 use smallvec::SmallVec;
 use std::fmt::Write;
 
-/// An epilogue as text of a kernel.
+/// An epilogue as code of a kernel.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Finish {
+pub(super) struct EpilogueCode {
     parameters: String,
     code: String,
-    /// Positions of the inputs that it reads.
+    /// The positions of the inputs that it reads.
     inputs: Vec<usize>,
     form: Form,
 }
 
-/// What is known of an epilogue, for libraries that know some of them.
+/// The form of an epilogue, for libraries that support some forms.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Form {
-    /// There is none.
+    /// No epilogue.
     #[default]
     Nothing,
-    /// A function of the result, or of the sum of that and the input at a position.
+    /// A function of the result, or of the sum of the result and the input at a position.
     FunctionOfSum(Option<usize>, Option<Function>),
     /// Anything else.
     Other,
 }
 
-/// Arguments of a launch.
+/// The arguments of a launch.
 pub(super) type Arguments<'a> = SmallVec<[Argument<'a>; 24]>;
 
-impl Finish {
-    /// The text for inputs like these and a result of this type and shape.
+impl EpilogueCode {
+    /// The code for inputs like these and a result of this type and shape.
     ///
     /// # Errors
-    /// [`LayerError::Unsupported`] where a function of it has no code.
+    /// [`LayerError::Unsupported`] if a function of the epilogue has no code.
     pub(super) fn of(
         epilogue: Option<&Epilogue>,
         inputs: &[TensorMeta],
@@ -68,7 +68,7 @@ impl Finish {
         Ok(finish)
     }
 
-    /// What a library may make of it.
+    /// The form of the epilogue, for libraries.
     pub(super) fn form(&self) -> Form {
         self.form
     }
@@ -82,7 +82,7 @@ impl Finish {
         Some(())
     }
 
-    /// The source of a kernel with it.
+    /// The source of a kernel with the epilogue.
     pub(super) fn unit(&self, name: &'static str, text: &str) -> Unit {
         let parameters = match self.inputs.is_empty() {
             true => String::new(),
@@ -92,10 +92,10 @@ impl Finish {
         Unit::new(name, text)
     }
 
-    /// The arguments that the kernel takes for it, ahead of its own.
+    /// The arguments of the kernel for the epilogue, which precede its own.
     ///
     /// # Errors
-    /// An input that cannot be broadcast to the result.
+    /// Returns an error if an input cannot be broadcast to the result.
     pub(super) fn arguments<'a>(
         &self,
         inputs: &[DeviceTensor<'a>],
@@ -114,7 +114,7 @@ impl Finish {
     }
 }
 
-/// A shape as kernels take it.
+/// A shape in the form of kernels.
 pub(super) fn kernel_shape(shape: &Shape) -> KernelShape {
     let mut kernel = KernelShape { rank: shape.len() as i32, ..KernelShape::default() };
     for (dim, len) in kernel.dims.iter_mut().zip(shape.iter()) {

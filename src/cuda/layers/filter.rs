@@ -7,7 +7,7 @@ use crate::cuda::device::{DeviceTensor, KernelStrides};
 use crate::op::{LayerError, Weight};
 use crate::tensor::Tensor;
 
-/// How weights of a convolution lie: O×I×… for each group, or I×O×… where it is transposed.
+/// The order of a convolution's weights: O×I×… for each group, or I×O×… if it is transposed.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Order {
     pub(super) groups: usize,
@@ -15,15 +15,17 @@ pub(super) struct Order {
 }
 
 impl Order {
-    /// Weights of a file as kernels read them best: the input channels of a tap side by side, taps behind each other, a row of
-    /// these for each output channel.
+    /// Reorders weights of a file for kernels: a row for each output channel, with the taps in order and the input channels of
+    /// each tap adjacent.
     ///
     /// # Errors
-    /// Weights with too few axes.
+    /// Returns an error if the weights have too few axes.
     pub(super) fn matrix(self, weight: &Tensor) -> Result<Tensor, LayerError> {
         let dims = weight.shape().to_vec();
         let [first, second, taps @ ..] = dims.as_slice() else {
-            return Err(LayerError::Unsupported("a convolution whose weights have no channels".to_owned()));
+            return Err(LayerError::Unsupported(
+                "convolution weights must have at least two axes".to_owned(),
+            ));
         };
         let groups = self.groups.max(1);
         let channels = if self.transposed { first / groups } else { *second };
@@ -33,30 +35,30 @@ impl Order {
             false => [&[groups, outputs, channels], taps].concat(),
         };
         let (output, input) = if self.transposed { (2, 1) } else { (1, 2) };
-        let behind = (0..taps.len() as i64).map(|tap| 3 + tap);
-        let axes: Vec<i64> = [0, output].into_iter().chain(behind).chain([input]).collect();
+        let tap_axes = (0..taps.len() as i64).map(|tap| 3 + tap);
+        let axes: Vec<i64> = [0, output].into_iter().chain(tap_axes).chain([input]).collect();
         let rows = [&[groups * outputs], taps, &[channels]].concat();
         Ok(weight.reshape(&split)?.permute(&axes)?.contiguous()?.reshape(&rows)?)
     }
 }
 
-/// Weights as a kernel finds them.
+/// The weights in memory, as kernels read them.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Filter<'a> {
     pub(super) tensor: DeviceTensor<'a>,
-    /// Of output channels, input channels and taps.
+    /// The strides of output channels, input channels and taps.
     pub(super) strides: KernelStrides,
-    /// From one group to the next.
+    /// The distance between adjacent groups.
     pub(super) group: i64,
-    /// Whether they lie as [`Order::matrix`] has it.
+    /// Whether they are in the order of [`Order::matrix`].
     pub(super) is_matrix: bool,
 }
 
 impl<'a> Filter<'a> {
-    /// The next of a layer's weights, for windows over so many axes.
+    /// The next of a layer's weights, for windows over `axes` axes.
     ///
     /// # Errors
-    /// Weights that are missing.
+    /// Returns an error if the weights are missing.
     pub(super) fn of(
         weight: &Weight,
         (order, axes): (Order, usize),

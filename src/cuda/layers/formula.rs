@@ -1,11 +1,11 @@
-//! From element-wise programs to kernels: whatever the length of an expression, one kernel computes it.
+//! Kernel code of element-wise programs: a single kernel computes an expression of any length.
 
 use crate::kernels::elementwise::{Operation, Program, Step, Value};
 use crate::pnnx::Function;
 use crate::tensor::{Complex, DType, Scalar};
 use std::fmt::Write;
 
-/// The numbers in which elements of a type are computed; none for complex ones.
+/// The C++ type in which elements of a type are computed; `None` for complex types.
 pub(super) fn number(dtype: DType) -> Option<&'static str> {
     Some(match dtype {
         DType::F32 | DType::F16 | DType::Bf16 => "float",
@@ -15,12 +15,12 @@ pub(super) fn number(dtype: DType) -> Option<&'static str> {
     })
 }
 
-/// The lines that compute a value, and the inputs that they read as `in0`, `in1`, …: none where there is no code for a step.
+/// The lines of code that compute a value, and the inputs that they read as `in0`, `in1`, …; `None` if a step has no code.
 pub(super) fn code(program: &Program, value: Value) -> Option<(String, Vec<(usize, DType)>)> {
     code_of(program, value, None)
 }
 
-/// As [`code`], of a program that goes on from a value which the kernel computed under this name.
+/// As [`code`], for a program that continues from a value that the kernel has computed, in the variable `output`.
 pub(super) fn code_of(
     program: &Program,
     value: Value,
@@ -32,20 +32,20 @@ pub(super) fn code_of(
         if let Operation::Input(position) = step.operation {
             inputs.push((position, step.dtype));
         }
-        let made = made(program, step, output)?;
-        let rounded = rounded(&made, step.dtype);
+        let term = step_code(program, step, output)?;
+        let rounded = rounded(&term, step.dtype);
         writeln!(text, "        {number} v{at} = {rounded};").ok()?;
     }
     Some((text, inputs))
 }
 
-fn made(program: &Program, step: &Step, output: Option<&str>) -> Option<String> {
+fn step_code(program: &Program, step: &Step, output: Option<&str>) -> Option<String> {
     let number = number(step.dtype)?;
     Some(match step.operation {
         Operation::Input(position) => format!("in{position}"),
         Operation::Output => format!("({number}){}", output?),
         Operation::Constant(scalar) => constant(scalar, number)?,
-        // Half a number is true as well.
+        // Fractions such as 0.5 are true as well.
         Operation::Cast(from) if step.dtype == DType::Bool => format!("v{}", from.position()),
         Operation::Cast(from) => cast(from.position(), program.dtype(from), number)?,
         Operation::Apply(function, [a, b]) => apply(function, number, a.position(), b.position())?,
@@ -60,14 +60,14 @@ fn cast(from: usize, source: DType, to: &str) -> Option<String> {
     })
 }
 
-/// What a type can hold of a number.
-pub(super) fn rounded(made: &str, dtype: DType) -> String {
+/// Rounds or wraps a value to what an element type can hold.
+pub(super) fn rounded(value: &str, dtype: DType) -> String {
     match dtype {
-        DType::F16 => format!("round_f16({made})"),
-        DType::Bf16 => format!("round_bf16({made})"),
-        DType::Bool => format!("({made}) != 0"),
-        DType::I32 | DType::I16 | DType::I8 | DType::U8 => format!("(i64)({dtype})({made})"),
-        _ => made.to_owned(),
+        DType::F16 => format!("round_f16({value})"),
+        DType::Bf16 => format!("round_bf16({value})"),
+        DType::Bool => format!("({value}) != 0"),
+        DType::I32 | DType::I16 | DType::I8 | DType::U8 => format!("(i64)({dtype})({value})"),
+        _ => value.to_owned(),
     }
 }
 
@@ -86,7 +86,7 @@ fn long(value: i64) -> String {
     format!("(i64){:#x}ull", value as u64)
 }
 
-/// A number with all of its bits.
+/// A literal with all bits of a number.
 pub(super) fn literal(value: f64, number: &str) -> String {
     match number {
         "float" => format!("__int_as_float({:#x})", (value as f32).to_bits()),
@@ -99,7 +99,7 @@ pub(super) fn apply(function: Function, number: &str, a: usize, b: usize) -> Opt
     if number == "i64" { whole(function, a, b) } else { real(function, a, b) }
 }
 
-/// Functions of float and double; those of the same name in C are overloaded for both.
+/// Functions of float and double; C functions of the same name are overloaded for both.
 fn real(function: Function, a: usize, b: usize) -> Option<String> {
     use Function as F;
     let one = |name: &str| format!("{name}(v{a})");
@@ -167,7 +167,7 @@ fn whole(function: Function, a: usize, b: usize) -> Option<String> {
     use Function as F;
     let two = |name: &str| format!("{name}(v{a}, v{b})");
     let between = |sign: &str| format!("v{a} {sign} v{b}");
-    // Signed numbers do not wrap in C.
+    // Signed overflow is undefined in C++.
     let wrapping = |sign: &str| format!("(i64)((unsigned long long)v{a} {sign} (unsigned long long)v{b})");
     Some(match function {
         F::Abs => format!("i_abs(v{a})"),
@@ -194,18 +194,18 @@ fn whole(function: Function, a: usize, b: usize) -> Option<String> {
     })
 }
 
-/// A number as another type holds it, by the rules of [`Tensor::cast`](crate::tensor::Tensor::cast): what integers of fewer bits
-/// cannot hold wraps, and of a float is cut off.
-pub(super) fn converted(made: &str, source: DType, to: DType) -> Option<String> {
+/// Converts a value to another type, by the rules of [`Tensor::cast`](crate::tensor::Tensor::cast): integers wrap in narrower
+/// types, and floats are truncated.
+pub(super) fn converted(value: &str, source: DType, to: DType) -> Option<String> {
     let (is_real, number) = (number(source)? != "i64", number(to)?);
     Some(match to {
-        to if to == source => made.to_owned(),
-        DType::Bool => format!("(i64)({made} != 0)"),
-        DType::I64 if is_real => format!("f_int({made})"),
-        DType::I32 if is_real => format!("f_int_within({made}, -2147483648ll, 2147483647ll)"),
-        DType::I16 if is_real => format!("f_int_within({made}, -32768ll, 32767ll)"),
-        DType::I8 if is_real => format!("f_int_within({made}, -128ll, 127ll)"),
-        DType::U8 if is_real => format!("f_int_within({made}, 0ll, 255ll)"),
-        _ => rounded(&format!("({number})({made})"), to),
+        to if to == source => value.to_owned(),
+        DType::Bool => format!("(i64)({value} != 0)"),
+        DType::I64 if is_real => format!("f_int({value})"),
+        DType::I32 if is_real => format!("f_int_within({value}, -2147483648ll, 2147483647ll)"),
+        DType::I16 if is_real => format!("f_int_within({value}, -32768ll, 32767ll)"),
+        DType::I8 if is_real => format!("f_int_within({value}, -128ll, 127ll)"),
+        DType::U8 if is_real => format!("f_int_within({value}, 0ll, 255ll)"),
+        _ => rounded(&format!("({number})({value})"), to),
     })
 }

@@ -1,4 +1,4 @@
-//! Fourier transforms: a kernel for each axis.
+//! Fourier transforms, as a pass along each axis.
 
 use super::axes::collapsed;
 use super::movement::copy_as;
@@ -16,26 +16,26 @@ use crate::ops::fourier::transforms::{
 };
 use crate::tensor::DType;
 
-/// The bytes that a block may share.
+/// The maximum shared memory of a block in bytes.
 const SHARED: usize = 48 * 1024;
 
 /// A transform along one axis.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Pass {
     pub(super) axis: usize,
-    /// Numbers of a row that is transformed, and of the result.
+    /// The length of a transformed row, and of the result.
     pub(super) length: usize,
-    pub(super) made: usize,
+    pub(super) output_length: usize,
     pub(super) is_mirrored: bool,
 }
 
-/// The bytes that a block shares for rows of this length: the row, its other half and the roots of unity.
+/// The shared memory of a block in bytes for rows of this length: the row, its second buffer and the roots of unity.
 fn shared(dtype: DType, length: usize) -> usize {
     let size = if matches!(dtype, DType::F64 | DType::C128) { 16 } else { 8 };
     length.saturating_mul(3 * size)
 }
 
-/// What is done along each axis, in order.
+/// The passes of a transform, in order.
 fn passes(transform: &Transform) -> Option<Vec<Pass>> {
     let lens = transform.lens.iter().map(|len| usize::try_from(len.fixed()?).ok());
     let lens: Vec<usize> = lens.collect::<Option<_>>()?;
@@ -43,14 +43,14 @@ fn passes(transform: &Transform) -> Option<Vec<Pass>> {
         .axes
         .iter()
         .zip(lens)
-        .map(|(&axis, length)| Pass { axis, length, made: length, is_mirrored: false })
+        .map(|(&axis, length)| Pass { axis, length, output_length: length, is_mirrored: false })
         .collect();
     match transform.kind {
         Kind::Complex => {}
-        // Real numbers are transformed first along the last axis, and come to be last.
+        // Real input is transformed along the last axis first; real output is produced along the last axis last.
         Kind::FromReal => {
             let mut last = passes.pop()?;
-            last.made = last.length / 2 + 1;
+            last.output_length = last.length / 2 + 1;
             passes.insert(0, last);
         }
         Kind::ToReal => passes.last_mut()?.is_mirrored = true,
@@ -71,7 +71,7 @@ impl Pass {
             return Ok(());
         }
         if shared(y.dtype(), self.length) > SHARED {
-            let reason = format!("signals of {} numbers, which the library does not transform", self.length);
+            let reason = format!("signals of length {} are not supported by the library", self.length);
             return Err(LayerError::Unsupported(reason));
         }
         let by_halving = self.length.is_power_of_two();
@@ -98,7 +98,7 @@ impl Pass {
             Argument::Long(rows as i64),
             Argument::Int(int(given)?),
             Argument::Int(int(self.length)?),
-            Argument::Int(int(self.made)?),
+            Argument::Int(int(self.output_length)?),
             Argument::Double(factor),
         ];
         let threads = self.length.clamp(1, 256).next_multiple_of(32) as u32;
@@ -107,7 +107,7 @@ impl Pass {
     }
 }
 
-/// The source for numbers of these types.
+/// The source for these element types.
 pub(super) fn unit(from: DType, to: DType) -> Unit {
     let is_double = matches!(to, DType::F64 | DType::C128);
     Unit::new("fourier.cu", include_str!("../kernels/fourier.cu"))
@@ -116,11 +116,11 @@ pub(super) fn unit(from: DType, to: DType) -> Unit {
         .define("R", if is_double { "double" } else { "float" })
 }
 
-/// The shapes between passes, all but the last of which are in scratch memory.
+/// The shapes after each pass; all tensors but the last are in scratch memory.
 fn shapes(passes: &[Pass], input: &[usize]) -> Vec<Vec<usize>> {
     let mut dims = input.to_vec();
     let shape = |pass: &Pass| {
-        dims.get_mut(pass.axis).into_iter().for_each(|dim| *dim = pass.made);
+        dims.get_mut(pass.axis).into_iter().for_each(|dim| *dim = pass.output_length);
         dims.clone()
     };
     passes.iter().map(shape).collect()
@@ -131,12 +131,12 @@ fn check(transform: &Transform, input: &TensorMeta) -> Result<(), LayerError> {
     let passes = passes(transform).ok_or_else(|| unsupported("signals of unknown lengths"))?;
     precision(input.dtype())?;
     match passes.is_empty() {
-        true => Err(unsupported("a transform along no axis")),
+        true => Err(unsupported("a transform without axes")),
         false => Ok(()),
     }
 }
 
-/// Whether each row is one that a block can share, or a library transforms it.
+/// Returns true if the rows of each pass fit the shared memory of a block, or a library can do the pass.
 fn suits(transform: &Transform, input: &TensorMeta, device: &Info) -> bool {
     let (Some(passes), Ok(dims), Ok(dtype)) = (passes(transform), input.shape(), precision(input.dtype()))
     else {
@@ -207,7 +207,7 @@ macro_rules! transforms {
 
             fn configure(&mut self, inputs: &[TensorMeta], _: &[TensorMeta]) -> Result<(), LayerError> {
                 let Some(input) = inputs.first().filter(|_| inputs.len() == 1) else {
-                    return Err(LayerError::Unsupported("a length that is an input".to_owned()));
+                    return Err(LayerError::Unsupported("the length must be a parameter, not an input".to_owned()));
                 };
                 check(&self.transform(inputs)?, input)
             }

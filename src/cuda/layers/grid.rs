@@ -1,4 +1,4 @@
-//! Grids of affine maps, pictures read at their places, and windows as columns.
+//! Sampling grids of affine transforms, grid sampling, and `Unfold` and `Fold`.
 
 use super::convolution::{lengths, with_three_axes};
 use super::epilogue::kernel_shape;
@@ -25,7 +25,7 @@ impl CudaLayer for GridSample {
         let (grid, axes) = (input(inputs, self.grid.0)?, inputs[0].shape().len().saturating_sub(2));
         let x = with_three_axes(&inputs[0], axes, 2)?;
         let y = with_three_axes(&outputs[0], axes, 2)?;
-        // The strides of N, three axes of places, and the coordinates.
+        // The strides of N, of three spatial axes, and of the coordinates.
         let mut of_grid = KernelStrides::default();
         for (axis, &by) in grid.layout().strides().iter().enumerate() {
             let place = if axis == 0 { 0 } else { axis + 3 - axes };
@@ -98,7 +98,7 @@ impl CudaLayer for AffineGrid {
     }
 }
 
-/// Columns of pictures, or pictures of columns.
+/// Unfolds images into columns, or folds columns into images.
 fn folded(
     kernel: &str,
     windows: [Window; 2],

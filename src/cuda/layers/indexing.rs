@@ -1,4 +1,4 @@
-//! Elements at the places that indices name, read and written.
+//! Elements selected by indices.
 
 use super::axes::{chunk, is_chunked};
 use super::copy::{copy, element};
@@ -12,31 +12,31 @@ use crate::ops::indexing::by_index::{Gather, IndexSelect};
 use crate::ops::indexing::taking::{Take, TakeAlongDim};
 use crate::tensor::{DType, Layout};
 
-/// A unit of indices of some type, which may count from the end.
+/// Defines the type of the indices, and whether negative ones count from the end.
 pub(super) fn unit_of(unit: Unit, index: DType, wraps: bool) -> Unit {
     unit.define("I", index).define("WRAPS", i32::from(wraps))
 }
 
-/// Whether a tensor is one of indices.
+/// Returns true for a plain tensor of indices.
 pub(super) fn is_index(position: usize, formats: &[TensorFormat]) -> bool {
     let of = |format: &TensorFormat| matches!(format.dtype, DType::I64 | DType::I32);
     is_anything(position, formats) && formats.get(position).is_some_and(of)
 }
 
-/// A tensor with an axis, where it has none.
+/// The tensor, with an axis of length 1 if it has none.
 pub(super) fn with_axis<'a>(tensor: &DeviceTensor<'a>) -> Result<DeviceTensor<'a>, LayerError> {
     let layout = tensor.layout();
     Ok(if layout.shape().is_empty() { tensor.with_layout(layout.unsqueeze(0)?)? } else { *tensor })
 }
 
-/// A tensor as a vector, which it is only where it lies in one piece.
+/// A contiguous tensor as a vector.
 pub(super) fn flat<'a>(tensor: &DeviceTensor<'a>) -> Result<DeviceTensor<'a>, LayerError> {
-    let fault = || LayerError::Unsupported("a tensor that does not lie in one piece".to_owned());
+    let fault = || LayerError::Unsupported("the tensor must be contiguous".to_owned());
     let layout = tensor.layout().reshape(&shape(&[tensor.num_elements()])?)?.ok_or_else(fault)?;
     Ok(tensor.with_layout(layout)?)
 }
 
-/// A layout whose axis has another length, and is not stepped along.
+/// A layout with another length, and stride 0, on one axis.
 pub(super) fn without(layout: &Layout, axis: usize, len: usize) -> Result<Layout, LayerError> {
     let (mut dims, mut steps) = (layout.shape().to_vec(), layout.strides().to_vec());
     dims.get_mut(axis).into_iter().for_each(|dim| *dim = len);
@@ -44,8 +44,8 @@ pub(super) fn without(layout: &Layout, axis: usize, len: usize) -> Result<Layout
     Ok(Layout::strided(shape(&dims)?, &steps, layout.offset())?)
 }
 
-/// Writes for each element of `y` the element of `x` at an index along an axis; `index` has the shape of `y`, and so has `x` but
-/// for the axis, or they are broadcast to it.
+/// Writes for each element of `y` the element of `x` at an index along an axis. `index` has the shape of `y`, and so has `x`
+/// except for the axis, or they are broadcast to it.
 pub(super) fn gathered(
     x: &DeviceTensor<'_>,
     index: &DeviceTensor<'_>,
@@ -58,7 +58,7 @@ pub(super) fn gathered(
     let unit = unit_of(unit.define("T", element(x.dtype())), index.dtype(), wraps);
     let [by_x, by_index, by_y] = [x, index, y].map(|tensor| strides(tensor.layout()));
     let last = y.shape().len().saturating_sub(1);
-    // Neighbours along another axis that share an index lie side by side.
+    // Adjacent elements along another axis that share an index can be read in chunks.
     let chunk = chunk(&[y], |chunk| {
         let is_along = axis < last && [by_x.by[last], by_y.by[last], by_index.by[last]] == [1, 1, 0];
         let is_even = y.shape().last().is_some_and(|len| len.is_multiple_of(chunk));
@@ -84,7 +84,7 @@ pub(super) fn gathered(
     context.launch(&kernel, Grid::over(y.num_elements().div_ceil(chunk)), &arguments)
 }
 
-/// A vector of indices as a tensor that is broadcast along all axes but one.
+/// A vector of indices as a tensor that can be broadcast along all axes but one.
 pub(super) fn spread<'a>(
     index: &DeviceTensor<'a>,
     axis: usize,
@@ -157,7 +157,7 @@ impl CudaLayer for TakeAlongDim {
         };
         let axis = y.shape().axis(dim)?;
         let index = index.with_layout(index.layout().expand(y.shape())?)?;
-        // Along the axis the input keeps its length, along others it has that of the output.
+        // Along the axis the input keeps its length; along the others it is broadcast to the output.
         let mut whole = y.shape().to_vec();
         let len = inputs[0].shape().get(axis).copied().unwrap_or(1);
         whole.get_mut(axis).into_iter().for_each(|dim| *dim = len);
@@ -166,13 +166,13 @@ impl CudaLayer for TakeAlongDim {
     }
 }
 
-/// Scratch for copies of all inputs.
+/// The bytes of scratch memory for copies of all inputs.
 pub(super) fn pieces(inputs: &[TensorMeta]) -> usize {
     let count = |meta: &TensorMeta| meta.shape().map_or(usize::MAX, |shape| shape.num_elements());
     inputs.iter().fold(0, |sum, meta| sum.saturating_add(scratch_bytes(meta.dtype(), count(meta))))
 }
 
-/// The elements as a vector: where they lie, or copied.
+/// The elements as a vector: in place if they are contiguous, else copied to scratch memory.
 pub(super) fn in_one_piece<'t, 'c: 't>(
     tensor: &DeviceTensor<'t>,
     context: &mut CudaContext<'c>,

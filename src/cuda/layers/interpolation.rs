@@ -11,10 +11,10 @@ use crate::ops::pooling::Reduction;
 use crate::ops::vision::interpolation::{Interpolate, Mode, Resize, UpsampleBilinear, UpsampleNearest};
 use crate::tensor::DType;
 
-/// How far one number of the output is from the next along each axis, in those of the input, as the type computes it.
+/// The distance between adjacent output elements along each axis, in input elements, with the rounding of the element type.
 fn steps(resize: &Resize<'_>, dtype: DType, lens: &[usize], sizes: &[usize]) -> Result<Vec<f64>, LayerError> {
     let factors = if resize.keeps_factors { resize.factors(lens.len())? } else { Vec::new() };
-    // Of pictures PyTorch copies axes that keep or double their length, whatever the factor says.
+    // In nearest mode on images, PyTorch ignores the factor of axes that keep or double their length.
     let copies = resize.mode == Mode::Nearest && lens.len() == 2;
     let even = |len: usize, size: usize| copies && (size == len || size == len.saturating_mul(2));
     let over = |a: f64, b: f64| if dtype == DType::F64 { a / b } else { f64::from(a as f32 / b as f32) };

@@ -1,7 +1,7 @@
-//! Products by a library of the device, where it has one: what it is asked for, and what is left to kernels. What follows holds of
-//! convolutions, too.
+//! Products by a library of the device, if it has one: the work for the library, and the conditions under which kernels run
+//! instead. The shared parts also apply to convolutions.
 
-use super::epilogue::{Arguments, Finish, Form, kernel_shape};
+use super::epilogue::{Arguments, EpilogueCode, Form, kernel_shape};
 use super::product::{Product, Sides};
 use super::support::{computed_in, strides};
 use crate::cuda::CudaContext;
@@ -12,11 +12,11 @@ use crate::op::LayerError;
 use crate::pnnx::Function;
 use crate::tensor::DType;
 
-/// A library that cannot do all of an epilogue leaves a second pass over the result to a kernel. That is worth it for as many
-/// multiplications as take several times what the pass does.
+/// If a library cannot do all of an epilogue, a kernel does it in a second pass over the result. That is worthwhile from this
+/// number of multiplications, which take several times as long as the pass.
 const WORTH_A_PASS: usize = 1 << 30;
 
-/// Whether the library is to compute something of so many multiplications and what follows it, given whether it can do all of that.
+/// Returns true if a library should do work with this many multiplications. `is_whole`: it can do the whole epilogue, too.
 pub(super) fn is_worth(is_whole: bool, multiplications: usize) -> bool {
     is_whole || multiplications >= WORTH_A_PASS
 }
@@ -25,9 +25,9 @@ pub(super) fn scratch<'a>(context: &CudaContext<'a>) -> Result<Argument<'a>, Lay
     Ok(context.spare_scratch()?.map_or(Argument::None, Argument::Write))
 }
 
-/// What an epilogue makes of each element of a result, in its place.
+/// Applies an epilogue to each element of a result, in place.
 pub(super) fn finish(
-    finish: &Finish,
+    finish: &EpilogueCode,
     arguments: &Arguments<'_>,
     y: &DeviceTensor<'_>,
     context: &mut CudaContext<'_>,
@@ -45,7 +45,7 @@ pub(super) fn finish(
     context.launch(&kernel, Grid::over(y.num_elements()), &arguments)
 }
 
-/// How a matrix lies: by strides of its rows and columns, and of the batch. None where neither rows nor columns lie in one piece.
+/// The layout of a matrix with these strides of rows, columns and batch. `None` if neither rows nor columns are contiguous.
 fn place([rows, columns]: [usize; 2], [by_row, by_column]: [i64; 2], between: i64) -> Option<MatrixPlace> {
     let between = usize::try_from(between).ok()?;
     let lies = |is_by_rows: bool| {
@@ -58,7 +58,7 @@ fn place([rows, columns]: [usize; 2], [by_row, by_column]: [i64; 2], between: i6
     lies(true).or_else(|| lies(false))
 }
 
-/// The one stride that takes a tensor through a batch of several axes; none where there is none.
+/// The single stride of a batch of several axes; `None` if there is none.
 fn one_stride(dims: &[i32], by: &[i64; 8]) -> Option<i64> {
     let axes = || dims.iter().zip(by).filter(|(len, _)| **len > 1);
     let steps: Vec<(i64, i64)> = axes().map(|(len, by)| (i64::from(*len), *by)).collect();
@@ -66,7 +66,7 @@ fn one_stride(dims: &[i32], by: &[i64; 8]) -> Option<i64> {
     goes_on.then(|| steps.last().map_or(0, |(_, by)| *by))
 }
 
-/// What a library makes of an epilogue, where that is all of it.
+/// The addend and the activation by which a library can do the whole epilogue.
 pub(super) fn activation(form: Form) -> Option<(Option<usize>, Activation)> {
     match form {
         Form::Nothing => Some((None, Activation::Identity)),
@@ -77,14 +77,14 @@ pub(super) fn activation(form: Form) -> Option<(Option<usize>, Activation)> {
     }
 }
 
-/// Computes a product by a library; whether there is one that can. The arguments are those of the epilogue.
+/// Computes a product by a library; returns false if no library can. The arguments are those of the epilogue.
 ///
 /// # Errors
-/// Those of the library, and of the kernel behind it.
+/// Those of the library, and of the epilogue's kernel after it.
 pub(super) fn product<'a>(
     product: &Product<'a>,
     sides: &Sides,
-    (epilogue, arguments): (&Finish, &Arguments<'a>),
+    (epilogue, arguments): (&EpilogueCode, &Arguments<'a>),
     context: &mut CudaContext<'_>,
 ) -> Result<bool, LayerError> {
     if context.device().info().libraries.products.is_none() || product.steps.is_some() {
@@ -115,7 +115,7 @@ pub(super) fn product<'a>(
     Ok(true)
 }
 
-/// The product as a library has it; none where it lies in a way that libraries do not know.
+/// The product in the form of a library; `None` if libraries do not support its types or layouts.
 fn work_of(product: &Product<'_>, sides: &Sides, allow_tf32: bool) -> Option<ProductWork> {
     let dtype = product.output.dtype();
     let is_alike = |tensor: &DeviceTensor<'_>| tensor.dtype() == dtype;
@@ -163,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn matrices_lie_by_rows_or_by_columns() {
+    fn matrices_are_row_major_or_column_major() {
         let by_rows = |line| Some(MatrixPlace { is_by_rows: true, line, between: 7 });
         let by_columns = |line| Some(MatrixPlace { is_by_rows: false, line, between: 7 });
         assert_eq!(place([3, 4], [4, 1], 7), by_rows(4));
@@ -171,14 +171,14 @@ mod tests {
         assert_eq!(place([3, 4], [1, 3], 7), by_columns(3));
         assert_eq!(place([1, 4], [0, 1], 7), by_rows(4));
         assert_eq!(place([3, 1], [1, 0], 7), by_rows(1));
-        // Rows that repeat, or overlap, or are apart along both axes.
+        // Rows that repeat, or overlap, or are strided along both axes.
         assert_eq!(place([3, 4], [0, 1], 7), None);
         assert_eq!(place([3, 4], [2, 1], 7), None);
         assert_eq!(place([3, 4], [8, 2], 7), None);
     }
 
     #[test]
-    fn batches_of_several_axes_are_one_where_they_can_be() {
+    fn batch_axes_are_merged_if_they_can_be() {
         let by = |steps: &[i64]| {
             let mut by = [0; 8];
             by[..steps.len()].copy_from_slice(steps);

@@ -1,4 +1,4 @@
-//! The layers that run on a GPU, one file per family: the types are those of [`ops`](crate::ops), the kernels those of
+//! The layers that run on a GPU, in one file per family. Their types are those of [`ops`](crate::ops), their kernels are in
 //! `cuda/kernels`.
 
 mod activation;
@@ -22,6 +22,7 @@ mod fourier;
 mod grid;
 mod indexing;
 mod interpolation;
+mod kernel_text;
 mod library;
 mod movement;
 mod multihead;
@@ -29,7 +30,6 @@ mod norm;
 mod padding;
 mod pooling;
 mod product;
-mod recipe;
 mod recurrent;
 mod reduction;
 mod reformat;
@@ -46,7 +46,7 @@ mod ways;
 use super::CudaLayers;
 pub(crate) use copy::copy;
 
-/// All of them.
+/// All GPU layers.
 pub(super) fn all() -> CudaLayers {
     let mut layers = CudaLayers::empty();
     super::plugin::register(&mut layers);

@@ -1,10 +1,10 @@
-//! Elements put elsewhere: joined, shuffled, turned round, rolled and repeated.
+//! Operators that move elements: concatenation, shuffles, flips, rolls and repetition.
 
 use super::copy::{copy, element};
 use super::copying::{copy_bytes, in_order, reshaped};
 use super::epilogue::kernel_shape;
+use super::kernel_text::{KernelText, no_kernel};
 use super::product::metas;
-use super::recipe::{Recipe, no_kernel};
 use super::support::{input, int, is_anything, is_real, row_major, shape, strides};
 use crate::cuda::device::{Argument, DeviceTensor, Grid, KernelShape, Unit};
 use crate::cuda::{CudaContext, CudaLayer, CudaLayers, is_plain};
@@ -15,9 +15,9 @@ use crate::ops::layout::repetition::{Flip, Repeat, RepeatInterleave, Roll, Tile}
 use crate::ops::layout::shuffling::{ChannelShuffle, PixelShuffle, PixelUnshuffle, Shuffle};
 use crate::ops::layout::slicing::SliceCopy;
 use crate::ops::layout::stacking::{ColumnStack, DStack, HStack, VStack};
-use crate::ops::support::arguments::Argument as Given;
+use crate::ops::support::arguments::ParamOrInput as Given;
 
-/// Copies elements, as another type where the target has another.
+/// Copies elements, converting them if the target has another type.
 pub(super) fn copy_as(
     from: &DeviceTensor<'_>,
     to: &DeviceTensor<'_>,
@@ -27,27 +27,27 @@ pub(super) fn copy_as(
         return copy(from, to, context);
     }
     let metas = metas(&[*from]);
-    let mut recipe = Recipe::new(&metas);
-    let value = recipe.input(0, to.dtype()).ok_or_else(no_kernel)?;
-    recipe.map(to.dtype(), &value).ok_or_else(no_kernel)?.run(&[*from], to, context)
+    let mut kernel = KernelText::new(&metas);
+    let value = kernel.input(0, to.dtype()).ok_or_else(no_kernel)?;
+    kernel.map(to.dtype(), &value).ok_or_else(no_kernel)?.run(&[*from], to, context)
 }
 
-/// Where the elements along an axis come from.
+/// The movement of the elements along an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum How {
+enum Movement {
     Kept,
     Reversed,
-    /// Moved towards the end by so many places.
+    /// Rolled towards the end by this number of positions.
     Rolled(usize),
-    /// The axis from its beginning again.
+    /// The axis is repeated as a whole.
     Repeated,
-    /// Each element so many times.
+    /// Each element is repeated this number of times.
     EachRepeated(usize),
 }
 
-/// Writes elements that come from elsewhere along the axes.
+/// Writes elements that are moved along the axes.
 fn moved(
-    how: &[How],
+    movements: &[Movement],
     x: &DeviceTensor<'_>,
     y: &DeviceTensor<'_>,
     context: &mut CudaContext<'_>,
@@ -55,13 +55,13 @@ fn moved(
     let unit = Unit::new("moved.cu", include_str!("../kernels/moved.cu")).define("T", element(x.dtype()));
     let kernel = context.kernel(&unit, "moved")?;
     let (mut kinds, mut numbers) = (KernelShape::default(), KernelShape::default());
-    for ((kind, number), how) in kinds.dims.iter_mut().zip(&mut numbers.dims).zip(how) {
-        (*kind, *number) = match how {
-            How::Kept => (0, 0),
-            How::Reversed => (1, 0),
-            How::Rolled(by) => (2, int(*by)?),
-            How::Repeated => (3, 0),
-            How::EachRepeated(times) => (4, int(*times)?),
+    for ((kind, number), movement) in kinds.dims.iter_mut().zip(&mut numbers.dims).zip(movements) {
+        (*kind, *number) = match movement {
+            Movement::Kept => (0, 0),
+            Movement::Reversed => (1, 0),
+            Movement::Rolled(by) => (2, int(*by)?),
+            Movement::Repeated => (3, 0),
+            Movement::EachRepeated(times) => (4, int(*times)?),
         };
     }
     let arguments = [
@@ -105,20 +105,20 @@ moving! {
     PixelUnshuffle |layer, inputs, y, context| shuffled(layer, &inputs[0], y, context);
     ChannelShuffle |layer, inputs, y, context| shuffled(layer, &inputs[0], y, context);
     Flip |layer, inputs, y, context| {
-        let mut how = vec![How::Kept; y.shape().len()];
+        let mut movements = vec![Movement::Kept; y.shape().len()];
         for &dim in &layer.dims {
             let axis = y.shape().axis(dim)?;
-            how.get_mut(axis).into_iter().for_each(|how| *how = How::Reversed);
+            movements.get_mut(axis).into_iter().for_each(|movement| *movement = Movement::Reversed);
         }
-        moved(&how, &inputs[0], y, context)
+        moved(&movements, &inputs[0], y, context)
     };
-    FlipColumns |_layer, inputs, y, context| moved(&[How::Kept, How::Reversed], &inputs[0], y, context);
-    FlipRows |_layer, inputs, y, context| moved(&[How::Reversed], &inputs[0], y, context);
+    FlipColumns |_layer, inputs, y, context| moved(&[Movement::Kept, Movement::Reversed], &inputs[0], y, context);
+    FlipRows |_layer, inputs, y, context| moved(&[Movement::Reversed], &inputs[0], y, context);
     Repeat |_layer, inputs, y, context| repeated(&inputs[0], y, context);
     Tile |_layer, inputs, y, context| repeated(&inputs[0], y, context);
 }
 
-/// Splits axes, changes their places and merges them again.
+/// Splits axes, permutes them and merges them again.
 fn shuffled(
     layer: &dyn Shuffle,
     x: &DeviceTensor<'_>,
@@ -133,19 +133,19 @@ fn shuffled(
         let from = x.with_layout(layout.permute(&order)?)?;
         return in_order(&from, y, context);
     }
-    // The output is seen as the input is split: its axes back in their places.
+    // View the output with the axes of the split input, permuted back.
     let turned: Vec<usize> = order.iter().filter_map(|&axis| split.get(axis).copied()).collect();
     let mut back = order.clone();
     order
         .iter()
         .enumerate()
         .for_each(|(at, &axis)| back.get_mut(axis).into_iter().for_each(|place| *place = at));
-    let fault = || LayerError::Unsupported("axes that cannot be split".to_owned());
+    let fault = || LayerError::Unsupported("the axes of the output cannot be split".to_owned());
     let layout = y.layout().reshape(&shape(&turned)?)?.ok_or_else(fault)?;
     in_order(x, &y.with_layout(layout.permute(&back)?)?, context)
 }
 
-/// Repeats all axes until they have the lengths of the output.
+/// Repeats all axes to the lengths of the output.
 fn repeated(
     x: &DeviceTensor<'_>,
     y: &DeviceTensor<'_>,
@@ -155,10 +155,10 @@ fn repeated(
     while layout.shape().len() < y.shape().len() {
         layout = layout.unsqueeze(0)?;
     }
-    moved(&vec![How::Repeated; y.shape().len()], &x.with_layout(layout)?, y, context)
+    moved(&vec![Movement::Repeated; y.shape().len()], &x.with_layout(layout)?, y, context)
 }
 
-/// Writes inputs one behind the other along an axis.
+/// Concatenates inputs along an axis.
 fn joined<'a>(
     inputs: impl Iterator<Item = Result<DeviceTensor<'a>, LayerError>>,
     axis: usize,
@@ -168,7 +168,7 @@ fn joined<'a>(
     let mut start = 0;
     for input in inputs {
         let input = input?;
-        // Vectors without elements are left out, whatever the shapes of the others.
+        // Empty vectors are left out, whatever the shapes of the others.
         if input.shape().dims() == [0] {
             continue;
         }
@@ -180,7 +180,7 @@ fn joined<'a>(
     Ok(())
 }
 
-/// Whether tensors can be joined: of one type, whatever it is, or of types that kernels convert.
+/// Returns true if tensors can be concatenated: all of the same type, or of types that kernels convert.
 fn can_be_joined(position: usize, formats: &[TensorFormat]) -> bool {
     let formats = &row_major(formats);
     let same = formats.iter().all(|format| is_plain(format) && format.dtype == formats[0].dtype);
@@ -259,14 +259,14 @@ impl CudaLayer for Roll {
                     % len.max(1);
             }
         }
-        let how: Vec<How> = shifts.into_iter().map(How::Rolled).collect();
-        moved(&how, &x, &y, context)
+        let movements: Vec<Movement> = shifts.into_iter().map(Movement::Rolled).collect();
+        moved(&movements, &x, &y, context)
     }
 }
 
-/// A tensor as a vector.
+/// A contiguous tensor as a vector.
 fn flat<'a>(tensor: &DeviceTensor<'a>) -> Result<DeviceTensor<'a>, LayerError> {
-    let fault = || LayerError::Unsupported("a tensor that does not lie in one piece".to_owned());
+    let fault = || LayerError::Unsupported("the tensor must be contiguous".to_owned());
     let layout = tensor.layout().reshape(&shape(&[tensor.num_elements()])?)?.ok_or_else(fault)?;
     Ok(tensor.with_layout(layout)?)
 }
@@ -290,10 +290,13 @@ impl CudaLayer for RepeatInterleave {
         let times = usize::try_from(times).unwrap_or(0);
         let all = [inputs[0].num_elements()];
         let x = if self.dim.is_some() { inputs[0] } else { reshaped(&inputs[0], &all, context)? };
-        let mut how = vec![How::Kept; x.shape().len()];
+        let mut movements = vec![Movement::Kept; x.shape().len()];
         let axis = x.shape().axis(self.dim.unwrap_or(0))?;
-        how.get_mut(axis).into_iter().for_each(|how| *how = How::EachRepeated(times.max(1)));
-        moved(&how, &x, &outputs[0], context)
+        movements
+            .get_mut(axis)
+            .into_iter()
+            .for_each(|movement| *movement = Movement::EachRepeated(times.max(1)));
+        moved(&movements, &x, &outputs[0], context)
     }
 }
 

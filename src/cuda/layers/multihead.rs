@@ -1,9 +1,9 @@
-//! Multi-head attention: its projections by products, its heads by the kernel of attention.
+//! Multi-head attention: projections by matrix products, and heads by the attention kernel.
 
 use super::attention::{Attention, check, strides_of};
 use super::copy::copy;
 use super::elementwise::Map;
-use super::epilogue::{Arguments, Finish};
+use super::epilogue::{Arguments, EpilogueCode};
 use super::product::linear;
 use super::support::{computed_in, input, int, is_float, is_real, shape};
 use crate::cuda::device::{Argument, DeviceTensor, Grid, KernelStrides};
@@ -14,7 +14,7 @@ use crate::tensor::{DType, Dim, Tensor};
 
 /// The weights on the device.
 struct Weights<'a> {
-    /// Of queries, keys and values.
+    /// The projections of queries, keys and values.
     parts: [DeviceTensor<'a>; 3],
     biases: [Option<DeviceTensor<'a>>; 3],
     learnt: [Option<DeviceTensor<'a>>; 2],
@@ -23,7 +23,7 @@ struct Weights<'a> {
 }
 
 impl MultiheadAttention {
-    /// Those that the file has, in the order in which they are on the device.
+    /// The weights of the file, in the order in which they are on the device.
     fn file_weights(&self) -> [&FileWeight; 9] {
         [
             &self.in_proj_weight,
@@ -69,7 +69,7 @@ impl MultiheadAttention {
         })
     }
 
-    /// An input or an output with the samples first.
+    /// An input or an output with the batch axis first.
     fn samples_first<'a>(&self, tensor: &DeviceTensor<'a>) -> Result<DeviceTensor<'a>, LayerError> {
         let layout = match (tensor.shape().len(), self.batch_first) {
             (2, _) => tensor.layout().unsqueeze(0)?,
@@ -84,12 +84,12 @@ impl MultiheadAttention {
         let dims = tensor.shape().dims();
         let [n, len] = [dims.first(), dims.get(1)].map(|len| len.copied().unwrap_or(1));
         let parts = shape(&[n, len, self.num_heads, self.head_dim()])?;
-        let fault = || LayerError::Unsupported("heads that do not lie in one piece".to_owned());
+        let fault = || LayerError::Unsupported("heads must be contiguous".to_owned());
         let layout = tensor.layout().reshape(&parts)?.ok_or_else(fault)?;
         Ok(tensor.with_layout(layout.transpose(1, 2)?)?)
     }
 
-    /// A projection, with the rows that it has beside those of the input.
+    /// Computes a projection, with its rows in addition to those of the input.
     fn project_on<'a>(
         &self,
         part: usize,
@@ -102,7 +102,7 @@ impl MultiheadAttention {
         let own = x.shape().get(1).copied().unwrap_or(0);
         let target = y.with_layout(y.layout().narrow(1, 0, own)?)?;
         let product = linear(&x, &weights.parts[part], weights.biases[part], &target)?;
-        product.run(&Finish::default(), Arguments::new(), context)?;
+        product.run(&EpilogueCode::default(), Arguments::new(), context)?;
         let mut next = own;
         if let Some(learnt) = part.checked_sub(1).and_then(|at| weights.learnt[at]) {
             let row = y.with_layout(y.layout().narrow(1, next, 1)?)?;
@@ -117,7 +117,7 @@ impl MultiheadAttention {
         Ok(())
     }
 
-    /// The masks of heads: N×heads×L×S, and the same for all rows.
+    /// The attention mask of the heads, N×heads×L×S, and the padding mask, the same for all rows.
     fn masks_of<'a>(
         &self,
         inputs: &[DeviceTensor<'a>],
@@ -133,7 +133,7 @@ impl MultiheadAttention {
             Some(mask) => {
                 let all = mask.layout().expand(&[n * self.num_heads, rows, seen])?;
                 let heads = shape(&[n, self.num_heads, rows, seen])?;
-                let fault = || LayerError::Unsupported("a mask that does not lie in one piece".to_owned());
+                let fault = || LayerError::Unsupported("the mask must be contiguous".to_owned());
                 let layout = match mask.shape().len() {
                     2 => mask.layout().expand(&heads)?,
                     _ => all.reshape(&heads)?.ok_or_else(fault)?,
@@ -152,7 +152,7 @@ impl MultiheadAttention {
         Ok([mask, padding])
     }
 
-    /// The weights of the heads, or their mean.
+    /// Writes the attention weights of the heads, or their mean.
     fn write_weights<'a>(
         &self,
         attention: &Attention<'a>,
@@ -201,16 +201,16 @@ impl MultiheadAttention {
         context.launch(&kernel, Grid::of(n * rows, threads), &arguments)
     }
 
-    /// The tensors that lie in scratch memory: projections of queries, keys and values, and what the heads give.
+    /// The shapes of the tensors in scratch memory: the projections of queries, keys and values, and the output of the heads.
     fn scratch_shapes(&self, [n, rows, columns]: [usize; 3]) -> [[usize; 3]; 4] {
         let e = self.embed_dim;
         [[n, rows, e], [n, columns, e], [n, columns, e], [n, rows, e]]
     }
 }
 
-/// Writes zeros.
+/// Fills a tensor with zeros.
 pub(super) fn fill(y: &DeviceTensor<'_>, context: &mut CudaContext<'_>) -> Result<(), LayerError> {
-    let unsupported = || LayerError::Unsupported("numbers without kernels".to_owned());
+    let unsupported = || LayerError::Unsupported("this element type has no kernel".to_owned());
     let zero = format!("({})0", computed_in(y.dtype())?);
     Map::new(Vec::new(), y.dtype(), "", &zero).ok_or_else(unsupported)?.run(&[], y, context)
 }
@@ -289,13 +289,13 @@ fn run(
         seen,
         scale: 1.0 / (layer.head_dim() as f64).sqrt(),
         is_causal: false,
-        // PyTorch goes another way when no weights are asked for, and there a row without columns is 0.
+        // Without weights as an output, PyTorch takes another path, in which a row without columns is 0.
         blind_is_zero: outputs.len() < 2,
     };
     attention.run(&layer.heads(joined)?, context)?;
     let back = layer.samples_first(&outputs[0])?;
     linear(joined, &weights.back, weights.back_bias, &back)?.run(
-        &Finish::default(),
+        &EpilogueCode::default(),
         Arguments::new(),
         context,
     )?;

@@ -1,4 +1,4 @@
-//! Normalisation: of rows by their own statistics, of channels by stored ones.
+//! Normalisation: of rows by their own statistics, or of channels by stored statistics.
 
 use super::elementwise::Map;
 use super::epilogue::kernel_shape;
@@ -13,20 +13,21 @@ use crate::ops::normalization::channels::{
 use crate::ops::normalization::last_axes::{LayerNorm, LocalResponseNorm, RmsNorm};
 use crate::tensor::{DType, Layout, Tensor};
 
-/// A factor and a summand for elements of rows.
+/// The weight and the bias of the elements of rows.
 #[derive(Default)]
 struct Affine<'a> {
     weight: Option<DeviceTensor<'a>>,
     bias: Option<DeviceTensor<'a>>,
-    /// Rows after which the weights are the same again.
+    /// The number of rows after which the weights repeat.
     period: usize,
-    /// How many of them belong to a row, and how many elements to each.
+    /// The number of weights for a row, and of elements for each weight.
     channels: usize,
     inner: usize,
 }
 
 impl Affine<'_> {
-    /// Whether so many neighbours of a row have their weights in one piece on a boundary of its size, or one weight in common.
+    /// Returns true if the weights of `chunk` adjacent elements of a row are contiguous and aligned to their size, or are one
+    /// and the same.
     fn suits(&self, chunk: usize) -> bool {
         let is_whole = |weight: &DeviceTensor<'_>| weight.is_aligned((chunk * weight.dtype().size()) as u64);
         match self.inner {
@@ -36,7 +37,7 @@ impl Affine<'_> {
     }
 }
 
-/// How rows are normalised.
+/// The normalisation of rows.
 struct Norm {
     /// Whether the mean is subtracted.
     is_centred: bool,
@@ -76,11 +77,11 @@ impl Norm {
     }
 }
 
-/// Weights lie in one piece, as kernels count through them.
+/// Checks that weights are contiguous, as the kernels require.
 fn in_order(weight: Option<DeviceTensor<'_>>) -> Result<Option<DeviceTensor<'_>>, LayerError> {
     match weight {
         Some(weight) if !weight.is_contiguous() => {
-            Err(LayerError::Unsupported("weights that do not lie in one piece".to_owned()))
+            Err(LayerError::Unsupported("weights must be contiguous".to_owned()))
         }
         weight => Ok(weight),
     }
@@ -147,7 +148,7 @@ impl CudaLayer for LocalResponseNorm {
             Argument::Shape(kernel_shape(x.shape())),
             Argument::Long(x.num_elements() as i64),
             Argument::Long(inner.max(1) as i64),
-            // A window of more channels than there are is divided by its length all the same.
+            // Also for a window of more channels than there are, the divisor is the window's length.
             Argument::Int(int(self.size)?),
             Argument::Double(self.alpha),
             Argument::Double(self.beta),
@@ -157,7 +158,7 @@ impl CudaLayer for LocalResponseNorm {
     }
 }
 
-/// Channels by stored statistics: every element for itself.
+/// Normalises channels by stored statistics, element by element.
 fn by_stored(
     norm: &ChannelNorm<'_>,
     statistics: [DeviceTensor<'_>; 2],
@@ -185,7 +186,7 @@ fn by_stored(
     );
     let value = format!("in0 * ({number})factor + ({number})summand");
     let inputs = tensors.iter().enumerate().map(|(position, tensor)| (position, tensor.dtype())).collect();
-    let unsupported = || LayerError::Unsupported("numbers without kernels".to_owned());
+    let unsupported = || LayerError::Unsupported("this element type has no kernel".to_owned());
     let map = Map::new(inputs, y.dtype(), &body, &value).ok_or_else(unsupported)?;
     map.run(&tensors, y, context)
 }
@@ -224,7 +225,7 @@ fn run(
     Norm { is_centred: true, eps: norm.eps }.run(&axes, [&x, &y], &affine, context)
 }
 
-/// Channels as groups of them.
+/// Splits the channel axis into groups and the channels of each group.
 fn grouped<'a>(x: &DeviceTensor<'a>, axis: usize, groups: usize) -> Result<DeviceTensor<'a>, LayerError> {
     let mut dims = x.shape().dims().to_vec();
     let mut strides = x.layout().strides().to_vec();
@@ -239,7 +240,7 @@ fn grouped<'a>(x: &DeviceTensor<'a>, axis: usize, groups: usize) -> Result<Devic
     Ok(x.with_layout(Layout::strided(shape(&dims)?, &strides, x.layout().offset())?)?)
 }
 
-/// The weights in the order in which they are looked for.
+/// The weights in the order in which they are requested.
 fn weights_of(norm: &ChannelNorm<'_>) -> Result<Vec<Tensor>, LayerError> {
     let statistics: [Option<&Weight>; 2] = match norm.statistics {
         Statistics::Stored(mean, variance) => [Some(mean), Some(variance)],

@@ -1,4 +1,4 @@
-//! Padding: one value around a tensor, or its own elements again.
+//! Padding with a constant, or with the tensor's own elements.
 
 use super::convolution::mode;
 use super::epilogue::kernel_shape;
@@ -9,9 +9,9 @@ use crate::op::{LayerError, TensorFormat};
 use crate::ops::layout::padding::{
     CircularPad, ConstantPad, Pad, Padding, ReflectionPad, ReplicationPad, ZeroPad,
 };
-use crate::ops::support::arguments::Argument as Given;
+use crate::ops::support::arguments::ParamOrInput as Given;
 
-/// Pads; negative numbers cut off.
+/// Pads a tensor; negative amounts crop it.
 fn run(
     padding: &Padding,
     x: &DeviceTensor<'_>,
@@ -30,7 +30,7 @@ fn run(
             *dim = int(positive(pair.0))?;
         }
     }
-    // Neighbouring threads write neighbours.
+    // Adjacent threads write adjacent elements.
     let order = in_memory(y.layout());
     let mut turned = before;
     for (to, &axis) in turned.dims.iter_mut().zip(&order) {
@@ -103,7 +103,7 @@ impl CudaLayer for Pad {
         context: &mut CudaContext<'_>,
     ) -> Result<(), LayerError> {
         let Given::Value(pad) = &self.pad else {
-            return Err(LayerError::Unsupported("padding that is an input".to_owned()));
+            return Err(LayerError::Unsupported("padding must be a parameter, not an input".to_owned()));
         };
         run(&self.padding(pad)?, &inputs[0], &outputs[0], context)
     }

@@ -1,4 +1,4 @@
-//! Pooling: by windows that slide, and to a given size.
+//! Pooling with sliding windows, and adaptive pooling.
 
 use super::convolution::{lengths, of_axes, with_three_axes};
 use super::support::{computed_in, is_real, row_major, strides};
@@ -12,13 +12,13 @@ use crate::ops::pooling::{
 };
 use crate::tensor::Layout;
 
-/// Whether the channels of a tensor of N, C, D, H and W are neighbours, and not the places of a row.
+/// Returns true if a tensor N×C×D×H×W has adjacent channels, instead of adjacent positions of a row.
 pub(super) fn are_channels_last(layout: &Layout) -> bool {
     let len = |axis: usize| layout.shape().get(axis).copied().unwrap_or(1);
     layout.strides().get(1) == Some(&1) && len(1) > 1 && (layout.strides().get(4) != Some(&1) || len(4) == 1)
 }
 
-/// Pools planes; without windows they are parts of each axis.
+/// Pools planes; without windows, adaptively.
 pub(super) fn run(
     axes: usize,
     windows: Option<&[Window]>,

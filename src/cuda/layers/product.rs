@@ -1,6 +1,6 @@
-//! Products of matrices, and the layers that are little else.
+//! Matrix products, and the layers that mostly consist of one.
 
-use super::epilogue::{Arguments, Finish};
+use super::epilogue::{Arguments, EpilogueCode};
 use super::library;
 use super::support::{Weights, computed_in, input, int, is_real, on_cpu, real, shape, stored};
 use super::tiles::{self, Tiles};
@@ -17,43 +17,43 @@ use smallvec::SmallVec;
 /// The side of the tiles that a block computes.
 const TILE: usize = 64;
 
-/// The most blocks along y and z.
-const MOST: usize = 65535;
+/// The maximum number of blocks along y and z.
+const MAX_BLOCKS: usize = 65535;
 
-/// A batch of products: …×m×k times …×k×n gives …×m×n. The axes before are broadcast to those of the output.
+/// A batch of products: …×m×k times …×k×n gives …×m×n. The leading axes are broadcast to those of the output.
 pub(super) struct Product<'a> {
     pub(super) left: DeviceTensor<'a>,
     pub(super) right: DeviceTensor<'a>,
-    /// What is added, which is broadcast to the output.
+    /// The addend, which is broadcast to the output.
     pub(super) added: Option<DeviceTensor<'a>>,
     pub(super) output: DeviceTensor<'a>,
-    /// Factors of the product and of what is added.
+    /// The factors of the product and of the addend.
     pub(super) scales: [f64; 2],
-    /// What one more in the sums of each column stands for, and one more in the output, where numbers are whole: what is added is
-    /// then a bias in such steps.
+    /// For quantised products: the scale of the sums for each column, and the scale of the output. The addend is then a bias in
+    /// units of the former.
     pub(super) steps: Option<(DeviceTensor<'a>, f32)>,
-    /// How it is computed.
+    /// The algorithm.
     pub(super) way: Way,
 }
 
 impl<'a> Product<'a> {
-    /// The product alone.
+    /// The product without an addend.
     pub(super) fn new(left: DeviceTensor<'a>, right: DeviceTensor<'a>, output: DeviceTensor<'a>) -> Self {
         Self { left, right, added: None, output, scales: [1.0, 1.0], steps: None, way: Way::Any }
     }
 
-    /// The same by the tactic that is settled.
+    /// Selects the algorithm of a tactic.
     fn by(self, tactic: DeviceTactic) -> Self {
         Self { way: Way::of(tactic), ..self }
     }
 
-    /// Computes it, and what an epilogue makes of it, whose arguments are those of [`Finish::arguments`].
+    /// Computes the product and its epilogue, whose arguments are those of [`EpilogueCode::arguments`].
     ///
     /// # Errors
-    /// Shapes that do not fit each other.
+    /// Returns an error if the shapes do not match.
     pub(super) fn run(
         &self,
-        finish: &Finish,
+        finish: &EpilogueCode,
         mut arguments: Arguments<'a>,
         context: &mut CudaContext<'_>,
     ) -> Result<(), LayerError> {
@@ -75,16 +75,17 @@ impl<'a> Product<'a> {
             self.define(unit, &sides)?.define("A", dtype.name()).define("B", self.right.dtype().name());
         let kernel = context.kernel(&unit, "product")?;
         let [rows, columns, _] = sides.sizes;
-        let blocks = [columns.div_ceil(TILE), rows.div_ceil(TILE).min(MOST), sides.batches.min(MOST)];
+        let blocks =
+            [columns.div_ceil(TILE), rows.div_ceil(TILE).min(MAX_BLOCKS), sides.batches.min(MAX_BLOCKS)];
         let blocks = blocks.map(|count| u32::try_from(count).unwrap_or(u32::MAX));
         context.launch(&kernel, Grid { blocks, ..Grid::of(1, 256) }, &arguments)
     }
 
-    /// Computes it with tensor cores.
+    /// Computes the product with tensor cores.
     fn run_tiles(
         &self,
         sides: &Sides,
-        finish: &Finish,
+        finish: &EpilogueCode,
         arguments: &[Argument<'_>],
         context: &mut CudaContext<'_>,
     ) -> Result<(), LayerError> {
@@ -109,7 +110,7 @@ impl<'a> Product<'a> {
         tiles.launch(&kernel, &arguments, sums, context)
     }
 
-    /// What kernels of products know of types and of how factors lie.
+    /// Defines the types and the layouts of the factors, which all product kernels need.
     fn define(&self, unit: Unit, sides: &Sides) -> Result<Unit, LayerError> {
         let by_depth = |factor: usize| u8::from(sides.strides[factor].by[7 - factor] == 1);
         let added = self.added.map_or(self.left.dtype(), |added| added.dtype());
@@ -124,7 +125,7 @@ impl<'a> Product<'a> {
             .define("SCALED", u8::from(self.scales != [1.0, 1.0])))
     }
 
-    /// The arguments of kernels of products, behind those of the epilogue.
+    /// The arguments of product kernels, after those of the epilogue.
     fn arguments(&self, sides: &Sides) -> Result<[Argument<'a>; 15], LayerError> {
         let ([a, b, c, y], [rows, columns, depth]) = (sides.strides, sides.sizes);
         Ok([
@@ -147,7 +148,7 @@ impl<'a> Product<'a> {
     }
 }
 
-/// How factors, summand and output lie: strides of the batch, and at 6 and 7 those of rows and columns.
+/// The layouts of factors, addend and output: strides of the batch axes, and at positions 6 and 7 those of rows and columns.
 pub(super) struct Sides {
     pub(super) strides: [KernelStrides; 4],
     pub(super) batch: KernelShape,
@@ -160,7 +161,7 @@ impl Sides {
     fn of(product: &Product<'_>) -> Result<Self, LayerError> {
         let output = *product.output.layout();
         let (dims, rank) = (output.shape().dims().to_vec(), output.shape().len());
-        let fault = || LayerError::Unsupported("a product of tensors with less than two axes".to_owned());
+        let fault = || LayerError::Unsupported("products need tensors of at least two axes".to_owned());
         let (batch, matrix) = dims.split_at(rank.checked_sub(2).ok_or_else(fault)?);
         let (&rows, &columns) = (matrix.first().unwrap_or(&1), matrix.last().unwrap_or(&1));
         let depth = product.left.shape().last().copied().unwrap_or(1);
@@ -183,7 +184,7 @@ impl Sides {
         Ok(Self { strides, batch: kernel, batches: batch.iter().product(), sizes: [rows, columns, depth] })
     }
 
-    /// The strides of a factor between its lines, rows of the left one and columns of the right one, and its matrices.
+    /// The strides of a factor between its matrices, and between its lines: rows of the left factor, columns of the right one.
     fn between(&self, factor: usize) -> SmallVec<[i64; 8]> {
         let (by, dims) = (&self.strides[factor].by, self.batch.dims.iter().take(self.batch.rank as usize));
         let of_batch = by.iter().zip(dims).filter(|(_, len)| **len > 1).map(|(by, _)| *by);
@@ -191,19 +192,19 @@ impl Sides {
     }
 }
 
-/// A tensor with its leading axes as one, if it can be seen so: a batch of rows is a matrix.
+/// A tensor with its leading axes merged, if its layout permits: a batch of rows is a matrix.
 pub(super) fn as_matrix<'a>(tensor: &DeviceTensor<'a>) -> Result<Option<DeviceTensor<'a>>, LayerError> {
     let Some((&last, leading)) = tensor.shape().split_last() else { return Ok(None) };
     let matrix = tensor.layout().reshape(&shape(&[leading.iter().product(), last])?)?;
     Ok(matrix.map(|layout| tensor.with_layout(layout)).transpose()?)
 }
 
-/// A tensor with an axis of length 1 more.
+/// A tensor with an additional axis of length 1.
 pub(super) fn unsqueezed<'a>(tensor: &DeviceTensor<'a>, axis: usize) -> Result<DeviceTensor<'a>, LayerError> {
     Ok(tensor.with_layout(tensor.layout().unsqueeze(axis)?)?)
 }
 
-/// …×i times the transpose of o×i weights, plus a bias, for as many rows as there are.
+/// …×i times the transposed weights o×i, plus a bias, for any number of rows.
 pub(super) fn linear<'a>(
     x: &DeviceTensor<'a>,
     weight: &DeviceTensor<'a>,
@@ -222,7 +223,7 @@ pub(super) fn linear<'a>(
 impl CudaLayer for Linear {
     fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
         match formats.first() {
-            Some(first) if first.is_quantized => self.takes_whole(position, &on_cpu(formats)),
+            Some(first) if first.is_quantized => self.supports_int8(position, &on_cpu(formats)),
             _ => is_real(position, formats),
         }
     }
@@ -236,8 +237,8 @@ impl CudaLayer for Linear {
 
     fn configure(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<(), LayerError> {
         self.int8.configure(inputs, outputs);
-        let is_whole = self.int8.is_settled();
-        finish_of(self.epilogue.as_ref(), &real(inputs, is_whole), &real(outputs, is_whole)).map(drop)
+        let is_whole = self.int8.is_selected();
+        epilogue_code(self.epilogue.as_ref(), &real(inputs, is_whole), &real(outputs, is_whole)).map(drop)
     }
 
     ways!(products);
@@ -248,9 +249,9 @@ impl CudaLayer for Linear {
         outputs: &[DeviceTensor<'_>],
         context: &mut CudaContext<'_>,
     ) -> Result<(), LayerError> {
-        let is_whole = inputs[0].dtype() == DType::I8 && self.int8.is_settled();
+        let is_whole = inputs[0].dtype() == DType::I8 && self.int8.is_selected();
         let real = |tensors: &[DeviceTensor<'_>]| real(&metas(tensors), is_whole);
-        let finish = finish_of(self.epilogue.as_ref(), &real(inputs), &real(outputs))?;
+        let finish = epilogue_code(self.epilogue.as_ref(), &real(inputs), &real(outputs))?;
         let mut weights = Weights::default();
         let mut weight = weights.must(&self.weight, inputs, context)?;
         let mut steps = None;
@@ -272,23 +273,23 @@ impl CudaLayer for Linear {
     }
 }
 
-/// Element types and shapes.
+/// The element types and shapes of tensors.
 pub(super) fn metas(tensors: &[DeviceTensor<'_>]) -> Vec<TensorMeta> {
     let meta = |tensor: &DeviceTensor<'_>| TensorMeta::new(tensor.dtype(), tensor.shape().iter().copied());
     tensors.iter().map(meta).collect()
 }
 
-/// The epilogue of a layer with one output.
-pub(super) fn finish_of(
+/// The epilogue's code for a layer with one output.
+pub(super) fn epilogue_code(
     epilogue: Option<&crate::ops::support::epilogue::Epilogue>,
     inputs: &[TensorMeta],
     outputs: &[TensorMeta],
-) -> Result<Finish, LayerError> {
+) -> Result<EpilogueCode, LayerError> {
     let output = outputs.first().ok_or_else(|| LayerError::missing_input(0, 0))?;
-    Finish::of(epilogue, inputs, output)
+    EpilogueCode::of(epilogue, inputs, output)
 }
 
-/// A product of two inputs, of which vectors become a row on the left and a column on the right.
+/// The product of two inputs. A vector becomes a row on the left and a column on the right.
 fn of_inputs<'a>(
     factors: &Factors,
     inputs: &[DeviceTensor<'a>],
@@ -323,7 +324,7 @@ impl CudaLayer for Matmul {
     }
 
     fn configure(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<(), LayerError> {
-        finish_of(self.epilogue.as_ref(), inputs, outputs).map(drop)
+        epilogue_code(self.epilogue.as_ref(), inputs, outputs).map(drop)
     }
 
     ways!(products);
@@ -334,7 +335,7 @@ impl CudaLayer for Matmul {
         outputs: &[DeviceTensor<'_>],
         context: &mut CudaContext<'_>,
     ) -> Result<(), LayerError> {
-        let finish = finish_of(self.epilogue.as_ref(), &metas(inputs), &metas(outputs))?;
+        let finish = epilogue_code(self.epilogue.as_ref(), &metas(inputs), &metas(outputs))?;
         let arguments = finish.arguments(inputs, outputs[0].shape())?;
         let product = of_inputs(&self.product(), inputs, &outputs[0])?;
         product.by(self.on_device).run(&finish, arguments, context)
@@ -357,7 +358,7 @@ macro_rules! products {
                 context: &mut CudaContext<'_>,
             ) -> Result<(), LayerError> {
                 let product = of_inputs(&self.product(), inputs, &outputs[0])?;
-                product.by(self.on_device).run(&Finish::default(), Arguments::new(), context)
+                product.by(self.on_device).run(&EpilogueCode::default(), Arguments::new(), context)
             }
         }
     )*

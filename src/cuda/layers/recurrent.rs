@@ -1,6 +1,7 @@
-//! Recurrent networks: products of all inputs at once, and then for each step the product of the state and what becomes of both.
+//! Recurrent networks: one product for the inputs of all steps, then for each step a product with the state and a kernel that
+//! combines both.
 
-use super::epilogue::{Arguments, Finish};
+use super::epilogue::{Arguments, EpilogueCode};
 use super::movement::copy_as;
 use super::multihead::fill;
 use super::product::linear;
@@ -12,26 +13,26 @@ use crate::op::{LayerError, TensorFormat, TensorMeta};
 use crate::ops::recurrent::{Gru, Lstm, Network, Part, Rnn, Sizes};
 use crate::tensor::{DType, Tensor};
 
-/// What a run holds, in the type that is computed in.
-struct Room<'a> {
-    /// Products of the input at all steps, and of the state at one.
+/// The buffers of a run, in the type of the computation.
+struct Buffers<'a> {
+    /// The products with the input at all steps, and with the state at one step.
     from_input: DeviceTensor<'a>,
     from_state: DeviceTensor<'a>,
-    /// A state before it is projected.
+    /// A state before its projection.
     long: DeviceTensor<'a>,
-    /// States and memories of all layers.
+    /// The hidden states and cell states of all layers.
     hidden: DeviceTensor<'a>,
     memory: DeviceTensor<'a>,
-    /// What a layer reads, and what it writes.
+    /// The sequences that a layer reads and writes.
     sequences: [DeviceTensor<'a>; 2],
 }
 
-/// The type that is computed in.
+/// The type of the computation.
 fn computed(dtype: DType) -> DType {
     if dtype == DType::F64 { DType::F64 } else { DType::F32 }
 }
 
-/// Lengths of what [`Room`] has.
+/// The shapes of the [`Buffers`].
 fn lengths(network: &Network<'_>, sizes: &Sizes) -> [Vec<usize>; 7] {
     let gates = network.cell.gates() * network.hidden_size;
     let (steps, batch) = (sizes.steps, sizes.batch);
@@ -57,7 +58,7 @@ fn workspace(network: &Network<'_>, inputs: &[TensorMeta]) -> usize {
     bytes.into_iter().fold(0, usize::saturating_add)
 }
 
-/// One of the parts along the first axis.
+/// The slice at an index of the first axis.
 fn at<'a>(tensor: &DeviceTensor<'a>, index: usize) -> Result<DeviceTensor<'a>, LayerError> {
     Ok(tensor.with_layout(tensor.layout().select(0, index)?)?)
 }
@@ -78,13 +79,13 @@ fn run(
     let &[from_input, from_state, long, hidden, memory, first, second] = scratch.as_slice() else {
         return Ok(());
     };
-    let mut room = Room { from_input, from_state, long, hidden, memory, sequences: [first, second] };
-    for (position, state) in network.initial.iter().zip([&room.hidden, &room.memory]) {
+    let mut buffers = Buffers { from_input, from_state, long, hidden, memory, sequences: [first, second] };
+    for (position, state) in network.initial.iter().zip([&buffers.hidden, &buffers.memory]) {
         match position {
             Some(position) => {
                 let given = input(inputs, *position)?;
                 let layout = given.layout().expand(state.shape()).or_else(|_| {
-                    // Without a batch a state has no such axis.
+                    // Without a batch, a state has no batch axis.
                     given.layout().unsqueeze(1)
                 })?;
                 copy_as(&given.with_layout(layout)?, state, context)?;
@@ -100,16 +101,16 @@ fn run(
     for layer in 0..network.num_layers {
         for direction in 0..network.directions() {
             let index = layer * network.directions() + direction;
-            run_direction(network, index, &rows, &room, &sizes, context)?;
+            run_direction(network, index, &rows, &buffers, &sizes, context)?;
         }
-        room.sequences.swap(0, 1);
-        rows = room.sequences[0];
+        buffers.sequences.swap(0, 1);
+        rows = buffers.sequences[0];
     }
     for (part, y) in network.parts()?.iter().zip(outputs) {
         let (from, to) = match part {
             Part::Output => (&rows, y.with_layout(network.by_steps(y.layout())?)?),
-            Part::Hidden => (&room.hidden, *y),
-            Part::Memory => (&room.memory, *y),
+            Part::Hidden => (&buffers.hidden, *y),
+            Part::Memory => (&buffers.memory, *y),
         };
         let layout = if to.shape().len() == 2 { to.layout().unsqueeze(1)? } else { *to.layout() };
         copy_as(from, &to.with_layout(layout)?, context)?;
@@ -117,12 +118,12 @@ fn run(
     Ok(())
 }
 
-/// One layer in one direction.
+/// Runs one layer in one direction.
 fn run_direction(
     network: &Network<'_>,
     index: usize,
     rows: &DeviceTensor<'_>,
-    room: &Room<'_>,
+    buffers: &Buffers<'_>,
     sizes: &Sizes,
     context: &mut CudaContext<'_>,
 ) -> Result<(), LayerError> {
@@ -132,14 +133,14 @@ fn run_direction(
         [weight(places[0])?, weight(places[1])?, weight(places[2])?, weight(places[3])?, weight(places[4])?];
     let missing = || LayerError::MissingWeight { key: "weight_ih".to_owned() };
     let (of_input, of_state) = (of_input.ok_or_else(missing)?, of_state.ok_or_else(missing)?);
-    let finish = Finish::default();
-    linear(rows, &of_input, first, &room.from_input)?.run(&finish, Arguments::new(), context)?;
-    let hidden = at(&room.hidden, index)?;
-    let memory = if network.cell == Cell::Lstm { at(&room.memory, index)? } else { room.memory };
+    let finish = EpilogueCode::default();
+    linear(rows, &of_input, first, &buffers.from_input)?.run(&finish, Arguments::new(), context)?;
+    let hidden = at(&buffers.hidden, index)?;
+    let memory = if network.cell == Cell::Lstm { at(&buffers.memory, index)? } else { buffers.memory };
     let is_reverse = index % network.directions() == 1;
     let width = network.output_size();
-    let columns = room.sequences[1].layout().narrow(2, if is_reverse { width } else { 0 }, width)?;
-    let columns = room.sequences[1].with_layout(columns)?;
+    let columns = buffers.sequences[1].layout().narrow(2, if is_reverse { width } else { 0 }, width)?;
+    let columns = buffers.sequences[1].with_layout(columns)?;
     let kind = match network.cell {
         Cell::Tanh => "TANH",
         Cell::Relu => "RELU",
@@ -153,11 +154,11 @@ fn run_direction(
     let order: Box<dyn Iterator<Item = usize>> =
         if is_reverse { Box::new((0..sizes.steps).rev()) } else { Box::new(0..sizes.steps) };
     for step in order {
-        linear(&hidden, &of_state, second, &room.from_state)?.run(&finish, Arguments::new(), context)?;
-        let state = if projection.is_some() { room.long } else { hidden };
+        linear(&hidden, &of_state, second, &buffers.from_state)?.run(&finish, Arguments::new(), context)?;
+        let state = if projection.is_some() { buffers.long } else { hidden };
         let arguments = [
-            Argument::Read(at(&room.from_input, step)?),
-            Argument::Read(room.from_state),
+            Argument::Read(at(&buffers.from_input, step)?),
+            Argument::Read(buffers.from_state),
             Argument::Write(memory),
             Argument::Write(state),
             Argument::Int(int(sizes.batch)?),
@@ -165,7 +166,7 @@ fn run_direction(
         ];
         context.launch(&kernel, Grid::over(sizes.batch * network.hidden_size), &arguments)?;
         if let Some(projection) = &projection {
-            linear(&room.long, projection, None, &hidden)?.run(&finish, Arguments::new(), context)?;
+            linear(&buffers.long, projection, None, &hidden)?.run(&finish, Arguments::new(), context)?;
         }
         copy_as(&hidden, &at(&columns, step)?, context)?;
     }

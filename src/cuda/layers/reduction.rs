@@ -1,4 +1,4 @@
-//! Reductions along axes, and running sums.
+//! Reductions along axes, and cumulative sums and products.
 
 use super::rows::Rows;
 use super::support::{computed_in, is_real, row_major};
@@ -13,18 +13,18 @@ use crate::ops::reduction::extremes::{Argmax, Argmin, Max, Min};
 use crate::ops::reduction::scan::{Cumprod, Cumsum};
 use crate::tensor::{DType, Layout};
 
-/// What becomes of the numbers of a row, as text of the kernel.
-struct Recipe {
+/// The steps of a row's reduction, as kernel code.
+struct RowCode {
     start: &'static str,
     map: &'static str,
     combine: &'static str,
     finish: &'static str,
-    /// What must be known beforehand.
+    /// A statistic of the row that is needed first.
     centre: &'static str,
     number: f64,
 }
 
-impl Recipe {
+impl RowCode {
     const SUM: Self =
         Self { start: "0", map: "v", combine: "Sum", finish: "value", centre: "0", number: 0.0 };
 
@@ -73,7 +73,7 @@ impl Recipe {
         }
     }
 
-    /// Whether one element or more, or all of them, are not 0.
+    /// True if any element is non-zero, or if all are.
     fn truth(is_any: bool) -> Self {
         let (start, combine) = if is_any { ("0", "Greater") } else { ("1", "Lesser") };
         Self { start, combine, map: "(C)(v != 0)", ..Self::SUM }
@@ -116,7 +116,7 @@ impl Recipe {
     }
 }
 
-/// The rows along the reduced axes of a tensor, and of outputs which have one element for each.
+/// The rows along the reduced axes of a tensor, and of outputs with one element for each row.
 fn rows_of(
     reduced: &[bool],
     x: &DeviceTensor<'_>,
@@ -184,7 +184,7 @@ fn reduce(
 ) -> Result<(), LayerError> {
     let axes = Axes::new(reduction.dim, reduction.keepdim, x.shape().len())?;
     let computed = reduction.computed(x.dtype())?;
-    Recipe::of(reduction.operation, computed).run(&axes.reduced, [x, y], computed, context)
+    RowCode::of(reduction.operation, computed).run(&axes.reduced, [x, y], computed, context)
 }
 
 reductions!(Sum, Mean, Product, Amax, Amin, LogSumExp, Variance, Deviation, Norm);
@@ -204,7 +204,7 @@ macro_rules! quantifiers {
             ) -> Result<(), LayerError> {
                 let (x, y) = (&inputs[0], &outputs[0]);
                 let axes = Axes::new(self.dim.as_deref(), self.keepdim, x.shape().len())?;
-                Recipe::truth($is_any).run(&axes.reduced, [x, y], x.dtype(), context)
+                RowCode::truth($is_any).run(&axes.reduced, [x, y], x.dtype(), context)
             }
         }
     )*};
@@ -212,7 +212,7 @@ macro_rules! quantifiers {
 
 quantifiers!(Any is true, All is false);
 
-/// The extremes of rows, and their places.
+/// The extremes of rows, and their indices.
 fn extremes(
     is_largest: bool,
     reduced: &[bool],

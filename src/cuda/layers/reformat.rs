@@ -1,16 +1,16 @@
-//! Between the formats that layers take: other real numbers, whole ones that stand for them, and other orders of axes.
+//! Conversion between tensor formats: element types, quantisation, and order of axes.
 
 use super::elementwise::Map;
 use super::formula::literal;
+use super::kernel_text::no_kernel;
 use super::movement::copy_as;
-use super::recipe::no_kernel;
 use crate::cuda::device::DeviceTensor;
 use crate::cuda::{CudaContext, CudaLayer, CudaLayers};
 use crate::op::{LayerError, TensorFormat, TensorMeta};
 use crate::ops::inserted::reformat::Reformat;
 use crate::tensor::{DType, Format};
 
-/// The kernel between whole numbers of certain scales and others; real ones have none.
+/// The kernel that converts between quantised values with different scales; `None` as a scale means float.
 fn map([from, to]: [DType; 2], [from_scale, to_scale]: [Option<f32>; 2]) -> Option<Map> {
     let real = match from_scale {
         Some(scale) => format!("((float)in0 * {})", literal(f64::from(scale), "float")),

@@ -1,4 +1,4 @@
-//! Rows: the elements of some axes that belong together, for each place along the others.
+//! Rows: the elements along some axes, for each position along the others.
 
 use super::axes::{chunk, collapsed, is_chunked};
 use super::epilogue::Arguments;
@@ -8,45 +8,45 @@ use crate::op::LayerError;
 use crate::tensor::Layout;
 use smallvec::SmallVec;
 
-/// How rows of several tensors of one shape lie.
+/// The layout of rows of several tensors of one shape.
 #[derive(Debug, Clone)]
 pub(super) struct Rows {
-    /// The axes that are not of the row, and those that are.
+    /// The axes outside the rows, and those of the rows.
     pub(super) outer: KernelShape,
     pub(super) row: KernelShape,
     outer_strides: SmallVec<[KernelStrides; 8]>,
     row_strides: SmallVec<[KernelStrides; 8]>,
-    /// How many rows there are.
+    /// The number of rows.
     pub(super) count: usize,
-    /// How many elements a row has.
+    /// The number of elements of a row.
     pub(super) length: usize,
 }
 
-/// The most threads of a block, and the threads of a warp.
-const MOST: usize = 256;
+/// The maximum number of threads of a block, and the threads of a warp.
+const MAX_THREADS: usize = 256;
 const WARP: usize = 32;
 
-/// How threads share rows: what `rows.cuh` is told.
+/// How threads share rows: the definitions for `rows.cuh`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Sharing {
-    /// How many of them share a row.
+    /// The number of threads that share a row.
     readers: usize,
-    /// Elements that a thread reads at once.
+    /// The number of elements that a thread reads at a time.
     chunk: usize,
-    /// Chunks of a row that each thread keeps; 0 where rows are too long, or of several axes.
+    /// The number of chunks of a row that each thread keeps in registers; 0 if rows are too long, or have several axes.
     kept: usize,
-    /// The blocks for all rows.
+    /// The grid for all rows.
     pub(super) grid: Grid,
 }
 
-/// The most elements of a row that a warp shares, the warps of a block which have a row each, and the most numbers that a thread
-/// keeps, which are in registers.
+/// The maximum length of rows that a warp shares, the number of warps of a block with a row each, and the maximum number of
+/// elements that a thread keeps in registers.
 const SHORT: usize = 1024;
 const WARPS: usize = 4;
 const KEPT: usize = 32;
 
 impl Sharing {
-    /// A source that includes `rows.cuh`.
+    /// Defines the sharing for a source that includes `rows.cuh`.
     pub(super) fn define(&self, unit: Unit) -> Unit {
         unit.define("READERS", self.readers).define("CHUNK", self.chunk).define("KEPT", self.kept)
     }
@@ -56,7 +56,7 @@ impl Rows {
     /// The rows along these axes.
     ///
     /// # Errors
-    /// Layouts of different shapes.
+    /// Returns an error if the layouts have different shapes.
     pub(super) fn along(axes: &[usize], layouts: &[Layout]) -> Result<Self, LayerError> {
         let rank = layouts.first().map_or(0, |layout| layout.shape().len());
         let (of_row, others): (Vec<usize>, Vec<usize>) = (0..rank).partition(|axis| axes.contains(axis));
@@ -76,7 +76,7 @@ impl Rows {
         Ok(Self { outer, row, outer_strides, row_strides, count, length })
     }
 
-    /// The strides of a tensor along the axes that are not of the row.
+    /// The strides of a tensor along the axes outside the rows.
     pub(super) fn outer_strides(&self, tensor: usize) -> Argument<'static> {
         Argument::Strides(self.outer_strides.get(tensor).copied().unwrap_or_default())
     }
@@ -86,8 +86,8 @@ impl Rows {
         Argument::Strides(self.row_strides.get(tensor).copied().unwrap_or_default())
     }
 
-    /// The arguments of a kernel that makes rows of `y` of those of `x`: each with its strides, the shapes, how many rows there are,
-    /// and of how many elements.
+    /// The arguments of a kernel that computes rows of `y` from those of `x`: each tensor with its strides, the shapes, the
+    /// number of rows, and their length.
     pub(super) fn arguments<'a>(&self, x: &DeviceTensor<'a>, y: &DeviceTensor<'a>) -> Arguments<'a> {
         let mut arguments = Arguments::new();
         for (position, tensor) in [Argument::Read(*x), Argument::Write(*y)].into_iter().enumerate() {
@@ -102,41 +102,41 @@ impl Rows {
         arguments
     }
 
-    /// Whether there are many rows whose elements lie side by side, so that threads that read a row each read neighbours. Long rows
-    /// must be as many as keep a large GPU busy.
-    pub(super) fn are_side_by_side(&self) -> bool {
+    /// Returns true if there are many rows whose elements interleave in memory, so that threads with a row each read adjacent
+    /// elements. Long rows must be numerous enough to keep a large GPU busy.
+    pub(super) fn are_interleaved(&self) -> bool {
         const LONG: usize = 128;
         const BUSY: usize = 1 << 16;
-        let are_enough = self.count >= if self.length > LONG { BUSY } else { MOST };
+        let are_enough = self.count >= if self.length > LONG { BUSY } else { MAX_THREADS };
         let last = usize::try_from(self.outer.rank - 1).ok();
         let by = last.and_then(|axis| self.outer_strides.first()?.by.get(axis).copied());
         by == Some(1) && are_enough
     }
 
-    /// A block for each row, of as many warps as it needs.
+    /// A grid with a block for each row, of as many warps as the row needs.
     pub(super) fn grid(&self) -> Grid {
-        let threads = self.length.clamp(1, MOST).next_multiple_of(WARP);
+        let threads = self.length.clamp(1, MAX_THREADS).next_multiple_of(WARP);
         Grid::of(self.count, threads as u32)
     }
 
-    /// How threads share the rows of these tensors, the first of which is read: in chunks where these suit the kernel as well.
+    /// The sharing for the rows of these tensors, the first of which is read: in chunks if these suit the kernel, too.
     pub(super) fn sharing(&self, tensors: &[&DeviceTensor<'_>], suits: impl Fn(usize) -> bool) -> Sharing {
         let chunk = chunk(tensors, |chunk| self.are_chunked(tensors, chunk) && suits(chunk));
         let chunks = self.length.div_ceil(chunk);
-        let (readers, grid) = if self.are_side_by_side() {
+        let (readers, grid) = if self.are_interleaved() {
             (1, Grid::over(self.count))
         } else if self.length <= SHORT {
             (WARP, Grid::of(self.count.div_ceil(WARPS), (WARP * WARPS) as u32))
         } else {
-            (MOST, Grid::of(self.count, MOST as u32))
+            (MAX_THREADS, Grid::of(self.count, MAX_THREADS as u32))
         };
-        // Powers of two, so that few lengths need kernels of their own.
+        // A power of two, so that only few variants of a kernel are compiled.
         let kept = chunks.div_ceil(readers).next_power_of_two();
         let are_kept = self.row.rank <= 1 && kept * chunk <= KEPT;
         Sharing { readers, chunk, kept: if are_kept { kept } else { 0 }, grid }
     }
 
-    /// Whether all rows are in one piece, and fall into chunks that lie on boundaries of their size.
+    /// Returns true if all rows are contiguous, and divide into chunks that are aligned to their size.
     fn are_chunked(&self, tensors: &[&DeviceTensor<'_>], chunk: usize) -> bool {
         let outer = self.outer.rank as usize;
         let is_whole = |(at, tensor): (usize, &&DeviceTensor<'_>)| {
@@ -146,7 +146,7 @@ impl Rows {
         };
         self.row.rank == 1
             && self.length.is_multiple_of(chunk)
-            && !self.are_side_by_side()
+            && !self.are_interleaved()
             && tensors.iter().enumerate().all(is_whole)
     }
 }
@@ -154,7 +154,7 @@ impl Rows {
 /// The layout of a tensor without an axis, and the stride along it.
 ///
 /// # Errors
-/// None, for fewer axes are always a layout.
+/// None in practice: a layout with fewer axes is always valid.
 pub(super) fn without_axis(layout: &Layout, axis: usize) -> Result<(Layout, i64), LayerError> {
     let (mut dims, mut by) = (layout.shape().dims().to_vec(), layout.strides().to_vec());
     let stride = if axis < by.len() { by.remove(axis) } else { 0 };

@@ -4,9 +4,9 @@ use super::copy::{copy, element};
 use super::epilogue::kernel_shape;
 use super::formula::number;
 use super::indexing::{is_index, pieces, spread, unit_of, with_axis, without};
+use super::kernel_text::{KernelText, no_kernel};
 use super::movement::copy_as;
 use super::product::metas;
-use super::recipe::{Recipe, no_kernel};
 use super::support::{input, int, is_anything, is_real, shape, strides};
 use crate::cuda::device::{Argument, DeviceTensor, Grid, Unit};
 use crate::cuda::layer::scratch_bytes;
@@ -15,18 +15,18 @@ use crate::op::{LayerError, TensorFormat, TensorMeta};
 use crate::ops::indexing::advanced::{IndexAdd, IndexFill};
 use crate::ops::indexing::by_index::ScatterAdd;
 use crate::ops::indexing::scattering::{IndexCopy, Scatter, SelectScatter};
-use crate::ops::support::broadcast::Factor;
+use crate::ops::support::broadcast::TensorOrScalar;
 use crate::tensor::{DType, Scalar, resolve_axis, resolve_index};
 
-/// What becomes of an element and one that comes to its place.
+/// How a written element is combined with the existing one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Join {
     Replaced,
     Added,
 }
 
-/// Writes the elements of `x` to `y` at indices along an axis; all three have the same axes, and `x` and `y` begin with the
-/// elements that `index` has places for.
+/// Writes the elements of `x` to `y` at indices along an axis. All three tensors have the same axes; only the leading part of
+/// `x` and `y` that `index` covers is used.
 fn scattered(
     join: Join,
     x: &DeviceTensor<'_>,
@@ -75,18 +75,18 @@ fn scattered(
     context.launch(&kernel, Grid::over(count), &arguments)
 }
 
-/// The type that sums are made in.
+/// The type in which sums are accumulated.
 pub(super) fn summed_in(dtype: DType) -> DType {
     if matches!(dtype, DType::F16 | DType::Bf16) { DType::F32 } else { dtype }
 }
 
-/// Scratch for sums and what is added, in a type that keeps more than halves do.
+/// The bytes of scratch memory for sums and addends, in a type that is more precise than half precision.
 fn room_for_sums(sum: &TensorMeta, added: &TensorMeta) -> usize {
     let wide = |meta: &TensorMeta| meta.with_dtype(summed_in(meta.dtype()));
     pieces(&[wide(sum), wide(added)])
 }
 
-/// The input with the elements of `x` added at indices along an axis.
+/// Adds the elements of `x` to the input at indices along an axis.
 fn added(
     given: &DeviceTensor<'_>,
     x: &DeviceTensor<'_>,
@@ -136,23 +136,23 @@ impl CudaLayer for ScatterAdd {
 
 /// A number of the file, or an input with one element, in scratch memory.
 pub(super) fn one_number<'a>(
-    factor: Factor,
+    factor: TensorOrScalar,
     inputs: &[DeviceTensor<'_>],
     dtype: DType,
     context: &mut CudaContext<'a>,
 ) -> Result<DeviceTensor<'a>, LayerError> {
     let to = context.scratch(dtype, shape(&[1])?)?;
     let metas = metas(inputs);
-    let mut recipe = Recipe::new(&metas);
-    let value = recipe.factor(factor, dtype).ok_or_else(no_kernel)?;
-    let map = recipe.map(dtype, &value).ok_or_else(no_kernel)?;
+    let mut kernel = KernelText::new(&metas);
+    let value = kernel.factor(factor, dtype).ok_or_else(no_kernel)?;
+    let map = kernel.map(dtype, &value).ok_or_else(no_kernel)?;
     map.run(inputs, &to, context)?;
     Ok(to)
 }
 
-/// Whether there is a kernel that makes this number.
-pub(super) fn is_made(factor: Factor, dtype: DType) -> bool {
-    number(dtype).is_some() && !matches!(factor, Factor::Number(Scalar::Complex(_)))
+/// Returns true if there is a kernel that writes this scalar.
+pub(super) fn has_scalar_kernel(factor: TensorOrScalar, dtype: DType) -> bool {
+    number(dtype).is_some() && !matches!(factor, TensorOrScalar::Number(Scalar::Complex(_)))
 }
 
 impl CudaLayer for Scatter {
@@ -163,8 +163,10 @@ impl CudaLayer for Scatter {
 
     fn configure(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<(), LayerError> {
         match self.src {
-            Factor::Input(position) if inputs.get(position).is_some_and(|src| src.rank() > 0) => Ok(()),
-            src if is_made(src, outputs[0].dtype()) => Ok(()),
+            TensorOrScalar::Input(position) if inputs.get(position).is_some_and(|src| src.rank() > 0) => {
+                Ok(())
+            }
+            src if has_scalar_kernel(src, outputs[0].dtype()) => Ok(()),
             _ => Err(no_kernel()),
         }
     }
@@ -186,7 +188,7 @@ impl CudaLayer for Scatter {
         }
         let axis = y.shape().axis(self.dim)?;
         let src = match self.src {
-            Factor::Input(position) if !input(inputs, position)?.shape().is_empty() => {
+            TensorOrScalar::Input(position) if !input(inputs, position)?.shape().is_empty() => {
                 input(inputs, position)?
             }
             src => {
@@ -240,7 +242,7 @@ impl CudaLayer for SelectScatter {
     }
 }
 
-/// The shape of the parts of a tensor at a vector of indices of one axis.
+/// The shape of the slices of a tensor at a vector of indices of one axis.
 fn parts(y: &DeviceTensor<'_>, axis: usize, many: usize) -> Vec<usize> {
     let mut dims = y.shape().to_vec();
     dims.get_mut(axis).into_iter().for_each(|dim| *dim = many);
@@ -254,7 +256,8 @@ impl CudaLayer for IndexFill {
 
     fn configure(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<(), LayerError> {
         let is_vector = inputs.get(self.index.0).is_some_and(|index| index.rank() <= 1);
-        let is_right = is_vector && outputs[0].rank() > 0 && is_made(self.value, outputs[0].dtype());
+        let is_right =
+            is_vector && outputs[0].rank() > 0 && has_scalar_kernel(self.value, outputs[0].dtype());
         if is_right { Ok(()) } else { Err(no_kernel()) }
     }
 
@@ -292,7 +295,7 @@ impl CudaLayer for IndexAdd {
     }
 
     fn workspace(&self, inputs: &[TensorMeta], _: &[TensorMeta]) -> usize {
-        // Fewer are added than the sums, or more where indices repeat; both are broadcast.
+        // Repeated indices may make the addends larger than the sums; both are broadcast.
         let [y, index] = [inputs.first(), inputs.get(self.index.0)];
         let (Some(y), Some(index)) = (y, index) else { return 0 };
         let mut dims = y.dims().to_vec();

@@ -1,4 +1,4 @@
-//! Softmax and its relatives.
+//! Softmax and its variants.
 
 use super::rows::Rows;
 use super::support::{computed_in, is_real, row_major};
@@ -7,7 +7,7 @@ use crate::cuda::{CudaContext, CudaLayer, CudaLayers};
 use crate::op::{LayerError, TensorFormat};
 use crate::ops::activation::softmax::{LogSoftmax, Softmax, Softmax2d, Softmin};
 
-/// Which relative of softmax.
+/// The variant of softmax.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Softmax,
@@ -15,7 +15,7 @@ enum Kind {
     Softmin,
 }
 
-/// Computes rows along an axis.
+/// Computes softmax along an axis.
 fn run(
     kind: Kind,
     axis: usize,

@@ -1,4 +1,4 @@
-//! Sorted rows, and the first of them.
+//! Sorting along an axis, and the first elements in sorted order.
 
 use super::axes::collapsed;
 use super::rows::without_axis;
@@ -10,10 +10,10 @@ use crate::ops::reduction::extremes::Topk;
 use crate::ops::sorting::{Argsort, Kthvalue, Sort};
 use crate::tensor::{Layout, resolve_axis};
 
-/// The longest rows that a block sorts.
-const LONGEST: usize = 2048;
+/// The maximum length of rows that a block sorts.
+const MAX_LENGTH: usize = 2048;
 
-/// Rows along an axis, in which order, and which of their elements are kept.
+/// The axis and the order of a sort, and the sorted elements that are kept.
 struct Order {
     axis: usize,
     is_descending: bool,
@@ -21,16 +21,16 @@ struct Order {
     kept: usize,
 }
 
-/// Refuses rows that are too long.
+/// Returns an error if rows are too long.
 fn check(dim: i64, input: Option<&TensorMeta>) -> Result<(), LayerError> {
     let len = |meta: &TensorMeta| {
         let axis = resolve_axis(dim, meta.rank()).ok()?;
         meta.dims().get(axis).map_or(Some(1), |len| usize::try_from(len.fixed()?).ok())
     };
     match input.and_then(len) {
-        Some(len) if len <= LONGEST => Ok(()),
+        Some(len) if len <= MAX_LENGTH => Ok(()),
         _ => {
-            Err(LayerError::Unsupported(format!("rows of more than {LONGEST} elements are not sorted here")))
+            Err(LayerError::Unsupported(format!("rows of more than {MAX_LENGTH} elements are not supported")))
         }
     }
 }
@@ -54,7 +54,7 @@ impl Order {
         let rank = x.shape().len();
         let of = |tensor: Option<&DeviceTensor<'_>>| -> Result<(Layout, i64), LayerError> {
             match tensor {
-                // Where one of a row is kept, its axis may be gone.
+                // If one element of a row is kept, its axis may be absent.
                 Some(tensor) if tensor.shape().len() < rank => Ok((*tensor.layout(), 0)),
                 Some(tensor) => without_axis(tensor.layout(), self.axis),
                 None => Ok((x_outer, 0)),
@@ -127,7 +127,9 @@ impl CudaLayer for Topk {
 
     fn configure(&mut self, inputs: &[TensorMeta], _: &[TensorMeta]) -> Result<(), LayerError> {
         if !self.sorted {
-            return Err(LayerError::Unsupported("an order that PyTorch leaves open".to_owned()));
+            return Err(LayerError::Unsupported(
+                "`sorted=False` is not supported: PyTorch does not specify its order".to_owned(),
+            ));
         }
         check(self.dim, inputs.first())
     }

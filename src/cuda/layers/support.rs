@@ -1,4 +1,4 @@
-//! What layers of all families need: which tensors they take, their weights, and strides for kernels.
+//! Shared helpers of all layers: supported tensors, weights, and strides for kernels.
 
 use super::formula::number;
 use crate::cuda::device::{DeviceTensor, KernelStrides};
@@ -7,22 +7,22 @@ use crate::op::{Device, LayerError, TensorFormat, TensorMeta, Weight};
 use crate::tensor::{DType, Layout, Shape, Tensor};
 use smallvec::SmallVec;
 
-/// Whether a tensor may be of any type.
+/// Returns true for a plain tensor of any element type.
 pub(super) fn is_anything(position: usize, formats: &[TensorFormat]) -> bool {
     formats.get(position).is_some_and(is_plain)
 }
 
-/// Whether kernels compute in the numbers of a tensor: all but complex ones.
+/// Returns true for a plain tensor of real values, with which kernels compute.
 pub(super) fn is_real(position: usize, formats: &[TensorFormat]) -> bool {
     formats.get(position).is_some_and(|format| is_plain(format) && number(format.dtype).is_some())
 }
 
-/// Whether a tensor is of floating-point numbers.
+/// Returns true for a plain tensor of floating-point values.
 pub(super) fn is_float(position: usize, formats: &[TensorFormat]) -> bool {
     formats.get(position).is_some_and(|format| is_plain(format) && format.dtype.is_float())
 }
 
-/// The same formats in row-major order: for layers whose kernels do as well in any.
+/// The same formats in row-major order, for layers whose kernels support any order.
 pub(super) fn row_major(formats: &[TensorFormat]) -> SmallVec<[TensorFormat; 4]> {
     formats.iter().map(|format| format.row_major()).collect()
 }
@@ -32,7 +32,7 @@ pub(super) fn on_cpu(formats: &[TensorFormat]) -> SmallVec<[TensorFormat; 4]> {
     formats.iter().map(|format| format.on(Device::Cpu)).collect()
 }
 
-/// Tensors as epilogues see them: whole numbers are what they stand for, if they do.
+/// Tensors as epilogues see them: if `is_whole`, i8 tensors are quantised, and count as f32.
 pub(super) fn real(metas: &[TensorMeta], is_whole: bool) -> Vec<TensorMeta> {
     let real = |meta: &TensorMeta| match meta.dtype() {
         DType::I8 if is_whole => meta.with_dtype(DType::F32).with_scale(None),
@@ -41,18 +41,18 @@ pub(super) fn real(metas: &[TensorMeta], is_whole: bool) -> Vec<TensorMeta> {
     metas.iter().map(real).collect()
 }
 
-/// The numbers in which elements of a type are computed.
+/// The C++ type in which elements of a type are computed.
 ///
 /// # Errors
-/// [`LayerError::Unsupported`] for complex ones.
+/// [`LayerError::Unsupported`] for complex types.
 pub(super) fn computed_in(dtype: DType) -> Result<&'static str, LayerError> {
-    number(dtype).ok_or_else(|| LayerError::Unsupported(format!("kernels do not compute in {dtype}")))
+    number(dtype).ok_or_else(|| LayerError::Unsupported(format!("kernels do not support {dtype}")))
 }
 
-/// The weights that stand in the file, in this order.
+/// The weights that are stored in the file, in this order.
 ///
 /// # Errors
-/// Weights that cannot be read.
+/// Returns an error if a weight cannot be read.
 pub(super) fn stored<'a>(
     weights: impl IntoIterator<Item = Option<&'a Weight>>,
 ) -> Result<Vec<Tensor>, LayerError> {
@@ -63,17 +63,17 @@ pub(super) fn stored<'a>(
     attributes.map(|attribute| attribute.load()).collect()
 }
 
-/// Finds weights where they are: among the inputs, or on the device in the order of [`stored`].
+/// Finds weights among the inputs, or on the device in the order of [`stored`].
 #[derive(Debug, Default)]
 pub(super) struct Weights {
     taken: usize,
 }
 
 impl Weights {
-    /// The next weight, if there is one. All must be asked for, in the order of [`stored`].
+    /// The next weight, if there is one. All weights must be requested in the order of [`stored`].
     ///
     /// # Errors
-    /// An input that is missing.
+    /// Returns an error if the input is missing.
     pub(super) fn next<'a>(
         &mut self,
         weight: Option<&Weight>,
@@ -90,7 +90,7 @@ impl Weights {
         })
     }
 
-    /// As [`Weights::next`], of a weight that is always there.
+    /// As [`Weights::next`], for a weight that must exist.
     pub(super) fn must<'a>(
         &mut self,
         weight: &Weight,
@@ -105,7 +105,7 @@ impl Weights {
 /// The input at a position.
 ///
 /// # Errors
-/// One that is missing.
+/// [`LayerError::InputCount`] if there is no such input.
 pub(super) fn input<'a>(
     inputs: &[DeviceTensor<'a>],
     position: usize,
@@ -113,7 +113,7 @@ pub(super) fn input<'a>(
     inputs.get(position).copied().ok_or_else(|| LayerError::missing_input(position, inputs.len()))
 }
 
-/// The strides of a layout, as kernels take them.
+/// The strides of a layout in the form of kernels.
 pub(super) fn strides(layout: &Layout) -> KernelStrides {
     let mut strides = KernelStrides::default();
     for (by, stride) in strides.by.iter_mut().zip(layout.strides()) {
@@ -122,7 +122,7 @@ pub(super) fn strides(layout: &Layout) -> KernelStrides {
     strides
 }
 
-/// The axes of a layout as they lie in memory, the innermost last.
+/// The axes of a layout in memory order, the innermost last.
 pub(super) fn in_memory(layout: &Layout) -> Vec<usize> {
     let stride = |&axis: &usize| std::cmp::Reverse(layout.strides().get(axis).copied().unwrap_or(0));
     let mut axes: Vec<usize> = (0..layout.shape().rank()).collect();
@@ -130,26 +130,27 @@ pub(super) fn in_memory(layout: &Layout) -> Vec<usize> {
     axes
 }
 
-/// A length for a kernel.
+/// A length as an `int` of kernels.
 ///
 /// # Errors
-/// One of more than 31 bits.
+/// [`LayerError::Unsupported`] if the length exceeds 31 bits.
 pub(super) fn int(len: usize) -> Result<i32, LayerError> {
-    i32::try_from(len).map_err(|_| LayerError::Unsupported(format!("{len} is too much for a kernel")))
+    i32::try_from(len)
+        .map_err(|_| LayerError::Unsupported(format!("a length of {len} exceeds the limits of kernels")))
 }
 
-/// A shape of these lengths.
+/// A shape with these lengths.
 ///
 /// # Errors
-/// More axes than tensors have.
+/// Returns an error if there are more axes than tensors support.
 pub(super) fn shape(dims: &[usize]) -> Result<Shape, LayerError> {
     Ok(Shape::new(dims)?)
 }
 
-/// A vector of channels as a tensor that is broadcast to an input of which they are this axis.
+/// A vector of channels as a tensor that can be broadcast to an input with the channels on this axis.
 ///
 /// # Errors
-/// More axes than tensors have.
+/// Returns an error if there are more axes than tensors support.
 pub(super) fn along<'a>(
     channels: &DeviceTensor<'a>,
     axis: usize,

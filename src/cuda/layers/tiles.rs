@@ -1,4 +1,4 @@
-//! Tiles that blocks of tensor cores compute: of which size, and how many blocks share the depth of a product.
+//! Tiling of products for tensor cores: the size of the tiles, and the number of blocks that share the depth of a product.
 
 use super::support::int;
 use super::ways::Way;
@@ -8,43 +8,43 @@ use crate::op::{LayerError, TensorMeta};
 use crate::tensor::{DType, Shape};
 use smallvec::SmallVec;
 
-/// Blocks that a large GPU runs side by side. It is a constant so that plans are the same everywhere.
-const SIDE_BY_SIDE: usize = 128;
+/// The number of blocks that a large GPU runs concurrently. A constant, so that plans are the same everywhere.
+const CONCURRENT_BLOCKS: usize = 128;
 
-/// The most blocks along y and z.
-const MOST: usize = 65535;
+/// The maximum number of blocks along y and z.
+const MAX_BLOCKS: usize = 65535;
 
-/// The fewest steps along the depth that are worth a block of their own.
-const FEWEST_STEPS: usize = 4;
+/// The minimum number of steps along the depth that are worth a block of their own.
+const MIN_STEPS: usize = 4;
 
-/// Bytes of a row of a tile that a step multiplies.
-const STEP: usize = 64;
+/// The bytes of each row of a tile that one step multiplies.
+const STEP_BYTES: usize = 64;
 
-/// How a product is cut into tiles.
+/// The tiling of a product.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Tiles {
-    /// Rows, and columns, of a tile.
+    /// The number of rows, and of columns, of a tile.
     side: usize,
-    /// Products that are independent of each other.
+    /// The number of independent products.
     batches: usize,
-    /// Tiles of a product along columns and rows.
+    /// The number of tiles of a product along columns and rows.
     tiles: [usize; 2],
-    /// Blocks that share the depth of a tile.
+    /// The number of blocks that share the depth of a tile.
     parts: usize,
 }
 
-/// What a launch does, as `tiles.cuh` calls it.
+/// The phases of a product, as defined in `tiles.cuh`.
 const WHOLE: i32 = 0;
 const PART: i32 = 1;
 const ADD: i32 = 2;
 
 impl Tiles {
-    /// The sides of large and small ones.
+    /// The sides of large and small tiles.
     pub(super) const LARGE: usize = 128;
     pub(super) const SMALL: usize = 64;
 
-    /// The tiles of so many products of rows by columns, of factors of this type; of which size, unless the way says so, depends on
-    /// how many there are.
+    /// The tiling of `batches` products of rows by columns, with factors of this type. Unless the tactic determines the size of
+    /// tiles, it depends on their number.
     pub(super) fn of(
         batches: usize,
         [rows, columns, depth]: [usize; 3],
@@ -58,37 +58,38 @@ impl Tiles {
         let large = cut(Self::LARGE);
         let is_large = match way {
             Way::Tiles(side) => side == Self::LARGE,
-            _ => large.count() >= SIDE_BY_SIDE,
+            _ => large.count() >= CONCURRENT_BLOCKS,
         };
         if is_large && Self::shared(Self::LARGE) <= context.device().info().shared_memory {
             return large;
         }
-        let (small, steps) = (cut(Self::SMALL), depth.saturating_mul(dtype.size()).div_ceil(STEP));
-        let parts = (SIDE_BY_SIDE / small.count().max(1)).min(steps / FEWEST_STEPS);
+        let (small, steps) = (cut(Self::SMALL), depth.saturating_mul(dtype.size()).div_ceil(STEP_BYTES));
+        let parts = (CONCURRENT_BLOCKS / small.count().max(1)).min(steps / MIN_STEPS);
         let has_room = context.scratch_left() >= Self::workspace();
         Self { parts: if has_room { parts.max(1) } else { 1 }, ..small }
     }
 
-    /// The bytes of scratch memory that products of any size need: there are few tiles where blocks share the depth of one.
+    /// The bytes of scratch memory that products of any size need: blocks share the depth of a tile only if there are few
+    /// tiles.
     pub(super) fn workspace() -> usize {
-        scratch_bytes(DType::F32, SIDE_BY_SIDE * Self::SMALL * Self::SMALL)
+        scratch_bytes(DType::F32, CONCURRENT_BLOCKS * Self::SMALL * Self::SMALL)
     }
 
-    /// Whether so many rows have a block each: a launch has few of them along that axis.
+    /// Returns true if a launch can have enough blocks for `rows` rows: the number of blocks along that axis is limited.
     pub(super) fn have_room(rows: usize) -> bool {
-        rows.div_ceil(Self::SMALL) <= MOST
+        rows.div_ceil(Self::SMALL) <= MAX_BLOCKS
     }
 
     fn count(&self) -> usize {
         self.batches.saturating_mul(self.tiles.iter().product())
     }
 
-    /// Bytes that the threads of a block share, for tiles of this side: four stages of rows and columns, 80 bytes each.
+    /// The bytes of shared memory of a block, for tiles of this side: four stages of rows and columns, 80 bytes each.
     pub(super) fn shared(side: usize) -> u32 {
         4 * 2 * side as u32 * 80
     }
 
-    /// The source with the sizes of tiles.
+    /// Defines the sizes of tiles for a source.
     pub(super) fn define(&self, unit: Unit) -> Unit {
         let warp_rows = if self.side == Self::LARGE { 64 } else { 32 };
         unit.define("ROWS", self.side).define("COLUMNS", self.side).define("WARP_ROWS", warp_rows)
@@ -115,7 +116,7 @@ impl Tiles {
                 Argument::Int(phase),
             ]);
             let [along_columns, along_rows] = self.tiles;
-            let blocks = [along_columns, along_rows, batches.min(MOST)];
+            let blocks = [along_columns, along_rows, batches.min(MAX_BLOCKS)];
             let blocks = blocks.map(|count| u32::try_from(count).unwrap_or(u32::MAX));
             let threads = if self.side == Self::LARGE { 256 } else { 128 };
             context.launch(
@@ -132,25 +133,25 @@ impl Tiles {
     }
 }
 
-/// How many numbers of a type are copied at once.
+/// The number of elements of a type in a copy of 16 bytes.
 pub(super) fn chunk(dtype: DType) -> usize {
     16 / dtype.size()
 }
 
-/// Whether a matrix of a batch can be copied 16 bytes at a time: numbers lie side by side along an axis of its layout, and everything
-/// else begins on such a boundary.
+/// Returns true if a matrix of a batch can be copied 16 bytes at a time: elements are contiguous along an axis of its layout,
+/// and everything else is aligned to such a boundary.
 pub(super) fn is_copied(tensor: &DeviceTensor<'_>, strides: &[i64], along: i64) -> bool {
     let chunk = chunk(tensor.dtype()) as i64;
     along == 1 && tensor.is_aligned(16) && strides.iter().all(|stride| stride % chunk == 0)
 }
 
-/// The scratch memory of a product whose first factor is this.
+/// The scratch memory of a product with these inputs, depending on the type of the first factor.
 pub(super) fn workspace(inputs: &[TensorMeta]) -> usize {
     let may_suit = |dtype: DType| matches!(dtype, DType::F16 | DType::Bf16 | DType::F32 | DType::I8);
     inputs.first().filter(|meta| may_suit(meta.dtype())).map_or(0, |_| Tiles::workspace())
 }
 
-/// Whether tensor cores multiply numbers of a type, and f32 as TF32 if that is allowed.
+/// Returns true if tensor cores multiply elements of this type; f32 only if it may be multiplied as TF32.
 pub(super) fn suit(dtype: DType, allow_tf32: bool, info: &Info) -> bool {
     let is_known = matches!(dtype, DType::F16 | DType::Bf16) || (dtype == DType::F32 && allow_tf32);
     is_known && info.has_tensor_cores

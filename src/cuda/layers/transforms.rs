@@ -1,7 +1,7 @@
-//! Fourier transforms along one axis by a library of the device, where it has one: signals of any length.
+//! Fourier transforms along one axis by a library of the device, if it has one: signals of any length.
 //!
-//! The library wants signals that are one distance apart, and destroys spectra that become real numbers: what lies otherwise, or is
-//! still needed, is copied.
+//! The library requires signals at equal distances, and overwrites the input of complex-to-real transforms: tensors with
+//! another layout, or that are still needed, are copied.
 
 use super::axes::collapsed;
 use super::fourier::{Pass, unit};
@@ -17,33 +17,33 @@ use crate::op::LayerError;
 use crate::ops::fourier::transforms::complex;
 use crate::tensor::{DType, Layout};
 
-/// What kinds of numbers a pass is between; none for those that libraries do not transform.
+/// The kind of a pass, and whether it is in double precision; `None` if libraries do not support it.
 fn kind(pass: &Pass, from: DType, to: DType, direction: Direction) -> Option<(Transformed, bool)> {
     let is_double = matches!(to, DType::F64 | DType::C128);
     let real = if is_double { DType::F64 } else { DType::F32 };
     let is_forward = direction == Direction::Forward;
     let kind = match (from == real, to == real) {
         (false, false) if from == to => Transformed::Complex { is_forward },
-        (true, false) if is_forward && pass.made == pass.length / 2 + 1 => Transformed::FromReal,
+        (true, false) if is_forward && pass.output_length == pass.length / 2 + 1 => Transformed::FromReal,
         (false, true) if !is_forward && pass.is_mirrored && from == complex(to) => Transformed::ToReal,
         _ => return None,
     };
     Some((kind, is_double))
 }
 
-/// Whether a library can do a pass over tensors of these types and so many numbers along its axis.
+/// Returns true if a library can do a pass over tensors of these types, with `given` elements along its axis.
 pub(super) fn is_known(pass: &Pass, [from, to]: [DType; 2], given: usize, direction: Direction) -> bool {
     kind(pass, from, to, direction).is_some() && given >= read(pass) && pass.length > 0
 }
 
-/// How many numbers of a signal are read.
+/// The number of elements that are read of each signal.
 fn read(pass: &Pass) -> usize {
     if pass.is_mirrored { pass.length / 2 + 1 } else { pass.length }
 }
 
-/// The bytes that copies need where tensors of these lengths, before and after the pass, lie in one piece each; or, where it has to
-/// be a library, anyhow.
-pub(super) fn workspace(pass: &Pass, dtype: DType, [before, after]: [&[usize]; 2], anyhow: bool) -> usize {
+/// The bytes of scratch memory for copies of tensors with these lengths before and after the pass. Contiguous tensors are
+/// copied only if their signals are not at equal distances, or always with `must_copy`, when the pass needs the library.
+pub(super) fn workspace(pass: &Pass, dtype: DType, [before, after]: [&[usize]; 2], must_copy: bool) -> usize {
     let is_one_apart = |dims: &[usize]| {
         let is_one = |dims: Option<&[usize]>| dims.unwrap_or_default().iter().all(|len| *len == 1);
         is_one(dims.get(..pass.axis)) || is_one(dims.get(pass.axis + 1..))
@@ -55,11 +55,11 @@ pub(super) fn workspace(pass: &Pass, dtype: DType, [before, after]: [&[usize]; 2
     let bytes = |dims: &[usize], len: usize, is_copied: bool| {
         if is_copied { scratch_bytes(complex(dtype), others(dims).saturating_mul(len)) } else { 0 }
     };
-    let of_input = bytes(before, read(pass), anyhow || pass.is_mirrored || !is_one_apart(before));
-    of_input.saturating_add(bytes(after, pass.made, anyhow || !is_one_apart(after)))
+    let of_input = bytes(before, read(pass), must_copy || pass.is_mirrored || !is_one_apart(before));
+    of_input.saturating_add(bytes(after, pass.output_length, must_copy || !is_one_apart(after)))
 }
 
-/// The signals along an axis: none where they are not one distance apart, or do not begin where complex numbers may.
+/// The layout of the signals along an axis; `None` if they are not at equal distances, or not aligned for complex numbers.
 fn place(tensor: &DeviceTensor<'_>, axis: usize) -> Result<Option<SignalPlace>, LayerError> {
     let (outer, step) = without_axis(tensor.layout(), axis)?;
     let (dims, by) = collapsed(&[outer]);
@@ -69,7 +69,7 @@ fn place(tensor: &DeviceTensor<'_>, axis: usize) -> Result<Option<SignalPlace>, 
     }
     let len = tensor.shape().get(axis).copied().unwrap_or(1);
     let between = match (dims.rank, by.first()) {
-        // One signal has a distance to the next all the same.
+        // A single signal needs a distance, too.
         (0, _) => usize::try_from(step.max(1)).ok().map(|step| step.saturating_mul(len)),
         (1, Some(by)) => usize::try_from(by.by[0]).ok(),
         _ => None,
@@ -79,7 +79,7 @@ fn place(tensor: &DeviceTensor<'_>, axis: usize) -> Result<Option<SignalPlace>, 
         .map(|(between, step)| SignalPlace { step: step.max(1), between }))
 }
 
-/// Room for signals of some tensor, one after the other, in scratch memory: seen as that tensor.
+/// A tensor in scratch memory with the axes of another, in which the signals are contiguous, one after the other.
 fn rows<'a>(
     tensor: &DeviceTensor<'_>,
     axis: usize,
@@ -98,7 +98,7 @@ fn rows<'a>(
     Ok(room.with_layout(Layout::strided(shape(&dims)?, &by, room.layout().offset())?)?)
 }
 
-/// Multiplies all numbers of a tensor.
+/// Multiplies all elements of a tensor by a factor.
 fn scale(y: &DeviceTensor<'_>, factor: f64, context: &mut CudaContext<'_>) -> Result<(), LayerError> {
     let kernel = context.kernel(&unit(y.dtype(), y.dtype()), "scale")?;
     let count = y.num_elements();
@@ -112,10 +112,10 @@ fn scale(y: &DeviceTensor<'_>, factor: f64, context: &mut CudaContext<'_>) -> Re
     context.launch(&kernel, Grid::over(count), &arguments)
 }
 
-/// Does a pass by a library; whether there is one that can.
+/// Does a pass by a library; returns false if no library can.
 ///
 /// # Errors
-/// Those of the library, and of kernels beside it.
+/// Those of the library, and of the kernels for copies and scaling.
 pub(super) fn run(
     pass: &Pass,
     x: &DeviceTensor<'_>,
@@ -146,7 +146,7 @@ pub(super) fn run(
         (from, input) = (copied, place(&copied, pass.axis)?);
     }
     if output.is_none() {
-        to = rows(y, pass.axis, pass.made, context)?;
+        to = rows(y, pass.axis, pass.output_length, context)?;
         output = place(&to, pass.axis)?;
     }
     let Some((input, output)) = input.zip(output) else { return Ok(false) };

@@ -1,5 +1,4 @@
-//! The ways of computing products and convolutions, which are their tactics: by a library, in tiles of tensor cores of either size, or
-//! without these.
+//! The tactics of products and convolutions: a library, tensor-core tiles of two sizes, or plain kernels.
 
 use super::tiles::{self, Tiles};
 use crate::cuda::device::Info;
@@ -8,19 +7,19 @@ use crate::op::{LayerError, Tactic, TensorMeta};
 use crate::ops::inserted::device_tactic::DeviceTactic;
 use crate::tensor::DType;
 
-/// A way of computing a product. One that is not possible for some tensors gives way to the choice by their types and sizes.
+/// An algorithm for products. If it does not support certain tensors, the choice falls back to their types and sizes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Way {
-    /// By a library that can, else as types and sizes suggest.
+    /// A library if it can, else as types and sizes suggest.
     #[default]
     Any,
-    /// In tiles of tensor cores that are so long and wide.
+    /// Tensor-core tiles with this side.
     Tiles(usize),
-    /// Without tensor cores.
+    /// Kernels without tensor cores.
     Plain,
 }
 
-/// All ways, the one for general use first, and what they are called.
+/// All algorithms with their tactics, the general-purpose one first.
 const ALL: [(Way, Tactic); 4] = [
     (Way::Any, Tactic::DEFAULT),
     (Way::Tiles(Tiles::LARGE), Tactic { id: 1, name: "tiles-128" }),
@@ -35,25 +34,25 @@ impl Way {
         ALL.iter().take(count).map(|(_, tactic)| *tactic).collect()
     }
 
-    /// Settles the tactic of this number.
+    /// Selects the tactic with this ID.
     ///
     /// # Errors
-    /// [`LayerError::Unsupported`] where there is none.
-    pub(super) fn settle(settled: &mut DeviceTactic, id: u32) -> Result<(), LayerError> {
+    /// [`LayerError::Unsupported`] if there is no such tactic.
+    pub(super) fn select(tactic: &mut DeviceTactic, id: u32) -> Result<(), LayerError> {
         if ALL.iter().all(|(_, tactic)| tactic.id != id) {
             return Err(no_tactic(id));
         }
-        *settled = DeviceTactic(id);
+        *tactic = DeviceTactic(id);
         Ok(())
     }
 
-    /// The way that is settled.
-    pub(super) fn of(settled: DeviceTactic) -> Self {
-        let found = ALL.iter().find(|(_, tactic)| tactic.id == settled.0);
+    /// The algorithm of the selected tactic.
+    pub(super) fn of(selected: DeviceTactic) -> Self {
+        let found = ALL.iter().find(|(_, tactic)| tactic.id == selected.0);
         found.map_or(Self::Any, |(way, _)| *way)
     }
 
-    /// The scratch memory that products of these factors make use of.
+    /// The bytes of scratch memory that products with these inputs use.
     pub(super) fn workspace(self, inputs: &[TensorMeta]) -> usize {
         match self {
             Self::Any | Self::Tiles(Tiles::SMALL) => tiles::workspace(inputs),
@@ -61,8 +60,8 @@ impl Way {
         }
     }
 
-    /// Whether it may be another than the first for factors of one type, with f32 as TF32 where that is allowed and perhaps by a
-    /// library: whole numbers are multiplied in tiles, halves by kernels in nothing else that would be worth a try.
+    /// Returns true if it may differ from the first for factors of this type, given whether f32 may be multiplied as TF32 and
+    /// whether there is a library. Quantised values are multiplied in tiles; for f16 and bf16, no other kernel is worth trying.
     pub(super) fn suits(
         self,
         factor: Option<&TensorMeta>,
@@ -80,8 +79,9 @@ impl Way {
     }
 }
 
-/// What a layer of products says of its tactics, of which the settled one stands in its field `on_device`, and of the scratch memory
-/// that they make use of. `$of` says where TF32 is allowed; a method of the layer may say whether tiles are possible at all.
+/// Implements the tactics of a layer of products, with the selected one in its field `on_device`, and the scratch memory that
+/// they use. `$of` selects the TF32 setting and the library; a method of the layer may return whether tiles are possible at
+/// all.
 macro_rules! ways {
     ($of:ident $(, $is_possible:ident)?) => {
         fn tactics(&self, device: &crate::cuda::device::Info) -> Vec<crate::op::Tactic> {
@@ -89,7 +89,7 @@ macro_rules! ways {
         }
 
         fn set_tactic(&mut self, id: u32) -> Result<(), LayerError> {
-            Way::settle(&mut self.on_device, id)
+            Way::select(&mut self.on_device, id)
         }
 
         fn suits(

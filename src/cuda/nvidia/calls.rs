@@ -1,4 +1,4 @@
-//! Work that NVIDIA's libraries do: prepared once, then put into a stream or a graph.
+//! Work for NVIDIA's libraries: prepared once, then enqueued in a stream or added to a graph.
 
 use super::convolutions::Convolutions;
 use super::primary::Primary;
@@ -11,32 +11,32 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-/// Work that a library knows how to do.
+/// Work that a library has been prepared for.
 pub(super) trait Prepared: fmt::Debug + Send {
-    /// Puts it into a stream.
+    /// Enqueues the work in a stream.
     ///
     /// # Safety
-    /// The call must be of the work that was prepared, its tensors must stay until the work is done, and the stream must be there.
+    /// The call must be for the prepared work, its tensors must live until the work is done, and the stream must be valid.
     unsafe fn run(&self, call: Call<'_>, stream: CUstream) -> Result<()>;
 }
 
-/// The libraries of one queue, which are begun when the first work comes.
+/// The libraries of one queue, each initialised on first use.
 #[derive(Debug)]
 pub(super) struct Calls {
     products: Lazy<Products>,
     convolutions: Lazy<Convolutions>,
     has_transforms: bool,
-    /// What was prepared for calls one by one; none for those that a library refused.
+    /// Prepared work for calls outside graphs; `None` if a library rejected the work.
     known: HashMap<Key, Option<Box<dyn Prepared>>>,
-    /// A stream in which libraries show what they do, where a graph is made.
+    /// The stream in which library work is captured for graphs.
     captured: Option<Stream>,
 }
 
-/// What a way to do some work depends on: the work, where its tensors are, and the bytes of scratch memory.
+/// What prepared work depends on: the work, the addresses of its tensors, and the bytes of scratch memory.
 type Key = (String, Vec<u64>, usize);
 
-/// So many ways are kept.
-const MOST: usize = 512;
+/// The maximum number of cached entries.
+const MAX_CACHED: usize = 512;
 
 impl Calls {
     pub(super) fn new(found: Libraries) -> Self {
@@ -49,34 +49,34 @@ impl Calls {
         }
     }
 
-    /// Puts some work into a stream; whether a library knows how. One that refuses is not asked again.
+    /// Enqueues some work in a stream. Returns false if no library can do it; work that a library rejected is not tried again.
     ///
     /// # Safety
-    /// As of [`Prepared::run`].
+    /// As [`Prepared::run`].
     pub(super) unsafe fn run(&mut self, call: Call<'_>, stream: &Stream) -> Result<bool> {
         let key = (format!("{:?}", call.work), call.addresses.to_vec(), call.scratch);
         if !self.known.contains_key(&key) {
-            if self.known.len() >= MOST {
-                // Work that is under way may still need what was prepared for it.
+            if self.known.len() >= MAX_CACHED {
+                // Running work may still need its prepared state.
                 stream.synchronize()?;
                 self.known.clear();
             }
             let prepared = self.prepare(&call);
             self.known.insert(key.clone(), prepared);
         }
-        let Some(way) = self.known.get_mut(&key) else { return Ok(false) };
-        let Some(prepared) = way else { return Ok(false) };
-        // SAFETY: it was prepared for this call, whose tensors are there by contract.
+        let Some(entry) = self.known.get_mut(&key) else { return Ok(false) };
+        let Some(prepared) = entry else { return Ok(false) };
+        // SAFETY: it was prepared for this call, whose tensors are valid by contract.
         let done = unsafe { prepared.run(call, stream.handle()) };
         if let Err(error) = &done {
-            log::debug!("kernels do what a library refuses: {error}");
-            *way = None;
+            log::debug!("a library call failed, falling back to kernels: {error}");
+            *entry = None;
         }
-        // A device that failed says so to the kernels, too.
+        // If the device itself failed, the kernels will report it, too.
         Ok(done.is_ok())
     }
 
-    /// The stream in which libraries show what they do.
+    /// The stream in which library work is captured.
     pub(super) fn captured(&mut self, primary: &Arc<Primary>) -> Result<&Stream> {
         match &mut self.captured {
             Some(stream) => Ok(stream),
@@ -84,7 +84,7 @@ impl Calls {
         }
     }
 
-    /// Finds a way to do some work; none where there is no library, or it knows none. The context must have been entered.
+    /// Prepares some work; `None` if there is no library for it, or the library cannot do it. The context must be current.
     pub(super) fn prepare(&mut self, call: &Call<'_>) -> Option<Box<dyn Prepared>> {
         let prepared = match call.work {
             LibraryWork::Product(work) => self.products.get(Products::new)?.prepare(work, call),
@@ -92,35 +92,37 @@ impl Calls {
             LibraryWork::Transform(work) if self.has_transforms => transforms::prepare(work),
             LibraryWork::Transform(_) => return None,
         };
-        prepared.map_err(|error| log::debug!("kernels do what a library does not: {error}")).ok()
+        prepared
+            .map_err(|error| log::debug!("a library cannot do this work, falling back to kernels: {error}"))
+            .ok()
     }
 }
 
-/// A library that is begun once, unless that fails.
+/// A library that is initialised on first use, and missing if that fails.
 #[derive(Debug)]
 enum Lazy<T> {
-    Waits,
-    Begun(Arc<T>),
+    Uninitialized,
+    Ready(Arc<T>),
     Missing,
 }
 
 impl<T> Lazy<T> {
     fn new(is_there: bool) -> Self {
-        if is_there { Self::Waits } else { Self::Missing }
+        if is_there { Self::Uninitialized } else { Self::Missing }
     }
 
-    fn get(&mut self, begin: impl FnOnce() -> Result<T>) -> Option<Arc<T>> {
-        if matches!(self, Self::Waits) {
-            *self = match begin() {
-                Ok(library) => Self::Begun(Arc::new(library)),
+    fn get(&mut self, initialize: impl FnOnce() -> Result<T>) -> Option<Arc<T>> {
+        if matches!(self, Self::Uninitialized) {
+            *self = match initialize() {
+                Ok(library) => Self::Ready(Arc::new(library)),
                 Err(error) => {
-                    log::warn!("kernels of our own do what a library was to do: {error}");
+                    log::warn!("a library failed to initialise, falling back to kernels: {error}");
                     Self::Missing
                 }
             };
         }
         match self {
-            Self::Begun(library) => Some(Arc::clone(library)),
+            Self::Ready(library) => Some(Arc::clone(library)),
             _ => None,
         }
     }

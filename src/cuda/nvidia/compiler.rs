@@ -1,4 +1,4 @@
-//! NVRTC: kernels from their sources, at run time and without a GPU.
+//! NVRTC: compiles kernels at run time, even without a GPU.
 
 use super::libraries::COMPILER;
 use crate::cuda::device::{CudaError, Result};
@@ -6,59 +6,57 @@ use cudarc::nvrtc::result;
 use cudarc::nvrtc::sys::{self, nvrtcProgram};
 use std::ffi::{CString, c_char};
 
-/// What NVRTC makes of a source.
+/// The output of NVRTC for a source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Compiled {
-    /// Machine code of the architecture; empty where NVRTC knows it only as an idea, as `compute_90`.
+    /// Machine code for the architecture; empty for a virtual architecture, such as `compute_90`.
     pub cubin: Vec<u8>,
-    /// Assembly that drivers translate for this architecture and later ones.
+    /// PTX, which drivers compile for this architecture and later ones.
     pub ptx: Vec<u8>,
 }
 
 /// Compiles a source for an architecture such as `sm_90`. No GPU is needed.
 ///
 /// # Errors
-/// [`CudaError::NoDevice`] where there is no NVRTC; [`CudaError::Compile`] with what it says.
+/// [`CudaError::NoDevice`] if there is no NVRTC; [`CudaError::Compile`] with the compiler's output.
 pub fn compile(name: &str, source: &str, architecture: &str) -> Result<Compiled> {
     COMPILER.find().map_err(|reason| CudaError::NoDevice { wanted: super::ID.to_owned(), reason })?;
     let program = Program::new(name, source)?;
     program.compile(architecture)
 }
 
-/// The version of NVRTC, as 12.9.
+/// The major and minor version of NVRTC.
 pub(super) fn version() -> Result<(i32, i32), String> {
     COMPILER.find()?;
     let (mut major, mut minor) = (0, 0);
-    // SAFETY: the library is there, and both numbers outlive the call.
+    // SAFETY: the library is loaded, and the results outlive the call.
     unsafe { sys::nvrtcVersion(&raw mut major, &raw mut minor) }.result().map_err(|e| e.to_string())?;
     Ok((major, minor))
 }
 
-/// The newest architecture that NVRTC makes code for and a GPU of this one runs: itself, or an older one's assembly.
+/// The newest architecture that NVRTC supports and this GPU runs: its own, or the PTX of an older one.
 pub(super) fn architecture((major, minor): (i32, i32)) -> Result<String, String> {
     let wanted = major * 10 + minor;
     let mut count = 0;
-    // SAFETY: the library is there, and the count outlives the call.
+    // SAFETY: the library is loaded, and the results outlive the call.
     unsafe { sys::nvrtcGetNumSupportedArchs(&raw mut count) }.result().map_err(|e| e.to_string())?;
     let mut known = vec![0; usize::try_from(count).unwrap_or(0)];
-    // SAFETY: there is room for as many as were just counted.
+    // SAFETY: there is room for the number of architectures that was just returned.
     unsafe { sys::nvrtcGetSupportedArchs(known.as_mut_ptr()) }.result().map_err(|e| e.to_string())?;
     if known.contains(&wanted) {
         return Ok(format!("sm_{wanted}"));
     }
     let below = known.into_iter().filter(|known| *known <= wanted).max();
     below.map(|below| format!("compute_{below}")).ok_or_else(|| {
-        format!(
-            "this NVRTC compiles for none of the architectures up to {wanted}: use one of an older toolkit"
-        )
+        format!("this NVRTC supports no architecture up to {wanted}: use one of an older toolkit")
     })
 }
 
-/// A program of NVRTC.
+/// An NVRTC program.
 struct Program {
     name: String,
     handle: nvrtcProgram,
-    /// NVRTC may look at both until the program is gone.
+    /// NVRTC may read both until the program is destroyed.
     _texts: [CString; 2],
 }
 
@@ -74,11 +72,11 @@ impl Program {
 
     fn compile(&self, architecture: &str) -> Result<Compiled> {
         let options = [format!("--gpu-architecture={architecture}"), "--std=c++17".to_owned()];
-        // SAFETY: the program was made above and is still there.
-        let made = unsafe { result::compile_program(self.handle, &options) };
-        made.map_err(|error| self.fault(&format!("{error} for {architecture}\n{}", self.log())))?;
+        // SAFETY: the program was created above and is still valid.
+        let result = unsafe { result::compile_program(self.handle, &options) };
+        result.map_err(|error| self.fault(&format!("{error} for {architecture}\n{}", self.log())))?;
         Ok(Compiled {
-            // SAFETY: these functions write as many bytes as those beside them said that there are.
+            // SAFETY: each of these functions writes as many bytes as the function before it returned.
             cubin: unsafe { self.take(sys::nvrtcGetCUBINSize, sys::nvrtcGetCUBIN) }?,
             // SAFETY: as above.
             ptx: unsafe { self.take(sys::nvrtcGetPTXSize, sys::nvrtcGetPTX) }?,
@@ -86,7 +84,7 @@ impl Program {
     }
 
     /// # Safety
-    /// The second function must write as many bytes as the first says.
+    /// The second function must write as many bytes as the first returns.
     unsafe fn take(
         &self,
         size_of: unsafe fn(nvrtcProgram, *mut usize) -> sys::nvrtcResult,
@@ -94,11 +92,11 @@ impl Program {
     ) -> Result<Vec<u8>> {
         let fault = |error: result::NvrtcError| self.fault(&error.to_string());
         let mut size = 0;
-        // SAFETY: the program is there, and the size outlives the call.
+        // SAFETY: the program is valid, and the size outlives the call.
         unsafe { size_of(self.handle, &raw mut size) }.result().map_err(fault)?;
         let mut bytes = vec![0u8; size];
         if size > 0 {
-            // SAFETY: by contract there are as many bytes as it writes.
+            // SAFETY: by contract it writes that many bytes.
             unsafe { copy(self.handle, bytes.as_mut_ptr().cast()) }.result().map_err(fault)?;
         }
         Ok(bytes)
@@ -118,7 +116,7 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // SAFETY: the program is there, and nobody has it after this.
+        // SAFETY: the program is valid, and is not used after this.
         let _ = unsafe { result::destroy_program(self.handle) };
     }
 }

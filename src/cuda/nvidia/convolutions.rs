@@ -1,4 +1,4 @@
-//! Convolutions by cuDNN, of channels that lie side by side.
+//! Convolutions of channels-last tensors by cuDNN.
 
 use super::calls::Prepared;
 use super::libraries;
@@ -11,7 +11,7 @@ use std::ffi::c_int;
 use std::ptr::null_mut;
 use std::sync::Arc;
 
-/// The library, begun. One queue has it, for it computes in one stream at a time.
+/// The library, initialised. Each queue has its own, because a handle works in one stream at a time.
 #[derive(Debug)]
 pub(super) struct Convolutions {
     handle: sys::cudnnHandle_t,
@@ -26,7 +26,7 @@ fn refused(call: &'static str) -> impl Fn(CudnnError) -> CudaError {
     move |error| CudaError::Driver { call: call.to_owned(), reason: error.to_string() }
 }
 
-/// Turns what a call returned into an error that names it.
+/// Converts the status of a call to an error that names the call.
 fn check(call: &'static str, status: Status) -> Result<()> {
     status.result().map_err(refused(call))
 }
@@ -38,7 +38,7 @@ fn type_of(dtype: DType) -> Result<Type> {
         DType::Bf16 => Ok(Type::CUDNN_DATA_BFLOAT16),
         other => Err(CudaError::Driver {
             call: "cudnnConvolutionForward".to_owned(),
-            reason: format!("convolutions of {other} are not asked for"),
+            reason: format!("convolutions of {other} are not supported"),
         }),
     }
 }
@@ -51,10 +51,10 @@ impl Convolutions {
         Ok(Self { handle })
     }
 
-    /// Finds the algorithm that the library thinks best, of those for which there is scratch memory.
+    /// Selects the algorithm that the library considers best, among those for which the scratch memory suffices.
     ///
     /// # Errors
-    /// Where it has none.
+    /// Returns an error if the library has none.
     pub(super) fn prepare(
         self: Arc<Self>,
         work: &ConvolutionWork,
@@ -67,12 +67,12 @@ impl Convolutions {
 
 impl Drop for Convolutions {
     fn drop(&mut self) {
-        // SAFETY: it was begun once, and nobody has it any more.
+        // SAFETY: it was initialised once, and this was its last owner.
         let _ = unsafe { sys::cudnnDestroy(self.handle) };
     }
 }
 
-/// A convolution that can be computed.
+/// A prepared convolution.
 #[derive(Debug)]
 struct Convolution {
     library: Arc<Convolutions>,
@@ -86,17 +86,17 @@ struct Convolution {
     work: ConvolutionWork,
 }
 
-// SAFETY: descriptions are only read once they are made.
+// SAFETY: descriptions are read-only after creation.
 unsafe impl Send for Convolution {}
 
-/// The lengths of all axes, or of all but the first that windows slide over, which plane convolutions do without.
+/// The values of all axes, or for 2-D convolutions without the first spatial axis.
 fn of_axes(lens: &[usize], is_plane: bool) -> Result<Vec<c_int>> {
     let dropped = lens.len() - 3;
     let kept = lens.iter().enumerate().filter(|(axis, _)| !is_plane || *axis != dropped);
     let number = |len: usize| {
         c_int::try_from(len).map_err(|_| CudaError::Driver {
             call: "cudnnConvolutionForward".to_owned(),
-            reason: format!("{len} is too much for the library"),
+            reason: format!("{len} exceeds the limits of the library"),
         })
     };
     kept.map(|(_, len)| number(*len)).collect()
@@ -125,18 +125,18 @@ impl Convolution {
         })
     }
 
-    /// Whether bias, sum and function are parts of the call.
+    /// Returns true if bias, addition and activation are part of the call.
     fn is_fused(&self) -> bool {
         self.work.has_bias || self.work.is_added || self.work.is_relu
     }
 
     fn with_algorithm(self, scratch: usize) -> Result<Self> {
         use sys::cudnnConvolutionFwdAlgo_t::CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM as FUSED;
-        const MOST: usize = 8;
-        let mut found: [std::mem::MaybeUninit<sys::cudnnConvolutionFwdAlgoPerf_t>; MOST] =
-            [const { std::mem::MaybeUninit::uninit() }; MOST];
+        const MAX_ALGORITHMS: usize = 8;
+        let mut found: [std::mem::MaybeUninit<sys::cudnnConvolutionFwdAlgoPerf_t>; MAX_ALGORITHMS] =
+            [const { std::mem::MaybeUninit::uninit() }; MAX_ALGORITHMS];
         let mut count = 0;
-        // SAFETY: all descriptions are there, and there is room for as many answers as are asked for.
+        // SAFETY: all descriptions are valid, and there is room for the requested number of answers.
         let status = unsafe {
             sys::cudnnGetConvolutionForwardAlgorithm_v7(
                 self.library.handle,
@@ -144,23 +144,23 @@ impl Convolution {
                 self.weights.0,
                 self.windows.0,
                 self.output.0,
-                MOST as c_int,
+                MAX_ALGORITHMS as c_int,
                 &raw mut count,
                 found.as_mut_ptr().cast(),
             )
         };
         check("cudnnGetConvolutionForwardAlgorithm_v7", status)?;
         let count = usize::try_from(count).unwrap_or(0);
-        // SAFETY: so many of them were written.
+        // SAFETY: the library wrote the first `count` of them.
         let answers = found.iter().take(count).map(|answer| unsafe { answer.assume_init_ref() });
-        // Without a function behind it, a fused convolution has one algorithm alone.
+        // A fused convolution without an activation supports only one algorithm.
         let may_be = |algorithm| !self.is_fused() || self.work.is_relu || algorithm == FUSED;
         let mut suited = answers.filter(|it| {
             it.status == Status::CUDNN_STATUS_SUCCESS && it.memory <= scratch && may_be(it.algo)
         });
         let chosen = suited.next().ok_or_else(|| CudaError::Driver {
             call: "cudnnGetConvolutionForwardAlgorithm_v7".to_owned(),
-            reason: format!("there is no algorithm that needs at most {scratch} bytes of scratch memory"),
+            reason: format!("no algorithm works with {scratch} bytes of scratch memory"),
         })?;
         if self.work.allow_tf32 || self.work.dtype != DType::F32 {
             self.windows.set_math(chosen.mathType)?;
@@ -174,11 +174,11 @@ impl Prepared for Convolution {
         let [input, weights, bias, added, output, scratch] = call.tensors();
         let (one, none) = (1.0f32, 0.0f32);
         let handle = self.library.handle;
-        // SAFETY: both are there.
+        // SAFETY: both are valid.
         check("cudnnSetStream", unsafe { sys::cudnnSetStream(handle, stream.cast()) })?;
         let (alpha, beta) = ((&raw const one).cast(), (&raw const none).cast());
         if !self.is_fused() {
-            // SAFETY: by contract all tensors are there, and lie as the descriptions say.
+            // SAFETY: by contract all tensors are valid, with the described layouts.
             let status = unsafe {
                 sys::cudnnConvolutionForward(
                     handle,
@@ -226,7 +226,7 @@ impl Prepared for Convolution {
     }
 }
 
-/// Declares a description of the library: how it is made and let go.
+/// Declares a descriptor of the library: its creation and destruction.
 macro_rules! described {
     ($(#[doc = $doc:literal] $name:ident($handle:ty): $create:ident, $destroy:ident;)*) => {$(
         #[doc = $doc]
@@ -244,7 +244,7 @@ macro_rules! described {
 
         impl Drop for $name {
             fn drop(&mut self) {
-                // SAFETY: it was made once, and nobody has it any more.
+                // SAFETY: it was created once, and this was its only owner.
                 let _ = unsafe { sys::$destroy(self.0) };
             }
         }
@@ -252,13 +252,13 @@ macro_rules! described {
 }
 
 described! {
-    #[doc = "How a tensor lies."]
+    #[doc = "The layout of a tensor."]
     Tensor(sys::cudnnTensorDescriptor_t): cudnnCreateTensorDescriptor, cudnnDestroyTensorDescriptor;
-    #[doc = "How weights lie: output channels, taps, input channels."]
+    #[doc = "The layout of the weights: output channels, taps, input channels."]
     Filter(sys::cudnnFilterDescriptor_t): cudnnCreateFilterDescriptor, cudnnDestroyFilterDescriptor;
-    #[doc = "How windows slide."]
+    #[doc = "The parameters of the window."]
     Windows(sys::cudnnConvolutionDescriptor_t): cudnnCreateConvolutionDescriptor, cudnnDestroyConvolutionDescriptor;
-    #[doc = "What is done to the sums."]
+    #[doc = "The activation function."]
     Function(sys::cudnnActivationDescriptor_t): cudnnCreateActivationDescriptor, cudnnDestroyActivationDescriptor;
 }
 
@@ -266,7 +266,7 @@ impl Tensor {
     fn new(dtype: Type, lens: &[c_int], strides: &[c_int]) -> Result<Self> {
         let tensor = Self::empty()?;
         let rank = lens.len().min(strides.len()) as c_int;
-        // SAFETY: there are as many lengths and strides.
+        // SAFETY: there are `rank` lengths and strides.
         let status = unsafe {
             sys::cudnnSetTensorNdDescriptor(tensor.0, dtype, rank, lens.as_ptr(), strides.as_ptr())
         };
@@ -278,7 +278,7 @@ impl Filter {
     fn new(dtype: Type, lens: &[c_int]) -> Result<Self> {
         let filter = Self::empty()?;
         let order = sys::cudnnTensorFormat_t::CUDNN_TENSOR_NHWC;
-        // SAFETY: there are as many lengths.
+        // SAFETY: there are that many lengths.
         let status = unsafe {
             sys::cudnnSetFilterNdDescriptor(filter.0, dtype, order, lens.len() as c_int, lens.as_ptr())
         };
@@ -292,7 +292,7 @@ impl Windows {
         let windows = Self::empty()?;
         let axes = |numbers: &[usize; 3]| of_axes(numbers, is_plane);
         let (padding, stride, dilation) = (axes(&work.padding)?, axes(&work.stride)?, axes(&work.dilation)?);
-        // SAFETY: there are as many numbers of each.
+        // SAFETY: all three have the same length.
         let status = unsafe {
             sys::cudnnSetConvolutionNdDescriptor(
                 windows.0,
@@ -306,7 +306,7 @@ impl Windows {
         };
         check("cudnnSetConvolutionNdDescriptor", status)?;
         let groups = c_int::try_from(work.groups).unwrap_or(c_int::MAX);
-        // SAFETY: the description is there.
+        // SAFETY: the descriptor is valid.
         check("cudnnSetConvolutionGroupCount", unsafe {
             sys::cudnnSetConvolutionGroupCount(windows.0, groups)
         })?;
@@ -319,7 +319,7 @@ impl Windows {
     }
 
     fn set_math(&self, kind: sys::cudnnMathType_t) -> Result<()> {
-        // SAFETY: the description is there.
+        // SAFETY: the descriptor is valid.
         check("cudnnSetConvolutionMathType", unsafe { sys::cudnnSetConvolutionMathType(self.0, kind) })
     }
 }
@@ -329,19 +329,19 @@ impl Function {
         use sys::cudnnActivationMode_t::{CUDNN_ACTIVATION_IDENTITY, CUDNN_ACTIVATION_RELU};
         let function = Self::empty()?;
         let mode = if is_relu { CUDNN_ACTIVATION_RELU } else { CUDNN_ACTIVATION_IDENTITY };
-        // The library computes nothing else behind convolutions: NaN becomes 0 by ReLU.
+        // The library supports nothing else after convolutions: its ReLU maps NaN to 0.
         let nan = sys::cudnnNanPropagation_t::CUDNN_NOT_PROPAGATE_NAN;
-        // SAFETY: the description is there.
+        // SAFETY: the descriptor is valid.
         let status = unsafe { sys::cudnnSetActivationDescriptor(function.0, mode, nan, 0.0) };
         check("cudnnSetActivationDescriptor", status).map(|()| function)
     }
 }
 
-/// The version, if the library is there.
+/// The version, if the library is available.
 pub(super) fn version() -> Option<Version> {
     libraries::CONVOLUTIONS.find().map_err(|reason| log::debug!("{reason}")).ok()?;
-    // SAFETY: the library is there.
+    // SAFETY: the library is loaded.
     let version = unsafe { sys::cudnnGetVersion() };
-    // 90201 is 9.2.1; before version 9 the first number had a digit less.
+    // 90201 is 9.2.1; before version 9, the major version had one digit fewer.
     libraries::version(version / 10_000, version / 100 % 100, 9)
 }

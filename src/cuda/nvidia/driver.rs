@@ -1,4 +1,4 @@
-//! A GPU as a device: its memory and its kernels.
+//! The driver of a GPU: its memory and its kernels.
 
 use super::compiler::{architecture, compile, version};
 use super::libraries::{self, DRIVER};
@@ -13,16 +13,16 @@ use cudarc::driver::sys::{
 use std::ffi::CString;
 use std::sync::Arc;
 
-/// The oldest driver that has all functions that are called here, and runs what NVRTC 12 makes.
+/// The oldest CUDA version of a driver that has all functions called here, and that runs the output of NVRTC 12.
 const OLDEST: i32 = 12000;
 
-/// The bytes that a block may share without asking.
+/// The bytes of shared memory that a block may use without opting in to more.
 const SHARED: i32 = 48 * 1024;
 
-/// The bytes that are kept for the next who asks when memory is let go.
-const KEPT: u64 = 256 << 20;
+/// The bytes of freed memory that the pool keeps for later allocations.
+const RELEASE_THRESHOLD: u64 = 256 << 20;
 
-/// How many GPUs there are.
+/// The number of GPUs.
 pub(super) fn count(wanted: &str) -> Result<usize> {
     let missing = |reason| CudaError::NoDevice { wanted: wanted.to_owned(), reason };
     DRIVER.find().map_err(missing)?;
@@ -31,14 +31,14 @@ pub(super) fn count(wanted: &str) -> Result<usize> {
         let (found, oldest) = (dotted(found), dotted(OLDEST));
         let advice = "install a newer one, or use --device cuda-emulator or cpu";
         return Err(missing(format!(
-            "the driver is one of CUDA {found}, {oldest} or later is needed; {advice}"
+            "the driver supports CUDA {found}, but {oldest} or later is required; {advice}"
         )));
     }
     result::init().map_err(|error| missing(format!("the driver does not start: {}", reason(error))))?;
     let count = device::get_count().map_err(|error| missing(reason(error)))?;
     match usize::try_from(count) {
         Ok(count) if count > 0 => Ok(count),
-        _ => Err(missing("the driver knows no GPU; is CUDA_VISIBLE_DEVICES empty?".to_owned())),
+        _ => Err(missing("the driver found no GPU; is CUDA_VISIBLE_DEVICES empty?".to_owned())),
     }
 }
 
@@ -49,19 +49,19 @@ fn driver_version() -> Result<i32, result::DriverError> {
     Ok(version)
 }
 
-/// 12090 as 12.9.
+/// A version number such as 12090, as 12.9.
 fn dotted(version: i32) -> String {
     format!("{}.{}", version / 1000, version % 1000 / 10)
 }
 
-/// What is known of a GPU. The driver must have been [counted](count).
+/// The properties of a GPU. The driver must have been [counted](count).
 pub(super) fn describe(ordinal: usize, id: &str) -> Result<Info> {
     let device = device::get(ordinal as i32).map_err(refused("cuDeviceGet"))?;
     let compiler =
         version().map_or_else(|_| "no NVRTC".to_owned(), |(major, minor)| format!("NVRTC {major}.{minor}"));
     let driver = driver_version().map_or_else(reason, dotted);
     let (major, minor) = capability(device)?;
-    // SAFETY: the driver named the device.
+    // SAFETY: the driver returned the device.
     let memory = unsafe { device::total_mem(device) }.map_err(refused("cuDeviceTotalMem"))?;
     let shared =
         attribute(device, CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?;
@@ -92,7 +92,7 @@ fn capability(device: sys::CUdevice) -> Result<(i32, i32)> {
 }
 
 fn attribute(device: sys::CUdevice, which: CUdevice_attribute) -> Result<i32> {
-    // SAFETY: the driver named the device.
+    // SAFETY: the driver returned the device.
     unsafe { device::get_attribute(device, which) }.map_err(refused("cuDeviceGetAttribute"))
 }
 
@@ -101,14 +101,14 @@ fn attribute(device: sys::CUdevice, which: CUdevice_attribute) -> Result<i32> {
 pub(super) struct Nvidia {
     info: Info,
     primary: Arc<Primary>,
-    /// What kernels are compiled for.
+    /// The architecture that kernels are compiled for.
     architecture: String,
-    /// Memory is taken and let go in its order; none where the driver has no pools.
+    /// The stream in which memory is allocated and freed; `None` if the device has no memory pools.
     pool: Option<Stream>,
 }
 
 impl Nvidia {
-    /// The GPU of this number. The driver must have been [counted](count).
+    /// Opens the GPU with this number. The driver must have been [counted](count).
     pub(super) fn open(ordinal: usize, id: &str) -> Result<Self> {
         let missing = |reason| CudaError::NoDevice { wanted: id.to_owned(), reason };
         version().map_err(missing)?;
@@ -122,9 +122,9 @@ impl Nvidia {
         Ok(Self { info, primary, architecture, pool })
     }
 
-    /// Lets the pool of the device keep some of what is let go.
+    /// Makes the memory pool of the device keep some of the freed memory.
     fn pool(primary: &Arc<Primary>) -> Result<Stream> {
-        let mut kept = KEPT;
+        let mut kept = RELEASE_THRESHOLD;
         let threshold = CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD;
         // SAFETY: the device has pools, and the number outlives the call.
         unsafe {
@@ -136,7 +136,7 @@ impl Nvidia {
         Stream::new(primary)
     }
 
-    /// Why there is no memory.
+    /// The error of a failed allocation.
     fn full(&self, call: &'static str, wanted: usize, error: result::DriverError) -> CudaError {
         match error.0 {
             CUresult::CUDA_ERROR_OUT_OF_MEMORY => {
@@ -159,10 +159,10 @@ impl Driver for Nvidia {
             let address = unsafe { result::malloc_sync(bytes) };
             return address.map_err(|error| self.full("cuMemAlloc", bytes, error));
         };
-        // SAFETY: as above, and the stream is there.
+        // SAFETY: as above, and the stream is valid.
         let address = unsafe { result::malloc_async(stream.handle(), bytes) };
         let address = address.map_err(|error| self.full("cuMemAllocAsync", bytes, error))?;
-        // Other streams may use it from now on.
+        // From now on, other streams may use the memory.
         stream.synchronize()?;
         Ok(address)
     }
@@ -171,9 +171,10 @@ impl Driver for Nvidia {
         if self.primary.enter().is_err() {
             return;
         }
-        // Work of all streams on it must be done. A device that failed lets go of everything with its context.
+        // All work that uses the memory must be done, in any stream. If the device failed, everything is freed with its
+        // context.
         let _ = self.primary.synchronize();
-        // SAFETY: by contract the address was allocated, in this way, and nobody has it any more.
+        // SAFETY: by contract the address was allocated by this driver, and is not used any more.
         let _ = unsafe {
             match &self.pool {
                 Some(stream) => result::free_async(address, stream.handle()),
@@ -184,16 +185,16 @@ impl Driver for Nvidia {
 
     fn compile(&self, unit: &Unit) -> Result<Vec<u8>> {
         let compiled = compile(&unit.name(), &unit.source(), &self.architecture)?;
-        // Assembly of a newer compiler than the driver fails to load, machine code does not.
+        // PTX of a compiler that is newer than the driver fails to load; machine code does not.
         Ok(if compiled.cubin.is_empty() { compiled.ptx } else { compiled.cubin })
     }
 
     fn load(&self, _: &Unit, image: &[u8]) -> Result<Box<dyn Module>> {
         self.primary.enter()?;
         let mut image = image.to_vec();
-        // Assembly is a text that a 0 ends.
+        // PTX must end with a 0.
         image.push(0);
-        // SAFETY: the image is what NVRTC made, which has its length within it or ends with a 0.
+        // SAFETY: the image comes from NVRTC: it contains its length, or ends with a 0.
         let handle = unsafe { result::module::load_data(image.as_ptr().cast()) };
         let handle = handle.map_err(refused("cuModuleLoadData"))?;
         let shared = i32::try_from(self.info.shared_memory).unwrap_or(SHARED);
@@ -209,7 +210,7 @@ impl Driver for Nvidia {
 struct LoadedModule {
     primary: Arc<Primary>,
     handle: CUmodule,
-    /// The bytes that a block may share.
+    /// The maximum shared memory of a block in bytes.
     shared: i32,
 }
 
@@ -226,8 +227,8 @@ impl Module for LoadedModule {
             unsafe { result::module::get_function(self.handle, CString::new(kernel).ok()?) }.ok()?;
         let own = CUfunction_attribute::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES;
         let most = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
-        // More than the usual must be asked for. A launch that wants more than there is fails, and says so.
-        // SAFETY: the function is one of the module.
+        // More than the default must be requested. A launch that exceeds the maximum fails with an error.
+        // SAFETY: the function belongs to the module.
         unsafe {
             let own = result::function::get_function_attribute(function, own).unwrap_or(0);
             let _ = result::function::set_function_attribute(function, most, self.shared - own);
@@ -239,7 +240,7 @@ impl Module for LoadedModule {
 impl Drop for LoadedModule {
     fn drop(&mut self) {
         if self.primary.enter().is_ok() {
-            // SAFETY: devices keep their modules until nobody launches kernels any more.
+            // SAFETY: devices keep their modules until no kernel is launched any more.
             let _ = unsafe { result::module::unload(self.handle) };
         }
     }

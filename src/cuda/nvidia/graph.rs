@@ -1,4 +1,4 @@
-//! Launches that are handed to the driver as a whole.
+//! Graphs: launches that are submitted to the driver as a whole.
 
 use super::calls::{Calls, Prepared};
 use super::queue::Stream;
@@ -17,14 +17,14 @@ use std::sync::Arc;
 pub(super) struct Instantiated {
     stream: Arc<Stream>,
     handle: CUgraphExec,
-    /// What libraries prepared: their work may need it for as long as there is the graph.
+    /// Prepared library work, which the graph may need as long as it lives.
     _prepared: Vec<Box<dyn Prepared>>,
 }
 
 // SAFETY: the handle is used by one thread at a time, which the driver allows.
 unsafe impl Send for Instantiated {}
 
-/// A description of a graph, which is not needed once it was instantiated.
+/// The description of a graph, which is not needed after instantiation.
 struct Description(CUgraph);
 
 impl Description {
@@ -36,7 +36,7 @@ impl Description {
     }
 
     /// # Safety
-    /// The launch must be one that the driver takes: see [`Node`].
+    /// The launch must be valid for the driver: see [`Node`].
     unsafe fn add_launch(&self, launch: &mut Launch<'_>, after: &[CUgraphNode]) -> Result<CUgraphNode> {
         let [blocks, threads] = [launch.grid.blocks, launch.grid.threads];
         let parameters = CUDA_KERNEL_NODE_PARAMS {
@@ -54,7 +54,7 @@ impl Description {
             ctx: null_mut(),
         };
         let mut handle = null_mut();
-        // SAFETY: the graph is there, the nodes are its own, and the driver copies arguments when it is called.
+        // SAFETY: the graph is valid, the nodes are its own, and the driver copies the arguments during the call.
         unsafe {
             sys::cuGraphAddKernelNode_v2(
                 &raw mut handle,
@@ -69,10 +69,10 @@ impl Description {
         Ok(handle)
     }
 
-    /// Adds the work of another graph, of which this one keeps a copy.
+    /// Adds another graph as a child, which is copied.
     fn add_graph(&self, graph: &Description, after: &[CUgraphNode]) -> Result<CUgraphNode> {
         let mut handle = null_mut();
-        // SAFETY: both graphs are there, and the nodes are of this one.
+        // SAFETY: both graphs are valid, and the nodes belong to this one.
         unsafe {
             sys::cuGraphAddChildGraphNode(&raw mut handle, self.0, after.as_ptr(), after.len(), graph.0)
         }
@@ -81,19 +81,19 @@ impl Description {
         Ok(handle)
     }
 
-    /// What a library puts into a stream, as a graph.
+    /// Captures the work of a library in a stream as a graph.
     ///
     /// # Safety
-    /// As of [`Prepared::run`].
+    /// As [`Prepared::run`].
     unsafe fn of_call(stream: &Stream, prepared: &dyn Prepared, call: Call<'_>) -> Result<Self> {
         let mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
         let _captures = stream.primary.while_capturing();
-        // SAFETY: the stream is there, and nobody else uses it.
+        // SAFETY: the stream is valid, and nothing else uses it.
         unsafe { result::stream::begin_capture(stream.handle(), mode) }
             .map_err(refused("cuStreamBeginCapture"))?;
         // SAFETY: by contract.
         let done = unsafe { prepared.run(call, stream.handle()) };
-        // SAFETY: it was begun above. It has to be ended whatever happened.
+        // SAFETY: the capture was begun above. It must end even after an error.
         let captured = unsafe { result::stream::end_capture(stream.handle()) };
         let captured = captured.map_err(refused("cuStreamEndCapture")).map(Self);
         done.and(captured)
@@ -102,12 +102,12 @@ impl Description {
 
 impl Drop for Description {
     fn drop(&mut self) {
-        // SAFETY: it was created above, and nobody else has it.
+        // SAFETY: it was created above, and this is its only owner.
         let _ = unsafe { result::graph::destroy(self.0) };
     }
 }
 
-/// A graph that is being made.
+/// A graph under construction.
 struct Builder<'a> {
     description: Description,
     calls: &'a mut Calls,
@@ -116,7 +116,7 @@ struct Builder<'a> {
 
 impl Builder<'_> {
     /// # Safety
-    /// As for launching it.
+    /// As for launching the node.
     unsafe fn add(
         &mut self,
         stream: &Stream,
@@ -130,7 +130,7 @@ impl Builder<'_> {
             Work::Call(call) => {
                 let prepared = self.calls.prepare(call).ok_or_else(|| CudaError::Driver {
                     call: call.work.library().to_owned(),
-                    reason: "it does not know any more how to do what it did before".to_owned(),
+                    reason: "it can no longer do work that it did while recording".to_owned(),
                 })?;
                 let captured = self.calls.captured(&stream.primary)?;
                 // SAFETY: by contract.
@@ -144,7 +144,7 @@ impl Builder<'_> {
 
 impl Instantiated {
     /// # Safety
-    /// As for launching each of them.
+    /// As for launching each node.
     pub(super) unsafe fn new(
         stream: &Arc<Stream>,
         calls: &mut Calls,
@@ -157,11 +157,11 @@ impl Instantiated {
             added.push(unsafe { builder.add(stream, node, &added) }?);
         }
         let Builder { description, prepared, .. } = builder;
-        // SAFETY: the graph is whole.
+        // SAFETY: the graph is complete.
         let handle = unsafe { result::graph::instantiate(description.0, CUgraphInstantiate_flags(0)) };
         let handle = handle.map_err(refused("cuGraphInstantiate"))?;
         let graph = Self { stream: Arc::clone(stream), handle, _prepared: prepared };
-        // SAFETY: both are there. The first launch is spared this work.
+        // SAFETY: both are valid. Uploading now makes the first launch faster.
         unsafe { result::graph::upload(graph.handle, stream.handle()) }.map_err(refused("cuGraphUpload"))?;
         Ok(graph)
     }
@@ -170,7 +170,7 @@ impl Instantiated {
 impl DriverGraph for Instantiated {
     unsafe fn launch(&mut self) -> Result<()> {
         self.stream.primary.enter()?;
-        // SAFETY: both are there; by contract what the nodes read and write is, too.
+        // SAFETY: both are valid; by contract so is the memory that the nodes access.
         unsafe { result::graph::launch(self.handle, self.stream.handle()) }.map_err(refused("cuGraphLaunch"))
     }
 }
@@ -178,7 +178,7 @@ impl DriverGraph for Instantiated {
 impl Drop for Instantiated {
     fn drop(&mut self) {
         let _ = self.stream.synchronize();
-        // SAFETY: no launch of it is left, and nobody else has it.
+        // SAFETY: no launch of it is running, and this is its only owner.
         let _ = unsafe { result::graph::exec_destroy(self.handle) };
     }
 }

@@ -1,17 +1,17 @@
-//! Where the libraries are.
+//! Finds the libraries.
 
 use crate::cuda::device::{Libraries, Version};
 use std::path::PathBuf;
 
-/// A library of the driver or of the toolkit.
+/// A library of the driver or the toolkit.
 pub(super) struct Wanted {
-    /// Its name without what the system puts around it.
+    /// Its name without version and extension.
     pub(super) name: &'static str,
-    /// Names of files that the loader of the system may find nowhere, though they are in the folder of a toolkit.
+    /// File names to try in a toolkit's folder, if the system's loader does not find the library.
     pub(super) files: &'static [&'static str],
-    /// Whether cudarc finds it.
+    /// Returns true if cudarc finds it.
     pub(super) is_there: unsafe fn() -> bool,
-    /// What to do where it is missing.
+    /// Advice if it is missing.
     pub(super) advice: &'static str,
 }
 
@@ -33,24 +33,24 @@ pub(super) const PRODUCTS: Wanted = Wanted {
     name: "libcublasLt",
     files: &["libcublasLt.so.12", "libcublasLt.so", "cublasLt64_12.dll"],
     is_there: cudarc::cublaslt::sys::is_culib_present,
-    advice: "kernels of our own multiply matrices",
+    advice: "matrix products use built-in kernels",
 };
 
 pub(super) const CONVOLUTIONS: Wanted = Wanted {
     name: "libcudnn",
     files: &["libcudnn.so.9", "libcudnn.so", "cudnn64_9.dll"],
     is_there: cudarc::cudnn::sys::is_culib_present,
-    advice: "kernels of our own compute convolutions",
+    advice: "convolutions use built-in kernels",
 };
 
 pub(super) const TRANSFORMS: Wanted = Wanted {
     name: "libcufft",
     files: &["libcufft.so.11", "libcufft.so", "cufft64_11.dll"],
     is_there: cudarc::cufft::sys::is_culib_present,
-    advice: "kernels of our own transform signals",
+    advice: "Fourier transforms use built-in kernels",
 };
 
-/// The libraries that compute in the place of kernels, where they are.
+/// The available libraries that can compute instead of kernels.
 pub(super) fn found() -> Libraries {
     Libraries {
         products: super::products::version(),
@@ -59,19 +59,19 @@ pub(super) fn found() -> Libraries {
     }
 }
 
-/// A version, unless it is older than the oldest whose functions are called.
+/// The version, or `None` if it is older than the oldest supported one.
 pub(super) fn version(major: usize, minor: usize, oldest: usize) -> Option<Version> {
     let of = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
     (major >= oldest).then(|| Version { major: of(major), minor: of(minor) })
 }
 
 impl Wanted {
-    /// Whether it can be used.
+    /// Finds and loads the library.
     ///
     /// # Errors
-    /// What was looked for, and where.
+    /// Returns the file names and the folders that were searched.
     pub(super) fn find(&self) -> Result<(), String> {
-        // SAFETY: it loads libraries of NVIDIA, whose code that runs on loading is harmless.
+        // SAFETY: this loads libraries of NVIDIA, whose initialisation code is harmless.
         if unsafe { (self.is_there)() } || (self.load_from_toolkit() && unsafe { (self.is_there)() }) {
             return Ok(());
         }
@@ -83,7 +83,7 @@ impl Wanted {
         ))
     }
 
-    /// Loads it by its path. Whoever then asks for its name alone gets the one that is loaded.
+    /// Loads the library by its path. Later requests by name alone get the loaded one.
     fn load_from_toolkit(&self) -> bool {
         let paths =
             folders().into_iter().flat_map(|folder| self.files.iter().map(move |file| folder.join(file)));
@@ -92,13 +92,13 @@ impl Wanted {
             unsafe { libloading::Library::new(&path) }.ok()
         });
         let is_loaded = library.is_some();
-        // It stays for as long as the program runs.
+        // The library stays loaded as long as the program runs.
         std::mem::forget(library);
         is_loaded
     }
 }
 
-/// Where toolkits are installed, and where the driver is in WSL.
+/// The folders of toolkits, and that of the driver in WSL.
 fn folders() -> Vec<PathBuf> {
     let named = ["CUDA_HOME", "CUDA_PATH"].into_iter().filter_map(std::env::var_os).map(PathBuf::from);
     let roots = named.chain([PathBuf::from("/usr/local/cuda")]);

@@ -1,7 +1,8 @@
-//! NVIDIA's GPUs, by the libraries of their driver and NVRTC, its compiler; and by cuBLASLt, cuDNN and cuFFT where they are found.
+//! NVIDIA GPUs, through the libraries of their driver and NVRTC, the kernel compiler; and through cuBLASLt, cuDNN and cuFFT if
+//! they are installed.
 //!
-//! All are looked for when a program asks for a device, never before: a program that was built with them starts on a machine
-//! that has none. What is missing and needed is an error that says where it was looked for.
+//! All of them are loaded only when a program requests a device, so a program that is built with them starts on machines that
+//! lack them. If a required library is missing, the error lists where it was searched.
 
 mod calls;
 mod compiler;
@@ -21,33 +22,34 @@ use super::device::{CudaError, Device, Info, KernelCache, Result};
 use cudarc::driver::result::DriverError;
 use driver::Nvidia;
 
-/// How GPUs are asked for: `cuda` is the first, `cuda:1` the second.
+/// The prefix of GPU IDs: `cuda` is the first GPU, `cuda:1` the second.
 pub const ID: &str = "cuda";
 
 /// The GPUs of this machine.
 ///
 /// # Errors
-/// [`CudaError::NoDevice`] where there is no driver, one that is too old, or no GPU.
+/// [`CudaError::NoDevice`] if there is no driver, the driver is too old, or there is no GPU.
 pub fn devices() -> Result<Vec<Info>> {
     let count = driver::count(ID)?;
     (0..count).map(|ordinal| driver::describe(ordinal, &id(ordinal))).collect()
 }
 
-/// The GPU of this number.
+/// Opens the GPU with this number.
 ///
 /// # Errors
-/// As [`devices`], and [`CudaError::NoDevice`] for a number that none has.
+/// As [`devices`], and [`CudaError::NoDevice`] if there is no GPU with this number.
 pub fn open(ordinal: usize, cache: KernelCache) -> Result<Device> {
     let id = id(ordinal);
     let count = driver::count(&id)?;
     if ordinal >= count {
-        let reason = format!("this machine has {count}, counted from 0");
+        let plural = if count == 1 { "" } else { "s" };
+        let reason = format!("this machine has {count} GPU{plural}, numbered from 0");
         return Err(CudaError::NoDevice { wanted: id, reason });
     }
     Ok(Device::new(Box::new(Nvidia::open(ordinal, &id)?), cache))
 }
 
-/// The number of a GPU in `cuda` or `cuda:1`; none for another kind of device.
+/// The number of the GPU with an ID such as `cuda` or `cuda:1`; `None` for other kinds of devices.
 pub fn ordinal(id: &str) -> Option<usize> {
     match id.strip_prefix(ID)? {
         "" => Some(0),
@@ -59,7 +61,7 @@ fn id(ordinal: usize) -> String {
     format!("{ID}:{ordinal}")
 }
 
-/// What the driver says of a call that failed. It must be loaded.
+/// Converts the driver's error of a call. The driver must be loaded.
 fn refused(call: &'static str) -> impl Fn(DriverError) -> CudaError {
     move |error| CudaError::Driver { call: call.to_owned(), reason: reason(error) }
 }

@@ -1,4 +1,4 @@
-//! The context of a GPU that all of a program's work on it belongs to.
+//! The primary context of a GPU, which all work of a program on it shares.
 
 use super::refused;
 use crate::cuda::device::Result;
@@ -6,12 +6,12 @@ use cudarc::driver::result::{ctx, device, primary_ctx};
 use cudarc::driver::sys::{CUcontext, CUdevice};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
-/// The primary context, for as long as this is there.
+/// The primary context, retained as long as this lives.
 #[derive(Debug)]
 pub(super) struct Primary {
     pub(super) device: CUdevice,
     context: CUcontext,
-    /// Nobody may wait for the whole context while work of one of its streams is captured.
+    /// Read-locked during captures: synchronising the context while a stream is captured is an error.
     captures: RwLock<()>,
 }
 
@@ -21,35 +21,35 @@ unsafe impl Send for Primary {}
 unsafe impl Sync for Primary {}
 
 impl Primary {
-    /// The context of a GPU. The driver must be loaded.
+    /// Retains the context of a GPU. The driver must be loaded.
     pub(super) fn retain(ordinal: i32) -> Result<Self> {
         let device = device::get(ordinal).map_err(refused("cuDeviceGet"))?;
-        // SAFETY: the driver named the device.
+        // SAFETY: the driver returned the device.
         let context = unsafe { primary_ctx::retain(device) }.map_err(refused("cuDevicePrimaryCtxRetain"))?;
         Ok(Self { device, context, captures: RwLock::new(()) })
     }
 
-    /// Is held while work is captured.
+    /// A guard to hold while work is captured.
     pub(super) fn while_capturing(&self) -> RwLockReadGuard<'_, ()> {
         self.captures.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for all work on the GPU, and for what is being captured.
+    /// Waits for all work on the GPU, after the end of captures.
     pub(super) fn synchronize(&self) -> Result<()> {
-        let _alone = self.captures.write().unwrap_or_else(PoisonError::into_inner);
+        let _exclusive = self.captures.write().unwrap_or_else(PoisonError::into_inner);
         ctx::synchronize().map_err(refused("cuCtxSynchronize"))
     }
 
-    /// Makes it the one that the calls of this thread mean.
+    /// Makes it the current context of this thread.
     pub(super) fn enter(&self) -> Result<()> {
-        // SAFETY: the context stays until this is dropped.
+        // SAFETY: the context lives until this is dropped.
         unsafe { ctx::set_current(self.context) }.map_err(refused("cuCtxSetCurrent"))
     }
 }
 
 impl Drop for Primary {
     fn drop(&mut self) {
-        // SAFETY: it was retained once, and nothing of it is used after this.
+        // SAFETY: it was retained once, and is not used after this.
         let _ = unsafe { primary_ctx::release(self.device) };
     }
 }

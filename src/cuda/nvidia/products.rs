@@ -1,7 +1,7 @@
-//! Products of matrices by cuBLASLt.
+//! Matrix products by cuBLASLt.
 //!
-//! The library has columns in one piece where we have rows, so that it is asked for the transpose of the product: of the right
-//! factor's transpose and the left one's. In `f(x) = max(x, 0)` it takes NaN for 0.
+//! The library is column-major and we are row-major, so that it computes the transpose of the product: the transposed right
+//! factor times the transposed left one. Its ReLU maps NaN to 0.
 
 use super::calls::Prepared;
 use super::libraries;
@@ -16,7 +16,7 @@ use cudarc::driver::sys::CUstream;
 use std::ffi::c_void;
 use std::sync::Arc;
 
-/// The library, begun.
+/// The library, initialised.
 #[derive(Debug)]
 pub(super) struct Products {
     handle: sys::cublasLtHandle_t,
@@ -38,7 +38,7 @@ fn type_of(dtype: DType) -> Result<Type> {
         DType::Bf16 => Ok(Type::CUDA_R_16BF),
         other => Err(CudaError::Driver {
             call: "cublasLtMatmul".to_owned(),
-            reason: format!("products of {other} are not asked for"),
+            reason: format!("products of {other} are not supported"),
         }),
     }
 }
@@ -48,16 +48,16 @@ impl Products {
         Ok(Self { handle: result::create_handle().map_err(refused("cublasLtCreate"))? })
     }
 
-    /// Finds the algorithm that the library thinks best.
+    /// Selects the algorithm that the library considers best.
     ///
     /// # Errors
-    /// Where it has none.
+    /// Returns an error if the library has none.
     pub(super) fn prepare(self: Arc<Self>, work: &ProductWork, call: &Call<'_>) -> Result<Box<dyn Prepared>> {
         let [rows, columns, depth] = work.sizes;
         let layout = |place: MatrixPlace, sizes| Matrix::new(work, place, sizes);
         let added = work.added.unwrap_or(work.output);
         if !added.is_by_rows || !work.output.is_by_rows {
-            let reason = "rows of the result that do not lie in one piece".to_owned();
+            let reason = "the rows of the result must be contiguous".to_owned();
             return Err(CudaError::Driver { call: "cublasLtMatmul".to_owned(), reason });
         }
         let [left_at, right_at, added_at, bias_at, output_at, _] = call.tensors();
@@ -71,7 +71,7 @@ impl Products {
         let added_at = if work.added.is_some() { added_at } else { output_at };
         let preference = Preference::new(call.scratch, [right_at, left_at, added_at, output_at])?;
         let [a, b, c, d] = matrices.each_ref().map(|matrix| matrix.0);
-        // SAFETY: all of these were made above, and are there.
+        // SAFETY: all of these were created above, and are valid.
         let found =
             unsafe { result::get_matmul_algo_heuristic(self.handle, described.0, a, b, c, d, preference.0) };
         let found = found.map_err(refused("cublasLtMatmulAlgoGetHeuristic"))?;
@@ -81,23 +81,23 @@ impl Products {
 
 impl Drop for Products {
     fn drop(&mut self) {
-        // SAFETY: it was begun once, and nobody has it any more.
+        // SAFETY: it was initialised once, and this was its last owner.
         let _ = unsafe { result::destroy_handle(self.handle) };
     }
 }
 
-/// A product that can be computed.
+/// A prepared product.
 #[derive(Debug)]
 struct Product {
     library: Arc<Products>,
     described: Description,
-    /// The right factor, the left one, what is added, the result.
+    /// The layouts of the right factor, the left factor, the addend and the result.
     matrices: [Matrix; 4],
     algorithm: sys::cublasLtMatmulAlgo_t,
     work: ProductWork,
 }
 
-// SAFETY: descriptions are only read once they are made.
+// SAFETY: descriptions are read-only after creation.
 unsafe impl Send for Product {}
 
 impl Prepared for Product {
@@ -106,7 +106,7 @@ impl Prepared for Product {
         let [alpha, beta] = self.work.scales;
         let (added, beta) = if self.work.added.is_some() { (added, beta) } else { (output, 0.0) };
         let [a, b, c, d] = self.matrices.each_ref().map(|matrix| matrix.0);
-        // SAFETY: by contract all tensors are there, and lie as the descriptions say.
+        // SAFETY: by contract all tensors are valid, with the described layouts.
         unsafe {
             result::matmul(
                 self.library.handle,
@@ -132,10 +132,10 @@ impl Prepared for Product {
 }
 
 /// `CUBLAS_OP_N` and `CUBLAS_OP_T`, of another library's header.
-const AS_IT_IS: i32 = 0;
+const NOT_TRANSPOSED: i32 = 0;
 const TRANSPOSED: i32 = 1;
 
-/// What is computed, and of what kind of numbers.
+/// The operation and its element types.
 #[derive(Debug)]
 struct Description(sys::cublasLtMatmulDesc_t);
 
@@ -146,7 +146,7 @@ impl Description {
         let computed = if is_fast { CUBLAS_COMPUTE_32F_FAST_TF32 } else { CUBLAS_COMPUTE_32F };
         let made = result::create_matmul_desc(computed, Type::CUDA_R_32F);
         let described = Self(made.map_err(refused("cublasLtMatmulDescCreate"))?);
-        let operation = |is_by_rows: bool| if is_by_rows { AS_IT_IS } else { TRANSPOSED };
+        let operation = |is_by_rows: bool| if is_by_rows { NOT_TRANSPOSED } else { TRANSPOSED };
         described.set(Described::CUBLASLT_MATMUL_DESC_TRANSA, &operation(work.right.is_by_rows))?;
         described.set(Described::CUBLASLT_MATMUL_DESC_TRANSB, &operation(work.left.is_by_rows))?;
         described.set(Described::CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue(work))?;
@@ -158,7 +158,7 @@ impl Description {
     }
 
     fn set<T>(&self, attribute: Described, value: &T) -> Result<()> {
-        // SAFETY: the description is there, and each attribute is given a value of the type that it has.
+        // SAFETY: the description is valid, and each attribute gets a value of its type.
         unsafe {
             result::set_matmul_desc_attribute(self.0, attribute, (&raw const *value).cast(), size_of::<T>())
         }
@@ -168,7 +168,7 @@ impl Description {
 
 impl Drop for Description {
     fn drop(&mut self) {
-        // SAFETY: it was made once, and nobody has it any more.
+        // SAFETY: it was created once, and this was its only owner.
         let _ = unsafe { result::destroy_matmul_desc(self.0) };
     }
 }
@@ -185,20 +185,20 @@ fn epilogue(work: &ProductWork) -> sys::cublasLtEpilogue_t {
     }
 }
 
-/// How matrices lie.
+/// The memory layout of matrices.
 #[derive(Debug)]
 struct Matrix(sys::cublasLtMatrixLayout_t);
 
 impl Matrix {
     fn new(work: &ProductWork, place: MatrixPlace, [rows, columns]: [usize; 2]) -> Result<Self> {
-        // What is a row here is a column there.
+        // Our rows are the library's columns.
         let [piece, pieces] = if place.is_by_rows { [columns, rows] } else { [rows, columns] };
         let apart = place.line.max(piece) as i64;
         let made = result::create_matrix_layout(type_of(work.dtype)?, piece as u64, pieces as u64, apart);
         let matrix = Self(made.map_err(refused("cublasLtMatrixLayoutCreate"))?);
         let batches = i32::try_from(work.batches).map_err(|_| CudaError::Driver {
             call: "cublasLtMatmul".to_owned(),
-            reason: format!("{} products are too many for the library", work.batches),
+            reason: format!("{} products exceed the limits of the library", work.batches),
         })?;
         matrix.set(Laid::CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &batches)?;
         matrix.set(Laid::CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &(place.between as i64))?;
@@ -206,7 +206,7 @@ impl Matrix {
     }
 
     fn set<T>(&self, attribute: Laid, value: &T) -> Result<()> {
-        // SAFETY: as of descriptions.
+        // SAFETY: as for descriptions.
         unsafe {
             result::set_matrix_layout_attribute(self.0, attribute, (&raw const *value).cast(), size_of::<T>())
         }
@@ -216,16 +216,16 @@ impl Matrix {
 
 impl Drop for Matrix {
     fn drop(&mut self) {
-        // SAFETY: it was made once, and nobody has it any more.
+        // SAFETY: it was created once, and this was its only owner.
         let _ = unsafe { result::destroy_matrix_layout(self.0) };
     }
 }
 
-/// What an algorithm may need, and what it may rely on.
+/// The scratch memory that an algorithm may use, and the alignments that it may rely on.
 struct Preference(sys::cublasLtMatmulPreference_t);
 
 impl Preference {
-    /// With so many bytes of scratch memory, and these addresses of matrices.
+    /// With `scratch` bytes of scratch memory, and matrices at these addresses.
     fn new(scratch: usize, addresses: [*mut c_void; 4]) -> Result<Self> {
         let made = result::create_matmul_pref().map_err(refused("cublasLtMatmulPreferenceCreate"))?;
         let preference = Self(made);
@@ -243,7 +243,7 @@ impl Preference {
     }
 
     fn set<T>(&self, attribute: Preferred, value: &T) -> Result<()> {
-        // SAFETY: as of descriptions.
+        // SAFETY: as for descriptions.
         unsafe {
             result::set_matmul_pref_attribute(self.0, attribute, (&raw const *value).cast(), size_of::<T>())
         }
@@ -253,21 +253,21 @@ impl Preference {
 
 impl Drop for Preference {
     fn drop(&mut self) {
-        // SAFETY: it was made once, and nobody has it any more.
+        // SAFETY: it was created once, and this was its only owner.
         let _ = unsafe { result::destroy_matmul_pref(self.0) };
     }
 }
 
-/// The power of two that an address is a multiple of, up to what the library asks about.
+/// The largest power of two that divides an address, at most 256, the largest that the library distinguishes.
 fn alignment(address: u64) -> u32 {
-    const MOST: u32 = 256;
-    1 << address.trailing_zeros().min(MOST.trailing_zeros())
+    const MAX: u32 = 256;
+    1 << address.trailing_zeros().min(MAX.trailing_zeros())
 }
 
-/// The version, if the library is there.
+/// The version, if the library is available.
 pub(super) fn version() -> Option<Version> {
     libraries::PRODUCTS.find().map_err(|reason| log::debug!("{reason}")).ok()?;
-    // SAFETY: the library is there.
+    // SAFETY: the library is loaded.
     let version = unsafe { sys::cublasLtGetVersion() };
     // 120900 is 12.9.0.
     libraries::version(version / 10_000, version / 100 % 100, 12)

@@ -1,4 +1,4 @@
-//! Streams: work that a GPU does in order.
+//! Streams: queues of work that a GPU executes in order.
 
 use super::calls::Calls;
 use super::graph::Instantiated;
@@ -10,7 +10,7 @@ use cudarc::driver::result;
 use cudarc::driver::sys::{CUfunction, CUstream};
 use std::sync::Arc;
 
-/// A stream of its own.
+/// A non-blocking stream.
 #[derive(Debug)]
 pub(super) struct Stream {
     pub(super) primary: Arc<Primary>,
@@ -35,7 +35,7 @@ impl Stream {
 
     pub(super) fn synchronize(&self) -> Result<()> {
         self.primary.enter()?;
-        // SAFETY: the stream is there.
+        // SAFETY: the stream is valid.
         unsafe { result::stream::synchronize(self.handle) }.map_err(refused("cuStreamSynchronize"))
     }
 }
@@ -43,12 +43,12 @@ impl Stream {
 impl Drop for Stream {
     fn drop(&mut self) {
         let _ = self.synchronize();
-        // SAFETY: nobody has it any more.
+        // SAFETY: this was the stream's only owner.
         let _ = unsafe { result::stream::destroy(self.handle) };
     }
 }
 
-/// A queue is a stream, memory of the host through which bytes come and go, and libraries that work in the stream.
+/// A queue: a stream, staging memory of the host for copies, and the libraries that work in the stream.
 #[derive(Debug)]
 pub(super) struct StreamQueue {
     staging: Staging,
@@ -66,20 +66,20 @@ impl StreamQueue {
 impl DriverQueue for StreamQueue {
     unsafe fn upload(&mut self, to: u64, from: &[u8]) -> Result<()> {
         self.stream.primary.enter()?;
-        // SAFETY: by contract there is so much memory.
+        // SAFETY: by contract there is that much memory.
         unsafe { self.staging.upload(&self.stream, to, from) }
     }
 
     unsafe fn download(&mut self, to: &mut [u8], from: u64) -> Result<()> {
         self.stream.primary.enter()?;
-        // SAFETY: by contract there is so much memory.
+        // SAFETY: by contract there is that much memory.
         unsafe { self.staging.download(&self.stream, to, from) }
     }
 
     unsafe fn launch(&mut self, launch: Launch<'_>) -> Result<()> {
         self.stream.primary.enter()?;
         let [blocks, threads] = [launch.grid.blocks, launch.grid.threads].map(|[x, y, z]| (x, y, z));
-        // SAFETY: by contract it is a function that is loaded, with the arguments that it takes.
+        // SAFETY: by contract the function is loaded, and the arguments match it.
         unsafe {
             result::launch_kernel(
                 launch.function as CUfunction,
@@ -95,13 +95,13 @@ impl DriverQueue for StreamQueue {
 
     unsafe fn call(&mut self, call: Call<'_>) -> Result<bool> {
         self.stream.primary.enter()?;
-        // SAFETY: by contract its tensors are there.
+        // SAFETY: by contract its tensors are valid.
         unsafe { self.calls.run(call, &self.stream) }
     }
 
     unsafe fn graph(&mut self, nodes: &mut [Node<'_>]) -> Result<Box<dyn DriverGraph>> {
         self.stream.primary.enter()?;
-        // SAFETY: by contract they are what may be launched.
+        // SAFETY: by contract the nodes may be launched.
         Ok(Box::new(unsafe { Instantiated::new(&self.stream, &mut self.calls, nodes) }?))
     }
 

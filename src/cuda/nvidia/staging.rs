@@ -1,7 +1,7 @@
-//! Memory of the host that a GPU reads and writes by itself, through which bytes come and go.
+//! Pinned memory of the host, through which data is copied to and from the device.
 //!
-//! Copies from and to any other memory wait for each other, and are slower. Two halves take turns: while the GPU copies one,
-//! the processor fills or empties the other.
+//! Copies to and from pageable memory are serialised, and slower. Two halves alternate: while the GPU copies one, the CPU fills
+//! or empties the other.
 
 use super::queue::Stream;
 use super::refused;
@@ -23,13 +23,13 @@ pub(super) struct Staging {
 #[derive(Debug)]
 struct Half {
     start: *mut u8,
-    /// When the GPU is done with it.
+    /// Recorded when the GPU is done with the half.
     done: CUevent,
-    /// It stays for as long as work on the half may be under way.
+    /// Kept alive as long as work on the half may be running.
     stream: Arc<Stream>,
 }
 
-// SAFETY: a half is used by one thread at a time, and the driver's handles may be used from all.
+// SAFETY: a half is used by one thread at a time, and the driver's handles may be used from all threads.
 unsafe impl Send for Half {}
 
 impl Half {
@@ -41,28 +41,28 @@ impl Half {
         match unsafe { result::malloc_host(HALF, 0) } {
             Ok(start) => Ok(Self { start: start.cast(), done, stream: Arc::clone(stream) }),
             Err(error) => {
-                // SAFETY: the event was created above, and nobody else has it.
+                // SAFETY: the event was created above, and this is its only owner.
                 let _ = unsafe { event::destroy(done) };
                 Err(refused("cuMemHostAlloc")(error))
             }
         }
     }
 
-    /// Waits until the GPU is done with it.
+    /// Waits until the GPU is done with the half.
     fn wait(&self) -> Result<()> {
-        // SAFETY: the event is there. One that was never recorded is done.
+        // SAFETY: the event is valid. An event that was never recorded counts as complete.
         unsafe { event::synchronize(self.done) }.map_err(refused("cuEventSynchronize"))
     }
 
-    /// Notes that the GPU is done with it once it has done all that was asked for so far.
-    fn note(&self) -> Result<()> {
-        // SAFETY: both are there.
+    /// Records that the GPU is done with the half after all work enqueued so far.
+    fn record(&self) -> Result<()> {
+        // SAFETY: both are valid.
         unsafe { event::record(self.done, self.stream.handle()) }.map_err(refused("cuEventRecord"))
     }
 
-    /// The bytes. The GPU must be done with them.
+    /// The half's bytes. The GPU must be done with them.
     fn bytes(&mut self, len: usize) -> &mut [u8] {
-        // SAFETY: there are as many bytes, they were allocated as one, and the GPU does not touch them now.
+        // SAFETY: the allocation has that many bytes, and the GPU does not access them now.
         unsafe { std::slice::from_raw_parts_mut(self.start, len.min(HALF)) }
     }
 }
@@ -70,7 +70,7 @@ impl Half {
 impl Drop for Half {
     fn drop(&mut self) {
         let _ = self.stream.synchronize();
-        // SAFETY: all work is done, and nobody else has them.
+        // SAFETY: all work is done, and this is the only owner of both.
         unsafe {
             let _ = event::destroy(self.done);
             let _ = result::free_host(self.start.cast());
@@ -89,7 +89,7 @@ impl Staging {
     }
 
     /// # Safety
-    /// There must be so many bytes of device memory.
+    /// The device memory must have that many bytes.
     pub(super) unsafe fn upload(&mut self, stream: &Stream, to: u64, from: &[u8]) -> Result<()> {
         let mut to = to;
         for part in from.chunks(HALF) {
@@ -97,36 +97,36 @@ impl Staging {
             half.wait()?;
             let bytes = half.bytes(part.len());
             bytes.copy_from_slice(part);
-            // SAFETY: by contract there is room, and the bytes stay as they are until the event says that they were copied.
+            // SAFETY: by contract there is room, and the bytes do not change until the event reports that they were copied.
             unsafe { result::memcpy_htod_async(to, bytes, stream.handle()) }
                 .map_err(refused("cuMemcpyHtoDAsync"))?;
-            half.note()?;
+            half.record()?;
             to += part.len() as u64;
         }
         Ok(())
     }
 
     /// # Safety
-    /// There must be so many bytes of device memory.
+    /// The device memory must have that many bytes.
     pub(super) unsafe fn download(&mut self, stream: &Stream, to: &mut [u8], from: u64) -> Result<()> {
         let mut from = from;
-        // What is on its way: it is taken when the next is.
-        let mut coming: Option<&mut [u8]> = None;
+        // The chunk that is being copied; it is read after the next copy is enqueued.
+        let mut pending: Option<&mut [u8]> = None;
         for part in to.chunks_mut(HALF) {
             let half = self.turn();
             half.wait()?;
-            // SAFETY: by contract there are as many bytes, and nobody looks at the half before they are there.
+            // SAFETY: by contract there are that many bytes, and the half is not read before they arrive.
             unsafe { result::memcpy_dtoh_async(half.bytes(part.len()), from, stream.handle()) }
                 .map_err(refused("cuMemcpyDtoHAsync"))?;
-            half.note()?;
+            half.record()?;
             from += part.len() as u64;
-            if let Some(part) = coming.replace(part) {
+            if let Some(part) = pending.replace(part) {
                 let half = &mut self.halves[(self.next ^ 1) & 1];
                 half.wait()?;
                 part.copy_from_slice(half.bytes(part.len()));
             }
         }
-        if let Some(part) = coming {
+        if let Some(part) = pending {
             let half = &mut self.halves[self.next & 1];
             half.wait()?;
             part.copy_from_slice(half.bytes(part.len()));

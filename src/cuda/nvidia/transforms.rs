@@ -8,7 +8,7 @@ use cudarc::cufft::sys::{self, cufftType as Kind};
 use cudarc::driver::sys::CUstream;
 use std::ffi::c_int;
 
-/// Transforms that can be computed. The library keeps tables and scratch memory of its own for them on the device.
+/// A prepared batch of transforms. The library keeps its tables and scratch memory on the device.
 #[derive(Debug)]
 struct Plan {
     handle: sys::cufftHandle,
@@ -33,23 +33,23 @@ fn kind(work: &TransformWork) -> Kind {
 fn number(count: usize) -> Result<c_int> {
     c_int::try_from(count).map_err(|_| CudaError::Driver {
         call: "cufftMakePlanMany".to_owned(),
-        reason: format!("{count} is too much for the library"),
+        reason: format!("{count} exceeds the limits of the library"),
     })
 }
 
-/// Makes the tables for some transforms.
+/// Prepares some transforms.
 ///
 /// # Errors
-/// Where the library has none.
+/// Returns an error if the library cannot do them.
 pub(super) fn prepare(work: &TransformWork) -> Result<Box<dyn Prepared>> {
     let handle = result::create().map_err(refused("cufftCreate"))?;
     let plan = Plan { handle, work: *work };
     let mut length = number(work.length)?;
     let place = |place: SignalPlace| Ok::<_, CudaError>([number(place.step)?, number(place.between)?]);
     let ([step, between], [to_step, to_between]) = (place(work.input)?, place(work.output)?);
-    // The lengths of signals in memory count for further axes alone.
+    // The lengths of signals in memory only matter for further axes.
     let (mut given, mut made, mut bytes) = (length, length, 0);
-    // SAFETY: the plan is there, and all numbers outlive the call.
+    // SAFETY: the plan is valid, and all values outlive the call.
     let status = unsafe {
         sys::cufftMakePlanMany(
             plan.handle,
@@ -75,8 +75,8 @@ impl Prepared for Plan {
         let ([from, to], plan) = (call.tensors(), self.handle);
         let is_forward = matches!(self.work.kind, Transformed::Complex { is_forward: true });
         let direction = if is_forward { -1 } else { 1 };
-        // SAFETY: by contract all tensors are there, and as the plan has it; the library writes to what it reads of spectra alone,
-        // which the caller has for that.
+        // SAFETY: by contract all tensors are valid and match the plan; the library overwrites its input only for
+        // complex-to-real transforms, which the caller allows.
         let status = unsafe {
             sys::cufftSetStream(plan, stream.cast()).result().map_err(refused("cufftSetStream"))?;
             match kind(&self.work) {
@@ -94,17 +94,17 @@ impl Prepared for Plan {
 
 impl Drop for Plan {
     fn drop(&mut self) {
-        // SAFETY: it was made once, and nobody has it any more; whoever had it waited for its work.
+        // SAFETY: this was the plan's only owner, which has waited for its work.
         let _ = unsafe { result::destroy(self.handle) };
     }
 }
 
-/// The version, if the library is there.
+/// The version, if the library is available.
 pub(super) fn version() -> Option<Version> {
     libraries::TRANSFORMS.find().map_err(|reason| log::debug!("{reason}")).ok()?;
     let property = |which| {
         let mut value = 0;
-        // SAFETY: the library is there, and the number outlives the call.
+        // SAFETY: the library is loaded, and the value outlives the call.
         let status = unsafe { sys::cufftGetProperty(which, &raw mut value) };
         status.result().ok().and_then(|()| usize::try_from(value).ok())
     };

@@ -1,4 +1,4 @@
-//! From inputs to scales.
+//! Determines scales from inputs.
 
 use super::loss::{Trial, too_lossy};
 use super::{Fingerprint, Histogram, Loss, Range, Scales, threshold};
@@ -9,13 +9,13 @@ use crate::tensor::{DType, Tensor};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// How the largest number that an operand's whole numbers stand for is chosen.
+/// How the clipping threshold of a quantised operand is chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Method {
-    /// The largest magnitude that was seen: nothing is cut off.
+    /// The largest magnitude that was observed: nothing is clipped.
     MinMax,
-    /// What loses the least of the numbers' distribution.
+    /// The threshold that loses the least information of the values' distribution.
     Entropy,
 }
 
@@ -28,16 +28,16 @@ impl fmt::Display for Method {
     }
 }
 
-/// What was found of an operand.
+/// The calibration results of an operand.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Operand {
     /// Its name after the passes.
     pub name: String,
-    /// What was seen.
+    /// The range of the observed values.
     pub range: Range,
-    /// The magnitude beyond which numbers are cut off; none where nothing but zeros, or something not finite was seen.
+    /// The magnitude beyond which values are clipped; `None` if only zeros, or a value that is not finite, was observed.
     pub threshold: Option<f32>,
-    /// Which part of the numbers that are not zero is cut off.
+    /// The fraction of the nonzero values that is clipped.
     pub clipped: f64,
 }
 
@@ -46,15 +46,15 @@ pub struct Operand {
 pub struct Calibration {
     graph: RuntimeGraph,
     model: Fingerprint,
-    /// By operand.
+    /// By the operand's position.
     ranges: Vec<Option<Range>>,
     histograms: Vec<Option<Histogram>>,
-    /// By operator.
+    /// By the operator's name.
     trials: BTreeMap<String, Option<Trial>>,
 }
 
 impl Calibration {
-    /// Reads a model and lets the builder's passes improve its graph, for it is that graph's operands that a plan has.
+    /// Reads a model and runs the builder's passes, since a plan has the operands of the graph after the passes.
     ///
     /// # Errors
     /// As [`Builder::build`].
@@ -71,7 +71,7 @@ impl Calibration {
         &self.graph
     }
 
-    /// Takes note of the ranges of all operands.
+    /// Runs the model and records the ranges of all operands.
     ///
     /// # Errors
     /// As [`RuntimeGraph::run_with`].
@@ -83,7 +83,7 @@ impl Calibration {
         })
     }
 
-    /// Counts the magnitudes of all operands, whose ranges have been seen for all inputs.
+    /// Runs the model and counts the magnitudes of all operands. Their ranges must have been recorded for all inputs before.
     ///
     /// # Errors
     /// As [`RuntimeGraph::run_with`].
@@ -96,11 +96,11 @@ impl Calibration {
         })
     }
 
-    /// Runs every operator that takes whole numbers once more with them, and compares its outputs. The scales are the same for
-    /// all inputs.
+    /// Runs the model, and each operator that supports int8 once more in int8, and compares the outputs. Pass the same scales
+    /// for all inputs.
     ///
     /// # Errors
-    /// As [`RuntimeGraph::run_with`]; that of a layer, which is made anew for the next inputs.
+    /// As [`RuntimeGraph::run_with`], or if a layer fails in int8; it is created again for the next inputs.
     pub fn see_loss(&mut self, inputs: Vec<Tensor>, scales: &Scales) -> Result<(), EngineError> {
         let trials = &mut self.trials;
         let mut result = Ok(());
@@ -114,7 +114,7 @@ impl Calibration {
         result
     }
 
-    /// All operands of `f32` that were seen, in the order of the graph.
+    /// All `f32` operands that were observed, in the order of the graph.
     pub fn operands(&self, method: Method) -> Vec<Operand> {
         let operand = |position: usize| {
             let (range, histogram) = (self.ranges[position]?, self.histograms[position].as_ref());
@@ -143,14 +143,14 @@ impl Calibration {
         scales.with_model(self.model.clone()).with_method(method.to_string())
     }
 
-    /// What each operator that takes whole numbers loses, in the order of the graph.
+    /// The losses of all operators that support int8, in the order of the graph.
     pub fn losses(&self) -> Vec<&Loss> {
         let operators = self.graph.operators().iter();
         let trials = operators.filter_map(|operator| self.trials.get(operator.name())?.as_ref());
         trials.map(|trial| &trial.loss).collect()
     }
 
-    /// The scales, with those operators kept in `f32` whose ratio of signal to noise is below so many decibels, or no number.
+    /// Keeps those operators in `f32` whose signal-to-noise ratio is below this number of decibels, or NaN.
     pub fn keep_below(&self, scales: Scales, decibels: f64) -> Scales {
         scales.with_kept(too_lossy(self.losses(), decibels))
     }
@@ -165,7 +165,7 @@ fn run(
     Ok(graph.run_observed(observe)?)
 }
 
-/// Runs the graph and shows the numbers of every operand of `f32`, inputs of the model among them.
+/// Runs the graph and passes the values of every `f32` operand, including the model's inputs, to `see`.
 fn each_operand(
     graph: &mut RuntimeGraph,
     inputs: Vec<Tensor>,
@@ -187,7 +187,7 @@ fn each_operand(
     })
 }
 
-/// Measures an operator that takes whole numbers. One that fails is let go.
+/// Measures an operator if it supports int8. A trial that fails is dropped.
 fn measure(
     graph: &RuntimeGraph,
     operator: &RuntimeOperator,
@@ -199,13 +199,13 @@ fn measure(
         None => Trial::new(graph, operator, scales)?,
     };
     if let Some(trial) = &mut trial {
-        try_out(graph, operator, trial)?;
+        run_trial(graph, operator, trial)?;
     }
     trials.insert(operator.name().to_owned(), trial);
     Ok(())
 }
 
-fn try_out(graph: &RuntimeGraph, operator: &RuntimeOperator, trial: &mut Trial) -> Result<(), LayerError> {
+fn run_trial(graph: &RuntimeGraph, operator: &RuntimeOperator, trial: &mut Trial) -> Result<(), LayerError> {
     let data = |&operand: &OperandIndex| graph.operand(operand).data();
     let inputs: Option<Vec<&Tensor>> = operator.inputs().iter().map(data).collect();
     let (Some(inputs), Some(output)) = (inputs, operator.outputs().first().and_then(data)) else {

@@ -1,28 +1,29 @@
-//! Where to cut off an operand, so that as little as possible is lost of what its numbers tell.
+//! Entropy calibration: the clipping threshold of an operand that loses the least information.
 //!
-//! A low threshold tells small numbers apart and cuts off large ones; a high one keeps these and blurs the rest. For each
-//! threshold, the distribution P of the magnitudes, with what is cut off in its last bin, is compared with the distribution
-//! Q that is left of it in 128 steps. How much Q loses of P is their Kullback–Leibler divergence, Σ P·ln(P/Q), and the
-//! threshold that loses the least is taken. The method is the one that S. Migacz presented for TensorRT (GTC 2017).
+//! A low threshold resolves small values and clips large ones; a high one keeps the large ones and resolves the rest more
+//! coarsely. For each threshold, the distribution P of the magnitudes, with the clipped ones in its last bin, is compared
+//! with the distribution Q that remains of it in 128 steps. The information that Q loses is their Kullback–Leibler
+//! divergence, Σ P·ln(P/Q), and the threshold that loses the least is chosen. S. Migacz presented this method for TensorRT
+//! (GTC 2017).
 
 use super::Histogram;
 
 // ANCHOR: constants
-/// What is left of the magnitudes in int8: 0 to 127.
+/// The number of magnitudes in int8: 0 to 127.
 const STEPS: usize = 128;
 
-/// Thresholds are tried this many bins apart.
+/// The distance between two thresholds that are tried, in bins.
 const STRIDE: usize = 16;
 
-/// So much is cut off at most. Where all numbers lie far from zero, the divergence has nothing to say against all of them in
-/// one bin.
-const MOST_CUT: f64 = 0.01;
+/// The largest fraction of the values that may be clipped. If all values are far from zero, the divergence would allow clipping
+/// all of them into one bin.
+const MAX_CLIPPED: f64 = 0.01;
 // ANCHOR_END: constants
 
 // ANCHOR: threshold
-/// The magnitude beyond which numbers are best cut off; none where there are no numbers but zeros.
+/// The best magnitude at which to clip; `None` if there are no values other than zeros.
 ///
-/// Every 16 bins from 128 on is a candidate. Where none of them can be judged, nothing is cut off.
+/// Every 16th bin from 128 on is a candidate. If none of them can be judged, nothing is clipped.
 pub fn threshold(histogram: &Histogram) -> Option<f32> {
     // ANCHOR: threshold_todo -- task 5: the candidate that loses the least
     let counts = histogram.counts();
@@ -38,12 +39,12 @@ pub fn threshold(histogram: &Histogram) -> Option<f32> {
 // ANCHOR_END: threshold
 
 // ANCHOR: loss
-/// What is lost where only so many bins are kept; none where that cannot be told, because numbers are cut off and none is
-/// left beside them, and where too many are.
+/// The information that is lost if only the first `bins` bins are kept. `None` if it is undefined, because values are clipped
+/// into a step in which none are kept, or if too many are clipped.
 pub fn loss(counts: &[u64], bins: usize) -> Option<f64> {
     let (kept, cut) = counts.split_at(bins.min(counts.len()));
     let (outside, all) = (cut.iter().sum::<u64>(), counts.iter().sum::<u64>());
-    if outside as f64 > MOST_CUT * all as f64 {
+    if outside as f64 > MAX_CLIPPED * all as f64 {
         return None;
     }
     let clipped = clipped(counts, bins);
@@ -52,9 +53,9 @@ pub fn loss(counts: &[u64], bins: usize) -> Option<f64> {
 // ANCHOR_END: loss
 
 // ANCHOR: clipped
-/// The counts of so many bins, the last of which also gets all that lies behind it. No bins have no counts.
+/// The counts of the first `bins` bins, the last of which also gets all counts after it. Empty for 0 bins.
 pub fn clipped(counts: &[u64], bins: usize) -> Vec<u64> {
-    // ANCHOR: clipped_todo -- task 5: what is cut off goes into the last bin
+    // ANCHOR: clipped_todo -- task 5: the clipped counts go into the last bin
     let (kept, cut) = counts.split_at(bins.min(counts.len()));
     let mut clipped = kept.to_vec();
     if let Some(last) = clipped.last_mut() {
@@ -66,10 +67,10 @@ pub fn clipped(counts: &[u64], bins: usize) -> Vec<u64> {
 // ANCHOR_END: clipped
 
 // ANCHOR: in_steps
-/// The counts as so many steps can tell them apart: step s has the bins from s · bins / steps on, rounded down, up to where
-/// the next begins. The numbers that are kept in them are spread evenly over those that aren't empty once it is clipped.
+/// The counts at the resolution of `steps` steps: step s covers the bins from s · bins / steps, rounded down, to the start
+/// of the next one. The values kept in a step are spread evenly over those of its bins that aren't empty after clipping.
 pub fn in_steps(kept: &[u64], clipped: &[u64], steps: usize) -> Vec<f64> {
-    // ANCHOR: in_steps_todo -- task 5: each step spreads what it has over its bins that aren't empty
+    // ANCHOR: in_steps_todo -- task 5: each step spreads its values over its bins that aren't empty
     let bins = kept.len().min(clipped.len());
     let mut spread = Vec::with_capacity(bins);
     for step in 0..steps {
@@ -85,9 +86,9 @@ pub fn in_steps(kept: &[u64], clipped: &[u64], steps: usize) -> Vec<f64> {
 // ANCHOR_END: in_steps
 
 // ANCHOR: divergence
-/// Σ P·ln(P/Q) of two distributions that are given as counts; none where Q has nothing at a place where P has something.
+/// Σ P·ln(P/Q) of two distributions given as counts; `None` if Q is zero in a bin where P is not.
 pub fn divergence(p: &[u64], q: &[f64]) -> Option<f64> {
-    // ANCHOR: divergence_todo -- task 5: shares first, then the sum; places without P add nothing
+    // ANCHOR: divergence_todo -- task 5: shares first, then the sum; bins where P is zero add nothing
     let all_p = p.iter().sum::<u64>() as f64;
     let all_q: f64 = q.iter().sum();
     let places = p.iter().zip(q).filter(|&(&p, _)| p > 0);
@@ -112,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_lost_where_steps_tell_all_apart() {
+    fn equal_distributions_have_no_divergence() {
         assert_eq!(divergence(&[1, 2, 3], &[1.0, 2.0, 3.0]), Some(0.0));
         assert_eq!(divergence(&[1, 2], &[0.0, 2.0]), None);
         // ½·log(½/¼) + ½·log(½/¾)
@@ -121,25 +122,25 @@ mod tests {
     }
 
     #[test]
-    fn steps_spread_what_their_bins_have() {
+    fn steps_spread_their_values_over_bins() {
         assert_eq!(in_steps(&[3, 1, 5, 0], &[3, 1, 5, 0], 2), [2.0, 2.0, 5.0, 0.0]);
-        // Five bins in two steps: two and three. The last bin has nothing but what is cut off.
+        // Five bins in two steps: two and three. The last bin has only clipped values.
         assert_eq!(in_steps(&[4, 0, 1, 2, 0], &[4, 0, 1, 2, 6], 2), [4.0, 0.0, 1.0, 1.0, 1.0]);
         assert_eq!(clipped(&[4, 0, 1, 2], 2), [4, 3]);
         assert_eq!((clipped(&[4, 1], 9), clipped(&[4, 1], 0)), (vec![4, 1], vec![]));
         assert!(in_steps(&[], &[], STEPS).is_empty());
     }
 
-    /// Numbers that all occur as often lose more by being cut off than by being blurred.
+    /// Uniformly distributed values lose more by clipping than by a coarser resolution.
     #[test]
-    fn even_numbers_are_kept_whole() {
+    fn uniform_values_are_not_clipped() {
         let found = threshold(&histogram((1..100_000).map(|at| at as f32 / 1e5))).unwrap();
         assert!(found > 0.98, "{found}");
     }
 
-    /// One number in ten thousand lies far outside.
+    /// One value in ten thousand is an outlier.
     #[test]
-    fn what_lies_far_outside_is_cut_off() {
+    fn outliers_are_clipped() {
         let bell = (1..20_000).map(|at| {
             let x = at as f32 / 20_000.0;
             // The inverse of a logistic distribution.
@@ -151,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_far_from_zero_are_not_all_cut_off() {
+    fn values_far_from_zero_are_not_all_clipped() {
         let found = threshold(&histogram((0..1000).map(|at| [15.0, 31.0, 62.0, 89.0][at % 4]))).unwrap();
         assert!(found >= 89.0, "{found}");
     }

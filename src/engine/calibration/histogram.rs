@@ -1,9 +1,9 @@
-//! How often an operand's magnitudes occur.
+//! The histogram of an operand's magnitudes.
 
 // ANCHOR: histogram
 /// Counts of magnitudes in bins of equal width, from zero to the largest.
 ///
-/// Zeros are left out: every scale holds them exactly, and behind a ReLU they would drown the rest.
+/// Zeros are not counted: every scale represents them exactly, and after a ReLU they would dominate the distribution.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Histogram {
     largest: f32,
@@ -14,12 +14,12 @@ impl Histogram {
     /// The number of bins.
     pub const BINS: usize = 2048;
 
-    /// One for magnitudes up to the `largest`.
+    /// Creates an empty histogram for magnitudes up to `largest`.
     pub fn new(largest: f32) -> Self {
         Self { largest, counts: vec![0; Self::BINS] }
     }
 
-    /// Counts these numbers, but neither zeros nor NaN. One above the largest magnitude goes into the last bin.
+    /// Counts these values, except zeros and NaN. Magnitudes above the largest go into the last bin.
     pub fn add(&mut self, values: &[f32]) {
         // ANCHOR: add_todo -- task 4: one more in the bin of each magnitude above zero
         let bins_per_unit = Self::BINS as f32 / self.largest;
@@ -30,19 +30,19 @@ impl Histogram {
         // ANCHOR_END: add_todo
     }
 
-    /// How many numbers are in each bin.
+    /// The number of values in each bin.
     pub fn counts(&self) -> &[u64] {
         &self.counts
     }
 
     /// The magnitude at which a bin begins.
     pub fn edge(&self, bin: usize) -> f32 {
-        // ANCHOR: edge_todo -- task 4: bins are all as wide
+        // ANCHOR: edge_todo -- task 4: all bins have the same width
         self.largest * (bin as f32 / Self::BINS as f32)
         // ANCHOR_END: edge_todo
     }
 
-    /// Which part of the numbers, zeros left out, lies in bins that begin at this magnitude or above.
+    /// The fraction of the counted values in bins that begin at this magnitude or above.
     pub fn share_above(&self, threshold: f32) -> f64 {
         let above = self.counts.iter().enumerate().filter(|&(bin, _)| self.edge(bin) >= threshold);
         let above: u64 = above.map(|(_, count)| count).sum();
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn magnitudes_are_counted_where_they_lie() {
+    fn magnitudes_are_counted_in_their_bins() {
         let mut histogram = Histogram::new(2.0);
         histogram.add(&[0.0, -0.0, 0.0001, -1.0, 1.0, 2.0, -5.0]);
         let found: Vec<(usize, u64)> =

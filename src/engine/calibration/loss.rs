@@ -1,4 +1,5 @@
-//! What an operator loses in int8: it runs once more with whole numbers, alone, on what it read in `f32`.
+//! The accuracy that an operator loses in int8: it runs a second time in int8, on its own, on the inputs that it read in
+//! `f32`.
 
 use super::Scales;
 use crate::Limits;
@@ -9,7 +10,7 @@ use crate::tensor::{DType, Tensor, TensorView, Workspace};
 use std::cmp::Ordering;
 
 // ANCHOR: loss
-/// What an operator's output is in int8, compared with `f32`.
+/// The error of an operator's output in int8, compared with `f32`.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Loss {
     /// The operator.
@@ -23,21 +24,21 @@ pub struct Loss {
 }
 
 impl Loss {
-    /// The ratio of signal to noise in decibels: infinite where nothing is lost.
+    /// The signal-to-noise ratio in decibels; infinite if nothing is lost.
     pub fn decibels(&self) -> f64 {
         // ANCHOR: decibels_todo -- task 6: ten times the logarithm of the ratio
         if self.noise == 0.0 { f64::INFINITY } else { 10.0 * (self.signal / self.noise).log10() }
         // ANCHOR_END: decibels_todo
     }
 
-    /// Whether the ratio is below so many decibels; one that is no number is, for then the output is none.
+    /// Returns true if the ratio is below this number of decibels, or NaN: the output is then unusable.
     pub fn is_below(&self, decibels: f64) -> bool {
-        // ANCHOR: is_below_todo -- task 6: what compares as nothing is below everything
+        // ANCHOR: is_below_todo -- task 6: a ratio that cannot be compared is below everything
         self.decibels().partial_cmp(&decibels).is_none_or(Ordering::is_lt)
         // ANCHOR_END: is_below_todo
     }
 
-    /// Adds outputs in `f32`, and what they are in int8.
+    /// Adds the outputs in `f32`, `wanted`, and in int8, `found`.
     pub fn add(&mut self, wanted: &[f32], found: &[f32]) {
         // ANCHOR: add_todo -- task 6: sums of squares, in f64
         for (&wanted, &found) in wanted.iter().zip(found) {
@@ -50,7 +51,7 @@ impl Loss {
 // ANCHOR_END: loss
 
 // ANCHOR: too_lossy
-/// The operators that are to stay in `f32`, because they are below so many decibels.
+/// The names of the operators that must stay in `f32`, because they are below this number of decibels.
 pub fn too_lossy<'a>(losses: impl IntoIterator<Item = &'a Loss>, decibels: f64) -> Vec<String> {
     // ANCHOR: too_lossy_todo -- task 6: the names of those that are below
     let bad = losses.into_iter().filter(|loss| loss.is_below(decibels));
@@ -59,22 +60,22 @@ pub fn too_lossy<'a>(losses: impl IntoIterator<Item = &'a Loss>, decibels: f64) 
 }
 // ANCHOR_END: too_lossy
 
-/// An operator that can compute in int8, on trial.
+/// A trial of an operator that can compute in int8.
 #[derive(Debug)]
 pub(super) struct Trial {
-    /// None once it is let go.
+    /// `None` once it is dropped.
     layer: Option<Box<dyn CpuLayer>>,
     is_initialized: bool,
-    /// The scale of its first input, and of its output if that may be whole as well.
+    /// The scale of its first input, and of its output if that is int8 as well.
     scales: (f32, Option<f32>),
     pub(super) loss: Loss,
 }
 
 impl Trial {
-    /// The operator with the scales that it would be given; none where it takes no whole numbers, or has no scales.
+    /// A trial of an operator with the scales that it would get; `None` if it does not support int8 or has no scales.
     ///
     /// # Errors
-    /// A panic of the layer.
+    /// Returns an error if the layer panics.
     pub(super) fn new(
         graph: &RuntimeGraph,
         operator: &RuntimeOperator,
@@ -88,22 +89,22 @@ impl Trial {
         let scale_of = |operand: OperandIndex| scales.get(graph.operand(operand).name());
         let (scale, out_scale) = (scale_of(input), scale_of(output));
         let inputs = operator.inputs().len();
-        let is_whole = catch_panic(|| Ok(is_output_whole(layer, inputs, out_scale.is_some())))?;
-        let (Some(scale), Some(is_whole)) = (scale, is_whole) else { return Ok(None) };
+        let out_is_int8 = catch_panic(|| Ok(is_output_int8(layer, inputs, out_scale.is_some())))?;
+        let (Some(scale), Some(out_is_int8)) = (scale, out_is_int8) else { return Ok(None) };
         let loss = Loss {
             operator: operator.name().to_owned(),
             op_type: operator.op_type().to_owned(),
             ..Loss::default()
         };
         let layer = Some(catch_panic(|| Ok(layer.clone_layer()))?);
-        let scales = (scale, out_scale.filter(|_| is_whole));
+        let scales = (scale, out_scale.filter(|_| out_is_int8));
         Ok(Some(Self { layer, is_initialized: false, scales, loss }))
     }
 
-    /// Runs it on what the operator read, and adds up what it loses.
+    /// Runs the layer in int8 on the operator's inputs, and adds the error of its output to the loss.
     ///
     /// # Errors
-    /// A [`LayerError`] of the layer, which is then not to be measured again.
+    /// Returns an error if the layer fails; it must not be measured again.
     pub(super) fn measure(
         &mut self,
         inputs: &[&Tensor],
@@ -111,15 +112,16 @@ impl Trial {
         limits: &Limits,
     ) -> Result<(), LayerError> {
         let (scale, out_scale) = self.scales;
-        let whole: Vec<i8> = inputs[0].to_vec::<f32>()?.into_iter().map(|x| i8::store(x, scale)).collect();
-        let whole = Tensor::from_vec(whole, inputs[0].shape().dims())?;
+        let quantized: Vec<i8> =
+            inputs[0].to_vec::<f32>()?.into_iter().map(|x| i8::store(x, scale)).collect();
+        let quantized = Tensor::from_vec(quantized, inputs[0].shape().dims())?;
         let meta = |tensor: &Tensor| TensorMeta::new(tensor.dtype(), tensor.shape().iter().copied());
         let mut metas: Vec<TensorMeta> = inputs.iter().map(|input| meta(input)).collect();
-        metas[0] = meta(&whole).with_scale(Some(scale));
+        metas[0] = meta(&quantized).with_scale(Some(scale));
         let out_dtype = if out_scale.is_some() { DType::I8 } else { DType::F32 };
         let out_meta = meta(output).with_dtype(out_dtype).with_scale(out_scale);
         let mut views: Vec<_> = inputs.iter().map(|input| input.view()).collect();
-        views[0] = whole.view();
+        views[0] = quantized.view();
         let mut found = Tensor::zeros(out_dtype, output.shape())?;
         catch_panic(|| self.run((&metas, &out_meta), &views, &mut found, limits))?;
         let found = match out_scale {
@@ -168,18 +170,18 @@ impl Drop for Trial {
     }
 }
 
-/// Whether the output of a layer of so many inputs, of which the first is whole, is whole as well, which it is wherever it may
-/// be; none where the layer takes no whole numbers.
-fn is_output_whole(layer: &dyn CpuLayer, inputs: usize, may_be: bool) -> Option<bool> {
-    let (whole, real) = (TensorFormat::quantized(), TensorFormat::plain(DType::F32));
-    let mut formats = vec![real; inputs];
-    *formats.first_mut()? = whole;
+/// Returns whether a layer with an int8 first input has an int8 output, which it has if `may_be` is true and it supports that.
+/// `None` if the layer does not support int8.
+fn is_output_int8(layer: &dyn CpuLayer, inputs: usize, may_be: bool) -> Option<bool> {
+    let (int8, float) = (TensorFormat::quantized(), TensorFormat::plain(DType::F32));
+    let mut formats = vec![float; inputs];
+    *formats.first_mut()? = int8;
     let takes = |formats: &[TensorFormat]| layer.supports(formats.len() - 1, formats);
     if !(1..=inputs).all(|count| takes(&formats[..count])) {
         return None;
     }
     let takes_output = |format| takes(&[&formats[..], &[format]].concat());
-    if may_be && takes_output(whole) { Some(true) } else { takes_output(real).then_some(false) }
+    if may_be && takes_output(int8) { Some(true) } else { takes_output(float).then_some(false) }
 }
 
 #[cfg(test)]
@@ -195,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loss_that_is_no_number_is_below_anything() {
+    fn a_nan_loss_is_below_everything() {
         for found in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
             let mut loss = Loss::default();
             loss.add(&[1.0, 2.0], &[1.0, found]);

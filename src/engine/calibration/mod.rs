@@ -1,14 +1,13 @@
-//! Calibration: what whole numbers of 8 bits are to stand for.
+//! Calibration: determines the scales of int8 quantisation.
 //!
-//! A plan of int8 holds an operand as whole numbers q from −127 to 127, each of which stands for the real number scale · q.
-//! [`Scales`] has the scale of every operand, and says which operators lose too much by it. A [`Calibration`] finds them from
-//! inputs like those that the model is for, in three rounds over the same inputs:
+//! An int8 plan stores an operand as integers q from −127 to 127, each of which represents the value scale · q. [`Scales`]
+//! holds the scale of every operand, and lists the operators that lose too much accuracy. A [`Calibration`] determines them
+//! from representative inputs, in three rounds over the same inputs:
 //!
-//! 1. the [`Range`] of every operand of `f32`: with [`Method::MinMax`], its largest magnitude is the largest number that a
-//!    whole one can stand for;
-//! 2. with [`Method::Entropy`] alone, a [`Histogram`] of every operand, of which the magnitude is taken that [`threshold()`]
-//!    says;
-//! 3. the [`Loss`] of every operator that takes whole numbers: those that lose too much are to stay in `f32`.
+//! 1. the [`Range`] of every `f32` operand: with [`Method::MinMax`], its largest magnitude is the largest that int8 can
+//!    represent;
+//! 2. with [`Method::Entropy`] only, a [`Histogram`] of every operand, from which [`threshold()`] chooses that magnitude;
+//! 3. the [`Loss`] of every operator that supports int8: those that lose too much stay in `f32`.
 //!
 //! ```
 //! use ixion::engine::{Builder, Calibration, Method};

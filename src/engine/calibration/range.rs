@@ -1,23 +1,23 @@
-//! Between which numbers an operand lies.
+//! The range of an operand's values.
 
 // ANCHOR: range
-/// The least and the largest of some numbers. NaN makes both of them NaN.
+/// The smallest and the largest of some values. Both are NaN if one of the values is.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Range {
-    /// The least number.
+    /// The smallest value.
     pub least: f32,
-    /// The largest number.
+    /// The largest value.
     pub largest: f32,
 }
 
 impl Range {
-    /// That of no numbers.
+    /// The range of no values.
     pub const EMPTY: Self = Self { least: f32::INFINITY, largest: f32::NEG_INFINITY };
 
-    /// The range of these numbers and of those before.
+    /// Extends the range to these values.
     #[must_use]
     pub fn with(self, values: &[f32]) -> Self {
-        // ANCHOR: with_todo -- task 4: the least and the largest; NaN stays
+        // ANCHOR: with_todo -- task 4: the smallest and the largest; NaN stays
         values.iter().fold(self, |range, &x| match x.is_nan() || range.least.is_nan() {
             true => Self { least: f32::NAN, largest: f32::NAN },
             false => Self { least: range.least.min(x), largest: range.largest.max(x) },
@@ -25,9 +25,9 @@ impl Range {
         // ANCHOR_END: with_todo
     }
 
-    /// The largest magnitude; none where there were no numbers, or one of them was not finite.
+    /// The largest magnitude; `None` if there were no values or one was not finite.
     pub fn magnitude(self) -> Option<f32> {
-        // ANCHOR: magnitude_todo -- task 4: that of the end farther from zero
+        // ANCHOR: magnitude_todo -- task 4: the magnitude of the end farther from zero
         let most = self.largest.max(-self.least);
         (self.least.is_finite() && self.largest.is_finite()).then_some(most)
         // ANCHOR_END: magnitude_todo

@@ -7,9 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
-/// What one step of each operand stands for, in int8: the whole number q, from −127 to 127, is the real number scale · q.
+/// The int8 scales of operands: the integer q, from −127 to 127, represents the value scale · q.
 ///
-/// `ixion calibrate` makes them from inputs; the file is JSON. Operands go by the names that they have after the passes.
+/// `ixion calibrate` determines them from inputs; the file is JSON. Operands are identified by their names after the passes.
 ///
 /// ```
 /// use ixion::engine::Scales;
@@ -25,7 +25,7 @@ pub struct Scales {
     keep: BTreeSet<String>,
 }
 
-/// Which model it is: equal for two models with the same graph and the same weights.
+/// Identifies a model: equal for two models with the same graph and the same weights.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fingerprint {
@@ -36,10 +36,10 @@ pub struct Fingerprint {
 }
 
 impl Fingerprint {
-    /// That of a model as its file has it, before any pass. All weights are read.
+    /// The fingerprint of a model as in its file, before any pass. Reads all weights.
     ///
     /// # Errors
-    /// Weights that cannot be read or are damaged.
+    /// Returns an error if weights cannot be read or are damaged.
     pub fn of(file: &pnnx::Graph) -> Result<Self, WeightError> {
         let mut weights = crc32fast::Hasher::new();
         for (_, operator) in file.operators() {
@@ -57,19 +57,19 @@ impl Fingerprint {
 pub struct ScalesError {
     /// The file.
     pub path: PathBuf,
-    /// What is wrong.
+    /// The problem.
     #[source]
     pub problem: ScalesProblem,
 }
 
-/// What is wrong with a file of scales.
+/// The problem with a scales file.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ScalesProblem {
     /// The system refused.
     #[error("cannot {action} the scales: {source}")]
     Io {
-        /// What was tried.
+        /// The action that failed.
         action: &'static str,
         /// The system's error.
         source: io::Error,
@@ -80,20 +80,20 @@ pub enum ScalesProblem {
     /// The file is larger than the limits allow.
     #[error(transparent)]
     Limit(#[from] LimitError),
-    /// The text is no JSON, or not of scales.
-    #[error("these are no scales: {0}; `ixion calibrate` makes them from a model and inputs")]
+    /// The text is not JSON, or not a scales file.
+    #[error("not a scales file: {0}; create one with `ixion calibrate` from a model and inputs")]
     Syntax(serde_json::Error),
-    /// The file is of another version.
+    /// The file has another version.
     #[error(
         "the scales have version {0}, but this version of Ixion reads {VERSION}; calibrate the model again"
     )]
     Version(u32),
-    /// A scale that is no positive number.
+    /// A scale is not a positive finite number.
     #[error("the scale of operand `{name}` is {found}; it must be a positive finite number")]
     Scale {
         /// The operand.
         name: String,
-        /// What it is.
+        /// The scale.
         found: f32,
     },
 }
@@ -101,10 +101,10 @@ pub enum ScalesProblem {
 /// The version of the format that is written and read.
 const VERSION: u32 = 1;
 
-/// The file.
+/// The contents of the file.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Stored {
+struct ScalesFile {
     ixion_scales: u32,
     model: Option<Fingerprint>,
     method: Option<String>,
@@ -113,19 +113,19 @@ struct Stored {
 }
 
 impl Scales {
-    /// Whether a number can be a scale: positive and finite, and so is its reciprocal.
+    /// Returns true for a valid scale: positive and finite, with a finite reciprocal.
     pub fn is_scale(scale: f32) -> bool {
         scale > 0.0 && scale.is_finite() && (1.0 / scale).is_finite()
     }
 
-    /// The scale for real numbers from −`threshold` to `threshold`; what lies outside is cut off. None for a threshold
-    /// that is too small or too large to divide.
+    /// The scale for values from −`threshold` to `threshold`; values outside are clipped. `None` if the threshold is too small
+    /// or too large for a valid scale.
     pub fn for_threshold(threshold: f32) -> Option<f32> {
         let scale = threshold / 127.0;
         Self::is_scale(scale).then_some(scale)
     }
 
-    /// The scale of an operand.
+    /// The scale of an operand, if it has one.
     pub fn get(&self, operand: &str) -> Option<f32> {
         self.scales.get(operand).copied()
     }
@@ -140,54 +140,54 @@ impl Scales {
         self.scales.len()
     }
 
-    /// Whether no operand has a scale.
+    /// Returns true if no operand has a scale.
     pub fn is_empty(&self) -> bool {
         self.scales.is_empty()
     }
 
-    /// Whether an operator is to stay as the model has it, because it loses too much in int8.
+    /// Returns true if an operator must stay as in the model, because it loses too much in int8.
     pub fn keeps(&self, operator: &str) -> bool {
         self.keep.contains(operator)
     }
 
-    /// The operators that are to stay as the model has them, in the order of their names.
+    /// The operators that must stay as in the model, in the order of their names.
     pub fn kept(&self) -> impl Iterator<Item = &str> {
         self.keep.iter().map(String::as_str)
     }
 
-    /// The model that the scales were made for, where that is known.
+    /// The model that the scales were computed for, if known.
     pub fn model(&self) -> Option<&Fingerprint> {
         self.model.as_ref()
     }
 
-    /// How they were found, such as `entropy`.
+    /// The calibration method, such as `entropy`, if known.
     pub fn method(&self) -> Option<&str> {
         self.method.as_deref()
     }
 
-    /// The same, made for this model.
+    /// Sets the model that the scales were computed for.
     #[must_use]
     pub fn with_model(self, model: Fingerprint) -> Self {
         Self { model: Some(model), ..self }
     }
 
-    /// The same, found like this.
+    /// Sets the calibration method.
     #[must_use]
     pub fn with_method(self, method: impl Into<String>) -> Self {
         Self { method: Some(method.into()), ..self }
     }
 
-    /// The same, with operators that are to stay as the model has them.
+    /// Adds operators that must stay as in the model.
     #[must_use]
     pub fn with_kept(mut self, operators: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.keep.extend(operators.into_iter().map(Into::into));
         self
     }
 
-    /// Reads the file that [`Scales::save`] wrote.
+    /// Reads a file written by [`Scales::save`].
     ///
     /// # Errors
-    /// A [`ScalesError`] that names the file.
+    /// Returns a [`ScalesError`] that names the file.
     pub fn load(path: impl AsRef<Path>) -> Result<Self, ScalesError> {
         let path = path.as_ref();
         Self::read(path).map_err(|problem| problem.of(path))
@@ -203,13 +203,13 @@ impl Scales {
         Self::parse(&bytes)
     }
 
-    /// Reads the text of such a file.
+    /// Parses the text of such a file.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// Returns the [`ScalesProblem`] if the text is invalid.
     pub fn parse(text: &[u8]) -> Result<Self, ScalesProblem> {
-        let stored: Stored = serde_json::from_slice(text).map_err(ScalesProblem::Syntax)?;
-        let Stored { ixion_scales: version, model, method, scales, keep_f32: keep } = stored;
+        let stored: ScalesFile = serde_json::from_slice(text).map_err(ScalesProblem::Syntax)?;
+        let ScalesFile { ixion_scales: version, model, method, scales, keep_f32: keep } = stored;
         if version != VERSION {
             return Err(ScalesProblem::Version(version));
         }
@@ -222,19 +222,19 @@ impl Scales {
     /// The text of the file.
     ///
     /// # Errors
-    /// None that is known: every scale is a number that JSON has.
+    /// Never fails in practice: JSON can represent every scale.
     pub fn to_json(&self) -> Result<String, ScalesProblem> {
         let Self { model, method, scales, keep } = self.clone();
-        let stored = Stored { ixion_scales: VERSION, model, method, scales, keep_f32: keep };
+        let stored = ScalesFile { ixion_scales: VERSION, model, method, scales, keep_f32: keep };
         let mut text = serde_json::to_string_pretty(&stored).map_err(ScalesProblem::Syntax)?;
         text.push('\n');
         Ok(text)
     }
 
-    /// Writes them into a file: beside its place, and then moved there, so that readers see the old file or the new one.
+    /// Writes them to a temporary file next to `path`, which is then renamed, so that readers see the old file or the new one.
     ///
     /// # Errors
-    /// A [`ScalesError`] that names the file.
+    /// Returns a [`ScalesError`] that names the file.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<(), ScalesError> {
         let path = path.as_ref();
         let write = || -> Result<(), ScalesProblem> {
@@ -258,7 +258,7 @@ impl ScalesProblem {
     }
 }
 
-/// Scales that are none are left out.
+/// Drops invalid scales.
 impl<N: Into<String>> FromIterator<(N, f32)> for Scales {
     fn from_iter<I: IntoIterator<Item = (N, f32)>>(pairs: I) -> Self {
         let pairs = pairs.into_iter().filter(|&(_, scale)| Self::is_scale(scale));
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_gives_back_what_was_saved() {
+    fn saved_scales_are_loaded_unchanged() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("digits.scales.json");
         scales().save(&path).unwrap();
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fingerprint_tells_weights_apart() {
+    fn a_fingerprint_depends_on_weights() {
         let model = concat!(env!("CARGO_MANIFEST_DIR"), "/model_file/linear/linear.pnnx.param");
         let graph = crate::graph::RuntimeGraph::new(model);
         let found = Fingerprint::of(&graph.into_pnnx().unwrap()).unwrap();

@@ -1,4 +1,4 @@
-//! What a builder, a plan and a context have of a GPU.
+//! The GPU parts of a builder, a plan and a context.
 
 use super::Scratch;
 use super::segments::Segments;
@@ -21,12 +21,12 @@ pub(in crate::engine) struct Accelerator {
 }
 
 impl Accelerator {
-    /// All tactics of a layer; none where there are no kernels for it.
+    /// All tactics of a layer; `None` if there are no kernels for it.
     pub(in crate::engine) fn tactics(&self, layer: &dyn CpuLayer) -> Option<Vec<Tactic>> {
         self.layers.of(layer).map(|layer| layer.tactics(self.device.info()))
     }
 
-    /// Whether there are kernels for tensors of these formats.
+    /// Returns true if there are kernels for tensors in these formats.
     pub(in crate::engine) fn takes(&self, layer: &dyn CpuLayer, formats: &[TensorFormat]) -> bool {
         let asked =
             |layer: &dyn CudaLayer, at: usize| layer.supports(at, formats.get(..=at).unwrap_or_default());
@@ -34,10 +34,10 @@ impl Accelerator {
         layer.is_some_and(|layer| (0..formats.len()).all(|at| asked(&*layer, at)))
     }
 
-    /// The tactics that suit a layer with tensors of these formats; none where there are no kernels for them.
+    /// The tactics that suit a layer with tensors in these formats; empty if there are no kernels for them.
     ///
     /// # Errors
-    /// A layer that refuses its own tactics, or fails to configure itself.
+    /// Returns an error if the layer rejects its own tactics or fails to configure itself.
     pub(in crate::engine) fn suited(
         &self,
         layer: &dyn CpuLayer,
@@ -64,7 +64,7 @@ impl Accelerator {
         Ok(suited)
     }
 
-    /// How well the kernels for a layer use the device for tensors like these.
+    /// The efficiency with which a layer's kernels use the device, for tensors like these.
     pub(in crate::engine) fn efficiency(
         &self,
         layer: &dyn CpuLayer,
@@ -74,49 +74,49 @@ impl Accelerator {
         self.layers.of(layer).map_or(1.0, |layer| layer.efficiency(inputs, outputs, uses))
     }
 
-    /// Whether a layer changes the order of axes as fast as it keeps it.
+    /// Returns true if a layer changes the order of axes as fast as it keeps it.
     pub(in crate::engine) fn changes_order(&self, layer: &dyn CpuLayer) -> bool {
         self.layers.of(layer).is_some_and(|layer| layer.changes_order())
     }
 }
 
-/// Where a tensor that stays from run to run is.
+/// The location of a tensor that stays on the device from run to run.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Kept {
+pub(super) struct Resident {
     dtype: DType,
     layout: Layout,
     first: usize,
     bytes: usize,
 }
 
-impl Kept {
+impl Resident {
     pub(super) fn tensor<'a>(&self, memory: &'a DeviceMemory) -> Result<DeviceTensor<'a>, CudaError> {
         memory.tensor(self.dtype, self.layout, self.first, self.bytes)
     }
 
     /// The same bytes in another layout.
-    pub(super) fn lying(self, layout: Layout) -> Self {
+    pub(super) fn with_layout(self, layout: Layout) -> Self {
         Self { layout, ..self }
     }
 }
 
-/// What a plan has on a device: layers and weights, which all contexts share, and constants.
+/// The device part of a plan: layers, weights and constants, which all contexts share.
 #[derive(Debug)]
 pub(in crate::engine) struct OnDevice {
     device: Device,
     tf32: Tf32,
     /// By the operator's position.
     layers: Vec<Option<Box<dyn CudaLayer>>>,
-    weights: Vec<Vec<Kept>>,
-    constants: Vec<Option<Kept>>,
+    weights: Vec<Vec<Resident>>,
+    constants: Vec<Option<Resident>>,
     pub(super) memory: Arc<DeviceMemory>,
 }
 
 impl OnDevice {
-    /// Makes the layers of the operators that were placed there, and brings weights and constants there.
+    /// Creates the layers of the operators that were placed on the device, and uploads weights and constants.
     ///
     /// # Errors
-    /// What is wrong, and the position of the operator, if it is one's fault.
+    /// Returns the error, and the position of the operator that caused it, if one did.
     pub(in crate::engine) fn new(
         accelerator: &Accelerator,
         graph: &RuntimeGraph,
@@ -149,26 +149,26 @@ impl OnDevice {
     }
 }
 
-/// Tensors on their way to a device, and where each will lie.
+/// Tensors to upload to a device, and the location of each.
 #[derive(Debug, Default)]
 pub(super) struct Store {
-    tensors: Vec<(Tensor, Kept)>,
+    tensors: Vec<(Tensor, Resident)>,
     end: usize,
 }
 
 impl Store {
-    pub(super) fn put(&mut self, tensor: Tensor) -> Kept {
-        let kept = self.room(tensor.dtype(), Layout::contiguous(*tensor.shape()));
+    pub(super) fn put(&mut self, tensor: Tensor) -> Resident {
+        let kept = self.reserve(tensor.dtype(), Layout::contiguous(*tensor.shape()));
         self.tensors.push((tensor, kept));
         kept
     }
 
-    /// Room for a tensor that nothing is brought into.
-    pub(super) fn room(&mut self, dtype: DType, layout: Layout) -> Kept {
-        const LINE: usize = 256;
+    /// Reserves memory for a tensor without uploading one.
+    pub(super) fn reserve(&mut self, dtype: DType, layout: Layout) -> Resident {
+        const ALIGNMENT: usize = 256;
         let bytes = layout.span().saturating_mul(dtype.size());
-        let kept = Kept { dtype, layout, first: self.end, bytes };
-        self.end = self.end.saturating_add(bytes).checked_next_multiple_of(LINE).unwrap_or(usize::MAX);
+        let kept = Resident { dtype, layout, first: self.end, bytes };
+        self.end = self.end.saturating_add(bytes).checked_next_multiple_of(ALIGNMENT).unwrap_or(usize::MAX);
         kept
     }
 
@@ -183,7 +183,7 @@ impl Store {
     }
 }
 
-/// The bytes of a tensor in row-major order.
+/// Passes the bytes of a tensor in row-major order to `then`.
 fn with_bytes(
     view: &TensorView<'_>,
     then: impl FnOnce(&[u8]) -> Result<(), LayerError>,
@@ -194,18 +194,18 @@ fn with_bytes(
     then(view.to_tensor()?.view().bytes()?)
 }
 
-/// What a context has on a device: a queue, layers of its own, and the memory for activations.
+/// The device part of a context: a queue, its own layers, and the memory for activations.
 #[derive(Debug)]
 pub(in crate::engine) struct DeviceState {
     pub(super) queue: Queue,
     pub(super) layers: Vec<Option<Box<dyn CudaLayer>>>,
     pub(super) arena: Arc<DeviceMemory>,
     pub(super) segments: Segments,
-    /// What kernels report: see [`Faults`].
+    /// The memory in which kernels report errors; see [`Faults`].
     pub(super) faults: Arc<DeviceMemory>,
-    /// Whether one may have.
+    /// Whether a kernel may have reported an error.
     may_have_failed: bool,
-    /// What is brought back and does not lie in one piece.
+    /// The bytes of a download that cannot go to its target directly.
     staging: Vec<u8>,
 }
 
@@ -220,7 +220,7 @@ impl DeviceState {
         Ok(Self { queue, layers, arena, segments, faults, may_have_failed: false, staging: Vec::new() })
     }
 
-    /// Tells a layer final shapes; one that failed before is taken anew.
+    /// Configures a layer for its final shapes; one that failed before is cloned again.
     pub(in crate::engine) fn configure(
         &mut self,
         plan: &OnDevice,
@@ -242,31 +242,31 @@ impl DeviceState {
     ) -> usize {
         let layer = self.layers.get(position).and_then(Option::as_ref);
         layer.map_or(0, |layer| match scratch {
-            Scratch::Wanted => layer.workspace(inputs, outputs),
-            Scratch::Least => layer.least_workspace(inputs, outputs),
+            Scratch::Preferred => layer.workspace(inputs, outputs),
+            Scratch::Minimum => layer.least_workspace(inputs, outputs),
         })
     }
 
-    /// Makes room for the activations of other shapes than before. Where there is not enough, there is none afterwards.
+    /// Reserves memory for the activations of new shapes. If there is not enough, none is reserved afterwards.
     pub(in crate::engine) fn reserve(&mut self, bytes: usize) -> Result<(), LayerError> {
         self.segments.clear();
         if bytes > self.arena.len() {
             self.queue.synchronize()?;
             let device = self.arena.device().clone();
-            // First let go, then take: there may not be room for both.
+            // Free the old memory first: there may not be room for both.
             self.arena = Arc::new(device.allocate(0)?);
             self.arena = Arc::new(device.allocate(bytes)?);
         }
         Ok(())
     }
 
-    /// Lets go of a layer that failed.
+    /// Drops a layer that failed.
     pub(in crate::engine) fn drop_layer(&mut self, position: usize) {
         self.forget();
         self.layers.get_mut(position).into_iter().for_each(|layer| *layer = None);
     }
 
-    /// Puts the work of an operator into the queue. What is brought back to the CPU is there afterwards.
+    /// Enqueues the work of an operator. A transfer to the CPU is complete on return.
     pub(in crate::engine) fn run(
         &mut self,
         plan: &OnDevice,
@@ -281,8 +281,8 @@ impl DeviceState {
                 self.compute(plan, job, limits)
             }
             ([_], [to]) if is_empty(to) => Ok(()),
-            ([from], [to]) if !is_there(from) => self.bring(plan, from, to, memory),
-            ([from], [to]) => self.bring_back(plan, from, to, memory),
+            ([from], [to]) if !is_there(from) => self.upload(plan, from, to, memory),
+            ([from], [to]) => self.download(plan, from, to, memory),
             _ => Err(LayerError::Unsupported("there is no kernel for this operator".to_owned())),
         }
     }
@@ -321,18 +321,20 @@ impl DeviceState {
         result
     }
 
-    /// From the CPU's memory.
-    fn bring(
+    /// Transfers a tensor from the CPU's memory.
+    fn upload(
         &mut self,
         plan: &OnDevice,
         from: &Place,
         to: &Place,
         memory: &mut Memory<'_, '_>,
     ) -> Result<(), LayerError> {
-        let borrowed = memory.borrow(&[*from], &[], 0..0).map_err(lent)?;
+        let borrowed = memory.borrow(&[*from], &[], 0..0).map_err(device_error)?;
         let target = tensor(plan, &self.arena, to)?;
         if !target.is_contiguous() {
-            return Err(LayerError::Unsupported("what comes to a device lies in one piece".to_owned()));
+            return Err(LayerError::Unsupported(
+                "a tensor transferred to a device must be contiguous".to_owned(),
+            ));
         }
         let queue = &mut self.queue;
         borrowed
@@ -341,15 +343,15 @@ impl DeviceState {
             .try_for_each(|view| with_bytes(view, |bytes| Ok(queue.upload(&target, bytes)?)))
     }
 
-    /// To the CPU's memory.
-    fn bring_back(
+    /// Transfers a tensor to the CPU's memory.
+    fn download(
         &mut self,
         plan: &OnDevice,
         from: &Place,
         to: &Place,
         memory: &mut Memory<'_, '_>,
     ) -> Result<(), LayerError> {
-        let mut borrowed = memory.borrow(&[], &[*to], 0..0).map_err(lent)?;
+        let mut borrowed = memory.borrow(&[], &[*to], 0..0).map_err(device_error)?;
         let Some(target) = borrowed.outputs.first_mut() else { return Ok(()) };
         let source = tensor(plan, &self.arena, from)?;
         if source.is_contiguous() && target.layout().is_contiguous() && source.dtype() != DType::Bool {
@@ -361,14 +363,14 @@ impl DeviceState {
         self.staging.resize((elements - first) * source.dtype().size(), 0);
         self.queue.download(&mut self.staging, &source)?;
         let layout = source.layout().with_offset(0);
-        let found = Tensor::from_le_bytes(source.dtype(), &[elements - first], &self.staging)?;
-        Ok(target.copy_from(&found.view().with_layout(layout)?)?)
+        let downloaded = Tensor::from_le_bytes(source.dtype(), &[elements - first], &self.staging)?;
+        Ok(target.copy_from(&downloaded.view().with_layout(layout)?)?)
     }
 
     /// Waits for all work.
     ///
     /// # Errors
-    /// What went wrong, and the position of the operator whose kernel said so.
+    /// Returns the error, and the position of the operator whose kernel reported it, if one did.
     pub(in crate::engine) fn synchronize(&mut self) -> Result<(), (Option<usize>, LayerError)> {
         let reported = self.wait().map_err(|source| (None, source))?;
         let Some([who, index, len]) = reported else { return Ok(()) };
@@ -377,7 +379,7 @@ impl DeviceState {
         Err((position, TensorError::OutOfRange { what: "index", index, len }.into()))
     }
 
-    /// Waits for all work; what kernels reported, if they did.
+    /// Waits for all work, and returns what kernels reported, if anything.
     fn wait(&mut self) -> Result<Option<[i64; 3]>, LayerError> {
         if !self.may_have_failed {
             self.queue.synchronize()?;
@@ -397,10 +399,10 @@ impl DeviceState {
     }
 }
 
-/// The bytes in which kernels report.
+/// The size in bytes of the memory in which kernels report errors.
 const FAULTS: usize = 24;
 
-/// Whether a device has no room for what was asked of it.
+/// Returns true if a device ran out of memory.
 pub(in crate::engine) fn is_out_of_memory(error: &LayerError) -> bool {
     let LayerError::Device(source) = error else { return false };
     matches!(source.downcast_ref(), Some(CudaError::OutOfMemory { .. }))
@@ -428,18 +430,19 @@ fn tensor<'a>(
         Root::Device { offset, bytes } => Ok(arena.tensor(place.dtype, place.layout, offset, bytes)?),
         Root::Constant(position) => {
             let kept = plan.constants.get(position).copied().flatten();
-            let kept =
-                kept.ok_or_else(|| LayerError::Unsupported(format!("constant {position} is not there")))?;
+            let kept = kept.ok_or_else(|| {
+                LayerError::Unsupported(format!("constant {position} is not on the device"))
+            })?;
             Ok(plan.memory.tensor(place.dtype, place.layout, kept.first, kept.bytes)?)
         }
-        // What has no elements has no memory either.
+        // A tensor without elements has no memory.
         _ if place.layout.shape().num_elements() == 0 => {
             Ok(arena.tensor(place.dtype, Layout::contiguous(*place.layout.shape()), 0, 0)?)
         }
-        root => Err(LayerError::Unsupported(format!("{root:?} is no memory of a device"))),
+        root => Err(LayerError::Unsupported(format!("{root:?} is not device memory"))),
     }
 }
 
-fn lent(error: MemoryError) -> LayerError {
+fn device_error(error: MemoryError) -> LayerError {
     LayerError::Device(Box::new(error))
 }

@@ -1,6 +1,6 @@
-//! Operators that run on a GPU, and the memory that is there.
+//! Operators that run on a GPU, and its memory.
 //!
-//! A build without GPUs has types of the same names that no value is of, so that the engine is written once.
+//! A build without GPUs has uninhabited types of the same names, so that the engine is written once.
 
 #[cfg(feature = "gpu")]
 mod cuda;
@@ -16,26 +16,23 @@ pub(super) use cuda::{Accelerator, DeviceState, OnDevice, is_out_of_memory};
 #[cfg(not(feature = "gpu"))]
 pub(super) use none::{Accelerator, DeviceState, OnDevice, is_out_of_memory};
 
-/// How much scratch memory layers get on a device.
+/// The amount of scratch memory that layers get on a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Scratch {
-    /// All that they make use of.
-    Wanted,
-    /// What they cannot do without.
-    Least,
+    /// As much as they make use of.
+    Preferred,
+    /// As little as they can run with.
+    Minimum,
 }
 
-/// What there is to do at a job of a plan.
+/// How to run the jobs of a plan from some position on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[cfg_attr(
-    not(feature = "gpu"),
-    allow(dead_code, reason = "a build without GPUs does one job after the other")
-)]
-pub(super) enum Stretch {
-    /// This job alone.
+#[cfg_attr(not(feature = "gpu"), allow(dead_code, reason = "a build without GPUs runs the jobs one by one"))]
+pub(super) enum SegmentAction {
+    /// Run this job on its own.
     One,
-    /// As many jobs from this one on, each of which is written down.
+    /// Run this number of jobs, starting with this one, while they are recorded.
     Record(usize),
-    /// As many jobs are done.
+    /// This number of jobs has been run already.
     Done(usize),
 }

@@ -1,6 +1,6 @@
-//! No GPU in this build.
+//! Stand-ins for a build without GPUs.
 
-use super::{Scratch, Stretch};
+use super::{Scratch, SegmentAction};
 use crate::Limits;
 use crate::engine::prepared::Job;
 use crate::graph::RuntimeGraph;
@@ -42,7 +42,7 @@ impl Accelerator {
         match *self {}
     }
 
-    pub(in crate::engine) fn terms(&self) -> String {
+    pub(in crate::engine) fn settings(&self) -> String {
         match *self {}
     }
 
@@ -57,7 +57,7 @@ impl Accelerator {
     }
 }
 
-/// What a plan has on a device.
+/// The device part of a plan.
 #[derive(Debug)]
 pub(in crate::engine) enum OnDevice {}
 
@@ -71,12 +71,12 @@ impl OnDevice {
     }
 }
 
-/// Never, here.
+/// Always false without a GPU.
 pub(in crate::engine) fn is_out_of_memory(_: &LayerError) -> bool {
     false
 }
 
-/// What a context has on a device.
+/// The device part of a context.
 #[derive(Debug)]
 pub(in crate::engine) enum DeviceState {}
 
@@ -107,12 +107,12 @@ impl DeviceState {
         match *self {}
     }
 
-    pub(in crate::engine) fn stretch(
+    pub(in crate::engine) fn segment(
         &mut self,
         _: &OnDevice,
         _: &[Job],
         _: usize,
-    ) -> Result<Stretch, LayerError> {
+    ) -> Result<SegmentAction, LayerError> {
         match *self {}
     }
 

@@ -1,6 +1,6 @@
-//! How long a device takes for a layer, on made-up tensors.
+//! Times a layer on a device, on synthetic tensors.
 
-use super::cuda::{Accelerator, Kept, Store};
+use super::cuda::{Accelerator, Resident, Store};
 use crate::Limits;
 use crate::cuda::device::{Memory, Queue};
 use crate::cuda::{CudaContext, CudaLayer, Faults};
@@ -8,33 +8,34 @@ use crate::op::{CpuLayer, LayerError, Tactic, TensorMeta, catch_panic};
 use crate::tensor::{DType, Layout, Shape, Tensor};
 use std::time::{Duration, Instant};
 
-/// A candidate is launched so long, but a slow one twice all the same: once to compile it, and once to measure.
-const ENOUGH: Duration = Duration::from_millis(8);
+/// The time budget of a candidate. A slow one is still launched twice: once to compile it, and once to measure it.
+const TIME_BUDGET: Duration = Duration::from_millis(8);
 
-/// Waiting for a device takes a while: launches between two waits take at least so long together, if they are not too many.
-const STRETCH: Duration = Duration::from_millis(1);
-const MOST_LAUNCHES: u32 = 50;
+/// The minimum time of all launches between two waits for the device, since waiting takes time as well; and the maximum
+/// number of these launches.
+const MIN_BATCH_TIME: Duration = Duration::from_millis(1);
+const MAX_LAUNCHES: u32 = 50;
 
 impl Accelerator {
-    /// The device, as it is told from others where times are kept.
+    /// The name of the device in the timing cache.
     pub(in crate::engine) fn name(&self) -> String {
         let info = self.device.info();
         format!("{} {} {}", info.name, info.target, info.libraries).trim_end().to_owned()
     }
 
-    /// What times depend on beside the device and the layer.
-    pub(in crate::engine) fn terms(&self) -> String {
+    /// The settings that times depend on, in addition to the device and the layer.
+    pub(in crate::engine) fn settings(&self) -> String {
         let tf32 = self.layers.tf32();
         let allowed = [(tf32.products, "products"), (tf32.convolutions, "convolutions")];
         let allowed = allowed.into_iter().filter(|(is_allowed, _)| *is_allowed).map(|(_, of)| of);
         format!("tf32 {}", allowed.collect::<Vec<_>>().join(" "))
     }
 
-    /// Nanoseconds of the fastest of several runs of a layer by a tactic; none for one that has no inputs to be made up, and for
-    /// one that fails, which the log tells.
+    /// The nanoseconds of the fastest of several runs of a layer with a tactic; `None` if its inputs cannot be synthesised, or
+    /// if it fails, which is logged.
     ///
     /// # Errors
-    /// A deadline that has passed; tensors beyond the limits.
+    /// Returns an error if the deadline has passed or tensors exceed the limits.
     pub(in crate::engine) fn time(
         &self,
         layer: &dyn CpuLayer,
@@ -69,11 +70,11 @@ struct Bench<'a> {
     accelerator: &'a Accelerator,
     memory: Memory,
     queue: Queue,
-    inputs: Vec<Kept>,
-    outputs: Vec<Kept>,
-    weights: Vec<Kept>,
-    scratch: Option<Kept>,
-    faults: Kept,
+    inputs: Vec<Resident>,
+    outputs: Vec<Resident>,
+    weights: Vec<Resident>,
+    scratch: Option<Resident>,
+    faults: Resident,
 }
 
 impl<'a> Bench<'a> {
@@ -86,39 +87,39 @@ impl<'a> Bench<'a> {
         let mut put = |meta: &TensorMeta, is_filled: bool| {
             let layout = if is_pointwise { meta.layout()?.unrolled()? } else { meta.layout()? };
             let room = match is_filled {
-                true => store.put(made_up(meta.dtype(), layout.span())?).lying(layout),
-                false => store.room(meta.dtype(), layout),
+                true => store.put(sample_tensor(meta.dtype(), layout.span())?).with_layout(layout),
+                false => store.reserve(meta.dtype(), layout),
             };
-            Ok::<Kept, LayerError>(room)
+            Ok::<Resident, LayerError>(room)
         };
-        let inputs_there = inputs.iter().map(|meta| put(meta, true)).collect::<Result<Vec<_>, _>>()?;
-        let outputs_there = outputs.iter().map(|meta| put(meta, false)).collect::<Result<Vec<_>, _>>()?;
+        let device_inputs = inputs.iter().map(|meta| put(meta, true)).collect::<Result<Vec<_>, _>>()?;
+        let device_outputs = outputs.iter().map(|meta| put(meta, false)).collect::<Result<Vec<_>, _>>()?;
         let weights = layer.weights()?.into_iter().map(|weight| store.put(weight)).collect();
         let scratch = match layer.workspace(inputs, outputs) {
             0 => None,
-            bytes => Some(store.room(DType::U8, Layout::contiguous(Shape::new(&[bytes])?))),
+            bytes => Some(store.reserve(DType::U8, Layout::contiguous(Shape::new(&[bytes])?))),
         };
         let faults = store.put(Tensor::zeros(DType::I64, &[3])?);
         let memory = store.upload(&accelerator.device)?;
         let queue = accelerator.device.queue()?;
-        let (inputs, outputs) = (inputs_there, outputs_there);
+        let (inputs, outputs) = (device_inputs, device_outputs);
         Ok(Self { accelerator, memory, queue, inputs, outputs, weights, scratch, faults })
     }
 
     fn fastest(&mut self, layer: &mut dyn CudaLayer, limits: &Limits) -> Result<f64, LayerError> {
-        self.stretch(layer, 1, limits)?;
+        self.time_batch(layer, 1, limits)?;
         let start = Instant::now();
-        let mut fastest = self.stretch(layer, 1, limits)?;
-        let launches = STRETCH.as_nanos().checked_div(fastest.as_nanos()).unwrap_or(u128::MAX);
-        let launches = u32::try_from(launches).unwrap_or(u32::MAX).clamp(1, MOST_LAUNCHES);
-        while start.elapsed() < ENOUGH {
-            fastest = fastest.min(self.stretch(layer, launches, limits)?);
+        let mut fastest = self.time_batch(layer, 1, limits)?;
+        let launches = MIN_BATCH_TIME.as_nanos().checked_div(fastest.as_nanos()).unwrap_or(u128::MAX);
+        let launches = u32::try_from(launches).unwrap_or(u32::MAX).clamp(1, MAX_LAUNCHES);
+        while start.elapsed() < TIME_BUDGET {
+            fastest = fastest.min(self.time_batch(layer, launches, limits)?);
         }
         Ok(fastest.as_secs_f64() * 1e9)
     }
 
-    /// The time of one of so many runs, which are waited for together.
-    fn stretch(
+    /// The time of one run, averaged over a number of runs that are waited for together.
+    fn time_batch(
         &mut self,
         layer: &mut dyn CudaLayer,
         runs: u32,
@@ -126,7 +127,8 @@ impl<'a> Bench<'a> {
     ) -> Result<Duration, LayerError> {
         limits.check_deadline()?;
         let Self { memory, queue, .. } = self;
-        let all = |kept: &[Kept]| kept.iter().map(|kept| kept.tensor(memory)).collect::<Result<Vec<_>, _>>();
+        let all =
+            |kept: &[Resident]| kept.iter().map(|kept| kept.tensor(memory)).collect::<Result<Vec<_>, _>>();
         let [inputs, outputs, weights] = [all(&self.inputs)?, all(&self.outputs)?, all(&self.weights)?];
         let scratch = self.scratch.map(|scratch| scratch.tensor(memory)).transpose()?;
         let place = self.faults.tensor(memory)?;
@@ -142,9 +144,9 @@ impl<'a> Bench<'a> {
     }
 }
 
-/// So many numbers that a kernel can compute with: small ones of both signs, and of whole ones 0, which is an index wherever there
-/// are elements.
-fn made_up(dtype: DType, len: usize) -> Result<Tensor, LayerError> {
+/// A synthetic tensor of this length: small values of both signs for floats, and 0 for integers, which is a valid index
+/// into any axis that is not empty.
+fn sample_tensor(dtype: DType, len: usize) -> Result<Tensor, LayerError> {
     if !dtype.is_float() {
         return Ok(Tensor::zeros(dtype, &[len])?);
     }

@@ -1,12 +1,12 @@
-//! The formats and tactics that a plan settled on, as JSON: what was done to the graph, and what there was to choose from.
+//! The formats and tactics that were selected for a plan, as JSON: the changes to the graph, and the candidates.
 
 use super::error::PlanFileProblem;
 use super::header::Kind;
 use crate::engine::device::Accelerator;
-use crate::engine::formats::{self, Answers, Candidate, Settled};
+use crate::engine::selection::{self, Candidate, Selection, SupportedFormats};
 use crate::engine::{EngineError, Plan};
 use crate::graph::{
-    Change, Inserted, OperandIndex, OperatorIndex, RuntimeGraph, RuntimeOperand, SettledFormat, Stage, Unfit,
+    Change, Inserted, OperandFormat, OperandIndex, OperatorIndex, RuntimeGraph, RuntimeOperand, Stage, Unfit,
 };
 use crate::op::{CpuLayer, Device, LayerError, Tactic, TensorFormat, catch_panic};
 use crate::ops::inserted::transfer::Transfer;
@@ -15,29 +15,29 @@ use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 use std::path::Path;
 
-/// The section of choices. Numbers that are not whole are texts, which keep every bit.
+/// The section of choices. Floats are stored as text, which keeps every bit.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Choices {
-    changes: Vec<Done>,
+    changes: Vec<StoredChange>,
     operators: Vec<Operator>,
 }
 
-/// Something that was done to the graph.
+/// A change to the graph.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "snake_case")]
-enum Done {
-    Format(Made),
-    /// Position of the operator, and the tactic's number.
+enum StoredChange {
+    Format(StoredFormat),
+    /// The operator's position, and the tactic's number.
     Tactic(usize, u32),
-    /// Position of the operator that runs on a GPU, and the number of its tactic there.
+    /// The position of an operator that runs on a GPU, and the number of its tactic there.
     Cuda(usize, u32),
     Insert(Vec<Insert>),
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Made {
+struct StoredFormat {
     operand: usize,
     format: String,
     scale: Option<String>,
@@ -46,25 +46,25 @@ struct Made {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Insert {
-    made: Made,
+    made: StoredFormat,
     readers: Vec<(usize, usize)>,
     is_output: bool,
 }
 
-/// What an operator had to choose from.
+/// The candidates of an operator, and the one that was chosen.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Operator {
     name: String,
     chosen: Option<usize>,
-    candidates: Vec<Way>,
-    /// What it takes and refuses, position by position.
+    candidates: Vec<StoredCandidate>,
+    /// The formats that it takes and refuses, by position.
     answers: Vec<(Vec<String>, Vec<String>)>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Way {
+struct StoredCandidate {
     formats: Vec<String>,
     tactic: u32,
     price: String,
@@ -72,10 +72,10 @@ struct Way {
 }
 
 impl Choices {
-    /// What a plan settled on; none where it had nothing to settle.
+    /// The choices of a plan; `None` if there was nothing to select.
     pub(super) fn of(plan: &Plan) -> Option<Self> {
-        let changes: Vec<Done> = plan.graph.changes().iter().map(Done::of).collect();
-        let operators: Vec<Operator> = plan.settled.iter().map(Operator::of).collect();
+        let changes: Vec<StoredChange> = plan.graph.changes().iter().map(StoredChange::of).collect();
+        let operators: Vec<Operator> = plan.selections.iter().map(Operator::of).collect();
         let is_any = !changes.is_empty() || !operators.is_empty();
         is_any.then_some(Self { changes, operators })
     }
@@ -88,24 +88,25 @@ impl Choices {
         serde_json::from_slice(bytes).map_err(|error| wrong(error.to_string()))
     }
 
-    /// Does to a graph that is connected what was done to the one that was saved.
+    /// Applies the changes of the saved graph to a connected one.
     pub(super) fn apply(
         &self,
         graph: &mut RuntimeGraph,
         (path, accelerator): (&Path, Option<&Accelerator>),
-    ) -> Result<Vec<Settled>, EngineError> {
+    ) -> Result<Vec<Selection>, EngineError> {
         let of_path = |problem: PlanFileProblem| EngineError::from(problem.of(path));
-        let names = self.operators.iter().zip(graph.operators()).all(|(a, b)| a.name == b.name());
-        if !names || self.operators.len() > graph.operators().len() {
-            return Err(of_path(wrong("its operators are not those of the graph".to_owned())));
+        let same_names = self.operators.iter().zip(graph.operators()).all(|(a, b)| a.name == b.name());
+        if !same_names || self.operators.len() > graph.operators().len() {
+            return Err(of_path(wrong("its operators do not match the graph".to_owned())));
         }
-        let settled = self.operators.iter().zip(graph.operators());
-        let settled: Result<Vec<Settled>, _> =
-            settled.map(|(operator, of_graph)| operator.settled(of_graph.layer(), accelerator)).collect();
-        let settled = settled.map_err(of_path)?;
-        let changes: Result<Vec<Change>, _> = self.changes.iter().map(Done::change).collect();
-        let between = |made: &SettledFormat, source: &RuntimeOperand| {
-            formats::between((source.device(), source.scale()), (made.format, made.scale))
+        let selections = self.operators.iter().zip(graph.operators());
+        let selections: Result<Vec<Selection>, _> = selections
+            .map(|(operator, of_graph)| operator.selection(of_graph.layer(), accelerator))
+            .collect();
+        let selections = selections.map_err(of_path)?;
+        let changes: Result<Vec<Change>, _> = self.changes.iter().map(StoredChange::change).collect();
+        let between = |made: &OperandFormat, source: &RuntimeOperand| {
+            selection::between((source.device(), source.scale()), (made.format, made.scale))
         };
         graph.repeat(changes.map_err(of_path)?, between).map_err(|unfit| match unfit {
             Unfit::Changes(reason) => of_path(wrong(reason)),
@@ -114,11 +115,11 @@ impl Choices {
                 EngineError::of_operator(operator, graph.path(), Stage::Configure, source)
             }
         })?;
-        Ok(settled)
+        Ok(selections)
     }
 }
 
-/// Asks all layers whose tensors are not plain whether they take them so.
+/// Checks that all layers with tensors that are not plain support these formats.
 pub(super) fn check(
     plan: &Plan,
     (path, accelerator): (&Path, Option<&Accelerator>),
@@ -129,7 +130,7 @@ pub(super) fn check(
     };
     let mut ports = plan.inputs.iter().chain(&plan.outputs);
     if let Some(port) = ports.find(|port| !is_plain(&&OperandIndex::new(port.operand))) {
-        let reason = format!("`{}`, which callers see, is not plain", port.name);
+        let reason = format!("the input or output `{}` is not plain", port.name);
         return Err(wrong(reason).of(path).into());
     }
     for operator in plan.graph.operators() {
@@ -138,20 +139,20 @@ pub(super) fn check(
         let Some(layer) = operator.layer().filter(|_| !operands.iter().all(|it| is_plain(&it))) else {
             continue;
         };
-        // What is not described before the run is refused by the layer itself, if it is.
+        // If shapes are unknown before the run, the layer itself refuses what it does not support.
         let Some(metas) = plan.shapes.get_all(&operands) else { continue };
         let formats: Vec<TensorFormat> = metas.iter().map(|meta| meta.tensor_format()).collect();
         let takes = catch_panic(|| match (operator.op_type(), operator.device(), accelerator) {
-            // It copies what there is.
+            // A transfer copies tensors in any format.
             (Transfer::TYPE, ..) => Ok(true),
             (_, Device::Cuda, Some(accelerator)) => {
-                let there: Vec<TensorFormat> = formats.iter().map(|it| it.on(Device::Cuda)).collect();
-                // Views, which need no kernel, are of any order.
+                let on_device: Vec<TensorFormat> = formats.iter().map(|it| it.on(Device::Cuda)).collect();
+                // Views, which need no kernel, may have any order.
                 let may_be_view =
                     |it: &TensorFormat| !it.is_quantized && !matches!(it.format, Format::Blocked { .. });
-                Ok(there.iter().all(may_be_view) || accelerator.takes(layer, &there))
+                Ok(on_device.iter().all(may_be_view) || accelerator.takes(layer, &on_device))
             }
-            _ => Ok(formats::takes_all(layer, &metas, &formats)),
+            _ => Ok(selection::takes_all(layer, &metas, &formats)),
         });
         let fault = |source| EngineError::of_operator(operator, plan.graph.path(), Stage::Configure, source);
         if !takes.map_err(fault)? {
@@ -166,7 +167,7 @@ fn wrong(reason: String) -> PlanFileProblem {
     PlanFileProblem::corrupt(Kind::Choices, reason)
 }
 
-/// Reads what [`TensorFormat`] prints: `f32`, `i8 quantized`, `f32 16c`, `f32 8@2`, `f16 nhwc cuda`.
+/// Parses the text that [`TensorFormat`] prints: `f32`, `i8 quantized`, `f32 16c`, `f32 8@2`, `f16 nhwc cuda`.
 fn parse_format(text: &str) -> Result<TensorFormat, PlanFileProblem> {
     let parse = || {
         let mut words = text.split(' ');
@@ -187,16 +188,16 @@ fn parse_format(text: &str) -> Result<TensorFormat, PlanFileProblem> {
         }
         Some(format)
     };
-    parse().ok_or_else(|| wrong(format!("`{text}` is no format")))
+    parse().ok_or_else(|| wrong(format!("`{text}` is not a tensor format")))
 }
 
 fn parse_number<T: std::str::FromStr>(text: &str) -> Result<T, PlanFileProblem> {
-    text.parse().map_err(|_| wrong(format!("`{text}` is no number")))
+    text.parse().map_err(|_| wrong(format!("`{text}` is not a number")))
 }
 
-impl Made {
-    fn of(made: &SettledFormat) -> Self {
-        let SettledFormat { operand, format, scale } = made;
+impl StoredFormat {
+    fn of(made: &OperandFormat) -> Self {
+        let OperandFormat { operand, format, scale } = made;
         Self {
             operand: operand.position(),
             format: format.to_string(),
@@ -204,31 +205,31 @@ impl Made {
         }
     }
 
-    fn settled(&self) -> Result<SettledFormat, PlanFileProblem> {
+    fn operand_format(&self) -> Result<OperandFormat, PlanFileProblem> {
         let scale = self.scale.as_deref().map(parse_number::<f32>).transpose()?;
         if scale.is_some_and(|scale| !(scale.is_finite() && scale > 0.0)) {
-            return Err(wrong(format!("a scale of {scale:?}")));
+            return Err(wrong(format!("invalid scale {scale:?}")));
         }
         let format = parse_format(&self.format)?;
         if format.is_quantized != scale.is_some() {
-            return Err(wrong(format!("a scale of {scale:?} for {format}")));
+            return Err(wrong(format!("scale {scale:?} does not fit format {format}")));
         }
-        Ok(SettledFormat { operand: OperandIndex::new(self.operand), format, scale })
+        Ok(OperandFormat { operand: OperandIndex::new(self.operand), format, scale })
     }
 }
 
-impl Done {
+impl StoredChange {
     fn of(change: &Change) -> Self {
         let readers = |readers: &[(OperatorIndex, usize)]| {
             readers.iter().map(|(reader, position)| (reader.position(), *position)).collect()
         };
         let insert = |inserted: &Inserted| Insert {
-            made: Made::of(&inserted.made),
+            made: StoredFormat::of(&inserted.made),
             readers: readers(&inserted.readers),
             is_output: inserted.is_output,
         };
         match change {
-            Change::Format(made) => Self::Format(Made::of(made)),
+            Change::Format(made) => Self::Format(StoredFormat::of(made)),
             Change::Tactic(operator, tactic) => Self::Tactic(operator.position(), *tactic),
             Change::Device(operator, _, tactic) => Self::Cuda(operator.position(), *tactic),
             Change::Insert(all) => Self::Insert(all.iter().map(insert).collect()),
@@ -239,10 +240,10 @@ impl Done {
         let inserted = |insert: &Insert| {
             let readers =
                 insert.readers.iter().map(|&(reader, at)| (OperatorIndex::new(reader), at)).collect();
-            Ok(Inserted { made: insert.made.settled()?, readers, is_output: insert.is_output })
+            Ok(Inserted { made: insert.made.operand_format()?, readers, is_output: insert.is_output })
         };
         Ok(match self {
-            Self::Format(made) => Change::Format(made.settled()?),
+            Self::Format(made) => Change::Format(made.operand_format()?),
             Self::Tactic(operator, tactic) => Change::Tactic(OperatorIndex::new(*operator), *tactic),
             Self::Cuda(operator, tactic) => {
                 Change::Device(OperatorIndex::new(*operator), Device::Cuda, *tactic)
@@ -255,48 +256,47 @@ impl Done {
 }
 
 impl Operator {
-    fn of(settled: &Settled) -> Self {
+    fn of(selection: &Selection) -> Self {
         let texts = |formats: &[TensorFormat]| formats.iter().map(ToString::to_string).collect::<Vec<_>>();
-        let way = |candidate: &Candidate| Way {
+        let stored = |candidate: &Candidate| StoredCandidate {
             formats: texts(&candidate.formats),
             tactic: candidate.tactic.id,
             price: format!("{:?}", candidate.price),
             is_measured: candidate.is_measured,
         };
         Self {
-            name: settled.operator.clone(),
-            chosen: settled.chosen,
-            candidates: settled.candidates.iter().map(way).collect(),
-            answers: settled.answers.iter().map(|it| (texts(&it.taken), texts(&it.refused))).collect(),
+            name: selection.operator.clone(),
+            chosen: selection.chosen,
+            candidates: selection.candidates.iter().map(stored).collect(),
+            answers: selection.answers.iter().map(|it| (texts(&it.taken), texts(&it.refused))).collect(),
         }
     }
 
-    fn settled(
+    fn selection(
         &self,
         layer: Option<&dyn CpuLayer>,
         accelerator: Option<&Accelerator>,
-    ) -> Result<Settled, PlanFileProblem> {
+    ) -> Result<Selection, PlanFileProblem> {
         let layer = layer.filter(|_| !self.candidates.is_empty());
         let known = layer.map(|layer| Known::of(layer, accelerator)).transpose()?.unwrap_or_default();
         let formats =
             |texts: &[String]| texts.iter().map(|text| parse_format(text)).collect::<Result<Vec<_>, _>>();
-        let candidate = |way: &Way| {
-            let (price, is_measured) = (parse_number(&way.price)?, way.is_measured);
-            let formats: SmallVec<[TensorFormat; 4]> = formats(&way.formats)?.into();
-            Ok(Candidate { tactic: known.tactic(way.tactic, &formats), formats, price, is_measured })
+        let candidate = |stored: &StoredCandidate| {
+            let (price, is_measured) = (parse_number(&stored.price)?, stored.is_measured);
+            let formats: SmallVec<[TensorFormat; 4]> = formats(&stored.formats)?.into();
+            Ok(Candidate { tactic: known.tactic(stored.tactic, &formats), formats, price, is_measured })
         };
-        let answers = self
-            .answers
-            .iter()
-            .map(|(taken, refused)| Ok(Answers { taken: formats(taken)?, refused: formats(refused)? }));
+        let answers = self.answers.iter().map(|(taken, refused)| {
+            Ok(SupportedFormats { taken: formats(taken)?, refused: formats(refused)? })
+        });
         let candidates =
             self.candidates.iter().map(candidate).collect::<Result<Vec<_>, PlanFileProblem>>()?;
         let chosen = self.chosen.filter(|&chosen| chosen < candidates.len());
-        let settled = chosen.and_then(|chosen| candidates.get(chosen));
-        if let Some(Candidate { tactic, .. }) = settled.filter(|it| layer.is_some() && known.lacks(it)) {
+        let selected = chosen.and_then(|chosen| candidates.get(chosen));
+        if let Some(Candidate { tactic, .. }) = selected.filter(|it| layer.is_some() && known.lacks(it)) {
             return Err(wrong(format!("`{}` has no tactic {}", self.name, tactic.id)));
         }
-        Ok(Settled {
+        Ok(Selection {
             operator: self.name.clone(),
             candidates,
             chosen,
@@ -309,7 +309,7 @@ impl Operator {
 #[derive(Debug, Default)]
 struct Known {
     on_cpu: Vec<Tactic>,
-    /// None where there is no device, or no kernel: views have none.
+    /// `None` if there is no device or no kernel, as for views.
     on_device: Option<Vec<Tactic>>,
 }
 
@@ -320,7 +320,7 @@ impl Known {
         known.map_err(|error| wrong(error.to_string()))
     }
 
-    /// Those that there are with tensors in these formats.
+    /// The tactics for tensors in these formats.
     fn with(&self, formats: &[TensorFormat]) -> Option<&[Tactic]> {
         match formats.iter().any(|format| format.device == Device::Cuda) {
             true => self.on_device.as_deref(),
@@ -328,13 +328,13 @@ impl Known {
         }
     }
 
-    /// The tactic of this number. One that the layer would have with weights of another type has no name here.
+    /// The tactic with this number. One that the layer has only with weights of another type gets a placeholder name.
     fn tactic(&self, id: u32, formats: &[TensorFormat]) -> Tactic {
         let found = self.with(formats).and_then(|tactics| tactics.iter().find(|tactic| tactic.id == id));
         found.copied().unwrap_or(Tactic { id, name: "of another type" })
     }
 
-    /// Whether the layer cannot compute so.
+    /// Returns true if the layer does not have the candidate's tactic.
     fn lacks(&self, Candidate { tactic, formats, .. }: &Candidate) -> bool {
         self.with(formats).is_some_and(|tactics| tactics.iter().all(|known| known.id != tactic.id))
     }
@@ -347,14 +347,14 @@ mod tests {
     #[test]
     fn formats_are_read_as_they_are_written() {
         let plain = TensorFormat::plain(DType::Bf16);
-        let whole = TensorFormat::quantized();
+        let quantized = TensorFormat::quantized();
         for format in [
             plain,
-            whole,
+            quantized,
             plain.blocked(1, 16),
-            whole.blocked(2, 8),
+            quantized.blocked(2, 8),
             plain.channels_last().on(Device::Cuda),
-            whole.channels_last(),
+            quantized.channels_last(),
         ] {
             assert_eq!(parse_format(&format.to_string()).unwrap(), format);
         }
@@ -368,7 +368,8 @@ mod tests {
         for number in [0.1f32, f32::MIN_POSITIVE, 1.0 / 3.0] {
             assert_eq!(parse_number::<f32>(&format!("{number:?}")).unwrap().to_bits(), number.to_bits());
         }
-        let made = Made { operand: 0, format: "i8 quantized".to_owned(), scale: Some("NaN".to_owned()) };
-        assert!(made.settled().is_err());
+        let made =
+            StoredFormat { operand: 0, format: "i8 quantized".to_owned(), scale: Some("NaN".to_owned()) };
+        assert!(made.operand_format().is_err());
     }
 }

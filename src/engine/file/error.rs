@@ -1,4 +1,4 @@
-//! Why a plan cannot be saved or loaded.
+//! Errors of saving and loading plans.
 
 use super::header::{Kind, VERSION};
 use crate::LimitError;
@@ -12,69 +12,69 @@ use std::path::{Path, PathBuf};
 pub struct PlanFileError {
     /// The file.
     pub path: PathBuf,
-    /// What is wrong.
+    /// The problem.
     #[source]
     pub problem: PlanFileProblem,
 }
 
-/// What is wrong with a plan file.
+/// The problem with a plan file.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PlanFileProblem {
     /// The system refused.
     #[error("cannot {action} the plan: {source}")]
     Io {
-        /// What was tried.
+        /// The action that failed.
         action: &'static str,
         /// The system's error.
         source: io::Error,
     },
-    /// The file does not begin as plans do.
-    #[error("this is no plan; `ixion build` makes one from a .param file")]
+    /// The file does not begin with the magic number of a plan.
+    #[error("not a plan; create one with `ixion build` from a .param file")]
     NotAPlan,
     /// The format has another version.
     #[error("{}", other_version(*.0))]
     Version(u32),
-    /// The plan uses what this version of Ixion does not know.
-    #[error(
-        "the plan has flags {0:#x}, which this version of Ixion does not know; take a newer one, or build the plan again"
-    )]
+    /// The plan has flags that this version of Ixion does not know.
+    #[error("the plan has unknown flags {0:#x}; use a newer Ixion, or build the plan again with this one")]
     Flags(u32),
-    /// What layers stored is in another byte order.
-    #[error("the plan was written on a machine of another byte order; build it again on one of this kind")]
+    /// The stored state of layers is in another byte order.
+    #[error(
+        "the plan was written on a machine with another byte order; build it again on this kind of machine"
+    )]
     ByteOrder,
-    /// The file ends early, or late.
+    /// The file is shorter or longer than it should be.
     #[error("the plan has {found} bytes, but should have {wanted}; copy it again")]
     Length {
-        /// The length that the header names; at least this where there is no whole header.
+        /// The length in the header, or a minimum if there is no complete header.
         wanted: u64,
         /// The length of the file.
         found: u64,
     },
-    /// Bytes are not those that were written.
+    /// A checksum does not match.
     #[error(
         "{what} is damaged: its checksum is {found:08x} and should be {wanted:08x}; copy the plan again, or build it again"
     )]
     Checksum {
-        /// Which part.
+        /// The damaged part.
         what: String,
-        /// The checksum that was written.
+        /// The stored checksum.
         wanted: u32,
-        /// The checksum that the bytes have.
+        /// The checksum of the bytes.
         found: u32,
     },
-    /// A part that contradicts itself or another one, although its checksum may be right.
-    #[error("{section} is no such section: {reason}; build the plan again")]
+    /// A section contradicts itself or another one, although its checksum may match.
+    #[error("{section} is invalid: {reason}; build the plan again")]
     Corrupt {
-        /// Which part.
+        /// The section.
         section: Kind,
-        /// What is wrong with it.
+        /// The contradiction.
         reason: String,
     },
-    /// The index lists sections that cannot be.
-    #[error("the index is wrong: {0}; build the plan again")]
+    /// The index is invalid.
+    #[error("the index is invalid: {0}; build the plan again")]
     Index(String),
-    /// A layer that is not there, or is another one.
+    /// A layer is missing, or another one is registered.
     #[error(
         "the plan needs the layer `{wanted}` (namespace/type/version), but {}; register it, or build the plan again",
         there_is(found.as_deref())
@@ -82,16 +82,16 @@ pub enum PlanFileProblem {
     Layer {
         /// Namespace, type and version.
         wanted: String,
-        /// What the registry has under this type.
+        /// The layer that is registered for this type, if any.
         found: Option<String>,
     },
-    /// The processor cannot do what the plan was built for.
+    /// The processor lacks a feature that the plan needs.
     #[error("the plan needs a processor with `{0}`, which this one lacks; build it again on this machine")]
     Feature(String),
-    /// The plan holds what the format cannot.
+    /// The plan contains something that the format cannot represent.
     #[error("the plan cannot be saved: {0}")]
     Unwritable(String),
-    /// A part is larger than the caller allows.
+    /// A part exceeds the caller's limits.
     #[error(transparent)]
     Limit(#[from] LimitError),
 }
@@ -99,7 +99,7 @@ pub enum PlanFileProblem {
 fn other_version(found: u32) -> String {
     let advice = match found < VERSION {
         true => "build it again",
-        false => "take a newer Ixion, or build the plan again with this one",
+        false => "use a newer Ixion, or build the plan again with this one",
     };
     format!("the plan has version {found} of the format, and this Ixion reads version {VERSION}; {advice}")
 }

@@ -1,8 +1,8 @@
-//! What the text of a graph cannot tell.
+//! Details of a graph that its text cannot express.
 //!
-//! The format has no place for the element type of an operand without a shape, PNNX leaves out the shape of a scalar, and
-//! of two inputs that are the same operand the text cannot say which has a name. A plan keeps these beside the text, so that
-//! the graph that is loaded is the one that was saved.
+//! The format has no place for the element type of an operand without a shape, PNNX omits the shape of a scalar, and if two
+//! inputs are the same operand, the text cannot express which of them has a name. A plan stores these in addition to the
+//! text, so that the loaded graph equals the saved one.
 
 use super::error::PlanFileProblem;
 use super::header::Kind;
@@ -28,7 +28,7 @@ pub(super) struct InputNames {
     names: Vec<Option<String>>,
 }
 
-/// Everything that is not the same in the graph and in one that is read from its text.
+/// The details in which a graph differs from one that is read from its text.
 pub(super) fn lost(graph: &Graph) -> Result<(Vec<OperandType>, Vec<InputNames>), PlanFileProblem> {
     let unwritable = |reason: String| PlanFileProblem::Unwritable(reason);
     graph.check().map_err(|error| unwritable(error.to_string()))?;
@@ -39,7 +39,8 @@ pub(super) fn lost(graph: &Graph) -> Result<(Vec<OperandType>, Vec<InputNames>),
     let mut operands = Vec::new();
     for (_, operand) in graph.operands() {
         let read = text.operand_named(operand.name()).map(|id| text.operand(id));
-        let read = read.ok_or_else(|| unwritable(format!("operand `{}` gets lost", operand.name())))?;
+        let read =
+            read.ok_or_else(|| unwritable(format!("operand `{}` is lost in the text", operand.name())))?;
         if (read.dtype(), read.shape()) != (operand.dtype(), operand.shape()) {
             operands.push(OperandType {
                 operand: operand.name().to_owned(),
@@ -51,7 +52,8 @@ pub(super) fn lost(graph: &Graph) -> Result<(Vec<OperandType>, Vec<InputNames>),
     let mut inputs = Vec::new();
     for (_, operator) in graph.operators() {
         let read = text.operator_named(operator.name()).map(|id| text.operator(id));
-        let read = read.ok_or_else(|| unwritable(format!("operator `{}` gets lost", operator.name())))?;
+        let read =
+            read.ok_or_else(|| unwritable(format!("operator `{}` is lost in the text", operator.name())))?;
         if read.input_names() != operator.input_names() {
             let names = operator.input_names().to_vec();
             inputs.push(InputNames { operator: operator.name().to_owned(), names });
@@ -60,7 +62,7 @@ pub(super) fn lost(graph: &Graph) -> Result<(Vec<OperandType>, Vec<InputNames>),
     Ok((operands, inputs))
 }
 
-/// Gives a graph that was read from its text what the text could not tell.
+/// Restores the details that the text could not express in a graph that was read from it.
 pub(super) fn restore(
     graph: &mut Graph,
     operands: &[OperandType],
@@ -87,7 +89,7 @@ pub(super) fn restore(
 }
 
 fn parse_dim(text: &str) -> Result<Dim, PlanFileProblem> {
-    let wrong = || PlanFileProblem::corrupt(Kind::Settings, format!("`{text}` is no size"));
+    let wrong = || PlanFileProblem::corrupt(Kind::Settings, format!("`{text}` is not a dimension"));
     match (text, text.strip_prefix('%')) {
         ("?", _) => Ok(Dim::Unknown),
         (_, Some(name)) => Ok(Dim::Named(name.to_owned())),
@@ -100,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_text_cannot_tell_comes_back() {
+    fn details_missing_from_the_text_are_restored() {
         let text = "7767517\n3 3\npnnx.Input in 0 1 x #x=(2,?,%n)f32\ntorch.clamp c 2 1 x x y\npnnx.Output out 1 0 y\n";
         let mut graph = Graph::parse(&text.replace("3 3", "3 2"), &Limits::default()).unwrap();
         assert_eq!(lost(&graph).unwrap(), (vec![], vec![]));
@@ -120,7 +122,7 @@ mod tests {
             );
         }
         assert_eq!(read.operator(clamp).input_names(), [None, Some("max".to_owned())]);
-        let stranger = InputNames { operator: "nobody".to_owned(), names: vec![] };
-        assert!(restore(&mut read, &[], &[stranger]).is_err());
+        let unknown = InputNames { operator: "nobody".to_owned(), names: vec![] };
+        assert!(restore(&mut read, &[], &[unknown]).is_err());
     }
 }

@@ -1,15 +1,15 @@
-//! What a plan needs of the processor.
+//! The processor features that a plan requires.
 
 use super::error::PlanFileProblem;
 use crate::engine::Plan;
 
-/// The features without which the plan's tactics cannot run, by Rust's names. Layers choose when they run;
-/// convolutions in blocks of 16 channels, which need vectors as long, refuse their stored state where these are missing.
+/// The features that the plan's tactics require, by Rust's names. There are none: layers choose kernels when they run, and
+/// convolutions in blocks of 16 channels, which need vectors of that width, refuse their stored state without them.
 pub(super) fn needed(_plan: &Plan) -> Vec<String> {
     Vec::new()
 }
 
-/// Refuses a plan that needs what this processor lacks.
+/// Returns an error if this processor lacks a feature.
 pub(super) fn check(features: &[String]) -> Result<(), PlanFileProblem> {
     match features.iter().find(|feature| !is_there(feature)) {
         Some(feature) => Err(PlanFileProblem::Feature(feature.clone())),
@@ -17,7 +17,7 @@ pub(super) fn check(features: &[String]) -> Result<(), PlanFileProblem> {
     }
 }
 
-/// The features that kernels may be made for and that this processor has, by Rust's names.
+/// The features that kernels may be compiled for and that this processor has, by Rust's names.
 pub(in crate::engine) fn present() -> Vec<&'static str> {
     macro_rules! present {
         ($detected:ident, $($feature:tt),+) => {
@@ -50,7 +50,7 @@ pub(in crate::engine) fn present() -> Vec<&'static str> {
     all.into_iter().filter(|(_, is_there)| *is_there).map(|(feature, _)| feature).collect()
 }
 
-/// Whether the processor has a feature. Nobody has one whose name is not known.
+/// Returns true if the processor has a feature; false if its name is unknown.
 fn is_there(name: &str) -> bool {
     present().contains(&name)
 }
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_processor_lacks_is_named() {
+    fn a_missing_feature_is_named() {
         assert!(check(&[]).is_ok());
         let error = check(&["avx9000".to_owned()]).unwrap_err().to_string();
         assert!(error.contains("a processor with `avx9000`"), "{error}");

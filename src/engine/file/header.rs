@@ -1,48 +1,48 @@
-//! The first page of a plan: what it is, and where its sections are.
+//! The first page of a plan: the header, and the index of the sections.
 
 use super::error::PlanFileProblem;
 use std::fmt;
 
 // ANCHOR: constants
-/// What a plan begins with. The first byte is no character, and the last two show whether line ends were converted.
+/// The magic number at the start of a plan. The first byte is not ASCII, and the last two reveal converted line ends.
 pub const MAGIC: [u8; 8] = *b"\x89IXPLN\r\n";
 
 /// The version of the format.
 pub const VERSION: u32 = 1;
 
-/// Bytes of the header.
+/// The size of the header in bytes.
 pub const HEADER: usize = 64;
 
-/// Sections begin at multiples of this, the first one behind a page for header and index.
+/// Sections begin at multiples of this, the first one after a page for header and index.
 pub const PAGE: u64 = 4096;
 
-/// Bytes of an entry of the index.
+/// The size of an index entry in bytes.
 pub const ENTRY: usize = 24;
 
-/// Is written in the byte order of the machine.
+/// A number that is written in the machine's byte order, to detect another one.
 pub const ORDER: u32 = 0x0102_0304;
 
-/// Bytes for the version of the program that wrote the file.
+/// The size of the field for the version of the program that wrote the file, in bytes.
 pub const WRITTEN_BY: usize = 24;
 // ANCHOR_END: constants
 
-/// What a section of a plan holds.
+/// The kind of a section of a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u32)]
 pub enum Kind {
-    /// What the builder was told, and what it did.
+    /// The settings of the builder, and what it did.
     Settings = 1,
     /// The graph as a `.param` text.
     Graph = 2,
     /// The text of `model.toml`.
     Card = 3,
-    /// What layers stored.
+    /// The stored states of layers.
     States = 4,
-    /// Where the weights are.
+    /// The places of the weights.
     Table = 5,
     /// The weights.
     Weights = 6,
-    /// The formats and tactics that were settled.
+    /// The selected formats and tactics.
     Choices = 7,
 }
 
@@ -51,12 +51,12 @@ impl Kind {
     pub const ALL: [Self; 7] =
         [Self::Settings, Self::Graph, Self::Card, Self::States, Self::Table, Self::Weights, Self::Choices];
 
-    /// The kind of this number.
+    /// The kind with this number, if there is one.
     pub fn of(number: u32) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| *kind as u32 == number)
     }
 
-    /// Whether every plan has such a section.
+    /// Returns true if every plan has a section of this kind.
     pub fn is_required(self) -> bool {
         !matches!(self, Self::Card | Self::States | Self::Choices)
     }
@@ -84,35 +84,35 @@ impl fmt::Display for Kind {
 /// One section of a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Section {
-    /// What it holds.
+    /// Its kind.
     pub kind: Kind,
     /// The CRC-32 of its bytes.
     pub crc32: u32,
-    /// Where in the file it begins.
+    /// Its offset in the file.
     pub offset: u64,
     /// The number of bytes.
     pub length: u64,
 }
 
 impl Section {
-    /// Where in the file the byte behind it is.
+    /// The offset in the file of the first byte after it.
     pub fn end(&self) -> u64 {
         self.offset.saturating_add(self.length)
     }
 }
 
 // ANCHOR: aligned
-/// The next multiple.
+/// The first multiple of `alignment` at or after `position`.
 pub fn aligned(position: u64, alignment: u64) -> u64 {
     position.checked_next_multiple_of(alignment).unwrap_or(u64::MAX)
 }
 // ANCHOR_END: aligned
 
 // ANCHOR: encode
-/// The entry of a section in the index: [`ENTRY`] bytes, which are its kind and checksum, four bytes each, and its offset and length,
-/// eight bytes each.
+/// The entry of a section in the index: [`ENTRY`] bytes, which are its kind and checksum, four bytes each, and its offset and
+/// length, eight bytes each.
 pub fn entry(section: &Section) -> Vec<u8> {
-    // ANCHOR: entry_todo -- task 5: four numbers in little-endian order, one behind the other
+    // ANCHOR: entry_todo -- task 5: four numbers in little-endian order, one after the other
     let mut entry = Vec::with_capacity(ENTRY);
     entry.extend((section.kind as u32).to_le_bytes());
     entry.extend(section.crc32.to_le_bytes());
@@ -122,7 +122,8 @@ pub fn entry(section: &Section) -> Vec<u8> {
     // ANCHOR_END: entry_todo
 }
 
-/// The first page, for these sections in the order of the file: header, index, and zeros up to [`PAGE`]. None when they do not fit.
+/// The first page, for these sections in the order of the file: header, index, and zeros up to [`PAGE`]. `None` if they do not
+/// fit.
 pub fn encode(sections: &[Section], written_by: &str) -> Option<Vec<u8>> {
     // ANCHOR: encode_todo -- task 5: field by field as the table says, with a checksum of the index, and then one of the header
     let index: Vec<u8> = sections.iter().flat_map(entry).collect();
@@ -146,13 +147,13 @@ pub fn encode(sections: &[Section], written_by: &str) -> Option<Vec<u8>> {
 // ANCHOR_END: encode
 
 // ANCHOR: numbers
-/// The u32 at a position; none where there are not so many bytes.
+/// The u32 at a position; `None` if there are not enough bytes.
 pub fn number(bytes: &[u8], at: usize) -> Option<u32> {
     let found = bytes.get(at..at.checked_add(4)?)?;
     Some(u32::from_le_bytes(found.try_into().ok()?))
 }
 
-/// The u64 at a position; none where there are not so many bytes.
+/// The u64 at a position; `None` if there are not enough bytes.
 pub fn long(bytes: &[u8], at: usize) -> Option<u64> {
     let found = bytes.get(at..at.checked_add(8)?)?;
     Some(u64::from_le_bytes(found.try_into().ok()?))
@@ -160,10 +161,10 @@ pub fn long(bytes: &[u8], at: usize) -> Option<u64> {
 // ANCHOR_END: numbers
 
 // ANCHOR: decode
-/// Compares bytes with their checksum.
+/// Verifies the checksum of bytes.
 ///
 /// # Errors
-/// [`PlanFileProblem::Checksum`] with `what`.
+/// [`PlanFileProblem::Checksum`] with `what` if it does not match.
 pub fn checked(what: &str, bytes: &[u8], wanted: u32) -> Result<(), PlanFileProblem> {
     // ANCHOR: checked_todo -- task 6: the same number, or an error with both
     match crc32fast::hash(bytes) {
@@ -173,15 +174,15 @@ pub fn checked(what: &str, bytes: &[u8], wanted: u32) -> Result<(), PlanFileProb
     // ANCHOR_END: checked_todo
 }
 
-/// Checks the header of a file of `length` bytes; `page` is its first [`PAGE`] bytes, or all that there are.
+/// Checks the header of a file of `length` bytes; `page` is its first [`PAGE`] bytes, or the whole file if it is shorter.
 ///
 /// # Errors
-/// In this order: [`NotAPlan`](PlanFileProblem::NotAPlan), [`Version`](PlanFileProblem::Version), a file without a whole header
-/// ([`Length`](PlanFileProblem::Length), where a page is wanted), [`Checksum`](PlanFileProblem::Checksum) of "the header",
-/// [`Flags`](PlanFileProblem::Flags) that are not 0, [`ByteOrder`](PlanFileProblem::ByteOrder), and a length that is not the one
-/// that the header names ([`Length`](PlanFileProblem::Length)).
+/// In this order: [`NotAPlan`](PlanFileProblem::NotAPlan), [`Version`](PlanFileProblem::Version), a file without a complete
+/// header ([`Length`](PlanFileProblem::Length), with a page as the wanted length), [`Checksum`](PlanFileProblem::Checksum) of
+/// "the header", [`Flags`](PlanFileProblem::Flags) that are not 0, [`ByteOrder`](PlanFileProblem::ByteOrder), and a length
+/// other than the one in the header ([`Length`](PlanFileProblem::Length)).
 pub fn check_header(page: &[u8], length: u64) -> Result<(), PlanFileProblem> {
-    // ANCHOR: check_header_todo -- task 6: what it is before what it says, and nothing is believed before its checksum
+    // ANCHOR: check_header_todo -- task 6: check what it is before what it says, and trust nothing before its checksum
     let cut_off = |wanted: u64| PlanFileProblem::Length { wanted, found: length };
     if !page.starts_with(&MAGIC) {
         return Err(PlanFileProblem::NotAPlan);
@@ -206,19 +207,19 @@ pub fn check_header(page: &[u8], length: u64) -> Result<(), PlanFileProblem> {
     // ANCHOR_END: check_header_todo
 }
 
-/// Checks that sections are where they must be, in a file of `length` bytes.
+/// Checks the places of sections in a file of `length` bytes.
 ///
 /// # Errors
-/// [`PlanFileProblem::Index`]: a kind that is there twice; a section that does not begin at the first multiple of [`PAGE`] behind the one
-/// before (the first one at [`PAGE`]); a last one that does not end the file; a kind that is required and missing.
+/// [`PlanFileProblem::Index`] if a kind occurs twice, if a section does not begin at the first multiple of [`PAGE`] after the
+/// previous one (the first one at [`PAGE`]), if the last one does not end the file, or if a required kind is missing.
 pub fn check_places(sections: &[Section], length: u64) -> Result<(), PlanFileProblem> {
-    // ANCHOR: check_places_todo -- task 6: go along the sections, and know where the next one must begin
+    // ANCHOR: check_places_todo -- task 6: go through the sections, and track where the next one must begin
     let wrong = |reason: String| Err(PlanFileProblem::Index(reason));
     let mut end = PAGE;
     for (position, section) in sections.iter().enumerate() {
         let Section { kind, offset, .. } = *section;
         if sections[..position].iter().any(|other| other.kind == kind) {
-            return wrong(format!("{kind} is there twice"));
+            return wrong(format!("{kind} occurs twice"));
         }
         if offset != aligned(end, PAGE) {
             return wrong(format!("{kind} begins at {offset}, not at {}", aligned(end, PAGE)));
@@ -236,7 +237,7 @@ pub fn check_places(sections: &[Section], length: u64) -> Result<(), PlanFilePro
 // ANCHOR_END: decode
 
 // ANCHOR: header
-/// What the first page says.
+/// The contents of the first page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Header {
     /// The version of the program that wrote the file.
@@ -245,10 +246,10 @@ pub struct Header {
     pub sections: Vec<Section>,
 }
 
-/// Reads the first page of a file of `length` bytes; `page` is shorter where the file is.
+/// Decodes the first page of a file of `length` bytes; `page` is shorter if the file is.
 ///
 /// # Errors
-/// As [`check_header`]; an index that is damaged, or that lists what cannot be, as [`check_places`] finds.
+/// As [`check_header`] and [`check_places`]. Also returns an error if the index is damaged.
 pub fn decode(page: &[u8], length: u64) -> Result<Header, PlanFileProblem> {
     check_header(page, length)?;
     let sections: Result<Vec<Section>, PlanFileProblem> =
@@ -260,7 +261,7 @@ pub fn decode(page: &[u8], length: u64) -> Result<Header, PlanFileProblem> {
     Ok(Header { written_by, sections })
 }
 
-/// The index of a page whose header is sound, with nothing but zeros behind it.
+/// The index of a page with a valid header, followed by nothing but zeros.
 fn index(page: &[u8]) -> Result<&[u8], PlanFileProblem> {
     let field = |at| number(page, at).unwrap_or_default();
     let bytes = usize::try_from(field(20)).ok().and_then(|count| count.checked_mul(ENTRY));
@@ -271,7 +272,7 @@ fn index(page: &[u8]) -> Result<&[u8], PlanFileProblem> {
     checked("the index", index, field(56))?;
     match zeros.iter().all(|&byte| byte == 0) {
         true => Ok(index),
-        false => Err(PlanFileProblem::Index("something stands behind it".to_owned())),
+        false => Err(PlanFileProblem::Index("unexpected data after it".to_owned())),
     }
 }
 
@@ -279,8 +280,7 @@ fn index(page: &[u8]) -> Result<&[u8], PlanFileProblem> {
 fn section(entry: &[u8]) -> Result<Section, PlanFileProblem> {
     let (field, long) =
         (|at| number(entry, at).unwrap_or_default(), |at| long(entry, at).unwrap_or_default());
-    let unknown =
-        || PlanFileProblem::Index(format!("there is a section of kind {}, which nobody knows", field(0)));
+    let unknown = || PlanFileProblem::Index(format!("unknown section kind {}", field(0)));
     let kind = Kind::of(field(0)).ok_or_else(unknown)?;
     Ok(Section { kind, crc32: field(4), offset: long(8), length: long(16) })
 }
@@ -290,7 +290,7 @@ fn section(entry: &[u8]) -> Result<Section, PlanFileProblem> {
 mod tests {
     use super::*;
 
-    fn some() -> Vec<Section> {
+    fn sections_of_a_plan() -> Vec<Section> {
         let section = |kind, offset, length| Section { kind, crc32: 7, offset, length };
         vec![
             section(Kind::Graph, 4096, 10),
@@ -300,8 +300,8 @@ mod tests {
         ]
     }
 
-    /// The page with its checksums made right again.
-    fn mended(mut page: Vec<u8>) -> Vec<u8> {
+    /// The page with its checksums recomputed.
+    fn with_checksums(mut page: Vec<u8>) -> Vec<u8> {
         let count = number(&page, 20).unwrap() as usize;
         let index = crc32fast::hash(&page[HEADER..(HEADER + count * ENTRY).min(4096)]);
         page[56..60].copy_from_slice(&index.to_le_bytes());
@@ -311,16 +311,16 @@ mod tests {
     }
 
     #[test]
-    fn a_page_says_what_was_written() {
-        let page = encode(&some(), "0.1.0").unwrap();
+    fn an_encoded_page_is_decoded() {
+        let page = encode(&sections_of_a_plan(), "0.1.0").unwrap();
         assert_eq!(page.len(), 4096);
         let header = decode(&page, 12289).unwrap();
-        assert_eq!((header.sections, header.written_by.as_str()), (some(), "0.1.0"));
+        assert_eq!((header.sections, header.written_by.as_str()), (sections_of_a_plan(), "0.1.0"));
     }
 
     #[test]
-    fn every_flipped_bit_is_found() {
-        let page = encode(&some(), "0.1.0").unwrap();
+    fn every_flipped_bit_is_detected() {
+        let page = encode(&sections_of_a_plan(), "0.1.0").unwrap();
         for bit in 0..page.len() * 8 {
             let mut page = page.clone();
             page[bit / 8] ^= 1 << (bit % 8);
@@ -329,46 +329,46 @@ mod tests {
     }
 
     #[test]
-    fn each_refusal_says_what_to_do() {
-        let page = encode(&some(), "0.1.0").unwrap();
+    fn errors_say_what_to_do() {
+        let page = encode(&sections_of_a_plan(), "0.1.0").unwrap();
         let error = |page: &[u8], length| decode(page, length).err().unwrap().to_string();
         let with = |at: usize, value: u32| {
             let mut page = page.clone();
             page[at..at + 4].copy_from_slice(&value.to_le_bytes());
             page
         };
-        assert!(error(b"7767517\n", 8).contains("this is no plan"));
+        assert!(error(b"7767517\n", 8).contains("not a plan"));
         assert!(
             error(&with(8, 0), 12289)
                 .contains("has version 0 of the format, and this Ixion reads version 1; build")
         );
-        assert!(error(&with(8, 2), 12289).contains("take a newer Ixion"));
+        assert!(error(&with(8, 2), 12289).contains("use a newer Ixion"));
         assert!(error(&with(32, 0), 12289).starts_with("the header is damaged"));
-        assert!(error(&mended(with(12, 4)), 12289).contains("flags 0x4"));
-        let turned = mended(with(16, u32::from_ne_bytes(ORDER.to_ne_bytes()).swap_bytes().to_le()));
+        assert!(error(&with_checksums(with(12, 4)), 12289).contains("flags 0x4"));
+        let turned = with_checksums(with(16, u32::from_ne_bytes(ORDER.to_ne_bytes()).swap_bytes().to_le()));
         assert!(error(&turned, 12289).contains("another byte order"));
         assert!(error(&page, 12288).contains("has 12288 bytes, but should have 12289; copy it again"));
         assert!(error(&page[..30], 30).contains("has 30 bytes"));
         assert!(error(&with(70, 1), 12289).starts_with("the index is damaged"));
-        assert!(error(&with(4000, 1), 12289).contains("something stands behind it"));
+        assert!(error(&with(4000, 1), 12289).contains("unexpected data after it"));
     }
 
     #[test]
-    fn sections_that_cannot_be_are_refused() {
-        let page = encode(&some(), "0.1.0").unwrap();
+    fn invalid_sections_are_refused() {
+        let page = encode(&sections_of_a_plan(), "0.1.0").unwrap();
         let with = |at: usize, value: u32| {
             let mut page = page.clone();
             page[at..at + 4].copy_from_slice(&value.to_le_bytes());
-            decode(&mended(page), 12289).err().unwrap().to_string()
+            decode(&with_checksums(page), 12289).err().unwrap().to_string()
         };
         assert!(with(20, 1000).contains("1000 sections do not fit"));
-        assert!(with(20, 3).contains("something stands behind it"));
+        assert!(with(20, 3).contains("unexpected data after it"));
         assert!(with(HEADER, 99).contains("kind 99"));
-        assert!(with(HEADER, Kind::Settings as u32).contains("`settings` is there twice"));
+        assert!(with(HEADER, Kind::Settings as u32).contains("`settings` occurs twice"));
         assert!(with(HEADER, Kind::Card as u32).contains("`graph` is missing"));
         assert!(with(HEADER + 8, 8192).contains("begins at 8192, not at 4096"));
         assert!(with(HEADER + 20, u32::MAX).contains("begins at 8192, not at 18446744069414592512"));
-        let last = HEADER + (some().len() - 1) * ENTRY;
+        let last = HEADER + (sections_of_a_plan().len() - 1) * ENTRY;
         assert!(with(last + 20, u32::MAX).contains("the file at 12289"));
     }
 }

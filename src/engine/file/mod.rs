@@ -1,8 +1,8 @@
 //! The plan file: everything that is needed to run a model, in one file.
 //!
-//! [`Plan::save`] writes it, [`PlanFile`] opens it. It holds the graph after the passes with its weights,
-//! the formats and tactics that were settled, what was said of shapes, what layers stored, and the model's `model.toml`.
-//! Loading runs no pass, negotiates no format and tries no tactic.
+//! [`Plan::save`] writes it, [`PlanFile`] opens it. It holds the graph after the passes with its weights, the selected
+//! formats and tactics, the shapes given to the builder, the stored state of layers, and the model's `model.toml`. Loading
+//! runs no pass, selects no format and tries no tactic.
 //!
 //! # Layout, version 1
 //!
@@ -20,45 +20,44 @@
 //! | 16 | u32 0x01020304, in the byte order of the machine that wrote the file |
 //! | 20 | u32: number of sections |
 //! | 24 | u64: length of the file |
-//! | 32 | 24 bytes: Ixion's version in ASCII, filled up with zeros |
+//! | 32 | 24 bytes: Ixion's version in ASCII, padded with zeros |
 //! | 56 | u32: CRC-32 of the index |
 //! | 60 | u32: CRC-32 of the header up to here |
 //!
 //! An entry of the index is u32 kind, u32 CRC-32 of the section, u64 offset, u64 length. Every section begins at the first
-//! multiple of 4096 behind the one before, the first one at 4096; between them are zeros; the last one ends the file. There
-//! is at most one of each kind:
+//! multiple of 4096 after the previous one, the first one at 4096; the gaps are filled with zeros, and the last section ends
+//! the file. There is at most one section of each kind:
 //!
 //! | kind | section | contents |
 //! |---|---|---|
 //! | 1 | settings, required | JSON: see [below](#settings) |
 //! | 2 | graph, required | the graph after the passes, a [`.param` text](crate::pnnx) |
 //! | 3 | card | the text of `model.toml` |
-//! | 4 | states | for each layer that stored something: u32 length and name of the operator, u64 length and the bytes |
+//! | 4 | states | for each layer with stored state: u32 length and name of the operator, u64 length and bytes of the state |
 //! | 5 | table of weights, required | for each attribute of the graph, in the order of the text: u64 offset in the section of weights, u64 length, u32 CRC-32, u32 zero |
-//! | 6 | weights, required | the attributes' little-endian bytes, each at the first multiple of 64 behind the one before; between them are zeros |
-//! | 7 | choices | JSON: `changes`, the formats, tactics and reformats that were settled, in the order in which they were; `operators`, what each had to choose from |
+//! | 6 | weights, required | the attributes' little-endian bytes, each at the first multiple of 64 after the previous one; the gaps are filled with zeros |
+//! | 7 | choices | JSON: `changes`, the selected formats, tactics and reformats, in the order in which they were applied; `operators`, the candidates of each |
 //!
-//! Layers may keep their weights in another order, such as panels as wide as a vector. Then their operators have one more
-//! attribute, [`ixion.packed`](crate::op::PACKED), so that a plan that is mapped computes with the file's own pages from the
-//! first run on.
+//! Layers may keep packed weights, such as panels as wide as a vector. Their operators then have an additional attribute,
+//! [`ixion.packed`](crate::op::PACKED), so that a memory-mapped plan computes on the file's pages from the first run on.
 //!
 //! ## Settings
 //!
 //! `model`: the file name of the `.param` file. `layers`: type, namespace and version of each operator's creator; the
-//! registry must have the same. `features`: what the processor must have, by Rust's names. `shapes`, `ranges` and
-//! `donations` (positions): what the builder was told. `passes`: what they did, without times. `lines`: the lines of the
-//! operators in the model's own text, for messages. `operands` and `inputs`: element types and shapes of operands, and names
-//! of inputs, that the text cannot tell. Nothing else is allowed, and nothing may be missing.
+//! registry must have the same. `features`: the required processor features, by Rust's names. `shapes`, `ranges` and
+//! `donations` (positions): as given to the builder. `passes`: their statistics, without times. `lines`: the operators' lines
+//! in the model's own text, for messages. `operands` and `inputs`: element types and shapes of operands, and names of inputs,
+//! that the text cannot express. No other key is allowed, and none may be missing.
 //!
 //! # What is checked
 //!
 //! Opening a file checks header, index and all sections but the weights against their checksums, and every offset and length
-//! against the file and the [`Limits`] before it is used. So damage that is not found can only be in the weights:
-//! [`PlanFile::verify`] reads them all. Damaged weights that nobody verified give wrong results, but neither a panic nor an
-//! access out of bounds.
+//! against the file and the [`Limits`] before it is used. Undetected damage can therefore only be in the weights;
+//! [`PlanFile::verify`] reads them all. Damaged weights that were not verified give wrong results, but cause neither a panic
+//! nor an out-of-bounds access.
 //!
-//! Two builds of a model by the same version of Ixion with the same settings give the same bytes, on processors whose vectors are
-//! as long (see [`isa`](crate::kernels::isa)).
+//! Two builds of a model by the same version of Ixion with the same settings give the same bytes, on processors with the same
+//! vector width (see [`isa`](crate::kernels::isa)).
 
 mod choices;
 mod error;
@@ -92,7 +91,7 @@ use std::io::Read;
 use std::path::Path;
 use weights::Place;
 
-/// A plan file that is open: what it holds is known, and nothing of its weights is read.
+/// An open plan file. Everything but its weights has been read.
 ///
 /// ```
 /// use ixion::Limits;
@@ -112,7 +111,7 @@ use weights::Place;
 /// ```
 pub struct PlanFile {
     file: ArchiveFile,
-    /// Ixion's version.
+    /// The version of Ixion that wrote the file.
     written_by: String,
     sections: Vec<Section>,
     settings: Settings,
@@ -131,7 +130,7 @@ impl PlanFile {
     /// The version of the format that is written and read.
     pub const VERSION: u32 = header::VERSION;
 
-    /// Whether a file begins as plans do.
+    /// Returns true if a file begins with the magic number of a plan.
     pub fn is_plan(path: impl AsRef<Path>) -> bool {
         let path = path.as_ref();
         let mut start = [0; MAGIC.len()];
@@ -148,50 +147,50 @@ impl PlanFile {
         Self { registry, ..self }
     }
 
-    /// Runs what the plan has on a GPU there.
+    /// Runs the operators that the plan places on a GPU on this device.
     #[cfg(feature = "gpu")]
     #[must_use]
     pub fn with_device(self, device: crate::cuda::device::Device, layers: crate::cuda::CudaLayers) -> Self {
         Self { accelerator: Some(Accelerator { device, layers }), ..self }
     }
 
-    /// Where the layers will come from.
+    /// The registry that layers are created from.
     pub fn registry(&self) -> &Registry {
         &self.registry
     }
 
-    /// Runs on so many threads; 0 stands for all that the machine has. Default: 1.
+    /// Sets the number of threads of a run; 0 means all that are available. Default: 1.
     #[must_use]
     pub fn with_threads(self, threads: usize) -> Self {
         Self { threads, ..self }
     }
 
-    /// The file.
+    /// The path of the file.
     pub fn path(&self) -> &Path {
         self.file.path()
     }
 
-    /// The number of bytes.
+    /// The size of the file in bytes.
     pub fn len(&self) -> u64 {
         self.file.len()
     }
 
-    /// Whether there are no bytes: never, for a file that could be opened.
+    /// Returns true if the file is empty: never, for a file that could be opened.
     pub fn is_empty(&self) -> bool {
         self.file.is_empty()
     }
 
-    /// The version of Ixion that wrote it.
+    /// The version of Ixion that wrote the file.
     pub fn written_by(&self) -> &str {
         &self.written_by
     }
 
-    /// The file name of the model that it was built from.
+    /// The file name of the model that the plan was built from, if it is known.
     pub fn model(&self) -> Option<&str> {
         self.settings.model.as_deref()
     }
 
-    /// The text of the model's `model.toml`.
+    /// The text of the model card (`model.toml`), if there is one.
     pub fn card(&self) -> Option<&str> {
         self.card.as_deref()
     }
@@ -201,13 +200,13 @@ impl PlanFile {
         &self.sections
     }
 
-    /// What the passes did when it was built. They are not timed.
+    /// The statistics of the passes when the plan was built, without times.
     pub fn statistics(&self) -> Statistics {
         self.settings.statistics()
     }
 }
 
-/// What is needed of the file is shown, not its contents.
+/// Shows the path, version and sections of the file, but not its contents.
 impl fmt::Debug for PlanFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PlanFile")
@@ -219,8 +218,8 @@ impl fmt::Debug for PlanFile {
 }
 
 impl Plan {
-    /// Reads a plan that [`Plan::save`] wrote, of built-in layers only. [`PlanFile`] can do more; one with plugins is
-    /// `PlanFile::open(path, &Limits::default())?.with_registry(registry).load()?`.
+    /// Loads a plan written by [`Plan::save`], with built-in layers only. [`PlanFile`] has more options; a plan with plugins
+    /// is loaded by `PlanFile::open(path, &Limits::default())?.with_registry(registry).load()?`.
     ///
     /// # Errors
     /// As [`PlanFile::open`] and [`PlanFile::load`].

@@ -1,4 +1,4 @@
-//! From a file to a plan.
+//! Loads a plan from a file.
 
 use super::choices::{self, Choices};
 use super::error::{PlanFileError, PlanFileProblem};
@@ -17,35 +17,35 @@ use std::fs::File;
 use std::path::Path;
 
 impl PlanFile {
-    /// Opens a plan and checks all of it but the weights, which are read from the file when they are asked for.
+    /// Opens a plan and checks all of it but the weights, which are read from the file when they are needed.
     ///
     /// # Errors
-    /// [`PlanFileError`]: a file that cannot be read, is no plan, is damaged, or was written by another version.
+    /// [`PlanFileError`] if the file cannot be read, is not a plan, is damaged, or has another version.
     pub fn open(path: impl AsRef<Path>, limits: &Limits) -> Result<Self, PlanFileError> {
         let path = path.as_ref();
         let file = ArchiveFile::open(path, limits).map_err(|error| PlanFileProblem::from(error).of(path))?;
         Self::of(file, limits).map_err(|problem| problem.of(path))
     }
 
-    /// Opens a plan as [`PlanFile::open`] does, and maps it into memory: weights are not copied, but lie in the file's pages,
-    /// which come from the disk when a layer first reads them, and which all processes that map the file share.
+    /// Opens a plan as [`PlanFile::open`] does, and maps it into memory: weights are not copied, but stay in the file's pages,
+    /// which are loaded when a layer first reads them, and shared by all processes that map the file.
     ///
     /// # Errors
     /// As [`PlanFile::open`].
     ///
     /// # Safety
-    /// Nobody may write to the file or cut it off as long as this, the plan or a context of it lives; see [`Mapping::of`].
-    /// Replacing it by another file of its name, as [`Plan::save`] does, is fine (Windows refuses to).
+    /// The file must not be written to or truncated as long as this value, the plan or one of its contexts is alive; see
+    /// [`Mapping::of`]. Replacing it by another file of the same name, as [`Plan::save`] does, is fine (Windows refuses to).
     pub unsafe fn map(path: impl AsRef<Path>, limits: &Limits) -> Result<Self, PlanFileError> {
         let path = path.as_ref();
         let refused = |source| PlanFileProblem::Io { action: "map", source }.of(path);
         let file = File::open(path).map_err(refused)?;
         let length = file.metadata().map_err(refused)?.len();
         if length == 0 {
-            // Nothing cannot be mapped.
+            // An empty file cannot be mapped.
             return Err(PlanFileProblem::NotAPlan.of(path));
         }
-        // SAFETY: by contract, nobody changes the file.
+        // SAFETY: by contract, the file does not change.
         let mapping = unsafe { Mapping::of(&file) }.map_err(refused)?;
         let file = ArchiveFile::of_mapping(path, mapping, limits);
         Self::of(file, limits).map_err(|problem| problem.of(path))
@@ -85,7 +85,7 @@ impl PlanFile {
     /// The graph after the passes, with its weights.
     ///
     /// # Errors
-    /// [`EngineError::Graph`] for a text that cannot be read, [`EngineError::PlanFile`] for one that does not fit the rest.
+    /// [`EngineError::Graph`] if the text cannot be parsed; [`EngineError::PlanFile`] if it does not fit the rest of the file.
     pub fn graph(&self) -> Result<Graph, EngineError> {
         let name = self.path().display().to_string();
         let mut graph = Graph::parse_named(&name, &self.text, &self.limits)?;
@@ -93,7 +93,7 @@ impl PlanFile {
         Ok(graph)
     }
 
-    /// Adds what is not in the text.
+    /// Adds everything that is not in the text.
     fn complete(&self, graph: &mut Graph) -> Result<(), PlanFileProblem> {
         let settings = &self.settings;
         exact::restore(graph, &settings.operands, &settings.inputs)?;
@@ -112,17 +112,17 @@ impl PlanFile {
         Ok(())
     }
 
-    /// Creates the layers and makes the plan ready to run. No pass runs.
+    /// Creates the layers and prepares the plan to run. No pass runs.
     ///
     /// # Errors
-    /// [`EngineError::PlanFile`] when a layer is missing or has another version, when the processor lacks something, or when
-    /// parts of the file contradict each other; as [`Builder::build`](crate::engine::Builder::build) else.
+    /// [`EngineError::PlanFile`] if a layer is missing or has another version, if the processor lacks a feature, or if parts of
+    /// the file contradict each other; otherwise as [`Builder::build`](crate::engine::Builder::build).
     pub fn load(self) -> Result<Plan, EngineError> {
         let limits = self.limits.clone();
-        with_deadline(&limits, || self.loaded())
+        with_deadline(&limits, || self.load_plan())
     }
 
-    fn loaded(self) -> Result<Plan, EngineError> {
+    fn load_plan(self) -> Result<Plan, EngineError> {
         let of_path = |problem: PlanFileProblem| EngineError::from(problem.of(self.path()));
         let settings = &self.settings;
         features::check(&settings.features).map_err(of_path)?;
@@ -151,10 +151,10 @@ impl PlanFile {
         Ok(plan)
     }
 
-    /// Refuses states that no operator took.
+    /// Returns an error if a state belongs to no operator.
     fn check_states(&self, graph: &RuntimeGraph) -> Result<(), PlanFileProblem> {
-        let stranger = self.states.keys().find(|name| graph.operator_named(name).is_none());
-        stranger.map_or(Ok(()), |name| {
+        let unknown = self.states.keys().find(|name| graph.operator_named(name).is_none());
+        unknown.map_or(Ok(()), |name| {
             Err(PlanFileProblem::corrupt(Kind::States, format!("there is no operator `{name}`")))
         })
     }
@@ -176,7 +176,7 @@ pub(super) fn of_kind(sections: &[Section], kind: Kind) -> Option<&Section> {
     sections.iter().find(|section| section.kind == kind)
 }
 
-/// Reads a section and compares it with its checksum.
+/// Reads a section and verifies its checksum.
 fn section(
     file: &ArchiveFile,
     sections: &[Section],

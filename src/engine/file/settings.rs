@@ -1,4 +1,4 @@
-//! What a plan file says beside graph and weights, as JSON.
+//! The settings of a plan file, as JSON.
 
 use super::error::PlanFileProblem;
 use super::exact::{InputNames, OperandType};
@@ -32,7 +32,7 @@ pub(super) struct Settings {
     pub(super) inputs: Vec<InputNames>,
 }
 
-/// Whose layer an operator type is.
+/// The layer of an operator type.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct LayerVersion {
@@ -134,7 +134,7 @@ impl Settings {
         Statistics { rounds, nodes_before, nodes_after, passes: passes.into_iter().map(pass).collect() }
     }
 
-    /// Refuses a registry that has other layers than those that the plan was built with.
+    /// Returns an error if a registry has other layers than those that the plan was built with.
     pub(super) fn check_layers(&self, registry: &Registry) -> Result<(), PlanFileProblem> {
         self.layers.iter().try_for_each(|wanted| {
             let found = LayerVersion::in_registry(registry, &wanted.op_type);
@@ -153,7 +153,7 @@ fn wrong(reason: String) -> PlanFileProblem {
     PlanFileProblem::corrupt(Kind::Settings, reason)
 }
 
-/// Whose layers all operators of a plan are, but those that the engine put between them.
+/// The layers of all operators of a plan, except for those that the engine inserted.
 fn layers(plan: &Plan) -> Result<Vec<LayerVersion>, PlanFileProblem> {
     let is_own = |operator: &&RuntimeOperator| {
         operator.layer().is_some() && ![Reformat::TYPE, Transfer::TYPE].contains(&operator.op_type())
@@ -161,8 +161,7 @@ fn layers(plan: &Plan) -> Result<Vec<LayerVersion>, PlanFileProblem> {
     let operators = plan.graph.operators().iter().filter(is_own);
     let types: BTreeSet<&str> = operators.map(|operator| operator.op_type()).collect();
     let version = |op_type: &str| {
-        let unknown =
-            || PlanFileProblem::Unwritable(format!("nobody knows where the layer of `{op_type}` is from"));
+        let unknown = || PlanFileProblem::Unwritable(format!("no layer is registered for `{op_type}`"));
         LayerVersion::in_registry(plan.graph.registry(), op_type).ok_or_else(unknown)
     };
     types.into_iter().map(version).collect()
@@ -178,7 +177,7 @@ impl LayerVersion {
 
 impl std::fmt::Display for LayerVersion {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // Of a plugin, the type is its name.
+        // The type of a plugin is its full name.
         match self.op_type.parse::<PluginName>() {
             Ok(name) => write!(f, "{name}"),
             Err(_) => write!(f, "{}/{}/{}", self.namespace, self.op_type, self.version),
@@ -199,7 +198,7 @@ impl Range {
 }
 
 impl Passes {
-    /// Without times, so that two builds give the same file.
+    /// The statistics without times, so that two builds give the same file.
     fn of(statistics: &Statistics) -> Self {
         let pass = |pass: &PassStatistics| OnePass {
             name: pass.name.clone(),

@@ -1,4 +1,4 @@
-//! What layers stored, by the names of their operators.
+//! The stored state of layers, by the names of their operators.
 
 use super::error::PlanFileProblem;
 use super::header::{Kind, long, number};
@@ -7,7 +7,7 @@ use crate::graph::Stage;
 use crate::op::catch_panic;
 use std::collections::BTreeMap;
 
-/// Asks all layers of a plan, and puts what they say into a section. There is none where nobody says anything.
+/// Serialises the states of all layers of a plan into a section; `None` if no layer has one.
 pub(super) fn encode(plan: &Plan) -> Result<Option<Vec<u8>>, EngineError> {
     let mut section = Vec::new();
     for operator in plan.graph.operators() {
@@ -18,7 +18,7 @@ pub(super) fn encode(plan: &Plan) -> Result<Option<Vec<u8>>, EngineError> {
             continue;
         }
         let name = operator.name().as_bytes();
-        // Names come from a text whose length is limited, but here is where it matters.
+        // Never saturates: names come from a text of limited length.
         let length = u32::try_from(name.len()).unwrap_or(u32::MAX);
         section.extend(length.to_le_bytes());
         section.extend(name);
@@ -28,24 +28,24 @@ pub(super) fn encode(plan: &Plan) -> Result<Option<Vec<u8>>, EngineError> {
     Ok((!section.is_empty()).then_some(section))
 }
 
-/// Takes a section apart.
+/// Decodes a section.
 pub(super) fn decode(section: &[u8]) -> Result<BTreeMap<String, Vec<u8>>, PlanFileProblem> {
     let wrong = |reason: &str| PlanFileProblem::corrupt(Kind::States, reason);
     let mut states = BTreeMap::new();
     let mut rest = section;
     while !rest.is_empty() {
-        let (name, state, behind) =
+        let (name, state, remaining) =
             one(rest).ok_or_else(|| wrong("it ends in the middle of a layer's state"))?;
         let name = std::str::from_utf8(name).map_err(|_| wrong("an operator's name is not UTF-8"))?;
         if states.insert(name.to_owned(), state.to_vec()).is_some() {
-            return Err(wrong(&format!("operator `{name}` is there twice")));
+            return Err(wrong(&format!("operator `{name}` occurs twice")));
         }
-        rest = behind;
+        rest = remaining;
     }
     Ok(states)
 }
 
-/// A name, a state, and what is behind them.
+/// A name, a state, and the remaining bytes.
 fn one(bytes: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
     let length = usize::try_from(number(bytes, 0)?).ok()?;
     let (name, rest) = bytes.get(4..)?.split_at_checked(length)?;
@@ -65,9 +65,7 @@ mod tests {
         for length in 1..one.len() {
             assert!(decode(&one[..length]).is_err(), "{length}");
         }
-        assert!(
-            decode(&[one.clone(), one].concat()).unwrap_err().to_string().contains("`ab` is there twice")
-        );
+        assert!(decode(&[one.clone(), one].concat()).unwrap_err().to_string().contains("`ab` occurs twice"));
         assert!(decode(&[255; 20]).is_err());
         assert!(decode(&[]).unwrap().is_empty());
     }

@@ -1,4 +1,4 @@
-//! Whether every byte of a plan is as it was written.
+//! Verifies the bytes of a plan that opening it does not check.
 
 use super::error::PlanFileProblem;
 use super::header::{Kind, PAGE};
@@ -10,10 +10,11 @@ use crate::pnnx::{ArchiveError, Entry};
 use crc32fast::Hasher;
 
 impl PlanFile {
-    /// Reads the whole file and compares it with its checksums. What opening it checks is not checked again.
+    /// Verifies the rest of the file: the checksums of the weights, and the gaps between sections. Everything else is already
+    /// checked when the file is opened.
     ///
     /// # Errors
-    /// [`EngineError::PlanFile`] names the part that is damaged; [`EngineError::Limit`] when time runs out.
+    /// [`EngineError::PlanFile`], which names the damaged part; [`EngineError::Limit`] if the deadline has passed.
     pub fn verify(&self) -> Result<(), EngineError> {
         self.check_gaps()?;
         let Some(section) = of_kind(&self.sections, Kind::Weights) else { return Ok(()) };
@@ -22,9 +23,9 @@ impl PlanFile {
         while position < section.end() {
             self.limits.check_deadline()?;
             let length = usize::try_from(section.end() - position).unwrap_or(PIECE).min(PIECE);
-            let piece = buffer.get_mut(..length).unwrap_or_default();
-            self.file.read_into(piece, position).map_err(|error| self.unread(error))?;
-            hasher.update(piece);
+            let chunk = buffer.get_mut(..length).unwrap_or_default();
+            self.file.read_into(chunk, position).map_err(|error| self.unread(error))?;
+            hasher.update(chunk);
             position += length as u64;
         }
         match hasher.finalize() {
@@ -37,7 +38,7 @@ impl PlanFile {
         }
     }
 
-    /// Between the sections there must be nothing.
+    /// Checks that the gaps between sections contain only zeros.
     fn check_gaps(&self) -> Result<(), EngineError> {
         let mut buffer = [0; PAGE as usize];
         for pair in self.sections.windows(2) {
@@ -46,14 +47,14 @@ impl PlanFile {
             let gap = buffer.get_mut(..length).unwrap_or_default();
             self.file.read_into(gap, before.end()).map_err(|error| self.unread(error))?;
             if gap.iter().any(|&byte| byte != 0) {
-                let reason = "something stands behind it";
+                let reason = "unexpected data after it";
                 return Err(PlanFileProblem::corrupt(before.kind, reason).of(self.path()).into());
             }
         }
         Ok(())
     }
 
-    /// The first weight that is not as it was written.
+    /// The first weight whose checksum does not match.
     fn damaged_weight(&self) -> Result<Option<String>, EngineError> {
         let start = of_kind(&self.sections, Kind::Weights).map_or(0, |section| section.offset);
         let graph = self.graph()?;

@@ -1,4 +1,4 @@
-//! Where each weight of a plan is.
+//! The table of weights, which locates each weight of a plan.
 
 use super::error::PlanFileProblem;
 use super::header::{Kind, aligned, long, number};
@@ -16,7 +16,7 @@ pub(super) struct Place {
     pub(super) crc32: u32,
 }
 
-/// The table of weights.
+/// Encodes the table of weights.
 pub(super) fn encode(places: &[Place]) -> Vec<u8> {
     let mut table = Vec::with_capacity(places.len() * PLACE);
     for place in places {
@@ -28,12 +28,16 @@ pub(super) fn encode(places: &[Place]) -> Vec<u8> {
     table
 }
 
-/// Reads the table of a section of weights of `length` bytes: each weight must begin right behind the one before.
+/// Decodes the table of a section of weights of `length` bytes. Each weight must begin at the first aligned offset after the
+/// previous one.
 pub(super) fn decode(table: &[u8], length: u64) -> Result<Vec<Place>, PlanFileProblem> {
     let wrong = |reason: String| PlanFileProblem::corrupt(Kind::Table, reason);
     let rows = table.chunks_exact(PLACE);
     if !rows.remainder().is_empty() {
-        return Err(wrong(format!("{} bytes are no whole number of weights", table.len())));
+        return Err(wrong(format!(
+            "{} bytes are not a multiple of the {PLACE} bytes of an entry",
+            table.len()
+        )));
     }
     let mut end = 0;
     let mut places = Vec::with_capacity(rows.len());
@@ -45,7 +49,7 @@ pub(super) fn decode(table: &[u8], length: u64) -> Result<Vec<Place>, PlanFilePr
             crc32: crc32.unwrap_or_default(),
         };
         if place.offset != aligned(end, ALIGNMENT) || number(row, 20) != Some(0) {
-            return Err(wrong(format!("weight {position} is not behind the one before")));
+            return Err(wrong(format!("weight {position} does not follow the previous one")));
         }
         end = place.offset.saturating_add(place.length);
         places.push(place);
@@ -56,12 +60,15 @@ pub(super) fn decode(table: &[u8], length: u64) -> Result<Vec<Place>, PlanFilePr
     }
 }
 
-/// The entries of all attributes of a graph, in a file in which the section of weights begins at `start`.
+/// The entries of all attributes of a graph, in a file whose section of weights begins at `start`.
 pub(super) fn entries(graph: &Graph, places: &[Place], start: u64) -> Result<Vec<Entry>, PlanFileProblem> {
     let wrong = |reason: String| PlanFileProblem::corrupt(Kind::Table, reason);
     let count = super::attributes(graph).count();
     if count != places.len() {
-        return Err(wrong(format!("there are {} weights, but {count} attributes", places.len())));
+        return Err(wrong(format!(
+            "the table has {} weights, but the graph has {count} attributes",
+            places.len()
+        )));
     }
     let entry = |((operator, key, attribute), place): ((&str, &str, &crate::pnnx::Attribute), &Place)| {
         if attribute.byte_len() as u64 != place.length {
@@ -83,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn weights_lie_one_behind_the_other() {
+    fn weights_are_stored_in_order() {
         let place = |offset, length| Place { offset, length, crc32: 5 };
         let places = [place(0, 4), place(64, 0), place(64, 65), place(192, 1)];
         assert_eq!(decode(&encode(&places), 193).unwrap(), places);

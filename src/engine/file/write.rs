@@ -1,4 +1,4 @@
-//! From a plan to its file.
+//! Saves a plan to a file.
 
 use super::choices::Choices;
 use super::error::PlanFileProblem;
@@ -17,14 +17,14 @@ use std::io::{self, BufWriter, Seek, SeekFrom, Write};
 use std::path::Path;
 
 impl Plan {
-    /// Writes the plan into a file, from which [`Plan::load`] has it back.
+    /// Writes the plan to a file, which [`Plan::load`] reads.
     ///
-    /// The file is written beside its place and then moved there: readers see the old file or the new one. It may be the
-    /// one that this plan was loaded from.
+    /// A temporary file next to `path` is written and then renamed: readers see the old file or the new one. `path` may be
+    /// the file that this plan was loaded from.
     ///
     /// # Errors
-    /// [`EngineError::PlanFile`] when the file cannot be written, or the graph cannot be written as a text; weights that are
-    /// damaged or cannot be read; a layer that cannot store its state.
+    /// [`EngineError::PlanFile`] if the file cannot be written, or if the graph cannot be written as text. Also returns an
+    /// error if weights are damaged or cannot be read, or if a layer cannot store its state.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<(), EngineError> {
         let path = path.as_ref();
         let of_path = |problem: PlanFileProblem| EngineError::from(problem.of(path));
@@ -54,7 +54,7 @@ impl Plan {
     }
 }
 
-/// The graph, with what layers have packed as attributes beside the others.
+/// The graph, with the packed weights of layers as additional attributes.
 fn with_packed(plan: &Plan) -> Result<Graph, EngineError> {
     let mut source = plan.source.clone();
     for operator in plan.graph.operators() {
@@ -65,7 +65,7 @@ fn with_packed(plan: &Plan) -> Result<Graph, EngineError> {
         let Some(id) = source.operator_named(operator.name()) else { continue };
         let refused = |error: &dyn std::fmt::Display| of_operator(LayerError::Unsupported(error.to_string()));
         let Some(packed) = packed.flatten() else {
-            // That of another plan would never be read.
+            // Packed weights of another plan would never be read.
             source.remove_attribute(id, PACKED).map_err(|error| refused(&error))?;
             continue;
         };
@@ -75,7 +75,8 @@ fn with_packed(plan: &Plan) -> Result<Graph, EngineError> {
     Ok(source)
 }
 
-/// Two operators can share the name of a weight (`a.b` with `c`, `a` with `b.c`): the loaded graph could not tell them apart.
+/// Checks that names of weights are unique. Two operators can share one (`a.b` with `c`, `a` with `b.c`), and the loaded
+/// graph could not distinguish them.
 fn check_names(graph: &Graph) -> Result<(), PlanFileProblem> {
     let mut names = HashSet::new();
     let twice = attributes(graph)
@@ -89,18 +90,18 @@ fn check_names(graph: &Graph) -> Result<(), PlanFileProblem> {
     }
 }
 
-/// Writes section after section.
+/// Writes the sections in order.
 struct Writer<'a> {
     out: BufWriter<&'a mut File>,
     path: &'a Path,
     position: u64,
-    /// Of the section that is being written.
+    /// The checksum of the current section.
     hasher: Hasher,
     sections: Vec<Section>,
 }
 
 impl<'a> Writer<'a> {
-    /// The first page is left empty until all sections are known.
+    /// Leaves the first page empty until all sections are known.
     fn new(file: &'a mut File, path: &'a Path) -> Result<Self, EngineError> {
         let (out, sections) = (BufWriter::with_capacity(1 << 16, file), Vec::new());
         let mut writer = Self { out, path, position: 0, hasher: Hasher::new(), sections };
@@ -116,13 +117,13 @@ impl<'a> Writer<'a> {
         self.zeros(aligned(self.position, PAGE) - self.position)?;
         self.hasher = Hasher::new();
         let offset = self.position;
-        let made = write(self)?;
+        let result = write(self)?;
         let crc32 = std::mem::take(&mut self.hasher).finalize();
         self.sections.push(Section { kind, crc32, offset, length: self.position - offset });
-        Ok(made)
+        Ok(result)
     }
 
-    /// Writes all attributes of a graph, and says where each of them is.
+    /// Writes all attributes of a graph, and returns their places.
     fn weights(&mut self, graph: &Graph) -> Result<Vec<Place>, EngineError> {
         let start = self.position;
         let mut places = Vec::new();
@@ -135,7 +136,7 @@ impl<'a> Writer<'a> {
         Ok(places)
     }
 
-    /// Writes the bytes of an attribute, a piece at a time, and returns their checksum.
+    /// Writes the bytes of an attribute in chunks, and returns their checksum.
     fn weight(&mut self, attribute: &Attribute) -> Result<u32, EngineError> {
         let (mut hasher, mut failed) = (Hasher::new(), None);
         let read = attribute.for_each_piece(|piece| {
@@ -152,7 +153,7 @@ impl<'a> Writer<'a> {
         let of_weight = |error| EngineError::from(crate::pnnx::PnnxError::from(error));
         read.map_err(of_weight)?;
         let found = hasher.finalize();
-        // Otherwise damaged bytes would leave with a checksum that calls them good.
+        // Otherwise damaged bytes would be written with a matching checksum.
         attribute.check_crc(found).map_err(of_weight)?;
         Ok(found)
     }
@@ -175,7 +176,7 @@ impl<'a> Writer<'a> {
 
     /// Writes the first page.
     fn finish(mut self) -> Result<(), EngineError> {
-        let no_room = || PlanFileProblem::Unwritable("there are too many sections".to_owned());
+        let no_room = || PlanFileProblem::Unwritable("too many sections".to_owned());
         let page = header::encode(&self.sections, env!("CARGO_PKG_VERSION"));
         let page = page.ok_or_else(no_room).map_err(|problem| problem.of(self.path))?;
         let mut write = || -> io::Result<()> {

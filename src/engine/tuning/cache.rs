@@ -1,4 +1,4 @@
-//! What was measured, in memory and on disk.
+//! The timing cache, in memory and on disk.
 
 use crate::pnnx::{PnnxError, replace, write_beside};
 use serde::{Deserialize, Serialize};
@@ -8,11 +8,12 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-/// Times of layers on this machine, for builders that measure; see [`Builder::with_tuning`](super::super::Builder::with_tuning).
+/// Measured times of layers on this machine; see [`Builder::with_tuning`](super::super::Builder::with_tuning).
 ///
-/// The file is JSON: for each version of Ixion and processor, by its name and features, or GPU, by its name, driver and compiler, the
-/// nanoseconds of each layer with its parameters, shapes, formats and tactic. Any number of processes may use one file: it is locked while what is new is added, and replaced as a
-/// whole. A file that is damaged, or cannot be written, costs time and nothing else: a warning says so.
+/// The file is JSON. For each version of Ixion and each processor (by its name and features) or GPU (by its name, driver and
+/// compiler), it holds the nanoseconds of each layer with its parameters, shapes, formats and tactic. Any number of processes
+/// may share one file: it is locked while new times are added, and replaced as a whole. A file that is damaged or cannot be
+/// written costs only time, and is reported by a warning.
 ///
 /// ```
 /// use ixion::engine::{Builder, TimingCache};
@@ -28,34 +29,34 @@ pub struct TimingCache {
 }
 
 // ANCHOR: stored
-/// Nanoseconds by what was measured.
+/// Nanoseconds, by the key of what was measured.
 pub type Timings = BTreeMap<String, f64>;
 
-/// What was measured, by the device.
+/// The timings of each device, by its name.
 pub type Devices = BTreeMap<String, Timings>;
 
-/// The file.
+/// The contents of the file.
 #[derive(Debug, Default, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Stored {
+pub struct TimingsFile {
     /// The version of keys and times.
     pub version: u32,
-    /// What was measured.
+    /// The timings.
     pub devices: Devices,
 }
 
-/// The version of keys and times: of others nothing is used.
+/// The version of keys and times. Files with another version are ignored.
 pub const CACHE_VERSION: u32 = 1;
 // ANCHOR_END: stored
 
 // ANCHOR: usable
-/// What the text of a cache holds, without times that nobody can have measured: negative ones, and those that are no numbers.
+/// Parses the text of a cache, and drops times that are negative, infinite or NaN.
 ///
 /// # Errors
-/// A text that is no cache, or one of another [`CACHE_VERSION`], with the reason. Whoever asked measures anew.
-pub fn usable(text: &[u8]) -> Result<Stored, String> {
+/// Returns the reason if the text is not a cache or has another [`CACHE_VERSION`]. The caller then measures everything again.
+pub fn usable(text: &[u8]) -> Result<TimingsFile, String> {
     // ANCHOR: usable_todo -- task 4: parse the JSON, refuse another version, drop what cannot be a time
-    let mut stored: Stored = serde_json::from_slice(text).map_err(|error| error.to_string())?;
+    let mut stored: TimingsFile = serde_json::from_slice(text).map_err(|error| error.to_string())?;
     if stored.version != CACHE_VERSION {
         return Err(format!("it has version {}, not {CACHE_VERSION}", stored.version));
     }
@@ -68,18 +69,18 @@ pub fn usable(text: &[u8]) -> Result<Stored, String> {
 // ANCHOR_END: usable
 
 // ANCHOR: known_or
-/// The nanoseconds that are kept under this key for this device; else what `measure` finds, which is then kept. None is no time, and
-/// nothing to keep. The cache isn't locked while something is measured.
+/// Returns the cached nanoseconds of a key on a device, or else the result of `measure`, which is then cached unless it is
+/// `None`. The cache is not locked while `measure` runs.
 ///
 /// # Errors
-/// That of `measure`.
+/// Returns the error of `measure`.
 pub fn known_or<E>(
     cache: &Mutex<TimingCache>,
     device: &str,
     key: &str,
     measure: &mut dyn FnMut() -> Result<Option<f64>, E>,
 ) -> Result<Option<f64>, E> {
-    // ANCHOR: known_or_todo -- task 4: look it up, let go of the lock, measure, and keep what was found
+    // ANCHOR: known_or_todo -- task 4: look it up, release the lock, measure, and cache the result
     let lock = || cache.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(known) = lock().get(device, key) {
         return Ok(Some(known));
@@ -94,13 +95,13 @@ pub fn known_or<E>(
 // ANCHOR_END: known_or
 
 impl TimingCache {
-    /// One that forgets everything with the builder.
+    /// Creates a cache that is dropped with the builder.
     #[must_use]
     pub fn in_memory() -> Self {
         Self::default()
     }
 
-    /// One that is kept in this file, which need not exist yet.
+    /// Opens a cache that is kept in this file, which need not exist yet.
     #[must_use]
     pub fn open(path: impl Into<PathBuf>) -> Self {
         let path = path.into();
@@ -108,38 +109,38 @@ impl TimingCache {
         Self { path: Some(path), known, added: Devices::new() }
     }
 
-    /// How many times are known, of all devices.
+    /// The number of cached times, over all devices.
     #[must_use]
     pub fn len(&self) -> usize {
         self.known.values().chain(self.added.values()).map(Timings::len).sum()
     }
 
-    /// Whether nothing is known.
+    /// Returns true if the cache holds no times.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The nanoseconds that are kept under this key for this device.
+    /// The cached nanoseconds of a key on a device.
     #[must_use]
     pub fn get(&self, device: &str, key: &str) -> Option<f64> {
         [&self.added, &self.known].into_iter().find_map(|devices| devices.get(device)?.get(key)).copied()
     }
 
-    /// Keeps a time under this key for this device. What cannot be a time, such as NaN or less than 0, is not kept.
+    /// Caches the time of a key on a device. Negative, infinite and NaN times are ignored.
     pub fn insert(&mut self, device: &str, key: &str, nanoseconds: f64) {
         if !nanoseconds.is_finite() || nanoseconds < 0.0 {
-            return; // JSON has no NaN: the file would be lost with all that others measured
+            return; // JSON has no NaN: the whole file would become unreadable
         }
         self.added.entry(device.to_owned()).or_default().insert(key.to_owned(), nanoseconds);
     }
 
-    /// Adds what is new to the file, whatever others added in the meantime.
+    /// Adds the new times to the file, and keeps those that other processes added in the meantime.
     pub(super) fn store(&mut self) -> Result<(), PnnxError> {
         let Some(path) = self.path.as_deref().filter(|_| !self.added.is_empty()) else { return Ok(()) };
         let io = |action| move |source| PnnxError::io(path, action, source);
         if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-            std::fs::create_dir_all(folder).map_err(io("make the folder of"))?;
+            std::fs::create_dir_all(folder).map_err(io("create the folder of"))?;
         }
         let mut beside = path.as_os_str().to_owned();
         beside.push(".lock");
@@ -164,28 +165,28 @@ fn extend(known: &mut Devices, added: Devices) {
     }
 }
 
-/// What a file holds; nothing where there is none, or one that cannot be used.
-fn read(path: &Path) -> Stored {
+/// Reads a file; the result is empty if it does not exist or cannot be used.
+fn read(path: &Path) -> TimingsFile {
     let text = match std::fs::read(path) {
         Ok(text) => text,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Stored::default(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return TimingsFile::default(),
         Err(error) => return unusable(path, &error.to_string()),
     };
     usable(&text).unwrap_or_else(|reason| unusable(path, &reason))
 }
 
-fn unusable(path: &Path, reason: &str) -> Stored {
-    log::warn!("{} holds no timings that can be used, all are measured anew: {reason}", path.display());
-    Stored::default()
+fn unusable(path: &Path, reason: &str) -> TimingsFile {
+    log::warn!("{}: ignoring the timings, all are measured again: {reason}", path.display());
+    TimingsFile::default()
 }
 
-/// The processor: its name, where the system tells it, its features and which of them kernels use. Kernels change from one
-/// version of Ixion to the next, so each has times of its own.
+/// The processor's key: its name, if the system reports it, its features, and the instruction set that kernels use. Kernels
+/// change between versions of Ixion, so each version has its own times.
 pub(super) fn cpu() -> String {
     cpu_of(env!("CARGO_PKG_VERSION"))
 }
 
-/// A GPU of this name. That of its kernels' compiler is a part of it.
+/// The key of a GPU. Its `name` includes the compiler of its kernels.
 pub(super) fn gpu(name: &str) -> String {
     format!("ixion {} gpu {name}", env!("CARGO_PKG_VERSION"))
 }
@@ -211,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn what_several_add_is_there_for_all() {
+    fn concurrent_stores_are_merged() {
         let folder = folder();
         let path = folder.path().join("deep/timings.json");
         std::thread::scope(|scope| {
@@ -232,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_a_time_does_not_spoil_the_file() {
+    fn invalid_times_do_not_spoil_the_file() {
         let folder = folder();
         let path = folder.path().join("timings.json");
         let mut cache = TimingCache::open(&path);
@@ -260,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn times_of_other_processors_stay_and_are_not_used() {
+    fn times_of_other_processors_are_kept_but_not_used() {
         let folder = folder();
         let path = folder.path().join("timings.json");
         std::fs::write(&path, r#"{"version": 1, "devices": {"abacus": {"a": 9.0}}}"#).unwrap();
@@ -273,13 +274,13 @@ mod tests {
     }
 
     #[test]
-    fn times_of_another_version_stay_and_are_not_used() {
+    fn times_of_another_version_are_kept_but_not_used() {
         let folder = folder();
         let path = folder.path().join("timings.json");
         assert!(cpu().contains(env!("CARGO_PKG_VERSION")));
         let stored = |version: &str, time: f64| (cpu_of(version), Timings::from([("a".to_owned(), time)]));
         let devices = [stored("0.0.1", 9.0), stored("99.0.0", 8.0)].into();
-        let text = serde_json::to_vec(&Stored { version: CACHE_VERSION, devices }).unwrap();
+        let text = serde_json::to_vec(&TimingsFile { version: CACHE_VERSION, devices }).unwrap();
         std::fs::write(&path, text).unwrap();
         let mut cache = TimingCache::open(&path);
         assert_eq!(cache.get(&cpu(), "a"), None);
@@ -290,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_can_have_measured_is_left_out() {
+    fn negative_times_in_a_file_are_dropped() {
         let folder = folder();
         let path = folder.path().join("timings.json");
         let text = format!(r#"{{"version": 1, "devices": {{{:?}: {{"a": -1.0, "b": 2.0}}}}}}"#, cpu());

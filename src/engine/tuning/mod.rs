@@ -1,7 +1,7 @@
-//! Measuring what candidates cost, where a builder is asked to.
+//! Measures the cost of candidates, if the builder requests it.
 //!
-//! A candidate runs on made-up tensors of the sizes that the plan is made for, as often as fits into a few milliseconds; the
-//! fastest run counts. What was measured once is kept in a [`TimingCache`]. An operator with one candidate is never measured.
+//! A candidate runs on synthetic tensors of the sizes that the plan is built for, as often as fits into a few milliseconds;
+//! the fastest run counts. Times are kept in a [`TimingCache`]. An operator with a single candidate is never measured.
 
 mod cache;
 mod timer;
@@ -13,31 +13,31 @@ use crate::kernels::parallel::Threads;
 use crate::op::{CpuLayer, Creator, LayerError, Tactic, TensorMeta, catch_panic};
 use crate::ops::inserted::reformat::Reformat;
 use crate::tensor::DType;
-pub use cache::{CACHE_VERSION, Devices, Stored, TimingCache, Timings, known_or, usable};
+pub use cache::{CACHE_VERSION, Devices, TimingCache, Timings, TimingsFile, known_or, usable};
 use std::fmt::{Display, Write};
 use std::sync::{Mutex, PoisonError};
 use timer::Timer;
 pub use timer::{Budget, OF_A_LAYER, fastest};
 
-/// Measures, or remembers what was measured.
+/// Measures times, or takes them from a cache.
 #[derive(Debug)]
 pub(super) struct Tuner {
     cache: Mutex<TimingCache>,
-    /// What times of the CPU are kept under.
+    /// The cache's name of the CPU.
     cpu: String,
     timer: Timer,
 }
 
 impl Tuner {
-    /// One that measures in this pool; without one, on the caller's thread.
+    /// Creates a tuner that measures in this pool or, without one, on the caller's thread.
     pub(super) fn new(cache: TimingCache, pool: Option<Threads>, limits: Limits) -> Self {
         Self { cache: Mutex::new(cache), cpu: cache::cpu(), timer: Timer::new(pool, limits) }
     }
 
-    /// Nanoseconds of one run of a layer that is configured and has its tactic; none where it cannot be measured.
+    /// The nanoseconds of one run of a layer that is configured and has its tactic; `None` if it cannot be measured.
     ///
     /// # Errors
-    /// A layer that cannot be initialised; a deadline that has passed.
+    /// Returns an error if the layer cannot be initialised or the deadline has passed.
     pub(super) fn layer(
         &self,
         key: &Key,
@@ -49,10 +49,10 @@ impl Tuner {
         self.known_or((&self.cpu, key), || self.timer.time(layer, inputs, outputs))
     }
 
-    /// Nanoseconds of one run of a layer by a tactic on a device; none where it cannot be measured, or fails there.
+    /// The nanoseconds of one run of a layer with a tactic on a device; `None` if it cannot be measured or fails there.
     ///
     /// # Errors
-    /// A deadline that has passed; tensors beyond the limits.
+    /// Returns an error if the deadline has passed or tensors exceed the limits.
     pub(super) fn on_device(
         &self,
         key: &Key,
@@ -60,20 +60,20 @@ impl Tuner {
         (layer, tactic): (&dyn CpuLayer, Tactic),
         (inputs, outputs): (&[TensorMeta], &[TensorMeta]),
     ) -> Result<Option<f64>, LayerError> {
-        let key = key.of(tactic, (inputs, outputs), &accelerator.terms());
+        let key = key.of(tactic, (inputs, outputs), &accelerator.settings());
         let device = cache::gpu(&accelerator.name());
         self.known_or((&device, key), || {
             accelerator.time(layer, tactic, (inputs, outputs), self.timer.limits())
         })
     }
 
-    /// Nanoseconds of bringing a tensor from one format into another; none where it cannot be measured.
+    /// The nanoseconds of converting a tensor from one format to another; `None` if it cannot be measured.
     pub(super) fn reformat(&self, from: &TensorMeta, to: &TensorMeta) -> Option<f64> {
         let (mut layer, from, to) = reformat(from, to);
         self.layer(&Key::of_reformat(), &mut layer, Tactic::DEFAULT, (&[from], &[to])).ok().flatten()
     }
 
-    /// The same of a tensor that stays on a device.
+    /// As [`Tuner::reformat`], for a tensor that stays on a device.
     pub(super) fn reformat_on_device(
         &self,
         accelerator: &Accelerator,
@@ -85,11 +85,11 @@ impl Tuner {
         self.on_device(&key, accelerator, layer, (&[from], &[to])).ok().flatten()
     }
 
-    /// Writes down what is new, where there is a file. That it cannot be written costs time and nothing else.
+    /// Saves new times if the cache has a file. A failure costs only time, and is logged.
     pub(super) fn store(&self) {
         let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
         if let Err(error) = cache.store() {
-            log::warn!("timings are not kept: {error}");
+            log::warn!("timings cannot be saved: {error}");
         }
     }
 
@@ -108,14 +108,14 @@ impl Tuner {
     }
 }
 
-/// The layer between two formats, and what it reads and writes. What numbers are multiplied with makes no difference to the time.
+/// The layer that converts between two formats, and its input and output. The scale makes no difference to the time.
 fn reformat(from: &TensorMeta, to: &TensorMeta) -> (Reformat, TensorMeta, TensorMeta) {
     let scale = |meta: &TensorMeta| meta.dtype().eq(&DType::I8).then_some(0.01);
     let (from, to) = (from.clone().with_scale(scale(from)), to.clone().with_scale(scale(to)));
     (Reformat::new(to.tensor_format(), from.scale(), to.scale()), from, to)
 }
 
-/// What an operator's time depends on beside its tensors: its type and version, its parameters, the shapes of its weights.
+/// Everything but tensors that an operator's time depends on: its type and version, its parameters, the shapes of its weights.
 #[derive(Debug, Clone)]
 pub(super) struct Key(String);
 
@@ -138,7 +138,7 @@ impl Key {
         Self(Reformat::TYPE.to_owned())
     }
 
-    /// The key of a tactic with these tensors; `by` is what else there is that computes.
+    /// The key of a tactic with these tensors; `by` is the number of threads, or the settings of the device.
     fn of(
         &self,
         tactic: Tactic,

@@ -1,4 +1,4 @@
-//! Running one layer on made-up tensors.
+//! Times one layer on synthetic tensors.
 
 use crate::Limits;
 use crate::kernels::parallel::Threads;
@@ -7,25 +7,25 @@ use crate::tensor::{DType, Format, Layout, Tensor, TensorView, TensorViewMut, Wo
 use std::time::{Duration, Instant};
 
 // ANCHOR: fastest
-/// How often a candidate runs.
+/// The limits on the runs of a candidate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Budget {
-    /// No run begins when all runs together took longer than this; but a slow candidate has its `least` all the same.
+    /// No run starts once all runs together took longer than this; a slow candidate still gets its `least` runs.
     pub enough: Duration,
-    /// So many runs at least.
+    /// The minimum number of runs.
     pub least: usize,
-    /// So many runs at most.
+    /// The maximum number of runs.
     pub most: usize,
 }
 
-/// What a layer gets. The first run warms the caches up; so a second one is the least.
+/// The budget of a layer. The first run warms up the caches, so there are at least two.
 pub const OF_A_LAYER: Budget = Budget { enough: Duration::from_millis(8), least: 2, most: 100 };
 
-/// The time of the fastest of several runs; [`Duration::MAX`] where there is none at all. `run` runs once and says how long that
+/// The time of the fastest of several runs; [`Duration::MAX`] if there are no runs. `run` runs once and returns the time it
 /// took.
 ///
 /// # Errors
-/// The first error of a run. Nothing runs after it.
+/// Returns the first error of a run. Nothing runs after it.
 pub fn fastest<E>(budget: &Budget, run: &mut dyn FnMut() -> Result<Duration, E>) -> Result<Duration, E> {
     // ANCHOR: fastest_todo -- task 4: run, add up, keep the smallest; stop at `most`, or with enough spent once `least` is reached
     let (mut fastest, mut spent) = (Duration::MAX, Duration::ZERO);
@@ -50,7 +50,7 @@ pub(super) struct Timer {
 }
 
 impl Timer {
-    /// One that runs layers in this pool; without one, the caller's thread does.
+    /// Creates a timer that runs layers in this pool or, without one, on the caller's thread.
     pub(super) fn new(pool: Option<Threads>, limits: Limits) -> Self {
         Self { pool, limits }
     }
@@ -63,11 +63,11 @@ impl Timer {
         self.pool.as_ref().map_or(1, Threads::count)
     }
 
-    /// Nanoseconds of the fastest of several runs of a layer that is configured; none for one that has no `forward`, or whose
-    /// inputs cannot be made up.
+    /// The nanoseconds of the fastest of several runs of a configured layer; `None` if it has no `forward`, or if its inputs
+    /// cannot be synthesised.
     ///
     /// # Errors
-    /// A layer that cannot be initialised; a deadline that has passed.
+    /// Returns an error if the layer cannot be initialised or the deadline has passed.
     pub(super) fn time(
         &self,
         layer: &mut dyn CpuLayer,
@@ -78,12 +78,13 @@ impl Timer {
             return Ok(None);
         }
         let is_pointwise = layer.is_pointwise();
-        let (Some(inputs_made), Some(mut outputs_made)) = (self.made_up(inputs)?, self.made_up(outputs)?)
+        let (Some(sample_inputs), Some(mut sample_outputs)) =
+            (self.sample_tensors(inputs)?, self.sample_tensors(outputs)?)
         else {
             return Ok(None);
         };
         let mut workspace = Workspace::new()?;
-        // Layers ask for scratch memory for the threads that they find around them.
+        // Layers size their scratch memory for the pool in which they are called.
         let scratch = match &self.pool {
             Some(pool) => pool.install(|| layer.workspace(inputs, outputs)),
             None => layer.workspace(inputs, outputs),
@@ -93,9 +94,10 @@ impl Timer {
         layer.initialize()?;
         let timed = catch_panic(|| {
             layer.configure(inputs, outputs)?;
-            let inputs = inputs_made.iter().map(|input| lying(input.view(), is_pointwise));
+            let inputs = sample_inputs.iter().map(|input| layer_view(input.view(), is_pointwise));
             let inputs = inputs.collect::<Result<Vec<_>, LayerError>>()?;
-            let outputs = outputs_made.iter_mut().map(|output| lying_mut(output.view_mut()?, is_pointwise));
+            let outputs =
+                sample_outputs.iter_mut().map(|output| layer_view_mut(output.view_mut()?, is_pointwise));
             let mut outputs = outputs.collect::<Result<Vec<_>, LayerError>>()?;
             let mut run = || self.fastest(layer, &inputs, &mut outputs, &mut workspace);
             match &self.pool {
@@ -124,22 +126,22 @@ impl Timer {
         Ok(fastest(&OF_A_LAYER, &mut run)?.as_nanos() as f64)
     }
 
-    /// Tensors of these shapes and formats; none where sizes are not known. Real numbers are small ones of both signs, whole
-    /// ones are 0, which is an index wherever there are elements.
-    fn made_up(&self, metas: &[TensorMeta]) -> Result<Option<Vec<Tensor>>, LayerError> {
-        let mut made = Vec::with_capacity(metas.len());
+    /// Synthetic tensors of these shapes and formats; `None` if sizes are unknown. Floats are small values of both signs;
+    /// integers are 0, which is a valid index into any axis that is not empty.
+    fn sample_tensors(&self, metas: &[TensorMeta]) -> Result<Option<Vec<Tensor>>, LayerError> {
+        let mut tensors = Vec::with_capacity(metas.len());
         for meta in metas {
             let (Ok(layout), Some(bytes)) = (meta.layout(), meta.byte_len()) else { return Ok(None) };
             self.limits.check_tensor("a tensor to measure with", bytes)?;
             let mut tensor = Tensor::zeros_with_layout(meta.dtype(), layout)?;
             fill(&mut tensor)?;
-            made.push(tensor);
+            tensors.push(tensor);
         }
-        Ok(Some(made))
+        Ok(Some(tensors))
     }
 }
 
-/// Fills a tensor of f32 with numbers that are no zeros, which some kernels are quick with.
+/// Fills an f32 tensor with values other than zeros, for which some kernels are faster.
 fn fill(tensor: &mut Tensor) -> Result<(), LayerError> {
     if tensor.dtype() != DType::F32 || tensor.layout().format() != Format::Plain {
         return Ok(());
@@ -150,17 +152,17 @@ fn fill(tensor: &mut Tensor) -> Result<(), LayerError> {
     Ok(())
 }
 
-/// A tensor as an engine gives it to a layer.
-fn lying(view: TensorView<'_>, is_pointwise: bool) -> Result<TensorView<'_>, LayerError> {
-    let layout = seen(view.layout(), is_pointwise)?;
+/// A tensor in the layout in which an engine passes it to a layer.
+fn layer_view(view: TensorView<'_>, is_pointwise: bool) -> Result<TensorView<'_>, LayerError> {
+    let layout = layer_layout(view.layout(), is_pointwise)?;
     Ok(view.with_layout(layout)?)
 }
 
-fn lying_mut(view: TensorViewMut<'_>, is_pointwise: bool) -> Result<TensorViewMut<'_>, LayerError> {
-    let layout = seen(view.layout(), is_pointwise)?;
+fn layer_view_mut(view: TensorViewMut<'_>, is_pointwise: bool) -> Result<TensorViewMut<'_>, LayerError> {
+    let layout = layer_layout(view.layout(), is_pointwise)?;
     Ok(view.with_layout(layout)?)
 }
 
-fn seen(layout: &Layout, is_pointwise: bool) -> Result<Layout, LayerError> {
+fn layer_layout(layout: &Layout, is_pointwise: bool) -> Result<Layout, LayerError> {
     Ok(if is_pointwise { layout.unrolled()? } else { *layout })
 }

@@ -1,8 +1,8 @@
-//! Which inputs of an operator become tensors, and which parameters.
+//! Dividing the inputs of an operator into tensors and parameters.
 //!
-//! At optimisation level 2 PNNX writes an operator's settings as parameters. At the levels below it leaves constants
-//! that feed named inputs (`$dim=3`), and operators of TorchScript (`aten::add`) whose inputs have no names at all. Here
-//! both become what level 2 has, so that layers need not know.
+//! At optimisation level 2, PNNX writes the arguments of an operator as parameters. At lower levels it leaves constants that
+//! feed named inputs (`$dim=3`), and TorchScript operators (`aten::add`) whose inputs have no names at all. Both are converted
+//! to the form of level 2 here, so that layers only need to support that.
 
 use super::Converter;
 use super::values::expression_text;
@@ -12,7 +12,7 @@ use crate::op::{Creator, INPUT_KIND, RuntimeParameter};
 use crate::pnnx;
 use std::collections::BTreeMap;
 
-/// The parameters and inputs that a layer is created with.
+/// The parameters and inputs with which a layer is created.
 #[derive(Debug, Default)]
 pub(super) struct Arguments {
     pub(super) params: BTreeMap<String, RuntimeParameter>,
@@ -21,7 +21,7 @@ pub(super) struct Arguments {
 }
 
 impl Arguments {
-    /// Adds inputs of which the first has a name.
+    /// Adds inputs; the first one gets the name.
     pub(super) fn push(&mut self, inputs: &[OperandIndex], name: Option<String>) {
         if let Some(first) = inputs.first() {
             self.inputs.push(*first);
@@ -38,8 +38,8 @@ impl Arguments {
     }
 }
 
-/// Arguments of TorchScript's operators that say where and how a tensor lies in memory, by which library it is made,
-/// or that matter in training only.
+/// Arguments of TorchScript operators that are ignored: the device, layout and memory format of a tensor, the library that
+/// computes it, and settings that only affect training.
 const IGNORED: [&str; 8] = [
     "layout",
     "device",
@@ -51,7 +51,7 @@ const IGNORED: [&str; 8] = [
     "generator",
 ];
 
-/// The arguments of operators of TorchScript whose layers have their fields in another order.
+/// The argument names of TorchScript operators whose layers have their fields in another order.
 fn signature(op_type: &str, values: &[Value]) -> Option<&'static [&'static str]> {
     let along_axis = matches!(values.get(1), Some(Value::Constant(_)));
     match op_type {
@@ -104,8 +104,8 @@ fn signature(op_type: &str, values: &[Value]) -> Option<&'static [&'static str]>
     }
 }
 
-/// The names of an operator's inputs. Where the file has none, those of TorchScript's operators are known by their
-/// position: they are the fields of the layer, or `arg_0`, `arg_1` and so on where a layer publishes no fields.
+/// The names of an operator's inputs. If the file has none, the inputs of TorchScript operators are named by position: after
+/// the fields of the layer, or `arg_0`, `arg_1` and so on if the layer publishes no fields.
 fn argument_names(operator: &pnnx::Operator, creator: &Creator, values: &[Value]) -> Vec<Option<String>> {
     let (names, count) = (operator.input_names(), operator.inputs().len());
     if !operator.op_type().contains("::") || names.iter().any(Option::is_some) {
@@ -121,7 +121,7 @@ fn argument_names(operator: &pnnx::Operator, creator: &Creator, values: &[Value]
     std::iter::once("input").chain(keys).take(count).map(|key| Some(key.to_owned())).collect()
 }
 
-/// Whether a layer reads a constant of this key as a parameter, and not as a tensor.
+/// Returns true if a layer reads a constant with this key as a parameter instead of a tensor.
 fn takes_parameter(creator: &Creator, key: &str, position: usize) -> bool {
     match creator.fields.iter().find(|field| field.key == key) {
         Some(field) => field.kind != INPUT_KIND,
@@ -129,13 +129,13 @@ fn takes_parameter(creator: &Creator, key: &str, position: usize) -> bool {
     }
 }
 
-/// Whether a constant can be nothing but a parameter, such as the equation of an einsum.
+/// Returns true if a constant can only be a parameter, such as the equation of an einsum.
 fn is_word(constant: &Constant) -> bool {
     let parameter = &constant.parameter;
     matches!(parameter.value(), pnnx::Value::Str(_)) && parameter.as_f64().is_err()
 }
 
-/// TorchScript writes element types as numbers.
+/// The parameter for a constant. Element types, which TorchScript writes as numbers, become names.
 fn as_parameter(key: &str, constant: &Constant) -> RuntimeParameter {
     let name = match (key, constant.parameter.raw()) {
         ("dtype", "0") => "torch.uint8",
@@ -156,13 +156,14 @@ fn as_parameter(key: &str, constant: &Constant) -> RuntimeParameter {
     RuntimeParameter::parse(name)
 }
 
-/// Whether this input of an operator is a list of indices, which may hold `None`, masks and tensors of different shapes.
+/// Returns true if this input of an operator is a list of indices, which may contain `None`, masks and tensors of different
+/// shapes.
 fn is_index(op_type: &str, key: &str) -> bool {
     matches!((op_type, key), ("Tensor.index", "expr") | ("Tensor.index_put", "indices"))
 }
 
 impl Converter<'_> {
-    /// Sorts an operator's inputs into parameters and tensors.
+    /// Divides an operator's inputs into parameters and tensors.
     pub(super) fn arguments(
         &mut self,
         operator: &pnnx::Operator,
@@ -184,7 +185,7 @@ impl Converter<'_> {
                     arguments.params.insert(key, constant.parameter.clone());
                 }
                 _ if operator.op_type().contains("::") && IGNORED.contains(&key) => {}
-                // An argument that is absent, and that the layer has no field for.
+                // An absent argument for which the layer has no field.
                 Value::Constant(constant)
                     if name.is_none()
                         && position > 0
@@ -208,14 +209,14 @@ impl Converter<'_> {
             }
         }
         if operator.op_type() == "aten::embedding" {
-            // TorchScript has the table first, the layer the indices.
+            // TorchScript passes the table first, the layer expects the indices first.
             arguments.inputs.rotate_left(1);
             arguments.names.rotate_left(1);
         }
         Ok(arguments)
     }
 
-    /// A list of constants is a constant.
+    /// Turns a list of constants into a constant; other values are returned unchanged.
     fn listed(&self, value: &Value) -> Value {
         let Value::Tuple(tuple) = value else { return value.clone() };
         let text = |item: &Value| match item {
@@ -228,7 +229,7 @@ impl Converter<'_> {
         }
     }
 
-    /// Whether a list holds numbers that the graph computes, and at most constants beside them.
+    /// Returns true if a list contains only constants and numbers that the graph computes.
     fn is_numbers(&self, tuple: &Tuple) -> bool {
         let is_number = |item: &Value| match item {
             Value::Tensor(index) => self.numbers.contains(index),
@@ -238,7 +239,7 @@ impl Converter<'_> {
         !tuple.items.is_empty() && tuple.items.iter().all(is_number)
     }
 
-    /// One tensor of all numbers of a list.
+    /// Combines the numbers of a list into one tensor.
     fn number_list(
         &mut self,
         operator: &pnnx::Operator,
@@ -262,7 +263,7 @@ impl Converter<'_> {
         self.insert(operator, "pnnx.Expression", name, arguments)
     }
 
-    /// A list of indices becomes the parameter that a list of constants is, and its tensors become inputs.
+    /// Turns a list of indices into a parameter, as for a list of constants, whose tensors become inputs.
     fn add_index(
         &mut self,
         operator: &pnnx::Operator,
@@ -279,7 +280,10 @@ impl Converter<'_> {
                     arguments.push(&[*index], None);
                 }
                 Value::Tuple(_) => {
-                    return Err(self.tuple_error(operator, "an index is a tuple of tensors".to_owned()));
+                    return Err(self.tuple_error(
+                        operator,
+                        "expected a tensor or a constant as index, got a tuple".to_owned(),
+                    ));
                 }
             }
         }
@@ -288,7 +292,7 @@ impl Converter<'_> {
         Ok(())
     }
 
-    /// All tensors of a value, depth first. Constants become tensors.
+    /// Appends all tensors of a value, depth first. Constants become tensors.
     pub(super) fn flatten(
         &mut self,
         operator: &pnnx::Operator,
@@ -307,7 +311,7 @@ impl Converter<'_> {
         Ok(())
     }
 
-    /// The tensor that a constant is where a layer wants one.
+    /// The tensor for a constant that a layer reads as a tensor.
     fn constant_tensor(
         &mut self,
         operator: &pnnx::Operator,

@@ -1,20 +1,20 @@
-//! Weights that several modules share, such as the embedding of a language model that also scores the next word.
+//! Weights that are shared by several modules, such as the embedding of a language model that is also its output layer.
 //!
-//! TorchScript passes such a weight to each module as inputs before the module's own. PNNX keeps these inputs, though it
-//! gives the module the weight as an attribute, too.
+//! TorchScript passes such weights to each module as additional inputs before the regular ones. PNNX keeps these inputs,
+//! although it also stores the weight as an attribute of the module.
 
 use super::Converter;
 use crate::graph::draft::Value;
 use crate::pnnx::{self, Attribute, OperandId};
 
 impl Converter<'_> {
-    /// The values without those in front that are the module's own weights.
+    /// Removes leading values that are the module's own weights.
     pub(super) fn without_shared_weights(
         &self,
         operator: &pnnx::Operator,
         mut values: Vec<Value>,
     ) -> Vec<Value> {
-        // A learned query of an attention may have the shape of its weights.
+        // A learned query of an attention may have the same shape as its weights.
         let is_module =
             operator.op_type().starts_with("nn.") && operator.op_type() != "nn.MultiheadAttention";
         let own = operator.input_names().iter().take_while(|name| name.is_none()).count();
@@ -28,7 +28,7 @@ impl Converter<'_> {
         values
     }
 
-    /// Whether an input is a stored tensor of the type and shape of one of these weights, which is taken away then.
+    /// Returns true if an input is a stored tensor with the type and shape of one of these weights, and removes that weight.
     fn take_weight(&self, input: OperandId, weights: &mut Vec<&Attribute>) -> bool {
         let producer = self.file.operand(input).producer().map(|id| self.file.operator(id));
         let stored = producer.filter(|producer| producer.op_type() == "pnnx.Attribute");

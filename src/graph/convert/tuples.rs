@@ -1,4 +1,4 @@
-//! Tuples, lists and dictionaries: made, unpacked, and the lists of indices that an expression is.
+//! Tuples, lists and dictionaries: construction, unpacking, and expressions that are lists of indices.
 
 use super::arguments::Arguments;
 use super::{Converter, place_of};
@@ -6,10 +6,10 @@ use crate::graph::GraphError;
 use crate::graph::draft::{Value, pack, unpack};
 use crate::pnnx::{self, Expr, OperandId, OperatorId};
 
-/// The most levels of tuples within tuples. PyTorch's models have two or three.
+/// The maximum nesting depth of tuples. PyTorch models have two or three levels.
 const MAX_DEPTH: usize = 64;
 
-/// Operators that take a list of tensors, where others take one of numbers.
+/// Operators that take a list of tensors, not a list of numbers.
 const TAKE_TENSORS: [&str; 19] = [
     "nn.quantized.cat",
     "Tensor.index",
@@ -38,26 +38,27 @@ impl Converter<'_> {
         self.set_tuple(operator, items)
     }
 
-    /// The values of a dictionary in their order. Keys and values come in turns; a key is a constant.
+    /// Adds the values of a dictionary as a tuple, in order. The inputs are alternating keys and values; keys are constants.
     pub(super) fn add_dict(&mut self, operator: &pnnx::Operator) -> Result<(), GraphError> {
         let inputs = self.inputs_of(operator)?;
         let (keys, rest) = (inputs.iter().step_by(2), inputs.len() % 2);
         if rest != 0 || !keys.clone().all(|key| matches!(key, Value::Constant(_))) {
-            return Err(
-                self.tuple_error(operator, "a dictionary needs a constant key for each value".to_owned())
-            );
+            return Err(self.tuple_error(
+                operator,
+                "expected a constant key for each value of the dictionary".to_owned(),
+            ));
         }
         self.set_tuple(operator, inputs.into_iter().skip(1).step_by(2).collect())
     }
 
-    /// Whether an expression is a list that only indexing and joining take: such a list may hold `None`, masks, and tensors
-    /// of different shapes.
+    /// Returns true if an expression is a list that is only read by operators that take lists of tensors: such a list may
+    /// contain `None`, masks, and tensors of different shapes.
     pub(super) fn is_index_list(&self, operator: &pnnx::Operator) -> bool {
         let is_list = operator.param("expr").is_some_and(|expr| expr.raw().starts_with('['));
         let [output] = operator.outputs() else { return false };
         let consumers = self.file.operand(*output).consumers();
         let takes_tensors = |id: &OperatorId| TAKE_TENSORS.contains(&self.file.operator(*id).op_type());
-        // The layer of an expression refuses other parameters.
+        // With other parameters, the layer of the expression reports the error.
         let has_no_others = operator.params().len() == 1;
         is_list
             && has_no_others
@@ -101,7 +102,7 @@ impl Converter<'_> {
     pub(super) fn unpack_tuple(&mut self, operator: &pnnx::Operator) -> Result<(), GraphError> {
         let values = self.inputs_of(operator)?;
         let [tuple] = values.as_slice() else {
-            return Err(self.tuple_error(operator, "its input is no tuple".to_owned()));
+            return Err(self.tuple_error(operator, "its input is not a tuple".to_owned()));
         };
         unpack(&mut self.draft, operator, tuple).map_err(|reason| self.tuple_error(operator, reason))?;
         for &output in operator.outputs() {
@@ -110,7 +111,7 @@ impl Converter<'_> {
         Ok(())
     }
 
-    /// An item of a tuple that a layer returned has no name of its own until it is unpacked.
+    /// Names an item of a tuple that a layer returned: it has no name until it is unpacked.
     fn rename(&mut self, output: OperandId) {
         let Some(&Value::Tensor(index)) = self.draft.values.get(&output) else { return };
         let runtime = &self.draft.operands[index.0];
@@ -119,7 +120,7 @@ impl Converter<'_> {
         }
     }
 
-    /// The outputs of an operator; the items of the only one, where that is a tuple which the file unpacks.
+    /// The outputs of an operator, or the items of its only output if that is a tuple that the file unpacks.
     pub(super) fn outputs_in_use<'o>(&'o self, operator: &'o pnnx::Operator) -> &'o [OperandId] {
         match operator.outputs() {
             [tuple] => self.unpack_of(*tuple).map_or(operator.outputs(), pnnx::Operator::outputs),
@@ -131,7 +132,7 @@ impl Converter<'_> {
         self.unpack_of(operand).is_some()
     }
 
-    /// The operator that unpacks a tuple; where there are several, one that makes the most of it.
+    /// The operator that unpacks a tuple; if there are several, one with the most outputs.
     fn unpack_of(&self, operand: OperandId) -> Option<&pnnx::Operator> {
         let consumers = self.file.operand(operand).consumers().iter().map(|&id| self.file.operator(id));
         consumers.filter(|consumer| is_unpack(consumer)).max_by_key(|unpack| unpack.outputs().len())

@@ -1,9 +1,9 @@
-//! Constants of the file, and their texts.
+//! Constants of the file as text.
 
 use crate::op::RuntimeParameter;
 use crate::pnnx::{self, Expr};
 
-/// The text of a constant as an expression has it: lists in square brackets.
+/// The text of a constant in the syntax of expressions, with lists in square brackets.
 pub(super) fn expression_text(parameter: &RuntimeParameter) -> String {
     let raw = parameter.raw();
     match raw.strip_prefix('(').and_then(|rest| rest.strip_suffix(')')) {
@@ -12,18 +12,18 @@ pub(super) fn expression_text(parameter: &RuntimeParameter) -> String {
     }
 }
 
-/// The value that an operator of the file is, if it is nothing but a value: a `prim::Constant`, which PNNX leaves at
-/// optimisation level 0, or an expression of a literal, which it makes of that at level 1.
+/// The value of an operator that is a plain constant: a `prim::Constant`, which PNNX leaves at optimisation level 0, or an
+/// expression that is a literal, into which PNNX converts it at level 1.
 pub(in crate::graph) fn literal(operator: &pnnx::Operator) -> Option<String> {
     if !operator.inputs().is_empty() {
         return None;
     }
     match operator.op_type() {
         "prim::Constant" => Some(operator.param("value").map_or("None", |value| value.raw()).to_owned()),
-        // The layer of an expression refuses other parameters.
+        // With other parameters, the layer of the expression reports the error.
         "pnnx.Expression" if operator.params().len() == 1 => {
             let raw = operator.param("expr")?.raw();
-            // What is no expression, such as the equation of an einsum, is a word.
+            // Text that is not an expression, such as the equation of an einsum, is a string.
             let computes = Expr::parse(raw).is_ok_and(|expr| {
                 let mut computes = false;
                 expr.walk(&mut |part| computes |= matches!(part, Expr::Call { .. } | Expr::Input(_)));

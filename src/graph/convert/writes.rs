@@ -1,8 +1,8 @@
-//! `Tensor.copy`: writing into a tensor, which PNNX makes a function below optimisation level 2.
+//! `Tensor.copy`: in-place writes, which PNNX turns into functions below optimisation level 2.
 //!
-//! Where `self` is a view of another tensor (`z[:, 0] = src` writes into a slice of `z`), the result is that whole
-//! tensor with other elements in the place of the view. So each view on the way from `z` becomes a write: a slice or a
-//! selection a `Tensor.slice_copy`, a reshape one back to the shape before.
+//! If `self` is a view of another tensor (`z[:, 0] = src` writes into a slice of `z`), the result is the whole tensor with the
+//! elements of the view replaced. So each view on the path from `z` becomes a write: a slice or selection becomes a
+//! `Tensor.slice_copy`, and a reshape becomes a reshape back to the previous shape.
 
 use super::Converter;
 use super::arguments::Arguments;
@@ -12,13 +12,13 @@ use crate::graph::operator::{OperandIndex, RuntimeOperator};
 use crate::op::RuntimeParameter;
 use crate::pnnx::{self, OperandId};
 
-/// The operators through which PNNX follows a view.
+/// Returns true for operators through which PNNX follows a view.
 fn is_view(op_type: &str) -> bool {
     matches!(op_type, "Tensor.slice" | "Tensor.select" | "Tensor.reshape" | "Tensor.view")
 }
 
 impl Converter<'_> {
-    /// Adds a write. The operator of the file writes where the first view begins, or all of a tensor that is no view.
+    /// Adds a write. If the target is a view, the result is written back through all views to the base tensor.
     pub(super) fn add_write(&mut self, operator: &pnnx::Operator) -> Result<(), GraphError> {
         let values = self.inputs_of(operator)?;
         let (Some(Value::Tensor(target)), Some(source), &[output]) =
@@ -33,7 +33,8 @@ impl Converter<'_> {
         let mut inputs = Vec::new();
         self.flatten(operator, source, &mut inputs)?;
         let &[source] = inputs.as_slice() else {
-            return Err(self.tuple_error(operator, "a tuple is written to a tensor".to_owned()));
+            return Err(self
+                .tuple_error(operator, "expected a tensor as source of the write, got a tuple".to_owned()));
         };
         let whole = write(*target, source).with_param("dims", "()");
         let mut written =
@@ -51,8 +52,8 @@ impl Converter<'_> {
         Ok(())
     }
 
-    /// The operators that make a tensor a view of the tensor that a write returns, the last one first. PNNX records that
-    /// tensor's shape; where it did not, all views are followed that cannot be anything else.
+    /// The operators that make a tensor a view of the tensor that a write returns, last one first. PNNX records the shape of
+    /// the returned tensor; if it did not, only operators that are certainly views are followed.
     fn views(&self, target: OperandIndex, output: OperandId) -> Vec<usize> {
         let wanted = self.file.operand(output).shape();
         let (mut views, mut certain, mut fitting) = (Vec::new(), 0, None);
@@ -76,7 +77,7 @@ impl Converter<'_> {
         views
     }
 
-    /// Writes a view's new elements to the tensor that it is a view of.
+    /// Writes the new elements of a view back to its base tensor.
     fn write_back(
         &mut self,
         operator: &pnnx::Operator,
@@ -106,7 +107,7 @@ impl Converter<'_> {
         self.insert(operator, "Tensor.slice_copy", name, arguments)
     }
 
-    /// A selection says which axis and which index; a write of several axes has lists of both.
+    /// Converts the axis and index of a selection to the lists that a write of several axes takes.
     fn selecting(
         &mut self,
         operator: &pnnx::Operator,
@@ -132,7 +133,7 @@ impl Converter<'_> {
     }
 }
 
-/// What a `Tensor.select` takes.
+/// The axis and index of a `Tensor.select`.
 struct Selection {
     dim: String,
     index: Index,

@@ -1,4 +1,4 @@
-//! What operands of the file stand for.
+//! The values that operands of the file represent.
 
 use crate::graph::OperandIndex;
 use crate::op::RuntimeParameter;
@@ -6,35 +6,35 @@ use crate::pnnx::OperandId;
 use std::sync::Arc;
 
 // ANCHOR: value
-/// What an operand of the file stands for. Cloning shares the items of a tuple.
+/// The value that an operand of the file represents. Cloning shares the items of a tuple.
 #[derive(Debug, Clone)]
 pub enum Value {
     /// A tensor of the runtime graph.
     Tensor(OperandIndex),
-    /// A value that the file gives: a number, a word, `None` or a list of such.
+    /// A constant in the file: a number, a string, `None` or a list of these.
     Constant(Arc<Constant>),
     /// A tuple or a list.
     Tuple(Arc<Tuple>),
 }
 // ANCHOR_END: value
 
-/// A value that the file gives, which becomes a parameter of the operators that use it.
+/// A constant in the file, which becomes a parameter of the operators that use it.
 #[derive(Debug)]
 pub struct Constant {
     /// The value and its text.
     pub parameter: RuntimeParameter,
-    /// The operand that it came from; none for an item of a list.
+    /// The operand that it comes from; `None` for an item of a list.
     pub operand: Option<OperandId>,
 }
 
-/// The items of a tuple, and how many tensors and levels are in it: a small file can describe a huge one.
+/// The items of a tuple, with its total size and depth: a small file can describe a huge tuple.
 #[derive(Debug)]
 pub struct Tuple {
-    /// The items in their order.
+    /// The items in order.
     pub items: Vec<Value>,
-    /// How many tensors and constants are in it, in all levels.
+    /// The number of tensors and constants in all levels.
     pub tensors: usize,
-    /// How many levels there are.
+    /// The number of levels.
     pub depth: usize,
 }
 
@@ -51,7 +51,7 @@ impl Value {
         Value::Constant(Arc::new(Constant { parameter: RuntimeParameter::parse(raw), operand }))
     }
 
-    /// How many tensors and constants it stands for.
+    /// The number of tensors and constants in the value.
     pub fn tensors(&self) -> usize {
         match self {
             Value::Tensor(_) | Value::Constant(_) => 1,
@@ -59,7 +59,7 @@ impl Value {
         }
     }
 
-    /// How many levels of tuples it has: 0 for a tensor.
+    /// The number of tuple levels: 0 for a tensor or a constant.
     pub fn depth(&self) -> usize {
         match self {
             Value::Tensor(_) | Value::Constant(_) => 0,

@@ -1,28 +1,28 @@
-//! Where the axis with scales of its own lies after elements were moved.
+//! Following the axis of per-channel scales through operators that move elements.
 
 use super::roles::method;
 use crate::pnnx::{Dim, Operator};
 
-/// The operator that moves, and the shapes that the file records before and after.
+/// An operator that moves elements, with the shapes that the file records before and after it.
 pub(super) struct Move<'a> {
     pub(super) operator: &'a Operator,
     pub(super) from: Option<&'a [Dim]>,
     pub(super) to: Option<&'a [Dim]>,
 }
 
-/// What PNNX writes in `selects` where an axis is sliced and not selected from.
+/// The value that PNNX writes in `selects` for an axis that is sliced instead of selected from.
 const NOT_SELECTED: i64 = i32::MAX as i64;
 
-/// No tensor has more.
-const MOST_AXES: i64 = 64;
+/// The maximum number of axes of a tensor.
+const MAX_AXES: i64 = 64;
 
 type Found<T> = Result<T, String>;
 
 impl Move<'_> {
-    /// The axis of the output that is this one of the input.
+    /// The output axis that corresponds to an input axis.
     ///
     /// # Errors
-    /// Why there is none, or why it cannot be known.
+    /// Returns the reason why there is no such axis, or why it is unknown.
     pub(super) fn axis(&self, axis: i64) -> Found<i64> {
         let op_type = self.operator.op_type();
         match method(op_type).unwrap_or(op_type) {
@@ -55,13 +55,17 @@ impl Move<'_> {
             }
             "reshape" | "view" | "reshape_as" | "flatten" | "unflatten" | "squeeze" | "nn.Flatten"
             | "nn.Unflatten" => self.reshaped(axis),
-            _ => Err("slices of what it reads have scales of their own, which it cannot carry on".into()),
+            _ => Err("its input has per-channel scales, which it cannot pass on".into()),
         }
     }
 
     fn number(&self, key: &str) -> Found<i64> {
         let found = self.operator.param(key).and_then(|parameter| parameter.as_i64().ok());
-        found.ok_or_else(|| format!("`{key}` is no constant, so that it is not known where their axis goes"))
+        found.ok_or_else(|| {
+            format!(
+                "`{key}` is not a constant, so the axis of the per-channel scales in its output is unknown"
+            )
+        })
     }
 
     fn list(&self, key: &str) -> Found<Vec<i64>> {
@@ -72,15 +76,15 @@ impl Move<'_> {
     fn rank(&self) -> Found<i64> {
         let rank = self.from.and_then(|dims| i64::try_from(dims.len()).ok());
         rank.ok_or_else(|| {
-            "its input has no shape in the file, so that axes cannot be counted from the end".into()
+            "its input has no shape in the file, so axes cannot be counted from the end".into()
         })
     }
 
-    /// An axis counted from the start.
+    /// The axis counted from the start.
     fn resolved(&self, axis: i64) -> Found<i64> {
         let from_start = if axis < 0 { axis + self.rank()? } else { axis };
-        let most = self.rank().unwrap_or(MOST_AXES);
-        if (0..most).contains(&from_start) { Ok(from_start) } else { Err(format!("there is no axis {axis}")) }
+        let rank = self.rank().unwrap_or(MAX_AXES);
+        if (0..rank).contains(&from_start) { Ok(from_start) } else { Err(format!("there is no axis {axis}")) }
     }
 
     fn permuted(&self, axis: i64, dims: &[i64]) -> Found<i64> {
@@ -90,23 +94,23 @@ impl Move<'_> {
                 return Ok(to);
             }
         }
-        Err("`dims` does not name their axis".into())
+        Err("`dims` does not contain the axis of the per-channel scales".into())
     }
 
-    /// The axis itself, where it is none of those that elements are taken from.
+    /// The axis itself, if it is not among `dims`, along which elements are taken or moved.
     fn beside(&self, axis: i64, dims: &[i64]) -> Found<i64> {
         let axis = self.resolved(axis)?;
         for &dim in dims {
             if self.resolved(dim)? == axis {
                 return Err(format!(
-                    "the slices along axis {axis} have scales of their own, and it takes some of them or moves them"
+                    "axis {axis} has per-channel scales, and the operator selects or moves elements along it"
                 ));
             }
         }
         Ok(axis)
     }
 
-    /// The axis after others disappeared.
+    /// The axis after the axes `dims` have been removed.
     fn without(&self, axis: i64, dims: &[i64]) -> Found<i64> {
         let axis = self.beside(axis, dims)?;
         let mut before = 0;
@@ -129,9 +133,9 @@ impl Move<'_> {
         self.without(axis, &selected.map(|(&dim, _)| dim).collect::<Vec<_>>())
     }
 
-    /// The axis of the same length that has as many elements before it, or behind it, as it had.
+    /// The output axis of the same length that has the same number of elements before or after it.
     fn reshaped(&self, axis: i64) -> Found<i64> {
-        let unknown = "it is not known where their axis goes";
+        let unknown = "the axis of the per-channel scales in its output is unknown";
         let (Some(from), Some(to)) = (self.from, self.to) else {
             return Err(format!("{unknown}, as the file has no shapes"));
         };
@@ -152,7 +156,9 @@ impl Move<'_> {
             fixed(&to[at]) == Some(len) && same
         };
         let found = (0..to.len()).find(is_it).and_then(|at| i64::try_from(at).ok());
-        found.ok_or_else(|| format!("the slices along axis {axis} have scales of their own, and it takes them apart or puts them together"))
+        found.ok_or_else(|| {
+            format!("axis {axis} has per-channel scales, and the operator splits or merges it")
+        })
     }
 }
 

@@ -1,4 +1,4 @@
-//! Operators that are computed in floats, between floats and whole numbers.
+//! Lowering of operators that are computed in floats between dequantisation and quantisation.
 
 use super::roles::{Lowering, Out, method};
 use super::{Kind, Known, Resolver, Source, constant, refused};
@@ -7,7 +7,7 @@ use crate::pnnx::{Operator, OperatorId, Parameter, PnnxError};
 use crate::tensor::DType;
 
 impl Resolver<'_> {
-    /// Puts an operator between a `torch.dequantize` of each input and a `torch.quantize_per_tensor`.
+    /// Inserts a `torch.dequantize` before each quantised input of an operator, and a `torch.quantize_per_tensor` after it.
     pub(super) fn lower(
         &mut self,
         id: OperatorId,
@@ -16,7 +16,7 @@ impl Resolver<'_> {
         kinds: &[Option<Kind>],
     ) -> Result<(), GraphError> {
         let Some(Some(Kind::Tensor(first))) = kinds.first() else {
-            return Err(refused(operator, "its first input must be quantised as well"));
+            return Err(refused(operator, "expected a quantised first input"));
         };
         let lowering = match lowering.out {
             Out::Mean if method(operator.op_type()) == Some("mean") && !self.is_over_last_axes(operator) => {
@@ -24,16 +24,16 @@ impl Resolver<'_> {
             }
             _ => lowering,
         };
-        let whole = matches!(lowering.out, Out::Whole | Out::Mean);
+        let unscaled = matches!(lowering.out, Out::Unscaled | Out::Mean);
         for (position, kind) in kinds.iter().enumerate() {
             if let Some(Kind::Tensor(known)) = kind {
-                self.dequantize_input(id, operator, position, known, whole)?;
+                self.dequantize_input(id, operator, position, known, unscaled)?;
             }
         }
         let (_, zero_point) = constant(operator, first)?;
         let (scale, made_zero) = match lowering.out {
             Out::Same => (first.scale.clone(), first.zero_point.clone()),
-            Out::Whole => (Source::Text("1.0".to_owned()), Source::Text(zero_point.to_owned())),
+            Out::Unscaled => (Source::Text("1.0".to_owned()), Source::Text(zero_point.to_owned())),
             Out::Mean => (Source::Text("1.0".to_owned()), Source::Text("0".to_owned())),
             Out::Fixed(fixed) => {
                 let (scale, zero_point) = match first.dtype {
@@ -45,7 +45,7 @@ impl Resolver<'_> {
             }
             Out::Plain => return Ok(()),
             Out::Given { scale, zero_point } => {
-                let missing = || refused(operator, "it does not say what its output stands for");
+                let missing = || refused(operator, "missing scale and zero point of its output");
                 let given = |key| self.argument(operator, key, usize::MAX);
                 (given(scale).ok_or_else(missing)?, given(zero_point).ok_or_else(missing)?)
             }
@@ -60,13 +60,14 @@ impl Resolver<'_> {
         }
         self.quantize_output(id, operator, steps, &made)?;
         if let Some(&output) = operator.outputs().first() {
-            let made = if whole { first.clone() } else { made };
+            let made = if unscaled { first.clone() } else { made };
             self.known.insert(output, Kind::Tensor(made));
         }
         self.rewrite(id, operator, &lowering)
     }
 
-    /// Whether a mean is over the last axes, or all: PyTorch computes these of whole numbers, and others in floats.
+    /// Returns true if a mean is over the last axes or all axes: PyTorch computes these from the quantised values, and others
+    /// in floats.
     fn is_over_last_axes(&self, operator: &Operator) -> bool {
         let Some(dims) = operator.param("dim").filter(|dims| !dims.is_none()) else {
             return operator.named_input("dim").is_none();
@@ -89,7 +90,7 @@ impl Resolver<'_> {
         operator: &Operator,
         position: usize,
         known: &Known,
-        whole: bool,
+        unscaled: bool,
     ) -> Result<(), GraphError> {
         let (scale, zero_point) = constant(operator, known)?;
         let Some(&input) = operator.inputs().get(position) else { return Ok(()) };
@@ -106,11 +107,11 @@ impl Resolver<'_> {
             Ok(made)
         };
         let made = edit().map_err(PnnxError::from)?;
-        self.set(made, "scale", if whole { "1.0" } else { scale })?;
+        self.set(made, "scale", if unscaled { "1.0" } else { scale })?;
         self.set(made, "zero_point", zero_point)
     }
 
-    /// Puts these operators (type, name, expression) and a `torch.quantize_per_tensor` behind an operator.
+    /// Inserts these operators (type, name, expression) and a `torch.quantize_per_tensor` after an operator.
     fn quantize_output(
         &mut self,
         id: OperatorId,
@@ -151,7 +152,7 @@ impl Resolver<'_> {
         self.set(quantize, "dtype", dtype)
     }
 
-    /// The operator on floats.
+    /// Replaces an operator by its counterpart on floats.
     fn rewrite(
         &mut self,
         id: OperatorId,
@@ -162,7 +163,7 @@ impl Resolver<'_> {
         if let Some((key, parameter)) =
             operator.params().iter().find(|(key, value)| !lowering.knows(key, value))
         {
-            return Err(refused(operator, &format!("`{key}={}` is not understood", parameter.raw())));
+            return Err(refused(operator, &format!("unsupported parameter `{key}={}`", parameter.raw())));
         }
         self.file.set_op_type(id, op_type).map_err(PnnxError::from)?;
         for key in operator.params().keys() {

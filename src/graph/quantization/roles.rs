@@ -1,58 +1,58 @@
-//! What each type of operator does with quantised tensors.
+//! The behaviour of each operator type for quantised tensors.
 
 use crate::pnnx::{Operator, Parameter};
 
-/// What an operator does with quantised tensors.
+/// The behaviour of an operator for quantised tensors.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Role {
-    /// Makes one of floats.
+    /// Quantises floats, per tensor.
     Quantize,
-    /// Makes one of floats, with a scale for each slice along an axis.
+    /// Quantises floats, per channel along an axis.
     QuantizeChannels,
-    /// Makes floats of one.
+    /// Dequantises to floats.
     Dequantize,
-    /// Computes with whole numbers, and says what those of its output stand for.
-    Whole,
-    /// Puts several side by side.
+    /// Computes with quantised values, and has the output quantisation as parameters.
+    Quantized,
+    /// Concatenates several tensors.
     Join,
-    /// Lists several.
+    /// Lists several tensors.
     List,
-    /// Moves elements, in all outputs or in the first.
+    /// Moves elements, to all outputs or to the first one only.
     Moves {
-        /// Whether all outputs are parts of the input.
+        /// Whether all outputs contain elements of the input.
         all: bool,
     },
-    /// Puts several that stand for the same numbers along a new axis.
+    /// Stacks tensors of the same quantisation along a new axis.
     Stack,
     /// Is computed in floats.
     Lowered(Lowering),
-    /// Is a function of PyTorch's namespace `quantized` that is not here.
+    /// Is an unsupported function of PyTorch's namespace `quantized`.
     Unknown,
-    /// Cannot take one.
+    /// Does not support quantised tensors.
     Refused,
-    /// Takes the whole numbers as they are, or is somebody else's.
+    /// Reads the quantised values as plain integers, or is not one of Ixion's operators.
     Free,
 }
 
-/// How an operator is computed in floats.
+/// The lowering of an operator to floats.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Lowering {
-    /// The operator on floats; none where it is the same.
+    /// The operator type on floats; `None` if it is the same.
     pub(super) op_type: Option<&'static str>,
-    /// The keys of its parameters, and those that they come from, or their texts after `=`.
+    /// The parameters: each key with the key that it is copied from, or with a fixed text after `=`.
     pub(super) params: &'static [(&'static str, &'static str)],
-    /// Other parameters that may stand there: with any value, or with this number.
+    /// Parameters that are ignored: with any value, or only if they have this value.
     pub(super) ignored: &'static [(&'static str, Option<f64>)],
-    /// How many inputs it has.
+    /// The number of inputs.
     pub(super) inputs: usize,
-    /// Whether what is below zero becomes zero.
+    /// Whether a ReLU follows.
     pub(super) relu: bool,
-    /// What its output stands for.
+    /// The quantisation of its output.
     pub(super) out: Out,
 }
 
 impl Lowering {
-    /// Whether a parameter of the operator means something, or may be left out.
+    /// Returns true if a parameter of the operator is used, or may be ignored.
     pub(super) fn knows(&self, key: &str, parameter: &Parameter) -> bool {
         let out = match self.out {
             Out::Given { scale, zero_point } => [scale, zero_point].contains(&key),
@@ -65,21 +65,21 @@ impl Lowering {
     }
 }
 
-/// What the output of an operator stands for.
+/// The quantisation of an operator's output.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Out {
     /// The same as the input.
     Same,
-    /// The same as the input; the operator may be computed without the scale, which it only multiplies through.
-    Whole,
-    /// As [`Out::Whole`], and halves go to the even number among those of the tensor, not among distances from the zero
+    /// The same as the input. The scale only passes through as a factor, so the operator may be computed without it.
+    Unscaled,
+    /// As [`Out::Unscaled`], but rounding half to even applies to the quantised values, not to their distances from the zero
     /// point.
     Mean,
-    /// A scale and a zero point of its own: for u8, for i8 and for i32.
+    /// A fixed scale and zero point: for u8, i8 and i32.
     Fixed([(&'static str, &'static str); 3]),
-    /// It is not quantised.
+    /// Not quantised.
     Plain,
-    /// What these parameters say.
+    /// The values of these parameters.
     Given {
         /// The key of the scale.
         scale: &'static str,
@@ -90,15 +90,15 @@ pub(super) enum Out {
 
 const SAME: Lowering =
     Lowering { op_type: None, params: &[], ignored: &[], inputs: 1, relu: false, out: Out::Same };
-const WHOLE: Lowering = Lowering { out: Out::Whole, ..SAME };
+const UNSCALED: Lowering = Lowering { out: Out::Unscaled, ..SAME };
 const MEAN: Lowering = Lowering { out: Out::Mean, ..SAME };
 const PLAIN: Lowering = Lowering { out: Out::Plain, ..SAME };
-/// From 0 to 1.
+/// An output range of 0 to 1.
 const FRACTION: Lowering = Lowering {
     out: Out::Fixed([("0.00390625", "0"), ("0.00390625", "-128"), ("2.3283064365386963e-10", "0")]),
     ..SAME
 };
-/// From −1 to 1.
+/// An output range of −1 to 1.
 const SIGNED: Lowering = Lowering {
     out: Out::Fixed([("0.0078125", "128"), ("0.0078125", "0"), ("4.656612873077393e-10", "0")]),
     ..SAME
@@ -153,12 +153,13 @@ fn function(name: &str) -> Role {
     known.map_or(Role::Unknown, |(_, lowering)| Role::Lowered(*lowering))
 }
 
-/// What to say of a function that is not here.
+/// The error text for an unsupported function of the namespace `quantized`.
 pub(super) fn supported_functions() -> String {
     let names: Vec<&str> = FUNCTIONS.iter().map(|(name, _)| *name).collect();
     format!(
-        "of this namespace there are {}, and as modules `nn.quantized.Conv2d`, `nn.quantized.Linear`, their forms with \
-         ReLU and `nn.quantized.cat`; put other operators between `torch.dequantize` and `torch.quantize_per_tensor`",
+        "unsupported function of the namespace `quantized`; supported: {}, and the modules `nn.quantized.Conv2d`, \
+         `nn.quantized.Linear`, their variants with ReLU and `nn.quantized.cat`; put other operators between \
+         `torch.dequantize` and `torch.quantize_per_tensor`",
         names.join(", ")
     )
 }
@@ -169,17 +170,17 @@ fn name(operator: &Operator) -> Option<&str> {
     op_type.strip_prefix("pnnx.custom_op.quantized.").or_else(|| op_type.strip_prefix("quantized::"))
 }
 
-/// Whether an operator is a function of PyTorch's namespace `quantized`.
+/// Returns true if an operator is a function of PyTorch's namespace `quantized`.
 pub(super) fn is_function(operator: &Operator) -> bool {
     name(operator).is_some()
 }
 
-/// The name of a function or method of PyTorch's tensors.
+/// The name of a tensor function or method of PyTorch, without its namespace.
 pub(super) fn method(op_type: &str) -> Option<&str> {
     ["torch.", "Tensor.", "aten::"].iter().find_map(|space| op_type.strip_prefix(space))
 }
 
-/// What an operator does with quantised tensors.
+/// The behaviour of an operator for quantised tensors.
 pub(super) fn role(operator: &Operator) -> Role {
     let op_type = operator.op_type();
     if let Some(name) = name(operator) {
@@ -192,7 +193,7 @@ pub(super) fn role(operator: &Operator) -> Role {
         "nn.quantized.Conv2d"
         | "nn.quantized.Linear"
         | "nn.intrinsic.quantized.ConvReLU2d"
-        | "nn.intrinsic.quantized.LinearReLU" => Role::Whole,
+        | "nn.intrinsic.quantized.LinearReLU" => Role::Quantized,
         "nn.quantized.cat" | "torch.cat" => Role::Join,
         "torch.stack" => Role::Stack,
         "pnnx.Expression" if is_list(operator) => Role::List,
@@ -201,7 +202,7 @@ pub(super) fn role(operator: &Operator) -> Role {
         "F.interpolate" | "F.upsample" | "nn.Upsample" => match operator.param("mode").map(|mode| mode.raw())
         {
             None | Some("nearest" | "nearest-exact") => Role::Moves { all: false },
-            Some(_) => Role::Lowered(WHOLE),
+            Some(_) => Role::Lowered(UNSCALED),
         },
         "F.pad" => match operator.param("mode").map(|mode| mode.raw()) {
             None | Some("constant") => Role::Lowered(SAME),
@@ -212,7 +213,7 @@ pub(super) fn role(operator: &Operator) -> Role {
     }
 }
 
-/// Functions and methods of tensors.
+/// The role of a tensor function or method.
 fn of_method(name: &str) -> Role {
     match name {
         "chunk" | "split" | "tensor_split" | "unbind" => Role::Moves { all: true },
@@ -224,7 +225,7 @@ fn of_method(name: &str) -> Role {
     }
 }
 
-/// Operators that PyTorch defines on quantised tensors by floats.
+/// The role of operators that PyTorch defines on quantised tensors by computing in floats.
 fn in_floats(op_type: &str) -> Role {
     match op_type {
         "F.relu" | "nn.ReLU" | "F.relu6" | "nn.ReLU6" | "F.hardtanh" | "nn.Hardtanh" | "F.leaky_relu"
@@ -244,7 +245,7 @@ fn in_floats(op_type: &str) -> Role {
         | "nn.AdaptiveAvgPool1d"
         | "nn.AdaptiveAvgPool2d"
         | "nn.AdaptiveAvgPool3d" => Role::Lowered(MEAN),
-        "F.upsample_bilinear" | "nn.UpsamplingBilinear2d" => Role::Lowered(WHOLE),
+        "F.upsample_bilinear" | "nn.UpsamplingBilinear2d" => Role::Lowered(UNSCALED),
         "pnnx.Output" => Role::Free,
         _ if ["F.", "nn.", "pnnx.Expression"].iter().any(|own| op_type.starts_with(own)) => Role::Refused,
         _ => Role::Free,
@@ -306,7 +307,7 @@ fn is_view(op_type: &str) -> bool {
         )
 }
 
-/// Operators that choose elements by their order, which is that of the whole numbers.
+/// Returns true for operators that select elements by their order, which quantisation preserves.
 fn is_choice(op_type: &str) -> bool {
     method(op_type).is_some_and(|name| matches!(name, "max" | "min" | "sort" | "topk"))
         || matches!(

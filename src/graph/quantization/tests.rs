@@ -1,4 +1,4 @@
-//! What readers of quantised tensors are told.
+//! Readers of quantised tensors get scale and zero point.
 
 use super::*;
 use crate::Limits;
@@ -23,7 +23,7 @@ fn param(graph: &Graph, name: &str, key: &str) -> String {
 }
 
 #[test]
-fn scales_reach_who_reads_them() {
+fn scales_reach_their_readers() {
     let graph = resolved(&format!(
         "{START}Tensor.reshape r 1 1 a b shape=(3,2) $input=a
 nn.MaxPool1d p 1 1 b c kernel_size=2
@@ -36,7 +36,7 @@ pnnx.Output out 1 0 y"
 }
 
 #[test]
-fn what_is_defined_in_floats_is_computed_in_floats() {
+fn other_operators_are_computed_in_floats() {
     let graph = resolved(&format!(
         "{START}pnnx.custom_op.quantized.add_relu s 2 1 a a b arg_2=0.5 arg_3=3 $arg_0=a $arg_1=a
 F.sigmoid t 1 1 b c $input=b
@@ -76,12 +76,12 @@ pnnx.Output out 1 0 y"
 }
 
 #[test]
-fn what_pytorch_cannot_do_is_an_error() {
+fn operators_that_pytorch_does_not_support_are_an_error() {
     let error = resolved(&format!("{START}torch.cumsum c 1 1 a y dim=0 $input=a\npnnx.Output out 1 0 y"));
     let error = error.unwrap_err();
     let GraphError::Operator { source, .. } = &error else { panic!("{error}") };
     assert!(
-        source.to_string().contains("it is not computed with them; put `torch.dequantize` before it"),
+        source.to_string().contains("the operator does not support them; put `torch.dequantize` before it"),
         "{source}"
     );
     let unknown = "pnnx.custom_op.quantized.add s 2 1 a a b arg_2=0.5 arg_3=3 arg_4=1 $arg_0=a $arg_1=a";
@@ -91,7 +91,7 @@ fn what_pytorch_cannot_do_is_an_error() {
 }
 
 #[test]
-fn computed_scales_reach_who_makes_floats_of_them() {
+fn computed_scales_reach_dequantisation() {
     let graph = resolved(
         "pnnx.Input in 0 1 x #x=(2)f32
 pnnx.Input s 0 1 s #s=(2)f32
@@ -106,7 +106,7 @@ pnnx.Output out 1 0 y",
     assert_eq!(param(&graph, "d", "axis"), "1");
 }
 
-/// A tensor of 2×3×4×5 with a scale for each of its three channels, moved, and put in floats again.
+/// The axis of a 2×3×4×5 tensor with per-channel scales after `moves`, as its dequantisation sees it.
 fn channels_after(moves: &str) -> Result<String, GraphError> {
     let graph = resolved(&format!(
         "pnnx.Input in 0 1 x #x=(2,3,4,5)f32
@@ -152,7 +152,7 @@ fn the_axis_of_the_channels_moves_with_its_elements() {
 }
 
 #[test]
-fn channels_that_are_taken_apart_are_refused() {
+fn moves_that_split_or_select_channels_are_refused() {
     for moves in [
         "Tensor.slice m 1 1 a b dim=1 start=0 end=2 step=1 $input=a",
         "Tensor.select m 1 1 a b dim=1 index=0 $input=a",
@@ -170,14 +170,14 @@ fn channels_that_are_taken_apart_are_refused() {
 }
 
 #[test]
-fn shapes_of_quantised_tensors_can_be_asked() {
+fn shapes_of_quantised_tensors_can_be_read() {
     let graph =
         resolved(&format!("{START}Tensor.size s 1 1 a n dim=0 $input=a\npnnx.Output out 1 0 n")).unwrap();
     assert_eq!(graph.operators().count(), 4);
 }
 
 #[test]
-fn comparisons_give_no_quantised_tensor() {
+fn comparisons_return_plain_tensors() {
     let text = format!(
         "{START}torch.lt l 1 1 a m other=0.25 $input=a\ntorch.logical_not n 1 1 m y $input=m\npnnx.Output out 1 0 y"
     );
@@ -186,7 +186,7 @@ fn comparisons_give_no_quantised_tensor() {
 }
 
 #[test]
-fn only_tensors_that_stand_for_the_same_are_stacked() {
+fn only_tensors_of_the_same_quantisation_are_stacked() {
     let other = |scale| {
         format!(
             "{START}torch.quantize_per_tensor p 1 1 x b scale={scale} zero_point=7 dtype=torch.quint8 $input=x
@@ -200,7 +200,7 @@ pnnx.Output out 1 0 y"
 }
 
 #[test]
-fn functions_that_are_not_here_are_told_from_those_that_are() {
+fn unsupported_functions_are_reported_with_the_supported_ones() {
     let error = resolved(&format!(
         "{START}pnnx.custom_op.quantized.layer_norm l 1 1 a b $arg_0=a\npnnx.Output out 1 0 b"
     ));
@@ -210,7 +210,7 @@ fn functions_that_are_not_here_are_told_from_those_that_are() {
     assert!(text.contains("add, add_relu, mul") && text.contains("nn.quantized.Conv2d"), "{text}");
 }
 
-/// PyTorch computes means over the last axes of whole numbers, and others in floats; they round otherwise.
+/// PyTorch computes means over the last axes from quantised values, and others in floats, which rounds differently.
 #[test]
 fn means_over_other_axes_than_the_last_are_computed_in_floats() {
     let scale_of = |dim: &str| {
@@ -232,7 +232,7 @@ pnnx.Output out 1 0 y"
 }
 
 #[test]
-fn wide_whole_numbers_have_scales_of_their_own() {
+fn i32_outputs_have_their_own_scales() {
     let graph = resolved(
         "pnnx.Input in 0 1 x #x=(2,3)f32
 torch.quantize_per_tensor q 1 1 x a scale=0.1 zero_point=7 dtype=torch.qint32 $input=x

@@ -1,4 +1,4 @@
-//! Plans that are wrong end in errors.
+//! Wrong plans end in errors.
 
 use crate::memory::{Arena, InputBinding, Memory, MemoryError, Place, Root};
 use crate::tensor::{DType, Layout, Shape, Tensor, TensorView, TensorViewMut};
@@ -13,8 +13,8 @@ fn caller(root: Root, dims: &[usize]) -> Place {
     Place::contiguous(root, DType::F32, Shape::new(dims).unwrap())
 }
 
-/// Lends these places of an arena of 256 bytes, two inputs (the second is donated), an output and a constant, all of four
-/// numbers.
+/// Borrows these places from an arena of 256 bytes, two inputs (the second is donated), an output and a constant, each of
+/// four f32 elements.
 fn lend(reads: &[Place], writes: &[Place], workspace: Range<usize>) -> Result<(), MemoryError> {
     let (mut arena, mut donated) = (Arena::new(256).unwrap(), Tensor::from_vec(vec![5f32; 4], &[4]).unwrap());
     let (shared, mut output) = (donated.deep_copy().unwrap(), donated.deep_copy().unwrap());
@@ -61,7 +61,7 @@ fn neighbours_are_lent_together() {
 }
 
 #[test]
-fn what_is_written_nobody_else_sees() {
+fn written_memory_is_not_aliased() {
     let (low, high) = (arena(0, DType::F32, &[16]), arena(60, DType::F32, &[4]));
     assert!(refusal(&[low], &[high], 0..0).contains("are used at the same time"));
     assert!(refusal(&[], &[low, high], 0..0).contains("are used at the same time"));
@@ -73,7 +73,7 @@ fn what_is_written_nobody_else_sees() {
 }
 
 #[test]
-fn what_belongs_to_the_caller_is_not_written() {
+fn tensors_of_the_caller_are_not_written() {
     assert!(refusal(&[], &[caller(INPUT, &[4])], 0..0).contains("no donated input 0"));
     assert!(refusal(&[], &[caller(CONSTANT, &[4])], 0..0).contains("no constant 1"));
     for root in [Root::Input(2), Root::Output(1), Root::Constant(0), Root::Constant(9)] {
@@ -82,12 +82,14 @@ fn what_belongs_to_the_caller_is_not_written() {
 }
 
 #[test]
-fn memory_has_ends_and_alignment() {
+fn bounds_and_alignment_are_checked() {
     assert!(refusal(&[arena(192, DType::F32, &[17])], &[], 0..0).contains("in an arena of 256"));
-    assert!(refusal(&[caller(INPUT, &[5])], &[], 0..0).contains("ends at element 5, but there are 16 bytes"));
+    assert!(
+        refusal(&[caller(INPUT, &[5])], &[], 0..0).contains("ends at element 5, but its memory has 16 bytes")
+    );
     assert!(refusal(&[arena(2, DType::F32, &[4])], &[], 0..0).contains("multiple of its alignment"));
-    assert!(refusal(&[], &[], 200..300).contains("scratch memory at 200..300"));
-    assert!(refusal(&[], &[], 1..64).contains("scratch memory at 1..64"));
+    assert!(refusal(&[], &[], 200..300).contains("scratch memory 200..300 is not aligned"));
+    assert!(refusal(&[], &[], 1..64).contains("scratch memory 1..64 is not aligned"));
     let root = Root::Arena { offset: usize::MAX, bytes: 2 };
     assert!(refusal(&[caller(root, &[1])], &[], 0..0).contains("there is no byte"));
     let far = Layout::contiguous(Shape::new(&[1]).unwrap()).with_offset(usize::MAX / 2);
@@ -95,7 +97,7 @@ fn memory_has_ends_and_alignment() {
 }
 
 #[test]
-fn elements_that_repeat_are_read_but_not_written() {
+fn repeated_elements_are_read_but_not_written() {
     let repeated = Layout::contiguous(Shape::new(&[1]).unwrap()).expand(&[4]).unwrap();
     let place = |root| Place { root, dtype: DType::F32, layout: repeated };
     lend(&[place(INPUT)], &[], 0..0).unwrap();
@@ -103,12 +105,12 @@ fn elements_that_repeat_are_read_but_not_written() {
 }
 
 #[test]
-fn bools_are_bools_whatever_lay_there() {
+fn bools_are_valid_whatever_the_memory_held() {
     let mut memory = Arena::new(64).unwrap();
     let mut memory = Memory { arena: &mut memory, inputs: &mut [], outputs: &mut [], constants: &[] };
     memory.borrow(&[], &[], 0..64).unwrap().scratch.slice::<u8>(64).unwrap().fill(9);
     let bools = arena(0, DType::Bool, &[8]);
-    assert!(memory.borrow(&[bools], &[], 0..0).unwrap_err().to_string().contains("bools"));
+    assert!(memory.borrow(&[bools], &[], 0..0).unwrap_err().to_string().contains("a bool tensor is read"));
     let there = |views: &[TensorViewMut<'_>]| views[0].as_view().to_vec::<bool>().unwrap();
     assert_eq!(there(&memory.borrow(&[], &[bools], 0..0).unwrap().outputs), [true; 8]);
     assert!(memory.borrow(&[bools], &[], 0..0).is_ok());

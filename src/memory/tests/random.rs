@@ -1,4 +1,4 @@
-//! Random graphs: their plans are followed byte by byte, and run.
+//! Random graphs, whose plans are simulated byte by byte and run.
 
 use crate::memory::testing::{Planned, try_plan};
 use crate::memory::{Action, Place, Root, testing};
@@ -6,10 +6,10 @@ use crate::tensor::Layout;
 use proptest::prelude::*;
 use std::collections::HashMap;
 
-/// An operator of a random graph: what it does, and which operands it takes.
+/// An operator of a random graph: its kind, and two numbers that select its operands.
 type Choice = (u8, usize, usize);
 
-/// A graph over operands of few elements, built line by line.
+/// A graph of small operands, built line by line.
 struct Sketch {
     lines: Vec<String>,
     operands: Vec<(String, Vec<usize>)>,
@@ -82,11 +82,11 @@ impl Sketch {
     }
 }
 
-/// Who wrote a byte last, for every byte of every memory.
+/// The operand that last wrote each byte of each memory.
 #[derive(Default)]
 struct Bytes(HashMap<(usize, usize), usize>);
 
-/// The memory of a root, and its first byte there.
+/// The memory of a root, and the first byte of the root in it.
 fn memory_of(root: Root) -> (usize, usize) {
     match root {
         Root::Arena { offset, .. } | Root::Device { offset, .. } => (0, offset),
@@ -96,7 +96,7 @@ fn memory_of(root: Root) -> (usize, usize) {
     }
 }
 
-/// The bytes of all elements, in row-major order.
+/// The positions of the bytes of all elements, in row-major order.
 fn bytes_of(place: &Place) -> Vec<(usize, usize)> {
     let ((memory, start), size) = (memory_of(place.root), place.dtype.size());
     positions(&place.layout)
@@ -123,8 +123,8 @@ impl Bytes {
     }
 }
 
-/// Follows a plan: whoever reads an operand finds every byte as it was when the operand was made.
-fn nobody_reads_what_others_overwrote(planned: &Planned) {
+/// Simulates a plan: every byte of an operand that is read must be unchanged since the operand was written.
+fn check_no_read_after_overwrite(planned: &Planned) {
     let mut bytes = Bytes::default();
     let mut made: HashMap<usize, Vec<Option<usize>>> = HashMap::new();
     let place = |operand: usize| planned.plan.places[operand].unwrap();
@@ -145,7 +145,11 @@ fn nobody_reads_what_others_overwrote(planned: &Planned) {
                 bytes.write(&place(output), output);
             }
             let owners = bytes.owners(&place(output));
-            assert!(owners.iter().all(Option::is_some), "{} has bytes that nobody wrote", operator.name());
+            assert!(
+                owners.iter().all(Option::is_some),
+                "{} has bytes that were never written",
+                operator.name()
+            );
             made.insert(output, owners);
         }
     }
@@ -169,12 +173,12 @@ proptest! {
         let lines = Sketch::of(&choices, &outputs);
         let donations: &[(usize, usize)] = if donated { &[(0, 0)] } else { &[] };
         let planned = try_plan(testing::graph(&lines), donations);
-        // A donation to an output of another size.
+        // The donation may be refused: the output may have another size.
         let mut planned = match planned {
             Ok(planned) => planned,
             Err(_) => try_plan(testing::graph(&lines), &[]).unwrap(),
         };
-        nobody_reads_what_others_overwrote(&planned);
+        check_no_read_after_overwrite(&planned);
         planned.check();
     }
 }

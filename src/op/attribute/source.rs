@@ -1,26 +1,26 @@
-//! Where the elements of a weight come from.
+//! The source of a weight's elements.
 
 use crate::op::LayerError;
 use crate::pnnx;
 use crate::tensor::{DType, Tensor};
 
-/// Where the elements of a weight come from.
+/// The source of a weight's elements.
 #[derive(Debug, Clone)]
 pub enum WeightSource {
     /// An attribute of the file's graph.
     File(pnnx::Attribute),
-    /// Random numbers of the scale that He et al. (2015) derive, `sqrt(2 / fan_in)`, made from a seed.
+    /// Normally distributed random numbers with standard deviation `sqrt(2 / fan_in)` (He et al., 2015).
     Random {
         /// The element type.
         dtype: DType,
         /// The shape.
         shape: Vec<usize>,
-        /// What the numbers are made from.
+        /// The seed of the random numbers.
         seed: u64,
     },
-    /// A tensor that was given.
+    /// A given tensor.
     Tensor(Tensor),
-    /// Another weight's elements, rounded to a type.
+    /// The elements of another source, rounded to a type.
     Cast(Box<WeightSource>, DType),
 }
 
@@ -45,10 +45,10 @@ impl WeightSource {
         }
     }
 
-    /// Reads or makes the elements, each time anew.
+    /// Reads or generates the elements, on every call.
     ///
     /// # Errors
-    /// [`LayerError::Weight`] when the file lacks them, holds another number of bytes or cannot be read.
+    /// [`LayerError::Weight`] if the file lacks the elements, has the wrong number of bytes or cannot be read.
     pub fn load(&self) -> Result<Tensor, LayerError> {
         match self {
             Self::File(attribute) => read(attribute),
@@ -59,8 +59,7 @@ impl WeightSource {
     }
 }
 
-/// Reads the bytes of the file straight into the tensor where they are its elements as they stand; those of a mapped file
-/// stay where they are.
+/// Reads the bytes of the file directly into the tensor if they need no conversion. Elements of a mapped file are not copied.
 fn read(attribute: &pnnx::Attribute) -> Result<Tensor, LayerError> {
     if let Some(tensor) = attribute.mapped() {
         return Ok(tensor?);

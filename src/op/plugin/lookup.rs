@@ -1,20 +1,20 @@
-//! Who runs what: how plugins are put into a [`Registry`], and found there.
+//! Registering plugins in a [`Registry`], and looking them up.
 //!
-//! A registry leads from keys to creators. A plugin stands under its full name, `acme/Conv/1`, and under each type that leads to
-//! it, `Conv`; a creator knows by [`Creator::plugin`] which one it is. Built-in layers stand under their types alone.
+//! A registry maps keys to creators. A plugin is registered under its full name, `acme/Conv/1`, and under each operator type
+//! that it runs, such as `Conv`; [`Creator::plugin`] is its full name. Built-in layers are registered under their types only.
 //!
-//! The methods of a registry, such as [`Registry::add_plugin`], are these functions.
+//! The methods of a registry, such as [`Registry::add_plugin`], call these functions.
 
 use super::PluginName;
 use crate::op::{Creator, DeviceLayer, Registry, RegistryError};
 
 // ANCHOR: find
-/// The creator of this namespace, type and version, built-in or not.
+/// The creator with this namespace, type and version, whether built-in or a plugin.
 pub fn find<'r, L: ?Sized + DeviceLayer>(
     registry: &'r Registry<L>,
     name: &PluginName,
 ) -> Option<&'r Creator<L>> {
-    // ANCHOR: find_todo -- task 2: under its full name, else a built-in one under its type
+    // ANCHOR: find_todo -- task 2: look under the full name, otherwise for a built-in layer under the type
     let is_built_in = |creator: &&Creator<L>| {
         creator.plugin.is_none() && creator.namespace == name.namespace() && creator.version == name.version()
     };
@@ -25,10 +25,11 @@ pub fn find<'r, L: ?Sized + DeviceLayer>(
 // ANCHOR_END: find
 
 // ANCHOR: put
-/// Puts a plugin under its full name, and in the place of the one that had it; under its type, if nobody else is there. The
-/// name's namespace and version are the creator's, as [`add`] sees to.
+/// Registers a plugin under its full name and under all keys of the plugin that had this name before, which it replaces. It is
+/// also registered under its type if the type is free. The namespace and version of the name must be the creator's, as [`add`]
+/// ensures.
 pub fn put<L: ?Sized + DeviceLayer>(registry: &mut Registry<L>, name: &PluginName, mut creator: Creator<L>) {
-    // ANCHOR: put_todo -- task 2: under every key that leads to this name, and the type if it is free
+    // ANCHOR: put_todo -- task 2: under every key that leads to this name, and under the type if it is free
     let text = name.to_string();
     let is_same = |creator: &Creator<L>| creator.plugin.as_deref() == Some(text.as_str());
     let leads_here = registry.iter().filter(|(_, known)| is_same(known));
@@ -49,7 +50,7 @@ pub fn put<L: ?Sized + DeviceLayer>(registry: &mut Registry<L>, name: &PluginNam
 /// Adds a plugin, named by this type and the creator's namespace and version.
 ///
 /// # Errors
-/// [`RegistryError::Duplicate`] when there is a layer of that name, [`RegistryError::Name`] when there cannot be one.
+/// [`RegistryError::Duplicate`] if a layer of that name exists, [`RegistryError::Name`] if the name is invalid.
 pub fn add<L: ?Sized + DeviceLayer>(
     registry: &mut Registry<L>,
     op_type: &str,
@@ -65,10 +66,10 @@ pub fn add<L: ?Sized + DeviceLayer>(
     // ANCHOR_END: add_todo
 }
 
-/// Adds a plugin, and returns the layer of that name that it takes the place of.
+/// Adds a plugin, replacing the layer of that name if there is one. Returns the previous layer.
 ///
 /// # Errors
-/// [`RegistryError::Name`].
+/// [`RegistryError::Name`] if the name is invalid.
 pub fn replace<L: ?Sized + DeviceLayer>(
     registry: &mut Registry<L>,
     op_type: &str,
@@ -82,16 +83,16 @@ pub fn replace<L: ?Sized + DeviceLayer>(
 // ANCHOR_END: add
 
 // ANCHOR: route
-/// Has operators of a type run by the layer of this name.
+/// Assigns an operator type to the layer of this name.
 ///
 /// # Errors
-/// [`RegistryError::Missing`] when there is no layer of that name.
+/// [`RegistryError::Missing`] if there is no layer of that name.
 pub fn route<L: ?Sized + DeviceLayer>(
     registry: &mut Registry<L>,
     op_type: &str,
     to: &PluginName,
 ) -> Result<(), RegistryError> {
-    // ANCHOR: route_todo -- task 2: the type leads to that layer; a built-in one keeps its full name
+    // ANCHOR: route_todo -- task 2: the type leads to that layer; a replaced built-in layer keeps its full name
     let name = to.to_string();
     let Some(mut creator) = find(registry, to).cloned() else {
         let nearest = registry.nearest(&name);
@@ -102,7 +103,7 @@ pub fn route<L: ?Sized + DeviceLayer>(
     }
     creator.plugin = Some(name.into());
     let before = registry.replace(op_type, creator);
-    // A built-in layer stood under its type alone, which now leads elsewhere.
+    // A built-in layer was registered under its type only, which now leads elsewhere.
     if let Some(before) = before.filter(|before| before.plugin.is_none())
         && let Ok(own) = PluginName::new(&*before.namespace, op_type, &*before.version)
         && find(registry, &own).is_none()

@@ -1,4 +1,4 @@
-//! Names of plugins: whose layer it is, for which operators, in which version.
+//! Plugin names: namespace, operator type and version.
 
 use crate::op::RegistryError;
 use std::fmt;
@@ -12,7 +12,7 @@ use std::str::FromStr;
 /// let name: PluginName = "acme/Conv/1".parse()?;
 /// assert_eq!((name.namespace(), name.op_type(), name.version()), ("acme", "Conv", "1"));
 /// let error = "Conv".parse::<PluginName>().unwrap_err().to_string();
-/// assert_eq!(error, "`Conv` is no name of a plugin: a name has three parts: namespace/type/version, such as acme/Conv/1");
+/// assert_eq!(error, "`Conv` is not a valid plugin name: expected three parts, namespace/type/version, such as acme/Conv/1");
 /// # Ok::<(), ixion::op::RegistryError>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -23,19 +23,20 @@ pub struct PluginName {
 }
 
 impl PluginName {
-    /// The most bytes of a namespace, a type or a version.
+    /// The maximum length of a namespace, type or version in bytes.
     pub const MAX_BYTES: usize = 1024;
 
-    /// A name of these parts.
+    /// Creates a name from its parts.
     ///
     /// # Errors
-    /// [`RegistryError::Name`] for a part that is empty, longer than [`PluginName::MAX_BYTES`], or has a `/` or blanks in it.
+    /// [`RegistryError::Name`] if a part is empty, is longer than [`PluginName::MAX_BYTES`], or contains a slash, whitespace or
+    /// control characters.
     pub fn new(
         namespace: impl Into<String>,
         op_type: impl Into<String>,
         version: impl Into<String>,
     ) -> Result<Self, RegistryError> {
-        // ANCHOR: new_todo -- task 1: the three parts, or an error with the first fault of a part
+        // ANCHOR: new_todo -- task 1: the three parts, or an error with the first problem of a part
         let name = Self { namespace: namespace.into(), op_type: op_type.into(), version: version.into() };
         let parts = [("namespace", &name.namespace), ("type", &name.op_type), ("version", &name.version)];
         match parts.iter().find_map(|(what, part)| fault(what, part)) {
@@ -45,7 +46,7 @@ impl PluginName {
         // ANCHOR_END: new_todo
     }
 
-    /// Whose it is: `ixion` for the built-in layers.
+    /// The namespace: `ixion` for built-in layers.
     pub fn namespace(&self) -> &str {
         &self.namespace
     }
@@ -55,28 +56,28 @@ impl PluginName {
         &self.op_type
     }
 
-    /// The version, counted up when the meaning of the fields changes.
+    /// The version, incremented when the meaning of the fields changes.
     pub fn version(&self) -> &str {
         &self.version
     }
 }
 
-/// What is wrong with a part of a name.
+/// The first problem of a part of a name, if any.
 fn fault(what: &str, part: &str) -> Option<String> {
-    // ANCHOR: fault_todo -- task 1: nothing, too many bytes, or a character that no part may have
+    // ANCHOR: fault_todo -- task 1: empty, too many bytes, or a character that is not allowed
     let most = PluginName::MAX_BYTES;
     if part.is_empty() {
         return Some(format!("its {what} is empty"));
     }
     if part.len() > most {
-        return Some(format!("its {what} has {} bytes, and {most} are allowed", part.len()));
+        return Some(format!("its {what} has {} bytes, the maximum is {most}", part.len()));
     }
     let is_wrong = |c: char| c == '/' || c.is_whitespace() || c.is_control();
-    part.contains(is_wrong).then(|| format!("its {what} has a slash, a blank or a control character in it"))
+    part.contains(is_wrong).then(|| format!("its {what} contains a slash, whitespace or a control character"))
     // ANCHOR_END: fault_todo
 }
 
-/// A name as a message can show it.
+/// A name, shortened for error messages.
 fn shortened(text: &str) -> String {
     match text.char_indices().nth(80) {
         Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
@@ -96,12 +97,12 @@ impl FromStr for PluginName {
     type Err = RegistryError;
 
     fn from_str(text: &str) -> Result<Self, RegistryError> {
-        // ANCHOR: from_str_todo -- task 1: the text cut at its slashes, if that gives three parts
+        // ANCHOR: from_str_todo -- task 1: the text split at its slashes, if that gives three parts
         match text.split('/').collect::<Vec<_>>()[..] {
             [namespace, op_type, version] => Self::new(namespace, op_type, version),
             _ => Err(RegistryError::Name {
                 name: shortened(text),
-                reason: "a name has three parts: namespace/type/version, such as acme/Conv/1".to_owned(),
+                reason: "expected three parts, namespace/type/version, such as acme/Conv/1".to_owned(),
             }),
         }
         // ANCHOR_END: from_str_todo
@@ -109,10 +110,10 @@ impl FromStr for PluginName {
 }
 // ANCHOR_END: name
 
-/// What can be done about a layer that is there already. Of a plugin, the type is its name.
+/// The advice for a layer that is already registered. For a plugin, `op_type` is its full name.
 pub(in crate::op) fn advice_for_duplicate(op_type: &str) -> &'static str {
     match op_type.parse::<PluginName>() {
-        Ok(_) => "it was given twice, or two libraries have it; `replace_plugin` takes its place",
-        Err(_) => "use `replace` to take its place",
+        Ok(_) => "it was registered twice, or two libraries provide it; use `replace_plugin` to replace it",
+        Err(_) => "use `replace` to replace it",
     }
 }

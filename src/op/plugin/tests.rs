@@ -18,7 +18,7 @@ fn resolved(registry: &Registry, operator: &str) -> Graph {
     registry.resolve(&mut graph).unwrap();
     let before = graph.to_param_text();
     registry.resolve(&mut graph).unwrap();
-    assert_eq!(graph.to_param_text(), before, "what is resolved stays as it is");
+    assert_eq!(graph.to_param_text(), before, "a resolved graph does not change");
     graph
 }
 
@@ -28,11 +28,11 @@ fn type_of(registry: &Registry, operator: &str) -> String {
 }
 
 #[test]
-fn names_are_bounded_and_of_three_parts() {
+fn names_have_three_parts_of_bounded_length() {
     let long = "x".repeat(PluginName::MAX_BYTES);
     assert!(PluginName::new(&*long, &*long, &*long).is_ok());
     let error = PluginName::new("acme", format!("{long}x"), "1").unwrap_err().to_string();
-    assert!(error.ends_with("its type has 1025 bytes, and 1024 are allowed") && error.len() < 200, "{error}");
+    assert!(error.ends_with("its type has 1025 bytes, the maximum is 1024") && error.len() < 200, "{error}");
     for wrong in ["", "Conv", "a/b", "a//c", "/b/c", "a/b/", "a/b c/1", "a/b/c/d", "a/b\n/c"] {
         assert!(matches!(wrong.parse::<PluginName>(), Err(RegistryError::Name { .. })), "{wrong}");
     }
@@ -44,7 +44,7 @@ fn names_are_bounded_and_of_three_parts() {
 }
 
 #[test]
-fn namespace_type_and_version_tell_plugins_apart() {
+fn namespace_type_and_version_identify_plugins() {
     let mut registry: Registry = Registry::empty();
     for (namespace, version) in [("acme", "1"), ("acme", "2"), ("other", "1")] {
         registry.add_plugin("Conv", creator(namespace, version)).unwrap();
@@ -53,7 +53,7 @@ fn namespace_type_and_version_tell_plugins_apart() {
     assert_eq!(duplicate, RegistryError::Duplicate { op_type: "acme/Conv/2".to_owned() });
     let names: Vec<String> = registry.names().iter().map(ToString::to_string).collect();
     assert_eq!(names, ["acme/Conv/1", "acme/Conv/2", "other/Conv/1"]);
-    assert_eq!(registry.name_of("Conv"), Some(name("acme/Conv/1")), "who came first");
+    assert_eq!(registry.name_of("Conv"), Some(name("acme/Conv/1")), "the first one");
     assert_eq!(registry.find(&name("acme/Conv/2")).unwrap().version, "2");
     assert!(registry.find(&name("acme/Conv/3")).is_none());
 
@@ -65,7 +65,7 @@ fn namespace_type_and_version_tell_plugins_apart() {
 }
 
 #[test]
-fn built_in_layers_have_a_namespace_of_their_own() {
+fn built_in_layers_have_their_own_namespace() {
     let mut registry = Registry::default();
     assert!(registry.names().iter().all(|name| name.namespace() == "ixion"));
     assert_eq!(registry.names().len(), registry.iter().count());
@@ -101,7 +101,7 @@ fn routes_lead_from_types_to_plugins_and_back() {
     assert!(registry.find(&name("ixion/nn.Hardswish/1")).is_some());
 }
 
-/// Who was put in the place of a built-in layer by its name is not lost behind a route.
+/// A layer that replaced a built-in layer under its full name stays registered after a route.
 #[test]
 fn a_replacement_of_a_built_in_layer_survives_a_route() {
     let mut registry = Registry::default();
@@ -113,7 +113,7 @@ fn a_replacement_of_a_built_in_layer_survives_a_route() {
 }
 
 #[test]
-fn modules_kept_whole_and_operators_of_ones_own_lead_to_plugins() {
+fn whole_modules_and_custom_operators_lead_to_plugins() {
     let field = |key, kind| Field { key, kind, default: None, doc: "" };
     let fields = [field("mask", INPUT_KIND), field("threshold", "a number")];
     let mut registry = Registry::default();
@@ -135,7 +135,7 @@ fn modules_kept_whole_and_operators_of_ones_own_lead_to_plugins() {
     let second = Creator::new("my_ops", "2", |_| Err(LayerError::Unsupported(String::new())));
     registry.add_plugin("gated", second).unwrap();
     let either = type_of(&registry, "pnnx.custom_op.my_ops.gated");
-    assert_eq!(either, "pnnx.custom_op.my_ops.gated", "nobody said which version");
+    assert_eq!(either, "pnnx.custom_op.my_ops.gated", "the version is ambiguous");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Activation functions: one element in, one element out.
+//! Element-wise activation functions.
 
 use crate::kernels::{Float, activation, math};
 use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
@@ -6,16 +6,16 @@ use crate::ops::support::float;
 use crate::ops::support::float::{Unary, map_unary, map_unary_in_place};
 use crate::tensor::{Complex, DType, Element, Tensor, TensorView, TensorViewMut};
 
-/// Declares activation functions: doc comment, types, parameters, the function of one element, and what PyTorch does
-/// with other elements than floats: a function for integers that stay integers, or `promotes integers` where they and
-/// bools become f32, and a function for complex numbers.
+/// Declares activation functions: doc comment, types, parameters, the function of one element, and PyTorch's behaviour for
+/// elements other than floats: a function for integers that stay integers, or `promotes integers` if they and bools become
+/// f32, and a function for complex numbers.
 macro_rules! activations {
     (@given) => { false };
     (@given $($token:tt)+) => { true };
     ($(
         $(#[doc = $doc:literal])*
         $name:ident for $($op_type:literal),+ $({ $($fields:tt)* })? |$this:ident, $x:ident| $body:expr
-            $(, integers $whole:expr)? $(, promotes $promoted:ident)? $(, complex $complex:expr)?;
+            $(, integers $integer:expr)? $(, promotes $promoted:ident)? $(, complex $complex:expr)?;
     )*) => {
         $(
             crate::operator! {
@@ -25,18 +25,18 @@ macro_rules! activations {
 
             impl $name {
                 const TAKES: Takes = Takes {
-                    integers: activations!(@given $($whole)?),
+                    integers: activations!(@given $($integer)?),
                     promoted: activations!(@given $($promoted)?),
                     complex: activations!(@given $($complex)?),
                 };
 
 
-                /// Applies the function to elements that are no floats; true where there is one for them.
+                /// Applies the function to elements other than floats. Returns false if it does not support them.
                 fn apply_to_others(&self, input: &TensorView<'_>, output: &mut TensorViewMut<'_>) -> Result<bool, LayerError> {
                     let ($this, _) = (self, (&input, &output));
                     let _ = $this;
                     $(if input.dtype().is_integer() {
-                        map_as::<i64>(input, output, $whole)?;
+                        map_as::<i64>(input, output, $integer)?;
                         return Ok(true);
                     })?
                     $(if input.dtype().is_complex() {
@@ -112,11 +112,11 @@ macro_rules! activations {
 
 type Z = Complex<f64>;
 
-/// What a function takes beside floats.
+/// The element types that a function supports in addition to floats.
 struct Takes {
-    /// Integers, which stay what they are.
+    /// Integers, which keep their type.
     integers: bool,
-    /// Integers and bools, which become f32.
+    /// Integers and bools, which are promoted to f32.
     promoted: bool,
     /// Complex numbers.
     complex: bool,
@@ -136,7 +136,7 @@ impl Takes {
     }
 }
 
-/// Applies a function to every element, by way of a wider type.
+/// Applies a function to every element, converted to a wider type.
 fn map_as<T: Element>(
     input: &TensorView<'_>,
     output: &mut TensorViewMut<'_>,
@@ -162,16 +162,16 @@ fn change_all<T: Element>(
 }
 
 activations! {
-    /// `torch.nn.ReLU`: x where x is positive, else 0. NaN stays NaN.
+    /// `torch.nn.ReLU`: the rectified linear unit, max(0, x). NaN stays NaN.
     ReLU for "nn.ReLU", "F.relu" { /// Accepted for compatibility; the result is the same.
         inplace: bool = false } |_layer, x| activation::relu(x),
         integers |x: i64| x.max(0);
 
-    /// `torch.nn.ReLU6`: x limited to 0..6. NaN stays NaN.
+    /// `torch.nn.ReLU6`: min(max(0, x), 6). NaN stays NaN.
     ReLU6 for "nn.ReLU6", "F.relu6" |_layer, x| activation::relu6(x),
         integers |x: i64| x.clamp(0, 6);
 
-    /// `torch.nn.Sigmoid`: 1 / (1 + e⁻ˣ).
+    /// `torch.nn.Sigmoid`: the logistic function, 1 / (1 + e⁻ˣ).
     Sigmoid for "nn.Sigmoid", "F.sigmoid" |_layer, x| math::sigmoid(x),
         promotes integers, complex |z: Z| (1.0 + (-z).exp()).inv();
 
@@ -179,63 +179,63 @@ activations! {
     SiLU for "nn.SiLU", "F.silu" |_layer, x| activation::silu(x),
         complex |z: Z| z / (1.0 + (-z).exp());
 
-    /// `torch.nn.Tanh`: the hyperbolic tangent.
+    /// `torch.nn.Tanh`: the hyperbolic tangent, tanh(x).
     Tanh for "nn.Tanh", "F.tanh" |_layer, x| math::tanh(x),
         promotes integers, complex |z: Z| z.tanh();
 
-    /// `torch.nn.Hardsigmoid`: x/6 + 1/2 limited to 0..1.
+    /// `torch.nn.Hardsigmoid`: x/6 + 1/2, clamped to 0..1.
     Hardsigmoid for "nn.Hardsigmoid", "F.hardsigmoid" |_layer, x| activation::hardsigmoid(x);
 
     /// `torch.nn.Hardswish`: x · hardsigmoid(x).
     Hardswish for "nn.Hardswish", "F.hardswish" |_layer, x| activation::hardswish(x);
 
-    /// `torch.nn.LeakyReLU`: x where x is positive, else `negative_slope` · x.
+    /// `torch.nn.LeakyReLU`: x if x is positive, otherwise `negative_slope` · x.
     LeakyReLU for "nn.LeakyReLU", "F.leaky_relu" {
-        /// Slope for negative numbers.
+        /// Slope for negative x.
         negative_slope: f64 = 0.01
     } |layer, x| activation::leaky_relu(x, T::of(layer.negative_slope));
 
-    /// `torch.nn.RReLU` when it is evaluated: x where x is positive, else x times the mean of `lower` and `upper`.
+    /// `torch.nn.RReLU` in evaluation mode: x if x is positive, otherwise x times the mean of `lower` and `upper`.
     RReLU for "nn.RReLU", "F.rrelu" {
-        /// The least slope in training.
+        /// The smallest slope in training.
         lower: f64 = 0.125,
-        /// The greatest slope in training.
+        /// The largest slope in training.
         upper: f64 = 1.0 / 3.0
     } |layer, x| activation::leaky_relu(x, T::of((layer.lower + layer.upper) / 2.0));
 
-    /// `torch.nn.Threshold`: x where x is above the threshold, else `value`. NaN stays NaN.
+    /// `torch.nn.Threshold`: x if x is greater than `threshold`, otherwise `value`. NaN stays NaN.
     Threshold for "nn.Threshold", "F.threshold" {
         /// The threshold.
         threshold: f64,
-        /// The number that takes the place of all others.
+        /// The replacement for elements that do not exceed the threshold.
         value: f64
     } |layer, x| if x <= T::of(layer.threshold) { T::of(layer.value) } else { x },
         integers |x: i64| if x <= layer.threshold as i64 { layer.value as i64 } else { x };
 
-    /// `torch.nn.ELU`: x where x is positive, else `alpha` · (eˣ − 1).
+    /// `torch.nn.ELU`: x if x is positive, otherwise `alpha` · (eˣ − 1).
     ELU for "nn.ELU", "F.elu" {
         /// Scale of the negative part.
         alpha: f64 = 1.0
     } |layer, x| activation::elu(x, T::of(layer.alpha));
 
-    /// `torch.nn.CELU` (Barron 2017): x where x is positive, else `alpha` · (e^(x/alpha) − 1).
+    /// `torch.nn.CELU` (Barron 2017): x if x is positive, otherwise `alpha` · (e^(x/alpha) − 1).
     CELU for "nn.CELU", "F.celu" {
         /// Scale of the negative part.
         alpha: f64 = 1.0
     } |layer, x| if x > T::zero() { x } else { T::of(layer.alpha) * math::exp_m1(x / T::of(layer.alpha)) };
 
-    /// `torch.nn.SELU` (Klambauer et al. 2017): ELU with the constants that keep mean 0 and variance 1.
+    /// `torch.nn.SELU` (Klambauer et al. 2017): scaled ELU, with the constants that preserve mean 0 and variance 1.
     SELU for "nn.SELU", "F.selu" |_layer, x| {
         let alpha = T::of(1.673_263_242_354_377_3);
         let scale = T::of(1.050_700_987_355_480_5);
         scale * if x > T::zero() { x } else { alpha * math::exp_m1(x) }
     };
 
-    /// `torch.nn.Softplus`: ln(1 + e^(beta·x)) / beta, and x itself where beta·x is above `threshold`.
+    /// `torch.nn.Softplus`: ln(1 + e^(beta·x)) / beta, a smooth ReLU; x itself if beta·x exceeds `threshold`.
     Softplus for "nn.Softplus", "F.softplus" {
-        /// Sharpness of the bend.
+        /// Sharpness of the transition.
         beta: f64 = 1.0,
-        /// Where the function becomes the identity.
+        /// The value of beta·x above which the function is the identity.
         threshold: f64 = 20.0
     } |layer, x| {
         let beta = T::of(layer.beta);
@@ -250,7 +250,7 @@ activations! {
     Softsign for "nn.Softsign", "F.softsign" |_layer, x| x / (T::one() + x.abs()),
         promotes integers, complex |z: Z| z / (1.0 + z.norm());
 
-    /// `torch.nn.Softshrink`: x moved towards 0 by `lambd`, and 0 where it would cross.
+    /// `torch.nn.Softshrink`: x − `lambd` if x > `lambd`, x + `lambd` if x < −`lambd`, otherwise 0.
     Softshrink for "nn.Softshrink", "F.softshrink" {
         /// Half the width of the dead zone.
         lambd: f64 = 0.5
@@ -259,7 +259,7 @@ activations! {
         if x > lambd { x - lambd } else if x < -lambd { x + lambd } else { x * T::zero() }
     };
 
-    /// `torch.nn.Hardshrink`: x where |x| is above `lambd`, else 0.
+    /// `torch.nn.Hardshrink`: x if |x| > `lambd`, otherwise 0.
     Hardshrink for "nn.Hardshrink", "F.hardshrink" {
         /// Half the width of the dead zone.
         lambd: f64 = 0.5
@@ -269,11 +269,11 @@ activations! {
     Tanhshrink for "nn.Tanhshrink", "F.tanhshrink" |_layer, x| x - math::tanh(x),
         promotes integers, complex |z: Z| z - z.tanh();
 
-    /// `torch.nn.Hardtanh`: x limited to `min_val`..`max_val`.
+    /// `torch.nn.Hardtanh`: x clamped to `min_val`..`max_val`.
     Hardtanh for "nn.Hardtanh", "F.hardtanh" {
-        /// The smallest result.
+        /// The lower bound.
         min_val: f64 = -1.0,
-        /// The largest result.
+        /// The upper bound.
         max_val: f64 = 1.0
     } |layer, x| activation::clamp(x, T::of(layer.min_val), T::of(layer.max_val)),
         integers |x: i64| x.max(layer.min_val as i64).min(layer.max_val as i64);
@@ -281,7 +281,7 @@ activations! {
     /// `torch.nn.Mish` (Misra 2019): x · tanh(softplus(x)).
     Mish for "nn.Mish", "F.mish" |_layer, x| activation::mish(x);
 
-    /// `torch.nn.LogSigmoid`: ln(sigmoid(x)), without overflow for large |x|.
+    /// `torch.nn.LogSigmoid`: ln(sigmoid(x)), computed without overflow for large |x|.
     LogSigmoid for "nn.LogSigmoid", "F.logsigmoid" |_layer, x| {
         let floor = if x < T::zero() { x } else { T::zero() };
         floor - math::ln_1p(math::exp(-x.abs()))
@@ -297,7 +297,7 @@ mod tests {
     /// Operator type, parameters, results.
     type Case = (&'static str, &'static [(&'static str, &'static str)], [f64; 5]);
 
-    /// PyTorch's results in f64 at −2, −0.25, 0, 0.25 and 3.
+    /// Results of PyTorch in f64 at −2, −0.25, 0, 0.25 and 3.
     #[allow(clippy::approx_constant, reason = "these are results, not constants")]
     const CASES: &[Case] = &[
         ("nn.ReLU", &[], [0.0, 0.0, 0.0, 0.25, 3.0]),
@@ -398,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn nan_stays_and_all_floats_are_taken() {
+    fn nan_stays_and_all_floats_are_supported() {
         for op_type in
             NAMES.iter().chain(&["GELU"]).filter(|name| **name != "Lgamma").map(|name| format!("nn.{name}"))
         {

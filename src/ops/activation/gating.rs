@@ -1,4 +1,4 @@
-//! Activations that look at more than one element: a slope for each channel, and one half gating the other.
+//! Activations with more than one operand: a learnt slope per channel, and gated linear units.
 
 use crate::kernels::{Float, math, widest};
 use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta, Weight};
@@ -9,26 +9,27 @@ use crate::tensor::{TensorView, TensorViewMut};
 use std::ops::RangeInclusive;
 
 crate::operator! {
-    /// `torch.nn.PReLU` (He et al. 2015): x where x is positive, else x times a weight, one for all or one for each
-    /// channel (axis 1).
+    /// `torch.nn.PReLU` (He et al. 2015): x if x is positive, otherwise x times a learnt slope, which is one for all
+    /// channels or one for each (axis 1).
     pub struct PRelu for "nn.PReLU", "F.prelu" {
-        /// Number of weights; only compared with them.
+        /// Number of slopes; only checked against the weights.
         num_parameters: Option<usize> = None,
-        /// The slopes for negative numbers.
+        /// The slopes for negative elements.
         weight: Weight,
     }
 }
 
 crate::operator! {
-    /// `torch.nn.GLU` (Dauphin et al. 2017): the first half of an axis times the sigmoid of the second.
+    /// `torch.nn.GLU` (Dauphin et al. 2017): the gated linear unit, which multiplies the first half of an axis by the
+    /// sigmoid of the second half.
     pub struct Glu for "nn.GLU", "F.glu" {
-        /// The axis; may count from the end.
+        /// The axis; may be negative, counting from the end.
         dim: i64 = -1,
     }
 }
 
 impl PRelu {
-    /// Where there is no input, the output holds it; the weights may be among `inputs`.
+    /// Runs in place on the output if there is no input; the weights may be among `inputs`.
     fn run<T: Float>(
         &self,
         input: Option<&TensorView<'_>>,
@@ -66,8 +67,12 @@ impl Layer for PRelu {
             return Err(LayerError::dtype("the weight", inputs[0].dtype(), weight.dtype()));
         }
         let count = weight.num_elements();
-        if let Some(said) = self.num_parameters.filter(|said| count.fixed().is_some() && count != *said) {
-            return Err(LayerError::invalid("num_parameters", said, format!("there are {count} weights")));
+        if let Some(given) = self.num_parameters.filter(|given| count.fixed().is_some() && count != *given) {
+            return Err(LayerError::invalid(
+                "num_parameters",
+                given,
+                format!("the weights have {count} elements"),
+            ));
         }
         let channels = inputs[0].dims().get(1).and_then(|channels| channels.fixed());
         let unknown = inputs[0].rank() > 1 && channels.is_none();
@@ -152,7 +157,7 @@ mod tests {
     use crate::tensor::{DType, Tensor};
 
     #[test]
-    fn each_channel_has_its_slope() {
+    fn slopes_of_channels() {
         let x = tensor(&[1, 2, 2], &[-1.0, 2.0, -4.0, f64::NAN]);
         let module =
             operator("nn.PReLU", &[("num_parameters", "2")]).with_attr("weight", tensor(&[2], &[0.5, 0.25]));
@@ -185,7 +190,7 @@ mod tests {
         let columns = operator("F.glu", &[]).run_one(&[&x]).unwrap();
         assert_close(&columns, &[2, 1], &[0.11920292202211755, 0.0]);
         let error = operator("F.glu", &[]).run(&[&tensor(&[3], &[0.0; 3])]).unwrap_err().to_string();
-        assert_eq!(error, "the input: an even number of elements along axis 0 needed, but it is 3 f64");
+        assert_eq!(error, "the input: expected an even number of elements along axis 0, got 3 f64");
     }
 
     #[test]

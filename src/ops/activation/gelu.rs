@@ -1,4 +1,4 @@
-//! GELU, which is one of two functions.
+//! GELU, exact or approximate.
 
 use crate::kernels::{Float, activation};
 use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
@@ -8,25 +8,25 @@ use crate::ops::support::float::{Unary, map_unary, map_unary_in_place};
 use crate::tensor::{TensorView, TensorViewMut};
 
 crate::operator! {
-    /// `torch.nn.GELU` (Hendrycks and Gimpel 2016): x · Φ(x), with the exact normal distribution or its approximation
-    /// by tanh.
+    /// `torch.nn.GELU` (Hendrycks and Gimpel 2016): x · Φ(x), where Φ is the cumulative distribution function of the
+    /// standard normal distribution, or its approximation by tanh.
     pub struct GELU for "nn.GELU", "F.gelu" {
-        /// `none` or `tanh`.
+        /// The approximation of Φ: `none` or `tanh`.
         approximate: Approximate = Approximate::None,
     }
 }
 
 choices! {
-    /// How [`GELU`] gets at the normal distribution.
+    /// The computation of the normal distribution function in [`GELU`].
     pub enum Approximate {
-        /// By the error function.
+        /// Exactly, by the error function.
         None = "none",
-        /// By a hyperbolic tangent.
+        /// Approximately, by a hyperbolic tangent.
         Tanh = "tanh",
     }
 }
 
-/// By the error function. A type of its own, for a loop that chose between the two would do both.
+/// GELU by the error function. A separate type, because a loop that selects between the two would compute both.
 struct ByErf;
 
 impl Unary for ByErf {
@@ -36,7 +36,7 @@ impl Unary for ByErf {
     }
 }
 
-/// By the hyperbolic tangent.
+/// GELU by the hyperbolic tangent.
 struct ByTanh;
 
 impl Unary for ByTanh {

@@ -1,4 +1,4 @@
-//! Softmax and its relatives.
+//! Softmax and its variants.
 
 use crate::kernels::parallel::for_each_chunk;
 use crate::kernels::{Float, softmax};
@@ -8,19 +8,19 @@ use crate::ops::support::float;
 use crate::ops::support::float::{SHARE, with_float};
 use crate::tensor::{DType, TensorView, TensorViewMut, resolve_axis};
 
-/// Which relative of softmax.
+/// A variant of softmax.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// e^x over the sum of e^x.
+    /// e^x / Σ e^x.
     Softmax,
-    /// Its logarithm.
+    /// The logarithm of softmax.
     LogSoftmax,
     /// Softmax of −x.
     Softmin,
 }
 
 impl Kind {
-    /// Where there is no input, the output holds it.
+    /// Runs in place on the output if there is no input.
     fn run<T: Float>(
         self,
         axis: usize,
@@ -60,12 +60,12 @@ macro_rules! softmax_layers {
         crate::operator! {
             $(#[doc = $doc])*
             pub struct $name for $($op_type),+ {
-                /// The axis; may count from the end. Where absent, PyTorch's old choice: the first axis of a tensor of 0,
-                /// 1 or 3 axes, else the second.
+                /// The axis; may be negative, counting from the end. By default PyTorch's legacy choice: the first axis of
+                /// a tensor of 0, 1 or 3 axes, otherwise the second.
                 dim: Option<i64> = None,
-                /// The element type that the input is converted to first.
+                /// The element type to which the input is converted first; its own by default.
                 dtype: Option<DType> = None,
-                /// The same, where only the shapes of the file tell it.
+                /// The recorded element type of the output, for files that do not give `dtype`.
                 recorded as "outputs": RecordedType,
             }
         }
@@ -120,19 +120,19 @@ macro_rules! softmax_layers {
 }
 
 softmax_layers! {
-    /// `torch.nn.Softmax`: e^x over the sum of e^x along an axis. Where the largest element is infinite, the result is
-    /// NaN.
+    /// `torch.nn.Softmax`: e^x divided by the sum of e^x along an axis, so that elements are between 0 and 1 and sum to 1.
+    /// If the largest element is infinite, the result is NaN.
     Softmax is Softmax for "nn.Softmax", "F.softmax";
 
-    /// `torch.nn.LogSoftmax`: the logarithm of softmax, without loss of small results.
+    /// `torch.nn.LogSoftmax`: the logarithm of softmax along an axis, computed without underflow of small results.
     LogSoftmax is LogSoftmax for "nn.LogSoftmax", "F.log_softmax";
 
-    /// `torch.nn.Softmin`: softmax of −x.
+    /// `torch.nn.Softmin`: softmax of −x along an axis.
     Softmin is Softmin for "nn.Softmin", "F.softmin";
 }
 
 crate::operator! {
-    /// `torch.nn.Softmax2d`: softmax over the channels of N×C×H×W or C×H×W.
+    /// `torch.nn.Softmax2d`: softmax over the channels of an N×C×H×W or C×H×W input.
     pub struct Softmax2d for "nn.Softmax2d" {}
 }
 
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn axes_and_types_that_are_not_given() {
+    fn default_axes_and_types() {
         for (shape, axis) in
             [(&[][..], "0"), (&[4], "0"), (&[2, 3], "1"), (&[2, 3, 2], "0"), (&[2, 3, 2, 1], "1")]
         {

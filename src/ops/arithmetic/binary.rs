@@ -1,9 +1,8 @@
-//! Arithmetic that stands alone: TorchScript's operators as PNNX leaves them below optimisation level 2, such as
-//! `aten::add`.
+//! Stand-alone arithmetic: the TorchScript operators that PNNX keeps below optimisation level 2, such as `aten::add`.
 //!
-//! At level 2 they are parts of a `pnnx.Expression`. Here each is an [`Expression`] of its own, so that arithmetic and
-//! promotion of types are written once: a table gives the expression of each operator and the names of its arguments.
-//! An argument is an input, or a Python number where the file has a constant.
+//! At level 2 they are parts of a `pnnx.Expression`. Here each becomes an [`Expression`] of its own, so that arithmetic and
+//! type promotion are implemented once: a table lists the expression of each operator and the names of its arguments. An
+//! argument is an input, or a Python number if the file has a constant.
 
 use super::expression::{Compiled, Expression};
 use crate::op::{
@@ -11,7 +10,7 @@ use crate::op::{
     Registry, RegistryError, TensorMeta,
 };
 use crate::ops::reduction::extremes::{Max, Min};
-use crate::ops::support::broadcast::{Factor, common};
+use crate::ops::support::broadcast::{TensorOrScalar, common};
 use crate::pnnx::Expr;
 use crate::tensor::{DType, Scalar, Tensor, TensorView, TensorViewMut};
 use std::ops::RangeInclusive;
@@ -23,14 +22,13 @@ const fn field(key: &'static str, default: Option<&'static str>, doc: &'static s
 
 pub(in crate::ops) const INPUT: Field = field("input", None, "The first operand.");
 const OTHER: Field = field("other", None, "The second operand; tensors are broadcast.");
-const ALPHA: Field =
-    field("alpha", Some("1"), "What the operand that is added or subtracted is multiplied by.");
+const ALPHA: Field = field("alpha", Some("1"), "The factor of the operand that is added or subtracted.");
 const EXPONENT: Field = field("exponent", None, "The exponent.");
 const FIRST: Field = field("tensor1", None, "The first factor, or the dividend.");
 const SECOND: Field = field("tensor2", None, "The second factor, or the divisor.");
-const VALUE: Field = field("value", Some("1"), "What the product or quotient is multiplied by.");
-const END: Field = field("end", None, "What a weight of 1 gives.");
-const WEIGHT: Field = field("weight", None, "How far the result is from `input` to `end`.");
+const VALUE: Field = field("value", Some("1"), "The factor of the product or quotient.");
+const END: Field = field("end", None, "The end point: the result for a weight of 1.");
+const WEIGHT: Field = field("weight", None, "The weight of `end`: 0 gives `input`, 1 gives `end`.");
 
 pub(in crate::ops) const ONE: &[Field] = &[INPUT];
 pub(in crate::ops) const TWO: &[Field] = &[INPUT, OTHER];
@@ -39,7 +37,7 @@ const POWER: &[Field] = &[INPUT, EXPONENT];
 const PRODUCT: &[Field] = &[INPUT, FIRST, SECOND, VALUE];
 const BETWEEN: &[Field] = &[INPUT, END, WEIGHT];
 
-/// Type, arguments in the order of TorchScript, and the expression of them.
+/// The type, the arguments in TorchScript's order, and the expression of the arguments.
 const TEMPLATES: &[(&str, &[Field], &str)] = &[
     ("aten::__and__", TWO, "and(@0,@1)"),
     ("aten::__lshift__", TWO, "lshift(@0,@1)"),
@@ -95,43 +93,47 @@ const TEMPLATES: &[(&str, &[Field], &str)] = &[
     ("aten::exp2", ONE, "pow(2.0,@0)"),
     ("aten::frac", ONE, "sub(@0,trunc(@0))"),
     ("aten::lerp", BETWEEN, "add(@0,mul(sub(@1,@0),@2))"),
-    ("aten::Bool", ONE, "torch.bool(@0)"),
-    ("aten::Float", ONE, "torch.double(@0)"),
-    ("aten::Int", ONE, "torch.long(@0)"),
-    ("aten::ScalarImplicit", ONE, "@0"),
     ("prim::NumToTensor", ONE, "@0"),
 ];
 
-/// An operand in an expression, where the file has it.
-fn operand(factor: Factor) -> Expr {
+/// Operators of one operand whose result is a number in TorchScript: type and template.
+const NUMBERS: [(&str, &str); 4] = [
+    ("aten::Bool", "torch.bool(@0)"),
+    ("aten::Float", "torch.double(@0)"),
+    ("aten::Int", "torch.long(@0)"),
+    ("aten::ScalarImplicit", "@0"),
+];
+
+/// An operand as part of an expression.
+fn operand(factor: TensorOrScalar) -> Expr {
     match factor {
-        Factor::Input(position) => Expr::Input(position),
-        Factor::Number(Scalar::Bool(value)) => Expr::Bool(value),
-        Factor::Number(Scalar::Int(value)) => Expr::Int(value),
-        Factor::Number(Scalar::Float(value)) => Expr::Float(value),
-        Factor::Number(Scalar::Complex(value)) => Expr::Complex(value),
+        TensorOrScalar::Input(position) => Expr::Input(position),
+        TensorOrScalar::Number(Scalar::Bool(value)) => Expr::Bool(value),
+        TensorOrScalar::Number(Scalar::Int(value)) => Expr::Int(value),
+        TensorOrScalar::Number(Scalar::Float(value)) => Expr::Float(value),
+        TensorOrScalar::Number(Scalar::Complex(value)) => Expr::Complex(value),
     }
 }
 
 /// The first operand: a number, or the input at position 0.
-pub(in crate::ops) fn first(reader: &mut OperatorReader<'_>) -> Result<Factor, LayerError> {
+pub(in crate::ops) fn first(reader: &mut OperatorReader<'_>) -> Result<TensorOrScalar, LayerError> {
     let number = <Scalar as FieldValue>::read(reader, "input")?;
     reader.input("input");
-    Ok(number.map_or(Factor::Input(0), Factor::Number))
+    Ok(number.map_or(TensorOrScalar::Input(0), TensorOrScalar::Number))
 }
 
-/// The operand of this name: a number or an input, which is the first one where the first operand is a number.
-fn later(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Option<Factor>, LayerError> {
+/// The operand of this name: a number or an input, which is the first input if the first operand is a number.
+fn later(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Option<TensorOrScalar>, LayerError> {
     if let Some(number) = <Scalar as FieldValue>::read(reader, key)? {
-        return Ok(Some(Factor::Number(number)));
+        return Ok(Some(TensorOrScalar::Number(number)));
     }
-    Ok(reader.input(key).map(Factor::Input))
+    Ok(reader.input(key).map(TensorOrScalar::Input))
 }
 
 pub(in crate::ops) fn required(
     reader: &mut OperatorReader<'_>,
     key: &'static str,
-) -> Result<Factor, LayerError> {
+) -> Result<TensorOrScalar, LayerError> {
     let present = reader.keys();
     later(reader, key)?.ok_or_else(|| LayerError::MissingParameter {
         key: key.to_owned(),
@@ -140,7 +142,7 @@ pub(in crate::ops) fn required(
     })
 }
 
-/// An expression with operands in the places of its inputs. What is multiplied by the integer 1 stays as it is.
+/// Replaces the inputs of an expression by operands. Multiplications by the integer 1 are dropped.
 fn substituted(expr: &Expr, operands: &[Expr]) -> Expr {
     match expr {
         Expr::Input(position) => operands.get(*position).unwrap_or(expr).clone(),
@@ -169,7 +171,7 @@ pub(in crate::ops) fn creator(
     Creator::new(Creator::<dyn CpuLayer>::BUILT_IN, "1", create).described(doc, fields)
 }
 
-/// The creator of an operator of the table.
+/// The creator of an operator of `TEMPLATES`.
 fn of_table(fields: &'static [Field], template: &'static str) -> Creator {
     let create = move |reader: &mut OperatorReader<'_>| -> Result<Box<dyn CpuLayer>, LayerError> {
         let mut operands = vec![operand(first(reader)?)];
@@ -181,18 +183,19 @@ fn of_table(fields: &'static [Field], template: &'static str) -> Creator {
         }
         Ok(Box::new(compiled(template, &operands)?))
     };
-    let doc =
-        format!("`{template}` of the operands `@0`, `@1` and so on, as a `pnnx.Expression` computes it.");
+    let doc = format!(
+        "Computes `{template}` by the rules of `pnnx.Expression`; `@0`, `@1`, … are the operands in order."
+    );
     creator(doc, fields, create)
 }
 
-/// `aten::div`, with the three ways of rounding.
+/// `aten::div`, with its three rounding modes.
 fn division() -> Creator {
     let mode = Field {
         key: "rounding_mode",
         kind: "a string or None",
         default: Some("None"),
-        doc: "`floor` rounds down, `trunc` towards zero; the exact quotient where absent.",
+        doc: "`floor` rounds the quotient down, `trunc` towards zero; `None` does not round.",
     };
     let create = |reader: &mut OperatorReader<'_>| -> Result<Box<dyn CpuLayer>, LayerError> {
         let factors = [first(reader)?, required(reader, "other")?];
@@ -213,16 +216,16 @@ fn division() -> Creator {
             }),
         }
     };
-    creator("`torch.div`: the quotient, rounded or not.".to_owned(), &[INPUT, OTHER, mode], create)
+    creator("`torch.div`: divides the input by `other`.".to_owned(), &[INPUT, OTHER, mode], create)
 }
 
-/// `aten::round`, to whole numbers or to decimals.
+/// `aten::round`, to integers or to a number of decimals.
 fn rounding() -> Creator {
     let decimals = Field {
         key: "decimals",
         kind: "an integer",
         default: Some("0"),
-        doc: "How many digits stay behind the point; a negative number rounds digits before it.",
+        doc: "The number of decimals; a negative number rounds digits before the decimal point.",
     };
     let create = |reader: &mut OperatorReader<'_>| -> Result<Box<dyn CpuLayer>, LayerError> {
         let number = operand(first(reader)?);
@@ -235,11 +238,13 @@ fn rounding() -> Creator {
         };
         Ok(Box::new(compiled(template, &[number, power])?))
     };
-    let doc = "`torch.round`: the nearest number of so many decimals; halves go to the even one.".to_owned();
+    let doc =
+        "`torch.round`: rounds to the nearest number with `decimals` decimals; halves are rounded to even."
+            .to_owned();
     creator(doc, &[INPUT, decimals], create)
 }
 
-/// `aten::max` and `aten::min`: of two tensors, or as the layer of `torch.max` of one.
+/// `aten::max` and `aten::min`: element-wise for two tensors, or by the layer of `torch.max` for one.
 fn extreme<T: FromOperator + CpuLayer + 'static>(template: &'static str) -> Creator {
     let create = move |reader: &mut OperatorReader<'_>| -> Result<Box<dyn CpuLayer>, LayerError> {
         reader.input("input");
@@ -253,7 +258,7 @@ fn extreme<T: FromOperator + CpuLayer + 'static>(template: &'static str) -> Crea
         }
     };
     let fields = [TWO, T::FIELDS].concat();
-    creator(format!("`{template}` of two tensors; of one, as with `torch`.\n{}", T::DOC), &fields, create)
+    creator(format!("Of two tensors, `{template}`; of one tensor:\n{}", T::DOC), &fields, create)
 }
 
 /// `Tensor.size`: the length of an axis, or of all axes.
@@ -262,7 +267,7 @@ fn size() -> Creator {
         key: "dim",
         kind: "an integer or None",
         default: Some("None"),
-        doc: "The axis; may count from the end. All axes where absent.",
+        doc: "The axis; a negative value counts from the end. By default all axes.",
     };
     let create = |reader: &mut OperatorReader<'_>| -> Result<Box<dyn CpuLayer>, LayerError> {
         reader.input("input");
@@ -274,14 +279,15 @@ fn size() -> Creator {
         Ok(Box::new(compiled(&template, &[Expr::Input(0)])?))
     };
     creator(
-        "`torch.Tensor.size`: the length of an axis, or a vector of all.".to_owned(),
+        "`torch.Tensor.size`: the length of an axis, or a vector of all lengths.".to_owned(),
         &[INPUT, dim],
         create,
     )
+    .returning_number()
 }
 
 crate::operator! {
-    /// `torch.numel`: how many elements a tensor has.
+    /// `torch.numel`: the number of elements.
     pub struct Numel for "aten::numel" {}
 }
 
@@ -303,11 +309,11 @@ impl CpuLayer for Numel {
     }
 }
 
-/// One of two expressions of the same operands, by the type that these have in common.
+/// One of two expressions of the same operands, selected by the operands' common type.
 #[derive(Debug, Clone)]
 pub(crate) struct ByType {
-    factors: [Factor; 2],
-    /// Whether the first one is for a type.
+    factors: [TensorOrScalar; 2],
+    /// Returns true for the types that use the first expression.
     is_first: fn(DType) -> bool,
     either: [Expression; 2],
 }
@@ -340,7 +346,7 @@ impl CpuLayer for ByType {
     }
 }
 
-/// `aten::float_power`, in the largest type of floats or of complex numbers.
+/// `aten::float_power`, computed in the largest float or complex type.
 fn float_power() -> Creator {
     let create = |reader: &mut OperatorReader<'_>| -> Result<Box<dyn CpuLayer>, LayerError> {
         let factors = [first(reader)?, required(reader, "exponent")?];
@@ -349,7 +355,11 @@ fn float_power() -> Creator {
         let real = compiled("pow(torch.double(@0),torch.double(@1))", &operands)?;
         Ok(Box::new(ByType { factors, is_first: DType::is_complex, either: [complex, real] }))
     };
-    creator("`torch.float_power`: a power, in f64 or c128.".to_owned(), POWER, create)
+    creator(
+        "`torch.float_power`: raises the input to the power of `exponent`, in f64 or c128.".to_owned(),
+        POWER,
+        create,
+    )
 }
 
 operators! { with add_operators }
@@ -357,6 +367,9 @@ operators! { with add_operators }
 fn add_operators(registry: &mut Registry) -> Result<(), RegistryError> {
     for (op_type, arguments, template) in TEMPLATES {
         registry.add(*op_type, of_table(arguments, template))?;
+    }
+    for (op_type, template) in NUMBERS {
+        registry.add(op_type, of_table(ONE, template).returning_number())?;
     }
     registry.add("aten::div", division())?;
     registry.add("aten::float_power", float_power())?;

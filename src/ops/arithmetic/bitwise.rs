@@ -1,20 +1,24 @@
-//! Operations on the bits of integers.
+//! Bitwise operations on integers and bools.
 
 use crate::kernels::elementwise::Program;
 use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
-use crate::ops::support::broadcast::{Factor, broadcast, common};
+use crate::ops::support::broadcast::{TensorOrScalar, broadcast, common};
 use crate::ops::support::pairs::pairs;
 use crate::pnnx::Function;
 use crate::tensor::{DType, Scalar, TensorView, TensorViewMut};
 use ndarray::Zip;
 use std::ops::RangeInclusive;
 
-/// The shape rule: integers, or truth values where there is no shift.
-fn infer(inputs: &[TensorMeta], other: Factor, function: Function) -> Result<Vec<TensorMeta>, LayerError> {
-    let dtype = common(inputs, &[Factor::Input(0), other]);
+/// The shape rule: operands are integers, or bools unless the function is a shift.
+fn infer(
+    inputs: &[TensorMeta],
+    other: TensorOrScalar,
+    function: Function,
+) -> Result<Vec<TensorMeta>, LayerError> {
+    let dtype = common(inputs, &[TensorOrScalar::Input(0), other]);
     let is_shift = matches!(function, Function::Lshift | Function::Rshift);
-    let is_taken = dtype.is_integer() || (dtype == DType::Bool && !is_shift);
-    if !is_taken {
+    let is_supported = dtype.is_integer() || (dtype == DType::Bool && !is_shift);
+    if !is_supported {
         let wanted = if is_shift { "integers" } else { "integers and bool" };
         return Err(LayerError::DType {
             what: "the inputs".to_owned(),
@@ -30,8 +34,8 @@ macro_rules! bitwise {
         crate::operator! {
             $(#[doc = $doc])*
             pub struct $name for $op_type {
-                /// The other tensor, which is broadcast, or a number.
-                other: Factor,
+                /// The second operand: a tensor, which is broadcast, or a number.
+                other: TensorOrScalar,
             }
         }
 
@@ -57,12 +61,12 @@ macro_rules! bitwise {
                     return of_bools(Function::$function, self.other, inputs, &mut outputs[0]);
                 }
                 let (mut program, dtype) = (Program::default(), outputs[0].dtype());
-                let [a, b] = [Factor::Input(0), self.other].map(|factor| match factor {
-                    Factor::Input(position) => {
+                let [a, b] = [TensorOrScalar::Input(0), self.other].map(|factor| match factor {
+                    TensorOrScalar::Input(position) => {
                         let value = program.input(position, inputs[position].dtype());
                         program.cast(value, dtype)
                     }
-                    Factor::Number(number) => program.constant(number, dtype),
+                    TensorOrScalar::Number(number) => program.constant(number, dtype),
                 });
                 let value = program.apply(Function::$function, dtype, a, b);
                 Ok(program.run(value, inputs, &mut outputs[0], context.limits())?)
@@ -72,30 +76,30 @@ macro_rules! bitwise {
 }
 
 bitwise! {
-    /// `torch.bitwise_and`: the bits that both have.
+    /// `torch.bitwise_and`: the bitwise AND of the operands; the logical AND of bools.
     BitwiseAnd is And for "torch.bitwise_and";
 
-    /// `torch.bitwise_or`: the bits that one or both have.
+    /// `torch.bitwise_or`: the bitwise OR of the operands; the logical OR of bools.
     BitwiseOr is Or for "torch.bitwise_or";
 
-    /// `torch.bitwise_xor`: the bits that one has, and not both.
+    /// `torch.bitwise_xor`: the bitwise XOR of the operands; the logical XOR of bools.
     BitwiseXor is Xor for "torch.bitwise_xor";
 
-    /// `torch.bitwise_left_shift`: bits moved left.
+    /// `torch.bitwise_left_shift`: shifts the input's bits to the left by `other`.
     LeftShift is Lshift for "torch.bitwise_left_shift";
 
-    /// `torch.bitwise_right_shift`: bits moved right, keeping the sign.
+    /// `torch.bitwise_right_shift`: shifts the input's bits to the right by `other`, keeping the sign.
     RightShift is Rshift for "torch.bitwise_right_shift";
 }
 
-/// The same of truth values, which are bytes.
+/// The same for bools, which are stored as bytes.
 fn of_bools(
     function: Function,
-    other: Factor,
+    other: TensorOrScalar,
     inputs: &[TensorView<'_>],
     output: &mut TensorViewMut<'_>,
 ) -> Result<(), LayerError> {
-    let left = Factor::Input(0).converted(inputs, DType::Bool)?;
+    let left = TensorOrScalar::Input(0).converted(inputs, DType::Bool)?;
     let right = other.converted(inputs, DType::Bool)?;
     match function {
         Function::And => pairs(&left, &right, output, |a: bool, b: bool| a & b),
@@ -105,7 +109,7 @@ fn of_bools(
 }
 
 crate::operator! {
-    /// `torch.bitwise_not`: all bits of an integer turned; of a truth value, the other one.
+    /// `torch.bitwise_not`: inverts all bits of integers; the logical NOT of bools.
     pub struct BitwiseNot for "torch.bitwise_not" {}
 }
 
@@ -131,16 +135,16 @@ impl CpuLayer for BitwiseNot {
         context: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
         if inputs[0].dtype() == DType::Bool {
-            return ask_not(&inputs[0], &mut outputs[0]);
+            return logical_not(&inputs[0], &mut outputs[0]);
         }
         let (mut program, dtype) = (Program::default(), inputs[0].dtype());
         let (x, ones) = (program.input(0, dtype), program.constant(Scalar::Int(-1), dtype));
-        let turned = program.apply(Function::Xor, dtype, x, ones);
-        Ok(program.run(turned, inputs, &mut outputs[0], context.limits())?)
+        let inverted = program.apply(Function::Xor, dtype, x, ones);
+        Ok(program.run(inverted, inputs, &mut outputs[0], context.limits())?)
     }
 }
 
-fn ask_not(input: &TensorView<'_>, output: &mut TensorViewMut<'_>) -> Result<(), LayerError> {
+fn logical_not(input: &TensorView<'_>, output: &mut TensorViewMut<'_>) -> Result<(), LayerError> {
     Zip::from(output.array::<bool>()?).and(input.array::<bool>()?).for_each(|y, &x| *y = !x);
     Ok(())
 }
@@ -175,11 +179,11 @@ mod tests {
     }
 
     #[test]
-    fn turned_bits() {
-        let turn = |x: &Tensor| operator("torch.bitwise_not", &[]).run_one(&[x]);
-        assert_eq!(turn(&tensor(&[2], &[true, false])).unwrap().to_vec::<bool>().unwrap(), [false, true]);
-        assert_eq!(turn(&tensor(&[3], &[0u8, 1, 255])).unwrap().to_vec::<u8>().unwrap(), [255, 254, 0]);
-        assert!(turn(&tensor(&[1], &[1f32])).is_err());
+    fn inverted_bits() {
+        let invert = |x: &Tensor| operator("torch.bitwise_not", &[]).run_one(&[x]);
+        assert_eq!(invert(&tensor(&[2], &[true, false])).unwrap().to_vec::<bool>().unwrap(), [false, true]);
+        assert_eq!(invert(&tensor(&[3], &[0u8, 1, 255])).unwrap().to_vec::<u8>().unwrap(), [255, 254, 0]);
+        assert!(invert(&tensor(&[1], &[1f32])).is_err());
         operator("torch.bitwise_not", &[]).survives(1);
     }
 }

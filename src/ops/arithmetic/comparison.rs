@@ -1,14 +1,14 @@
-//! Comparisons and logic: operators whose result is true or false.
+//! Comparisons and logic: operators whose result is bool.
 
 use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
-use crate::ops::support::arguments::Operand;
-use crate::ops::support::broadcast::{Converted, Factor, broadcast, common};
+use crate::ops::support::arguments::InputIndex;
+use crate::ops::support::broadcast::{Converted, TensorOrScalar, broadcast, common};
 use crate::ops::support::pairs::pairs;
 use crate::tensor::{Complex, DType, Element, TensorView, TensorViewMut};
 use ndarray::Zip;
 use std::ops::RangeInclusive;
 
-/// How two numbers are compared.
+/// A comparison of two numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Relation {
     Eq,
@@ -19,7 +19,7 @@ enum Relation {
     Ge,
 }
 
-/// What is done with two truth values.
+/// A logical operation on two bools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Connective {
     And,
@@ -31,13 +31,13 @@ impl Relation {
     fn run(
         self,
         inputs: &[TensorView<'_>],
-        other: Factor,
+        other: TensorOrScalar,
         output: &mut TensorViewMut<'_>,
     ) -> Result<(), LayerError> {
         let metas: Vec<TensorMeta> = inputs.iter().map(meta).collect();
-        let factors = [Factor::Input(0), other];
+        let factors = [TensorOrScalar::Input(0), other];
         let dtype = common(&metas, &factors);
-        // Rounded to the common type first, as PyTorch does, then compared as one of a few types.
+        // Rounded to the common type first, as in PyTorch, then compared in one of a few types.
         let wide = match dtype {
             DType::F32 | DType::F16 | DType::Bf16 => DType::F32,
             DType::F64 => DType::F64,
@@ -45,7 +45,7 @@ impl Relation {
             DType::I32 | DType::U8 => dtype,
             _ => DType::I64,
         };
-        let convert = |factor: Factor| match factor.converted(inputs, dtype)? {
+        let convert = |factor: TensorOrScalar| match factor.converted(inputs, dtype)? {
             Converted::View(view) => Converted::of(&view, wide),
             Converted::Copy(tensor) => Ok(Converted::Copy(tensor.cast(wide)?)),
         };
@@ -77,10 +77,10 @@ impl Relation {
         }
     }
 
-    fn infer(self, inputs: &[TensorMeta], other: Factor) -> Result<Vec<TensorMeta>, LayerError> {
-        let dtype = common(inputs, &[Factor::Input(0), other]);
+    fn infer(self, inputs: &[TensorMeta], other: TensorOrScalar) -> Result<Vec<TensorMeta>, LayerError> {
+        let dtype = common(inputs, &[TensorOrScalar::Input(0), other]);
         if dtype.is_complex() && !matches!(self, Self::Eq | Self::Ne) {
-            let wanted = "real numbers, for complex ones have no order".to_owned();
+            let wanted = "real numbers (complex numbers have no order)".to_owned();
             return Err(LayerError::DType { what: "the inputs".to_owned(), wanted, found: dtype });
         }
         Ok(vec![TensorMeta::new(DType::Bool, broadcast(inputs[0].dims(), other.dims(inputs))?)])
@@ -112,10 +112,10 @@ macro_rules! comparisons {
         crate::operator! {
             $(#[doc = $doc])*
             ///
-            /// Both are converted to their common element type first; where one is NaN, only `ne` is true.
+            /// Both operands are first converted to their common element type. If one is NaN, only `ne` is true.
             pub struct $name for $($op_type),+ {
-                /// What the input is compared with: a tensor, which is broadcast, or a number.
-                other: Factor,
+                /// The operand to compare with: a tensor, which is broadcast, or a number.
+                other: TensorOrScalar,
             }
         }
 
@@ -144,22 +144,22 @@ macro_rules! comparisons {
 }
 
 comparisons! {
-    /// `torch.eq`: whether elements are equal.
+    /// `torch.eq`: whether each element of the input is equal to `other`.
     Eq for "torch.eq", "Tensor.eq";
 
-    /// `torch.ne`: whether elements differ.
+    /// `torch.ne`: whether each element of the input is not equal to `other`.
     Ne for "torch.ne", "Tensor.ne";
 
-    /// `torch.lt`: whether elements are less than others.
+    /// `torch.lt`: whether each element of the input is less than `other`.
     Lt for "torch.lt", "Tensor.lt";
 
-    /// `torch.le`: whether elements are at most others.
+    /// `torch.le`: whether each element of the input is less than or equal to `other`.
     Le for "torch.le", "Tensor.le";
 
-    /// `torch.gt`: whether elements are greater than others.
+    /// `torch.gt`: whether each element of the input is greater than `other`.
     Gt for "torch.gt", "Tensor.gt";
 
-    /// `torch.ge`: whether elements are at least others.
+    /// `torch.ge`: whether each element of the input is greater than or equal to `other`.
     Ge for "torch.ge", "Tensor.ge";
 }
 
@@ -167,10 +167,10 @@ macro_rules! connectives {
     ($($(#[doc = $doc:literal])* $name:ident is $connective:ident for $op_type:literal;)*) => {$(
         crate::operator! {
             $(#[doc = $doc])*
-            /// All numbers but zero count as true.
+            /// All numbers except zero count as true.
             pub struct $name for $op_type {
-                /// The other tensor, which is broadcast.
-                other: Operand,
+                /// The second operand, which is broadcast.
+                other: InputIndex,
             }
         }
 
@@ -201,13 +201,13 @@ macro_rules! connectives {
 }
 
 connectives! {
-    /// `torch.logical_and`: whether both are true.
+    /// `torch.logical_and`: whether both elements are true.
     LogicalAnd is And for "torch.logical_and";
 
-    /// `torch.logical_or`: whether one or both are true.
+    /// `torch.logical_or`: whether at least one of two elements is true.
     LogicalOr is Or for "torch.logical_or";
 
-    /// `torch.logical_xor`: whether one is true, and not both.
+    /// `torch.logical_xor`: whether exactly one of two elements is true.
     LogicalXor is Xor for "torch.logical_xor";
 }
 
@@ -237,7 +237,7 @@ macro_rules! questions {
     )*};
 }
 
-/// Asks a question about every element.
+/// Applies a predicate to every element.
 fn ask(
     input: &TensorView<'_>,
     output: &mut TensorViewMut<'_>,
@@ -260,19 +260,19 @@ fn ask(
 }
 
 questions! {
-    /// `torch.logical_not`: whether an element is zero, or false.
+    /// `torch.logical_not`: whether each element is zero or false.
     LogicalNot for "torch.logical_not" asks |x| x.re == 0.0 && x.im == 0.0;
 
-    /// `torch.isnan`: whether an element or a part of it is NaN.
+    /// `torch.isnan`: whether each element is NaN; a complex element is NaN if one of its parts is.
     IsNan for "torch.isnan", "aten::isnan" asks |x| x.is_nan();
 
-    /// `torch.isinf`: whether an element or a part of it is infinite.
+    /// `torch.isinf`: whether each element is infinite; a complex element is infinite if one of its parts is.
     IsInf for "torch.isinf", "aten::isinf" asks |x| x.re.is_infinite() || x.im.is_infinite();
 
-    /// `torch.isfinite`: whether an element is neither NaN nor infinite.
+    /// `torch.isfinite`: whether each element is neither NaN nor infinite.
     IsFinite for "torch.isfinite", "aten::isfinite" asks |x| x.is_finite();
 
-    /// `torch.isreal`: whether an element has no imaginary part.
+    /// `torch.isreal`: whether the imaginary part of each element is zero.
     IsReal for "aten::isreal" asks |x| x.im == 0.0;
 }
 
@@ -311,7 +311,7 @@ mod tests {
         }
     }
 
-    /// `torch.tensor(…, dtype=…) == …` for pairs of which the common type decides.
+    /// `torch.tensor(…, dtype=…) == …` for pairs whose result depends on the common type.
     #[test]
     fn the_common_type_decides() {
         let tenth = tensor(&[1], &[0.1f32]);

@@ -1,11 +1,11 @@
 //! `pnnx.Expression`: element-wise arithmetic, arithmetic on sizes, and lists of integers.
 //!
-//! PNNX folds chains of such operators into one and writes them as a text (see [`Expr`](crate::pnnx::Expr)). The text
-//! is read once, when the layer is created. When it runs, all of it is computed in one pass over the data
+//! PNNX folds chains of such operators into one and writes them as text (see [`Expr`](crate::pnnx::Expr)). The text is
+//! parsed once, when the layer is created. The whole expression is computed in one pass over the data
 //! ([`elementwise`](crate::kernels::elementwise)), however many functions it has.
 //!
-//! Element types follow PyTorch. Inputs are tensors; literals and sizes are Python numbers, which decide only what kind
-//! of number the result is (bool, integer, float, complex), not how precise it is: see [`result_type`].
+//! Element types follow PyTorch. Inputs are tensors; literals and sizes are Python numbers, which decide only the kind of the
+//! result's type (bool, integer, float, complex), not its precision: see [`result_type`].
 
 mod formula;
 mod promotion;
@@ -19,7 +19,7 @@ use crate::Limits;
 use crate::kernels::elementwise::Prepared;
 use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorFormat, TensorMeta};
 use crate::ops::support::broadcast::broadcast;
-use crate::ops::support::ready::Ready;
+use crate::ops::support::shape_cache::ShapeCache;
 use crate::tensor::{DType, Dim, Format, Layout, Shape, Tensor, TensorView, TensorViewMut};
 use formula::{Form, Formula};
 use smallvec::SmallVec;
@@ -27,26 +27,26 @@ use std::ops::RangeInclusive;
 use typing::Type;
 
 crate::operator! {
-    /// `pnnx.Expression`: the value of an expression such as `add(mul(@0,2),@1)`, where `@0` is the first input.
+    /// `pnnx.Expression`: evaluates an expression such as `add(mul(@0,2),@1)`, where `@0` is the first input.
     ///
-    /// Inputs may be of all element types and are broadcast against each other. `[a,b]` of integers is a tensor of i64
-    /// with one axis; of tensors with axes it is their stack along a new first axis, as an index takes it. `size(x,d)`
-    /// is an integer, `size(x)` a tensor of all sizes. Without inputs the result is a tensor without axes, i64 for an
-    /// integer and f32 for a float. `floor_divide` rounds down, as PyTorch's function of that name does.
+    /// Inputs may have any element type and are broadcast against each other. `[a,b]` of integers is a vector of i64; of
+    /// tensors with axes, it is their stack along a new first axis, for use as an index. `size(x,d)` is an integer, `size(x)`
+    /// a vector of all sizes. Without inputs, the result is a 0-D tensor: i64 for an integer, f32 for a float.
+    /// `floor_divide` rounds down, like PyTorch's function of that name.
     pub struct Expression for "pnnx.Expression" {
         /// The expression.
         expr: Compiled,
-        /// What was prepared for the inputs of the last run.
-        ready: Ready<Plan>,
-        /// The same, for a run in place.
-        ready_in_place: Ready<Prepared>,
+        /// The program that was prepared for the inputs of the last run.
+        ready: ShapeCache<PreparedExpression>,
+        /// The program that was prepared for the last run in place.
+        ready_in_place: ShapeCache<Prepared>,
     }
 }
 
 impl Expression {
     /// The layer of an expression.
     pub fn new(expr: Compiled) -> Self {
-        Self { expr, ready: Ready::default(), ready_in_place: Ready::default() }
+        Self { expr, ready: ShapeCache::default(), ready_in_place: ShapeCache::default() }
     }
 
     fn run(
@@ -56,8 +56,8 @@ impl Expression {
         limits: &Limits,
     ) -> Result<(), LayerError> {
         let (form, shape, dtype) = (&self.expr.form, *output.shape(), output.dtype());
-        let fits = |ready: &Plan| ready.fits(inputs, dtype, &shape);
-        let ready = self.ready.get_or_make(fits, || Plan::new(form, inputs, dtype, &shape))?;
+        let fits = |ready: &PreparedExpression| ready.fits(inputs, dtype, &shape);
+        let ready = self.ready.get_or_make(fits, || PreparedExpression::new(form, inputs, dtype, &shape))?;
         match &mut ready.result {
             Computed::Known(value) => Ok(output.copy_from(&value.view())?),
             Computed::Value(program) => Ok(program.start(inputs)?.whole(output, limits)?),
@@ -72,9 +72,9 @@ impl Expression {
     }
 }
 
-/// An expression, ready to run on inputs of certain types, shapes and strides.
+/// An expression that is prepared for inputs of certain types, shapes and strides.
 #[derive(Debug)]
-pub struct Plan {
+pub struct PreparedExpression {
     inputs: Vec<(DType, Layout)>,
     output: (DType, Shape),
     result: Computed,
@@ -84,11 +84,11 @@ pub struct Plan {
 enum Computed {
     Value(Box<Prepared>),
     Items(Vec<Prepared>),
-    /// Sizes, which do not depend on elements; and what has no elements.
+    /// Sizes, which do not depend on elements, or an empty tensor.
     Known(Tensor),
 }
 
-impl Plan {
+impl PreparedExpression {
     fn new(form: &Form, inputs: &[TensorView<'_>], dtype: DType, shape: &Shape) -> Result<Self, LayerError> {
         let metas = metas_of(inputs);
         let result = match form {
@@ -121,7 +121,7 @@ impl Plan {
     }
 }
 
-/// The axis of a tensor that is cut into blocks, if one is.
+/// The axis of a blocked tensor that is split into blocks; `None` for other layouts.
 fn blocked_axis(meta: &TensorMeta) -> Option<usize> {
     match meta.format() {
         Format::Blocked { axis, .. } => Some(axis.into()),
@@ -129,17 +129,17 @@ fn blocked_axis(meta: &TensorMeta) -> Option<usize> {
     }
 }
 
-/// Tensors as they lie in memory.
+/// Tensors in the order in which they are stored.
 fn unrolled<'a>(inputs: &[TensorView<'a>]) -> Result<SmallVec<[TensorView<'a>; 4]>, LayerError> {
     inputs.iter().map(|input| Ok(input.with_layout(input.layout().unrolled()?)?)).collect()
 }
 
-/// What is known of tensors without looking at their elements.
+/// The element types and shapes of tensors, without known values.
 fn metas_of(inputs: &[TensorView<'_>]) -> Vec<TensorMeta> {
     inputs.iter().map(|input| TensorMeta::new(input.dtype(), input.shape().iter().copied())).collect()
 }
 
-/// The program of a formula; the output may be of another integer type than its value.
+/// The program of a formula; the output may have another integer type than its value.
 fn prepare(
     formula: &Formula,
     metas: &[TensorMeta],
@@ -152,7 +152,7 @@ fn prepare(
     Ok(program.prepare(value, inputs, dtype, shape)?)
 }
 
-/// The program of a formula whose input 0 stands in the output; `others` are the other inputs.
+/// The program of a formula whose input 0 is in the output; `others` are the other inputs.
 fn prepare_in_place(
     formula: &Formula,
     data: (DType, &Shape),
@@ -195,7 +195,7 @@ fn infer_list(items: &[Formula], inputs: &[TensorMeta]) -> Result<TensorMeta, La
     }
     if masks != 0 && masks != items.len() {
         return Err(LayerError::Unsupported(
-            "a list of masks and integers, which only Tensor.index takes".to_owned(),
+            "a list of masks and integers is an index, which only Tensor.index supports".to_owned(),
         ));
     }
     let dtype = if masks == 0 { DType::I64 } else { DType::Bool };
@@ -204,7 +204,7 @@ fn infer_list(items: &[Formula], inputs: &[TensorMeta]) -> Result<TensorMeta, La
     Ok(with_values(meta, values))
 }
 
-/// Integers, and tensors of truth values that are a mask.
+/// Checks that an item of a list is an integer or a mask: a bool tensor with axes.
 fn check_item(position: usize, item: &Type) -> Result<(), LayerError> {
     if item.dtype.is_integer() || (item.dtype == DType::Bool && !item.dims.is_empty()) {
         return Ok(());
@@ -212,7 +212,7 @@ fn check_item(position: usize, item: &Type) -> Result<(), LayerError> {
     let what = format!("item {position} of the list");
     Err(LayerError::DType {
         what,
-        wanted: "integers, and tensors with axes of bool".to_owned(),
+        wanted: "integers, or bool tensors with axes".to_owned(),
         found: item.dtype,
     })
 }
@@ -225,7 +225,7 @@ fn with_values(meta: TensorMeta, values: Option<Vec<Dim>>) -> TensorMeta {
 }
 
 impl Layer for Expression {
-    /// At least as many as the largest `@n` asks for.
+    /// At least n + 1 for the largest `@n`.
     fn num_inputs(&self) -> RangeInclusive<usize> {
         self.expr.input_count..=usize::MAX
     }
@@ -234,7 +234,7 @@ impl Layer for Expression {
         Ok(vec![self.expr.infer(inputs)?])
     }
 
-    /// Input 0, where the expression is arithmetic on it: nothing else reads an element that was overwritten.
+    /// Input 0, if the expression is arithmetic on it: an element that was overwritten is not read again.
     fn in_place(&self, _: usize) -> Option<usize> {
         match &self.expr.form {
             Form::Value(formula) if formula.reads(0) => Some(0),
@@ -271,7 +271,8 @@ impl CpuLayer for Expression {
         self.expr.is_pointwise()
     }
 
-    /// Plain tensors of any type; and blocked ones of which all lie the same way, for then they are broadcast as they lie.
+    /// Supports plain tensors of any type, and blocked `f32` tensors that all have the same layout, because these can be
+    /// broadcast in the order in which they are stored.
     fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
         let (Some(format), Some(first)) = (formats.get(position), formats.first()) else { return false };
         let is_blocked = format.format != Format::Plain;
@@ -288,7 +289,9 @@ impl CpuLayer for Expression {
         if inputs.iter().all(|input| input.rank() == output.rank() && whole(input)) {
             return Ok(());
         }
-        Err(LayerError::Unsupported("blocks are not broadcast along the axis that is cut".to_owned()))
+        Err(LayerError::Unsupported(
+            "blocked tensors cannot be broadcast along the axis that is split into blocks".to_owned(),
+        ))
     }
 
     fn forward_in_place(
@@ -303,7 +306,7 @@ impl CpuLayer for Expression {
             return self.forward_in_place(data, &unrolled(others)?, context);
         }
         let Form::Value(formula) = &self.expr.form else {
-            return Err(LayerError::Unsupported("a list cannot be made in place".to_owned()));
+            return Err(LayerError::Unsupported("a list cannot be computed in place".to_owned()));
         };
         if data.num_elements() == 0 {
             return Ok(());

@@ -1,4 +1,4 @@
-//! Numbers in the place of NaN and infinities.
+//! Replacing NaN and infinities.
 
 use crate::kernels::Float;
 use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
@@ -8,19 +8,19 @@ use crate::ops::support::number;
 use crate::tensor::{Complex, DType, TensorView, TensorViewMut, bf16};
 
 crate::operator! {
-    /// `torch.nan_to_num`: the input with numbers in the place of NaN and infinities, in both parts of complex numbers;
-    /// integers as they are.
+    /// `torch.nan_to_num`: replaces NaN and infinities by numbers, in both parts of complex elements; integers are returned as
+    /// they are.
     pub struct NanToNum for "aten::nan_to_num" {
-        /// In the place of NaN; 0 where absent.
+        /// The replacement for NaN; by default 0.
         nan: Option<f64> = None,
-        /// In the place of infinity; the greatest number of the element type where absent.
+        /// The replacement for infinity; by default the largest finite value of the element type.
         posinf: Option<f64> = None,
-        /// In the place of minus infinity; the least number of the element type where absent.
+        /// The replacement for minus infinity; by default the lowest finite value of the element type.
         neginf: Option<f64> = None,
     }
 }
 
-/// The greatest number of an element type.
+/// The largest finite value of a floating-point type.
 pub(crate) fn greatest(dtype: DType) -> f64 {
     match dtype {
         DType::F16 => 65504.0,
@@ -95,7 +95,7 @@ mod tests {
     use crate::ops::support::testing::{assert_close, operator, tensor};
 
     #[test]
-    fn numbers_take_the_place() {
+    fn nan_and_infinities_are_replaced() {
         let x = tensor(&[4], &[f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 1.5]);
         let most = f64::from(f32::MAX);
         let plain = operator("aten::nan_to_num", &[("nan", "None")]).run_one(&[&x]).unwrap();

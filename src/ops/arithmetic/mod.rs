@@ -1,4 +1,4 @@
-//! Arithmetic, logic and special functions, element by element.
+//! Element-wise arithmetic, logic and special functions.
 
 pub mod binary;
 pub mod bitwise;

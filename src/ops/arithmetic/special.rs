@@ -1,4 +1,4 @@
-//! Functions of one or two numbers that stay TorchScript's operators at every level, and that no expression has.
+//! Functions of one or two numbers that PNNX keeps as TorchScript operators at every level, and that expressions lack.
 
 mod complex;
 mod numbers;
@@ -10,7 +10,7 @@ use crate::op::{
     CpuLayer, Field, ForwardContext, Layer, LayerError, OperatorReader, Registry, RegistryError, TensorMeta,
 };
 use crate::ops::arithmetic::binary::{INPUT, ONE, TWO, creator, first, required};
-use crate::ops::support::broadcast::{Factor, broadcast, common};
+use crate::ops::support::broadcast::{TensorOrScalar, broadcast, common};
 use crate::ops::support::number;
 use crate::ops::support::number::Number;
 use crate::tensor::{Complex, DType, Element, Tensor, TensorView, TensorViewMut};
@@ -19,103 +19,192 @@ use std::ops::RangeInclusive;
 
 type Real = fn(f64) -> f64;
 type Holomorphic = fn(Double) -> Double;
-type Asked = fn(f64) -> bool;
+type Predicate = fn(f64) -> bool;
 type OfTwo = fn(f64, f64) -> f64;
 type Double = Complex<f64>;
 
-/// Functions of one real number: type, function, and what they are.
-const REAL: &[(&str, Real, &str)] = &[
+/// A function of one number, real or complex.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Single {
+    real: Real,
+    complex: Option<Holomorphic>,
+    /// The kernel code, with the operand, a double, in place of `$x`.
+    #[cfg_attr(not(feature = "gpu"), allow(dead_code, reason = "kernels are for GPUs"))]
+    pub(crate) code: &'static str,
+}
+
+const fn real(real: Real, code: &'static str) -> Single {
+    Single { real, complex: None, code }
+}
+
+const fn complex(real: Real, complex: Holomorphic, code: &'static str) -> Single {
+    Single { real, complex: Some(complex), code }
+}
+
+/// Functions of one number: type, function, and documentation.
+const SINGLE: &[(&str, Single, &str)] = &[
     (
         "aten::digamma",
-        numbers::digamma,
-        "`torch.digamma`: the derivative of the logarithm of the gamma function.",
+        real(numbers::digamma, "d_digamma($x)"),
+        "`torch.digamma`: the logarithmic derivative of the gamma function.",
     ),
-    ("aten::erfc", libm::erfc, "`torch.erfc`: 1 minus the error function."),
+    (
+        "aten::erfc",
+        real(libm::erfc, "erfc($x)"),
+        "`torch.erfc`: the complementary error function, 1 - erf(x).",
+    ),
     (
         "aten::erfinv",
-        numbers::erfinv,
-        "`torch.erfinv`: of what the input is the error function; NaN beyond ±1.",
+        real(numbers::erfinv, "d_erfinv($x)"),
+        "`torch.erfinv`: the inverse of the error function; ±∞ at ±1, NaN beyond.",
     ),
-    ("aten::i0", numbers::i0, "`torch.i0`: the modified Bessel function of the first kind and order 0."),
-    ("aten::special_entr", numbers::entropy, "`torch.special.entr`: -x·ln x; 0 at 0, -∞ below."),
+    (
+        "aten::i0",
+        real(numbers::i0, "d_i0($x)"),
+        "`torch.i0`: the modified Bessel function of the first kind, of order 0.",
+    ),
+    (
+        "aten::special_entr",
+        real(numbers::entropy, "$x > 0 ? -$x * log($x) : $x < 0 ? -D_INFINITY : $x"),
+        "`torch.special.entr`: the entropy -x·ln x; 0 at 0, -∞ below 0.",
+    ),
     (
         "aten::special_ndtr",
-        numbers::normal,
-        "`torch.special.ndtr`: the area below the standard normal distribution.",
+        real(numbers::normal, "0.5 * erfc(-$x * 0.70710678118654752440)"),
+        "`torch.special.ndtr`: the cumulative distribution function of the standard normal distribution.",
     ),
-];
-
-/// Functions of one real or complex number.
-const COMPLEX: &[(&str, Real, Holomorphic, &str)] = &[
-    ("aten::log2", f64::log2, |z| z.ln() / LN_2, "`torch.log2`: the logarithm to base 2."),
-    ("aten::sinc", numbers::sinc, complex_sinc, "`torch.sinc`: sin(πx)/(πx); 1 at 0."),
+    (
+        "aten::log2",
+        complex(f64::log2, |z| z.ln() / LN_2, "log2($x)"),
+        "`torch.log2`: the logarithm to base 2.",
+    ),
+    (
+        "aten::sinc",
+        complex(numbers::sinc, complex_sinc, "$x == 0 ? 1 : sin(D_PI * $x) / (D_PI * $x)"),
+        "`torch.sinc`: the normalised sinc function, sin(πx)/(πx); 1 at 0.",
+    ),
 ];
 
 fn complex_sinc(z: Double) -> Double {
     if z == Double::default() { Complex::new(1.0, 0.0) } else { (z * PI).sin() / (z * PI) }
 }
 
-/// Questions about one real number.
-const QUESTIONS: &[(&str, Asked, &str)] = &[
-    ("aten::isneginf", |x| x == f64::NEG_INFINITY, "`torch.isneginf`: whether an element is -∞."),
-    ("aten::isposinf", |x| x == f64::INFINITY, "`torch.isposinf`: whether an element is ∞."),
-    ("aten::signbit", f64::is_sign_negative, "`torch.signbit`: whether an element has a minus, as -0 has."),
+/// A predicate of one real number.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Question {
+    predicate: Predicate,
+    /// The kernel code, with the operand, a double, in place of `$x`.
+    #[cfg_attr(not(feature = "gpu"), allow(dead_code, reason = "kernels are for GPUs"))]
+    pub(crate) code: &'static str,
+}
+
+/// Predicates: type, predicate, and documentation.
+const QUESTIONS: &[(&str, Question, &str)] = &[
+    (
+        "aten::isneginf",
+        Question { predicate: |x| x == f64::NEG_INFINITY, code: "$x == -D_INFINITY" },
+        "`torch.isneginf`: whether each element is -∞.",
+    ),
+    (
+        "aten::isposinf",
+        Question { predicate: |x| x == f64::INFINITY, code: "$x == D_INFINITY" },
+        "`torch.isposinf`: whether each element is +∞.",
+    ),
+    (
+        "aten::signbit",
+        Question { predicate: f64::is_sign_negative, code: "__double_as_longlong($x) < 0" },
+        "`torch.signbit`: whether the sign bit of each element is set; true for -0.0.",
+    ),
 ];
 
-/// What a function of two numbers does with integers.
+/// How a function of two numbers treats integers.
 #[derive(Debug, Clone, Copy)]
 enum Integers {
-    /// They are converted to f32.
+    /// They are converted to f32; the result is f32.
     AsFloats,
-    /// There is no result.
+    /// They are refused.
     Refused,
     /// The result is an integer.
     Kept(fn(i64, i64) -> i64),
-    /// As before; and two tensors must have the same element type.
+    /// The result is an integer, and two tensors must have the same element type.
     KeptAlike(fn(i64, i64) -> i64),
 }
 
 use Integers::{AsFloats, Kept, KeptAlike, Refused};
 
-/// Functions of two numbers; those without a function of floats take integers only.
-const PAIRS: &[(&str, Option<OfTwo>, Integers, &str)] = &[
+/// A function of two numbers. Without an implementation for floats it supports only integers.
+#[derive(Debug, Clone, Copy)]
+struct OfNumbers {
+    real: Option<OfTwo>,
+    integers: Integers,
+    /// The kernel code for floats and for integers, with the operands in place of `$x` and `$y`.
+    #[cfg_attr(not(feature = "gpu"), allow(dead_code, reason = "kernels are for GPUs"))]
+    code: [&'static str; 2],
+}
+
+const fn both(real: OfTwo, integers: Integers, code: &'static str) -> OfNumbers {
+    OfNumbers { real: Some(real), integers, code: [code; 2] }
+}
+
+const fn of_integers(function: fn(i64, i64) -> i64, code: &'static str) -> OfNumbers {
+    OfNumbers { real: None, integers: Kept(function), code: [code; 2] }
+}
+
+/// Functions of two numbers: type, function, and documentation.
+const PAIRS: &[(&str, OfNumbers, &str)] = &[
     (
         "aten::copysign",
-        Some(f64::copysign),
-        AsFloats,
-        "`torch.copysign`: the input with the sign of another number.",
+        both(f64::copysign, AsFloats, "copysign($x, $y)"),
+        "`torch.copysign`: the magnitude of the input with the sign of `other`.",
     ),
-    ("aten::fmax", Some(f64::max), Kept(i64::max), "`torch.fmax`: the larger one; the other one of a NaN."),
-    ("aten::fmin", Some(f64::min), Kept(i64::min), "`torch.fmin`: the smaller one; the other one of a NaN."),
-    ("aten::gcd", None, Kept(numbers::gcd), "`torch.gcd`: the greatest common divisor of integers."),
+    (
+        "aten::fmax",
+        OfNumbers { real: Some(f64::max), integers: Kept(i64::max), code: ["fmax($x, $y)", "f_max($x, $y)"] },
+        "`torch.fmax`: the larger of two elements; if one is NaN, the other.",
+    ),
+    (
+        "aten::fmin",
+        OfNumbers { real: Some(f64::min), integers: Kept(i64::min), code: ["fmin($x, $y)", "f_min($x, $y)"] },
+        "`torch.fmin`: the smaller of two elements; if one is NaN, the other.",
+    ),
+    (
+        "aten::gcd",
+        of_integers(numbers::gcd, "i_gcd($x, $y)"),
+        "`torch.gcd`: the greatest common divisor of integers.",
+    ),
     (
         "aten::heaviside",
-        Some(numbers::heaviside),
-        KeptAlike(numbers::whole_heaviside),
-        "`torch.heaviside`: 0 below 0, 1 above it, and at 0 the other number.",
+        both(numbers::heaviside, KeptAlike(numbers::integer_heaviside), "$x == 0 ? $y : $x > 0 ? 1 : 0"),
+        "`torch.heaviside`: the step function: 0 if the input is below 0, 1 if it is above, `other` at 0.",
     ),
-    ("aten::hypot", Some(libm::hypot), Refused, "`torch.hypot`: the root of the sum of squares."),
-    ("aten::lcm", None, Kept(numbers::lcm), "`torch.lcm`: the least common multiple of integers."),
+    ("aten::hypot", both(libm::hypot, Refused, "hypot($x, $y)"), "`torch.hypot`: the hypotenuse √(x² + y²)."),
+    (
+        "aten::lcm",
+        of_integers(numbers::lcm, "i_lcm($x, $y)"),
+        "`torch.lcm`: the least common multiple of integers.",
+    ),
     (
         "aten::logaddexp2",
-        Some(numbers::logaddexp2),
-        Refused,
-        "`torch.logaddexp2`: log₂ of the sum of powers of 2.",
+        both(numbers::logaddexp2, Refused, "f_logaddexp2($x, $y)"),
+        "`torch.logaddexp2`: log₂(2ˣ + 2ʸ).",
     ),
     (
         "aten::special_xlog1py",
-        Some(numbers::xlog1py),
-        AsFloats,
-        "`torch.special.xlog1py`: x·ln(1 + y); 0 where x is.",
+        both(numbers::xlog1py, AsFloats, "$x == 0 && !isnan($y) ? 0 : $x * log1p($y)"),
+        "`torch.special.xlog1py`: x·ln(1 + y); 0 if x is 0, unless y is NaN.",
     ),
-    ("aten::xlogy", Some(numbers::xlogy), AsFloats, "`torch.xlogy`: x·ln y; 0 where x is, unless y is NaN."),
+    (
+        "aten::xlogy",
+        both(numbers::xlogy, AsFloats, "$x == 0 && !isnan($y) ? 0 : $x * log($y)"),
+        "`torch.xlogy`: x·ln y; 0 if x is 0, unless y is NaN.",
+    ),
 ];
 
 fn refused(found: DType, wanted: &str) -> LayerError {
     LayerError::DType { what: "the input".to_owned(), wanted: wanted.to_owned(), found }
 }
 
-/// Writes what the elements of an input become, computed in `T`.
+/// Applies a function to all elements of an input, computed in `T`.
 fn map<T: Number, U: Number>(
     input: &TensorView<'_>,
     output: &mut TensorViewMut<'_>,
@@ -130,25 +219,15 @@ fn map<T: Number, U: Number>(
     })
 }
 
-/// Refuses copies of tensors that are too large.
+/// Checks a converted copy of a tensor against the limits.
 fn check_held<T>(output: &TensorViewMut<'_>, context: &ForwardContext<'_>) -> Result<(), LayerError> {
     let bytes = (output.num_elements() as u64).saturating_mul(std::mem::size_of::<T>() as u64);
     Ok(context.limits().check_tensor("the elements of a function", bytes)?)
 }
 
-/// The element type of what a function makes of real numbers: integers become f32.
+/// The element type of the result of a function of real numbers: integers become f32.
 fn real_result(dtype: DType) -> DType {
     if dtype.is_float() || dtype.is_complex() { dtype } else { DType::F32 }
-}
-
-/// A function of one number.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Single {
-    /// The operator's type.
-    #[cfg_attr(not(feature = "gpu"), allow(dead_code, reason = "GPUs find their kernels by it"))]
-    pub(crate) name: &'static str,
-    real: Real,
-    complex: Option<Holomorphic>,
 }
 
 impl Layer for Single {
@@ -175,15 +254,6 @@ impl CpuLayer for Single {
     }
 }
 
-/// A question about one real number.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Question {
-    /// The operator's type.
-    #[cfg_attr(not(feature = "gpu"), allow(dead_code, reason = "GPUs find their kernels by it"))]
-    pub(crate) name: &'static str,
-    asked: Asked,
-}
-
 impl Layer for Question {
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
         match inputs[0].dtype() {
@@ -200,22 +270,25 @@ impl CpuLayer for Question {
         outputs: &mut [TensorViewMut<'_>],
         context: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
-        map(&inputs[0], &mut outputs[0], context, |x: f64| i64::from((self.asked)(x)))
+        map(&inputs[0], &mut outputs[0], context, |x: f64| i64::from((self.predicate)(x)))
     }
 }
 
-/// A function of two numbers, which are broadcast.
+/// A function of two operands, which are broadcast.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pair {
-    /// The operator's type.
-    #[cfg_attr(not(feature = "gpu"), allow(dead_code, reason = "GPUs find their kernels by it"))]
-    pub(crate) name: &'static str,
-    pub(crate) factors: [Factor; 2],
-    real: Option<OfTwo>,
-    integers: Integers,
+    pub(crate) factors: [TensorOrScalar; 2],
+    function: OfNumbers,
 }
 
 impl Pair {
+    /// The kernel code for floats or integers, with the operands in place of `$x` and `$y`.
+    #[cfg(feature = "gpu")]
+    pub(crate) fn code(&self, is_float: bool) -> &'static str {
+        let [of_floats, of_integers] = self.function.code;
+        if is_float { of_floats } else { of_integers }
+    }
+
     fn run<T: Number>(
         &self,
         inputs: &[TensorView<'_>],
@@ -234,9 +307,10 @@ impl Pair {
         })
     }
 
-    /// Refuses tensors of two element types where both must have one.
+    /// Checks that two tensors have the same element type, if they must.
     fn check_alike(&self, inputs: &[TensorMeta]) -> Result<(), LayerError> {
-        if let (KeptAlike(_), [Factor::Input(x), Factor::Input(y)]) = (self.integers, self.factors)
+        if let (KeptAlike(_), [TensorOrScalar::Input(x), TensorOrScalar::Input(y)]) =
+            (self.function.integers, self.factors)
             && inputs[x].dtype() != inputs[y].dtype()
         {
             let (what, wanted) = ("the other input".to_owned(), inputs[x].dtype().to_string());
@@ -248,19 +322,21 @@ impl Pair {
 
 impl Layer for Pair {
     fn num_inputs(&self) -> RangeInclusive<usize> {
-        let count = self.factors.iter().map(Factor::num_inputs).sum();
+        let count = self.factors.iter().map(TensorOrScalar::num_inputs).sum();
         count..=count
     }
 
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
         self.check_alike(inputs)?;
         let dtype = common(inputs, &self.factors);
-        let result = match (dtype, self.integers) {
+        let result = match (dtype, self.function.integers) {
             (dtype, _) if dtype.is_complex() => return Err(refused(dtype, "real numbers")),
-            (dtype, _) if dtype.is_float() && self.real.is_none() => return Err(refused(dtype, "integers")),
+            (dtype, _) if dtype.is_float() && self.function.real.is_none() => {
+                return Err(refused(dtype, "integers"));
+            }
             (dtype, _) if dtype.is_float() => dtype,
             (dtype, Refused) => return Err(refused(dtype, "f32, f64, f16 and bf16")),
-            (DType::Bool, _) if self.real.is_none() => return Err(refused(dtype, "integers")),
+            (DType::Bool, _) if self.function.real.is_none() => return Err(refused(dtype, "integers")),
             (_, AsFloats) => DType::F32,
             (dtype, Kept(_) | KeptAlike(_)) => dtype,
         };
@@ -278,7 +354,7 @@ impl CpuLayer for Pair {
     ) -> Result<(), LayerError> {
         check_held::<[f64; 2]>(&outputs[0], context)?;
         let dtype = outputs[0].dtype();
-        match (self.integers, self.real) {
+        match (self.function.integers, self.function.real) {
             (Kept(function) | KeptAlike(function), _) if !dtype.is_float() => {
                 self.run(inputs, &mut outputs[0], dtype, function)
             }
@@ -289,16 +365,16 @@ impl CpuLayer for Pair {
 }
 
 crate::operator! {
-    /// `torch.logit`: ln(x / (1 - x)); NaN beyond 0 and 1 where no `eps` is given.
+    /// `torch.logit`: ln(x / (1 - x)); NaN outside of 0 to 1 if `eps` is not given.
     pub struct Logit for "aten::logit" {
-        /// What is nearer than this to 0 or 1, or beyond them, is taken to lie there.
+        /// If given, elements are first clamped to the range from `eps` to 1 - `eps`.
         eps: Option<f64> = None,
     }
 }
 
 impl Layer for Logit {
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
-        Single { name: "", real: f64::ln, complex: None }.infer(inputs)
+        real(f64::ln, "").infer(inputs)
     }
 }
 
@@ -315,22 +391,22 @@ impl CpuLayer for Logit {
 }
 
 crate::operator! {
-    /// `torch.isclose`: whether |input - other| is at most `atol` + `rtol`·|other|. Infinities are close to themselves.
+    /// `torch.isclose`: whether |input - other| ≤ `atol` + `rtol`·|other|, for each element. Equal infinities are close.
     pub struct IsClose for "aten::isclose" {
-        /// What the input is compared with, of the same element type; it is broadcast.
-        other: crate::ops::support::arguments::Operand,
-        /// The share of |other| that is allowed.
+        /// The tensor to compare with, of the same element type; it is broadcast.
+        other: crate::ops::support::arguments::InputIndex,
+        /// The relative tolerance.
         rtol: f64 = 1e-5,
-        /// What is allowed besides.
+        /// The absolute tolerance.
         atol: f64 = 1e-8,
-        /// Whether NaN is close to NaN.
+        /// Whether two NaN are close.
         equal_nan: bool = false,
     }
     validate |layer| {
         match [("rtol", layer.rtol), ("atol", layer.atol)].into_iter().find(|(_, x)| x.is_nan() || *x < 0.0) {
             None => Ok(()),
             Some((key, found)) => {
-                let reason = "a tolerance is not negative".to_owned();
+                let reason = "it must not be negative or NaN".to_owned();
                 Err(LayerError::InvalidParameter { key, found: found.to_string(), reason })
             }
         }
@@ -346,7 +422,7 @@ impl IsClose {
     ) -> Result<(), LayerError> {
         let shape = *output.shape();
         let read = |position: usize| -> Result<Vec<T>, LayerError> {
-            let converted = Factor::Input(position).converted(inputs, T::DTYPE)?;
+            let converted = TensorOrScalar::Input(position).converted(inputs, T::DTYPE)?;
             Ok(converted.expanded(&shape)?.to_vec()?)
         };
         let (x, y) = (read(0)?, read(self.other.0)?);
@@ -354,7 +430,7 @@ impl IsClose {
         Ok(output.copy_from(&Tensor::from_vec(answers, &shape)?.view())?)
     }
 
-    /// Of numbers with this distance, of which one is so large.
+    /// Returns true if two numbers at this distance are close; `other` is the magnitude of the second.
     fn is_near(&self, distance: f64, other: f64) -> bool {
         distance.is_finite() && distance <= self.atol + self.rtol * other
     }
@@ -390,7 +466,7 @@ impl CpuLayer for IsClose {
                     || (self.equal_nan && x.is_nan() && y.is_nan())
                     || self.is_near((x - y).norm(), y.norm())
             }),
-            // As PyTorch computes it: a bound of f64 would differ by a rounding.
+            // In f32, as in PyTorch: a bound in f64 would be rounded differently.
             DType::F32 | DType::F16 | DType::Bf16 => self.ask::<f32>(inputs, output, |x, y| {
                 let (distance, most) = ((x - y).abs(), self.atol as f32 + (self.rtol as f32 * y).abs());
                 x == y
@@ -412,11 +488,11 @@ fn of_one(doc: &str, layer: impl CpuLayer + Clone + 'static) -> crate::op::Creat
     creator(doc.to_owned(), ONE, create)
 }
 
-fn of_two(name: &'static str, doc: &str, real: Option<OfTwo>, integers: Integers) -> crate::op::Creator {
+fn of_two(doc: &str, function: OfNumbers) -> crate::op::Creator {
     let create = move |reader: &mut OperatorReader<'_>| -> Result<Box<dyn CpuLayer>, LayerError> {
         let other: &Field = &TWO[1];
         let factors = [first(reader)?, required(reader, other.key)?];
-        Ok(Box::new(Pair { name, factors, real, integers }))
+        Ok(Box::new(Pair { factors, function }))
     };
     creator(doc.to_owned(), TWO, create)
 }
@@ -424,17 +500,14 @@ fn of_two(name: &'static str, doc: &str, real: Option<OfTwo>, integers: Integers
 operators! { Logit, IsClose; of complex; with add_functions }
 
 fn add_functions(registry: &mut Registry) -> Result<(), RegistryError> {
-    for &(op_type, real, doc) in REAL {
-        registry.add(op_type, of_one(doc, Single { name: op_type, real, complex: None }))?;
-    }
-    for &(op_type, real, complex, doc) in COMPLEX {
-        registry.add(op_type, of_one(doc, Single { name: op_type, real, complex: Some(complex) }))?;
+    for &(op_type, function, doc) in SINGLE {
+        registry.add(op_type, of_one(doc, function))?;
     }
     for &(op_type, question, doc) in QUESTIONS {
-        registry.add(op_type, of_one(doc, Question { name: op_type, asked: question }))?;
+        registry.add(op_type, of_one(doc, question))?;
     }
-    for &(op_type, real, integers, doc) in PAIRS {
-        registry.add(op_type, of_two(op_type, doc, real, integers))?;
+    for &(op_type, function, doc) in PAIRS {
+        registry.add(op_type, of_two(doc, function))?;
     }
     Ok(())
 }
@@ -444,7 +517,7 @@ mod tests {
     use crate::ops::support::testing::{operator, tensor};
     use crate::tensor::{Complex, Tensor};
 
-    /// What PyTorch refuses.
+    /// Types that PyTorch refuses as well.
     #[test]
     fn types_without_a_result() {
         let (whole, float, double) =

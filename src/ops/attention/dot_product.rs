@@ -1,45 +1,47 @@
 //! Scaled dot-product attention.
 
-mod whole;
+mod all_heads;
 
 use crate::Limits;
 use crate::kernels::Float;
 use crate::kernels::attention::{Head, attend, scratch_len};
 use crate::op::{Cost, CpuLayer, FieldValue, ForwardContext, Layer, LayerError, OperatorReader, TensorMeta};
-use crate::ops::support::arguments::Operand;
+use crate::ops::support::arguments::InputIndex;
 use crate::ops::support::broadcast::{Converted, broadcast, broadcasts};
 use crate::ops::support::float;
 use crate::ops::support::float::with_float;
 use crate::tensor::{DType, Dim, Layout, MAX_RANK, Shape, Tensor, TensorView, TensorViewMut};
+use all_heads::{AllHeads, matrices, of_all_heads};
 use ndarray::{ArrayView2, ArrayViewD, ArrayViewMut2, Axis, Ix2, IxDyn};
 use smallvec::SmallVec;
 use std::ops::RangeInclusive;
-use whole::{Whole, matrices, of_all_heads};
 
 crate::operator! {
     /// `torch.nn.functional.scaled_dot_product_attention` (Vaswani et al. 2017): softmax(scale · query·keyᵀ + mask) ·
-    /// value, …×L×E with …×S×E and …×S×V gives …×L×V. The axes before are broadcast. A row that sees no column is 0.
+    /// value; …×L×E queries with …×S×E keys and …×S×V values give …×L×V. The batch axes are broadcast. Rows that see no
+    /// column are 0.
     ///
-    /// Scores are computed for a block of rows at a time, so that memory grows with S and not with L·S.
+    /// Scores are computed for a block of rows at a time, so that memory grows with S instead of L·S.
     pub struct ScaledDotProductAttention for "F.scaled_dot_product_attention" {
         /// The keys.
-        key: Operand,
+        key: InputIndex,
         /// The values.
-        value: Operand,
-        /// What each row may see, …×L×S: a bool tensor is true where it may, numbers are added to the scores.
+        value: InputIndex,
+        /// The attention mask, …×L×S: bools are true for the columns that a row attends to, floats are added to the scores.
         attn_mask: OptionalInput = OptionalInput(None),
-        /// Accepted for compatibility: nothing is dropped when a model is evaluated.
+        /// Accepted for compatibility: inference has no dropout.
         dropout_p: f64 = 0.0,
-        /// Whether row i sees columns 0 to i only.
+        /// Whether row i only attends to columns 0 to i.
         is_causal: bool = false,
-        /// Factor of the products; 1/√E where absent.
+        /// Factor of the products; 1/√E by default.
         scale: Option<f64> = None,
-        /// Whether there may be fewer heads (axis −3) of keys and values, each for several neighbouring heads of queries.
+        /// Grouped-query attention: whether keys and values may have fewer heads (axis −3) than queries, each shared by
+        /// adjacent query heads.
         enable_gqa: bool = false,
     }
     validate |layer| {
         if layer.is_causal && layer.attn_mask.0.is_some() {
-            return Err(LayerError::invalid("is_causal", "True", "with `attn_mask` it must be False: add what it hides to the mask"));
+            return Err(LayerError::invalid("is_causal", "True", "it must be False if `attn_mask` is given: include the causal mask in `attn_mask`"));
         }
         Ok(())
     }
@@ -48,7 +50,7 @@ crate::operator! {
 /// Lengths of axes.
 type Axes = SmallVec<[usize; MAX_RANK]>;
 
-/// An input that may be absent, or `None`.
+/// An optional input, which may be absent or `None`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OptionalInput(pub Option<usize>);
 
@@ -68,7 +70,7 @@ impl FieldValue for OptionalInput {
     }
 }
 
-/// A mask as numbers that are added to scores: 0 where `visible` says so of a truth value, else −∞.
+/// A mask as numbers to add to scores; a bool becomes 0 if it equals `visible`, otherwise −∞.
 pub(in crate::ops) fn added<T: Float>(
     mask: &TensorView<'_>,
     visible: bool,
@@ -92,7 +94,7 @@ fn write_added<T: Float>(mask: &TensorView<'_>, visible: bool, numbers: &mut [T]
     Ok(())
 }
 
-/// Checks that a mask is of truth values or of numbers that can be −∞.
+/// Checks that a mask is bool or float.
 pub(in crate::ops) fn check_mask(what: &str, mask: &TensorMeta) -> Result<(), LayerError> {
     if mask.dtype() == DType::Bool || mask.dtype().is_float() {
         return Ok(());
@@ -100,7 +102,7 @@ pub(in crate::ops) fn check_mask(what: &str, mask: &TensorMeta) -> Result<(), La
     Err(LayerError::dtype(what, "bool and floats", mask.dtype()))
 }
 
-/// The axes before the last two, and those.
+/// Splits the dimensions into batch, rows and columns.
 fn split(meta: &TensorMeta) -> Result<(&[Dim], &Dim, &Dim), LayerError> {
     match meta.dims() {
         [batch @ .., rows, columns] => Ok((batch, rows, columns)),
@@ -109,7 +111,7 @@ fn split(meta: &TensorMeta) -> Result<(&[Dim], &Dim, &Dim), LayerError> {
 }
 
 impl ScaledDotProductAttention {
-    /// How many heads of queries share one head of keys, or of values.
+    /// The number of query heads that share a head of keys or values.
     pub(crate) fn shared_heads(&self, heads: Option<i64>, others: Option<i64>) -> Result<i64, LayerError> {
         let (Some(heads), Some(others)) = (heads, others) else { return Ok(1) };
         if !self.enable_gqa || heads == others {
@@ -121,7 +123,7 @@ impl ScaledDotProductAttention {
         Err(LayerError::shape("keys and values", format!("a number of heads that divides {heads}"), others))
     }
 
-    /// The axes before L and E of the output.
+    /// The batch axes of the output.
     fn batch(&self, inputs: &[TensorMeta]) -> Result<Vec<Dim>, LayerError> {
         let (mut batch, ..) = split(&inputs[0])?;
         let mut dims = batch.to_vec();
@@ -165,18 +167,18 @@ impl ScaledDotProductAttention {
         let (key, value) = (expanded(&key, batch, shared[1])?, expanded(&value, batch, shared[2])?);
         let (query, key, value) = (query.array::<T>()?, key.array::<T>()?, value.array::<T>()?);
         let (columns, width) = (key.shape()[rank - 2], query.shape()[rank - 1]);
-        let sizes = self.whole_sizes(&shape, columns, width).filter(|_| T::DTYPE == DType::F32);
+        let sizes = self.all_heads_sizes(&shape, columns, width).filter(|_| T::DTYPE == DType::F32);
         let [query_part, key_part, value_part] = parts;
         let parts = query_part?.zip(key_part?).zip(value_part?);
-        let whole = sizes.zip(parts);
-        let [least, most] = match whole {
+        let all_heads = sizes.zip(parts);
+        let [required, useful] = match all_heads {
             Some((sizes, _)) => [sizes.least_scratch(), sizes.scratch()],
             None => [scratch_len(columns); 2],
         };
         let mask = self.attn_mask.0.map(|position| inputs[position]);
         let converted = mask.filter(|mask| mask.dtype() != T::DTYPE).map_or(0, |mask| mask.num_elements());
         let limits = context.limits();
-        let scratch = context.scratch_between::<T>(least + converted, most + converted)?;
+        let scratch = context.scratch_between::<T>(required + converted, useful + converted)?;
         let (scratch, numbers) = scratch.split_at_mut(scratch.len() - converted);
         let mask = match mask {
             Some(mask) if mask.dtype() != T::DTYPE => {
@@ -190,13 +192,13 @@ impl ScaledDotProductAttention {
         let full = Shape::new(&full)?;
         let mask = mask.map(|mask| mask.with_layout(mask.layout().expand(&full)?)).transpose()?;
         let scale = self.scale.unwrap_or(1.0 / (width as f64).sqrt());
-        if let Some((sizes, ((query, key), value))) = whole {
+        if let Some((sizes, ((query, key), value))) = all_heads {
             let mask = mask.map(|mask| of_all_heads(mask.array::<f32>()?)).transpose()?;
             let parts = [query, key, value];
-            let whole = Whole { sizes, parts, mask, scale, causal: self.is_causal };
+            let all_heads = AllHeads { sizes, parts, mask, scale, causal: self.is_causal };
             let layout = Layout::contiguous(Shape::new(&[scratch.len()])?);
             let mut scratch = TensorViewMut::from_slice(scratch, layout)?;
-            return float::write::<f32>(output, |output| whole.run(output, scratch.slice()?, limits));
+            return float::write::<f32>(output, |output| all_heads.run(output, scratch.slice()?, limits));
         }
         let mask = mask.map(|mask| mask.array::<T>()).transpose()?;
         float::write::<T>(output, |output| {
@@ -222,7 +224,7 @@ impl ScaledDotProductAttention {
     }
 }
 
-/// A tensor with the axes before the last two broadcast to `batch`, where `shared` indices of the last of them are one.
+/// A tensor with its batch axes broadcast to `batch`, where each head is shared by `shared` heads of `batch`.
 fn expanded<'a>(
     tensor: &'a Converted<'_>,
     batch: &[usize],
@@ -268,12 +270,12 @@ impl Layer for ScaledDotProductAttention {
         let ((_, rows, width), (_, columns, key_width), (_, value_rows, out)) =
             (split(query)?, split(key)?, split(value)?);
         if width.differs(key_width) {
-            return Err(LayerError::shape("the key", format!("…×{width}, as the query is {query},"), key));
+            return Err(LayerError::shape("the key", format!("…×{width} to match the query {query}"), key));
         }
         if columns.differs(value_rows) {
             return Err(LayerError::shape(
                 "the value",
-                format!("…×{columns}×V, as the key is {key},"),
+                format!("…×{columns}×V to match the key {key}"),
                 value,
             ));
         }
@@ -306,7 +308,7 @@ impl Layer for ScaledDotProductAttention {
     }
 }
 
-/// Bytes of scratch memory for attention over so many columns.
+/// The scratch memory for attention over `columns` columns, in bytes.
 pub(in crate::ops) fn scratch_bytes(columns: Option<i64>, dtype: DType) -> usize {
     let columns = columns.and_then(|columns| usize::try_from(columns).ok()).unwrap_or(0);
     let size = if dtype == DType::F64 { 8 } else { 4 };
@@ -320,14 +322,14 @@ impl CpuLayer for ScaledDotProductAttention {
         let mask = self.attn_mask.0.and_then(|position| inputs.get(position));
         let mask = mask.and_then(|mask| usize::try_from(mask.num_elements().fixed()?).ok()).unwrap_or(0);
         let mask = mask.saturating_mul(float::computed_size(inputs[0].dtype()));
-        let whole = || {
+        let all_heads = || {
             let output = outputs.first()?.shape().ok()?;
             let width = inputs[0].dims().last()?.fixed()?;
             let [columns, width] = [columns?, width].map(|len| usize::try_from(len).unwrap_or(0));
-            Some(self.whole_sizes(&output, columns, width)?.scratch().saturating_mul(size_of::<f32>()))
+            Some(self.all_heads_sizes(&output, columns, width)?.scratch().saturating_mul(size_of::<f32>()))
         };
-        let whole = whole().unwrap_or(0);
-        scratch_bytes(columns, inputs[0].dtype()).max(whole).saturating_add(mask)
+        let all_heads = all_heads().unwrap_or(0);
+        scratch_bytes(columns, inputs[0].dtype()).max(all_heads).saturating_add(mask)
     }
 
     fn forward(

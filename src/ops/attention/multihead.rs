@@ -1,9 +1,9 @@
 //! Multi-head attention with its projections.
 
+mod all_heads;
 mod fields;
 mod masks;
 mod projections;
-mod whole;
 
 use crate::kernels::Float;
 use crate::kernels::attention::{Head, attend_with, scratch_len};
@@ -19,50 +19,50 @@ pub use projections::Projections;
 use std::ops::{Range, RangeInclusive};
 
 crate::operator! {
-    /// `torch.nn.MultiheadAttention` (Vaswani et al. 2017): queries, keys and values are projected, each head attends to
-    /// its share of them, and the heads together are projected again. L×N×E with S×N×`kdim` and S×N×`vdim` gives L×N×E,
-    /// or without N. The second output, if there is one, is the mean of the weights of all heads, N×L×S, or the weights of
-    /// each, N×`num_heads`×L×S.
+    /// `torch.nn.MultiheadAttention` (Vaswani et al. 2017): projects queries, keys and values, computes the attention of each
+    /// head on its share of their features, and projects the concatenated heads. L×N×E queries with S×N×`kdim` keys and
+    /// S×N×`vdim` values give L×N×E; N is optional. The optional second output is the attention weights, averaged over the
+    /// heads, N×L×S, or of each head, N×`num_heads`×L×S.
     pub struct MultiheadAttention for "nn.MultiheadAttention" {
         /// Number of heads.
         num_heads: usize,
-        /// Length of queries and outputs.
+        /// Number of features E of queries and outputs; a multiple of `num_heads`.
         embed_dim: usize,
-        /// Length of keys; only compared with the weights.
+        /// Number of features of keys, E by default; only checked against the weights.
         kdim: Option<usize> = None,
-        /// Length of values; only compared with the weights.
+        /// Number of features of values, E by default; only checked against the weights.
         vdim: Option<usize> = None,
         /// Whether the projections have a bias.
         bias: bool = true,
-        /// Whether keys and values have one more row, which is learnt.
+        /// Whether a learnt row is appended to keys and values.
         add_bias_kv: bool = false,
-        /// Whether keys and values have one more row, of zeros.
+        /// Whether a row of zeros is appended to keys and values.
         add_zero_attn: bool = false,
-        /// Whether N is the first axis.
+        /// Whether N is the first axis of the inputs and the output.
         batch_first: bool = false,
-        /// Where queries, keys, values and masks are among the inputs.
+        /// The inputs that hold queries, keys, values and masks.
         sources as "query": Sources,
-        /// The projections of queries, keys and values as one matrix, 3E×E.
+        /// The stacked projections of queries, keys and values, 3E×E.
         in_proj_weight: FileWeight = FileWeight(None),
-        /// Instead: that of queries, E×E.
+        /// The projection of queries, E×E, instead of `in_proj_weight`.
         q_proj_weight: FileWeight = FileWeight(None),
-        /// That of keys, E×`kdim`.
+        /// The projection of keys, E×`kdim`, instead of `in_proj_weight`.
         k_proj_weight: FileWeight = FileWeight(None),
-        /// That of values, E×`vdim`.
+        /// The projection of values, E×`vdim`, instead of `in_proj_weight`.
         v_proj_weight: FileWeight = FileWeight(None),
-        /// The biases of the three, 3E.
+        /// The stacked biases of the three projections, 3E.
         in_proj_bias: FileWeight = FileWeight(None),
-        /// The learnt row of keys, 1×1×E.
+        /// The learnt row appended to the keys, 1×1×E.
         bias_k: FileWeight = FileWeight(None),
-        /// The learnt row of values, 1×1×E.
+        /// The learnt row appended to the values, 1×1×E.
         bias_v: FileWeight = FileWeight(None),
-        /// The last projection, E×E.
+        /// The output projection, E×E.
         out_weight as "out_proj.weight": FileWeight = FileWeight(None),
-        /// Its bias, E.
+        /// The bias of the output projection, E.
         out_bias as "out_proj.bias": FileWeight = FileWeight(None),
-        /// How many outputs the file lists, and of how many axes.
+        /// The outputs that the file lists.
         outputs: Results,
-        /// What is kept for numbers that are computed in `f32`.
+        /// The packed projections for execution in `f32`.
         projections: Projections,
     }
     validate |layer| {
@@ -79,7 +79,7 @@ impl MultiheadAttention {
         self.embed_dim / self.num_heads
     }
 
-    /// Rows that keys and values have beside those of the inputs.
+    /// The number of rows appended to keys and values.
     pub(crate) fn extra_rows(&self) -> usize {
         usize::from(self.add_bias_kv) + usize::from(self.add_zero_attn)
     }
@@ -89,7 +89,7 @@ impl MultiheadAttention {
         [self.embed_dim, length(self.kdim), length(self.vdim)]
     }
 
-    /// Checks that all weights are there that the parameters promise, and of the right size.
+    /// Checks that the file has all weights that the parameters require, of the right shapes.
     fn check_weights(&self) -> Result<(), LayerError> {
         let e = self.embed_dim;
         let [_, k, v] = self.lengths();
@@ -123,7 +123,7 @@ impl MultiheadAttention {
         Ok(())
     }
 
-    /// The three dimensions rows, batch and length of an input; a batch of 1 where it has no such axis.
+    /// The rows and the batch of an input, whose last axis must be `length`; the batch is 1 if it has no such axis.
     fn split<'a>(&self, what: &str, input: &'a TensorMeta, length: usize) -> Result<[Dim; 2], LayerError> {
         let (rows, batch, found): (&Dim, Dim, &'a Dim) = match input.dims() {
             [rows, found] => (rows, Dim::Fixed(1), found),
@@ -137,7 +137,7 @@ impl MultiheadAttention {
         Ok([rows.clone(), batch])
     }
 
-    /// An input as N×L×length, in that order of elements.
+    /// An input as N×L×length, in row-major order.
     fn batches<T: Float>(&self, input: &TensorView<'_>) -> Result<Array3<T>, LayerError> {
         let mut layout = *input.layout();
         if input.shape().rank() == 2 {
@@ -180,7 +180,7 @@ impl MultiheadAttention {
         Ok(result)
     }
 
-    /// Keys or values with the learnt row; that of zeros is there already.
+    /// Writes the learnt row into keys or values; the row of zeros is already there.
     fn with_learnt_row<T: Float>(
         &self,
         mut rows: Array3<T>,
@@ -196,7 +196,7 @@ impl MultiheadAttention {
         Ok(rows)
     }
 
-    /// Samples, rows, and columns with the extra ones.
+    /// The numbers of samples, rows, and columns including the appended ones.
     fn sizes(&self, inputs: &[TensorView<'_>]) -> [usize; 3] {
         let (query, key) = (inputs[self.sources.query].shape(), inputs[self.sources.key].shape());
         let [batch, rows, columns] = match (query.rank(), self.batch_first) {
@@ -207,7 +207,7 @@ impl MultiheadAttention {
         [batch, rows, columns.saturating_add(self.extra_rows())]
     }
 
-    /// The same where shapes are known.
+    /// As `sizes`, if the shapes are known.
     pub(crate) fn fixed_sizes(&self, inputs: &[TensorMeta]) -> Option<[usize; 3]> {
         let [_, key_len, _] = self.lengths();
         let [rows, batch] = self.split("", inputs.get(self.sources.query)?, self.embed_dim).ok()?;
@@ -216,8 +216,8 @@ impl MultiheadAttention {
         Some([fixed(&batch)?, fixed(&rows)?, fixed(&columns)?.saturating_add(self.extra_rows())])
     }
 
-    /// Elements that a run holds beside masks and scratch memory: an input in order, the three projections, what the
-    /// heads give, its projection, and the weights.
+    /// The number of elements that a run holds in addition to masks and scratch memory: a reordered input, the three
+    /// projections, the heads' results, their projection, and the weights.
     fn held(&self, [batch, rows, columns]: [usize; 3], with_weights: bool) -> usize {
         let e = self.embed_dim;
         let input = rows.max(columns).saturating_mul(self.lengths().into_iter().fold(0, usize::max));
@@ -227,7 +227,7 @@ impl MultiheadAttention {
         batch.saturating_mul(input.saturating_add(projections).saturating_add(weights))
     }
 
-    /// How many matrices of weights there are for a sample.
+    /// The number of weight matrices per sample of the second output.
     fn parts(&self) -> usize {
         if self.outputs.of_each_head { self.num_heads } else { 1 }
     }
@@ -268,7 +268,7 @@ impl MultiheadAttention {
                 mask: None,
                 scale: 1.0 / (self.head_dim() as f64).sqrt(),
                 causal: false,
-                // PyTorch goes another way when no weights are asked for, and there a row without columns is 0.
+                // Without weights PyTorch takes another path, in which a row that sees no column is 0.
                 blind_is_zero: !with_weights,
             };
             let add = |start: usize, block: ArrayViewMut2<'_, T>| masks.add([n, number], start, block);
@@ -287,7 +287,7 @@ impl MultiheadAttention {
         }
     }
 
-    /// The last projection, written in the order of the output.
+    /// Applies the output projection and writes the result in the order of the output.
     fn project_back<T: Float>(
         &self,
         joined: Array3<T>,
@@ -310,14 +310,14 @@ impl MultiheadAttention {
     }
 }
 
-/// Adds numbers to each row of as many.
+/// Adds numbers to each row.
 fn add_to_rows<T: Float>(rows: &mut [T], numbers: &[T]) {
     for row in rows.chunks_exact_mut(numbers.len().max(1)) {
         row.iter_mut().zip(numbers).for_each(|(x, &number)| *x += number);
     }
 }
 
-/// A range of each row of a sample.
+/// A range of the columns of a sample.
 fn part_of<T: Float>(
     array: &Array3<T>,
     sample: usize,
@@ -330,7 +330,7 @@ fn part_of<T: Float>(
     Ok(Array2::from_shape_vec((count, range.len()), part)?)
 }
 
-/// Writes three axes, or, where the output has two, the only part of the first.
+/// Writes an array of three axes; the first has length 1 if the output has two axes.
 fn write<T: Float>(values: ArrayView3<'_, T>, output: &mut TensorViewMut<'_>) -> Result<(), LayerError> {
     float::write::<T>(output, |output| {
         output.iter_mut().zip(values.iter()).for_each(|(to, &from)| *to = from);
@@ -355,7 +355,7 @@ impl Layer for MultiheadAttention {
         float::check("the query", query)?;
         for (what, other) in [("the key", key), ("the value", value)] {
             if other.dtype() != query.dtype() || other.rank() != query.rank() {
-                let wanted = format!("the type of the query {query} and as many axes");
+                let wanted = format!("the type and rank of the query {query}");
                 return Err(LayerError::shape(what, wanted, other));
             }
         }
@@ -396,7 +396,7 @@ impl Layer for MultiheadAttention {
 
 impl CpuLayer for MultiheadAttention {
     fn configure(&mut self, inputs: &[TensorMeta], _: &[TensorMeta]) -> Result<(), LayerError> {
-        self.settle_projections(inputs)
+        self.configure_projections(inputs)
     }
 
     fn tactics(&self) -> Vec<Tactic> {
@@ -404,10 +404,10 @@ impl CpuLayer for MultiheadAttention {
     }
 
     fn set_tactic(&mut self, id: u32) -> Result<(), LayerError> {
-        self.settle_tactic(id)
+        self.select_tactic(id)
     }
 
-    /// Most multiplications are those of the projections.
+    /// Projections account for most multiplications.
     fn efficiency(&self, _: &[TensorMeta], _: &[TensorMeta]) -> f64 {
         self.early().gain(self.embed_dim)
     }
@@ -431,9 +431,9 @@ impl CpuLayer for MultiheadAttention {
     fn workspace(&self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> usize {
         if let Some(sizes) = self.fixed_sizes(inputs)
             && crate::ops::support::packed::suits(inputs[self.sources.query].dtype())
-            && self.is_whole(sizes, outputs.len() > 1)
+            && self.suits_all_heads(sizes, outputs.len() > 1)
         {
-            return self.whole_scratch(sizes)[1].saturating_mul(size_of::<f32>());
+            return self.all_heads_scratch(sizes)[1].saturating_mul(size_of::<f32>());
         }
         let key = &inputs[self.sources.key];
         let columns = self.split("", key, self.lengths()[1]).ok().and_then(|[columns, _]| columns.fixed());
@@ -448,8 +448,10 @@ impl CpuLayer for MultiheadAttention {
         context: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
         let dtype = inputs[self.sources.query].dtype();
-        if crate::ops::support::packed::suits(dtype) && self.is_whole(self.sizes(inputs), outputs.len() > 1) {
-            return self.run_whole(inputs, &mut outputs[0], context);
+        if crate::ops::support::packed::suits(dtype)
+            && self.suits_all_heads(self.sizes(inputs), outputs.len() > 1)
+        {
+            return self.run_all_heads(inputs, &mut outputs[0], context);
         }
         with_float!(dtype, T => self.run::<T>(inputs, outputs, context))
     }

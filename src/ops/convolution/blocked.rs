@@ -1,40 +1,40 @@
-//! Convolution of tensors whose channels lie in blocks.
+//! Convolution of tensors with blocked channels.
 
 mod state;
 
-use super::method::Method;
+use super::algorithm::ConvAlgorithm;
 use super::{Conv, pad_same};
 use crate::kernels::blocked::{
     BlockedShape, Blocking, DenseConv, DenseWeights, DepthwiseConv, WinogradConv, WinogradWeights,
 };
-use crate::kernels::elementwise::Finish;
+use crate::kernels::elementwise::ApplyEpilogue;
 use crate::kernels::isa;
-use crate::kernels::packed::{Ending, Panels};
+use crate::kernels::packed::{Panels, SumEpilogue};
 use crate::op::{
     FieldValue, ForwardContext, LayerError, NO_KEY, OperatorReader, TensorFormat, TensorMeta, Weight,
 };
 use crate::ops::layout::padding::PaddingMode;
 use crate::ops::support::epilogue::Epilogue;
 use crate::ops::support::float;
-use crate::ops::support::ready::Ready;
-use crate::ops::support::stored::{Stored, numbers_of};
+use crate::ops::support::packed_weights::{PackedWeights, numbers_of};
+use crate::ops::support::shape_cache::ShapeCache;
 use crate::tensor::{DType, Format, Shape, Tensor, TensorView, TensorViewMut};
 use smallvec::SmallVec;
 use std::sync::{Arc, OnceLock};
 
-/// Padded samples may be so many times as large as they are without padding, or have so many elements.
-const SURROUNDED: usize = 4;
-const ALWAYS: usize = 1 << 20;
+/// Padding may enlarge a sample by at most this factor, unless it still has no more than [`MAX_PADDED_ELEMENTS`].
+const MAX_PADDED_RATIO: usize = 4;
+const MAX_PADDED_ELEMENTS: usize = 1 << 20;
 
-/// What a convolution keeps for blocked tensors. Clones share the weights.
+/// The state of a convolution for blocked tensors. Clones share the weights.
 #[derive(Debug, Clone, Default)]
 pub struct Blocks {
-    /// None where tensors were not settled to be blocked.
+    /// `None` unless blocked formats were configured.
     blocking: Option<Blocking>,
-    method: Method,
+    algorithm: ConvAlgorithm,
     weights: Option<Arc<OnceLock<Weights>>>,
-    stored: Stored<(Blocking, Method)>,
-    sizes: Ready<(Shape, Sizes)>,
+    stored: PackedWeights<(Blocking, ConvAlgorithm)>,
+    sizes: ShapeCache<(Shape, Sizes)>,
 }
 
 /// Weights in the order of the kernel.
@@ -55,7 +55,7 @@ impl Weights {
     }
 }
 
-/// What depends on the input's shape.
+/// State that depends on the input's shape.
 #[derive(Debug)]
 enum Sizes {
     Depthwise(DepthwiseConv),
@@ -67,11 +67,11 @@ impl FieldValue for Blocks {
     const KIND: &'static str = NO_KEY;
 
     fn read(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Option<Self>, LayerError> {
-        Ok(Stored::read(reader, key)?.map(|stored| Self { stored, ..Self::default() }))
+        Ok(PackedWeights::read(reader, key)?.map(|stored| Self { stored, ..Self::default() }))
     }
 }
 
-/// The channels of a block, of a format that kernels know.
+/// The number of channels per block of a format that the kernels support.
 fn block_of(format: Format) -> Option<u8> {
     match format {
         Format::Blocked { axis: 1, block: block @ (8 | 16) } => Some(block),
@@ -79,7 +79,7 @@ fn block_of(format: Format) -> Option<u8> {
     }
 }
 
-/// How tensors lie, by the formats of input and output; none where the output is not blocked.
+/// The blocking of tensors with these formats; `None` if the output is not blocked.
 fn blocking_of(input: Format, output: Format) -> Option<Blocking> {
     let block = block_of(output)?;
     let is_input_blocked = input == output;
@@ -87,7 +87,7 @@ fn blocking_of(input: Format, output: Format) -> Option<Blocking> {
 }
 
 impl Conv {
-    /// Whether there is a kernel for tensors that lie so, as far as the parameters tell.
+    /// Returns true if a kernel supports this blocking, judging by the parameters.
     fn suits(&self, blocking: Blocking) -> bool {
         let (Weight::Attribute(weight), None | Some(Weight::Attribute(_))) = (&self.weight, &self.bias)
         else {
@@ -111,15 +111,15 @@ impl Conv {
             }
     }
 
-    /// Whether the tensor at a position may have its format: all lie the same way, input, output and what the epilogue
-    /// reads; the input alone may be plain where the others are blocked.
+    /// Returns true if the tensor at a position may have its format. Input, output and the epilogue's inputs must have the same
+    /// format, except that the input may be plain if the others are blocked.
     pub(super) fn takes(&self, position: usize, formats: &[TensorFormat]) -> bool {
         let (Some(&format), Some(&first)) = (formats.get(position), formats.first()) else { return false };
         if format.is_quantized {
             return false;
         }
         let blocking = match position {
-            // What the output is to be is not known yet.
+            // The output's format is not known yet.
             0 if format.format == Format::Plain => return true,
             0 => blocking_of(format.format, format.format),
             _ if formats[..=position].iter().all(|format| format.format == Format::Plain) => return true,
@@ -130,11 +130,11 @@ impl Conv {
         is_single && blocking.is_some_and(|blocking| self.suits(blocking))
     }
 
-    /// Takes note of blocked tensors.
+    /// Configures the convolution for blocked tensors.
     ///
     /// # Errors
-    /// [`LayerError::Unsupported`] for a single sample, for padding that is larger than what it surrounds, an epilogue that
-    /// broadcasts, or another method than the definition on an input that is not blocked, or that it doesn't suit.
+    /// [`LayerError::Unsupported`] for an input without a batch axis, padding far larger than the input, an epilogue that
+    /// broadcasts, or an algorithm other than direct convolution on an input that is not blocked or does not suit it.
     pub(super) fn configure_blocks(
         &mut self,
         inputs: &[TensorMeta],
@@ -143,12 +143,13 @@ impl Conv {
         let formats = inputs.first().zip(outputs.first());
         let blocking = formats.and_then(|(input, output)| blocking_of(input.format(), output.format()));
         if blocking != self.blocks.blocking {
-            self.settle_blocks(blocking, self.blocks.method);
+            self.reset_blocks(blocking, self.blocks.algorithm);
         }
-        if self.blocks.method != Method::Definition
-            && !blocking.is_some_and(|blocking| self.has_method(blocking, self.blocks.method))
+        if self.blocks.algorithm != ConvAlgorithm::Direct
+            && !blocking.is_some_and(|blocking| self.supports_algorithm(blocking, self.blocks.algorithm))
         {
-            let (name, reason) = (self.blocks.method.tactic().name, "needs the input's channels in blocks");
+            let (name, reason) =
+                (self.blocks.algorithm.tactic().name, "requires an input with channel blocks");
             return Err(LayerError::Unsupported(format!("the tactic {name} {reason} that suit it")));
         }
         let (Some(_), Some(output)) = (blocking, outputs.first()) else { return Ok(()) };
@@ -156,50 +157,49 @@ impl Conv {
         let is_pointwise = self.epilogue.as_ref().is_none_or(Epilogue::is_pointwise)
             && further.iter().all(|input| input.dims() == output.dims());
         if output.rank() != 4 || !is_pointwise {
-            let reason =
-                "channels in blocks need a batch, and an epilogue whose inputs have the output's shape";
+            let reason = "blocked channels require a batch axis, and epilogue inputs of the output's shape";
             return Err(LayerError::Unsupported(reason.to_owned()));
         }
-        // Once this is settled, other shapes have no other way to be computed.
-        let is_asked = self.blocks.weights.is_none();
-        match inputs.first().and_then(|input| input.shape().ok()).filter(|_| is_asked) {
+        // Once configured, the layer must accept other shapes: they cannot be computed in another format.
+        let is_unconfigured = self.blocks.weights.is_none();
+        match inputs.first().and_then(|input| input.shape().ok()).filter(|_| is_unconfigured) {
             Some(input) => check_padding(&self.blocked_shape(&input)?),
             None => Ok(()),
         }
     }
 
-    /// Forgets what was prepared for tensors that lie otherwise, and for another method.
-    fn settle_blocks(&mut self, blocking: Option<Blocking>, method: Method) {
+    /// Discards state that was prepared for another blocking or algorithm.
+    fn reset_blocks(&mut self, blocking: Option<Blocking>, algorithm: ConvAlgorithm) {
         let stored = std::mem::take(&mut self.blocks.stored);
-        self.blocks = Blocks { blocking, method, stored, ..Blocks::default() };
+        self.blocks = Blocks { blocking, algorithm, stored, ..Blocks::default() };
     }
 
-    /// Settles how blocks are computed.
-    pub(super) fn settle_method(&mut self, method: Method) {
-        if method != self.blocks.method {
-            self.settle_blocks(self.blocks.blocking, method);
+    /// Sets the algorithm for blocked tensors.
+    pub(super) fn set_algorithm(&mut self, algorithm: ConvAlgorithm) {
+        if algorithm != self.blocks.algorithm {
+            self.reset_blocks(self.blocks.blocking, algorithm);
         }
     }
 
-    /// Puts the weights in order, where tensors are blocked.
+    /// Packs the weights if tensors are blocked.
     ///
     /// # Errors
-    /// Weights that cannot be read.
+    /// Fails if the weights cannot be read.
     pub(super) fn initialize_blocks(&mut self) -> Result<(), LayerError> {
         self.blocks.weights = self.blocks.blocking.map(|_| Arc::default());
         let (Some(blocking), Some(weights)) = (self.blocks.blocking, &self.blocks.weights) else {
             return Ok(());
         };
-        self.made(blocking, weights).map(drop)
+        self.packed_weights(blocking, weights).map(drop)
     }
 
-    /// The weights in order, which a plan stores.
+    /// The packed weights, which a plan stores.
     pub(super) fn packed_blocks(&self) -> Option<Vec<f32>> {
         self.blocks.weights.as_ref()?.get().map(|weights| numbers_of(weights.panels()))
     }
 
-    /// Weights in order, which are made once.
-    fn made<'a>(
+    /// The packed weights, which are packed only once.
+    fn packed_weights<'a>(
         &self,
         blocking: Blocking,
         weights: &'a OnceLock<Weights>,
@@ -207,34 +207,33 @@ impl Conv {
         if let Some(weights) = weights.get() {
             return Ok(weights);
         }
-        let made = match self.stored_weights(blocking)? {
+        let packed = match self.stored_weights(blocking)? {
             Some(stored) => stored,
-            None => self.ordered(blocking)?,
+            None => self.pack(blocking)?,
         };
-        Ok(weights.get_or_init(|| made))
+        Ok(weights.get_or_init(|| packed))
     }
 
-    /// Those that a plan stored, where they are of the right order and size.
+    /// The packed weights of a plan, if they match the packing order and size.
     fn stored_weights(&self, blocking: Blocking) -> Result<Option<Weights>, LayerError> {
-        let method = self.blocks.method;
-        let Some(numbers) = self.blocks.stored.numbers(&(blocking, method))? else { return Ok(None) };
+        let algorithm = self.blocks.algorithm;
+        let Some(numbers) = self.blocks.stored.numbers(&(blocking, algorithm))? else { return Ok(None) };
         let shape = self.blocked_shape(&[1, 1, 1, 1])?;
-        Ok(match method {
-            Method::Winograd(tile) => {
+        Ok(match algorithm {
+            ConvAlgorithm::Winograd(tile) => {
                 WinogradWeights::stored(&shape, &numbers, (tile, blocking.block)).map(Weights::Winograd)
             }
             _ if shape.is_depthwise() => {
                 DepthwiseConv::stored(&shape, blocking.block, numbers).map(Weights::Depthwise)
             }
-            _ => {
-                DenseWeights::stored(&shape, numbers, self.blocks.method.dense(blocking)).map(Weights::Dense)
-            }
+            _ => DenseWeights::stored(&shape, numbers, self.blocks.algorithm.dense(blocking))
+                .map(Weights::Dense),
         })
     }
 
-    fn ordered(&self, blocking: Blocking) -> Result<Weights, LayerError> {
+    fn pack(&self, blocking: Blocking) -> Result<Weights, LayerError> {
         let Weight::Attribute(weight) = &self.weight else { return Err(computed()) };
-        // What is put in order is not needed any more as it was.
+        // Not cached: only the packed weights are needed from here on.
         let (weight, bias) = (
             weight.load()?,
             match &self.bias {
@@ -246,34 +245,37 @@ impl Conv {
         let shape = self.blocked_shape(&[1, 1, 1, 1])?;
         if let Some(found) = bias.map(<[f32]>::len).filter(|&len| len != shape.out_channels) {
             let wanted = shape.out_channels;
-            return Err(LayerError::Unsupported(format!("a bias of {found} numbers for {wanted} channels")));
+            return Err(LayerError::Unsupported(format!(
+                "expected a bias of {wanted} elements, got {found}"
+            )));
         }
         let weights = if shape.is_depthwise() {
             let conv = DepthwiseConv::new(shape, blocking.block);
             conv.map(|conv| Weights::Depthwise(conv.weights(weight, bias)))
-        } else if let Method::Winograd(tile) = self.blocks.method {
-            let method = (tile, blocking.block);
-            WinogradWeights::new(&shape, (weight, bias), method).map(Weights::Winograd)
+        } else if let ConvAlgorithm::Winograd(tile) = self.blocks.algorithm {
+            let algorithm = (tile, blocking.block);
+            WinogradWeights::new(&shape, (weight, bias), algorithm).map(Weights::Winograd)
         } else {
-            DenseWeights::new(&shape, (weight, bias), self.blocks.method.dense(blocking)).map(Weights::Dense)
+            DenseWeights::new(&shape, (weight, bias), self.blocks.algorithm.dense(blocking))
+                .map(Weights::Dense)
         };
         weights.ok_or_else(no_kernel)
     }
 
-    /// The sizes for an input of this shape.
+    /// The sizes of a convolution of an input of this shape.
     pub(super) fn blocked_shape(&self, input: &[usize]) -> Result<BlockedShape, LayerError> {
         let (Weight::Attribute(weight), [_, _, lens @ ..]) = (&self.weight, input) else {
             return Err(computed());
         };
         let (&[out_channels, per_group, rows, columns], &[height, width]) = (weight.shape(), lens) else {
-            return Err(LayerError::Unsupported("channels in blocks need two axes beside them".into()));
+            return Err(LayerError::Unsupported("blocked channels require two spatial axes".into()));
         };
         let mut windows = self.windows(&[rows, columns])?;
         if self.padding == super::Padding::Same {
             windows.iter_mut().zip([height, width]).for_each(|(window, len)| pad_same(window, len));
         }
         let &[high, wide] = &windows[..] else {
-            return Err(LayerError::Unsupported("a window of two axes is needed".into()));
+            return Err(LayerError::Unsupported("blocked channels require a window of two axes".into()));
         };
         Ok(BlockedShape {
             channels: per_group.saturating_mul(self.groups),
@@ -291,10 +293,10 @@ impl Conv {
             return conv.map(Sizes::Depthwise).ok_or_else(no_kernel);
         }
         if with_channels(&shape, shape.padded_lens()) > isize::MAX as usize {
-            return Err(LayerError::Unsupported("the padding is longer than memory".to_owned()));
+            return Err(LayerError::Unsupported("the padded input exceeds the address space".to_owned()));
         }
-        let Method::Winograd(tile) = self.blocks.method else {
-            return Ok(Sizes::Dense(DenseConv::new(shape, self.blocks.method.dense(blocking))));
+        let ConvAlgorithm::Winograd(tile) = self.blocks.algorithm else {
+            return Ok(Sizes::Dense(DenseConv::new(shape, self.blocks.algorithm.dense(blocking))));
         };
         WinogradConv::new(shape, (tile, blocking.block)).map(Sizes::Winograd).ok_or_else(no_kernel)
     }
@@ -313,7 +315,7 @@ impl Conv {
     /// Convolves blocked tensors.
     ///
     /// # Errors
-    /// A deadline that has passed; what the epilogue says.
+    /// Fails if the deadline has passed or the epilogue fails.
     pub(super) fn run_blocked(
         &mut self,
         inputs: &[TensorView<'_>],
@@ -321,14 +323,16 @@ impl Conv {
         context: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
         let Some(blocking) = blocking_of(inputs[0].layout().format(), output.layout().format()) else {
-            return Err(LayerError::Unsupported("tensors that lie in different blocks".to_owned()));
+            return Err(LayerError::Unsupported(
+                "the input and the output have different channel blocks".to_owned(),
+            ));
         };
         if self.blocks.weights.is_none() || self.blocks.blocking != Some(blocking) {
-            let method = Some(self.blocks.method).filter(|_| blocking.is_input_blocked);
-            self.settle_blocks(Some(blocking), method.unwrap_or_default());
+            let algorithm = Some(self.blocks.algorithm).filter(|_| blocking.is_input_blocked);
+            self.reset_blocks(Some(blocking), algorithm.unwrap_or_default());
         }
         let weights = Arc::clone(self.blocks.weights.get_or_insert_default());
-        let weights = self.made(blocking, &weights)?;
+        let weights = self.packed_weights(blocking, &weights)?;
         let (mut sizes, mut epilogue) = (self.blocks.sizes.take(), self.epilogue.take());
         let result = sizes
             .of(*inputs[0].shape(), |input| self.sizes(input, blocking))
@@ -337,14 +341,14 @@ impl Conv {
         result
     }
 
-    /// How many times as fast the settled method is as the definition.
+    /// The speedup of the selected algorithm over direct convolution.
     fn gain(&self, input: &TensorMeta, block: usize) -> f64 {
         let shape = input.shape().map_err(LayerError::from).and_then(|shape| self.blocked_shape(&shape));
-        shape.map_or(1.0, |shape| self.blocks.method.gain(&shape, block))
+        shape.map_or(1.0, |shape| self.blocks.algorithm.gain(&shape, block))
     }
 
-    /// How well the kernel uses the processor, compared with a product of matrices: measured on AVX-512, but for the 1.3 of dense
-    /// blocks, an estimate of what they save around the product.
+    /// The kernel's efficiency relative to a matrix product, as measured on AVX-512; only the 1.3 of dense blocks is an
+    /// estimate, of what they save around the product.
     pub(super) fn blocked_efficiency(&self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> f64 {
         let (Some(input), Some(output)) = (inputs.first(), outputs.first()) else { return 1.0 };
         let block = block_of(output.format()).map(usize::from);
@@ -365,34 +369,34 @@ impl Conv {
             (Some(_), true) => 0.3,
             (None, _) if self.groups > 1 && is_strided => 0.1,
             (None, _) if self.groups > 1 => 0.155,
-            // Numbers of half precision become others first.
+            // Half-precision values are converted first.
             (None, _) if input.dtype().size() == 2 => 0.85,
             (None, _) => 1.0,
         }
     }
 }
 
-/// Elements of planes of these lengths, those of a last block among them.
+/// The number of elements of planes of these lengths, including the rest of a last block.
 fn with_channels(shape: &BlockedShape, lens: [usize; 2]) -> usize {
     let channels = shape.channels.saturating_add(16);
     [channels, lens[0], lens[1]].into_iter().fold(1, usize::saturating_mul)
 }
 
-/// Refuses an input that is little beside the padding around it, which is stored with it.
+/// Rejects an input that is small compared with its padding, which is stored with it.
 fn check_padding(shape: &BlockedShape) -> Result<(), LayerError> {
     let [elements, padded] = [shape.lens, shape.padded_lens()].map(|lens| with_channels(shape, lens));
-    if !shape.is_depthwise() && padded > elements.saturating_mul(SURROUNDED).max(ALWAYS) {
-        return Err(LayerError::Unsupported("there is far more padding than input".to_owned()));
+    if !shape.is_depthwise() && padded > elements.saturating_mul(MAX_PADDED_RATIO).max(MAX_PADDED_ELEMENTS) {
+        return Err(LayerError::Unsupported("the padding is far larger than the input".to_owned()));
     }
     Ok(())
 }
 
 fn no_kernel() -> LayerError {
-    LayerError::Unsupported("no kernel for these blocks of channels".to_owned())
+    LayerError::Unsupported("no kernel supports these channel blocks".to_owned())
 }
 
 fn computed() -> LayerError {
-    LayerError::Unsupported("weights that the graph computes are not blocked".to_owned())
+    LayerError::Unsupported("blocked convolution requires weights from the file".to_owned())
 }
 
 /// Convolves all samples.
@@ -404,31 +408,31 @@ fn run(
     output: &mut TensorViewMut<'_>,
     context: &mut ForwardContext<'_>,
 ) -> Result<(), LayerError> {
-    let mut lying: SmallVec<[TensorView<'_>; 4]> = SmallVec::new();
+    let mut unrolled: SmallVec<[TensorView<'_>; 4]> = SmallVec::new();
     for input in inputs {
-        lying.push(input.with_layout(input.layout().unrolled()?)?);
+        unrolled.push(input.with_layout(input.layout().unrolled()?)?);
     }
     let layout = output.layout().unrolled()?;
     let mut output = output.reborrow().with_layout(layout)?;
-    let simple = epilogue.as_ref().and_then(|epilogue| epilogue.in_registers(&lying, &output));
-    let (bounds, added) = simple.unwrap_or((Ending::NONE.bounds, None));
+    let simple = epilogue.as_ref().and_then(|epilogue| epilogue.in_registers(&unrolled, &output));
+    let (bounds, added) = simple.unwrap_or((SumEpilogue::NONE.bounds, None));
     let epilogue = epilogue.filter(|_| simple.is_none());
-    let run = epilogue.map(|epilogue| epilogue.start(&lying, DType::F32, layout.shape())).transpose()?;
-    let finish = run.as_ref().map(|run| run as &dyn Finish<f32>);
+    let run = epilogue.map(|epilogue| epilogue.start(&unrolled, DType::F32, layout.shape())).transpose()?;
+    let finish = run.as_ref().map(|run| run as &dyn ApplyEpilogue<f32>);
     // A plain input may have any strides.
-    let (input, output) = (float::read::<f32>(&lying[0])?, output.slice::<f32>()?);
+    let (input, output) = (float::read::<f32>(&unrolled[0])?, output.slice::<f32>()?);
     let samples = inputs[0].shape().first().copied().unwrap_or(1).max(1);
-    let ending = Ending { bounds, added, finish, first: 0 };
+    let ending = SumEpilogue { bounds, added, finish, first: 0 };
     run_samples(sizes, weights, &input, (output, samples), &ending, context)
 }
 
-/// Convolves one sample after the other.
+/// Convolves the samples in turn.
 fn run_samples(
     sizes: &Sizes,
     weights: &Weights,
     input: &[f32],
     (output, samples): (&mut [f32], usize),
-    ending: &Ending<'_>,
+    ending: &SumEpilogue<'_>,
     context: &mut ForwardContext<'_>,
 ) -> Result<(), LayerError> {
     let (sample, out_sample) = (input.len() / samples, output.len() / samples);
@@ -444,7 +448,7 @@ fn run_samples(
     for (index, output) in output.chunks_exact_mut(out_sample).enumerate() {
         let (input, first) = (&input[index * sample..][..sample], index * out_sample);
         let added = ending.added.map(|added| &added[first..][..out_sample]);
-        let ending = Ending { added, first, ..*ending };
+        let ending = SumEpilogue { added, first, ..*ending };
         match (sizes, weights) {
             (Sizes::Dense(conv), Weights::Dense(weights)) => {
                 conv.run(input, weights, output, scratch, &ending, limits)?;
@@ -455,7 +459,11 @@ fn run_samples(
             (Sizes::Winograd(conv), Weights::Winograd(weights)) => {
                 conv.run(input, weights, output, scratch, &ending, limits)?;
             }
-            _ => return Err(LayerError::Unsupported("weights of another kind of convolution".to_owned())),
+            _ => {
+                return Err(LayerError::Unsupported(
+                    "the weights were packed for another kind of convolution".to_owned(),
+                ));
+            }
         }
     }
     Ok(())

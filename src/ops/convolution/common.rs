@@ -1,8 +1,8 @@
-//! What convolution and its transpose share: the checks of their parameters, weights and inputs.
+//! Checks of parameters, weights and inputs shared by convolution and its transpose.
 
 use crate::kernels::Float;
 use crate::kernels::conv::Factors;
-use crate::kernels::elementwise::Finish;
+use crate::kernels::elementwise::ApplyEpilogue;
 use crate::kernels::window::Window;
 use crate::op::{Cost, LayerError, TensorMeta, Weight};
 use crate::ops::support::choices::PerAxis;
@@ -10,7 +10,7 @@ use crate::ops::support::float;
 use crate::tensor::{Dim, TensorView};
 use std::borrow::Cow;
 
-/// A refused parameter.
+/// The error for an invalid parameter.
 pub(super) fn invalid(key: &'static str, found: &[usize], reason: &str) -> LayerError {
     LayerError::InvalidParameter { key, found: format!("{found:?}"), reason: reason.to_owned() }
 }
@@ -25,29 +25,29 @@ pub(super) struct Parameters<'a> {
     pub(super) groups: usize,
     pub(super) weight: &'a Weight,
     pub(super) bias: Option<&'a Weight>,
-    /// Whether the weights are C×(O/groups)×… instead of O×(C/groups)×….
+    /// True if the weights are C×(O/groups)×… instead of O×(C/groups)×….
     pub(super) transposed: bool,
 }
 
-/// The sizes that weights and inputs agree on.
+/// The sizes derived from weights and inputs.
 pub(super) struct Sizes {
     pub(super) out_channels: usize,
-    /// Lengths of the window.
+    /// The size of the kernel.
     pub(super) kernel: Vec<usize>,
-    /// The number of the input's axes before those that the window slides over.
+    /// The number of input axes before the spatial ones.
     pub(super) leading: usize,
 }
 
 impl Parameters<'_> {
-    /// How many inputs the operator takes, weights among them.
+    /// The number of the operator's inputs, including weights that are inputs.
     pub(super) fn num_inputs(&self) -> usize {
         1 + self.weight.num_inputs() + self.bias.map_or(0, Weight::num_inputs)
     }
 
-    /// What can be checked before there is an input.
+    /// Checks the parameters, and the weights if they are in the file.
     ///
     /// # Errors
-    /// [`LayerError::InvalidParameter`], or [`LayerError::Shape`] for weights of a wrong rank.
+    /// [`LayerError::InvalidParameter`] for an invalid parameter, [`LayerError::Shape`] for weights of a wrong rank.
     pub(super) fn validate(&self) -> Result<(), LayerError> {
         let positive = |key, values: &[usize]| match values.contains(&0) {
             false => Ok(()),
@@ -58,21 +58,21 @@ impl Parameters<'_> {
         positive("groups", &[self.groups])?;
         let Weight::Attribute(weight) = self.weight else { return Ok(()) };
         let (channels, out_channels, kernel) = self.split(weight.shape())?;
-        let says = |key, said: Option<usize>, is: usize| match said {
-            Some(said) if said != is => Err(invalid(key, &[said], &format!("the weights have {is}"))),
+        let check = |key, given: Option<usize>, is: usize| match given {
+            Some(given) if given != is => Err(invalid(key, &[given], &format!("the weights have {is}"))),
             _ => Ok(()),
         };
-        says("out_channels", self.out_channels, out_channels)?;
-        says("in_channels", self.in_channels, channels)?;
+        check("out_channels", self.out_channels, out_channels)?;
+        check("in_channels", self.in_channels, channels)?;
         match self.kernel_size {
-            Some(said) if said.get(kernel.len()).as_deref() != Some(kernel) => {
-                Err(invalid("kernel_size", said.values(), "the weights differ"))
+            Some(given) if given.get(kernel.len()).as_deref() != Some(kernel) => {
+                Err(invalid("kernel_size", given.values(), &format!("the weights have {kernel:?}")))
             }
             _ => Ok(()),
         }
     }
 
-    /// Channels of the input, channels of the output and the window's lengths, from the shape of the weights.
+    /// Splits the shape of the weights into input channels, output channels and kernel size.
     fn split<'s>(&self, weight: &'s [usize]) -> Result<(usize, usize, &'s [usize]), LayerError> {
         match weight {
             [channels, out_per_group, kernel @ ..] if self.transposed => {
@@ -85,10 +85,10 @@ impl Parameters<'_> {
         }
     }
 
-    /// Element types and shapes that fit each other.
+    /// Checks that element types and shapes fit each other.
     ///
     /// # Errors
-    /// A [`LayerError`] that names what does not.
+    /// A [`LayerError`] that names the tensor or parameter that does not fit.
     pub(super) fn sizes(&self, inputs: &[TensorMeta]) -> Result<Sizes, LayerError> {
         let (input, weight) = (&inputs[0], self.weight.meta(inputs)?);
         float::check_real("the input", input)?;
@@ -103,20 +103,19 @@ impl Parameters<'_> {
         let (channels, out_channels, kernel) = self.split(&shape)?;
         let divided = if self.transposed { channels } else { out_channels };
         if divided % self.groups != 0 {
-            return Err(invalid(
-                "groups",
-                &[self.groups],
-                &format!("{divided} channels do not divide by it"),
-            ));
+            return Err(invalid("groups", &[self.groups], &format!("it must divide the {divided} channels")));
         }
         if kernel.is_empty() || kernel.len() > 3 {
             return Err(LayerError::shape("the weight's rank", "3, 4 or 5", shape.rank()));
         }
         let leading = input.rank().checked_sub(kernel.len()).filter(|leading| (1..=2).contains(leading));
-        let leading = leading.ok_or_else(|| LayerError::shape("the input's rank", shape.rank(), input))?;
+        let leading = leading.ok_or_else(|| {
+            let wanted = format!("{} or {} axes", kernel.len() + 1, kernel.len() + 2);
+            LayerError::shape("the input", wanted, input)
+        })?;
         let found = input.dims()[leading - 1].fixed();
         if found.is_some_and(|found| usize::try_from(found) != Ok(channels)) {
-            return Err(LayerError::shape("the number of input channels", channels, input));
+            return Err(LayerError::shape("the input", format!("{channels} channels"), input));
         }
         if let Some(bias) = bias.filter(|bias| bias.num_elements() != out_channels) {
             return Err(LayerError::shape("the bias", format!("{out_channels} elements"), bias));
@@ -124,10 +123,10 @@ impl Parameters<'_> {
         Ok(Sizes { out_channels, kernel: kernel.to_vec(), leading })
     }
 
-    /// The window along each axis, given the places of padding before and after.
+    /// The window along each axis, given the padding before and after.
     ///
     /// # Errors
-    /// [`LayerError::InvalidParameter`] for another number of axes, or an absurd window.
+    /// [`LayerError::InvalidParameter`] for a wrong number of axes, or a window that is empty or too large.
     pub(super) fn windows(
         &self,
         kernel: &[usize],
@@ -147,7 +146,7 @@ impl Parameters<'_> {
     /// The elements of weight and bias.
     ///
     /// # Errors
-    /// A weight that cannot be read.
+    /// Fails if a weight cannot be read.
     pub(super) fn read<'s, T: Float>(
         weight: &'s Weight,
         bias: Option<&'s Weight>,
@@ -157,7 +156,7 @@ impl Parameters<'_> {
         Ok((float::read::<T>(&weight.view(inputs)?)?, bias))
     }
 
-    /// The cost, where `places` is the tensor at whose every element the window stands once.
+    /// The cost, where the kernel is applied once per element of `places`.
     pub(super) fn cost(&self, inputs: &[TensorMeta], outputs: &[TensorMeta], places: &TensorMeta) -> Cost {
         let macs = || -> Option<u64> {
             let weight = self.weight.meta(inputs).ok()?;
@@ -168,10 +167,10 @@ impl Parameters<'_> {
     }
 }
 
-/// The elements of a weight, and of a bias where there is one.
+/// The elements of the weights and of the optional bias.
 pub(super) type Read<'s, T> = (Cow<'s, [T]>, Option<Cow<'s, [T]>>);
 
-/// One number for each axis of the window.
+/// One value per axis of the kernel.
 pub(super) fn per_axis(
     key: &'static str,
     values: &PerAxis,
@@ -181,12 +180,12 @@ pub(super) fn per_axis(
     values.get(kernel.len()).ok_or_else(|| invalid(key, values.values(), &reason))
 }
 
-/// Computes one sample after the other, of so many elements each, with these factors and finish.
+/// Computes the samples in turn, given the number of elements of a sample of input and output.
 pub(super) fn each_sample<T: Float, E: Into<LayerError>>(
     (input, sample): (&[T], usize),
     (output, out_sample): (&mut [T], usize),
     factors: Factors<'_, T>,
-    finish: Option<&dyn Finish<T>>,
+    finish: Option<&dyn ApplyEpilogue<T>>,
     mut compute: impl FnMut(&[T], &Factors<'_, T>, &mut [T]) -> Result<(), E>,
 ) -> Result<(), LayerError> {
     for (index, output) in output.chunks_exact_mut(out_sample).enumerate() {

@@ -1,4 +1,4 @@
-//! Deformable convolution: the graph computes where each tap of the window looks.
+//! Deformable convolution: the graph computes an offset for each kernel element.
 
 use super::common::{Parameters, Sizes, per_axis};
 use crate::Limits;
@@ -7,7 +7,7 @@ use crate::kernels::deformable::{DeformInputs, DeformShape, deform_conv};
 use crate::kernels::naive::Deforming;
 use crate::kernels::window::Window;
 use crate::op::{Cost, CpuLayer, ForwardContext, Layer, LayerError, TensorMeta, Weight};
-use crate::ops::support::arguments::Operand;
+use crate::ops::support::arguments::InputIndex;
 use crate::ops::support::choices::PerAxis;
 use crate::ops::support::float;
 use crate::ops::support::float::with_float;
@@ -15,64 +15,64 @@ use crate::tensor::{Dim, TensorView, TensorViewMut};
 use std::ops::RangeInclusive;
 
 crate::operator! {
-    /// `torchvision.ops.DeformConv2d`: a convolution of N×C×H×W with weights O×(C/groups)×h×w, every tap of which looks at
-    /// a place of its own at every position: N×2·G·h·w×H'×W' offsets (down, then right) for G groups of channels that
-    /// look at the same places. A mask N×G·h·w×H'×W' multiplies what is seen (version 2). Between elements it is
-    /// interpolated; zeros lie around.
+    /// `torchvision.ops.DeformConv2d`: convolution of an N×C×H×W input with O×(C/groups)×h×w weights, in which every kernel
+    /// element samples the input at its own offset for every output position. The offsets are
+    /// N×2·G·h·w×H'×W' (down, then right) for G offset groups of channels; a mask N×G·h·w×H'×W' multiplies the samples
+    /// (version 2). Samples between elements are interpolated bilinearly; outside the input they are 0.
     pub struct DeformConv for "torchvision.ops.DeformConv2d" {
-        /// How far each tap looks beside its usual place.
-        offset: Operand,
-        /// What the taps see is multiplied by.
+        /// Offset of each kernel element from its regular position.
+        offset: InputIndex,
+        /// Factor of each sample.
         mask: Option<Weight> = None,
-        /// Number of input channels; only compared with the weights.
+        /// Number of input channels; only checked against the weights.
         in_channels: Option<usize> = None,
-        /// Number of output channels; only compared with the weights.
+        /// Number of output channels; only checked against the weights.
         out_channels: Option<usize> = None,
-        /// Lengths of the window; only compared with the weights.
+        /// Size of the kernel; only checked against the weights.
         kernel_size: Option<PerAxis> = None,
-        /// Distance between one position of the window and the next.
+        /// Stride of the sliding window.
         stride: PerAxis = PerAxis::all(1),
-        /// Places added around the input.
+        /// Zero padding added to both sides of each axis.
         padding: PerAxis = PerAxis::all(0),
-        /// Distance between the places that the taps look at without offsets.
+        /// Spacing between kernel elements without offsets.
         dilation: PerAxis = PerAxis::all(1),
-        /// Number of groups; each output sees the channels of its own.
+        /// Number of groups of channels that are convolved separately.
         groups: usize = 1,
-        /// O×(C/groups)×h×w weights.
+        /// Weights, O×(C/groups)×h×w.
         weight: Weight,
-        /// One number for each output channel, added at the end.
+        /// Bias of each output channel.
         bias: Option<Weight> = None,
     }
     validate |layer| { layer.deform().parameters().validate() }
 }
 
 crate::operator! {
-    /// `torchvision.ops.deform_conv2d`, as PNNX writes the function: see `torchvision.ops.DeformConv2d`. Mask and bias are
-    /// inputs always; without them they are a mask that is not used, and zeros.
+    /// `torchvision.ops.deform_conv2d`, the functional form of `torchvision.ops.DeformConv2d` as PNNX writes it. Mask and bias
+    /// are always given: an unused mask, and a bias of zeros, if the call has none.
     pub struct DeformConvFunction for "pnnx.custom_op.torchvision.deform_conv2d", "torchvision::deform_conv2d" {
-        /// O×(C/groups)×h×w weights.
+        /// Weights, O×(C/groups)×h×w.
         weight as "arg_1": Weight,
-        /// How far each tap looks beside its usual place.
-        offset as "arg_2": Operand,
-        /// What the taps see is multiplied by.
+        /// Offset of each kernel element from its regular position.
+        offset as "arg_2": InputIndex,
+        /// Factor of each sample.
         mask as "arg_3": Weight,
-        /// One number for each output channel, added at the end.
+        /// Bias of each output channel.
         bias as "arg_4": Weight,
-        /// Rows between one position of the window and the next.
+        /// Vertical stride.
         stride_rows as "arg_5": usize,
-        /// Columns between one position of the window and the next.
+        /// Horizontal stride.
         stride_columns as "arg_6": usize,
-        /// Rows added above and below the input.
+        /// Rows of zeros added above and below the input.
         padding_rows as "arg_7": usize,
-        /// Columns added at both sides of the input.
+        /// Columns of zeros added to the left and right of the input.
         padding_columns as "arg_8": usize,
-        /// Rows between the places that the taps look at without offsets.
+        /// Vertical spacing between kernel elements without offsets.
         dilation_rows as "arg_9": usize,
-        /// Columns between the places that the taps look at without offsets.
+        /// Horizontal spacing between kernel elements without offsets.
         dilation_columns as "arg_10": usize,
-        /// Number of groups; each output sees the channels of its own.
+        /// Number of groups of channels that are convolved separately.
         groups as "arg_11": usize,
-        /// Number of groups of channels that look at the same places.
+        /// Number of offset groups: the channels of a group share their offsets.
         offset_groups as "arg_12": usize,
         /// Whether the mask is used.
         use_mask as "arg_13": bool,
@@ -80,16 +80,16 @@ crate::operator! {
     validate |layer| { layer.deform().parameters().validate() }
 }
 
-/// Both forms of the operator.
+/// The parameters of both forms of the operator.
 struct Deform<'a> {
     stride: PerAxis,
     padding: PerAxis,
     dilation: PerAxis,
-    /// What the file says of input and output channels.
+    /// The input and output channels that the file specifies.
     channels: [Option<usize>; 2],
     kernel_size: Option<&'a PerAxis>,
     groups: usize,
-    /// What the file says of groups that look at the same places.
+    /// The number of offset groups that the file specifies.
     offset_groups: Option<usize>,
     weight: &'a Weight,
     bias: Option<&'a Weight>,
@@ -154,24 +154,26 @@ impl Deform<'_> {
         self.parameters().windows(kernel, padding)?.try_into().map_err(|_| wrong())
     }
 
-    /// The sizes of one sample, as far as the shapes of weights and offsets and the channels of the input tell them.
-    fn how(&self, kernel: &[usize], channels: usize, offsets: usize) -> Result<Deforming, LayerError> {
+    /// The sizes of one sample that follow from the shapes of weights and offsets and the input's channels.
+    fn deforming(&self, kernel: &[usize], channels: usize, offsets: usize) -> Result<Deforming, LayerError> {
         let windows = self.windows(kernel)?;
         let places = 2 * windows.iter().map(|window| window.kernel).product::<usize>();
         let offset_groups = offsets / places;
-        let is_said = self.offset_groups.is_none_or(|said| said == offset_groups);
+        let agrees = self.offset_groups.is_none_or(|given| given == offset_groups);
         if offset_groups == 0
             || !offsets.is_multiple_of(places)
             || !channels.is_multiple_of(offset_groups)
-            || !is_said
+            || !agrees
         {
             let wanted = match self.offset_groups {
-                Some(said) => format!(
-                    "{} channels, two for each of {said} groups and each tap",
-                    said.saturating_mul(places)
+                Some(given) => format!(
+                    "{} channels, two for each of {given} offset groups and each kernel element",
+                    given.saturating_mul(places)
                 ),
                 None => {
-                    format!("{places} channels, or so many for each group of a part of {channels} channels")
+                    format!(
+                        "{places} channels per offset group, and a number of groups that divides {channels}"
+                    )
                 }
             };
             return Err(LayerError::shape("the offsets", wanted, offsets));
@@ -193,7 +195,7 @@ impl Deform<'_> {
         let windows = self.windows(&kernel)?;
         let outputs = [0, 1].map(|axis| positions(&windows[axis], &lens[axis]));
         if outputs.iter().any(|len| len.fixed().is_some_and(|len| len < 1)) {
-            return Err(LayerError::shape("the input", "rows and columns that the window fits on", input));
+            return Err(LayerError::shape("the input", "rows and columns that fit the window", input));
         }
         let offset = inputs.get(self.offset).cloned();
         let offset = offset.ok_or_else(|| LayerError::missing_input(self.offset, inputs.len()))?;
@@ -202,7 +204,7 @@ impl Deform<'_> {
         let mask = mask.map(|mask| companion("the mask", mask, input, (samples, &outputs))).transpose()?;
         let fixed = |dim: &Dim| dim.fixed().and_then(|len| usize::try_from(len).ok());
         if let (Some(channels), Some(offsets)) = (fixed(&input.dims()[1]), fixed(&offset)) {
-            let how = self.how(&kernel, channels, offsets)?;
+            let how = self.deforming(&kernel, channels, offsets)?;
             let wanted = how.offset_groups.saturating_mul(how.taps());
             if let Some(mask) = mask.filter(|mask| mask.differs(&Dim::from(wanted))) {
                 let wanted = format!("{wanted} channels, half as many as there are offsets");
@@ -225,7 +227,7 @@ impl Deform<'_> {
         let kernel = weight.shape().get(2..).unwrap_or_default().to_vec();
         let offsets = inputs[self.offset].shape()[1];
         let shape = DeformShape {
-            how: self.how(&kernel, dims[1], offsets)?,
+            how: self.deforming(&kernel, dims[1], offsets)?,
             channels: dims[1],
             out_channels: weight.shape()[0],
             lens: [dims[2], dims[3]],
@@ -257,7 +259,7 @@ impl Deform<'_> {
     }
 }
 
-/// Checks that 32 bits count the places of a picture, and one around it, which is how the kernel remembers them.
+/// Checks that 32 bits can index the positions of a plane and one more for those outside it, as the kernel stores them.
 fn check_plane(lens: impl Iterator<Item = i64>) -> Result<(), LayerError> {
     let places = lens.fold(1i64, i64::saturating_mul);
     if places < i64::from(u32::MAX) {
@@ -266,7 +268,7 @@ fn check_plane(lens: impl Iterator<Item = i64>) -> Result<(), LayerError> {
     Err(LayerError::shape("the input", format!("rows times columns below {}", u32::MAX), places))
 }
 
-/// The channels of a tensor that has a value for each position of the window.
+/// The channels of a tensor that has a value for each output position.
 fn companion(
     what: &str,
     found: TensorMeta,
@@ -289,7 +291,7 @@ fn companion(
     }
 }
 
-/// How often a window fits on an axis; below 1 where it does not.
+/// The number of window positions along an axis; below 1 if the window does not fit.
 fn positions(window: &Window, len: &Dim) -> Dim {
     let reach = window.dilation * (window.kernel - 1) + 1;
     (len.clone() + (window.pad_before + window.pad_after) - reach).floor_div(window.stride) + 1
@@ -375,9 +377,9 @@ mod tests {
     }
 
     #[test]
-    fn a_tap_looks_where_its_offset_says() {
+    fn taps_are_sampled_at_their_offsets() {
         let picture = tensor(&[1, 1, 2, 2], &[1.0f32, 2.0, 3.0, 4.0]);
-        // Down by 1 at the first place, left by 1 at the second, to the middle at the third, outside at the last.
+        // Down by 1 at the first position, left by 1 at the second, to the centre at the third, outside at the last.
         let offset = tensor(&[1, 2, 2, 2], &[1.0f32, 0.0, -0.5, 1.0, 0.0, -1.0, 0.5, 0.0]);
         let mask = tensor(&[1, 1, 2, 2], &[1.0f32, 0.5, 2.0, 1.0]);
         let seen = pointwise().run_one(&[&picture, &offset]).unwrap();
@@ -392,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn symbols_and_what_does_not_fit() {
+    fn symbols_and_mismatches() {
         let meta = |dims: &[&str]| {
             let dim = |dim: &&str| dim.parse::<i64>().map_or_else(|_| Dim::symbol(*dim), Dim::Fixed);
             TensorMeta::new(DType::F32, dims.iter().map(dim).collect::<Vec<_>>())
@@ -406,12 +408,18 @@ mod tests {
         let fixed = meta(&["1", "4", "5", "5"]);
         let offsets = meta(&["1", "18", "3", "3"]);
         assert!(layer.infer(&[fixed.clone(), offsets.clone(), meta(&["1", "9", "3", "3"])]).is_ok());
-        assert!(wrong(&[fixed.clone(), meta(&["1", "18", "5", "5"])]).starts_with("the offsets: 1×…×3×3"));
+        assert!(
+            wrong(&[fixed.clone(), meta(&["1", "18", "5", "5"])])
+                .starts_with("the offsets: expected 1×…×3×3")
+        );
         assert!(wrong(&[fixed.clone(), meta(&["1", "17", "3", "3"])]).contains("18 channels"));
         assert!(
             wrong(&[fixed.clone(), offsets.clone(), meta(&["1", "18", "3", "3"])]).starts_with("the mask")
         );
-        assert!(wrong(&[fixed.clone(), offsets.with_dtype(DType::F64)]).starts_with("the offsets of f64"));
+        assert!(
+            wrong(&[fixed.clone(), offsets.with_dtype(DType::F64)])
+                .starts_with("the offsets: expected f32, got f64")
+        );
         assert!(wrong(&[fixed.with_dtype(DType::I64), offsets.with_dtype(DType::I64)]).contains("i64"));
         assert!(wrong(&[meta(&["4", "5", "5"]), offsets]).contains("N×C×H×W"));
         let vast = [meta(&["1", "1", "65536", "65536"]), meta(&["1", "2", "65536", "65536"])];

@@ -4,7 +4,7 @@ use crate::op::TensorMeta;
 use crate::ops::support::testing::{Operator, assert_close, operator, waves};
 use crate::tensor::{DType, Dim};
 
-/// A module with these weights, and a bias for so many channels.
+/// A module with weights of this shape, and a bias for `bias` channels if that is not 0.
 fn module<'a>(
     op_type: &'a str,
     params: &[(&'a str, &'a str)],
@@ -15,7 +15,7 @@ fn module<'a>(
     if bias > 0 { module.with_attr("bias", waves(&[bias])) } else { module }
 }
 
-/// Runs the module, and the functional form with weights as inputs: both must give what PyTorch gives.
+/// Runs the module, and the functional form with weights as inputs: both must give PyTorch's result.
 fn check(
     op_type: &str,
     params: &[(&str, &str)],
@@ -101,10 +101,7 @@ fn transposed_to_a_given_size() {
     };
     assert_close(&to("(8)").unwrap(), &[1, 1, 8], &want);
     assert_close(&to("(1,1,7)").unwrap(), &[1, 1, 7], &want[..7]);
-    assert_eq!(
-        to("(9)").unwrap_err().to_string(),
-        "output_size: 7 or up to stride − 1 more needed, but it is 9"
-    );
+    assert_eq!(to("(9)").unwrap_err().to_string(), "output_size: expected 7 or up to stride − 1 more, got 9");
     assert!(to("(6)").is_err() && to("(8,8)").is_err() && to("()").is_err());
 }
 
@@ -113,7 +110,7 @@ fn padding_that_keeps_the_length() {
     let same = [("padding", "same")];
     let want = [0.6875, 11.625, 1.6875, 0.5, 5.625];
     check("nn.Conv1d", &same, (&[1, 1, 5], &[1, 1, 4], 0), &[1, 1, 5], &want);
-    // As ONNX's SAME_UPPER: every second of them.
+    // ONNX's SAME_UPPER: every second element of the result above.
     let strided = [("padding", "same"), ("stride", "2")];
     check("nn.Conv1d", &strided, (&[1, 1, 5], &[1, 1, 4], 0), &[1, 1, 3], &[0.6875, 1.6875, 5.625]);
     let want = [0.0, 8.0625, 0.8125, 0.0, 5.5];
@@ -126,7 +123,7 @@ fn padding_that_keeps_the_length() {
 }
 
 #[test]
-fn what_lies_outside_of_the_input() {
+fn padding_modes() {
     type Case<'a> = (&'a str, [f64; 6], [f64; 9], [f64; 8]);
     let cases: [Case<'_>; 3] = [
         (
@@ -162,7 +159,7 @@ fn what_lies_outside_of_the_input() {
 }
 
 #[test]
-fn each_channel_by_itself() {
+fn depthwise_convolution() {
     let params = [("groups", "2"), ("stride", "2"), ("padding", "1")];
     let want = [
         2.75, -2.75, -5.25, -1.5625, -5.75, -0.625, 5.25, 5.0625, -2.5, 3.8125, -0.6875, -2.4375, -2.5,
@@ -209,7 +206,7 @@ fn without_input_channels_there_is_the_bias() {
     check("nn.ConvTranspose1d", &[], (&[1, 2, 5], &[2, 0, 3], 0), &[1, 0, 7], &[]);
 }
 
-/// PyTorch's numbers: only the first position is inside.
+/// Results of PyTorch: only the first position is inside.
 #[test]
 fn strides_beyond_the_input_cost_nothing() {
     let params = [("groups", "2"), ("stride", "500000000")];
@@ -225,7 +222,7 @@ fn strides_beyond_the_input_cost_nothing() {
 }
 
 #[test]
-fn senseless_parameters_and_odd_inputs() {
+fn invalid_parameters_and_odd_inputs() {
     let refused = |op_type, params: &[(&str, &str)], weight: &[usize]| {
         assert!(module(op_type, params, weight, 0).create(1).is_err(), "{params:?}")
     };

@@ -7,51 +7,52 @@ use crate::kernels::conv_transpose::{ConvTransposeShape, conv_transpose};
 use crate::kernels::window::Window;
 use crate::op::{Cost, CpuLayer, ForwardContext, Layer, LayerError, TensorMeta, Weight};
 use crate::ops::inserted::device_tactic::DeviceTactic;
-use crate::ops::support::arguments::Argument;
+use crate::ops::support::arguments::ParamOrInput;
 use crate::ops::support::choices::PerAxis;
 use crate::ops::support::epilogue;
 use crate::ops::support::epilogue::Epilogue;
 use crate::ops::support::float;
 use crate::ops::support::float::with_real;
-use crate::ops::support::ready::Ready;
+use crate::ops::support::shape_cache::ShapeCache;
 use crate::tensor::{Dim, Shape, TensorView, TensorViewMut};
 use std::ops::RangeInclusive;
 
 crate::operator! {
-    /// `torch.nn.ConvTranspose1d`, `ConvTranspose2d`, `ConvTranspose3d` and their functional forms: the transpose of a
-    /// convolution, N×C×… (or C×…) with weights C×(O/groups)×…, as many axes as the weights have. Output:
-    /// N×O×((len − 1)·stride − 2·padding + reach + output_padding)….
+    /// `torch.nn.ConvTranspose1d`, `ConvTranspose2d`, `ConvTranspose3d` and their functional forms: transposed convolution,
+    /// the gradient of a convolution with respect to its input, of an N×C×… (or C×…) input with C×(O/groups)×… weights,
+    /// over as many spatial axes (1, 2 or 3) as the weights have. Output: N×O×((len − 1)·stride − 2·padding + reach +
+    /// output_padding)…, where reach = dilation·(kernel − 1) + 1.
     pub struct ConvTranspose for
         "nn.ConvTranspose2d", "nn.ConvTranspose1d", "nn.ConvTranspose3d",
         "F.conv_transpose2d", "F.conv_transpose1d", "F.conv_transpose3d"
     {
-        /// Number of input channels; only compared with the weights.
+        /// Number of input channels; only checked against the weights.
         in_channels: Option<usize> = None,
-        /// Number of output channels; only compared with the weights.
+        /// Number of output channels; only checked against the weights.
         out_channels: Option<usize> = None,
-        /// Lengths of the window; only compared with the weights.
+        /// Size of the kernel; only checked against the weights.
         kernel_size: Option<PerAxis> = None,
-        /// Distance between one position of the window on the output and the next.
+        /// Stride of the window on the output.
         stride: PerAxis = PerAxis::all(1),
-        /// Places cut off from both sides of each axis of the output.
+        /// Elements cut off from both sides of each axis of the output.
         padding: PerAxis = PerAxis::all(0),
-        /// Places added at the end of each axis of the output; less than stride or dilation.
+        /// Elements added at the end of each axis of the output; less than the stride or the dilation.
         output_padding: PerAxis = PerAxis::all(0),
-        /// Distance between the places that the window writes.
+        /// Spacing between kernel elements.
         dilation: PerAxis = PerAxis::all(1),
-        /// Number of groups; each makes its own share of the channels.
+        /// Number of groups of channels that are convolved separately.
         groups: usize = 1,
-        /// C×(O/groups)×… weights.
+        /// Weights, C×(O/groups)×….
         weight: Weight,
-        /// One number for each output channel, added at the end.
+        /// Bias of each output channel.
         bias: Option<Weight> = None,
-        /// Lengths of the output's axes after the channels, instead of those that `output_padding` gives.
-        output_size: Option<Argument<Vec<i64>>> = None,
-        /// What is done to the result before it is stored; Ixion's passes write it.
+        /// Spatial size of the output, instead of the size that `output_padding` gives.
+        output_size: Option<ParamOrInput<Vec<i64>>> = None,
+        /// Operations fused into this one and applied to the result before it is stored; set by Ixion's passes.
         epilogue: Option<Epilogue> = None,
-        /// What was prepared for the shapes of the last run.
-        ready: Ready<Plan>,
-        /// How a device computes it.
+        /// State prepared for the shapes of the last run.
+        ready: ShapeCache<PreparedTranspose>,
+        /// The tactic on a device.
         on_device: DeviceTactic,
     }
     validate |layer| { layer.parameters().validate() }
@@ -77,7 +78,7 @@ impl ConvTranspose {
         self.parameters().windows(kernel, pads.into_iter().map(|pad| (pad, pad)))
     }
 
-    /// How many places are added at the end of each axis of the output.
+    /// The number of elements to add at the end of each axis of the output.
     fn output_padding(
         &self,
         inputs: &[TensorMeta],
@@ -97,7 +98,11 @@ impl ConvTranspose {
                 true => Ok(padding),
                 false => {
                     let found = self.output_padding.values();
-                    Err(invalid("output_padding", found, "it must be smaller than stride or dilation"))
+                    Err(invalid(
+                        "output_padding",
+                        found,
+                        "it must be smaller than the stride or the dilation",
+                    ))
                 }
             };
         };
@@ -116,7 +121,7 @@ impl ConvTranspose {
         Err(LayerError::shape("output_size", wanted, dims(sizes)))
     }
 
-    /// The lengths of the output's axes after the channels.
+    /// The spatial size of the output.
     fn lens(&self, inputs: &[TensorMeta], sizes: &Sizes) -> Result<Vec<Dim>, LayerError> {
         let (input, windows) = (&inputs[0], self.windows(&sizes.kernel)?);
         let axes = windows.iter().zip(&input.dims()[sizes.leading..]);
@@ -131,7 +136,7 @@ impl ConvTranspose {
             smallest.into_iter().zip(padding).map(|(least, padding)| least + padding).collect();
         let empty = |dim: &Dim| dim.fixed().is_some_and(|len| len < 1);
         if lens.iter().any(empty) || input.dims()[sizes.leading..].iter().any(empty) {
-            let wanted = "axes that are long enough for the padding to be cut off";
+            let wanted = "axes long enough for `padding` to be cut off";
             return Err(LayerError::shape("the input", wanted, input));
         }
         Ok(lens)
@@ -169,7 +174,7 @@ impl ConvTranspose {
 
     fn run_with<T: Float>(
         &self,
-        ready: &mut Ready<Plan>,
+        ready: &mut ShapeCache<PreparedTranspose>,
         epilogue: Option<&mut Epilogue>,
         inputs: &[TensorView<'_>],
         output: &mut TensorViewMut<'_>,
@@ -178,7 +183,7 @@ impl ConvTranspose {
         let (weights, bias) = Parameters::read::<T>(&self.weight, self.bias.as_ref(), inputs)?;
         let shapes = [*inputs[0].shape(), *self.weight.view(inputs)?.shape(), *output.shape()];
         let [input, weight, outputs] = &shapes;
-        let make = || Ok(Plan { shapes, shape: self.shape(input, weight, outputs)? });
+        let make = || Ok(PreparedTranspose { shapes, shape: self.shape(input, weight, outputs)? });
         let shape = &ready.get_or_make(|ready| ready.shapes == shapes, make)?.shape;
         let data = float::read::<T>(&inputs[0])?;
         let [sample, out_sample] = shape.sample();
@@ -196,9 +201,9 @@ impl ConvTranspose {
     }
 }
 
-/// What depends on the shapes of input, weights and output.
+/// State that depends on the shapes of input, weights and output.
 #[derive(Debug)]
-pub struct Plan {
+pub struct PreparedTranspose {
     shapes: [Shape; 3],
     shape: ConvTransposeShape,
 }
@@ -206,7 +211,7 @@ pub struct Plan {
 impl Layer for ConvTranspose {
     fn num_inputs(&self) -> RangeInclusive<usize> {
         let count = self.parameters().num_inputs()
-            + self.output_size.as_ref().map_or(0, Argument::num_inputs)
+            + self.output_size.as_ref().map_or(0, ParamOrInput::num_inputs)
             + epilogue::num_inputs(self.epilogue.as_ref());
         count..=count
     }

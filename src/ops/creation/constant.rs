@@ -6,7 +6,7 @@ use crate::tensor::{Tensor, TensorView, TensorViewMut};
 use std::ops::RangeInclusive;
 
 crate::operator! {
-    /// `pnnx.Attribute`: a tensor of the model file, such as a parameter that the model's own code uses.
+    /// `pnnx.Attribute`: a tensor stored in the model file, such as a parameter that the model's own code uses.
     pub struct Attribute for "pnnx.Attribute" {
         /// The tensor.
         data: Weight,

@@ -1,24 +1,24 @@
-//! Tensors of given and counted values.
+//! Tensors filled with one value or a range of values.
 
 use crate::Limits;
 use crate::op::{CpuLayer, FieldValue, ForwardContext, Layer, LayerError, OperatorReader, TensorMeta};
-use crate::ops::support::arguments::Argument;
-use crate::ops::support::broadcast::{Factor, fitting};
+use crate::ops::support::arguments::ParamOrInput;
+use crate::ops::support::broadcast::{TensorOrScalar, fitting};
 use crate::ops::support::choices::MemoryFormat;
 use crate::tensor::{DType, Dim, Scalar, Tensor, TensorError, TensorView, TensorViewMut};
 use std::ops::RangeInclusive;
 
-/// A shape that is a parameter or an input; unlike other arguments, it may be the first input.
+/// A shape given as a parameter or an input; unlike other arguments, it may be the first input.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Size(Argument<Vec<i64>>);
+pub struct Size(ParamOrInput<Vec<i64>>);
 
 impl Size {
-    /// How many inputs the shape takes: 0 or 1.
+    /// The number of inputs for the shape: 0 or 1.
     pub(in crate::ops) fn num_inputs(&self) -> usize {
         self.0.num_inputs()
     }
 
-    /// The lengths, given the inputs.
+    /// The dimensions, given the inputs.
     pub(in crate::ops) fn dims(&self, inputs: &[TensorMeta]) -> Result<Vec<Dim>, LayerError> {
         self.0.dims(inputs)
     }
@@ -29,23 +29,23 @@ impl FieldValue for Size {
 
     fn read(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Option<Self>, LayerError> {
         Ok(match <Vec<i64> as FieldValue>::read(reader, key)? {
-            Some(value) => Some(Self(Argument::Value(value))),
-            None => reader.input(key).map(|position| Self(Argument::Input(position))),
+            Some(value) => Some(Self(ParamOrInput::Value(value))),
+            None => reader.input(key).map(|position| Self(ParamOrInput::Input(position))),
         })
     }
 }
 
-/// A number that is a parameter or an input, which may be the first one; or nothing.
+/// An optional number given as a parameter or an input, which may be the first input.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct NumberArgument(Option<Factor>);
+pub struct NumberArgument(Option<TensorOrScalar>);
 
 impl FieldValue for NumberArgument {
     const KIND: &'static str = "a number or an input";
 
     fn read(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Option<Self>, LayerError> {
         Ok(match <Scalar as FieldValue>::read(reader, key)? {
-            Some(number) => Some(Self(Some(Factor::Number(number)))),
-            None => reader.input(key).map(|position| Self(Some(Factor::Input(position)))),
+            Some(number) => Some(Self(Some(TensorOrScalar::Number(number)))),
+            None => reader.input(key).map(|position| Self(Some(TensorOrScalar::Input(position)))),
         })
     }
 }
@@ -53,21 +53,21 @@ impl FieldValue for NumberArgument {
 impl NumberArgument {
     /// The number or the input.
     #[cfg(feature = "gpu")]
-    pub(crate) fn factor(self) -> Option<Factor> {
+    pub(crate) fn factor(self) -> Option<TensorOrScalar> {
         self.0
     }
 
     fn num_inputs(self) -> usize {
-        self.0.as_ref().map_or(0, Factor::num_inputs)
+        self.0.as_ref().map_or(0, TensorOrScalar::num_inputs)
     }
 
-    /// The number as PyTorch's `item()` gives it.
+    /// The number, as PyTorch's `item()` returns it.
     fn value(self, inputs: &[TensorView<'_>]) -> Result<Option<Scalar>, LayerError> {
         self.0.map(|factor| factor.item(inputs)).transpose()
     }
 }
 
-/// The element type that PyTorch gives a tensor of a Python number.
+/// The element type that PyTorch chooses for a Python number.
 fn default_dtype(number: Scalar) -> DType {
     match number {
         Scalar::Bool(_) => DType::Bool,
@@ -77,16 +77,16 @@ fn default_dtype(number: Scalar) -> DType {
     }
 }
 
-/// Fills a tensor with one number.
+/// Fills a tensor with a number.
 fn fill(output: &mut TensorViewMut<'_>, number: Scalar) -> Result<(), LayerError> {
-    // PyTorch converts by way of f32, so that what is too large for half precision becomes infinite.
+    // PyTorch converts through f32, so that numbers too large for half precision become infinite.
     let through =
         if matches!(output.dtype(), DType::F16 | DType::Bf16) { DType::F32 } else { output.dtype() };
     let value = fitting(number, through)?.cast(output.dtype())?;
     Ok(output.copy_from(&value.expand(output.shape())?.view())?)
 }
 
-/// Operators whose output is one number everywhere: of a size, of a size and another tensor's type, or like a tensor.
+/// Operators that fill a tensor with one number: of a given size, of a size and another tensor's type, or like a tensor.
 macro_rules! filled {
     ($(
         $(#[doc = $doc:literal])*
@@ -97,7 +97,7 @@ macro_rules! filled {
             $(#[doc = $doc])*
             pub struct $name for $($op_type),+ {
                 $($fields)*
-                /// The element type; where absent, that which PyTorch chooses.
+                /// The element type; PyTorch's choice by default.
                 dtype: Option<DType> = None,
             }
         }
@@ -137,28 +137,28 @@ macro_rules! filled {
 }
 
 filled! {
-    /// `torch.zeros`: a tensor of zeros.
+    /// `torch.zeros`: a tensor filled with 0.
     Zeros for "torch.zeros" {
         /// The shape.
         size: Size,
     }
     |layer, inputs| takes layer.size.num_inputs(), DType::F32, layer.size.dims(inputs)?, |_views| Scalar::Int(0);
 
-    /// `torch.ones`: a tensor of ones.
+    /// `torch.ones`: a tensor filled with 1.
     Ones for "torch.ones" {
         /// The shape.
         size: Size,
     }
     |layer, inputs| takes layer.size.num_inputs(), DType::F32, layer.size.dims(inputs)?, |_views| Scalar::Int(1);
 
-    /// `torch.empty`: a tensor of any values; zeros here, so that every run gives the same.
+    /// `torch.empty`: a tensor of unspecified values; they are 0 here, so that every run gives the same result.
     Empty for "torch.empty" {
         /// The shape.
         size: Size,
     }
     |layer, inputs| takes layer.size.num_inputs(), DType::F32, layer.size.dims(inputs)?, |_views| Scalar::Int(0);
 
-    /// `torch.full`: a tensor of one number.
+    /// `torch.full`: a tensor filled with a number.
     Full for "torch.full" {
         /// The shape.
         size: Size,
@@ -169,59 +169,61 @@ filled! {
         number_dtype(layer.fill_value, inputs), layer.size.dims(inputs)?,
         |views| layer.fill_value.value(views)?.unwrap_or(Scalar::Int(0));
 
-    /// `torch.zeros_like`: zeros in the shape of a tensor.
+    /// `torch.zeros_like`: a tensor of the input's shape and element type, filled with 0.
     ZerosLike for "torch.zeros_like", "aten::zero" {
-        /// Accepted for compatibility; how elements lie in memory cannot be seen from outside.
+        /// Accepted for compatibility; without effect, because the memory layout cannot be observed.
         memory_format: Option<MemoryFormat> = None,
     }
     |layer, inputs| takes 1, inputs[0].dtype(), inputs[0].dims().to_vec(), |_views| Scalar::Int(0);
 
-    /// `torch.ones_like`: ones in the shape of a tensor.
+    /// `torch.ones_like`: a tensor of the input's shape and element type, filled with 1.
     OnesLike for "torch.ones_like" {
-        /// Accepted for compatibility; how elements lie in memory cannot be seen from outside.
+        /// Accepted for compatibility; without effect, because the memory layout cannot be observed.
         memory_format: Option<MemoryFormat> = None,
     }
     |layer, inputs| takes 1, inputs[0].dtype(), inputs[0].dims().to_vec(), |_views| Scalar::Int(1);
 
-    /// `torch.empty_like`: any values in the shape of a tensor; zeros here, so that every run gives the same.
+    /// `torch.empty_like`: a tensor of the input's shape and element type with unspecified values; they are 0 here, so that
+    /// every run gives the same result.
     EmptyLike for "torch.empty_like" {
-        /// Accepted for compatibility; how elements lie in memory cannot be seen from outside.
+        /// Accepted for compatibility; without effect, because the memory layout cannot be observed.
         memory_format: Option<MemoryFormat> = None,
     }
     |layer, inputs| takes 1, inputs[0].dtype(), inputs[0].dims().to_vec(), |_views| Scalar::Int(0);
 
-    /// `torch.full_like`: one number in the shape of a tensor.
+    /// `torch.full_like`: a tensor of the input's shape and element type, filled with a number.
     FullLike for "torch.full_like" {
         /// The number.
         fill_value: NumberArgument,
-        /// Accepted for compatibility; how elements lie in memory cannot be seen from outside.
+        /// Accepted for compatibility; without effect, because the memory layout cannot be observed.
         memory_format: Option<MemoryFormat> = None,
     }
     |layer, inputs| takes 1 + layer.fill_value.num_inputs(), inputs[0].dtype(), inputs[0].dims().to_vec(),
         |views| layer.fill_value.value(views)?.unwrap_or(Scalar::Int(0));
 
-    /// `torch.Tensor.new_zeros`: zeros of another tensor's element type.
+    /// `torch.Tensor.new_zeros`: a tensor of the given shape and the input's element type, filled with 0.
     NewZeros for "Tensor.new_zeros" {
         /// The shape.
         size: Size,
     }
     |layer, inputs| takes 1 + layer.size.num_inputs(), inputs[0].dtype(), layer.size.dims(inputs)?, |_views| Scalar::Int(0);
 
-    /// `torch.Tensor.new_ones`: ones of another tensor's element type.
+    /// `torch.Tensor.new_ones`: a tensor of the given shape and the input's element type, filled with 1.
     NewOnes for "Tensor.new_ones" {
         /// The shape.
         size: Size,
     }
     |layer, inputs| takes 1 + layer.size.num_inputs(), inputs[0].dtype(), layer.size.dims(inputs)?, |_views| Scalar::Int(1);
 
-    /// `torch.Tensor.new_empty`: any values of another tensor's element type; zeros here.
+    /// `torch.Tensor.new_empty`: a tensor of the given shape and the input's element type with unspecified values; they are 0
+    /// here.
     NewEmpty for "Tensor.new_empty" {
         /// The shape.
         size: Size,
     }
     |layer, inputs| takes 1 + layer.size.num_inputs(), inputs[0].dtype(), layer.size.dims(inputs)?, |_views| Scalar::Int(0);
 
-    /// `torch.Tensor.new_full`: one number, of another tensor's element type.
+    /// `torch.Tensor.new_full`: a tensor of the given shape and the input's element type, filled with a number.
     NewFull for "Tensor.new_full", "aten::new_full" {
         /// The shape.
         size: Size,
@@ -232,7 +234,7 @@ filled! {
         inputs[0].dtype(), layer.size.dims(inputs)?,
         |views| layer.fill_value.value(views)?.unwrap_or(Scalar::Int(0));
 
-    /// `torch.Tensor.fill_`: one number in the shape and element type of a tensor.
+    /// `torch.Tensor.fill_`: a tensor of the input's shape and element type, filled with a number.
     Fill for "Tensor.fill" {
         /// The number.
         value: NumberArgument,
@@ -243,22 +245,22 @@ filled! {
 
 fn number_dtype(number: NumberArgument, inputs: &[TensorMeta]) -> DType {
     match number.0 {
-        Some(Factor::Number(number)) => default_dtype(number),
-        Some(Factor::Input(position)) => inputs[position].dtype(),
+        Some(TensorOrScalar::Number(number)) => default_dtype(number),
+        Some(TensorOrScalar::Input(position)) => inputs[position].dtype(),
         None => DType::F32,
     }
 }
 
 crate::operator! {
-    /// `torch.arange`: the numbers `start`, `start + step`, … before `end`.
+    /// `torch.arange`: a vector of the numbers `start`, `start + step`, … up to but excluding `end`.
     pub struct Arange for "torch.arange" {
-        /// The first number; 0 where absent.
+        /// The first number; 0 by default.
         start: NumberArgument = NumberArgument(None),
-        /// Where the numbers end; not included.
+        /// The end of the range, exclusive.
         end: NumberArgument,
-        /// From one number to the next; 1 where absent.
+        /// The difference of adjacent numbers; 1 by default.
         step: NumberArgument = NumberArgument(None),
-        /// The element type; where absent, i64 if all three are integers, else f32.
+        /// The element type; by default i64 if all three numbers are integers, otherwise f32.
         dtype: Option<DType> = None,
     }
 }
@@ -279,12 +281,12 @@ impl Arange {
         self.dtype.unwrap_or(usual)
     }
 
-    /// How many numbers there are, where it is known before the run.
+    /// The number of values, if known before the run.
     fn len(&self, inputs: &[TensorMeta]) -> Option<Dim> {
         let known = |number: NumberArgument, absent: i64| match number.0 {
             None => Some(Dim::Fixed(absent)),
-            Some(Factor::Number(Scalar::Int(value))) => Some(Dim::Fixed(value)),
-            Some(Factor::Input(position)) => {
+            Some(TensorOrScalar::Number(Scalar::Int(value))) => Some(Dim::Fixed(value)),
+            Some(TensorOrScalar::Input(position)) => {
                 inputs[position].values().and_then(|values| values.first().cloned())
             }
             Some(_) => None,
@@ -293,7 +295,7 @@ impl Arange {
         Some((known(self.end, 0)? - known(self.start, 0)?).max(0).ceil_div(step))
     }
 
-    /// Start, end and step, where all are integers and so are the elements.
+    /// Start, end and step, if all of them and the elements are integers.
     fn integers(&self, inputs: &[TensorView<'_>], dtype: DType) -> Result<Option<[i64; 3]>, LayerError> {
         let mut integers = [0, 0, 1];
         for (to, number) in integers.iter_mut().zip(self.numbers()) {
@@ -325,30 +327,30 @@ impl Arange {
         };
         let (start, end, step) = (number(start, 0.0)?, number(end, 0.0)?, number(step, 1.0)?);
         let count = ((end - start) / step).ceil().max(0.0);
-        limits.check_tensor("the numbers of arange", (count as u64).saturating_mul(8))?;
+        limits.check_tensor("the values of arange", (count as u64).saturating_mul(8))?;
         if dtype.is_integer() && count.is_finite() {
-            // So many as there would be fractions, but in whole steps.
+            // The count follows from the fractions, but the steps are integers.
             return progression([start as i64, step as i64], count as usize, dtype);
         }
         Ok(Tensor::arange(dtype, start, end, step)?)
     }
 }
 
-/// The integers `start`, `start + step`, … before `end`, exactly; of a small type the lowest bits.
+/// The integers `start`, `start + step`, … before `end`, computed exactly; narrow types keep the lowest bits.
 fn counted([start, end, step]: [i64; 3], dtype: DType, limits: &Limits) -> Result<Tensor, LayerError> {
     let (wide_start, wide_step) = (i128::from(start), i128::from(step));
     let distance = i128::from(end) - wide_start;
     if step == 0 || (distance != 0 && (distance < 0) != (step < 0)) {
-        let reason = format!("arange from {start} to {end} in steps of {step} has no end");
+        let reason = format!("arange from {start} in steps of {step} never reaches {end}");
         return Err(TensorError::InvalidArgument(reason).into());
     }
     let count = (distance.abs() + wide_step.abs() - 1) / wide_step.abs();
     let count = u64::try_from(count).unwrap_or(u64::MAX);
-    limits.check_tensor("the numbers of arange", count.saturating_mul(8))?;
+    limits.check_tensor("the values of arange", count.saturating_mul(8))?;
     progression([start, step], usize::try_from(count).unwrap_or(usize::MAX), dtype)
 }
 
-/// So many integers from `start` on, exactly; of a small type the lowest bits.
+/// `count` integers from `start` on, computed exactly; narrow types keep the lowest bits.
 fn progression([start, step]: [i64; 2], count: usize, dtype: DType) -> Result<Tensor, LayerError> {
     let mut tensor = Tensor::zeros(DType::I64, &[count])?;
     let mut view = tensor.view_mut()?;

@@ -1,4 +1,4 @@
-//! Tensors that are filled, counted, stored or random.
+//! Creating tensors: filled with a value or a range, stored in the file, or random.
 
 pub mod constant;
 pub mod filled;

@@ -1,7 +1,7 @@
-//! Random numbers. Every run gives the same ones: the operator's name is the seed, so that two operators differ.
+//! Random numbers. The operator's name is the seed: every run draws the same numbers, and two operators draw different ones.
 
 pub mod draws;
-mod whole;
+mod integers;
 
 use crate::op::{
     CpuLayer, Creator, Field, FieldValue, ForwardContext, Layer, LayerError, NO_KEY, OperatorReader,
@@ -9,7 +9,7 @@ use crate::op::{
 };
 use crate::ops::arithmetic::binary::{creator, first, required};
 use crate::ops::creation::filled::Size;
-use crate::ops::support::broadcast::{Factor, broadcast, kind};
+use crate::ops::support::broadcast::{TensorOrScalar, broadcast, kind};
 use crate::ops::support::choices::MemoryFormat;
 use crate::tensor::{DType, Element, Layout, Tensor, TensorView, TensorViewMut};
 use rand::rngs::StdRng;
@@ -17,12 +17,12 @@ use rand::{Rng, SeedableRng};
 use rand_distr::{Distribution, Normal as NormalDistribution, StandardNormal};
 use std::ops::RangeInclusive;
 
-/// Where the random numbers of an operator start. Not a key: no file sets it.
+/// The seed of an operator's random numbers. Not a key: no file sets it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Seed(u32);
 
 impl Seed {
-    /// The generator that starts there.
+    /// A generator with this seed.
     fn rng(self) -> StdRng {
         StdRng::seed_from_u64(u64::from(self.0))
     }
@@ -37,47 +37,47 @@ impl FieldValue for Seed {
 }
 
 crate::operator! {
-    /// `torch.randn`: numbers of the standard normal distribution.
+    /// `torch.randn`: random numbers of the standard normal distribution.
     pub struct Randn for "torch.randn" {
         /// The shape.
         size: Size,
-        /// The element type, a float; f32 where absent.
+        /// The element type, a float; f32 by default.
         dtype: Option<DType> = None,
-        /// Where the numbers start.
+        /// The seed of the random numbers.
         seed: Seed,
     }
 }
 
 crate::operator! {
-    /// `torch.randn_like`: numbers of the standard normal distribution in the shape of a tensor.
+    /// `torch.randn_like`: random numbers of the standard normal distribution, in the shape of the input.
     pub struct RandnLike for "torch.randn_like" {
-        /// The element type, a float; that of the input where absent.
+        /// The element type, a float; the input's by default.
         dtype: Option<DType> = None,
-        /// Accepted for compatibility; how elements lie in memory cannot be seen from outside.
+        /// Accepted for compatibility; without effect, because the memory layout cannot be observed.
         memory_format: Option<MemoryFormat> = None,
-        /// Where the numbers start.
+        /// The seed of the random numbers.
         seed: Seed,
     }
 }
 
 crate::operator! {
-    /// `torch.Tensor.normal_`, which PNNX calls `torch.normal`: numbers of a normal distribution in the shape and type of
-    /// a tensor.
+    /// `torch.Tensor.normal_`, which PNNX calls `torch.normal`: random numbers of a normal distribution, in the shape and
+    /// element type of the input.
     pub struct Normal for "torch.normal" {
         /// The mean.
         mean: f64 = 0.0,
         /// The standard deviation; not negative.
         std: f64 = 1.0,
-        /// Accepted as `None` only: a generator cannot be said in a file.
+        /// Must be `None`: a file cannot store a generator.
         generator: Option<String> = None,
-        /// Where the numbers start.
+        /// The seed of the random numbers.
         seed: Seed,
     }
     validate |layer| {
         match (layer.std >= 0.0, &layer.generator) {
             (true, None) => Ok(()),
-            (true, Some(generator)) => Err(invalid("generator", generator, "only None can be run")),
-            (false, _) => Err(invalid("std", &layer.std, "a standard deviation is not negative")),
+            (true, Some(generator)) => Err(invalid("generator", generator, "only None is supported")),
+            (false, _) => Err(invalid("std", &layer.std, "it must not be negative")),
         }
     }
 }
@@ -86,7 +86,7 @@ fn invalid(key: &'static str, found: &impl std::fmt::Debug, reason: &str) -> Lay
     LayerError::InvalidParameter { key, found: format!("{found:?}"), reason: reason.to_owned() }
 }
 
-/// An output of random numbers, which are floats.
+/// Checks that an output of random numbers has a float type.
 fn random(meta: TensorMeta) -> Result<Vec<TensorMeta>, LayerError> {
     let dtype = meta.dtype();
     if dtype.is_float() {
@@ -95,10 +95,10 @@ fn random(meta: TensorMeta) -> Result<Vec<TensorMeta>, LayerError> {
     Err(LayerError::dtype("random numbers", "f32, f64, f16 and bf16", dtype))
 }
 
-/// Numbers that are drawn between two looks at the deadline.
+/// The number of draws between two checks of the deadline.
 const PATIENCE: usize = 1 << 16;
 
-/// Draws a number for each element of the output, given the element's place.
+/// Draws a number for each element of the output, given the element's index.
 fn draw_each<T: Element>(
     output: &mut TensorViewMut<'_>,
     context: &ForwardContext<'_>,
@@ -124,7 +124,7 @@ fn draw_by<T: Element>(
     write(drawn, output)
 }
 
-/// Fills the output with numbers of a normal distribution.
+/// Fills the output with random numbers of a normal distribution.
 fn fill(
     output: &mut TensorViewMut<'_>,
     mean: f64,
@@ -132,7 +132,7 @@ fn fill(
     seed: Seed,
     context: &ForwardContext<'_>,
 ) -> Result<(), LayerError> {
-    let wanted = || invalid("std", &std, "there is no normal distribution of this deviation");
+    let wanted = || invalid("std", &std, "it is not a valid standard deviation");
     let distribution = NormalDistribution::new(mean, std).map_err(|_| wanted())?;
     let mut rng = seed.rng();
     draw_each(output, context, |_| Ok(distribution.sample(&mut rng)))
@@ -187,18 +187,18 @@ fills! {
 }
 
 crate::operator! {
-    /// `torch.rand_like`: numbers from 0 up to and without 1, all as likely, in the shape of a tensor.
+    /// `torch.rand_like`: random numbers of the uniform distribution from 0 up to but excluding 1, in the shape of the input.
     pub struct RandLike for "aten::rand_like", "torch.rand_like" {
-        /// The element type, a float; that of the input where absent.
+        /// The element type, a float; the input's by default.
         dtype: Option<DType> = None,
-        /// Accepted for compatibility; how elements lie in memory cannot be seen from outside.
+        /// Accepted for compatibility; without effect, because the memory layout cannot be observed.
         memory_format: Option<MemoryFormat> = None,
-        /// Where the numbers start.
+        /// The seed of the random numbers.
         seed: Seed,
     }
 }
 
-/// Writes numbers, rounded to what the element type holds.
+/// Writes numbers, rounded to the output's element type.
 fn write<T: Element>(numbers: Vec<T>, output: &mut TensorViewMut<'_>) -> Result<(), LayerError> {
     let layout = Layout::contiguous(*output.shape());
     Ok(output.cast_from(&TensorView::from_slice(&numbers, layout)?)?)
@@ -209,7 +209,7 @@ fn check_held(output: &TensorViewMut<'_>, context: &ForwardContext<'_>) -> Resul
     Ok(context.limits().check_tensor("random numbers", bytes)?)
 }
 
-/// As many bits as a float type has: more would be rounded up to 1.
+/// The number of significand bits of a float type: more could be rounded up to 1.
 fn steps(dtype: DType) -> u32 {
     match dtype {
         DType::F64 => 53,
@@ -219,7 +219,7 @@ fn steps(dtype: DType) -> u32 {
     }
 }
 
-/// A number from 0 up to and without 1 that a type of so many bits holds exactly.
+/// A uniform random number in [0, 1) that the type represents exactly.
 fn fraction(rng: &mut StdRng, dtype: DType) -> f64 {
     let steps = steps(dtype);
     (rng.random::<u64>() >> (64 - steps)) as f64 * (-f64::from(steps)).exp2()
@@ -243,24 +243,24 @@ impl CpuLayer for RandLike {
     }
 }
 
-/// `aten::normal`: each number of its own mean and deviation.
+/// `aten::normal`: each number has its own mean and standard deviation.
 #[derive(Debug, Clone, Copy)]
 struct NormalOf {
     /// Mean and standard deviation.
-    factors: [Factor; 2],
+    factors: [TensorOrScalar; 2],
     seed: Seed,
 }
 
 impl Layer for NormalOf {
     fn num_inputs(&self) -> RangeInclusive<usize> {
-        let count = self.factors.iter().map(Factor::num_inputs).sum();
+        let count = self.factors.iter().map(TensorOrScalar::num_inputs).sum();
         count..=count
     }
 
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
         let tensor = self.factors.iter().find_map(|factor| match factor {
-            Factor::Input(position) => Some(kind(&inputs[*position]).0),
-            Factor::Number(_) => None,
+            TensorOrScalar::Input(position) => Some(kind(&inputs[*position]).0),
+            TensorOrScalar::Number(_) => None,
         });
         let [mean, std] = self.factors.map(|factor| factor.dims(inputs).to_vec());
         random(TensorMeta::new(tensor.unwrap_or(DType::F32), broadcast(&mean, &std)?))
@@ -281,7 +281,7 @@ impl CpuLayer for NormalOf {
         });
         let (mean, std) = (mean?.to_vec::<f64>()?, std?.to_vec::<f64>()?);
         if let Some(found) = std.iter().find(|std| **std < 0.0) {
-            return Err(invalid("std", found, "a standard deviation is not negative"));
+            return Err(invalid("std", found, "it must not be negative"));
         }
         let mut rng = self.seed.rng();
         draw_each(&mut outputs[0], context, |at| {
@@ -295,23 +295,18 @@ fn normal() -> Creator {
     let field = |key, kind, default, doc| Field { key, kind, default, doc };
     let fields = [
         field("input", "a number or an input", None, "The means."),
-        field("std", "a number or an input", None, "The standard deviations; they are broadcast."),
-        field(
-            "generator",
-            "None",
-            Some("None"),
-            "Accepted as `None` only: a generator cannot be said in a file.",
-        ),
-        field(SEED_KEY, NO_KEY, None, "Where the numbers start."),
+        field("std", "a number or an input", None, "The standard deviations, broadcast with the means."),
+        field("generator", "None", Some("None"), "Must be `None`: a file cannot store a generator."),
+        field(SEED_KEY, NO_KEY, None, "The seed of the random numbers."),
     ];
     let create = |reader: &mut OperatorReader<'_>| -> Result<Box<dyn CpuLayer>, LayerError> {
         let factors = [first(reader)?, required(reader, "std")?];
         if let Some(generator) = Option::<String>::read(reader, "generator")?.flatten() {
-            return Err(invalid("generator", &generator, "only None can be run"));
+            return Err(invalid("generator", &generator, "only None is supported"));
         }
         Ok(Box::new(NormalOf { factors, seed: Seed::require(reader, SEED_KEY)? }))
     };
-    creator("`torch.normal`: numbers of normal distributions.".to_owned(), &fields, create)
+    creator("`torch.normal`: random numbers of normal distributions with the given means and standard deviations.".to_owned(), &fields, create)
 }
 
 operators! { Randn, RandnLike, Normal, RandLike; of draws; with add_normal }
@@ -325,7 +320,7 @@ mod tests {
     use super::*;
     use crate::ops::support::testing::{operator, tensor};
 
-    /// Mean, deviation and the share within one deviation.
+    /// Mean, standard deviation and the share of values within one deviation.
     fn facts(tensor: &Tensor, mean: f64, std: f64) -> [f64; 3] {
         let values = tensor.cast(DType::F64).unwrap().to_vec::<f64>().unwrap();
         let count = values.len() as f64;
@@ -337,14 +332,14 @@ mod tests {
 
     fn is_normal(tensor: &Tensor, mean: f64, std: f64) -> bool {
         let [found, spread, within] = facts(tensor, mean, std);
-        // Of 40,000 numbers; five deviations of each estimate.
+        // Tolerances of five standard deviations of each estimate, for 40,000 numbers.
         (found - mean).abs() < 0.025 * std
             && (spread / std - 1.0).abs() < 0.018
             && (within - 0.6827).abs() < 0.012
     }
 
     #[test]
-    fn numbers_are_distributed_as_they_should() {
+    fn numbers_are_normally_distributed() {
         let randn = operator("torch.randn", &[("size", "(200,200)")]);
         assert!(is_normal(&randn.run_one(&[]).unwrap(), 0.0, 1.0));
         let like = Tensor::zeros(DType::F64, &[200, 200]).unwrap();

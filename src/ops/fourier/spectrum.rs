@@ -10,33 +10,31 @@ use crate::tensor::{DType, TensorView};
 pub use inverse::{InverseShortTime, InverseSpectrogram};
 pub use short_time::{ShortTime, Spectrogram};
 
-/// Sizes of the frames that a signal is cut into.
+/// The sizes of the frames of a signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Frames {
     /// The length of a frame and of its transform.
     len: usize,
-    /// From one frame to the next.
+    /// The distance between adjacent frames.
     hop: usize,
-    /// The length of the window, which lies in the middle of the frame.
+    /// The length of the window, which is centred in the frame.
     window: usize,
 }
 
 impl Frames {
-    /// Sizes as operators give them: a fourth of a frame from one to the next, and windows as long as a frame, where absent.
+    /// Creates the sizes from parameters; the hop is a quarter of a frame and the window as long as a frame by default.
     fn new(n_fft: usize, hop_length: Option<usize>, win_length: Option<usize>) -> Result<Self, LayerError> {
-        const MOST: usize = 1 << 30;
+        const MAX_LEN: usize = 1 << 30;
         let (hop, window) = (hop_length.unwrap_or(n_fft / 4), win_length.unwrap_or(n_fft));
         let invalid = |key, found: usize, reason: &str| {
             Err(LayerError::InvalidParameter { key, found: found.to_string(), reason: reason.to_owned() })
         };
         match () {
-            () if n_fft == 0 || n_fft > MOST => invalid("n_fft", n_fft, "a frame has 1 to 2^30 elements"),
-            () if hop == 0 || hop > MOST => invalid("hop_length", hop, "a hop is 1 to 2^30 elements"),
-            () if window == 0 || window > n_fft => invalid(
-                "win_length",
-                window,
-                "a window has at least 1 element, and at most as many as a frame",
-            ),
+            () if n_fft == 0 || n_fft > MAX_LEN => invalid("n_fft", n_fft, "a frame has 1 to 2^30 elements"),
+            () if hop == 0 || hop > MAX_LEN => invalid("hop_length", hop, "a hop is 1 to 2^30 elements"),
+            () if window == 0 || window > n_fft => {
+                invalid("win_length", window, "a window has 1 to `n_fft` elements")
+            }
             () => Ok(Self { len: n_fft, hop, window }),
         }
     }
@@ -46,7 +44,7 @@ impl Frames {
         if onesided { self.len / 2 + 1 } else { self.len }
     }
 
-    /// A window with zeros on both sides, as long as a frame; ones where there is none.
+    /// The window, or ones without one, padded with zeros on both sides to the length of a frame.
     fn read(self, window: Option<&Weight>, inputs: &[TensorView<'_>]) -> Result<Vec<f64>, LayerError> {
         let mut frame = vec![0.0; self.len];
         let middle = &mut frame[(self.len - self.window) / 2..][..self.window];
@@ -83,21 +81,21 @@ fn precision(input: DType, window: Option<DType>) -> Result<DType, LayerError> {
     Ok(if window == Some(DType::F64) { DType::F64 } else { precision })
 }
 
-/// What `normalized` says to the transform itself.
+/// The norm of the transform for the parameter `normalized`.
 fn frame_norm(normalized: bool) -> Norm {
     if normalized { Norm::Ortho } else { Norm::Backward }
 }
 
 crate::ops::support::choices::choices! {
-    /// By what a spectrogram is divided.
+    /// The normalisation of a spectrogram.
     pub enum Normalization {
-        /// By nothing.
+        /// No normalisation.
         No = "False",
-        /// By the norm of the window.
+        /// Division by the L2 norm of the window.
         Yes = "True",
-        /// By the norm of the window.
+        /// Division by the L2 norm of the window.
         Window = "window",
-        /// By the root of the length of a frame.
+        /// Division by the square root of the length of a frame.
         FrameLength = "frame_length",
     }
 }
@@ -112,7 +110,7 @@ impl Normalization {
     }
 }
 
-/// The root of the sum of squares.
+/// The L2 norm.
 fn norm(window: &[f64]) -> f64 {
     window.iter().map(|x| x * x).sum::<f64>().sqrt()
 }

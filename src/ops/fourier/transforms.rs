@@ -3,26 +3,26 @@
 use crate::Limits;
 use crate::kernels::fourier::{Direction, Signal};
 use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
-use crate::ops::support::arguments::Argument;
+use crate::ops::support::arguments::ParamOrInput;
 use crate::ops::support::choices::choices;
 use crate::ops::support::float;
 use crate::tensor::{Complex, DType, Dim, Tensor, TensorView, TensorViewMut, resolve_axes};
 use std::ops::RangeInclusive;
 
 choices! {
-    /// What a transform of n elements is multiplied by.
+    /// The normalisation factor of a transform of n elements.
     pub enum Norm {
         /// 1 forward, 1/n backward.
         Backward = "backward",
         /// 1/n forward, 1 backward.
         Forward = "forward",
-        /// 1/√n both ways.
+        /// 1/√n forward and backward.
         Ortho = "ortho",
     }
 }
 
 impl Norm {
-    /// The factor of a transform of so many elements.
+    /// The factor of a transform of `elements` elements.
     pub(crate) fn factor(self, elements: f64, direction: Direction) -> f64 {
         match (self, direction) {
             (Norm::Ortho, _) => 1.0 / elements.sqrt(),
@@ -32,14 +32,14 @@ impl Norm {
     }
 }
 
-/// What a transform makes of what.
+/// The kind of a transform's input and output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Complex numbers of complex ones.
+    /// Complex to complex.
     Complex,
-    /// Half of a spectrum of real numbers.
+    /// Real to the first half of a Hermitian result.
     FromReal,
-    /// Real numbers of half of a spectrum.
+    /// The first half of a Hermitian input to real.
     ToReal,
 }
 
@@ -53,7 +53,7 @@ pub(crate) struct Transform {
     pub(crate) lens: Vec<Dim>,
 }
 
-/// The axes and lengths that an operator gives.
+/// The axes and lengths that an operator requests.
 struct Request {
     kind: Kind,
     direction: Direction,
@@ -79,11 +79,11 @@ impl Request {
         let invalid = |key, found: String, reason: &str| {
             Err(LayerError::InvalidParameter { key, found, reason: reason.to_owned() })
         };
-        if lens_count.is_some_and(|count| count != axes.len()) {
-            return invalid("s", format!("{lens_count:?} lengths"), "there must be one for each axis");
+        if let Some(count) = lens_count.filter(|&count| count != axes.len()) {
+            return invalid("s", format!("{count} lengths"), "expected one length for each axis");
         }
         if axes.iter().enumerate().any(|(i, axis)| axes[..i].contains(axis)) {
-            return invalid("dim", format!("{axes:?}"), "an axis is named twice");
+            return invalid("dim", format!("{axes:?}"), "an axis is repeated");
         }
         if axes.is_empty() && self.kind != Kind::Complex {
             return Err(LayerError::shape("the axes to transform", "at least one", input));
@@ -121,13 +121,13 @@ pub(crate) fn precision(dtype: DType) -> Result<DType, LayerError> {
     }
 }
 
-/// The complex type of numbers of this precision.
+/// The complex type of a precision.
 pub(crate) fn complex(precision: DType) -> DType {
     if precision == DType::F64 { DType::C128 } else { DType::C64 }
 }
 
-/// All elements in row-major order as complex numbers. Transforms are computed in f64 whatever the input is: sums of many
-/// terms that cancel would else lose what a result of f32 can hold.
+/// All elements in row-major order as complex numbers. Transforms are always computed in f64: otherwise cancellation in
+/// long sums would lose digits that an f32 result can hold.
 pub(in crate::ops) fn read_complex(input: &TensorView<'_>) -> Result<Vec<Complex<f64>>, LayerError> {
     if input.dtype().is_complex() {
         return Ok(input.cast(DType::C128)?.to_vec()?);
@@ -202,35 +202,36 @@ impl Transform {
         Ok(())
     }
 
-    /// Checks the largest signal on the way: with all axes as long as they get.
+    /// Checks the largest intermediate signal, with each axis at its maximum length.
     fn check(&self, shape: &[usize], lens: &[usize], size: usize, limits: &Limits) -> Result<(), LayerError> {
         let mut largest = shape.to_vec();
         for (&axis, &len) in self.axes.iter().zip(lens) {
             largest[axis] = largest[axis].max(len);
         }
         let bytes = largest.iter().fold(size as u64, |bytes, &len| bytes.saturating_mul(len as u64));
-        Ok(limits.check_tensor("the numbers of a Fourier transform", bytes)?)
+        Ok(limits.check_tensor("the values of a Fourier transform", bytes)?)
     }
 }
 
-/// Declares transforms of one axis, which have a length `n`; of two; and of any number, which have lengths `s`.
+/// Declares transforms along one axis, with a length `n`, along two axes and along any number of axes, with lengths `s`.
 macro_rules! transforms {
     (@fields line, [$($doc:literal)*] $name:ident $op_type:literal) => {
         crate::operator! {
             $(#[doc = $doc])*
             pub struct $name for $op_type {
-                /// The length of the signal, which is cut off or continued by zeros; that of the axis where absent.
-                n: Option<Argument<i64>> = None,
-                /// The axis; may count from the end.
+                /// The length of the signal, which is truncated or padded with zeros. By default the length of the axis, or
+                /// 2(n − 1) for one of length n that holds the first half of a Hermitian input.
+                n: Option<ParamOrInput<i64>> = None,
+                /// The axis; may be negative, counting from the end. The last one by default.
                 dim: Option<i64> = None,
-                /// What it is multiplied by; `backward` where absent.
+                /// The normalisation; `backward` by default.
                 norm: Option<Norm> = None,
             }
         }
 
         impl $name {
             fn num_lengths(&self) -> usize {
-                self.n.as_ref().map_or(0, Argument::num_inputs)
+                self.n.as_ref().map_or(0, ParamOrInput::num_inputs)
             }
 
             fn axes(&self) -> Option<Vec<i64>> {
@@ -243,7 +244,7 @@ macro_rules! transforms {
         }
     };
     (@fields plane, [$($doc:literal)*] $name:ident $op_type:literal) => {
-        transforms!(@lists [$($doc)*] $name $op_type, "The axes, which may count from the end; the last two where absent.");
+        transforms!(@lists [$($doc)*] $name $op_type, "The axes; may be negative, counting from the end. The last two by default.");
 
         impl $name {
             fn axes(&self) -> Option<Vec<i64>> {
@@ -252,7 +253,7 @@ macro_rules! transforms {
         }
     };
     (@fields volume, [$($doc:literal)*] $name:ident $op_type:literal) => {
-        transforms!(@lists [$($doc)*] $name $op_type, "The axes, which may count from the end; where absent, as many of the last as there are lengths, or all.");
+        transforms!(@lists [$($doc)*] $name $op_type, "The axes; may be negative, counting from the end. By default the last ones, one for each length of `s`, or all.");
 
         impl $name {
             fn axes(&self) -> Option<Vec<i64>> {
@@ -264,19 +265,19 @@ macro_rules! transforms {
         crate::operator! {
             $(#[doc = $doc])*
             pub struct $name for $op_type {
-                /// The lengths of the signal, which is cut off or continued by zeros; -1 and absent ones are those of the
-                /// axes.
-                s: Option<Argument<Vec<i64>>> = None,
+                /// The lengths of the signal along the axes, which is truncated or padded with zeros. By default and for -1 the
+                /// lengths of the axes, or 2(n − 1) for a last one of length n that holds the first half of a Hermitian input.
+                s: Option<ParamOrInput<Vec<i64>>> = None,
                 #[doc = $dim]
                 dim: Option<Vec<i64>> = None,
-                /// What it is multiplied by; `backward` where absent.
+                /// The normalisation; `backward` by default.
                 norm: Option<Norm> = None,
             }
         }
 
         impl $name {
             fn num_lengths(&self) -> usize {
-                self.s.as_ref().map_or(0, Argument::num_inputs)
+                self.s.as_ref().map_or(0, ParamOrInput::num_inputs)
             }
 
             fn lens(&self, inputs: &[TensorMeta]) -> Result<Option<Vec<Dim>>, LayerError> {
@@ -327,17 +328,21 @@ macro_rules! transforms {
 }
 
 transforms! {
-    /// `torch.fft.fft`: the spectrum of complex or real numbers along an axis.
+    /// `torch.fft.fft`: the discrete Fourier transform of a real or complex signal along an axis.
     Fft for "torch.fft.fft" is line Complex Forward;
-    /// `torch.fft.ifft`: the signal of a spectrum along an axis.
+    /// `torch.fft.ifft`: the inverse discrete Fourier transform along an axis.
     Ifft for "torch.fft.ifft" is line Complex Inverse;
-    /// `torch.fft.rfft`: the first half of the spectrum of real numbers along an axis, ⌊n/2⌋ + 1 of n.
+    /// `torch.fft.rfft`: the discrete Fourier transform of a real signal along an axis: the first half of its spectrum,
+    /// ⌊n/2⌋ + 1 elements for n.
     Rfft for "torch.fft.rfft" is line FromReal Forward;
-    /// `torch.fft.irfft`: the real signal of the first half of a spectrum along an axis, 2(n − 1) numbers of n.
+    /// `torch.fft.irfft`: the inverse of [`Rfft`] along an axis: the real signal of the first half of a spectrum, 2(n − 1)
+    /// elements for n.
     Irfft for "torch.fft.irfft" is line ToReal Inverse;
-    /// `torch.fft.hfft`: the real spectrum of the first half of a Hermitian signal along an axis, 2(n − 1) numbers of n.
+    /// `torch.fft.hfft`: the discrete Fourier transform along an axis of a Hermitian signal that is given by its first half:
+    /// its real spectrum, 2(n − 1) elements for n.
     Hfft for "torch.fft.hfft" is line ToReal Forward;
-    /// `torch.fft.ihfft`: the first half of the Hermitian signal of a real spectrum along an axis, ⌊n/2⌋ + 1 of n.
+    /// `torch.fft.ihfft`: the inverse of [`Hfft`] along an axis: the first half of the Hermitian signal of a real spectrum,
+    /// ⌊n/2⌋ + 1 elements for n.
     Ihfft for "torch.fft.ihfft" is line FromReal Inverse;
     /// `torch.fft.fft2`: [`Fft`] along two axes.
     Fft2 for "torch.fft.fft2" is plane Complex Forward;
@@ -345,9 +350,9 @@ transforms! {
     Ifft2 for "torch.fft.ifft2" is plane Complex Inverse;
     /// `torch.fft.rfft2`: [`Rfft`] along the last of two axes, then [`Fft`] along the other.
     Rfft2 for "torch.fft.rfft2" is plane FromReal Forward;
-    /// `torch.fft.irfft2`: [`Ifft`] along the first of two axes, then [`Irfft`] along the other.
+    /// `torch.fft.irfft2`: [`Ifft`] along the first of two axes, then [`Irfft`] along the last.
     Irfft2 for "torch.fft.irfft2" is plane ToReal Inverse;
-    /// `torch.fft.hfft2`: [`Fft`] along the first of two axes, then [`Hfft`] along the other.
+    /// `torch.fft.hfft2`: [`Fft`] along the first of two axes, then [`Hfft`] along the last.
     Hfft2 for "torch.fft.hfft2" is plane ToReal Forward;
     /// `torch.fft.ihfft2`: [`Ihfft`] along the last of two axes, then [`Ifft`] along the other.
     Ihfft2 for "torch.fft.ihfft2" is plane FromReal Inverse;
@@ -357,9 +362,9 @@ transforms! {
     Ifftn for "torch.fft.ifftn" is volume Complex Inverse;
     /// `torch.fft.rfftn`: [`Rfft`] along the last axis, then [`Fft`] along the others.
     Rfftn for "torch.fft.rfftn" is volume FromReal Forward;
-    /// `torch.fft.irfftn`: [`Ifft`] along all axes but the last, then [`Irfft`] along that.
+    /// `torch.fft.irfftn`: [`Ifft`] along all axes but the last, then [`Irfft`] along the last.
     Irfftn for "torch.fft.irfftn" is volume ToReal Inverse;
-    /// `torch.fft.hfftn`: [`Fft`] along all axes but the last, then [`Hfft`] along that.
+    /// `torch.fft.hfftn`: [`Fft`] along all axes but the last, then [`Hfft`] along the last.
     Hfftn for "torch.fft.hfftn" is volume ToReal Forward;
     /// `torch.fft.ihfftn`: [`Ihfft`] along the last axis, then [`Ifft`] along the others.
     Ihfftn for "torch.fft.ihfftn" is volume FromReal Inverse;

@@ -1,4 +1,4 @@
-//! Indexing with tensors and masks: `x[[0, 2], :, mask]`, and writing there.
+//! Advanced indexing with tensors and masks, such as `x[[0, 2], :, mask]`, for reading and writing.
 
 mod items;
 mod places;
@@ -6,8 +6,8 @@ mod places;
 use crate::Limits;
 use crate::kernels::elementwise::Program;
 use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
-use crate::ops::support::arguments::Operand;
-use crate::ops::support::broadcast::{Factor, broadcasts};
+use crate::ops::support::arguments::InputIndex;
+use crate::ops::support::broadcast::{TensorOrScalar, broadcasts};
 use crate::pnnx::Function;
 use crate::tensor::{
     Complex, DType, Element, Scalar, Tensor, TensorView, TensorViewMut, resolve_axis, with_bits,
@@ -18,49 +18,50 @@ use std::ops::RangeInclusive;
 pub use items::{Indices, Item, Items};
 
 crate::operator! {
-    /// `torch.Tensor.__getitem__` with lists, tensors and masks: each item of `expr` is for one axis. `None` takes the whole
-    /// axis; a list or tensor of integers takes those indices; a mask of n axes stands for n axes. All indices are
-    /// broadcast, and together become the axes where the first of them stood, or the first axes where others lie between.
+    /// `torch.Tensor.__getitem__` with lists, tensors and masks: advanced indexing, with one item of `expr` per axis. `None`
+    /// selects the whole axis, a list or tensor of integers selects these indices, and a mask of n axes covers n axes. All
+    /// indices are broadcast to one shape, whose axes replace the indexed axes at the first of them, or come first if the
+    /// indexed axes are not adjacent.
     pub struct Index for "Tensor.index" {
-        /// The items, or an input with one index tensor for each of the first axes.
+        /// The items of the index, or an input of stacked index tensors, one for each of the first axes.
         expr: Items,
     }
 }
 
 crate::operator! {
-    /// `torch.Tensor.index_put`: the input with other elements at some indices.
+    /// `torch.Tensor.index_put`: a copy of the input with `values` at the given indices.
     pub struct IndexPut for "Tensor.index_put" {
-        /// The items, as those of `Tensor.index`.
+        /// The items of the index, as for `Tensor.index`.
         indices: Items,
-        /// What is written: a number, or a tensor that is broadcast.
-        values: Factor,
-        /// Whether it is added to what is there.
+        /// The values to write: a number, or a tensor that is broadcast.
+        values: TensorOrScalar,
+        /// Whether the values are added to the input's elements instead of replacing them.
         accumulate: bool = false,
     }
 }
 
 crate::operator! {
-    /// `torch.index_fill`: the input with one number at some indices of one axis.
+    /// `torch.index_fill`: a copy of the input filled with a number at the given indices of one axis.
     pub struct IndexFill for "torch.index_fill", "Tensor.index_fill", "aten::index_fill" {
-        /// The axis; may count from the end.
+        /// The axis; may be negative, counting from the end.
         dim: i64,
         /// The indices, a vector.
-        index: Operand,
+        index: InputIndex,
         /// The number.
-        value: Factor,
+        value: TensorOrScalar,
     }
 }
 
 crate::operator! {
-    /// `torch.index_add`: the input plus, for each index of one axis, the slice of `source` at that place, times `alpha`.
+    /// `torch.index_add`: adds `alpha` times the slices of `source` to the input, at the given indices of one axis.
     pub struct IndexAdd for "torch.index_add", "Tensor.index_add", "aten::index_add" {
-        /// The axis; may count from the end.
+        /// The axis; may be negative, counting from the end.
         dim: i64,
         /// The indices, a vector.
-        index: Operand,
-        /// What is added.
-        source: Operand,
-        /// What `source` is multiplied by.
+        index: InputIndex,
+        /// The slices to add, as many along the axis as there are indices.
+        source: InputIndex,
+        /// Factor of `source`.
         alpha: Scalar = Scalar::Int(1),
     }
 }
@@ -105,7 +106,7 @@ impl Layer for Index {
         Ok(vec![inputs[0].with_dims(indexed_dims(&inputs[0], shape, &axes)?)])
     }
 
-    /// How many elements a mask takes is only known when it is there.
+    /// Index inputs may be masks, which select a number of elements that depends on their values.
     fn is_data_dependent(&self) -> bool {
         self.expr.num_inputs() > 0
     }
@@ -148,11 +149,11 @@ impl Layer for IndexPut {
         let (shape, axes) = self.indices.shape(inputs)?;
         let dims = indexed_dims(&inputs[0], shape, &axes)?;
         if !broadcasts(self.values.dims(inputs), &dims) {
-            let wanted = format!("what broadcasts to {}", inputs[0].with_dims(dims));
+            let wanted = format!("a shape that broadcasts to {}", inputs[0].with_dims(dims));
             return Err(LayerError::shape("the values", wanted, format!("{:?}", self.values.dims(inputs))));
         }
         self.values.check_fits(inputs[0].dtype())?;
-        if let Factor::Input(position) = self.values
+        if let TensorOrScalar::Input(position) = self.values
             && inputs[position].dtype() != inputs[0].dtype()
         {
             let (what, wanted) = ("the values".to_owned(), inputs[0].dtype().to_string());
@@ -183,7 +184,7 @@ impl CpuLayer for IndexPut {
             (true, DType::F32 | DType::F64 | DType::F16 | DType::Bf16) => {
                 added::<f64>(&places, input, &values, |a, b| a + b)?
             }
-            // Of bool, the lowest bit is set by one true value or more.
+            // A bool is true if it or any of the values is.
             (true, DType::Bool) => added::<i64>(&places, input, &values, |a, b| a | b)?,
             (true, DType::C32 | DType::C64 | DType::C128) => {
                 added::<Complex<f64>>(&places, input, &values, |a, b| a + b)?
@@ -194,7 +195,7 @@ impl CpuLayer for IndexPut {
     }
 }
 
-/// The input with values at some places, the last one where a place is named more than once.
+/// The input with values written at the given places; if a place repeats, the last value is kept.
 fn replaced(places: &Places, input: &TensorView<'_>, values: &TensorView<'_>) -> Result<Tensor, LayerError> {
     let (mut result, values) = (input.to_tensor()?, values.to_tensor()?);
     let mut view = result.view_mut()?;
@@ -207,7 +208,7 @@ fn replaced(places: &Places, input: &TensorView<'_>, values: &TensorView<'_>) ->
     Ok(result)
 }
 
-/// The input with values added at some places, in order and in a wide type.
+/// The input with values added at the given places, in order and in the wide type `T`.
 fn added<T: Element>(
     places: &Places,
     input: &TensorView<'_>,
@@ -223,12 +224,12 @@ fn added<T: Element>(
     Ok(Tensor::from_vec(sum, input.shape())?.cast(input.dtype())?)
 }
 
-/// The write that indices of one axis are.
+/// An [`IndexPut`] for indices of one axis.
 fn along(
     dim: i64,
     rank: usize,
-    index: Operand,
-    values: Factor,
+    index: InputIndex,
+    values: TensorOrScalar,
     accumulate: bool,
 ) -> Result<IndexPut, LayerError> {
     let axis = resolve_axis(dim, rank)?;
@@ -267,7 +268,7 @@ impl CpuLayer for IndexFill {
 
 impl IndexAdd {
     fn put(&self, rank: usize) -> Result<IndexPut, LayerError> {
-        along(self.dim, rank, self.index, Factor::Input(self.source.0), true)
+        along(self.dim, rank, self.index, TensorOrScalar::Input(self.source.0), true)
     }
 }
 

@@ -1,10 +1,10 @@
-//! Elements by their indices: index_select, gather, scatter_add, embedding.
+//! Indexing along one axis: index_select, gather, scatter_add, embedding.
 
 use crate::kernels::take::{each_place, take};
 use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta, Weight};
-use crate::ops::support::arguments::Operand;
+use crate::ops::support::arguments::InputIndex;
 use crate::ops::support::broadcast::Converted;
-use crate::ops::support::ready::Ready;
+use crate::ops::support::shape_cache::ShapeCache;
 use crate::ops::support::views::{Plain, axis_of, write_plain};
 use crate::tensor::{
     Complex, DType, Dim, Element, Layout, Shape, TensorError, TensorView, TensorViewMut, resolve_axis,
@@ -13,62 +13,62 @@ use crate::tensor::{
 use std::ops::RangeInclusive;
 
 crate::operator! {
-    /// `torch.index_select`: the given indices of one axis.
+    /// `torch.index_select`: the slices of the input at the given indices of one axis.
     pub struct IndexSelect for "torch.index_select" {
-        /// The axis; may count from the end.
+        /// The axis; may be negative, counting from the end.
         dim: i64,
         /// The indices, a vector.
-        index: Operand,
-        /// Room for the indices.
-        places: Ready<Vec<usize>>,
+        index: InputIndex,
+        /// Buffer for the indices.
+        places: ShapeCache<Vec<usize>>,
     }
 }
 
 crate::operator! {
-    /// `torch.gather`: for each element of `index`, the input's element at that index of one axis and at the element's
-    /// own indices of the others.
+    /// `torch.gather`: for each element of `index`, the input's element at that index along one axis, and at the same
+    /// position as the element along all others.
     pub struct Gather for "torch.gather" {
-        /// The axis; may count from the end.
+        /// The axis; may be negative, counting from the end.
         dim: i64,
-        /// The indices; as many axes as the input, none longer but `dim`.
-        index: Operand,
+        /// The indices; of the input's rank, and no longer than the input along any axis but `dim`.
+        index: InputIndex,
         /// Accepted for compatibility; the result is the same.
         sparse_grad: bool = false,
-        /// Room for the indices.
-        places: Ready<Vec<usize>>,
+        /// Buffer for the indices.
+        places: ShapeCache<Vec<usize>>,
     }
 }
 
 crate::operator! {
-    /// `torch.scatter_add`: the input plus, for each element of `index`, the element of `src` there, added at that index of
-    /// one axis. Sums are made in order.
+    /// `torch.scatter_add`: adds each element of `src` to the input at the index along one axis that `index` gives, and at the
+    /// same position as the element along all others. Elements are added in order.
     pub struct ScatterAdd for "torch.scatter_add" {
-        /// The axis; may count from the end.
+        /// The axis; may be negative, counting from the end.
         dim: i64,
         /// The indices.
-        index: Operand,
-        /// What is added; at least as long as `index` along every axis.
-        src: Operand,
+        index: InputIndex,
+        /// The elements to add; at least as long as `index` along every axis.
+        src: InputIndex,
     }
 }
 
 crate::operator! {
-    /// `torch.nn.Embedding`: for each index a row of a matrix, … gives …×`embedding_dim`.
+    /// `torch.nn.Embedding`: a lookup table that replaces each index by a row of a matrix; … gives …×`embedding_dim`.
     pub struct Embedding for "nn.Embedding", "F.embedding", "aten::embedding" {
-        /// The rows.
+        /// The matrix, `num_embeddings`×`embedding_dim`.
         weight: Weight,
-        /// Number of rows; only compared with them.
+        /// Number of rows; only checked against the matrix.
         num_embeddings: Option<usize> = None,
-        /// Length of a row; only compared with them.
+        /// Length of a row; only checked against the matrix.
         embedding_dim: Option<usize> = None,
-        /// Accepted for compatibility; it matters in training only.
+        /// Accepted for compatibility; it only matters in training.
         padding_idx: Option<i64> = None,
-        /// Accepted for compatibility; it matters in training only.
+        /// Accepted for compatibility; it only matters in training.
         scale_grad_by_freq: bool = false,
-        /// Accepted for compatibility; it matters in training only.
+        /// Accepted for compatibility; it only matters in training.
         sparse: bool = false,
-        /// Room for the indices.
-        places: Ready<Vec<usize>>,
+        /// Buffer for the indices.
+        places: ShapeCache<Vec<usize>>,
     }
 }
 
@@ -81,13 +81,13 @@ pub(in crate::ops) fn check_indices(what: &str, index: &TensorMeta) -> Result<()
 
 /// The indices, in row-major order; each must be below `len`.
 pub(in crate::ops) fn read_indices(view: &TensorView<'_>, len: usize) -> Result<Vec<usize>, LayerError> {
-    let mut places = Ready::default();
+    let mut places = ShapeCache::default();
     Ok(std::mem::take(read_indices_into(&mut places, view, len)?))
 }
 
-/// As [`read_indices`], into room that is kept.
+/// As [`read_indices`], into a buffer that is kept.
 fn read_indices_into<'r>(
-    places: &'r mut Ready<Vec<usize>>,
+    places: &'r mut ShapeCache<Vec<usize>>,
     view: &TensorView<'_>,
     len: usize,
 ) -> Result<&'r mut Vec<usize>, LayerError> {
@@ -97,7 +97,7 @@ fn read_indices_into<'r>(
     let plain = Plain::of(&view)?;
     let view = plain.view();
     let indices = view.slice::<i64>()?;
-    // First a look at all of them, which is faster than one at each.
+    // Checking all indices first is faster than checking each one when it is converted.
     if let Some(&index) = indices.iter().find(|&&index| !is_below(index)) {
         return Err(TensorError::OutOfRange { what: "index", index, len }.into());
     }
@@ -125,7 +125,7 @@ impl Layer for IndexSelect {
             Some(dim) => *dim = count,
             None if count.fixed().is_none_or(|count| count == 1) => {}
             None => {
-                return Err(LayerError::shape("the index", "one element, for the input has no axes", index));
+                return Err(LayerError::shape("the index", "one element (the input has no axes)", index));
             }
         }
         Ok(vec![inputs[0].with_dims(dims)])
@@ -150,7 +150,7 @@ impl CpuLayer for IndexSelect {
     }
 }
 
-/// The same with an axis, where a tensor has none: PyTorch takes a number for a vector of one element.
+/// Adds an axis to a tensor without axes: PyTorch treats a scalar as a vector of one element.
 pub(in crate::ops) fn with_axis(meta: &TensorMeta) -> TensorMeta {
     if meta.rank() == 0 { meta.with_dims([1]) } else { meta.with_dims(meta.dims().to_vec()) }
 }
@@ -160,7 +160,7 @@ pub(in crate::ops) fn view_with_axis<'a>(view: &TensorView<'a>) -> Result<Tensor
     Ok(if view.shape().rank() == 0 { view.with_layout(view.layout().unsqueeze(0)?)? } else { *view })
 }
 
-/// [`take`] between tensors of any strides.
+/// As [`take`], between tensors of any strides.
 fn take_into(
     input: &TensorView<'_>,
     (len, inner): (usize, usize),
@@ -176,7 +176,7 @@ fn take_into(
     })
 }
 
-/// Writes the elements at some places of the input in row-major order; zeros, where there is no such place.
+/// Writes the input's elements at the given row-major positions, and 0 for positions outside the input.
 pub(in crate::ops) fn pick(
     input: &TensorView<'_>,
     places: &[usize],
@@ -194,7 +194,7 @@ pub(in crate::ops) fn pick(
     })
 }
 
-/// Checks that an index has as many axes as the input and is not longer than a limit along them.
+/// Checks that an index has the rank of `limit` and is no longer along any axis but `except`.
 pub(in crate::ops) fn check_within(
     index: &TensorMeta,
     limit: &TensorMeta,
@@ -303,7 +303,7 @@ impl CpuLayer for ScatterAdd {
     }
 }
 
-/// Writes the input with elements of `src` added, as numbers of type `S`, at places that have another index of one axis.
+/// Writes the input with the elements of `src`, read as `S`, added at the given indices of one axis.
 fn add_at<T: Element, S: Element>(
     input: &TensorView<'_>,
     src: &TensorView<'_>,
@@ -338,10 +338,12 @@ impl Layer for Embedding {
         let [rows, len] = weight.dims() else {
             return Err(LayerError::shape("the weight", "two axes", weight));
         };
-        let differs =
-            |dim: &Dim, said: Option<usize>| said.is_some_and(|said| dim.fixed().is_some() && *dim != said);
+        let differs = |dim: &Dim, given: Option<usize>| {
+            given.is_some_and(|given| dim.fixed().is_some() && *dim != given)
+        };
         if differs(rows, self.num_embeddings) || differs(len, self.embedding_dim) {
-            let wanted = format!("{:?}×{:?}", self.num_embeddings, self.embedding_dim);
+            let text = |given: Option<usize>| given.map_or("…".to_owned(), |given| given.to_string());
+            let wanted = format!("{}×{}", text(self.num_embeddings), text(self.embedding_dim));
             return Err(LayerError::shape("the weight", wanted, weight));
         }
         let dims = inputs[0].dims().iter().chain([len]).cloned();
@@ -350,7 +352,7 @@ impl Layer for Embedding {
 }
 
 impl CpuLayer for Embedding {
-    /// Rows that are in the file are read before the first run, which would wait for them.
+    /// Reads the rows from the file before the first run, which would otherwise wait for them.
     fn initialize(&mut self) -> Result<(), LayerError> {
         match &self.weight {
             Weight::Attribute(rows) => rows.decode().map(drop),

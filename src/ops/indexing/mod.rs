@@ -1,4 +1,4 @@
-//! Elements by index, mask or condition.
+//! Reading and writing elements by index, mask or condition.
 
 pub mod advanced;
 pub mod by_index;

@@ -1,4 +1,4 @@
-//! Where a tensor is not zero, how often, and indices as vectors: nonzero, count_nonzero, one_hot, bincount.
+//! Nonzero elements, one-hot vectors and counts: nonzero, count_nonzero, one_hot, bincount.
 
 use super::selection::Where;
 use crate::op::{
@@ -12,32 +12,32 @@ use crate::tensor::{DType, Dim, Tensor, TensorError, TensorView, TensorViewMut};
 use ndarray::Dimension;
 
 crate::operator! {
-    /// `torch.nonzero`: the indices of all elements that are not zero, one row for each.
+    /// `torch.nonzero`: the indices of all nonzero elements, one row per element.
     pub struct Nonzero for "aten::nonzero", "aten::argwhere" {}
 }
 
 crate::operator! {
-    /// `torch.nonzero` with `as_tuple`: the indices of all elements that are not zero, one vector for each axis.
+    /// `torch.nonzero` with `as_tuple=True`: the indices of all nonzero elements, one vector per axis.
     pub struct NonzeroOfAxes for "aten::nonzero_numpy" {
-        /// How many vectors the file makes use of: all.
+        /// The number of outputs: one per axis.
         outputs: OutputCount,
     }
 }
 
 crate::operator! {
-    /// `torch.nn.functional.one_hot`: for each index a vector of zeros with a 1 there.
+    /// `torch.nn.functional.one_hot`: replaces each index by a vector with 1 at that index and 0 elsewhere.
     pub struct OneHot for "aten::one_hot" {
-        /// Length of the vectors; the largest index plus 1 where it is -1.
+        /// Number of classes, which is the length of the vectors; -1 for the largest index plus 1.
         num_classes: i64 = -1,
     }
 }
 
 crate::operator! {
-    /// `torch.bincount` without weights: how often each number from 0 on is there.
+    /// `torch.bincount`: how often each value from 0 on occurs in a vector of non-negative integers.
     pub struct Bincount for "aten::bincount" {
-        /// Not supported: weights to add up instead of counting.
+        /// Must be `None`: summing weights instead of counting is not supported.
         weights: Option<i64> = None,
-        /// The least length of the output.
+        /// The minimum length of the output.
         minlength: usize = 0,
     }
     validate |layer| {
@@ -48,7 +48,7 @@ crate::operator! {
     }
 }
 
-/// The indices of the elements that are not zero.
+/// The indices of the nonzero elements.
 fn found(input: &TensorView<'_>) -> Result<Vec<i64>, LayerError> {
     let mask = input.to_tensor()?.cast(DType::Bool)?;
     let mask = owned(&mask.array::<bool>()?)?;
@@ -56,12 +56,12 @@ fn found(input: &TensorView<'_>) -> Result<Vec<i64>, LayerError> {
     Ok(found.flat_map(|(at, _)| at.slice().iter().map(|&index| index as i64).collect::<Vec<_>>()).collect())
 }
 
-/// For layers whose outputs have sizes that depend on values.
+/// The error of `forward` for layers whose output size depends on values.
 fn not_in_place() -> LayerError {
-    LayerError::Unsupported("the size of the output is only known when it is computed".to_owned())
+    LayerError::Unsupported("the size of the output depends on the values of the input".to_owned())
 }
 
-/// The bytes that so many integers take are within the limits.
+/// Checks that `count` 64-bit integers are within the limits.
 fn check_size(context: &ForwardContext<'_>, count: usize) -> Result<(), LayerError> {
     Ok(context.limits().check_tensor("the output", (count as u64).saturating_mul(8))?)
 }
@@ -96,7 +96,7 @@ impl Layer for NonzeroOfAxes {
 }
 
 impl OneHot {
-    /// The length of the vectors, where it does not depend on the indices.
+    /// The length of the vectors, if it does not depend on the indices.
     fn len(&self) -> Result<Option<usize>, LayerError> {
         match self.num_classes {
             -1 => Ok(None),
@@ -206,16 +206,16 @@ dynamic_layers! {
         let mut counts = vec![0i64; len];
         for index in numbers {
             let place = usize::try_from(index).ok().and_then(|index| counts.get_mut(index));
-            *place.ok_or(TensorError::OutOfRange { what: "a number to count", index, len })? += 1;
+            *place.ok_or(TensorError::OutOfRange { what: "a value to count", index, len })? += 1;
         }
         Ok(vec![Tensor::from_vec(counts, &[len])?])
     };
 }
 
 crate::operator! {
-    /// `torch.count_nonzero`: how many elements are not zero.
+    /// `torch.count_nonzero`: the number of nonzero elements, over all axes or the given ones.
     pub struct CountNonzero for "aten::count_nonzero" {
-        /// The axes that are counted over, which disappear; all where absent. They may count from the end.
+        /// The axes to count over, which are removed; may be negative, counting from the end. All axes by default.
         dim: Option<Vec<i64>> = None,
     }
 }
@@ -250,7 +250,7 @@ impl CpuLayer for CountNonzero {
     }
 }
 
-/// `aten::where`: of a condition alone, the places where it is true; else as `torch.where`.
+/// `aten::where`: the indices where the condition is true if it is alone, otherwise as `torch.where`.
 fn where_creator() -> Creator {
     let create = |reader: &mut OperatorReader<'_>| -> Result<Box<dyn CpuLayer>, LayerError> {
         let alone = reader.num_inputs() == 1 && reader.param("input").is_none();
@@ -259,7 +259,7 @@ fn where_creator() -> Creator {
             false => Box::new(Where::from_operator(reader)?),
         })
     };
-    let doc = "`torch.where`: one of two where a condition is true or not; without them, the places where it is true.";
+    let doc = "`torch.where`: the elements of `input` where the condition is true and of `other` elsewhere; without these two, the indices where it is true.";
     Creator::new(Creator::<dyn CpuLayer>::BUILT_IN, "1", create).described(doc, Where::FIELDS)
 }
 
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn places_that_are_not_zero() {
+    fn nonzero_elements() {
         let x = tensor(&[2, 2], &[0f32, -1.0, f32::NAN, 0.0]);
         let rows = dynamic("aten::nonzero", &[], 1, &x).unwrap();
         assert_eq!(

@@ -1,10 +1,10 @@
-//! Elements written to the places that an index names: scatter, scatter_reduce, index_copy, select_scatter.
+//! Writing elements at given indices: scatter, scatter_reduce, index_copy, select_scatter.
 
 use crate::kernels::take::each_place;
 use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
 use crate::ops::indexing::by_index::{check_indices, check_within, read_indices, view_with_axis, with_axis};
-use crate::ops::support::arguments::Operand;
-use crate::ops::support::broadcast::Factor;
+use crate::ops::support::arguments::InputIndex;
+use crate::ops::support::broadcast::TensorOrScalar;
 use crate::ops::support::choices::choices;
 use crate::ops::support::number::Number;
 use crate::ops::support::views::{axis_of, write_plain};
@@ -14,75 +14,75 @@ use crate::tensor::{
 use std::ops::RangeInclusive;
 
 crate::operator! {
-    /// `torch.scatter`: the input with, for each element of `index`, the element of `src` there at that index of one axis
-    /// and the element's own indices of the others. Where places repeat, the last one stays.
+    /// `torch.scatter`: writes each element of `src` into a copy of the input, at the index along one axis that `index` gives,
+    /// and at the same position as the element along all others. If positions repeat, the last element is kept.
     pub struct Scatter for "aten::scatter" {
-        /// The axis; may count from the end.
+        /// The axis; may be negative, counting from the end.
         dim: i64,
         /// The indices.
-        index: Operand,
-        /// What is written: an input of the same element type, or one number.
-        src: Factor,
+        index: InputIndex,
+        /// The elements to write: an input of the same element type, or a number.
+        src: TensorOrScalar,
     }
 }
 
 crate::operator! {
-    /// `torch.scatter_reduce`: as `torch.scatter`, but all elements that come to one place are joined.
+    /// `torch.scatter_reduce`: as `torch.scatter`, except that all elements written to one position are reduced to one.
     pub struct ScatterReduce for "aten::scatter_reduce" {
-        /// The axis; may count from the end.
+        /// The axis; may be negative, counting from the end.
         dim: i64,
         /// The indices.
-        index: Operand,
-        /// What is joined; at least as long as `index` along every axis.
-        src: Operand,
-        /// How it is joined.
-        reduce: Joining,
-        /// Whether the input's own element is joined with them.
+        index: InputIndex,
+        /// The elements to reduce; at least as long as `index` along every axis.
+        src: InputIndex,
+        /// The reduction.
+        reduce: ScatterReduction,
+        /// Whether the input's own elements are included in the reduction.
         include_self: bool = true,
     }
 }
 
 choices! {
-    /// How several elements become one.
-    pub enum Joining {
+    /// A reduction of several elements to one.
+    pub enum ScatterReduction {
         /// Their sum.
         Sum = "sum",
         /// Their product.
         Product = "prod",
-        /// Their mean; of integers rounded down.
+        /// Their mean; rounded down for integers.
         Mean = "mean",
         /// The largest.
-        Largest = "amax",
+        Amax = "amax",
         /// The smallest.
-        Smallest = "amin",
+        Amin = "amin",
     }
 }
 
 crate::operator! {
-    /// `torch.index_copy`: the input with the parts of another tensor at the given indices of one axis.
+    /// `torch.index_copy`: a copy of the input with the slices of `source` at the given indices of one axis.
     pub struct IndexCopy for "aten::index_copy" {
-        /// The axis; may count from the end.
+        /// The axis; may be negative, counting from the end.
         dim: i64,
         /// The indices, a vector.
-        index: Operand,
-        /// The parts: as many along the axis as there are indices.
-        source: Operand,
+        index: InputIndex,
+        /// The slices to write: as many along the axis as there are indices.
+        source: InputIndex,
     }
 }
 
 crate::operator! {
-    /// `torch.select_scatter`: the input with another tensor at one index of an axis.
+    /// `torch.select_scatter`: a copy of the input with `src` at one index of an axis.
     pub struct SelectScatter for "aten::select_scatter" {
-        /// What is written; as the input, but without the axis.
-        src: Operand,
-        /// The axis; may count from the end.
+        /// The slice to write; of the input's shape without the axis.
+        src: InputIndex,
+        /// The axis; may be negative, counting from the end.
         dim: i64,
-        /// The index; may count from the end.
+        /// The index; may be negative, counting from the end.
         index: i64,
     }
 }
 
-/// The numbers of axes and lengths that scattering needs.
+/// Checks the ranks, lengths and types for scattering.
 fn check(
     inputs: &[TensorMeta],
     dim: i64,
@@ -107,7 +107,7 @@ fn check(
     Ok(vec![inputs[0].with_dims(inputs[0].dims().to_vec())])
 }
 
-/// Checks what is written to a part of a tensor: it has the part's shape and element type.
+/// Checks that a source has the shape and element type of the part of a tensor to which it is written.
 pub(in crate::ops) fn check_source(source: &TensorMeta, part: &TensorMeta) -> Result<(), LayerError> {
     if source.may_have_dims(part.dims()) && source.dtype() == part.dtype() {
         return Ok(());
@@ -139,10 +139,10 @@ impl Layer for Scatter {
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
         self.src.check_fits(inputs[0].dtype())?;
         let src = match self.src {
-            Factor::Input(position) => {
+            TensorOrScalar::Input(position) => {
                 Some(position).filter(|_| inputs[0].rank() == 0 || inputs[position].rank() > 0)
             }
-            Factor::Number(_) => None,
+            TensorOrScalar::Number(_) => None,
         };
         check(inputs, self.dim, self.index.0, src)
     }
@@ -158,14 +158,14 @@ impl CpuLayer for Scatter {
         let input = view_with_axis(&inputs[0])?;
         let places = Places::new(&view_with_axis(&inputs[self.index.0])?, self.dim, input.shape())?;
         let source = match self.src {
-            Factor::Input(position)
+            TensorOrScalar::Input(position)
                 if inputs[position].shape().rank() > 0 || inputs[0].shape().rank() == 0 =>
             {
                 view_with_axis(&inputs[position])?.to_tensor()?
             }
             src => src.number(inputs, inputs[0].dtype())?,
         };
-        // One number stands for all, wherever it is looked for.
+        // A single number is broadcast.
         let (across, along) = (Layout::contiguous(*input.shape()), *source.layout());
         let layout = outputs[0].layout().reshape(input.shape())?.unwrap_or(*outputs[0].layout());
         write_plain(&mut outputs[0].reborrow().with_layout(layout)?, &mut |output| {
@@ -196,7 +196,7 @@ impl Layer for ScatterReduce {
     }
 }
 
-/// A real number that elements are joined in.
+/// A real number type that elements are reduced in.
 trait Joined: Number + PartialOrd {
     fn product(self, other: Self) -> Self;
     fn part(self, count: usize) -> Self;
@@ -236,7 +236,7 @@ impl ScatterReduce {
             result[to] = if counts[to] == 0 { value } else { self.join(result[to], value) };
             counts[to] += 1;
         });
-        if self.reduce == Joining::Mean {
+        if self.reduce == ScatterReduction::Mean {
             result.iter_mut().zip(&counts).for_each(|(sum, &count)| *sum = sum.part(count.max(1)));
         }
         Ok(Tensor::from_vec(result, input.shape())?)
@@ -246,11 +246,11 @@ impl ScatterReduce {
         let is_nan = |x: T| x.partial_cmp(&x).is_none();
         let one = T::of(1.0);
         match self.reduce {
-            Joining::Sum | Joining::Mean => T::weighted(one, a, one, b),
-            Joining::Product => a.product(b),
-            Joining::Largest if b > a || is_nan(b) => b,
-            Joining::Smallest if b < a || is_nan(b) => b,
-            Joining::Largest | Joining::Smallest => a,
+            ScatterReduction::Sum | ScatterReduction::Mean => T::weighted(one, a, one, b),
+            ScatterReduction::Product => a.product(b),
+            ScatterReduction::Amax if b > a || is_nan(b) => b,
+            ScatterReduction::Amin if b < a || is_nan(b) => b,
+            ScatterReduction::Amax | ScatterReduction::Amin => a,
         }
     }
 }
@@ -353,7 +353,7 @@ mod tests {
     use crate::ops::support::testing::{counting, operator, tensor};
 
     #[test]
-    fn elements_are_written_or_joined() {
+    fn elements_are_written_or_reduced() {
         let (x, src) = (tensor(&[3], &[10i64, 20, 30]), tensor(&[4], &[1i64, 2, 4, 8]));
         let index = tensor(&[3], &[0i64, 2, 0]);
         let names = ["input", "index", "src"];
@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_are_written() {
+    fn slices_are_written() {
         let x = counting(DType::I64, &[2, 3]);
         let copy = operator("aten::index_copy", &[("dim", "1")]).with_names(&["input", "index", "source"]);
         let parts = tensor(&[2, 2], &[7i64, 8, 9, 6]);

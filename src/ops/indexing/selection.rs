@@ -1,10 +1,10 @@
-//! Choosing between elements: where, masked_fill, clamp, masked_select.
+//! Selecting elements: where, masked_fill, clamp, masked_select.
 
 use crate::kernels::elementwise::{Prepared, Program};
 use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
-use crate::ops::support::arguments::Operand;
-use crate::ops::support::broadcast::{Converted, Factor, broadcast, common, integer_range};
-use crate::ops::support::ready::Ready;
+use crate::ops::support::arguments::InputIndex;
+use crate::ops::support::broadcast::{Converted, TensorOrScalar, broadcast, common, integer_range};
+use crate::ops::support::shape_cache::ShapeCache;
 use crate::ops::support::views::{Plain, with_first};
 use crate::pnnx::Function;
 use crate::tensor::{DType, Dim, Scalar, Shape, Tensor, TensorView, TensorViewMut, with_bits};
@@ -12,48 +12,49 @@ use ndarray::Zip;
 use std::ops::RangeInclusive;
 
 crate::operator! {
-    /// `torch.where`: the element of `input` where the condition is true, else that of `other`. All three are broadcast.
+    /// `torch.where`: the elements of `input` where the condition is true and of `other` elsewhere. All three are broadcast.
     pub struct Where for "torch.where" {
-        /// What is taken where the condition is true.
-        input: Factor,
-        /// What is taken elsewhere.
-        other: Factor,
+        /// The values where the condition is true.
+        input: TensorOrScalar,
+        /// The values elsewhere.
+        other: TensorOrScalar,
     }
 }
 
 crate::operator! {
-    /// `torch.Tensor.masked_fill`: a value where the mask is true, elsewhere the input.
+    /// `torch.Tensor.masked_fill`: the input, with `value` where the mask is true.
     pub struct MaskedFill for "Tensor.masked_fill", "torch.masked_fill" {
-        /// True where the value is to stand; broadcast to the input's shape.
-        mask: Operand,
+        /// The mask, true for elements to fill; broadcast to the input's shape.
+        mask: InputIndex,
         /// A number, or a tensor without axes.
-        value: Factor,
+        value: TensorOrScalar,
     }
 }
 
 crate::operator! {
-    /// `torch.masked_select`: the elements where the mask is true, in row-major order, as a vector.
+    /// `torch.masked_select`: a vector of the elements where the mask is true, in row-major order.
     pub struct MaskedSelect for "torch.masked_select" {
-        /// True for the elements to take; broadcast with the input.
-        mask: Operand,
+        /// The mask, true for elements to select; broadcast with the input.
+        mask: InputIndex,
     }
 }
 
 crate::operator! {
-    /// `torch.clamp`: the input, but at least `min` and at most `max`; where `min` is above `max`, it is `max`. NaN stays.
+    /// `torch.clamp`: clamps all elements into the range from `min` to `max`; if `min` is greater than `max`, the result is
+    /// `max`. NaN is kept.
     pub struct Clamp for "torch.clamp", "torch.clip", "Tensor.clamp", "aten::clamp_min", "aten::clamp_max" {
-        /// The lower bound, if there is one: a number, or a tensor that is broadcast.
-        min: Option<Factor> = None,
-        /// The upper bound, if there is one.
-        max: Option<Factor> = None,
-        /// What was prepared for the last inputs.
-        ready: Ready<Prepared>,
+        /// The lower bound, a number or a tensor that is broadcast; none by default.
+        min: Option<TensorOrScalar> = None,
+        /// The upper bound, a number or a tensor that is broadcast; none by default.
+        max: Option<TensorOrScalar> = None,
+        /// State prepared for the last inputs.
+        ready: ShapeCache<Prepared>,
     }
     validate |clamp| {
         if clamp.min.is_some() || clamp.max.is_some() {
             return Ok(());
         }
-        Err(LayerError::Unsupported("`min` or `max` is needed".to_owned()))
+        Err(LayerError::Unsupported("at least one of `min` and `max` must be given".to_owned()))
     }
 }
 
@@ -64,7 +65,7 @@ fn check_mask(what: &str, mask: &TensorMeta) -> Result<(), LayerError> {
     Err(LayerError::dtype(what, "bool", mask.dtype()))
 }
 
-/// Writes one value where the mask is true, whose shape broadcasts to that of the output.
+/// Writes a value where the mask is true; the mask is broadcast to the output's shape.
 fn fill_where(
     mask: &TensorView<'_>,
     value: &Tensor,
@@ -82,7 +83,7 @@ fn fill_where(
     Ok(())
 }
 
-/// Writes the elements of `first` where the mask is true, else those of `second`; all have the output's shape.
+/// Writes the elements of `first` where the mask is true and of `second` elsewhere; all have the output's shape.
 fn choose(
     mask: &TensorView<'_>,
     first: &TensorView<'_>,
@@ -109,13 +110,15 @@ impl Layer for Where {
 
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
         check_mask("the condition", &inputs[0])?;
-        // Numbers among themselves are tensors here: `torch.where(condition, 1.0, 0.0)` is of f32.
+        // Two numbers are treated as tensors here: `torch.where(condition, 1.0, 0.0)` is f32.
         let dtype = match (self.input, self.other) {
-            (Factor::Number(_), Factor::Number(_)) => match common(inputs, &[self.input, self.other]) {
-                DType::F64 => DType::F32,
-                DType::C128 => DType::C64,
-                other => other,
-            },
+            (TensorOrScalar::Number(_), TensorOrScalar::Number(_)) => {
+                match common(inputs, &[self.input, self.other]) {
+                    DType::F64 => DType::F32,
+                    DType::C128 => DType::C64,
+                    other => other,
+                }
+            }
             _ => common(inputs, &[self.input, self.other]),
         };
         let values = broadcast(self.input.dims(inputs), self.other.dims(inputs))?;
@@ -154,7 +157,8 @@ impl Layer for MaskedFill {
             ));
         }
         let dtype = input.dtype();
-        if common(inputs, &[Factor::Input(0), self.value]) != dtype && self.value.kind(inputs).0.is_complex()
+        if common(inputs, &[TensorOrScalar::Input(0), self.value]) != dtype
+            && self.value.kind(inputs).0.is_complex()
         {
             let found = self.value.kind(inputs).0;
             return Err(LayerError::dtype("the value", dtype, found));
@@ -215,7 +219,7 @@ impl CpuLayer for MaskedSelect {
         _: &mut [TensorViewMut<'_>],
         _: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
-        Err(LayerError::Unsupported("the size of the output is only known when it is computed".to_owned()))
+        Err(LayerError::Unsupported("the size of the output depends on the values of the mask".to_owned()))
     }
 
     fn forward_dynamic(
@@ -243,17 +247,17 @@ impl CpuLayer for MaskedSelect {
 }
 
 impl Clamp {
-    fn factors(&self) -> Vec<Factor> {
-        [Some(Factor::Input(0)), self.min, self.max].into_iter().flatten().collect()
+    fn factors(&self) -> Vec<TensorOrScalar> {
+        [Some(TensorOrScalar::Input(0)), self.min, self.max].into_iter().flatten().collect()
     }
 
-    /// Refuses bounds of the file that the element type cannot hold, but not those which only bound nothing.
+    /// Rejects bounds of the file that the element type cannot hold, unless they have no effect.
     fn check_bounds(&self, dtype: DType) -> Result<(), LayerError> {
         let Some((least, most)) = integer_range(dtype) else {
             return [self.min, self.max].iter().flatten().try_for_each(|bound| bound.check_fits(dtype));
         };
-        let beyond = |key, bound: Option<Factor>, is_beyond: &dyn Fn(i128) -> bool| match bound {
-            Some(Factor::Number(Scalar::Int(value))) if is_beyond(i128::from(value)) => {
+        let beyond = |key, bound: Option<TensorOrScalar>, is_beyond: &dyn Fn(i128) -> bool| match bound {
+            Some(TensorOrScalar::Number(Scalar::Int(value))) if is_beyond(i128::from(value)) => {
                 let (found, reason) = (value.to_string(), format!("{dtype} holds {least} to {most}"));
                 Err(LayerError::InvalidParameter { key, found, reason })
             }
@@ -263,7 +267,7 @@ impl Clamp {
         beyond("max", self.max, &|max| max < least)
     }
 
-    /// In one pass; where `min` is above `max`, it is `max`, and a NaN on either side wins.
+    /// Prepares a program that clamps in one pass; `max` wins over `min`, and a NaN on either side over both.
     fn prepared(
         &self,
         inputs: &[TensorView<'_>],
@@ -271,17 +275,17 @@ impl Clamp {
         shape: &Shape,
     ) -> Result<Prepared, LayerError> {
         let mut program = Program::default();
-        let operand = |program: &mut Program, factor: Factor| match factor {
-            Factor::Input(position) => {
+        let operand = |program: &mut Program, factor: TensorOrScalar| match factor {
+            TensorOrScalar::Input(position) => {
                 let value = program.input(position, inputs[position].dtype());
                 program.cast(value, dtype)
             }
-            // In integers of 64 bits, a bound beyond the input's type bounds nothing.
-            Factor::Number(number) => {
+            // As 64-bit integers, bounds beyond the range of the input's type have no effect.
+            TensorOrScalar::Number(number) => {
                 program.constant(number, if dtype.is_float() { dtype } else { DType::I64 })
             }
         };
-        let mut value = operand(&mut program, Factor::Input(0));
+        let mut value = operand(&mut program, TensorOrScalar::Input(0));
         for (bound, function) in [(self.min, Function::Maximum), (self.max, Function::Minimum)] {
             if let Some(bound) = bound {
                 let bound = operand(&mut program, bound);
@@ -294,7 +298,7 @@ impl Clamp {
 
 impl Layer for Clamp {
     fn num_inputs(&self) -> RangeInclusive<usize> {
-        let count = self.factors().iter().map(Factor::num_inputs).sum();
+        let count = self.factors().iter().map(TensorOrScalar::num_inputs).sum();
         count..=count
     }
 
@@ -394,7 +398,7 @@ mod tests {
         assert_eq!(got.to_vec::<i64>().unwrap(), [1, 2, 1, 2]);
     }
 
-    /// `torch.clamp` of these numbers.
+    /// Results of `torch.clamp`.
     #[test]
     fn bounds() {
         let x = tensor(&[5], &[-2.0, -1.0, 0.0, 0.5, NAN]);

@@ -1,34 +1,34 @@
-//! Elements at indices of the whole input, or along one axis: take, take_along_dim.
+//! Elements at indices into the flattened input or along one axis: take, take_along_dim.
 
 use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
 use crate::ops::indexing::by_index::{Gather, check_indices, pick};
-use crate::ops::support::arguments::Operand;
+use crate::ops::support::arguments::InputIndex;
 use crate::ops::support::broadcast::broadcast;
-use crate::ops::support::ready::Ready;
+use crate::ops::support::shape_cache::ShapeCache;
 use crate::ops::support::views::axis_of;
 use crate::tensor::{DType, Dim, Tensor, TensorView, TensorViewMut, resolve_index};
 use std::ops::RangeInclusive;
 
 crate::operator! {
-    /// `torch.take`: the elements at indices into the input as if it were a vector. They may count from the end.
+    /// `torch.take`: the elements at the given indices into the flattened input, in the shape of the indices.
     pub struct Take for "aten::take" {
-        /// The indices, of any shape.
-        index: Operand,
+        /// The indices, of any shape; may be negative, counting from the end.
+        index: InputIndex,
     }
 }
 
 crate::operator! {
-    /// `torch.take_along_dim`: as `torch.gather`, but the other axes of input and indices are broadcast.
+    /// `torch.take_along_dim`: as `torch.gather`, except that the other axes of input and indices are broadcast.
     pub struct TakeAlongDim for "aten::take_along_dim" {
         /// The indices.
-        indices: Operand,
-        /// The axis; both are flattened where absent. May count from the end.
+        indices: InputIndex,
+        /// The axis; may be negative, counting from the end. By default both tensors are flattened.
         dim: Option<i64> = None,
     }
 }
 
 impl TakeAlongDim {
-    /// The shapes that input and indices are broadcast to, and the axis.
+    /// The broadcast shapes of input and indices, and the axis.
     fn shapes(&self, inputs: &[TensorMeta]) -> Result<([Vec<Dim>; 2], i64), LayerError> {
         let (input, indices) = (&inputs[0], &inputs[self.indices.0]);
         let Some(dim) = self.dim else {
@@ -74,8 +74,8 @@ impl CpuLayer for TakeAlongDim {
             both.push(if self.dim.is_some() { input.expand(&shape)? } else { input.reshape(&shape)? });
         }
         let views: Vec<TensorView<'_>> = both.iter().map(Tensor::view).collect();
-        let places = Ready::default();
-        Gather { dim, index: Operand(1), sparse_grad: false, places }.forward(&views, outputs, context)
+        let places = ShapeCache::default();
+        Gather { dim, index: InputIndex(1), sparse_grad: false, places }.forward(&views, outputs, context)
     }
 }
 

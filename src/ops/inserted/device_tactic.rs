@@ -1,9 +1,9 @@
-//! Which of its ways on a device a layer was settled on.
+//! The tactic that was selected for a layer on a device.
 
 use crate::op::{FieldValue, LayerError, NO_KEY, OperatorReader};
 
-/// The number of the tactic that a layer computes by on a device, where it has several there: a layer of a GPU is a clone of the
-/// CPU's, and this is its part. On the CPU it means nothing. It is no key of a file.
+/// The id of the tactic that was selected for a layer that has several on a device. It is a field of the layer because the
+/// layer of a GPU is a clone of the CPU's; the CPU ignores it. It is not a key of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DeviceTactic(pub u32);
 

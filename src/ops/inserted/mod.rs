@@ -1,4 +1,4 @@
-//! Operators that no file has: an engine inserts them between layers.
+//! Operators that the engine inserts between layers; no file contains them.
 
 pub mod device_tactic;
 pub mod reformat;

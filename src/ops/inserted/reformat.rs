@@ -1,67 +1,68 @@
-//! Between the formats that layers take: the operator that an engine puts between two layers that do not agree.
+//! Conversion of tensor formats: the operator that the engine inserts between layers whose formats differ.
 
 use crate::kernels::reformat::{Cut, Stored, rearrange, reformat};
 use crate::op::{Cost, CpuLayer, ForwardContext, Layer, LayerError, TensorFormat, TensorMeta, View};
 use crate::tensor::{Bits, DType, Format, Layout, Shape, TensorView, TensorViewMut, with_bits};
 use half::{bf16, f16};
 
-/// The same numbers in another format: another element type, plain, blocked or with the channels last, real or whole with a scale.
+/// Converts a tensor to another format: another element type, a plain, blocked or channels-last layout, quantised or not.
 ///
-/// No file has this operator. Between types, numbers are rounded to the nearest; whole numbers that stand for real ones are
-/// -127 to 127 times a scale, by symmetric quantisation as TensorRT and PyTorch's `torch.qint8` weights have it.
+/// No file contains this operator. Conversions between types round to the nearest value. Quantised values are int8, from -127
+/// to 127 times a scale: symmetric quantisation, as in TensorRT and in PyTorch's `torch.qint8` weights.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reformat {
     to: TensorFormat,
-    /// The scale of the input, where it is quantised.
+    /// The scale of the input, if it is quantised.
     from_scale: Option<f32>,
-    /// That of the output.
+    /// The scale of the output, if it is quantised.
     to_scale: Option<f32>,
 }
 
 impl Reformat {
-    /// The type that graphs show for this operator.
+    /// The operator type that graphs show.
     pub const TYPE: &'static str = "ixion.Reformat";
 
-    /// A layer that makes tensors of this format; scales of inputs and outputs that are quantised.
+    /// A layer that converts to this format; the scales are those of a quantised input and output.
     pub fn new(to: TensorFormat, from_scale: Option<f32>, to_scale: Option<f32>) -> Self {
         Self { to, from_scale, to_scale }
     }
 
-    /// Whether it makes tensors in blocks.
+    /// Returns true if the output is blocked.
     #[cfg(feature = "gpu")]
     pub(crate) fn makes_blocks(&self) -> bool {
         matches!(self.to.format, Format::Blocked { .. })
     }
 
-    /// The scales of input and output, where these are whole numbers.
+    /// The scales of input and output, if these are quantised.
     #[cfg(feature = "gpu")]
     pub(crate) fn scales(&self) -> [Option<f32>; 2] {
         [self.from_scale, self.to_scale]
     }
 }
 
-/// Types that a tensor can be brought from and to.
-fn is_real(dtype: DType, scale: Option<f32>) -> bool {
+/// Returns true if values of this type can be converted.
+fn is_convertible(dtype: DType, scale: Option<f32>) -> bool {
     matches!((dtype, scale), (DType::F32 | DType::F16 | DType::Bf16, None) | (DType::I8, Some(_)))
 }
 
 impl Layer for Reformat {
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
         let input = &inputs[0];
-        // Rules see real numbers where an engine chose whole ones.
+        // Shape rules see a float type for tensors that the engine quantised.
         let from = if self.from_scale.is_some() { DType::I8 } else { input.dtype() };
         let changes = from != self.to.dtype || self.from_scale != self.to_scale;
-        if changes && !(is_real(from, self.from_scale) && is_real(self.to.dtype, self.to_scale)) {
+        if changes && !(is_convertible(from, self.from_scale) && is_convertible(self.to.dtype, self.to_scale))
+        {
             return Err(LayerError::dtype(
                 "the input",
-                format!("one that becomes {}", self.to),
+                format!("a type that can be converted to {}", self.to),
                 input.dtype(),
             ));
         }
         Ok(vec![input.with_dtype(self.to.dtype).with_format(self.to.format).with_scale(self.to_scale)])
     }
 
-    /// Where elements lie in both formats alike, as those of N×C×1×1 in any order of axes.
+    /// A view, if elements are stored in the same order in both formats, as those of N×C×1×1 are for any order of axes.
     fn view_of(
         &self,
         _: usize,
@@ -85,7 +86,7 @@ impl Layer for Reformat {
 
 impl CpuLayer for Reformat {
     fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
-        // The order of axes is a matter of devices.
+        // Only devices convert to and from channels-last.
         let is_known = formats.get(position).is_some_and(|it| it.format != Format::ChannelsLast);
         is_known && (position == 0 || formats.get(position) == Some(&self.to))
     }
@@ -133,7 +134,7 @@ macro_rules! with_stored {
 }
 
 impl Reformat {
-    /// Converts an input that is dense.
+    /// Converts a dense input.
     fn convert(
         &self,
         input: &TensorView<'_>,
@@ -154,7 +155,7 @@ impl Reformat {
             self.stored::<T, U>(cuts, input, output, context)))
     }
 
-    /// Input and output as cuts along the same axis; where both are plain, along none.
+    /// Input and output as cuts along the same axis; without blocks if both are plain.
     fn cuts(from: &Layout, to: &Layout) -> Result<(Cut, Cut), LayerError> {
         let axis = |layout: &Layout| match layout.format() {
             Format::Blocked { axis, block } => Some((usize::from(axis), usize::from(block))),
@@ -164,7 +165,7 @@ impl Reformat {
         let cut = match (source, target) {
             (Some((a, _)), Some((b, _))) if a != b => {
                 return Err(LayerError::Unsupported(format!(
-                    "axis {a} is blocked, and axis {b} is to be; make it plain between the two"
+                    "cannot convert from blocks along axis {a} to blocks along axis {b}; convert to the plain format in between"
                 )));
             }
             (Some((axis, _)), _) | (None, Some((axis, _))) => axis,
@@ -178,7 +179,7 @@ impl Reformat {
         Ok((of(source), of(target)))
     }
 
-    /// Moves elements as they are.
+    /// Moves elements without conversion.
     fn moved<B: Bits>(
         (from, to): (Cut, Cut),
         input: &TensorView<'_>,
@@ -194,7 +195,7 @@ impl Reformat {
         Ok(rearrange((from, source), (to, target), context.limits())?)
     }
 
-    /// Moves numbers from one type to another.
+    /// Converts elements from one type to another.
     fn stored<T: Stored, U: Stored>(
         &self,
         (from, to): (Cut, Cut),
@@ -212,16 +213,16 @@ impl Reformat {
     }
 }
 
-/// All elements in memory as one axis: arrays of few axes need no allocation.
+/// All stored elements as one axis: arrays of few axes need no allocation.
 fn flat(layout: &Layout) -> Result<Layout, LayerError> {
     let unrolled = layout.unrolled()?;
     let elements = Shape::new(&[unrolled.shape().num_elements()])?;
     unrolled.reshape(&elements)?.ok_or_else(not_dense)
 }
 
-/// The engine gives dense tensors to this layer alone; whoever else calls it may not.
+/// The engine passes only dense tensors to this layer; other callers may not.
 fn not_dense() -> LayerError {
-    LayerError::Unsupported("the tensors of a reformat must lie without gaps".into())
+    LayerError::Unsupported("a reformat requires dense tensors, without gaps between elements".into())
 }
 
 #[cfg(test)]
@@ -246,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn there_and_back_in_every_type() {
+    fn round_trips_in_every_type() {
         let x = waves(&[2, 19, 3, 5]);
         for dtype in [DType::Bool, DType::I8, DType::F16, DType::I64, DType::F32, DType::C64, DType::C128] {
             let x = x.cast(dtype).unwrap();
@@ -260,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn types_change_on_the_way() {
+    fn types_are_converted() {
         let x = Tensor::from_vec(vec![1.0f32, -0.26, 300.0], &[1, 3]).unwrap();
         let half = run(&mut Reformat::new(TensorFormat::plain(DType::F16).blocked(1, 8), None, None), &x);
         assert_eq!(half.to_plain().unwrap(), x.cast(DType::F16).unwrap());
@@ -271,14 +272,14 @@ mod tests {
     }
 
     #[test]
-    fn numbers_without_a_scale_stay_what_they_are() {
+    fn int8_without_a_scale_is_not_converted() {
         let to_half = Reformat::new(TensorFormat::plain(DType::F16), None, None);
         let error = to_half.infer(&[TensorMeta::new(DType::I8, [2])]).unwrap_err();
         assert!(error.to_string().contains("f16"), "{error}");
     }
 
     #[test]
-    fn orders_of_axes_are_a_matter_of_devices() {
+    fn channels_last_is_left_to_devices() {
         let last = TensorFormat::plain(DType::F32).channels_last();
         let layer = Reformat::new(last, None, None);
         assert!(!layer.supports(0, &[last]) && !layer.supports(1, &[TensorFormat::plain(DType::F32), last]));
@@ -290,11 +291,11 @@ mod tests {
     }
 
     #[test]
-    fn turned_inputs_are_read() {
+    fn transposed_inputs_are_read() {
         let x = waves(&[3, 4]);
-        let turned = x.permute(&[1, 0]).unwrap();
+        let transposed = x.permute(&[1, 0]).unwrap();
         let there =
-            run(&mut Reformat::new(TensorFormat::plain(DType::F64).blocked(1, 8), None, None), &turned);
-        assert_eq!(there.to_plain().unwrap(), turned);
+            run(&mut Reformat::new(TensorFormat::plain(DType::F64).blocked(1, 8), None, None), &transposed);
+        assert_eq!(there.to_plain().unwrap(), transposed);
     }
 }

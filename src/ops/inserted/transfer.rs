@@ -1,14 +1,14 @@
-//! Between the memories of devices: the operator that an engine puts where one device makes what another reads.
+//! Transfer between device memories: the operator that the engine inserts if one device writes a tensor that another reads.
 
 use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
 use crate::tensor::{TensorView, TensorViewMut};
 
-/// The same tensor in the memory of another device. An engine does the copying; on the CPU alone it is a copy.
+/// Copies a tensor to the memory of another device. The engine performs the transfer; on the CPU it is a plain copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Transfer;
 
 impl Transfer {
-    /// The type that graphs show for this operator.
+    /// The operator type that graphs show.
     pub const TYPE: &'static str = "ixion.Transfer";
 }
 

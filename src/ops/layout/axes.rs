@@ -1,47 +1,47 @@
-//! Axes in another order, and axes of length 1 repeated.
+//! Permuting axes, and expanding axes of length 1.
 
 use crate::op::{Layer, LayerError, TensorMeta, View};
-use crate::ops::support::arguments::{Argument, Operand};
+use crate::ops::support::arguments::{InputIndex, ParamOrInput};
 use crate::ops::support::views::view_layers;
 use crate::tensor::{Dim, Layout, Shape, resolve_axes, resolve_axis};
 use std::ops::RangeInclusive;
 
 crate::operator! {
-    /// `torch.permute`: the axes in another order. A view.
+    /// `torch.permute`: reorders the axes. A view.
     pub struct Permute for "Tensor.permute", "torch.permute" {
-        /// The old axis that becomes axis 0, that which becomes axis 1, …; they may count from the end.
+        /// The input's axes in the order of the output; negative values count from the end.
         dims: Vec<i64>,
     }
 }
 
 crate::operator! {
-    /// `torch.transpose`: two axes exchanged. A view.
+    /// `torch.transpose`: swaps two axes. A view.
     pub struct Transpose for "torch.transpose", "Tensor.transpose" {
-        /// The one axis; may count from the end.
+        /// The first axis; a negative value counts from the end.
         dim0: i64,
-        /// The other axis; may count from the end.
+        /// The second axis; a negative value counts from the end.
         dim1: i64,
     }
 }
 
 crate::operator! {
-    /// `torch.t`: a matrix with rows and columns exchanged; scalars and vectors as they are. A view.
+    /// `torch.t`: transposes a matrix; 0-D tensors and vectors are returned as they are. A view.
     pub struct MatrixTranspose for "torch.t", "Tensor.t" {}
 }
 
 crate::operator! {
-    /// `torch.Tensor.expand`: axes of length 1 repeated, and new axes in front. A view.
+    /// `torch.Tensor.expand`: repeats axes of length 1 and adds new axes in front. A view.
     pub struct Expand for "Tensor.expand", "aten::broadcast_to" {
-        /// The lengths of all axes; -1 keeps that of the input. `None` is how PNNX writes that there are no axes.
-        sizes: Option<Argument<Vec<i64>>>,
+        /// The output's shape; -1 keeps the input's length. PNNX writes `None` for the shape of a 0-D tensor.
+        sizes: Option<ParamOrInput<Vec<i64>>>,
     }
 }
 
 crate::operator! {
-    /// `torch.Tensor.expand_as`: expanded to the shape of another tensor. A view.
+    /// `torch.Tensor.expand_as`: expands the input to the shape of another tensor. A view.
     pub struct ExpandAs for "Tensor.expand_as" {
-        /// The tensor whose shape it is.
-        other: Operand,
+        /// The tensor with the output's shape.
+        other: InputIndex,
     }
 }
 
@@ -52,7 +52,7 @@ impl Permute {
         if order.len() == rank && (0..rank).all(|axis| order.contains(&axis)) {
             return Ok(order);
         }
-        let reason = format!("it must name each of {rank} axes once");
+        let reason = format!("expected each of the {rank} axes once");
         Err(LayerError::InvalidParameter { key: "dims", found: format!("{:?}", self.dims), reason })
     }
 }
@@ -101,7 +101,7 @@ macro_rules! permuting_layers {
 
 permuting_layers!(Permute, Transpose, MatrixTranspose);
 
-/// The lengths after expansion to `sizes`, -1 meaning the input's.
+/// The lengths after expansion to `sizes`; -1 keeps the input's length.
 fn expanded(input: &TensorMeta, sizes: Vec<Dim>) -> Result<Vec<Dim>, LayerError> {
     let refuse = |wanted: &str| Err(LayerError::shape("the input", wanted, input));
     let Some(new_axes) = sizes.len().checked_sub(input.rank()) else {
@@ -112,7 +112,7 @@ fn expanded(input: &TensorMeta, sizes: Vec<Dim>) -> Result<Vec<Dim>, LayerError>
         let old = axis.checked_sub(new_axes).map(|axis| &input.dims()[axis]);
         dims.push(match (old, size.fixed(), old.and_then(Dim::fixed)) {
             (Some(old), Some(-1), _) => old.clone(),
-            (_, Some(..0), _) => return refuse(&format!("a length for axis {axis}, instead of {size},")),
+            (_, Some(..0), _) => return refuse(&format!("a length for axis {axis} instead of {size}")),
             (_, Some(size), Some(old)) if old != 1 && old != size => {
                 return refuse(&format!("length 1 or {size} where the output has axis {axis}"));
             }
@@ -128,7 +128,7 @@ fn expanded_view(inputs: &[Layout], shape: &Shape) -> Result<Option<View>, Layer
 
 impl Layer for Expand {
     fn num_inputs(&self) -> RangeInclusive<usize> {
-        let count = 1 + self.sizes.as_ref().map_or(0, Argument::num_inputs);
+        let count = 1 + self.sizes.as_ref().map_or(0, ParamOrInput::num_inputs);
         count..=count
     }
 
@@ -177,11 +177,11 @@ mod tests {
     }
 
     #[test]
-    fn axes_change_places() {
+    fn axes_are_permuted() {
         let x = counting(DType::I32, &[1, 2, 3]);
-        let turned = (vec![3, 1, 2], vec![0, 3, 1, 4, 2, 5]);
-        assert_eq!(run("Tensor.permute", &[("dims", "(2,0,1)")], &x).unwrap(), turned);
-        assert_eq!(run("torch.permute", &[("dims", "(-1,-3,-2)")], &x).unwrap(), turned);
+        let permuted = (vec![3, 1, 2], vec![0, 3, 1, 4, 2, 5]);
+        assert_eq!(run("Tensor.permute", &[("dims", "(2,0,1)")], &x).unwrap(), permuted);
+        assert_eq!(run("torch.permute", &[("dims", "(-1,-3,-2)")], &x).unwrap(), permuted);
         let swapped = run("torch.transpose", &[("dim0", "-1"), ("dim1", "1")], &x).unwrap();
         assert_eq!(swapped, (vec![1, 3, 2], vec![0, 3, 1, 4, 2, 5]));
         assert_eq!(
@@ -209,7 +209,7 @@ mod tests {
         }
         assert_eq!(
             expand("(3,1)").unwrap_err().to_string(),
-            "the input: length 1 or 3 where the output has axis 0 needed, but it is 2×1 i32"
+            "the input: expected length 1 or 3 where the output has axis 0, got 2×1 i32"
         );
         let like = operator("Tensor.expand_as", &[]).with_names(&["input", "other"]);
         let output = like.run_one(&[&x, &counting(DType::F32, &[3, 2, 2])]).unwrap();

@@ -1,4 +1,4 @@
-//! Joining tensors along an axis.
+//! Concatenating and stacking tensors.
 
 use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorFormat, TensorMeta};
 use crate::ops::arithmetic::expression::result_type;
@@ -9,51 +9,51 @@ use crate::tensor::{DType, Dim, Format, Layout, TensorView, TensorViewMut, resol
 use std::ops::RangeInclusive;
 
 crate::operator! {
-    /// `torch.cat`: tensors one after the other along an axis, converted to one element type; their other axes agree.
-    /// Vectors without elements are left out, whatever the shapes of the others.
+    /// `torch.cat`: concatenates tensors along an axis, after conversion to a common element type. All other axes must agree.
+    /// Empty vectors are skipped, whatever the shapes of the other tensors.
     pub struct Cat for "torch.cat", "torch.concat", "torch.concatenate" {
-        /// The axis; may count from the end.
+        /// The axis; a negative value counts from the end.
         dim: i64 = 0,
     }
 }
 
 crate::operator! {
-    /// `torch.stack`: tensors of one shape along a new axis, converted to one element type.
+    /// `torch.stack`: concatenates tensors of the same shape along a new axis, after conversion to a common element type.
     pub struct Stack for "torch.stack" {
-        /// Where the new axis stands in the output; may count from its end.
+        /// The position of the new axis in the output; a negative value counts from its end.
         dim: i64 = 0,
     }
 }
 
-/// True for a vector without elements, which `torch.cat` leaves out. Beside tensors of more axes, a vector of unknown
-/// length can only be such a one.
+/// True for an empty vector, which `torch.cat` skips. Together with tensors of more axes, a vector of unknown length can only
+/// be empty.
 fn is_left_out(input: &TensorMeta, inputs: &[TensorMeta]) -> bool {
     let beside_others = || inputs.iter().any(|other| other.rank() > 1);
     matches!(input.dims(), [len] if *len == 0usize || (len.fixed().is_none() && beside_others()))
 }
 
-/// True for a vector that may be one without elements.
+/// True for a vector that may be empty.
 fn may_be_left_out(input: &TensorMeta) -> bool {
     matches!(input.dims(), [Dim::Symbolic(_)])
 }
 
-/// The element type that all inputs are converted to, as [`result_type`] says.
+/// The element type that all inputs are converted to: that of [`result_type`].
 fn joined_type(inputs: &[TensorMeta]) -> DType {
     result_type(inputs.iter().map(kind))
 }
 
-/// True where nothing needs to be converted or left out, so that every input is a part of the output.
+/// True if no input is converted or skipped, so that every input is a part of the output.
 fn are_parts(inputs: &[TensorMeta]) -> bool {
     let dtype = joined_type(inputs);
     inputs.iter().all(|input| input.dtype() == dtype && input.num_elements() != 0usize)
 }
 
-/// The error for an input that does not fit those before it.
+/// The error for an input that does not match the inputs before it.
 fn misfit(position: usize, left: &[Dim], right: &TensorMeta, except: Option<usize>) -> LayerError {
     let lens: Vec<String> = left.iter().map(Dim::to_string).collect();
     let lens = lens.join("×");
     let wanted = match except {
-        Some(axis) => format!("a shape like {lens}, but for axis {axis}"),
+        Some(axis) => format!("the shape {lens}, except along axis {axis}"),
         None => format!("the shape {lens}"),
     };
     LayerError::shape(format!("input {position}"), wanted, right)
@@ -73,7 +73,9 @@ impl Layer for Cat {
         };
         let ranks_differ = inputs.iter().any(|input| input.rank() != inputs[0].rank());
         if ranks_differ && inputs.iter().any(may_be_left_out) {
-            return Err(LayerError::Unsupported("which inputs are empty must be known".to_owned()));
+            return Err(LayerError::Unsupported(
+                "the inputs differ in rank, so it must be known which of them are empty".to_owned(),
+            ));
         }
         let axis = axis_of(self.dim, first)?;
         let mut dims = first.dims().to_vec();
@@ -125,7 +127,7 @@ impl CpuLayer for Cat {
         Ok(())
     }
 
-    /// Plain tensors of any types; and blocked ones of one type, which are joined as they lie.
+    /// Supports plain tensors of any types, and blocked tensors of one type, which stay blocked.
     fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
         let (Some(format), Some(first)) = (formats.get(position), formats.first()) else { return false };
         let is_alike = format.format == Format::Plain || format.dtype == first.dtype;
@@ -148,10 +150,12 @@ impl CpuLayer for Cat {
 }
 
 fn partly_filled() -> LayerError {
-    LayerError::Unsupported("blocks are joined where each input fills its own".to_owned())
+    LayerError::Unsupported(
+        "blocked tensors can only be concatenated if every input but the last fills its blocks".to_owned(),
+    )
 }
 
-/// Refuses inputs of which one but the last does not fill its blocks, where they are joined along the axis that is cut.
+/// Checks that every input but the last fills its blocks, if the inputs are concatenated along the blocked axis.
 fn check_blocks(inputs: &[TensorView<'_>], format: Format, axis: usize) -> Result<(), LayerError> {
     let (Format::Blocked { axis: cut, block }, Some((_, before))) = (format, inputs.split_last()) else {
         return Ok(());
@@ -161,7 +165,7 @@ fn check_blocks(inputs: &[TensorView<'_>], format: Format, axis: usize) -> Resul
     if usize::from(cut) != axis || before.iter().all(fills) { Ok(()) } else { Err(partly_filled()) }
 }
 
-/// The parts of an output that is cut into blocks along an axis, where they lie one after the other.
+/// The parts of a blocked output, if each of them is contiguous.
 fn blocked_parts(
     inputs: &[TensorMeta],
     output: &Layout,
@@ -239,7 +243,7 @@ mod tests {
     use crate::tensor::Tensor;
 
     #[test]
-    fn joined_along_any_axis_whatever_the_type() {
+    fn tensors_of_any_type_are_joined_along_any_axis() {
         for dtype in DType::ALL {
             let x = counting(DType::U8, &[2, 2]).cast(dtype).unwrap();
             let y = counting(DType::U8, &[2, 1]).cast(dtype).unwrap();
@@ -257,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn vectors_without_elements_are_left_out() {
+    fn empty_vectors_are_skipped() {
         let (nothing, x) = (Tensor::zeros(DType::F32, &[0]).unwrap(), counting(DType::F32, &[2, 3]));
         let cat = operator("torch.cat", &[("dim", "1")]);
         assert_eq!(cat.run_one(&[&nothing, &x, &nothing]).unwrap(), x);
@@ -302,9 +306,9 @@ mod tests {
     fn what_does_not_fit_together_is_an_error() {
         let (x, y) = (counting(DType::F32, &[2, 3]), counting(DType::F32, &[2, 2]));
         let error = operator("torch.cat", &[("dim", "0")]).run(&[&x, &y]).unwrap_err().to_string();
-        assert_eq!(error, "input 1: a shape like 2×3, but for axis 0 needed, but it is 2×2 f32");
+        assert_eq!(error, "input 1: expected the shape 2×3, except along axis 0, got 2×2 f32");
         let error = operator("torch.stack", &[]).run(&[&x, &y]).unwrap_err().to_string();
-        assert_eq!(error, "input 1: the shape 2×3 needed, but it is 2×2 f32");
+        assert_eq!(error, "input 1: expected the shape 2×3, got 2×2 f32");
         for op_type in ["torch.cat", "torch.stack"] {
             assert!(operator(op_type, &[]).run(&[]).is_err());
             assert!(operator(op_type, &[("dim", "3")]).run(&[&x, &x]).is_err());

@@ -2,8 +2,8 @@
 
 use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta, View};
 use crate::ops::indexing::scattering::check_source;
-use crate::ops::support::arguments::Operand;
-use crate::ops::support::broadcast::Factor;
+use crate::ops::support::arguments::InputIndex;
+use crate::ops::support::broadcast::TensorOrScalar;
 use crate::ops::support::views::{fill_with_zeros, view_layers, write_plain};
 use crate::tensor::{Dim, Layout, Shape, TensorView, TensorViewMut, resolve_axis};
 use std::ops::{Range, RangeInclusive};
@@ -13,7 +13,8 @@ macro_rules! triangles {
         crate::operator! {
             $(#[doc = $doc])*
             pub struct $name for $($op_type),+ {
-                /// How far above the main diagonal the triangle ends; below where negative.
+                /// The diagonal at which the triangle ends: 0 is the main one, positive values are above it, negative values
+                /// below.
                 diagonal: i64 = 0,
             }
         }
@@ -41,15 +42,15 @@ macro_rules! triangles {
 }
 
 triangles! {
-    /// `torch.tril`: the lower triangle of each matrix, and zeros above.
+    /// `torch.tril`: keeps the lower triangle of each matrix and sets the elements above to zero.
     Tril for "aten::tril" keeps |diagonal, columns| 0..diagonal.saturating_add(1).clamp(0, columns);
 
-    /// `torch.triu`: the upper triangle of each matrix, and zeros below.
+    /// `torch.triu`: keeps the upper triangle of each matrix and sets the elements below to zero.
     Triu for "aten::triu" keeps |diagonal, columns| diagonal.clamp(0, columns)..columns;
 }
 
-/// Writes the columns of each matrix that `kept` names for each row, and zeros elsewhere. It is told where the row crosses
-/// the diagonal, and how many columns there are.
+/// Copies the columns that `kept` returns for each row of each matrix, and writes zeros elsewhere. `kept` gets the column in
+/// which the row crosses the diagonal, and the number of columns.
 fn keep(
     input: &TensorView<'_>,
     output: &mut TensorViewMut<'_>,
@@ -70,55 +71,55 @@ fn keep(
 }
 
 crate::operator! {
-    /// `torch.diagonal`: the diagonal of two axes, which becomes the last axis. A view.
+    /// `torch.diagonal`: replaces two axes by their diagonal, which becomes the last axis. A view.
     pub struct Diagonal for "aten::diagonal" {
-        /// How far above the main diagonal; below where negative.
+        /// The diagonal: 0 is the main one, positive values are above it, negative values below.
         offset: i64 = 0,
-        /// The axis of rows; may count from the end.
+        /// The axis of rows; a negative value counts from the end.
         dim1: i64 = 0,
-        /// The axis of columns; may count from the end.
+        /// The axis of columns; a negative value counts from the end.
         dim2: i64 = 1,
     }
 }
 
 crate::operator! {
-    /// `torch.diag_embed`: matrices with the input's last axis on a diagonal, and zeros elsewhere.
+    /// `torch.diag_embed`: creates matrices with the input's last axis on a diagonal and zeros elsewhere.
     pub struct DiagEmbed for "aten::diag_embed" {
-        /// How far above the main diagonal; below where negative.
+        /// The diagonal: 0 is the main one, positive values are above it, negative values below.
         offset: i64 = 0,
-        /// The output's axis of rows; may count from the end.
+        /// The output's axis of rows; a negative value counts from the end.
         dim1: i64 = -2,
-        /// The output's axis of columns; may count from the end.
+        /// The output's axis of columns; a negative value counts from the end.
         dim2: i64 = -1,
     }
 }
 
 crate::operator! {
-    /// `torch.diagonal_scatter`: the input with another tensor on its diagonal.
+    /// `torch.diagonal_scatter`: returns a copy of the input with its diagonal replaced by another tensor.
     pub struct DiagonalScatter for "aten::diagonal_scatter" {
-        /// What the diagonal becomes.
-        src: Operand,
-        /// How far above the main diagonal; below where negative.
+        /// The tensor that replaces the diagonal.
+        src: InputIndex,
+        /// The diagonal: 0 is the main one, positive values are above it, negative values below.
         offset: i64 = 0,
-        /// The axis of rows; may count from the end.
+        /// The axis of rows; a negative value counts from the end.
         dim1: i64 = 0,
-        /// The axis of columns; may count from the end.
+        /// The axis of columns; a negative value counts from the end.
         dim2: i64 = 1,
     }
 }
 
 crate::operator! {
-    /// `torch.Tensor.fill_diagonal_`: the input with a number along its main diagonal; all axes are of one length, but
-    /// those of a matrix.
+    /// `torch.Tensor.fill_diagonal_`: returns the input with a number along its main diagonal. An input of more than two axes
+    /// must have axes of equal length.
     pub struct FillDiagonal for "aten::fill_diagonal" {
         /// The number.
-        fill_value as "value": Factor,
-        /// Whether the diagonal of a tall matrix begins anew one row below its end.
+        fill_value as "value": TensorOrScalar,
+        /// Whether the diagonal of a tall matrix restarts one row below its end.
         wrap: bool = false,
     }
 }
 
-/// Two different axes and how far above the main one their diagonal lies.
+/// A diagonal of two different axes, with its offset above the main diagonal.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Place {
     offset: i64,
@@ -132,10 +133,10 @@ impl Place {
         if rank > 1 && rows != columns {
             return Ok(Self { offset, rows, columns });
         }
-        Err(LayerError::invalid("dim2", dim2, "it must name another axis than `dim1`"))
+        Err(LayerError::invalid("dim2", dim2, "it must differ from `dim1`"))
     }
 
-    /// By how many places the diagonal begins later in rows and in columns.
+    /// The row and the column in which the diagonal begins.
     fn start(&self) -> (usize, usize) {
         let distance = usize::try_from(self.offset.unsigned_abs()).unwrap_or(usize::MAX);
         if self.offset < 0 { (distance, 0) } else { (0, distance) }
@@ -148,7 +149,7 @@ impl Place {
         others.map(|(_, dim)| dim.clone()).chain([len]).collect()
     }
 
-    /// The diagonal's elements within a tensor.
+    /// The layout of the diagonal's elements in a tensor.
     pub(crate) fn layout(&self, whole: &Layout) -> Result<Layout, LayerError> {
         let (down, right) = self.start();
         let (mut dims, mut strides) = (Vec::new(), Vec::new());
@@ -239,7 +240,7 @@ impl CpuLayer for DiagonalScatter {
 }
 
 impl FillDiagonal {
-    /// The number of elements on the diagonal, and how far each is behind the one before in row-major order.
+    /// The number of elements on the diagonal, and the distance between them in row-major order.
     fn places(&self, dims: &[usize]) -> (usize, usize) {
         let step = dims.iter().rev().scan(1usize, |stride, &len| {
             let this = *stride;
@@ -265,7 +266,7 @@ impl Layer for FillDiagonal {
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
         let dims = inputs[0].dims();
         if dims.len() < 2 || (dims.len() > 2 && dims.windows(2).any(|pair| pair[0] != pair[1])) {
-            let wanted = "two axes, or more of one length";
+            let wanted = "two axes, or more axes of equal length";
             return Err(LayerError::shape("the input", wanted, &inputs[0]));
         }
         self.fill_value.check_fits(inputs[0].dtype())?;

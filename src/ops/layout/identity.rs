@@ -1,4 +1,4 @@
-//! Operators that return their input: copies, dropout that has nothing to drop, and no operator at all.
+//! Operators that return their input: clone, contiguous, identity, and dropout in evaluation mode.
 
 use crate::op::{Layer, LayerError, TensorMeta, View};
 use crate::ops::support::choices::MemoryFormat;
@@ -6,30 +6,30 @@ use crate::ops::support::views::view_layers;
 use crate::tensor::{Layout, Shape};
 
 crate::operator! {
-    /// `torch.clone` and `torch.Tensor.contiguous`: the same elements. Nobody writes to a tensor of a graph, so a view
-    /// serves as a copy, in whatever order its elements lie.
+    /// `torch.clone`, `torch.Tensor.contiguous`, `torch.Tensor.detach` and similar: returns the input. Tensors of a graph are
+    /// immutable, so a view serves as a copy, whatever its memory layout.
     pub struct CloneTensor for
         "torch.clone", "Tensor.clone", "Tensor.contiguous", "aten::detach", "aten::resolve_conj", "aten::resolve_neg"
     {
-        /// Accepted for compatibility; how elements lie in memory cannot be seen from outside.
+        /// Accepted for compatibility; the order in memory does not affect results.
         memory_format: Option<MemoryFormat> = None,
     }
 }
 
 crate::operator! {
-    /// `torch.nn.Identity`: the input.
+    /// `torch.nn.Identity`: returns the input.
     pub struct Identity for "nn.Identity" {}
 }
 
 crate::operator! {
-    /// `torch.nn.Dropout` and its relatives when they are evaluated: the input.
+    /// `torch.nn.Dropout` and its variants in evaluation mode: returns the input.
     pub struct Dropout for
         "nn.Dropout", "nn.Dropout1d", "nn.Dropout2d", "nn.Dropout3d", "nn.AlphaDropout", "nn.FeatureAlphaDropout",
         "F.dropout", "F.dropoutnd", "F.dropout1d", "F.dropout2d", "F.dropout3d", "F.alpha_dropout", "F.feature_alpha_dropout"
     {
-        /// The share of elements that are dropped in training.
+        /// The probability that an element is zeroed in training; not used.
         p: f64 = 0.5,
-        /// Whether the model is trained; only `False` can be run.
+        /// Whether to drop elements; only `False` is supported.
         training: bool = false,
         /// Accepted for compatibility; the result is the same.
         inplace: bool = false,
@@ -69,7 +69,7 @@ mod tests {
     use crate::tensor::DType;
 
     #[test]
-    fn the_input_comes_back() {
+    fn the_input_is_returned() {
         let cases: [(&str, &[(&str, &str)]); 6] = [
             ("torch.clone", &[("memory_format", "torch.channels_last")]),
             ("Tensor.clone", &[]),

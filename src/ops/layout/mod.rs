@@ -1,4 +1,4 @@
-//! The same elements in other shapes, orders and places.
+//! Reshaping, reordering, slicing, joining and padding tensors.
 
 pub mod axes;
 pub mod concatenation;

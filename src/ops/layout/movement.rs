@@ -1,4 +1,4 @@
-//! Axes moved and mirrored: movedim, mT, rot90, fliplr.
+//! Moving, transposing, flipping and rotating axes: movedim, mT, rot90, fliplr.
 
 use super::repetition::Flip;
 use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta, View};
@@ -6,27 +6,27 @@ use crate::ops::support::views::view_layers;
 use crate::tensor::{DType, Layout, Shape, TensorView, TensorViewMut, resolve_axes, resolve_axis};
 
 crate::operator! {
-    /// `torch.movedim`: some axes moved to other places, the others in their order. A view.
+    /// `torch.movedim`: moves axes to other positions; the other axes keep their order. A view.
     pub struct MoveDim for "aten::movedim", "aten::moveaxis" {
-        /// The axes; they may count from the end.
+        /// The axes to move; negative values count from the end.
         source: Vec<i64>,
-        /// Where each of them stands in the output; may count from the end.
+        /// The position of each of these axes in the output; negative values count from the end.
         destination: Vec<i64>,
     }
 }
 
 crate::operator! {
-    /// `torch.Tensor.mT`: matrices with rows and columns exchanged. A view.
+    /// `torch.Tensor.mT`: transposes the last two axes. A view.
     pub struct MatricesTranspose for "aten::mT" {}
 }
 
 crate::operator! {
-    /// `torch.Tensor.mH`: matrices with rows and columns exchanged, complex numbers conjugated. A view of real ones.
+    /// `torch.Tensor.mH`: transposes the last two axes and conjugates complex elements. A view if the input is real.
     pub struct Adjoint for "aten::mH", "aten::adjoint", "aten::matrix_H" {}
 }
 
 crate::operator! {
-    /// `torch.Tensor.T`: all axes in reverse order. A view.
+    /// `torch.Tensor.T`: reverses the order of the axes. A view.
     pub struct ReverseAxes for "aten::numpy_T" {}
 }
 
@@ -35,7 +35,10 @@ impl MoveDim {
         let (from, to) = (resolve_axes(&self.source, rank)?, resolve_axes(&self.destination, rank)?);
         let repeats = |axes: &[usize]| axes.iter().enumerate().any(|(i, axis)| axes[..i].contains(axis));
         if from.len() != to.len() || repeats(&from) || repeats(&to) {
-            let reason = format!("`source` names the axes {:?}, and none may be named twice", self.source);
+            let reason = format!(
+                "expected a position for each of the axes {:?} in `source`, and no axis or position twice",
+                self.source
+            );
             let found = format!("{:?}", self.destination);
             return Err(LayerError::InvalidParameter { key: "destination", found, reason });
         }
@@ -120,12 +123,12 @@ impl CpuLayer for Adjoint {
 }
 
 crate::operator! {
-    /// `torch.fliplr`: the columns, axis 1, in reverse order.
+    /// `torch.fliplr`: reverses the order of the columns, axis 1.
     pub struct FlipColumns for "aten::fliplr" {}
 }
 
 crate::operator! {
-    /// `torch.flipud`: the rows, axis 0, in reverse order.
+    /// `torch.flipud`: reverses the order of the rows, axis 0.
     pub struct FlipRows for "aten::flipud" {}
 }
 
@@ -157,11 +160,11 @@ macro_rules! flipping_layers {
 flipping_layers!(FlipColumns along 1, FlipRows along 0);
 
 crate::operator! {
-    /// `torch.rot90`: turned by quarters from the first of two axes towards the second.
+    /// `torch.rot90`: rotates the input by multiples of 90° from the first of two axes towards the second.
     pub struct Rot90 for "aten::rot90" {
-        /// By how many quarters; the other way round where negative.
+        /// The number of rotations by 90°; negative values rotate in the opposite direction.
         k: i64 = 1,
-        /// The two axes; they may count from the end.
+        /// The two axes of the plane of rotation; negative values count from the end.
         dims: Vec<i64> = vec![0, 1],
     }
 }
@@ -174,7 +177,7 @@ impl Rot90 {
                 return Ok(axes);
             }
         }
-        let reason = format!("it must name two of {rank} axes");
+        let reason = format!("expected two of the {rank} axes");
         Err(LayerError::InvalidParameter { key: "dims", found: format!("{:?}", self.dims), reason })
     }
 }
@@ -209,7 +212,7 @@ impl CpuLayer for Rot90 {
             order.swap(first, second);
         }
         let turned = inputs[0].with_layout(inputs[0].layout().permute(&order)?)?;
-        // An axis of the input is where the order says.
+        // Maps axes of the input to axes of the output.
         let reversed: Vec<usize> = reversed.iter().map(|&axis| order[axis]).collect();
         outputs[0].copy_reversed(&turned, &reversed)?;
         Ok(())
@@ -255,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn tensors_are_turned() {
+    fn tensors_are_flipped_and_rotated() {
         let x = counting(DType::I64, &[2, 3]);
         let values = |op_type, params: &[(&'static str, &'static str)]| {
             operator(op_type, params).run_one(&[&x]).unwrap().to_vec::<i64>().unwrap()

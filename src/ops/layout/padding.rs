@@ -1,33 +1,33 @@
-//! Padding: elements added around a tensor, or cut off it.
+//! Padding and cropping tensors.
 
 use crate::Limits;
 use crate::kernels::naive::PadMode;
 use crate::kernels::take::take_axes;
 use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
-use crate::ops::support::arguments::Argument;
+use crate::ops::support::arguments::ParamOrInput;
 use crate::ops::support::choices::choices;
 use crate::ops::support::views::{Plain, write_plain};
 use crate::tensor::{Dim, Layout, Tensor, TensorError, TensorView, TensorViewMut, with_bits};
 use std::ops::RangeInclusive;
 
 choices! {
-    /// What stands outside of a tensor that is padded.
+    /// The values that a tensor is padded with.
     pub enum PaddingMode {
-        /// One value.
+        /// A constant.
         Constant = "constant",
-        /// Zeros; how a convolution says it.
+        /// Zeros, as convolutions name them.
         Zeros = "zeros",
-        /// The tensor mirrored at its edge, the edge element once.
+        /// The tensor mirrored at its edge, without repeating the edge element.
         Reflect = "reflect",
         /// The edge element repeated.
         Replicate = "replicate",
-        /// The other end of the tensor.
+        /// The elements at the opposite end of the tensor.
         Circular = "circular",
     }
 }
 
 impl PaddingMode {
-    /// How the outside is made from the inside; `None` where it is one value.
+    /// The rule that computes the padding from the tensor; `None` for a constant.
     pub(crate) fn mirror(self) -> Option<PadMode> {
         match self {
             Self::Constant | Self::Zeros => None,
@@ -39,20 +39,20 @@ impl PaddingMode {
 }
 
 crate::operator! {
-    /// `torch.nn.functional.pad`: places added before and after some of the last axes. A negative number cuts elements
-    /// off.
+    /// `torch.nn.functional.pad`: pads some of the last axes before and after their elements. A negative number removes
+    /// elements.
     pub struct Pad for "F.pad" {
-        /// How many places go before and after the last axis, before and after the last but one, ….
-        pad: Argument<Vec<i64>>,
-        /// What stands there.
+        /// The number of elements to add before and after the last axis, before and after the last but one, and so on.
+        pad: ParamOrInput<Vec<i64>>,
+        /// The values of the padding.
         mode: PaddingMode = PaddingMode::Constant,
-        /// The value of mode `constant`; 0 where absent.
+        /// The value of mode `constant`; by default 0.
         value: Option<f64> = None,
     }
     validate |layer| {
         match &layer.pad {
-            Argument::Value(pad) => pairs("pad", pad).map(drop),
-            Argument::Input(_) => Ok(()),
+            ParamOrInput::Value(pad) => pairs("pad", pad).map(drop),
+            ParamOrInput::Input(_) => Ok(()),
         }
     }
 }
@@ -62,7 +62,7 @@ macro_rules! pad_modules {
         crate::operator! {
             $(#[doc = $doc])*
             pub struct $name for $($op_type),+ {
-                /// How many places go before and after the last axis, before and after the last but one, ….
+                /// The number of elements to add before and after the last axis, before and after the last but one, and so on.
                 padding: Vec<i64>,
                 $($value)*
             }
@@ -72,46 +72,46 @@ macro_rules! pad_modules {
 }
 
 pad_modules! {
-    /// `torch.nn.ConstantPad1d`, `2d`, `3d`: places of one value around the last axes. A negative number cuts elements
-    /// off.
+    /// `torch.nn.ConstantPad1d`, `2d`, `3d`: pads the last axes with a constant. A negative number removes elements.
     ConstantPad is Constant for "nn.ConstantPad1d", "nn.ConstantPad2d", "nn.ConstantPad3d" {
-        /// The value.
+        /// The constant.
         value: f64,
     }
 
-    /// `torch.nn.ZeroPad1d`, `2d`, `3d`: zeros around the last axes. A negative number cuts elements off.
+    /// `torch.nn.ZeroPad1d`, `2d`, `3d`: pads the last axes with zeros. A negative number removes elements.
     ZeroPad is Constant for "nn.ZeroPad2d", "nn.ZeroPad1d", "nn.ZeroPad3d" {}
 
-    /// `torch.nn.ReflectionPad1d`, `2d`, `3d`: the last axes mirrored at their edges, the edge element once.
+    /// `torch.nn.ReflectionPad1d`, `2d`, `3d`: pads the last axes with the input mirrored at its edges, without repeating the
+    /// edge elements.
     ReflectionPad is Reflect for "nn.ReflectionPad1d", "nn.ReflectionPad2d", "nn.ReflectionPad3d" {}
 
-    /// `torch.nn.ReplicationPad1d`, `2d`, `3d`: the edge elements of the last axes repeated.
+    /// `torch.nn.ReplicationPad1d`, `2d`, `3d`: pads the last axes by repeating their edge elements.
     ReplicationPad is Replicate for "nn.ReplicationPad1d", "nn.ReplicationPad2d", "nn.ReplicationPad3d" {}
 
-    /// `torch.nn.CircularPad1d`, `2d`, `3d`: the other ends of the last axes.
+    /// `torch.nn.CircularPad1d`, `2d`, `3d`: pads the last axes with the elements at their opposite ends.
     CircularPad is Circular for "nn.CircularPad1d", "nn.CircularPad2d", "nn.CircularPad3d" {}
 }
 
-/// The numbers of places before and after each axis, the last axis first.
+/// The padding before and after each axis, the last axis first.
 fn pairs(key: &'static str, numbers: &[i64]) -> Result<Vec<(i64, i64)>, LayerError> {
-    const MOST: i64 = 1 << 40;
+    const MAX: i64 = 1 << 40;
     let (pairs, rest) = numbers.as_chunks::<2>();
     let refuse = |reason: &str| {
         let found = format!("{numbers:?}");
         Err(LayerError::InvalidParameter { key, found, reason: reason.to_owned() })
     };
     if !rest.is_empty() {
-        return refuse("each axis needs two numbers");
+        return refuse("expected two numbers for each axis");
     }
-    if numbers.iter().any(|number| !(-MOST..=MOST).contains(number)) {
-        return refuse("it is absurdly large");
+    if numbers.iter().any(|number| !(-MAX..=MAX).contains(number)) {
+        return refuse("no number may exceed 2⁴⁰ in magnitude");
     }
     Ok(pairs.iter().map(|&[before, after]| (before, after)).collect())
 }
 
-/// What an operator of this family is to do.
+/// The padding of an operator of this family.
 pub(crate) struct Padding {
-    /// The last axis first.
+    /// The padding before and after each axis, the last axis first.
     pub(crate) pairs: Vec<(i64, i64)>,
     pub(crate) mode: PaddingMode,
     pub(crate) value: f64,
@@ -149,7 +149,7 @@ impl Padding {
         }
         let Some(mode) = self.mode.mirror() else { return self.surround(input, output) };
         let places = output.shape().iter().fold(0u64, |sum, &len| sum.saturating_add(len as u64));
-        limits.check_tensor("the places of a padding", places.saturating_mul(size_of::<usize>() as u64))?;
+        limits.check_tensor("the indices of a padding", places.saturating_mul(size_of::<usize>() as u64))?;
         let (axes, inner) = self.sources(mode, input)?;
         let input = Plain::of(input)?;
         write_plain(output, &mut |output| {
@@ -160,7 +160,7 @@ impl Padding {
         })
     }
 
-    /// Writes the value everywhere, and then the input into the middle.
+    /// Fills the output with the value, then copies the input into it.
     fn surround(&self, input: &TensorView<'_>, output: &mut TensorViewMut<'_>) -> Result<(), LayerError> {
         let value = Tensor::scalar(self.value).cast(output.dtype())?.expand(output.shape())?;
         output.copy_from(&value.view())?;
@@ -178,8 +178,8 @@ impl Padding {
         Ok(output.reborrow().with_layout(to)?.copy_from(&input.with_layout(from)?)?)
     }
 
-    /// From the first axis that changes to the last one, the length of each and where its elements come from; and the
-    /// number of elements along the axes behind them.
+    /// For all axes from the first to the last that are padded, the length and the indices of the source elements; and the
+    /// number of elements along the axes after them.
     fn sources(&self, mode: PadMode, input: &TensorView<'_>) -> Result<Sources, LayerError> {
         let shape = input.shape();
         let changing = |(_, pair): &(usize, &(i64, i64))| **pair != (0, 0);
@@ -198,10 +198,10 @@ impl Padding {
     }
 }
 
-/// Axes, each with its length and the sources along it, and the number of elements behind them.
+/// Axes, each with its length and the indices of the source elements, and the number of elements along the axes after them.
 type Sources = (Vec<(usize, Vec<usize>)>, usize);
 
-/// Where the elements of a padded axis come from, if what is cut off one end does not reappear at the other.
+/// The indices of the source elements of a padded axis, if elements removed at one end do not reappear at the other.
 fn cut_first(mode: PadMode, len: usize, before: i64, after: i64) -> Option<Vec<usize>> {
     let cut = positive(-before);
     let kept = len.checked_sub(cut)?.checked_sub(positive(-after))?;
@@ -303,8 +303,8 @@ impl CpuLayer for Pad {
         context: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
         let padding = match &self.pad {
-            Argument::Value(pad) => self.padding(pad)?,
-            Argument::Input(position) => self.padding(&inputs[*position].to_vec::<i64>()?)?,
+            ParamOrInput::Value(pad) => self.padding(pad)?,
+            ParamOrInput::Input(position) => self.padding(&inputs[*position].to_vec::<i64>()?)?,
         };
         padding.run(&inputs[0], &mut outputs[0], context.limits())
     }
@@ -379,11 +379,11 @@ mod tests {
             |mode, pads, shape: &[usize]| pad("F.pad", &[("mode", mode), ("pad", pads)], shape).unwrap_err();
         assert_eq!(
             error("reflect", "(3,0)", &[2, 3]).to_string(),
-            "the input: axes that are longer than their padding (3, 0) needed, but it is 2×3 i32"
+            "the input: expected axes that are longer than their padding (3, 0), got 2×3 i32"
         );
         assert_eq!(
             error("constant", "(-2,-2)", &[3]).to_string(),
-            "an axis of the input: more elements than the padding (-2, -2) cuts off needed, but it is 3 i32"
+            "an axis of the input: expected more elements than the padding (-2, -2) cuts off, got 3 i32"
         );
         error("constant", "(1,1,1,1)", &[3]);
         error("circular", "(0,3)", &[2]);

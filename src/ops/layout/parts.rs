@@ -1,11 +1,11 @@
-//! Parts of a tensor along one axis: chunk, split, narrow, unbind. All are views.
+//! Splitting a tensor along an axis into views: chunk, tensor_split, narrow, unbind.
 
 use crate::op::{Layer, LayerError, TensorMeta, View};
 use crate::ops::support::arguments::OutputCount;
 use crate::ops::support::views::{axis_of, view_layers};
 use crate::tensor::{Dim, Layout, Shape, TensorError};
 
-/// A part of an axis.
+/// A contiguous part of an axis.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::ops) struct Part {
     pub(in crate::ops) start: Dim,
@@ -13,57 +13,57 @@ pub(in crate::ops) struct Part {
 }
 
 crate::operator! {
-    /// `torch.chunk`: parts of equal length, ⌈length / chunks⌉ each, the last as long as is left.
+    /// `torch.chunk`: splits an axis into parts of ⌈length / chunks⌉ elements; the last part may be shorter. Views.
     pub struct Chunk for "torch.chunk", "Tensor.chunk", "aten::unsafe_chunk" {
-        /// How many parts there are at most.
+        /// The maximum number of parts.
         chunks: usize,
-        /// The axis; may count from the end.
+        /// The axis; a negative value counts from the end.
         dim: i64 = 0,
-        /// How many parts the file makes use of: all.
+        /// The number of outputs that the file lists, one for each part.
         outputs: OutputCount,
     }
     validate |chunk| { at_least_one("chunks", chunk.chunks) }
 }
 
 crate::operator! {
-    /// `torch.tensor_split`: so many parts of nearly equal length, or parts between given indices.
+    /// `torch.tensor_split`: splits an axis into a number of nearly equal parts, or at given indices. Views.
     pub struct TensorSplit for "torch.tensor_split", "Tensor.tensor_split" {
-        /// How many parts; their lengths differ by 1 at most, the longer ones come first.
+        /// The number of parts. Their lengths differ by at most 1; the longer parts come first.
         sections: Option<usize> = None,
-        /// Where one part ends and the next begins; may count from the end.
+        /// The indices at which one part ends and the next begins; negative values count from the end.
         indices: Option<Vec<i64>> = None,
-        /// The axis; may count from the end.
+        /// The axis; a negative value counts from the end.
         dim: i64 = 0,
-        /// How many parts the file makes use of: all.
+        /// The number of outputs that the file lists, one for each part.
         outputs: OutputCount,
     }
     validate |split| {
         match (split.sections, &split.indices) {
             (Some(sections), None) => at_least_one("sections", sections),
             (None, Some(_)) => Ok(()),
-            _ => Err(LayerError::Unsupported("either `sections` or `indices` is needed, and not both".to_owned())),
+            _ => Err(LayerError::Unsupported("exactly one of `sections` and `indices` is required".to_owned())),
         }
     }
 }
 
 crate::operator! {
-    /// `torch.narrow`: one part.
+    /// `torch.narrow`: returns `length` elements of an axis, from `start` on. A view.
     pub struct Narrow for "torch.narrow", "Tensor.narrow" {
-        /// The axis; may count from the end.
+        /// The axis; a negative value counts from the end.
         dim: i64,
-        /// Where the part begins; may count from the end.
+        /// The first index; a negative value counts from the end.
         start: i64,
-        /// How long it is.
+        /// The number of elements.
         length: usize,
     }
 }
 
 crate::operator! {
-    /// `torch.unbind`: all indices of an axis, which disappears.
+    /// `torch.unbind`: removes an axis and returns the slice at each of its indices. Views.
     pub struct Unbind for "torch.unbind", "Tensor.unbind" {
-        /// The axis; may count from the end.
+        /// The axis; a negative value counts from the end.
         dim: i64 = 0,
-        /// How many parts the file makes use of: all.
+        /// The number of outputs that the file lists, one for each part.
         outputs: OutputCount,
     }
 }
@@ -79,19 +79,19 @@ fn at_least_one(key: &'static str, found: usize) -> Result<(), LayerError> {
     })
 }
 
-/// Parts of this size, as many as there are outputs.
+/// `count` parts of length `size`, as far as the axis is long enough.
 pub(in crate::ops) fn equal_parts(len: &Dim, size: Dim, count: usize) -> Vec<Part> {
     let starts = (0..count).map(|i| size.clone() * i);
     starts.map(|start| Part { len: (len.clone() - start.clone()).min(size.clone()).max(0), start }).collect()
 }
 
-/// What an index of an axis means that may count from its end and lie outside of it, as in Python's slices. A symbolic
-/// index is taken to count from the start.
+/// Resolves an index as Python's slices do: a negative index counts from the end, and the result is clamped to the axis. A
+/// symbolic index is assumed to count from the start.
 pub(in crate::ops) fn clamped_index(index: &Dim, len: &Dim) -> Dim {
     match index.fixed() {
         Some(0) => Dim::Fixed(0),
         Some(index) if index < 0 => (len.clone() + index).max(0),
-        // The largest i32 is how PNNX writes the end of an axis, whatever its length.
+        // PNNX writes the largest i32 for the end of an axis, whatever its length.
         Some(index) if index >= i64::from(i32::MAX) => len.clone(),
         _ => index.clone().min(len.clone()),
     }
@@ -135,8 +135,7 @@ impl Narrow {
         let end = start.clone() + self.length;
         let beyond = end.fixed().zip(input.fixed()).is_some_and(|(end, len)| end > len);
         if beyond || start.fixed().is_some_and(|start| start < 0) {
-            let reason =
-                format!("{} elements from there lie outside of an axis of length {input}", self.length);
+            let reason = format!("{} elements from there exceed the axis of length {input}", self.length);
             return Err(LayerError::InvalidParameter { key: "start", found: self.start.to_string(), reason });
         }
         Ok(vec![Part { start, len: Dim::from(self.length) }])
@@ -280,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn indices_take_their_axis_away() {
+    fn selected_axes_are_removed() {
         let x = counting(DType::I64, &[2, 3]);
         let select = |index| operator("Tensor.select", &[("dim", "-1"), ("index", index)]).run_one(&[&x]);
         assert_eq!(select("-1").unwrap().to_vec::<i64>().unwrap(), [2, 5]);

@@ -1,61 +1,63 @@
-//! Elements in another order or more than once: flip, roll, repeat, tile, repeat_interleave.
+//! Reversing, shifting and repeating elements: flip, roll, repeat, tile, repeat_interleave.
 
 use crate::Limits;
 use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
-use crate::ops::support::arguments::Argument;
+use crate::ops::support::arguments::ParamOrInput;
 use crate::ops::support::views::{Plain, axis_of, write_plain};
 use crate::tensor::{DType, Dim, Layout, Shape, TensorView, TensorViewMut, resolve_axis, with_bits};
 use std::borrow::Cow;
 use std::ops::RangeInclusive;
 
 crate::operator! {
-    /// `torch.flip`: some axes in reverse order.
+    /// `torch.flip`: reverses the order of the elements along some axes.
     pub struct Flip for "torch.flip" {
-        /// The axes; they may count from the end.
+        /// The axes to reverse; negative values count from the end.
         dims: Vec<i64>,
     }
 }
 
 crate::operator! {
-    /// `torch.roll`: elements moved along axes; what leaves at one end comes back at the other.
+    /// `torch.roll`: shifts the elements along axes; elements shifted past one end reappear at the other.
     pub struct Roll for "torch.roll" {
-        /// By how many places each of `dims` is moved towards its end.
-        shifts: Argument<Vec<i64>>,
-        /// The axes; where absent, the elements are moved as if all were one axis.
+        /// The number of positions by which each of `dims` is shifted towards its end; negative values shift towards its start.
+        shifts: ParamOrInput<Vec<i64>>,
+        /// The axes; negative values count from the end. If absent, elements are shifted as in the flattened input.
         dims: Option<Vec<i64>> = None,
     }
 }
 
 crate::operator! {
-    /// `torch.Tensor.repeat`: the input so many times along each axis.
+    /// `torch.Tensor.repeat`: repeats the input along each axis.
     pub struct Repeat for "Tensor.repeat" {
-        /// How many times along each axis; at least as many numbers as the input has axes, new axes come in front.
-        sizes: Argument<Vec<i64>>,
+        /// The number of repetitions along each axis. There must be at least as many as the input has axes; new axes are added
+        /// in front.
+        sizes: ParamOrInput<Vec<i64>>,
     }
 }
 
 crate::operator! {
-    /// `torch.tile`: the input so many times along each axis.
+    /// `torch.tile`: repeats the input along each axis.
     pub struct Tile for "torch.tile" {
-        /// How many times along each of the last axes, or along new ones in front.
-        dims: Argument<Vec<i64>>,
+        /// The number of repetitions along each of the last axes. If there are more than the input has axes, new axes are added
+        /// in front.
+        dims: ParamOrInput<Vec<i64>>,
     }
 }
 
 crate::operator! {
-    /// `torch.repeat_interleave`: each element of an axis so many times.
+    /// `torch.repeat_interleave`: repeats each element along an axis.
     pub struct RepeatInterleave for "torch.repeat_interleave" {
-        /// How many times: one number for all, or an input with one for each element.
+        /// The number of repetitions: one for all elements, or an input with one for each element.
         repeats: Repeats,
-        /// The axis; where absent, the input is flattened first.
+        /// The axis; a negative value counts from the end. If absent, the input is flattened first.
         dim: Option<i64> = None,
-        /// The length of the output's axis, where the file says it.
+        /// The length of the output's axis, if known. The repetitions must add up to it.
         output_size: Option<usize> = None,
     }
 }
 
-/// How often elements are repeated: the same for all, or by an input.
-type Repeats = Argument<i64>;
+/// A number of repetitions for all elements, or an input.
+type Repeats = ParamOrInput<i64>;
 
 impl Layer for Flip {
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
@@ -91,7 +93,7 @@ impl CpuLayer for Flip {
 }
 
 impl Roll {
-    /// Axis and shift of each step. Without `dims` there is one step along axis 0, as if there were no others.
+    /// The axis and the shift of each step. Without `dims`, there is one step along axis 0 of the flattened input.
     pub(crate) fn steps(&self, inputs: &[TensorMeta]) -> Result<Vec<(usize, Dim)>, LayerError> {
         let (rank, shifts) = (inputs[0].rank(), self.shifts.dims(inputs)?);
         let dims = self.dims.as_deref().unwrap_or_default();
@@ -103,8 +105,8 @@ impl Roll {
             return Ok(axes.into_iter().zip(shifts).collect());
         }
         let reason = match dims {
-            [] => "without `dims` there is one shift".to_owned(),
-            dims => format!("`dims` names {} axes", dims.len()),
+            [] => "without `dims`, expected one shift".to_owned(),
+            dims => format!("expected one shift for each of the {} axes in `dims`", dims.len()),
         };
         Err(LayerError::InvalidParameter { key: "shifts", found: format!("{shifts:?}"), reason })
     }
@@ -161,8 +163,8 @@ impl CpuLayer for Roll {
     }
 }
 
-/// Writes the input moved by so many places along each axis. Each axis is in two parts that change places: 2ⁿ blocks for n
-/// axes that move.
+/// Writes the input shifted by this number of positions along each axis. Each shifted axis consists of two parts that are
+/// swapped, so that n shifted axes make 2ⁿ blocks.
 fn rolled(
     input: &TensorView<'_>,
     output: &mut TensorViewMut<'_>,
@@ -182,13 +184,13 @@ fn rolled(
     Ok(())
 }
 
-/// A shift as a number of places between 0 and the length.
+/// A shift modulo the length of the axis.
 pub(crate) fn places(shift: i64, len: usize) -> usize {
     let len = i64::try_from(len).unwrap_or(i64::MAX).max(1);
     usize::try_from(shift.rem_euclid(len)).unwrap_or(0)
 }
 
-/// Dimensions after repeating: new axes of length 1 in front where there are more counts than axes.
+/// The dimensions after repeating. If there are more counts than axes, new axes of length 1 are added in front.
 fn repeated(input: &TensorMeta, counts: &[Dim], key: &'static str) -> Result<Vec<Dim>, LayerError> {
     if counts.iter().any(|count| count.fixed().is_some_and(|count| count < 0)) {
         let reason = "it must not be negative".to_owned();
@@ -202,7 +204,7 @@ fn repeated(input: &TensorMeta, counts: &[Dim], key: &'static str) -> Result<Vec
     Ok(padded(input.dims()).into_iter().zip(padded(counts)).map(|(dim, count)| dim * count).collect())
 }
 
-/// Writes the input as many times as it fits the output along each axis.
+/// Repeats the input along each axis to fill the output.
 fn repeat(input: &TensorView<'_>, output: &mut TensorViewMut<'_>) -> Result<(), LayerError> {
     if output.num_elements() == 0 {
         return Ok(());
@@ -219,11 +221,11 @@ fn repeat(input: &TensorView<'_>, output: &mut TensorViewMut<'_>) -> Result<(), 
     })
 }
 
-/// Repeats an array of some shape along each axis until it has another shape, whose lengths are multiples.
+/// Repeats an array along each axis until it has the shape `wanted`, whose lengths are multiples of those in `shape`.
 fn repeat_axes<B: Copy + Default>(input: &[B], shape: &[usize], wanted: &[usize], output: &mut [B]) {
     let mut current = Cow::Borrowed(input);
     for axis in (0..shape.len()).rev().filter(|&axis| shape[axis] != wanted[axis]) {
-        // Inner axes are repeated already.
+        // The inner axes have been repeated already.
         let block = shape[axis] * wanted.iter().skip(axis + 1).product::<usize>();
         let count = wanted[axis] / shape[axis].max(1);
         let mut next = vec![B::default(); current.len() * count];
@@ -240,9 +242,9 @@ fn repeat_axes<B: Copy + Default>(input: &[B], shape: &[usize], wanted: &[usize]
     output.copy_from_slice(&current);
 }
 
-/// Writes each element as often as its count says.
+/// Repeats each element by its count.
 fn repeat_each<B: Copy>(values: &[B], counts: &[usize], mut output: &mut [B]) {
-    // Most often all counts are a small number, which the compiler should know.
+    // Usually all counts are the same small number: pass it as a constant.
     let one_count = counts.first().filter(|&first| counts.iter().all(|count| count == first));
     match one_count {
         Some(2) => return repeat_times::<B, 2>(values, output),
@@ -300,7 +302,7 @@ repeating_layers! {
 }
 
 impl RepeatInterleave {
-    /// How often each element of the axis is taken; `None` where one number counts for all.
+    /// The number of repetitions of each element along the axis.
     fn counts(&self, inputs: &[TensorView<'_>], len: usize) -> Result<Vec<usize>, LayerError> {
         let number = |value: i64| {
             usize::try_from(value).map_err(|_| LayerError::InvalidParameter {
@@ -310,8 +312,8 @@ impl RepeatInterleave {
             })
         };
         match self.repeats {
-            Argument::Value(value) => Ok(vec![number(value)?; len]),
-            Argument::Input(position) => {
+            ParamOrInput::Value(value) => Ok(vec![number(value)?; len]),
+            ParamOrInput::Input(position) => {
                 let counts = inputs[position].cast(DType::I64)?.to_vec::<i64>()?;
                 let counts: Vec<usize> = counts.into_iter().map(number).collect::<Result<_, _>>()?;
                 match counts.as_slice() {
@@ -327,13 +329,13 @@ impl RepeatInterleave {
         }
     }
 
-    /// Refuses a length of the axis that is not the one the file names.
+    /// Checks the length of the axis against `output_size`.
     fn check_size(&self, len: &Dim) -> Result<(), LayerError> {
         match self.output_size {
             Some(size) if len.fixed().is_some() && *len != size => Err(LayerError::InvalidParameter {
                 key: "output_size",
                 found: size.to_string(),
-                reason: format!("the elements repeated are {len}"),
+                reason: format!("the repetitions add up to {len}"),
             }),
             _ => Ok(()),
         }
@@ -350,7 +352,7 @@ impl RepeatInterleave {
         output: &mut TensorViewMut<'_>,
         limits: &Limits,
     ) -> Result<(), LayerError> {
-        // The axis may be long all the same: nothing, so many times.
+        // The axis may be long even so, if an empty input is repeated many times.
         if output.num_elements() == 0 {
             return Ok(());
         }
@@ -385,16 +387,16 @@ impl Layer for RepeatInterleave {
         let axis = self.axis(&inputs[0])?;
         let len = axis.map_or_else(|| inputs[0].num_elements(), |axis| inputs[0].dims()[axis].clone());
         let len = match &self.repeats {
-            Argument::Value(..0) => {
+            ParamOrInput::Value(..0) => {
                 let (found, reason) = (format!("{:?}", self.repeats), "it must not be negative".to_owned());
                 return Err(LayerError::InvalidParameter { key: "repeats", found, reason });
             }
-            Argument::Value(count) => {
+            ParamOrInput::Value(count) => {
                 let len = len * *count;
                 self.check_size(&len)?;
                 len
             }
-            Argument::Input(_) => self.output_size.map_or_else(|| Dim::fresh("repeated"), Dim::from),
+            ParamOrInput::Input(_) => self.output_size.map_or_else(|| Dim::fresh("repeated"), Dim::from),
         };
         let mut dims = if axis.is_some() { inputs[0].dims().to_vec() } else { vec![Dim::Fixed(0)] };
         dims[axis.unwrap_or(0)] = len;

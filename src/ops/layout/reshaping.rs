@@ -1,12 +1,12 @@
-//! Other shapes over the same elements: flatten, reshape, unflatten, squeeze, unsqueeze.
+//! Changing the shape of a tensor: flatten, reshape, unflatten, squeeze, unsqueeze.
 
 use crate::op::{Layer, LayerError, TensorMeta, View};
-use crate::ops::support::arguments::{Argument, Operand};
+use crate::ops::support::arguments::{InputIndex, ParamOrInput};
 use crate::ops::support::views::{axis_of, view_layers};
 use crate::tensor::{Dim, Layout, Shape, resolve_axis};
 use std::ops::RangeInclusive;
 
-/// Implements [`Layer`] for operators of one output that has the input's elements in their order; the function gives its
+/// Implements [`Layer`] for operators whose one output has the input's elements in row-major order; the function returns its
 /// dimensions.
 macro_rules! reshape_layers {
     ($($name:ident takes $count:expr, |$this:ident, $inputs:ident| $dims:expr;)*) => {$(
@@ -33,79 +33,79 @@ macro_rules! reshape_layers {
 }
 
 crate::operator! {
-    /// `torch.flatten`: neighbouring axes as one. A scalar becomes a vector of one element.
+    /// `torch.flatten`: merges adjacent axes into one. A 0-D tensor becomes a vector of one element.
     pub struct Flatten for "torch.flatten" {
-        /// The first of the axes; may count from the end.
+        /// The first axis to merge; a negative value counts from the end.
         start_dim: i64 = 0,
-        /// The last of the axes; may count from the end.
+        /// The last axis to merge; a negative value counts from the end.
         end_dim: i64 = -1,
     }
 }
 
 crate::operator! {
-    /// `torch.nn.Flatten`: neighbouring axes as one, by default all but the first.
+    /// `torch.nn.Flatten`: merges adjacent axes into one, by default all but the first.
     pub struct FlattenModule for "nn.Flatten" {
-        /// The first of the axes; may count from the end.
+        /// The first axis to merge; a negative value counts from the end.
         start_dim: i64 = 1,
-        /// The last of the axes; may count from the end.
+        /// The last axis to merge; a negative value counts from the end.
         end_dim: i64 = -1,
     }
 }
 
 crate::operator! {
-    /// `torch.Tensor.reshape`: another shape over the same elements in row-major order. A view where possible.
+    /// `torch.Tensor.reshape`: returns the same elements, in row-major order, in another shape. A view where possible.
     pub struct Reshape for "Tensor.reshape", "Tensor.view", "torch.reshape" {
-        /// The lengths of all axes. One may be -1: what is left for it. A 0 is the input's length of that axis, unless the
-        /// input has no elements. `None` is how PNNX writes that there are no axes.
-        shape: Option<Argument<Vec<i64>>>,
+        /// The output's shape. One length may be -1 and is inferred from the others. A 0 copies the input's length of that
+        /// axis, unless the input has no elements. PNNX writes `None` for the shape of a 0-D tensor.
+        shape: Option<ParamOrInput<Vec<i64>>>,
     }
 }
 
 crate::operator! {
-    /// `torch.ravel`: all elements as a vector.
+    /// `torch.ravel`: flattens the input to a vector.
     pub struct Ravel for "aten::ravel" {}
 }
 
 crate::operator! {
-    /// `torch.Tensor.reshape_as`: the shape of another tensor over the same elements.
+    /// `torch.Tensor.reshape_as`: reshapes the input to the shape of another tensor.
     pub struct ReshapeAs for "Tensor.reshape_as", "Tensor.view_as", "aten::view_as" {
-        /// The tensor whose shape it is.
-        other: Operand,
+        /// The tensor with the output's shape.
+        other: InputIndex,
     }
 }
 
 crate::operator! {
-    /// `torch.unflatten`: one axis as several.
+    /// `torch.unflatten`: splits an axis into several axes.
     pub struct Unflatten for "Tensor.unflatten", "torch.unflatten" {
-        /// The axis; may count from the end.
+        /// The axis; a negative value counts from the end.
         dim: i64,
-        /// The lengths of its parts; one may be -1: what is left for it.
-        sizes: Argument<Vec<i64>>,
+        /// The lengths of the new axes; one may be -1 and is inferred from the others.
+        sizes: ParamOrInput<Vec<i64>>,
     }
 }
 
 crate::operator! {
-    /// `torch.nn.Unflatten`: one axis as several.
+    /// `torch.nn.Unflatten`: splits an axis into several axes.
     pub struct UnflattenModule for "nn.Unflatten" {
-        /// The axis; may count from the end.
+        /// The axis; a negative value counts from the end.
         dim: i64,
-        /// The lengths of its parts; one may be -1: what is left for it.
-        unflattened_size: Argument<Vec<i64>>,
+        /// The lengths of the new axes; one may be -1 and is inferred from the others.
+        unflattened_size: ParamOrInput<Vec<i64>>,
     }
 }
 
 crate::operator! {
-    /// `torch.squeeze`: without axes of length 1.
+    /// `torch.squeeze`: removes axes of length 1.
     pub struct Squeeze for "torch.squeeze", "Tensor.squeeze" {
-        /// The axes to drop, where their length is 1; all where absent. They may count from the end.
+        /// The axes to remove if their length is 1; by default all. Negative values count from the end.
         dim: Option<Vec<i64>> = None,
     }
 }
 
 crate::operator! {
-    /// `torch.unsqueeze`: with new axes of length 1.
+    /// `torch.unsqueeze`: inserts new axes of length 1.
     pub struct Unsqueeze for "torch.unsqueeze", "Tensor.unsqueeze" {
-        /// Where the new axes stand in the output; they may count from its end.
+        /// The positions of the new axes in the output; negative values count from its end.
         dim: Vec<i64>,
     }
 }
@@ -113,7 +113,7 @@ crate::operator! {
 reshape_layers! {
     Flatten takes 1, |layer, inputs| flatten(&inputs[0], layer.start_dim, layer.end_dim)?;
     FlattenModule takes 1, |layer, inputs| flatten(&inputs[0], layer.start_dim, layer.end_dim)?;
-    Reshape takes 1 + layer.shape.as_ref().map_or(0, Argument::num_inputs), |layer, inputs| {
+    Reshape takes 1 + layer.shape.as_ref().map_or(0, ParamOrInput::num_inputs), |layer, inputs| {
         let shape = layer.shape.as_ref().map(|shape| shape.dims(inputs)).transpose()?;
         let wanted = with_copied_lengths(&inputs[0], shape.unwrap_or_default())?;
         resolve(&inputs[0], inputs[0].dims(), wanted)?
@@ -141,7 +141,7 @@ fn flatten(input: &TensorMeta, start_dim: i64, end_dim: i64) -> Result<Vec<Dim>,
         return Err(LayerError::invalid(
             "start_dim",
             start_dim,
-            format!("it comes after `end_dim`, which is {end_dim}"),
+            format!("it must not come after `end_dim`, which is {end_dim}"),
         ));
     }
     let dims = input.dims();
@@ -149,27 +149,27 @@ fn flatten(input: &TensorMeta, start_dim: i64, end_dim: i64) -> Result<Vec<Dim>,
     Ok(dims[..start].iter().cloned().chain([merged]).chain(dims[end + 1..].iter().cloned()).collect())
 }
 
-/// Replaces each 0 by the input's length of that axis, as PNNX writes it; where there are no elements a 0 is a 0.
+/// Replaces each 0 by the input's length of that axis, which is what PNNX means by it. If the input is empty, a 0 stays 0.
 fn with_copied_lengths(input: &TensorMeta, mut wanted: Vec<Dim>) -> Result<Vec<Dim>, LayerError> {
     if input.num_elements() == 0usize {
         return Ok(wanted);
     }
     for (axis, dim) in wanted.iter_mut().enumerate().filter(|(_, dim)| **dim == 0usize) {
-        let what = "the input, whose length a 0 in `shape` copies";
+        let wanted = || format!("an axis {axis}, whose length a 0 in `shape` copies");
         let copied = input.dims().get(axis);
-        *dim = copied.ok_or_else(|| LayerError::shape(what, format!("an axis {axis}"), input))?.clone();
+        *dim = copied.ok_or_else(|| LayerError::shape("the input", wanted(), input))?.clone();
     }
     Ok(wanted)
 }
 
-/// The wanted lengths with -1 replaced by what is left for it of `from`, which are axes of the input.
+/// The wanted lengths, with -1 replaced by the length that the others leave of `from`, which are axes of the input.
 fn resolve(input: &TensorMeta, from: &[Dim], mut wanted: Vec<Dim>) -> Result<Vec<Dim>, LayerError> {
     let refuse = |wanted: &[Dim]| {
         let wanted: Vec<String> = wanted.iter().map(ToString::to_string).collect();
         let unknown = wanted.iter().filter(|len| len.starts_with('-')).count();
         let sense = match unknown {
             0 | 1 => format!("as many elements as ({}) has", wanted.join(", ")),
-            _ => format!("no more than one -1 in ({}),", wanted.join(", ")),
+            _ => format!("at most one -1 in ({})", wanted.join(", ")),
         };
         Err(LayerError::shape("the input", sense, input))
     };
@@ -193,7 +193,7 @@ fn resolve(input: &TensorMeta, from: &[Dim], mut wanted: Vec<Dim>) -> Result<Vec
     }
 }
 
-/// Both products without the symbols that they share, and without a common number.
+/// Both products without their common symbols, and without the number of the second if it divides that of the first.
 fn cancelled<'a>(left: &[Dim], right: impl Iterator<Item = &'a Dim>) -> (Dim, Dim) {
     let (mut left, mut right) = (Product::of(left.iter()), Product::of(right));
     left.symbols.retain(|symbol| match right.symbols.iter().position(|other| other == symbol) {
@@ -244,9 +244,7 @@ fn squeeze(input: &TensorMeta, dims: Option<&[i64]>) -> Result<Vec<Dim>, LayerEr
         match dim.fixed() {
             Some(1) if axes.contains(&axis) => {}
             None if axes.contains(&axis) => {
-                let reason = format!(
-                    "whether axis {axis} of {input} has length 1 must be known before it is squeezed"
-                );
+                let reason = format!("axis {axis} of {input} cannot be squeezed: its length must be known");
                 return Err(LayerError::Unsupported(reason));
             }
             _ => kept.push(dim.clone()),
@@ -327,7 +325,7 @@ mod tests {
             |shape, input: &[usize]| shape_of("Tensor.reshape", &[("shape", shape)], input).unwrap_err();
         assert_eq!(
             reshape("(4,-1)", &[2, 3]).to_string(),
-            "the input: as many elements as (4, -1) has needed, but it is 2×3 i16"
+            "the input: expected as many elements as (4, -1) has, got 2×3 i16"
         );
         reshape("(-1,-1)", &[4]);
         reshape("(-2,-2)", &[4]);
@@ -354,9 +352,9 @@ mod tests {
     }
 
     #[test]
-    fn elements_that_lie_elsewhere_are_copied_in_order() {
-        let turned = counting(DType::C64, &[3, 2]).permute(&[1, 0]).unwrap();
-        let flat = operator("torch.flatten", &[]).run_one(&[&turned]).unwrap();
+    fn transposed_tensors_are_copied_in_row_major_order() {
+        let transposed = counting(DType::C64, &[3, 2]).permute(&[1, 0]).unwrap();
+        let flat = operator("torch.flatten", &[]).run_one(&[&transposed]).unwrap();
         let want = counting(DType::C64, &[6]);
         let order = [0, 2, 4, 1, 3, 5].map(|i| want.select(0, i).unwrap());
         assert_eq!(flat, Tensor::stack(&order).unwrap());

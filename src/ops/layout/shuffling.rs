@@ -1,10 +1,10 @@
-//! Elements moved between channels and space, and between groups of channels.
+//! Rearranging elements between channels and space, and between groups of channels.
 
 use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
 use crate::tensor::{Dim, Layout, Shape, TensorView, TensorViewMut};
 
 crate::operator! {
-    /// `torch.nn.PixelShuffle` (Shi et al. 2016): …×C·r²×H×W as …×C×H·r×W·r.
+    /// `torch.nn.PixelShuffle` (Shi et al. 2016): rearranges …×C·r²×H×W to …×C×H·r×W·r.
     pub struct PixelShuffle for "nn.PixelShuffle", "F.pixel_shuffle" {
         /// The factor r.
         upscale_factor: usize,
@@ -13,7 +13,7 @@ crate::operator! {
 }
 
 crate::operator! {
-    /// `torch.nn.PixelUnshuffle`: …×C×H·r×W·r as …×C·r²×H×W, the reverse of [`PixelShuffle`].
+    /// `torch.nn.PixelUnshuffle`: rearranges …×C×H·r×W·r to …×C·r²×H×W, the inverse of [`PixelShuffle`].
     pub struct PixelUnshuffle for "nn.PixelUnshuffle", "F.pixel_unshuffle" {
         /// The factor r.
         downscale_factor: usize,
@@ -22,10 +22,10 @@ crate::operator! {
 }
 
 crate::operator! {
-    /// `torch.nn.ChannelShuffle` (Zhang et al. 2017): the channels of N×C×…, first one of each group, then the next of
-    /// each.
+    /// `torch.nn.ChannelShuffle` (Zhang et al. 2017): divides the channels of N×C×… into groups and interleaves them: the first
+    /// channel of each group, then the second of each, and so on.
     pub struct ChannelShuffle for "nn.ChannelShuffle", "F.channel_shuffle" {
-        /// Number of groups; the number of channels is a multiple of it.
+        /// The number of groups; the number of channels must be a multiple of it.
         groups: usize,
     }
     validate |layer| { at_least_one("groups", layer.groups) }
@@ -38,7 +38,7 @@ fn at_least_one(key: &'static str, found: usize) -> Result<(), LayerError> {
     Err(LayerError::invalid(key, "0", "it must be at least 1"))
 }
 
-/// A length over a number that divides it.
+/// The length of an axis divided by a number, which must divide it.
 fn divided(input: &TensorMeta, axis: usize, by: usize) -> Result<Dim, LayerError> {
     let len = &input.dims()[axis];
     let by = Dim::from(by);
@@ -49,7 +49,7 @@ fn divided(input: &TensorMeta, axis: usize, by: usize) -> Result<Dim, LayerError
     Err(LayerError::shape("the input", format!("a multiple of {by} along axis {axis}"), input))
 }
 
-/// What a layer of this family does: axes are split, change places, and are merged again.
+/// A rearrangement: axes are split, permuted, and merged again.
 pub(crate) trait Shuffle {
     /// The output's dimensions.
     fn dims(&self, input: &TensorMeta) -> Result<Vec<Dim>, LayerError>;
@@ -80,7 +80,7 @@ impl Shuffle for PixelUnshuffle {
     fn dims(&self, input: &TensorMeta) -> Result<Vec<Dim>, LayerError> {
         let channels = channel_axis(input)?;
         let mut dims = input.dims().to_vec();
-        // PyTorch leaves a tensor without elements as it is.
+        // PyTorch returns an empty tensor unchanged.
         if dims.iter().any(|len| *len == 0usize) {
             return Ok(dims);
         }
@@ -117,7 +117,7 @@ fn channel_axis(input: &TensorMeta) -> Result<usize, LayerError> {
     input.rank().checked_sub(3).ok_or_else(|| LayerError::shape("the input", "at least 3 axes", input))
 }
 
-/// Copies the elements to their new places.
+/// Copies the elements to their new positions.
 fn shuffle(
     layer: &dyn Shuffle,
     input: &TensorView<'_>,
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn channels_take_turns() {
+    fn channels_are_interleaved() {
         let x = counting(DType::F32, &[1, 6, 1, 2]);
         let y = operator("nn.ChannelShuffle", &[("groups", "3")]).run_one(&[&x]).unwrap();
         assert_eq!(
@@ -211,7 +211,7 @@ mod tests {
             "n×3×(h * 2)×10 f32"
         );
         let error = layer.run(&[&counting(DType::F32, &[3, 1, 1])]).unwrap_err().to_string();
-        assert_eq!(error, "the input: a multiple of 4 along axis 0 needed, but it is 3×1×1 f32");
+        assert_eq!(error, "the input: expected a multiple of 4 along axis 0, got 3×1×1 f32");
         assert!(operator("nn.PixelShuffle", &[("upscale_factor", "0")]).create(1).is_err());
         for factor in ["1", "2", "9223372036854775807"] {
             operator("F.pixel_shuffle", &[("upscale_factor", factor)]).survives(1);

@@ -1,4 +1,4 @@
-//! Slices of several axes at once, and writing into them.
+//! Slicing several axes, and writing to slices.
 
 mod select;
 
@@ -6,20 +6,20 @@ use super::parts::clamped_index;
 use crate::op::{
     CpuLayer, ForwardContext, FromParameter, Layer, LayerError, RuntimeParameter, TensorMeta, View,
 };
-use crate::ops::support::arguments::{Argument, Operand};
+use crate::ops::support::arguments::{InputIndex, ParamOrInput};
 use crate::ops::support::broadcast::broadcasts;
 use crate::ops::support::views::axis_of;
 use crate::tensor::{DType, Dim, Layout, Shape, TensorError, TensorView, TensorViewMut};
 pub use select::{Indices, RankStays, Select};
 use std::ops::RangeInclusive;
 
-/// An index that may be left out.
-type Bound = Option<Argument<i64>>;
+/// An optional index.
+type Bound = Option<ParamOrInput<i64>>;
 
-/// Indices, one for each axis that is sliced.
-type Bounds = Option<Argument<Vec<i64>>>;
+/// Optional indices, one for each axis that is sliced.
+type Bounds = Option<ParamOrInput<Vec<i64>>>;
 
-/// What PNNX writes in `selects` where an axis is sliced and not selected from.
+/// The value that PNNX writes in `selects` for an axis that is sliced and not selected from.
 const NOT_SELECTED: i64 = i32::MAX as i64;
 
 macro_rules! slice_operators {
@@ -31,26 +31,26 @@ macro_rules! slice_operators {
             $(#[doc = $doc])*
             pub struct $name for $($op_type),+ {
                 $($fields)*
-                /// The only axis that is sliced; may count from the end.
+                /// The axis to slice, if there is only one; a negative value counts from the end.
                 dim: Option<i64> = None,
-                /// Where its slice begins; 0 where absent. As all indices, it may count from the end and lie outside.
+                /// The start of the slice; by default 0. Like all bounds, it may be negative, to count from the end, and is
+                /// clamped to the axis.
                 start: Bound = None,
-                /// Where its slice ends; the length of the axis where absent.
+                /// The end of the slice, exclusive; by default the length of the axis.
                 end: Bound = None,
-                /// Every how many elements one is taken; 1 where absent.
+                /// The step of the slice; by default 1.
                 step: Bound = None,
-                /// The only index of `dim` that is taken, so that the axis disappears; 2147483647 where it is sliced.
+                /// The index to select from `dim`, which removes the axis; 2147483647 if the axis is sliced.
                 select: Bound = None,
-                /// Instead of `dim`: the axes that are sliced or selected from, as the input counts them.
+                /// Instead of `dim`: the axes of the input to slice or to select from.
                 dims: Option<Vec<i64>> = None,
-                /// Where the slice of each of `dims` begins.
+                /// The start of the slice of each of `dims`.
                 starts: Bounds = None,
-                /// Where the slice of each of `dims` ends.
+                /// The end of the slice of each of `dims`, exclusive.
                 ends: Bounds = None,
-                /// Every how many elements of each of `dims` one is taken.
+                /// The step of the slice of each of `dims`.
                 steps: Bounds = None,
-                /// For each of `dims` the one index that is taken, so that the axis disappears; 2147483647 where it is
-                /// sliced.
+                /// The index to select from each of `dims`, which removes the axis; 2147483647 if the axis is sliced.
                 selects: Bounds = None,
             }
             validate |slice| { slice.region().check(slice.dim.is_some()) }
@@ -72,37 +72,37 @@ macro_rules! slice_operators {
 }
 
 slice_operators! {
-    /// `x[start:end:step, …, index]`: a part of a tensor. A view, unless the graph computes indices.
+    /// `x[start:end:step, …, index]`: returns a slice of the input. A view, unless the graph computes indices.
     Slice for "Tensor.slice" {}
 
-    /// `x[…] = src` as a function: a copy of a tensor in which one part comes from another tensor, which is broadcast to
-    /// that part. Without any of the other keys the part is all of it.
+    /// `x[…] = src` as a function: returns a copy of the input in which a slice is replaced by another tensor, broadcast to the
+    /// slice. Without any of the other keys, the slice is the whole input.
     SliceCopy for "Tensor.slice_copy", "torch.slice_scatter", "Tensor.copy", "aten::copy" {
-        /// The tensor that the part comes from.
-        src: Operand,
+        /// The tensor that replaces the slice.
+        src: InputIndex,
     }
 }
 
-/// The parameters of a slice, in whichever of two forms they came.
+/// The parameters of a slice, in either of two forms.
 struct Region<'a> {
     one: [&'a Bound; 4],
     dim: i64,
-    /// Neither an axis nor a bound is given.
+    /// True if neither an axis nor a bound is given.
     is_whole: bool,
     dims: Option<&'a [i64]>,
     many: [&'a Bounds; 4],
 }
 
-/// What happens to one axis.
+/// An operation on one axis.
 enum Cut {
-    /// One index is taken, and the axis disappears.
+    /// Selects one index and removes the axis.
     Select { axis: usize, index: Dim },
-    /// Every `step`-th element of `start..end`, both clamped to the axis.
+    /// Takes every `step`-th element of `start..end`; both bounds are clamped to the axis.
     Slice { axis: usize, start: Dim, end: Dim, step: Dim },
 }
 
 impl Region<'_> {
-    /// Refuses keys of the form that is not in use: they would be ignored.
+    /// Refuses keys of the form that is not used, because they would be ignored.
     fn check(&self, has_dim: bool) -> Result<(), LayerError> {
         let one = has_dim || self.one.iter().any(|bound| bound.is_some());
         let many = self.many.iter().any(|bounds| bounds.is_some());
@@ -119,12 +119,12 @@ impl Region<'_> {
     }
 
     fn num_inputs(&self) -> usize {
-        let one = self.one.iter().filter_map(|bound| bound.as_ref()).map(Argument::num_inputs);
-        let many = self.many.iter().filter_map(|bounds| bounds.as_ref()).map(Argument::num_inputs);
+        let one = self.one.iter().filter_map(|bound| bound.as_ref()).map(ParamOrInput::num_inputs);
+        let many = self.many.iter().filter_map(|bounds| bounds.as_ref()).map(ParamOrInput::num_inputs);
         one.sum::<usize>() + many.sum::<usize>()
     }
 
-    /// What happens to each axis that is cut, given the inputs.
+    /// The operations on the axes, given the inputs.
     fn cuts(&self, inputs: &[TensorMeta]) -> Result<Vec<Cut>, LayerError> {
         let Some(dims) = self.dims else {
             if self.is_whole {
@@ -175,7 +175,7 @@ fn list(
         return Ok(Some(values));
     }
     let found: Vec<String> = values.iter().map(Dim::to_string).collect();
-    let reason = format!("`dims` names {count} axes");
+    let reason = format!("expected one value for each of the {count} axes in `dims`");
     Err(LayerError::InvalidParameter { key, found: format!("({})", found.join(",")), reason })
 }
 
@@ -207,7 +207,7 @@ fn slice(input: &TensorMeta, axis: usize, bounds: [Option<Dim>; 3]) -> Result<Cu
     Ok(Cut::Slice { axis, start, end, step })
 }
 
-/// The dimensions of the part that cuts leave.
+/// The dimensions of the slice.
 fn cut_dims(input: &TensorMeta, cuts: &[Cut]) -> Vec<Dim> {
     let mut dims: Vec<Option<Dim>> = input.dims().iter().cloned().map(Some).collect();
     for cut in cuts {
@@ -224,11 +224,11 @@ fn cut_dims(input: &TensorMeta, cuts: &[Cut]) -> Vec<Dim> {
     dims.into_iter().flatten().collect()
 }
 
-/// The layout of the part that cuts leave of a tensor whose sizes are numbers.
+/// The layout of the slice, for a tensor of known sizes.
 fn cut_layout(mut layout: Layout, cuts: &[Cut]) -> Result<Layout, LayerError> {
     let number = |dim: &Dim| {
         let number = dim.fixed().and_then(|number| usize::try_from(number).ok());
-        number.ok_or_else(|| TensorError::InvalidArgument(format!("{dim} is no index")))
+        number.ok_or_else(|| TensorError::InvalidArgument(format!("{dim} is not a valid index")))
     };
     let mut selected = Vec::new();
     for cut in cuts {
@@ -283,22 +283,22 @@ impl CpuLayer for Slice {
 }
 
 impl SliceCopy {
-    /// Whether the graph computes none of its bounds.
+    /// Returns true if all bounds are in the file.
     #[cfg(feature = "gpu")]
     pub(crate) fn is_of_file(&self) -> bool {
         self.region().num_inputs() == 0
     }
 
-    /// The part of an output that comes from the source.
+    /// The slice of an output that the source replaces.
     ///
     /// # Errors
-    /// Bounds that do not fit the inputs.
+    /// Returns an error if the bounds do not fit the inputs.
     #[cfg(feature = "gpu")]
     pub(crate) fn part(&self, inputs: &[TensorMeta], output: Layout) -> Result<Layout, LayerError> {
         cut_layout(output, &self.region().cuts(inputs)?)
     }
 
-    /// Writes the source into its part of `output`.
+    /// Writes the source to its slice of `output`.
     fn write(
         &self,
         cuts: &[Cut],
@@ -349,16 +349,17 @@ impl CpuLayer for SliceCopy {
 }
 
 crate::operator! {
-    /// `pnnx.SliceIndexes`: indices for a slice of several axes, some of which the graph computes. Output: a vector of i64.
+    /// `pnnx.SliceIndexes`: collects the indices for a slice of several axes, some of which the graph computes, in a vector of
+    /// i64.
     pub struct SliceIndexes for "pnnx.SliceIndexes" {
-        /// The indices; `@0` stands for the first input, and so on.
+        /// The indices; `@0` is the value of the first input, and so on.
         indexes: Indexes,
     }
 }
 
-/// What [`SliceIndexes`] is given.
+/// The indices of [`SliceIndexes`].
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Indexes(Vec<Argument<i64>>);
+pub struct Indexes(Vec<ParamOrInput<i64>>);
 
 impl FromParameter for Indexes {
     const KIND: &'static str = "a list of integers and inputs such as @0";
@@ -366,8 +367,8 @@ impl FromParameter for Indexes {
     fn from_parameter(parameter: &RuntimeParameter) -> Option<Self> {
         let list = parameter.raw().strip_prefix(['(', '[']).and_then(|rest| rest.strip_suffix([')', ']']));
         let index = |text: &str| match text.strip_prefix('@') {
-            Some(position) => position.parse().ok().map(Argument::Input),
-            None => text.parse().ok().map(Argument::Value),
+            Some(position) => position.parse().ok().map(ParamOrInput::Input),
+            None => text.parse().ok().map(ParamOrInput::Value),
         };
         list.unwrap_or(parameter.raw()).split(',').map(index).collect::<Option<_>>().map(Self)
     }
@@ -382,8 +383,8 @@ impl SliceIndexes {
 impl Layer for SliceIndexes {
     fn num_inputs(&self) -> RangeInclusive<usize> {
         let most = self.indexes.0.iter().map(|index| match index {
-            Argument::Input(position) => position.saturating_add(1),
-            Argument::Value(_) => 0,
+            ParamOrInput::Input(position) => position.saturating_add(1),
+            ParamOrInput::Value(_) => 0,
         });
         let count = most.max().unwrap_or(0);
         count..=count

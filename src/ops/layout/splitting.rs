@@ -1,35 +1,36 @@
-//! Parts of given lengths along an axis: split. Views, where the lengths are in the file.
+//! Splitting a tensor along an axis into parts of given lengths. The parts are views if the lengths are in the file.
 
 use super::parts::{Part, check_count, equal_parts, no_part, numbers};
 use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta, View};
-use crate::ops::support::arguments::{Argument, OutputCount};
+use crate::ops::support::arguments::{OutputCount, ParamOrInput};
 use crate::ops::support::views::axis_of;
 use crate::tensor::{DType, Dim, Layout, Shape, TensorView, TensorViewMut};
 use std::ops::RangeInclusive;
 
 crate::operator! {
-    /// `torch.split`: parts of a given length, the last as long as is left; or of given lengths.
+    /// `torch.split`: splits an axis into parts of one length, of which the last may be shorter, or of given lengths. Views,
+    /// unless the graph computes the lengths.
     pub struct Split for
         "torch.split", "Tensor.split", "aten::unsafe_split", "aten::unsafe_split_with_sizes"
     {
-        /// One length for all parts, or a list with that of each. `None` is how PNNX writes ONNX's equal parts, one for each
-        /// output.
-        split_size_or_sections: Argument<Sections>,
-        /// The axis, the first for `None`; may count from the end.
+        /// The length of all parts, or a list of the length of each part. PNNX writes `None` for the equal parts of an ONNX
+        /// model: one for each output.
+        split_size_or_sections: ParamOrInput<Sections>,
+        /// The axis; a negative value counts from the end. `None` is the first axis.
         dim: Option<i64> = Some(0),
-        /// How many parts the file makes use of: all.
+        /// The number of outputs that the file lists, one for each part.
         outputs: OutputCount,
     }
 }
 
-/// What [`Split`] is given.
+/// The lengths of the parts of a [`Split`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Sections {
     /// One length for all parts.
     Size(usize),
     /// The length of each part.
     Lengths(Vec<usize>),
-    /// As many equal parts as there are outputs.
+    /// Equal parts, one for each output.
     Equal,
 }
 
@@ -53,19 +54,19 @@ fn invalid_sections(found: &str, reason: String) -> LayerError {
 }
 
 impl Split {
-    /// The lengths that are given, for an axis, and whether they are a list.
+    /// The given lengths for an axis, and whether they are a list.
     fn lengths(&self, inputs: &[TensorMeta], axis: usize) -> Result<(Vec<Dim>, bool), LayerError> {
         match &self.split_size_or_sections {
-            Argument::Value(Sections::Equal) => {
+            ParamOrInput::Value(Sections::Equal) => {
                 let len = inputs[0].dims()[axis].clone();
                 Ok((vec![len.ceil_div(self.outputs.0.max(1))], false))
             }
-            Argument::Value(Sections::Size(size)) => Ok((vec![Dim::from(*size)], false)),
-            Argument::Value(Sections::Lengths(lengths)) => {
+            ParamOrInput::Value(Sections::Size(size)) => Ok((vec![Dim::from(*size)], false)),
+            ParamOrInput::Value(Sections::Lengths(lengths)) => {
                 Ok((lengths.iter().copied().map(Dim::from).collect(), true))
             }
-            Argument::Input(position) => {
-                let lengths = Argument::<Vec<i64>>::Input(*position).dims(inputs)?;
+            ParamOrInput::Input(position) => {
+                let lengths = ParamOrInput::<Vec<i64>>::Input(*position).dims(inputs)?;
                 Ok((lengths, inputs.get(*position).is_some_and(|lengths| lengths.rank() == 1)))
             }
         }

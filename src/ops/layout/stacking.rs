@@ -1,4 +1,4 @@
-//! Tensors given more axes and joined, or broadcast against each other: hstack and its kin, broadcast_tensors, meshgrid.
+//! Stacking, splitting and broadcasting several tensors: hstack, atleast_1d, hsplit and similar, broadcast_tensors, meshgrid.
 
 use super::concatenation::Cat;
 use super::parts::TensorSplit;
@@ -17,13 +17,13 @@ macro_rules! stacks {
         crate::operator! {
             $(#[doc = $doc])*
             pub struct $name for $op_type {
-                /// How many inputs there are.
+                /// The number of inputs.
                 inputs: InputCount,
             }
         }
 
         impl $name {
-            /// Where a tensor of this rank gets axes of length 1.
+            /// The positions at which a tensor of this rank gets axes of length 1.
             pub(crate) fn new_axes(rank: usize) -> &'static [usize] {
                 let new_axes: fn(usize) -> &'static [usize] = $new_axes;
                 new_axes(rank)
@@ -72,16 +72,16 @@ macro_rules! stacks {
 }
 
 stacks! {
-    /// `torch.hstack`: side by side; vectors one after the other.
+    /// `torch.hstack`: concatenates tensors horizontally: along axis 1, or vectors along their only axis.
     HStack for "aten::hstack": |rank| if rank == 0 { &[0] } else { &[] }, along |rank| i64::from(rank > 1);
 
-    /// `torch.vstack`: one below the other; a vector is a row.
+    /// `torch.vstack`: concatenates tensors vertically, along axis 0; a vector is a row.
     VStack for "aten::vstack": |rank| match rank { 0 => &[0, 0], 1 => &[0], _ => &[] }, along |_| 0;
 
-    /// `torch.dstack`: one behind the other along the third axis; a vector is a row.
+    /// `torch.dstack`: concatenates tensors depthwise, along axis 2; a vector is a row.
     DStack for "aten::dstack": |rank| match rank { 0 => &[0, 0, 0], 1 => &[0, 2], 2 => &[2], _ => &[] }, along |_| 2;
 
-    /// `torch.column_stack`: side by side; a vector is a column.
+    /// `torch.column_stack`: concatenates tensors horizontally, along axis 1; a vector is a column.
     ColumnStack for "aten::column_stack": |rank| match rank { 0 => &[0, 0], 1 => &[1], _ => &[] }, along |_| 1;
 }
 
@@ -90,7 +90,7 @@ macro_rules! at_least {
         crate::operator! {
             $(#[doc = $doc])*
             pub struct $name for $op_type {
-                /// How many inputs there are: one.
+                /// The number of inputs: one.
                 inputs: InputCount,
             }
         }
@@ -114,13 +114,13 @@ macro_rules! at_least {
 }
 
 at_least! {
-    /// `torch.atleast_1d`: a number becomes a vector. A view.
+    /// `torch.atleast_1d`: a 0-D tensor becomes a vector of one element. A view.
     AtLeast1d for "aten::atleast_1d" as HStack;
 
-    /// `torch.atleast_2d`: a vector becomes a row. A view.
+    /// `torch.atleast_2d`: a vector of N elements becomes a row, 1×N. A view.
     AtLeast2d for "aten::atleast_2d" as VStack;
 
-    /// `torch.atleast_3d`: a vector becomes a row, and a matrix gets a third axis. A view.
+    /// `torch.atleast_3d`: a vector of N elements becomes 1×N×1, and a matrix M×N becomes M×N×1. A view.
     AtLeast3d for "aten::atleast_3d" as DStack;
 }
 
@@ -129,7 +129,7 @@ macro_rules! splits {
         crate::operator! {
             $(#[doc = $doc])*
             pub struct $name for $op_type {
-                /// How many equal parts, or a list of where one ends and the next begins.
+                /// The number of equal parts, or a list of the indices at which one part ends and the next begins.
                 sections: Cuts,
             }
         }
@@ -160,22 +160,22 @@ macro_rules! splits {
 }
 
 splits! {
-    /// `torch.hsplit`: parts side by side, along axis 1, or along the axis of a vector. Views.
+    /// `torch.hsplit`: splits a tensor horizontally: along axis 1, or a vector along its only axis. Views.
     HSplit for "aten::hsplit" along |rank| i64::from(rank > 1);
 
-    /// `torch.vsplit`: parts one below the other, along axis 0. Views.
+    /// `torch.vsplit`: splits a tensor vertically, along axis 0. Views.
     VSplit for "aten::vsplit" along |_| 0;
 
-    /// `torch.dsplit`: parts one behind the other, along axis 2. Views.
+    /// `torch.dsplit`: splits a tensor depthwise, along axis 2. Views.
     DSplit for "aten::dsplit" along |_| 2;
 }
 
 /// A number of parts, or the indices between them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Cuts {
-    /// So many parts.
+    /// The number of parts.
     Parts(usize),
-    /// Where one part ends and the next begins.
+    /// The indices at which one part ends and the next begins.
     Indices(Vec<i64>),
 }
 
@@ -208,29 +208,30 @@ impl FromParameter for Cuts {
 }
 
 crate::operator! {
-    /// `torch.broadcast_tensors`: all inputs expanded to one shape. Views.
+    /// `torch.broadcast_tensors`: broadcasts all inputs to a common shape. Views.
     pub struct BroadcastTensors for "aten::broadcast_tensors" {
-        /// How many inputs there are, and thus outputs.
+        /// The number of inputs and of outputs.
         inputs: InputCount,
     }
 }
 
 crate::operator! {
-    /// `torch.meshgrid`: each vector along an axis of its own, and repeated along those of the others. Views.
+    /// `torch.meshgrid`: creates grids of coordinates from vectors. Each output is one vector along an axis of its own,
+    /// repeated along the axes of the others. Views.
     pub struct Meshgrid for "aten::meshgrid" {
-        /// `ij`: the vectors' axes in their order; `xy`: the first two in the other order.
+        /// `ij`: vector i runs along axis i; `xy`: the axes of the first two vectors are swapped.
         indexing: Indexing = Indexing::Matrix,
-        /// How many inputs there are, and thus outputs.
+        /// The number of inputs and of outputs.
         inputs: InputCount,
     }
 }
 
 choices! {
-    /// Which axes the first two vectors of a grid run along.
+    /// The axes of the first two vectors of a grid.
     pub enum Indexing {
-        /// The first along rows' numbers, the second along columns'.
+        /// Matrix indexing: the first vector runs along axis 0, the second along axis 1.
         Matrix = "ij",
-        /// The first along columns' numbers, the second along rows'.
+        /// Cartesian indexing: the first vector runs along axis 1, the second along axis 0.
         Cartesian = "xy",
     }
 }

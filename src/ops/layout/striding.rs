@@ -1,27 +1,28 @@
-//! A tensor's elements seen through other lengths and strides.
+//! Views of other shapes and strides.
 
 use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta, View};
 use crate::ops::support::views::view_layers;
 use crate::tensor::{Layout, Shape, TensorView, TensorViewMut, resolve_axis};
 
 crate::operator! {
-    /// `torch.as_strided`: element i, j, … of the output is that at `storage_offset` + i·`stride[0]` + j·`stride[1]` + …
-    /// of the input in row-major order. Parts may overlap. A view where the input lies in that order.
+    /// `torch.as_strided`: the input's elements in another shape with other strides. Element (i, j, …) of the output is element
+    /// `storage_offset` + i·`stride[0]` + j·`stride[1]` + … of the input in row-major order. Elements may overlap. A view if
+    /// the input is contiguous.
     pub struct AsStrided for "torch.as_strided", "Tensor.as_strided" {
-        /// The output's lengths.
+        /// The output's shape.
         size: Vec<i64>,
-        /// For each axis, how many elements apart its neighbours are.
+        /// The stride of each axis, in elements.
         stride: Vec<i64>,
-        /// Where the first element lies; 0 where absent, as an input in row-major order begins there.
+        /// The index of the first element; by default 0, where an input in row-major order begins.
         storage_offset: Option<usize> = None,
     }
     validate |layer| {
         let negative = |(_, values): &(&'static str, &Vec<i64>)| values.iter().any(|value| *value < 0);
         let wrong = [("size", &layer.size), ("stride", &layer.stride)].into_iter().find(negative);
         let reason = match wrong {
-            Some(_) => "no number may be negative".to_owned(),
+            Some(_) => "it must not contain negative values".to_owned(),
             None if layer.size.len() == layer.stride.len() => return Ok(()),
-            None => format!("there are {} lengths", layer.size.len()),
+            None => format!("expected one stride for each of the {} lengths in `size`", layer.size.len()),
         };
         let (key, values) = wrong.unwrap_or(("stride", &layer.stride));
         Err(LayerError::InvalidParameter { key, found: format!("{values:?}"), reason })
@@ -29,7 +30,7 @@ crate::operator! {
 }
 
 impl AsStrided {
-    /// Where the output's elements lie in an input of so many elements that begins at `start`.
+    /// The layout of the output in an input of this number of elements that begins at `start`.
     fn layout(&self, shape: &Shape, elements: usize, start: usize) -> Result<Layout, LayerError> {
         let strides: Option<Vec<usize>> =
             self.stride.iter().map(|&stride| usize::try_from(stride).ok()).collect();
@@ -73,13 +74,14 @@ impl CpuLayer for AsStrided {
 }
 
 crate::operator! {
-    /// `torch.Tensor.unfold`: windows of an axis, `step` apart; their elements lie along a new last axis. A view.
+    /// `torch.Tensor.unfold`: returns all windows of `size` elements along an axis, `step` apart. The elements of a window are
+    /// along a new last axis. A view.
     pub struct Windows for "aten::unfold", "Tensor.unfold" {
-        /// The axis; may count from the end.
+        /// The axis; a negative value counts from the end.
         dimension: i64,
-        /// How long a window is.
+        /// The length of a window.
         size: usize,
-        /// How far apart windows are.
+        /// The distance between the starts of adjacent windows.
         step: usize,
     }
     validate |layer| {
@@ -96,7 +98,11 @@ impl Layer for Windows {
         let mut dims = inputs[0].dims().to_vec();
         let len = dims.get(axis).cloned().unwrap_or(1.into());
         if len.fixed().is_some_and(|len| usize::try_from(len).is_ok_and(|len| len < self.size)) {
-            return Err(LayerError::invalid("size", self.size, format!("the axis has {len} elements")));
+            return Err(LayerError::invalid(
+                "size",
+                self.size,
+                format!("it must not exceed the {len} elements of the axis"),
+            ));
         }
         if let Some(dim) = dims.get_mut(axis) {
             *dim = (len - self.size).floor_div(self.step) + 1;
@@ -127,7 +133,7 @@ mod tests {
     use crate::tensor::DType;
 
     #[test]
-    fn elements_lie_where_strides_say_and_may_overlap() {
+    fn strides_select_elements_that_may_overlap() {
         let x = counting(DType::I64, &[2, 3]);
         let strided = |params: &[(&str, &str)]| operator("torch.as_strided", params).run_one(&[&x]);
         let windows =

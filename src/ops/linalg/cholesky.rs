@@ -1,4 +1,4 @@
-//! The Cholesky factorisation.
+//! Cholesky factorisation.
 
 #[cfg(feature = "linalg")]
 use super::blocks::*;
@@ -7,19 +7,20 @@ use crate::op::{Layer, LayerError, TensorMeta};
 use crate::tensor::DType;
 
 crate::operator! {
-    /// `torch.linalg.cholesky`: the lower triangle L with L·Lᴴ = A, or the upper one U with Uᴴ·U = A; only that triangle of A
-    /// is read. A matrix that is not positive definite is an error. Needs the feature `linalg`.
+    /// `torch.linalg.cholesky`: the Cholesky factor of each positive definite matrix: the lower triangular L with A = L·Lᴴ, or
+    /// the upper triangular U with A = Uᴴ·U. Only that triangle of A is read. A matrix that is not positive definite is an
+    /// error. Needs the feature `linalg`.
     pub struct Cholesky for "aten::linalg_cholesky", "aten::cholesky" {
-        /// Whether the upper triangle is meant.
+        /// Whether to read and return the upper triangle.
         upper: bool = false,
     }
 }
 
 crate::operator! {
-    /// `torch.linalg.cholesky_ex`: the Cholesky factor of each matrix, and 0; of one that is not positive definite NaN and the
-    /// row, counted from 1, that shows it. Needs the feature `linalg`.
+    /// `torch.linalg.cholesky_ex`: the Cholesky factor of each matrix, and 0; for a matrix that is not positive definite, NaN
+    /// and the row, counted from 1, that shows it. Needs the feature `linalg`.
     pub struct CholeskyEx for "aten::linalg_cholesky_ex" {
-        /// Whether the upper triangle is meant.
+        /// Whether to read and return the upper triangle.
         upper: bool = false,
         /// Whether a matrix that is not positive definite is an error.
         check_errors: bool = false,

@@ -6,18 +6,18 @@ use super::stack::Stack;
 use crate::op::{Layer, LayerError, TensorMeta};
 
 crate::operator! {
-    /// `torch.linalg.det`: the determinant of each square matrix; 1 of an empty one. Needs the feature `linalg`.
+    /// `torch.linalg.det`: the determinant of each square matrix; 1 for an empty matrix. Needs the feature `linalg`.
     pub struct Det for "aten::linalg_det", "aten::det" {}
 }
 
 crate::operator! {
-    /// `torch.linalg.slogdet`: the sign of the determinant (of a complex one its direction), and the logarithm of its
-    /// magnitude; 0 and -inf of a singular matrix. Needs the feature `linalg`.
+    /// `torch.linalg.slogdet`: the sign of the determinant (a complex one is divided by its absolute value), and the logarithm
+    /// of its absolute value; 0 and -inf for a singular matrix. Needs the feature `linalg`.
     pub struct SignAndLogDet for "aten::linalg_slogdet", "aten::slogdet" {}
 }
 
 crate::operator! {
-    /// `torch.logdet`: the logarithm of the determinant; NaN of a negative one, -inf of a singular matrix. Needs the feature
+    /// `torch.logdet`: the logarithm of the determinant; NaN if it is negative, -inf for a singular matrix. Needs the feature
     /// `linalg`.
     pub struct LogDet for "aten::logdet" {}
 }

@@ -1,4 +1,4 @@
-//! Eigenvalues.
+//! Eigenvalues and eigenvectors.
 
 #[cfg(feature = "linalg")]
 use super::blocks::*;
@@ -8,34 +8,35 @@ use crate::ops::support::choices::choices;
 use crate::tensor::DType;
 
 choices! {
-    /// Which triangle of a symmetric or Hermitian matrix is read.
+    /// The triangle of a symmetric or Hermitian matrix that is read.
     pub enum Half {
-        /// The lower one.
+        /// The lower triangle.
         Lower = "L",
-        /// The upper one.
+        /// The upper triangle.
         Upper = "U",
     }
 }
 
 crate::operator! {
-    /// `torch.linalg.eigh`: the eigenvalues of symmetric or Hermitian matrices, rising, and their vectors as columns. Their
-    /// signs are LAPACK's. Needs the feature `linalg`.
+    /// `torch.linalg.eigh`: the eigenvalues of symmetric or Hermitian matrices, in ascending order, and the eigenvectors as
+    /// columns. Their signs are LAPACK's. Needs the feature `linalg`.
     pub struct Eigh for "aten::linalg_eigh" {
-        /// The triangle that is read.
+        /// The triangle that is read: `L` is the lower one, `U` the upper one.
         half as "UPLO": Half = Half::Lower,
     }
 }
 
 crate::operator! {
-    /// `torch.linalg.eigvalsh`: the eigenvalues of symmetric or Hermitian matrices, rising. Needs the feature `linalg`.
+    /// `torch.linalg.eigvalsh`: the eigenvalues of symmetric or Hermitian matrices, in ascending order. Needs the feature
+    /// `linalg`.
     pub struct Eigvalsh for "aten::linalg_eigvalsh" {
-        /// The triangle that is read.
+        /// The triangle that is read: `L` is the lower one, `U` the upper one.
         half as "UPLO": Half = Half::Lower,
     }
 }
 
 crate::operator! {
-    /// `torch.linalg.eig`: the eigenvalues of square matrices, complex and in LAPACK's order, and their vectors of length 1 as
+    /// `torch.linalg.eig`: the eigenvalues of square matrices, complex and in LAPACK's order, and the eigenvectors of norm 1 as
     /// columns. Needs the feature `linalg`.
     pub struct Eig for "aten::linalg_eig" {}
 }

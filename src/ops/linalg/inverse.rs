@@ -1,4 +1,4 @@
-//! Inverses.
+//! Matrix inverses.
 
 #[cfg(feature = "linalg")]
 use super::blocks::*;
@@ -7,13 +7,13 @@ use crate::op::{Layer, LayerError, TensorMeta};
 use crate::tensor::{DType, Dim};
 
 crate::operator! {
-    /// `torch.linalg.inv`: the inverse of each square matrix. A singular one is an error. Needs the feature `linalg`.
+    /// `torch.linalg.inv`: the inverse of each square matrix. A singular matrix is an error. Needs the feature `linalg`.
     pub struct Inverse for "aten::linalg_inv", "aten::inverse" {}
 }
 
 crate::operator! {
-    /// `torch.linalg.inv_ex`: the inverse of each square matrix, and 0; of a singular one NaN and the row, counted from 1, that
-    /// shows it. Needs the feature `linalg`.
+    /// `torch.linalg.inv_ex`: the inverse of each square matrix, and 0; for a singular matrix, NaN and the row, counted from 1,
+    /// that shows it. Needs the feature `linalg`.
     pub struct InverseEx for "aten::linalg_inv_ex" {
         /// Whether a singular matrix is an error.
         check_errors: bool = false,
@@ -21,10 +21,10 @@ crate::operator! {
 }
 
 crate::operator! {
-    /// `torch.linalg.tensorinv`: the inverse of a tensor taken for a matrix: some axes are its rows, the others its columns.
-    /// Needs the feature `linalg`.
+    /// `torch.linalg.tensorinv`: the inverse of a tensor that is interpreted as a matrix: its first axes are the rows, the
+    /// others the columns. Needs the feature `linalg`.
     pub struct TensorInverse for "aten::linalg_tensorinv" {
-        /// How many axes are rows.
+        /// The number of axes that are rows.
         ind: usize = 2,
     }
 }
@@ -59,7 +59,11 @@ impl Layer for TensorInverse {
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
         let dims = inputs[0].dims();
         let Some((rows, columns)) = dims.split_at_checked(self.ind).filter(|_| self.ind > 0) else {
-            return Err(LayerError::invalid("ind", self.ind, format!("the input has {} axes", dims.len())));
+            return Err(LayerError::invalid(
+                "ind",
+                self.ind,
+                format!("expected a number from 1 to {}", dims.len()),
+            ));
         };
         let count = |dims: &[Dim]| dims.iter().cloned().fold(Dim::Fixed(1), |all, dim| all * dim);
         Stack::of_square(&[TensorMeta::new(inputs[0].dtype(), [count(rows), count(columns)])], 0)?;

@@ -1,4 +1,4 @@
-//! LDL: symmetric and Hermitian matrices that need not be positive definite. No LAPACK.
+//! LDL factorisation of symmetric and Hermitian matrices, which need not be positive definite. It does not need LAPACK.
 
 use super::lu::{pivots_of, unknowns};
 use super::stack::{Stack, each, each_pair, lens, put, put_matrices};
@@ -7,43 +7,44 @@ use crate::Limits;
 use crate::kernels::matrix::{Fault, Field};
 use crate::kernels::symmetric::{self, Ldl};
 use crate::op::{Layer, LayerError, TensorMeta};
-use crate::ops::support::arguments::Operand;
+use crate::ops::support::arguments::InputIndex;
 use crate::tensor::{DType, TensorView};
 use std::ops::RangeInclusive;
 
 crate::operator! {
-    /// `torch.linalg.ldl_factor`: L below the diagonal and D on it, with blocks of one or two rows, in one matrix, and the rows
-    /// that were swapped, as LAPACK writes them. Only the lower triangle of A is read. A block of D that is 0 is an error.
+    /// `torch.linalg.ldl_factor`: the LDL factorisation in compact form: one matrix with L below its diagonal and D, with
+    /// blocks of one or two rows, on it, and the pivots in LAPACK's format. Only the lower triangle of A is read. A zero block
+    /// of D is an error.
     pub struct LdlFactor for "aten::linalg_ldl_factor" {
-        /// Whether a complex A is Hermitian, and not symmetric.
+        /// Whether a complex A is Hermitian; else it is symmetric.
         hermitian: bool = false,
     }
 }
 
 crate::operator! {
-    /// `torch.linalg.ldl_factor_ex`: as `torch.linalg.ldl_factor`, and for each matrix the first row, counted from 1, where D is
-    /// 0; 0 where there is none.
+    /// `torch.linalg.ldl_factor_ex`: as `torch.linalg.ldl_factor`, with a third output: for each matrix, the first row where D
+    /// is zero, counted from 1, or 0 if there is none.
     pub struct LdlFactorEx for "aten::linalg_ldl_factor_ex" {
-        /// Whether a complex A is Hermitian, and not symmetric.
+        /// Whether a complex A is Hermitian; else it is symmetric.
         hermitian: bool = false,
-        /// Whether a block of D that is 0 is an error.
+        /// Whether a zero block of D is an error.
         check_errors: bool = false,
     }
 }
 
 crate::operator! {
-    /// `torch.linalg.ldl_solve`: the x with A·x = B of what `torch.linalg.ldl_factor` makes of A.
+    /// `torch.linalg.ldl_solve`: solves A·X = B, given the outputs of `torch.linalg.ldl_factor` for A.
     pub struct LdlSolve for "aten::linalg_ldl_solve" {
-        /// The rows that were swapped.
-        pivots: Operand,
+        /// The pivots.
+        pivots: InputIndex,
         /// The right-hand sides.
-        other as "B": Operand,
-        /// Whether a complex A is Hermitian, and not symmetric.
+        other as "B": InputIndex,
+        /// Whether a complex A is Hermitian; else it is symmetric.
         hermitian: bool = false,
     }
 }
 
-/// Takes each matrix apart; `regular` refuses those with a block of D that is 0.
+/// Factorises each matrix; with `regular`, a zero block of D is an error.
 fn factors<T: Field>(
     input: &TensorView<'_>,
     (hermitian, regular): (bool, bool),

@@ -1,24 +1,24 @@
-//! Equations that have no solution or many: the best one.
+//! Least-squares solutions of linear systems.
 
 #[cfg(feature = "linalg")]
 use super::blocks::*;
 use super::solve::{as_columns, is_vector};
 use super::stack::Stack;
 use crate::op::{Layer, LayerError, TensorMeta};
-use crate::ops::support::arguments::Operand;
+use crate::ops::support::arguments::InputIndex;
 use crate::ops::support::broadcast::broadcast;
 use crate::ops::support::choices::choices;
 use crate::tensor::{DType, Dim};
 use std::ops::RangeInclusive;
 
 choices! {
-    /// Which routine PyTorch calls; it decides which outputs there are.
+    /// The routine that PyTorch calls. It determines which outputs are not empty.
     pub enum LeastSquaresDriver {
-        /// QR of matrices of full rank: no rank, no singular values.
+        /// QR, for matrices of full rank: no ranks, no singular values.
         Gels = "gels",
-        /// QR with pivoting: nothing is said of what is left over, nor of singular values.
+        /// QR with pivoting: no residuals, no singular values.
         Gelsy = "gelsy",
-        /// Singular values by halves.
+        /// Singular values, by divide and conquer.
         Gelsd = "gelsd",
         /// Singular values.
         Gelss = "gelss",
@@ -26,16 +26,16 @@ choices! {
 }
 
 crate::operator! {
-    /// `torch.linalg.lstsq`: the x for which A·x is nearest to B, the shortest where there are many; the squares of what is left
-    /// over, where A has more rows than columns (NaN of a matrix that has not full rank); the ranks; the singular values. Here
-    /// singular values do it, whatever the driver. Needs the feature `linalg`.
+    /// `torch.linalg.lstsq`: the X that minimises ‖A·X − B‖, of minimal norm if there are several. Outputs: X; the squared
+    /// residuals, if A has more rows than columns (NaN for a matrix without full rank); the ranks; the singular values. It is
+    /// computed from singular values, whatever the driver. Needs the feature `linalg`.
     pub struct LeastSquares for "aten::linalg_lstsq" {
         /// The right-hand sides.
-        other as "b": Operand,
-        /// Singular values up to this part of the largest count as 0; the larger length times the precision of the type where
-        /// absent.
+        other as "b": InputIndex,
+        /// Singular values up to `rcond` times the largest count as 0. By default the larger of rows and columns times the
+        /// precision of the element type.
         rcond: Option<f64> = None,
-        /// Which outputs there are: `gelsy` where absent.
+        /// The routine that determines which outputs are not empty; by default `gelsy`.
         driver: Option<LeastSquaresDriver> = None,
     }
 }
@@ -61,7 +61,7 @@ impl Layer for LeastSquares {
         let pair = [inputs[0].clone(), as_columns(b, is_vector)];
         let sides = Stack::of(&pair, 1)?;
         if a.rows.differs(sides.rows) {
-            return Err(LayerError::shape("b", format!("{} rows, as A has", a.rows), b));
+            return Err(LayerError::shape("b", format!("{} rows, like A", a.rows), b));
         }
         let batch = broadcast(a.batch, sides.batch)?;
         let whole = Stack { batch: &batch, ..sides };
@@ -71,7 +71,7 @@ impl Layer for LeastSquares {
         let is_tall = match (a.rows.fixed(), a.columns.fixed()) {
             (Some(rows), Some(columns)) => rows > columns,
             _ => {
-                let reason = "whether A has more rows than columns must be known";
+                let reason = "it must be known whether A has more rows than columns";
                 return Err(LayerError::Unsupported(reason.to_owned()));
             }
         };

@@ -1,4 +1,4 @@
-//! LU: a lower and an upper triangle with swapped rows, and equations that they solve. No LAPACK.
+//! LU factorisation with row pivoting, and linear systems that are solved by it. It does not need LAPACK.
 
 use super::stack::{Stack, check_results, common_batch, each, each_pair, lens, put, put_matrices};
 use super::triangular::batch_of;
@@ -6,36 +6,36 @@ use crate::Limits;
 use crate::kernels::elimination::{self, Lu as Factors, rows_of};
 use crate::kernels::matrix::{Fault, Field, adjoint};
 use crate::op::{Layer, LayerError, TensorMeta};
-use crate::ops::support::arguments::Operand;
+use crate::ops::support::arguments::InputIndex;
 use crate::tensor::{DType, Dim, TensorView};
 use ndarray::{Array2, ArrayView2};
 use std::ops::RangeInclusive;
 
 crate::operator! {
-    /// `torch.linalg.lu`: P, L and U whose product is A: a permutation, a lower triangle with ones on its diagonal and an upper
-    /// one.
+    /// `torch.linalg.lu`: the factorisation A = P·L·U of each matrix: a permutation P, a lower triangular L with ones on its
+    /// diagonal, and an upper triangular U.
     pub struct Lu for "aten::linalg_lu" {
-        /// Whether rows are swapped; on a CPU they must be, as in PyTorch.
+        /// Whether rows are swapped; must be true on a CPU, as in PyTorch.
         pivot: bool = true,
     }
     validate |this| { with_pivots(this.pivot) }
 }
 
 crate::operator! {
-    /// `torch.linalg.lu_factor`: L below the diagonal and U on it and above, in one matrix, and the rows that were swapped,
-    /// counted from 1. A singular matrix is an error.
+    /// `torch.linalg.lu_factor`: the LU factorisation in compact form: one matrix with L below its diagonal and U on and above
+    /// it, and the pivots: the rows that were swapped, counted from 1. A singular matrix is an error.
     pub struct LuFactor for "aten::linalg_lu_factor" {
-        /// Whether rows are swapped; on a CPU they must be, as in PyTorch.
+        /// Whether rows are swapped; must be true on a CPU, as in PyTorch.
         pivot: bool = true,
     }
     validate |this| { with_pivots(this.pivot) }
 }
 
 crate::operator! {
-    /// `torch.linalg.lu_factor_ex`: as `torch.linalg.lu_factor`, and for each matrix the first element of U's diagonal that is
-    /// 0, counted from 1; 0 where there is none.
+    /// `torch.linalg.lu_factor_ex`: as `torch.linalg.lu_factor`, with a third output: for each matrix, the first zero on U's
+    /// diagonal, counted from 1, or 0 if there is none.
     pub struct LuFactorEx for "aten::linalg_lu_factor_ex" {
-        /// Whether rows are swapped; on a CPU they must be, as in PyTorch.
+        /// Whether rows are swapped; must be true on a CPU, as in PyTorch.
         pivot: bool = true,
         /// Whether a singular matrix is an error.
         check_errors: bool = false,
@@ -44,44 +44,48 @@ crate::operator! {
 }
 
 crate::operator! {
-    /// `torch.lu_unpack`: P, L and U of what `torch.linalg.lu_factor` returns.
+    /// `torch.lu_unpack`: unpacks the outputs of `torch.linalg.lu_factor` into P, L and U.
     pub struct LuUnpack for "aten::lu_unpack" {
-        /// The rows that were swapped.
-        pivots as "LU_pivots": Operand,
-        /// Whether L and U are wanted; else they are empty.
+        /// The pivots.
+        pivots as "LU_pivots": InputIndex,
+        /// Whether to return L and U; else they are empty.
         unpack_data: bool = true,
-        /// Whether P is wanted; else it is empty.
+        /// Whether to return P; else it is empty.
         unpack_pivots: bool = true,
     }
 }
 
 crate::operator! {
-    /// `torch.linalg.lu_solve`: the x with A·x = B, or x·A = B, of what `torch.linalg.lu_factor` makes of A. A 0 on the diagonal
-    /// gives inf or NaN.
+    /// `torch.linalg.lu_solve`: solves A·X = B, or X·A = B, given the outputs of `torch.linalg.lu_factor` for A. A zero on the
+    /// diagonal gives inf or NaN.
     pub struct LuSolve for "aten::linalg_lu_solve" {
-        /// The rows that were swapped.
-        pivots: Operand,
+        /// The pivots.
+        pivots: InputIndex,
         /// The right-hand sides.
-        other as "B": Operand,
-        /// Whether A stands on the left of x.
+        other as "B": InputIndex,
+        /// Whether to solve A·X = B; else X·A = B.
         left: bool = true,
-        /// Whether Aᴴ is meant.
+        /// Whether to solve with Aᴴ instead of A.
         adjoint: bool = false,
     }
 }
 
 crate::operator! {
-    /// `torch.lu_solve`: the x with A·x = B, as `torch.linalg.lu_solve`, with B first.
+    /// `torch.lu_solve`: solves A·X = B, as `torch.linalg.lu_solve`; B is the first input.
     pub struct LuSolveOfSides for "aten::lu_solve" {
-        /// L and U.
-        factors as "LU_data": Operand,
-        /// The rows that were swapped.
-        pivots as "LU_pivots": Operand,
+        /// L and U in compact form.
+        factors as "LU_data": InputIndex,
+        /// The pivots.
+        pivots as "LU_pivots": InputIndex,
     }
 }
 
 fn with_pivots(pivot: bool) -> Result<(), LayerError> {
-    if pivot { Ok(()) } else { Err(LayerError::invalid("pivot", "False", "on a CPU rows are swapped")) }
+    if pivot {
+        Ok(())
+    } else {
+        Err(LayerError::invalid("pivot", "False", "pivoting cannot be disabled on a CPU"))
+    }
 }
 
 /// P, L and U as tensors.
@@ -91,7 +95,7 @@ fn three(stack: &Stack<'_>) -> Vec<TensorMeta> {
     dims.map(|dims| stack.each(stack.dtype, dims)).to_vec()
 }
 
-/// Both triangles in one matrix, and pivots.
+/// Both triangles in one matrix, and the pivots.
 fn packed(stack: &Stack<'_>) -> [TensorMeta; 2] {
     [stack.meta(), stack.each(DType::I32, [&stack.rank()])]
 }
@@ -100,7 +104,7 @@ fn factors<T: Field>(input: &TensorView<'_>, limits: &Limits) -> Result<Vec<Fact
     each(input, limits, |a| Ok(Factors::of(&a, limits)?))
 }
 
-/// The same of matrices that must not be singular.
+/// As [`factors`], for matrices that must not be singular.
 fn regular<T: Field>(input: &TensorView<'_>, limits: &Limits) -> Result<Vec<Factors<T>>, LayerError> {
     each(input, limits, |a| {
         let factors = Factors::of(&a, limits)?;
@@ -108,7 +112,7 @@ fn regular<T: Field>(input: &TensorView<'_>, limits: &Limits) -> Result<Vec<Fact
     })
 }
 
-/// Rows as LAPACK counts them.
+/// Rows as LAPACK counts them: from 1.
 fn pivots<T>(factors: &[Factors<T>]) -> impl Iterator<Item = i32> {
     factors.iter().flat_map(|factors| factors.rows.iter().map(|&row| row as i32 + 1))
 }
@@ -166,7 +170,7 @@ by_matrices!(LuFactorEx: |layer, inputs, outputs, limits| T => {
     put(&mut outputs[2], factors.iter().map(|part| part.singular.map_or(0, |at| at as i32 + 1)))
 });
 
-/// Refuses pivots that are no integers, or not those of these factors.
+/// Checks the element type and the shape of pivots.
 pub(super) fn check_pivots(factors: &Stack<'_>, pivots: &TensorMeta) -> Result<(), LayerError> {
     if pivots.dtype() != DType::I32 {
         return Err(LayerError::dtype("the pivots", "i32", pivots.dtype()));
@@ -234,7 +238,7 @@ by_matrices!(LuUnpack: |layer, inputs, outputs, limits| T => {
     Ok(())
 });
 
-/// The shape of x.
+/// The shape of X.
 pub(super) fn unknowns(
     [factors, sides]: [&Stack<'_>; 2],
     pivots: &TensorMeta,
@@ -243,26 +247,26 @@ pub(super) fn unknowns(
     check_pivots(factors, pivots)?;
     let len = if left { sides.rows } else { sides.columns };
     if factors.rows.differs(len) {
-        let wanted = format!("{} {}, as A has", factors.rows, if left { "rows" } else { "columns" });
+        let wanted = format!("{} {}, like A", factors.rows, if left { "rows" } else { "columns" });
         return Err(LayerError::shape("B", wanted, sides.meta()));
     }
     let batch = common_batch(factors, sides)?;
     Ok(vec![Stack { batch: &batch, ..*sides }.meta()])
 }
 
-/// The x of one matrix and one right-hand side.
+/// Solves one system.
 fn solved<T: Field>(
     (factors, rows): (&ArrayView2<'_, T>, &[usize]),
     b: &ArrayView2<'_, T>,
-    [left, turned]: [bool; 2],
+    [left, is_adjoint]: [bool; 2],
     limits: &Limits,
 ) -> Result<Array2<T>, Fault> {
     if left {
-        let solve = if turned { elimination::solve_adjoint } else { elimination::solve };
+        let solve = if is_adjoint { elimination::solve_adjoint } else { elimination::solve };
         return solve(factors, rows, b, limits);
     }
     // x·A = B is Aᴴ·xᴴ = Bᴴ.
-    let x = solved((factors, rows), &adjoint(b).view(), [true, !turned], limits)?;
+    let x = solved((factors, rows), &adjoint(b).view(), [true, !is_adjoint], limits)?;
     Ok(adjoint(&x.view()))
 }
 

@@ -1,14 +1,14 @@
 //! Linear algebra: the operators of `torch.linalg`.
 //!
-//! Powers, exponentials, triangular systems, LU and LDL are always there. What else takes matrices apart (determinants,
-//! inverses, equations, QR, singular values, eigenvalues) is done by LAPACK, with the feature `linalg`; without it these
-//! operators have a shape and cannot run.
+//! Powers, exponentials, triangular systems, LU and LDL are always available. All other factorisations (determinants,
+//! inverses, linear systems, QR, singular values, eigenvalues) use LAPACK and need the feature `linalg`; without it, these
+//! operators infer their shapes but cannot run.
 //!
-//! A tensor is a stack of matrices, which lie along its last two axes.
+//! A tensor is a stack of matrices along its last two axes.
 
 use crate::op::LayerError;
 
-/// Calls a block with a type for each element type that matrices are computed in.
+/// Runs a block with `$T` bound to the element type: one of the types that matrices are computed in.
 macro_rules! with_field {
     ($dtype:expr, $T:ident => $body:expr) => {
         ixion_tensor::__with_type!(
@@ -19,7 +19,8 @@ macro_rules! with_field {
     };
 }
 
-/// Implements [`Layer`](crate::op::Layer) for layers that make of each square matrix another one.
+/// Implements [`Layer`](crate::op::Layer) for layers that compute a matrix of the same size from each square
+/// matrix.
 macro_rules! square_to_square {
     ($($name:ident)+) => {$(
         impl $crate::op::Layer for $name {
@@ -33,8 +34,8 @@ macro_rules! square_to_square {
     )+};
 }
 
-/// Implements [`CpuLayer`](crate::op::CpuLayer) for a layer that computes with matrices: the block has a type for their
-/// elements.
+/// Implements [`CpuLayer`](crate::op::CpuLayer) for a layer that computes with matrices; the block is generic over the element
+/// type.
 macro_rules! by_matrices {
     ($name:ident: |$layer:ident, $inputs:ident, $outputs:ident, $limits:ident| $T:ident => $body:expr) => {
         impl $crate::op::CpuLayer for $name {
@@ -52,7 +53,7 @@ macro_rules! by_matrices {
     };
 }
 
-/// The same for a layer that LAPACK computes: the block is there with the feature `linalg` alone.
+/// As `by_matrices!`, for a layer that uses LAPACK: the block is only compiled with the feature `linalg`.
 macro_rules! by_lapack {
     ($name:ident: |$layer:ident, $inputs:ident, $outputs:ident, $limits:ident| $T:ident => $body:expr) => {
         impl $crate::op::CpuLayer for $name {
@@ -82,7 +83,7 @@ macro_rules! by_lapack {
     };
 }
 
-/// What the blocks of `by_lapack!` are written with.
+/// Imports for the blocks of `by_lapack!`.
 #[cfg(feature = "linalg")]
 mod blocks {
     pub(super) use super::stack::{each, each_pair, lens, put, put_matrices};
@@ -126,17 +127,17 @@ pub use vandermonde::{PowersOfEach, Vander};
 pub(super) use singular::{SingularNorm, with_last};
 pub(super) use stack::check_type;
 
-/// Whether LAPACK is there.
+/// Checks that LAPACK is available.
 ///
 /// # Errors
-/// Where it is not: how to get it.
+/// If it is not, an error that states how to get it.
 pub(super) fn available() -> Result<(), LayerError> {
     if cfg!(feature = "linalg") {
         return Ok(());
     }
     let how = "cargo build --release --features linalg, with OpenBLAS installed";
     Err(LayerError::Unsupported(format!(
-        "it needs LAPACK, but Ixion was built without the feature `linalg`: {how}"
+        "this operator needs LAPACK, but Ixion was built without the feature `linalg`: {how}"
     )))
 }
 

@@ -1,4 +1,4 @@
-//! Powers and the exponential of matrices: products do it, but for the inverse that a negative power wants.
+//! Powers and exponentials of matrices. They are computed by products; only negative powers need an inverse.
 
 use super::available;
 use super::stack::{each, put_matrices};
@@ -12,29 +12,29 @@ use crate::tensor::{TensorView, TensorViewMut};
 use ndarray::{Array2, ArrayView2};
 
 crate::operator! {
-    /// `torch.linalg.matrix_power`: square matrices multiplied by themselves so many times; a negative number takes the
-    /// inverse, and needs the feature `linalg`.
+    /// `torch.linalg.matrix_power`: the n-th power of each square matrix. A negative power is that of the inverse and needs the
+    /// feature `linalg`.
     pub struct MatrixPower for "aten::linalg_matrix_power", "aten::matrix_power" {
-        /// How many times.
+        /// The exponent.
         n: i64,
     }
 }
 
 crate::operator! {
-    /// `torch.linalg.matrix_exp`: the exponential of square matrices, Σ Aⁿ/n!.
+    /// `torch.linalg.matrix_exp`: the exponential of each square matrix, Σ Aⁿ/n!.
     pub struct MatrixExp for "aten::linalg_matrix_exp", "aten::matrix_exp" {}
 }
 
 square_to_square!(MatrixPower MatrixExp);
 
 impl MatrixPower {
-    /// The matrix that is multiplied: of a negative power the inverse.
+    /// The base of the power: the matrix, or its inverse for a negative exponent.
     #[cfg(feature = "linalg")]
     fn base<T: lapack::Element>(&self, a: &ArrayView2<'_, T>) -> Result<Array2<T>, Fault> {
         if self.n < 0 { lapack::inverse(a) } else { Ok(a.to_owned()) }
     }
 
-    /// The matrix that is multiplied.
+    /// The base of the power.
     #[cfg(not(feature = "linalg"))]
     fn base<T: Field>(&self, a: &ArrayView2<'_, T>) -> Result<Array2<T>, Fault> {
         Ok(a.to_owned())

@@ -1,4 +1,4 @@
-//! QR.
+//! QR factorisation.
 
 #[cfg(feature = "linalg")]
 use super::blocks::*;
@@ -8,22 +8,22 @@ use crate::ops::support::choices::choices;
 use crate::tensor::Dim;
 
 choices! {
-    /// How much of QR is wanted.
+    /// The form of a QR factorisation.
     pub enum QrMode {
-        /// As many columns of Q as R has rows: the smaller length of A.
+        /// Q has as many columns as R has rows: the smaller of A's rows and columns.
         Reduced = "reduced",
-        /// A square Q.
+        /// Q is square.
         Complete = "complete",
-        /// R alone; Q is empty.
+        /// Only R; Q is empty.
         R = "r",
     }
 }
 
 crate::operator! {
-    /// `torch.linalg.qr`: columns at right angles and an upper triangle whose product is A. Signs are LAPACK's. Needs the feature
-    /// `linalg`.
+    /// `torch.linalg.qr`: the factorisation A = Q·R of each matrix: Q has orthonormal columns, R is upper triangular. Signs are
+    /// LAPACK's. Needs the feature `linalg`.
     pub struct Qr for "aten::linalg_qr" {
-        /// How much is wanted.
+        /// The form: `reduced`, `complete` (Q is square), or `r` (only R).
         mode: QrMode = QrMode::Reduced,
     }
 }

@@ -1,19 +1,19 @@
-//! Products of reflections.
+//! Products of Householder reflections.
 
 use super::stack::{Stack, each_pair, put_matrices};
 use super::triangular::batch_of;
 use crate::kernels::reflection::reflections;
 use crate::op::{Layer, LayerError, TensorMeta};
-use crate::ops::support::arguments::Operand;
+use crate::ops::support::arguments::InputIndex;
 use crate::tensor::Dim;
 use std::ops::RangeInclusive;
 
 crate::operator! {
-    /// `torch.linalg.householder_product`: the first columns of the product of the reflections 1 − τᵢ·vᵢ·vᵢᴴ, as many as A has.
-    /// The vectors are A's columns, 1 on the diagonal and 0 above it, whatever is there.
+    /// `torch.linalg.householder_product`: the first n columns of the product of the Householder reflections 1 − τᵢ·vᵢ·vᵢᴴ, for
+    /// an input A of n columns. Vector vᵢ is column i of A; its element on the diagonal counts as 1, those above count as 0.
     pub struct HouseholderProduct for "aten::linalg_householder_product", "aten::orgqr" {
-        /// The factors τ.
-        tau: Operand,
+        /// The factors τ of the reflections.
+        tau: InputIndex,
     }
 }
 
@@ -26,7 +26,7 @@ impl Layer for HouseholderProduct {
         let stack = Stack::of(inputs, 0)?;
         let tau = &inputs[self.tau.0];
         if tau.dtype() != stack.dtype {
-            return Err(LayerError::dtype("tau", format!("{}, as the input is", stack.dtype), tau.dtype()));
+            return Err(LayerError::dtype("tau", format!("{}, like the input", stack.dtype), tau.dtype()));
         }
         let differ = |(a, b): (&Dim, &Dim)| a.differs(b);
         let fits =

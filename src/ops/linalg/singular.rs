@@ -1,4 +1,4 @@
-//! Singular values, and what they tell: rank, pseudo-inverse, condition, norms of matrices.
+//! Singular values, and what is computed from them: ranks, pseudo-inverses, condition numbers, matrix norms.
 
 #[cfg(feature = "linalg")]
 use super::blocks::*;
@@ -6,103 +6,108 @@ use super::stack::{Stack, distinct_axes};
 use crate::Limits;
 use crate::op::{Layer, LayerError, TensorMeta};
 use crate::ops::reduction::along_axes::Order;
-use crate::ops::support::broadcast::Factor;
+use crate::ops::support::broadcast::TensorOrScalar;
 use crate::ops::support::choices::choices;
 use crate::tensor::{DType, TensorView, TensorViewMut};
 use std::ops::RangeInclusive;
 
 choices! {
-    /// Which routine PyTorch calls on a GPU. The result is the same.
+    /// The routine that PyTorch calls on a GPU. The result is the same.
     pub enum SvdDriver {
         /// QR.
         Gesvd = "gesvd",
-        /// Jacobi's rotations.
+        /// Jacobi rotations.
         Gesvdj = "gesvdj",
-        /// Approximate.
+        /// An approximate method.
         Gesvda = "gesvda",
     }
 }
 
 crate::operator! {
-    /// `torch.linalg.svd`: U, the singular values, falling, and Vᴴ, whose product is A. Signs are LAPACK's. Needs the feature
-    /// `linalg`.
+    /// `torch.linalg.svd`: the singular value decomposition A = U·S·Vᴴ of each matrix. Outputs: U; the singular values, in
+    /// descending order; Vᴴ. Signs are LAPACK's. Needs the feature `linalg`.
     pub struct Svd for "aten::linalg_svd" {
-        /// Whether U and Vᴴ are square.
+        /// Whether U and Vᴴ are square; else U has as many columns, and Vᴴ as many rows, as there are singular values.
         full_matrices: bool = true,
-        /// Accepted for compatibility.
+        /// Accepted for compatibility; the result is the same.
         driver: Option<SvdDriver> = None,
     }
 }
 
 crate::operator! {
-    /// `torch.svd`: U, the singular values, falling, and V. Needs the feature `linalg`.
+    /// `torch.svd`: the singular value decomposition A = U·S·Vᴴ of each matrix. Outputs: U; the singular values, in descending
+    /// order; V. Needs the feature `linalg`.
     pub struct SvdOfThin for "aten::svd" {
-        /// Whether U and V have as many columns as there are values, and are not square.
+        /// Whether U and V have as many columns as there are singular values; else they are square.
         some: bool = true,
-        /// Whether U and V are wanted; else they are 0.
+        /// Whether to compute U and V; else they are 0.
         compute_uv: bool = true,
     }
 }
 
 crate::operator! {
-    /// `torch.linalg.svdvals`: the singular values, falling. Needs the feature `linalg`.
+    /// `torch.linalg.svdvals`: the singular values of each matrix, in descending order. Needs the feature `linalg`.
     pub struct SvdVals for "aten::linalg_svdvals" {
-        /// Accepted for compatibility.
+        /// Accepted for compatibility; the result is the same.
         driver: Option<SvdDriver> = None,
     }
 }
 
 crate::operator! {
-    /// `torch.linalg.matrix_rank`: how many singular values are more than a bound, max(atol, rtol · the largest). Needs the
-    /// feature `linalg`.
+    /// `torch.linalg.matrix_rank`: the rank of each matrix: the number of singular values above max(`atol`, `rtol` · the
+    /// largest). Needs the feature `linalg`.
     pub struct MatrixRank for "aten::linalg_matrix_rank" {
-        /// The absolute bound.
-        atol: Option<Factor> = None,
-        /// The relative bound; where absent 0, or without an absolute one the larger length times the precision of the type.
-        rtol: Option<Factor> = None,
-        /// Whether the matrices are symmetric or Hermitian: then the lower triangles are read.
+        /// The absolute tolerance; by default 0.
+        atol: Option<TensorOrScalar> = None,
+        /// The relative tolerance. By default 0 if `atol` is positive, else the larger of rows and columns times the precision
+        /// of the element type.
+        rtol: Option<TensorOrScalar> = None,
+        /// Whether the matrices are symmetric or Hermitian: then only the lower triangles are read.
         hermitian: bool = false,
     }
 }
 
 crate::operator! {
-    /// `torch.linalg.pinv`: the pseudo-inverse; singular values up to a bound, max(atol, rtol · the largest), count as 0. Needs
-    /// the feature `linalg`.
+    /// `torch.linalg.pinv`: the pseudo-inverse of each matrix. Singular values up to max(`atol`, `rtol` · the largest) count
+    /// as 0. Needs the feature `linalg`.
     pub struct PseudoInverseOfTolerances for "aten::linalg_pinv" {
-        /// The absolute bound.
-        atol: Option<Factor> = None,
-        /// The relative bound; where absent 0, or without an absolute one the larger length times the precision of the type.
-        rtol: Option<Factor> = None,
-        /// Whether the matrices are symmetric or Hermitian: then the lower triangles are read.
+        /// The absolute tolerance; by default 0.
+        atol: Option<TensorOrScalar> = None,
+        /// The relative tolerance. By default 0 if `atol` is positive, else the larger of rows and columns times the precision
+        /// of the element type.
+        rtol: Option<TensorOrScalar> = None,
+        /// Whether the matrices are symmetric or Hermitian: then only the lower triangles are read.
         hermitian: bool = false,
     }
 }
 
 crate::operator! {
-    /// `torch.pinverse`: the pseudo-inverse; singular values up to `rcond` times the largest count as 0. Needs the feature
-    /// `linalg`.
+    /// `torch.pinverse`: the pseudo-inverse of each matrix. Singular values up to `rcond` times the largest count as 0. Needs
+    /// the feature `linalg`.
     pub struct PseudoInverse for "aten::pinverse" {
-        /// The relative bound.
+        /// The relative tolerance.
         rcond: f64 = 1e-15,
     }
 }
 
 crate::operator! {
-    /// `torch.linalg.cond`: how many times larger relative errors become when equations are solved: the norm of A times that of
-    /// its inverse; inf of a singular matrix, and of one with NaN. By 2, -2 and `nuc` singular values are divided, which of a
-    /// singular matrix may be merely large. Needs the feature `linalg`.
+    /// `torch.linalg.cond`: the condition number of each matrix: the factor by which relative errors may grow when a linear
+    /// system is solved. It is the norm of A times the norm of its inverse; inf for a singular matrix, and for one with NaN.
+    /// For 2, -2 and `nuc` it is computed from singular values, and for a singular matrix it may be merely large. Needs the
+    /// feature `linalg`.
     pub struct Cond for "aten::linalg_cond" {
-        /// The norm: `fro`, `nuc`, 1, -1, 2, -2, `inf` or `-inf`; where absent 2, which takes matrices that are not square too.
+        /// The norm: `fro`, `nuc`, 1, -1, 2, -2, `inf` or `-inf`. By default 2, which also supports matrices that are not
+        /// square.
         p: Option<Order> = None,
     }
 }
 
 crate::operator! {
-    /// `torch.nuclear_norm`: the sum of the singular values. Needs the feature `linalg`.
+    /// `torch.nuclear_norm`: the nuclear norm of each matrix: the sum of its singular values. Needs the feature `linalg`.
     pub struct NuclearNorm for "aten::nuclear_norm" {
-        /// The two axes of a matrix; the last two where absent. They may count from the end.
+        /// The two axes of the matrices; by default the last two. Negative values count from the end.
         dim: Option<Vec<i64>> = None,
-        /// Whether reduced axes stay, with length 1.
+        /// Whether to keep the reduced axes, with length 1.
         keepdim: bool = false,
     }
 }
@@ -172,17 +177,17 @@ by_lapack!(SvdVals: |layer, inputs, outputs, limits| T => {
     put(&mut outputs[0], each(&inputs[0], limits, |a| lapack::singular_values::<T>(&a))?.into_iter().flatten())
 });
 
-/// Which singular values count.
+/// The tolerances up to which singular values count as 0.
 #[derive(Debug, Clone, Copy)]
 struct Tolerance {
-    atol: Option<Factor>,
-    rtol: Option<Factor>,
+    atol: Option<TensorOrScalar>,
+    rtol: Option<TensorOrScalar>,
     hermitian: bool,
 }
 
 impl Tolerance {
     fn num_inputs(&self) -> RangeInclusive<usize> {
-        let given = [self.atol, self.rtol].iter().flatten().map(Factor::num_inputs).sum::<usize>();
+        let given = [self.atol, self.rtol].iter().flatten().map(TensorOrScalar::num_inputs).sum::<usize>();
         1 + given..=1 + given
     }
 
@@ -193,9 +198,9 @@ impl Tolerance {
 
 #[cfg(feature = "linalg")]
 impl Tolerance {
-    /// The absolute bound and the relative one.
+    /// The absolute and the relative tolerance.
     fn numbers(&self, inputs: &[TensorView<'_>], epsilon: f64) -> Result<[f64; 2], LayerError> {
-        let number = |factor: Option<Factor>| -> Result<Option<f64>, LayerError> {
+        let number = |factor: Option<TensorOrScalar>| -> Result<Option<f64>, LayerError> {
             Ok(match factor.map(|factor| factor.item(inputs)).transpose()? {
                 None => None,
                 Some(Scalar::Float(value)) => Some(value),
@@ -211,7 +216,7 @@ impl Tolerance {
         Ok([atol.unwrap_or(0.0), rtol.unwrap_or(usual)])
     }
 
-    /// What a function makes of the parts of each matrix and of the bound.
+    /// The results of a function of each matrix's decomposition and tolerance.
     fn each<T: lapack::Element, R>(
         &self,
         inputs: &[TensorView<'_>],
@@ -280,7 +285,11 @@ by_lapack!(PseudoInverseOfTolerances: |layer, inputs, outputs, limits| T => {
 #[cfg(feature = "linalg")]
 impl PseudoInverse {
     fn tolerance(&self) -> Tolerance {
-        Tolerance { atol: None, rtol: Some(Factor::Number(Scalar::Float(self.rcond))), hermitian: false }
+        Tolerance {
+            atol: None,
+            rtol: Some(TensorOrScalar::Number(Scalar::Float(self.rcond))),
+            hermitian: false,
+        }
     }
 }
 
@@ -296,7 +305,7 @@ by_lapack!(PseudoInverse: |layer, inputs, outputs, limits| T => {
     put_matrices(&mut outputs[0], &inverses)
 });
 
-/// A norm of matrices that their singular values give.
+/// A matrix norm that is computed from singular values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::ops) enum SingularNorm {
     Largest,
@@ -305,7 +314,7 @@ pub(in crate::ops) enum SingularNorm {
 }
 
 impl SingularNorm {
-    /// That of an order, if it is one of these.
+    /// The norm of an order, if it is one of these.
     pub(in crate::ops) fn of(order: Order) -> Option<Self> {
         match order {
             Order::Nuclear => Some(Self::Sum),
@@ -315,7 +324,7 @@ impl SingularNorm {
         }
     }
 
-    /// Writes the norm of each matrix; those lie along the last two axes.
+    /// Writes the norm of each matrix along the last two axes.
     #[cfg(feature = "linalg")]
     pub(in crate::ops) fn write(
         self,
@@ -333,7 +342,7 @@ impl SingularNorm {
         })
     }
 
-    /// Says that LAPACK is missing.
+    /// Returns the error that LAPACK is missing.
     #[cfg(not(feature = "linalg"))]
     pub(in crate::ops) fn write(
         self,
@@ -354,7 +363,7 @@ impl Layer for Cond {
             Order::Number(p) if !by_values && p.abs() != 1.0 && !p.is_infinite() => Err(LayerError::invalid(
                 "p",
                 p,
-                "matrices have norms of order fro, nuc, 1, -1, 2, -2, inf and -inf",
+                "expected one of fro, nuc, 1, -1, 2, -2, inf and -inf for matrices",
             )),
             _ => Ok(vec![stack.each(stack.dtype.real(), [])]),
         }
@@ -383,7 +392,7 @@ impl NuclearNorm {
         if axes.len() == 2 {
             Ok(axes)
         } else {
-            Err(LayerError::invalid("dim", format!("{axes:?}"), "a matrix has two axes"))
+            Err(LayerError::invalid("dim", format!("{axes:?}"), "expected the two axes of a matrix"))
         }
     }
 }
@@ -408,7 +417,7 @@ by_lapack!(NuclearNorm: |layer, inputs, outputs, limits| T => {
     put(&mut outputs[0], values.into_iter().map(|s| s.into_iter().fold(0.0, |sum, s| sum + s)))
 });
 
-/// The same tensor with two axes behind the others.
+/// The same tensor, with two axes moved to the end.
 pub(in crate::ops) fn with_last<'a>(
     input: &TensorView<'a>,
     axes: &[usize],

@@ -1,32 +1,32 @@
-//! Linear equations.
+//! Linear systems.
 
 #[cfg(feature = "linalg")]
 use super::blocks::*;
 use super::stack::{Stack, distinct_axes};
 use crate::op::{Layer, LayerError, TensorMeta};
-use crate::ops::support::arguments::Operand;
+use crate::ops::support::arguments::InputIndex;
 use crate::ops::support::broadcast::broadcast;
 use crate::tensor::{DType, Dim};
 use std::ops::RangeInclusive;
 
 crate::operator! {
-    /// `torch.linalg.solve`: the x with A·x = B, or x·A = B. B may be vectors, of as many axes as A less one. A singular
-    /// matrix is an error. Needs the feature `linalg`.
+    /// `torch.linalg.solve`: solves A·X = B, or X·A = B, for square A. B may consist of vectors, with one axis less than A. A
+    /// singular matrix is an error. Needs the feature `linalg`.
     pub struct Solve for "aten::linalg_solve" {
         /// The right-hand sides.
-        other as "B": Operand,
-        /// Whether A stands on the left of x.
+        other as "B": InputIndex,
+        /// Whether to solve A·X = B; else X·A = B.
         left: bool = true,
     }
 }
 
 crate::operator! {
-    /// `torch.linalg.solve_ex`: as `torch.linalg.solve`, and 0 for each matrix; of a singular one NaN and the row, counted
+    /// `torch.linalg.solve_ex`: as `torch.linalg.solve`, and 0 for each matrix; for a singular matrix, NaN and the row, counted
     /// from 1, that shows it. Needs the feature `linalg`.
     pub struct SolveEx for "aten::linalg_solve_ex" {
         /// The right-hand sides.
-        other as "B": Operand,
-        /// Whether A stands on the left of x.
+        other as "B": InputIndex,
+        /// Whether to solve A·X = B; else X·A = B.
         left: bool = true,
         /// Whether a singular matrix is an error.
         check_errors: bool = false,
@@ -34,20 +34,20 @@ crate::operator! {
 }
 
 crate::operator! {
-    /// `torch.linalg.tensorsolve`: the x with A·x = B, where the first axes of A are those of B and the others become those
-    /// of x. Needs the feature `linalg`.
+    /// `torch.linalg.tensorsolve`: solves A·X = B, where the first axes of A are those of B and the others become those of X.
+    /// Needs the feature `linalg`.
     pub struct TensorSolve for "aten::linalg_tensorsolve" {
         /// The right-hand side.
-        other: Operand,
-        /// Axes of A that are moved behind the others first.
+        other: InputIndex,
+        /// Axes of A to move to the end first.
         dims: Option<Vec<i64>> = None,
     }
 }
 
-/// Whether right-hand sides are vectors: one for all matrices, or one for each.
+/// Returns true if the right-hand sides are vectors: one for all matrices, or one for each.
 ///
 /// # Errors
-/// [`LayerError::Unsupported`] where that depends on lengths that are not known.
+/// [`LayerError::Unsupported`] if that depends on unknown lengths.
 pub(super) fn is_vector(a: &[Dim], b: &[Dim]) -> Result<bool, LayerError> {
     if b.len() == 1 || a.len() != b.len() + 1 || a.iter().zip(b).any(|(a, b)| a.differs(b)) {
         return Ok(b.len() == 1);
@@ -56,7 +56,9 @@ pub(super) fn is_vector(a: &[Dim], b: &[Dim]) -> Result<bool, LayerError> {
         return Ok(true);
     }
     let (a, b) = (&a[..b.len()], b);
-    Err(LayerError::Unsupported(format!("whether {b:?} is {a:?}, and B vectors, must be known")))
+    Err(LayerError::Unsupported(format!(
+        "it must be known whether {b:?} equals {a:?}: if so, B consists of vectors"
+    )))
 }
 
 /// The right-hand sides as matrices: vectors become columns.
@@ -64,19 +66,19 @@ pub(super) fn as_columns(b: &TensorMeta, is_vector: bool) -> TensorMeta {
     if is_vector { b.with_dims(b.dims().iter().cloned().chain([Dim::Fixed(1)])) } else { b.clone() }
 }
 
-/// The shape of x.
+/// The shape of X.
 fn unknowns(inputs: &[TensorMeta], other: usize, left: bool) -> Result<TensorMeta, LayerError> {
     let a = Stack::of_square(inputs, 0)?;
     let b = inputs.get(other).ok_or_else(|| LayerError::missing_input(other, inputs.len()))?;
     let is_vector = is_vector(inputs[0].dims(), b.dims())?;
     if is_vector && !left {
-        return Err(LayerError::invalid("left", "False", "vectors stand on the right of a matrix"));
+        return Err(LayerError::invalid("left", "False", "expected True, because B consists of vectors"));
     }
     let pair = [inputs[0].clone(), as_columns(b, is_vector)];
     let sides = Stack::of(&pair, 1)?;
     let len = if left { sides.rows } else { sides.columns };
     if a.rows.differs(len) {
-        let wanted = format!("{} {} as A has", a.rows, if left { "rows" } else { "columns" });
+        let wanted = format!("{} {}, like A", a.rows, if left { "rows" } else { "columns" });
         return Err(LayerError::shape("B", wanted, b));
     }
     let ends =
@@ -100,7 +102,7 @@ pub(super) fn lens_as_dims(view: &TensorView<'_>) -> Vec<Dim> {
 #[cfg(feature = "linalg")]
 type Apart<T> = Result<lapack::Factors<T>, usize>;
 
-/// Takes each matrix apart, once for all its right-hand sides.
+/// Factorises each matrix, once for all its right-hand sides.
 #[cfg(feature = "linalg")]
 fn apart<T: lapack::Element>(
     a: &TensorView<'_>,
@@ -114,7 +116,7 @@ fn apart<T: lapack::Element>(
     })
 }
 
-/// The x of each right-hand side; NaN for singular matrices.
+/// The X of each right-hand side; NaN for singular matrices.
 #[cfg(feature = "linalg")]
 fn solutions<T: lapack::Element>(
     factors: &[Apart<T>],
@@ -189,7 +191,7 @@ impl Layer for TensorSolve {
         let order = self.order(inputs[0].rank())?;
         let dims: Vec<Dim> = order.iter().map(|&axis| inputs[0].dims()[axis].clone()).collect();
         let Some((rows, columns)) = dims.split_at_checked(b.rank()) else {
-            return Err(LayerError::shape("the input", "the axes of B and those of x", &inputs[0]));
+            return Err(LayerError::shape("the input", "the axes of B and those of X", &inputs[0]));
         };
         let count = |dims: &[Dim]| dims.iter().cloned().fold(Dim::Fixed(1), |all, dim| all * dim);
         let pair = [
@@ -198,7 +200,7 @@ impl Layer for TensorSolve {
         ];
         let (a, sides) = (Stack::of_square(&pair, 0)?, Stack::of(&pair, 1)?);
         if a.rows.differs(sides.rows) {
-            return Err(LayerError::shape("B", format!("{} elements, as A has rows", a.rows), b));
+            return Err(LayerError::shape("B", format!("{} elements, one for each row of A", a.rows), b));
         }
         Ok(vec![inputs[0].with_dims(columns.to_vec())])
     }

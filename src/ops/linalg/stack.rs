@@ -1,4 +1,4 @@
-//! Tensors as stacks of matrices: what their shapes must be, and how one matrix after the other is computed.
+//! Tensors as stacks of matrices: checks of their shapes, and iteration over the matrices.
 
 use crate::Limits;
 use crate::kernels::matrix::{Fault, Field};
@@ -7,7 +7,7 @@ use crate::ops::support::broadcast::broadcast;
 use crate::tensor::{DType, Dim, Element, Shape, TensorView, TensorViewMut};
 use ndarray::{Array2, ArrayView2, ArrayViewD, Axis, Ix2, ShapeError};
 
-/// The shape of a stack of matrices: some axes, then rows and columns.
+/// The shape of a stack of matrices: batch axes, then rows and columns.
 pub(super) struct Stack<'a> {
     pub(super) batch: &'a [Dim],
     pub(super) rows: &'a Dim,
@@ -19,7 +19,7 @@ pub(super) fn wrong_type(what: &str, found: DType) -> LayerError {
     LayerError::dtype(what, "f32, f64, c64 and c128", found)
 }
 
-/// Refuses what matrices are not computed in.
+/// Checks that the element type is one that matrices are computed in.
 pub(in crate::ops) fn check_type(input: &TensorMeta) -> Result<(), LayerError> {
     match input.dtype() {
         DType::F32 | DType::F64 | DType::C64 | DType::C128 => Ok(()),
@@ -28,7 +28,7 @@ pub(in crate::ops) fn check_type(input: &TensorMeta) -> Result<(), LayerError> {
 }
 
 impl<'a> Stack<'a> {
-    /// The stack that an input is.
+    /// An input as a stack of matrices.
     pub(super) fn of(inputs: &'a [TensorMeta], position: usize) -> Result<Self, LayerError> {
         let input = inputs.get(position).ok_or_else(|| LayerError::missing_input(position, inputs.len()))?;
         let what = if position == 0 { "the input".to_owned() } else { format!("input {position}") };
@@ -37,15 +37,15 @@ impl<'a> Stack<'a> {
             return Err(wrong_type(&what, dtype));
         }
         if let Some(first) = inputs.first().filter(|first| first.dtype() != dtype) {
-            return Err(LayerError::dtype(what, format!("{}, as the first input is", first.dtype()), dtype));
+            return Err(LayerError::dtype(what, format!("{}, like the first input", first.dtype()), dtype));
         }
         let [batch @ .., rows, columns] = input.dims() else {
-            return Err(LayerError::shape(what, "a matrix, or more axes", input));
+            return Err(LayerError::shape(what, "at least two axes", input));
         };
         Ok(Self { batch, rows, columns, dtype })
     }
 
-    /// The same of matrices that must be square.
+    /// As [`Stack::of`], for matrices that must be square.
     pub(super) fn of_square(inputs: &'a [TensorMeta], position: usize) -> Result<Self, LayerError> {
         let stack = Self::of(inputs, position)?;
         if stack.rows.differs(stack.columns) {
@@ -60,26 +60,26 @@ impl<'a> Stack<'a> {
         self.rows.clone().min(self.columns.clone())
     }
 
-    /// A tensor with these axes for each matrix.
+    /// A tensor with the batch axes, followed by these.
     pub(super) fn each<'d>(&self, dtype: DType, dims: impl IntoIterator<Item = &'d Dim>) -> TensorMeta {
         TensorMeta::new(dtype, self.batch.iter().cloned().chain(dims.into_iter().cloned()))
     }
 
-    /// The stack's own shape.
+    /// A tensor of the stack's shape.
     pub(super) fn meta(&self) -> TensorMeta {
         self.each(self.dtype, [self.rows, self.columns])
     }
 }
 
-/// The axes of two stacks before rows and columns, broadcast.
+/// The batch axes of two stacks, broadcast.
 pub(super) fn common_batch(a: &Stack<'_>, b: &Stack<'_>) -> Result<Vec<Dim>, LayerError> {
     broadcast(a.batch, b.batch)
 }
 
-/// Axes that may count from the end, from the beginning.
+/// Resolves axes that may count from the end.
 ///
 /// # Errors
-/// Those of an axis that is not there, and [`LayerError::InvalidParameter`] for one that is named twice.
+/// Returns an error if an axis is out of range; [`LayerError::InvalidParameter`] if an axis is named twice.
 pub(super) fn distinct_axes(key: &'static str, dims: &[i64], rank: usize) -> Result<Vec<usize>, LayerError> {
     let axes = crate::tensor::resolve_axes(dims, rank)?;
     match axes.iter().enumerate().find(|(at, axis)| axes[..*at].contains(axis)) {
@@ -90,22 +90,22 @@ pub(super) fn distinct_axes(key: &'static str, dims: &[i64], rank: usize) -> Res
     }
 }
 
-/// The last two lengths of an input, and those before.
+/// The batch axes of an input, and its numbers of rows and columns.
 pub(super) fn lens<'a>(input: &'a TensorView<'_>) -> Result<(&'a [usize], [usize; 2]), LayerError> {
     match input.shape().dims() {
         [batch @ .., rows, columns] => Ok((batch, [*rows, *columns])),
-        _ => Err(LayerError::shape("the input", "a matrix, or more axes", input.shape())),
+        _ => Err(LayerError::shape("the input", "at least two axes", input.shape())),
     }
 }
 
-/// A view of an input with these axes before rows and columns. Nothing is copied: that of one matrix for all could be large.
+/// A view of an input, broadcast to these batch axes. Nothing is copied: copies of one matrix for all could be large.
 fn expanded<'a>(input: &TensorView<'a>, batch: &[usize]) -> Result<TensorView<'a>, LayerError> {
     let (_, [rows, columns]) = lens(input)?;
     let shape = Shape::new(&[batch, &[rows, columns]].concat())?;
     Ok(input.with_layout(input.layout().expand(&shape)?)?)
 }
 
-/// One of the matrices, counted in row-major order of the axes before rows and columns.
+/// The matrix at an index, counted in row-major order of the batch axes.
 fn matrix<'a, T>(all: &ArrayViewD<'a, T>, index: usize) -> Result<ArrayView2<'a, T>, LayerError> {
     let (mut view, mut rest) = (all.clone(), index);
     for axis in (0..all.ndim().saturating_sub(2)).rev() {
@@ -115,7 +115,7 @@ fn matrix<'a, T>(all: &ArrayViewD<'a, T>, index: usize) -> Result<ArrayView2<'a,
     }
     let matrix = view.into_dimensionality::<Ix2>().map_err(misfit)?;
     if matrix.is_empty() {
-        // ndarray copies no empty view with a broadcast axis: in a debug build it panics.
+        // ndarray cannot copy an empty view with a broadcast axis: in a debug build it panics.
         return ArrayView2::from_shape(matrix.raw_dim(), &[]).map_err(misfit);
     }
     Ok(matrix)
@@ -133,13 +133,13 @@ fn failed(index: usize, count: usize, fault: Fault) -> LayerError {
     LayerError::Unsupported(format!("{which} cannot be computed: {fault}"))
 }
 
-/// Checks that there may be so many results, whatever each of them holds.
+/// Checks the memory of this number of results against the limits, without what each of them owns.
 pub(super) fn check_results<R>(count: usize, limits: &Limits) -> Result<(), LayerError> {
     let bytes = (count as u64).saturating_mul(size_of::<R>() as u64);
-    Ok(limits.check_tensor("what is made of all matrices", bytes)?)
+    Ok(limits.check_tensor("the results of all matrices", bytes)?)
 }
 
-/// What a function makes of each matrix of an input.
+/// The results of a function for each matrix of an input.
 pub(super) fn each<T: Field, R>(
     input: &TensorView<'_>,
     limits: &Limits,
@@ -169,7 +169,7 @@ fn visit<T: Field>(
     Ok(())
 }
 
-/// Which matrix of a stack it is that, broadcast to other axes, has an index.
+/// The index of a matrix in its own stack, given its index after the stack was broadcast to `batch`.
 fn place(own: &[usize], batch: &[usize], index: usize) -> usize {
     let (mut rest, mut place, mut step) = (index, 0, 1);
     for (&len, &all) in own.iter().rev().zip(batch.iter().rev()) {
@@ -179,8 +179,8 @@ fn place(own: &[usize], batch: &[usize], index: usize) -> usize {
     place
 }
 
-/// What a function makes of each pair of matrices of two inputs, which are broadcast to these axes. It is told, too, which of
-/// the first input's matrices it has: the same one may come again.
+/// The results of a function for each pair of matrices of two inputs, which are broadcast to these batch axes. The function
+/// also gets the index of the first input's matrix, because the same matrix may occur several times.
 pub(super) fn each_pair<T: Field, R>(
     inputs: [&TensorView<'_>; 2],
     batch: &[usize],
@@ -197,7 +197,7 @@ pub(super) fn each_pair<T: Field, R>(
     Ok(results)
 }
 
-/// What is called for each pair of matrices.
+/// A function that is called for each pair of matrices.
 type OfPair<'f, T> = dyn FnMut(usize, ArrayView2<'_, T>, ArrayView2<'_, T>) -> Result<(), Fault> + 'f;
 
 fn visit_pairs<T: Field>(
@@ -217,7 +217,7 @@ fn visit_pairs<T: Field>(
     Ok(())
 }
 
-/// Writes numbers into an output, row by row.
+/// Writes elements to an output in row-major order.
 pub(super) fn put<T: Element>(
     output: &mut TensorViewMut<'_>,
     numbers: impl IntoIterator<Item = T>,
@@ -237,7 +237,7 @@ fn fill<T: Element>(
     Ok(())
 }
 
-/// Writes matrices into an output, one behind the other.
+/// Writes matrices to an output, in order.
 pub(super) fn put_matrices<'m, T: Element>(
     output: &mut TensorViewMut<'_>,
     matrices: impl IntoIterator<Item = &'m Array2<T>>,
@@ -250,7 +250,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn broadcast_matrices_are_found_again() {
+    fn broadcast_matrices_keep_their_index() {
         let places = |own: &[usize], batch: &[usize]| -> Vec<usize> {
             (0..batch.iter().product()).map(|index| place(own, batch, index)).collect()
         };

@@ -94,7 +94,7 @@ fn lower_times_upper() {
 }
 
 #[test]
-fn singular_matrices_are_told_by_lu_and_ldl() {
+fn lu_and_ldl_report_singular_matrices() {
     let singular = tensor(&[2, 2, 2], &[1.0, 0.0, 0.0, 1.0, 1.0, 2.0, 2.0, 4.0]);
     for op_type in ["aten::linalg_lu_factor", "aten::linalg_ldl_factor"] {
         let error = operator(op_type, &[]).with_outputs(2).run(&[&singular]).unwrap_err().to_string();
@@ -167,7 +167,7 @@ fn powers() {
 
 #[cfg(not(feature = "linalg"))]
 #[test]
-fn without_lapack_layers_say_how_to_get_it() {
+fn without_lapack_errors_state_how_to_get_it() {
     for op_type in BY_LAPACK {
         let error = operator(op_type, &[]).run(&[&matrix()]).unwrap_err().to_string();
         assert!(
@@ -202,9 +202,9 @@ mod with_lapack {
         );
     }
 
-    /// What is asked for takes long, and the time is up: the layers themselves look at the clock.
+    /// After the deadline, the layers themselves return an error.
     #[test]
-    fn norms_look_at_the_clock() {
+    fn norms_check_the_deadline() {
         let x = tensor(&[1, 2, 2], &[1.0; 4]);
         let limits = crate::Limits::default().with_timeout(std::time::Duration::ZERO);
         for params in [&[("ord", "nuc")][..], &[("ord", "2")]] {
@@ -249,7 +249,7 @@ mod with_lapack {
     }
 
     #[test]
-    fn what_is_not_a_number_is_refused() {
+    fn nan_is_refused() {
         let nan = tensor(&[2, 2], &[f64::NAN, 0.0, 0.0, 1.0]);
         for op_type in ["aten::linalg_svdvals", "aten::linalg_eigvalsh", "aten::linalg_eigvals"] {
             let error = operator(op_type, &[]).run(&[&nan]).unwrap_err().to_string();
@@ -271,7 +271,7 @@ mod with_lapack {
     }
 
     #[test]
-    fn the_nearest() {
+    fn least_squares() {
         let (a, b) = (tensor(&[3, 1], &[1.0, 1.0, 1.0]), tensor(&[3, 1], &[1.0, 2.0, 6.0]));
         let found =
             operator("aten::linalg_lstsq", &[("driver", "gelsd")]).with_outputs(4).run(&[&a, &b]).unwrap();

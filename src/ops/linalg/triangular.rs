@@ -1,66 +1,66 @@
-//! Systems whose matrix is a triangle, and those whose matrix is known by its Cholesky factor. Substitution does it: no LAPACK.
+//! Triangular systems, and systems given by a Cholesky factor. They are solved by substitution, without LAPACK.
 
 use super::stack::{Stack, common_batch, each, each_pair, lens, put_matrices};
 use crate::Limits;
 use crate::kernels::matrix::{Fault, Field, Triangle, adjoint, solve_triangular};
 use crate::op::{Layer, LayerError, TensorMeta};
-use crate::ops::support::arguments::Operand;
+use crate::ops::support::arguments::InputIndex;
 use crate::tensor::Shape;
 use ndarray::{Array2, ArrayView2};
 use std::ops::RangeInclusive;
 
 crate::operator! {
-    /// `torch.linalg.solve_triangular`: the x with A·x = B, or x·A = B, for triangles A. A 0 on the diagonal gives inf or NaN.
+    /// `torch.linalg.solve_triangular`: solves A·X = B, or X·A = B, for triangular A. A zero on the diagonal gives inf or NaN.
     pub struct SolveTriangular for "aten::linalg_solve_triangular" {
         /// The right-hand sides.
-        other as "B": Operand,
-        /// Whether the triangle is the upper one; the other one is not read.
+        other as "B": InputIndex,
+        /// Whether A is upper triangular; the other triangle is not read.
         upper: bool,
-        /// Whether A stands on the left of x.
+        /// Whether to solve A·X = B; else X·A = B.
         left: bool = true,
-        /// Whether the diagonal is taken for ones.
+        /// Whether the diagonal of A is assumed to be all ones.
         unitriangular: bool = false,
     }
 }
 
 crate::operator! {
-    /// `torch.triangular_solve`: the x with A·x = b, for triangles A, and A itself.
+    /// `torch.triangular_solve`: solves A·X = b for triangular A. Outputs: X and A.
     pub struct TriangularSolve for "aten::triangular_solve" {
-        /// The triangles.
-        matrix as "A": Operand,
-        /// Whether the triangle is the upper one; the other one is not read.
+        /// The triangular matrices.
+        matrix as "A": InputIndex,
+        /// Whether A is upper triangular; the other triangle is not read.
         upper: bool = true,
-        /// Whether A is transposed first.
+        /// Whether to solve Aᵀ·X = b instead.
         transpose: bool = false,
-        /// Whether the diagonal is taken for ones.
+        /// Whether the diagonal of A is assumed to be all ones.
         unitriangular: bool = false,
     }
 }
 
 crate::operator! {
-    /// `torch.cholesky_solve`: the x with A·x = B, for matrices A of which the Cholesky factor is given.
+    /// `torch.cholesky_solve`: solves A·X = B, given the Cholesky factor of A.
     pub struct CholeskySolve for "aten::cholesky_solve" {
-        /// The factors.
-        factor as "input2": Operand,
-        /// Whether they are upper triangles.
+        /// The Cholesky factors.
+        factor as "input2": InputIndex,
+        /// Whether the factors are upper triangular.
         upper: bool = false,
     }
 }
 
 crate::operator! {
-    /// `torch.cholesky_inverse`: the inverses of matrices of which the Cholesky factor is given.
+    /// `torch.cholesky_inverse`: the inverse of each matrix whose Cholesky factor is given.
     pub struct CholeskyInverse for "aten::cholesky_inverse" {
-        /// Whether the factors are upper triangles.
+        /// Whether the factors are upper triangular.
         upper: bool = false,
     }
 }
 
-/// The shapes of x and of the triangles, both broadcast.
+/// The shapes of X and of the triangular matrices, both broadcast.
 fn shapes(inputs: &[TensorMeta], [a, b]: [usize; 2], left: bool) -> Result<[TensorMeta; 2], LayerError> {
     let (triangles, sides) = (Stack::of_square(inputs, a)?, Stack::of(inputs, b)?);
     let len = if left { sides.rows } else { sides.columns };
     if triangles.rows.differs(len) {
-        let wanted = format!("{} {}, as A has", triangles.rows, if left { "rows" } else { "columns" });
+        let wanted = format!("{} {}, like A", triangles.rows, if left { "rows" } else { "columns" });
         return Err(LayerError::shape("B", wanted, &inputs[b]));
     }
     let batch = common_batch(&triangles, &sides)?;
@@ -68,7 +68,7 @@ fn shapes(inputs: &[TensorMeta], [a, b]: [usize; 2], left: bool) -> Result<[Tens
     Ok([whole.meta(), whole.each(triangles.dtype, [triangles.rows, triangles.columns])])
 }
 
-/// The x with a·x = b for a triangle.
+/// Solves a·x = b for a triangular matrix.
 fn substituted<T: Field>(
     a: &ArrayView2<'_, T>,
     triangle: Triangle,
@@ -80,7 +80,7 @@ fn substituted<T: Field>(
     Ok(x)
 }
 
-/// The x with a·x = b, for the Cholesky factor of a.
+/// Solves a·x = b, given the Cholesky factor of a.
 fn by_factor<T: Field>(
     factor: &ArrayView2<'_, T>,
     upper: bool,
@@ -88,14 +88,14 @@ fn by_factor<T: Field>(
     limits: &Limits,
 ) -> Result<Array2<T>, Fault> {
     let triangle = Triangle { upper, unit: false };
-    let turned = adjoint(factor);
-    let (first, second) = ((factor.view(), triangle), (turned.view(), triangle.turned()));
-    // l·lᴴ with a lower triangle, uᴴ·u with an upper one.
+    let adjoint = adjoint(factor);
+    let (first, second) = ((factor.view(), triangle), (adjoint.view(), triangle.turned()));
+    // a = l·lᴴ for a lower triangle, a = uᴴ·u for an upper one.
     let (first, second) = if upper { (second, first) } else { (first, second) };
     substituted(&second.0, second.1, &substituted(&first.0, first.1, b, limits)?.view(), limits)
 }
 
-/// The axes before rows and columns.
+/// The batch axes.
 pub(super) fn batch_of(shape: &Shape) -> &[usize] {
     let dims = shape.dims();
     &dims[..dims.len().saturating_sub(2)]

@@ -1,34 +1,34 @@
-//! Vandermonde matrices: the powers of each number as a row.
+//! Vandermonde matrices: each row holds the powers of one number.
 
 use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
 use crate::ops::support::number::{self, Number};
 use crate::tensor::{Complex, DType, Dim, TensorView, TensorViewMut};
 
 crate::operator! {
-    /// `torch.linalg.vander`: a row for each number of a vector, its powers from the 0th on.
+    /// `torch.linalg.vander`: the Vandermonde matrix of each vector: for each number, a row with its powers from the 0th on.
     pub struct PowersOfEach for "aten::linalg_vander" {
-        /// How many powers, at least 2; as many as numbers where absent.
+        /// The number of powers, at least 2; by default the length of the vector.
         count as "N": Option<usize> = None,
     }
     validate |this| {
         match this.count {
-            Some(count @ 0..=1) => Err(LayerError::invalid("N", count, "there must be at least two powers")),
+            Some(count @ 0..=1) => Err(LayerError::invalid("N", count, "it must be at least 2")),
             _ => Ok(()),
         }
     }
 }
 
 crate::operator! {
-    /// `torch.vander`: a row for each number of a vector, its powers down to the 0th.
+    /// `torch.vander`: the Vandermonde matrix of a vector: for each number, a row with its powers down to the 0th.
     pub struct Vander for "aten::vander" {
-        /// How many powers; as many as numbers where absent.
+        /// The number of powers; by default the length of the vector.
         count as "N": Option<usize> = None,
-        /// Whether powers rise from the 0th on.
+        /// Whether the powers are in ascending order, from the 0th on.
         increasing: bool = false,
     }
 }
 
-/// The input's shape with one more axis for powers. Integers become i64.
+/// The input's shape with an additional axis for the powers. Integers become i64.
 fn powers(input: &TensorMeta, count: Option<usize>) -> Result<Vec<TensorMeta>, LayerError> {
     let Some(len) = input.dims().last() else {
         return Err(LayerError::shape("the input", "a vector", input));
@@ -41,7 +41,7 @@ fn powers(input: &TensorMeta, count: Option<usize>) -> Result<Vec<TensorMeta>, L
     Ok(vec![input.with_dtype(dtype).with_dims(input.dims().iter().cloned().chain([count]))])
 }
 
-/// Writes so many powers of each number, one row behind the other.
+/// Writes a row of powers for each number.
 fn write<T: Number>(
     input: &TensorView<'_>,
     output: &mut TensorViewMut<'_>,
@@ -61,7 +61,7 @@ fn write<T: Number>(
 }
 
 fn run(input: &TensorView<'_>, output: &mut TensorViewMut<'_>, rising: bool) -> Result<(), LayerError> {
-    // In double precision: rounding would add up.
+    // In double precision, because rounding errors would add up.
     match output.dtype() {
         DType::I64 => write::<i64>(input, output, rising),
         dtype if dtype.is_complex() => write::<Complex<f64>>(input, output, rising),

@@ -1,49 +1,52 @@
-//! Products that are sums over some axes of two tensors or more: inner, outer, tensordot, multi_dot. Each is an
-//! [`Einsum`] whose equation follows from the numbers of axes.
+//! Tensor contractions: inner, outer, tensordot, multi_dot. Each is an [`Einsum`] whose equation follows from the ranks of
+//! the inputs.
 
 use super::einsum::{Einsum, Equation};
 use crate::op::{CpuLayer, ForwardContext, FromParameter, Layer, LayerError, RuntimeParameter, TensorMeta};
-use crate::ops::support::arguments::{InputCount, Operand};
+use crate::ops::support::arguments::{InputCount, InputIndex};
 use crate::tensor::{TensorView, TensorViewMut, resolve_axes};
 use std::ops::RangeInclusive;
 
 crate::operator! {
-    /// `torch.inner`: the sums of products along the last axes, a… and b… give a…b…; a number multiplies all.
+    /// `torch.inner`: the inner products of vectors along the last axes, a…×k and b…×k give a…×b…; a scalar multiplies all
+    /// elements.
     pub struct Inner for "aten::inner" {
         /// The right factor.
-        other: Operand,
+        other: InputIndex,
     }
 }
 
 crate::operator! {
-    /// `torch.outer`: the products of all pairs of elements of two vectors.
+    /// `torch.outer`: the outer product of two vectors; n and m give n×m.
     pub struct Outer for "aten::outer", "aten::ger" {
-        /// The vector whose elements run along columns.
-        vec2: Operand,
+        /// The right factor, of m elements.
+        vec2: InputIndex,
     }
 }
 
 crate::operator! {
-    /// `torch.tensordot`: the sums of products along pairs of axes; what is left of both stands in its order.
+    /// `torch.tensordot`: the contraction of two tensors, which sums products over pairs of axes; the remaining axes of the
+    /// left factor come before the right factor's.
     pub struct Tensordot for "aten::tensordot" {
         /// The right factor.
-        other: Operand,
-        /// The axes of the left factor; they may count from the end.
+        other: InputIndex,
+        /// The axes of the left factor to sum over; may be negative, counting from the end.
         dims_self: Vec<i64>,
-        /// The axes of the right factor that go with them.
+        /// The axes of the right factor, paired with `dims_self`; may be negative, counting from the end.
         dims_other: Vec<i64>,
     }
 }
 
 crate::operator! {
-    /// `torch.linalg.multi_dot`: the product of matrices, from left to right. The first may be a row, the last a column.
+    /// `torch.linalg.multi_dot`: the product of two or more matrices, from left to right. The first may be a vector,
+    /// treated as a row, and the last one a vector, treated as a column.
     pub struct MultiDot for "aten::linalg_multi_dot", "aten::chain_matmul" {
-        /// How many factors there are.
+        /// The number of factors.
         inputs: InputCount,
     }
 }
 
-/// A letter for each of so many axes, from the `start`th on.
+/// `count` letters, from the `start`th on.
 fn letters(start: usize, count: usize) -> Result<Vec<char>, LayerError> {
     let all: Vec<char> = ('a'..='z').chain('A'..='Z').skip(start).take(count).collect();
     if all.len() == count {
@@ -88,7 +91,7 @@ impl Tensordot {
         let own = resolve_axes(&self.dims_self, left.len())?;
         let theirs = resolve_axes(&self.dims_other, right.len())?;
         if own.len() != theirs.len() {
-            let reason = format!("`dims_self` names {} axes", own.len());
+            let reason = format!("expected {} axes, as in `dims_self`", own.len());
             let found = format!("{:?}", self.dims_other);
             return Err(LayerError::InvalidParameter { key: "dims_other", found, reason });
         }
@@ -101,7 +104,7 @@ impl Tensordot {
         };
         let output = [kept(&left, &own), kept(&right, &theirs)].concat();
         for (&from, to) in own.iter().zip(theirs) {
-            // A tensor without axes has none to contract, though axis 0 of it may be named.
+            // A scalar has no axis to contract, although its axis 0 may be named.
             let (Some(letter), Some(place)) = (left.get(from), right.get_mut(to)) else {
                 return Err(LayerError::shape("the inputs", "an axis to contract", "a scalar"));
             };
@@ -134,12 +137,13 @@ impl MultiDot {
     }
 }
 
-/// The layer of an equation.
+/// The layer for an equation.
 fn einsum((inputs, output): Letters) -> Result<Einsum, LayerError> {
     let inputs: Vec<String> = inputs.into_iter().map(String::from_iter).collect();
     let text = format!("{}->{}", inputs.join(","), String::from_iter(output));
     let equation = Equation::from_parameter(&RuntimeParameter::parse(&text));
-    let equation = equation.ok_or_else(|| LayerError::Unsupported(format!("the equation {text}")))?;
+    let equation =
+        equation.ok_or_else(|| LayerError::Unsupported(format!("cannot parse the equation {text}")))?;
     Ok(Einsum { equation })
 }
 

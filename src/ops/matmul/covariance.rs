@@ -13,24 +13,25 @@ use std::borrow::Cow;
 use std::ops::RangeInclusive;
 
 crate::operator! {
-    /// `torch.cov`: how the rows of a matrix vary together: the mean of products of what each differs from its own mean, of
-    /// complex numbers with the second conjugated. A vector is one row, and its result has no axes.
+    /// `torch.cov`: the covariance matrix of variables (rows) with observations (columns): mean products of deviations from the
+    /// rows' means, the second one conjugated if complex. A vector is a single row; its result is a scalar.
     pub struct Cov for "aten::cov" {
-        /// What is subtracted from the number of columns that is divided by.
+        /// Subtracted from the number of observations in the divisor: 1 is Bessel's correction, 0 gives the plain mean.
         correction: i64 = 1,
-        /// How often each column counts.
+        /// How often each observation is counted.
         fweights: OptionalInput = OptionalInput(None),
-        /// How much each column weighs.
+        /// The weight of each observation.
         aweights: OptionalInput = OptionalInput(None),
     }
 }
 
 crate::operator! {
-    /// `torch.corrcoef`: how the rows of a matrix vary together, from -1 to 1: their covariance divided by both deviations.
+    /// `torch.corrcoef`: the matrix of Pearson correlation coefficients of the rows: their covariance divided by both standard
+    /// deviations, from -1 to 1.
     pub struct Corrcoef for "aten::corrcoef" {}
 }
 
-/// The covariances' shape and type.
+/// Infers the shape and type of a covariance matrix.
 fn covariances(input: &TensorMeta, weights: Option<DType>) -> Result<Vec<TensorMeta>, LayerError> {
     number::check("the input", input.dtype())?;
     let both = weights.map_or(input.dtype(), |weights| promote(input.dtype(), weights));
@@ -43,7 +44,7 @@ fn covariances(input: &TensorMeta, weights: Option<DType>) -> Result<Vec<TensorM
     let dims = match rows.fixed() {
         Some(1) => Vec::new(),
         Some(_) => vec![rows.clone(); 2],
-        None => return Err(LayerError::Unsupported("whether there is one row must be known".to_owned())),
+        None => return Err(LayerError::Unsupported("the number of rows must be known".to_owned())),
     };
     Ok(vec![input.with_dtype(dtype).with_dims(dims)])
 }
@@ -69,8 +70,8 @@ impl<T: Number + Field> Rows<T> {
         Ok(ArrayView2::from_shape((self.count, self.len), &self.numbers)?)
     }
 
-    /// The same, each column multiplied with what it weighs.
-    fn weighed(&self, weights: Option<&[T]>) -> Self {
+    /// The rows with each column multiplied by its weight.
+    fn weighted(&self, weights: Option<&[T]>) -> Self {
         let mut numbers = self.numbers.clone();
         if let Some(weights) = weights {
             for row in numbers.chunks_exact_mut(self.len.max(1)) {
@@ -81,12 +82,12 @@ impl<T: Number + Field> Rows<T> {
     }
 }
 
-/// What columns weigh.
+/// The weights of the columns.
 struct Weights {
-    /// Each of them, if they differ.
+    /// The weight of each column, if they differ.
     each: Option<Vec<f64>>,
     sum: f64,
-    /// What the sums of products are divided by.
+    /// The divisor of the sums of products.
     norm: f64,
 }
 
@@ -96,24 +97,22 @@ impl Cov {
             let numbers = input.0.map(|position| number::read::<f64>(&inputs[position])).transpose()?;
             Ok(numbers.map(Cow::into_owned))
         };
-        let (often, weighty) = (read(self.fweights)?, read(self.aweights)?);
+        let (frequencies, importances) = (read(self.fweights)?, read(self.aweights)?);
         let products = |a: &[f64], b: &[f64]| -> Vec<f64> { a.iter().zip(b).map(|(a, b)| a * b).collect() };
         let ones = vec![1.0; count];
-        let each = products(often.as_ref().unwrap_or(&ones), weighty.as_ref().unwrap_or(&ones));
+        let each = products(frequencies.as_ref().unwrap_or(&ones), importances.as_ref().unwrap_or(&ones));
         let (sum, correction) = (<f64 as Number>::sum(&each), self.correction as f64);
-        let mut given = [&often, &weighty].into_iter().flatten();
+        let mut given = [&frequencies, &importances].into_iter().flatten();
         if given.any(|all| all.iter().any(|weight| *weight < 0.0)) || (count > 0 && sum == 0.0) {
-            return Err(LayerError::Unsupported(
-                "weights must not be negative, nor all of them 0".to_owned(),
-            ));
+            return Err(LayerError::Unsupported("weights must not be negative or all 0".to_owned()));
         }
-        let taken = match &weighty {
-            Some(weighty) if correction != 0.0 => {
-                correction * <f64 as Number>::sum(&products(&each, weighty)) / sum
+        let taken = match &importances {
+            Some(importances) if correction != 0.0 => {
+                correction * <f64 as Number>::sum(&products(&each, importances)) / sum
             }
             _ => correction,
         };
-        let differ = often.is_some() || weighty.is_some();
+        let differ = frequencies.is_some() || importances.is_some();
         Ok(Weights { each: differ.then_some(each), sum, norm: (sum - taken).max(0.0) })
     }
 }
@@ -126,15 +125,15 @@ fn covariance<T: Number + Field>(
 ) -> Result<Array2<T>, LayerError> {
     let each = weights.each.as_ref();
     let each = each.map(|each| each.iter().map(|&weight| T::nearest(weight)).collect::<Vec<T>>());
-    let (weighed, sum, norm) =
-        (rows.weighed(each.as_deref()), T::nearest(weights.sum), T::nearest(weights.norm));
+    let (weighted, sum, norm) =
+        (rows.weighted(each.as_deref()), T::nearest(weights.sum), T::nearest(weights.norm));
     let len = rows.len.max(1);
-    for (row, weighed) in rows.numbers.chunks_exact_mut(len).zip(weighed.numbers.chunks_exact(len)) {
-        let mean = T::sum(weighed) / sum;
+    for (row, weighted) in rows.numbers.chunks_exact_mut(len).zip(weighted.numbers.chunks_exact(len)) {
+        let mean = T::sum(weighted) / sum;
         row.iter_mut().for_each(|x| *x = *x - mean);
     }
-    let weighed = rows.weighed(each.as_deref());
-    let mut sums = product(&rows.view()?, &adjoint(&weighed.view()?).view(), limits)?;
+    let weighted = rows.weighted(each.as_deref());
+    let mut sums = product(&rows.view()?, &adjoint(&weighted.view()?).view(), limits)?;
     sums.iter_mut().for_each(|sum| *sum = *sum / norm);
     Ok(sums)
 }
@@ -157,7 +156,7 @@ impl Layer for Cov {
         for (what, position) in [("fweights", self.fweights.0), ("aweights", self.aweights.0)] {
             let Some(weights) = position.map(|position| &inputs[position]) else { continue };
             if weights.rank() > 1 || weights.dims().first().unwrap_or(&Dim::Fixed(1)).differs(&count) {
-                return Err(LayerError::shape(what, format!("a vector of {count} numbers"), weights));
+                return Err(LayerError::shape(what, format!("a vector of {count} elements"), weights));
             }
             let dtype = weights.dtype();
             let (fits, wanted) = if what == "fweights" {
@@ -189,7 +188,7 @@ impl CpuLayer for Cov {
     }
 }
 
-/// Covariances divided by both deviations.
+/// Divides covariances by both standard deviations.
 fn correlation<T: Field>(mut covariances: Array2<T>, clip: impl Fn(T) -> T) -> Array2<T> {
     let deviations: Vec<f64> = covariances.diag().iter().map(|x| x.magnitude().sqrt()).collect();
     for ((i, j), x) in covariances.indexed_iter_mut() {
@@ -231,7 +230,7 @@ mod tests {
     use crate::ops::support::testing::{assert_close, operator, tensor};
 
     #[test]
-    fn rows_that_vary_together() {
+    fn covariances_and_correlations() {
         let x = tensor(&[2, 3], &[1.0, 2.0, 3.0, 6.0, 2.0, 4.0]);
         let run = |op_type, params| operator(op_type, params).run_one(&[&x]).unwrap();
         assert_close(&run("aten::cov", &[]), &[2, 2], &[1.0, -1.0, -1.0, 4.0]);
@@ -248,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_that_weigh_more() {
+    fn weighted_columns() {
         let x = tensor(&[1, 3], &[1.0, 2.0, 9.0]);
         let often = operator("aten::cov", &[]).with_names(&["input", "fweights"]);
         assert_close(&often.run_one(&[&x, &tensor(&[3], &[2i64, 2, 0])]).unwrap(), &[], &[1.0 / 3.0]);

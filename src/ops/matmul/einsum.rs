@@ -1,4 +1,4 @@
-//! Sums of products in Einstein's notation, through matrix products.
+//! Einstein summation by matrix products.
 
 use crate::Limits;
 use crate::op::{
@@ -13,16 +13,16 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
 crate::operator! {
-    /// `torch.einsum`: each axis of the inputs has a letter; axes of the same letter run together, and letters that the
-    /// output lacks are summed over. Inputs are multiplied from left to right.
+    /// `torch.einsum`: sums of products in Einstein notation. Each axis of the inputs has a letter: axes of the same letter
+    /// share their index, and letters missing in the output are summed over. Inputs are multiplied from left to right.
     pub struct Einsum for "torch.einsum" {
-        /// Letters of the inputs and, after `->`, of the output, such as `ij,jk->ik`; `...` stands for further axes in
-        /// front, which are broadcast. Without `->` the output has all letters that appear once, in alphabetical order.
+        /// Letters of the inputs and, after `->`, of the output, such as `ij,jk->ik`; `...` stands for any further axes, which
+        /// are broadcast. Without `->`, the output has all letters that appear once, in alphabetical order.
         equation: Equation,
     }
 }
 
-/// The letter of an axis; axes of `...` count from the last one.
+/// The label of an axis: its letter, or for axes of `...` the number counted from the last one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Label {
     Further(usize),
@@ -38,7 +38,7 @@ impl std::fmt::Display for Label {
     }
 }
 
-/// A term of an equation: letters before and after `...`, if it is there.
+/// A term of an equation: the letters before `...` and, if there is one, after it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Term {
     before: Vec<char>,
@@ -70,7 +70,7 @@ impl Term {
     }
 }
 
-/// What is summed over what.
+/// A parsed equation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Equation {
     inputs: Vec<Term>,
@@ -98,7 +98,7 @@ impl FromParameter for Equation {
     }
 }
 
-/// The output where the equation names none.
+/// The output of an equation without `->`.
 fn implied(inputs: &[Term]) -> Term {
     let mut counts: BTreeMap<char, usize> = BTreeMap::new();
     inputs.iter().flat_map(Term::letters).for_each(|letter| *counts.entry(letter).or_default() += 1);
@@ -111,15 +111,15 @@ fn implied(inputs: &[Term]) -> Term {
 }
 
 /// The labels of each input and of the output, and the length of each label.
-pub(crate) struct Plan {
+pub(crate) struct Contraction {
     pub(crate) inputs: Vec<Vec<Label>>,
     pub(crate) output: Vec<Label>,
     pub(crate) lengths: BTreeMap<Label, Dim>,
 }
 
 impl Equation {
-    pub(crate) fn plan(&self, inputs: &[TensorMeta]) -> Result<Plan, LayerError> {
-        let mut plan = Plan { inputs: Vec::new(), output: Vec::new(), lengths: BTreeMap::new() };
+    pub(crate) fn plan(&self, inputs: &[TensorMeta]) -> Result<Contraction, LayerError> {
+        let mut plan = Contraction { inputs: Vec::new(), output: Vec::new(), lengths: BTreeMap::new() };
         let mut most = 0;
         for (position, (term, input)) in self.inputs.iter().zip(inputs).enumerate() {
             let letters = term.letters().count();
@@ -150,14 +150,14 @@ impl Equation {
     }
 }
 
-/// A factor of the product: elements, and the label of each axis. Axes of length 1 have none: they are not repeated
-/// where others are longer, for a number is the same everywhere along them.
-struct Factor<T> {
+/// A factor of the product: elements, and the label of each axis. Axes of length 1 are dropped: they need not be repeated where
+/// other factors are longer.
+struct LabelledArray<T> {
     array: ArrayD<T>,
     labels: Vec<Label>,
 }
 
-impl<T: Number> Factor<T> {
+impl<T: Number> LabelledArray<T> {
     /// An input with repeated labels reduced to their diagonal, and without its axes of length 1.
     fn new(input: &TensorView<'_>, labels: &[Label], limits: &Limits) -> Result<Self, LayerError> {
         let (labels, layout) = strides_of(labels, input.layout())?;
@@ -167,7 +167,7 @@ impl<T: Number> Factor<T> {
         Ok(Self { array: ArrayD::from_shape_vec(shape, number::read::<T>(&input)?.into_owned())?, labels })
     }
 
-    /// The sum over all labels that are not needed.
+    /// Sums over all labels that are not needed.
     fn summed(mut self, needed: &dyn Fn(&Label) -> bool) -> Result<Self, LayerError> {
         for axis in (0..self.labels.len()).rev() {
             if !needed(&self.labels[axis]) {
@@ -184,7 +184,7 @@ impl<T: Number> Factor<T> {
         Ok(self)
     }
 
-    /// The elements with the axes in the order of these labels, as so many groups of axes.
+    /// The elements with the axes in the order of these labels, each group merged to one axis.
     fn grouped(&self, groups: [&[Label]; 3], limits: &Limits) -> Result<ndarray::Array3<T>, LayerError> {
         check_copy::<T>(self.array.len(), limits)?;
         let place = |label: &Label| self.labels.iter().position(|other| other == label);
@@ -194,13 +194,13 @@ impl<T: Number> Factor<T> {
             group.iter().filter_map(place).map(|axis| self.array.len_of(Axis(axis))).product()
         };
         let shape = (len(groups[0]), len(groups[1]), len(groups[2]));
-        // `assign` goes along the memory of both, unlike an iterator over turned axes.
+        // `assign` follows the memory order, unlike an iterator over permuted axes.
         let mut elements = ArrayD::from_elem(array.raw_dim(), T::default());
         elements.assign(&array);
         Ok(ndarray::Array3::from_shape_vec(shape, elements.into_raw_vec_and_offset().0)?)
     }
 
-    /// The product with another factor, summed over the labels that both have and nobody needs.
+    /// The product with another factor, summed over the labels that both have and that are not needed.
     fn times(
         self,
         other: Self,
@@ -258,13 +258,13 @@ fn multiply<T: Number>(
     Ok(())
 }
 
-/// Checks that so many elements may be held once more.
+/// Checks that a copy of `count` elements is within the limits.
 fn check_copy<T>(count: usize, limits: &Limits) -> Result<(), LayerError> {
     let bytes = (count as u64).saturating_mul(size_of::<T>() as u64);
     Ok(limits.check_tensor("a factor or product of einsum", bytes)?)
 }
 
-/// The labels of axes that are longer than 1, and the elements along them: on the diagonal where labels repeat.
+/// The labels of axes longer than 1 and the layout of their elements: the diagonal for repeated labels.
 pub(crate) fn strides_of(labels: &[Label], layout: &Layout) -> Result<(Vec<Label>, Layout), LayerError> {
     let (mut kept, mut dims, mut strides) = (Vec::new(), Vec::new(), Vec::<usize>::new());
     for ((label, &len), &stride) in labels.iter().zip(layout.shape().iter()).zip(layout.strides()) {
@@ -282,7 +282,7 @@ pub(crate) fn strides_of(labels: &[Label], layout: &Layout) -> Result<(Vec<Label
     Ok((kept, layout))
 }
 
-/// The labels of the axes that are not of length 1.
+/// The labels of the axes whose length is not 1.
 fn long_labels<'a>(labels: &'a [Label], meta: &'a TensorMeta) -> impl Iterator<Item = Label> + 'a {
     labels.iter().zip(meta.dims()).filter(|(_, dim)| **dim != 1usize).map(|(label, _)| *label)
 }
@@ -296,13 +296,13 @@ impl Einsum {
     ) -> Result<(), LayerError> {
         let metas: Vec<TensorMeta> = inputs.iter().map(TensorMeta::of).collect();
         let plan = self.equation.plan(&metas)?;
-        let mut result: Option<Factor<T>> = None;
+        let mut result: Option<LabelledArray<T>> = None;
         for (position, input) in inputs.iter().enumerate() {
             let later = plan.inputs.get(position + 1..).unwrap_or_default();
             let later = later.iter().zip(metas.iter().skip(position + 1));
             let later: Vec<Label> = later.flat_map(|(labels, meta)| long_labels(labels, meta)).collect();
             let needed = |label: &Label| plan.output.contains(label) || later.contains(label);
-            let factor = Factor::new(input, &plan.inputs[position], limits)?;
+            let factor = LabelledArray::new(input, &plan.inputs[position], limits)?;
             result = Some(match result {
                 None => factor.summed(&needed)?,
                 Some(product) => product.times(factor, &needed, limits)?,
@@ -343,7 +343,7 @@ impl Layer for Einsum {
     }
 
     fn view(&self, _: usize, inputs: &[Layout], _: &Shape) -> Result<Option<View>, LayerError> {
-        // One input of which nothing is summed: its axes in another order, or its diagonal.
+        // A single input without sums is a permutation of its axes, or its diagonal.
         let [layout] = inputs else { return Ok(None) };
         if layout.format() != Format::Plain {
             return Ok(None);
@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_that_of_pytorch() {
+    fn results_are_those_of_pytorch() {
         for (equation, shapes, shape, want) in CASES {
             let inputs: Vec<Tensor> = shapes.iter().map(|shape| waves(shape)).collect();
             let got = einsum(equation, &inputs.iter().collect::<Vec<_>>()).unwrap();
@@ -406,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit() {
+    fn mismatches_are_errors() {
         let x = waves(&[2, 3]);
         assert!(einsum("ijk->i", &[&x]).is_err() && einsum("ij,ij->i", &[&x]).is_err());
         assert!(
@@ -425,7 +425,7 @@ mod tests {
         }
     }
 
-    /// Values of `torch.einsum`.
+    /// Results of `torch.einsum`.
     #[test]
     fn axes_of_length_1_are_not_repeated() {
         let (x, y) = (Tensor::ones(DType::F32, &[1, 200_000]).unwrap(), waves(&[200_000]));

@@ -3,18 +3,18 @@
 use crate::Limits;
 use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
 use crate::ops::arithmetic::expression::promote;
-use crate::ops::support::arguments::Operand;
+use crate::ops::support::arguments::InputIndex;
 use crate::ops::support::number;
 use crate::ops::support::number::{Number, with_number};
 use crate::tensor::{Dim, TensorView, TensorViewMut};
 use std::ops::RangeInclusive;
 
 crate::operator! {
-    /// `torch.kron`: every element of the input times the whole other tensor, side by side along each axis. Missing axes have
-    /// length 1 and come first.
+    /// `torch.kron`: the Kronecker product, which replaces every element of the input by that element times the other tensor.
+    /// Missing axes have length 1 and come first.
     pub struct Kron for "aten::kron" {
-        /// The tensor that is repeated.
-        other: Operand,
+        /// The right factor.
+        other: InputIndex,
     }
 }
 
@@ -37,7 +37,7 @@ impl Layer for Kron {
     }
 }
 
-/// Where a row of the last axis begins, given the place along each of the others.
+/// The start of a row of the last axis, given the index along each of the others.
 fn start(places: impl Iterator<Item = usize>, dims: &[usize]) -> usize {
     places.zip(dims).fold(0, |start, (place, &len)| start * len + place) * dims.last().copied().unwrap_or(1)
 }

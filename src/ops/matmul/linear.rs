@@ -1,10 +1,10 @@
-//! Products with a matrix of weights.
+//! Linear layers: products with a matrix of weights.
 
 use crate::Limits;
 use crate::kernels::Float;
 use crate::kernels::gemm::gemm;
 use crate::kernels::narrow;
-use crate::kernels::packed::{Ending, Panels};
+use crate::kernels::packed::{Panels, SumEpilogue};
 use crate::kernels::parallel::for_each_chunk;
 use crate::kernels::quantized::{Outcome, Rows, Strips, product};
 use crate::op::{
@@ -22,51 +22,51 @@ use crate::ops::support::number;
 use crate::ops::support::number::Number;
 use crate::ops::support::packed;
 use crate::ops::support::packed::{Early, Matrix, Packed};
-use crate::ops::support::stored::numbers_of;
+use crate::ops::support::packed_weights::numbers_of;
 use crate::tensor::{Complex, DType, Dim, Format, Layout, Shape, TensorView, TensorViewMut, bf16};
 use ndarray::{ArrayView2, ArrayViewMut2, s};
 use std::borrow::Cow;
 use std::ops::RangeInclusive;
 
 crate::operator! {
-    /// `torch.nn.Linear` and `torch.nn.functional.linear`: …×I times the transpose of O×I weights, plus a bias. Output:
-    /// …×O.
+    /// `torch.nn.Linear` and `torch.nn.functional.linear`: the affine map x·Wᵀ + b of a …×I input with O×I weights and a bias.
+    /// Output: …×O.
     pub struct Linear for "nn.Linear", "F.linear" {
-        /// I; only compared with the weights.
+        /// Number of input features I; only checked against the weights.
         in_features: Option<usize> = None,
-        /// O; only compared with the weights.
+        /// Number of output features O; only checked against the weights.
         out_features: Option<usize> = None,
-        /// O×I weights; a functional form may have a single row without its axis.
+        /// Weights, O×I; the functional form also accepts a single row as a vector.
         weight: Weight,
-        /// O numbers, added at the end.
+        /// Bias of O elements.
         bias: Option<Weight> = None,
-        /// What is done to the result before it is stored; Ixion's passes write it.
+        /// Operations fused into this one and applied to the result before it is stored; set by Ixion's passes.
         epilogue: Option<Epilogue> = None,
-        /// What is kept for whole numbers.
+        /// State for int8 execution.
         int8: Int8<Strips>,
-        /// What is kept for others, where the weights are stored in the file.
+        /// State for float execution, if the weights are stored in the file.
         packed: Packed,
-        /// Whether they are packed before the first run.
+        /// Whether the weights are packed before the first run.
         early: Early,
-        /// How a device computes it.
+        /// The tactic on a device.
         on_device: DeviceTactic,
     }
     validate |linear| {
         let Weight::Attribute(weight) = &linear.weight else { return Ok(()) };
-        let says = [("out_features", linear.out_features, 0), ("in_features", linear.in_features, 1)];
-        for (key, said, axis) in says {
-            if let (Some(said), Some(&is)) = (said, weight.shape().get(axis))
-                && said != is
+        let checks = [("out_features", linear.out_features, 0), ("in_features", linear.in_features, 1)];
+        for (key, given, axis) in checks {
+            if let (Some(given), Some(&is)) = (given, weight.shape().get(axis))
+                && given != is
             {
                 let reason = format!("the weights have {is}");
-                return Err(LayerError::InvalidParameter { key, found: said.to_string(), reason });
+                return Err(LayerError::InvalidParameter { key, found: given.to_string(), reason });
             }
         }
         Ok(())
     }
 }
 
-/// Rows that are multiplied at a time, so that what becomes of them is computed while they are in the cache.
+/// The number of rows multiplied at a time, so that the epilogue runs while they are in the cache.
 const ROWS: usize = 512;
 
 impl Linear {
@@ -106,7 +106,7 @@ impl Linear {
 }
 
 impl Linear {
-    /// Whether the weights are packed for this input. One row with weights of half the bits is multiplied as they are.
+    /// Returns true if the weights are packed for this input. A single row of bf16 is multiplied with the weights as they are.
     fn is_packed(&self, input: &TensorView<'_>) -> bool {
         let Some((weight, _)) = self.attributes() else { return false };
         let features = input.shape().last().copied().unwrap_or(1);
@@ -114,7 +114,7 @@ impl Linear {
         !is_narrow_row && packed::suits(input.dtype()) && packed::suits(weight.dtype())
     }
 
-    /// Weights and bias of the file; none where the graph computes one of them.
+    /// Weights and bias of the file; `None` if the graph computes one of them.
     fn attributes(&self) -> Option<(&RuntimeAttribute, Option<&RuntimeAttribute>)> {
         match (&self.weight, &self.bias) {
             (Weight::Attribute(weight), None) => Some((weight, None)),
@@ -123,10 +123,10 @@ impl Linear {
         }
     }
 
-    /// The packed weights, and how many outputs they have for how many features.
+    /// The packed weights, and their numbers of outputs and of input features.
     fn panels(&self) -> Result<(&Panels, [usize; 2]), LayerError> {
         let Some((weight, bias)) = self.attributes() else {
-            return Err(LayerError::Unsupported("weights that the graph computes are not packed".to_owned()));
+            return Err(LayerError::Unsupported("only weights from the file can be packed".to_owned()));
         };
         let sizes @ [outputs, features] = match *weight.shape() {
             [outputs, features] => [outputs, features],
@@ -134,7 +134,7 @@ impl Linear {
         };
         let panels = self.packed.get_or_make(|| match self.early.part(0, sizes)? {
             Some(stored) => Ok(stored),
-            None => packed::pack(weight, bias, 0..outputs, (features, self.early.words())),
+            None => packed::pack(weight, bias, 0..outputs, (features, self.early.packing())),
         })?;
         Ok((panels, sizes))
     }
@@ -170,25 +170,25 @@ impl Linear {
         if let Some((bounds, added)) =
             epilogue.as_ref().and_then(|epilogue| epilogue.in_registers(inputs, output))
         {
-            let ending = Ending { bounds, added, ..Ending::NONE };
+            let ending = SumEpilogue { bounds, added, ..SumEpilogue::NONE };
             return input.multiply(weights, (output.slice()?, outputs), &ending, limits);
         }
         epilogue::with::<f32>(epilogue, inputs, output, limits, |output, finish| {
-            input.multiply(weights, (output, outputs), &Ending { finish, ..Ending::NONE }, limits)
+            input.multiply(weights, (output, outputs), &SumEpilogue { finish, ..SumEpilogue::NONE }, limits)
         })
     }
 }
 
-/// O×I weights of a product.
+/// The O×I weights of a product.
 enum Weights<'a, T: Float> {
-    /// As they are multiplied.
+    /// In the type of the product.
     Whole { values: Cow<'a, [T]>, dims: (usize, usize) },
-    /// In half the bits: some rows at a time become numbers to multiply with, and stay in the cache.
+    /// In half precision: some rows at a time are converted, so that they stay in the cache.
     Narrow { view: TensorView<'a>, dims: (usize, usize) },
 }
 
 impl<'a, T: Float> Weights<'a, T> {
-    /// Numbers that are converted at a time.
+    /// The number of weights converted at a time.
     const TILE: usize = 1 << 15;
 
     fn of(view: TensorView<'a>, outputs: usize, features: usize) -> Result<Self, LayerError> {
@@ -252,7 +252,7 @@ fn add_dots<T: Float>(
 }
 
 impl Linear {
-    /// The same of complex numbers, in double precision.
+    /// The product of complex numbers, in double precision.
     fn run_complex(
         &self,
         inputs: &[TensorView<'_>],
@@ -284,24 +284,24 @@ impl Linear {
 }
 
 impl Linear {
-    /// A quantised input, and an output that is quantised or not.
-    pub(crate) fn takes_whole(&self, position: usize, formats: &[TensorFormat]) -> bool {
+    /// Supports a quantised input with a quantised or float output.
+    pub(crate) fn supports_int8(&self, position: usize, formats: &[TensorFormat]) -> bool {
         let has_weights = int8::has_weights(&self.weight, self.bias.as_ref());
         has_weights && int8::takes(position, formats, *self.num_inputs().end())
     }
 
-    fn initialize_whole(&mut self) -> Result<(), LayerError> {
+    fn initialize_int8(&mut self) -> Result<(), LayerError> {
         self.int8.initialize(&self.weight, self.bias.as_ref(), |rows| Strips::of_rows(&rows))
     }
 
-    /// The same of whole numbers; see [`int8`].
-    fn run_whole(
+    /// The product of quantised tensors; see [`int8`].
+    fn run_int8(
         &mut self,
         inputs: &[TensorView<'_>],
         output: &mut TensorViewMut<'_>,
         limits: &Limits,
     ) -> Result<(), LayerError> {
-        self.initialize_whole()?;
+        self.initialize_int8()?;
         let weight = self.weight.view(inputs)?;
         let features = inputs[0].shape().last().copied().unwrap_or(1);
         let outputs = if weight.shape().rank() == 2 { weight.shape()[0] } else { 1 };
@@ -312,7 +312,7 @@ impl Linear {
     }
 }
 
-/// Rows that are multiplied with the weights.
+/// The rows to multiply with the weights.
 struct Product<'a> {
     rows: Rows,
     limits: &'a Limits,
@@ -327,7 +327,7 @@ impl Fill<Strips> for Product<'_> {
     }
 }
 
-/// A tensor as the rows of a matrix, in place where they lie evenly; `copy` keeps them otherwise.
+/// A tensor as the rows of a matrix: a view if the rows are evenly strided, otherwise a copy, which is kept in `copy`.
 fn rows_of<'a, T: Float>(
     view: &TensorView<'a>,
     rows: usize,
@@ -355,7 +355,7 @@ impl Layer for Linear {
         if !input.dtype().is_complex() {
             float::check_real("the input", input)?;
         } else if self.epilogue.is_some() {
-            return Err(LayerError::Unsupported("an epilogue of complex numbers".to_owned()));
+            return Err(LayerError::Unsupported("complex numbers do not support an epilogue".to_owned()));
         }
         let bias = self.bias.as_ref().map(|bias| bias.meta(inputs)).transpose()?;
         if let Some(other) =
@@ -396,7 +396,7 @@ impl Layer for Linear {
 impl CpuLayer for Linear {
     fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
         match formats.first() {
-            Some(first) if first.is_quantized => self.takes_whole(position, formats),
+            Some(first) if first.is_quantized => self.supports_int8(position, formats),
             _ => formats
                 .get(position)
                 .is_some_and(|format| !format.is_quantized && format.format == Format::Plain),
@@ -406,12 +406,12 @@ impl CpuLayer for Linear {
     fn configure(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<(), LayerError> {
         self.int8.configure(inputs, outputs);
         let mut early = std::mem::take(&mut self.early);
-        let settled = match self.attributes() {
-            Some((weight, bias)) => early.settle(inputs.first(), [weight].into_iter().chain(bias)),
+        let configured = match self.attributes() {
+            Some((weight, bias)) => early.configure(inputs.first(), [weight].into_iter().chain(bias)),
             None => Ok(()),
         };
         self.early = early;
-        settled
+        configured
     }
 
     fn tactics(&self) -> Vec<Tactic> {
@@ -422,7 +422,7 @@ impl CpuLayer for Linear {
 
     fn set_tactic(&mut self, id: u32) -> Result<(), LayerError> {
         let tactics = self.tactics();
-        if self.early.settle_tactic(id, &tactics)? {
+        if self.early.select_tactic(id, &tactics)? {
             self.packed = Packed::default();
         }
         Ok(())
@@ -439,7 +439,7 @@ impl CpuLayer for Linear {
         if self.early.is_wanted() {
             self.panels()?;
         }
-        self.initialize_whole()
+        self.initialize_int8()
     }
 
     fn packed(&self) -> Result<Option<Vec<f32>>, LayerError> {
@@ -455,11 +455,11 @@ impl CpuLayer for Linear {
         if self.early.restore(bytes)? || has_weights && self.int8.restore(bytes) {
             return Ok(());
         }
-        Err(LayerError::Unsupported(format!("{bytes:?} are neither scales nor an order of weights")))
+        Err(LayerError::Unsupported(format!("invalid int8 scales or weight packing {bytes:?}")))
     }
 
-    /// Compared with a product of matrices of `f32`, as it was measured on AVX-512: many rows wait for their weights of half
-    /// precision to become f32, for one row less is read.
+    /// The efficiency relative to an `f32` matrix product, as measured on AVX-512: with half-precision weights, many rows wait
+    /// for the conversion to f32, while a single row reads less memory.
     fn efficiency(&self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> f64 {
         let rows = outputs.first().and_then(|output| {
             output.dims().split_last()?.1.iter().try_fold(1, |rows, dim| i64::checked_mul(rows, dim.fixed()?))
@@ -480,8 +480,8 @@ impl CpuLayer for Linear {
         outputs: &mut [TensorViewMut<'_>],
         context: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
-        if inputs[0].dtype() == DType::I8 && self.int8.is_settled() {
-            return self.run_whole(inputs, &mut outputs[0], context.limits());
+        if inputs[0].dtype() == DType::I8 && self.int8.is_selected() {
+            return self.run_int8(inputs, &mut outputs[0], context.limits());
         }
         if inputs[0].dtype().is_complex() {
             return self.run_complex(inputs, &mut outputs[0], context.limits());

@@ -2,27 +2,27 @@
 
 use crate::kernels::elementwise::Program;
 use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
-use crate::ops::support::arguments::Operand;
-use crate::ops::support::broadcast::{Factor, broadcast, common};
+use crate::ops::support::arguments::InputIndex;
+use crate::ops::support::broadcast::{TensorOrScalar, broadcast, common};
 use crate::ops::support::views::fill_with_zeros;
 use crate::pnnx::Function;
 use crate::tensor::{DType, Dim, Layout, Tensor, TensorView, TensorViewMut, resolve_axis};
 use std::ops::RangeInclusive;
 
 crate::operator! {
-    /// `torch.diag`: the diagonal of a matrix, or a matrix with a vector on its diagonal and zeros elsewhere.
+    /// `torch.diag`: the diagonal of a matrix, or a matrix with a vector on its diagonal and 0 elsewhere.
     pub struct Diag for "torch.diag" {
-        /// How far above the main diagonal; below where negative.
+        /// The diagonal: 0 is the main diagonal, positive ones are above it, negative ones below.
         diagonal: i64 = 0,
     }
 }
 
 crate::operator! {
-    /// `torch.cross`: the vector at right angles to two others, along an axis of length 3.
+    /// `torch.cross`: the cross products of vectors along an axis of length 3.
     pub struct Cross for "torch.cross", "aten::linalg_cross" {
         /// The other vectors, which are broadcast.
-        other: Operand,
-        /// The axis; the first one of length 3 where absent. May count from the end.
+        other: InputIndex,
+        /// The axis; may be negative, counting from the end. The first one of length 3 by default.
         dim: Option<i64> = None,
     }
 }
@@ -85,7 +85,7 @@ impl Cross {
             (None, Some(axis)) => axis,
             (None, None) if input.is_fixed() => usize::MAX,
             (None, None) => {
-                let reason = format!("which axis of {input} has length 3 must be known");
+                let reason = format!("without `dim`, an axis of {input} must be known to have length 3");
                 return Err(LayerError::Unsupported(reason));
             }
         };
@@ -103,17 +103,13 @@ impl Layer for Cross {
 
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
         let other = &inputs[self.other.0];
-        let dtype = common(inputs, &[Factor::Input(0), Factor::Input(self.other.0)]);
+        let dtype = common(inputs, &[TensorOrScalar::Input(0), TensorOrScalar::Input(self.other.0)]);
         if dtype == DType::Bool || inputs[0].rank() != other.rank() {
-            return Err(LayerError::shape(
-                "the other input",
-                "numbers, with as many axes as the input",
-                other,
-            ));
+            return Err(LayerError::shape("the other input", "numbers, of the input's rank", other));
         }
         let dims = broadcast(inputs[0].dims(), other.dims())?;
         let axis = self.axis(&inputs[0], &dims)?;
-        // The other axes are broadcast, but not this one.
+        // All axes are broadcast except this one.
         if let Some(input) =
             inputs.iter().find(|input| input.dims()[axis].fixed().is_some_and(|len| len != 3))
         {

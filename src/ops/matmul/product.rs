@@ -4,11 +4,11 @@ mod vdot;
 mod vecdot;
 
 use crate::Limits;
-use crate::kernels::elementwise::Finish;
+use crate::kernels::elementwise::ApplyEpilogue;
 use crate::kernels::parallel::for_each_chunk;
 use crate::op::{Cost, CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
 use crate::ops::inserted::device_tactic::DeviceTactic;
-use crate::ops::support::arguments::Operand;
+use crate::ops::support::arguments::InputIndex;
 use crate::ops::support::broadcast::broadcasts;
 use crate::ops::support::epilogue;
 use crate::ops::support::epilogue::Epilogue;
@@ -23,14 +23,14 @@ pub use vdot::Vdot;
 pub use vecdot::Vecdot;
 
 crate::operator! {
-    /// `torch.matmul`: …×m×k times …×k×n gives …×m×n. The axes before are broadcast; a vector is a row on the left and a
-    /// column on the right, and its axis of length 1 disappears from the output.
+    /// `torch.matmul`: the matrix product of two tensors, …×m×k times …×k×n gives …×m×n. The batch axes are broadcast; a vector
+    /// is a row on the left and a column on the right, and its axis of length 1 is removed from the output.
     pub struct Matmul for "torch.matmul", "Tensor.matmul" {
         /// The right factor.
-        other: Operand,
-        /// What is done to the result before it is stored; Ixion's passes write it.
+        other: InputIndex,
+        /// Operations fused into this one and applied to the result before it is stored; set by Ixion's passes.
         epilogue: Option<Epilogue> = None,
-        /// How a device computes it.
+        /// The tactic on a device.
         on_device: DeviceTactic,
     }
 }
@@ -40,7 +40,7 @@ impl Matmul {
         Product { factors: [0, self.other.0], ranks: None, added: None }
     }
 
-    /// The product with its epilogue, which numbers that are computed as they are take piece by piece.
+    /// Runs the product with its epilogue, which is applied in chunks if the elements are computed in their own type.
     fn run(
         &mut self,
         inputs: &[TensorView<'_>],
@@ -96,100 +96,102 @@ impl CpuLayer for Matmul {
 }
 
 crate::operator! {
-    /// `torch.mm`: the product of two matrices, m×k times k×n gives m×n.
+    /// `torch.mm`: the product of two matrices; m×k times k×n gives m×n.
     pub struct Mm for "torch.mm" {
         /// The right factor.
-        mat2: Operand,
-        /// How a device computes it.
+        mat2: InputIndex,
+        /// The tactic on a device.
         on_device: DeviceTactic,
     }
 }
 
 crate::operator! {
-    /// `torch.bmm`: the products of two batches of matrices, b×m×k times b×k×n gives b×m×n.
+    /// `torch.bmm`: the products of two batches of matrices; b×m×k times b×k×n gives b×m×n.
     pub struct Bmm for "torch.bmm" {
         /// The right factor.
-        mat2: Operand,
-        /// How a device computes it.
+        mat2: InputIndex,
+        /// The tactic on a device.
         on_device: DeviceTactic,
     }
 }
 
 crate::operator! {
-    /// `torch.mv`: a matrix times a vector, m×k times k gives m.
+    /// `torch.mv`: the product of a matrix and a vector; m×k times k gives m.
     pub struct Mv for "torch.mv" {
         /// The vector.
-        vec: Operand,
-        /// How a device computes it.
+        vec: InputIndex,
+        /// The tactic on a device.
         on_device: DeviceTactic,
     }
 }
 
 crate::operator! {
-    /// `torch.dot`: the sum of the products of two vectors' elements.
+    /// `torch.dot`: the dot product of two vectors.
     pub struct Dot for "aten::dot" {
         /// The other vector.
-        tensor: Operand,
-        /// How a device computes it.
+        tensor: InputIndex,
+        /// The tactic on a device.
         on_device: DeviceTactic,
     }
 }
 
 crate::operator! {
-    /// `torch.addmv`: `beta` · input + `alpha` · (m×k times k). The input is broadcast to m.
+    /// `torch.addmv`: `beta` · input + `alpha` · (`mat` · `vec`), for an m×k matrix and a vector of k. The input is
+    /// broadcast to m.
     pub struct Addmv for "aten::addmv" {
         /// The matrix.
-        mat: Operand,
+        mat: InputIndex,
         /// The vector.
-        vec: Operand,
-        /// Factor of the input; where it is 0, the input is not looked at, and its NaN are not passed on.
+        vec: InputIndex,
+        /// Factor of the input; if 0, the input is ignored, so that its NaN do not propagate.
         beta: f64 = 1.0,
         /// Factor of the product.
         alpha: f64 = 1.0,
-        /// How a device computes it.
+        /// The tactic on a device.
         on_device: DeviceTactic,
     }
 }
 
 crate::operator! {
-    /// `torch.addmm`: `beta` · input + `alpha` · (m×k times k×n). The input is broadcast to m×n.
+    /// `torch.addmm`: `beta` · input + `alpha` · (`mat1` · `mat2`), for m×k and k×n matrices. The input is broadcast to m×n.
     pub struct Addmm for "torch.addmm" {
         /// The left factor.
-        mat1: Operand,
+        mat1: InputIndex,
         /// The right factor.
-        mat2: Operand,
-        /// Factor of the input; where it is 0, the input is not looked at, and its NaN are not passed on.
+        mat2: InputIndex,
+        /// Factor of the input; if 0, the input is ignored, so that its NaN do not propagate.
         beta: f64 = 1.0,
         /// Factor of the product.
         alpha: f64 = 1.0,
-        /// How a device computes it.
+        /// The tactic on a device.
         on_device: DeviceTactic,
     }
 }
 
 crate::operator! {
-    /// `torch.baddbmm`: `beta` · input + `alpha` · (b×m×k times b×k×n). The input is broadcast to b×m×n.
+    /// `torch.baddbmm`: `beta` · input + `alpha` · (`batch1` · `batch2`), for b×m×k and b×k×n batches. The input is
+    /// broadcast to b×m×n.
     pub struct Baddbmm for "torch.baddbmm" {
         /// The left factor.
-        batch1: Operand,
+        batch1: InputIndex,
         /// The right factor.
-        batch2: Operand,
-        /// Factor of the input; where it is 0, the input is not looked at, and its NaN are not passed on.
+        batch2: InputIndex,
+        /// Factor of the input; if 0, the input is ignored, so that its NaN do not propagate.
         beta: f64 = 1.0,
         /// Factor of the product.
         alpha: f64 = 1.0,
-        /// How a device computes it.
+        /// The tactic on a device.
         on_device: DeviceTactic,
     }
 }
 
-/// A product, and what is added to it.
+/// A product, and the input that is added to it.
 pub(crate) struct Product {
-    /// Positions of the factors.
+    /// Input positions of the factors.
     pub(crate) factors: [usize; 2],
-    /// How many axes each factor has; any number where it is not said.
+    /// The rank of each factor; `None` if they may have any.
     ranks: Option<[usize; 2]>,
-    /// Factors of input 0 and of the product, where input 0 is added.
+    /// Factors of input 0 and of the product, if input 0 is added.
     pub(crate) added: Option<[f64; 2]>,
 }
 
@@ -247,12 +249,12 @@ impl Product {
         })
     }
 
-    /// Writes the product, whose factors fit each other, in row-major order.
+    /// Writes the product in row-major order; the factors' shapes must fit each other.
     fn multiply<T: Number>(
         &self,
         inputs: &[TensorView<'_>],
         output: &mut [T],
-        finish: Option<&dyn Finish<T>>,
+        finish: Option<&dyn ApplyEpilogue<T>>,
         limits: &Limits,
     ) -> Result<(), LayerError> {
         let [left, right] = self.factors.map(|position| &inputs[position]);
@@ -271,16 +273,17 @@ impl Product {
     }
 }
 
-/// The dimensions of a product; batches are broadcast where that is allowed.
+/// The dimensions of a product; batches are broadcast if `broadcast` is true.
 fn product_dims(left: &TensorMeta, right: &TensorMeta, broadcast: bool) -> Result<Vec<Dim>, LayerError> {
     let refuse = |wanted: String| Err(LayerError::shape("the right factor", wanted, right));
     let (left_batch, rows) = split_at_last(left.dims(), 2);
     let (right_batch, columns) = split_at_last(right.dims(), 2);
     let (Some(inner), Some(right_inner)) = (rows.last(), columns.first()) else {
-        return refuse(format!("two factors of at least one axis, and the left is {left},"));
+        let found = format!("{left} and {right}");
+        return Err(LayerError::shape("the factors", "at least one axis each", found));
     };
     if inner.differs(right_inner) {
-        return refuse(format!("{inner} rows, as the left factor {left} has columns,"));
+        return refuse(format!("{inner} rows, one for each column of the left factor {left}"));
     }
     let mut dims = Vec::new();
     for i in (1..=left_batch.len().max(right_batch.len())).rev() {
@@ -288,7 +291,7 @@ fn product_dims(left: &TensorMeta, right: &TensorMeta, broadcast: bool) -> Resul
         let (left, right) = (of(left_batch), of(right_batch));
         dims.push(match (left.fixed(), right.fixed()) {
             (Some(a), Some(b)) if a != b && !(broadcast && (a == 1 || b == 1)) => {
-                return refuse(format!("a batch that fits {left}, not {right}"));
+                return refuse(format!("a batch axis that fits {left}, not one of {right}"));
             }
             (Some(1), _) => right,
             (_, Some(1)) => left,
@@ -301,12 +304,12 @@ fn product_dims(left: &TensorMeta, right: &TensorMeta, broadcast: bool) -> Resul
     Ok(dims)
 }
 
-/// What stands before the last `count` axes, and those, or as many as there are.
+/// Splits off the last `count` axes, or all if there are fewer.
 fn split_at_last(dims: &[Dim], count: usize) -> (&[Dim], &[Dim]) {
     dims.split_at(dims.len().saturating_sub(count))
 }
 
-/// The elements where they lie, if they are `T`; `copy` keeps them otherwise.
+/// A view of the elements if they are `T`; otherwise of the converted ones, which `copy` keeps.
 fn elements<'a, T: Number>(
     view: &TensorView<'a>,
     copy: &'a mut Option<Tensor>,
@@ -317,19 +320,19 @@ fn elements<'a, T: Number>(
     Ok(copy.insert(view.cast(T::DTYPE)?).view())
 }
 
-/// Two factors, seen as batches of matrices of one number.
+/// Two factors as batches of equally many matrices.
 struct Factors<'a, T> {
-    /// The elements of each, from its first one on.
+    /// The elements of each factor, starting with the first.
     elements: [&'a [T]; 2],
-    /// Where the matrices of each lie.
+    /// The layout of each factor's matrices.
     layouts: [Layout; 2],
-    /// Lengths of the batch's axes, of which there may be none.
+    /// The batch axes, which may be none.
     batch: Shape,
     /// Rows, inner length and columns.
     dims: [usize; 3],
 }
 
-/// Rows of one product that are computed at a time, so that what becomes of them is computed while they are in the cache.
+/// The number of rows computed at a time, so that the epilogue runs while they are in the cache.
 const ROWS: usize = 512;
 
 impl<'a, T: Number> Factors<'a, T> {
@@ -344,7 +347,7 @@ impl<'a, T: Number> Factors<'a, T> {
         }
         let (rank, inner) = (a.shape().rank(), a.shape().last().copied().unwrap_or(1));
         if b.shape().rank() == 2 && rank > 2 {
-            // One matrix for the whole batch: its rows may as well stand in one matrix too.
+            // One right matrix for the whole batch: the left matrices can be multiplied as one.
             let rows: usize = a.shape()[..rank - 1].iter().product();
             a = a.reshape(&Shape::new(&[rows, inner])?)?.unwrap_or(a);
         }
@@ -366,15 +369,15 @@ impl<'a, T: Number> Factors<'a, T> {
         })
     }
 
-    /// Writes all products, one matrix after the other.
+    /// Writes the products of all matrices in turn.
     fn multiply(
         &self,
         output: &mut [T],
-        finish: Option<&dyn Finish<T>>,
+        finish: Option<&dyn ApplyEpilogue<T>>,
         limits: &Limits,
     ) -> Result<(), LayerError> {
         let [rows, _, columns] = self.dims;
-        // Matrices without elements are not there to be written.
+        // Matrices without elements need no writing.
         let of_matrix = (rows * columns).max(1);
         for_each_chunk(output, of_matrix, &|start, output: &mut [T]| {
             let [a, b] = [0, 1].map(|factor| self.matrix(factor, start / of_matrix));
@@ -407,7 +410,7 @@ impl<'a, T: Number> Factors<'a, T> {
     }
 }
 
-/// The elements of a view from its first one on, as far as it reaches.
+/// The storage of a view, from its first element to its last.
 pub(in crate::ops) fn storage<'a, T: Number>(view: &TensorView<'a>) -> Result<&'a [T], LayerError> {
     let layout = view.layout();
     let len = layout.span() - layout.offset();

@@ -8,32 +8,33 @@ use crate::tensor::{Dim, TensorView, TensorViewMut};
 
 // ANCHOR: conv2d
 crate::operator! {
-    /// `torch.nn.Conv2d`: N×C×H×W under windows that slide over H and W, times O×(C/groups)×kH×kW weights, plus a bias.
+    /// `torch.nn.Conv2d`: slides a window over H and W of an N×C×H×W input. Each output element is the sum of the products of
+    /// the elements in the window with the O×(C/groups)×kH×kW weights of its channel, plus a bias.
     pub struct Conv2d for "nn.Conv2d" {
-        /// C.
+        /// The number of input channels, C.
         in_channels: usize,
-        /// O.
+        /// The number of output channels, O.
         out_channels: usize,
-        /// Height and width of the window.
+        /// The height and width of the window.
         kernel_size: [usize; 2],
-        /// Distance between one position of the window and the next.
+        /// The distance between one position of the window and the next.
         stride: [usize; 2] = [1, 1],
-        /// Zeros added on both sides.
+        /// The number of zeros added on both sides of H and W.
         padding: [usize; 2] = [0, 0],
-        /// Distance between the places that the window looks at.
+        /// The distance between the elements that the window covers.
         dilation: [usize; 2] = [1, 1],
-        /// Number of groups; each sees its own share of the channels.
+        /// The number of groups; each uses its own share of the channels.
         groups: usize = 1,
-        /// What lies outside of the input; only `zeros`.
+        /// The values outside of the input; only `zeros` is supported.
         padding_mode: String = "zeros".to_owned(),
-        /// O×(C/groups)×kH×kW weights.
+        /// The weights, O×(C/groups)×kH×kW.
         weight: Weight,
-        /// O numbers, added at the end.
+        /// The bias, O elements.
         bias: Option<Weight> = None,
     }
     validate |conv| {
         if conv.padding_mode != "zeros" {
-            return Err(LayerError::invalid("padding_mode", &conv.padding_mode, "only zeros can be added"));
+            return Err(LayerError::invalid("padding_mode", &conv.padding_mode, "only zeros is supported"));
         }
         let divides = |channels: usize| conv.groups != 0 && channels.is_multiple_of(conv.groups);
         if !divides(conv.in_channels) || !divides(conv.out_channels) {
@@ -44,12 +45,12 @@ crate::operator! {
 }
 
 impl Conv2d {
-    /// The window over rows, and the window over columns.
+    /// The windows over rows and over columns.
     fn windows(&self) -> [Window; 2] {
         windows(self.kernel_size, self.stride, self.padding, self.dilation)
     }
 
-    /// The weights as the parameters promise them.
+    /// Checks that the weight and the bias have the shapes that the parameters specify.
     fn check_weights(&self, inputs: &[TensorMeta]) -> Result<(), LayerError> {
         let [height, width] = self.kernel_size;
         let wanted = [self.out_channels, self.in_channels / self.groups, height, width].map(Dim::from);
@@ -68,7 +69,7 @@ impl Conv2d {
 
 impl Layer for Conv2d {
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
-        // ANCHOR: conv_infer_todo -- task 2: check weights and channels; then N×O×H×W
+        // ANCHOR: conv_infer_todo -- task 2: check weights and channels; then return N×O×H×W
         self.check_weights(inputs)?;
         let [batch, channels, height, width] = planes(&inputs[0], &self.windows())?;
         if channels.differs(&Dim::from(self.in_channels)) {
@@ -86,7 +87,7 @@ impl CpuLayer for Conv2d {
         outputs: &mut [TensorViewMut<'_>],
         _: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
-        // ANCHOR: conv_forward_todo -- task 2: input, weight and bias as arrays, and conv2d
+        // ANCHOR: conv_forward_todo -- task 2: get input, weight and bias as arrays, and call conv2d
         let x = inputs[0].array::<f32>()?.into_dimensionality()?;
         let weight = self.weight.view(inputs)?.array::<f32>()?.into_dimensionality()?;
         let bias = match &self.bias {

@@ -8,11 +8,11 @@ use std::ops::RangeInclusive;
 // ANCHOR: copy_concat
 // ANCHOR: fields
 crate::operator! {
-    /// A copy of one of two inputs, and the two put side by side along an axis, as `torch.cat` does.
+    /// Copies one of two inputs, and concatenates both along an axis, like `torch.cat`.
     pub struct CopyConcat for "CopyConcat" {
-        /// The input that is copied: 0 or 1.
+        /// The input to copy: 0 or 1.
         copy: usize = 1,
-        /// The axis along which the inputs are put side by side; negative ones count from the last axis.
+        /// The axis along which the inputs are concatenated; a negative value counts from the end.
         axis: i64 = 1,
     }
     validate |this| {
@@ -22,9 +22,9 @@ crate::operator! {
 // ANCHOR_END: fields
 
 impl CopyConcat {
-    /// Checks what the types of the fields cannot say.
+    /// Checks what the types of the fields cannot express.
     fn check(&self) -> Result<(), LayerError> {
-        // ANCHOR: check_todo -- task 3: an error for a `copy` that is neither 0 nor 1
+        // ANCHOR: check_todo -- task 3: return an error for a `copy` that is neither 0 nor 1
         match self.copy {
             0 | 1 => Ok(()),
             _ => Err(LayerError::invalid("copy", self.copy, "there are two inputs: 0 and 1")),
@@ -32,12 +32,12 @@ impl CopyConcat {
         // ANCHOR_END: check_todo
     }
 
-    /// The axis as a position, for tensors of so many axes.
+    /// The position of the axis, for tensors of this rank.
     ///
     /// # Errors
-    /// [`LayerError::InvalidParameter`] for an axis that they do not have.
+    /// [`LayerError::InvalidParameter`] if there is no such axis.
     pub fn position(&self, rank: usize) -> Result<usize, LayerError> {
-        // ANCHOR: position_todo -- task 3: -1 is the last axis; an error beyond the first and the last
+        // ANCHOR: position_todo -- task 3: resolve the axis, where -1 is the last; return an error if it is out of range
         let axis = if self.axis < 0 { self.axis.saturating_add_unsigned(rank as u64) } else { self.axis };
         let position = usize::try_from(axis).ok().filter(|&position| position < rank);
         position.ok_or_else(|| LayerError::invalid("axis", self.axis, format!("the inputs have {rank} axes")))
@@ -55,13 +55,13 @@ impl Layer for CopyConcat {
     }
 
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
-        // ANCHOR: infer_todo -- task 3: like the copied input; like the first, but with both lengths along the axis
+        // ANCHOR: infer_todo -- task 3: return one output like the copied input, and one like the first, with the sum of both lengths along the axis
         let (first, second) = (&inputs[0], &inputs[1]);
         let axis = self.position(first.rank())?;
         if first.dtype() != second.dtype() {
             return Err(LayerError::dtype("input 1", first.dtype(), second.dtype()));
         }
-        let unlike = || LayerError::shape(format!("input 1, but for axis {axis} as input 0,"), first, second);
+        let unlike = || LayerError::shape("input 1", format!("{first}, except along axis {axis}"), second);
         let len = second.dims().get(axis).ok_or_else(unlike)?;
         let mut dims = first.dims().to_vec();
         dims[axis] = len.clone();
@@ -76,7 +76,7 @@ impl Layer for CopyConcat {
 
 impl CpuLayer for CopyConcat {
     fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
-        // ANCHOR: supports_todo -- task 4: f32 or f16 in row-major order, and all others as the first
+        // ANCHOR: supports_todo -- task 4: f32 or f16 in row-major order for the first tensor, and its format for all others
         let own = formats[position];
         match position {
             0 => {
@@ -97,7 +97,7 @@ impl CpuLayer for CopyConcat {
     ) -> Result<(), LayerError> {
         outputs[0].copy_from(&inputs[self.copy])?;
         let axis = Axis(self.position(inputs[0].shape().rank())?);
-        // Elements are moved and not looked at: 4 bytes or 2.
+        // Elements are only moved, so their type does not matter, just their size: 4 bytes or 2.
         match inputs[0].dtype().size() {
             4 => {
                 put_side_by_side::<u32>(axis, [inputs[0].bits()?, inputs[1].bits()?], outputs[1].bits()?);
@@ -110,16 +110,16 @@ impl CpuLayer for CopyConcat {
     }
 }
 
-/// Writes both arrays to the output, the second one behind the first along the axis.
+/// Writes both arrays to the output, the second after the first along the axis.
 fn put_side_by_side<B: Bits>(
     axis: Axis,
     [first, second]: [ArrayViewD<'_, B>; 2],
     output: ArrayViewMutD<'_, B>,
 ) {
-    // ANCHOR: side_todo -- task 3: the output cut in two along the axis, and an array into each part
-    let (mut before, mut behind) = output.split_at(axis, first.len_of(axis));
+    // ANCHOR: side_todo -- task 3: split the output along the axis, and assign an array to each part
+    let (mut before, mut after) = output.split_at(axis, first.len_of(axis));
     before.assign(&first);
-    behind.assign(&second);
+    after.assign(&second);
     // ANCHOR_END: side_todo
 }
 // ANCHOR_END: copy_concat

@@ -8,8 +8,8 @@ use std::ops::RangeInclusive;
 
 // ANCHOR: expression
 crate::operator! {
-    /// `pnnx.Expression`: the value of an expression such as `add(@0,@1)`, where `@0` is the first of some tensors of one
-    /// shape.
+    /// `pnnx.Expression`: evaluates an expression such as `add(@0,@1)`, where `@0` is the first input. All inputs have the
+    /// same shape.
     pub struct Expression for "pnnx.Expression" {
         /// The expression.
         expr: Expr,
@@ -18,14 +18,14 @@ crate::operator! {
 
 impl Layer for Expression {
     fn num_inputs(&self) -> RangeInclusive<usize> {
-        // ANCHOR: count_todo -- task 1: as many inputs as the expression has
+        // ANCHOR: count_todo -- task 1: return the number of inputs of the expression
         let count = self.expr.input_count();
         count..=count
         // ANCHOR_END: count_todo
     }
 
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
-        // ANCHOR: sum_infer_todo -- task 1: like the first input, if all have its shape
+        // ANCHOR: sum_infer_todo -- task 1: return one output like the first input, if all inputs have its shape
         let Some(first) = inputs.first() else {
             return Err(LayerError::Unsupported("an expression without inputs".to_owned()));
         };
@@ -51,7 +51,7 @@ impl CpuLayer for Expression {
         }
         let views: Vec<_> = arrays.iter().map(|array| array.view()).collect();
         let Some(value) = evaluate(&self.expr, &views) else {
-            return Err(LayerError::Unsupported(format!("the expression {}", self.expr)));
+            return Err(LayerError::Unsupported(format!("cannot evaluate the expression {}", self.expr)));
         };
         outputs[0].array::<f32>()?.assign(&value.mapv(|x| x as f32));
         Ok(())

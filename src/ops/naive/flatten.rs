@@ -1,22 +1,22 @@
-//! Several axes as one.
+//! Merging axes.
 
 use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta, View};
 use crate::tensor::{Dim, Layout, Shape, TensorView, TensorViewMut};
 
 // ANCHOR: flatten
 crate::operator! {
-    /// `torch.flatten`: the axes from `start_dim` to `end_dim` as one.
+    /// `torch.flatten`: merges the axes from `start_dim` to `end_dim` into one.
     pub struct Flatten for "torch.flatten" {
-        /// The first of the axes; -1 is the last axis of the input.
+        /// The first axis to merge; -1 is the last axis of the input.
         start_dim: i64 = 0,
-        /// The last of the axes; -1 is the last axis of the input.
+        /// The last axis to merge; -1 is the last axis of the input.
         end_dim: i64 = -1,
     }
 }
 
-/// The number of an axis that may count from the end: of four axes -1 is number 3. `None` where there is no such axis.
+/// Resolves an axis that may count from the end: of four axes, -1 is axis 3. `None` if there is no such axis.
 fn axis(dim: i64, rank: usize) -> Option<usize> {
-    // ANCHOR: axis_todo -- task 4: the number of an axis that may count from the end
+    // ANCHOR: axis_todo -- task 4: resolve an axis that may count from the end
     let rank = rank as i64;
     let axis = if dim < 0 { dim + rank } else { dim };
     (0..rank).contains(&axis).then_some(axis as usize)
@@ -25,7 +25,7 @@ fn axis(dim: i64, rank: usize) -> Option<usize> {
 
 impl Layer for Flatten {
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
-        // ANCHOR: flatten_infer_todo -- task 4: the axes before, the product of those between, the axes behind
+        // ANCHOR: flatten_infer_todo -- task 4: return the axes before, the product of the merged axes, and the axes after
         let dims = inputs[0].dims();
         let (first, last) = match (axis(self.start_dim, dims.len()), axis(self.end_dim, dims.len())) {
             (Some(first), Some(last)) if first <= last => (first, last),
@@ -37,7 +37,7 @@ impl Layer for Flatten {
     }
 
     fn view(&self, _: usize, inputs: &[Layout], shape: &Shape) -> Result<Option<View>, LayerError> {
-        // ANCHOR: flatten_view_todo -- task 4: the input's elements under the new shape, where nothing needs to move
+        // ANCHOR: flatten_view_todo -- task 4: view the input's elements in the new shape, if none needs to move
         let layout = inputs[0].reshape(shape)?;
         Ok(layout.map(|layout| View { input: 0, layout }))
         // ANCHOR_END: flatten_view_todo
@@ -51,7 +51,7 @@ impl CpuLayer for Flatten {
         outputs: &mut [TensorViewMut<'_>],
         _: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
-        // ANCHOR: flatten_forward_todo -- task 4: the elements one by one, for an input that cannot be viewed
+        // ANCHOR: flatten_forward_todo -- task 4: copy the elements one by one, for an input that cannot be viewed
         for (y, &x) in outputs[0].array::<f32>()?.iter_mut().zip(&inputs[0].array::<f32>()?) {
             *y = x;
         }

@@ -1,15 +1,15 @@
-//! What a network is made of.
+//! The layers of a network.
 
 use super::{AdaptiveAvgPool2d, Conv2d, Expression, Flatten, Linear, MaxPool2d, ReLU};
 use crate::op::{Registry, RegistryError};
 
 // ANCHOR: network
-/// The layers of which residual networks are made, and no others.
+/// A registry of only the layers that residual networks consist of.
 ///
 /// # Errors
-/// [`RegistryError::Duplicate`] when two of them have a type in common.
+/// [`RegistryError::Duplicate`] if two of them have a type in common.
 pub fn residual_network() -> Result<Registry, RegistryError> {
-    // ANCHOR: network_todo -- task 5: an empty registry, and the seven layers
+    // ANCHOR: network_todo -- task 5: create an empty registry, and register the seven layers
     let mut registry = Registry::empty();
     registry.register::<Conv2d>()?;
     registry.register::<ReLU>()?;

@@ -9,19 +9,20 @@ use ndarray::{Ix4, s};
 
 // ANCHOR: max_pool
 crate::operator! {
-    /// `torch.nn.MaxPool2d`: the largest element of each window that slides over H and W of N×C×H×W.
+    /// `torch.nn.MaxPool2d`: slides a window over H and W of an N×C×H×W input. Each output element is the largest element in
+    /// the window.
     pub struct MaxPool2d for "nn.MaxPool2d" {
-        /// Height and width of the window.
+        /// The height and width of the window.
         kernel_size: [usize; 2],
-        /// Distance between one position of the window and the next.
+        /// The distance between one position of the window and the next.
         stride: [usize; 2],
-        /// Places added on both sides; none of them is ever the largest.
+        /// The number of positions added on both sides of H and W; they are never the largest.
         padding: [usize; 2] = [0, 0],
-        /// Distance between the places that the window looks at.
+        /// The distance between the elements that the window covers.
         dilation: [usize; 2] = [1, 1],
-        /// Whether a window may reach past the end; only `False`.
+        /// Whether a window may extend past the end; only `False` is supported.
         ceil_mode: bool = false,
-        /// Whether there is a second output; only `False`.
+        /// Whether to return the positions of the elements as well; only `False` is supported.
         return_indices: bool = false,
     }
     validate |pool| {
@@ -33,7 +34,7 @@ crate::operator! {
 }
 
 impl MaxPool2d {
-    /// The window over rows, and the window over columns.
+    /// The windows over rows and over columns.
     fn windows(&self) -> [Window; 2] {
         windows(self.kernel_size, self.stride, self.padding, self.dilation)
     }
@@ -52,7 +53,7 @@ impl CpuLayer for MaxPool2d {
         outputs: &mut [TensorViewMut<'_>],
         _: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
-        // ANCHOR: max_forward_todo -- task 3: the values of max_pool, without their positions
+        // ANCHOR: max_forward_todo -- task 3: write the values of max_pool, without their positions
         let lens = outputs[0].shape()[2..].to_vec();
         let (values, _) = max_pool(inputs[0].array::<f32>()?, &self.windows(), &lens);
         outputs[0].array::<f32>()?.assign(&values);
@@ -64,9 +65,9 @@ impl CpuLayer for MaxPool2d {
 
 // ANCHOR: adaptive
 crate::operator! {
-    /// `torch.nn.AdaptiveAvgPool2d`: H and W of N×C×H×W cut into so many parts, and the mean of each.
+    /// `torch.nn.AdaptiveAvgPool2d`: divides H and W of an N×C×H×W input into a number of parts, and returns the mean of each.
     pub struct AdaptiveAvgPool2d for "nn.AdaptiveAvgPool2d" {
-        /// How many parts along H, and along W.
+        /// The number of parts along H and along W.
         output_size: [usize; 2],
     }
     validate |pool| {
@@ -79,7 +80,7 @@ crate::operator! {
 
 impl Layer for AdaptiveAvgPool2d {
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
-        // ANCHOR: adaptive_infer_todo -- task 3: N×C and the numbers of parts
+        // ANCHOR: adaptive_infer_todo -- task 3: return N×C, followed by the numbers of parts
         let [batch, channels, _, _] = inputs[0].dims() else {
             return Err(LayerError::shape("the input", "N×C×H×W", &inputs[0]));
         };
@@ -96,7 +97,7 @@ impl CpuLayer for AdaptiveAvgPool2d {
         outputs: &mut [TensorViewMut<'_>],
         _: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
-        // ANCHOR: adaptive_forward_todo -- task 3: the mean of each part
+        // ANCHOR: adaptive_forward_todo -- task 3: write the mean of each part
         let x = inputs[0].array::<f32>()?.into_dimensionality::<Ix4>()?;
         let mut output = outputs[0].array::<f32>()?.into_dimensionality::<Ix4>()?;
         let ([height, width], [parts_down, parts_across]) = ([x.dim().2, x.dim().3], self.output_size);

@@ -1,11 +1,11 @@
-//! From an expression to reverse Polish form, and to its value.
+//! Expressions in reverse Polish notation, and their evaluation.
 
 use crate::pnnx::Expr;
 use ixion_kernels::naive::{Step, calculate};
 use ndarray::{ArrayD, ArrayViewD};
 
-/// The value of an expression on arrays of `f64`, or `None` if it is not real arithmetic alone: lists and conversions are
-/// left out, and integers are taken for floats.
+/// Evaluates an expression on arrays of `f64`. `None` if it is not purely real arithmetic: lists and conversions are not
+/// supported, and integers are treated as floats.
 ///
 /// ```
 /// use ixion::kernels::naive::evaluate;
@@ -19,8 +19,8 @@ pub fn evaluate(expr: &Expr, inputs: &[ArrayViewD<'_, f64>]) -> Option<ArrayD<f6
 }
 
 // ANCHOR: postfix
-/// An expression in reverse Polish form, every function behind its arguments; `None` for lists, words, bools and complex
-/// numbers.
+/// An expression in reverse Polish notation, with every function after its arguments. `None` for lists, words, bools and
+/// complex numbers.
 pub fn postfix(expr: &Expr) -> Option<Vec<Step>> {
     // ANCHOR: postfix_todo -- task 4: a leaf is one step; a call is the steps of its arguments, and one more
     match expr {

@@ -1,4 +1,4 @@
-//! The layers that come with Ixion against these.
+//! The built-in layers against the naive ones.
 
 use super::*;
 use crate::graph::RuntimeGraph;
@@ -14,7 +14,7 @@ fn noise(shape: &[usize], seed: usize) -> Tensor {
     tensor(shape, &(0..shape.iter().product()).map(number).collect::<Vec<f32>>())
 }
 
-/// What both registries make of an input is the same, up to rounding.
+/// Checks that the layers of both registries agree on an input, up to rounding.
 #[track_caller]
 fn compare(operator: &Operator<'_>, input: &Tensor) {
     let [fast, slow] = [Registry::default(), registry().unwrap()]
@@ -54,7 +54,7 @@ proptest! {
 }
 
 #[test]
-fn what_is_no_number() {
+fn nan_and_infinities() {
     let input = tensor(&[5], &[f32::NAN, f32::INFINITY, f32::NEG_INFINITY, -0.0, 200.0]);
     for op_type in ["nn.ReLU", "nn.LeakyReLU", "nn.Sigmoid"] {
         compare(&operator(op_type, &[]), &input);
@@ -62,7 +62,7 @@ fn what_is_no_number() {
 }
 
 #[test]
-fn a_whole_graph_runs_both_ways() {
+fn a_complete_graph_runs_both_ways() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("model_file/linear");
     let input = Tensor::load_npy(folder.join("in_0.npy"), &Limits::default()).unwrap();
     let run = |registry: Registry| {

@@ -1,18 +1,18 @@
-//! What a sliding window does to shapes.
+//! The effect of a sliding window on shapes.
 
 use crate::kernels::window::Window;
 use crate::op::{LayerError, TensorMeta};
 use crate::tensor::Dim;
 
 // ANCHOR: windows
-/// The window over rows, and the window over columns, from parameters that have the rows first.
+/// The windows over rows and over columns, from parameters that list rows first.
 pub fn windows(
     kernel_size: [usize; 2],
     stride: [usize; 2],
     padding: [usize; 2],
     dilation: [usize; 2],
 ) -> [Window; 2] {
-    // ANCHOR: windows_todo -- task 2: a window for each axis; the same padding on both sides
+    // ANCHOR: windows_todo -- task 2: return a window for each axis, with the same padding on both sides
     [0, 1].map(|axis| Window {
         kernel: kernel_size[axis],
         stride: stride[axis],
@@ -25,9 +25,9 @@ pub fn windows(
 // ANCHOR_END: windows
 
 // ANCHOR: slid
-/// How often a window fits on an axis whose length may be a symbol: ⌊(len + padding − reach) / stride⌋ + 1.
+/// The number of window positions along an axis, whose length may be a symbol: ⌊(len + padding − reach) / stride⌋ + 1.
 pub fn slid(len: &Dim, window: &Window) -> Dim {
-    // ANCHOR: slid_todo -- task 2: how often a window fits, in the arithmetic of Dim
+    // ANCHOR: slid_todo -- task 2: compute the number of window positions, in the arithmetic of Dim
     let reach = window.dilation * window.kernel.saturating_sub(1) + 1;
     let room = len.clone() + window.pad_before + window.pad_after - reach;
     room.floor_div(window.stride) + 1
@@ -36,28 +36,30 @@ pub fn slid(len: &Dim, window: &Window) -> Dim {
 // ANCHOR_END: slid
 
 // ANCHOR: planes
-/// The dimensions of N×C×H×W after windows slid over H and W.
+/// The dimensions of an N×C×H×W input after windows slide over H and W.
 ///
 /// # Errors
-/// A [`LayerError`] for another rank, and where a window does not fit.
+/// [`LayerError::Shape`] if the input has another rank, or if a window does not fit.
 pub fn planes(input: &TensorMeta, windows: &[Window; 2]) -> Result<[Dim; 4], LayerError> {
     let [batch, channels, height, width] = input.dims() else {
         return Err(LayerError::shape("the input", "N×C×H×W", input));
     };
     let [height, width] = [slid(height, &windows[0]), slid(width, &windows[1])];
     if [&height, &width].iter().any(|len| len.fixed().is_some_and(|len| len < 1)) {
-        return Err(LayerError::shape("the window does not fit", "a larger picture", input));
+        return Err(LayerError::shape("the input", "H and W that the window fits into", input));
     }
     Ok([batch.clone(), channels.clone(), height, width])
 }
 
-/// Refuses windows that cannot slide.
+/// Checks that windows can slide.
 ///
 /// # Errors
-/// A [`LayerError`] that names the window.
+/// [`LayerError::InvalidParameter`] with the first window that cannot.
 pub fn check(windows: &[Window; 2]) -> Result<(), LayerError> {
     match windows.iter().find(|window| !window.is_sane()) {
-        Some(window) => Err(LayerError::invalid("kernel_size", format!("{window:?}"), "it cannot slide")),
+        Some(window) => {
+            Err(LayerError::invalid("kernel_size", format!("{window:?}"), "this window cannot slide"))
+        }
         None => Ok(()),
     }
 }
@@ -70,7 +72,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// What is written down plainly here is what the layers do that are fast.
+        /// The plain formula agrees with the rule of the fast layers.
         #[test]
         fn slid_is_the_rule_of_all_layers(
             (kernel, stride, dilation) in (1..6usize, 1..4usize, 1..4usize),

@@ -1,4 +1,4 @@
-//! Normalisation of channels: by stored statistics (batch norm) or by those of a sample (instance and group norm).
+//! Normalisation of channels: by running statistics (batch norm) or by those of a sample (instance and group norm).
 
 use crate::kernels::Float;
 use crate::kernels::norm::{Affine, Norm};
@@ -11,26 +11,26 @@ use crate::tensor::{Dim, TensorView, TensorViewMut};
 use std::ops::RangeInclusive;
 
 crate::operator! {
-    /// `torch.nn.BatchNorm1d`, `2d`, `3d` (Ioffe and Szegedy 2015) when they are evaluated: each channel of N×C×… minus
-    /// its running mean, over √(running variance + eps), times a weight, plus a bias.
+    /// `torch.nn.BatchNorm1d`, `2d`, `3d` (Ioffe and Szegedy 2015) in evaluation mode: normalises each channel of an N×C×…
+    /// input by its running statistics: (x − mean) / √(variance + eps) · weight + bias.
     pub struct BatchNorm for "nn.BatchNorm2d", "nn.BatchNorm1d", "nn.BatchNorm3d", "F.batch_norm" {
-        /// Number of channels; only compared with the input.
+        /// Number of channels; only checked against the input.
         num_features: Option<usize> = None,
-        /// Added to the variance.
+        /// Added to the variance for numerical stability.
         eps: f64 = 1e-5,
-        /// Whether there are weights.
+        /// Whether there are learnt weights.
         affine: bool = false,
-        /// Whether the model is trained; only `False` can be run.
+        /// Whether the model is in training mode; only `False` is supported.
         training: bool = false,
-        /// How fast running statistics change in training.
+        /// Accepted for compatibility; it only matters in training.
         momentum: Option<f64> = None,
-        /// The mean of each channel.
+        /// Running mean of each channel.
         running_mean: Weight,
-        /// The variance of each channel.
+        /// Running variance of each channel.
         running_var: Weight,
-        /// A factor for each channel.
+        /// Factor of each channel.
         weight: Option<Weight> = None,
-        /// A summand for each channel.
+        /// Bias of each channel.
         bias: Option<Weight> = None,
     }
     validate |layer| {
@@ -43,50 +43,50 @@ crate::operator! {
 }
 
 crate::operator! {
-    /// `torch.nn.functional.instance_norm` (Ulyanov et al. 2016): each channel of each sample of N×C×… minus its mean, over
-    /// √(its variance + eps), times a weight, plus a bias.
+    /// `torch.nn.functional.instance_norm` (Ulyanov et al. 2016): normalises each channel of each sample of an N×C×… input
+    /// by its own statistics: (x − mean) / √(variance + eps) · weight + bias.
     pub struct InstanceNorm for "F.instance_norm", "aten::instance_norm" {
-        /// Whether mean and variance are the sample's own; otherwise they are the running ones.
+        /// Whether to use each sample's own mean and variance instead of the running ones.
         use_input_stats: bool = true,
-        /// Added to the variance.
+        /// Added to the variance for numerical stability.
         eps: f64 = 1e-5,
-        /// How fast running statistics change in training.
+        /// Accepted for compatibility; it only matters in training.
         momentum: Option<f64> = None,
-        /// The mean of each channel; unused where the sample's own is taken.
+        /// Running mean of each channel; unused with `use_input_stats`.
         running_mean: Option<Weight> = None,
-        /// The variance of each channel; unused where the sample's own is taken.
+        /// Running variance of each channel; unused with `use_input_stats`.
         running_var: Option<Weight> = None,
-        /// A factor for each channel.
+        /// Factor of each channel.
         weight: Option<Weight> = None,
-        /// A summand for each channel.
+        /// Bias of each channel.
         bias: Option<Weight> = None,
     }
     validate |layer| { layer.norm().map(drop) }
 }
 
 crate::operator! {
-    /// `torch.nn.InstanceNorm1d`, `2d`, `3d` when they are evaluated: [`InstanceNorm`] of N×C×D×H×W or C×D×H×W, with as many axes
-    /// as the type says.
+    /// `torch.nn.InstanceNorm1d`, `2d`, `3d` in evaluation mode: [`InstanceNorm`] of an N×C×D×H×W or C×D×H×W input, with 1,
+    /// 2 or 3 spatial axes, by the type.
     pub struct InstanceNormNd for "nn.InstanceNorm1d", "nn.InstanceNorm2d", "nn.InstanceNorm3d" {
-        /// How many axes there are behind the channels.
+        /// The number of axes after the channels.
         axes: SpatialAxes,
-        /// Number of channels; only compared with the input.
+        /// Number of channels; only checked against the input.
         num_features: Option<usize> = None,
-        /// Added to the variance.
+        /// Added to the variance for numerical stability.
         eps: f64 = 1e-5,
-        /// Whether there are weights.
+        /// Whether there are learnt weights.
         affine: bool = false,
-        /// Whether mean and variance are the running ones, and not the sample's own.
+        /// Whether to use the running mean and variance instead of each sample's own.
         track_running_stats: bool = false,
-        /// How fast running statistics change in training.
+        /// Accepted for compatibility; it only matters in training.
         momentum: Option<f64> = None,
-        /// The mean of each channel.
+        /// Running mean of each channel.
         running_mean: Option<Weight> = None,
-        /// The variance of each channel.
+        /// Running variance of each channel.
         running_var: Option<Weight> = None,
-        /// A factor for each channel.
+        /// Factor of each channel.
         weight: Option<Weight> = None,
-        /// A summand for each channel.
+        /// Bias of each channel.
         bias: Option<Weight> = None,
     }
     validate |layer| {
@@ -96,20 +96,20 @@ crate::operator! {
 }
 
 crate::operator! {
-    /// `torch.nn.GroupNorm` (Wu and He 2018): each group of channels of each sample of N×C×… minus its mean, over
-    /// √(its variance + eps), times a weight for each channel, plus a bias.
+    /// `torch.nn.GroupNorm` (Wu and He 2018): normalises each group of channels of each sample of an N×C×… input by its own
+    /// statistics: (x − mean) / √(variance + eps) · weight + bias, with a weight and a bias for each channel.
     pub struct GroupNorm for "nn.GroupNorm", "F.group_norm" {
-        /// Number of groups; the number of channels is a multiple of it.
+        /// Number of groups; must divide the number of channels.
         num_groups: usize,
-        /// Number of channels; only compared with the input.
+        /// Number of channels; only checked against the input.
         num_channels: Option<usize> = None,
-        /// Added to the variance.
+        /// Added to the variance for numerical stability.
         eps: f64 = 1e-5,
-        /// Whether there are weights.
+        /// Whether there are learnt weights.
         affine: bool = false,
-        /// A factor for each channel.
+        /// Factor of each channel.
         weight: Option<Weight> = None,
-        /// A summand for each channel.
+        /// Bias of each channel.
         bias: Option<Weight> = None,
     }
     validate |layer| {
@@ -121,7 +121,7 @@ crate::operator! {
     }
 }
 
-/// A normalisation as all operators of this family understand it.
+/// The parameters of a normalisation, common to all operators of this family.
 pub(crate) struct ChannelNorm<'a> {
     place: Place,
     channels: Option<usize>,
@@ -131,21 +131,21 @@ pub(crate) struct ChannelNorm<'a> {
     pub(crate) bias: Option<&'a Weight>,
 }
 
-/// Where the channels stand.
+/// The position of the channel axis.
 pub(crate) enum Place {
-    /// Axis 1 of a tensor that has at least so many axes.
+    /// Axis 1 of a tensor with at least this many axes.
     One { least_rank: usize },
-    /// Before the last so many axes; there may be a batch before them.
+    /// The axis before the last `axes` axes, after an optional batch axis.
     Before { axes: usize },
 }
 
-/// What is subtracted and divided by.
+/// The statistics to normalise by.
 pub(crate) enum Statistics<'a> {
-    /// Mean and variance that are stored.
+    /// The stored mean and variance.
     Stored(&'a Weight, &'a Weight),
-    /// Those of each channel of each sample.
+    /// The statistics of each channel of each sample.
     OfChannels,
-    /// Those of each of so many groups of channels of each sample.
+    /// The statistics of each of this many groups of channels of each sample.
     OfGroups(usize),
 }
 
@@ -196,7 +196,7 @@ impl ChannelNorm<'_> {
         Ok(vec![input.with_dims(input.dims().to_vec())])
     }
 
-    /// Scratch memory for one factor and one summand for each channel, where statistics are stored.
+    /// The scratch memory for a factor and a summand per channel if statistics are stored, in bytes.
     fn workspace(&self, inputs: &[TensorMeta]) -> usize {
         let Statistics::Stored(..) = self.statistics else { return 0 };
         let channels = self.axis(inputs[0].rank()).and_then(|axis| inputs[0].dims()[axis].fixed());
@@ -204,7 +204,7 @@ impl ChannelNorm<'_> {
         channels.saturating_mul(2 * float::computed_size(inputs[0].dtype()))
     }
 
-    /// Where there is no input, the output holds it; the weights are among `inputs`.
+    /// Runs in place on the output if there is no input; the weights are among `inputs`.
     fn run<T: Float>(
         &self,
         input: Option<&TensorView<'_>>,
@@ -241,7 +241,7 @@ impl ChannelNorm<'_> {
         })
     }
 
-    /// Writes one factor and one summand for each channel, which do what stored statistics and weights do together.
+    /// Writes a factor and a summand per channel, which combine the stored statistics and the weights.
     fn stored_affine<T: Float>(
         &self,
         mean: &[T],

@@ -1,4 +1,4 @@
-//! Normalisation of the last axes (layer norm, root mean square) and of neighbouring channels (local response).
+//! Normalisation over the last axes (layer and RMS norm) and over neighbouring channels (local response norm).
 
 use crate::kernels::Float;
 use crate::kernels::norm::{self, Affine, LocalResponse, Norm};
@@ -11,18 +11,18 @@ use crate::tensor::{DType, Dim, TensorView, TensorViewMut};
 use std::ops::RangeInclusive;
 
 crate::operator! {
-    /// `torch.nn.LayerNorm` (Ba et al. 2016): the last axes minus their mean, over √(variance + eps), times a weight for
-    /// each element, plus a bias.
+    /// `torch.nn.LayerNorm` (Ba et al. 2016): normalises over the last axes: (x − mean) / √(variance + eps) · weight +
+    /// bias, with a weight and a bias for each element of these axes.
     pub struct LayerNorm for "nn.LayerNorm", "F.layer_norm" {
-        /// Lengths of the axes that are normalised together.
+        /// Lengths of the last axes, which are normalised together.
         normalized_shape: Vec<i64>,
-        /// Added to the variance.
+        /// Added to the variance for numerical stability.
         eps: f64 = 1e-5,
-        /// Whether there are weights.
+        /// Whether there are learnt weights.
         elementwise_affine: bool = false,
-        /// A factor for each element.
+        /// Factor of each element.
         weight: Option<Weight> = None,
-        /// A summand for each element.
+        /// Bias of each element.
         bias: Option<Weight> = None,
     }
     validate |layer| {
@@ -32,16 +32,16 @@ crate::operator! {
 }
 
 crate::operator! {
-    /// `torch.nn.RMSNorm` (Zhang and Sennrich 2019): the last axes over √(mean of squares + eps), times a weight for each
-    /// element.
+    /// `torch.nn.RMSNorm` (Zhang and Sennrich 2019): divides by the root mean square over the last axes: x / √(mean of
+    /// squares + eps) · weight, with a weight for each element of these axes.
     pub struct RmsNorm for "nn.RMSNorm", "F.rms_norm" {
-        /// Lengths of the axes that are normalised together.
+        /// Lengths of the last axes, which are normalised together.
         normalized_shape: Vec<i64>,
-        /// Added to the mean of squares; where absent, the machine epsilon of the type that is computed in.
+        /// Added to the mean of squares; by default the machine epsilon of the type in which it is computed.
         eps: Option<f64> = None,
-        /// Whether there are weights.
+        /// Whether there are learnt weights.
         elementwise_affine: bool = false,
-        /// A factor for each element.
+        /// Factor of each element.
         weight: Option<Weight> = None,
     }
     validate |layer| {
@@ -58,7 +58,7 @@ fn check_normalized_shape(shape: &[i64]) -> Result<(), LayerError> {
     Err(LayerError::InvalidParameter { key: "normalized_shape", found: format!("{shape:?}"), reason })
 }
 
-/// The shape rule of both.
+/// The shape inference of both operators.
 fn infer(
     inputs: &[TensorMeta],
     normalized_shape: &[i64],
@@ -83,7 +83,7 @@ fn display(dims: &[Dim]) -> String {
 }
 
 impl LayerNorm {
-    /// Where there is no input, the output holds it; the weights are among `inputs`.
+    /// Runs in place on the output if there is no input; the weights are among `inputs`.
     fn run<T: Float>(
         &self,
         input: Option<&TensorView<'_>>,
@@ -101,7 +101,7 @@ impl LayerNorm {
 }
 
 impl RmsNorm {
-    /// Where there is no input, the output holds it; the weights are among `inputs`.
+    /// Runs in place on the output if there is no input; the weights are among `inputs`.
     fn run<T: Float>(
         &self,
         input: Option<&TensorView<'_>>,
@@ -150,16 +150,16 @@ impl Layer for RmsNorm {
 }
 
 crate::operator! {
-    /// `torch.nn.LocalResponseNorm` (Krizhevsky et al. 2012): N×C×… over (k + alpha · mean of squares over neighbouring
-    /// channels) to the power of beta.
+    /// `torch.nn.LocalResponseNorm` (Krizhevsky et al. 2012): divides an N×C×… input by (k + alpha · mean of squares)^beta,
+    /// with the mean over neighbouring channels.
     pub struct LocalResponseNorm for "nn.LocalResponseNorm", "F.local_response_norm" {
-        /// Number of neighbouring channels; of an even number, one more before than after.
+        /// Number of neighbouring channels; for an even number, one more before the channel than after.
         size: usize,
         /// Factor of the mean of squares.
         alpha: f64 = 1e-4,
-        /// Exponent.
+        /// Exponent of the divisor.
         beta: f64 = 0.75,
-        /// What is added to the mean of squares.
+        /// Added to the scaled mean of squares.
         k: f64 = 1.0,
     }
     validate |layer| {
@@ -218,7 +218,7 @@ mod tests {
     use crate::ops::support::testing::{assert_close, operator, tensor, waves};
 
     #[test]
-    fn the_last_axes_are_standardized() {
+    fn layer_norm_results() {
         let weight = waves(&[3, 2]);
         let flipped = tensor(&[3, 2], &[-0.5, -1.25, 0.0, -2.0, -2.75, -0.25]);
         let want = [
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_axes_are_divided_by_their_root_mean_square() {
+    fn rms_norm_results() {
         let x = waves(&[2, 3, 2]);
         let params = [("normalized_shape", "(3,2)"), ("eps", "0.01"), ("elementwise_affine", "True")];
         let want = [
@@ -283,7 +283,7 @@ mod tests {
         ];
         let layer = operator("nn.RMSNorm", &params).with_attr("weight", waves(&[3, 2]));
         assert_close(&layer.run_one(&[&x]).unwrap(), &[2, 3, 2], &want);
-        // PyTorch's results in the four types for √(mean + epsilon) where epsilon matters.
+        // Results of PyTorch in the four types, for inputs so small that epsilon matters.
         for (dtype, want) in [
             (DType::F64, [0.6324555320334913, 1.2649110640669826]),
             (DType::F32, [0.6179, 1.2358]),
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn neighbouring_channels() {
+    fn local_response_norm_results() {
         let norm = |size, alpha, beta, k| {
             let params = [("size", size), ("alpha", alpha), ("beta", beta), ("k", k)];
             operator("F.local_response_norm", &params).run_one(&[&waves(&[1, 4, 2])]).unwrap()
@@ -339,7 +339,7 @@ mod tests {
         let symbolic = TensorMeta::new(DType::F32, [Dim::symbol("n"), Dim::Fixed(3), Dim::Fixed(2)]);
         assert_eq!(layer.infer(&[symbolic]).unwrap()[0].to_string(), "n×3×2 f32");
         let error = layer.run(&[&waves(&[2, 2])]).unwrap_err().to_string();
-        assert_eq!(error, "the input: …×3×2 needed, but it is 2×2 f64");
+        assert_eq!(error, "the input: expected …×3×2, got 2×2 f64");
         assert!(operator("nn.LayerNorm", &[("normalized_shape", "()")]).create(1).is_err());
         assert!(operator("nn.LayerNorm", &[("normalized_shape", "(-1)")]).create(1).is_err());
         assert!(operator("nn.LocalResponseNorm", &[("size", "0")]).create(1).is_err());

@@ -1,9 +1,9 @@
-//! The functions that gates of ONNX's recurrent networks may have.
+//! The activation functions of the gates in ONNX's recurrent networks.
 
 use crate::kernels::Float;
 use crate::op::LayerError;
 
-/// A function of one number. α and β are those of the file, or the operator's usual ones.
+/// A function of one number. α and β come from the file, or are the operator's defaults.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Function {
     Relu,
@@ -11,15 +11,15 @@ pub(super) enum Function {
     Sigmoid,
     /// αx + β.
     Affine(f64, f64),
-    /// x, or αx where it is negative.
+    /// x, or αx if x is negative.
     LeakyRelu(f64),
-    /// x where it is at least α, else 0.
+    /// x if x ≥ α, else 0.
     ThresholdedRelu(f64),
     /// α·tanh(βx).
     ScaledTanh(f64, f64),
-    /// αx + β between 0 and 1.
+    /// αx + β, clamped to 0..=1.
     HardSigmoid(f64, f64),
-    /// x, or α(eˣ − 1) where it is negative.
+    /// x, or α(eˣ − 1) if x is negative.
     Elu(f64),
     Softsign,
     Softplus,
@@ -32,8 +32,8 @@ pub(super) struct Factors<'a> {
 }
 
 impl Factors<'_> {
-    fn alpha(&mut self, usual: f64) -> f64 {
-        self.alphas.next().copied().unwrap_or(usual)
+    fn alpha(&mut self, default: f64) -> f64 {
+        self.alphas.next().copied().unwrap_or(default)
     }
 
     fn both(&mut self, alpha: f64, beta: f64) -> (f64, f64) {
@@ -42,10 +42,10 @@ impl Factors<'_> {
 }
 
 impl Function {
-    /// The function of this name, in lower case. Each takes as many factors as it has.
+    /// The function with this name, in lower case. Each function takes as many factors as it has parameters.
     ///
     /// # Errors
-    /// [`LayerError::InvalidParameter`] for another name.
+    /// [`LayerError::InvalidParameter`] if there is no function of this name.
     pub(super) fn named(name: &str, factors: &mut Factors<'_>) -> Result<Self, LayerError> {
         let pair = |(alpha, beta): (f64, f64), of: fn(f64, f64) -> Self| of(alpha, beta);
         Ok(match name {
@@ -61,13 +61,13 @@ impl Function {
             "softsign" => Self::Softsign,
             "softplus" => Self::Softplus,
             name => {
-                let reason = "it is none of the functions that ONNX allows for gates";
+                let reason = "not one of the functions that ONNX allows for gates";
                 return Err(LayerError::invalid("activations", name, reason));
             }
         })
     }
 
-    /// The function of a number.
+    /// Applies the function to a number.
     pub(super) fn at<T: Float>(self, x: T) -> T {
         let (zero, one) = (T::zero(), T::one());
         match self {

@@ -1,29 +1,29 @@
-//! Tensors that are made from another one's shape or indices.
+//! Tensors created from the shape or the indices of another one, and random tensors.
 
+use super::decompose::{Decompose, entry};
+use super::decomposition::{Decomposition, Source};
 use super::fields::ElementType;
-use super::recipe::{Recipe, Source};
-use super::steps::OneAt;
-use super::translated::{Translate, entry};
+use super::steps::OneHotEncode;
 use crate::op::LayerError;
 use crate::ops::activation::softmax::Softmax;
 use crate::ops::creation::random::draws::{Multinomial as Draws, RandOf};
 use crate::ops::creation::random::{RandLike, Randn, RandnLike};
-use crate::ops::support::arguments::{Argument, Operand};
+use crate::ops::support::arguments::{InputIndex, ParamOrInput};
 use crate::tensor::DType;
 use std::ops::RangeInclusive;
 
 const X: Source = Source::Input(0);
 
 crate::operator! {
-    /// `OneHot` (since 9): for each index a new axis with one value there and another elsewhere. An index may count from
-    /// the end; one that is outside is nowhere.
+    /// `OneHot` (since 9): one-hot encoding. Each index becomes a new axis with one value at the index and another
+    /// elsewhere. Negative indices count from the end; an index that is out of range selects no element.
     pub struct OneHot for "OneHot" {
-        /// Where the new axis stands in the output; may count from its end.
+        /// Position of the new axis in the output; a negative one counts from the end.
         axis: i64 = -1,
-        /// The length of the new axis.
-        depth: Argument<Vec<i64>>,
-        /// The value elsewhere, and the value at the index.
-        values: Operand,
+        /// Length of the new axis.
+        depth: ParamOrInput<Vec<i64>>,
+        /// The value elsewhere and the value at the index, in this order.
+        values: InputIndex,
     }
 }
 
@@ -39,47 +39,48 @@ macro_rules! random {
                 $first: f64 = $first_value,
                 $(#[doc = $second_doc])*
                 $second: f64 = $second_value,
-                /// The element type of the output, by its number; that of the input where absent.
+                /// Element type of the output, as its ONNX number; that of the input if absent.
                 dtype: Option<ElementType> = None,
-                /// Accepted for compatibility: ONNX leaves open what random numbers follow from it.
+                /// Accepted for compatibility, without effect: ONNX does not define which random numbers follow from a
+                /// seed.
                 seed: Option<f64> = None,
             }
         }
 
         impl $name {
-            /// What makes of simple random numbers those of the distribution.
+            /// The expression that turns standard random numbers into those of the distribution.
             fn expression(first: f64, second: f64) -> String {
                 let (first, second) = (format!("{first:?}"), format!("{second:?}"));
                 $expression.replace("first", &first).replace("second", &second)
             }
         }
 
-        impl Translate for $name {
-            fn translate(&self, recipe: &mut Recipe) -> Result<Vec<Source>, LayerError> {
-                let dtype = self.dtype.map_or(recipe.dtype(X)?, |dtype| dtype.0);
-                let like = recipe.cast(X, dtype)?;
-                let random = recipe.call::<$layer>(&[], &[(None, like)], 1)?;
-                let random = recipe.compute(&Self::expression(self.$first, self.$second), &[random])?;
-                Ok(vec![recipe.cast(random, dtype)?])
+        impl Decompose for $name {
+            fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>, LayerError> {
+                let dtype = self.dtype.map_or(decomposition.dtype(X)?, |dtype| dtype.0);
+                let like = decomposition.cast(X, dtype)?;
+                let random = decomposition.call::<$layer>(&[], &[(None, like)], 1)?;
+                let random = decomposition.compute(&Self::expression(self.$first, self.$second), &[random])?;
+                Ok(vec![decomposition.cast(random, dtype)?])
             }
         }
     )*};
 }
 
 random! {
-    /// `RandomNormalLike` (since 1): numbers of a normal distribution in the shape of a tensor.
+    /// `RandomNormalLike` (since 1): normally distributed random numbers in the shape of a tensor.
     RandomNormalLike is RandnLike for "RandomNormalLike" {
-        /// The mean.
+        /// Mean of the distribution.
         mean = 0.0,
-        /// The standard deviation.
+        /// Standard deviation of the distribution.
         scale = 1.0,
     } by "add(mul(@0,second),first)";
 
-    /// `RandomUniformLike` (since 1): numbers between two others, all as likely, in the shape of a tensor.
+    /// `RandomUniformLike` (since 1): uniformly distributed random numbers in the shape of a tensor.
     RandomUniformLike is RandLike for "RandomUniformLike" {
-        /// The least.
+        /// Lower bound, inclusive.
         low = 0.0,
-        /// What all are below before they are rounded to the element type.
+        /// Upper bound, exclusive before numbers are rounded to the element type.
         high = 1.0,
     } by "add(mul(@0,sub(second,first)),first)";
 }
@@ -96,16 +97,17 @@ macro_rules! random_of_shape {
                 $first: f64 = $first_value,
                 $(#[doc = $second_doc])*
                 $second: f64 = $second_value,
-                /// The element type, by its number.
+                /// Element type of the output, as its ONNX number.
                 dtype: ElementType = ElementType(DType::F32),
-                /// Accepted for compatibility: ONNX leaves open what random numbers follow from it.
+                /// Accepted for compatibility, without effect: ONNX does not define which random numbers follow from a
+                /// seed.
                 seed: Option<f64> = None,
-                /// The shape.
+                /// Shape of the output.
                 shape: Vec<i64>,
             }
         }
 
-        impl Translate for $name {
+        impl Decompose for $name {
             fn names(&self) -> &'static [(&'static str, &'static str)] {
                 &[("size", "shape")]
             }
@@ -114,7 +116,7 @@ macro_rules! random_of_shape {
                 0..=0
             }
 
-            fn translate(&self, recipe: &mut Recipe) -> Result<Vec<Source>, LayerError> {
+            fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>, LayerError> {
                 let size: Vec<String> = self.shape.iter().map(i64::to_string).collect();
                 let dtype = match self.dtype.0 {
                     DType::F64 => "torch.double",
@@ -124,72 +126,71 @@ macro_rules! random_of_shape {
                     other => return Err(LayerError::dtype("random numbers", "floats", other)),
                 };
                 let size = format!("({})", size.join(","));
-                let random = recipe.call::<$layer>(&[("size", &size), ("dtype", dtype)], &[], 1)?;
-                let random = recipe.compute(&$like::expression(self.$first, self.$second), &[random])?;
-                Ok(vec![recipe.cast(random, self.dtype.0)?])
+                let random = decomposition.call::<$layer>(&[("size", &size), ("dtype", dtype)], &[], 1)?;
+                let random = decomposition.compute(&$like::expression(self.$first, self.$second), &[random])?;
+                Ok(vec![decomposition.cast(random, self.dtype.0)?])
             }
         }
     )*};
 }
 
 random_of_shape! {
-    /// `RandomNormal` (since 1): numbers of a normal distribution.
+    /// `RandomNormal` (since 1): normally distributed random numbers.
     RandomNormal like RandomNormalLike is Randn for "RandomNormal" {
-        /// The mean.
+        /// Mean of the distribution.
         mean = 0.0,
-        /// The standard deviation.
+        /// Standard deviation of the distribution.
         scale = 1.0,
     }
 
-    /// `RandomUniform` (since 1): numbers between two others, all as likely.
+    /// `RandomUniform` (since 1): uniformly distributed random numbers.
     RandomUniform like RandomUniformLike is RandOf for "RandomUniform" {
-        /// The least.
+        /// Lower bound, inclusive.
         low = 0.0,
-        /// What all are below before they are rounded to the element type.
+        /// Upper bound, exclusive before numbers are rounded to the element type.
         high = 1.0,
     }
 }
 
 crate::operator! {
-    /// `Multinomial` (since 7): places of each row of N×classes, drawn with probabilities whose logarithms stand there but
-    /// for a constant.
+    /// `Multinomial` (since 7): classes drawn at random for each row of N×classes unnormalised log-probabilities.
     pub struct Multinomial for "Multinomial" {
-        /// The element type of the output, by its number.
+        /// Element type of the output, as its ONNX number.
         dtype: ElementType = ElementType(DType::I32),
-        /// How many places are drawn for each row.
+        /// Number of draws per row.
         sample_size: usize = 1,
-        /// Accepted for compatibility: ONNX leaves open what random numbers follow from it.
+        /// Accepted for compatibility, without effect: ONNX does not define which random numbers follow from a seed.
         seed: Option<f64> = None,
     }
 }
 
-impl Translate for Multinomial {
+impl Decompose for Multinomial {
     fn names(&self) -> &'static [(&'static str, &'static str)] {
         &[("num_samples", "sample_size")]
     }
 
-    fn translate(&self, recipe: &mut Recipe) -> Result<Vec<Source>, LayerError> {
-        let chances = recipe.call::<Softmax>(&[("dim", "-1")], &[(None, X)], 1)?;
+    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>, LayerError> {
+        let chances = decomposition.call::<Softmax>(&[("dim", "-1")], &[(None, X)], 1)?;
         let count = self.sample_size.to_string();
         let params = [("num_samples", count.as_str()), ("replacement", "True")];
-        let places = recipe.call::<Draws>(&params, &[(None, chances)], 1)?;
-        Ok(vec![recipe.cast(places, self.dtype.0)?])
+        let places = decomposition.call::<Draws>(&params, &[(None, chances)], 1)?;
+        Ok(vec![decomposition.cast(places, self.dtype.0)?])
     }
 }
 
-impl Translate for OneHot {
+impl Decompose for OneHot {
     fn num_inputs(&self) -> RangeInclusive<usize> {
         let count = 2 + self.depth.num_inputs();
         count..=count
     }
 
-    fn translate(&self, recipe: &mut Recipe) -> Result<Vec<Source>, LayerError> {
-        let depth = self.depth.dims(recipe.inputs())?;
+    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>, LayerError> {
+        let depth = self.depth.dims(decomposition.inputs())?;
         let [depth] = depth.as_slice() else {
-            return Err(LayerError::shape("`depth`", "one number", depth.len()));
+            return Err(LayerError::shape("`depth`", "one value", format!("{} values", depth.len())));
         };
-        let layer = OneAt { axis: self.axis, depth: depth.clone() };
-        Ok(vec![recipe.step(layer, &[X, Source::Input(self.values.0)])?])
+        let layer = OneHotEncode { axis: self.axis, depth: depth.clone() };
+        Ok(vec![decomposition.step(layer, &[X, Source::Input(self.values.0)])?])
     }
 }
 

@@ -1,35 +1,35 @@
-//! Steps that add places at the edges of a tensor, or cut some off.
+//! Steps that pad a tensor at its edges, or crop it.
 
 use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
 use crate::ops::layout::padding::{Pad, PaddingMode};
-use crate::ops::support::arguments::Argument;
+use crate::ops::support::arguments::ParamOrInput;
 use crate::ops::support::broadcast::Converted;
 use crate::tensor::{DType, Dim, TensorView, TensorViewMut};
 use std::ops::RangeInclusive;
 
-/// What is added around one axis.
+/// The padding of one axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Around {
-    /// As much as makes the output of a window as long as the input over the stride, rounded up.
+pub(super) enum AxisPadding {
+    /// As much as makes the output of the window as long as the input over the stride, rounded up.
     Same {
-        /// Whether the odd place goes to the end.
+        /// Whether an odd element goes to the end.
         at_end: bool,
     },
-    /// What a file says.
+    /// The padding that a file specifies.
     Given {
-        /// Places at the beginning.
+        /// Elements at the beginning.
         before: usize,
-        /// Places at the end.
+        /// Elements at the end.
         after: usize,
-        /// Whether a last position that is only partly inside counts, if it begins before `after`: then the axis becomes
-        /// as long as positions need it.
+        /// Whether a last window that is only partly inside counts, if it begins before the padding at the end: the
+        /// axis is then padded as far as windows reach.
         ceil_mode: bool,
     },
-    /// What [`Around::Given`] with `ceil_mode` adds to an axis that has these places already.
+    /// The padding that [`AxisPadding::Given`] with `ceil_mode` adds to an axis that already has these elements.
     Rest {
-        /// Places at the beginning.
+        /// Elements at the beginning.
         before: usize,
-        /// Places at the end.
+        /// Elements at the end.
         after: usize,
     },
 }
@@ -37,79 +37,81 @@ pub(super) enum Around {
 /// One axis with the window that slides along it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Edge {
-    /// How many places the window covers.
+    /// The extent of the window, dilation included.
     pub(super) reach: usize,
-    /// How far it moves.
+    /// The stride of the window.
     pub(super) stride: usize,
-    /// What is added.
-    pub(super) around: Around,
+    /// The padding.
+    pub(super) around: AxisPadding,
 }
 
 impl Edge {
-    /// The same for an axis that has what the file adds.
+    /// The padding that remains for an axis that already has what the file specifies.
     pub(super) fn of_rest(self) -> Self {
         match self.around {
-            Around::Given { before, after, .. } => Self { around: Around::Rest { before, after }, ..self },
-            Around::Same { .. } => {
-                Self { around: Around::Given { before: 0, after: 0, ceil_mode: false }, ..self }
+            AxisPadding::Given { before, after, .. } => {
+                Self { around: AxisPadding::Rest { before, after }, ..self }
             }
-            Around::Rest { .. } => self,
+            AxisPadding::Same { .. } => {
+                Self { around: AxisPadding::Given { before: 0, after: 0, ceil_mode: false }, ..self }
+            }
+            AxisPadding::Rest { .. } => self,
         }
     }
 
-    /// How long an axis becomes.
+    /// The padded length of an axis.
     pub(super) fn len(&self, len: &Dim) -> Dim {
         let (reach, stride) = (self.reach, self.stride);
         let needed = |positions: Dim| (positions - 1) * stride + reach;
         match self.around {
-            Around::Same { .. } if stride == 1 => len.clone() + (reach - 1),
-            Around::Same { .. } => needed(len.clone().ceil_div(stride)).max(len.clone()),
-            Around::Given { before, after, ceil_mode: false } => len.clone() + (before + after),
-            Around::Given { before, after, ceil_mode: true } => {
+            AxisPadding::Same { .. } if stride == 1 => len.clone() + (reach - 1),
+            AxisPadding::Same { .. } => needed(len.clone().ceil_div(stride)).max(len.clone()),
+            AxisPadding::Given { before, after, ceil_mode: false } => len.clone() + (before + after),
+            AxisPadding::Given { before, after, ceil_mode: true } => {
                 let last = (len.clone() + (before + after) - reach).ceil_div(stride);
                 needed(last.min((len.clone() + before - 1).floor_div(stride)) + 1)
             }
-            Around::Rest { before, after } => {
-                let inside = Self { around: Around::Given { before, after, ceil_mode: true }, ..*self };
+            AxisPadding::Rest { before, after } => {
+                let inside = Self { around: AxisPadding::Given { before, after, ceil_mode: true }, ..*self };
                 inside.len(&(len.clone() - (before + after)))
             }
         }
     }
 
-    /// How many places go to the beginning of an axis that gets this length.
+    /// The padding at the beginning of an axis that is padded from one length to another.
     pub(super) fn before(&self, from: usize, to: usize) -> usize {
         match self.around {
-            Around::Same { at_end: true } => to.saturating_sub(from) / 2,
-            Around::Same { at_end: false } => to.saturating_sub(from).div_ceil(2),
-            Around::Given { before, .. } => before,
-            Around::Rest { .. } => 0,
+            AxisPadding::Same { at_end: true } => to.saturating_sub(from) / 2,
+            AxisPadding::Same { at_end: false } => to.saturating_sub(from).div_ceil(2),
+            AxisPadding::Given { before, .. } => before,
+            AxisPadding::Rest { .. } => 0,
         }
     }
 }
 
-/// Places of one value around the last axes.
+/// Pads the last axes with one value.
 #[derive(Debug, Clone)]
-pub(super) struct Surround {
-    /// These axes.
+pub(super) struct PadAxes {
+    /// The last axes.
     pub(super) axes: Vec<Edge>,
     /// The value.
     pub(super) value: f64,
 }
 
-/// The number of axes before some of the last.
+/// The number of axes before the last `axes`.
 fn leading(input: &TensorMeta, axes: usize) -> Result<usize, LayerError> {
     let leading = input.rank().checked_sub(axes);
     leading.ok_or_else(|| LayerError::shape("the input", format!("at least {axes} axes"), input))
 }
 
-impl Layer for Surround {
+impl Layer for PadAxes {
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
         let leading = leading(&inputs[0], self.axes.len())?;
         let mut dims = inputs[0].dims().to_vec();
         for (dim, edge) in dims.iter_mut().skip(leading).zip(&self.axes) {
             *dim = edge.len(dim);
             if dim.fixed().is_some_and(|len| len < 0) {
-                let wanted = format!("room for windows of {} places", edge.reach);
+                let wanted = format!("room for a window of {} elements", edge.reach);
                 return Err(LayerError::shape("the input", wanted, &inputs[0]));
             }
         }
@@ -117,7 +119,7 @@ impl Layer for Surround {
     }
 }
 
-impl CpuLayer for Surround {
+impl CpuLayer for PadAxes {
     fn forward(
         &mut self,
         inputs: &[TensorView<'_>],
@@ -129,38 +131,38 @@ impl CpuLayer for Surround {
             let [before, from, to] = [edge.before(from, to), from, to].map(signed);
             [before, to - from - before]
         });
-        let pad = Argument::Value(pairs.collect());
+        let pad = ParamOrInput::Value(pairs.collect());
         Pad { pad, mode: PaddingMode::Constant, value: Some(self.value) }.forward(inputs, outputs, context)
     }
 }
 
-/// A length that is no longer than memory.
+/// Converts a length to i64, which holds any length that fits in memory.
 fn signed(len: usize) -> i64 {
     i64::try_from(len).unwrap_or(i64::MAX)
 }
 
-/// Of places in the planes of a surrounded tensor, where they are among all elements of the second input, which is the
-/// tensor without its surroundings.
+/// Converts indices into the planes of a padded tensor to indices among all elements of the second input, the tensor
+/// without padding.
 #[derive(Debug, Clone)]
-pub(super) struct PlacesWithin {
+pub(super) struct UnpaddedIndices {
     /// The axes of a plane.
     pub(super) axes: Vec<Edge>,
-    /// Whether a plane is counted along its first axis first, instead of its last.
+    /// Whether the elements of a plane are numbered in column-major order.
     pub(super) is_column_major: bool,
 }
 
-/// How one axis of a plane is counted.
+/// One axis of a plane.
 struct Line {
-    /// Its length in the tensor that was surrounded.
+    /// Its length without padding.
     len: usize,
-    /// Its length with the surroundings.
+    /// Its length with padding.
     whole: usize,
     before: usize,
-    /// From one place to the next among the elements of a plane.
+    /// The distance of neighbours along this axis, in elements of the plane.
     step: usize,
 }
 
-impl PlacesWithin {
+impl UnpaddedIndices {
     fn lines(&self, lens: &[usize]) -> Vec<Line> {
         let line = |(edge, &len): (&Edge, &usize)| {
             let whole =
@@ -181,7 +183,7 @@ impl PlacesWithin {
     }
 }
 
-impl Layer for PlacesWithin {
+impl Layer for UnpaddedIndices {
     fn num_inputs(&self) -> RangeInclusive<usize> {
         2..=2
     }
@@ -192,7 +194,7 @@ impl Layer for PlacesWithin {
     }
 }
 
-impl CpuLayer for PlacesWithin {
+impl CpuLayer for UnpaddedIndices {
     fn forward(
         &mut self,
         inputs: &[TensorView<'_>],
@@ -220,7 +222,7 @@ impl CpuLayer for PlacesWithin {
     }
 }
 
-/// Some axes cut or filled up with zeros to given lengths.
+/// Crops axes or pads them with zeros, to given lengths.
 #[derive(Debug, Clone)]
 pub(super) struct Fit {
     /// The axes and their lengths in the output.
@@ -229,22 +231,22 @@ pub(super) struct Fit {
     pub(super) ends: Ends,
 }
 
-/// Where elements are cut off or added.
+/// The ends at which elements are cropped or added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ends {
     /// At the end.
     Last,
-    /// At both, the odd one at the end.
+    /// At both ends, an odd element at the end.
     Both,
-    /// They are added at the end, but cut off at both.
+    /// Added at the end, but cropped at both ends.
     CutBoth {
-        /// Whether the odd one is cut off at the end.
+        /// Whether an odd element is cropped at the end.
         odd_at_end: bool,
     },
 }
 
 impl Ends {
-    /// How many elements are added at the beginning, of so many in all; a negative number is cut off.
+    /// The number of elements added at the beginning, if `added` are added in total; negative numbers are cropped.
     fn before(self, added: i64) -> i64 {
         match self {
             Self::Last => 0,
@@ -262,7 +264,13 @@ impl Layer for Fit {
         for &(axis, len) in &self.lens {
             match dims.get_mut(axis) {
                 Some(dim) => *dim = Dim::from(len),
-                None => return Err(LayerError::shape("the input", format!("an axis {axis}"), &inputs[0])),
+                None => {
+                    return Err(LayerError::shape(
+                        "the input",
+                        format!("at least {} axes", axis + 1),
+                        &inputs[0],
+                    ));
+                }
             }
         }
         Ok(vec![inputs[0].with_dims(dims)])
@@ -282,7 +290,7 @@ impl CpuLayer for Fit {
             let before = self.ends.before(to - from);
             [before, to - from - before]
         });
-        let pad = Argument::Value(pairs.collect());
+        let pad = ParamOrInput::Value(pairs.collect());
         Pad { pad, mode: PaddingMode::Constant, value: None }.forward(inputs, outputs, context)
     }
 }

@@ -1,18 +1,18 @@
-//! Attributes of ONNX's operators that are written otherwise than PyTorch's parameters.
+//! Attributes of ONNX operators that are written differently from PyTorch's parameters.
 
-use super::recipe::Source;
+use super::decomposition::Source;
 use crate::op::{
     FieldValue, FromParameter, INPUT_KIND, LayerError, OperatorReader, RuntimeParameter, TensorMeta,
 };
-use crate::ops::support::arguments::Argument;
+use crate::ops::support::arguments::ParamOrInput;
 use crate::tensor::{DType, Dim};
 
-/// A switch: ONNX writes 0 or 1.
+/// A boolean, which ONNX writes as 0 or 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Flag(pub bool);
 
 impl Flag {
-    /// The switch as a file has it: 0 is off.
+    /// The flag for a number of a file: 0 is false.
     pub const fn of(number: i64) -> Self {
         Self(number != 0)
     }
@@ -26,7 +26,7 @@ impl FromParameter for Flag {
     }
 }
 
-/// An element type, by the number that ONNX gives it.
+/// An element type, which ONNX writes as a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ElementType(pub DType);
 
@@ -52,17 +52,17 @@ impl FromParameter for ElementType {
     }
 }
 
-/// An input that may be absent.
+/// An optional input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Optional(pub Option<usize>);
 
 impl Optional {
-    /// Where a recipe finds it, if it is there.
+    /// The source in a decomposition, if the input is present.
     pub(super) fn source(self) -> Option<Source> {
         self.0.map(Source::Input)
     }
 
-    /// How many inputs it is: 0 or 1.
+    /// The number of inputs it occupies: 0 or 1.
     pub(super) fn count(self) -> usize {
         usize::from(self.0.is_some())
     }
@@ -76,18 +76,18 @@ impl FieldValue for Optional {
     }
 }
 
-/// A list of integers that is an attribute, an input, or absent.
-pub(super) type List = Option<Argument<Vec<i64>>>;
+/// A list of integers: a parameter, an input, or absent.
+pub(super) type List = Option<ParamOrInput<Vec<i64>>>;
 
-/// How many inputs a list is: 0 or 1.
+/// The number of inputs that a list occupies: 0 or 1.
 pub(super) fn count(list: &List) -> usize {
-    list.as_ref().map_or(0, Argument::num_inputs)
+    list.as_ref().map_or(0, ParamOrInput::num_inputs)
 }
 
-/// The numbers of a list that must be known before shapes are.
+/// The values of a list that must be known before shapes are inferred.
 ///
 /// # Errors
-/// [`LayerError::Unsupported`] when the graph computes them and they are not known, or are no numbers.
+/// [`LayerError::Unsupported`] if the graph computes the values and they are unknown, or if they are symbolic.
 pub(super) fn numbers(
     key: &'static str,
     list: &List,
@@ -96,11 +96,11 @@ pub(super) fn numbers(
     list.as_ref().map(|list| fixed(key, &list.dims(inputs)?)).transpose()
 }
 
-/// Dimensions that are numbers.
+/// The values of dimensions that are not symbolic.
 fn fixed(key: &'static str, dims: &[Dim]) -> Result<Vec<i64>, LayerError> {
     let number = |dim: &Dim| {
         dim.fixed()
-            .ok_or_else(|| LayerError::Unsupported(format!("`{key}` must be numbers, but one is {dim}")))
+            .ok_or_else(|| LayerError::Unsupported(format!("`{key}` must be known numbers, got {dim}")))
     };
     dims.iter().map(number).collect()
 }

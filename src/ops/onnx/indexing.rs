@@ -1,121 +1,122 @@
-//! Elements by their indices: Gather, GatherElements, GatherND and what scatters.
+//! Elements selected or written by their indices.
 
-use super::recipe::{Recipe, Source};
-use super::steps::{FromBeginning, InShape, PlaceOf};
-use super::translated::{Translate, entry};
+use super::decompose::{Decompose, entry};
+use super::decomposition::{Decomposition, Source};
+use super::steps::{LinearIndex, Reshape, WrapIndices};
 use crate::op::{FieldValue, LayerError, NO_KEY, OperatorReader, TensorMeta};
 use crate::ops::indexing::by_index::{Gather as TorchGather, IndexSelect};
 use crate::ops::indexing::nonzero::Nonzero;
-use crate::ops::indexing::scattering::{Joining, Scatter as TorchScatter, ScatterReduce};
+use crate::ops::indexing::scattering::{Scatter as TorchScatter, ScatterReduce, ScatterReduction};
 use crate::ops::layout::axes::{ExpandAs, MatrixTranspose};
 use crate::ops::layout::reshaping::{Ravel, Squeeze};
 use crate::ops::layout::slicing::{Indices, RankStays, Select};
-use crate::ops::support::arguments::{Argument, Operand};
-use crate::ops::support::broadcast::Factor;
+use crate::ops::support::arguments::{InputIndex, ParamOrInput};
+use crate::ops::support::broadcast::TensorOrScalar;
 use crate::ops::support::choices::choices;
-use crate::ops::support::ready::Ready;
+use crate::ops::support::shape_cache::ShapeCache;
 use crate::ops::support::views::axis_of;
 use crate::pnnx;
 use crate::tensor::{Dim, resolve_axis};
 use std::ops::RangeInclusive;
 
 crate::operator! {
-    /// `Gather` (since 1): the given indices of one axis, in the shape of the indices.
+    /// `Gather` (since 1): the slices at the given indices of one axis; the axes of the indices replace it.
     pub struct Gather for "Gather" {
-        /// The axis; may count from the end.
+        /// The axis; a negative one counts from the end.
         axis: i64 = 0,
-        /// The indices, of any shape; one or a list may stand in the file. They may count from the end.
-        indices: Argument<Indices>,
-        /// Whether an index of the file is a list of one, so that its axis stays.
+        /// The indices, of any shape; a parameter can be one index or a list. Negative ones count from the end.
+        indices: ParamOrInput<Indices>,
+        /// Whether an index of the file is a list of one, so that its axis is kept.
         stays: RankStays,
     }
 }
 
 crate::operator! {
     /// `GatherElements` (since 11): for each element of `indices`, the input's element at that index of one axis and at
-    /// the element's own indices of the others.
+    /// the same position on the others.
     pub struct GatherElements for "GatherElements" {
-        /// The axis; may count from the end.
+        /// The axis; a negative one counts from the end.
         axis: i64 = 0,
-        /// The indices, with as many axes as the input; they may count from the end.
-        indices: Operand,
+        /// The indices, with as many axes as the input; negative ones count from the end.
+        indices: InputIndex,
     }
 }
 
 crate::operator! {
-    /// `GatherND` (since 11): for each row of `indices` the part of the input that it names, along as many axes as the row
-    /// is long.
+    /// `GatherND` (since 11): for each row of `indices`, the element or slice of the input at that multi-dimensional
+    /// index.
     pub struct GatherNd for "GatherND" {
-        /// How many first axes input and indices share.
+        /// Number of leading batch axes that the input and the indices share.
         batch_dims: usize = 0,
-        /// The indices, …×k; they may count from the end.
-        indices: Operand,
+        /// The indices, …×k; negative ones count from the end.
+        indices: InputIndex,
         /// k as the file records it, for indices of unknown shape.
         row: RowLength,
     }
 }
 
 choices! {
-    /// What becomes of elements that are written to one place.
+    /// The reduction of elements that are written to one position.
     pub enum Joined {
-        /// The last one stays, and the input's own does not.
+        /// The last one replaces the input's element.
         None = "none",
-        /// Their sum, with the input's own.
+        /// The sum of them and the input's element.
         Add = "add",
-        /// Their product, with the input's own.
+        /// The product of them and the input's element.
         Mul = "mul",
-        /// The largest, also of the input's own.
+        /// The largest of them and the input's element.
         Max = "max",
-        /// The smallest, also of the input's own.
+        /// The smallest of them and the input's element.
         Min = "min",
     }
 }
 
 crate::operator! {
-    /// `ScatterElements` (since 11), before it `Scatter` (since 9): the input with, for each element of `indices`, the element of `updates` there at that
-    /// index of one axis and the element's own indices of the others.
+    /// `ScatterElements` (since 11), before it `Scatter` (since 9): the input with each element of `updates` written to
+    /// the index in `indices` of one axis and to the same position on the others.
     pub struct ScatterElements for "ScatterElements", "Scatter" {
-        /// The axis; may count from the end.
+        /// The axis; a negative one counts from the end.
         axis: i64 = 0,
-        /// How elements that come to one place are joined.
+        /// The reduction of elements that are written to one position.
         reduction: Joined = Joined::None,
-        /// The indices, with as many axes as the input; they may count from the end.
-        indices: Operand,
-        /// What is written, in the shape of the indices.
-        updates: Operand,
+        /// The indices, with as many axes as the input; negative ones count from the end.
+        indices: InputIndex,
+        /// The elements to write, in the shape of the indices.
+        updates: InputIndex,
     }
 }
 
 crate::operator! {
-    /// `ScatterND` (since 11): the input with, for each row of `indices`, the part that it names from `updates`.
+    /// `ScatterND` (since 11): the input with an element or slice of `updates` written to the multi-dimensional index
+    /// in each row of `indices`.
     pub struct ScatterNd for "ScatterND" {
-        /// How elements that come to one place are joined.
+        /// The reduction of elements that are written to one position.
         reduction: Joined = Joined::None,
-        /// The indices, …×k; they may count from the end.
-        indices: Operand,
+        /// The indices, …×k; negative ones count from the end.
+        indices: InputIndex,
         /// k as the file records it, for indices of unknown shape.
         row: RowLength,
-        /// What is written: for each row of the indices a part.
-        updates: Operand,
+        /// The elements or slices to write, one for each row of the indices.
+        updates: InputIndex,
     }
 }
 
 crate::operator! {
-    /// `Compress` (since 9): the elements of one axis for which a condition holds.
+    /// `Compress` (since 9): the slices along one axis at which a condition is true.
     pub struct Compress for "Compress" {
-        /// The axis, which may count from the end; where absent, of all elements in their order.
+        /// The axis; a negative one counts from the end. If absent, elements of the flattened input are selected.
         axis: Option<i64> = None,
-        /// Truth values, for no more elements than there are.
-        condition: Operand,
+        /// The condition: a vector of truth values, no longer than the axis.
+        condition: InputIndex,
     }
 }
 
 crate::operator! {
-    /// `NonZero` (since 9): the indices of all elements that are not zero, one column for each.
+    /// `NonZero` (since 9): the indices of all non-zero elements, one column for each.
     pub struct NonZero for "NonZero" {}
 }
 
-/// How long the last axis of the second input is, as the file records it. Not a key: no file sets it.
+/// The length of the second input's last axis, as the file records it. Not a parameter: no file sets it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RowLength(pub Option<usize>);
 
@@ -131,7 +132,7 @@ impl FieldValue for RowLength {
     }
 }
 
-/// The dimensions of `part` in the place of some axes of `whole`.
+/// The dimensions of `whole`, with some of its axes replaced by `part`.
 fn replaced(whole: &TensorMeta, axes: std::ops::Range<usize>, part: &[Dim]) -> Vec<Dim> {
     let dims = whole.dims();
     let (before, after) = (dims.get(..axes.start), dims.get(axes.end..));
@@ -143,13 +144,18 @@ fn product(dims: &[Dim]) -> Dim {
     dims.iter().fold(Dim::Fixed(1), |product, dim| product * dim.clone())
 }
 
-/// The elements of one axis at these indices, which are a vector and count from the beginning.
-fn select(recipe: &mut Recipe, x: Source, axis: usize, index: Source) -> Result<Source, LayerError> {
+/// The slices of one axis at these indices, a vector of non-negative values.
+fn select(
+    decomposition: &mut Decomposition,
+    x: Source,
+    axis: usize,
+    index: Source,
+) -> Result<Source, LayerError> {
     let dim = i64::try_from(axis).unwrap_or(i64::MAX);
-    recipe.then(IndexSelect { dim, index: Operand(1), places: Ready::default() }, &[x, index])
+    decomposition.then(IndexSelect { dim, index: InputIndex(1), places: ShapeCache::default() }, &[x, index])
 }
 
-impl Translate for Gather {
+impl Decompose for Gather {
     fn names(&self) -> &'static [(&'static str, &'static str)] {
         &[("dim", "axis"), ("index", "indices")]
     }
@@ -159,29 +165,31 @@ impl Translate for Gather {
         count..=count
     }
 
-    fn translate(&self, recipe: &mut Recipe) -> Result<Vec<Source>, LayerError> {
+    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>, LayerError> {
         let x = Source::Input(0);
         let indices = match &self.indices {
-            Argument::Input(position) => Source::Input(*position),
-            Argument::Value(index) => {
-                let index = Argument::Value(index.clone());
-                return Ok(vec![recipe.then(Select { dim: self.axis, index, stays: self.stays }, &[x])?]);
+            ParamOrInput::Input(position) => Source::Input(*position),
+            ParamOrInput::Value(index) => {
+                let index = ParamOrInput::Value(index.clone());
+                return Ok(vec![
+                    decomposition.then(Select { dim: self.axis, index, stays: self.stays }, &[x])?,
+                ]);
             }
         };
-        let axis = axis_of(self.axis, recipe.meta(x)?)?;
-        let (whole, index) = (recipe.meta(x)?.clone(), recipe.meta(indices)?.clone());
+        let axis = axis_of(self.axis, decomposition.meta(x)?)?;
+        let (whole, index) = (decomposition.meta(x)?.clone(), decomposition.meta(indices)?.clone());
         let dims = replaced(&whole, axis..axis + 1, index.dims());
-        let indices = recipe.step(FromBeginning { axis }, &[indices, x])?;
+        let indices = decomposition.step(WrapIndices { axis }, &[indices, x])?;
         if index.rank() == 1 {
-            return Ok(vec![select(recipe, x, axis, indices)?]);
+            return Ok(vec![select(decomposition, x, axis, indices)?]);
         }
-        let list = recipe.step(InShape(vec![index.num_elements()]), &[indices])?;
-        let taken = select(recipe, x, axis, list)?;
-        Ok(vec![recipe.step(InShape(dims), &[taken])?])
+        let list = decomposition.step(Reshape(vec![index.num_elements()]), &[indices])?;
+        let taken = select(decomposition, x, axis, list)?;
+        Ok(vec![decomposition.step(Reshape(dims), &[taken])?])
     }
 }
 
-impl Translate for GatherElements {
+impl Decompose for GatherElements {
     fn names(&self) -> &'static [(&'static str, &'static str)] {
         &[("dim", "axis")]
     }
@@ -190,28 +198,28 @@ impl Translate for GatherElements {
         2..=2
     }
 
-    fn translate(&self, recipe: &mut Recipe) -> Result<Vec<Source>, LayerError> {
+    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>, LayerError> {
         let (x, indices) = (Source::Input(0), Source::Input(self.indices.0));
-        let axis = resolve_axis(self.axis, recipe.rank(x)?)?;
-        let index = recipe.step(FromBeginning { axis }, &[indices, x])?;
-        let (dim, index_at) = (self.axis, Operand(1));
-        let gather = TorchGather { dim, index: index_at, sparse_grad: false, places: Ready::default() };
-        Ok(vec![recipe.then(gather, &[x, index])?])
+        let axis = resolve_axis(self.axis, decomposition.rank(x)?)?;
+        let index = decomposition.step(WrapIndices { axis }, &[indices, x])?;
+        let (dim, index_at) = (self.axis, InputIndex(1));
+        let gather = TorchGather { dim, index: index_at, sparse_grad: false, places: ShapeCache::default() };
+        Ok(vec![decomposition.then(gather, &[x, index])?])
     }
 }
 
-/// How an index of …×k lies in a tensor, whose first axes both may share.
+/// The axes of a tensor and of indices …×k into it, with which it may share batch axes.
 struct Rows {
-    /// The shared axes and those that the index has beside them.
+    /// The axes of the indices but the last: the batch axes, then their own.
     index: Vec<Dim>,
-    /// The elements that are told apart by the index.
+    /// The number of elements or slices that an index can select.
     places: Dim,
-    /// The axes that it does not name.
+    /// The axes that an index does not select from.
     rest: Vec<Dim>,
 }
 
 impl Rows {
-    /// `row` is how long rows are where the index does not say it.
+    /// `row` is the row length if the shape of the indices does not give it.
     fn new(whole: &TensorMeta, index: &TensorMeta, batch: usize, row: RowLength) -> Result<Self, LayerError> {
         let refuse = |wanted: String| Err(LayerError::shape("the indices", wanted, index));
         let Some((depth, dims)) = index.dims().split_last() else {
@@ -224,36 +232,37 @@ impl Rows {
         let named = batch.saturating_add(depth);
         if named > whole.rank() || batch > dims.len() {
             let most = whole.rank().saturating_sub(batch);
-            return refuse(format!("{batch} shared axes and rows of at most {most}"));
+            return refuse(format!("{batch} batch axes and rows of at most {most}"));
         }
         if whole.dims().iter().zip(dims).take(batch).any(|(a, b)| a.differs(b)) {
-            return refuse(format!("the first {batch} axes of {whole}"));
+            return refuse(format!("batch axes like the first {batch} of {whole}"));
         }
         let (places, rest) = whole.dims().split_at(named);
         Ok(Self { index: dims.to_vec(), places: product(places), rest: rest.to_vec() })
     }
 }
 
-impl Translate for GatherNd {
+impl Decompose for GatherNd {
     fn num_inputs(&self) -> RangeInclusive<usize> {
         2..=2
     }
 
-    fn translate(&self, recipe: &mut Recipe) -> Result<Vec<Source>, LayerError> {
+    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>, LayerError> {
         let (x, indices) = (Source::Input(0), Source::Input(self.indices.0));
-        let rows = Rows::new(recipe.meta(x)?, recipe.meta(indices)?, self.batch_dims, self.row)?;
-        let places = recipe.step(PlaceOf { batch: self.batch_dims }, &[indices, x])?;
-        let list = recipe.step(InShape(vec![product(&rows.index)]), &[places])?;
+        let rows =
+            Rows::new(decomposition.meta(x)?, decomposition.meta(indices)?, self.batch_dims, self.row)?;
+        let places = decomposition.step(LinearIndex { batch: self.batch_dims }, &[indices, x])?;
+        let list = decomposition.step(Reshape(vec![product(&rows.index)]), &[places])?;
         let whole = [&[rows.places][..], &rows.rest].concat();
-        let whole = recipe.step(InShape(whole), &[x])?;
-        let taken = select(recipe, whole, 0, list)?;
-        Ok(vec![recipe.step(InShape([rows.index, rows.rest].concat()), &[taken])?])
+        let whole = decomposition.step(Reshape(whole), &[x])?;
+        let taken = select(decomposition, whole, 0, list)?;
+        Ok(vec![decomposition.step(Reshape([rows.index, rows.rest].concat()), &[taken])?])
     }
 }
 
-/// Writes `updates` to the places of an axis that an index names.
+/// Writes `updates` to the indices of an axis.
 fn scatter(
-    recipe: &mut Recipe,
+    decomposition: &mut Decomposition,
     joined: Joined,
     axis: usize,
     inputs: [Source; 3],
@@ -261,18 +270,19 @@ fn scatter(
     let dim = i64::try_from(axis).unwrap_or(i64::MAX);
     let reduce = match joined {
         Joined::None => {
-            return recipe.then(TorchScatter { dim, index: Operand(1), src: Factor::Input(2) }, &inputs);
+            return decomposition
+                .then(TorchScatter { dim, index: InputIndex(1), src: TensorOrScalar::Input(2) }, &inputs);
         }
-        Joined::Add => Joining::Sum,
-        Joined::Mul => Joining::Product,
-        Joined::Max => Joining::Largest,
-        Joined::Min => Joining::Smallest,
+        Joined::Add => ScatterReduction::Sum,
+        Joined::Mul => ScatterReduction::Product,
+        Joined::Max => ScatterReduction::Amax,
+        Joined::Min => ScatterReduction::Amin,
     };
-    let (index, src) = (Operand(1), Operand(2));
-    recipe.then(ScatterReduce { dim, index, src, reduce, include_self: true }, &inputs)
+    let (index, src) = (InputIndex(1), InputIndex(2));
+    decomposition.then(ScatterReduce { dim, index, src, reduce, include_self: true }, &inputs)
 }
 
-impl Translate for ScatterElements {
+impl Decompose for ScatterElements {
     fn names(&self) -> &'static [(&'static str, &'static str)] {
         &[("dim", "axis")]
     }
@@ -281,41 +291,41 @@ impl Translate for ScatterElements {
         3..=3
     }
 
-    fn translate(&self, recipe: &mut Recipe) -> Result<Vec<Source>, LayerError> {
+    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>, LayerError> {
         let [x, indices, updates] = [0, self.indices.0, self.updates.0].map(Source::Input);
-        let axis = resolve_axis(self.axis, recipe.rank(x)?)?;
-        let index = recipe.step(FromBeginning { axis }, &[indices, x])?;
-        Ok(vec![scatter(recipe, self.reduction, axis, [x, index, updates])?])
+        let axis = resolve_axis(self.axis, decomposition.rank(x)?)?;
+        let index = decomposition.step(WrapIndices { axis }, &[indices, x])?;
+        Ok(vec![scatter(decomposition, self.reduction, axis, [x, index, updates])?])
     }
 }
 
-impl Translate for ScatterNd {
+impl Decompose for ScatterNd {
     fn num_inputs(&self) -> RangeInclusive<usize> {
         3..=3
     }
 
-    fn translate(&self, recipe: &mut Recipe) -> Result<Vec<Source>, LayerError> {
+    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>, LayerError> {
         let [x, indices, updates] = [0, self.indices.0, self.updates.0].map(Source::Input);
-        let whole = recipe.meta(x)?.clone();
-        let rows = Rows::new(&whole, recipe.meta(indices)?, 0, self.row)?;
+        let whole = decomposition.meta(x)?.clone();
+        let rows = Rows::new(&whole, decomposition.meta(indices)?, 0, self.row)?;
         let (count, len) = (product(&rows.index), product(&rows.rest));
         let wanted = [rows.index, rows.rest].concat();
-        if !recipe.meta(updates)?.may_have_dims(&wanted) {
+        if !decomposition.meta(updates)?.may_have_dims(&wanted) {
             let wanted = whole.with_dims(wanted);
-            return Err(LayerError::shape("the updates", wanted, recipe.meta(updates)?));
+            return Err(LayerError::shape("the updates", wanted, decomposition.meta(updates)?));
         }
-        // As a matrix of places and what is at each.
-        let places = recipe.step(PlaceOf { batch: 0 }, &[indices, x])?;
-        let places = recipe.step(InShape(vec![count.clone(), Dim::Fixed(1)]), &[places])?;
-        let matrix = recipe.step(InShape(vec![rows.places, len.clone()]), &[x])?;
-        let updates = recipe.step(InShape(vec![count, len]), &[updates])?;
-        let places = recipe.then(ExpandAs { other: Operand(1) }, &[places, updates])?;
-        let written = scatter(recipe, self.reduction, 0, [matrix, places, updates])?;
-        Ok(vec![recipe.step(InShape(whole.dims().to_vec()), &[written])?])
+        // As a matrix with a row for each position that an index can select.
+        let places = decomposition.step(LinearIndex { batch: 0 }, &[indices, x])?;
+        let places = decomposition.step(Reshape(vec![count.clone(), Dim::Fixed(1)]), &[places])?;
+        let matrix = decomposition.step(Reshape(vec![rows.places, len.clone()]), &[x])?;
+        let updates = decomposition.step(Reshape(vec![count, len]), &[updates])?;
+        let places = decomposition.then(ExpandAs { other: InputIndex(1) }, &[places, updates])?;
+        let written = scatter(decomposition, self.reduction, 0, [matrix, places, updates])?;
+        Ok(vec![decomposition.step(Reshape(whole.dims().to_vec()), &[written])?])
     }
 }
 
-impl Translate for Compress {
+impl Decompose for Compress {
     fn names(&self) -> &'static [(&'static str, &'static str)] {
         &[("dim", "axis")]
     }
@@ -328,30 +338,30 @@ impl Translate for Compress {
         true
     }
 
-    fn translate(&self, recipe: &mut Recipe) -> Result<Vec<Source>, LayerError> {
+    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>, LayerError> {
         let (x, condition) = (Source::Input(0), Source::Input(self.condition.0));
-        let meta = recipe.meta(condition)?;
+        let meta = decomposition.meta(condition)?;
         if meta.rank() != 1 {
             return Err(LayerError::shape("the condition", "a vector", meta));
         }
-        let found = recipe.then(Nonzero {}, &[condition])?;
-        let index = recipe.then(Squeeze { dim: Some(vec![1]) }, &[found])?;
+        let found = decomposition.then(Nonzero {}, &[condition])?;
+        let index = decomposition.then(Squeeze { dim: Some(vec![1]) }, &[found])?;
         let (x, axis) = match self.axis {
-            Some(axis) => (x, axis_of(axis, recipe.meta(x)?)?),
-            None => (recipe.then(Ravel {}, &[x])?, 0),
+            Some(axis) => (x, axis_of(axis, decomposition.meta(x)?)?),
+            None => (decomposition.then(Ravel {}, &[x])?, 0),
         };
-        Ok(vec![select(recipe, x, axis, index)?])
+        Ok(vec![select(decomposition, x, axis, index)?])
     }
 }
 
-impl Translate for NonZero {
+impl Decompose for NonZero {
     fn is_data_dependent(&self) -> bool {
         true
     }
 
-    fn translate(&self, recipe: &mut Recipe) -> Result<Vec<Source>, LayerError> {
-        let found = recipe.then(Nonzero {}, &[Source::Input(0)])?;
-        Ok(vec![recipe.then(MatrixTranspose {}, &[found])?])
+    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>, LayerError> {
+        let found = decomposition.then(Nonzero {}, &[Source::Input(0)])?;
+        Ok(vec![decomposition.then(MatrixTranspose {}, &[found])?])
     }
 }
 

@@ -1,78 +1,78 @@
 //! Normalisation by statistics of the input.
 
+use super::decompose::{Decompose, entry};
+use super::decomposition::{Decomposition, Source};
 use super::fields::Flag;
-use super::recipe::{Recipe, Source};
-use super::steps::InShape;
-use super::translated::{Translate, entry};
+use super::steps::Reshape;
 use crate::op::LayerError;
 use crate::ops::reduction::along_axes::{Mean, Norm, Power, Unbiased, Variance};
-use crate::ops::support::arguments::{Accumulator, Operand, OutputCount};
+use crate::ops::support::arguments::{Accumulator, InputIndex, OutputCount};
 use crate::tensor::Dim;
 use std::ops::RangeInclusive;
 
 const X: Source = Source::Input(0);
 
 crate::operator! {
-    /// `MeanVarianceNormalization` (since 9): elements less their mean, over their standard deviation.
+    /// `MeanVarianceNormalization` (since 9): (x − mean) / standard deviation, along axes.
     pub struct MeanVarianceNormalization for "MeanVarianceNormalization" {
-        /// The axes along which both are taken; may count from the end.
+        /// Axes of the mean and the standard deviation; negative ones count from the end.
         axes: Vec<i64> = vec![0, 2, 3],
     }
 }
 
 crate::operator! {
-    /// `BatchNormalization` (since 15) as it is trained: by the statistics of this batch, N×C×…, with the running ones moved
-    /// towards them as further outputs.
+    /// `BatchNormalization` (since 15) in training mode: N×C×… normalised by the statistics of the batch. Further
+    /// outputs are the updated running statistics.
     pub struct BatchNormalization for "BatchNormalization" {
-        /// What is added to variances.
+        /// Added to the variance.
         epsilon: f64 = 1e-5,
-        /// What share of the running statistics stays.
+        /// Weight of the old running statistics in the updated ones.
         momentum: f64 = 0.9,
-        /// Whether the statistics are those of this batch, instead of the running ones.
+        /// Whether to normalise by the statistics of the batch, instead of the running ones.
         training_mode: Flag = Flag::of(0),
-        /// A factor for each channel.
-        scale: Operand,
-        /// What is added to each channel.
-        b as "B": Operand,
-        /// The running mean of each channel.
-        input_mean: Operand,
-        /// The running variance of each channel.
-        input_var: Operand,
-        /// How many outputs the file lists.
+        /// Scale of each channel.
+        scale: InputIndex,
+        /// Bias of each channel.
+        b as "B": InputIndex,
+        /// Running mean of each channel.
+        input_mean: InputIndex,
+        /// Running variance of each channel.
+        input_var: InputIndex,
+        /// Number of outputs that the file lists.
         outputs: OutputCount,
     }
 }
 
 crate::operator! {
-    /// `GlobalLpPool` (since 1): (Σ|x|ᵖ)^(1/p) of all elements of a channel, N×C×….
+    /// `GlobalLpPool` (since 1): (Σ|x|ᵖ)^(1/p) over all elements of each channel, N×C×….
     pub struct GlobalLpPool for "GlobalLpPool" {
-        /// The order of the norm.
+        /// Order of the norm.
         p: i64 = 2,
     }
 }
 
-fn mean(recipe: &mut Recipe, x: Source, axes: &[i64]) -> Result<Source, LayerError> {
-    recipe.then(Mean { dtype: Accumulator(None), dim: Some(axes.to_vec()), keepdim: true }, &[x])
+fn mean(decomposition: &mut Decomposition, x: Source, axes: &[i64]) -> Result<Source, LayerError> {
+    decomposition.then(Mean { dtype: Accumulator(None), dim: Some(axes.to_vec()), keepdim: true }, &[x])
 }
 
-/// The variance of all elements along axes, as of a whole population.
-fn variance(recipe: &mut Recipe, x: Source, axes: &[i64]) -> Result<Source, LayerError> {
+/// The population variance along axes.
+fn variance(decomposition: &mut Decomposition, x: Source, axes: &[i64]) -> Result<Source, LayerError> {
     let (correction, unbiased) = (Some(0.0), Unbiased(0.0));
-    recipe.then(Variance { correction, unbiased, dim: Some(axes.to_vec()), keepdim: true }, &[x])
+    decomposition.then(Variance { correction, unbiased, dim: Some(axes.to_vec()), keepdim: true }, &[x])
 }
 
-impl Translate for MeanVarianceNormalization {
+impl Decompose for MeanVarianceNormalization {
     fn names(&self) -> &'static [(&'static str, &'static str)] {
         &[("dim", "axes")]
     }
 
-    fn translate(&self, recipe: &mut Recipe) -> Result<Vec<Source>, LayerError> {
-        let (mean, variance) = (mean(recipe, X, &self.axes)?, variance(recipe, X, &self.axes)?);
-        Ok(vec![recipe.compute("div(sub(@0,@1),add(sqrt(@2),1e-9))", &[X, mean, variance])?])
+    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>, LayerError> {
+        let (mean, variance) = (mean(decomposition, X, &self.axes)?, variance(decomposition, X, &self.axes)?);
+        Ok(vec![decomposition.compute("div(sub(@0,@1),add(sqrt(@2),1e-9))", &[X, mean, variance])?])
     }
 }
 
-impl Translate for BatchNormalization {
+impl Decompose for BatchNormalization {
     fn num_inputs(&self) -> RangeInclusive<usize> {
         5..=5
     }
@@ -81,8 +81,8 @@ impl Translate for BatchNormalization {
         self.outputs.0.clamp(1, if self.training_mode.0 { 3 } else { 1 })
     }
 
-    fn translate(&self, recipe: &mut Recipe) -> Result<Vec<Source>, LayerError> {
-        let meta = recipe.meta(X)?.clone();
+    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>, LayerError> {
+        let meta = decomposition.meta(X)?.clone();
         let Some(channels) = meta.dims().get(1).cloned() else {
             return Err(LayerError::shape("the input", "N×C×…", meta));
         };
@@ -92,32 +92,32 @@ impl Translate for BatchNormalization {
         let inputs = [self.scale, self.b, self.input_mean, self.input_var];
         let mut given = inputs.map(|input| Source::Input(input.0));
         for source in &mut given {
-            *source = recipe.step(InShape(dims.clone()), &[*source])?;
+            *source = decomposition.step(Reshape(dims.clone()), &[*source])?;
         }
         let [scale, bias, old_mean, old_variance] = given;
         let [mean, variance] = match self.training_mode.0 {
-            true => [mean(recipe, X, &axes)?, variance(recipe, X, &axes)?],
+            true => [mean(decomposition, X, &axes)?, variance(decomposition, X, &axes)?],
             false => [old_mean, old_variance],
         };
         let expression = format!("add(mul(div(sub(@0,@1),sqrt(add(@2,{:?}))),@3),@4)", self.epsilon);
-        let mut outputs = vec![recipe.compute(&expression, &[X, mean, variance, scale, bias])?];
+        let mut outputs = vec![decomposition.compute(&expression, &[X, mean, variance, scale, bias])?];
         let moved = format!("add(mul(@0,{:?}),mul(@1,{:?}))", self.momentum, 1.0 - self.momentum);
         for pair in [[old_mean, mean], [old_variance, variance]].iter().take(self.num_outputs() - 1) {
-            let moved = recipe.compute(&moved, pair)?;
-            outputs.push(recipe.step(InShape(vec![channels.clone()]), &[moved])?);
+            let moved = decomposition.compute(&moved, pair)?;
+            outputs.push(decomposition.step(Reshape(vec![channels.clone()]), &[moved])?);
         }
         Ok(outputs)
     }
 }
 
-impl Translate for GlobalLpPool {
-    fn translate(&self, recipe: &mut Recipe) -> Result<Vec<Source>, LayerError> {
-        let rank = recipe.rank(X)?;
+impl Decompose for GlobalLpPool {
+    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>, LayerError> {
+        let rank = decomposition.rank(X)?;
         if rank < 3 {
-            return Err(LayerError::shape("the input", "N×C×…", recipe.meta(X)?));
+            return Err(LayerError::shape("the input", "N×C×…", decomposition.meta(X)?));
         }
         let (p, dim) = (Power(self.p as f64), Some((2..rank as i64).collect()));
-        Ok(vec![recipe.then(Norm { p, dtype: Accumulator(None), dim, keepdim: true }, &[X])?])
+        Ok(vec![decomposition.then(Norm { p, dtype: Accumulator(None), dim, keepdim: true }, &[X])?])
     }
 }
 

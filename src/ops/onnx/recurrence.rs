@@ -1,4 +1,4 @@
-//! Recurrent networks as ONNX has them: its order of gates, any functions, sequences of different lengths.
+//! Recurrent networks with ONNX's gate order, choice of functions, and sequences of different lengths.
 
 use super::activations::Function;
 use crate::kernels::Float;
@@ -11,25 +11,25 @@ use ndarray::{ArrayView2, ArrayViewMut2};
 use std::borrow::Cow;
 use std::ops::RangeInclusive;
 
-/// What a network computes at each step.
+/// The computation of a network at each step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Cell {
-    /// One function of the sum of both products.
+    /// An activation function of the sum of both products.
     Rnn,
-    /// Gates input, output, forget and cell.
+    /// Gates in the order input, output, forget, cell.
     Lstm {
-        /// Whether what the gate of the input leaves is what is kept of the memory.
+        /// Whether the forget gate is 1 − the input gate.
         input_forget: bool,
     },
-    /// Gates update, reset and hidden.
+    /// Gates in the order update, reset, hidden.
     Gru {
-        /// Whether the reset gate multiplies the product of the state, instead of the state.
+        /// Whether the reset gate is applied after the product with the state, instead of to the state.
         after_product: bool,
     },
 }
 
 impl Cell {
-    /// How many rows of weights there are for each hidden unit.
+    /// The number of weight rows for each hidden unit.
     pub(super) fn gates(self) -> usize {
         match self {
             Self::Rnn => 1,
@@ -38,7 +38,7 @@ impl Cell {
         }
     }
 
-    /// Whether there is a memory beside the state.
+    /// Returns true if the network has a cell state in addition to the hidden state.
     pub(super) fn has_memory(self) -> bool {
         matches!(self, Self::Lstm { .. })
     }
@@ -47,40 +47,40 @@ impl Cell {
 /// One result of a recurrent network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Part {
-    /// The states of all steps.
+    /// The hidden states of all steps.
     All,
-    /// The last state.
+    /// The last hidden state.
     Hidden,
-    /// The last memory of an LSTM.
+    /// The last cell state of an LSTM.
     Memory,
 }
 
-/// Where inputs behind the sequence and both weights stand.
+/// The positions of the inputs after the sequence and both weights.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Beside {
+pub(super) struct OptionalInputs {
     pub(super) bias: Option<usize>,
     pub(super) lens: Option<usize>,
     pub(super) hidden: Option<usize>,
     pub(super) memory: Option<usize>,
-    /// What gates of an LSTM see of its memory.
+    /// The weights with which the gates of an LSTM see its cell state.
     pub(super) peepholes: Option<usize>,
 }
 
-/// A network of one layer in one direction or both.
+/// A network of one layer, in one direction or both.
 #[derive(Debug, Clone)]
 pub(super) struct Recurrence {
     pub(super) cell: Cell,
-    /// For each direction whether sequences are read from their ends, and the functions of its gates.
+    /// For each direction, whether sequences are read from the end, and the functions of the gates.
     pub(super) directions: Vec<(bool, Vec<Function>)>,
     /// Whether the batch is the first axis.
     pub(super) batch_first: bool,
-    /// Where sums are cut off.
+    /// The bound that the absolute values of sums are clipped to.
     pub(super) clip: Option<f64>,
-    pub(super) beside: Beside,
+    pub(super) optional_inputs: OptionalInputs,
     pub(super) parts: Vec<Part>,
 }
 
-/// How many of everything there are.
+/// The sizes of a run.
 #[derive(Clone, Copy)]
 struct Sizes {
     steps: usize,
@@ -92,13 +92,13 @@ struct Sizes {
 struct Weights<'a, T> {
     input: ArrayView2<'a, T>,
     state: ArrayView2<'a, T>,
-    /// For the product of the input, then for that of the state.
+    /// Added to the product with the input, and to that with the state.
     biases: Option<(&'a [T], &'a [T])>,
-    /// For the gates input, output and forget.
+    /// For the gates input, output and forget, in this order.
     peepholes: Option<&'a [T]>,
 }
 
-/// State and memory of one direction, N×H each.
+/// Hidden state and cell state of one direction, N×H each.
 struct State<'a, T> {
     hidden: &'a mut [T],
     memory: &'a mut [T],
@@ -108,7 +108,7 @@ fn matrix<T>(data: &[T], rows: usize, columns: usize) -> Result<ArrayView2<'_, T
     Ok(ArrayView2::from_shape((rows, columns), data)?)
 }
 
-/// `sums` + a·bᵀ, where both have as many columns, after a bias in each row.
+/// Sets `sums` to a·bᵀ plus a bias for each column, if there is one.
 fn multiplied<T: Float>(
     a: &[T],
     b: ArrayView2<'_, T>,
@@ -131,13 +131,13 @@ fn multiplied<T: Float>(
 }
 
 impl Recurrence {
-    /// Steps and batch of a sequence.
+    /// The numbers of steps and of sequences in the batch, from the first two axes.
     fn split<D: Clone>(&self, [first, second]: [&D; 2]) -> (D, D) {
         let (steps, batch) = if self.batch_first { (second, first) } else { (first, second) };
         (steps.clone(), batch.clone())
     }
 
-    /// The first axes in the order of a tensor of the file, for a batch and another axis.
+    /// The first two axes, a batch and another, in the order of the file.
     fn ordered(&self, other: Dim, batch: Dim) -> [Dim; 2] {
         if self.batch_first { [batch, other] } else { [other, batch] }
     }
@@ -148,13 +148,13 @@ impl Recurrence {
         let features = inputs[0].dims().last().cloned().unwrap_or(Dim::Fixed(1));
         let [first, second] = self.ordered(directions.clone(), batch.clone());
         let state = vec![first, second, hidden.clone()];
-        let Beside { bias, hidden: h, memory: c, peepholes, .. } = self.beside;
+        let OptionalInputs { bias, hidden: h, memory: c, peepholes, .. } = self.optional_inputs;
         let wanted = [
             (Some(1), "the weights of the input", vec![directions.clone(), rows.clone(), features]),
             (Some(2), "the weights of the state", vec![directions.clone(), rows.clone(), hidden.clone()]),
             (bias, "the biases", vec![directions.clone(), rows * 2]),
             (h, "the state", state.clone()),
-            (c, "the memory", state),
+            (c, "the cell state", state),
             (peepholes, "the peepholes", vec![directions, hidden.clone() * 3]),
         ];
         for (position, what, dims) in wanted {
@@ -163,7 +163,7 @@ impl Recurrence {
                 return Err(LayerError::shape(what, inputs[0].with_dims(dims), found));
             }
         }
-        match self.beside.lens.and_then(|position| inputs.get(position)) {
+        match self.optional_inputs.lens.and_then(|position| inputs.get(position)) {
             Some(lens) if !lens.may_have_dims(std::slice::from_ref(batch)) => {
                 Err(LayerError::shape("the lengths of the sequences", format!("a vector of {batch}"), lens))
             }
@@ -238,7 +238,7 @@ impl Recurrence {
         };
         let (steps, batch) = self.split([a, b]);
         let sizes = Sizes { steps, batch, hidden: *hidden };
-        // Without steps there are states still, and for each sequence a length and a place.
+        // With no steps, states remain, and a length and a position for each sequence.
         let held = [steps.max(1), batch, directions * (rows + hidden).max(1), size_of::<T>().max(8)];
         let held = held.iter().fold(1u64, |held, &len| held.saturating_mul(len as u64));
         context.limits().check_tensor("the gates of a recurrent network", held)?;
@@ -246,13 +246,15 @@ impl Recurrence {
         let plain = |position| at(position).map(float::read::<T>).transpose();
         let x = self.read::<T>(inputs.first())?.unwrap_or_default();
         let (w, r) = (plain(Some(1))?.unwrap_or_default(), plain(Some(2))?.unwrap_or_default());
-        let (b, p) = (plain(self.beside.bias)?, plain(self.beside.peepholes)?);
+        let (b, p) = (plain(self.optional_inputs.bias)?, plain(self.optional_inputs.peepholes)?);
         let state = |given: Option<Cow<'_, [T]>>| {
             given.map_or_else(|| vec![T::zero(); directions * batch * hidden], Cow::into_owned)
         };
-        let (mut h, mut c) =
-            (state(self.read(at(self.beside.hidden))?), state(self.read(at(self.beside.memory))?));
-        let lens = lengths(at(self.beside.lens), sizes)?;
+        let (mut h, mut c) = (
+            state(self.read(at(self.optional_inputs.hidden))?),
+            state(self.read(at(self.optional_inputs.memory))?),
+        );
+        let lens = lengths(at(self.optional_inputs.lens), sizes)?;
         let mut all = vec![T::zero(); steps * directions * batch * hidden];
         let size = (batch * hidden).max(1);
         let states = h.chunks_exact_mut(size).zip(c.chunks_exact_mut(size));
@@ -285,7 +287,7 @@ impl Recurrence {
         Ok(())
     }
 
-    /// The elements of a tensor of three axes, with the batch as the second one.
+    /// The elements of a tensor of three axes, with the batch as the second axis.
     fn read<'a, T: Float>(&self, view: Option<&TensorView<'a>>) -> Result<Option<Cow<'a, [T]>>, LayerError> {
         match view {
             None => Ok(None),
@@ -297,7 +299,7 @@ impl Recurrence {
         }
     }
 
-    /// Runs one direction, and writes its states into S×directions×N×H.
+    /// Runs one direction, and writes its hidden states to S×directions×N×H.
     #[allow(clippy::too_many_arguments, reason = "each is a different part of one network")]
     fn direction<T: Float>(
         &self,
@@ -319,7 +321,7 @@ impl Recurrence {
         let mut gates = vec![T::zero(); batch * rows];
         for step in 0..steps {
             context.limits().check_deadline()?;
-            // Where each sequence is: behind its end its state stays.
+            // The position in each sequence. After its end, its state is kept.
             let place = |len: usize| match is_reverse {
                 _ if step >= len => None,
                 true => Some(len - 1 - step),
@@ -343,7 +345,7 @@ impl Recurrence {
         Ok(())
     }
 
-    /// One step of all sequences that have a place, from the products of their inputs.
+    /// One step of all sequences that have a position, from the products with their inputs.
     fn step<T: Float>(
         &self,
         functions: &[Function],
@@ -417,20 +419,20 @@ impl<T: Float> Sample<'_, T> {
         }
     }
 
-    /// What a gate makes of input and state, before its function.
+    /// The pre-activation of a gate, from input and state.
     fn sum(&self, gate: usize, unit: usize) -> T {
         let at = gate * self.hidden + unit;
         self.clipped(self.gates[at] + self.products[at])
     }
 
-    /// The same with what it sees of the memory.
+    /// The pre-activation of a gate with a peephole to the cell state.
     fn peeping(&self, gate: usize, peephole: usize, unit: usize, memory: T) -> T {
         let at = gate * self.hidden + unit;
         let seen = self.peepholes.map_or(T::zero(), |p| p[peephole * self.hidden + unit] * memory);
         self.clipped(self.gates[at] + self.products[at] + seen)
     }
 
-    /// State and memory after the step.
+    /// Updates hidden state and cell state for the step.
     fn update(&self, cell: Cell, functions: &[Function], h: &mut [T], c: &mut [T]) {
         let f = |number: usize, x: T| functions[number].at(x);
         for (unit, (h, c)) in h.iter_mut().zip(c).enumerate() {
@@ -463,13 +465,13 @@ impl<T: Float> Sample<'_, T> {
     }
 }
 
-/// The share of one direction.
+/// The slice of one direction.
 fn part<T>(data: &[T], direction: usize, directions: usize) -> &[T] {
     let len = data.len() / directions.max(1);
     &data[direction * len..(direction + 1) * len]
 }
 
-/// How long each sequence of the batch is.
+/// The length of each sequence in the batch.
 fn lengths(given: Option<&TensorView<'_>>, sizes: Sizes) -> Result<Vec<usize>, LayerError> {
     let Some(given) = given else { return Ok(vec![sizes.steps; sizes.batch]) };
     let lens = Converted::of(given, DType::I64)?;

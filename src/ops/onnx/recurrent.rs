@@ -1,9 +1,9 @@
-//! Recurrent networks: their attributes, and which of their inputs and outputs a file leaves out.
+//! Recurrent networks: their attributes, and which inputs and outputs a file leaves out.
 
 use super::activations::{Factors, Function};
-use super::recipe::{Recipe, Source};
-use super::recurrence::{Beside, Cell, Part, Recurrence};
-use super::translated::{Translate, entry};
+use super::decompose::{Decompose, entry};
+use super::decomposition::{Decomposition, Source};
+use super::recurrence::{Cell, OptionalInputs, Part, Recurrence};
 use crate::op::{FieldValue, FromParameter, LayerError, OperatorReader, RuntimeParameter};
 use crate::ops::support::arguments::InputCount;
 use crate::ops::support::choices::choices;
@@ -11,13 +11,13 @@ use crate::tensor::Dim;
 use std::ops::RangeInclusive;
 
 choices! {
-    /// In which order a sequence is read.
-    pub enum Direction {
-        /// From its beginning.
+    /// The direction in which a sequence is read.
+    pub enum RnnDirection {
+        /// From the beginning.
         Forward = "forward",
-        /// From its end.
+        /// From the end.
         Reverse = "reverse",
-        /// Both, each with weights of its own.
+        /// In both directions, with separate weights.
         Bidirectional = "bidirectional",
     }
 }
@@ -27,7 +27,7 @@ choices! {
 pub struct Functions(pub Vec<String>);
 
 impl FromParameter for Functions {
-    const KIND: &'static str = "a list of names of functions";
+    const KIND: &'static str = "a list of function names";
 
     fn from_parameter(parameter: &RuntimeParameter) -> Option<Self> {
         let raw = parameter.raw();
@@ -37,14 +37,14 @@ impl FromParameter for Functions {
     }
 }
 
-/// Which results the operator's outputs are.
+/// The results that the operator's outputs are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Results {
-    /// What the file says, by hand.
+    /// The names from the file's `results`, which is added by hand.
     named: Option<Vec<String>>,
-    /// How many outputs there are.
+    /// The number of outputs.
     count: usize,
-    /// How many axes the file records for the first.
+    /// The number of axes that the file records for the first output.
     rank: Option<usize>,
 }
 
@@ -62,7 +62,7 @@ impl FieldValue for Results {
 }
 
 impl Results {
-    /// What the outputs are. PNNX leaves out those that nothing uses, and does not say which are left.
+    /// The result of each output. PNNX leaves out unused outputs, and does not record which are left.
     fn parts(&self, has_memory: bool) -> Result<Vec<Part>, LayerError> {
         let part = |name: &String| match name.as_str() {
             "Y" => Some(Part::All),
@@ -73,7 +73,7 @@ impl Results {
         if let Some(named) = &self.named {
             let parts = named.iter().map(part).collect::<Option<Vec<Part>>>();
             return parts.filter(|parts| parts.len() == self.count).ok_or_else(|| {
-                let reason = format!("a name is needed for each of {} outputs", self.count);
+                let reason = format!("expected a name for each of {} outputs", self.count);
                 LayerError::invalid("results", format!("{named:?}"), reason)
             });
         }
@@ -87,8 +87,8 @@ impl Results {
             _ => {
                 let which = if has_memory { "`Y`, `Y_h` and `Y_c`" } else { "`Y` and `Y_h`" };
                 return Err(LayerError::Unsupported(format!(
-                    "PNNX leaves out results that nothing uses, and this file does not tell which of {which} are left; \
-                     add it to the operator's line in the .param file, such as `results=(Y_h)`"
+                    "PNNX leaves out unused outputs, and this file does not specify which of {which} are left; \
+                     name them in the operator's line of the .param file, such as `results=(Y_h)`"
                 )));
             }
         })
@@ -96,29 +96,29 @@ impl Results {
 }
 
 macro_rules! networks {
-    ($($(#[doc = $doc:literal])* $name:ident for $op_type:literal with $usual:expr; { $($fields:tt)* } is |$layer:ident| $cell:expr;)*) => {$(
+    ($($(#[doc = $doc:literal])* $name:ident for $op_type:literal with $default:expr; { $($fields:tt)* } is |$layer:ident| $cell:expr;)*) => {$(
         crate::operator! {
             $(#[doc = $doc])*
             pub struct $name for $op_type {
-                /// H: number of hidden units; that of the weights where absent.
+                /// H, the number of hidden units; that of the weights if absent.
                 hidden_size: Option<usize> = None,
-                /// In which order the sequence is read.
-                direction: Direction = Direction::Forward,
-                /// 0 where the steps are the first axis, 1 where it is the batch.
+                /// Direction in which the sequence is read.
+                direction: RnnDirection = RnnDirection::Forward,
+                /// 0 if the first axis is the time steps, 1 if it is the batch.
                 layout: i64 = 0,
-                /// The functions of the gates, for each direction.
+                /// Activation functions of the gates, for each direction.
                 activations: Option<Functions> = None,
-                /// α of those functions that have one, one after the other; the usual ones where they end.
+                /// α of the functions that have one, in order; the defaults for those beyond the end.
                 activation_alpha: Option<Vec<f64>> = None,
-                /// β of those functions that have one, one after the other; the usual ones where they end.
+                /// β of the functions that have one, in order; the defaults for those beyond the end.
                 activation_beta: Option<Vec<f64>> = None,
-                /// Where sums are cut off before functions, above and below 0.
+                /// Bound that the absolute values of sums are clipped to before activation functions.
                 clip: Option<f64> = None,
                 $($fields)*
-                /// How many inputs there are: the sequence, weights for it, weights for the state, and up to five more.
+                /// Number of inputs: the sequence, its weights, the weights of the state, and up to five more.
                 inputs: InputCount,
-                /// Which results the outputs are, where the file leaves it open: `Y`, all states; `Y_h`, the last; `Y_c`,
-                /// the last memory. PNNX does not write it.
+                /// The results that the outputs are, if the file is ambiguous: `Y`, all states; `Y_h`, the last state;
+                /// `Y_c`, the last cell state. PNNX does not write it.
                 results: Results,
             }
             validate |layer| {
@@ -147,12 +147,12 @@ macro_rules! networks {
                     alphas: self.activation_alpha.as_deref().unwrap_or_default(),
                     betas: self.activation_beta.as_deref().unwrap_or_default(),
                     clip: self.clip,
-                    usual: $usual,
+                    default: $default,
                 }
             }
         }
 
-        impl Translate for $name {
+        impl Decompose for $name {
             fn num_inputs(&self) -> RangeInclusive<usize> {
                 3..=8
             }
@@ -161,60 +161,60 @@ macro_rules! networks {
                 self.results.count
             }
 
-            fn translate(&self, recipe: &mut Recipe) -> Result<Vec<Source>, LayerError> {
+            fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>, LayerError> {
                 let network = self.network();
-                network.translate(recipe, self.results.parts(network.cell.has_memory())?)
+                network.decompose(decomposition, self.results.parts(network.cell.has_memory())?)
             }
         }
     )*};
 }
 
 networks! {
-    /// `RNN` (since 7): hₜ = f(W·xₜ + R·hₜ₋₁ + b), where f is tanh unless the file says otherwise. L×N×I gives all hₜ,
+    /// `RNN` (since 7): Elman network, hₜ = f(W·xₜ + R·hₜ₋₁ + b) with f = tanh by default. L×N×I gives all hₜ,
     /// L×directions×N×H, and the last ones, directions×N×H.
     Rnn for "RNN" with &["tanh"]; {} is |_layer| Cell::Rnn;
 
-    /// `LSTM` (since 7): long short-term memory. L×N×I gives all hₜ, L×directions×N×H, the last ones, directions×N×H, and
-    /// the last cₜ.
+    /// `LSTM` (since 7): long short-term memory. L×N×I gives all hₜ, L×directions×N×H, the last ones, directions×N×H,
+    /// and the last cₜ.
     Lstm for "LSTM" with &["sigmoid", "tanh", "tanh"]; {
-        /// Whether what the gate of the input leaves is what is kept of the memory.
+        /// Whether the forget gate is 1 − the input gate.
         input_forget: i64 = 0,
     } is |layer| Cell::Lstm { input_forget: layer.input_forget != 0 };
 
-    /// `GRU` (since 7): the gated recurrent unit. L×N×I gives all hₜ, L×directions×N×H, and the last ones,
-    /// directions×N×H.
+    /// `GRU` (since 7): gated recurrent unit. L×N×I gives all hₜ, L×directions×N×H, and the last ones, directions×N×H.
     Gru for "GRU" with &["sigmoid", "tanh"]; {
-        /// Whether the reset gate multiplies the product of the state, as in PyTorch, instead of the state.
+        /// Whether the reset gate is applied after the product with the state, as in PyTorch, instead of to the state.
         linear_before_reset: i64 = 0,
     } is |layer| Cell::Gru { after_product: layer.linear_before_reset != 0 };
 }
 
-/// What the three have in common.
+/// The attributes that the three operators share.
 struct Network<'a> {
     cell: Cell,
     hidden_size: Option<usize>,
-    direction: Direction,
+    direction: RnnDirection,
     batch_first: bool,
     activations: Option<&'a Functions>,
     alphas: &'a [f64],
     betas: &'a [f64],
     clip: Option<f64>,
-    usual: &'a [&'a str],
+    default: &'a [&'a str],
 }
 
 impl Network<'_> {
-    /// For each direction whether sequences are read from their ends, and the functions of its gates.
+    /// For each direction, whether sequences are read from the end, and the functions of the gates.
     fn functions(&self) -> Result<Vec<(bool, Vec<Function>)>, LayerError> {
         let directions: &[bool] = match self.direction {
-            Direction::Forward => &[false],
-            Direction::Reverse => &[true],
-            Direction::Bidirectional => &[false, true],
+            RnnDirection::Forward => &[false],
+            RnnDirection::Reverse => &[true],
+            RnnDirection::Bidirectional => &[false, true],
         };
-        let each = self.usual.len();
-        let usual = || self.usual.iter().cycle().take(each * directions.len()).map(|name| (*name).to_owned());
-        let names = self.activations.map_or_else(|| usual().collect(), |found| found.0.clone());
+        let each = self.default.len();
+        let default =
+            || self.default.iter().cycle().take(each * directions.len()).map(|name| (*name).to_owned());
+        let names = self.activations.map_or_else(|| default().collect(), |found| found.0.clone());
         if names.len() != each * directions.len() {
-            let reason = format!("{each} functions are needed for each of {} directions", directions.len());
+            let reason = format!("expected {each} functions for each of {} directions", directions.len());
             return Err(LayerError::invalid("activations", format!("{names:?}"), reason));
         }
         let mut factors = Factors { alphas: self.alphas.iter(), betas: self.betas.iter() };
@@ -224,21 +224,25 @@ impl Network<'_> {
         Ok(directions.iter().copied().zip(of_each).collect())
     }
 
-    /// What the inputs behind the first three are, for H hidden units: PNNX leaves out those that are not there, and
-    /// shapes and types tell the others apart.
-    fn beside(&self, recipe: &Recipe, hidden: &Dim) -> Result<Beside, LayerError> {
-        let mut beside = Beside::default();
+    /// The inputs after the first three, for H hidden units. PNNX leaves out absent ones; shapes and types tell the
+    /// others apart.
+    fn optional_inputs(
+        &self,
+        decomposition: &Decomposition,
+        hidden: &Dim,
+    ) -> Result<OptionalInputs, LayerError> {
+        let mut optional_inputs = OptionalInputs::default();
         let biases = hidden.clone() * (2 * self.cell.gates());
         let has_memory = self.cell.has_memory();
-        for position in 3..recipe.inputs().len() {
-            let meta = recipe.meta(Source::Input(position))?;
+        for position in 3..decomposition.inputs().len() {
+            let meta = decomposition.meta(Source::Input(position))?;
             let last = meta.dims().last().cloned().unwrap_or(Dim::Fixed(1));
             let kind = match meta.rank() {
-                1 if meta.dtype().is_integer() => &mut beside.lens,
-                2 if beside.bias.is_none() && !last.differs(&biases) => &mut beside.bias,
-                2 if has_memory && !last.differs(&(hidden.clone() * 3)) => &mut beside.peepholes,
-                3 if beside.hidden.is_none() => &mut beside.hidden,
-                3 if has_memory => &mut beside.memory,
+                1 if meta.dtype().is_integer() => &mut optional_inputs.lens,
+                2 if optional_inputs.bias.is_none() && !last.differs(&biases) => &mut optional_inputs.bias,
+                2 if has_memory && !last.differs(&(hidden.clone() * 3)) => &mut optional_inputs.peepholes,
+                3 if optional_inputs.hidden.is_none() => &mut optional_inputs.hidden,
+                3 if has_memory => &mut optional_inputs.memory,
                 _ => &mut Some(position),
             };
             if kind.is_some() {
@@ -246,39 +250,48 @@ impl Network<'_> {
             }
             *kind = Some(position);
         }
-        if has_memory && beside.hidden.is_some() && beside.memory.is_none() {
+        if has_memory && optional_inputs.hidden.is_some() && optional_inputs.memory.is_none() {
             let reason =
-                "it has one of `initial_h` and `initial_c`, and the file does not tell which; give both";
+                "the file gives only one of `initial_h` and `initial_c`, and does not say which; give both";
             return Err(LayerError::Unsupported(reason.to_owned()));
         }
-        Ok(beside)
+        Ok(optional_inputs)
     }
 
-    fn translate(&self, recipe: &mut Recipe, parts: Vec<Part>) -> Result<Vec<Source>, LayerError> {
-        let weights = recipe.meta(Source::Input(2))?;
+    fn decompose(
+        &self,
+        decomposition: &mut Decomposition,
+        parts: Vec<Part>,
+    ) -> Result<Vec<Source>, LayerError> {
+        let weights = decomposition.meta(Source::Input(2))?;
         let [_, _, hidden] = weights.dims() else {
             return Err(LayerError::shape("the weights of the state", "directions×gates·H×H", weights));
         };
         if self.hidden_size.is_some_and(|size| hidden.differs(&Dim::from(size))) {
             let found = format!("{:?}", self.hidden_size);
-            return Err(LayerError::invalid("hidden_size", found, format!("the weights are of {hidden}")));
+            return Err(LayerError::invalid(
+                "hidden_size",
+                found,
+                format!("the weights have {hidden} hidden units"),
+            ));
         }
         let layer = Recurrence {
             cell: self.cell,
             directions: self.functions()?,
             batch_first: self.batch_first,
             clip: self.clip,
-            beside: self.beside(recipe, &hidden.clone())?,
+            optional_inputs: self.optional_inputs(decomposition, &hidden.clone())?,
             parts,
         };
         let count = layer.parts.len();
-        let inputs: Vec<Source> = (0..recipe.inputs().len()).map(Source::Input).collect();
-        let made = recipe.step(layer, &inputs)?;
-        Ok((0..count).map(|output| made.output(output)).collect())
+        let inputs: Vec<Source> = (0..decomposition.inputs().len()).map(Source::Input).collect();
+        let results = decomposition.step(layer, &inputs)?;
+        Ok((0..count).map(|output| results.output(output)).collect())
     }
 }
 
-/// What inputs behind the weights may be.
-const WANTED: &str = "biases, lengths of sequences, a state, or of an LSTM a memory or peepholes, each once";
+/// The inputs that may follow the weights.
+const WANTED: &str =
+    "biases, sequence lengths, a state, or for an LSTM a cell state or peepholes, at most once each";
 
 operators! { entry => Rnn, Lstm, Gru }

@@ -1,44 +1,49 @@
-//! Reductions: what elements along axes become, and where the largest is.
+//! Reductions along axes.
 
+use super::decompose::{Decompose, entry};
+use super::decomposition::{Decomposition, Source};
 use super::fields::{Flag, List, count, numbers};
-use super::recipe::{Recipe, Source};
-use super::translated::{Translate, entry};
 use crate::op::LayerError;
 use crate::ops::reduction::along_axes::{Amax, Amin, Axes, LogSumExp, Mean, Norm, Power, Product, Sum};
 use crate::ops::support::arguments::{Accumulator, Wanted};
 use crate::tensor::DType;
 use std::ops::RangeInclusive;
 
-/// What a reduction does along its axes.
+/// The axes of a reduction.
 struct Reduced {
     dim: Option<Vec<i64>>,
     keepdim: bool,
 }
 
 impl Reduced {
-    /// The sum, of the element type of what is summed.
-    fn sum(self, recipe: &mut Recipe, x: Source) -> Result<Source, LayerError> {
-        let dtype = same_type(recipe.dtype(x)?);
-        recipe.then(Sum { dtype, dim: self.dim, keepdim: self.keepdim }, &[x])
+    /// The sum, in the element type of the input.
+    fn sum(self, decomposition: &mut Decomposition, x: Source) -> Result<Source, LayerError> {
+        let dtype = same_type(decomposition.dtype(x)?);
+        decomposition.then(Sum { dtype, dim: self.dim, keepdim: self.keepdim }, &[x])
     }
 }
 
 impl Reduced {
-    /// Whether floats are reduced of which there are none.
-    fn is_empty(&self, recipe: &Recipe, x: Source) -> Result<bool, LayerError> {
-        let meta = recipe.meta(x)?;
+    /// Returns true if a float tensor has no elements along the reduced axes.
+    fn is_empty(&self, decomposition: &Decomposition, x: Source) -> Result<bool, LayerError> {
+        let meta = decomposition.meta(x)?;
         let axes = Axes::new(self.dim.as_deref(), self.keepdim, meta.rank())?;
         Ok(meta.dtype().is_float() && axes.check_not_empty(meta).is_err())
     }
 
-    /// What the largest or smallest of no elements is.
-    fn of_nothing(self, recipe: &mut Recipe, x: Source, value: &str) -> Result<Source, LayerError> {
-        let zeros = self.sum(recipe, x)?;
-        recipe.compute(&format!("add(@0,{value})"), &[zeros])
+    /// The result for no elements along the axes: `value` everywhere.
+    fn of_nothing(
+        self,
+        decomposition: &mut Decomposition,
+        x: Source,
+        value: &str,
+    ) -> Result<Source, LayerError> {
+        let zeros = self.sum(decomposition, x)?;
+        decomposition.compute(&format!("add(@0,{value})"), &[zeros])
     }
 }
 
-/// Sums of integers are of their type in ONNX, not of i64.
+/// In ONNX, sums of integers keep their type; in PyTorch, they are i64.
 fn same_type(dtype: DType) -> Accumulator {
     Accumulator(Some(Wanted::Given(dtype)))
 }
@@ -46,22 +51,22 @@ fn same_type(dtype: DType) -> Accumulator {
 macro_rules! reductions {
     ($(
         $(#[doc = $doc:literal])*
-        $name:ident for $op_type:literal by |$recipe:ident, $x:ident, $along:ident| $steps:expr;
+        $name:ident for $op_type:literal by |$decomposition:ident, $x:ident, $along:ident| $steps:expr;
         alone $($alone:literal)?;
     )*) => {$(
         crate::operator! {
             $(#[doc = $doc])*
             pub struct $name for $op_type {
-                /// The axes, as an attribute or an input; all where absent or empty. They may count from the end.
+                /// The axes, as a parameter or an input; all if absent or empty. Negative ones count from the end.
                 axes: List = None,
-                /// Whether reduced axes stay, with length 1.
+                /// Whether reduced axes are kept, with length 1.
                 keepdims: Flag = Flag::of(1),
-                /// Whether nothing is reduced where there are no axes.
+                /// Whether nothing is reduced if there are no axes.
                 noop_with_empty_axes: Flag = Flag::of(0),
             }
         }
 
-        impl Translate for $name {
+        impl Decompose for $name {
             fn names(&self) -> &'static [(&'static str, &'static str)] {
                 &[("dim", "axes")]
             }
@@ -71,12 +76,12 @@ macro_rules! reductions {
                 count..=count
             }
 
-            fn translate(&self, $recipe: &mut Recipe) -> Result<Vec<Source>, LayerError> {
+            fn decompose(&self, $decomposition: &mut Decomposition) -> Result<Vec<Source>, LayerError> {
                 let $x = Source::Input(0);
-                let axes = numbers("axes", &self.axes, $recipe.inputs())?.unwrap_or_default();
+                let axes = numbers("axes", &self.axes, $decomposition.inputs())?.unwrap_or_default();
                 if axes.is_empty() && self.noop_with_empty_axes.0 {
-                    $(return Ok(vec![$recipe.compute($alone, &[$x])?]);)?
-                    #[allow(unreachable_code, reason = "what is reduced alone may be more than itself")]
+                    $(return Ok(vec![$decomposition.compute($alone, &[$x])?]);)?
+                    #[allow(unreachable_code, reason = "some reductions of single elements return above")]
                     return Ok(vec![$x]);
                 }
                 let $along = Reduced { dim: Some(axes), keepdim: self.keepdims.0 };
@@ -87,72 +92,72 @@ macro_rules! reductions {
 }
 
 reductions! {
-    /// `ReduceSum` (since 1): the sum, of the input's element type.
-    ReduceSum for "ReduceSum" by |recipe, x, along| along.sum(recipe, x); alone;
+    /// `ReduceSum` (since 1): the sum along axes, in the input's element type.
+    ReduceSum for "ReduceSum" by |decomposition, x, along| along.sum(decomposition, x); alone;
 
-    /// `ReduceMean` (since 1): the mean; of integers rounded towards 0.
-    ReduceMean for "ReduceMean" by |recipe, x, along| {
-        let dtype = recipe.dtype(x)?;
-        let x = if dtype.is_float() { x } else { recipe.cast(x, DType::F64)? };
+    /// `ReduceMean` (since 1): the mean along axes; for integers, rounded towards 0.
+    ReduceMean for "ReduceMean" by |decomposition, x, along| {
+        let dtype = decomposition.dtype(x)?;
+        let x = if dtype.is_float() { x } else { decomposition.cast(x, DType::F64)? };
         let mean = Mean { dtype: Accumulator(None), dim: along.dim, keepdim: along.keepdim };
-        let mean = recipe.then(mean, &[x])?;
-        recipe.cast(mean, dtype)
+        let mean = decomposition.then(mean, &[x])?;
+        decomposition.cast(mean, dtype)
     }; alone;
 
-    /// `ReduceProd` (since 1): the product, of the input's element type.
-    ReduceProd for "ReduceProd" by |recipe, x, along| {
-        let dtype = same_type(recipe.dtype(x)?);
-        recipe.then(Product { dtype, dim: along.dim, keepdim: along.keepdim }, &[x])
+    /// `ReduceProd` (since 1): the product along axes, in the input's element type.
+    ReduceProd for "ReduceProd" by |decomposition, x, along| {
+        let dtype = same_type(decomposition.dtype(x)?);
+        decomposition.then(Product { dtype, dim: along.dim, keepdim: along.keepdim }, &[x])
     }; alone;
 
-    /// `ReduceMax` (since 1): the largest element; NaN where there is one, −∞ of no floats.
-    ReduceMax for "ReduceMax" by |recipe, x, along| {
-        if along.is_empty(recipe, x)? {
-            return Ok(vec![along.of_nothing(recipe, x, "-inf")?]);
+    /// `ReduceMax` (since 1): the largest element along axes; NaN if there is one, −∞ for empty float axes.
+    ReduceMax for "ReduceMax" by |decomposition, x, along| {
+        if along.is_empty(decomposition, x)? {
+            return Ok(vec![along.of_nothing(decomposition, x, "-inf")?]);
         }
-        recipe.then(Amax { dim: along.dim, keepdim: along.keepdim }, &[x])
+        decomposition.then(Amax { dim: along.dim, keepdim: along.keepdim }, &[x])
     }; alone;
 
-    /// `ReduceMin` (since 1): the smallest element; NaN where there is one, ∞ of no floats.
-    ReduceMin for "ReduceMin" by |recipe, x, along| {
-        if along.is_empty(recipe, x)? {
-            return Ok(vec![along.of_nothing(recipe, x, "inf")?]);
+    /// `ReduceMin` (since 1): the smallest element along axes; NaN if there is one, ∞ for empty float axes.
+    ReduceMin for "ReduceMin" by |decomposition, x, along| {
+        if along.is_empty(decomposition, x)? {
+            return Ok(vec![along.of_nothing(decomposition, x, "inf")?]);
         }
-        recipe.then(Amin { dim: along.dim, keepdim: along.keepdim }, &[x])
+        decomposition.then(Amin { dim: along.dim, keepdim: along.keepdim }, &[x])
     }; alone;
 
-    /// `ReduceL1` (since 1): the sum of magnitudes.
-    ReduceL1 for "ReduceL1" by |recipe, x, along| {
-        let magnitudes = recipe.compute("abs(@0)", &[x])?;
-        along.sum(recipe, magnitudes)
+    /// `ReduceL1` (since 1): the L1 norm along axes, the sum of absolute values.
+    ReduceL1 for "ReduceL1" by |decomposition, x, along| {
+        let magnitudes = decomposition.compute("abs(@0)", &[x])?;
+        along.sum(decomposition, magnitudes)
     }; alone "abs(@0)";
 
-    /// `ReduceL2` (since 1): the root of the sum of squares.
-    ReduceL2 for "ReduceL2" by |recipe, x, along| {
-        let dtype = recipe.dtype(x)?;
-        let x = if dtype.is_float() { x } else { recipe.cast(x, DType::F64)? };
+    /// `ReduceL2` (since 1): the L2 norm along axes, the square root of the sum of squares.
+    ReduceL2 for "ReduceL2" by |decomposition, x, along| {
+        let dtype = decomposition.dtype(x)?;
+        let x = if dtype.is_float() { x } else { decomposition.cast(x, DType::F64)? };
         let norm = Norm { p: Power(2.0), dtype: Accumulator(None), dim: along.dim, keepdim: along.keepdim };
-        let norm = recipe.then(norm, &[x])?;
-        recipe.cast(norm, dtype)
+        let norm = decomposition.then(norm, &[x])?;
+        decomposition.cast(norm, dtype)
     }; alone "abs(@0)";
 
-    /// `ReduceSumSquare` (since 1): the sum of squares.
-    ReduceSumSquare for "ReduceSumSquare" by |recipe, x, along| {
-        let squares = recipe.compute("mul(@0,@0)", &[x])?;
-        along.sum(recipe, squares)
+    /// `ReduceSumSquare` (since 1): the sum of squares along axes.
+    ReduceSumSquare for "ReduceSumSquare" by |decomposition, x, along| {
+        let squares = decomposition.compute("mul(@0,@0)", &[x])?;
+        along.sum(decomposition, squares)
     }; alone "mul(@0,@0)";
 
-    /// `ReduceLogSum` (since 1): the logarithm of the sum.
-    ReduceLogSum for "ReduceLogSum" by |recipe, x, along| {
-        let sum = along.sum(recipe, x)?;
-        recipe.compute("log(@0)", &[sum])
+    /// `ReduceLogSum` (since 1): the logarithm of the sum along axes.
+    ReduceLogSum for "ReduceLogSum" by |decomposition, x, along| {
+        let sum = along.sum(decomposition, x)?;
+        decomposition.compute("log(@0)", &[sum])
     }; alone "log(@0)";
 
-    /// `ReduceLogSumExp` (since 1): the logarithm of the sum of powers of e, without overflow.
-    ReduceLogSumExp for "ReduceLogSumExp" by |recipe, x, along| {
-        let dtype = recipe.dtype(x)?;
-        let sum = recipe.then(LogSumExp { dim: along.dim, keepdim: along.keepdim }, &[x])?;
-        recipe.cast(sum, dtype)
+    /// `ReduceLogSumExp` (since 1): the logarithm of the sum of exponentials along axes, without overflow.
+    ReduceLogSumExp for "ReduceLogSumExp" by |decomposition, x, along| {
+        let dtype = decomposition.dtype(x)?;
+        let sum = decomposition.then(LogSumExp { dim: along.dim, keepdim: along.keepdim }, &[x])?;
+        decomposition.cast(sum, dtype)
     }; alone;
 }
 

@@ -1,4 +1,4 @@
-//! Resampling along axes, one after the other.
+//! Resampling, one axis at a time.
 
 use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
 use crate::ops::support::choices::choices;
@@ -7,38 +7,38 @@ use ndarray::{ArrayD, Axis, Slice};
 use std::ops::RangeInclusive;
 
 choices! {
-    /// Which place of an axis of the input a place of the output looks at.
-    pub enum Places {
-        /// Elements lie at their middles.
+    /// The mapping from output to input positions.
+    pub enum CoordinateMode {
+        /// Elements are sampled at their centres.
         HalfPixel = "half_pixel",
-        /// The same with the middles of both axes on each other, where scales were rounded.
+        /// As `half_pixel`, with the centres of both axes aligned if output lengths were rounded.
         Symmetric = "half_pixel_symmetric",
-        /// Elements lie at their middles; an axis of length 1 looks at the first element.
+        /// As `half_pixel`, but an output axis of length 1 samples the first element.
         PyTorch = "pytorch_half_pixel",
-        /// The outermost elements fall on each other.
+        /// The outermost elements of input and output coincide.
         AlignedCorners = "align_corners",
-        /// Elements lie at their beginnings.
+        /// Elements are sampled at their starts: output position x maps to x / scale.
         Asymmetric = "asymmetric",
-        /// A part of the input, whose outermost elements fall on those of the output.
-        Part = "tf_crop_and_resize",
+        /// A region of the input, whose outermost elements coincide with those of the output.
+        CropAndResize = "tf_crop_and_resize",
     }
 }
 
 choices! {
-    /// Which of two elements is the nearest.
+    /// The rounding of a position to the nearest element.
     pub enum Rounding {
-        /// The nearer, of two equally near the one before.
+        /// To the nearer element, ties to the lower index.
         PreferFloor = "round_prefer_floor",
-        /// The nearer, of two equally near the one behind.
+        /// To the nearer element, ties to the higher index.
         PreferCeil = "round_prefer_ceil",
-        /// The one before.
+        /// To the lower index.
         Floor = "floor",
-        /// The one behind.
+        /// To the higher index.
         Ceil = "ceil",
     }
 }
 
-/// The cubic of Keys (1981).
+/// The cubic convolution kernel of Keys (1981).
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Cubic {
     /// Its coefficient.
@@ -56,19 +56,19 @@ impl Cubic {
     }
 }
 
-/// Which elements are mixed.
+/// The interpolation kernel.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Taps {
-    /// The nearest.
+    /// The nearest element.
     Nearest(Rounding),
-    /// The two around a place.
+    /// The two elements around a position.
     Linear,
-    /// The four around a place.
+    /// The four elements around a position.
     Cubic(Cubic),
 }
 
 impl Taps {
-    /// How far from a place elements count, in elements.
+    /// The radius of the kernel, in elements.
     fn reach(self) -> f64 {
         match self {
             Self::Nearest(_) | Self::Linear => 1.0,
@@ -85,52 +85,53 @@ impl Taps {
     }
 }
 
-/// Axes of a tensor resampled to other lengths; the second input, where there is one, says which part of the first.
+/// Resamples axes of a tensor to other lengths. The second input, if there is one, gives the region of the first to
+/// sample.
 #[derive(Debug, Clone)]
 pub(super) struct Resample {
-    /// The axes, their lengths in the output, and by how much they grow where that is given.
+    /// The axes, their output lengths, and their scales if given.
     pub(super) axes: Vec<(usize, Dim, Option<f64>)>,
-    pub(super) places: Places,
+    pub(super) coordinates: CoordinateMode,
     pub(super) taps: Taps,
-    /// Whether the taps grow with the elements that fall on one of the output.
-    pub(super) is_smooth: bool,
-    /// Whether elements outside of the input count for nothing.
-    pub(super) leaves_outside: bool,
-    /// What stands outside of a part of the input.
+    /// Whether the kernel widens as the output gets smaller than the input (antialiasing).
+    pub(super) antialias: bool,
+    /// Whether elements outside the input are excluded, instead of clamped to the edge.
+    pub(super) exclude_outside: bool,
+    /// The value of output positions that map outside the input, for regions.
     pub(super) outside: f64,
-    /// Where the part begins, then where it ends, as shares of the axes.
+    /// The start of the region on each axis, then its end on each axis, as fractions of the axes.
     pub(super) roi: Option<Vec<f64>>,
 }
 
-/// Which elements one place of the output is mixed from, each with its weight; none where it lies outside.
-type Mixture = Vec<(usize, f64)>;
+/// The elements that contribute to one output position, each with its weight; empty if it maps outside the input.
+type Weights = Vec<(usize, f64)>;
 
-/// One axis as it is resampled.
+/// One axis to resample.
 struct Line {
     len: usize,
     size: usize,
     scale: f64,
-    /// Where the part of the input begins and ends, as shares.
+    /// Start and end of the region, as fractions of the axis.
     part: (f64, f64),
 }
 
 impl Resample {
-    /// The place of the input that a place of the output looks at.
+    /// The input position that an output position maps to.
     fn place(&self, line: &Line, position: usize) -> f64 {
         let (len, size, x) = (line.len as f64, line.size as f64, position as f64);
         let half = (x + 0.5) / line.scale - 0.5;
-        match self.places {
-            Places::HalfPixel => half,
-            Places::Symmetric => {
+        match self.coordinates {
+            CoordinateMode::HalfPixel => half,
+            CoordinateMode::Symmetric => {
                 let adjustment = size / (line.scale * len);
                 len / 2.0 * (1.0 - adjustment) + half
             }
-            Places::PyTorch if line.size == 1 => 0.0,
-            Places::PyTorch => half,
-            Places::AlignedCorners if line.size == 1 => 0.0,
-            Places::AlignedCorners => x * (len - 1.0) / (size - 1.0),
-            Places::Asymmetric => x / line.scale,
-            Places::Part => {
+            CoordinateMode::PyTorch if line.size == 1 => 0.0,
+            CoordinateMode::PyTorch => half,
+            CoordinateMode::AlignedCorners if line.size == 1 => 0.0,
+            CoordinateMode::AlignedCorners => x * (len - 1.0) / (size - 1.0),
+            CoordinateMode::Asymmetric => x / line.scale,
+            CoordinateMode::CropAndResize => {
                 let (start, end) = line.part;
                 match line.size {
                     1 => 0.5 * (start + end) * (len - 1.0),
@@ -140,10 +141,10 @@ impl Resample {
         }
     }
 
-    fn mixture(&self, line: &Line, position: usize) -> Mixture {
+    fn weights(&self, line: &Line, position: usize) -> Weights {
         let place = self.place(line, position);
         let last = (line.len - 1) as f64;
-        if self.places == Places::Part && !(0.0..=last).contains(&place) {
+        if self.coordinates == CoordinateMode::CropAndResize && !(0.0..=last).contains(&place) {
             return Vec::new();
         }
         let inside = |element: f64| element.clamp(0.0, last) as usize;
@@ -156,35 +157,35 @@ impl Resample {
             };
             return vec![(inside(element), 1.0)];
         }
-        // No smaller than one element for all: parts of the input that a file gives may be of any size.
-        let shrink = if self.is_smooth { line.scale.clamp(1.0 / line.len as f64, 1.0) } else { 1.0 };
+        // At least 1 / len, so that the kernel is bounded: a file may give any scale.
+        let shrink = if self.antialias { line.scale.clamp(1.0 / line.len as f64, 1.0) } else { 1.0 };
         let reach = self.taps.reach() / shrink;
         let (first, end) = ((place - reach).floor() + 1.0, (place + reach).ceil());
-        let mut mixture = Mixture::new();
-        // Beyond 2⁵² there is nothing between two numbers, and no next element.
+        let mut weights = Weights::new();
+        // From 2⁵² on, an f64 has no fraction, and there is no next element.
         let count = if place.abs() < 2f64.powi(52) { (end - first).max(0.0) as usize } else { 0 };
         for step in 0..count {
             let element = first + step as f64;
             let weight = self.taps.weight((element - place) * shrink);
-            if weight != 0.0 && (!self.leaves_outside || (0.0..=last).contains(&element)) {
-                mixture.push((inside(element), weight));
+            if weight != 0.0 && (!self.exclude_outside || (0.0..=last).contains(&element)) {
+                weights.push((inside(element), weight));
             }
         }
-        let total: f64 = mixture.iter().map(|(_, weight)| weight).sum();
+        let total: f64 = weights.iter().map(|(_, weight)| weight).sum();
         if total != 0.0 {
-            mixture.iter_mut().for_each(|(_, weight)| *weight /= total);
+            weights.iter_mut().for_each(|(_, weight)| *weight /= total);
         }
-        mixture
+        weights
     }
 
-    /// The part of each axis, from the second input where there is one.
+    /// The region on each axis, from the second input if there is one.
     fn roi(&self, inputs: &[TensorView<'_>]) -> Result<Vec<(f64, f64)>, LayerError> {
         let count = self.axes.len();
         let numbers = match inputs.get(1) {
             Some(roi) => roi.to_tensor()?.cast(DType::F64)?.to_vec::<f64>()?,
             None => self.roi.clone().unwrap_or_default(),
         };
-        if self.places == Places::Part && numbers.len() != 2 * count {
+        if self.coordinates == CoordinateMode::CropAndResize && numbers.len() != 2 * count {
             let wanted = format!("{} numbers", 2 * count);
             return Err(LayerError::shape("`roi`", wanted, numbers.len()));
         }
@@ -193,26 +194,26 @@ impl Resample {
     }
 }
 
-/// An array with one axis mixed anew.
-fn mixed(
+/// Resamples one axis of an array.
+fn resampled(
     array: &ArrayD<f64>,
     axis: usize,
-    mixtures: &[Mixture],
+    weights: &[Weights],
     outside: f64,
     context: &ForwardContext<'_>,
 ) -> Result<ArrayD<f64>, LayerError> {
     let mut dims = array.shape().to_vec();
-    dims[axis] = mixtures.len();
+    dims[axis] = weights.len();
     let elements = dims.iter().fold(8u64, |product, &len| product.saturating_mul(len as u64));
     context.limits().check_tensor("an axis of a resized tensor", elements)?;
     let mut output = ArrayD::zeros(dims);
-    for (position, mixture) in mixtures.iter().enumerate() {
+    for (position, weights) in weights.iter().enumerate() {
         context.limits().check_deadline()?;
         let mut place = output.slice_axis_mut(Axis(axis), Slice::from(position..position + 1));
-        if mixture.is_empty() {
+        if weights.is_empty() {
             place.fill(outside);
         }
-        for &(element, weight) in mixture {
+        for &(element, weight) in weights {
             place.scaled_add(weight, &array.slice_axis(Axis(axis), Slice::from(element..element + 1)));
         }
     }
@@ -228,7 +229,11 @@ impl Layer for Resample {
         let mut dims = inputs[0].dims().to_vec();
         for (axis, len, _) in &self.axes {
             let Some(dim) = dims.get_mut(*axis) else {
-                return Err(LayerError::shape("the input", format!("an axis {axis}"), &inputs[0]));
+                return Err(LayerError::shape(
+                    "the input",
+                    format!("at least {} axes", axis + 1),
+                    &inputs[0],
+                ));
             };
             if *dim == 0usize || len.fixed().is_some_and(|len| len < 1) {
                 return Err(LayerError::shape("a resized axis", "at least one element", len));
@@ -254,15 +259,17 @@ impl CpuLayer for Resample {
         for ((axis, _, scale), part) in self.axes.iter().zip(parts) {
             let (len, size) = (array.shape()[*axis], outputs[0].shape()[*axis]);
             let line = Line { len, size, scale: scale.unwrap_or(size as f64 / len as f64), part };
-            if len == 0 || (len == size && line.scale == 1.0 && self.places != Places::Part) {
+            if len == 0
+                || (len == size && line.scale == 1.0 && self.coordinates != CoordinateMode::CropAndResize)
+            {
                 continue;
             }
-            let mixtures = (0..size).map(|position| {
+            let weights = (0..size).map(|position| {
                 context.limits().check_deadline()?;
-                Ok(self.mixture(&line, position))
+                Ok(self.weights(&line, position))
             });
-            let mixtures = mixtures.collect::<Result<Vec<Mixture>, LayerError>>()?;
-            array = mixed(&array, *axis, &mixtures, self.outside, context)?;
+            let weights = weights.collect::<Result<Vec<Weights>, LayerError>>()?;
+            array = resampled(&array, *axis, &weights, self.outside, context)?;
         }
         Ok(outputs[0].cast_from(&Tensor::from_array(array)?.view())?)
     }

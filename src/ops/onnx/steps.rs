@@ -1,4 +1,4 @@
-//! Steps that no operator of PyTorch is: another shape whose lengths may be symbols, and indices made ready.
+//! Steps that no PyTorch operator covers: reshaping to symbolic lengths, indices, reversed sequences, determinants.
 
 use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta, View};
 use crate::ops::support::broadcast::Converted;
@@ -9,15 +9,19 @@ use crate::tensor::{
 use crate::{LimitError, Limits};
 use std::ops::RangeInclusive;
 
-/// The same elements in row-major order in another shape.
+/// Reshapes a tensor, in row-major order. Lengths may be symbolic.
 #[derive(Debug, Clone)]
-pub(super) struct InShape(pub(super) Vec<Dim>);
+pub(super) struct Reshape(pub(super) Vec<Dim>);
 
-impl Layer for InShape {
+impl Layer for Reshape {
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
         let output = inputs[0].with_dims(self.0.clone());
         if inputs[0].num_elements().differs(&output.num_elements()) {
-            return Err(LayerError::shape("the input", format!("as many elements as {output}"), &inputs[0]));
+            return Err(LayerError::shape(
+                "the input",
+                format!("as many elements as {output} has"),
+                &inputs[0],
+            ));
         }
         Ok(vec![match inputs[0].values() {
             Some(values) if output.rank() < 2 => output.with_values(values.to_vec()),
@@ -30,7 +34,7 @@ impl Layer for InShape {
     }
 }
 
-/// Axes of length 1 repeated, and new ones before the others.
+/// Repeats axes of length 1, and adds axes before the others.
 #[derive(Debug, Clone)]
 pub(super) struct Broadcast(pub(super) Vec<Dim>);
 
@@ -43,7 +47,7 @@ impl Layer for Broadcast {
         {
             return Err(LayerError::shape(
                 "the input",
-                format!("what can be broadcast to {output}"),
+                format!("a shape that can be broadcast to {output}"),
                 &inputs[0],
             ));
         }
@@ -55,20 +59,20 @@ impl Layer for Broadcast {
     }
 }
 
-view_layers!(InShape, Broadcast);
+view_layers!(Reshape, Broadcast);
 
-/// Indices that may count from the end of an axis of the second input, counted from its beginning, as i64.
+/// Converts negative indices of an axis of the second input, which count from its end, to non-negative ones, as i64.
 #[derive(Debug, Clone)]
-pub(super) struct FromBeginning {
-    /// The axis, of those that the input has.
+pub(super) struct WrapIndices {
+    /// The axis of the second input.
     pub(super) axis: usize,
 }
 
-/// An index from the beginning.
+/// An index counted from the beginning.
 ///
 /// # Errors
-/// [`TensorError::OutOfRange`] for one that is none of the axis.
-fn from_beginning(index: i64, len: usize) -> Result<i64, LayerError> {
+/// [`TensorError::OutOfRange`] if the index is out of range.
+fn wrap_index(index: i64, len: usize) -> Result<i64, LayerError> {
     let signed = i64::try_from(len).unwrap_or(i64::MAX);
     match if index < 0 { index.saturating_add(signed) } else { index } {
         place if (0..signed).contains(&place) => Ok(place),
@@ -76,7 +80,7 @@ fn from_beginning(index: i64, len: usize) -> Result<i64, LayerError> {
     }
 }
 
-impl Layer for FromBeginning {
+impl Layer for WrapIndices {
     fn num_inputs(&self) -> RangeInclusive<usize> {
         2..=2
     }
@@ -96,7 +100,7 @@ impl Layer for FromBeginning {
     }
 }
 
-impl CpuLayer for FromBeginning {
+impl CpuLayer for WrapIndices {
     fn forward(
         &mut self,
         inputs: &[TensorView<'_>],
@@ -107,21 +111,21 @@ impl CpuLayer for FromBeginning {
         let indices = Converted::of(&inputs[0], DType::I64)?;
         let indices = indices.view().array::<i64>()?;
         for (output, &index) in outputs[0].array::<i64>()?.iter_mut().zip(indices) {
-            *output = from_beginning(index, len)?;
+            *output = wrap_index(index, len)?;
         }
         Ok(())
     }
 }
 
-/// For indices of …×k of the second input, the place that each row names among all elements of k of its axes, which
-/// follow the first `batch` axes that both have.
+/// Converts multi-dimensional indices …×k of the second input to flat ones: indices into the k axes that follow the
+/// first `batch` axes, which both inputs share.
 #[derive(Debug, Clone)]
-pub(super) struct PlaceOf {
-    /// How many first axes both inputs share.
+pub(super) struct LinearIndex {
+    /// The number of leading batch axes that both inputs share.
     pub(super) batch: usize,
 }
 
-impl Layer for PlaceOf {
+impl Layer for LinearIndex {
     fn num_inputs(&self) -> RangeInclusive<usize> {
         2..=2
     }
@@ -132,7 +136,7 @@ impl Layer for PlaceOf {
     }
 }
 
-impl CpuLayer for PlaceOf {
+impl CpuLayer for LinearIndex {
     fn forward(
         &mut self,
         inputs: &[TensorView<'_>],
@@ -153,7 +157,7 @@ impl CpuLayer for PlaceOf {
             let index = indices.get(row * depth..(row + 1) * depth).unwrap_or_default();
             let mut place = 0usize;
             for (&index, &len) in index.iter().zip(&lens) {
-                place = place * len + from_beginning(index, len)? as usize;
+                place = place * len + wrap_index(index, len)? as usize;
             }
             *output = (first + place) as i64;
         }
@@ -161,15 +165,15 @@ impl CpuLayer for PlaceOf {
     }
 }
 
-/// The first elements of each sequence in reverse order, as many as the second input says for each of a batch. The first
-/// two axes are that of the sequences and that of the batch.
+/// Reverses the first elements of each sequence in a batch; the second input holds their number for each sequence. The
+/// first two axes are time and batch, in either order.
 #[derive(Debug, Clone)]
-pub(super) struct Backwards {
-    /// The axis of the sequences, 0 or 1.
+pub(super) struct ReverseSequences {
+    /// The axis of time, 0 or 1.
     pub(super) time: usize,
 }
 
-impl Layer for Backwards {
+impl Layer for ReverseSequences {
     fn num_inputs(&self) -> RangeInclusive<usize> {
         2..=2
     }
@@ -187,7 +191,7 @@ impl Layer for Backwards {
     }
 }
 
-impl CpuLayer for Backwards {
+impl CpuLayer for ReverseSequences {
     fn forward(
         &mut self,
         inputs: &[TensorView<'_>],
@@ -216,16 +220,17 @@ impl CpuLayer for Backwards {
     }
 }
 
-/// For each index a new axis of this length, with the second of two values at the index and the first one elsewhere.
+/// One-hot encoding: each index becomes a new axis, with the second of two values at the index and the first one
+/// elsewhere.
 #[derive(Debug, Clone)]
-pub(super) struct OneAt {
-    /// Where the new axis stands in the output; may count from its end.
+pub(super) struct OneHotEncode {
+    /// Position of the new axis in the output; a negative one counts from the end.
     pub(super) axis: i64,
     /// Its length.
     pub(super) depth: Dim,
 }
 
-impl Layer for OneAt {
+impl Layer for OneHotEncode {
     fn num_inputs(&self) -> RangeInclusive<usize> {
         2..=2
     }
@@ -244,7 +249,7 @@ impl Layer for OneAt {
     }
 }
 
-impl CpuLayer for OneAt {
+impl CpuLayer for OneHotEncode {
     fn forward(
         &mut self,
         inputs: &[TensorView<'_>],
@@ -257,7 +262,7 @@ impl CpuLayer for OneAt {
         let indices = indices.view().to_vec::<i64>()?;
         let inner: usize = outputs[0].shape().iter().skip(axis + 1).product();
         let place = |(lane, index): (usize, i64)| {
-            let place = usize::try_from(from_beginning(index, depth).ok()?).ok()?;
+            let place = usize::try_from(wrap_index(index, depth).ok()?).ok()?;
             Some((lane / inner * depth + place) * inner + lane % inner)
         };
         let places: Vec<usize> = indices.into_iter().enumerate().filter_map(place).collect();
@@ -281,11 +286,11 @@ impl CpuLayer for OneAt {
     }
 }
 
-/// The determinants of square matrices, by elimination in f64.
+/// The determinants of square matrices, by Gaussian elimination in f64.
 #[derive(Debug, Clone)]
 pub(super) struct Determinant;
 
-/// The determinant of a matrix of n rows, which is used up.
+/// The determinant of a matrix of n rows, which is overwritten.
 fn determinant(matrix: &mut [f64], n: usize, limits: &Limits) -> Result<f64, LimitError> {
     let mut product = 1.0;
     for column in 0..n {

@@ -1,4 +1,4 @@
-//! Boxes that are no near copies of better ones.
+//! Non-maximum suppression.
 
 use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
 use crate::ops::support::broadcast::Converted;
@@ -7,21 +7,21 @@ use crate::{LimitError, Limits};
 use ndarray::{ArrayView1, ArrayView2, s};
 use std::ops::RangeInclusive;
 
-/// Greedy suppression: of N×boxes×4 and scores N×classes×boxes the best box is kept, those that overlap it too much are
-/// left out, then comes the next.
+/// Greedy non-maximum suppression of boxes N×boxes×4 with scores N×classes×boxes: the best box is kept, boxes that
+/// overlap it too much are dropped, and so on with the next best.
 #[derive(Debug, Clone)]
-pub(super) struct Suppressed {
-    /// Whether boxes are middle and size, x first, instead of two opposite corners, y first.
+pub(super) struct Nms {
+    /// Whether boxes are centre and size, x first, instead of two opposite corners, y first.
     pub(super) has_centres: bool,
-    /// The input that says how many boxes are kept for a class of a picture; none where there is no such input.
-    pub(super) most: Option<usize>,
-    /// The input with the overlap up to which boxes are kept: the shared area over that of both; 0 without it.
+    /// The input with the maximum number of boxes per class and image; without it, no box is kept.
+    pub(super) max_boxes: Option<usize>,
+    /// The input with the largest intersection over union at which a box is kept; 0 without it.
     pub(super) overlap: Option<usize>,
-    /// The input with the score above which boxes are kept; all without it.
+    /// The input with the score that boxes must exceed; without it, all are kept.
     pub(super) score: Option<usize>,
 }
 
-/// A box as its least and greatest coordinates.
+/// A box as its minimum and maximum coordinates.
 #[derive(Debug, Clone, Copy)]
 struct Corners([f64; 4]);
 
@@ -40,7 +40,7 @@ impl Corners {
         (right - left) * (bottom - top)
     }
 
-    /// The shared area over that of both.
+    /// Intersection over union.
     fn overlap(self, other: Self) -> f64 {
         let (Self(a), Self(b)) = (self, other);
         let width = (a[2].min(b[2]) - a[0].max(b[0])).max(0.0);
@@ -50,19 +50,19 @@ impl Corners {
     }
 }
 
-/// The places of the boxes that are kept, the best first.
+/// The indices of the boxes that are kept, the best first.
 fn kept(
     boxes: &[Corners],
     scores: ArrayView1<'_, f64>,
-    most: usize,
-    [overlap, least]: [f64; 2],
+    max_boxes: usize,
+    [overlap, min_score]: [f64; 2],
     limits: &Limits,
 ) -> Result<Vec<usize>, LimitError> {
-    let mut order: Vec<usize> = (0..boxes.len()).filter(|&place| scores[place] > least).collect();
+    let mut order: Vec<usize> = (0..boxes.len()).filter(|&place| scores[place] > min_score).collect();
     order.sort_by(|&a, &b| scores[b].total_cmp(&scores[a]).then(a.cmp(&b)));
     let mut kept: Vec<usize> = Vec::new();
     for place in order {
-        if kept.len() >= most {
+        if kept.len() >= max_boxes {
             break;
         }
         limits.check_deadline()?;
@@ -73,13 +73,13 @@ fn kept(
     Ok(kept)
 }
 
-/// The only number of an input.
+/// The value of a one-element input; `None` if the input is absent.
 fn number(inputs: &[TensorView<'_>], position: Option<usize>) -> Result<Option<f64>, LayerError> {
     let Some(input) = position.and_then(|position| inputs.get(position)) else { return Ok(None) };
     Ok(input.to_tensor()?.cast(DType::F64)?.to_vec::<f64>()?.first().copied())
 }
 
-impl Layer for Suppressed {
+impl Layer for Nms {
     fn num_inputs(&self) -> RangeInclusive<usize> {
         2..=5
     }
@@ -104,14 +104,14 @@ impl Layer for Suppressed {
     }
 }
 
-impl CpuLayer for Suppressed {
+impl CpuLayer for Nms {
     fn forward(
         &mut self,
         _: &[TensorView<'_>],
         _: &mut [TensorViewMut<'_>],
         _: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
-        Err(LayerError::Unsupported("the size of the output is only known when it is computed".to_owned()))
+        Err(LayerError::Unsupported("the output size is known only after the layer has run".to_owned()))
     }
 
     fn forward_dynamic(
@@ -119,7 +119,7 @@ impl CpuLayer for Suppressed {
         inputs: &[TensorView<'_>],
         context: &mut ForwardContext<'_>,
     ) -> Result<Vec<Tensor>, LayerError> {
-        let most = number(inputs, self.most)?.unwrap_or(0.0).max(0.0) as usize;
+        let max_boxes = number(inputs, self.max_boxes)?.unwrap_or(0.0).max(0.0) as usize;
         let overlap = number(inputs, self.overlap)?.unwrap_or(0.0);
         let least = number(inputs, self.score)?.unwrap_or(f64::NEG_INFINITY);
         let (boxes, scores) =
@@ -134,7 +134,7 @@ impl CpuLayer for Suppressed {
                 boxes.outer_iter().map(|numbers| Corners::new(numbers, self.has_centres)).collect();
             for (class, scores) in scores.outer_iter().enumerate() {
                 let limits = context.limits();
-                for place in kept(&corners, scores, most, [overlap, least], limits)? {
+                for place in kept(&corners, scores, max_boxes, [overlap, least], limits)? {
                     rows.extend([picture as i64, class as i64, place as i64]);
                 }
             }

@@ -1,12 +1,12 @@
-//! What operators with ONNX's names refuse, and what no case holds.
+//! Errors of operators with ONNX's names, and cases that the exported ones do not cover.
 
-use super::steps::Backwards;
+use super::steps::ReverseSequences;
 use crate::Limits;
 use crate::op::{CpuLayer, ForwardContext};
 use crate::ops::support::testing::{assert_close, operator, tensor, waves};
 use crate::tensor::{DType, Tensor, Workspace};
 
-/// Checks that an operator refuses these inputs, and that the message says why.
+/// Checks that an operator rejects these inputs, with `why` in the message.
 #[track_caller]
 fn refused(op_type: &str, params: &[(&str, &str)], inputs: &[&Tensor], why: &str) {
     let error = operator(op_type, params).run(inputs).unwrap_err().to_string();
@@ -14,20 +14,20 @@ fn refused(op_type: &str, params: &[(&str, &str)], inputs: &[&Tensor], why: &str
 }
 
 #[test]
-fn windows_that_make_no_sense() {
+fn invalid_windows() {
     let (x, w) = (waves(&[1, 2, 5, 6]), waves(&[3, 2, 3, 3]));
     for pool in ["MaxPool", "AveragePool", "LpPool"] {
-        refused(pool, &[], &[&x], "the window's lengths are needed");
+        refused(pool, &[], &[&x], "the window size is required");
         refused(pool, &[("kernel_shape", "(1,1,1,1)")], &[&x], "");
-        refused(pool, &[("kernel_shape", "(2,2)"), ("pads", "(1,0,0)")], &[&x], "two numbers of at least 0");
+        refused(pool, &[("kernel_shape", "(2,2)"), ("pads", "(1,0,0)")], &[&x], "two values of at least 0");
         refused(pool, &[("kernel_shape", "(9,9)")], &[&x], "");
         operator(pool, &[("kernel_shape", "(2,3)"), ("pads", "(1,0,0,2)"), ("ceil_mode", "1")]).survives(1);
         operator(pool, &[("kernel_shape", "(3)"), ("auto_pad", "SAME_LOWER"), ("strides", "(2)")])
             .survives(1);
     }
-    refused("AveragePool", &[("kernel_shape", "(2,2)"), ("dilations", "(2,2)")], &[&x], "it must be 1");
-    refused("Conv", &[("dilations", "(1099511627775,1)")], &[&x, &w], "absurdly large");
-    refused("ConvTranspose", &[("output_shape", "(4)")], &[&x, &waves(&[2, 3, 3, 3])], "a length is needed");
+    refused("AveragePool", &[("kernel_shape", "(2,2)"), ("dilations", "(2,2)")], &[&x], "supports only 1");
+    refused("Conv", &[("dilations", "(1099511627775,1)")], &[&x, &w], "too large");
+    refused("ConvTranspose", &[("output_shape", "(4)")], &[&x, &waves(&[2, 3, 3, 3])], "expected a length");
 }
 
 #[test]
@@ -37,16 +37,16 @@ fn sums_of_halves_are_wider_than_halves() {
     assert_close(&pool.run_one(&[&x]).unwrap(), &[1, 1, 1, 3], &[60000.0; 3]);
 }
 
-/// The last window begins in the places after the input: it does not count.
+/// The last window begins in the padding after the input: it does not count.
 #[test]
-fn a_window_behind_the_input_is_none() {
+fn a_window_after_the_input_does_not_count() {
     let x = tensor(&[1, 1, 6], &[1f32, 2.0, 3.0, 4.0, 5.0, 6.0]);
     let params = [("kernel_shape", "(2)"), ("strides", "(3)"), ("pads", "(0,1)"), ("ceil_mode", "1")];
     assert_close(&operator("AveragePool", &params).run_one(&[&x]).unwrap(), &[1, 1, 2], &[1.5, 4.5]);
     assert_close(&operator("MaxPool", &params).run_one(&[&x]).unwrap(), &[1, 1, 2], &[2.0, 5.0]);
 }
 
-/// Where a window is shorter than its step, what is missing is the bias.
+/// If a window is shorter than its stride, the gaps hold the bias.
 #[test]
 fn the_same_length_of_a_short_window() {
     let (x, w, b) = (tensor(&[1, 1, 2], &[1f32, 2.0]), tensor(&[1, 1, 1], &[10f32]), tensor(&[1], &[5f32]));
@@ -58,7 +58,7 @@ fn the_same_length_of_a_short_window() {
 }
 
 #[test]
-fn each_row_has_its_step() {
+fn each_row_has_its_scale() {
     let (a, b) = (tensor(&[2, 2], &[1u8, 2, 3, 4]), tensor(&[2, 2], &[1u8, 0, 0, 1]));
     let (rows, one, zero) = (tensor(&[2], &[1f32, 10.0]), tensor(&[], &[1f32]), tensor(&[], &[0u8]));
     let inputs = [&a, &rows, &zero, &b, &one, &zero, &one, &zero];
@@ -67,13 +67,13 @@ fn each_row_has_its_step() {
 }
 
 #[test]
-fn batches_that_differ() {
+fn batches_of_different_lengths() {
     let (x, indices) = (waves(&[2, 3]), tensor(&[3, 1], &[0i64, 1, 2]));
-    refused("GatherND", &[("batch_dims", "1")], &[&x, &indices], "the first 1 axes");
+    refused("GatherND", &[("batch_dims", "1")], &[&x, &indices], "batch axes like the first 1 of");
 }
 
 #[test]
-fn results_that_a_file_does_not_tell() {
+fn outputs_that_a_file_does_not_name() {
     let (x, w, r) = (waves(&[4, 2, 3]), waves(&[1, 20, 3]), waves(&[1, 20, 5]));
     let lstm = |params: &[(&'static str, &'static str)], outputs| {
         operator("LSTM", params).with_outputs(outputs).run(&[&x, &w, &r])
@@ -90,12 +90,12 @@ fn results_that_a_file_does_not_tell() {
         "GRU",
         &[("results", "(Y_c)")],
         &[&x, &waves(&[1, 15, 3]), &waves(&[1, 15, 5])],
-        "a name is needed",
+        "expected a name",
     );
 }
 
 #[test]
-fn recurrent_networks_that_make_no_sense() {
+fn invalid_recurrent_networks() {
     let (x, w, r) = (waves(&[4, 2, 3]), waves(&[1, 5, 3]), waves(&[1, 5, 5]));
     let run = |more: (&'static str, &'static str)| {
         let result = operator("RNN", &[("results", "(Y)"), more]).run(&[&x, &w, &r]);
@@ -103,9 +103,9 @@ fn recurrent_networks_that_make_no_sense() {
     };
     assert_eq!(run(("hidden_size", "5")), Ok(()));
     for (more, why) in [
-        (("hidden_size", "4"), "the weights are of 5"),
-        (("activations", "(Cos)"), "none of the functions"),
-        (("activations", "(Tanh,Tanh)"), "1 functions are needed"),
+        (("hidden_size", "4"), "the weights have 5 hidden units"),
+        (("activations", "(Cos)"), "not one of the functions"),
+        (("activations", "(Tanh,Tanh)"), "expected 1 functions"),
         (("clip", "0.0"), "it must be above 0"),
         (("layout", "2"), "it must be 0 or 1"),
         (("direction", "bidirectional"), "the weights"),
@@ -115,11 +115,11 @@ fn recurrent_networks_that_make_no_sense() {
     }
     let params = [("results", "(Y)")];
     refused("RNN", &params, &[&x, &w, &r, &tensor(&[2], &[5i64, 1])], "length of a sequence");
-    refused("RNN", &params, &[&x, &w, &r, &waves(&[7])], "biases, lengths");
+    refused("RNN", &params, &[&x, &w, &r, &waves(&[7])], "biases, sequence lengths");
     operator("RNN", &params).survives(3);
 }
 
-/// The batch first, or the steps: the same network.
+/// Batch first or steps first: the same network.
 #[test]
 fn both_layouts() {
     let turned = |x: &Tensor, order: &[i64]| x.permute(order).unwrap().contiguous().unwrap();
@@ -136,11 +136,11 @@ fn both_layouts() {
 }
 
 #[test]
-fn transforms_of_an_axis_that_is_not_told() {
-    refused("DFT", &[], &[&waves(&[2, 3, 4, 2])], "does not tell the axis");
-    refused("DFT", &[("axis", "-1")], &[&waves(&[2, 3, 2])], "holds the parts");
+fn transforms_of_an_unspecified_axis() {
+    refused("DFT", &[], &[&waves(&[2, 3, 4, 2])], "does not specify the axis");
+    refused("DFT", &[("axis", "-1")], &[&waves(&[2, 3, 2])], "holds real and imaginary parts");
     refused("DFT", &[("axis", "1"), ("onesided", "1")], &[&waves(&[2, 3, 2])], "two different halves");
-    refused("DFT", &[("axis", "1")], &[&waves(&[2, 3, 3])], "1 or 2 parts");
+    refused("DFT", &[("axis", "1")], &[&waves(&[2, 3, 3])], "1 (real) or 2 (complex)");
     let numbers = waves(&[2, 6, 1]);
     let half = operator("DFT", &[("axis", "1"), ("onesided", "1")]).run_one(&[&numbers]).unwrap();
     let back =
@@ -150,18 +150,18 @@ fn transforms_of_an_axis_that_is_not_told() {
 }
 
 #[test]
-fn the_largest_of_samples_is_refused() {
+fn max_pooling_of_samples_is_rejected() {
     let inputs = [&waves(&[1, 1, 4, 4]), &waves(&[1, 4]), &tensor(&[1], &[0i64])];
     refused("RoiAlign", &[("mode", "max")], &inputs, "only `avg`");
 }
 
 #[test]
-fn sequences_are_turned_until_the_deadline() {
+fn sequences_are_reversed_until_the_deadline() {
     let (x, lens) = (waves(&[3, 2]), tensor(&[2], &[2i64, 3]));
     let mut output = Tensor::zeros(DType::F64, &[3, 2]).unwrap();
     let late = Limits::default().with_timeout(std::time::Duration::ZERO);
     let mut workspace = Workspace::new().unwrap();
     let mut context = ForwardContext::new(&mut workspace, &late);
     let (inputs, outputs) = ([x.view(), lens.view()], &mut [output.view_mut().unwrap()]);
-    assert!(Backwards { time: 0 }.forward(&inputs, outputs, &mut context).is_err());
+    assert!(ReverseSequences { time: 0 }.forward(&inputs, outputs, &mut context).is_err());
 }

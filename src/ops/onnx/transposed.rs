@@ -1,57 +1,57 @@
-//! What lays windows over each other: the transpose of a convolution, and blocks that become a picture.
+//! Operators that add overlapping windows: transposed convolution, and `Col2Im`.
 
+use super::decompose::{Decompose, entry};
+use super::decomposition::{Decomposition, Source};
 use super::edges::{Ends, Fit};
 use super::fields::{Optional, numbers};
-use super::recipe::{Recipe, Source};
-use super::steps::InShape;
-use super::translated::{Translate, entry};
+use super::steps::Reshape;
 use super::windows::{AutoPad, NAMES, Windows, kernel_of, pads, per_axis, torch_axes, windows};
 use crate::op::{LayerError, Weight};
 use crate::ops::convolution::ConvTranspose as TorchConvTranspose;
 use crate::ops::layout::padding::{Pad, PaddingMode};
 use crate::ops::pooling::Fold;
-use crate::ops::support::arguments::{Argument, Operand};
+use crate::ops::support::arguments::{InputIndex, ParamOrInput};
 use crate::ops::support::choices::PerAxis;
-use crate::ops::support::ready::Ready;
+use crate::ops::support::shape_cache::ShapeCache;
 use crate::tensor::Dim;
 use std::ops::RangeInclusive;
 
 const X: Source = Source::Input(0);
 
 windows! {
-    /// `ConvTranspose` (since 1): the transpose of a convolution, N×C×… with weights C×(O/group)×….
+    /// `ConvTranspose` (since 1): transposed convolution of N×C×… with weights C×(O/group)×….
     ConvTranspose for "ConvTranspose" {
-        /// Number of groups; each makes its own share of the channels.
+        /// Number of groups into which the channels are split.
         group: usize = 1,
-        /// Places added at the end of each axis of the output; none where absent.
+        /// Elements added at the end of each output axis; none if absent.
         output_padding: Option<Vec<i64>> = None,
-        /// Lengths of the output's axes after the channels; what `pads` leaves where absent.
+        /// Lengths of the output axes after the channels; as `pads` determines if absent.
         output_shape: Option<Vec<i64>> = None,
         /// The weights.
-        w as "W": Operand,
-        /// One number for each output channel.
+        w as "W": InputIndex,
+        /// The bias, one value per output channel.
         b as "B": Optional = Optional(None),
     }
 }
 
 crate::operator! {
-    /// `Col2Im` (since 18): blocks N×(C·k₁·k₂)×L laid over each other and added, N×C×H×W.
+    /// `Col2Im` (since 18): blocks N×(C·k₁·k₂)×L placed on an image N×C×H×W, with overlapping values added.
     pub struct Col2Im for "Col2Im" {
-        /// Distance between the places of a block; 1 where absent.
+        /// Distance between adjacent elements of a block; 1 if absent.
         dilations: Option<Vec<i64>> = None,
-        /// How many places of the output are cut off before each axis, then after each; none where absent.
+        /// Elements cropped at the start of each output axis, then at the end of each; none if absent.
         pads: Option<Vec<i64>> = None,
-        /// Distance between one block and the next; 1 where absent.
+        /// Distance between adjacent blocks; 1 if absent.
         strides: Option<Vec<i64>> = None,
-        /// H and W.
-        image_shape: Argument<Vec<i64>>,
-        /// k₁ and k₂.
-        block_shape: Argument<Vec<i64>>,
+        /// H and W of the output.
+        image_shape: ParamOrInput<Vec<i64>>,
+        /// k₁ and k₂, the size of a block.
+        block_shape: ParamOrInput<Vec<i64>>,
     }
 }
 
 impl ConvTranspose {
-    /// The places cut off before and after each axis of the whole output; less than none are added.
+    /// The elements cropped before and after each axis of the full output; negative numbers are added.
     fn cut(&self, windows: &Windows, added: &[usize]) -> Vec<(i64, i64)> {
         let signed = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
         let total = |axis: usize| {
@@ -61,7 +61,7 @@ impl ConvTranspose {
         let halves = |axis: usize| match windows.auto_pad {
             AutoPad::Valid => (0, 0),
             AutoPad::NotSet => (signed(windows.pads[axis].0), signed(windows.pads[axis].1)),
-            // What is missing is added at the end.
+            // Missing elements are added at the end.
             _ if total(axis) < 0 => (0, total(axis)),
             AutoPad::SameUpper => (total(axis) / 2, total(axis) - total(axis) / 2),
             AutoPad::SameLower => (total(axis) - total(axis) / 2, total(axis) / 2),
@@ -69,33 +69,33 @@ impl ConvTranspose {
         (0..windows.kernel.len()).map(halves).collect()
     }
 
-    /// The whole output cut to what the file says, or continued by zeros.
+    /// The full output cropped to the lengths that the file gives, or padded with zeros.
     fn fitted(
         &self,
-        recipe: &mut Recipe,
+        decomposition: &mut Decomposition,
         whole: Source,
         windows: &Windows,
         cut: &[(i64, i64)],
     ) -> Result<Source, LayerError> {
-        let (axes, rank) = (windows.kernel.len(), recipe.rank(whole)?);
+        let (axes, rank) = (windows.kernel.len(), decomposition.rank(whole)?);
         if let Some(shape) = &self.output_shape {
             let given = shape.get(shape.len().saturating_sub(axes)..).unwrap_or_default();
             let lens: Option<Vec<usize>> = given.iter().map(|len| usize::try_from(*len).ok()).collect();
             let Some(lens) = lens.filter(|lens| lens.len() == axes) else {
-                let reason = format!("a length is needed for each of {axes} axes");
+                let reason = format!("expected a length for each of {axes} axes");
                 return Err(LayerError::invalid("output_shape", format!("{shape:?}"), reason));
             };
             let lens = (rank - axes..rank).zip(lens).collect();
             let ends = Ends::CutBoth { odd_at_end: windows.auto_pad == AutoPad::SameUpper };
-            return recipe.step(Fit { lens, ends }, &[whole]);
+            return decomposition.step(Fit { lens, ends }, &[whole]);
         }
         let negated = |(before, after): &(i64, i64)| [before.saturating_neg(), after.saturating_neg()];
-        let pad = Argument::Value(cut.iter().rev().flat_map(negated).collect());
-        recipe.then(Pad { pad, mode: PaddingMode::Constant, value: None }, &[whole])
+        let pad = ParamOrInput::Value(cut.iter().rev().flat_map(negated).collect());
+        decomposition.then(Pad { pad, mode: PaddingMode::Constant, value: None }, &[whole])
     }
 }
 
-impl Translate for ConvTranspose {
+impl Decompose for ConvTranspose {
     fn names(&self) -> &'static [(&'static str, &'static str)] {
         NAMES
     }
@@ -105,9 +105,9 @@ impl Translate for ConvTranspose {
         count..=count
     }
 
-    fn translate(&self, recipe: &mut Recipe) -> Result<Vec<Source>, LayerError> {
+    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>, LayerError> {
         let w = Source::Input(self.w.0);
-        let windows = self.windows(&kernel_of(recipe, w)?)?;
+        let windows = self.windows(&kernel_of(decomposition, w)?)?;
         let axes = windows.kernel.len();
         let added = match &self.output_padding {
             Some(added) => pads(Some(&[&vec![0; added.len()], added.as_slice()].concat()), axes)?,
@@ -115,7 +115,7 @@ impl Translate for ConvTranspose {
         };
         let added: Vec<usize> = added.into_iter().map(|(_, added)| added).collect();
         let cut = self.cut(&windows, &added);
-        // Places that are added to the output get the bias, too.
+        // Elements that are added to the output get the bias, too.
         let is_short = self.output_shape.is_some() || cut.iter().any(|(a, b)| *a < 0 || *b < 0);
         let bias = self.b.source().filter(|_| !is_short);
         let layer = TorchConvTranspose {
@@ -131,24 +131,24 @@ impl Translate for ConvTranspose {
             bias: bias.map(|_| Weight::Input(2)),
             output_size: None,
             epilogue: None,
-            ready: Ready::default(),
+            ready: ShapeCache::default(),
             on_device: Default::default(),
         };
         let sources: Vec<Source> = [Some(X), Some(w), bias].into_iter().flatten().collect();
-        let whole = recipe.then(layer, &sources)?;
+        let whole = decomposition.then(layer, &sources)?;
         if self.output_shape.is_none() && cut.iter().all(|pair| *pair == (0, 0)) {
             return Ok(vec![whole]);
         }
-        let fitted = self.fitted(recipe, whole, &windows, &cut)?;
+        let fitted = self.fitted(decomposition, whole, &windows, &cut)?;
         let (Some(b), None) = (self.b.source(), bias) else { return Ok(vec![fitted]) };
         let mut dims = vec![Dim::Fixed(1); axes + 1];
-        dims[0] = recipe.meta(b)?.num_elements();
-        let b = recipe.step(InShape(dims), &[b])?;
-        Ok(vec![recipe.compute("add(@0,@1)", &[fitted, b])?])
+        dims[0] = decomposition.meta(b)?.num_elements();
+        let b = decomposition.step(Reshape(dims), &[b])?;
+        Ok(vec![decomposition.compute("add(@0,@1)", &[fitted, b])?])
     }
 }
 
-impl Translate for Col2Im {
+impl Decompose for Col2Im {
     fn names(&self) -> &'static [(&'static str, &'static str)] {
         &[
             ("stride", "strides"),
@@ -164,35 +164,36 @@ impl Translate for Col2Im {
         count..=count
     }
 
-    fn translate(&self, recipe: &mut Recipe) -> Result<Vec<Source>, LayerError> {
-        let list = |key, list: &Argument<Vec<i64>>| numbers(key, &Some(list.clone()), recipe.inputs());
+    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>, LayerError> {
+        let list =
+            |key, list: &ParamOrInput<Vec<i64>>| numbers(key, &Some(list.clone()), decomposition.inputs());
         let image = list("image_shape", &self.image_shape)?.unwrap_or_default();
         let block = list("block_shape", &self.block_shape)?.unwrap_or_default();
         if image.len() != 2 {
             return Err(LayerError::invalid(
                 "image_shape",
                 format!("{image:?}"),
-                "blocks of two axes can be laid",
+                "only two axes are supported",
             ));
         }
         let (ones, cut) = ([1, 1], pads(self.pads.as_deref(), 2)?);
         let kernel = per_axis("block_shape", Some(&block), &ones)?;
         let stride = per_axis("strides", self.strides.as_deref(), &ones)?;
         let dilation = per_axis("dilations", self.dilations.as_deref(), &ones)?;
-        // What is cut off may differ at both ends: laid out whole first.
+        // The crop may differ at both ends, so compute the full image first.
         let whole =
             image.iter().zip(&cut).map(|(len, cut)| len.saturating_add((cut.0 + cut.1) as i64)).collect();
         let fold = Fold {
-            output_size: Argument::Value(whole),
+            output_size: ParamOrInput::Value(whole),
             kernel_size: torch_axes(&kernel),
             dilation: torch_axes(&dilation),
             padding: PerAxis::all(0),
             stride: torch_axes(&stride),
         };
-        let laid = recipe.then(fold, &[X])?;
+        let laid = decomposition.then(fold, &[X])?;
         let pad = cut.iter().rev().flat_map(|cut| [-(cut.0 as i64), -(cut.1 as i64)]).collect();
-        let pad = Pad { pad: Argument::Value(pad), mode: PaddingMode::Constant, value: None };
-        Ok(vec![recipe.then(pad, &[laid])?])
+        let pad = Pad { pad: ParamOrInput::Value(pad), mode: PaddingMode::Constant, value: None };
+        Ok(vec![decomposition.then(pad, &[laid])?])
     }
 }
 

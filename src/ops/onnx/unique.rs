@@ -1,8 +1,8 @@
-//! What is different in a tensor.
+//! The unique elements of a tensor.
 
+use super::decompose::{Decompose, entry};
+use super::decomposition::{Decomposition, Source};
 use super::fields::Flag;
-use super::recipe::{Recipe, Source};
-use super::translated::{Translate, entry};
 use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
 use crate::ops::layout::reshaping::Ravel;
 use crate::ops::support::arguments::OutputCount;
@@ -13,20 +13,19 @@ use std::collections::BTreeMap;
 const X: Source = Source::Input(0);
 
 crate::operator! {
-    /// `Unique` (since 11): the different elements of a tensor, or the different slices along an axis; as far as the file
-    /// lists them also where each of them is first, which of them stands at each place, and how often each is there. A NaN
-    /// is like every other.
+    /// `Unique` (since 11): the unique elements of a tensor, or the unique slices along an axis. Further outputs, as
+    /// far as the file lists them: the first index of each, the inverse indices, and the counts. All NaNs are equal.
     pub struct Unique for "Unique" {
-        /// The axis, which may count from the end; where absent, elements are compared, in their order.
+        /// The axis; a negative one counts from the end. If absent, the elements of the flattened tensor are compared.
         axis: Option<i64> = None,
-        /// Whether they are sorted, instead of in the order in which they are first.
+        /// Whether results are sorted, instead of in order of first occurrence.
         sorted: Flag = Flag::of(1),
-        /// How many outputs the file lists.
+        /// Number of outputs that the file lists.
         outputs: OutputCount,
     }
 }
 
-impl Translate for Unique {
+impl Decompose for Unique {
     fn num_outputs(&self) -> usize {
         self.outputs.0.clamp(1, 4)
     }
@@ -35,24 +34,24 @@ impl Translate for Unique {
         true
     }
 
-    fn translate(&self, recipe: &mut Recipe) -> Result<Vec<Source>, LayerError> {
+    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>, LayerError> {
         let (x, axis) = match self.axis {
-            Some(axis) => (X, resolve_axis(axis, recipe.rank(X)?)?),
-            None => (recipe.then(Ravel {}, &[X])?, 0),
+            Some(axis) => (X, resolve_axis(axis, decomposition.rank(X)?)?),
+            None => (decomposition.then(Ravel {}, &[X])?, 0),
         };
-        let made = recipe.step(Different { axis, is_sorted: self.sorted.0 }, &[x])?;
-        Ok((0..self.num_outputs()).map(|output| made.output(output)).collect())
+        let unique = decomposition.step(UniqueSlices { axis, is_sorted: self.sorted.0 }, &[x])?;
+        Ok((0..self.num_outputs()).map(|output| unique.output(output)).collect())
     }
 }
 
-/// The different slices along an axis, where each is first, which stands at each place, and how often each is there.
+/// The unique slices along an axis, the first index of each, the inverse indices, and the counts.
 #[derive(Debug, Clone)]
-struct Different {
+struct UniqueSlices {
     axis: usize,
     is_sorted: bool,
 }
 
-/// Elements of a slice, compared one after the other; NaN is the greatest.
+/// The elements of a slice, compared lexicographically; NaN is the greatest.
 enum Slice {
     Floats(Vec<f64>),
     Integers(Vec<i64>),
@@ -96,15 +95,15 @@ impl PartialEq for Slice {
 
 impl Eq for Slice {}
 
-/// A slice that is like no other before it.
+/// A unique slice.
 struct Found {
     first: usize,
     count: i64,
-    /// Its place among the results.
+    /// Its index in the output.
     place: i64,
 }
 
-impl Layer for Different {
+impl Layer for UniqueSlices {
     fn num_outputs(&self) -> usize {
         4
     }
@@ -115,7 +114,11 @@ impl Layer for Different {
 
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
         let Some(len) = inputs[0].dims().get(self.axis).cloned() else {
-            return Err(LayerError::shape("the input", format!("an axis {}", self.axis), &inputs[0]));
+            return Err(LayerError::shape(
+                "the input",
+                format!("at least {} axes", self.axis + 1),
+                &inputs[0],
+            ));
         };
         if inputs[0].dtype().is_complex() {
             return Err(LayerError::dtype("the input", "real numbers", inputs[0].dtype()));
@@ -128,14 +131,16 @@ impl Layer for Different {
     }
 }
 
-impl CpuLayer for Different {
+impl CpuLayer for UniqueSlices {
     fn forward(
         &mut self,
         _: &[TensorView<'_>],
         _: &mut [TensorViewMut<'_>],
         _: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
-        Err(LayerError::Unsupported("the sizes of `Unique` are only known when it has run".to_owned()))
+        Err(LayerError::Unsupported(
+            "the output sizes of `Unique` are known only after it has run".to_owned(),
+        ))
     }
 
     fn forward_dynamic(
@@ -146,10 +151,10 @@ impl CpuLayer for Different {
         let input = &inputs[0];
         let len = input.shape().get(self.axis).copied().unwrap_or(0);
         let mut found: BTreeMap<Slice, usize> = BTreeMap::new();
-        // A map, a list of elements for each slice, and two numbers for each of those.
+        // An estimate: a map entry, a vector of elements and two indices per slice, and 8 bytes per element.
         let held = (len as u64).saturating_mul(128);
         let held = held.saturating_add((input.num_elements() as u64).saturating_mul(8));
-        context.limits().check_tensor("the different slices", held)?;
+        context.limits().check_tensor("the unique slices", held)?;
         let (mut slices, mut which) = (Vec::<Found>::new(), Vec::with_capacity(len));
         for at in 0..len {
             context.limits().check_deadline()?;

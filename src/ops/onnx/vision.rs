@@ -1,13 +1,13 @@
-//! Pictures: regions, boxes, maps of places.
+//! Image operators: regions, boxes, sampling grids.
 
+use super::decompose::{Decompose, entry};
+use super::decomposition::{Decomposition, Source};
 use super::fields::{Flag, Optional};
-use super::recipe::{Recipe, Source};
-use super::suppression::Suppressed;
-use super::translated::{Translate, entry};
+use super::suppression::Nms;
 use crate::op::LayerError;
 use crate::ops::layout::concatenation::Cat;
 use crate::ops::layout::reshaping::Unsqueeze;
-use crate::ops::support::arguments::{Argument, Operand};
+use crate::ops::support::arguments::{InputIndex, ParamOrInput};
 use crate::ops::support::choices::{PerAxis, choices};
 use crate::ops::vision::grid::AffineGrid as TorchAffineGrid;
 use crate::ops::vision::regions::RoIAlign as TorchRoiAlign;
@@ -16,116 +16,117 @@ use std::ops::RangeInclusive;
 const X: Source = Source::Input(0);
 
 choices! {
-    /// Where the elements of a picture lie.
+    /// The mapping from box coordinates to pixels.
     pub enum Corners {
-        /// At their middles: coordinates of boxes are moved by half an element.
+        /// Pixels are at their centres: box coordinates are shifted by half a pixel.
         HalfPixel = "half_pixel",
-        /// At their edges.
+        /// Box coordinates are not shifted.
         OutputHalfPixel = "output_half_pixel",
     }
 }
 
 choices! {
-    /// What the samples of an element become.
+    /// The reduction of the samples of an output element.
     pub enum Pooled {
-        /// Their mean.
+        /// The mean.
         Mean = "avg",
-        /// Their largest, which cannot be run.
+        /// The largest, which is not supported.
         Largest = "max",
     }
 }
 
 crate::operator! {
-    /// `RoiAlign` (since 16): the parts of pictures N×C×H×W that boxes K×4 enclose, brought to one size, each element the
-    /// mean of samples between those of the picture.
+    /// `RoiAlign` (since 16): the regions of images N×C×H×W inside boxes K×4, resampled to one size; each element is
+    /// the mean of bilinear samples.
     pub struct RoiAlign for "RoiAlign" {
-        /// Where elements lie.
+        /// The mapping from box coordinates to pixels.
         coordinate_transformation_mode: Corners = Corners::HalfPixel,
-        /// What samples become; only `avg` can be run.
+        /// The reduction of samples; only `avg` is supported.
         mode: Pooled = Pooled::Mean,
-        /// Rows of the output.
+        /// Height of the output.
         output_height: usize = 1,
-        /// Columns of the output.
+        /// Width of the output.
         output_width: usize = 1,
-        /// Samples along each axis; 0 for as many as an element covers elements of the picture.
+        /// Number of samples along each axis; 0 for the number of pixels that an output element covers.
         sampling_ratio: i64 = 0,
-        /// What coordinates of boxes are multiplied by to be those of the pictures.
+        /// Factor from box coordinates to pixels.
         spatial_scale: f64 = 1.0,
         /// The boxes: left, top, right and bottom.
-        rois: Operand,
-        /// For each box the number of its picture.
-        batch_indices: Operand,
+        rois: InputIndex,
+        /// The image index of each box.
+        batch_indices: InputIndex,
     }
     validate |layer| {
         match layer.mode {
             Pooled::Mean => Ok(()),
-            Pooled::Largest => Err(LayerError::invalid("mode", "max", "only `avg` can be run")),
+            Pooled::Largest => Err(LayerError::invalid("mode", "max", "only `avg` is supported")),
         }
     }
 }
 
 crate::operator! {
-    /// `AffineGrid` (since 20): where affine maps N×2×3 send the elements of pictures N×C×H×W, as N×H×W×2; or maps N×3×4
-    /// those of N×C×D×H×W, as N×D×H×W×3.
+    /// `AffineGrid` (since 20): sampling grids of affine transforms: N×2×3 for images N×C×H×W, as N×H×W×2; or N×3×4 for
+    /// volumes N×C×D×H×W, as N×D×H×W×3.
     pub struct AffineGrid for "AffineGrid" {
-        /// Whether −1 and 1 are the middles of the outermost elements, instead of their edges.
+        /// Whether −1 and 1 refer to the centres of the outermost pixels, instead of their edges.
         align_corners: Flag = Flag::of(0),
-        /// The shape of the pictures.
-        size: Argument<Vec<i64>>,
+        /// Shape of the images.
+        size: ParamOrInput<Vec<i64>>,
     }
 }
 
 crate::operator! {
-    /// `NonMaxSuppression` (since 10): boxes that are no near copies of better ones, as rows of picture, class and box.
+    /// `NonMaxSuppression` (since 10): the boxes that do not overlap a better one too much, as rows of image, class and
+    /// box index.
     pub struct NonMaxSuppression for "NonMaxSuppression" {
-        /// Whether boxes are middle and size, instead of two corners.
+        /// Whether boxes are centre and size, instead of two corners.
         center_point_box: Flag = Flag::of(0),
-        /// How good each box is for each class, N×classes×boxes.
-        scores: Operand,
-        /// How many boxes of a class and picture are kept at most; none where absent.
+        /// Scores of the boxes for each class, N×classes×boxes.
+        scores: InputIndex,
+        /// Maximum number of boxes per class and image; none is kept if absent.
         max_output_boxes_per_class: Optional = Optional(None),
-        /// Boxes that overlap a better one by more are left out; 0 where absent.
+        /// Largest intersection over union with a better box at which a box is kept; 0 if absent.
         iou_threshold: Optional = Optional(None),
-        /// Boxes that are not better are left out.
+        /// Score that boxes must exceed; all are kept if absent.
         score_threshold: Optional = Optional(None),
     }
 }
 
-impl Translate for RoiAlign {
+impl Decompose for RoiAlign {
     fn num_inputs(&self) -> RangeInclusive<usize> {
         3..=3
     }
 
-    fn translate(&self, recipe: &mut Recipe) -> Result<Vec<Source>, LayerError> {
+    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>, LayerError> {
         let (boxes, pictures) = (Source::Input(self.rois.0), Source::Input(self.batch_indices.0));
-        let dtype = recipe.dtype(boxes)?;
-        let pictures = recipe.cast(pictures, dtype)?;
-        let pictures = recipe.then(Unsqueeze { dim: vec![1] }, &[pictures])?;
-        let boxes = recipe.then(Cat { dim: 1 }, &[pictures, boxes])?;
+        let dtype = decomposition.dtype(boxes)?;
+        let pictures = decomposition.cast(pictures, dtype)?;
+        let pictures = decomposition.then(Unsqueeze { dim: vec![1] }, &[pictures])?;
+        let boxes = decomposition.then(Cat { dim: 1 }, &[pictures, boxes])?;
         let layer = TorchRoiAlign {
             output_size: PerAxis::of(vec![self.output_height, self.output_width]),
             spatial_scale: self.spatial_scale,
             sampling_ratio: self.sampling_ratio,
             aligned: self.coordinate_transformation_mode == Corners::HalfPixel,
         };
-        Ok(vec![recipe.then(layer, &[X, boxes])?])
+        Ok(vec![decomposition.then(layer, &[X, boxes])?])
     }
 }
 
-impl Translate for AffineGrid {
+impl Decompose for AffineGrid {
     fn num_inputs(&self) -> RangeInclusive<usize> {
         let count = 1 + self.size.num_inputs();
         count..=count
     }
 
-    fn translate(&self, recipe: &mut Recipe) -> Result<Vec<Source>, LayerError> {
+    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>, LayerError> {
         let layer = TorchAffineGrid { size: self.size.clone(), align_corners: Some(self.align_corners.0) };
-        let inputs: Vec<Source> = (0..recipe.inputs().len()).map(Source::Input).collect();
-        Ok(vec![recipe.then(layer, &inputs)?])
+        let inputs: Vec<Source> = (0..decomposition.inputs().len()).map(Source::Input).collect();
+        Ok(vec![decomposition.then(layer, &inputs)?])
     }
 }
 
-impl Translate for NonMaxSuppression {
+impl Decompose for NonMaxSuppression {
     fn num_inputs(&self) -> RangeInclusive<usize> {
         let given = [self.max_output_boxes_per_class, self.iou_threshold, self.score_threshold];
         let count = 2 + given.into_iter().map(Optional::count).sum::<usize>();
@@ -136,15 +137,15 @@ impl Translate for NonMaxSuppression {
         true
     }
 
-    fn translate(&self, recipe: &mut Recipe) -> Result<Vec<Source>, LayerError> {
-        let layer = Suppressed {
+    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>, LayerError> {
+        let layer = Nms {
             has_centres: self.center_point_box.0,
-            most: self.max_output_boxes_per_class.0,
+            max_boxes: self.max_output_boxes_per_class.0,
             overlap: self.iou_threshold.0,
             score: self.score_threshold.0,
         };
-        let inputs: Vec<Source> = (0..recipe.inputs().len()).map(Source::Input).collect();
-        Ok(vec![recipe.step(layer, &inputs)?])
+        let inputs: Vec<Source> = (0..decomposition.inputs().len()).map(Source::Input).collect();
+        Ok(vec![decomposition.step(layer, &inputs)?])
     }
 }
 

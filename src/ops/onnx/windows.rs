@@ -1,20 +1,20 @@
-//! Windows that slide over the last axes, with ONNX's ways to say what is added around the input.
+//! Windows that slide over the last axes, with ONNX's forms of padding.
 
-use super::edges::{Around, Edge, Surround};
-use super::recipe::{Recipe, Source};
+use super::decomposition::{Decomposition, Source};
+use super::edges::{AxisPadding, Edge, PadAxes};
 use crate::op::LayerError;
 use crate::ops::support::choices::{PerAxis, choices};
 
 choices! {
-    /// How many places are added around the input.
+    /// The choice of padding.
     pub enum AutoPad {
-        /// As many as `pads` says.
+        /// As `pads` specifies.
         NotSet = "NOTSET",
-        /// As many as make the output as long as the input over the stride, rounded up; the odd one at the end.
+        /// Such that the output is as long as the input over the stride, rounded up; an odd element goes to the end.
         SameUpper = "SAME_UPPER",
-        /// The same with the odd one at the beginning.
+        /// As `SAME_UPPER`, with an odd element at the beginning.
         SameLower = "SAME_LOWER",
-        /// None.
+        /// No padding.
         Valid = "VALID",
     }
 }
@@ -25,22 +25,22 @@ macro_rules! windows {
         crate::operator! {
             $(#[doc = $doc])*
             pub struct $name for $op_type {
-                /// What is added around the input.
+                /// The choice of padding.
                 auto_pad: $crate::ops::onnx::windows::AutoPad = $crate::ops::onnx::windows::AutoPad::NotSet,
-                /// Lengths of the window; those of the weights where absent.
+                /// Size of the window; that of the weights if absent.
                 kernel_shape: Option<Vec<i64>> = None,
-                /// Distance between one position of the window and the next; 1 where absent.
+                /// Stride of the window along each axis; 1 if absent.
                 strides: Option<Vec<i64>> = None,
-                /// Distance between the places that the window looks at; 1 where absent.
+                /// Distance between adjacent taps of the window; 1 if absent.
                 dilations: Option<Vec<i64>> = None,
-                /// How many places go before each axis, then how many after each; none where absent.
+                /// Padding at the start of each axis, then at the end of each; none if absent.
                 pads: Option<Vec<i64>> = None,
                 $($fields)*
             }
         }
 
         impl $name {
-            /// The window along all axes, for a kernel of these lengths.
+            /// The window along all axes, for a kernel of this size.
             fn windows(&self, kernel: &[usize]) -> Result<$crate::ops::onnx::windows::Windows, LayerError> {
                 $crate::ops::onnx::windows::Given {
                     auto_pad: self.auto_pad,
@@ -57,7 +57,7 @@ macro_rules! windows {
 
 pub(super) use windows;
 
-/// What ONNX calls the parameters of convolutions and poolings.
+/// PyTorch's and ONNX's names of the parameters of convolutions and poolings.
 pub(super) const NAMES: &[(&str, &str)] = &[
     ("stride", "strides"),
     ("dilation", "dilations"),
@@ -69,17 +69,17 @@ pub(super) const NAMES: &[(&str, &str)] = &[
 /// A window along all axes that it slides over.
 pub(super) struct Windows {
     pub(super) auto_pad: AutoPad,
-    /// Its lengths.
+    /// Its size.
     pub(super) kernel: Vec<usize>,
-    /// How far it moves.
+    /// Its strides.
     pub(super) strides: Vec<usize>,
-    /// From one place that it looks at to the next.
+    /// The distances between adjacent taps.
     pub(super) dilations: Vec<usize>,
-    /// What the file adds before and after each axis.
+    /// The padding that the file gives before and after each axis.
     pub(super) pads: Vec<(usize, usize)>,
 }
 
-/// A window as a file gives it.
+/// The window attributes of a file.
 pub(super) struct Given<'a> {
     pub(super) auto_pad: AutoPad,
     pub(super) kernel_shape: Option<&'a [i64]>,
@@ -89,12 +89,12 @@ pub(super) struct Given<'a> {
 }
 
 impl Given<'_> {
-    /// The window along all axes, for a kernel of these lengths.
+    /// The window along all axes, for a kernel of this size.
     pub(super) fn windows(&self, kernel: &[usize]) -> Result<Windows, LayerError> {
         let axes = kernel.len();
         let given = per_axis("kernel_shape", self.kernel_shape, kernel)?;
         if given != kernel {
-            let reason = format!("the weights are of {kernel:?}");
+            let reason = format!("the weights have the kernel size {kernel:?}");
             return Err(LayerError::invalid("kernel_shape", format!("{given:?}"), reason));
         }
         let ones = vec![1; axes];
@@ -105,96 +105,98 @@ impl Given<'_> {
             dilations: per_axis("dilations", self.dilations, &ones)?,
             pads: pads(self.pads, axes)?,
         };
-        match (0..axes).all(|axis| windows.reach(axis) < MOST) {
+        match (0..axes).all(|axis| windows.reach(axis) < MAX_EXTENT) {
             true => Ok(windows),
             false => {
                 let found = format!("{:?}", windows.dilations);
-                Err(LayerError::invalid("dilations", found, "the window becomes absurdly large"))
+                Err(LayerError::invalid("dilations", found, "the window is too large"))
             }
         }
     }
 }
 
-/// What lengths of windows and numbers of places stay below.
-const MOST: usize = 1 << 40;
+/// The upper limit, exclusive, of the size of windows and paddings.
+const MAX_EXTENT: usize = 1 << 40;
 
-/// One number for each axis; `usual` where there are none.
+/// One value per axis; `default` if there are none.
 pub(super) fn per_axis(
     key: &'static str,
     found: Option<&[i64]>,
-    usual: &[usize],
+    default: &[usize],
 ) -> Result<Vec<usize>, LayerError> {
-    let Some(found) = found else { return Ok(usual.to_vec()) };
+    let Some(found) = found else { return Ok(default.to_vec()) };
     let numbers: Option<Vec<usize>> = found.iter().map(|number| usize::try_from(*number).ok()).collect();
-    match numbers
-        .filter(|numbers| numbers.len() == usual.len() && numbers.iter().all(|n| (1..MOST).contains(n)))
-    {
+    match numbers.filter(|numbers| {
+        numbers.len() == default.len() && numbers.iter().all(|n| (1..MAX_EXTENT).contains(n))
+    }) {
         Some(numbers) => Ok(numbers),
         None => {
-            let reason = format!("a number of at least 1 is needed for each of {} axes", usual.len());
+            let reason = format!("expected a value of at least 1 for each of {} axes", default.len());
             Err(LayerError::invalid(key, format!("{found:?}"), reason))
         }
     }
 }
 
-/// The places before and after each axis.
+/// The padding before and after each axis.
 pub(super) fn pads(found: Option<&[i64]>, axes: usize) -> Result<Vec<(usize, usize)>, LayerError> {
     let Some(found) = found else { return Ok(vec![(0, 0); axes]) };
     let numbers: Option<Vec<usize>> = found.iter().map(|number| usize::try_from(*number).ok()).collect();
-    match numbers.filter(|numbers| numbers.len() == 2 * axes && numbers.iter().all(|n| *n < MOST)) {
+    match numbers.filter(|numbers| numbers.len() == 2 * axes && numbers.iter().all(|n| *n < MAX_EXTENT)) {
         Some(numbers) => {
             let (before, after) = numbers.split_at(axes);
             Ok(before.iter().copied().zip(after.iter().copied()).collect())
         }
         None => {
-            let reason = format!("two numbers of at least 0 are needed for each of {axes} axes");
+            let reason = format!("expected two values of at least 0 for each of {axes} axes");
             Err(LayerError::invalid("pads", format!("{found:?}"), reason))
         }
     }
 }
 
-/// PyTorch's numbers for all axes.
+/// Values for all axes in PyTorch's form.
 pub(super) fn torch_axes(numbers: &[usize]) -> PerAxis {
     PerAxis::of(numbers.to_vec())
 }
 
-/// Lengths of the window, from weights whose first two axes are channels.
-pub(super) fn kernel_of(recipe: &Recipe, weight: Source) -> Result<Vec<usize>, LayerError> {
-    let meta = recipe.meta(weight)?;
+/// The kernel size of weights whose first two axes are channels.
+pub(super) fn kernel_of(decomposition: &Decomposition, weight: Source) -> Result<Vec<usize>, LayerError> {
+    let meta = decomposition.meta(weight)?;
     let lens = meta.dims().iter().skip(2).map(|dim| dim.fixed().and_then(|len| usize::try_from(len).ok()));
     match lens.collect::<Option<Vec<usize>>>().filter(|lens| (1..=3).contains(&lens.len())) {
         Some(lens) => Ok(lens),
-        None => Err(LayerError::shape("the weights", "3, 4 or 5 axes, the last of known lengths", meta)),
+        None => {
+            Err(LayerError::shape("the weights", "3 to 5 axes, with known lengths after the channels", meta))
+        }
     }
 }
 
 impl Windows {
-    /// How many places it covers along an axis.
+    /// The extent along an axis, dilation included.
     pub(super) fn reach(&self, axis: usize) -> usize {
         let (len, step) = (self.kernel[axis], self.dilations[axis]);
         len.saturating_sub(1).saturating_mul(step).saturating_add(1)
     }
 
-    /// What is added around the input along each axis. With `ceil_mode`, a last position that is only partly inside
-    /// counts, if it begins inside.
+    /// The padding along each axis. With `ceil_mode`, a last window that is only partly inside counts if it begins
+    /// inside.
     pub(super) fn edges(&self, ceil_mode: bool) -> Vec<Edge> {
         let around = |axis: usize| match self.auto_pad {
-            AutoPad::SameUpper => Around::Same { at_end: true },
-            AutoPad::SameLower => Around::Same { at_end: false },
-            AutoPad::Valid => Around::Given { before: 0, after: 0, ceil_mode },
+            AutoPad::SameUpper => AxisPadding::Same { at_end: true },
+            AutoPad::SameLower => AxisPadding::Same { at_end: false },
+            AutoPad::Valid => AxisPadding::Given { before: 0, after: 0, ceil_mode },
             AutoPad::NotSet => {
                 let (before, after) = self.pads[axis];
-                Around::Given { before, after, ceil_mode }
+                AxisPadding::Given { before, after, ceil_mode }
             }
         };
         let edge = |axis| Edge { reach: self.reach(axis), stride: self.strides[axis], around: around(axis) };
         (0..self.kernel.len()).map(edge).collect()
     }
 
-    /// The input with what is added around it.
-    pub(super) fn surrounded(
+    /// The padded input.
+    pub(super) fn padded(
         &self,
-        recipe: &mut Recipe,
+        decomposition: &mut Decomposition,
         x: Source,
         ceil_mode: bool,
         value: f64,
@@ -204,6 +206,6 @@ impl Windows {
         if is_plain && !ceil_mode {
             return Ok(x);
         }
-        recipe.step(Surround { axes: self.edges(ceil_mode), value }, &[x])
+        decomposition.step(PadAxes { axes: self.edges(ceil_mode), value }, &[x])
     }
 }

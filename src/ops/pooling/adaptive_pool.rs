@@ -1,41 +1,41 @@
-//! Pooling to a given size: as many parts along each axis as are asked for, however long the axis is.
+//! Adaptive pooling: to a given output size, whatever the size of the input.
 
 use super::pooled::{Pooled, Pooling, Reduction, Regions};
 use crate::kernels::naive::Divisor;
 use crate::op::{LayerError, SpatialAxes};
-use crate::ops::support::arguments::Argument;
+use crate::ops::support::arguments::ParamOrInput;
 use crate::ops::support::choices::{PerAxis, per_axis};
 
-fn check(axes: SpatialAxes, output_size: &Argument<PerAxis>) -> Result<(), LayerError> {
+fn check(axes: SpatialAxes, output_size: &ParamOrInput<PerAxis>) -> Result<(), LayerError> {
     match output_size {
-        Argument::Value(size) => per_axis("output_size", size.values(), axes.get()).map(drop),
-        Argument::Input(_) => Ok(()),
+        ParamOrInput::Value(size) => per_axis("output_size", size.values(), axes.get()).map(drop),
+        ParamOrInput::Input(_) => Ok(()),
     }
 }
 
 crate::operator! {
-    /// `torch.nn.AdaptiveAvgPool1d`, `AdaptiveAvgPool2d`, `AdaptiveAvgPool3d`: the mean of each part, N×C×D×H×W →
-    /// N×C×`output_size` (1, 2 or 3 spatial axes, by the type; N is optional).
+    /// `torch.nn.AdaptiveAvgPool1d`, `AdaptiveAvgPool2d`, `AdaptiveAvgPool3d`: average pooling to a given size: the mean of
+    /// each part of the input, N×C×D×H×W → N×C×`output_size` (1, 2 or 3 spatial axes, by the type; N is optional).
     pub struct AdaptiveAvgPool for "nn.AdaptiveAvgPool1d", "F.adaptive_avg_pool1d", "nn.AdaptiveAvgPool2d",
         "F.adaptive_avg_pool2d", "nn.AdaptiveAvgPool3d", "F.adaptive_avg_pool3d" {
-        /// How many axes are pooled.
+        /// The number of pooled axes.
         axes: SpatialAxes,
-        /// Lengths of the output's axes, or one length for all; 0 keeps that of the input.
-        output_size: Argument<PerAxis>,
+        /// Spatial size of the output, or one length for all axes; 0 keeps the input's length.
+        output_size: ParamOrInput<PerAxis>,
     }
     validate |layer| { check(layer.axes, &layer.output_size) }
 }
 
 crate::operator! {
-    /// `torch.nn.AdaptiveMaxPool1d`, `AdaptiveMaxPool2d`, `AdaptiveMaxPool3d`: the largest element of each part, N×C×D×H×W →
-    /// N×C×`output_size` (1, 2 or 3 spatial axes, by the type; N is optional).
+    /// `torch.nn.AdaptiveMaxPool1d`, `AdaptiveMaxPool2d`, `AdaptiveMaxPool3d`: max pooling to a given size: the maximum of
+    /// each part of the input, N×C×D×H×W → N×C×`output_size` (1, 2 or 3 spatial axes, by the type; N is optional).
     pub struct AdaptiveMaxPool for "nn.AdaptiveMaxPool1d", "F.adaptive_max_pool1d", "nn.AdaptiveMaxPool2d",
         "F.adaptive_max_pool2d", "nn.AdaptiveMaxPool3d", "F.adaptive_max_pool3d" {
-        /// How many axes are pooled.
+        /// The number of pooled axes.
         axes: SpatialAxes,
-        /// Lengths of the output's axes, or one length for all; 0 keeps that of the input.
-        output_size: Argument<PerAxis>,
-        /// Whether a second output (i64) says where each largest element stands in its flattened plane.
+        /// Spatial size of the output, or one length for all axes; 0 keeps the input's length.
+        output_size: ParamOrInput<PerAxis>,
+        /// Whether to return a second output (i64): the index of each maximum in its flattened plane.
         return_indices: bool = false,
     }
     validate |layer| { check(layer.axes, &layer.output_size) }
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn largest_elements_and_their_places_are_those_of_pytorch() {
+    fn maxima_and_their_indices_are_those_of_pytorch() {
         let params = [("output_size", "(2,3)"), ("return_indices", "True")];
         let outputs = operator("nn.AdaptiveMaxPool2d", &params).run(&[&waves(&[1, 5, 4])]).unwrap();
         assert_close(&outputs[0], &[1, 2, 3], &[2.0, 2.0, 2.0, 2.0, 2.75, 2.75]);
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn symbols_odd_inputs_and_senseless_sizes() {
+    fn symbols_odd_inputs_and_invalid_sizes() {
         let input = TensorMeta::new(
             DType::F32,
             [Dim::symbol("n"), Dim::Fixed(8), Dim::symbol("h"), Dim::symbol("w")],

@@ -1,9 +1,9 @@
-//! Sliding windows laid out as columns, and columns added up to an image: unfold and fold.
+//! Unfold and fold: sliding windows as columns (im2col), and their sum back to an image (col2im).
 
 use crate::kernels::folding::{self, FoldShape};
 use crate::kernels::window::Window;
 use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
-use crate::ops::support::arguments::Argument;
+use crate::ops::support::arguments::ParamOrInput;
 use crate::ops::support::choices::{PerAxis, per_axis};
 use crate::ops::support::float;
 use crate::ops::support::float::with_float;
@@ -11,34 +11,35 @@ use crate::tensor::{Dim, Shape, TensorView, TensorViewMut};
 use std::ops::RangeInclusive;
 
 crate::operator! {
-    /// `torch.nn.functional.unfold` and `torch.nn.Unfold`: what each tap of a window sees of N×C×H×W or C×H×W, one row
-    /// for each channel and tap, one column for each position. Output: N×(C·taps)×positions, or without N.
+    /// `torch.nn.functional.unfold` and `torch.nn.Unfold`: the sliding windows of an N×C×H×W or C×H×W input as columns
+    /// (im2col): one row per channel and window element, one column per window position. Output: N×(C·kernel)×positions, or
+    /// without N, where kernel is the number of window elements.
     pub struct Unfold for "F.unfold", "nn.Unfold" {
-        /// Height and width of the window, or one number for both.
+        /// Height and width of the window, or one length for both.
         kernel_size: PerAxis,
-        /// Distance between the places that the window looks at.
+        /// Spacing between kernel elements.
         dilation: PerAxis = PerAxis::all(1),
-        /// Places of zeros added on both sides of each axis.
+        /// Zero padding added to both sides of each axis.
         padding: PerAxis = PerAxis::all(0),
-        /// Distance between one position of the window and the next.
+        /// Stride of the sliding window.
         stride: PerAxis = PerAxis::all(1),
     }
     validate |layer| { layer.windows().map(drop) }
 }
 
 crate::operator! {
-    /// `torch.nn.functional.fold` and `torch.nn.Fold`: columns N×(C·taps)×positions or (C·taps)×positions, as
-    /// [`Unfold`] makes them, added up to N×C×H×W or C×H×W.
+    /// `torch.nn.functional.fold` and `torch.nn.Fold`: sums sliding windows, given as columns like those of [`Unfold`],
+    /// into an image (col2im); N×(C·kernel)×positions or (C·kernel)×positions gives N×C×H×W or C×H×W.
     pub struct Fold for "F.fold", "nn.Fold" {
-        /// Height and width of the output, or one number for both.
-        output_size: Argument<Vec<i64>>,
-        /// Height and width of the window, or one number for both.
+        /// Height and width of the output, or one length for both.
+        output_size: ParamOrInput<Vec<i64>>,
+        /// Height and width of the window, or one length for both.
         kernel_size: PerAxis,
-        /// Distance between the places that the window looks at.
+        /// Spacing between kernel elements.
         dilation: PerAxis = PerAxis::all(1),
-        /// Places on both sides of each axis that columns have and the output lacks.
+        /// Padding at both sides of each axis that the columns cover, but not the output.
         padding: PerAxis = PerAxis::all(0),
-        /// Distance between one position of the window and the next.
+        /// Stride of the sliding window.
         stride: PerAxis = PerAxis::all(1),
     }
     validate |layer| { layer.windows().map(drop) }
@@ -64,7 +65,7 @@ fn windows(keys: [(&'static str, &PerAxis); 4]) -> Result<[Window; 2], LayerErro
     match zero {
         Some((key, values)) => invalid(key, values, "it must be at least 1"),
         None if windows.iter().all(Window::is_sane) => Ok(windows),
-        None => invalid("kernel_size", keys[0].1, "the window or its padding is absurdly large"),
+        None => invalid("kernel_size", keys[0].1, "the window or its padding is too large"),
     }
 }
 
@@ -79,12 +80,12 @@ fn positions(window: &Window, len: &Dim) -> Result<Dim, LayerError> {
     Ok(room.floor_div(window.stride) + 1)
 }
 
-/// The number of taps of a window of two axes.
+/// The number of elements of a window of two axes.
 fn taps(windows: &[Window; 2]) -> usize {
     windows[0].kernel.saturating_mul(windows[1].kernel)
 }
 
-/// Checks that only the batch may be empty.
+/// Checks that no axis but the batch is empty.
 fn not_empty(input: &TensorMeta, axes: usize) -> Result<(), LayerError> {
     match input.dims().iter().rev().take(axes).any(|len| *len == 0usize) {
         true => Err(LayerError::shape("the input", "elements along each axis but the batch", input)),
@@ -92,7 +93,7 @@ fn not_empty(input: &TensorMeta, axes: usize) -> Result<(), LayerError> {
     }
 }
 
-/// The last two lengths, and how a window slides over them.
+/// The last two lengths of an image, and the windows that slide over them.
 fn fold_shape(image: &Shape, windows: [Window; 2]) -> FoldShape {
     let rank = image.rank();
     FoldShape { lens: [image[rank - 2], image[rank - 1]], windows }
@@ -164,7 +165,7 @@ impl Fold {
         pair.ok_or_else(|| LayerError::InvalidParameter {
             key: "output_size",
             found: format!("{size:?}"),
-            reason: "height and width are needed, both at least 1".to_owned(),
+            reason: "expected height and width, both at least 1".to_owned(),
         })
     }
 }
@@ -180,13 +181,13 @@ impl Layer for Fold {
         float::check("the input", input)?;
         let (batch, [rows, columns]) = match input.dims() {
             [batch @ .., rows, columns] if batch.len() < 2 => (batch, [rows, columns]),
-            _ => return Err(LayerError::shape("the input", "N×(C·taps)×positions or without N", input)),
+            _ => return Err(LayerError::shape("the input", "N×(C·kernel)×positions, or without N", input)),
         };
         not_empty(input, 2)?;
         let (windows, [height, width]) = (self.windows()?, self.size(inputs)?);
         let taps = taps(&windows);
         if rows.fixed().is_some_and(|rows| usize::try_from(rows).is_ok_and(|rows| rows % taps != 0)) {
-            let wanted = format!("a multiple of the {taps} places of the window");
+            let wanted = format!("a multiple of the {taps} window elements");
             return Err(LayerError::shape("the number of rows", wanted, rows));
         }
         let count = positions(&windows[0], &height)? * positions(&windows[1], &width)?;
@@ -278,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused() {
+    fn mismatches_are_rejected() {
         let refused = |op_type, params: &[(&str, &str)], shape: &[usize]| {
             let error = operator(op_type, params).run(&[&waves(shape)]).unwrap_err().to_string();
             assert!(!error.is_empty());
@@ -289,10 +290,10 @@ mod tests {
         refused("F.unfold", &[("kernel_size", "2"), ("stride", "0")], &[1, 4, 4]);
         refused("F.unfold", &[("kernel_size", "2"), ("padding", "99999999999")], &[1, 4, 4]);
         let error = refused("F.unfold", &[("kernel_size", "5")], &[1, 4, 4]);
-        assert_eq!(error, "an axis that the window slides over: at least 5 elements needed, but it is 4");
+        assert_eq!(error, "an axis that the window slides over: expected at least 5 elements, got 4");
         let fold = |size| [("kernel_size", "2"), ("output_size", size)];
         let error = refused("F.fold", &fold("(3,4)"), &[4, 5]);
-        assert_eq!(error, "the number of positions: 6 needed, but it is 5");
+        assert_eq!(error, "the number of positions: expected 6, got 5");
         refused("F.fold", &fold("(3,4)"), &[3, 6]);
         refused("F.fold", &fold("(3,0)"), &[4, 6]);
         refused("F.fold", &fold("(3,3,3)"), &[4, 6]);

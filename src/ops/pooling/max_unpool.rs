@@ -1,8 +1,8 @@
-//! Max pooling undone: each element goes back to the place that it came from, and all other places are 0.
+//! The partial inverse of max pooling: maxima return to their positions, and all other elements are 0.
 
 use crate::kernels::Float;
 use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, SpatialAxes, TensorMeta};
-use crate::ops::support::arguments::{Argument, Operand};
+use crate::ops::support::arguments::{InputIndex, ParamOrInput};
 use crate::ops::support::choices;
 use crate::ops::support::choices::PerAxis;
 use crate::ops::support::float;
@@ -11,45 +11,46 @@ use crate::tensor::{DType, Dim, TensorError, TensorView, TensorViewMut};
 use std::ops::RangeInclusive;
 
 crate::operator! {
-    /// `torch.nn.MaxUnpool1d`, `MaxUnpool2d`, `MaxUnpool3d`: max pooling undone, N×C×D×H×W → N×C×D′×H′×W′ (1, 2 or 3 spatial
-    /// axes, by the type; N is optional). All other elements are 0.
+    /// `torch.nn.MaxUnpool1d`, `MaxUnpool2d`, `MaxUnpool3d`: the partial inverse of max pooling, which writes each maximum
+    /// back to its position, N×C×D×H×W → N×C×D′×H′×W′ (1, 2 or 3 spatial axes, by the type; N is optional). All other
+    /// elements are 0.
     pub struct MaxUnpool for "nn.MaxUnpool1d", "F.max_unpool1d", "nn.MaxUnpool2d", "F.max_unpool2d", "nn.MaxUnpool3d",
         "F.max_unpool3d" {
-        /// How many axes were pooled.
+        /// The number of pooled axes.
         axes: SpatialAxes,
-        /// For each element its place in the flattened plane, an input of i64: the second output of the pooling.
-        indices: Operand,
-        /// Lengths of the window.
+        /// The index of each element in the flattened output plane (i64), which is the second output of the pooling.
+        indices: InputIndex,
+        /// Size of the window.
         kernel_size: PerAxis,
-        /// Distance between one position of the window and the next; that of the window where absent.
+        /// Stride of the window; its size by default.
         stride: Option<PerAxis> = None,
-        /// Places that the pooling added on both sides.
+        /// Padding that the pooling added to both sides of each axis.
         padding: PerAxis = PerAxis::all(0),
-        /// The output's last lengths, or its whole shape; the smallest that the window allows where absent.
-        output_size: Option<Argument<Vec<i64>>> = None,
+        /// Spatial size of the output, or its whole shape; by default the smallest that the window allows.
+        output_size: Option<ParamOrInput<Vec<i64>>> = None,
     }
     validate |layer| { layer.window().map(drop) }
 }
 
 crate::operator! {
     /// `aten::max_unpool2d`, which `torch.nn.MaxUnpool1d` and `torch.nn.MaxUnpool2d` call, and `aten::max_unpool3d`, which
-    /// `torch.nn.MaxUnpool3d` calls: max pooling undone.
+    /// `torch.nn.MaxUnpool3d` calls: the partial inverse of max pooling.
     pub struct MaxUnpoolTo for "aten::max_unpool2d", "aten::max_unpool3d" {
-        /// How many axes were pooled.
+        /// The number of pooled axes.
         axes: SpatialAxes,
-        /// For each element its place in the flattened plane, an input of i64.
-        indices: Operand,
-        /// The output's last lengths.
-        output_size: Argument<Vec<i64>>,
-        /// Distance between windows; the size decides, so that it does not matter.
-        stride: Option<Argument<Vec<i64>>> = None,
-        /// Places that the pooling added; it does not matter either.
-        padding: Option<Argument<Vec<i64>>> = None,
+        /// The index of each element in the flattened output plane (i64).
+        indices: InputIndex,
+        /// Spatial size of the output.
+        output_size: ParamOrInput<Vec<i64>>,
+        /// Accepted for compatibility; without effect, because `output_size` is given.
+        stride: Option<ParamOrInput<Vec<i64>>> = None,
+        /// Accepted for compatibility; without effect, because `output_size` is given.
+        padding: Option<ParamOrInput<Vec<i64>>> = None,
     }
 }
 
 impl MaxUnpool {
-    /// For each axis the length of the window, its stride and its padding.
+    /// The length, stride and padding of the window along each axis.
     fn window(&self) -> Result<Vec<[usize; 3]>, LayerError> {
         let stride = self.stride.as_ref().unwrap_or(&self.kernel_size);
         let keys = [("kernel_size", &self.kernel_size), ("stride", stride), ("padding", &self.padding)];
@@ -62,7 +63,7 @@ impl MaxUnpool {
 
 impl Layer for MaxUnpool {
     fn num_inputs(&self) -> RangeInclusive<usize> {
-        let count = 2 + self.output_size.as_ref().map_or(0, Argument::num_inputs);
+        let count = 2 + self.output_size.as_ref().map_or(0, ParamOrInput::num_inputs);
         count..=count
     }
 
@@ -85,7 +86,7 @@ impl Layer for MaxUnpool {
 impl Layer for MaxUnpoolTo {
     fn num_inputs(&self) -> RangeInclusive<usize> {
         let optional = [self.stride.as_ref(), self.padding.as_ref()];
-        let optional = optional.into_iter().flatten().map(Argument::num_inputs).sum::<usize>();
+        let optional = optional.into_iter().flatten().map(ParamOrInput::num_inputs).sum::<usize>();
         let count = 2 + self.output_size.num_inputs() + optional;
         count..=count
     }
@@ -120,15 +121,15 @@ impl CpuLayer for MaxUnpoolTo {
 
 fn per_axis(key: &'static str, numbers: &PerAxis, axes: usize) -> Result<Vec<usize>, LayerError> {
     let numbers = choices::per_axis(key, numbers.values(), axes)?;
-    // Products of a length and a stride, and sums of these, stay far from what an i64 holds.
+    // Then products of a length and a stride, and sums of these, cannot overflow an i64.
     match numbers.iter().all(|&number| number < 1 << 31) {
         true => Ok(numbers),
-        false => Err(LayerError::invalid(key, format!("{numbers:?}"), "that is absurdly large")),
+        false => Err(LayerError::invalid(key, format!("{numbers:?}"), "it is too large")),
     }
 }
 
-/// Checks types and shapes of the elements and their places; returns the elements.
-fn check(inputs: &[TensorMeta], indices: Operand, axes: usize) -> Result<&TensorMeta, LayerError> {
+/// Checks types and shapes of the elements and their indices; returns the elements.
+fn check(inputs: &[TensorMeta], indices: InputIndex, axes: usize) -> Result<&TensorMeta, LayerError> {
     let (input, indices) = (&inputs[0], &inputs[indices.0]);
     float::check("the input", input)?;
     if indices.dtype() != DType::I64 {
@@ -139,12 +140,12 @@ fn check(inputs: &[TensorMeta], indices: Operand, axes: usize) -> Result<&Tensor
         return Err(LayerError::shape("the input", wanted, input));
     }
     if !indices.may_have_dims(input.dims()) {
-        return Err(LayerError::shape("the indices", format!("the shape of the input, {input},"), indices));
+        return Err(LayerError::shape("the indices", format!("the shape of the input {input}"), indices));
     }
     Ok(input)
 }
 
-/// The output, given its last lengths or its whole shape.
+/// Infers the output, given its spatial size or its whole shape.
 fn output(input: &TensorMeta, axes: usize, size: Vec<Dim>) -> Result<Vec<TensorMeta>, LayerError> {
     let invalid = |reason: String| LayerError::InvalidParameter {
         key: "output_size",
@@ -152,20 +153,20 @@ fn output(input: &TensorMeta, axes: usize, size: Vec<Dim>) -> Result<Vec<TensorM
         reason,
     };
     if size.len() != axes && size.len() != input.rank() {
-        return Err(invalid(format!("{axes} lengths are needed")));
+        return Err(invalid(format!("expected {axes} lengths")));
     }
     let lens = size.iter().skip(size.len() - axes);
     if lens.clone().any(|len| len.fixed().is_some_and(|len| len < 0)) {
-        return Err(invalid("a length is negative".to_owned()));
+        return Err(invalid("lengths must not be negative".to_owned()));
     }
     let outer = input.dims().iter().take(input.rank() - axes);
     Ok(vec![input.with_dims(outer.chain(lens).cloned())])
 }
 
-/// Writes every element to its place. Where several have the same place, the last one stays.
+/// Writes every element to its position. If several have the same position, the last one is kept.
 fn unpool(
     inputs: &[TensorView<'_>],
-    indices: Operand,
+    indices: InputIndex,
     outputs: &mut [TensorViewMut<'_>],
     axes: usize,
     context: &mut ForwardContext<'_>,
@@ -214,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn elements_return_to_their_places() {
+    fn elements_return_to_their_positions() {
         let found = unpool(&[], [5, 6, 9, 10]).unwrap();
         let wanted = [0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 2.0, 0.0, 0.0, 3.0, 4.0, 0.0, 0.0, 0.0, 0.0, 0.0];
         assert_eq!(found, wanted);
@@ -223,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_outside_of_the_plane_is_an_error() {
+    fn an_index_outside_the_plane_is_an_error() {
         assert!(unpool(&[], [0, 1, 2, 16]).unwrap_err().to_string().contains("16"));
         assert!(unpool(&[], [0, 1, 2, -1]).is_err());
         assert!(unpool(&[("output_size", "(1,2,3,4)")], [0; 4]).is_err());

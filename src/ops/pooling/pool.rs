@@ -1,4 +1,4 @@
-//! Pooling with a window that slides: the largest element, the mean or the norm of what the window sees.
+//! Pooling with a sliding window: its maximum, mean or norm.
 
 use super::pooled::{Pooled, Pooling, Reduction, Regions};
 use crate::kernels::naive::Divisor;
@@ -7,68 +7,68 @@ use crate::op::{LayerError, SpatialAxes};
 use crate::ops::support::choices::{PerAxis, per_axis};
 
 crate::operator! {
-    /// `torch.nn.MaxPool1d`, `MaxPool2d`, `MaxPool3d`: the largest element of each window, N×C×D×H×W → N×C×D′×H′×W′ (1, 2 or 3
-    /// spatial axes, by the type; N is optional). NaN counts as largest.
+    /// `torch.nn.MaxPool1d`, `MaxPool2d`, `MaxPool3d`: the maximum of each sliding window, N×C×D×H×W → N×C×D′×H′×W′ (1, 2 or 3
+    /// spatial axes, by the type; N is optional). NaN is treated as the maximum.
     pub struct MaxPool for "nn.MaxPool1d", "F.max_pool1d", "nn.MaxPool2d", "F.max_pool2d", "nn.MaxPool3d", "F.max_pool3d" {
-        /// How many axes are pooled.
+        /// The number of pooled axes.
         axes: SpatialAxes,
-        /// Lengths of the window.
+        /// Size of the window.
         kernel_size: PerAxis,
-        /// Distance between one position of the window and the next; that of the window where absent.
+        /// Stride of the window; its size by default.
         stride: Option<PerAxis> = None,
-        /// Places added on both sides, which are never the largest; at most half of the window.
+        /// Implicit −∞ padding added to both sides of each axis; at most half of the window.
         padding: PerAxis = PerAxis::all(0),
-        /// Distance between the places that the window looks at.
+        /// Spacing between kernel elements.
         dilation: PerAxis = PerAxis::all(1),
-        /// Whether a last position that is only partly inside counts.
+        /// Whether the output size is rounded up: windows that start inside the input may extend beyond its end.
         ceil_mode: bool = false,
-        /// Whether a second output (i64) says where each largest element stands in its flattened plane.
+        /// Whether to return a second output (i64): the index of each maximum in its flattened plane.
         return_indices: bool = false,
     }
     validate |layer| { layer.method().map(drop) }
 }
 
 crate::operator! {
-    /// `torch.nn.AvgPool1d`, `AvgPool2d`, `AvgPool3d`: the mean of each window, N×C×D×H×W → N×C×D′×H′×W′ (1, 2 or 3
+    /// `torch.nn.AvgPool1d`, `AvgPool2d`, `AvgPool3d`: the mean of each sliding window, N×C×D×H×W → N×C×D′×H′×W′ (1, 2 or 3
     /// spatial axes, by the type; N is optional).
     pub struct AvgPool for "nn.AvgPool1d", "F.avg_pool1d", "nn.AvgPool2d", "F.avg_pool2d", "nn.AvgPool3d", "F.avg_pool3d" {
-        /// How many axes are pooled.
+        /// The number of pooled axes.
         axes: SpatialAxes,
-        /// Lengths of the window.
+        /// Size of the window.
         kernel_size: PerAxis,
-        /// Distance between one position of the window and the next; that of the window where absent.
+        /// Stride of the window; its size by default.
         stride: Option<PerAxis> = None,
-        /// Zeros added on both sides; at most half of the window.
+        /// Zero padding added to both sides of each axis; at most half of the window.
         padding: PerAxis = PerAxis::all(0),
-        /// Whether a last position that is only partly inside counts.
+        /// Whether the output size is rounded up: windows that start inside the input may extend beyond its end.
         ceil_mode: bool = false,
-        /// Whether the zeros of the padding count as elements.
+        /// Whether the mean includes the zeros of the padding.
         count_include_pad: bool = true,
-        /// What sums are divided by instead of the number of elements.
+        /// Divisor of the sums, instead of the number of elements.
         divisor_override: Option<i64> = None,
     }
     validate |layer| {
         if layer.divisor_override == Some(0) {
-            return Err(LayerError::invalid("divisor_override", "0", "a sum cannot be divided by it"));
+            return Err(LayerError::invalid("divisor_override", "0", "it must not be 0"));
         }
         layer.method().map(drop)
     }
 }
 
 crate::operator! {
-    /// `torch.nn.LPPool1d`, `LPPool2d`, `LPPool3d`: (Σ xᵖ)^(1/p) of each window, N×C×D×H×W → N×C×D′×H′×W′ (1, 2 or 3
-    /// spatial axes, by the type; N is optional). As in PyTorch, a window that reaches past the end counts its missing places as if
-    /// they held the mean, and negative sums give NaN.
+    /// `torch.nn.LPPool1d`, `LPPool2d`, `LPPool3d`: power-average pooling, (Σ xᵖ)^(1/p) of each sliding window, N×C×D×H×W →
+    /// N×C×D′×H′×W′ (1, 2 or 3 spatial axes, by the type; N is optional). As in PyTorch, the missing elements of a window that
+    /// extends beyond the end count as if they held the mean, and negative sums give NaN.
     pub struct LpPool for "nn.LPPool1d", "F.lp_pool1d", "nn.LPPool2d", "F.lp_pool2d", "nn.LPPool3d", "F.lp_pool3d" {
-        /// How many axes are pooled.
+        /// The number of pooled axes.
         axes: SpatialAxes,
-        /// The order p of the norm: any number but 0.
+        /// The exponent p; any number but 0.
         norm_type: f64,
-        /// Lengths of the window.
+        /// Size of the window.
         kernel_size: PerAxis,
-        /// Distance between one position of the window and the next; that of the window where absent.
+        /// Stride of the window; its size by default.
         stride: Option<PerAxis> = None,
-        /// Whether a last position that is only partly inside counts.
+        /// Whether the output size is rounded up: windows that start inside the input may extend beyond its end.
         ceil_mode: bool = false,
     }
     validate |layer| {
@@ -123,10 +123,10 @@ impl Pooling for LpPool {
     }
 }
 
-/// One window for each axis.
+/// The window along each axis.
 ///
 /// # Errors
-/// Parameters that have another number of axes, or make no sense.
+/// Fails if a parameter is invalid or has a wrong number of axes.
 fn windows(
     axes: SpatialAxes,
     kernel_size: &PerAxis,
@@ -149,7 +149,7 @@ fn windows(
     };
     let windows: Vec<Window> = numbers.map(window).collect();
     if windows.iter().any(|window| !window.is_sane() || window.dilation == 0) {
-        let reason = "window, stride and dilation must be at least 1, and not absurdly large";
+        let reason = "window, stride and dilation must be at least 1, and not too large";
         return Err(invalid("kernel_size", kernel_size, reason));
     }
     if windows.iter().any(|window| window.pad_before > window.kernel / 2) {

@@ -1,4 +1,4 @@
-//! Pooling as a layer: what all poolings have in common, by windows that slide and by parts that adapt to the output.
+//! Pooling as a layer: the common parts of all poolings, with sliding windows and with adaptive regions.
 
 use crate::Limits;
 use crate::kernels::naive::Divisor;
@@ -8,51 +8,51 @@ use crate::op::{
     CpuLayer, Field, ForwardContext, FromOperator, Layer, LayerError, OperatorReader, SpatialAxes,
     TensorFormat, TensorMeta,
 };
-use crate::ops::support::arguments::Argument;
+use crate::ops::support::arguments::ParamOrInput;
 use crate::ops::support::choices::{PerAxis, per_axis};
 use crate::ops::support::float;
 use crate::ops::support::float::with_real;
-use crate::ops::support::ready::Ready;
 use crate::ops::support::rules;
+use crate::ops::support::shape_cache::ShapeCache;
 use crate::tensor::{DType, Dim, Format, Layout, Shape, TensorView, TensorViewMut};
 use std::fmt;
 use std::ops::RangeInclusive;
 
 /// An operator that pools its first input. [`Pooled`] makes a layer of it, for the CPU and for GPUs.
 pub trait Pooling: FromOperator + Clone + fmt::Debug + Send + Sync {
-    /// How many axes it pools: the last ones.
+    /// The number of pooled axes, which are the last ones.
     fn axes(&self) -> SpatialAxes;
 
-    /// What an output position looks at, and what becomes of it.
+    /// The input regions of the output positions, and the reduction of each.
     ///
     /// # Errors
-    /// Parameters that make no sense.
+    /// Fails if the parameters are invalid.
     fn method(&self) -> Result<(Regions<'_>, Reduction), LayerError>;
 }
 
-/// What the output positions of a pooling look at.
+/// The input regions of the output positions of a pooling.
 #[derive(Debug, Clone)]
 pub enum Regions<'a> {
     /// A window that slides along each axis.
     Sliding {
-        /// One for each axis.
+        /// One window for each axis.
         windows: Vec<Window>,
-        /// Whether a last position that is only partly inside counts.
+        /// Whether the output size is rounded up: windows that start inside the input may extend beyond its end.
         ceil_mode: bool,
     },
-    /// As many parts of each axis as the output has places.
+    /// Each axis is divided into as many regions as the output has positions.
     Adaptive {
-        /// The lengths of the output's axes, or one for all; 0 keeps that of the input (PNNX's way to write `None`).
-        output_size: &'a Argument<PerAxis>,
+        /// The spatial size of the output, or one length for all axes; 0 keeps the input's length (PNNX writes `None` as 0).
+        output_size: &'a ParamOrInput<PerAxis>,
     },
 }
 
-/// What becomes of the elements that one output position looks at.
+/// The reduction of the elements of a region.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Reduction {
-    /// The largest, and its place where that is asked for.
+    /// The maximum, optionally with its index.
     Max {
-        /// Whether there is a second output: positions in the flattened plane.
+        /// Whether there is a second output: indices into the flattened plane.
         indices: bool,
     },
     /// The mean.
@@ -61,18 +61,18 @@ pub enum Reduction {
     Norm {
         /// The order of the norm.
         p: f64,
-        /// The number of places of a whole window.
+        /// The number of elements of a whole window.
         places: usize,
     },
 }
 
 impl Reduction {
-    /// How many outputs there are.
+    /// The number of outputs.
     fn num_outputs(self) -> usize {
         if self == (Self::Max { indices: true }) { 2 } else { 1 }
     }
 
-    /// The outputs, given their dimensions.
+    /// The metadata of the outputs, given their dimensions.
     fn metas(self, input: &TensorMeta, dims: Vec<Dim>) -> Vec<TensorMeta> {
         let values = input.with_dims(dims);
         match self {
@@ -81,7 +81,7 @@ impl Reduction {
         }
     }
 
-    /// Checks that the windows of all positions along the axes may be kept while the outputs are computed.
+    /// Checks that the windows of all positions along the axes are within the limits.
     fn check(outputs: &[TensorViewMut<'_>], limits: &Limits) -> Result<(), LayerError> {
         let positions = outputs[0].shape().iter().fold(0u64, |sum, &len| sum.saturating_add(len as u64));
         Ok(limits.check_tensor("the windows of a pooling", positions.saturating_mul(pool::POSITION_BYTES))?)
@@ -167,7 +167,7 @@ impl<P: Pooling> Layer for Pooled<P> {
             Regions::Sliding { windows, ceil_mode } => {
                 match reduction {
                     Reduction::Max { .. } => float::check_real("the input", &inputs[0])?,
-                    // Sums of integers are divided as integers are.
+                    // The mean of integers is an integer division.
                     Reduction::Mean(_) if inputs[0].dtype() == DType::I64 => {}
                     _ => float::check("the input", &inputs[0])?,
                 }
@@ -206,7 +206,7 @@ impl<P: Pooling + 'static> CpuLayer for Pooled<P> {
     }
 }
 
-/// The number of axes before those that are pooled: channels, and a batch unless the input is a single sample.
+/// The number of axes before the pooled ones: channels, and a batch unless the input is a single sample.
 fn leading_axes(input: &TensorMeta, axes: SpatialAxes) -> Result<usize, LayerError> {
     let axes = axes.get();
     let leading = input.rank().checked_sub(axes).filter(|leading| (1..=2).contains(leading));
@@ -220,7 +220,7 @@ fn leading_axes(input: &TensorMeta, axes: SpatialAxes) -> Result<usize, LayerErr
     }
 }
 
-/// The dimensions of the output, where windows slide.
+/// The dimensions of the output for sliding windows.
 fn sliding_dims(
     input: &TensorMeta,
     axes: SpatialAxes,
@@ -241,32 +241,32 @@ fn sliding_dims(
     Ok(dims)
 }
 
-/// The dimensions of the output, where parts adapt to it.
+/// The dimensions of the output for adaptive regions.
 fn adaptive_dims(
     inputs: &[TensorMeta],
     axes: SpatialAxes,
-    output_size: &Argument<PerAxis>,
+    output_size: &ParamOrInput<PerAxis>,
 ) -> Result<Vec<Dim>, LayerError> {
     let (input, count) = (&inputs[0], axes.get());
     let leading = leading_axes(input, axes)?;
     let (batch, lens) = input.dims().split_at(leading);
     let sizes = match output_size {
-        Argument::Value(size) => {
+        ParamOrInput::Value(size) => {
             let sizes = per_axis("output_size", size.values(), count)?.into_iter().zip(lens);
             sizes.map(|(size, len)| if size == 0 { len.clone() } else { Dim::from(size) }).collect()
         }
-        Argument::Input(_) => match output_size.dims(inputs)?.as_slice() {
+        ParamOrInput::Input(_) => match output_size.dims(inputs)?.as_slice() {
             [size] => vec![size.clone(); count],
             sizes if sizes.len() == count => sizes.to_vec(),
             sizes => {
-                return Err(LayerError::shape("`output_size`", format!("1 or {count} numbers"), sizes.len()));
+                return Err(LayerError::shape("`output_size`", format!("1 or {count} lengths"), sizes.len()));
             }
         },
     };
     Ok(batch.iter().cloned().chain(sizes).collect())
 }
 
-/// The sizes for planes of these lengths, and the reduction.
+/// Prepares the sizes for planes of these lengths, and the reduction.
 fn prepare<P: Pooling>(
     operator: &P,
     (lens, outputs): &(Shape, Shape),
@@ -287,13 +287,13 @@ fn prepare<P: Pooling>(
     Ok((shape, reduction))
 }
 
-/// The sizes of a pooling and what it does, for the shapes of an input and an output.
-type Prepared = Ready<((Shape, Shape), (PoolShape, Reduction))>;
+/// The sizes and the reduction of a pooling, for the shapes of an input and an output.
+type Prepared = ShapeCache<((Shape, Shape), (PoolShape, Reduction))>;
 
-/// Makes the sizes of a pooling and what it does.
+/// Prepares the sizes and the reduction of a pooling.
 type Make<'a> = dyn Fn(&(Shape, Shape)) -> Result<(PoolShape, Reduction), LayerError> + 'a;
 
-/// Computes the outputs, by what is ready or by what `make` makes of the shapes.
+/// Computes the outputs with the cached sizes, or those that `make` prepares for the shapes.
 fn compute(
     ready: &mut Prepared,
     input: &TensorView<'_>,
@@ -312,7 +312,7 @@ fn compute(
     with_real!(input.dtype(), T => reduction.compute::<T>(shape, input, outputs, context))
 }
 
-/// The same for planes whose places hold a block of channels each.
+/// As [`compute`], for planes of blocked channels.
 fn compute_blocked(
     ready: &mut Prepared,
     input: &TensorView<'_>,
@@ -322,7 +322,7 @@ fn compute_blocked(
     make: &Make<'_>,
 ) -> Result<(), LayerError> {
     let [output] = outputs else {
-        return Err(LayerError::Unsupported("places are not found in blocks of channels".into()));
+        return Err(LayerError::Unsupported("indices are not supported for blocked channels".into()));
     };
     let logical = (*input.shape(), *output.shape());
     let (input, layout) = (input.with_layout(input.layout().unrolled()?)?, output.layout().unrolled()?);
@@ -331,7 +331,9 @@ fn compute_blocked(
         let (shape, reduction) = make(&logical)?;
         let shape = shape.with_lanes(block.into());
         Ok((
-            shape.ok_or_else(|| LayerError::Unsupported("three axes are not pooled in blocks".into()))?,
+            shape.ok_or_else(|| {
+                LayerError::Unsupported("three pooled axes are not supported for blocked channels".into())
+            })?,
             reduction,
         ))
     })?;
@@ -339,7 +341,7 @@ fn compute_blocked(
     with_real!(input.dtype(), T => reduction.compute::<T>(shape, &input, outputs, context))
 }
 
-/// Whether a tensor of a pooling may have a format: all lie the same way, with channels in blocks if at all.
+/// Returns true if a tensor of a pooling may have its format: all must have the same one, plain or with blocked channels.
 pub(in crate::ops) fn supports(axes: usize, position: usize, formats: &[TensorFormat]) -> bool {
     let (Some(format), Some(first)) = (formats.get(position), formats.first()) else { return false };
     let is_possible = match format.format {
@@ -350,20 +352,20 @@ pub(in crate::ops) fn supports(axes: usize, position: usize, formats: &[TensorFo
     is_possible && !format.is_quantized && format.format == first.format
 }
 
-/// Refuses blocks of channels where there is no batch, for the channels are another axis then.
+/// Rejects blocked channels without a batch axis, because the channels are then a different axis.
 ///
 /// # Errors
-/// [`LayerError::Unsupported`].
+/// [`LayerError::Unsupported`] if the input is blocked and has no batch axis.
 pub(in crate::ops) fn configure(axes: usize, inputs: &[TensorMeta]) -> Result<(), LayerError> {
     match inputs.first() {
         Some(input) if input.format() != Format::Plain && input.rank() != axes + 2 => {
-            Err(LayerError::Unsupported("channels in blocks need a batch".into()))
+            Err(LayerError::Unsupported("blocked channels require a batch axis".into()))
         }
         _ => Ok(()),
     }
 }
 
-/// Bytes of scratch memory for pooling: a row of the input, or a block of channels.
+/// The scratch memory for pooling, in bytes: a row of the input, or a block of channels.
 fn workspace(inputs: &[TensorMeta]) -> usize {
     if let Some(Format::Blocked { block, .. }) = inputs.first().map(TensorMeta::format) {
         return usize::from(block).saturating_mul(float::computed_size(inputs[0].dtype()));

@@ -1,21 +1,21 @@
-//! From real numbers to whole ones and back.
+//! Quantising and dequantising.
 
 use super::factors::{OfSlices, OfTensor, by_runs, position};
-use super::{QuantizedType, quantization, range, with_whole, write};
+use super::{QuantizedType, quantization, range, with_quantized, write};
 use crate::kernels::quantization::Quantization;
-use crate::kernels::quantized::Whole;
+use crate::kernels::quantized::QuantizedElement;
 use crate::kernels::widest;
 use crate::op::{
     CpuLayer, FieldValue, ForwardContext, FromParameter, Layer, LayerError, OperatorReader, TensorMeta, View,
 };
-use crate::ops::support::arguments::{Argument, Operand};
+use crate::ops::support::arguments::{InputIndex, ParamOrInput};
 use crate::ops::support::float;
 use crate::ops::support::views::view_layers;
 use crate::tensor::{DType, Layout, Shape, TensorView, TensorViewMut};
 use std::ops::RangeInclusive;
 
-/// The element type that the file records for the output, else the one that it asks for: PNNX says `torch.qint8` of
-/// every module that quantises.
+/// The element type that the file records for the output, otherwise the parameter's: PNNX writes `torch.qint8` for every module
+/// that quantises.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WantedType(pub DType);
 
@@ -30,16 +30,16 @@ impl FieldValue for WantedType {
 }
 
 crate::operator! {
-    /// `torch.quantize_per_tensor`: floats as whole numbers, `zero_point + round(x / scale)` with halves to the even number,
-    /// saturated. The quotient is x times 1/scale in f32.
+    /// `torch.quantize_per_tensor`: quantises floats to integers, `zero_point + round(x / scale)`, rounding half to even and
+    /// saturating. The quotient is computed as x times 1/scale in f32.
     pub struct QuantizePerTensor for
         "torch.quantize_per_tensor", "aten::quantize_per_tensor", "nn.quantized.Quantize"
     {
-        /// What one step of the whole numbers stands for; above zero.
-        scale: Argument<f64>,
-        /// The whole number that stands for zero.
-        zero_point: Argument<i64>,
-        /// The type of the whole numbers; what the file records of the output counts more.
+        /// The scale; positive.
+        scale: ParamOrInput<f64>,
+        /// The zero point.
+        zero_point: ParamOrInput<i64>,
+        /// The quantised type; the type that the file records for the output takes precedence.
         dtype: WantedType,
     }
 }
@@ -48,41 +48,41 @@ crate::operator! {
     /// `torch.quantize_per_channel`: as `torch.quantize_per_tensor`, with a scale and a zero point for each slice along an
     /// axis.
     pub struct QuantizePerChannel for "aten::quantize_per_channel" {
-        /// One scale for each slice.
-        scale: Operand,
-        /// One zero point for each slice.
-        zero_point: Operand,
+        /// The scale of each slice, a vector.
+        scale: InputIndex,
+        /// The zero point of each slice, a vector.
+        zero_point: InputIndex,
         /// The axis.
         axis: i64,
-        /// The type of the whole numbers; what the file records of the output counts more.
+        /// The quantised type; the type that the file records for the output takes precedence.
         dtype: WantedType,
     }
 }
 
 crate::operator! {
-    /// `torch.dequantize`: the real numbers that whole ones stand for, `(q − zero_point) · scale`, as f32. Scale and zero
-    /// point are those of the operator that quantised the tensor; they are put here when a model is built.
+    /// `torch.dequantize`: the f32 values of a quantised tensor, `(q − zero_point) · scale`. Scale and zero point are
+    /// copied from the operator that quantised the tensor when a model is built.
     pub struct DeQuantize for "torch.dequantize", "nn.quantized.DeQuantize" {
-        /// What one step of the whole numbers stands for.
-        scale: Argument<f64>,
-        /// The whole number that stands for zero.
-        zero_point: Argument<i64>,
-        /// The axis each slice along which has a scale and a zero point of its own.
+        /// The scale.
+        scale: ParamOrInput<f64>,
+        /// The zero point.
+        zero_point: ParamOrInput<i64>,
+        /// The axis whose slices have a scale and a zero point each; one of each for the whole tensor by default.
         axis: Option<i64> = None,
     }
 }
 
 crate::operator! {
-    /// `torch.Tensor.int_repr`: the whole numbers of a quantised tensor, as a tensor of integers.
+    /// `torch.Tensor.int_repr`: the quantised values of a tensor, as a tensor of integers.
     pub struct IntRepr for "aten::int_repr" {}
 }
 
-/// Scale and zero point as something to compute with.
+/// The checked quantisation for a scale and a zero point.
 fn usable((scale, zero_point): (f64, f64), dtype: DType) -> Result<Quantization, LayerError> {
     quantization(["scale", "zero_point"], scale, zero_point as i64, dtype)
 }
 
-/// Checks scale and zero point as far as they are known before running.
+/// Checks scale and zero point as far as they are known before the run.
 fn check(of: OfTensor<'_>, inputs: &[TensorMeta], dtype: DType) -> Result<(), LayerError> {
     of.constants().map_or(Ok(()), |(scale, zero)| usable((scale, zero as f64), dtype).map(drop))?;
     of.check(inputs)
@@ -92,31 +92,31 @@ fn of_slices(of: OfSlices, inputs: &[TensorView<'_>], dtype: DType) -> Result<Ve
     of.numbers(inputs)?.into_iter().map(|pair| usable(pair, dtype)).collect()
 }
 
-/// Quantises runs of elements, each run by the next of these, over and over.
+/// Quantises runs of `run` elements, cycling through `params` from run to run.
 fn quantize(
     input: &TensorView<'_>,
     output: &mut TensorViewMut<'_>,
-    hows: &[Quantization],
+    params: &[Quantization],
     run: usize,
 ) -> Result<(), LayerError> {
     let values = input.to_tensor()?.cast(DType::F32)?.to_vec::<f32>()?;
-    with_whole!(output.dtype(), Q => write::<Q>(output, |output| {
-        widest(|| by_runs(&values, output, (hows, run), |how: &Quantization, x| Q::of(how.quantize(x))));
+    with_quantized!(output.dtype(), Q => write::<Q>(output, |output| {
+        widest(|| by_runs(&values, output, (params, run), |param: &Quantization, x| Q::of(param.quantize(x))));
         Ok(())
     }))
 }
 
-/// What the whole numbers of runs of elements stand for.
+/// Dequantises runs of `run` elements, cycling through `params` from run to run.
 fn dequantize(
     input: &TensorView<'_>,
     output: &mut TensorViewMut<'_>,
-    hows: &[Quantization],
+    params: &[Quantization],
     run: usize,
 ) -> Result<(), LayerError> {
-    with_whole!(input.dtype(), Q => {
+    with_quantized!(input.dtype(), Q => {
         let values = input.to_vec::<Q>()?;
         float::write::<f32>(output, |output| {
-            widest(|| by_runs(&values, output, (hows, run), |how: &Quantization, q: Q| how.dequantize(q.value())));
+            widest(|| by_runs(&values, output, (params, run), |param: &Quantization, q: Q| param.dequantize(q.value())));
             Ok(())
         })
     })
@@ -147,8 +147,8 @@ impl CpuLayer for QuantizePerTensor {
         outputs: &mut [TensorViewMut<'_>],
         _: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
-        let how = usable(self.factors().numbers(inputs)?, self.dtype.0)?;
-        quantize(&inputs[0], &mut outputs[0], &[how], usize::MAX)
+        let param = usable(self.factors().numbers(inputs)?, self.dtype.0)?;
+        quantize(&inputs[0], &mut outputs[0], &[param], usize::MAX)
     }
 }
 
@@ -177,8 +177,8 @@ impl CpuLayer for QuantizePerChannel {
         outputs: &mut [TensorViewMut<'_>],
         _: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
-        let hows = of_slices(self.factors(), inputs, self.dtype.0)?;
-        quantize(&inputs[0], &mut outputs[0], &hows, self.factors().run(inputs[0].shape())?)
+        let params = of_slices(self.factors(), inputs, self.dtype.0)?;
+        quantize(&inputs[0], &mut outputs[0], &params, self.factors().run(inputs[0].shape())?)
     }
 }
 
@@ -187,7 +187,7 @@ impl DeQuantize {
         OfTensor { scale: &self.scale, zero_point: &self.zero_point }
     }
 
-    /// Where slices have their own.
+    /// The scales and zero points of slices, if there is an axis.
     fn of_slices(&self) -> Result<Option<OfSlices>, LayerError> {
         match (self.axis, position(&self.scale), position(&self.zero_point)) {
             (None, ..) => Ok(None),
@@ -224,11 +224,11 @@ impl CpuLayer for DeQuantize {
     ) -> Result<(), LayerError> {
         let dtype = inputs[0].dtype();
         if let Some(slices) = self.of_slices()? {
-            let hows = of_slices(slices, inputs, dtype)?;
-            return dequantize(&inputs[0], &mut outputs[0], &hows, slices.run(inputs[0].shape())?);
+            let params = of_slices(slices, inputs, dtype)?;
+            return dequantize(&inputs[0], &mut outputs[0], &params, slices.run(inputs[0].shape())?);
         }
-        let how = usable(self.factors().numbers(inputs)?, dtype)?;
-        dequantize(&inputs[0], &mut outputs[0], &[how], usize::MAX)
+        let param = usable(self.factors().numbers(inputs)?, dtype)?;
+        dequantize(&inputs[0], &mut outputs[0], &[param], usize::MAX)
     }
 }
 
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn scales_and_zero_points_that_stand_for_nothing() {
+    fn invalid_scales_and_zero_points() {
         let with = |scale, zero| {
             let params = [("scale", scale), ("zero_point", zero), ("dtype", "torch.quint8")];
             operator("torch.quantize_per_tensor", &params).run(&[&tensor(&[1], &[1.0f32])])

@@ -1,30 +1,30 @@
-//! Floats that are rounded as if they had been quantised, as models have them that were trained for it.
+//! Fake quantisation: rounding floats as if they were quantised, as in models of quantisation-aware training.
 
 use super::factors::{OfSlices, OfTensor, by_runs};
 use crate::kernels::widest;
 use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
-use crate::ops::support::arguments::{Argument, Operand};
+use crate::ops::support::arguments::{InputIndex, ParamOrInput};
 use crate::ops::support::float;
 use crate::tensor::{DType, TensorView, TensorViewMut};
 use std::ops::RangeInclusive;
 
 crate::operator! {
-    /// `torch.fake_quantize_per_tensor_affine`: floats, quantised and put in floats again.
+    /// `torch.fake_quantize_per_tensor_affine`: quantises floats and dequantises them again.
     pub struct FakeQuantize for "aten::fake_quantize_per_tensor_affine" {
-        /// What one step of the whole numbers stands for.
-        scale: Argument<f64>,
-        /// The whole number that stands for zero.
-        zero_point: Argument<i64>,
-        /// The least whole number.
+        /// The scale.
+        scale: ParamOrInput<f64>,
+        /// The zero point.
+        zero_point: ParamOrInput<i64>,
+        /// The smallest quantised value.
         quant_min: i64,
-        /// The largest whole number.
+        /// The largest quantised value.
         quant_max: i64,
     }
     validate |layer| {
         let range = range(layer.quant_min, layer.quant_max)?;
         match layer.zero_point {
-            Argument::Value(zero_point) => inside(zero_point as f64, range),
-            Argument::Input(_) => Ok(()),
+            ParamOrInput::Value(zero_point) => inside(zero_point as f64, range),
+            ParamOrInput::Input(_) => Ok(()),
         }
     }
 }
@@ -33,15 +33,15 @@ crate::operator! {
     /// `torch.fake_quantize_per_channel_affine`: as `torch.fake_quantize_per_tensor_affine`, with a scale and a zero point
     /// for each slice along an axis.
     pub struct FakeQuantizePerChannel for "aten::fake_quantize_per_channel_affine" {
-        /// One scale for each slice.
-        scale: Operand,
-        /// One zero point for each slice.
-        zero_point: Operand,
+        /// The scale of each slice, a vector.
+        scale: InputIndex,
+        /// The zero point of each slice, a vector.
+        zero_point: InputIndex,
         /// The axis.
         axis: i64,
-        /// The least whole number.
+        /// The smallest quantised value.
         quant_min: i64,
-        /// The largest whole number.
+        /// The largest quantised value.
         quant_max: i64,
     }
     validate |layer| { range(layer.quant_min, layer.quant_max).map(drop) }
@@ -53,46 +53,45 @@ fn range(least: i64, most: i64) -> Result<[i32; 2], LayerError> {
         _ => Err(LayerError::invalid(
             "quant_min",
             least,
-            format!("whole numbers of 32 bits lie from it to {most}"),
+            format!("it must be at most `quant_max`, which is {most}, and both must fit 32 bits"),
         )),
     }
 }
 
-/// Checks that a zero point lies in the range.
+/// Checks that a zero point is in the range.
 fn inside(zero_point: f64, [least, most]: [i32; 2]) -> Result<(), LayerError> {
     if (f64::from(least)..=f64::from(most)).contains(&zero_point) {
         return Ok(());
     }
-    let reason = format!("it lies from quant_min to quant_max, {least} to {most}");
+    let reason = format!("it must be between quant_min and quant_max, {least} to {most}");
     Err(LayerError::invalid("zero_point", zero_point, reason))
 }
 
-/// How floats are rounded. As in PyTorch the scale may be anything: one that is not above zero gives what the formula
-/// does.
+/// The rounding of floats. As in PyTorch, the scale is not checked: one that is not positive gives what the formula gives.
 #[derive(Debug, Clone, Copy)]
 struct Steps {
     scale: f32,
-    /// The number that stands for zero, whole or not.
+    /// The zero point, which need not be an integer.
     zero_point: f64,
-    /// Whether it is whole by its type: such a one is added after rounding, any other one before.
-    is_whole: bool,
+    /// Whether the zero point has an integer type: then it is added after rounding, otherwise before.
+    is_integer: bool,
     range: [f64; 2],
 }
 
 impl Steps {
-    fn new((scale, zero_point): (f64, f64), is_whole: bool, range: [i32; 2]) -> Self {
-        Self { scale: scale as f32, zero_point, is_whole, range: range.map(f64::from) }
+    fn new((scale, zero_point): (f64, f64), is_integer: bool, range: [i32; 2]) -> Self {
+        Self { scale: scale as f32, zero_point, is_integer, range: range.map(f64::from) }
     }
 
-    /// The steps from zero of what a number, already counted in steps, is rounded to.
+    /// Rounds and clamps a number that is given in steps, and returns its distance from the zero point in steps.
     #[inline(always)]
     fn rounded(&self, steps: f64) -> f64 {
-        let place = if self.is_whole {
+        let place = if self.is_integer {
             steps.round_ties_even() + self.zero_point
         } else {
             (steps + self.zero_point).round_ties_even()
         };
-        // NaN becomes the least number.
+        // NaN becomes the smallest value.
         place.max(self.range[0]).min(self.range[1]) - self.zero_point
     }
 
@@ -101,37 +100,37 @@ impl Steps {
         self.rounded(f64::from(x * (1.0 / self.scale))) as f32 * self.scale
     }
 
-    /// f64 is divided and multiplied as it is where each slice has a scale.
+    /// With a scale per slice, f64 is divided and multiplied in f64.
     #[inline(always)]
     fn double_of_channels(&self, x: f64) -> f64 {
         self.rounded(x * f64::from(1.0 / self.scale)) * f64::from(self.scale)
     }
 
-    /// f64 is divided as it is, and multiplied in f32.
+    /// With one scale, f64 is divided in f64 and multiplied in f32.
     #[inline(always)]
     fn double(&self, x: f64) -> f64 {
         f64::from(self.rounded(x * f64::from(1.0 / self.scale)) as f32 * self.scale)
     }
 }
 
-/// Rounds runs of elements, each run by the next of these, over and over.
+/// Rounds runs of `run` elements, cycling through `params` from run to run.
 fn round(
     input: &TensorView<'_>,
     output: &mut TensorViewMut<'_>,
-    hows: &[Steps],
+    params: &[Steps],
     run: usize,
     double: impl Fn(&Steps, f64) -> f64,
 ) -> Result<(), LayerError> {
     if input.dtype() == DType::F64 {
         let values = float::read::<f64>(input)?;
         return float::write::<f64>(output, |output| {
-            widest(|| by_runs(&values, output, (hows, run), &double));
+            widest(|| by_runs(&values, output, (params, run), &double));
             Ok(())
         });
     }
     let values = float::read::<f32>(input)?;
     float::write::<f32>(output, |output| {
-        widest(|| by_runs(&values, output, (hows, run), Steps::single));
+        widest(|| by_runs(&values, output, (params, run), Steps::single));
         Ok(())
     })
 }
@@ -161,8 +160,8 @@ impl CpuLayer for FakeQuantize {
         _: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
         let range = range(self.quant_min, self.quant_max)?;
-        let how = Steps::new(self.factors().numbers(inputs)?, true, range);
-        round(&inputs[0], &mut outputs[0], &[how], usize::MAX, Steps::double)
+        let param = Steps::new(self.factors().numbers(inputs)?, true, range);
+        round(&inputs[0], &mut outputs[0], &[param], usize::MAX, Steps::double)
     }
 }
 
@@ -192,17 +191,17 @@ impl CpuLayer for FakeQuantizePerChannel {
     ) -> Result<(), LayerError> {
         let range = range(self.quant_min, self.quant_max)?;
         let zero_points = inputs.get(self.zero_point.0).map(TensorView::dtype);
-        let mut hows = Vec::new();
+        let mut params = Vec::new();
         for pair in self.factors().numbers(inputs)? {
-            // PyTorch minds only those that are whole by their type.
-            let is_whole = zero_points.is_some_and(DType::is_integer);
-            if is_whole {
+            // PyTorch only checks zero points of an integer type.
+            let is_integer = zero_points.is_some_and(DType::is_integer);
+            if is_integer {
                 inside(pair.1, range)?;
             }
-            hows.push(Steps::new(pair, is_whole, range));
+            params.push(Steps::new(pair, is_integer, range));
         }
         let run = self.factors().run(inputs[0].shape())?;
-        round(&inputs[0], &mut outputs[0], &hows, run, Steps::double_of_channels)
+        round(&inputs[0], &mut outputs[0], &params, run, Steps::double_of_channels)
     }
 }
 
@@ -234,7 +233,7 @@ mod tests {
         assert!(with("quant_min", "4").is_err() && with("zero_point", "4").is_err());
     }
 
-    /// PyTorch's results.
+    /// Results of PyTorch.
     #[test]
     fn odd_numbers_and_odd_scales() {
         let infinite = f32::INFINITY;
@@ -254,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn zero_points_need_not_be_whole() {
+    fn zero_points_need_not_be_integers() {
         let params = [("axis", "0"), ("quant_min", "0"), ("quant_max", "3")];
         let names = ["input", "scale", "zero_point"];
         let fake = operator("aten::fake_quantize_per_channel_affine", &params).with_names(&names);
@@ -263,7 +262,7 @@ mod tests {
         let found = fake.run_one(&[&x, &scales, &tensor(&[2], &[1.6f32, 9.6])]).unwrap();
         assert_close(&found, &[2, 2], &[0.2, -0.8, -1.65, -1.65]);
         assert!(fake.run(&[&x, &scales, &tensor(&[2], &[1i32, 9])]).is_err());
-        // A half way between two steps shows by its type when the zero point is added.
+        // A value half way between two steps reveals whether the zero point is added before or after rounding.
         let (half, scale) = (tensor(&[1, 1], &[0.25f32]), tensor(&[1], &[0.5f32]));
         assert_close(&fake.run_one(&[&half, &scale, &tensor(&[1], &[1.0f32])]).unwrap(), &[1, 1], &[0.5]);
         assert_close(&fake.run_one(&[&half, &scale, &tensor(&[1], &[1i32])]).unwrap(), &[1, 1], &[0.0]);

@@ -1,26 +1,26 @@
-//! Quantised tensors one after the other along an axis.
+//! Concatenation of quantised tensors.
 
-use super::{check_bytes, quantization, with_whole};
+use super::{check_bytes, quantization, with_quantized};
 use crate::kernels::quantization::Quantization;
-use crate::kernels::quantized::Whole;
+use crate::kernels::quantized::QuantizedElement;
 use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
 use crate::ops::support::views::axis_of;
 use crate::tensor::{DType, Layout, TensorView, TensorViewMut};
 use std::ops::RangeInclusive;
 
 crate::operator! {
-    /// `torch.ao.nn.quantized.QFunctional.cat`, and `torch.cat` of quantised tensors: one after the other along an axis.
-    /// Numbers of another scale than the output's are put in floats and quantised anew.
+    /// `torch.ao.nn.quantized.QFunctional.cat`, and `torch.cat` of quantised tensors: concatenates them along an axis.
+    /// Inputs whose scale or zero point differs from the output's are dequantised and quantised again.
     pub struct QuantizedCat for "nn.quantized.cat" {
-        /// The axis; may count from the end.
+        /// The axis; may be negative, counting from the end.
         dim: i64 = 0,
-        /// What one step of the output stands for.
+        /// The scale of the output.
         scale: f64,
-        /// The number of the output that stands for zero.
+        /// The zero point of the output.
         zero_point: i64,
-        /// The scale of each input, put here when a model is built.
+        /// The scale of each input; set when a model is built.
         input_scales: Vec<f64>,
-        /// The zero point of each input, put here when a model is built.
+        /// The zero point of each input; set when a model is built.
         input_zero_points: Vec<i64>,
     }
 }
@@ -37,7 +37,7 @@ impl QuantizedCat {
     }
 }
 
-/// What each of the 256 numbers of 8 bits becomes.
+/// The requantised value of each of the 256 values of 8 bits.
 fn table(from: &Quantization, to: &Quantization) -> Vec<i32> {
     (from.range[0]..=from.range[1])
         .map(|q| if from == to { q } else { to.quantize(from.dequantize(q)) })
@@ -66,7 +66,7 @@ impl Layer for QuantizedCat {
                 return Err(LayerError::dtype(format!("input {position}"), first.dtype(), input.dtype()));
             }
             if !input.may_have_dims(&wanted) {
-                let wanted = format!("a shape like {first}, but for axis {axis}");
+                let wanted = format!("the shape {first} except along axis {axis}");
                 return Err(LayerError::shape(format!("input {position}"), wanted, input));
             }
             dims[axis] = dims[axis].clone() + input.dims()[axis].clone();
@@ -89,7 +89,7 @@ impl CpuLayer for QuantizedCat {
             let table = table(&from, &to);
             let part = outputs[0].layout().narrow(axis, start, len)?;
             start += len;
-            with_whole!(dtype, Q => {
+            with_quantized!(dtype, Q => {
                 let mut values = input.to_vec::<Q>()?;
                 let place = |q: Q| (q.value() - from.range[0]) as usize;
                 values.iter_mut().for_each(|q| *q = table.get(place(*q)).map_or(*q, |&q| Q::of(q)));
@@ -108,7 +108,7 @@ mod tests {
     use crate::ops::support::testing::{operator, tensor};
 
     #[test]
-    fn numbers_are_brought_to_one_scale() {
+    fn values_are_requantised_to_one_scale() {
         let params = [
             ("dim", "-1"),
             ("scale", "0.5"),
@@ -120,7 +120,7 @@ mod tests {
         let (a, b) = (tensor(&[2, 1], &[0u8, 200]), tensor(&[2, 2], &[0u8, 1, 2, 255]));
         let joined = join.run_one(&[&a, &b]).unwrap();
         assert_eq!(joined.shape().dims(), [2, 3]);
-        // 0.25 is half a step, which goes to the even number of steps; 63.75 is 127.5 steps.
+        // 0.25 is half a step, which is rounded to the even number of steps; 63.75 is 127.5 steps.
         assert_eq!(joined.to_vec::<u8>().unwrap(), [0, 10, 10, 200, 11, 138]);
         assert!(join.run(&[&a, &tensor(&[3, 1], &[0u8; 3])]).is_err());
         assert!(join.run(&[&a, &tensor(&[2, 1], &[0i8; 2])]).is_err());

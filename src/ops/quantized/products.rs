@@ -1,10 +1,12 @@
-//! Convolutions and linear maps of quantised tensors.
+//! Convolutions and linear layers of quantised tensors.
 
-use super::{check_bytes, quantization, with_whole, write};
+use super::{check_bytes, quantization, with_quantized, write};
 use crate::Limits;
 use crate::kernels::conv::ConvShape;
 use crate::kernels::quantization::{Quantization, Requantization};
-use crate::kernels::quantized::{ByColumn, ByRow, Rows, Strips, Whole, WholeConv, centered, product};
+use crate::kernels::quantized::{
+    ByColumn, ByRow, Int8Conv, QuantizedElement, Rows, Strips, centered, product,
+};
 use crate::kernels::window::Window;
 use crate::op::{
     CpuLayer, FieldValue, ForwardContext, Layer, LayerError, NO_KEY, OperatorReader, RuntimeAttribute,
@@ -12,10 +14,10 @@ use crate::op::{
 };
 use crate::ops::layout::padding::PaddingMode;
 use crate::ops::support::choices::{PerAxis, per_axis};
-use crate::ops::support::ready::Ready;
+use crate::ops::support::shape_cache::ShapeCache;
 use crate::tensor::{DType, Dim, TensorView, TensorViewMut};
 
-/// Whether ReLU follows the product: the operator's type says so, and no key of a file.
+/// Whether ReLU follows the product. Derived from the operator's type; no key of a file sets it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FusedRelu(pub bool);
 
@@ -31,84 +33,84 @@ impl FieldValue for FusedRelu {
 }
 
 crate::operator! {
-    /// `torch.ao.nn.quantized.Conv2d`: cross-correlation of a quantised N×C×H×W with quantised weights O×(C/groups)×h×w. The sum of
-    /// products, and the bias, times input scale · weight scale / output scale, rounded half to even, from the zero point on,
-    /// saturated. `torch.ao.nn.intrinsic.quantized.ConvReLU2d`: the same, and what stands for less than zero becomes zero.
+    /// `torch.ao.nn.quantized.Conv2d`: cross-correlation of a quantised N×C×H×W input with quantised O×(C/groups)×h×w
+    /// weights. The sum of products and the bias is multiplied by input scale · weight scale / output scale, rounded half
+    /// to even, offset by the zero point and saturated. `torch.ao.nn.intrinsic.quantized.ConvReLU2d`: the same, followed by
+    /// ReLU.
     pub struct QuantizedConv for "nn.quantized.Conv2d", "nn.intrinsic.quantized.ConvReLU2d" {
-        /// Number of input channels; only compared with the weights.
+        /// Number of input channels; only checked against the weights.
         in_channels: Option<usize> = None,
-        /// Number of output channels; only compared with the weights.
+        /// Number of output channels; only checked against the weights.
         out_channels: Option<usize> = None,
-        /// Lengths of the window; only compared with the weights.
+        /// Size of the kernel; only checked against the weights.
         kernel_size: Option<PerAxis> = None,
-        /// Distance between one position of the window and the next.
+        /// Stride of the sliding window.
         stride: PerAxis = PerAxis::all(1),
-        /// Places added around the input, which stand for zero.
+        /// Padding added to both sides of each axis, filled with the input's zero point.
         padding: PerAxis = PerAxis::all(0),
-        /// Distance between the places that the window looks at.
+        /// Spacing between kernel elements.
         dilation: PerAxis = PerAxis::all(1),
-        /// Number of groups; each sees its own share of the channels.
+        /// Number of groups of channels that are convolved separately.
         groups: usize = 1,
-        /// What lies outside of the input; only zeros.
+        /// How the padding is filled; only `zeros` is supported.
         padding_mode: PaddingMode = PaddingMode::Zeros,
-        /// O×… weights of i8.
+        /// Weights of i8, O×….
         weight: Weight,
-        /// The scale of each output's weights.
+        /// The scale of the weights of each output channel.
         scales as "weight.q_per_channel_scales": Weight,
-        /// The zero point of each output's weights.
+        /// The zero point of the weights of each output channel.
         zero_points as "weight.q_per_channel_zero_points": Weight,
-        /// One real number for each output, added at the end.
+        /// Float bias of each output channel.
         bias: Option<Weight> = None,
-        /// What one step of the output stands for.
+        /// The scale of the output.
         scale: f64,
-        /// The number of the output that stands for zero.
+        /// The zero point of the output.
         zero_point: i64,
-        /// What one step of the input stands for, put here when a model is built.
+        /// The scale of the input; set when a model is built.
         input_scale: f64,
-        /// The number of the input that stands for zero, put here when a model is built.
+        /// The zero point of the input; set when a model is built.
         input_zero_point: i64,
-        /// Whether what stands for less than zero becomes zero.
+        /// Whether ReLU is applied to the result.
         relu: FusedRelu,
-        /// The weights as they are multiplied, for inputs of the type of the last run.
-        ready: Ready<(DType, (Rows, ByRow))>,
+        /// The prepared weights for inputs of the type of the last run.
+        ready: ShapeCache<(DType, (Rows, ByRow))>,
     }
     validate |layer| { layer.factors().validate()?; layer.check() }
 }
 
 crate::operator! {
-    /// `torch.ao.nn.quantized.Linear`: a quantised …×I times the transpose of quantised weights O×I, rounded as
-    /// `nn.quantized.Conv2d` does. `torch.ao.nn.intrinsic.quantized.LinearReLU`: the same, and what stands for less than zero
-    /// becomes zero.
+    /// `torch.ao.nn.quantized.Linear`: the affine map of a quantised …×I input with quantised O×I weights, rounded like
+    /// `nn.quantized.Conv2d`. Output: …×O. `torch.ao.nn.intrinsic.quantized.LinearReLU`: the same, followed by ReLU.
     pub struct QuantizedLinear for "nn.quantized.Linear", "nn.intrinsic.quantized.LinearReLU" {
-        /// I; only compared with the weights.
+        /// Number of input features I; only checked against the weights.
         in_features: Option<usize> = None,
-        /// O; only compared with the weights.
+        /// Number of output features O; only checked against the weights.
         out_features: Option<usize> = None,
-        /// O×… weights of i8.
+        /// Weights of i8, O×….
         weight: Weight,
-        /// The scale of each output's weights.
+        /// The scale of the weights of each output channel.
         scales as "weight.q_per_channel_scales": Weight,
-        /// The zero point of each output's weights.
+        /// The zero point of the weights of each output channel.
         zero_points as "weight.q_per_channel_zero_points": Weight,
-        /// One real number for each output, added at the end.
+        /// Float bias of each output channel.
         bias: Option<Weight> = None,
-        /// What one step of the output stands for.
+        /// The scale of the output.
         scale: f64,
-        /// The number of the output that stands for zero.
+        /// The zero point of the output.
         zero_point: i64,
-        /// What one step of the input stands for, put here when a model is built.
+        /// The scale of the input; set when a model is built.
         input_scale: f64,
-        /// The number of the input that stands for zero, put here when a model is built.
+        /// The zero point of the input; set when a model is built.
         input_zero_point: i64,
-        /// Whether what stands for less than zero becomes zero.
+        /// Whether ReLU is applied to the result.
         relu: FusedRelu,
-        /// The weights as they are multiplied, for inputs of the type of the last run.
-        ready: Ready<(DType, (Strips, ByColumn))>,
+        /// The prepared weights for inputs of the type of the last run.
+        ready: ShapeCache<(DType, (Strips, ByColumn))>,
     }
     validate |layer| { layer.factors().validate()?; layer.check() }
 }
 
-/// What both operators multiply with.
+/// The weights and quantisation of both operators.
 struct Factors<'a> {
     weight: &'a Weight,
     scales: &'a Weight,
@@ -136,7 +138,7 @@ impl Factors<'_> {
         ])
     }
 
-    /// Weights of fitting shapes and types.
+    /// Checks the shapes and types of the weights.
     fn validate(&self) -> Result<(), LayerError> {
         let [weight, scales, zero_points, bias] = self.all()?;
         let Some((weight, &outputs)) = weight.and_then(|weight| Some((weight, weight.shape().first()?)))
@@ -162,7 +164,7 @@ impl Factors<'_> {
         Ok(())
     }
 
-    /// What the numbers of input and output stand for, which are of the same type.
+    /// The quantisations of input and output, which have the same type.
     fn quantizations(&self, dtype: DType) -> Result<[Quantization; 2], LayerError> {
         Ok([
             quantization(["input_scale", "input_zero_point"], self.input.0, self.input.1, dtype)?,
@@ -170,7 +172,7 @@ impl Factors<'_> {
         ])
     }
 
-    /// The weights without zero points, and what makes whole numbers of sums.
+    /// The weights minus their zero points, and the requantisation of the sums.
     fn prepare(&self, dtype: DType) -> Result<(Rows, Vec<Requantization>), LayerError> {
         let [input, mut output] = self.quantizations(dtype)?;
         if self.relu {
@@ -215,7 +217,7 @@ impl QuantizedConv {
     fn convolution(&self) -> Convolution<'_> {
         Convolution {
             weight: &self.weight,
-            says: [self.in_channels, self.out_channels],
+            given: [self.in_channels, self.out_channels],
             kernel_size: self.kernel_size.as_ref(),
             distances: [&self.stride, &self.padding, &self.dilation],
             groups: self.groups,
@@ -224,7 +226,7 @@ impl QuantizedConv {
 
     fn check(&self) -> Result<(), LayerError> {
         if self.padding_mode != PaddingMode::Zeros {
-            let reason = "quantised tensors are padded with zeros only";
+            let reason = "quantised tensors can only be padded with zeros";
             return Err(LayerError::invalid("padding_mode", format!("{:?}", self.padding_mode), reason));
         }
         self.convolution().windows().map(drop)
@@ -239,7 +241,7 @@ impl QuantizedConv {
         Ok((rows, ByRow(outputs)))
     }
 
-    fn run<Q: Whole>(
+    fn run<Q: QuantizedElement>(
         &self,
         input: &TensorView<'_>,
         weights: &(Rows, ByRow),
@@ -270,18 +272,18 @@ impl CpuLayer for QuantizedConv {
         let weights = ready.of(inputs[0].dtype(), |&dtype| self.prepare(dtype));
         let (input, output) = (&inputs[0], &mut outputs[0]);
         let result = weights.and_then(|weights| {
-            with_whole!(input.dtype(), Q => self.run::<Q>(input, weights, output, context.limits()))
+            with_quantized!(input.dtype(), Q => self.run::<Q>(input, weights, output, context.limits()))
         });
         self.ready = ready;
         result
     }
 }
 
-/// A convolution of pictures.
+/// A two-dimensional convolution.
 struct Convolution<'a> {
     weight: &'a Weight,
-    /// What the file says of input and output channels.
-    says: [Option<usize>; 2],
+    /// The input and output channels that the file specifies.
+    given: [Option<usize>; 2],
     kernel_size: Option<&'a PerAxis>,
     /// Stride, padding and dilation.
     distances: [&'a PerAxis; 3],
@@ -289,29 +291,31 @@ struct Convolution<'a> {
 }
 
 impl Convolution<'_> {
-    /// Output channels, channels of a group and the windows.
+    /// The numbers of output channels and of input channels per group, and the windows.
     fn windows(&self) -> Result<(usize, usize, [Window; 2]), LayerError> {
         let shape = Factors::attribute("weight", self.weight)?.shape();
         let &[out_channels, channels, rows, columns] = shape else {
             return Err(LayerError::shape("the weight", "O×C×h×w", format!("{shape:?}")));
         };
         if self.groups == 0 || out_channels % self.groups != 0 {
-            let reason = format!("{out_channels} channels do not divide by it");
+            let reason = format!("it must divide the {out_channels} channels");
             return Err(LayerError::invalid("groups", self.groups, reason));
         }
         let all = channels.saturating_mul(self.groups);
-        for (key, said, is) in
-            [("in_channels", self.says[0], all), ("out_channels", self.says[1], out_channels)]
+        for (key, given, is) in
+            [("in_channels", self.given[0], all), ("out_channels", self.given[1], out_channels)]
         {
-            if let Some(said) = said.filter(|&said| said != is) {
-                return Err(LayerError::invalid(key, said, format!("the weights have {is}")));
+            if let Some(given) = given.filter(|&given| given != is) {
+                return Err(LayerError::invalid(key, given, format!("the weights have {is}")));
             }
         }
-        if let Some(said) = self.kernel_size.filter(|said| said.get(2).as_deref() != Some(&[rows, columns])) {
+        if let Some(given) =
+            self.kernel_size.filter(|given| given.get(2).as_deref() != Some(&[rows, columns]))
+        {
             return Err(LayerError::invalid(
                 "kernel_size",
-                format!("{:?}", said.values()),
-                "the weights differ",
+                format!("{:?}", given.values()),
+                format!("the weights have [{rows}, {columns}]"),
             ));
         }
         let [stride, padding, dilation] = self.distances;
@@ -349,18 +353,14 @@ impl Convolution<'_> {
             let reach = window.dilation * (window.kernel - 1) + 1;
             let room = len.clone() + (window.pad_before + window.pad_after) - reach;
             if room.fixed().is_some_and(|room| room < 0) {
-                return Err(LayerError::shape(
-                    "the input",
-                    "rows and columns that the window fits on",
-                    input,
-                ));
+                return Err(LayerError::shape("the input", "rows and columns that fit the window", input));
             }
             dims.push(room.floor_div(window.stride) + 1);
         }
         Ok(vec![input.with_dims(dims)])
     }
 
-    fn run<Q: Whole>(
+    fn run<Q: QuantizedElement>(
         &self,
         input: &TensorView<'_>,
         zero_point: i32,
@@ -370,7 +370,7 @@ impl Convolution<'_> {
     ) -> Result<(), LayerError> {
         let (out_channels, channels, windows) = self.windows()?;
         let dims = *input.shape();
-        let conv = WholeConv::new(ConvShape {
+        let conv = Int8Conv::new(ConvShape {
             channels: channels.saturating_mul(self.groups),
             out_channels,
             groups: self.groups,
@@ -405,11 +405,11 @@ impl QuantizedLinear {
 
     fn check(&self) -> Result<(), LayerError> {
         let [outputs, features] = matrix(&self.weight)?;
-        let says =
+        let checks =
             [("out_features", self.out_features, outputs), ("in_features", self.in_features, features)];
-        for (key, said, is) in says {
-            if let Some(said) = said.filter(|&said| said != is) {
-                return Err(LayerError::invalid(key, said, format!("the weights have {is}")));
+        for (key, given, is) in checks {
+            if let Some(given) = given.filter(|&given| given != is) {
+                return Err(LayerError::invalid(key, given, format!("the weights have {is}")));
             }
         }
         Ok(())
@@ -430,7 +430,7 @@ impl QuantizedLinear {
         Ok((Strips::of_rows(&rows), ByColumn(outputs)))
     }
 
-    fn run<Q: Whole>(
+    fn run<Q: QuantizedElement>(
         &self,
         input: &TensorView<'_>,
         weights: &(Strips, ByColumn),
@@ -465,7 +465,7 @@ impl CpuLayer for QuantizedLinear {
         let weights = ready.of(inputs[0].dtype(), |&dtype| self.prepare(dtype));
         let (input, output) = (&inputs[0], &mut outputs[0]);
         let result = weights.and_then(|weights| {
-            with_whole!(input.dtype(), Q => self.run::<Q>(input, weights, output, context.limits()))
+            with_quantized!(input.dtype(), Q => self.run::<Q>(input, weights, output, context.limits()))
         });
         self.ready = ready;
         result

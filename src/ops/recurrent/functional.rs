@@ -1,10 +1,10 @@
-//! Recurrent networks as functions, whose weights are inputs in a list.
+//! Functional recurrent networks, whose weights are a list of inputs.
 
 use super::stored::Layers;
 use super::{Network, Recorded, compute_size};
 use crate::kernels::recurrent::Cell;
 use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, RuntimeAttribute, TensorMeta};
-use crate::ops::support::arguments::Operand;
+use crate::ops::support::arguments::InputIndex;
 use crate::ops::support::float::with_float;
 use crate::tensor::{TensorView, TensorViewMut};
 use std::ops::RangeInclusive;
@@ -14,23 +14,23 @@ macro_rules! functions {
         crate::operator! {
             $(#[doc = $doc])*
             pub struct $name for $op_type {
-                /// The state before the first step; of an LSTM also the memory, behind it.
-                hx: Operand,
-                /// The weights of all layers in a list, in the order of the module's.
-                params: Operand,
+                /// The initial hidden state; for an LSTM followed by the initial cell state.
+                hx: InputIndex,
+                /// The weights of all layers as a list, in the order of the module's parameters.
+                params: InputIndex,
                 /// Whether biases are added.
                 has_biases: bool = true,
-                /// Number of layers.
+                /// Number of stacked layers.
                 num_layers: usize = 1,
-                /// What training leaves out between layers; has no effect here.
+                /// Dropout probability between layers in training; without effect here.
                 dropout: f64 = 0.0,
-                /// Whether the model is trained; matters with `dropout` only, which must be 0 then.
+                /// Whether the model is in training mode; then `dropout` must be 0.
                 train: bool = false,
-                /// Whether each layer also reads the sequence from its end.
+                /// Whether each layer also reads the sequence in reverse.
                 bidirectional: bool = false,
                 /// Whether input and output are N×L×… instead of L×N×….
                 batch_first: bool = false,
-                /// Number and shapes of the operator's outputs; they tell which results are meant.
+                /// The recorded shapes of the operator's outputs, which identify the results that they hold.
                 recorded as "outputs": Recorded,
             }
             validate |layer| { check_training(layer.train, layer.dropout) }
@@ -89,16 +89,16 @@ macro_rules! functions {
 }
 
 functions! {
-    /// `torch.nn.RNN` as a function, with tanh: [`Rnn`](super::Rnn).
+    /// The functional form of `torch.nn.RNN` with tanh: see [`Rnn`](super::Rnn).
     RnnTanhFunction is Tanh for "aten::rnn_tanh";
 
-    /// `torch.nn.RNN` as a function, with relu: [`Rnn`](super::Rnn).
+    /// The functional form of `torch.nn.RNN` with ReLU: see [`Rnn`](super::Rnn).
     RnnReluFunction is Relu for "aten::rnn_relu";
 
-    /// `torch.nn.LSTM` as a function: [`Lstm`](super::Lstm).
+    /// The functional form of `torch.nn.LSTM`: see [`Lstm`](super::Lstm).
     LstmFunction is Lstm for "aten::lstm";
 
-    /// `torch.nn.GRU` as a function: [`Gru`](super::Gru).
+    /// The functional form of `torch.nn.GRU`: see [`Gru`](super::Gru).
     GruFunction is Gru for "aten::gru";
 }
 
@@ -110,7 +110,7 @@ fn check_training(train: bool, dropout: f64) -> Result<(), LayerError> {
     Err(LayerError::InvalidParameter { key: "train", found: "True".to_owned(), reason })
 }
 
-/// A recurrent network whose sizes are those of its weights.
+/// A recurrent network whose sizes follow from its weights.
 struct Function<'a> {
     cell: Cell,
     hx: usize,
@@ -127,7 +127,7 @@ impl Function<'_> {
         1 + usize::from(self.bidirectional)
     }
 
-    /// How many weights one layer has in one direction, given the number of inputs.
+    /// The number of weights of one layer in one direction, given the number of inputs.
     fn weights_each(&self, inputs: usize) -> Result<usize, LayerError> {
         let found = inputs.saturating_sub(self.params);
         let parts = self.num_layers.saturating_mul(self.directions());
@@ -137,7 +137,7 @@ impl Function<'_> {
             Some(each) if parts > 0 => Ok(each),
             _ => {
                 let wanted =
-                    format!("`params` with {plain} weights for each of {parts} layers and directions,");
+                    format!("`params` with {plain} weights for each of {parts} layers and directions");
                 Err(LayerError::InputCount { wanted, found })
             }
         }
@@ -185,7 +185,7 @@ impl Function<'_> {
 
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
         if self.hx + 1 + usize::from(self.cell == Cell::Lstm) > self.params {
-            let wanted = "`hx` with the state, and the memory of an LSTM,".to_owned();
+            let wanted = "`hx` with the hidden state, and the cell state of an LSTM".to_owned();
             return Err(LayerError::InputCount { wanted, found: self.params });
         }
         self.network(inputs, &Layers::default())?.infer(inputs)
@@ -206,7 +206,7 @@ mod tests {
     use crate::ops::support::testing::{operator, waves};
 
     #[test]
-    fn lists_that_do_not_fit() {
+    fn mismatched_lists() {
         let (x, h) = (waves(&[4, 3]), waves(&[1, 2]));
         let gru = |params: &[(&'static str, &'static str)]| {
             operator("aten::gru", params).with_names(&["input", "hx", "params"]).with_outputs(2)

@@ -1,7 +1,7 @@
-//! Which of a recurrent network's results are the outputs of the operator.
+//! Identifying the results of a recurrent network that an operator's outputs hold.
 //!
-//! PNNX leaves out the results that nothing uses, and lists the others in the order in which the model uses them; it
-//! does not name them. What tells them apart are the shapes that the file records.
+//! PNNX omits unused results and lists the others in the order in which the model uses them, without names. They are told
+//! apart by the shapes that the file records.
 
 use crate::kernels::recurrent::Cell;
 use crate::op::{FieldValue, LayerError, OperatorReader};
@@ -10,17 +10,17 @@ use crate::pnnx::Dim;
 /// One result of a recurrent network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
-    /// The output of the last layer at every step.
+    /// The output sequence of the last layer.
     Output,
-    /// The state of all layers after the last step, `h_n`.
+    /// The hidden state of all layers after the last step, `h_n`.
     Hidden,
-    /// The memory of all layers after the last step, `c_n`.
+    /// The cell state of all layers after the last step, `c_n`.
     Memory,
 }
 
 use Part::{Hidden, Memory, Output};
 
-/// What the file records of the operator's outputs and of its first input.
+/// The shapes that the file records for the operator's outputs and its first input.
 #[derive(Debug, Clone)]
 pub struct Recorded {
     input: Option<Vec<Dim>>,
@@ -37,10 +37,10 @@ impl FieldValue for Recorded {
     }
 }
 
-/// The sizes by which results differ.
+/// The sizes that distinguish the results.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Lengths {
-    /// Layers times directions: the first axis of the states.
+    /// Layers times directions, which is the first axis of the states.
     pub(super) states: usize,
     /// The last axis of the output.
     pub(super) output: usize,
@@ -52,8 +52,8 @@ pub(super) struct Lengths {
     pub(super) batch_first: bool,
 }
 
-/// The orders in which results may be listed, the usual ones first. Where PNNX finds that a model uses `h_n`, `c_n` and
-/// then the output of a batch, it puts the output first; what it leaves that way used `c_n` first.
+/// The orders in which results may be listed, the usual ones first. If a model uses `h_n`, `c_n` and then the output of a
+/// batch, PNNX moves the output to the front; if the output remains last, the model used `c_n` first.
 fn orders(cell: Cell, count: usize, batched: bool) -> &'static [&'static [Part]] {
     match (cell, count) {
         (Cell::Lstm, 1) => &[&[Output], &[Hidden], &[Memory]],
@@ -88,8 +88,8 @@ fn orders(cell: Cell, count: usize, batched: bool) -> &'static [&'static [Part]]
 }
 
 impl Recorded {
-    /// The results that the operator's outputs are, in their order; none when there are too many or too few of them.
-    /// `swapped` says that the output is the last one.
+    /// The results that the operator's outputs hold, in their order; `None` if there are too many or too few outputs. If
+    /// `swapped`, the output sequence is the last one.
     pub(super) fn parts(&self, cell: Cell, lengths: Lengths, swapped: bool) -> Option<&'static [Part]> {
         let batched = self.rank().is_none_or(|rank| rank == 3);
         let orders = orders(cell, self.outputs.len(), batched);
@@ -107,7 +107,7 @@ impl Recorded {
         orders.iter().find(fits).or(orders.first()).copied()
     }
 
-    /// How many outputs the operator has.
+    /// The number of the operator's outputs.
     pub(super) fn count(&self) -> usize {
         self.outputs.len()
     }
@@ -116,7 +116,7 @@ impl Recorded {
         self.input.as_ref().or(self.outputs.first()?.as_ref()).map(Vec::len)
     }
 
-    /// Whether a result may have this shape, as far as shapes are known.
+    /// Returns true if a result may have this shape, as far as shapes are known.
     fn may_be(&self, part: Part, shape: &[Dim], lengths: Lengths) -> bool {
         let rank = self.rank().unwrap_or(shape.len());
         let axis = |axis: usize| self.input.as_ref().and_then(|input| input.get(axis)).cloned();
@@ -145,9 +145,9 @@ mod tests {
         Some(dims.iter().map(|&len| if len == 0 { Dim::Unknown } else { Dim::Fixed(len) }).collect())
     }
 
-    /// What PNNX writes for models that use an LSTM of 4 units over 5 steps of 2 sequences in other ways.
+    /// PNNX's output for models that use an LSTM of 4 units over 5 steps of 2 sequences in different ways.
     #[test]
-    fn shapes_tell_results_apart() {
+    fn shapes_identify_results() {
         let lengths = Lengths { states: 1, output: 4, hidden: 4, memory: 4, batch_first: false };
         let parts = |input: &[u64], outputs: &[&[u64]]| {
             let recorded =

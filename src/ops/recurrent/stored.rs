@@ -1,4 +1,4 @@
-//! The weights of all layers of a recurrent network.
+//! The stored weights of all layers of a recurrent network.
 
 use super::Network;
 use crate::kernels::Float;
@@ -9,10 +9,10 @@ use crate::tensor::DType;
 use ndarray::ArrayView2;
 use std::borrow::Cow;
 
-/// The weights of one layer in one direction, as the file has them.
+/// The weights of one layer in one direction, as stored in the file.
 #[derive(Debug, Clone)]
-struct Stored {
-    /// What the keys end with: `l0`, `l0_reverse`, `l1` and so on.
+struct StoredWeights {
+    /// The suffix of the keys: `l0`, `l0_reverse`, `l1` and so on.
     suffix: String,
     input: RuntimeAttribute,
     hidden: Option<RuntimeAttribute>,
@@ -20,9 +20,9 @@ struct Stored {
     projection: Option<RuntimeAttribute>,
 }
 
-/// The weights of all layers, each followed by its reverse where there are two directions.
+/// The weights of all layers, each followed by its reverse direction if there are two.
 #[derive(Debug, Clone, Default)]
-pub struct Layers(Vec<Stored>);
+pub struct Layers(Vec<StoredWeights>);
 
 impl FieldValue for Layers {
     const KIND: &'static str = "the weights of all layers: `weight_ih_l0`, `weight_hh_l0`, `bias_ih_l0`, `weight_ih_l0_reverse` and so on";
@@ -33,25 +33,25 @@ impl FieldValue for Layers {
         let mut stored = Vec::new();
         for layer in 0..layers {
             for direction in ["", "_reverse"].iter().take(1 + usize::from(both)) {
-                stored.push(Stored::read(reader, format!("l{layer}{direction}"))?);
+                stored.push(StoredWeights::read(reader, format!("l{layer}{direction}"))?);
             }
         }
         Ok(Some(Self(stored)))
     }
 }
 
-impl Stored {
+impl StoredWeights {
     fn read(reader: &mut OperatorReader<'_>, suffix: String) -> Result<Self, LayerError> {
         let mut attr = |key: &str| reader.attr(format!("{key}_{suffix}"));
         let input = attr("weight_ih");
         let (hidden, projection) = (attr("weight_hh"), attr("weight_hr"));
         let biases = [attr("bias_ih"), attr("bias_hh")];
-        // A file may claim any number of layers: the first that it lacks ends the reading.
+        // A file may claim any number of layers: reading ends with the first one that is missing.
         let input = input.ok_or_else(|| LayerError::MissingWeight { key: format!("weight_ih_{suffix}") })?;
         Ok(Self { suffix, input, hidden, biases, projection })
     }
 
-    /// Key, weight, whether it is needed, and its shape.
+    /// The key, the weight, whether it is required, and its expected shape.
     fn wanted(
         &self,
         network: &Network<'_>,
@@ -77,7 +77,7 @@ impl Stored {
                 Some(_) if !needed => {
                     let (flag, found) =
                         if key.starts_with("bias") { ("bias", "False") } else { ("proj_size", "0") };
-                    let reason = format!("but there is a weight `{key}`");
+                    let reason = format!("the file has a weight `{key}`");
                     return Err(LayerError::InvalidParameter { key: flag, found: found.to_owned(), reason });
                 }
                 Some(weight) if weight.shape() != shape => {
@@ -98,14 +98,15 @@ impl Stored {
 }
 
 impl Layers {
-    /// Of a list with so many weights for each layer and direction: of input and state, biases, and of the projection.
+    /// Creates the layers from a list with `each` weights per layer and direction: of the input, of the state, the biases
+    /// and the projection.
     pub(super) fn of_list(weights: &[RuntimeAttribute], each: usize, bias: bool, directions: usize) -> Self {
         let stored = |(index, part): (usize, &[RuntimeAttribute])| {
             let [input, rest @ ..] = part else { return None };
             let (hidden, rest) = (rest.first().cloned(), rest.get(1..).unwrap_or_default());
             let (biases, rest) = rest.split_at_checked(if bias { 2 } else { 0 }).unwrap_or_default();
             let reverse = if index % directions == 1 { "_reverse" } else { "" };
-            Some(Stored {
+            Some(StoredWeights {
                 suffix: format!("l{}{reverse}", index / directions),
                 input: input.clone(),
                 hidden,
@@ -119,11 +120,11 @@ impl Layers {
     /// The weights of all layers, in the order in which they run.
     #[cfg(feature = "gpu")]
     pub(crate) fn attributes(&self) -> impl Iterator<Item = &RuntimeAttribute> {
-        self.0.iter().flat_map(Stored::all)
+        self.0.iter().flat_map(StoredWeights::all)
     }
 
-    /// Where the weights of a layer in one direction stand among [`Layers::attributes`]: of the input, of the state, two biases, and
-    /// the projection.
+    /// The positions of the weights of a layer in one direction among [`Layers::attributes`]: of the input, of the state,
+    /// the two biases and the projection.
     #[cfg(feature = "gpu")]
     pub(crate) fn places(&self, index: usize) -> [Option<usize>; 5] {
         let mut next: usize = self.0.iter().take(index).map(|stored| stored.all().count()).sum();
@@ -141,7 +142,7 @@ impl Layers {
         ]
     }
 
-    /// Checks that all weights are there that the parameters promise, and of the right shape.
+    /// Checks that the weights are those that the parameters require, of the right shapes.
     pub(super) fn check(&self, network: &Network<'_>) -> Result<(), LayerError> {
         for (index, stored) in self.0.iter().enumerate() {
             stored.check(network, network.inputs_of(index / network.directions()))?;
@@ -149,11 +150,11 @@ impl Layers {
         Ok(())
     }
 
-    /// Checks that the weights can be computed with an input of this type: they have the same, or f32 for halves.
+    /// Checks that the weights have the input's type, or f32 if that is half precision.
     pub(super) fn check_dtype(&self, input: DType) -> Result<(), LayerError> {
         let is_half = matches!(input, DType::F16 | DType::Bf16);
         let fits = |dtype: DType| dtype == input || (is_half && dtype == DType::F32);
-        match self.0.iter().flat_map(Stored::all).find(|weight| !fits(weight.dtype())) {
+        match self.0.iter().flat_map(StoredWeights::all).find(|weight| !fits(weight.dtype())) {
             None => Ok(()),
             Some(other) => Err(LayerError::DType {
                 what: "the weights".to_owned(),
@@ -163,15 +164,15 @@ impl Layers {
         }
     }
 
-    /// Elements of the largest layer in one direction: what is held of halves, which are converted.
+    /// The number of weights of the largest layer in one direction, which a run holds if it converts half precision.
     pub(super) fn largest(&self) -> usize {
         let len =
             |weight: &RuntimeAttribute| weight.shape().iter().fold(1, |n: usize, &len| n.saturating_mul(len));
-        let sum = |stored: &Stored| stored.all().map(len).fold(0, usize::saturating_add);
+        let sum = |stored: &StoredWeights| stored.all().map(len).fold(0, usize::saturating_add);
         self.0.iter().map(sum).max().unwrap_or(0)
     }
 
-    /// The weights of a layer in one direction, which is the `index`th of all.
+    /// The elements of the weights of the `index`th layer and direction.
     pub(super) fn read<T: Float>(&self, index: usize) -> Result<Read<'_, T>, LayerError> {
         let missing = |key: &str| LayerError::MissingWeight { key: key.to_owned() };
         let stored = self.0.get(index).ok_or_else(|| missing("weight_ih"))?;
@@ -194,7 +195,7 @@ fn optional<T: Float>(weight: &Option<RuntimeAttribute>) -> Result<Option<Cow<'_
     weight.as_ref().map(values).transpose()
 }
 
-/// The elements of a weight: borrowed, unless they were converted.
+/// The elements of a weight, borrowed unless they are converted.
 type Elements<'a, T> = Cow<'a, [T]>;
 
 /// The elements of the weights of one layer in one direction.
@@ -207,7 +208,7 @@ pub(super) struct Read<'a, T: Float> {
 }
 
 impl<T: Float> Read<'_, T> {
-    /// The same as matrices, for so many hidden units.
+    /// The weights as matrices, for `hidden` hidden units.
     pub(super) fn matrices(&self, hidden: usize) -> Result<Weights<'_, T>, LayerError> {
         let matrix = |values: &'_ [T], rows: usize| (rows, values.len() / rows.max(1));
         let projection = self.projection.as_deref();

@@ -5,13 +5,13 @@ use crate::ops::support::testing::{Operator, assert_close, operator, tensor, wav
 use crate::pnnx;
 use crate::tensor::Tensor;
 
-/// Numbers of [`waves`] times a factor.
+/// [`waves`] times a factor.
 fn scaled(shape: &[usize], factor: f64) -> Tensor {
     let values: Vec<f64> = waves(shape).to_vec::<f64>().unwrap().iter().map(|x| x * factor).collect();
     tensor(shape, &values)
 }
 
-/// The weights of one layer in one direction, of which `number` came before.
+/// Adds the weights of one layer in one direction, the `number`th.
 fn layer(
     operator: Operator<'static>,
     number: usize,
@@ -47,9 +47,9 @@ fn lstm(params: &[(&'static str, &'static str)]) -> Operator<'static> {
     layer(operator("nn.LSTM", params.leak()), 0, "l0", [8, 2, 2, 2], true)
 }
 
-/// `torch.nn.RNN` with these weights.
+/// Results of `torch.nn.RNN` with these weights.
 #[test]
-fn a_plain_network() {
+fn rnn_results() {
     let rnn = operator("nn.RNN", &[("input_size", "2"), ("hidden_size", "2")]);
     let rnn = layer(rnn, 0, "l0", [2, 2, 2, 2], true);
     check(
@@ -92,9 +92,9 @@ fn a_plain_network() {
     );
 }
 
-/// `torch.nn.LSTM` with these weights.
+/// Results of `torch.nn.LSTM` with these weights.
 #[test]
-fn gates_and_memory() {
+fn lstm_results() {
     let x = scaled(&[2, 2, 2], 0.5);
     check(
         lstm(&[("batch_first", "True"), ("proj_size", "0")]),
@@ -193,9 +193,9 @@ fn gates_and_memory() {
     );
 }
 
-/// `torch.nn.GRU` with these weights.
+/// Results of `torch.nn.GRU` with these weights.
 #[test]
-fn gates_alone() {
+fn gru_results() {
     let params =
         [("input_size", "2"), ("hidden_size", "2"), ("bidirectional", "True"), ("batch_first", "True")];
     let gru = layer(operator("nn.GRU", &params), 0, "l0", [6, 2, 2, 2], true);
@@ -278,27 +278,27 @@ fn other_types_and_sizes() {
 }
 
 #[test]
-fn what_does_not_fit_is_named() {
+fn errors_name_the_mismatch() {
     let x = scaled(&[2, 2, 2], 0.5);
     let message =
         |operator: Operator<'static>, inputs: &[&Tensor]| operator.run(inputs).unwrap_err().to_string();
     let both = |h: &Tensor, c: &Tensor| message(lstm(&[]), &[&x, h, c]);
     let state = waves(&[1, 2, 2]);
-    assert_eq!(both(&waves(&[2, 1, 2]), &state), "`initial_h`: 1×2×2 f64 needed, but it is 2×1×2 f64");
-    assert_eq!(both(&state, &waves(&[1, 2])), "`initial_c`: 1×2×2 f64 needed, but it is 1×2 f64");
-    assert!(both(&state.cast(DType::F32).unwrap(), &state).contains("`initial_h` of f32"));
+    assert_eq!(both(&waves(&[2, 1, 2]), &state), "`initial_h`: expected 1×2×2 f64, got 2×1×2 f64");
+    assert_eq!(both(&state, &waves(&[1, 2])), "`initial_c`: expected 1×2×2 f64, got 1×2 f64");
+    assert!(both(&state.cast(DType::F32).unwrap(), &state).contains("`initial_h`: expected f64, got f32"));
     assert!(message(lstm(&[]), &[&x, &state]).contains("`initial_c`"));
-    assert!(message(lstm(&[]), &[&waves(&[2, 2, 3])]).contains("last axis of the input: 2 needed"));
-    assert!(message(lstm(&[]), &[&waves(&[2])]).contains("2 or 3 axes needed"));
-    assert!(message(lstm(&[]), &[&tensor::<f64>(&[0, 1, 2], &[])]).contains("at least one step needed"));
-    assert!(message(lstm(&[]).with_outputs(4), &[&x]).contains("4 outputs"));
+    assert!(message(lstm(&[]), &[&waves(&[2, 2, 3])]).contains("last axis of the input: expected 2"));
+    assert!(message(lstm(&[]), &[&waves(&[2])]).contains("expected 2 or 3 axes"));
+    assert!(message(lstm(&[]), &[&tensor::<f64>(&[0, 1, 2], &[])]).contains("expected at least one step"));
+    assert!(message(lstm(&[]).with_outputs(4), &[&x]).contains("outputs: expected 3, got 4"));
     for (params, part) in [
-        (&[("num_layers", "2")][..], "weight `weight_ih_l1` is missing"),
-        (&[("num_layers", "9000000000000000000")], "weight `weight_ih_l1` is missing"),
+        (&[("num_layers", "2")][..], "missing weight `weight_ih_l1`"),
+        (&[("num_layers", "9000000000000000000")], "missing weight `weight_ih_l1`"),
         (&[("num_layers", "0")], "`num_layers` is 0"),
-        (&[("bidirectional", "True")], "weight `weight_ih_l0_reverse` is missing"),
-        (&[("bias", "False")], "`bias` is False: but there is a weight `bias_ih_l0`"),
-        (&[("proj_size", "1")], "`weight_hh_l0`: 8×1 f64 needed, but it is 8×2 f64"),
+        (&[("bidirectional", "True")], "missing weight `weight_ih_l0_reverse`"),
+        (&[("bias", "False")], "`bias` is False: the file has a weight `bias_ih_l0`"),
+        (&[("proj_size", "1")], "`weight_hh_l0`: expected 8×1 f64, got 8×2 f64"),
         (&[("proj_size", "2")], "`proj_size` is 2: it must be less than `hidden_size`, which is 2"),
         (&[("nonlinearity", "relu")], "`nonlinearity`"),
     ] {
@@ -307,7 +307,7 @@ fn what_does_not_fit_is_named() {
     }
     let gru = operator("nn.GRU", &[("input_size", "2"), ("hidden_size", "2")])
         .with_attr("weight_ih_l0", waves(&[6, 2]));
-    assert!(message(gru, &[&x]).contains("weight `weight_hh_l0` is missing"));
+    assert!(message(gru, &[&x]).contains("missing weight `weight_hh_l0`"));
     lstm(&[]).survives(1);
     lstm(&[]).with_outputs(3).survives(3);
 }
@@ -330,7 +330,7 @@ fn outputs_of(shapes: &[&str]) -> Vec<Tensor> {
 }
 
 #[test]
-fn recorded_shapes_say_which_results_are_meant() {
+fn recorded_shapes_identify_results() {
     let all = outputs_of(&["(5,2,4)f32", "(1,2,4)f32", "(1,2,4)f32"]);
     let bytes = |tensor: &Tensor| tensor.to_le_bytes().unwrap();
     assert_ne!(bytes(&all[1]), bytes(&all[2]));
@@ -341,7 +341,7 @@ fn recorded_shapes_say_which_results_are_meant() {
 }
 
 #[test]
-fn what_it_holds_is_limited() {
+fn memory_is_limited() {
     let layer = lstm(&[]).create(1).unwrap();
     let metas = [TensorMeta::new(DType::F64, [10, 3, 2])];
     // Gates, outputs and the state of all steps, in f64.

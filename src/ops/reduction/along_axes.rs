@@ -1,4 +1,4 @@
-//! Reductions along axes to one number: sum, mean, product, extremes, variance, norm, any and all.
+//! Reductions along axes: sum, mean, product, extremes, variance, norm, any and all.
 
 mod composed;
 mod fold;
@@ -26,15 +26,15 @@ pub(crate) struct Axes {
 }
 
 impl Axes {
-    /// The axes that `dim` names; all where it is absent or empty.
+    /// The axes that `dim` names; all axes if it is absent or empty.
     ///
     /// # Errors
-    /// An axis that is out of range or named twice.
+    /// Returns an error if an axis is out of range or named twice.
     pub(crate) fn new(dim: Option<&[i64]>, keep: bool, rank: usize) -> Result<Self, LayerError> {
         let mut reduced: SmallVec<[bool; MAX_RANK]> = smallvec![false; rank];
         for &axis in dim.unwrap_or_default() {
             let axis = resolve_axis(axis, rank)?;
-            // A tensor without axes may be reduced along "axis 0" all the same.
+            // A 0-D tensor may be reduced along "axis 0" as well.
             let Some(place) = reduced.get_mut(axis) else { continue };
             if std::mem::replace(place, true) {
                 let (found, reason) = (format!("{dim:?}"), "it names an axis twice".to_owned());
@@ -58,12 +58,12 @@ impl Axes {
         .collect()
     }
 
-    /// The number of elements that become one.
+    /// The number of elements that are reduced to one.
     pub(in crate::ops) fn len(&self, shape: &[usize]) -> usize {
         shape.iter().zip(&self.reduced).filter(|(_, reduced)| **reduced).map(|(len, _)| len).product()
     }
 
-    /// The input with the reduced axes last, so that what becomes one number is a row.
+    /// The input with the reduced axes last, so that each row is reduced to one element.
     pub(in crate::ops) fn rows<'a>(&self, input: &TensorView<'a>) -> Result<TensorView<'a>, LayerError> {
         let axes = |are_reduced: bool| {
             self.reduced.iter().enumerate().filter(move |axis| *axis.1 == are_reduced).map(|axis| axis.0)
@@ -72,7 +72,7 @@ impl Axes {
         Ok(input.with_layout(input.layout().permute(&order)?)?)
     }
 
-    /// Refuses to reduce no elements, for which there is no result.
+    /// Checks that there is at least one element to reduce.
     pub(in crate::ops) fn check_not_empty(&self, input: &TensorMeta) -> Result<(), LayerError> {
         let mut axes = input.dims().iter().zip(&self.reduced);
         if axes.any(|(dim, &reduced)| reduced && *dim == 0usize) {
@@ -82,7 +82,7 @@ impl Axes {
     }
 }
 
-/// What a row of complex numbers becomes; what is real has no imaginary part.
+/// Reduces a row of complex numbers; a real result has the imaginary part 0.
 fn complex(operation: Operation, row: &[Complex<f64>]) -> Complex<f64> {
     let norm = |p| reduce::norm(&row.iter().map(|z| z.norm()).collect::<Vec<f64>>(), p);
     match operation {
@@ -96,7 +96,7 @@ fn complex(operation: Operation, row: &[Complex<f64>]) -> Complex<f64> {
     }
 }
 
-/// Writes what rows of `len` elements become, converted to the output's type.
+/// Reduces rows of `len` elements and writes the results, converted to the output's type.
 fn write_rows<T: Element>(
     rows: &[T],
     len: usize,
@@ -109,7 +109,7 @@ fn write_rows<T: Element>(
     Ok(output.copy_from(&Tensor::from_vec(values, &shape)?.cast(output.dtype())?.view())?)
 }
 
-/// A reduction with all that is said of it.
+/// A reduction and its parameters.
 pub(crate) struct Reduction<'a> {
     pub(crate) operation: Operation,
     pub(crate) dim: Option<&'a [i64]>,
@@ -135,7 +135,7 @@ impl Reduction<'_> {
         Err(LayerError::DType { what: "the input".to_owned(), wanted: wanted.to_owned(), found: dtype })
     }
 
-    /// The element type of the result: a spread or a norm is real.
+    /// The element type of the result; variances, deviations and norms are real.
     fn result_dtype(&self, input: DType) -> Result<DType, LayerError> {
         let computed = self.computed(input)?;
         let is_real = matches!(
@@ -167,14 +167,14 @@ impl Reduction<'_> {
             let rows = axes.rows(input)?.cast(computed)?.cast(DType::C128)?;
             return write_rows(rows.slice()?, len, |row| complex(self.operation, row), output);
         }
-        // Integers are summed as they are; all else is converted to what it is computed in.
-        let is_whole = !input.dtype().is_float() && !input.dtype().is_complex();
-        let computed = if is_whole && computed == DType::I64 { input.dtype() } else { computed };
+        // Integers are summed as they are; all other types are converted first.
+        let is_integer = !input.dtype().is_float() && !input.dtype().is_complex();
+        let computed = if is_integer && computed == DType::I64 { input.dtype() } else { computed };
         let input = Converted::of(input, computed)?;
         fold::reduce(self.operation, &input.view(), &axes.reduced, len, output, context)
     }
 
-    /// As [`Reduction::forward`], with scratch memory of its own.
+    /// As [`Reduction::forward`], with its own scratch memory.
     fn forward_alone(
         &self,
         input: &TensorView<'_>,
@@ -186,13 +186,13 @@ impl Reduction<'_> {
     }
 }
 
-/// Bytes of scratch memory that a reduction to such an output needs.
+/// The scratch memory, in bytes, that a reduction to this output needs.
 pub(in crate::ops) fn workspace(outputs: &[TensorMeta]) -> usize {
     let results = outputs.first().and_then(|output| usize::try_from(output.num_elements().fixed()?).ok());
     fold::scratch_bytes(results.unwrap_or(0))
 }
 
-/// Writes the largest or smallest of all elements; NaN where there is one. The workspace is that of a reduction.
+/// Writes the largest or smallest of all elements; NaN if there is one. It needs the scratch memory of [`workspace`].
 ///
 /// # Errors
 /// [`LayerError::DType`] for complex numbers.
@@ -216,9 +216,9 @@ macro_rules! reductions {
             $(#[doc = $doc])*
             pub struct $name for $($op_type),+ {
                 $($fields)*
-                /// The axes; all where absent. They may count from the end.
+                /// The axes; by default all. Negative values count from the end.
                 dim: Option<Vec<i64>> = None,
-                /// Whether reduced axes stay, with length 1.
+                /// Whether to keep the reduced axes, with length 1.
                 keepdim: bool = false,
             }
         }
@@ -255,59 +255,59 @@ macro_rules! reductions {
 }
 
 reductions! {
-    /// `torch.sum`: the sum; of integers and bool as i64. 0 of no elements.
+    /// `torch.sum`: the sum of the elements, 0 if there are none. Integers and bool are summed as i64.
     Sum for "torch.sum", "aten::sum" {
         /// The element type that the input is converted to first.
         dtype: Accumulator = Accumulator(None),
     } |layer| Operation::Sum, layer.dtype;
 
-    /// `torch.mean`: the mean; NaN of no elements.
+    /// `torch.mean`: the mean of the elements, NaN if there are none.
     Mean for "torch.mean", "aten::mean" {
         /// The element type that the input is converted to first.
         dtype: Accumulator = Accumulator(None),
     } |layer| Operation::Mean, layer.dtype;
 
-    /// `torch.prod`: the product; of integers and bool as i64. 1 of no elements.
+    /// `torch.prod`: the product of the elements, 1 if there are none. Integers and bool are multiplied as i64.
     Product for "torch.prod", "aten::prod" {
         /// The element type that the input is converted to first.
         dtype: Accumulator = Accumulator(None),
     } |layer| Operation::Product, layer.dtype;
 
-    /// `torch.amax`: the largest element; NaN where there is one.
+    /// `torch.amax`: the largest element; NaN if there is one.
     Amax for "torch.amax" {} |_layer| Operation::Max, Accumulator(None);
 
-    /// `torch.amin`: the smallest element; NaN where there is one.
+    /// `torch.amin`: the smallest element; NaN if there is one.
     Amin for "torch.amin" {} |_layer| Operation::Min, Accumulator(None);
 
-    /// `torch.logsumexp`: the logarithm of the sum of powers of e.
+    /// `torch.logsumexp`: the logarithm of the sum of the exponentials, ln Σeˣ.
     LogSumExp for "torch.logsumexp" {} |_layer| Operation::LogSumExp, Accumulator(None);
 
-    /// `torch.var`: the variance; NaN where there are no elements, or no more than `correction`.
+    /// `torch.var`: the variance; NaN if there are no elements. With no more elements than `correction`, the divisor is 0.
     Variance for "torch.var", "aten::var" {
-        /// What is subtracted from the number of elements that is divided by.
+        /// The squared deviations are divided by the number of elements minus this. By default `unbiased` determines it.
         correction: Option<f64> = None,
-        /// Instead of `correction`: whether it is 1, and not 0; or its value, as PNNX writes it.
+        /// Instead of `correction`: `True` for 1, `False` for 0, or the value of the correction, as PNNX writes it.
         unbiased: Unbiased = Unbiased(1.0),
     } |layer| Operation::Variance { correction: layer.correction.unwrap_or(layer.unbiased.0) }, Accumulator(None);
 
-    /// `torch.std`: the standard deviation, the root of the variance.
+    /// `torch.std`: the standard deviation, the square root of the variance.
     Deviation for "torch.std", "aten::std" {
-        /// What is subtracted from the number of elements that is divided by.
+        /// The squared deviations are divided by the number of elements minus this. By default `unbiased` determines it.
         correction: Option<f64> = None,
-        /// Instead of `correction`: whether it is 1, and not 0; or its value, as PNNX writes it.
+        /// Instead of `correction`: `True` for 1, `False` for 0, or the value of the correction, as PNNX writes it.
         unbiased: Unbiased = Unbiased(1.0),
     } |layer| Operation::Deviation { correction: layer.correction.unwrap_or(layer.unbiased.0) }, Accumulator(None);
 
     /// `torch.norm`: the p-norm (Σ|x|ᵖ)^(1/p).
     Norm for "torch.norm" {
-        /// The power: a number, `inf`, `-inf`, or `fro` for 2.
+        /// The order p: a number, `inf`, `-inf`, or `fro` for 2.
         p: Power = Power(2.0),
         /// The element type that the input is converted to first.
         dtype: Accumulator = Accumulator(None),
     } |layer| Operation::Norm { p: layer.p.0 }, layer.dtype;
 }
 
-/// The correction that `unbiased` stands for.
+/// The correction that `unbiased` specifies.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Unbiased(pub f64);
 
@@ -320,7 +320,7 @@ impl crate::op::FromParameter for Unbiased {
     }
 }
 
-/// The power of a [`Norm`].
+/// The order p of a [`Norm`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Power(pub f64);
 
@@ -340,9 +340,9 @@ macro_rules! quantifiers {
         crate::operator! {
             $(#[doc = $doc])*
             pub struct $name for $($op_type),+ {
-                /// The axes; all where absent. They may count from the end.
+                /// The axes; by default all. Negative values count from the end.
                 dim: Option<Vec<i64>> = None,
-                /// Whether reduced axes stay, with length 1.
+                /// Whether to keep the reduced axes, with length 1.
                 keepdim: bool = false,
             }
         }
@@ -378,10 +378,10 @@ macro_rules! quantifiers {
 }
 
 quantifiers! {
-    /// `torch.any`: whether one element or more is not zero.
+    /// `torch.any`: whether any element is nonzero.
     Any for "torch.any", "aten::any" is any;
 
-    /// `torch.all`: whether no element is zero.
+    /// `torch.all`: whether all elements are nonzero.
     All for "torch.all", "aten::all" is all;
 }
 

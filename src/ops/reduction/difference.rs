@@ -1,38 +1,39 @@
-//! Differences of neighbours along an axis.
+//! Differences of adjacent elements along an axis.
 
 use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
 use crate::ops::attention::dot_product::OptionalInput;
-use crate::ops::support::broadcast::{Factor, common};
+use crate::ops::support::broadcast::{TensorOrScalar, common};
 use crate::ops::support::number;
 use crate::ops::support::number::Number;
 use crate::tensor::{Complex, DType, Dim, TensorView, TensorViewMut};
 use std::ops::RangeInclusive;
 
 crate::operator! {
-    /// `torch.diff`: each element minus the one before it along an axis, `n` times; of bool, whether they differ.
+    /// `torch.diff`: the n-th difference along an axis: each element minus the one before it, `n` times. For bool, whether
+    /// adjacent elements differ.
     pub struct Diff for "aten::diff", "torch.diff" {
-        /// How many times.
+        /// The number of times that differences are computed.
         n: usize = 1,
-        /// The axis; may count from the end.
+        /// The axis; a negative value counts from the end.
         dim: i64 = -1,
-        /// What stands before the input along the axis.
+        /// The tensor to prepend to the input along the axis.
         prepend: OptionalInput = OptionalInput(None),
-        /// What stands behind it.
+        /// The tensor to append to the input along the axis.
         append: OptionalInput = OptionalInput(None),
     }
 }
 
 impl Diff {
-    /// The inputs in their order along the axis.
+    /// The positions of the inputs, in their order along the axis.
     fn parts(&self) -> impl Iterator<Item = usize> {
         [self.prepend.0, Some(0), self.append.0].into_iter().flatten()
     }
 
     fn dtype(&self, inputs: &[TensorMeta]) -> DType {
-        // Without a difference the input stays as it is.
+        // Without a difference, the input is returned unchanged.
         let count = if self.n == 0 { 1 } else { usize::MAX };
         let order = [Some(0), self.prepend.0, self.append.0].into_iter().flatten();
-        let factors: Vec<Factor> = order.take(count).map(Factor::Input).collect();
+        let factors: Vec<TensorOrScalar> = order.take(count).map(TensorOrScalar::Input).collect();
         common(inputs, &factors)
     }
 
@@ -86,7 +87,7 @@ impl Layer for Diff {
                 at != axis && a.fixed().zip(b.fixed()).is_some_and(|(a, b)| a != b)
             };
             if part.rank() != dims.len() || part.dims().iter().zip(&dims).enumerate().any(differ) {
-                let what = "what stands before or behind the input";
+                let what = "the prepended or appended tensor";
                 return Err(LayerError::shape(what, &inputs[0], part));
             }
             sum = sum + part.dims()[axis].clone();
@@ -130,7 +131,7 @@ mod tests {
 
     /// PyTorch's results.
     #[test]
-    fn what_stands_before_promotes() {
+    fn prepended_tensors_are_promoted() {
         let (x, before) = (tensor(&[3], &[1i64, -2, 0]), tensor(&[2], &[1.0f32, 0.5]));
         let diff = operator("aten::diff", &[]).with_names(&["input", "prepend"]);
         let found = diff.run_one(&[&x, &before]).unwrap();

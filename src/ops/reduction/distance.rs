@@ -1,4 +1,4 @@
-//! Lengths of vectors and distances between them.
+//! Norms of vectors, and distances between vectors.
 
 pub mod all_pairs;
 
@@ -6,7 +6,7 @@ use crate::Limits;
 use crate::kernels::{Float, reduce};
 use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
 use crate::ops::reduction::along_axes::Axes;
-use crate::ops::support::arguments::Operand;
+use crate::ops::support::arguments::InputIndex;
 use crate::ops::support::broadcast::{Converted, broadcast};
 use crate::ops::support::float;
 use crate::ops::support::float::with_float;
@@ -15,40 +15,42 @@ use crate::tensor::{Complex, DType, Shape, TensorView, TensorViewMut};
 use std::ops::RangeInclusive;
 
 crate::operator! {
-    /// `torch.nn.functional.normalize`: the input, real or complex, over its p-norm along an axis, but at least over
-    /// `eps`.
+    /// `torch.nn.functional.normalize`: divides the input, real or complex, by its p-norm along axes, or by `eps` if that is
+    /// larger.
     pub struct Normalize for "F.normalize" {
-        /// The power of the norm.
+        /// The order p of the norm.
         p: f64 = 2.0,
-        /// The axes; they may count from the end.
+        /// The axes; negative values count from the end.
         dim: Vec<i64> = vec![1],
-        /// The least that is divided by.
+        /// The smallest divisor.
         eps: f64 = 1e-12,
     }
 }
 
 crate::operator! {
-    /// `torch.nn.functional.pairwise_distance`: the p-norm of x1 − x2 + `eps` along the last axis.
+    /// `torch.nn.functional.pairwise_distance`: the distance between vectors along the last axis: the p-norm of
+    /// x1 − x2 + `eps`.
     pub struct PairwiseDistance for "F.pairwise_distance" {
-        /// The other vectors, which are broadcast.
-        x2: Operand,
-        /// The power of the norm.
+        /// The second vectors, which are broadcast.
+        x2: InputIndex,
+        /// The order p of the norm.
         p: f64 = 2.0,
-        /// Added to each difference.
+        /// The value that is added to each difference.
         eps: f64 = 1e-6,
-        /// Whether the last axis stays, with length 1.
+        /// Whether to keep the last axis, with length 1.
         keepdim: bool = false,
     }
 }
 
 crate::operator! {
-    /// `torch.nn.functional.cosine_similarity`: the cosine of the angle between vectors along an axis.
+    /// `torch.nn.functional.cosine_similarity`: the cosine of the angle between vectors along an axis: x1·x2 over the product
+    /// of their norms.
     pub struct CosineSimilarity for "F.cosine_similarity", "torch.cosine_similarity", "aten::cosine_similarity" {
-        /// The other vectors, which are broadcast.
-        x2: Operand,
-        /// The axis; may count from the end.
+        /// The second vectors, which are broadcast.
+        x2: InputIndex,
+        /// The axis; a negative value counts from the end.
         dim: i64 = 1,
-        /// The least that each length counts as.
+        /// The smallest value that each norm counts as.
         eps: f64 = 1e-8,
     }
 }
@@ -67,7 +69,7 @@ impl Normalize {
         float::write::<T>(&mut output.reborrow().with_layout(layout)?, |output| {
             for (row, output) in rows.chunks_exact(len).zip(output.chunks_exact_mut(len)) {
                 let norm = reduce::norm(row, self.p);
-                // As `clamp_min`, which keeps a NaN.
+                // Like `clamp_min`, this keeps a NaN.
                 let divisor = T::of(if norm < self.eps { self.eps } else { norm });
                 output.iter_mut().zip(row).for_each(|(y, &x)| *y = x / divisor);
             }
@@ -77,7 +79,7 @@ impl Normalize {
 }
 
 impl Normalize {
-    /// The norm of complex numbers is that of their lengths.
+    /// Normalises complex numbers by the norm of their absolute values.
     fn run_complex(&self, input: &TensorView<'_>, output: &mut TensorViewMut<'_>) -> Result<(), LayerError> {
         let axes = Axes::new(Some(&self.dim), true, input.shape().rank())?;
         let (rows, len) = (axes.rows(input)?, axes.len(input.shape()).max(1));
@@ -120,8 +122,13 @@ impl CpuLayer for Normalize {
     }
 }
 
-/// The shape rule of both: one number for each pair of vectors along `dim`.
-fn infer(inputs: &[TensorMeta], x2: Operand, dim: i64, keepdim: bool) -> Result<Vec<TensorMeta>, LayerError> {
+/// The shape rule of both distances: one element for each pair of vectors along `dim`.
+fn infer(
+    inputs: &[TensorMeta],
+    x2: InputIndex,
+    dim: i64,
+    keepdim: bool,
+) -> Result<Vec<TensorMeta>, LayerError> {
     let (x1, x2) = (&inputs[0], &inputs[x2.0]);
     float::check_real("the input", x1)?;
     check_same_type(x1, x2)?;
@@ -133,7 +140,7 @@ fn infer(inputs: &[TensorMeta], x2: Operand, dim: i64, keepdim: bool) -> Result<
     Ok(vec![both.with_dims(axes.dims(&both))])
 }
 
-/// Checks that both inputs have one type.
+/// Checks that both inputs have the same element type.
 fn check_same_type(first: &TensorMeta, other: &TensorMeta) -> Result<(), LayerError> {
     if first.dtype() == other.dtype() {
         return Ok(());
@@ -141,18 +148,18 @@ fn check_same_type(first: &TensorMeta, other: &TensorMeta) -> Result<(), LayerEr
     Err(LayerError::dtype("the other input", first.dtype(), other.dtype()))
 }
 
-/// Checks that copies of this many elements are within the limits: broadcasting can make many of few.
+/// Checks copies of this number of elements against the limits, because broadcasting can multiply the number.
 fn check_held<T>(elements: usize, limits: &Limits) -> Result<(), LayerError> {
     let bytes = (elements as u64).saturating_mul(size_of::<T>() as u64);
     Ok(limits.check_tensor("the elements of a distance", bytes)?)
 }
 
-/// Distances of integers are f32.
+/// The element type of a distance: f32 for integers.
 fn computed_in(dtype: DType) -> DType {
     if dtype.is_integer() { DType::F32 } else { dtype }
 }
 
-/// A difference of small integers as their type holds it: without a sign, 2 − 3 is 255.
+/// Wraps a difference of small integers to their type: for u8, 2 − 3 is 255.
 fn wrapped<T: Float>(dtype: DType, difference: T) -> T {
     let (low, count) = match dtype {
         DType::U8 => (0.0, 256.0),
@@ -261,7 +268,7 @@ mod tests {
     use crate::tensor::Tensor;
 
     #[test]
-    fn they_are_those_of_pytorch() {
+    fn results_are_those_of_pytorch() {
         let x = waves(&[2, 3, 2]);
         let y: Tensor = waves(&[3, 2]).map(|y: f64| y + 0.5).unwrap();
         let unit = operator("F.normalize", &[("dim", "1"), ("p", "2")]).run_one(&[&x]).unwrap();

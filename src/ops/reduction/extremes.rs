@@ -1,4 +1,4 @@
-//! Largest and smallest elements with their places: max, min, argmax, argmin, topk.
+//! Largest and smallest elements and their positions: max, min, argmax, argmin, topk.
 
 use crate::kernels::reduce::position_of;
 use crate::kernels::widest;
@@ -13,7 +13,7 @@ use crate::ops::support::views::Plain;
 use crate::tensor::{DType, Dim, Tensor, TensorView, TensorViewMut, resolve_axis};
 use std::cmp::Ordering;
 
-/// Which elements come first.
+/// The elements that come first in an order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::ops) enum Kind {
     Largest,
@@ -21,7 +21,7 @@ pub(in crate::ops) enum Kind {
 }
 
 impl Kind {
-    /// Whether an element surely does not come before another; a quick look before [`Kind::order`].
+    /// Returns true if an element certainly does not come before another: a quick check before [`Kind::order`].
     fn is_late<T: PartialOrd>(self, x: &T, other: &T) -> bool {
         match self {
             Self::Largest => x <= other,
@@ -37,7 +37,7 @@ impl Kind {
     }
 }
 
-/// Runs an expression with `$T` bound to the type that elements are compared in.
+/// Runs an expression with `$T` bound to the type in which elements are compared.
 macro_rules! with_order {
     ($dtype:expr, $T:ident => $body:expr) => {
         match $dtype {
@@ -63,7 +63,7 @@ macro_rules! with_order {
 pub(in crate::ops) use with_order;
 
 pub(in crate::ops) fn no_order(found: DType) -> LayerError {
-    let wanted = "real numbers, for complex ones have no order".to_owned();
+    let wanted = "real numbers (complex numbers have no order)".to_owned();
     LayerError::DType { what: "the input".to_owned(), wanted, found }
 }
 
@@ -71,13 +71,13 @@ pub(in crate::ops) fn check_order(input: &TensorMeta) -> Result<(), LayerError> 
     if input.dtype().is_complex() { Err(no_order(input.dtype())) } else { Ok(()) }
 }
 
-/// What two outputs are: elements, and the places where they stood.
+/// The descriptions of two outputs: elements, and their positions.
 pub(in crate::ops) fn with_places(elements: TensorMeta) -> Vec<TensorMeta> {
     let places = elements.with_dtype(DType::I64);
     vec![elements, places]
 }
 
-/// For each row of `len` elements the places that `pick` names, one after the other.
+/// The positions that `pick` returns for each row of `len` elements, concatenated.
 pub(in crate::ops) fn places<T: crate::tensor::Element>(
     rows: &TensorView<'_>,
     len: usize,
@@ -86,7 +86,7 @@ pub(in crate::ops) fn places<T: crate::tensor::Element>(
     places_by(rows, len, &pick)
 }
 
-/// As [`places`]: compiled once for all that is picked.
+/// As [`places`], but compiled once for each `T`, not for each `pick`.
 fn places_by<T: crate::tensor::Element>(
     rows: &TensorView<'_>,
     len: usize,
@@ -105,7 +105,7 @@ fn add_places(places: &mut Vec<i64>, picked: Vec<usize>) {
     places.extend(picked.into_iter().map(|place| place as i64));
 }
 
-/// The place of the extreme of each row.
+/// The position of the extreme of each row.
 fn extremes(kind: Kind, rows: &TensorView<'_>, len: usize) -> Result<Vec<i64>, LayerError> {
     with_order!(rows.dtype(), T => places::<T>(rows, len, |row| {
         let place = widest(|| match kind {
@@ -116,7 +116,7 @@ fn extremes(kind: Kind, rows: &TensorView<'_>, len: usize) -> Result<Vec<i64>, L
     }))
 }
 
-/// Writes integers to an output of i64.
+/// Writes positions to an output of i64.
 pub(in crate::ops) fn write_places(
     places: Vec<i64>,
     output: &mut TensorViewMut<'_>,
@@ -125,7 +125,7 @@ pub(in crate::ops) fn write_places(
     Ok(output.copy_from(&Tensor::from_vec(places, &shape)?.view())?)
 }
 
-/// Writes the elements at some places of each row.
+/// Writes the elements at some positions of each row.
 pub(in crate::ops) fn write_values(
     rows: &TensorView<'_>,
     len: usize,
@@ -146,13 +146,14 @@ macro_rules! extremes {
         crate::operator! {
             $(#[doc = $doc])*
             ///
-            /// NaN wins over all numbers. With `dim` there is a second output: the place of the first such element.
+            /// If there is a NaN, it is the result. With `dim`, there is a second output: the position of the result, the first
+            /// one of equal elements.
             pub struct $name for $op_type {
-                /// The axis; all axes where absent. May count from the end.
+                /// The axis; by default all axes. A negative value counts from the end.
                 dim: Option<i64> = None,
-                /// Whether the axis stays, with length 1.
+                /// Whether to keep the axis, with length 1.
                 keepdim: bool = false,
-                /// How many outputs the file lists: with `dim`, the places may be left out.
+                /// The number of outputs that the file lists: with `dim`, the positions may be omitted.
                 outputs: OutputCount,
             }
         }
@@ -215,11 +216,11 @@ macro_rules! places_of_extremes {
     ($($(#[doc = $doc:literal])* $name:ident is $kind:ident for $op_type:literal;)*) => {$(
         crate::operator! {
             $(#[doc = $doc])*
-            /// NaN wins over all numbers.
+            /// If there is a NaN, it is the position of the first NaN.
             pub struct $name for $op_type {
-                /// The axis; where absent, the input is one row. May count from the end.
+                /// The axis; a negative value counts from the end. By default the input is flattened.
                 dim: Option<i64> = None,
-                /// Whether reduced axes stay, with length 1.
+                /// Whether to keep the reduced axes, with length 1.
                 keepdim: bool = false,
             }
         }
@@ -251,35 +252,35 @@ macro_rules! places_of_extremes {
 }
 
 places_of_extremes! {
-    /// `torch.argmax`: the place of the first largest element.
+    /// `torch.argmax`: the position of the first largest element.
     Argmax is Largest for "torch.argmax";
 
-    /// `torch.argmin`: the place of the first smallest element.
+    /// `torch.argmin`: the position of the first smallest element.
     Argmin is Smallest for "torch.argmin";
 }
 
 crate::operator! {
-    /// `torch.topk`: the k largest or smallest elements along an axis, and their places.
+    /// `torch.topk`: the k largest or smallest elements along an axis, and their positions.
     pub struct Topk for "torch.topk" {
-        /// How many.
+        /// The number of elements.
         k: usize,
-        /// The axis; may count from the end.
+        /// The axis; a negative value counts from the end.
         dim: i64 = -1,
-        /// Whether the largest are taken.
+        /// Whether to return the largest elements; else the smallest.
         largest: bool = true,
-        /// Whether they are sorted, the first of equal elements first; else they come in no particular order, which
-        /// PyTorch leaves open too.
+        /// Whether the elements are sorted, the first of equal elements first; else their order is unspecified, as in
+        /// PyTorch.
         sorted: bool = true,
     }
 }
 
-/// The places of the first `k` elements in order, the first of equal elements first.
+/// The positions of the first `k` elements in sorted order, the first of equal elements first.
 fn first_of<T: Ordered>(row: &[T], k: usize, kind: Kind) -> Vec<usize> {
     const FEW: usize = 256;
     if k > FEW {
         return first_in_order(&keys(kind, row), k);
     }
-    // The best so far; nearly all other elements are not better than the last of them.
+    // The best so far; nearly all other elements do not come before the last of these.
     let mut best: Vec<usize> = Vec::with_capacity(k + 1);
     for (place, x) in row.iter().enumerate() {
         if best.len() == k {
@@ -295,7 +296,7 @@ fn first_of<T: Ordered>(row: &[T], k: usize, kind: Kind) -> Vec<usize> {
     best
 }
 
-/// The places of the first `k` numbers.
+/// The positions of the first `k` keys, in unspecified order.
 fn first_in_no_order(keys: &[i64], k: usize) -> Vec<usize> {
     let mut places: Vec<usize> = (0..keys.len()).collect();
     select(&mut places, k, |a, b| keys[a] < keys[b]);
@@ -303,8 +304,8 @@ fn first_in_no_order(keys: &[i64], k: usize) -> Vec<usize> {
     places
 }
 
-/// Brings the first `k` places to the front, in no particular order: halves are parted around the median of three until
-/// no more than three places are left, which are sorted.
+/// Moves the positions of the first `k` elements to the front, in unspecified order: a quickselect with the median of three
+/// as pivot, until at most three positions are left, which are sorted.
 fn select(places: &mut [usize], k: usize, less: impl Fn(usize, usize) -> bool) {
     let (mut first, mut last) = (0, places.len());
     let mut depth = 2 * places.len().max(1).ilog2();
@@ -341,7 +342,7 @@ fn median_of([a, b, c]: [usize; 3], less: impl Fn(usize, usize) -> bool) -> usiz
     }
 }
 
-/// Parts `first + 1..last` around the place at `first`; where the second part begins.
+/// Partitions `first + 1..last` around the pivot at `first`; returns where the second part begins.
 fn part(places: &mut [usize], first: usize, last: usize, less: impl Fn(usize, usize) -> bool) -> usize {
     let pivot = places[first];
     let (mut low, mut high) = (first + 1, last);
@@ -416,7 +417,7 @@ mod tests {
     use proptest::prelude::{Just, Strategy};
 
     #[test]
-    fn values_and_places() {
+    fn values_and_positions() {
         let x = tensor(&[2, 3], &[1f32, 5.0, 5.0, f32::NAN, 2.0, -1.0]);
         let both =
             operator("torch.max", &[("dim", "-1"), ("keepdim", "True")]).with_outputs(2).run(&[&x]).unwrap();

@@ -1,4 +1,4 @@
-//! The element in the middle: median and nanmedian.
+//! Medians: median and nanmedian.
 
 use super::extremes::{Kind, check_order, places, with_order, write_places, write_values};
 use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
@@ -6,8 +6,8 @@ use crate::ops::reduction::along_axes::Axes;
 use crate::ops::support::order::{Ordered, keys, part};
 use crate::tensor::{DType, Tensor, TensorView, TensorViewMut};
 
-/// The place of the element in the middle of a row, the lower one of two. The first NaN is taken where there is one, or
-/// NaN is passed over.
+/// The position of the median of a row: of two middle elements, the lower one. If there is a NaN, it is the position of the
+/// first NaN, unless NaN are skipped.
 fn middle<T: Ordered>(row: &[T], skip_nan: bool) -> usize {
     let is_nan = |x: &T| x.partial_cmp(x).is_none();
     if let Some(place) = row.iter().position(is_nan).filter(|_| !skip_nan) {
@@ -26,11 +26,11 @@ macro_rules! medians {
     ($($(#[doc = $doc:literal])* $name:ident for $op_type:literal, $skip_nan:literal;)*) => {$(
         crate::operator! {
             $(#[doc = $doc])*
-            /// Of all elements, or along an axis and with its place. Of two in the middle it is the lower one.
+            /// Of two middle elements, it is the lower one. With `dim`, there is a second output: the positions of the medians.
             pub struct $name for $op_type {
-                /// The axis; may count from the end. All elements where absent, and no place.
+                /// The axis; a negative value counts from the end. By default all axes, without positions.
                 dim: Option<i64> = None,
-                /// Whether the axis stays, with length 1.
+                /// Whether to keep the axis, with length 1.
                 keepdim: bool = false,
             }
         }
@@ -59,10 +59,10 @@ macro_rules! medians {
 }
 
 medians! {
-    /// `torch.median`: the element in the middle; NaN where there is one.
+    /// `torch.median`: the median of the elements; NaN if there is one.
     Median for "aten::median", false;
 
-    /// `torch.nanmedian`: the element in the middle of those that are not NaN.
+    /// `torch.nanmedian`: the median of the elements that are not NaN.
     NanMedian for "aten::nanmedian", true;
 }
 

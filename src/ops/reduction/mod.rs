@@ -1,4 +1,4 @@
-//! Reductions and running results along axes.
+//! Reductions and cumulative operations along axes.
 
 pub mod along_axes;
 pub mod difference;

@@ -1,4 +1,4 @@
-//! Running extremes and logarithms of sums along an axis: cummax, cummin, logcumsumexp.
+//! Cumulative extremes and log-sum-exp along an axis: cummax, cummin, logcumsumexp.
 
 use super::extremes::{check_order, places, with_order, with_places};
 use crate::kernels::Float;
@@ -13,9 +13,9 @@ macro_rules! running_extremes {
     ($($(#[doc = $doc:literal])* $name:ident for $op_type:literal by $wins:expr;)*) => {$(
         crate::operator! {
             $(#[doc = $doc])*
-            /// The second output has its place, the last one where several are equal. From a NaN on all is NaN.
+            /// The second output has its position, the last one of equal elements. From a NaN on, all elements are NaN.
             pub struct $name for $op_type {
-                /// The axis; may count from the end.
+                /// The axis; a negative value counts from the end.
                 dim: i64,
             }
         }
@@ -60,17 +60,17 @@ macro_rules! running_extremes {
 }
 
 running_extremes! {
-    /// `torch.cummax`: the largest of each element and those before it.
+    /// `torch.cummax`: the cumulative maximum along an axis: for each element, the largest of it and all before it.
     Cummax for "aten::cummax" by |x, best| x >= best;
 
-    /// `torch.cummin`: the smallest of each element and those before it.
+    /// `torch.cummin`: the cumulative minimum along an axis: for each element, the smallest of it and all before it.
     Cummin for "aten::cummin" by |x, best| x <= best;
 }
 
 crate::operator! {
-    /// `torch.logcumsumexp`: the logarithm of the sum of the exponentials of each element and those before it.
+    /// `torch.logcumsumexp`: the logarithm of the cumulative sum of the exponentials along an axis.
     pub struct Logcumsumexp for "aten::logcumsumexp" {
-        /// The axis; may count from the end.
+        /// The axis; a negative value counts from the end.
         dim: i64,
     }
 }
@@ -125,8 +125,8 @@ impl Logcumsumexp {
     }
 }
 
-/// The logarithm of eᵃ + eᵇ. As PyTorch has it, its direction is that of the larger one and what the other one turns it by: it
-/// may lie beyond ±π. That of 0 is the first one's.
+/// The logarithm of eᵃ + eᵇ. As in PyTorch, its imaginary part is that of the larger number plus the angle by which the other
+/// rotates the sum: it may be beyond ±π. If the sum is 0, it is that of the first number.
 fn joined_complex(a: Complex<f64>, b: Complex<f64>) -> Complex<f64> {
     if a.is_nan() || b.is_nan() {
         return Complex::new(f64::NAN, f64::NAN);
@@ -171,7 +171,7 @@ mod tests {
     use crate::tensor::Complex;
 
     #[test]
-    fn extremes_so_far() {
+    fn cumulative_extremes() {
         let x = tensor(&[5], &[1f32, 3.0, 3.0, f32::NAN, 9.0]);
         let run = |op_type| operator(op_type, &[("dim", "0")]).with_outputs(2).run(&[&x]).unwrap();
         let largest = run("aten::cummax");

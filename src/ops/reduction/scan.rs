@@ -1,4 +1,4 @@
-//! Running sums and products along an axis.
+//! Cumulative sums and products along an axis.
 
 use crate::kernels::Float;
 use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
@@ -7,7 +7,7 @@ use crate::ops::support::float;
 use crate::ops::support::float::with_float;
 use crate::tensor::{Complex, DType, Tensor, TensorView, TensorViewMut, resolve_axis};
 
-/// Writes what each element and those before it along the middle axis of …×`len`×`inner` add up to.
+/// Replaces each element by the combination of it and all before it along the middle axis of …×`len`×`inner`.
 fn scan<T: Copy, A: Copy>(
     values: &mut [T],
     len: usize,
@@ -33,9 +33,9 @@ macro_rules! scans {
         crate::operator! {
             $(#[doc = $doc])*
             pub struct $name for $op_type {
-                /// The axis; may count from the end.
+                /// The axis; a negative value counts from the end.
                 dim: i64,
-                /// The element type that the input is converted to first; integers and bool become i64 where absent.
+                /// The element type that the input is converted to first; by default i64 for integers and bool.
                 dtype: Accumulator = Accumulator(None),
             }
         }
@@ -45,7 +45,7 @@ macro_rules! scans {
                 let input = float::read::<T>(tensor)?;
                 float::write::<T>(output, |output| {
                     output.copy_from_slice(&input);
-                    // In f64, so that a long row loses nothing.
+                    // In f64, so that long rows lose no precision.
                     let wide = |x: T| x.to_f64().unwrap_or(f64::NAN);
                     scan(output, sizes.0, sizes.1, wide, $inexact, T::of);
                     Ok(())
@@ -104,10 +104,10 @@ macro_rules! scans {
 }
 
 scans! {
-    /// `torch.cumsum`: the sum of each element and those before it.
+    /// `torch.cumsum`: the cumulative sum along an axis: for each element, the sum of it and all before it.
     Cumsum for "torch.cumsum" by |a, b| a + b, i64::wrapping_add;
 
-    /// `torch.cumprod`: the product of each element and those before it.
+    /// `torch.cumprod`: the cumulative product along an axis: for each element, the product of it and all before it.
     Cumprod for "torch.cumprod" by |a, b| a * b, i64::wrapping_mul;
 }
 

@@ -1,9 +1,9 @@
-//! Areas below points that are joined by lines.
+//! Integration by the trapezoidal rule.
 
 use crate::Limits;
 use crate::kernels::matrix::Field;
 use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
-use crate::ops::support::broadcast::{Converted, Factor, broadcast, common};
+use crate::ops::support::broadcast::{Converted, TensorOrScalar, broadcast, common};
 use crate::ops::support::number;
 use crate::ops::support::number::Number;
 use crate::tensor::{Complex, DType, Dim, Scalar, TensorView, TensorViewMut, resolve_axis};
@@ -15,9 +15,9 @@ macro_rules! areas {
         crate::operator! {
             $(#[doc = $doc])*
             pub struct $name for $($op_type),+ {
-                /// How far apart points are, or where they lie: a vector, or a tensor that is broadcast.
-                spacing as "dx": Factor = Factor::Number(Scalar::Int(1)),
-                /// The axis; may count from the end.
+                /// The distance between points, or their coordinates: a vector, or a tensor that is broadcast.
+                spacing as "dx": TensorOrScalar = TensorOrScalar::Number(Scalar::Int(1)),
+                /// The axis; a negative value counts from the end.
                 dim: i64 = -1,
             }
         }
@@ -47,7 +47,7 @@ macro_rules! areas {
                 context: &mut ForwardContext<'_>,
             ) -> Result<(), LayerError> {
                 let (areas, limits) = (self.areas(), context.limits());
-                // In double precision: rounding would add up.
+                // In double precision, because rounding errors would add up.
                 if outputs[0].dtype().is_complex() {
                     return areas.run::<Complex<f64>>(inputs, &mut outputs[0], limits);
                 }
@@ -58,28 +58,28 @@ macro_rules! areas {
 }
 
 areas! {
-    /// `torch.trapezoid`: the area below points that are joined by lines, along an axis. Integers become f32.
+    /// `torch.trapezoid`: the integral along an axis by the trapezoidal rule. Integers become f32.
     Trapezoid for "aten::trapezoid", "aten::trapz" with running = false;
 
-    /// `torch.cumulative_trapezoid`: the area up to each point but the first, below points that are joined by lines, along an
-    /// axis. Integers become f32.
+    /// `torch.cumulative_trapezoid`: the cumulative integral along an axis by the trapezoidal rule, up to each point but the
+    /// first. Integers become f32.
     CumulativeTrapezoid for "aten::cumulative_trapezoid" with running = true;
 }
 
-/// What both are.
+/// The parameters of both operators.
 struct Areas {
-    spacing: Factor,
+    spacing: TensorOrScalar,
     dim: i64,
-    /// Whether the area up to each point is wanted, and not the whole.
+    /// Whether to compute the integral up to each point, instead of the total.
     running: bool,
 }
 
-/// The dimensions of the places of points, as many as the points have.
+/// The dimensions of the coordinates, with the rank of the points.
 fn places(x: &TensorMeta, y: &TensorMeta, axis: usize) -> Result<Vec<Dim>, LayerError> {
     let mut dims = vec![Dim::Fixed(1); y.rank()];
     match x.dims() {
         [len] if len.differs(&y.dims()[axis]) => {
-            Err(LayerError::shape("dx", format!("a place for each of {} points", y.dims()[axis]), x))
+            Err(LayerError::shape("dx", format!("a coordinate for each of the {} points", y.dims()[axis]), x))
         }
         [len] => {
             dims[axis] = len.clone();
@@ -116,16 +116,16 @@ impl Areas {
         };
         let (mut dims, mut dtype) = (between(y.dims().to_vec()), y.dtype());
         match self.spacing {
-            Factor::Input(position) => {
+            TensorOrScalar::Input(position) => {
                 let x = &inputs[position];
                 number::check("dx", x.dtype())?;
                 dims = broadcast(&dims, &between(places(x, y, axis)?))?;
-                dtype = common(inputs, &[Factor::Input(0), self.spacing]);
+                dtype = common(inputs, &[TensorOrScalar::Input(0), self.spacing]);
             }
-            Factor::Number(Scalar::Complex(z)) => {
+            TensorOrScalar::Number(Scalar::Complex(z)) => {
                 return Err(LayerError::invalid("dx", z, "it must be real"));
             }
-            Factor::Number(_) => {}
+            TensorOrScalar::Number(_) => {}
         }
         if !self.running {
             dims.remove(axis);
@@ -146,12 +146,12 @@ impl Areas {
         let [left, right] = pairs(&y, axis);
         let mut areas: ArrayD<T> = (&left + &right) * T::nearest(0.5);
         match self.spacing {
-            Factor::Number(_) => {
+            TensorOrScalar::Number(_) => {
                 let step = self.spacing.number(inputs, DType::F64)?.get_scalar(&[])?;
                 let step = if let Scalar::Float(step) = step { step } else { f64::NAN };
                 areas.mapv_inplace(|area| area * T::nearest(step));
             }
-            Factor::Input(position) => {
+            TensorOrScalar::Input(position) => {
                 let x = Converted::of(&inputs[position], T::DTYPE)?;
                 let metas = TensorMeta::of_all(inputs);
                 let dims = metas[0].with_dims(places(&metas[position], &metas[0], axis.index())?).shape()?;
@@ -188,7 +188,7 @@ mod tests {
     use crate::ops::support::testing::{assert_close, operator, tensor};
 
     #[test]
-    fn areas_below_lines() {
+    fn integrals() {
         let y = tensor(&[2, 3], &[1i64, 2, 6, 0, 2, 0]);
         let run = |op_type, params| operator(op_type, params).run_one(&[&y]).unwrap();
         assert_close(&run("aten::trapezoid", &[]), &[2], &[5.5, 2.0]);
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_point_or_none() {
+    fn fewer_than_two_points() {
         for (len, running) in [(0, 0), (1, 0), (2, 1)] {
             let y = tensor(&[2, len], &vec![1.0; 2 * len]);
             let found = operator("aten::trapezoid", &[]).run_one(&[&y]).unwrap();

@@ -1,4 +1,4 @@
-//! What operators of several tensors share: one shape and one element type for all of them.
+//! Broadcasting and type promotion: one shape and one element type for several operands.
 
 use crate::op::{FieldValue, LayerError, OperatorReader, TensorMeta};
 use crate::ops::arithmetic::expression::{Standing, result_type};
@@ -7,35 +7,35 @@ use crate::tensor::{DType, Dim, Scalar, Shape, Tensor, TensorView, bf16};
 
 /// An operand that is another input (`$other=…`) or a number of the file (`other=0.5`).
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Factor {
+pub enum TensorOrScalar {
     /// The position of the input.
     Input(usize),
-    /// A Python number: it decides only what kind of number the result is, not how precise.
+    /// A Python number. It decides only the kind of the result's element type, not its precision.
     Number(Scalar),
 }
 
-impl Factor {
-    /// How many inputs of the operator this operand takes: 0 or 1.
+impl TensorOrScalar {
+    /// The number of operator inputs that this operand takes: 0 or 1.
     pub fn num_inputs(&self) -> usize {
-        usize::from(matches!(self, Factor::Input(_)))
+        usize::from(matches!(self, TensorOrScalar::Input(_)))
     }
 
-    /// Element type and standing, as [`result_type`] takes them.
+    /// The element type and standing, as [`result_type`] expects them.
     pub(in crate::ops) fn kind(&self, inputs: &[TensorMeta]) -> (DType, Standing) {
         match self {
-            Factor::Input(position) => kind(&inputs[*position]),
-            Factor::Number(Scalar::Bool(_)) => (DType::Bool, Standing::Number),
-            Factor::Number(Scalar::Int(_)) => (DType::I64, Standing::Number),
-            Factor::Number(Scalar::Float(_)) => (DType::F64, Standing::Number),
-            Factor::Number(_) => (DType::C128, Standing::Number),
+            TensorOrScalar::Input(position) => kind(&inputs[*position]),
+            TensorOrScalar::Number(Scalar::Bool(_)) => (DType::Bool, Standing::Number),
+            TensorOrScalar::Number(Scalar::Int(_)) => (DType::I64, Standing::Number),
+            TensorOrScalar::Number(Scalar::Float(_)) => (DType::F64, Standing::Number),
+            TensorOrScalar::Number(_) => (DType::C128, Standing::Number),
         }
     }
 
     /// The dimensions; a number has none.
     pub(in crate::ops) fn dims<'a>(&self, inputs: &'a [TensorMeta]) -> &'a [Dim] {
         match self {
-            Factor::Input(position) => inputs[*position].dims(),
-            Factor::Number(_) => &[],
+            TensorOrScalar::Input(position) => inputs[*position].dims(),
+            TensorOrScalar::Number(_) => &[],
         }
     }
 
@@ -46,15 +46,15 @@ impl Factor {
         dtype: DType,
     ) -> Result<Converted<'a>, LayerError> {
         match self {
-            Factor::Input(position) => Converted::of(&inputs[*position], dtype),
-            Factor::Number(number) => Ok(Converted::Copy(scalar(*number).cast(dtype)?)),
+            TensorOrScalar::Input(position) => Converted::of(&inputs[*position], dtype),
+            TensorOrScalar::Number(number) => Ok(Converted::Copy(scalar(*number).cast(dtype)?)),
         }
     }
 
-    /// The one number that this operand is, in an element type that can hold it.
+    /// The single value of this operand, in an element type that can hold it.
     ///
     /// # Errors
-    /// As [`fitting`]; [`LayerError::Shape`] for an input of more or fewer elements than one.
+    /// As [`fitting`]; [`LayerError::Shape`] if the input does not have exactly one element.
     pub(in crate::ops) fn number(
         &self,
         inputs: &[TensorView<'_>],
@@ -63,34 +63,34 @@ impl Factor {
         fitting(self.item(inputs)?, dtype)
     }
 
-    /// The one number that this operand is, as PyTorch's `item()` gives it.
+    /// The single value of this operand, as PyTorch's `item()` returns it.
     pub(in crate::ops) fn item(&self, inputs: &[TensorView<'_>]) -> Result<Scalar, LayerError> {
         match self {
-            Factor::Number(number) => Ok(*number),
-            Factor::Input(position) if inputs[*position].num_elements() == 1 => {
+            TensorOrScalar::Number(number) => Ok(*number),
+            TensorOrScalar::Input(position) if inputs[*position].num_elements() == 1 => {
                 Ok(inputs[*position].to_tensor()?.reshape(&[])?.get_scalar(&[])?)
             }
-            Factor::Input(position) => {
+            TensorOrScalar::Input(position) => {
                 let what = format!("input {position}");
                 Err(LayerError::shape(what, "one number", inputs[*position].shape()))
             }
         }
     }
 
-    /// Refuses a number of the file that an element type cannot hold.
+    /// Checks that an element type can hold a number of the file.
     pub(in crate::ops) fn check_fits(&self, dtype: DType) -> Result<(), LayerError> {
         match self {
-            Factor::Number(number) => fitting(*number, dtype).map(|_| ()),
-            Factor::Input(_) => Ok(()),
+            TensorOrScalar::Number(number) => fitting(*number, dtype).map(|_| ()),
+            TensorOrScalar::Input(_) => Ok(()),
         }
     }
 }
 
-/// A number as a tensor without axes of some element type, where the type can hold it; a fraction is cut off, and a
-/// negative integer counts from the end of an unsigned type.
+/// Converts a number to a 0-D tensor of an element type that can hold it. Fractions are truncated, and negative integers
+/// wrap around in unsigned types.
 ///
 /// # Errors
-/// [`LayerError::Unsupported`] for a number beyond the type, as PyTorch's "cannot be converted without overflow".
+/// [`LayerError::Unsupported`] if the number is out of range, like PyTorch's "cannot be converted without overflow".
 pub(in crate::ops) fn fitting(number: Scalar, dtype: DType) -> Result<Tensor, LayerError> {
     let number = match number {
         Scalar::Complex(value) if value.im == 0.0 => Scalar::Float(value.re),
@@ -112,9 +112,7 @@ pub(in crate::ops) fn fitting(number: Scalar, dtype: DType) -> Result<Tensor, La
     if fits {
         return Ok(scalar(number).cast(dtype)?);
     }
-    Err(LayerError::Unsupported(format!(
-        "{number} is beyond the numbers of {dtype}; use a wider element type"
-    )))
+    Err(LayerError::Unsupported(format!("{number} is out of range for {dtype}; use a wider element type")))
 }
 
 fn float_fits(value: f64, dtype: DType) -> bool {
@@ -125,24 +123,24 @@ fn float_fits(value: f64, dtype: DType) -> bool {
         DType::F64 | DType::C128 => return true,
         _ => {
             let (least, most) = integer_range(dtype).unwrap_or_default();
-            // 2⁶³ and 2⁶⁴ are floats, the largest integers of 64 bits are not.
+            // 2⁶³ and 2⁶⁴ are exact as f64, the largest 64-bit integers are not.
             return value >= least as f64 && value < (most + 1) as f64
                 || value == most as f64 && most < 1 << 53;
         }
     };
-    // PNNX writes nine digits, which may round the greatest number up.
+    // PNNX writes nine digits, which may round the largest value up.
     const SLACK: f64 = 1.0 + 1e-8;
     !value.is_finite() || value.abs() <= most * SLACK
 }
 
-/// The least and the greatest number of an integer type.
+/// The minimum and the maximum of an integer type; `None` for other types.
 pub(in crate::ops) fn integer_range(dtype: DType) -> Option<(i128, i128)> {
     let bits = u32::try_from(dtype.size()).ok()?.checked_mul(8).filter(|_| dtype.is_integer())?;
     let signed = matches!(dtype, DType::I8 | DType::I16 | DType::I32 | DType::I64);
     Some(if signed { (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) } else { (0, (1 << bits) - 1) })
 }
 
-/// A tensor without axes.
+/// A number as a 0-D tensor.
 pub(in crate::ops) fn scalar(number: Scalar) -> Tensor {
     match number {
         Scalar::Bool(value) => Tensor::scalar(value),
@@ -152,13 +150,13 @@ pub(in crate::ops) fn scalar(number: Scalar) -> Tensor {
     }
 }
 
-/// Element type and standing of a tensor, as [`result_type`] takes them.
+/// The element type and standing of a tensor, as [`result_type`] expects them.
 pub(in crate::ops) fn kind(meta: &TensorMeta) -> (DType, Standing) {
     (meta.dtype(), if meta.rank() == 0 { Standing::Scalar } else { Standing::Tensor })
 }
 
-/// The element type that two operands are computed in.
-pub(crate) fn common(inputs: &[TensorMeta], factors: &[Factor]) -> DType {
+/// The element type in which operands are computed.
+pub(crate) fn common(inputs: &[TensorMeta], factors: &[TensorOrScalar]) -> DType {
     result_type(factors.iter().map(|factor| factor.kind(inputs)))
 }
 
@@ -171,41 +169,41 @@ impl crate::op::FromParameter for Scalar {
             pnnx::Value::Int(value) => Some(Scalar::Int(*value)),
             pnnx::Value::Float(value) => Some(Scalar::Float(*value)),
             pnnx::Value::Complex(value) => Some(Scalar::Complex(*value)),
-            // `inf` and `nan` are words in the file.
+            // The file has `inf` and `nan` as words.
             _ => parameter.as_f64().ok().map(Scalar::Float),
         }
     }
 }
 
-impl FieldValue for Factor {
+impl FieldValue for TensorOrScalar {
     const KIND: &'static str = "a number or an input";
 
     fn read(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Option<Self>, LayerError> {
         if let Some(number) = <Scalar as FieldValue>::read(reader, key)? {
-            return Ok(Some(Factor::Number(number)));
+            return Ok(Some(TensorOrScalar::Number(number)));
         }
-        Ok(reader.later_input(key)?.map(Factor::Input))
+        Ok(reader.later_input(key)?.map(TensorOrScalar::Input))
     }
 }
 
 /// An operand that may be absent, or `None`.
-impl FieldValue for Option<Factor> {
+impl FieldValue for Option<TensorOrScalar> {
     const KIND: &'static str = "a number, an input or None";
 
     fn read(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Option<Self>, LayerError> {
         match reader.param(key) {
             Some(parameter) if parameter.is_none() => Ok(Some(None)),
-            Some(_) => Ok(Factor::read(reader, key)?.map(Some)),
-            None => Ok(reader.later_input(key)?.map(|position| Some(Factor::Input(position)))),
+            Some(_) => Ok(TensorOrScalar::read(reader, key)?.map(Some)),
+            None => Ok(reader.later_input(key)?.map(|position| Some(TensorOrScalar::Input(position)))),
         }
     }
 }
 
-/// An input in the element type that is computed in: as it lies, or a copy.
+/// An input in the element type of the computation: a view, or a converted copy.
 pub(in crate::ops) enum Converted<'a> {
-    /// It is of that type already.
+    /// It already has that type.
     View(TensorView<'a>),
-    /// Converted.
+    /// A converted copy.
     Copy(Tensor),
 }
 
@@ -233,8 +231,7 @@ impl<'a> Converted<'a> {
     }
 }
 
-/// The elements of a view in row-major order, in an array of their own, whatever the strides: also where an axis of
-/// length 0 is broadcast.
+/// Copies a view into a row-major array. It supports all strides, also of an axis of length 0 that is broadcast.
 ///
 /// # Errors
 /// None in practice: shape and number of elements are those of the view.
@@ -244,10 +241,10 @@ pub(in crate::ops) fn owned<T: Clone, D: ndarray::Dimension>(
     Ok(ndarray::Array::from_shape_vec(view.raw_dim(), view.iter().cloned().collect())?)
 }
 
-/// The shape that results from broadcasting. An unknown length against a number other than 1 must be that number or 1.
+/// The shape that results from broadcasting. A symbol that meets a number other than 1 must be that number or 1.
 ///
 /// # Errors
-/// [`LayerError::Shape`] where two lengths differ and neither is 1.
+/// [`LayerError::Shape`] if two lengths differ and neither is 1.
 pub(in crate::ops) fn broadcast(a: &[Dim], b: &[Dim]) -> Result<Vec<Dim>, LayerError> {
     let (long, short) = if a.len() >= b.len() { (a, b) } else { (b, a) };
     let missing = long.len() - short.len();
@@ -257,7 +254,7 @@ pub(in crate::ops) fn broadcast(a: &[Dim], b: &[Dim]) -> Result<Vec<Dim>, LayerE
         *to = joined.ok_or_else(|| {
             let list = |dims: &[Dim]| format!("{:?}", dims.iter().map(Dim::to_string).collect::<Vec<_>>());
             LayerError::shape(
-                "shapes that are broadcast",
+                "broadcast shapes",
                 "equal lengths or 1",
                 format!("{} and {}", list(a), list(b)),
             )
@@ -266,7 +263,7 @@ pub(in crate::ops) fn broadcast(a: &[Dim], b: &[Dim]) -> Result<Vec<Dim>, LayerE
     Ok(dims)
 }
 
-/// The length that two axes have together; none where they do not fit.
+/// The length of two axes that are broadcast together; `None` if they are incompatible.
 pub(in crate::ops) fn join(a: &Dim, b: &Dim) -> Option<Dim> {
     match (a.fixed(), b.fixed()) {
         _ if a == b => Some(a.clone()),
@@ -280,7 +277,7 @@ pub(in crate::ops) fn join(a: &Dim, b: &Dim) -> Option<Dim> {
     }
 }
 
-/// Whether a tensor of these dimensions can be broadcast to those; true where it cannot be known.
+/// Returns true if a tensor of dimensions `from` can be broadcast to `to`, or if that is unknown.
 pub(in crate::ops) fn broadcasts(from: &[Dim], to: &[Dim]) -> bool {
     let fits = |(from, to): (&Dim, &Dim)| match (from.fixed(), to.fixed()) {
         (Some(from), Some(to)) => from == 1 || from == to,
@@ -294,7 +291,7 @@ mod tests {
     use super::*;
     use crate::tensor::Complex;
 
-    /// What `torch.full((), number, dtype=…)` and `masked_fill` take and refuse.
+    /// The numbers that `torch.full((), number, dtype=…)` and `masked_fill` accept and refuse.
     #[test]
     fn numbers_that_fit() {
         let (int, float) = (Scalar::Int, Scalar::Float);

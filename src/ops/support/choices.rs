@@ -1,9 +1,9 @@
-//! Parameters that name one of a few choices, and parameters that have a value for each axis.
+//! Parameters with a fixed set of choices, and parameters with a value for each axis.
 
 use crate::op::{FromParameter, LayerError, RuntimeParameter};
 use std::fmt::Debug;
 
-/// Declares an enum that is read from a string parameter; a variant may have more spellings than one.
+/// Declares an enum that is read from a string parameter; a variant may have several spellings.
 macro_rules! choices {
     (
         $(#[doc = $doc:literal])*
@@ -31,35 +31,35 @@ macro_rules! choices {
 pub(in crate::ops) use choices;
 
 choices! {
-    /// In which order elements lie in memory. It cannot be seen from outside: nobody writes to a tensor of a graph.
+    /// The order of the elements in memory. It does not affect results, because the tensors of a graph are never modified.
     pub enum MemoryFormat {
-        /// That of the input.
+        /// The format of the input.
         Preserve = "torch.preserve_format",
-        /// Row by row.
+        /// Row-major: N×C×H×W.
         Contiguous = "torch.contiguous_format",
-        /// The channels of a place of a picture beside each other.
+        /// The channels of a pixel are adjacent: N×H×W×C.
         ChannelsLast = "torch.channels_last",
-        /// The channels of a place of a volume beside each other.
+        /// The channels of a voxel are adjacent: N×D×H×W×C.
         ChannelsLast3d = "torch.channels_last_3d",
     }
 }
 
-/// A number for each axis of a window, or one number for all of them, as `kernel_size`, `stride` and `dilation` are.
+/// A non-negative integer for each axis of a window, or one for all axes, such as `kernel_size`, `stride` and `dilation`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PerAxis(Vec<usize>);
 
 impl PerAxis {
-    /// One number for all axes.
+    /// One value for all axes.
     pub fn all(value: usize) -> Self {
         Self(vec![value])
     }
 
-    /// These numbers, one for each axis.
+    /// One value for each axis.
     pub fn of(values: impl Into<Vec<usize>>) -> Self {
         Self(values.into())
     }
 
-    /// The numbers for `axes` axes, or `None` when there are neither one nor that many.
+    /// The values for `axes` axes, or `None` if there are neither one nor `axes` values.
     pub fn get(&self, axes: usize) -> Option<Vec<usize>> {
         match self.0.as_slice() {
             [value] => Some(vec![*value; axes]),
@@ -67,13 +67,13 @@ impl PerAxis {
         }
     }
 
-    /// The numbers as they were given.
+    /// The values as they were given.
     pub fn values(&self) -> &[usize] {
         &self.0
     }
 }
 
-/// The values of a parameter for `axes` axes, where one value may stand for all.
+/// The values of a parameter for `axes` axes; a single value applies to all axes.
 pub(in crate::ops) fn per_axis<V: Clone + Debug>(
     key: &'static str,
     values: &[V],
@@ -83,7 +83,7 @@ pub(in crate::ops) fn per_axis<V: Clone + Debug>(
         [value] => Ok(vec![value.clone(); axes]),
         values if values.len() == axes => Ok(values.to_vec()),
         values => {
-            let reason = format!("one number is needed, or one for each of {axes} axes");
+            let reason = format!("expected one number, or one for each of {axes} axes");
             Err(LayerError::invalid(key, format!("{values:?}"), reason))
         }
     }

@@ -1,11 +1,11 @@
-//! What is done to a product before it is stored: an activation function, a sum with another tensor, or both.
+//! Fused operations on a product before it is stored: an activation function, a sum with another tensor, or both.
 
 use super::broadcast::broadcasts;
 use super::float;
-use super::ready::Ready;
+use super::shape_cache::ShapeCache;
 use crate::Limits;
 use crate::kernels::Float;
-use crate::kernels::elementwise::{Finish, Prepared, Run};
+use crate::kernels::elementwise::{ApplyEpilogue, Prepared, Run};
 #[cfg(feature = "gpu")]
 use crate::kernels::elementwise::{Program, Value};
 use crate::op::{FieldValue, LayerError, OperatorReader, TensorMeta};
@@ -14,34 +14,35 @@ use crate::ops::arithmetic::expression::Compiled;
 use crate::pnnx::Function;
 use crate::tensor::{DType, Shape, TensorView, TensorViewMut};
 
-/// The parameter `epilogue=relu(add(@0,@1))` of convolutions, `linear` and `matmul`: what becomes of each element of the
-/// result while it is still in the cache. PNNX does not know it; Ixion's passes write it.
+/// The parameter `epilogue=relu(add(@0,@1))` of convolutions, `linear` and `matmul`: an expression that is applied to each
+/// element of the result while it is still in the cache. PNNX does not write it, Ixion's passes do.
 ///
-/// `@0` is the result, `@1`, `@2`, … are inputs of the operator beside its own, which the file names `$epilogue_1=…`,
-/// `$epilogue_2=…`. They are broadcast to the shape of the result, which stays as it is, as does its element type.
+/// `@0` is the result, `@1`, `@2`, … are additional inputs of the operator, which the file names `$epilogue_1=…`,
+/// `$epilogue_2=…`. They are broadcast to the shape of the result. The result keeps its shape and its element type.
 #[derive(Debug, Clone)]
 pub struct Epilogue {
     expr: Compiled,
-    /// Positions of the further inputs.
+    /// Positions of the additional inputs.
     inputs: Vec<usize>,
-    ready: Ready<Prepared>,
+    ready: ShapeCache<Prepared>,
 }
 
 const INPUTS: [&str; 4] = ["epilogue_1", "epilogue_2", "epilogue_3", "epilogue_4"];
 
 impl Epilogue {
-    /// How many inputs of the operator it takes.
+    /// The number of additional inputs.
     pub fn num_inputs(&self) -> usize {
         self.inputs.len()
     }
 
-    /// Whether every element depends on those at the same place alone, where all tensors have the result's shape.
+    /// Returns true if each element depends only on the elements at the same position, provided that all tensors have the
+    /// result's shape.
     pub(in crate::ops) fn is_pointwise(&self) -> bool {
         self.expr.is_pointwise()
     }
 
-    /// Whether it is the result within two bounds, or the sum of that and a further input, as products compute while their
-    /// sums are in registers; the position of the input, and the bounds.
+    /// The position of the added input and the bounds, if the epilogue is the result clamped between two bounds, or the
+    /// clamped sum of the result and an additional input. Products compute this while their sums are in registers.
     pub(in crate::ops) fn bounded_sum(&self) -> Option<(Option<usize>, [f32; 2])> {
         let (added, bounds) = self.expr.bounded_sum()?;
         match added {
@@ -50,8 +51,8 @@ impl Epilogue {
         }
     }
 
-    /// Whether it is a function of the result, or of the sum of that and a further input; the position of the input, and the
-    /// function: ReLU, ReLU6, GELU by tanh or none.
+    /// The position of the added input and the function, if the epilogue is a function of the result, or of the sum of the
+    /// result and an additional input. The function is ReLU, ReLU6, GELU by tanh, or `None` for the identity.
     #[cfg(feature = "gpu")]
     pub(crate) fn function_of_sum(&self) -> Option<(Option<usize>, Option<Function>)> {
         let (added, function) = self.expr.function_of_sum()?;
@@ -62,8 +63,8 @@ impl Epilogue {
         }
     }
 
-    /// The bounds and what is added, where it is such a sum and both it and the output are numbers of `f32` that lie in the same
-    /// order.
+    /// The bounds and the added elements of a [`Epilogue::bounded_sum`], if the output and the added input are `f32`, of the
+    /// same shape and contiguous.
     pub(in crate::ops) fn in_registers<'a>(
         &self,
         inputs: &[TensorView<'a>],
@@ -81,7 +82,7 @@ impl Epilogue {
     /// Checks that the result keeps its element type and its shape.
     ///
     /// # Errors
-    /// A [`LayerError`] that says what would become of it, or which input cannot be broadcast to it.
+    /// Returns an error if the result would change its type or shape, or if an input cannot be broadcast to it.
     pub fn check(&self, result: &TensorMeta, inputs: &[TensorMeta]) -> Result<(), LayerError> {
         let metas = self.metas(result, inputs)?;
         if let Some(input) = metas.iter().find(|meta| !broadcasts(meta.dims(), result.dims())) {
@@ -95,7 +96,7 @@ impl Epilogue {
         Err(LayerError::shape("the result of the epilogue", result, found))
     }
 
-    /// The program that computes it: inputs are those of the operator, and the result stands in the output.
+    /// The program that computes the epilogue. Its inputs are the operator's; the result is in the output.
     ///
     /// # Errors
     /// As [`Epilogue::check`].
@@ -110,17 +111,17 @@ impl Epilogue {
     }
 
     fn metas(&self, result: &TensorMeta, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
-        let further = self.inputs.iter().map(|&position| {
+        let additional = self.inputs.iter().map(|&position| {
             let input = inputs.get(position).cloned();
             input.ok_or_else(|| LayerError::missing_input(position, inputs.len()))
         });
-        std::iter::once(Ok(result.with_dims(result.dims().to_vec()))).chain(further).collect()
+        std::iter::once(Ok(result.with_dims(result.dims().to_vec()))).chain(additional).collect()
     }
 
-    /// Makes it ready for the elements of a result of this type and shape.
+    /// Prepares the epilogue for a result of this element type and shape.
     ///
     /// # Errors
-    /// As [`Epilogue::check`], which has been asked before.
+    /// As [`Epilogue::check`], which the caller has run before.
     pub fn start<'a>(
         &'a mut self,
         inputs: &'a [TensorView<'a>],
@@ -140,10 +141,10 @@ impl Epilogue {
         Ok(ready.get_or_make(|ready| ready.fits(inputs, dtype, shape), make)?.start(inputs)?)
     }
 
-    /// Applies it to a whole result.
+    /// Applies the epilogue to a complete result.
     ///
     /// # Errors
-    /// As [`Epilogue::start`]; a deadline that has passed.
+    /// As [`Epilogue::start`]; also if the deadline has passed.
     pub fn apply(
         &mut self,
         inputs: &[TensorView<'_>],
@@ -158,7 +159,7 @@ impl Epilogue {
     }
 }
 
-/// How many inputs an epilogue takes, if there is one.
+/// The number of additional inputs of an epilogue; 0 if there is none.
 pub(in crate::ops) fn num_inputs(epilogue: Option<&Epilogue>) -> usize {
     epilogue.map_or(0, Epilogue::num_inputs)
 }
@@ -172,27 +173,27 @@ pub(in crate::ops) fn check(
     epilogue.map_or(Ok(()), |epilogue| epilogue.check(result, inputs))
 }
 
-/// Lets `fill` write all elements of an output in row-major order as `T`, and finish them piece by piece; where the output
-/// is of another type or layout, the epilogue is applied to all of it afterwards.
+/// Lets `fill` write all elements of an output in row-major order as `T`, and apply the epilogue to each chunk. If the output
+/// has another type or layout, the epilogue is applied to all of it afterwards.
 ///
 /// # Errors
-/// Those of `fill` and of the epilogue.
+/// The errors of `fill` and of the epilogue.
 pub(in crate::ops) fn with<T: Float>(
     epilogue: Option<&mut Epilogue>,
     inputs: &[TensorView<'_>],
     output: &mut TensorViewMut<'_>,
     limits: &Limits,
-    fill: impl FnOnce(&mut [T], Option<&dyn Finish<T>>) -> Result<(), LayerError>,
+    fill: impl FnOnce(&mut [T], Option<&dyn ApplyEpilogue<T>>) -> Result<(), LayerError>,
 ) -> Result<(), LayerError> {
     let mut fill = Some(fill);
-    let mut fill = |values: &mut [T], finish: Option<&dyn Finish<T>>| {
+    let mut fill = |values: &mut [T], finish: Option<&dyn ApplyEpilogue<T>>| {
         fill.take().map_or(Ok(()), |fill| fill(values, finish))
     };
     with_filled(epilogue, inputs, output, limits, &mut fill)
 }
 
-/// What writes an output, and finishes its pieces where it is told how.
-type Fill<'a, T> = dyn FnMut(&mut [T], Option<&dyn Finish<T>>) -> Result<(), LayerError> + 'a;
+/// Writes an output, and applies an epilogue to its chunks, if it gets one.
+type Fill<'a, T> = dyn FnMut(&mut [T], Option<&dyn ApplyEpilogue<T>>) -> Result<(), LayerError> + 'a;
 
 fn with_filled<T: Float>(
     epilogue: Option<&mut Epilogue>,
@@ -228,9 +229,9 @@ impl FieldValue for Option<Epilogue> {
             inputs.extend(reader.later_input(name)?);
         }
         if expr.input_count() == 1 + inputs.len() && expr.is_arithmetic() {
-            return Ok(Some(Some(Epilogue { expr, inputs, ready: Ready::default() })));
+            return Ok(Some(Some(Epilogue { expr, inputs, ready: ShapeCache::default() })));
         }
-        let reason = "it must be arithmetic on `@0`, the result, and on `@1` to `@4`, the inputs `epilogue_1` to `epilogue_4`";
+        let reason = "expected arithmetic on `@0`, the result, and on `@1` to `@4`, the inputs `epilogue_1` to `epilogue_4`";
         Err(LayerError::invalid(key, format!("`{}`", parameter.raw()), reason))
     }
 }
@@ -243,7 +244,7 @@ mod tests {
     use crate::tensor::Tensor;
     use proptest::prelude::*;
 
-    /// A product: type and parameters, shapes of its input and of its weights, and whether the weights are an input.
+    /// A product: its type and parameters, and the shapes of its input and its weight.
     #[derive(Debug, Clone)]
     struct Case {
         op_type: &'static str,
@@ -340,7 +341,7 @@ mod tests {
             let parameter = crate::op::RuntimeParameter::parse(text);
             let expr = Compiled::parse("epilogue", &parameter).unwrap();
             let inputs = (1..expr.input_count()).map(|input| input + 6).collect();
-            Epilogue { expr, inputs, ready: Ready::default() }.bounded_sum()
+            Epilogue { expr, inputs, ready: ShapeCache::default() }.bounded_sum()
         };
         let none = [f32::NEG_INFINITY, f32::INFINITY];
         assert_eq!(found("relu(@0)"), Some((None, [0.0, f32::INFINITY])));
@@ -360,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn what_changes_the_result_is_refused() {
+    fn epilogues_that_change_type_or_shape_are_refused() {
         let case = Case {
             op_type: "nn.Linear",
             params: vec![("bias", "False")],
@@ -375,7 +376,7 @@ mod tests {
         assert!(fails("add(@0,@1)", &[waves(&[4])]).contains("the result of the epilogue"));
         assert!(fails("add(@0,@2)", &[waves(&[4])]).contains("epilogue"));
         assert!(fails("[1,2]", &[]).contains("arithmetic"));
-        assert!(fails("relu(", &[]).contains("`relu` wants 1"));
+        assert!(fails("relu(", &[]).contains("`relu` requires 1"));
         assert!(case.run(Some("None"), DType::F32, &[]).is_ok());
     }
 }

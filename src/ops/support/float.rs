@@ -1,7 +1,7 @@
-//! How layers read and write floating-point tensors.
+//! Access to floating-point tensors for layers.
 //!
-//! Kernels compute in `f32` or `f64` on contiguous slices. A tensor that is already that way is used in place; one of
-//! another layout is copied, one of half precision is converted. So no kernel exists four times.
+//! Kernels compute in `f32` or `f64` on contiguous slices. A contiguous tensor of that type is used in place, any other
+//! layout is copied, and half precision is converted to `f32`. So no kernel needs a version for each of the four types.
 
 use crate::kernels::parallel::for_each_chunk;
 use crate::kernels::{Float, Work, run_widest, widest};
@@ -9,7 +9,7 @@ use crate::op::{LayerError, TensorMeta};
 use crate::tensor::{DType, Half, Layout, Tensor, TensorView, TensorViewMut, bf16, f16};
 use std::borrow::Cow;
 
-/// Elements that a thread takes at least where rows are shared.
+/// The minimum number of elements per thread when rows are split between threads.
 pub(in crate::ops) const SHARE: usize = 1 << 14;
 
 /// Runs an expression with `$T` bound to the type that tensors of a [`DType`] are computed in: `f32` for f16, bf16 and
@@ -54,28 +54,28 @@ macro_rules! __with_real {
 #[doc(inline)]
 pub use __with_real as with_real;
 
-/// Checks that a tensor is of integers or of a floating-point type.
+/// Checks that a tensor has an integer or floating-point type.
 ///
 /// # Errors
-/// [`LayerError::DType`] when it is not.
+/// [`LayerError::DType`] if it does not.
 pub fn check_real(what: &str, meta: &TensorMeta) -> Result<(), LayerError> {
     if meta.dtype().is_integer() { Ok(()) } else { check(what, meta) }
 }
 
-/// Bytes of the numbers that elements of a type are computed in.
+/// The size, in bytes, of the type in which elements of `dtype` are computed.
 pub fn computed_size(dtype: DType) -> usize {
     if dtype == DType::F64 || dtype.is_integer() { 8 } else { 4 }
 }
 
-/// The error for a tensor that should be a float and is not.
+/// The error for a tensor that does not have a floating-point type.
 pub fn not_a_float(what: &str, found: DType) -> LayerError {
     LayerError::dtype(what, "f32, f64, f16 and bf16", found)
 }
 
-/// Checks that a tensor is of a floating-point type.
+/// Checks that a tensor has a floating-point type.
 ///
 /// # Errors
-/// [`LayerError::DType`] when it is not.
+/// [`LayerError::DType`] if it does not.
 pub fn check(what: &str, meta: &TensorMeta) -> Result<(), LayerError> {
     if meta.dtype().is_float() { Ok(()) } else { Err(not_a_float(what, meta.dtype())) }
 }
@@ -83,17 +83,17 @@ pub fn check(what: &str, meta: &TensorMeta) -> Result<(), LayerError> {
 /// The shape rule of element-wise operators on floats: one output like the first input.
 ///
 /// # Errors
-/// [`LayerError::DType`] for another type than a float.
+/// [`LayerError::DType`] if the input does not have a floating-point type.
 pub fn same_as_input(inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
     let [input, ..] = inputs else { return Err(LayerError::InputCount { wanted: "1".into(), found: 0 }) };
     check("the input", input)?;
     Ok(vec![input.with_dims(input.dims().to_vec())])
 }
 
-/// The elements in row-major order as `T`: borrowed where they are that already.
+/// The elements in row-major order as `T`; borrowed if they are stored that way.
 ///
 /// # Errors
-/// [`LayerError::DType`] when the tensor is not computed in `T`.
+/// [`LayerError::DType`] if the tensor is not computed in `T`.
 pub fn read<'a, T: Float>(view: &TensorView<'a>) -> Result<Cow<'a, [T]>, LayerError> {
     if view.dtype() == T::DTYPE {
         return match view.slice() {
@@ -104,8 +104,7 @@ pub fn read<'a, T: Float>(view: &TensorView<'a>) -> Result<Cow<'a, [T]>, LayerEr
     let is_half = matches!(view.dtype(), DType::F16 | DType::Bf16);
     let fits = if T::DTYPE == DType::F32 { is_half } else { view.dtype().is_integer() };
     if !fits {
-        let what = format!("a tensor that is computed with others of {}", T::DTYPE);
-        return Err(LayerError::DType { what, wanted: T::DTYPE.to_string(), found: view.dtype() });
+        return Err(LayerError::dtype("an operand", T::DTYPE, view.dtype()));
     }
     let mut values = vec![T::zero(); view.num_elements()];
     let shape = *view.shape();
@@ -116,7 +115,7 @@ pub fn read<'a, T: Float>(view: &TensorView<'a>) -> Result<Cow<'a, [T]>, LayerEr
 /// Lets `fill` write all elements of an output in row-major order.
 ///
 /// # Errors
-/// Those of `fill`; [`LayerError::DType`] when the output is not computed in `T`.
+/// The error of `fill`; [`LayerError::DType`] if the output is not computed in `T`.
 pub fn write<T: Float>(
     output: &mut TensorViewMut<'_>,
     fill: impl FnOnce(&mut [T]) -> Result<(), LayerError>,
@@ -125,7 +124,7 @@ pub fn write<T: Float>(
     write_by(output, &mut |values| fill.take().map_or(Ok(()), |fill| fill(values)))
 }
 
-/// As [`write`]: compiled once for all that is written.
+/// As [`write`], but compiled once for each `T`, not for each `fill`.
 fn write_by<T: Float>(
     output: &mut TensorViewMut<'_>,
     fill: &mut dyn FnMut(&mut [T]) -> Result<(), LayerError>,
@@ -139,11 +138,11 @@ fn write_by<T: Float>(
     Ok(output.cast_from(&TensorView::from_slice(&values, Layout::contiguous(shape))?)?)
 }
 
-/// Lets `change` write all elements of an output in row-major order, given the input's; where there is no input, the
-/// output holds it.
+/// Lets `change` write all elements of an output in row-major order, given the input's elements, or `None` if the output
+/// already holds them.
 ///
 /// # Errors
-/// Those of `change`; [`LayerError::DType`] when a tensor is not computed in `T`.
+/// The error of `change`; [`LayerError::DType`] if a tensor is not computed in `T`.
 pub(in crate::ops) fn transform<T: Float>(
     input: Option<&TensorView<'_>>,
     output: &mut TensorViewMut<'_>,
@@ -155,7 +154,7 @@ pub(in crate::ops) fn transform<T: Float>(
     })
 }
 
-/// As [`transform`]: compiled once for all that is changed.
+/// As [`transform`], but compiled once for each `T`, not for each `change`.
 fn transform_by<T: Float>(
     input: Option<&TensorView<'_>>,
     output: &mut TensorViewMut<'_>,
@@ -176,8 +175,8 @@ fn transform_by<T: Float>(
 
 type Change<'a, T> = dyn FnMut(Option<&[T]>, &mut [T]) -> Result<(), LayerError> + 'a;
 
-/// Lets `change` make each row of `len` elements of an output, given its number, of that of the input, which it holds;
-/// as [`transform`]. Threads share the rows.
+/// As [`transform`], row by row: `change` gets the index of a row and its `len` elements, which hold the input's, and
+/// overwrites them. Rows are split between threads.
 ///
 /// # Errors
 /// As [`transform`].
@@ -203,14 +202,14 @@ pub(in crate::ops) fn change_rows<T: Float>(
     })
 }
 
-/// A function of one element, for either of the types that are computed in. Its `apply` is marked `#[inline(always)]`, so
-/// that loops over it become vectors, however long it is.
+/// A function of one element, in `f32` and `f64`. Mark `apply` `#[inline(always)]`, so that loops over it are vectorised
+/// however long it is.
 pub(in crate::ops) trait Unary {
-    /// What an element becomes.
+    /// The function's value.
     fn apply<T: Float>(&self, x: T) -> T;
 }
 
-/// One block from here to there.
+/// Applies a function to a slice and writes the results to another.
 struct Mapping<'a, T, U>(&'a U, &'a [T], &'a mut [T]);
 
 impl<T: Float, U: Unary> Work for Mapping<'_, T, U> {
@@ -224,7 +223,7 @@ impl<T: Float, U: Unary> Work for Mapping<'_, T, U> {
     }
 }
 
-/// One block in place.
+/// Applies a function to a slice in place.
 struct MappingInPlace<'a, T, U>(&'a U, &'a mut [T]);
 
 impl<T: Float, U: Unary> Work for MappingInPlace<'_, T, U> {
@@ -238,10 +237,10 @@ impl<T: Float, U: Unary> Work for MappingInPlace<'_, T, U> {
     }
 }
 
-/// As [`map`], for a function that is declared by itself.
+/// As [`map`], for a [`Unary`] function.
 ///
 /// # Errors
-/// [`LayerError::DType`] for another type than a float.
+/// [`LayerError::DType`] if the input does not have a floating-point type.
 pub(in crate::ops) fn map_unary<U: Unary>(
     input: &TensorView<'_>,
     output: &mut TensorViewMut<'_>,
@@ -257,7 +256,7 @@ pub(in crate::ops) fn map_unary<U: Unary>(
     }
 }
 
-/// Lets `change` write all elements of an output, given those of the input.
+/// Lets `change` write all elements of an output, given the input's.
 fn map_slices<T: Float>(
     input: &TensorView<'_>,
     output: &mut TensorViewMut<'_>,
@@ -270,10 +269,10 @@ fn map_slices<T: Float>(
     })
 }
 
-/// As [`map_in_place`], for a function that is declared by itself.
+/// As [`map_in_place`], for a [`Unary`] function.
 ///
 /// # Errors
-/// [`LayerError::DType`] for another type than a float.
+/// [`LayerError::DType`] if the input does not have a floating-point type.
 pub(in crate::ops) fn map_unary_in_place<U: Unary>(
     data: &mut TensorViewMut<'_>,
     function: &U,
@@ -283,7 +282,7 @@ pub(in crate::ops) fn map_unary_in_place<U: Unary>(
     })
 }
 
-/// Lets `single` or `double` change all elements in place, those of half precision block by block.
+/// Changes all elements in place by `single` or `double`; half precision is converted block by block.
 fn change_in_place(
     data: &mut TensorViewMut<'_>,
     single: &dyn Fn(&mut [f32]),
@@ -311,7 +310,7 @@ fn change_in_place(
 /// Applies a function to every element; `single` serves f32 and the half types, `double` f64.
 ///
 /// # Errors
-/// [`LayerError::DType`] for another type than a float.
+/// [`LayerError::DType`] if the input does not have a floating-point type.
 pub fn map(
     input: &TensorView<'_>,
     output: &mut TensorViewMut<'_>,
@@ -331,7 +330,7 @@ pub fn map(
     }
 }
 
-/// As [`map_slices`], in blocks that stay in the first-level cache.
+/// As [`map_slices`] for half precision, in blocks that fit in the L1 cache.
 fn map_halves<H: Half>(
     input: &TensorView<'_>,
     output: &mut TensorViewMut<'_>,
@@ -350,10 +349,10 @@ fn map_halves<H: Half>(
     Ok(())
 }
 
-/// How many numbers of half precision are converted at a time.
+/// The number of half-precision elements that are converted at a time.
 const BLOCK: usize = 2048;
 
-/// Changes a block, or one in place where it comes from nowhere else.
+/// Writes the changed block `from` to `to`; without `from`, changes `to` in place.
 fn change_block<H: Half>(from: Option<&[H]>, to: &mut [H], change: &dyn Fn(&mut [f32])) {
     let mut block = [0f32; BLOCK];
     H::load_all(from.unwrap_or(to), &mut block);
@@ -364,7 +363,7 @@ fn change_block<H: Half>(from: Option<&[H]>, to: &mut [H], change: &dyn Fn(&mut 
 /// Applies a function to every element in place; as [`map`].
 ///
 /// # Errors
-/// [`LayerError::DType`] for another type than a float.
+/// [`LayerError::DType`] if the input does not have a floating-point type.
 pub fn map_in_place(
     data: &mut TensorViewMut<'_>,
     single: impl Fn(f32) -> f32,

@@ -1,21 +1,21 @@
-//! What convolutions and linear maps keep to compute in int8.
+//! Convolutions and linear maps in int8.
 //!
-//! An engine gives them an input of whole numbers q from −127 to 127, which stand for q · scale, and asks for an output of
-//! the same kind, or of `f32`. Weights are held as such numbers, too, with a scale for each output channel: its largest
-//! magnitude over 127. Then
+//! The engine passes a quantised input, int8 values q from −127 to 127 that represent q · scale, and requests an output that
+//! is quantised or `f32`. Weights are quantised too, with one scale for each output channel: its largest magnitude over 127.
+//! Then
 //!
 //! ```text
 //! y = (Σ input q · weight q + bias q) · (input scale · weight scale)
 //! ```
 //!
-//! where the sum is exact, `bias q` is the bias over (input scale · weight scale), rounded half to even, and the product is
-//! that of two `f32`. A channel whose products are next to nothing, in themselves or beside its bias, is its bias. The
-//! epilogue is computed of this y, in `f32`. An output of whole numbers is y over its scale, rounded half to even and cut
-//! off at ±127: bit for bit what quantising an output of `f32` gives.
+//! where the sum is exact, `bias q` is the bias over (input scale · weight scale), rounded half to even, and the product with
+//! the scales is computed in `f32`. If a channel's products are negligible, in absolute terms or relative to its bias, its
+//! outputs are the bias. The epilogue is applied to this y, in `f32`. A quantised output is y over its scale, rounded half to
+//! even and clamped to ±127: bit for bit the same as quantising an `f32` output.
 
 use crate::Limits;
-use crate::kernels::elementwise::Finish;
-use crate::kernels::quantization::{ChannelStep, channel_scale, whole_channel};
+use crate::kernels::elementwise::ApplyEpilogue;
+use crate::kernels::quantization::{ChannelStep, channel_scale, quantize_channel};
 use crate::kernels::quantized::{Outcome, Rows, centered};
 use crate::kernels::reformat::Stored;
 use crate::kernels::widest;
@@ -29,32 +29,32 @@ use crate::tensor::Tensor;
 use crate::tensor::{DType, Result, TensorView, TensorViewMut};
 use std::sync::Arc;
 
-/// The state of a layer for int8; `W` are its weights in the order in which they are multiplied. Clones share the weights.
+/// A layer's state for int8. `W` holds the weights in the order in which they are multiplied. Clones share the weights.
 #[derive(Debug, Clone)]
 pub struct Int8<W> {
-    settled: Option<Settled>,
-    weights: Option<Arc<WholeWeights<W>>>,
+    scales: Option<Scales>,
+    weights: Option<Arc<Int8Weights<W>>>,
 }
 
-/// What an engine settled.
+/// The scales that the engine chose.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Settled {
+struct Scales {
     /// The scale of the input.
     input: f32,
-    /// That of the output; none where the output is real.
+    /// The scale of the output; `None` for an `f32` output.
     output: Option<f32>,
 }
 
-/// Weights as they are multiplied.
+/// Quantised weights, in the order in which they are multiplied.
 #[derive(Debug)]
-pub(in crate::ops) struct WholeWeights<W> {
+pub(in crate::ops) struct Int8Weights<W> {
     pub(in crate::ops) factors: W,
     steps: Vec<ChannelStep>,
 }
 
 impl<W> Default for Int8<W> {
     fn default() -> Self {
-        Self { settled: None, weights: None }
+        Self { scales: None, weights: None }
     }
 }
 
@@ -66,47 +66,47 @@ impl<W: 'static> FieldValue for Int8<W> {
     }
 }
 
-/// Whether weights can be made whole numbers: those of `f32` that are no inputs.
+/// Returns true if the weights can be quantised: they are `f32` attributes, not inputs.
 pub(in crate::ops) fn has_weights(weight: &Weight, bias: Option<&Weight>) -> bool {
-    let is_real =
+    let is_f32 =
         |weight: &Weight| matches!(weight, Weight::Attribute(weight) if weight.dtype() == DType::F32);
-    is_real(weight) && bias.is_none_or(is_real)
+    is_f32(weight) && bias.is_none_or(is_f32)
 }
 
-/// Whether the tensor at a position of a layer whose input is quantised may have its format: inputs of the epilogue and,
-/// where it likes, the output are real.
+/// Returns true if a layer with a quantised input supports the format at a position: inputs of the epilogue are `f32`, the
+/// output is quantised or `f32`.
 pub(in crate::ops) fn takes(position: usize, formats: &[TensorFormat], inputs: usize) -> bool {
-    let (whole, real) = (TensorFormat::quantized(), TensorFormat::plain(DType::F32));
+    let (quantized, float) = (TensorFormat::quantized(), TensorFormat::plain(DType::F32));
     formats.get(position).is_some_and(|&format| match position {
-        0 => format == whole,
-        _ if position < inputs => format == real,
-        _ => format == whole || format == real,
+        0 => format == quantized,
+        _ if position < inputs => format == float,
+        _ => format == quantized || format == float,
     })
 }
 
 impl<W> Int8<W> {
-    /// Takes note of the scales.
+    /// Stores the scales. Weights that were quantised for other scales are dropped.
     pub(crate) fn configure(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) {
         let scale = |metas: &[TensorMeta]| metas.first().and_then(TensorMeta::scale);
-        let settled = scale(inputs).map(|input| Settled { input, output: scale(outputs) });
-        if settled != self.settled {
-            *self = Self { settled, weights: None };
+        let scales = scale(inputs).map(|input| Scales { input, output: scale(outputs) });
+        if scales != self.scales {
+            *self = Self { scales, weights: None };
         }
     }
 
-    /// Whether whole numbers stand for real ones. Else they are what they are.
-    pub(crate) fn is_settled(&self) -> bool {
-        self.settled.is_some()
+    /// Returns true if the layer runs in int8. Otherwise int8 inputs are plain integers.
+    pub(crate) fn is_selected(&self) -> bool {
+        self.scales.is_some()
     }
 
-    /// The scale of the output; none where that is real.
+    /// The scale of the output; `None` for an `f32` output.
     #[cfg(feature = "gpu")]
     pub(crate) fn output_scale(&self) -> Option<f32> {
-        self.settled.and_then(|settled| settled.output)
+        self.scales.and_then(|scales| scales.output)
     }
 
-    /// What another device multiplies: weights O×… in the order of the file, and for each output channel its bias and the step of
-    /// its sums; none where no scales were settled.
+    /// The operands for another device: quantised weights O×… in the order of the file, and for each output channel the bias
+    /// and the step of its sums. `None` if there are no scales.
     ///
     /// # Errors
     /// As [`Int8::initialize`].
@@ -116,8 +116,8 @@ impl<W> Int8<W> {
         weight: &Weight,
         bias: Option<&Weight>,
     ) -> std::result::Result<Option<[Tensor; 3]>, LayerError> {
-        let (Some(settled), Weight::Attribute(attribute)) = (self.settled, weight) else { return Ok(None) };
-        let Whole { values, steps, .. } = Whole::new(settled.input, weight, bias)?;
+        let (Some(scales), Weight::Attribute(attribute)) = (self.scales, weight) else { return Ok(None) };
+        let QuantizedRows { values, steps, .. } = QuantizedRows::new(scales.input, weight, bias)?;
         let values: Vec<i8> = values.into_iter().map(|value| value as i8).collect();
         let (biases, scales): (Vec<f64>, Vec<f32>) = steps.iter().map(|step| (step.bias, step.scale)).unzip();
         Ok(Some([
@@ -127,14 +127,14 @@ impl<W> Int8<W> {
         ]))
     }
 
-    /// What a plan stores of it: the scales. Weights are made again from those of the model.
+    /// The state that a plan stores: the scales. Weights are quantised again from the model's.
     pub(in crate::ops) fn stored(&self) -> Option<Vec<u8>> {
-        let Settled { input, output } = self.settled?;
+        let Scales { input, output } = self.scales?;
         let scales = [input, output.unwrap_or(0.0)].into_iter().flat_map(f32::to_le_bytes);
         Some([TAG].into_iter().chain(scales).collect())
     }
 
-    /// Takes over what [`Int8::stored`] returned; false for anything else.
+    /// Restores the state from the bytes of [`Int8::stored`]. Returns false for any other bytes.
     pub(in crate::ops) fn restore(&mut self, bytes: &[u8]) -> bool {
         let &[TAG, a, b, c, d, e, f, g, h] = bytes else { return false };
         let [input, output] = [[a, b, c, d], [e, f, g, h]].map(f32::from_le_bytes);
@@ -143,14 +143,14 @@ impl<W> Int8<W> {
             return false;
         }
         let output = Some(output).filter(|&output| output != 0.0);
-        *self = Self { settled: Some(Settled { input, output }), weights: None };
+        *self = Self { scales: Some(Scales { input, output }), weights: None };
         true
     }
 
-    /// Makes the weights, where they are needed and not there yet.
+    /// Quantises the weights, if there are scales and it has not been done yet.
     ///
     /// # Errors
-    /// Weights that cannot be read, or are not finite.
+    /// Returns an error if the weights cannot be read, or are not finite.
     pub(in crate::ops) fn initialize(
         &mut self,
         weight: &Weight,
@@ -160,28 +160,27 @@ impl<W> Int8<W> {
         if self.weights.is_some() {
             return Ok(());
         }
-        let Some(settled) = self.settled else { return Ok(()) };
-        let Whole { values, steps, depth } = Whole::new(settled.input, weight, bias)?;
+        let Some(scales) = self.scales else { return Ok(()) };
+        let QuantizedRows { values, steps, depth } = QuantizedRows::new(scales.input, weight, bias)?;
         let factors = order(Rows::new(&values, [steps.len(), depth]));
-        self.weights = Some(Arc::new(WholeWeights { factors, steps }));
+        self.weights = Some(Arc::new(Int8Weights { factors, steps }));
         Ok(())
     }
 
-    /// The weights, which [`Int8::initialize`] made.
+    /// The quantised weights, which [`Int8::initialize`] created.
     ///
     /// # Errors
-    /// [`LayerError::Unsupported`] for a layer that was never told scales.
-    pub(in crate::ops) fn weights(&self) -> std::result::Result<&WholeWeights<W>, LayerError> {
-        let missing =
-            || LayerError::Unsupported("whole numbers whose scale the layer was not told".to_owned());
+    /// [`LayerError::Unsupported`] if the layer has no scales.
+    pub(in crate::ops) fn weights(&self) -> std::result::Result<&Int8Weights<W>, LayerError> {
+        let missing = || LayerError::Unsupported("an int8 input without a scale".to_owned());
         self.weights.as_deref().ok_or_else(missing)
     }
 
-    /// Lets `fill` write all elements of the output in row-major order, by an outcome for outputs that lie so: channels
-    /// along rows or along columns.
+    /// Lets `fill` write all elements of the output in row-major order. The outcome that it gets is for outputs whose channels
+    /// are rows or columns, as `channels` states.
     ///
     /// # Errors
-    /// Those of `fill` and of the epilogue.
+    /// The errors of `fill` and of the epilogue.
     pub(in crate::ops) fn write(
         &self,
         epilogue: Option<&mut Epilogue>,
@@ -195,8 +194,8 @@ impl<W> Int8<W> {
             return Ok(());
         }
         let run = epilogue.map(|epilogue| epilogue.start(inputs, DType::F32, &shape)).transpose()?;
-        let finish = run.as_ref().map(|run| run as &dyn Finish<f32>);
-        let scale = self.settled.and_then(|settled| settled.output).unwrap_or(1.0);
+        let finish = run.as_ref().map(|run| run as &dyn ApplyEpilogue<f32>);
+        let scale = self.scales.and_then(|scales| scales.output).unwrap_or(1.0);
         let real = Real { steps: &weights.steps, channels, first: 0, finish, scale };
         match output.dtype() {
             DType::I8 => write::<i8>(output, |output| fill.fill(&weights.factors, real, output)),
@@ -205,15 +204,15 @@ impl<W> Int8<W> {
     }
 }
 
-/// The first byte of what is stored.
+/// The first byte of the stored state.
 const TAG: u8 = b'q';
 
-/// What computes the sums of a layer, for outputs of either type.
+/// Computes the sums of a layer, for outputs of either type.
 pub(in crate::ops) trait Fill<W> {
-    /// Has the outcome write all outputs.
+    /// Computes all sums and lets the outcome `real` write the outputs.
     ///
     /// # Errors
-    /// A deadline that has passed; what the outcome says.
+    /// Returns an error if the deadline has passed or the outcome fails.
     fn fill<Q: Send>(
         &self,
         factors: &W,
@@ -224,14 +223,14 @@ pub(in crate::ops) trait Fill<W> {
         for<'a> Real<'a>: Outcome<Q>;
 }
 
-/// Weights as whole numbers, a row for each output channel.
-struct Whole {
+/// Quantised weights, one row for each output channel.
+struct QuantizedRows {
     values: Vec<i16>,
     steps: Vec<ChannelStep>,
     depth: usize,
 }
 
-impl Whole {
+impl QuantizedRows {
     fn new(
         input_scale: f32,
         weight: &Weight,
@@ -246,72 +245,74 @@ impl Whole {
         let (values, outputs) =
             (numbers(weight)?, if weight.shape().len() > 1 { weight.shape()[0] } else { 1 });
         let depth = values.len().checked_div(outputs).unwrap_or(0);
-        let (mut whole, mut steps) = (Vec::with_capacity(values.len()), Vec::with_capacity(outputs));
+        let (mut quantized, mut steps) = (Vec::with_capacity(values.len()), Vec::with_capacity(outputs));
         for output in 0..outputs {
             let row = values.get(output * depth..(output + 1) * depth).unwrap_or_default();
             let bias = bias.as_ref().and_then(|bias| bias.get(output)).copied().unwrap_or(0.0);
             check(row, input_scale)?;
-            let (channel, step) = whole_channel(row, bias, input_scale);
-            whole.extend(channel.into_iter().map(i16::from));
+            let (channel, step) = quantize_channel(row, bias, input_scale);
+            quantized.extend(channel.into_iter().map(i16::from));
             steps.push(step);
         }
-        Ok(Self { values: whole, steps, depth })
+        Ok(Self { values: quantized, steps, depth })
     }
 }
 
 fn not_stored() -> LayerError {
-    LayerError::Unsupported("weights that the graph computes are not held in int8".to_owned())
+    LayerError::Unsupported(
+        "int8 requires weights that are stored in the model; the graph computes these".to_owned(),
+    )
 }
 
 fn numbers(attribute: &RuntimeAttribute) -> std::result::Result<Vec<f32>, LayerError> {
     Ok(attribute.decode()?.to_vec::<f32>()?)
 }
 
-/// Refuses weights that are not finite, and steps that are not.
+/// Checks that the weights and the step of their sums are finite.
 fn check(row: &[f32], input_scale: f32) -> std::result::Result<(), LayerError> {
     if row.iter().any(|x| !x.is_finite()) {
-        let reason = "weights that are not finite cannot be held in int8; keep this operator in f32";
+        let reason = "weights that are not finite cannot be quantised to int8; keep this operator in f32";
         return Err(LayerError::Unsupported(reason.to_owned()));
     }
     let scale = channel_scale(row);
     if !(scale * input_scale).is_finite() {
         let reason = format!(
-            "weights of steps of {scale:e} times an input of steps of {input_scale:e} are beyond f32; keep this operator in f32"
+            "the weights' scale {scale:e} times the input's scale {input_scale:e} overflows f32; keep this operator in f32"
         );
         return Err(LayerError::Unsupported(reason));
     }
     Ok(())
 }
 
-/// How outputs lie.
+/// The arrangement of the output channels.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::ops) enum Channels {
-    /// Those of a channel are a row of so many.
+    /// Each channel is a row of this many outputs.
     Rows(usize),
-    /// Those of a channel are a column, beside so many.
+    /// Each channel is one of this many columns.
     Columns(usize),
 }
 
-/// Makes real numbers of sums, and whole ones of these.
+/// Converts sums to `f32` outputs, and quantises these for an int8 output.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::ops) struct Real<'a> {
     steps: &'a [ChannelStep],
     channels: Channels,
     /// The position of the first row in the whole output.
     first: usize,
-    finish: Option<&'a dyn Finish<f32>>,
-    /// The scale of outputs that are whole.
+    finish: Option<&'a dyn ApplyEpilogue<f32>>,
+    /// The scale of a quantised output.
     scale: f32,
 }
 
 impl Real<'_> {
-    /// The same for rows from this position of the whole output on.
+    /// The same for rows that begin at this position of the whole output.
     pub(in crate::ops) fn from(self, first: usize) -> Self {
         Self { first, ..self }
     }
 }
 
-/// Outputs that are made whole at a time: they stay in the first-level cache.
+/// The number of outputs that are quantised at a time; they fit in the L1 cache.
 const PIECE: usize = 512;
 
 impl Outcome<f32> for Real<'_> {
@@ -350,15 +351,15 @@ impl Outcome<i8> for Real<'_> {
     }
 }
 
-/// The numbers of an input.
+/// The elements of an int8 input, widened to 16 bits.
 ///
 /// # Errors
-/// An input that is larger than the limits allow, once it is held in 16 bits; one of another type.
+/// Returns an error if the widened input exceeds the limits, or if the input is not int8.
 pub(in crate::ops) fn read(
     input: &TensorView<'_>,
     limits: &Limits,
 ) -> std::result::Result<Vec<i16>, LayerError> {
-    limits.check_tensor("an input of whole numbers", (input.num_elements() as u64).saturating_mul(2))?;
+    limits.check_tensor("an int8 input in 16 bits", (input.num_elements() as u64).saturating_mul(2))?;
     match input.layout().is_contiguous() {
         true => Ok(centered(input.slice::<i8>()?, 0)),
         false => Ok(centered(&input.to_vec::<i8>()?, 0)),

@@ -1,4 +1,4 @@
-//! What operators of several families share.
+//! Code that operators of several families share.
 
 pub mod arguments;
 pub mod broadcast;
@@ -9,11 +9,11 @@ pub mod int8;
 pub(in crate::ops) mod number;
 pub(in crate::ops) mod order;
 pub mod packed;
+pub mod packed_weights;
 pub(in crate::ops) mod pairs;
-pub mod ready;
 pub(in crate::ops) mod rows;
 pub mod rules;
-pub mod stored;
+pub mod shape_cache;
 #[cfg(test)]
 pub(crate) mod testing;
 pub(in crate::ops) mod views;

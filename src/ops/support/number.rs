@@ -1,5 +1,5 @@
-//! What products and sums compute in: floats as they are, integers in 64 bits that wrap around, complex numbers in
-//! double precision.
+//! The types in which products and sums are computed: half precision in f32, f32 and f64 as they are, integers in i64 that
+//! wraps around, complex numbers in double precision.
 
 use crate::kernels::gemm::gemm;
 use crate::op::LayerError;
@@ -33,19 +33,19 @@ macro_rules! with_number {
 
 pub(in crate::ops) use with_number;
 
-/// A type that products are computed in.
+/// A type in which products are computed.
 pub(in crate::ops) trait Number: Element {
-    /// The number of a parameter: a fraction of an integer is cut off.
+    /// Converts a parameter; fractions are truncated for integers.
     fn of(value: f64) -> Self;
     /// `a` · `b`.
     fn times(a: Self, b: Self) -> Self;
     /// `a` · `x` + `b` · `y`.
     fn weighted(a: Self, x: Self, b: Self, y: Self) -> Self;
-    /// C = A·B, (m×k)·(k×n) → m×n; the sizes have been compared.
+    /// C = A·B, (m×k)·(k×n) → m×n. The caller has checked the sizes.
     fn multiply(a: ArrayView2<'_, Self>, b: ArrayView2<'_, Self>, c: ArrayViewMut2<'_, Self>);
     /// `a` + `b`.
     fn plus(a: Self, b: Self) -> Self;
-    /// The sum of numbers that lie beside each other.
+    /// The sum of contiguous elements.
     fn sum(numbers: &[Self]) -> Self;
 }
 
@@ -96,7 +96,7 @@ impl Number for i64 {
 
     fn multiply(a: ArrayView2<'_, Self>, b: ArrayView2<'_, Self>, mut c: ArrayViewMut2<'_, Self>) {
         c.fill(0);
-        // Row by row of B, so that the inner loop runs along memory.
+        // Row by row of B, so that the inner loop accesses contiguous memory.
         for (a, mut c) in a.rows().into_iter().zip(c.rows_mut()) {
             for (&a, b) in a.iter().zip(b.rows()) {
                 c.zip_mut_with(&b, |c, &b| *c = c.wrapping_add(a.wrapping_mul(b)));
@@ -128,7 +128,7 @@ impl Number for Complex<f64> {
 
     fn multiply(a: ArrayView2<'_, Self>, b: ArrayView2<'_, Self>, mut c: ArrayViewMut2<'_, Self>) {
         if a.is_empty() || b.is_empty() {
-            // `mapv` does not like the strides of some arrays without elements.
+            // `mapv` does not support the strides of some empty arrays.
             return c.fill(Self::of(0.0));
         }
         let part = |of: fn(Self) -> f64| [a.mapv(of), b.mapv(of)];
@@ -155,8 +155,8 @@ impl Number for Complex<f64> {
     }
 }
 
-/// The sums along an axis of numbers in row-major order: runs of the last axis are summed as they lie, those of others are added
-/// one after the other.
+/// The sums along an axis of elements in row-major order. Along the last axis, contiguous runs are summed; along any other
+/// axis, rows are added up in turn.
 pub(in crate::ops) fn sums_along<T: Number>(numbers: &[T], lens: &[usize], axis: usize) -> Vec<T> {
     let len = lens[axis];
     let (outer, inner) = (lens[..axis].iter().product::<usize>(), lens[axis + 1..].iter().product::<usize>());
@@ -173,7 +173,7 @@ pub(in crate::ops) fn sums_along<T: Number>(numbers: &[T], lens: &[usize], axis:
     sums
 }
 
-/// Refuses element types that are no numbers.
+/// Checks that an element type is numeric.
 ///
 /// # Errors
 /// [`LayerError::DType`] for bool.
@@ -184,7 +184,7 @@ pub(in crate::ops) fn check(what: &str, dtype: DType) -> Result<(), LayerError> 
     }
 }
 
-/// The elements in row-major order as `T`: borrowed where they are that already.
+/// The elements in row-major order as `T`; borrowed if they are stored that way.
 pub(in crate::ops) fn read<'a, T: Number>(view: &TensorView<'a>) -> Result<Cow<'a, [T]>, LayerError> {
     if view.dtype() != T::DTYPE {
         return Ok(Cow::Owned(view.to_tensor()?.cast(T::DTYPE)?.to_vec()?));
@@ -204,7 +204,7 @@ pub(in crate::ops) fn write<T: Number>(
     write_by(output, &mut |values| fill.take().map_or(Ok(()), |fill| fill(values)))
 }
 
-/// As [`write`]: compiled once for all that is written.
+/// As [`write`], but compiled once for each `T`, not for each `fill`.
 fn write_by<T: Number>(
     output: &mut TensorViewMut<'_>,
     fill: &mut dyn FnMut(&mut [T]) -> Result<(), LayerError>,

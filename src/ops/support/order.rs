@@ -1,10 +1,10 @@
-//! Elements in order. They are sorted by whole numbers that have the same order, so that one sort serves all types.
+//! Sorting. Elements are mapped to integer keys of the same order, so that one sort serves all element types.
 
 use crate::ops::reduction::extremes::Kind;
 
-/// A type whose elements have an order: NaN is the largest, as in PyTorch, and both zeros are equal.
+/// A type whose elements can be sorted. As in PyTorch, NaN is the largest, and both zeros are equal.
 pub(in crate::ops) trait Ordered: PartialOrd + Copy {
-    /// A number that comes before that of another element where the element does, and equals it where they are equal.
+    /// A key that compares with other keys as the elements do.
     fn key(self) -> i64;
 }
 
@@ -19,7 +19,7 @@ impl Ordered for f64 {
         if self.is_nan() {
             return i64::MAX;
         }
-        // The bits of negative numbers, which −0 is not any more, go the other way.
+        // Adding 0.0 turns −0 into +0. The bits of negative values are in descending order.
         let bits = (self + 0.0).to_bits() as i64;
         if bits < 0 { bits ^ i64::MAX } else { bits }
     }
@@ -31,7 +31,7 @@ impl Ordered for f32 {
     }
 }
 
-/// For each element of a row a number: what comes first has the smallest.
+/// The key of each element of a row; the element that sorts first has the smallest.
 pub(in crate::ops) fn keys<T: Ordered>(kind: Kind, row: &[T]) -> Vec<i64> {
     match kind {
         Kind::Smallest => row.iter().map(|x| x.key()).collect(),
@@ -39,30 +39,30 @@ pub(in crate::ops) fn keys<T: Ordered>(kind: Kind, row: &[T]) -> Vec<i64> {
     }
 }
 
-/// The places of all numbers in their order; equal ones keep theirs.
+/// The positions of all keys in sorted order. The sort is stable.
 pub(in crate::ops) fn in_order(keys: &[i64]) -> Vec<usize> {
-    let mut places: Vec<usize> = (0..keys.len()).collect();
-    places.sort_by_key(|&place| keys[place]);
-    places
+    let mut positions: Vec<usize> = (0..keys.len()).collect();
+    positions.sort_by_key(|&position| keys[position]);
+    positions
 }
 
-/// The places of the first `count` numbers in their order; equal ones keep theirs.
+/// The positions of the first `count` keys in sorted order. The sort is stable.
 pub(in crate::ops) fn first_in_order(keys: &[i64], count: usize) -> Vec<usize> {
-    let mut places: Vec<usize> = (0..keys.len()).collect();
-    if count < places.len() {
-        part(keys, &mut places, count);
-        places.truncate(count);
+    let mut positions: Vec<usize> = (0..keys.len()).collect();
+    if count < positions.len() {
+        part(keys, &mut positions, count);
+        positions.truncate(count);
     }
-    places.sort_unstable_by_key(|&place| (keys[place], place));
-    places
+    positions.sort_unstable_by_key(|&position| (keys[position], position));
+    positions
 }
 
-/// Brings the place of the nth number to where it is in order, and those of what comes first before it.
+/// Partitions positions: `positions[nth]` becomes what it would be in sorted order, after all positions that sort before it.
 ///
 /// # Panics
-/// When there are not so many.
-pub(in crate::ops) fn part(keys: &[i64], places: &mut [usize], nth: usize) {
-    places.select_nth_unstable_by_key(nth, |&place| (keys[place], place));
+/// If `nth` is out of bounds.
+pub(in crate::ops) fn part(keys: &[i64], positions: &mut [usize], nth: usize) {
+    positions.select_nth_unstable_by_key(nth, |&position| (keys[position], position));
 }
 
 #[cfg(test)]
@@ -79,7 +79,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn numbers_have_the_order_of_elements(bits: [u64; 2], singles: [u32; 2]) {
+        fn keys_have_the_order_of_elements(bits: [u64; 2], singles: [u32; 2]) {
             check(bits[0] as i64, bits[1] as i64);
             check(f64::from_bits(bits[0]), f64::from_bits(bits[1]));
             check(f32::from_bits(singles[0]), f32::from_bits(singles[1]));

@@ -1,9 +1,11 @@
-//! Weights of linear maps in the order in which they are multiplied.
+//! Weights of linear maps, packed in the order in which they are multiplied.
 
 use super::float;
-use super::stored::Stored;
+use super::packed_weights::PackedWeights;
 use crate::Limits;
-use crate::kernels::packed::{Ending, Factors, Panels, Rounded, Size, Target, Words, multiply, round_rows};
+use crate::kernels::packed::{
+    Factors, Packing, Panels, Rounded, Size, SumEpilogue, Target, multiply, round_rows,
+};
 use crate::kernels::{gain_of_pairs, isa, multiplies_pairs};
 use crate::op::{FieldValue, LayerError, NO_KEY, OperatorReader, RuntimeAttribute, Tactic, TensorMeta};
 use crate::ops::matmul::product::storage;
@@ -12,11 +14,11 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
-/// Products of factors that are rounded to `bf16`, where the processor multiplies pairs of them; sums and results are those of
-/// `f32`. Like the precision that it is named after, it is only chosen where it is allowed.
+/// Products of factors that are rounded to `bf16`, on processors that multiply pairs of them; sums and results are `f32`.
+/// It is only selected if the precision of the same name is allowed.
 pub(in crate::ops) const BF16: Tactic = Tactic { id: 16, name: "bf16" };
 
-/// Packed weights, which are made once. Clones share them.
+/// Packed weights, created on first use. Clones share them.
 #[derive(Debug, Clone, Default)]
 pub struct Packed(Arc<OnceLock<Panels>>);
 
@@ -29,10 +31,10 @@ impl FieldValue for Packed {
 }
 
 impl Packed {
-    /// The weights, which `make` makes where they are not there yet.
+    /// Returns the packed weights; the first call creates them with `make`.
     ///
     /// # Errors
-    /// Those of `make`.
+    /// The error of `make`.
     pub(in crate::ops) fn get_or_make(
         &self,
         make: impl FnOnce() -> Result<Panels, LayerError>,
@@ -44,41 +46,41 @@ impl Packed {
         Ok(self.0.get_or_init(|| panels))
     }
 
-    /// The weights, if they are there.
+    /// The packed weights, if they have been created.
     pub(in crate::ops) fn get(&self) -> Option<&Panels> {
         self.0.get()
     }
 }
 
-/// Weights that are packed before the first run, if they are wanted; a plan stores them, with the numbers of a vector and
-/// what is multiplied as the layer's state.
+/// Weights that are packed before the first run, if enabled. A plan stores them, and the number of vector lanes and the
+/// packing as the layer's state.
 #[derive(Debug, Clone, Default)]
 pub struct Early {
     is_wanted: bool,
-    /// What was settled to be multiplied.
-    words: Words,
-    stored: Stored<u8>,
+    /// The packing that the selected tactic uses.
+    packing: Packing,
+    stored: PackedWeights<u8>,
 }
 
 impl FieldValue for Early {
     const KIND: &'static str = NO_KEY;
 
     fn read(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Option<Self>, LayerError> {
-        Ok(Stored::read(reader, key)?.map(|stored| Self { stored, ..Self::default() }))
+        Ok(PackedWeights::read(reader, key)?.map(|stored| Self { stored, ..Self::default() }))
     }
 }
 
 impl Early {
-    /// In the state of a layer, beside the numbers of a vector.
+    /// The flag for bf16 pairs in a layer's state, combined with the number of vector lanes.
     const PAIRS: u8 = 0x40;
 
-    /// The order in which weights are.
+    /// The packing order: the number of vector lanes and the flag `PAIRS`.
     fn order(&self) -> u8 {
-        let pairs = if self.words == Words::Pairs { Self::PAIRS } else { 0 };
+        let pairs = if self.packing == Packing::Bf16Pairs { Self::PAIRS } else { 0 };
         isa().lanes() as u8 | pairs
     }
 
-    /// The ways of multiplying with these weights.
+    /// The tactics for multiplying with these weights.
     pub(in crate::ops) fn tactics<'a>(
         weights: impl IntoIterator<Item = &'a RuntimeAttribute>,
     ) -> Vec<Tactic> {
@@ -88,75 +90,75 @@ impl Early {
         [Tactic::DEFAULT].into_iter().chain(bf16).collect()
     }
 
-    /// Settles one of them. What was packed for another is to be forgotten: that is what the answer says.
+    /// Selects one of the tactics. Returns true if weights that were packed for another tactic must be discarded.
     ///
     /// # Errors
-    /// [`LayerError::Unsupported`] for a number that is not among them.
-    pub(in crate::ops) fn settle_tactic(&mut self, id: u32, tactics: &[Tactic]) -> Result<bool, LayerError> {
+    /// [`LayerError::Unsupported`] if `id` is not among `tactics`.
+    pub(in crate::ops) fn select_tactic(&mut self, id: u32, tactics: &[Tactic]) -> Result<bool, LayerError> {
         if !tactics.iter().any(|tactic| tactic.id == id) {
-            return Err(LayerError::Unsupported(format!("there is no tactic {id}")));
+            return Err(LayerError::Unsupported(format!("unknown tactic {id}")));
         }
-        let words = if id == BF16.id { Words::Pairs } else { Words::Singles };
-        Ok(std::mem::replace(&mut self.words, words) != words)
+        let packing = if id == BF16.id { Packing::Bf16Pairs } else { Packing::F32 };
+        Ok(std::mem::replace(&mut self.packing, packing) != packing)
     }
 
-    /// Settles whether they are wanted: where an input is of this type. Weights of half the bits are packed by the first run,
-    /// so that plans stay as small as they are.
+    /// Enables packing before the first run if the input and all weights are `f32`. Half-precision weights are packed by the
+    /// first run instead, which keeps plans small.
     ///
     /// # Errors
-    /// [`LayerError::Unsupported`] where pairs are to be multiplied and these are not `f32` that could be rounded.
-    pub(in crate::ops) fn settle<'a>(
+    /// [`LayerError::Unsupported`] if the bf16 tactic is selected and the input or a weight is not `f32`.
+    pub(in crate::ops) fn configure<'a>(
         &mut self,
         input: Option<&TensorMeta>,
         weights: impl IntoIterator<Item = &'a RuntimeAttribute>,
     ) -> Result<(), LayerError> {
         let is_f32 = input.is_some_and(|input| input.dtype() == DType::F32 && input.scale().is_none());
         self.is_wanted = is_f32 && weights.into_iter().all(|weight| weight.dtype() == DType::F32);
-        match self.words {
-            Words::Pairs if !self.is_wanted => {
-                Err(LayerError::Unsupported("the tactic bf16 rounds factors of f32".to_owned()))
-            }
+        match self.packing {
+            Packing::Bf16Pairs if !self.is_wanted => Err(LayerError::Unsupported(
+                "the tactic bf16 requires an f32 input and f32 weights".to_owned(),
+            )),
             _ => Ok(()),
         }
     }
 
-    /// What is multiplied.
-    pub(in crate::ops) fn words(&self) -> Words {
-        self.words
+    /// The selected packing.
+    pub(in crate::ops) fn packing(&self) -> Packing {
+        self.packing
     }
 
-    /// Numbers of scratch memory in which so many rows and columns of factors are rounded.
+    /// The scratch memory, in `f32` elements, in which a matrix of factors is rounded.
     pub(in crate::ops) fn scratch(&self, rows: usize, columns: usize) -> usize {
-        match self.words {
-            Words::Singles => 0,
-            Words::Pairs => Rounded::new(columns).len(rows),
+        match self.packing {
+            Packing::F32 => 0,
+            Packing::Bf16Pairs => Rounded::new(columns).len(rows),
         }
     }
 
-    /// How many times as fast the settled tactic is as products of `f32`, for so many outputs.
+    /// The speedup of the selected tactic over `f32` products, for this number of outputs.
     pub(in crate::ops) fn gain(&self, outputs: usize) -> f64 {
-        if self.words == Words::Pairs { gain_of_pairs(outputs as f64) } else { 1.0 }
+        if self.packing == Packing::Bf16Pairs { gain_of_pairs(outputs as f64) } else { 1.0 }
     }
 
-    /// How many numbers are stored of panels of so many outputs and factors.
+    /// The number of elements that panels with this number of outputs and factors store.
     pub(in crate::ops) fn len(&self, [outputs, numbers]: [usize; 2]) -> usize {
-        Panels::len(isa(), outputs, self.words.count(numbers))
+        Panels::len(isa(), outputs, self.packing.count(numbers))
     }
 
-    /// Whether they are.
+    /// Returns true if the weights are packed before the first run.
     pub(in crate::ops) fn is_wanted(&self) -> bool {
         self.is_wanted
     }
 
-    /// What a plan stores of it.
+    /// The state that a plan stores.
     pub(in crate::ops) fn to_bytes(&self) -> Vec<u8> {
         if self.is_wanted { vec![self.order()] } else { Vec::new() }
     }
 
-    /// Takes over what [`Early::to_bytes`] returned; false for anything else.
+    /// Restores the state from the bytes of [`Early::to_bytes`]. Returns false for any other bytes.
     ///
     /// # Errors
-    /// [`LayerError::Unsupported`] for pairs, where the processor cannot multiply them.
+    /// [`LayerError::Unsupported`] for bf16 pairs, if the processor cannot multiply them.
     pub(in crate::ops) fn restore(&mut self, bytes: &[u8]) -> Result<bool, LayerError> {
         const PAIRS: u8 = 16 | Early::PAIRS;
         let order = match *bytes {
@@ -164,19 +166,19 @@ impl Early {
             [order @ (8 | 16 | PAIRS)] => Some(order),
             _ => return Ok(false),
         };
-        self.words = if order == Some(PAIRS) { Words::Pairs } else { Words::Singles };
-        if !self.words.are_here() {
+        self.packing = if order == Some(PAIRS) { Packing::Bf16Pairs } else { Packing::F32 };
+        if !self.packing.are_here() {
             return Err(LayerError::Unsupported(NO_PAIRS.to_owned()));
         }
         self.is_wanted = order.is_some();
-        self.stored.settle(order);
+        self.stored.set_order(order);
         Ok(true)
     }
 
-    /// Panels of so many outputs and factors, whose numbers are stored behind so many others. None where they are not.
+    /// The stored panels of this number of outputs and factors that begin at element `first`; `None` if they are not stored.
     ///
     /// # Errors
-    /// Numbers that cannot be read.
+    /// Returns an error if the stored weights cannot be read.
     pub(in crate::ops) fn part(
         &self,
         first: usize,
@@ -184,41 +186,40 @@ impl Early {
     ) -> Result<Option<Panels>, LayerError> {
         let Some(stored) = self.stored.numbers(&self.order())? else { return Ok(None) };
         let part = stored.narrow(0, first, self.len(sizes)).ok();
-        let (kind, depth) = ((isa(), self.words), self.words.count(numbers));
+        let (kind, depth) = ((isa(), self.packing), self.packing.count(numbers));
         Ok(part.and_then(|part| Panels::stored(kind, outputs, depth, part)))
     }
 }
 
-/// Why a plan's state is refused that rounds factors.
-pub(in crate::ops) const NO_PAIRS: &str =
-    "products of bf16 need a processor with AVX-512 BF16: build the plan on one like this";
+/// The error for a plan that multiplies bf16 pairs on a processor that cannot.
+pub(in crate::ops) const NO_PAIRS: &str = "the plan multiplies bf16 pairs, which requires a processor with AVX-512 BF16: build it on a machine like this one";
 
-/// Whether products with a weight of this type are sums of `f32`.
+/// Returns true if products with a weight of this type are accumulated in `f32`.
 pub(in crate::ops) fn suits(dtype: DType) -> bool {
     matches!(dtype, DType::F32 | DType::F16 | DType::Bf16)
 }
 
-/// Packs some rows of an O×I weight, and as many elements of a bias. Neither stays decoded that was not before.
+/// Packs some rows of an O×I weight and the same elements of a bias. Neither stays decoded unless it was before.
 ///
 /// # Errors
-/// A weight that cannot be read, or has fewer elements.
+/// Returns an error if the weight or the bias cannot be read or has too few elements.
 pub(in crate::ops) fn pack(
     weight: &RuntimeAttribute,
     bias: Option<&RuntimeAttribute>,
     rows: Range<usize>,
-    (features, words): (usize, Words),
+    (features, packing): (usize, Packing),
 ) -> Result<Panels, LayerError> {
-    pack_parts((weight, rows.clone()), bias.map(|bias| (bias, rows)), (features, words))
+    pack_parts((weight, rows.clone()), bias.map(|bias| (bias, rows)), (features, packing))
 }
 
-/// As [`pack`], where the elements of the bias are others than the rows of the weight.
+/// As [`pack`], with a range of bias elements that differs from the rows of the weight.
 ///
 /// # Errors
 /// As [`pack`].
 pub(in crate::ops) fn pack_parts(
     (weight, rows): (&RuntimeAttribute, Range<usize>),
     bias: Option<(&RuntimeAttribute, Range<usize>)>,
-    (features, words): (usize, Words),
+    (features, packing): (usize, Packing),
 ) -> Result<Panels, LayerError> {
     let weight = weight.load()?;
     let values = float::read::<f32>(&weight.view())?;
@@ -235,32 +236,32 @@ pub(in crate::ops) fn pack_parts(
     let values = values.get(first..).and_then(|values| values.get(..count)).ok_or_else(|| fewer(&rows))?;
     let weight = |output: usize, k: usize| values[output * features + k];
     let bias = |output: usize| biases.as_ref().and_then(|biases| biases.get(output)).copied().unwrap_or(0.0);
-    Ok(match words {
-        Words::Singles => Panels::new(rows.len(), features, weight, bias),
-        Words::Pairs => Panels::pairs(rows.len(), features, weight, bias),
+    Ok(match packing {
+        Packing::F32 => Panels::new(rows.len(), features, weight, bias),
+        Packing::Bf16Pairs => Panels::pairs(rows.len(), features, weight, bias),
     })
 }
 
 fn fewer(rows: &Range<usize>) -> LayerError {
-    LayerError::Unsupported(format!("weights of fewer rows than {rows:?}"))
+    LayerError::Unsupported(format!("the weights have fewer rows than {rows:?}"))
 }
 
-/// A matrix whose rows lie evenly.
+/// A matrix whose rows are evenly spaced.
 #[derive(Debug, Clone)]
 pub(in crate::ops) struct Matrix<'a> {
     pub(in crate::ops) data: Cow<'a, [f32]>,
     pub(in crate::ops) rows: usize,
     pub(in crate::ops) columns: usize,
-    /// From one row to the next.
+    /// The number of elements from one row to the next.
     pub(in crate::ops) row: usize,
 }
 
 impl<'a> Matrix<'a> {
-    /// A tensor of as many elements as a matrix: in place where the elements of each row lie beside each other and rows lie
-    /// evenly.
+    /// A tensor as a matrix of the same number of elements. It is borrowed if rows are contiguous and evenly spaced, else
+    /// copied.
     ///
     /// # Errors
-    /// A tensor that is not computed in `f32`.
+    /// Returns an error if the tensor is not computed in `f32`.
     pub(in crate::ops) fn of(view: &TensorView<'a>, rows: usize, columns: usize) -> Result<Self, LayerError> {
         if view.dtype() == DType::F32
             && view.num_elements() > 0
@@ -273,23 +274,23 @@ impl<'a> Matrix<'a> {
         Ok(Self { data: float::read::<f32>(view)?, rows, columns, row: columns })
     }
 
-    /// Writes the products of all rows with packed weights, one row after the other, each `row` numbers from the one before.
-    /// Where the weights are pairs, the rows are rounded in scratch memory, of which there must be as much as
-    /// [`Early::scratch`] says.
+    /// Writes the products of all rows with packed weights, row by row; output rows are `row` elements apart. For bf16 pairs,
+    /// the rows are first rounded in scratch memory, which must hold [`Early::scratch`] elements.
     ///
     /// # Errors
-    /// A deadline that has passed; what the ending says; too little scratch memory.
+    /// Returns an error if the deadline has passed or the epilogue fails; [`LayerError::Workspace`] if there is too little
+    /// scratch memory.
     pub(in crate::ops) fn multiply(
         &self,
         (panels, scratch): (&Panels, &mut [f32]),
         (output, row): (&mut [f32], usize),
-        ending: &Ending<'_>,
+        epilogue: &SumEpilogue<'_>,
         limits: &Limits,
     ) -> Result<(), LayerError> {
         let (lanes, pieces) = (panels.lanes(), [0]);
-        let (data, piece, distance) = match panels.words() {
-            Words::Singles => (&*self.data, self.columns, self.row),
-            Words::Pairs => {
+        let (data, piece, distance) = match panels.packing() {
+            Packing::F32 => (&*self.data, self.columns, self.row),
+            Packing::Bf16Pairs => {
                 let rounded = Rounded::new(self.columns);
                 let (wanted, found) = (rounded.len(self.rows), scratch.len());
                 let scratch = scratch.get_mut(..wanted).ok_or(LayerError::Workspace { wanted, found })?;
@@ -301,7 +302,7 @@ impl<'a> Matrix<'a> {
         let last = panels.outputs() - panels.count().saturating_sub(1) * lanes;
         let target = Target { last, row, line: 0, panel: lanes };
         let size = Size { lines: 1, rows: self.rows };
-        Ok(multiply(panels, &factors, size, (output, target), ending, limits)?)
+        Ok(multiply(panels, &factors, size, (output, target), epilogue, limits)?)
     }
 }
 
@@ -315,28 +316,30 @@ mod tests {
         let weight = RuntimeAttribute::random(DType::F32, &[3, 5], 1);
         let (packed, refuse) = (Packed::default(), || Err(fewer(&(0..0))));
         assert!(packed.get_or_make(refuse).is_err());
-        let panels = packed.get_or_make(|| pack(&weight, None, 0..3, (5, Words::Singles))).unwrap();
+        let panels = packed.get_or_make(|| pack(&weight, None, 0..3, (5, Packing::F32))).unwrap();
         assert_eq!((panels.outputs(), panels.depth()), (3, 5));
         assert!(packed.clone().get_or_make(refuse).is_ok() && !weight.is_decoded());
-        assert!(pack(&weight, None, 2..4, (5, Words::Singles)).is_err());
+        assert!(pack(&weight, None, 2..4, (5, Packing::F32)).is_err());
         let bias = RuntimeAttribute::random(DType::F32, &[2], 1);
-        assert!(pack(&weight, Some(&bias), 0..3, (5, Words::Singles)).is_err());
+        assert!(pack(&weight, Some(&bias), 0..3, (5, Packing::F32)).is_err());
     }
 
     #[test]
-    fn rows_are_multiplied_where_they_lie_if_they_lie_evenly() {
+    fn evenly_spaced_rows_are_multiplied_in_place() {
         let tensor = Tensor::from_vec((0u8..24).map(f32::from).collect(), &[4, 6]).unwrap();
         let (view, layout) = (tensor.view(), *tensor.view().layout());
         let narrow = view.with_layout(layout.narrow(1, 1, 3).unwrap()).unwrap();
         let turned = view.with_layout(layout.transpose(0, 1).unwrap()).unwrap();
         let weight =
             RuntimeAttribute::from_tensor(Tensor::from_vec(vec![1.0f32, 10.0, 100.0], &[1, 3]).unwrap());
-        let panels = pack(&weight, None, 0..1, (3, Words::Singles)).unwrap();
+        let panels = pack(&weight, None, 0..1, (3, Packing::F32)).unwrap();
         for (view, rows, is_borrowed, first) in [(narrow, 4, true, 321.0), (turned, 8, false, 1260.0)] {
             let matrix = Matrix::of(&view, rows, 3).unwrap();
             assert_eq!(matches!(matrix.data, Cow::Borrowed(_)), is_borrowed);
             let mut output = vec![0.0; rows];
-            matrix.multiply((&panels, &mut []), (&mut output, 1), &Ending::NONE, &Limits::default()).unwrap();
+            matrix
+                .multiply((&panels, &mut []), (&mut output, 1), &SumEpilogue::NONE, &Limits::default())
+                .unwrap();
             assert_eq!(output[0], first);
         }
     }

@@ -1,18 +1,18 @@
-//! Functions of pairs of elements of two inputs that are broadcast. Elements are brought side by side in blocks, so that for each
-//! function there is no more than a loop over a block.
+//! Binary functions of the elements of two inputs that are broadcast. Elements are gathered in contiguous blocks, so that only
+//! a loop over a block is compiled for each function.
 
 use super::broadcast::Converted;
 use crate::op::LayerError;
 use crate::tensor::{Element, Layout, MAX_RANK, Shape, Tensor, TensorView, TensorViewMut};
 use smallvec::SmallVec;
 
-/// Elements of a block.
+/// The number of elements in a block.
 const BLOCK: usize = 1024;
 
-/// An axis, or several that continue each other: its length, and how far elements of either input are apart.
+/// An axis, or several merged axes: the length, and the stride in each input.
 type Axis = (usize, [usize; 2]);
 
-/// Writes what a function makes of each pair of elements of type `T`.
+/// Writes the function's value for each pair of elements of type `T`.
 pub(in crate::ops) fn pairs<T: Element, O: Element>(
     left: &Converted<'_>,
     right: &Converted<'_>,
@@ -26,7 +26,7 @@ pub(in crate::ops) fn pairs<T: Element, O: Element>(
     })
 }
 
-/// Writes what is made of a block of pairs.
+/// Computes a block of outputs from a block of each input.
 type OfBlocks<'f, T, O> = dyn Fn(&[T], &[T], &mut [O]) + 'f;
 
 fn by_blocks<T: Element, O: Element>(
@@ -69,13 +69,13 @@ fn by_blocks<T: Element, O: Element>(
     Ok(())
 }
 
-/// The elements from the first of the storage on.
+/// The view's storage, from its first element.
 fn elements<'a, T: Element>(view: &TensorView<'a>) -> Result<&'a [T], LayerError> {
     let span = if view.num_elements() == 0 { 0 } else { view.layout().span() };
     Ok(view.with_layout(Layout::contiguous(Shape::new(&[span])?))?.slice::<T>()?)
 }
 
-/// Axes without those of length 1; those that continue each other in both inputs are one.
+/// Drops axes of length 1 and merges axes that are contiguous in both inputs.
 fn merged(shape: &[usize], strides: [&[usize]; 2]) -> SmallVec<[Axis; MAX_RANK]> {
     let mut axes = SmallVec::<[Axis; MAX_RANK]>::new();
     for ((&len, &first), &second) in
@@ -91,7 +91,7 @@ fn merged(shape: &[usize], strides: [&[usize]; 2]) -> SmallVec<[Axis; MAX_RANK]>
     axes
 }
 
-/// Where a row of the innermost axis begins in one of the inputs.
+/// The offset of a row of the innermost axis in one of the inputs.
 fn offset_of(mut row: usize, outer: &[Axis], side: usize) -> usize {
     let mut offset = 0;
     for (len, strides) in outer.iter().rev() {
@@ -101,7 +101,7 @@ fn offset_of(mut row: usize, outer: &[Axis], side: usize) -> usize {
     offset
 }
 
-/// Elements of a run, as they lie or brought together.
+/// A run of elements: borrowed if it is contiguous, else gathered in the buffer.
 fn run<'a, T: Element>(elements: &'a [T], start: usize, stride: usize, buffer: &'a mut [T]) -> &'a [T] {
     let from = elements.get(start..).unwrap_or_default();
     match (stride, from.get(..buffer.len()), from.first()) {

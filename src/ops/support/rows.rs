@@ -1,19 +1,19 @@
-//! One axis behind all others, so that a function of its elements is one of rows.
+//! Moves an axis to the end, so that functions along the axis become functions of rows.
 
 use crate::op::LayerError;
 use crate::ops::reduction::extremes::{write_places, write_values};
 use crate::tensor::{TensorView, TensorViewMut, resolve_axis};
 
-/// An axis, seen as rows.
+/// An axis whose lines of elements are processed as rows.
 pub(in crate::ops) struct Rows {
-    /// All axes, this one at the end.
+    /// All axes, with this one at the end.
     order: Vec<usize>,
     /// The length of a row.
     pub(in crate::ops) len: usize,
 }
 
 impl Rows {
-    /// The axis `dim`, which may count from the end, of tensors of a shape. A tensor without axes is one row of one element.
+    /// The axis `dim`, which may count from the end, of tensors of this shape. A 0-D tensor is one row of one element.
     pub(in crate::ops) fn new(dim: i64, shape: &[usize]) -> Result<Self, LayerError> {
         let axis = resolve_axis(dim, shape.len())?;
         let others = (0..shape.len()).filter(|&other| other != axis);
@@ -21,12 +21,12 @@ impl Rows {
         Ok(Self { order, len: shape.get(axis).copied().unwrap_or(1) })
     }
 
-    /// A tensor with the axis behind all others.
+    /// A tensor with the axis moved to the end.
     pub(in crate::ops) fn of<'a>(&self, tensor: &TensorView<'a>) -> Result<TensorView<'a>, LayerError> {
         Ok(tensor.with_layout(tensor.layout().permute(&self.order)?)?)
     }
 
-    /// An output with the axis behind all others.
+    /// An output with the axis moved to the end.
     pub(in crate::ops) fn of_output<'a>(
         &self,
         output: &'a mut TensorViewMut<'_>,
@@ -35,14 +35,14 @@ impl Rows {
         Ok(output.reborrow().with_layout(layout)?)
     }
 
-    /// Writes the elements at some places of each of `rows` to the first output, and the places to the second.
+    /// Writes the elements at some positions of each of `rows` to the first output, and the positions to the second.
     pub(in crate::ops) fn write(
         &self,
         rows: &TensorView<'_>,
-        places: Vec<i64>,
+        positions: Vec<i64>,
         outputs: &mut [TensorViewMut<'_>],
     ) -> Result<(), LayerError> {
-        write_values(rows, self.len, &places, &mut self.of_output(&mut outputs[0])?)?;
-        write_places(places, &mut self.of_output(&mut outputs[1])?)
+        write_values(rows, self.len, &positions, &mut self.of_output(&mut outputs[0])?)?;
+        write_places(positions, &mut self.of_output(&mut outputs[1])?)
     }
 }

@@ -1,15 +1,15 @@
-//! Rules for lengths that several layers share, in arithmetic that takes symbols and numbers alike.
+//! Shape rules that several layers share. Lengths may be numbers or symbols.
 
 use crate::kernels::window::Window;
 use crate::tensor::Dim;
 
 // ANCHOR: positions
-/// How often a window fits on an axis whose length may be a symbol. Where it does not fit, the number is below 1.
+/// The number of window positions along an axis, whose length may be a symbol. It is below 1 if the window does not fit.
 ///
-/// PyTorch's rule: a last step that is only partly there is left out. With `ceil_mode` it counts, if the window then begins
-/// inside of the axis or of the padding before it.
+/// As in PyTorch, an incomplete last step is dropped. With `ceil_mode` it counts if the window starts inside the axis or the
+/// padding before it.
 pub fn positions(window: &Window, len: &Dim, ceil_mode: bool) -> Dim {
-    // ANCHOR: positions_todo -- task 2: the room in steps of the stride, rounded down or up
+    // ANCHOR: positions_todo -- task 2: divide the room by the stride, rounding down or up
     let reach = window.dilation * window.kernel.saturating_sub(1) + 1;
     let room = len.clone() + (window.pad_before + window.pad_after) - reach;
     if !ceil_mode {
@@ -22,10 +22,10 @@ pub fn positions(window: &Window, len: &Dim, ceil_mode: bool) -> Dim {
 // ANCHOR_END: positions
 
 // ANCHOR: joined
-/// The length that two lengths are, where they may be the same: a number rather than a symbol, otherwise the left one.
-/// `None` where they are known to differ.
+/// The common length of two axes that must be equal: a number rather than a symbol, otherwise the left one. `None` if they
+/// are known to differ.
 pub fn agreed(left: &Dim, right: &Dim) -> Option<Dim> {
-    // ANCHOR: agreed_todo -- task 2: none if they differ, and of a number and a symbol the number
+    // ANCHOR: agreed_todo -- task 2: `None` if they differ; of a number and a symbol, the number
     match (left, right) {
         _ if left.differs(right) => None,
         (Dim::Symbolic(_), Dim::Fixed(_)) => Some(right.clone()),
@@ -34,9 +34,9 @@ pub fn agreed(left: &Dim, right: &Dim) -> Option<Dim> {
     // ANCHOR_END: agreed_todo
 }
 
-/// The lengths of two tensors put one after the other along an axis. `None` where they do not fit: other axes must agree.
+/// The shape of two tensors concatenated along an axis. `None` if they are incompatible: all other axes must agree.
 pub fn joined(left: &[Dim], right: &[Dim], axis: usize) -> Option<Vec<Dim>> {
-    // ANCHOR: joined_todo -- task 2: the sum along the axis, and what both agree on along all others
+    // ANCHOR: joined_todo -- task 2: the sum along the axis, and the common length along all others
     if left.len() != right.len() {
         return None;
     }

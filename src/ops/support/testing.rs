@@ -1,4 +1,4 @@
-//! How tests run a single layer, from the keys of a file to its outputs.
+//! Runs single layers in tests, from the keys of a file to the outputs.
 
 use crate::Limits;
 use crate::kernels::parallel::Threads;
@@ -10,7 +10,7 @@ use crate::tensor::{DType, Element, Layout, Shape, Tensor, TensorView, Workspace
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-/// What `work` gives on one thread outside of a pool, and on pools of so many threads.
+/// The results of `work` on one thread outside of a pool, and on pools of these numbers of threads.
 pub(crate) fn on_threads<R: Send>(counts: &[usize], work: impl Fn() -> R + Sync) -> (R, Vec<R>) {
     let pooled = counts.iter().map(|&threads| Threads::new(threads).unwrap().install(&work)).collect();
     (work(), pooled)
@@ -25,7 +25,7 @@ pub(crate) struct Operator<'a> {
     outputs: usize,
 }
 
-/// An operator of this type and with these parameters, of one output.
+/// An operator of this type with these parameters and one output.
 pub(crate) fn operator<'a>(op_type: &'a str, params: &[(&'a str, &'a str)]) -> Operator<'a> {
     Operator { op_type, params: params.to_vec(), attrs: Vec::new(), names: Vec::new(), outputs: 1 }
 }
@@ -71,18 +71,18 @@ impl<'a> Operator<'a> {
         Err(LayerError::InputCount { wanted: format!("{wanted:?}"), found: inputs })
     }
 
-    /// What the outputs will be.
+    /// Infers the outputs.
     pub(crate) fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
         self.create(inputs.len())?.infer(inputs)
     }
 
-    /// The outputs: as views if the layer has views, else computed. Inputs of another memory layout, outputs of another
-    /// memory layout, copies of views and work in place are tried as well and must give the same bytes.
+    /// Runs the layer and returns the outputs, as views if the layer has views. Inputs and outputs of another memory layout,
+    /// copies of views and running in place are tried as well and must give the same results.
     pub(crate) fn run(&self, inputs: &[&Tensor]) -> Result<Vec<Tensor>, LayerError> {
         self.run_layer(&mut *self.create(inputs.len())?, inputs)
     }
 
-    /// The outputs of the layer of a registry; see [`Operator::run`].
+    /// As [`Operator::run`], for the layer of a registry.
     pub(crate) fn run_from(
         &self,
         registry: &Registry,
@@ -95,9 +95,9 @@ impl<'a> Operator<'a> {
         layer.initialize()?;
         let outputs = execute(layer, inputs, true, |layout| layout)?;
         assert_eq!(outputs.len(), layer.num_outputs(), "{}: number of outputs", self.op_type);
-        let turned: Vec<Tensor> = inputs.iter().map(|input| column_major(input)).collect();
-        let turned = execute(layer, &turned.iter().collect::<Vec<_>>(), false, reversed)?;
-        assert_same(&turned, &outputs, &format!("{} with turned tensors", self.op_type));
+        let transposed: Vec<Tensor> = inputs.iter().map(|input| column_major(input)).collect();
+        let transposed = execute(layer, &transposed.iter().collect::<Vec<_>>(), false, reversed)?;
+        assert_same(&transposed, &outputs, &format!("{} with transposed tensors", self.op_type));
         let in_place = overwritten(layer, inputs, &outputs)?;
         assert_same(in_place.as_slice(), &outputs[..in_place.len()], &format!("{} in place", self.op_type));
         let parts = parts_of(layer, inputs, &outputs)?;
@@ -113,7 +113,7 @@ impl<'a> Operator<'a> {
         Ok(self.run(inputs)?.remove(0))
     }
 
-    /// Runs on inputs of many odd shapes and all element types: each must give outputs or an error, and not a panic.
+    /// Runs on inputs of many unusual shapes and element types: each run must return outputs or an error, and never panic.
     pub(crate) fn survives(&self, inputs: usize) {
         const SHAPES: &[&[usize]] = &[
             &[],
@@ -148,7 +148,7 @@ impl<'a> Operator<'a> {
     }
 }
 
-/// The first output, computed in the memory of the input that it may overwrite, if there is one like it.
+/// The first output, computed in place in the input that it may overwrite, if the two have the same type and shape.
 fn overwritten(
     layer: &mut dyn CpuLayer,
     inputs: &[&Tensor],
@@ -169,7 +169,7 @@ fn overwritten(
     Ok(vec![data])
 }
 
-/// The inputs as they lie in the output of a layer that only joins them.
+/// The slices of the output that hold the inputs, if the layer only concatenates them.
 fn parts_of(layer: &dyn CpuLayer, inputs: &[&Tensor], outputs: &[Tensor]) -> Result<Vec<Tensor>, LayerError> {
     let metas: Vec<TensorMeta> = inputs.iter().map(|input| TensorMeta::of(&input.view())).collect();
     let Some(output) = outputs.first() else { return Ok(Vec::new()) };
@@ -178,7 +178,7 @@ fn parts_of(layer: &dyn CpuLayer, inputs: &[&Tensor], outputs: &[Tensor]) -> Res
     parts.into_iter().map(|part| Ok(output.with_layout(part)?)).collect()
 }
 
-/// Infers, and either takes the views or computes into outputs whose layout `arrange` makes from the contiguous one.
+/// Infers the outputs, then takes the layer's views or computes into outputs of the layout `arrange(contiguous)`.
 fn execute(
     layer: &mut dyn CpuLayer,
     inputs: &[&Tensor],
@@ -214,27 +214,27 @@ fn execute(
     Ok(outputs)
 }
 
-/// The same shape with the axes lying in memory in reverse order.
+/// A layout of the same shape whose axes are stored in reverse order.
 fn reversed(layout: Layout) -> Layout {
     let order: Vec<usize> = (0..layout.shape().rank()).rev().collect();
-    let turned = Layout::contiguous(*layout.permute(&order).unwrap().shape());
-    turned.permute(&order).unwrap()
+    let transposed = Layout::contiguous(*layout.permute(&order).unwrap().shape());
+    transposed.permute(&order).unwrap()
 }
 
 fn column_major(tensor: &Tensor) -> Tensor {
-    let mut turned =
+    let mut transposed =
         Tensor::zeros_with_layout(tensor.dtype(), reversed(Layout::contiguous(*tensor.shape()))).unwrap();
-    turned.view_mut().unwrap().copy_from(&tensor.view()).unwrap();
-    turned
+    transposed.view_mut().unwrap().copy_from(&tensor.view()).unwrap();
+    transposed
 }
 
-/// Checks that results agree: floats up to rounding, for products may add up in another order, all else exactly.
+/// Checks that results agree: floats up to rounding, because sums may be computed in another order, all others exactly.
 fn assert_same(got: &[Tensor], want: &[Tensor], what: &str) {
     assert_eq!(got.len(), want.len(), "{what}: number of outputs");
     for (got, want) in got.iter().zip(want) {
         assert_eq!((got.dtype(), got.shape()), (want.dtype(), want.shape()), "{what}");
         let equal = got.to_le_bytes().unwrap() == want.to_le_bytes().unwrap() || is_close(got, want);
-        assert!(equal, "{what}: {got:?} where {want:?}");
+        assert!(equal, "{what}: got {got:?}, expected {want:?}");
     }
 }
 
@@ -258,7 +258,7 @@ pub(crate) fn counting(dtype: DType, shape: &[usize]) -> Tensor {
     Tensor::arange(dtype, 0.0, count as f64, 1.0).unwrap().reshape(shape).unwrap()
 }
 
-/// Numbers (f64, −2.75 to 2.75) that look random, are exact in every floating-point type and easily made in Python too:
+/// Values (f64, −2.75 to 2.75) that look random, are exact in every floating-point type and are easy to compute in Python:
 /// `((7 * i * i + 3 * i) % 23) / 4 - 2.75`.
 pub(crate) fn waves(shape: &[usize]) -> Tensor {
     let count = Shape::new(shape).unwrap().num_elements();

@@ -1,11 +1,11 @@
-//! What layers share whose outputs are their inputs under another layout.
+//! Code shared by layers whose outputs are views of their inputs.
 
 use crate::op::{Layer, LayerError, TensorMeta};
 use crate::tensor::{Layout, Shape, Tensor, TensorView, TensorViewMut, resolve_axis};
 use smallvec::SmallVec;
 
-/// Implements [`CpuLayer`](crate::op::CpuLayer) for layers that return views: where a copy is wanted all the same, it
-/// is made of the view; where there is none, elements keep their row-major order.
+/// Implements [`CpuLayer`](crate::op::CpuLayer) for layers that return views. If the caller needs a copy, it is copied from
+/// the view; if there is no view, elements are copied in row-major order.
 macro_rules! view_layers {
     ($($name:ident),+ $(,)?) => {$(
         impl $crate::op::CpuLayer for $name {
@@ -43,7 +43,7 @@ pub(in crate::ops) fn copy(
 /// Copies all elements in row-major order between tensors of different shapes.
 ///
 /// # Errors
-/// [`TensorError::ShapeMismatch`](crate::tensor::TensorError::ShapeMismatch) when one has more elements.
+/// [`TensorError::ShapeMismatch`](crate::tensor::TensorError::ShapeMismatch) if the numbers of elements differ.
 pub(in crate::ops) fn copy_in_order(
     input: &TensorView<'_>,
     output: &mut TensorViewMut<'_>,
@@ -55,7 +55,7 @@ pub(in crate::ops) fn copy_in_order(
     Ok(output.copy_from(&moved.view())?)
 }
 
-/// A tensor whose elements lie in row-major order without gaps: as it is, or a copy.
+/// A contiguous tensor in row-major order: a view, or a copy.
 #[derive(Debug)]
 pub(in crate::ops) enum Plain<'a> {
     View(TensorView<'a>),
@@ -78,7 +78,7 @@ impl<'a> Plain<'a> {
     }
 }
 
-/// Lets `fill` write all elements of an output in row-major order without gaps.
+/// Lets `fill` write an output that is contiguous and in row-major order.
 pub(in crate::ops) fn write_plain(
     output: &mut TensorViewMut<'_>,
     fill: &mut dyn FnMut(&mut TensorViewMut<'_>) -> Result<(), LayerError>,
@@ -91,17 +91,17 @@ pub(in crate::ops) fn write_plain(
     Ok(output.copy_from(&whole.view())?)
 }
 
-/// Writes one value, a tensor without axes, everywhere.
+/// Sets all elements to one value, a 0-D tensor.
 pub(in crate::ops) fn fill(output: &mut TensorViewMut<'_>, value: &Tensor) -> Result<(), LayerError> {
     Ok(output.copy_from(&value.expand(output.shape())?.view())?)
 }
 
-/// Writes zeros everywhere.
+/// Sets all elements to zero.
 pub(in crate::ops) fn fill_with_zeros(output: &mut TensorViewMut<'_>) -> Result<(), LayerError> {
     fill(output, &Tensor::zeros(output.dtype(), &[])?)
 }
 
-/// The inputs of a layer that overwrites the first of them, given the others: each stands at its position.
+/// The inputs of a layer that overwrites its first input, given the others. An empty view takes the position of the first.
 pub(in crate::ops) fn with_first<'a>(
     others: &[TensorView<'a>],
 ) -> Result<SmallVec<[TensorView<'a>; 5]>, LayerError> {
@@ -109,8 +109,8 @@ pub(in crate::ops) fn with_first<'a>(
     Ok([first].into_iter().chain(others.iter().copied()).collect())
 }
 
-/// Lets layers compute by their method `run`, given the first input (none where the output holds it), all inputs, and the
-/// output.
+/// Implements [`CpuLayer`](crate::op::CpuLayer) by the layers' method `run`, which gets the first input (`None` if the output
+/// holds it), all inputs, and the output.
 macro_rules! run_in_place {
     ($($name:ident),+) => {$(
         impl $crate::op::CpuLayer for $name {
@@ -138,10 +138,11 @@ macro_rules! run_in_place {
 
 pub(in crate::ops) use run_in_place;
 
-/// The axis that `dim` means, which may count from the end; a tensor without axes has none.
+/// Resolves the axis `dim`, which may count from the end.
 ///
 /// # Errors
-/// [`LayerError::Shape`] for a scalar, [`TensorError::OutOfRange`](crate::tensor::TensorError::OutOfRange).
+/// [`LayerError::Shape`] for a 0-D tensor, [`TensorError::OutOfRange`](crate::tensor::TensorError::OutOfRange) if there is no
+/// such axis.
 pub(in crate::ops) fn axis_of(dim: i64, input: &TensorMeta) -> Result<usize, LayerError> {
     if input.rank() == 0 {
         return Err(LayerError::shape("the input", "at least one axis", input));

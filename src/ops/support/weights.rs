@@ -1,4 +1,4 @@
-//! What layers share that have a weight and a bias for each channel or element.
+//! Code shared by layers with a weight and a bias for each channel or element.
 
 use super::float;
 use crate::kernels::Float;
@@ -6,16 +6,16 @@ use crate::op::{LayerError, TensorMeta, Weight};
 use crate::tensor::{DType, Dim, TensorView};
 use std::borrow::Cow;
 
-/// How many inputs these weights take.
+/// The number of inputs that these weights take.
 pub(in crate::ops) fn num_inputs<'a>(weights: impl IntoIterator<Item = Option<&'a Weight>>) -> usize {
     weights.into_iter().flatten().map(Weight::num_inputs).sum()
 }
 
-/// Checks that a weight, if there is one, has these dimensions, and a type that can be computed with the input's: the
-/// same, or f32 for halves.
+/// Checks that a weight, if there is one, has these dimensions and the input's element type, or f32 for an input of half
+/// precision.
 ///
 /// # Errors
-/// [`LayerError::Shape`] or [`LayerError::DType`], which name `what`.
+/// [`LayerError::Shape`] or [`LayerError::DType`], with `what` as the tensor's name.
 pub(in crate::ops) fn check(
     what: &str,
     weight: Option<&Weight>,
@@ -43,7 +43,7 @@ pub(in crate::ops) fn check(
 /// The elements of a weight, if there is one.
 ///
 /// # Errors
-/// A weight that cannot be read, or is not computed in `T`.
+/// Returns an error if the weight cannot be read, or is not computed in `T`.
 pub(in crate::ops) fn read<'a, T: Float>(
     weight: Option<&'a Weight>,
     inputs: &[TensorView<'a>],
@@ -51,10 +51,10 @@ pub(in crate::ops) fn read<'a, T: Float>(
     weight.map(|weight| float::read::<T>(&weight.view(inputs)?)).transpose()
 }
 
-/// Checks that a module that says it has weights has them.
+/// Checks that a module has a weight if its flag promises one.
 ///
 /// # Errors
-/// [`LayerError::MissingWeight`].
+/// [`LayerError::MissingWeight`] if `flag` is true and there is no weight.
 pub(in crate::ops) fn check_promised(flag: bool, weight: Option<&Weight>) -> Result<(), LayerError> {
     if flag && weight.is_none() {
         return Err(LayerError::MissingWeight { key: "weight".to_owned() });

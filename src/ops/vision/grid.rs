@@ -1,10 +1,10 @@
-//! Spatial transformers: grids of affine maps, and pictures read at the places of a grid.
+//! Spatial transformers: affine grids, and images sampled at a grid.
 
 use crate::Limits;
 use crate::kernels::naive::{GridMode, GridPadding, Sampling};
 use crate::kernels::{Float, grid};
 use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
-use crate::ops::support::arguments::{Argument, Operand};
+use crate::ops::support::arguments::{InputIndex, ParamOrInput};
 use crate::ops::support::choices::choices;
 use crate::ops::support::float;
 use crate::ops::support::float::with_float;
@@ -12,51 +12,52 @@ use crate::tensor::{Dim, TensorView, TensorViewMut};
 use std::ops::RangeInclusive;
 
 crate::operator! {
-    /// `torch.nn.functional.affine_grid`: where affine maps N×2×3 send the elements of pictures N×C×H×W, as N×H×W×2; or
-    /// maps N×3×4 those of N×C×D×H×W, as N×D×H×W×3. Coordinates are x, y, z, from −1 to 1.
+    /// `torch.nn.functional.affine_grid`: a sampling grid of affine maps; N×2×3 matrices give an N×H×W×2 grid for N×C×H×W
+    /// images, N×3×4 matrices an N×D×H×W×3 grid for N×C×D×H×W volumes. Coordinates are x, y, z, from −1 to 1.
     pub struct AffineGrid for "F.affine_grid" {
-        /// The shape N×C×H×W or N×C×D×H×W of the pictures.
-        size: Argument<Vec<i64>>,
-        /// Whether −1 and 1 are the middles of the outermost elements, instead of their edges.
+        /// The shape of the output images, N×C×H×W or N×C×D×H×W.
+        size: ParamOrInput<Vec<i64>>,
+        /// Whether −1 and 1 are the centres of the corner elements, instead of their outer edges.
         align_corners: Option<bool> = None,
     }
 }
 
 choices! {
-    /// How elements are mixed.
+    /// An interpolation algorithm.
     pub enum Mode {
-        /// Two elements along each axis; `linear` in ONNX.
+        /// Linear interpolation of two elements along each axis; `linear` in ONNX.
         Bilinear = "bilinear" | "linear",
-        /// The nearest element; of two that are as near, the one of even index.
+        /// The nearest element; ties go to the even index.
         Nearest = "nearest",
-        /// Four elements along each axis, of N×C×H×W.
+        /// Cubic interpolation of four elements along each axis, for N×C×H×W inputs.
         Bicubic = "bicubic" | "cubic",
     }
 }
 
 choices! {
-    /// What lies outside of a picture.
+    /// The values of samples outside an image.
     pub enum Padding {
         /// Zeros.
         Zeros = "zeros",
-        /// The edge elements repeated.
+        /// The nearest border element.
         Border = "border",
-        /// The picture mirrored at its edges.
+        /// The image reflected at its borders.
         Reflection = "reflection",
     }
 }
 
 crate::operator! {
-    /// `torch.nn.functional.grid_sample`: N×C×H×W read at the places of a grid N×h×w×2, as N×C×h×w; or N×C×D×H×W at those
-    /// of N×d×h×w×3. Coordinates are x, y, z, from −1 to 1; those that are infinite or no number give what PyTorch gives.
+    /// `torch.nn.functional.grid_sample`: samples an N×C×H×W input at the positions of an N×h×w×2 grid, giving N×C×h×w, or
+    /// an N×C×D×H×W input at those of an N×d×h×w×3 grid. Coordinates are x, y, z, from −1 to 1; infinite ones and NaN give
+    /// the results of PyTorch.
     pub struct GridSample for "F.grid_sample" {
-        /// The places.
-        grid: Operand,
-        /// How elements are mixed.
+        /// The sample positions.
+        grid: InputIndex,
+        /// The interpolation algorithm.
         mode: Mode = Mode::Bilinear,
-        /// What lies outside of the picture.
+        /// The values of samples outside the input.
         padding_mode: Padding = Padding::Zeros,
-        /// Whether −1 and 1 are the middles of the outermost elements, instead of their edges.
+        /// Whether −1 and 1 are the centres of the corner elements, instead of their outer edges.
         align_corners: Option<bool> = None,
     }
 }
@@ -73,7 +74,7 @@ impl Layer for AffineGrid {
         let size = self.size.dims(inputs)?;
         let axes = size.len().saturating_sub(2);
         if !(2..=3).contains(&axes) || size.iter().any(|len| len.fixed().is_some_and(|len| len < 1)) {
-            let reason = "4 or 5 lengths are needed, each at least 1".to_owned();
+            let reason = "expected 4 or 5 lengths, each at least 1".to_owned();
             return Err(LayerError::InvalidParameter { key: "size", found: format!("{size:?}"), reason });
         }
         let matrix = [Dim::from(axes), Dim::from(axes + 1)];
@@ -138,7 +139,7 @@ impl Layer for GridSample {
         let most = if self.mode == Mode::Bicubic { 2 } else { 3 };
         if !(2..=most).contains(&axes) || input.dims()[2..].iter().any(|len| *len == 0usize) {
             let wanted = if most == 2 { "N×C×H×W" } else { "N×C×H×W or N×C×D×H×W" };
-            return Err(LayerError::shape("the input", format!("{wanted}, with elements,"), input));
+            return Err(LayerError::shape("the input", format!("{wanted}, with elements"), input));
         }
         match grid.dims() {
             [batch, lens @ .., last]
@@ -150,7 +151,7 @@ impl Layer for GridSample {
             }
             _ => {
                 let wanted =
-                    format!("{} of {axes} axes of places, and {axes} coordinates each,", input.dims()[0]);
+                    format!("a batch of {}, {axes} spatial axes and {axes} coordinates", input.dims()[0]);
                 Err(LayerError::shape("the grid", wanted, grid))
             }
         }

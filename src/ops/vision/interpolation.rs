@@ -7,55 +7,55 @@ use crate::kernels::pool::{self, PoolShape};
 use crate::kernels::resample::{self, Resampler};
 use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorFormat, TensorMeta};
 use crate::ops::pooling;
-use crate::ops::support::arguments::Argument;
+use crate::ops::support::arguments::ParamOrInput;
 use crate::ops::support::choices::{choices, per_axis};
 use crate::ops::support::float;
 use crate::ops::support::float::with_real;
-use crate::ops::support::ready::Ready;
+use crate::ops::support::shape_cache::ShapeCache;
 use crate::tensor::{DType, Dim, Format, Shape, TensorView, TensorViewMut};
 use std::ops::RangeInclusive;
 
 choices! {
-    /// How elements are mixed.
+    /// An interpolation algorithm.
     pub enum Mode {
-        /// The element before each place.
+        /// The element at or before each sample position.
         Nearest = "nearest",
-        /// The element whose middle is nearest to each place.
+        /// The element whose centre is nearest to each sample position.
         NearestExact = "nearest-exact",
-        /// The two elements around each place, of N×C×L.
+        /// Linear interpolation of N×C×L inputs, from 2 elements.
         Linear = "linear",
-        /// The four elements around each place, of N×C×H×W.
+        /// Bilinear interpolation of N×C×H×W inputs, from 4 elements.
         Bilinear = "bilinear",
-        /// The eight elements around each place, of N×C×D×H×W.
+        /// Trilinear interpolation of N×C×D×H×W inputs, from 8 elements.
         Trilinear = "trilinear",
-        /// Sixteen elements around each place, by cubic convolution, of N×C×H×W.
+        /// Bicubic convolution interpolation of N×C×H×W inputs, from 16 elements.
         Bicubic = "bicubic",
-        /// The mean of each part, as adaptive pooling.
+        /// The mean of each region, like adaptive average pooling.
         Area = "area",
     }
 }
 
 crate::operator! {
-    /// `torch.nn.functional.interpolate` and `torch.nn.Upsample`: N×C×… with the axes after the channels resampled.
+    /// `torch.nn.functional.interpolate` and `torch.nn.Upsample`: resamples the spatial axes of an N×C×… input to another size.
     pub struct Interpolate for "F.interpolate", "F.upsample", "nn.Upsample" {
-        /// The lengths of these axes in the output, or one for all.
-        size: Option<Argument<Vec<i64>>> = None,
-        /// Instead of `size`: the factors by which these axes grow.
+        /// Spatial size of the output, or one length for all axes.
+        size: Option<ParamOrInput<Vec<i64>>> = None,
+        /// Scale factors of the spatial axes, instead of `size`.
         scale_factor: Option<Vec<f64>> = None,
-        /// How elements are mixed.
+        /// The interpolation algorithm.
         mode: Mode = Mode::Nearest,
-        /// Whether the middles of the outermost elements fall on each other, instead of their edges.
+        /// Whether the centres of the corner elements of input and output are aligned, instead of their outer edges.
         align_corners: Option<bool> = None,
-        /// Whether places are computed from the two sizes, even where factors are given.
+        /// Whether sample positions are computed from the two sizes even if `scale_factor` is given.
         recompute_scale_factor: Option<bool> = None,
-        /// Whether places are mixed from more elements where the output is smaller; only `False` can be run.
+        /// Whether to filter against aliasing when downsampling; only `False` is supported.
         antialias: bool = false,
-        /// What was made for the last shapes.
+        /// State prepared for the last shapes.
         resizing: Resizing,
     }
     validate |layer| {
         if layer.antialias {
-            let reason = "this is not supported; export the model without it".to_owned();
+            let reason = "it is not supported; export the model without it".to_owned();
             return Err(LayerError::InvalidParameter { key: "antialias", found: "True".to_owned(), reason });
         }
         layer.resize().check()
@@ -65,11 +65,11 @@ crate::operator! {
 crate::operator! {
     /// `torch.nn.UpsamplingNearest2d` and `torch.nn.functional.upsample_nearest`: [`Interpolate`] with mode `nearest`.
     pub struct UpsampleNearest for "F.upsample_nearest", "nn.UpsamplingNearest2d" {
-        /// The lengths of the axes after the channels in the output, or one for all.
-        size: Option<Argument<Vec<i64>>> = None,
-        /// Instead of `size`: the factors by which these axes grow.
+        /// Spatial size of the output, or one length for all axes.
+        size: Option<ParamOrInput<Vec<i64>>> = None,
+        /// Scale factors of the spatial axes, instead of `size`.
         scale_factor: Option<Vec<f64>> = None,
-        /// What was made for the last shapes.
+        /// State prepared for the last shapes.
         resizing: Resizing,
     }
     validate |layer| { layer.resize().check() }
@@ -79,23 +79,23 @@ crate::operator! {
     /// `torch.nn.UpsamplingBilinear2d` and `torch.nn.functional.upsample_bilinear`: [`Interpolate`] with mode `bilinear`
     /// and aligned corners.
     pub struct UpsampleBilinear for "F.upsample_bilinear", "nn.UpsamplingBilinear2d" {
-        /// The lengths of the axes after the channels in the output, or one for both.
-        size: Option<Argument<Vec<i64>>> = None,
-        /// Instead of `size`: the factors by which these axes grow.
+        /// Spatial size of the output, or one length for both axes.
+        size: Option<ParamOrInput<Vec<i64>>> = None,
+        /// Scale factors of the spatial axes, instead of `size`.
         scale_factor: Option<Vec<f64>> = None,
-        /// What was made for the last shapes.
+        /// State prepared for the last shapes.
         resizing: Resizing,
     }
     validate |layer| { layer.resize().check() }
 }
 
-/// What an operator of this family is to do.
+/// The parameters of an operator of this family.
 pub(crate) struct Resize<'a> {
-    size: Option<&'a Argument<Vec<i64>>>,
+    size: Option<&'a ParamOrInput<Vec<i64>>>,
     factors: Option<&'a [f64]>,
     pub(crate) mode: Mode,
     pub(crate) align_corners: bool,
-    /// Whether places are computed from the factors, where they are given.
+    /// Whether sample positions are computed from the factors, if given.
     pub(crate) keeps_factors: bool,
 }
 
@@ -112,7 +112,7 @@ impl Resize<'_> {
                 Ok(())
             }
             (None, Some(factors)) => {
-                let reason = "a factor must be above 0".to_owned();
+                let reason = "a scale factor must be positive".to_owned();
                 Err(LayerError::InvalidParameter {
                     key: "scale_factor",
                     found: format!("{factors:?}"),
@@ -120,17 +120,17 @@ impl Resize<'_> {
                 })
             }
             _ => Err(LayerError::Unsupported(
-                "either `size` or `scale_factor` is needed, and not both".to_owned(),
+                "exactly one of `size` and `scale_factor` must be given".to_owned(),
             )),
         }
     }
 
     fn num_inputs(&self) -> RangeInclusive<usize> {
-        let count = 1 + self.size.map_or(0, Argument::num_inputs);
+        let count = 1 + self.size.map_or(0, ParamOrInput::num_inputs);
         count..=count
     }
 
-    /// How many axes are resampled.
+    /// The number of resampled axes.
     fn axes(&self, input: &TensorMeta) -> Result<usize, LayerError> {
         let copies = matches!(self.mode, Mode::Nearest | Mode::NearestExact);
         if !(copies && input.dtype() == DType::U8) {
@@ -175,7 +175,7 @@ impl Resize<'_> {
         self.factors.map_or(Ok(Vec::new()), |factors| per_axis("scale_factor", factors, axes))
     }
 
-    /// What is made of these shapes once, and used for every run.
+    /// Prepares the state that runs of these sizes share.
     fn prepared(&self, sizes: &Sizes, limits: &Limits) -> Result<Prepared, LayerError> {
         let Sizes { input, output, dtype, lanes } = sizes;
         let positions = output[2..].iter().fold(0u64, |sum, &len| sum.saturating_add(len as u64));
@@ -190,11 +190,15 @@ impl Resize<'_> {
             Mode::Area => {
                 let shape = PoolShape::adaptive(lens, sizes);
                 let shape = if *lanes == 1 { Some(shape) } else { shape.with_lanes(*lanes) };
-                let missing = || LayerError::Unsupported("three axes are not averaged in blocks".to_owned());
+                let missing = || {
+                    LayerError::Unsupported(
+                        "mode `area` of three axes is not supported for blocked channels".to_owned(),
+                    )
+                };
                 return shape.map(Prepared::Area).ok_or_else(missing);
             }
         };
-        // Of pictures PyTorch copies axes that keep or double their length, whatever the factor says.
+        // For images, PyTorch copies axes that keep or double their length, regardless of the factor.
         let copies = self.mode == Mode::Nearest && lens.len() == 2;
         let even = |len: usize, size: usize| copies && (size == len || size == len.saturating_mul(2));
         let resampling = |axis: usize| Resampling {
@@ -254,12 +258,12 @@ fn resample<T: Float>(
     float::write::<T>(output, |output| Ok(resampler.run(&input, output, scratch, limits)?))
 }
 
-/// The number of elements of scratch memory: what is made between axes, or a row of the input.
+/// The number of elements of scratch memory: the intermediate result between axes, or a row of the input.
 fn scratch_len(mode: Mode, input: &[usize], output: &[usize], lanes: usize) -> usize {
     if matches!(mode, Mode::Nearest | Mode::NearestExact) {
         return 0;
     }
-    // The last block of channels may be larger than what it holds.
+    // The last block of channels may be partly filled.
     let channels = input.get(1).map_or(1, |channels| channels.div_ceil(lanes).saturating_mul(lanes));
     let outer = input.first().map_or(1, |batch| batch.saturating_mul(channels));
     let between = match (input.get(2..), output.get(2..)) {
@@ -269,7 +273,7 @@ fn scratch_len(mode: Mode, input: &[usize], output: &[usize], lanes: usize) -> u
     between.max(input.last().copied().unwrap_or(1)).max(lanes)
 }
 
-/// Channels at each place of a tensor, as it lies in memory.
+/// The number of channels stored together at each position of a format.
 fn lanes_of(format: Format) -> usize {
     match format {
         Format::Blocked { block, .. } => block.into(),
@@ -277,10 +281,10 @@ fn lanes_of(format: Format) -> usize {
     }
 }
 
-/// What was made for the shapes of an input and an output.
+/// State prepared for the shapes of an input and an output.
 #[derive(Debug)]
 pub enum Prepared {
-    /// Windows whose elements are averaged.
+    /// Regions whose elements are averaged.
     Area(PoolShape),
     /// Weights in single precision.
     Single(Resampler<f32>),
@@ -288,23 +292,23 @@ pub enum Prepared {
     Double(Resampler<f64>),
 }
 
-/// What is resized.
+/// The key of a prepared state.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sizes {
     input: Shape,
     output: Shape,
     dtype: DType,
-    /// Channels at each place.
+    /// The number of channels stored together at each position.
     lanes: usize,
 }
 
-/// Where the elements of the output come from, for such an input and output.
-type Resizing = Ready<(Sizes, Prepared)>;
+/// The cached state for an input and an output.
+type Resizing = ShapeCache<(Sizes, Prepared)>;
 
-/// Bytes of weights that a kernel keeps for one position of an axis, at most.
+/// The maximum number of bytes of weights that a kernel keeps per position of an axis.
 const WEIGHT_BYTES: u64 = 96;
 
-/// ⌊length · factor⌋; of a symbol only where the factor is a fraction of small numbers.
+/// ⌊length · factor⌋; for a symbolic length, the factor must be a fraction of small numbers.
 pub(in crate::ops) fn grown(len: &Dim, factor: f64) -> Result<Dim, LayerError> {
     if let Some(len) = len.fixed() {
         return Ok(Dim::Fixed((len as f64 * factor).floor() as i64));

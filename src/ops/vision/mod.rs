@@ -1,4 +1,4 @@
-//! Resampled pictures, grids and regions of interest.
+//! Image resampling, grids and regions of interest.
 
 pub mod grid;
 pub mod interpolation;

@@ -1,11 +1,11 @@
-//! Regions of interest: parts of pictures that boxes enclose, brought to one size.
+//! Regions of interest: parts of feature maps that boxes enclose, resampled to one size.
 
 use crate::Limits;
 use crate::kernels::Float;
 use crate::kernels::naive::RegionAlign;
 use crate::kernels::regions::{Region, region_align};
 use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
-use crate::ops::support::arguments::Operand;
+use crate::ops::support::arguments::InputIndex;
 use crate::ops::support::choices::{PerAxis, per_axis};
 use crate::ops::support::float;
 use crate::ops::support::float::with_float;
@@ -13,37 +13,37 @@ use crate::tensor::{Dim, TensorView, TensorViewMut};
 use std::ops::RangeInclusive;
 
 crate::operator! {
-    /// `torchvision.ops.RoIAlign`: the parts of pictures N×C×H×W that boxes enclose, as K×C×`output_size`, each element
-    /// the mean of samples between those of the picture. Boxes are K×5: number of the picture, left, top, right, bottom;
-    /// or lists K×4, one for each picture. PNNX writes lists before the pictures, which are found by their four axes.
+    /// `torchvision.ops.RoIAlign`: resamples the regions of N×C×H×W images that K boxes enclose to K×C×`output_size`; each
+    /// element is the mean of bilinear samples. Boxes are K×5, image index, left, top, right, bottom; or a list of K×4, one
+    /// for each image. PNNX writes lists before the images, which are recognised by their four axes.
     pub struct RoIAlign for "torchvision.ops.RoIAlign" {
-        /// Rows and columns of the output, or one number for both.
+        /// Rows and columns of the output, or one length for both.
         output_size: PerAxis,
-        /// What coordinates of boxes are multiplied by to be those of the pictures.
+        /// Factor from box coordinates to those of the images.
         spatial_scale: f64,
-        /// Samples of an element of the output along each axis; below 1 for as many as it covers elements of the picture.
+        /// Number of samples per output element along each axis; below 1 to take as many as it covers input elements.
         sampling_ratio: i64,
-        /// Whether coordinates are those of the edges of elements, instead of their middles.
+        /// Whether coordinates refer to the edges of elements instead of their centres.
         aligned: bool = false,
     }
     validate |layer| { sizes(&layer.output_size).map(drop) }
 }
 
 crate::operator! {
-    /// `torchvision.ops.roi_align`, as PNNX writes the function: see `torchvision.ops.RoIAlign`. It has no lists of boxes:
-    /// torchvision joins them before.
+    /// `torchvision.ops.roi_align`, the functional form of `torchvision.ops.RoIAlign` as PNNX writes it. It takes no lists
+    /// of boxes, because torchvision concatenates them before.
     pub struct RoIAlignFunction for "pnnx.custom_op.torchvision.roi_align", "torchvision::roi_align" {
         /// The boxes, K×5.
-        boxes as "arg_1": Operand,
-        /// What coordinates of boxes are multiplied by to be those of the pictures.
+        boxes as "arg_1": InputIndex,
+        /// Factor from box coordinates to those of the images.
         spatial_scale as "arg_2": f64,
         /// Rows of the output.
         rows as "arg_3": usize,
         /// Columns of the output.
         columns as "arg_4": usize,
-        /// Samples of an element of the output along each axis; below 1 for as many as it covers elements of the picture.
+        /// Number of samples per output element along each axis; below 1 to take as many as it covers input elements.
         sampling_ratio as "arg_5": i64,
-        /// Whether coordinates are those of the edges of elements, instead of their middles.
+        /// Whether coordinates refer to the edges of elements instead of their centres.
         aligned as "arg_6": bool,
     }
 }
@@ -75,24 +75,24 @@ impl RoIAlignFunction {
     }
 }
 
-/// Which input holds the pictures, by the numbers of axes of all: the others are boxes.
+/// The position of the images among the inputs, recognised by their rank; the others are boxes.
 fn pictures(mut ranks: impl Iterator<Item = usize>) -> Result<usize, LayerError> {
     ranks
         .position(|rank| rank == 4)
-        .ok_or_else(|| LayerError::shape("the pictures", "one input N×C×H×W", "none: no input has four axes"))
+        .ok_or_else(|| LayerError::shape("the images", "one input N×C×H×W", "none: no input has four axes"))
 }
 
-/// So many samples along an axis are more than any picture has elements there.
-const MOST_SAMPLES: usize = 1 << 16;
+/// The maximum number of samples along an axis, which exceeds the length of any image.
+const MAX_SAMPLES: usize = 1 << 16;
 
 fn infer(how: &RegionAlign, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
-    if let Some(samples) = how.samples.filter(|&samples| samples > MOST_SAMPLES) {
-        let reason = format!("at most {MOST_SAMPLES} samples are taken along an axis");
+    if let Some(samples) = how.samples.filter(|&samples| samples > MAX_SAMPLES) {
+        let reason = format!("at most {MAX_SAMPLES} samples per axis are supported");
         return Err(LayerError::invalid("sampling_ratio", samples, reason));
     }
     let at = pictures(inputs.iter().map(TensorMeta::rank))?;
     let pictures = &inputs[at];
-    float::check("the pictures", pictures)?;
+    float::check("the images", pictures)?;
     let [count, channels, lens @ ..] = pictures.dims() else { return Err(wrong_pictures(pictures)) };
     if lens.iter().any(|len| *len == 0usize) {
         return Err(wrong_pictures(pictures));
@@ -100,7 +100,7 @@ fn infer(how: &RegionAlign, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, La
     let boxes = || inputs.iter().enumerate().filter(|(position, _)| *position != at).map(|(_, boxes)| boxes);
     let lists = boxes().count();
     if count.fixed().is_some_and(|count| i64::try_from(lists).is_ok_and(|lists| lists > count.max(1))) {
-        return Err(LayerError::shape("the boxes", format!("a list for each of {count} pictures"), lists));
+        return Err(LayerError::shape("the boxes", format!("a list for each of {count} images"), lists));
     }
     let mut regions = Dim::from(0usize);
     for boxes in boxes() {
@@ -114,25 +114,25 @@ fn infer(how: &RegionAlign, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, La
 }
 
 fn wrong_pictures(found: &TensorMeta) -> LayerError {
-    LayerError::shape("the pictures", "N×C×H×W, with rows and columns,", found)
+    LayerError::shape("the images", "N×C×H×W, with rows and columns", found)
 }
 
-/// How many boxes a tensor holds that is one of so many.
+/// The number of boxes in one of `lists` tensors.
 fn regions_of(boxes: &TensorMeta, lists: usize) -> Result<Dim, LayerError> {
     match boxes.dims() {
         [count, numbers] if !numbers.differs(&Dim::from(4)) => Ok(count.clone()),
         [count, numbers] if lists == 1 && !numbers.differs(&Dim::from(5)) => Ok(count.clone()),
         _ => {
-            let wanted = "K×5 (picture, left, top, right, bottom), or K×4 for each picture,";
+            let wanted = "K×5 (image, left, top, right, bottom), or K×4 for each image";
             Err(LayerError::shape("the boxes", wanted, boxes))
         }
     }
 }
 
-/// A box: the number of its picture, and left, top, right and bottom.
+/// A box: the index of its image, and left, top, right and bottom.
 type Place<T> = (usize, [T; 4]);
 
-/// All boxes of one tensor, the `list`th.
+/// Appends the boxes of a tensor, the `list`th.
 fn places<T: Float>(
     boxes: &TensorView<'_>,
     list: usize,
@@ -147,8 +147,7 @@ fn places<T: Float>(
             _ => return Err(LayerError::shape("a box", "4 or 5 numbers", place.len())),
         };
         let Some(picture) = picture.filter(|&picture| picture < pictures) else {
-            let (what, wanted) =
-                (format!("the picture of box {index}"), format!("a number below {pictures}"));
+            let (what, wanted) = (format!("the image of box {index}"), format!("a number below {pictures}"));
             return Err(LayerError::shape(what, wanted, place[0].to_f64().unwrap_or(f64::NAN)));
         };
         into.push((picture, edges));
@@ -232,9 +231,9 @@ mod tests {
     const FIXED: &[(&str, &str)] =
         &[("output_size", "(2,1)"), ("spatial_scale", "0.5"), ("sampling_ratio", "2"), ("aligned", "True")];
 
-    /// One element at a place: a bin of one sample is the place between four elements.
+    /// One element per box: a bin of one sample is the position between four elements.
     #[test]
-    fn a_sample_lies_between_four_elements() {
+    fn a_sample_is_interpolated_from_four_elements() {
         let params = [("output_size", "1"), ("spatial_scale", "1"), ("sampling_ratio", "1")];
         let picture = tensor(&[1, 1, 2, 2], &[0.0f32, 1.0, 2.0, 3.0]);
         let read = |aligned: &'static str, place: &[f32]| {
@@ -242,12 +241,12 @@ mod tests {
             let boxes = tensor(&[1, 5], place);
             operator("torchvision.ops.RoIAlign", &all).run_one(&[&picture, &boxes]).unwrap()
         };
-        // The middle of 0…2 is the edge between elements, 1, or the middle of the second one.
+        // The centre of 0…2 is 1, which is the edge between elements or the centre of the second one.
         assert_close(&read("True", &[0.0, 0.0, 0.0, 2.0, 2.0]), &[1, 1, 1, 1], &[1.5]);
         assert_close(&read("False", &[0.0, 0.0, 0.0, 2.0, 2.0]), &[1, 1, 1, 1], &[3.0]);
-        // A box of no width is one element wide where it is not aligned.
+        // An empty box is one element wide if it is not aligned.
         assert_close(&read("False", &[0.0, 0.0, 0.0, 0.0, 0.0]), &[1, 1, 1, 1], &[1.5]);
-        // Up to one element outside there is the outermost one, then nothing.
+        // Up to one element outside, samples have the value of the outermost element, then 0.
         assert_close(&read("False", &[0.0, -1.5, 0.0, -0.5, 0.0]), &[1, 1, 1, 1], &[1.0]);
         assert_close(&read("False", &[0.0, -2.5, 0.0, -0.5, 0.0]), &[1, 1, 1, 1], &[0.0]);
     }
@@ -269,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn symbols_and_what_does_not_fit() {
+    fn symbols_and_mismatches() {
         let align = operator("torchvision.ops.RoIAlign", FIXED);
         let n = || Dim::symbol("n");
         let meta = |dims: &[Dim]| TensorMeta::new(DType::F32, dims.to_vec());
@@ -281,12 +280,15 @@ mod tests {
         assert_eq!(joined[0].dims()[0], Dim::symbol("k") + Dim::symbol("k"));
         let wrong = |inputs: &[TensorMeta]| align.infer(inputs).unwrap_err().to_string();
         assert!(wrong(&[boxes.clone(), boxes.clone()]).contains("no input has four axes"));
-        assert!(wrong(&[pictures.clone(), boxes.clone(), boxes.clone()]).starts_with("the boxes: K×5"));
-        assert!(wrong(&[pictures.clone(), boxes.with_dtype(DType::F64)]).starts_with("the boxes of f64"));
-        let one = meta(&[Dim::from(1), Dim::from(3), Dim::from(4), Dim::from(4)]);
         assert!(
-            wrong(&[list.clone(), list, one]).contains("a list for each of 1 pictures needed, but it is 2")
+            wrong(&[pictures.clone(), boxes.clone(), boxes.clone()]).starts_with("the boxes: expected K×5")
         );
+        assert!(
+            wrong(&[pictures.clone(), boxes.with_dtype(DType::F64)])
+                .starts_with("the boxes: expected f32, got f64")
+        );
+        let one = meta(&[Dim::from(1), Dim::from(3), Dim::from(4), Dim::from(4)]);
+        assert!(wrong(&[list.clone(), list, one]).contains("expected a list for each of 1 images, got 2"));
         assert!(operator("torchvision.ops.RoIAlign", &FIXED[1..]).create(2).is_err());
         let endless = [&FIXED[..2], &[("sampling_ratio", "9000000000000000000")]].concat();
         let endless = operator("torchvision.ops.RoIAlign", &endless).create(2).unwrap();
@@ -295,7 +297,7 @@ mod tests {
         align.survives(2);
     }
 
-    /// Of these PyTorch reads what lies elsewhere in memory, or asks for memory of a negative size.
+    /// With these, PyTorch reads memory out of bounds or allocates a negative size.
     #[test]
     fn boxes_that_pytorch_cannot_read() {
         let run = |picture: f64| {
@@ -303,7 +305,7 @@ mod tests {
                 .run(&[&waves(&[1, 1, 4, 4]), &tensor(&[1, 5], &[picture, 0.0, 0.0, 1.0, 1.0])])
         };
         let error = run(1.0).unwrap_err().to_string();
-        assert_eq!(error, "the picture of box 0: a number below 1 needed, but it is 1");
+        assert_eq!(error, "the image of box 0: expected a number below 1, got 1");
         assert!(run(f64::NAN).is_err() && run(-1.0).is_err() && run(0.9).is_ok());
         let adaptive = [&FIXED[..2], &[("sampling_ratio", "0"), ("aligned", "True")]].concat();
         let boxes = tensor(&[1, 5], &[0.0, 3.0, 1.0, 1.0, 3.0]);

@@ -1,4 +1,4 @@
-//! Activation functions that were spelled out get their names back.
+//! Replacing spelled-out activation functions by named ones.
 //!
 //! ```text
 //! mul(@0,sigmoid(@0))                                            silu(@0)
@@ -14,13 +14,10 @@ use crate::pnnx::{Expr, Function, Graph, GraphError, OperatorId};
 use std::sync::LazyLock;
 
 /// The pass.
-pub(super) const NAME_ACTIVATION: Visit = Visit {
-    name: "name_activation",
-    doc: "Activation functions that were spelled out get their names back.",
-    visit,
-};
+pub(super) const NAME_ACTIVATION: Visit =
+    Visit { name: "name_activation", doc: "Replaces spelled-out activation functions by named ones.", visit };
 
-/// What is spelled out, and its name. However else it is spelled, multiplied out it is the same.
+/// Spelled-out functions and their names. Other spellings are recognised too, since expressions are compared expanded.
 const NAMES: &[(&str, &str)] = &[
     ("reciprocal(add(1,exp(neg(@0))))", "sigmoid(@0)"),
     ("mul(@0,sigmoid(@0))", "silu(@0)"),
@@ -39,7 +36,7 @@ static RULES: LazyLock<Vec<(Expr, Expr)>> = LazyLock::new(|| {
     rules.flatten().collect()
 });
 
-/// The operators that are nothing but one function.
+/// The operators that compute a single function.
 const OPERATORS: &[(Function, &str)] = &[
     (Function::Relu, "F.relu"),
     (Function::Relu6, "F.relu6"),
@@ -81,14 +78,14 @@ fn visit(graph: &mut Graph, facts: &Facts, id: OperatorId) -> Result<Verdict, Gr
     Ok(Verdict::Fired)
 }
 
-/// An expression with names instead of what they stand for, from the inside out.
+/// An expression with all spelled-out functions replaced by named ones, innermost first.
 fn named(expr: &Expr) -> Expr {
     let Expr::Call { function, args } = expr else { return expr.clone() };
     let inside = Expr::Call { function: *function, args: args.iter().map(named).collect() };
     RULES.iter().find_map(|(long, short)| name(&inside, long, short)).unwrap_or(inside)
 }
 
-/// The short form of an expression that is the long form of some part of it.
+/// The expression in its short form, if it is the long form applied to one of its own parts.
 fn name(expr: &Expr, long: &Expr, short: &Expr) -> Option<Expr> {
     let mut parts: Vec<&Expr> = Vec::new();
     expr.walk(&mut |part| {
@@ -121,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn every_spelling_has_its_name() {
+    fn every_spelling_is_recognised() {
         for (expr, named) in [
             ("mul(@0,sigmoid(@0))", "F.silu(x)->y"),
             ("div(@0,add(1,exp(neg(@0))))", "F.silu(x)->y"),
@@ -146,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_nearly_one_keeps_its_spelling() {
+    fn near_matches_keep_their_spelling() {
         for expr in [
             "mul(@0,sigmoid(@1))",
             "mul(@0,sigmoid(mul(@0,1.702)))",

@@ -1,18 +1,18 @@
-//! Factors and summands of channels, folded into the weights of the operator that computes the channels.
+//! Folding per-channel factors and summands into the weights of the operator that computes the channels.
 
 use super::folding::{folded_bias, scaled, scaled_transposed};
 use super::weights;
 use crate::passes::Replacement;
 use crate::pnnx::{Attribute, Graph, GraphError, Operator, OperatorId};
 
-/// What convolutions and linear layers have in common: each output channel is a sum of weighted inputs, plus a bias.
+/// A convolution or linear layer, seen as output channels that are each a weighted sum of inputs plus a bias.
 #[derive(Debug)]
 pub(super) struct Channels<'g> {
     operator: &'g Operator,
     weight: &'g Attribute,
     groups: usize,
     kind: Kind,
-    /// How many output channels there are.
+    /// The number of output channels.
     pub(super) count: usize,
 }
 
@@ -34,7 +34,7 @@ pub(super) struct Folded {
 }
 
 impl<'g> Channels<'g> {
-    /// The channels of an operator, if it is a convolution or linear layer with weights of its own that are there.
+    /// The channels of an operator, if it is a convolution or linear layer whose weights are its own attributes and present.
     pub(super) fn of(operator: &'g Operator) -> Option<Self> {
         let kind = match operator.op_type() {
             "nn.Conv1d" | "nn.Conv2d" | "nn.Conv3d" => Kind::Conv,
@@ -62,7 +62,7 @@ impl<'g> Channels<'g> {
         })
     }
 
-    /// Along which axis of the output the channels lie, counted from the end, the last one as 1.
+    /// The output's channel axis, counted from the end; 1 is the last axis.
     pub(super) fn axis_from_end(&self) -> usize {
         match self.kind {
             Kind::Linear => 1,
@@ -70,18 +70,18 @@ impl<'g> Channels<'g> {
         }
     }
 
-    /// How many axes the output has, where it cannot have any number.
+    /// The rank of a batched output. The output of a linear layer may have any rank.
     pub(super) fn batched_rank(&self) -> usize {
         self.weight.shape().len()
     }
 
-    /// Whether there may be axes between batch and channels.
+    /// Returns true for a linear layer, whose output may have axes between batch and channels.
     pub(super) fn is_linear(&self) -> bool {
         self.kind == Kind::Linear
     }
 
-    /// The weights that make channel · factor + summand of each channel. `None` where they cannot be read, or the element
-    /// type could not hold them.
+    /// The weights that compute channel · factor + summand for each output channel. `None` if the weights cannot be read,
+    /// or if the element type cannot represent the result.
     pub(super) fn folded(&self, factors: &[f64], summands: Option<&[f64]>) -> Option<Folded> {
         if factors.len() != self.count || summands.is_some_and(|summands| summands.len() != self.count) {
             return None;
@@ -108,7 +108,8 @@ impl<'g> Channels<'g> {
         })
     }
 
-    /// The weights that make the same of inputs · factor + summand of each input channel; not for transposed ones.
+    /// The weights for which the operator computes from x what it computed from x · factor + summand, given for each input
+    /// channel. `None` for transposed convolutions.
     pub(super) fn folded_from_input(&self, factors: &[f64], summands: &[f64]) -> Option<Folded> {
         let shape = self.weight.shape();
         let (share, inner) = (*shape.get(1)?, shape.iter().skip(2).product::<usize>());
@@ -144,7 +145,7 @@ impl<'g> Channels<'g> {
 }
 
 impl Folded {
-    /// Gives these weights to an operator that is to take the place of others.
+    /// Sets these weights on an operator of a replacement.
     pub(super) fn write(self, new: &mut Replacement, operator: &str) -> Result<(), String> {
         new.set_attribute(operator, "weight", self.weight)?;
         if let Some(bias) = self.bias {
@@ -154,7 +155,7 @@ impl Folded {
         Ok(())
     }
 
-    /// Gives an operator these weights.
+    /// Sets these weights on an operator of the graph.
     pub(super) fn store(self, graph: &mut Graph, id: OperatorId) -> Result<(), GraphError> {
         graph.set_attribute(id, "weight", self.weight)?;
         if let Some(bias) = self.bias {

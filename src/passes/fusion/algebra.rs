@@ -1,43 +1,43 @@
-//! Whether two expressions compute the same function, however they are spelled.
+//! Comparing expressions by the function that they compute, independently of spelling.
 //!
-//! `mul(mul(@0,0.5),add(tanh(@1),1.0))` and `mul(@0,mul(0.5,add(1,tanh(@1))))` are one formula. Brackets, order, the
-//! place of a constant and what is a division and what a product disappear when an expression is multiplied out: what is
-//! left is a sum of products of inputs and of functions that are neither sum nor product.
+//! `mul(mul(@0,0.5),add(tanh(@1),1.0))` and `mul(@0,mul(0.5,add(1,tanh(@1))))` are the same formula. Both are expanded to a
+//! sum of products of atoms: inputs, and functions that are neither sum nor product. Differences in brackets, in the order
+//! of operands, in the position of a constant, and between division and multiplication disappear.
 
 use crate::pnnx::{Expr, Function};
 
-/// A sum of products, multiplied out.
+/// An expanded expression: a sum of products.
 #[derive(Debug, Clone)]
 pub(super) struct Polynomial {
     terms: Vec<Term>,
 }
 
-/// A number times powers of atoms.
+/// A product: a number times powers of atoms.
 #[derive(Debug, Clone)]
 struct Term {
     factor: f64,
     powers: Vec<(Atom, i64)>,
 }
 
-/// What is not taken apart.
+/// A factor that is not expanded.
 #[derive(Debug, Clone)]
 enum Atom {
     Input(usize),
-    /// A sum that is divided by.
+    /// A sum in a denominator.
     Sum(Polynomial),
     Call(Function, Vec<Polynomial>),
 }
 
-/// Numbers of a file have been through f32, which keeps seven digits.
+/// The relative tolerance between factors. Numbers in a file were rounded to f32, which keeps seven digits.
 const TOLERANCE: f64 = 1e-6;
 
-/// How many parts a polynomial may have; multiplying out a long expression would never end.
+/// The maximum size of a polynomial. Expanding a long expression would take too long.
 const MAX_PARTS: usize = 1 << 10;
 
-/// How many factors a whole power may be written out to.
+/// The largest integer power that is expanded into a product.
 const MAX_POWER: i64 = 8;
 
-/// Whether two expressions compute the same from the same inputs, up to rounding. False for what is too long to tell.
+/// Returns true if two expressions compute the same from the same inputs, up to rounding. False if one is too long to expand.
 pub(super) fn same(left: &Expr, right: &Expr) -> bool {
     match (Polynomial::of(left), Polynomial::of(right)) {
         (Some(left), Some(right)) => left.same(&right),
@@ -46,7 +46,7 @@ pub(super) fn same(left: &Expr, right: &Expr) -> bool {
 }
 
 impl Polynomial {
-    /// An expression multiplied out. `None` for lists and words, and for what is too long.
+    /// Expands an expression. `None` for lists and words, or if the result is too long.
     pub(super) fn of(expr: &Expr) -> Option<Self> {
         let Expr::Call { function, args } = expr else { return Self::of_leaf(expr) };
         let args: Vec<Self> = args.iter().map(Self::of).collect::<Option<_>>()?;
@@ -97,7 +97,7 @@ impl Polynomial {
         Self::atom(Atom::Call(function, args), 1)
     }
 
-    /// The value, if it is a number.
+    /// The value, if the polynomial is a constant.
     pub(super) fn number(&self) -> Option<f64> {
         match self.terms.as_slice() {
             [] => Some(0.0),
@@ -106,7 +106,7 @@ impl Polynomial {
         }
     }
 
-    /// The factors of inputs, if the polynomial is nothing but a sum of inputs times numbers.
+    /// Pairs of input and factor, if the polynomial is a linear combination of inputs without a constant.
     pub(super) fn linear(&self) -> Option<Vec<(usize, f64)>> {
         let factor = |term: &Term| match term.powers.as_slice() {
             [(Atom::Input(index), 1)] => Some((*index, term.factor)),
@@ -172,7 +172,7 @@ impl Polynomial {
         Some(if whole < 0 { written_out.inverse() } else { written_out })
     }
 
-    /// The larger or smaller of two, of which the number stands last.
+    /// The maximum or minimum of two polynomials. A constant becomes the second argument.
     fn limited(function: Function, a: &Self, b: &Self) -> Self {
         let (value, bound) = if a.number().is_some() { (b, a) } else { (a, b) };
         Self::call(function, vec![value.clone(), bound.clone()])
@@ -197,7 +197,7 @@ impl Polynomial {
         self.terms.len() + powers.map(|(atom, _)| atom.parts()).sum::<usize>()
     }
 
-    /// Whether the terms are the same, in any order.
+    /// Returns true if the terms are the same, in any order.
     pub(super) fn same(&self, other: &Self) -> bool {
         let same = |left: &Term, right: &Term| {
             let difference = (left.factor - right.factor).abs();
@@ -251,7 +251,7 @@ fn same_powers(left: &[(Atom, i64)], right: &[(Atom, i64)]) -> bool {
     paired(left, right, |(a, m), (b, n)| m == n && a.same(b))
 }
 
-/// Whether each element of one list has its own partner in the other.
+/// Returns true if the elements of both lists can be paired one to one.
 fn paired<T>(left: &[T], right: &[T], same: impl Fn(&T, &T) -> bool) -> bool {
     let mut free: Vec<&T> = right.iter().collect();
     let mut find = |item| {
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn another_function_is_another_function() {
+    fn different_functions_differ() {
         for (left, right) in [
             ("add(@0,@1)", "add(@0,@0)"),
             ("sub(@0,@1)", "sub(@1,@0)"),
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_grow_without_end_is_given_up() {
+    fn expansions_that_grow_too_long_are_given_up() {
         let mut long = "add(@0,@1)".to_owned();
         for index in 2..40 {
             long = format!("mul({long},add(sin({long}),@{index}))");

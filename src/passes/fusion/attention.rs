@@ -1,6 +1,6 @@
-//! Attention that was spelled out in products and a softmax.
+//! Replacing attention that is spelled out as products and a softmax by one operator.
 //!
-//! The mask may be a sum of several. The scores are then never all in memory.
+//! The mask may be a sum of several tensors. The fused operator never holds all scores in memory.
 
 use super::algebra::Polynomial;
 use super::formula::Formula;
@@ -27,7 +27,7 @@ pnnx.Output                 output  1 0 y
 pub(super) fn fuse_attention() -> Rewrite {
     Rewrite::new(
         "fuse_attention",
-        "Attention that was spelled out in products and a softmax becomes one operator.",
+        "Replaces attention that is spelled out as products and a softmax by one operator.",
     )
     .rule(Rule::computed(SPELLED_OUT, attention))
 }
@@ -35,7 +35,7 @@ pub(super) fn fuse_attention() -> Rewrite {
 fn attention(found: &Match<'_>) -> Result<Draft, String> {
     check_axis_and_types(found)?;
     if is_of_rows(found, "heads")? {
-        return Err("the values are not weighed by the softmax".to_owned());
+        return Err("the softmax does not weight the values".to_owned());
     }
     let (query, factor) = query(found)?;
     let (scale, mask) = scale_and_mask(found)?;
@@ -60,7 +60,7 @@ fn attention(found: &Match<'_>) -> Result<Draft, String> {
     Ok(Draft::new(lines + "pnnx.Output output 1 0 y"))
 }
 
-/// Softmax over the last axis of batches of matrices, all computed in one type.
+/// Checks that the softmax is over the last axis, and that queries, keys and values have its rank and element type.
 fn check_axis_and_types(found: &Match<'_>) -> Result<(), String> {
     let scores = found.meta("softmax.0")?;
     let axis = found.setting::<i64>("softmax", "dim", -1)?;
@@ -71,20 +71,22 @@ fn check_axis_and_types(found: &Match<'_>) -> Result<(), String> {
     for name in ["q", "k", "v"] {
         let meta = found.meta(name)?;
         if meta.rank() != scores.rank() || meta.dtype() != scores.dtype() || !is_computed_in(meta.dtype()) {
-            return Err(format!("{meta} is no batch of matrices as {scores} is, or not of f32 or f64"));
+            return Err(format!(
+                "expected an f32 or f64 tensor with the rank and type of {scores}, got {meta}"
+            ));
         }
     }
     Ok(())
 }
 
-/// Whether a product is of rows with rows: the second factor is to be turned.
+/// Returns true if a product multiplies rows by rows: by the transpose of its second factor, as attention does with keys.
 fn is_of_rows(found: &Match<'_>, product: &str) -> Result<bool, String> {
     let Some(equation) = found.operator(product)?.param("equation") else { return Ok(false) };
-    rows_or_columns(equation.raw()).ok_or_else(|| format!("`{}` is no product of matrices", equation.raw()))
+    rows_or_columns(equation.raw()).ok_or_else(|| format!("`{}` is not a matrix product", equation.raw()))
 }
 
-/// Whether an equation is a product of rows with rows, as `ijkln,ijkmn->ijklm` is, or of rows with columns, as
-/// `ijkln,ijknm->ijklm`. `None` where it is neither.
+/// Returns true for an equation that multiplies rows by rows, like `ijkln,ijkmn->ijklm`, and false for rows by columns, like
+/// `ijkln,ijknm->ijklm`. `None` for any other equation.
 fn rows_or_columns(equation: &str) -> Option<bool> {
     let (factors, product) = equation.split_once("->")?;
     let (left, right) = factors.split_once(',')?;
@@ -107,26 +109,27 @@ fn rows_or_columns(equation: &str) -> Option<bool> {
     }
 }
 
-/// The queries, and the number they were multiplied by for this product only.
+/// The name of the queries, and the number that they are multiplied by before the product, if no other operator reads the
+/// scaled queries.
 fn query(found: &Match<'_>) -> Result<(&'static str, f64), String> {
     let Ok(scaling) = found.operator("scaling") else { return Ok(("q", 1.0)) };
     let same_type = found.meta("q")?.dtype() == found.meta("u")?.dtype();
     let parts = Formula::of(scaling).and_then(|whole| Polynomial::of(&whole.expr)?.linear());
     match parts.as_deref() {
         Some(&[(0, factor)]) if same_type && is_scale(factor) => Ok(("q", factor)),
-        _ => Err("the queries are not only multiplied by a number".to_owned()),
+        _ => Err("the queries are not just multiplied by a number".to_owned()),
     }
 }
 
-/// What is added to the scores: places among the inputs of the operator `scaled`, and factors.
+/// The tensors added to the scores: positions among the inputs of the operator `scaled`, and factors.
 struct Mask(Vec<(usize, f64)>);
 
-/// The number that scores are multiplied by, and what is added to them.
+/// The factor of the scores, and the mask that is added to them.
 fn scale_and_mask(found: &Match<'_>) -> Result<(f64, Option<Mask>), String> {
     let Ok(scaled) = found.operator("scaled") else { return Ok((1.0, None)) };
-    let whole = Formula::of(scaled).ok_or("what is made of the scores cannot be read")?;
+    let whole = Formula::of(scaled).ok_or("the expression on the scores cannot be read")?;
     let parts = Polynomial::of(&whole.expr).and_then(|sum| sum.linear());
-    let parts = parts.ok_or("the scores are not only multiplied by a number and added to")?;
+    let parts = parts.ok_or("the expression on the scores is not just a factor and a mask")?;
     let (scores, known) = (found.operand_id("s")?, found.meta("s")?);
     let (mut scale, mut mask) = (0.0, Vec::new());
     for (index, factor) in parts {
@@ -136,7 +139,7 @@ fn scale_and_mask(found: &Match<'_>) -> Result<(f64, Option<Mask>), String> {
             continue;
         }
         let place = place(scaled.inputs(), operand)?;
-        // A mask must neither be of another type nor make the scores larger.
+        // A mask must neither have another type nor enlarge the scores by broadcasting.
         let meta = found.meta(&format!("scaled.{place}"))?;
         if meta.dtype() != known.dtype() || !fits_into(meta.dims(), known.dims()) {
             return Err(format!("{meta} cannot be the mask of {known}"));
@@ -145,7 +148,7 @@ fn scale_and_mask(found: &Match<'_>) -> Result<(f64, Option<Mask>), String> {
     }
     match is_scale(scale) && mask.iter().all(|(_, factor)| factor.is_finite()) {
         true => Ok((scale, Some(Mask(mask)).filter(|mask| !mask.0.is_empty()))),
-        false => Err("the scores or the mask are multiplied by nothing, or without end".to_owned()),
+        false => Err("the factor of the scores is 0, or a factor is not finite".to_owned()),
     }
 }
 
@@ -158,7 +161,7 @@ fn place(inputs: &[OperandId], operand: OperandId) -> Result<usize, String> {
 }
 
 impl Mask {
-    /// The name under which the mask is found; what adds it up, if anything must, is added to the lines.
+    /// The name of the mask. An expression that sums it up is added to the lines, if one is needed.
     fn write(&self, lines: &mut String) -> String {
         if let [(place, 1.0)] = self.0.as_slice() {
             return format!("scaled.{place}");
@@ -180,7 +183,7 @@ mod tests {
     use super::super::testing::{fires, refuses};
     use super::*;
 
-    /// Heads whose keys come out of `key`, with the scores passed through `scores`.
+    /// Attention whose keys are computed by `key`, with the scores passed through `scores`.
     fn heads(key: &str, scores: &str) -> String {
         format!(
             "pnnx.Input in0 0 1 q #q=(2,3,5,8)f32\npnnx.Input in1 0 1 k #k=(2,3,7,8)f32\n\
@@ -208,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn the_scale_may_stand_ahead_and_nothing_between() {
+    fn the_scale_may_be_applied_to_the_queries() {
         let model = heads(TURNED, "").replace(" 1 1 a w dim=-1 $input=a", " 1 1 s w dim=3 $input=s");
         let model = model.replace(
             "torch.matmul p 2 1 q t s $input=q",
@@ -222,8 +225,8 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_turned_however_they_come() {
-        // Two turns in a row are none: the pass for chains of permutations takes them out.
+    fn keys_are_always_transposed() {
+        // Two transpositions cancel out: the pass `permute_chains` removes them.
         let columns = heads("F.relu t 1 1 k t", MASKED).replace("#k=(2,3,7,8)", "#k=(2,3,8,7)");
         let left = fires(&fuse_attention(), &columns);
         assert_eq!(left[1], "torch.transpose(t)->rows dim0=-2 dim1=-1");
@@ -279,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_nearly_attention_stays() {
+    fn near_attention_stays() {
         refuses(&fuse_attention(), &heads(TURNED, "pnnx.Expression e 2 1 s m a expr=add(@0,div(@1,0.0))"));
         refuses(&fuse_attention(), &heads(TURNED, "pnnx.Expression e 1 1 s a expr=div(@0,0.0)"));
         refuses(&fuse_attention(), &heads(TURNED, MASKED).replace("dim=-1 $input=a", "dim=-2 $input=a"));
@@ -287,7 +290,7 @@ mod tests {
         refuses(&fuse_attention(), &heads(TURNED, "pnnx.Expression e 1 1 s a expr=tanh(@0)"));
         refuses(&fuse_attention(), &heads(TURNED, MASKED).replace("out 1 0 y", "out 2 0 y w"));
         refuses(&fuse_attention(), &heads(TURNED, MASKED).replace("out 1 0 y", "out 2 0 y s"));
-        // The mask makes more of the scores.
+        // The mask enlarges the scores.
         let larger = heads(TURNED, MASKED)
             .replace("#q=(2,3,5,8)", "#q=(1,3,5,8)")
             .replace("#k=(2,3,7,8)", "#k=(1,3,7,8)");

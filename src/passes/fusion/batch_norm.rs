@@ -1,4 +1,4 @@
-//! Batch norm disappears in the weights of its neighbour: γ · (w·x + b − μ) / √(σ² + ε) + β is w'·x + b'.
+//! Folding batch norm into the weights of its neighbour: γ · (w·x + b − μ) / √(σ² + ε) + β = w'·x + b'.
 
 use super::affine::{Channels, Folded};
 use super::folding::{Affine, Norm, affine};
@@ -18,7 +18,8 @@ nn.BatchNorm1d|nn.BatchNorm2d|nn.BatchNorm3d \
 pnnx.Output                 output  1 0 y
 ";
 
-/// A linear layer whose rows are laid out for batch norm, which knows one axis before the channels only, and back.
+/// A linear layer whose output is flattened for batch norm, which accepts only one axis before the channels, and reshaped
+/// back.
 const FLATTENED: &str = "7767517
 6 5
 pnnx.Input                  input   0 1 x
@@ -36,24 +37,24 @@ pnnx.Input                  input   0 1 x
 pnnx.Output                 output  1 0 y
 ";
 
-/// The pass for batch norm behind what makes its channels.
+/// The pass for batch norm after the operator that computes its channels.
 pub(super) fn fold_batch_norm() -> Rewrite {
     Rewrite::new(
         "fold_batch_norm",
-        "Batch norm behind a convolution, transposed convolution or linear layer goes into its weights.",
+        "Folds batch norm after a convolution, transposed convolution or linear layer into its weights.",
     )
     .rule(Rule::new(BEHIND, WITHOUT).when(has_the_same_channels).write(fold))
     .rule(Rule::new(FLATTENED, WITHOUT).when(keeps_the_last_axis).write(fold))
 }
 
-/// The pass for batch norm ahead of what reads its channels, be that one operator or several.
+/// The pass for batch norm ahead of the operators that read its channels, one or several.
 pub(super) const FOLD_BATCH_NORM_AHEAD: Visit = Visit {
     name: "fold_batch_norm_ahead",
-    doc: "Batch norm ahead of a convolution without padding or a linear layer goes into its weights.",
+    doc: "Folds batch norm ahead of a convolution without padding or a linear layer into its weights.",
     visit: ahead,
 };
 
-/// What a batch norm makes of its channels, if its numbers are there and fixed.
+/// The factors and summands of a batch norm, if its statistics are present and fixed.
 fn affine_of(norm: &Operator) -> Option<Affine> {
     let is_norm = matches!(norm.op_type(), "nn.BatchNorm1d" | "nn.BatchNorm2d" | "nn.BatchNorm3d");
     let training = norm.get_or("training", false).ok()?;
@@ -76,21 +77,21 @@ fn affine_of(norm: &Operator) -> Option<Affine> {
 
 fn channels<'a>(found: &Match<'a>) -> Result<Channels<'a>, String> {
     Channels::of(found.operator("product")?)
-        .ok_or_else(|| "its weights are not there, or not its own".to_owned())
+        .ok_or_else(|| "its weights are missing, or are not its own attributes".to_owned())
 }
 
 fn has_the_same_channels(found: &Match<'_>) -> Result<(), String> {
     match rank_of_channels(found) == Some(channels(found)?.batched_rank()) {
         true => Ok(()),
-        false => Err("its channels may not be those that the operator ahead makes".to_owned()),
+        false => Err("its channels may not be the output channels of the operator ahead".to_owned()),
     }
 }
 
-/// Of three axes, those up to the second one are all but the last.
+/// Checks that a tensor of rank 3 is flattened up to its second axis, which keeps the last.
 fn keeps_the_last_axis(found: &Match<'_>) -> Result<(), String> {
     match (rank_of_channels(found), found.setting::<i64>("flatten", "end_dim", -1)?) {
         (Some(3), 1 | -2) => Ok(()),
-        (_, end) => Err(format!("the axes up to {end} are made one")),
+        (_, end) => Err(format!("the axes up to {end} are flattened")),
     }
 }
 
@@ -100,9 +101,11 @@ fn rank_of_channels(found: &Match<'_>) -> Option<usize> {
 }
 
 fn fold(found: &Match<'_>, new: &mut Replacement) -> Result<(), String> {
-    let affine = affine_of(found.operator("norm")?).ok_or("its statistics are not there, or not fixed")?;
+    let affine = affine_of(found.operator("norm")?).ok_or("its statistics are missing or not fixed")?;
     let folded = channels(found)?.folded(&affine.factors, Some(&affine.summands));
-    folded.ok_or("the weights could not hold the result")?.write(new, "product")
+    folded
+        .ok_or("its weights cannot be read, or their type cannot represent the result")?
+        .write(new, "product")
 }
 
 fn ahead(graph: &mut Graph, facts: &Facts, id: OperatorId) -> Result<Verdict, GraphError> {
@@ -130,7 +133,7 @@ fn ahead(graph: &mut Graph, facts: &Facts, id: OperatorId) -> Result<Verdict, Gr
     Ok(Verdict::Fired)
 }
 
-/// Whether an operator sees nothing but its input. Padding is not normalised, so it would have to be another number than 0.
+/// Returns true if an operator does not pad its input. Padding is not normalised, so it would need a value other than 0.
 fn is_without_padding(operator: &Operator) -> bool {
     match operator.param("padding") {
         None => true,
@@ -158,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn all_kinds_of_products_take_it_in() {
+    fn it_is_folded_into_all_kinds_of_products() {
         for (product, settings, norm, input) in [
             ("nn.Conv1d", "bias=False @weight=(6,4,3)f32", "nn.BatchNorm1d", "(2,4,9)"),
             ("nn.Conv2d", "bias=True @weight=(6,4,3,3)f32 @bias=(6)f32", "nn.BatchNorm2d", "(2,4,9,8)"),
@@ -181,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_file_says_of_axes_is_enough() {
+    fn the_rank_in_the_file_is_enough() {
         let model = "pnnx.Input in 0 1 x #x=(1,2,5,5)f32\nmy.Own own 1 1 x a\n\
             nn.Conv2d p 1 1 a b @weight=(6,2,3,3)f32 #b=(1,6,3,3)f32\n\
             nn.BatchNorm2d bn 1 1 b y @running_mean=(6)f32 @running_var=(6)f32\npnnx.Output out 1 0 y";
@@ -190,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn norms_without_weights_are_taken_in() {
+    fn norms_without_weights_are_folded() {
         let model = "pnnx.Input in 0 1 x #x=(1,2,5,5)f32\n\
             nn.Conv2d p 1 1 x a @weight=(6,2,3,3)f32\n\
             nn.BatchNorm2d bn 1 1 a y affine=False @running_mean=(6)f32 @running_var=(6)f32\n\
@@ -199,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn half_weights_are_taken_in_where_they_hold_the_result() {
+    fn norms_are_folded_into_half_precision_weights_that_hold_the_result() {
         let model = |numbers: &str| {
             behind_of("nn.Conv2d", "@weight=(6,4,3,3)f32", "nn.BatchNorm2d", "(2,4,9,8)")
                 .replace("f32", numbers)
@@ -220,11 +223,11 @@ mod tests {
     fn a_value_that_others_read_is_left_alone() {
         let model = behind_of("nn.Conv2d", "@weight=(6,4,1,1)f32", "nn.BatchNorm2d", "(1,4,2,2)");
         let outcome = refuses(&fold_batch_norm(), &model.replace("out 1 0 y", "out 2 0 y a"));
-        assert!(outcome.refused[0].reason.contains("used elsewhere"), "{outcome:?}");
+        assert!(outcome.refused[0].reason.contains("also used by"), "{outcome:?}");
     }
 
     #[test]
-    fn weights_that_are_not_there_are_left_alone() {
+    fn missing_weights_are_left_alone() {
         refuses_without_weights(
             &fold_batch_norm(),
             &behind_of("nn.Conv2d", "@weight=(6,4,1,1)f32", "nn.BatchNorm2d", "(1,4,2,2)"),
@@ -239,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn products_behind_it_take_it_in() {
+    fn it_is_folded_into_the_products_after_it() {
         for (product, settings, norm, input) in [
             ("nn.Conv1d", "@weight=(5,6,3)f32", "nn.BatchNorm1d", "(2,6,9)"),
             ("nn.Conv2d", "@weight=(4,6,1,1)f32 @bias=(4)f32", "nn.BatchNorm2d", "(2,6,9,8)"),
@@ -269,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn flattening_for_batch_norm_goes_with_it() {
+    fn flattening_for_batch_norm_is_removed_with_it() {
         let model = "pnnx.Input in 0 1 x #x=(2,7,4)f32\n\
             nn.Linear fc 1 1 x a @weight=(6,4)f32\n\
             torch.flatten flat 1 1 a b start_dim=0 end_dim=1\n\

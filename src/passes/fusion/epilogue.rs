@@ -1,4 +1,4 @@
-//! What is done with each element of a product is done while the element is at hand.
+//! Computing element-wise arithmetic on a product's result along with the product.
 //!
 //! ```text
 //! nn.Conv2d conv              1 1 x a
@@ -7,7 +7,7 @@
 //! nn.Conv2d conv              2 1 x r y epilogue=relu(add(@0,@1)) $epilogue_1=r
 //! ```
 //!
-//! `@0` is the product's element, the others are those at the same place of further inputs.
+//! `@0` is the product's element; `@1`, … are the elements at the same position of further inputs.
 
 use super::formula::{Formula, renumbered};
 use super::site::{NewOperator, fits_into, is_computed_in, meta, producer};
@@ -18,14 +18,14 @@ use crate::pnnx::{Graph, GraphError, OperandId, Operator, OperatorId};
 /// The pass.
 pub(super) const FUSE_EPILOGUE: Visit = Visit {
     name: "fuse_epilogue",
-    doc: "An activation or arithmetic on the result of a product is computed along with it.",
+    doc: "Computes an activation or arithmetic on the result of a product along with the product.",
     visit,
 };
 
-/// How many inputs an epilogue may have beside the product.
+/// The maximum number of inputs of an epilogue, not counting the product.
 const MAX_INPUTS: usize = 4;
 
-/// Whether an operator is a product that can go on with its result.
+/// Returns true if an operator is a product that supports an epilogue and has none yet.
 fn takes_epilogue(operator: &Operator) -> bool {
     let is_product = matches!(
         operator.op_type(),
@@ -49,7 +49,7 @@ fn visit(graph: &mut Graph, facts: &Facts, id: OperatorId) -> Result<Verdict, Gr
     let Some(whole) = graph.get_operator(id).and_then(Formula::of) else { return Ok(Verdict::Other) };
     if whole.inputs.len() > 1 + MAX_INPUTS {
         return Ok(Verdict::Refused(format!(
-            "it reads {} tensors, and an epilogue {MAX_INPUTS}",
+            "it reads {} tensors besides the product; an epilogue reads at most {MAX_INPUTS}",
             whole.inputs.len() - 1
         )));
     }
@@ -60,7 +60,7 @@ fn visit(graph: &mut Graph, facts: &Facts, id: OperatorId) -> Result<Verdict, Gr
         let fits = is_own && operator.outputs().len() == 1 && fits(graph, facts, id, &whole, operand);
         fits.then_some((position, source, operand))
     });
-    // The last product, so that what the others computed is the only thing that waits.
+    // The last product, since the others have been computed by then.
     let Some((_, source, operand)) = candidates.max_by_key(|candidate| candidate.0) else {
         return Ok(Verdict::Other);
     };
@@ -68,7 +68,7 @@ fn visit(graph: &mut Graph, facts: &Facts, id: OperatorId) -> Result<Verdict, Gr
     Ok(Verdict::Fired)
 }
 
-/// Whether the result has the shape and element type of the product, and all that it reads fits into that.
+/// Returns true if the result has the shape and element type of the product, and all inputs can be broadcast to that shape.
 fn fits(graph: &Graph, facts: &Facts, id: OperatorId, whole: &Formula, operand: OperandId) -> bool {
     let known = |operand| meta(graph, facts, operand);
     let (Some(product), Some(result)) =
@@ -138,14 +138,14 @@ mod tests {
     }
 
     #[test]
-    fn products_of_two_inputs_take_them_as_well() {
+    fn products_of_two_inputs_are_supported() {
         let model = "pnnx.Input in 0 1 x #x=(2,3,4)f32\npnnx.Input in2 0 1 z #z=(2,4,5)f32\n\
             torch.matmul p 2 1 x z a $input=x $other=z\npnnx.Expression e 1 1 a y expr=mul(@0,0.5)\npnnx.Output out 1 0 y";
         assert_eq!(fires(&FUSE_EPILOGUE, model), ["torch.matmul(x,z)->y epilogue=mul(@0,0.5)"]);
     }
 
     #[test]
-    fn of_two_products_the_later_one_goes_on() {
+    fn of_two_products_the_later_one_gets_the_epilogue() {
         let model = "pnnx.Input in 0 1 x #x=(2,4)f32\nnn.Linear gate 1 1 x a @weight=(6,4)f32\n\
             nn.Linear up 1 1 x b @weight=(6,4)f32\npnnx.Expression e 2 1 a b y expr=mul(silu(@0),@1)\npnnx.Output out 1 0 y";
         let left = fires(&FUSE_EPILOGUE, model);
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_read_or_what_would_grow_stays() {
+    fn products_with_other_readers_and_larger_results_stay() {
         let model = residual(CONV, "(2,4,5,6)", "(2,6,5,6)", "add(@0,@1)");
         refuses(&FUSE_EPILOGUE, &model.replace("out 1 0 y", "out 2 0 y a"));
         refuses(&FUSE_EPILOGUE, &model.replace("f32", "f16"));

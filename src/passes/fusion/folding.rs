@@ -1,12 +1,12 @@
-//! The arithmetic of folding: what scales and shifts channels goes into the numbers of the operator that makes them.
+//! The arithmetic of folding: scaling and shifting channels in the weights of the operator that computes them.
 
 // ANCHOR: norm
-/// The numbers of a batch norm that no longer learns, one for each channel, and ε.
+/// The parameters of a batch norm in inference mode: one value for each channel, and ε.
 #[derive(Debug, Clone, Copy)]
 pub struct Norm<'a> {
-    /// γ, the factors that were learnt.
+    /// γ, the learnt factors.
     pub gamma: &'a [f64],
-    /// β, the summands that were learnt.
+    /// β, the learnt summands.
     pub beta: &'a [f64],
     /// μ, the means of the channels.
     pub mean: &'a [f64],
@@ -16,12 +16,12 @@ pub struct Norm<'a> {
     pub eps: f64,
 }
 
-/// What becomes of each channel: channel · factor + summand.
+/// An affine function for each channel: channel · factor + summand.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Affine {
-    /// The factors.
+    /// The factor of each channel.
     pub factors: Vec<f64>,
-    /// The summands.
+    /// The summand of each channel.
     pub summands: Vec<f64>,
 }
 // ANCHOR_END: norm
@@ -47,7 +47,7 @@ pub fn affine(norm: &Norm<'_>) -> Affine {
 // ANCHOR_END: affine
 
 // ANCHOR: scaled
-/// The numbers of an array of this shape, each index of one axis times its own factor.
+/// Multiplies an array of this shape, in row-major order, by one factor for each index along `axis`.
 pub fn scaled(numbers: &[f64], shape: &[usize], axis: usize, factors: &[f64]) -> Vec<f64> {
     // ANCHOR: scaled_todo -- task 5: multiply each number by the factor of its index along the axis
     let inner = shape.iter().skip(axis + 1).product::<usize>().max(1);
@@ -62,7 +62,7 @@ pub fn scaled(numbers: &[f64], shape: &[usize], axis: usize, factors: &[f64]) ->
 /// The same for a transposed convolution, whose weight is C×(O/groups)×…: each group of input channels has its own share
 /// of the output channels, and so of the factors.
 pub fn scaled_transposed(numbers: &[f64], shape: &[usize], groups: usize, factors: &[f64]) -> Vec<f64> {
-    // ANCHOR: scaled_transposed_todo -- task 5: cut numbers and factors into groups, and scale each along its second axis
+    // ANCHOR: scaled_transposed_todo -- task 5: split numbers and factors into groups, and scale each along its second axis
     let block = numbers.len().checked_div(groups).unwrap_or(0).max(1);
     let share = factors.len().checked_div(groups).unwrap_or(0).max(1);
     let groups = numbers.chunks(block).zip(factors.chunks(share));
@@ -72,9 +72,9 @@ pub fn scaled_transposed(numbers: &[f64], shape: &[usize], groups: usize, factor
 // ANCHOR_END: scaled_transposed
 
 // ANCHOR: folded_bias
-/// The bias that takes in the summands; where there was none, it was 0.
+/// The bias after folding: bias · factor + summand for each channel. A missing bias counts as 0.
 pub fn folded_bias(bias: Option<&[f64]>, factors: &[f64], summands: &[f64]) -> Vec<f64> {
-    // ANCHOR: folded_bias_todo -- task 5: scale and shift the bias as any other summand of the channel
+    // ANCHOR: folded_bias_todo -- task 5: scale and shift the bias like any other summand of the channel
     let bias = |channel: usize| bias.and_then(|bias| bias.get(channel)).copied().unwrap_or(0.0);
     let pairs = factors.iter().zip(summands).enumerate();
     pairs.map(|(channel, (factor, summand))| bias(channel) * factor + summand).collect()
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn every_index_of_an_axis_has_its_factor() {
+    fn every_index_of_an_axis_is_multiplied_by_its_factor() {
         let ones = [1.0; 12];
         assert_eq!(
             scaled(&ones, &[2, 3, 2], 0, &[2.0, 3.0]),
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bias_that_is_not_there_is_zero() {
+    fn a_missing_bias_is_zero() {
         assert_eq!(folded_bias(Some(&[1.0, 2.0]), &[2.0, 3.0], &[0.5, 0.0]), [2.5, 6.0]);
         assert_eq!(folded_bias(None, &[2.0, 3.0], &[0.5, 0.0]), [0.5, 0.0]);
     }

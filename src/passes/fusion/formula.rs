@@ -1,28 +1,29 @@
-//! What an operator computes of each element, to be taken apart and put together again.
+//! Element-wise operators as formulas that can be taken apart and put together again.
 
 use super::site::NewOperator;
 use crate::passes::elementwise::as_expression;
 use crate::pnnx::{Expr, Graph, GraphError, OperandId, Operator, OperatorId};
 
-/// The number of what is no input yet, in an expression that is being changed.
+/// The input number of a placeholder, in an expression that is being changed.
 pub(super) const UNKNOWN: usize = usize::MAX;
 
-/// What an operator computes of the elements at one place of its inputs.
+/// The expression that an operator computes from the elements at one position of its inputs.
 #[derive(Debug, Clone)]
 pub(super) struct Formula {
-    /// What it computes of its inputs; each is there once.
+    /// The expression over `inputs`.
     pub(super) expr: Expr,
+    /// The operands that the expression reads, each one once.
     pub(super) inputs: Vec<OperandId>,
 }
 
 impl Formula {
-    /// What an operator computes element by element, if that is what it does.
+    /// The formula of an operator, if it is element-wise and has inputs.
     pub(super) fn of(operator: &Operator) -> Option<Self> {
         let expr = as_expression(operator)?;
         (!operator.inputs().is_empty()).then(|| Self::with(expr, operator.inputs()))
     }
 
-    /// An expression over these inputs, of which each is to be there once, and none that is not used.
+    /// Renumbers the inputs of an expression, merging equal operands and dropping unused ones.
     fn with(expr: Expr, all: &[OperandId]) -> Self {
         let mut inputs = Vec::new();
         let expr = replace_inputs(&expr, &mut |index| {
@@ -36,12 +37,12 @@ impl Formula {
         Self { expr, inputs }
     }
 
-    /// The same with each occurrence of a part replaced.
+    /// The formula with each occurrence of a part replaced.
     pub(super) fn replaced(&self, part: &Expr, by: &Expr) -> Self {
         Self::with(replace(&self.expr, part, by), &self.inputs)
     }
 
-    /// Makes an operator compute this.
+    /// Replaces an operator by a `pnnx.Expression` with this formula.
     pub(super) fn store(&self, graph: &mut Graph, id: OperatorId) -> Result<(), GraphError> {
         let mut new = NewOperator::new("pnnx.Expression", graph.operator(id).name());
         for &input in &self.inputs {
@@ -73,7 +74,7 @@ fn replace_inputs(expr: &Expr, by: &mut impl FnMut(usize) -> Expr) -> Expr {
     }
 }
 
-/// An expression whose inputs have other numbers.
+/// An expression with input `n` renumbered to `numbers[n]`.
 pub(super) fn renumbered(expr: &Expr, numbers: &[usize]) -> Expr {
     replace_inputs(expr, &mut |index| Expr::Input(numbers.get(index).copied().unwrap_or(index)))
 }
@@ -106,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn each_operand_is_there_once_and_only_if_it_is_used() {
+    fn operands_are_merged_and_unused_ones_dropped() {
         assert_eq!(formula("add(mul(@0,@1),@2)").unwrap(), "add(mul(@0,@1),@0) of x,z");
         assert_eq!(formula("tanh(@1)").unwrap(), "tanh(@0) of z");
         assert_eq!(formula("[size(@0,0)]"), None);

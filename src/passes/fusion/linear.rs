@@ -1,4 +1,4 @@
-//! Products with a constant matrix are linear layers.
+//! Replacing products with a constant matrix by linear layers.
 
 use crate::passes::{Match, Replacement, Rewrite, Rule};
 use crate::pnnx::Attribute;
@@ -37,11 +37,11 @@ nn.Linear                   product 1 1 x y     bias=True in_features=%features 
 pnnx.Output                 output  1 0 y
 ";
 
-/// The pass that makes them.
+/// The pass that creates linear layers.
 pub(super) fn product_to_linear() -> Rewrite {
     Rewrite::new(
         "product_to_linear",
-        "The product with a constant matrix, plus a constant, is a linear layer.",
+        "Replaces a product with a constant matrix, optionally plus a constant, by a linear layer.",
     )
     .rule(Rule::new(PRODUCT, LINEAR).write(turn_matrix))
     .rule(Rule::new(SUM, LINEAR_WITH_BIAS).when(is_of_one_type).write(turn_matrix))
@@ -51,13 +51,13 @@ fn is_of_one_type(found: &Match<'_>) -> Result<(), String> {
     let (bias, matrix) = (found.attribute("summand", "data")?, found.attribute("matrix", "data")?);
     match bias.dtype() == matrix.dtype() && bias.is_present() {
         true => Ok(()),
-        false => Err("what is added is not there, or of another type".to_owned()),
+        false => Err("the summand is missing, or has another type".to_owned()),
     }
 }
 
 fn turn_matrix(found: &Match<'_>, new: &mut Replacement) -> Result<(), String> {
     let weight = transposed(found.attribute("matrix", "data")?);
-    new.set_attribute("product", "weight", weight.ok_or("the matrix is not there, or not of floats")?)
+    new.set_attribute("product", "weight", weight.ok_or("the matrix is missing or not of a float type")?)
 }
 
 fn transposed(matrix: &Attribute) -> Option<Attribute> {
@@ -87,16 +87,16 @@ nn.Linear                   linear  1 1 x y     %*=%*
 pnnx.Output                 output  1 0 y
 ";
 
-/// The pass that takes away what a product of matrices needed and a linear layer does not.
+/// The pass that removes the reshapes around a linear layer, which a matrix product needs and a linear layer does not.
 pub(super) fn linear_in_place() -> Rewrite {
     Rewrite::new(
         "linear_in_place",
-        "A linear layer takes any number of axes: reshaping to a matrix and back is left out.",
+        "Removes reshapes to a matrix and back around a linear layer, which accepts any number of axes.",
     )
     .rule(Rule::new(RESHAPED, IN_PLACE).when(rows_come_back))
 }
 
-/// Whether the rows keep their features, and come back as they were.
+/// Checks that the reshapes keep the features, and that the last one restores the leading axes.
 fn rows_come_back(found: &Match<'_>) -> Result<(), String> {
     let dims = |name| found.meta(name).map(|meta| meta.dims());
     let (wide, narrow, product, end) = (dims("x")?, dims("a")?, dims("b")?, dims("y")?);
@@ -104,7 +104,7 @@ fn rows_come_back(found: &Match<'_>) -> Result<(), String> {
         wide.split_last().zip(end.split_last()).is_some_and(|((features, rows), (outputs, end_rows))| {
             narrow.last() == Some(features) && product.last() == Some(outputs) && rows == end_rows
         });
-    if same { Ok(()) } else { Err("the rows do not come back as they were".to_owned()) }
+    if same { Ok(()) } else { Err("the reshapes do not restore the leading axes".to_owned()) }
 }
 
 #[cfg(test)]
@@ -143,8 +143,8 @@ mod tests {
         nn.Linear p 1 1 a b @weight=(6,4)f32\nTensor.reshape s 1 1 b y shape=(2,5,6) $input=b\npnnx.Output out 1 0 y";
 
     #[test]
-    fn reshaping_to_a_matrix_and_back_is_left_out() {
-        // What nobody reads any more is left to the pass for dead code.
+    fn reshapes_to_a_matrix_and_back_are_removed() {
+        // Unused operators are left to the pass `dead_code`.
         assert_eq!(fires(&linear_in_place(), MODEL)[1], "nn.Linear(x)->y");
         let read = MODEL.replace("out 1 0 y", "out 2 0 y a");
         assert_eq!(fires(&linear_in_place(), &read).len(), 2);

@@ -1,25 +1,25 @@
-//! Passes that make one operator of several.
+//! Fusions: passes that replace several operators by fewer.
 //!
-//! | pass | what becomes what |
+//! | pass | replacement |
 //! |---|---|
 //! | `own_weights` | functional operator + constants → module |
 //! | `product_to_linear` | product with a constant matrix, plus a constant → `nn.Linear` |
 //! | `linear_in_place` | reshape, `nn.Linear`, reshape back → `nn.Linear` |
-//! | `fold_batch_norm` | convolution or linear layer, batch norm → the former with other weights |
-//! | `fold_batch_norm_ahead` | batch norm, convolution without padding → the latter with other weights |
-//! | `fold_scale` | convolution or linear layer, constants for each channel → the former with other weights |
-//! | `fold_padding` | padding by zeros, convolution → the latter with more padding |
+//! | `fold_batch_norm` | convolution or linear layer, batch norm → convolution or linear layer with folded weights |
+//! | `fold_batch_norm_ahead` | batch norm, convolution without padding or linear layer → the same with folded weights |
+//! | `fold_scale` | convolution or linear layer, constants per channel → convolution or linear layer with folded weights |
+//! | `fold_padding` | zero padding, convolution → convolution with more padding |
 //! | `fuse_layer_norm`, `fuse_rms_norm` | mean, square, root, … → the norm |
 //! | `fuse_attention` | product, softmax, product → `F.scaled_dot_product_attention` |
-//! | `name_activation` | `mul(@0,sigmoid(@0))` and the like → the activation function that it is |
-//! | `merge_siblings` | linear layers on the same input → one, and a split |
+//! | `name_activation` | `mul(@0,sigmoid(@0))` and the like → the named activation function |
+//! | `merge_siblings` | linear layers on the same input → one linear layer and a split |
 //! | `fuse_epilogue` | product, then an activation or arithmetic on its result → the product with an epilogue |
 //!
-//! What can be drawn is a [`Rewrite`](super::Rewrite): its pattern is the picture of what it replaces. What reads any
-//! number of operators, or takes expressions apart, is a [`Visit`](visit::Visit).
+//! Passes with a fixed pattern are [`Rewrite`](super::Rewrite)s. Passes that handle any number of operators, or take
+//! expressions apart, are [`Visit`](visit::Visit)s.
 //!
-//! A pass folds only what its operator computes again from the parameters and weights that it is given: never where
-//! somebody else reads a value on the way, where weights are not there, or where a shape would become another.
+//! A pass fires only if the new operator computes the same from its parameters and weights. It never fires if another
+//! operator reads an intermediate value, if weights are missing, or if a shape would change.
 
 mod activation;
 mod affine;
@@ -44,7 +44,7 @@ mod weights;
 use super::Pass;
 use std::sync::Arc;
 
-/// The passes of this family that recognise what is spelled out, in their order.
+/// The fusions that recognise spelled-out operators, in order.
 pub(super) fn recognising() -> Vec<Arc<dyn Pass>> {
     vec![
         Arc::new(own_weights::OWN_WEIGHTS),
@@ -60,7 +60,7 @@ pub(super) fn recognising() -> Vec<Arc<dyn Pass>> {
     ]
 }
 
-/// Those that come last, when chains of expressions are one expression: what they make is no longer recognised.
+/// The fusions that run last, after chains of expressions were merged, since other passes do not recognise their results.
 pub(super) fn finishing() -> Vec<Arc<dyn Pass>> {
     vec![
         Arc::new(activation::NAME_ACTIVATION),

@@ -1,6 +1,6 @@
-//! Layer norm and root mean square norm that were spelled out.
+//! Replacing spelled-out layer norm and root mean square norm by one operator.
 //!
-//! The last expression may go on with the result, and all may be spelled in any way.
+//! The last expression may contain further arithmetic on the norm. Expressions may be spelled in any way.
 
 use super::algebra::same;
 use super::formula::{Formula, UNKNOWN, calls, renumbered, replace};
@@ -46,7 +46,7 @@ pnnx.Output                 output   1 0 y
 pub(super) fn fuse_layer_norm() -> Rewrite {
     Rewrite::new(
         "fuse_layer_norm",
-        "Layer norm that was spelled out in means, squares and roots becomes one operator.",
+        "Replaces layer norm that is spelled out as means, squares and roots by one operator.",
     )
     .rule(Rule::computed(LAYER_NORM, |found| {
         squares(found, "sub(@0,@1)", &["x", "m"])?;
@@ -60,7 +60,7 @@ pub(super) fn fuse_layer_norm() -> Rewrite {
 
 /// The pass for root mean square norm.
 pub(super) fn fuse_rms_norm() -> Rewrite {
-    Rewrite::new("fuse_rms_norm", "Root mean square norm that was spelled out becomes one operator.").rule(
+    Rewrite::new("fuse_rms_norm", "Replaces spelled-out root mean square norm by one operator.").rule(
         Rule::computed(RMS_NORM, |found| {
             squares(found, "@0", &["x"])?;
             norm(found, "nn.RMSNorm", "@0", &["x"])
@@ -68,38 +68,44 @@ pub(super) fn fuse_rms_norm() -> Rewrite {
     )
 }
 
-/// Whether the operator `square` squares what `text` says of these operands.
+/// Checks that the operator `square` computes the square of the expression `text` over these operands.
 fn squares(found: &Match<'_>, text: &str, operands: &[&str]) -> Result<(), String> {
     let operator = found.operator("square")?;
     let whole = Formula::of(operator).ok_or_else(|| format!("`{}` cannot be read", operator.name()))?;
     let wanted = spell(found, &whole, &format!("pow({text},2)"), operands)?;
-    if same(&whole.expr, &wanted) { Ok(()) } else { Err(format!("`{}` is no square", operator.name())) }
+    if same(&whole.expr, &wanted) {
+        Ok(())
+    } else {
+        Err(format!("`{}` does not compute a square", operator.name()))
+    }
 }
 
-/// An expression over operands of the pattern, with the numbers that they have in a formula.
+/// An expression over operands of the pattern, renumbered to the inputs of a formula.
 fn spell(found: &Match<'_>, whole: &Formula, text: &str, operands: &[&str]) -> Result<Expr, String> {
     let numbers = operands.iter().map(|name| position(found, whole, name)).collect::<Result<Vec<_>, _>>()?;
     let expr = Expr::parse(text).map_err(|error| error.to_string())?;
     Ok(renumbered(&expr, &numbers))
 }
 
-/// The number that an operand of the pattern has in a formula.
+/// The input number of an operand of the pattern in a formula.
 fn position(found: &Match<'_>, whole: &Formula, name: &str) -> Result<usize, String> {
     let operand = found.operand_id(name)?;
     let position = whole.inputs.iter().position(|&input| input == operand);
     position.ok_or_else(|| format!("`{}` is not used", found.graph().operand(operand).name()))
 }
 
-/// The norm of `x`, whose result is `centred` over the root of `v`, and what the operator `whole` makes of it.
+/// The norm of `x`, which is `centred` over the root of `v`, and the rest of the operator `whole`.
 fn norm(found: &Match<'_>, op_type: &str, centred: &str, operands: &[&str]) -> Result<Draft, String> {
-    let whole = Formula::of(found.operator("whole")?).ok_or("what is made of it cannot be read")?;
+    let whole = Formula::of(found.operator("whole")?)
+        .ok_or("the expression on the mean of the squares cannot be read")?;
     let x = found.meta("x")?;
     let features = x.dims().last().and_then(Dim::fixed).and_then(|n| usize::try_from(n).ok());
-    let features =
-        features.filter(|_| is_computed_in(x.dtype())).ok_or("it is of half precision or unknown length")?;
+    let features = features
+        .filter(|_| is_computed_in(x.dtype()))
+        .ok_or("its type is neither f32 nor f64, or the length of its last axis is unknown")?;
     let mut means = ["mean", "variance"].into_iter().filter_map(|name| found.operator(name).ok());
     if !means.all(|mean| is_of_rows(mean, x)) {
-        return Err("its mean is not that of the last axis".to_owned());
+        return Err("its mean is not over the last axis".to_owned());
     }
     let spread = position(found, &whole, "v")?;
     let eps = epsilon(&whole.expr, spread).ok_or("nothing is added to the mean of the squares")?;
@@ -109,7 +115,7 @@ fn norm(found: &Match<'_>, op_type: &str, centred: &str, operands: &[&str]) -> R
     let part = calls(&whole.expr)
         .into_iter()
         .find_map(|part| Some((part, spelled(part, &plain, &weights, op_type == "nn.LayerNorm")?)));
-    let (part, used) = part.ok_or("what is made of the mean of the squares is no norm")?;
+    let (part, used) = part.ok_or("the expression on the mean of the squares is not a norm")?;
     let rest = whole.replaced(part, &Expr::Input(UNKNOWN));
     let affine = if used.iter().any(|(key, _)| *key == "weight") { "True" } else { "False" };
     let params = format!("eps={eps:?} normalized_shape=({features}) elementwise_affine={affine}");
@@ -121,7 +127,7 @@ fn norm(found: &Match<'_>, op_type: &str, centred: &str, operands: &[&str]) -> R
     Ok(used.into_iter().fold(draft, |draft, (key, weight)| draft.with_attribute(name, key, weight)))
 }
 
-/// Whether a mean is that of the last axis.
+/// Returns true if a mean is over the last axis only.
 fn is_of_rows(mean: &Operator, x: &TensorMeta) -> bool {
     let axes =
         mean.param("dim").and_then(|dim| dim.as_i64s().or_else(|_| dim.as_i64().map(|dim| vec![dim])).ok());
@@ -138,7 +144,7 @@ fn going_on(found: &Match<'_>, rest: &Formula) -> Result<String, String> {
     Ok(format!("pnnx.Expression whole {} 1{names} normed y expr={expr}\n", rest.inputs.len() + 1))
 }
 
-/// The constants among the inputs of a formula that can be the weights of the norm.
+/// The constants among the inputs of a formula that can be weights of the norm, by input number.
 fn weights_of(
     found: &Match<'_>,
     whole: &Formula,
@@ -160,14 +166,15 @@ fn weights_of(
     numbered.filter_map(|(index, &input)| Some((index, weight(input)?))).collect()
 }
 
-/// The weights with which an expression is the norm, if it is.
+/// The weights of the norm that an expression computes. `None` if it is not the norm `plain`, optionally with a weight and,
+/// if `may_be_shifted`, a bias.
 fn spelled(
     part: &Expr,
     plain: &str,
     weights: &[(usize, Attribute)],
     may_be_shifted: bool,
 ) -> Option<Vec<(&'static str, Attribute)>> {
-    // Weight and bias are read beside three operands at most, so that few pairs are tried.
+    // Besides weight and bias, a norm reads at most three operands. So only few pairs are tried.
     let mut read = BTreeSet::new();
     part.walk(&mut |node| read.extend(if let Expr::Input(input) = node { Some(*input) } else { None }));
     if read.len() > 5 {
@@ -217,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn every_spelling_of_layer_norm_is_one() {
+    fn every_spelling_of_layer_norm_is_recognised() {
         for expr in [
             "add(mul(@3,mul(sub(@0,@1),rsqrt(add(@2,1e-5)))),@4)",
             "add(mul(@3,div(sub(@0,@1),sqrt(add(@2,1e-5)))),@4)",
@@ -232,12 +239,12 @@ mod tests {
     }
 
     #[test]
-    fn an_expression_may_go_on_with_the_norm() {
+    fn an_expression_may_contain_further_arithmetic() {
         let model = layer_norm("add(@0,mul(@3,mul(sub(@0,@1),rsqrt(add(@2,1e-5)))))");
         let left = fires(&fuse_layer_norm(), &model);
         assert!(left[2].starts_with("nn.LayerNorm(x)->"), "{left:?}");
         assert!(left[3].ends_with("expr=add(@0,@1)"), "{left:?}");
-        // Weights with more axes than the input make the result larger, which a norm does not.
+        // Weights with more axes than the input enlarge the result, which a norm does not.
         let weighted = layer_norm("mul(@3,mul(sub(@0,@1),rsqrt(add(@2,1e-5))))");
         let left = fires(&fuse_layer_norm(), &weighted.replace("@data=(8)", "@data=(1,1,1,8)"));
         assert!(left.last().is_some_and(|last| last.starts_with("pnnx.Expression(")), "{left:?}");
@@ -258,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_axis_has_two_numbers() {
+    fn the_last_axis_may_be_given_in_two_ways() {
         let model = layer_norm("mul(@3,mul(sub(@0,@1),rsqrt(add(@2,1e-5))))");
         for dim in ["dim=-1", "dim=(2)"] {
             assert_eq!(fires(&fuse_layer_norm(), &model.replace("dim=(-1)", dim)).len(), 3, "{dim}");
@@ -285,7 +292,7 @@ mod tests {
         let model = model
             .replace("torch.mean m", &format!("pnnx.Input in2 0 1 r #r=(2,3,8)f32\n{means}torch.mean m"));
         assert!(fires(&fuse_layer_norm(), &model).iter().any(|line| line.starts_with("nn.LayerNorm(x)")));
-        // Where there is none, all are tried.
+        // If there is no norm, all means are tried.
         refuses(&fuse_layer_norm(), &model.replace("rsqrt", "sqrt"));
     }
 
@@ -305,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_nearly_a_norm_stays() {
+    fn near_norms_stay() {
         const NORM: &str = "add(mul(@3,mul(sub(@0,@1),rsqrt(add(@2,1e-5)))),@4)";
         refuses(&fuse_layer_norm(), &layer_norm("mul(@3,mul(sub(@0,@1),rsqrt(add(@2,@4))))"));
         refuses(&fuse_layer_norm(), &layer_norm("mul(@3,mul(sub(@1,@0),sqrt(add(@2,1e-5))))"));
@@ -327,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn root_mean_square_norm_is_one() {
+    fn root_mean_square_norm_is_recognised() {
         let left = fires(&fuse_rms_norm(), &rms_norm("mul(@1,mul(@2,rsqrt(add(@3,1e-6))))"));
         assert!(left[1].starts_with("nn.RMSNorm(x)->y"), "{left:?}");
         let left = fires(&fuse_rms_norm(), &rms_norm("add(@0,mul(@1,mul(@2,rsqrt(add(@3,1e-6)))))"));

@@ -1,4 +1,4 @@
-//! Functional operators whose weights are constants become modules, which have weights of their own.
+//! Replacing functional operators whose weights are constants by modules, which own their weights.
 //!
 //! ```text
 //! pnnx.Attribute w            0 1 w @data=(16,3,3,3)f32
@@ -13,7 +13,7 @@ use super::weights;
 use crate::passes::Facts;
 use crate::pnnx::{Graph, GraphError, OperatorId};
 
-/// Functional form, module, the weights that must be constants, and those that may be there.
+/// Functional form, module, required weights and optional weights.
 const FORMS: &[(&str, &str, &[&str], &[&str])] = &[
     ("F.conv1d", "nn.Conv1d", &["weight"], &["bias"]),
     ("F.conv2d", "nn.Conv2d", &["weight"], &["bias"]),
@@ -31,7 +31,7 @@ const FORMS: &[(&str, &str, &[&str], &[&str])] = &[
 /// The pass.
 pub(super) const OWN_WEIGHTS: Visit = Visit {
     name: "own_weights",
-    doc: "Functional operators whose weights are constants become modules.",
+    doc: "Replaces functional operators whose weights are constants by modules.",
     visit,
 };
 
@@ -44,7 +44,7 @@ fn visit(graph: &mut Graph, facts: &Facts, id: OperatorId) -> Result<Verdict, Gr
 fn module(graph: &Graph, facts: &Facts, id: OperatorId) -> Option<NewOperator> {
     let operator = graph.get_operator(id)?;
     let &(_, module, needed, others) = FORMS.iter().find(|form| form.0 == operator.op_type())?;
-    // Without names only the first input is known.
+    // Without argument names, only the meaning of the first input is known.
     let named = operator.input_names().iter().skip(1).all(Option::is_some);
     if operator.has_param("epilogue") || !named || operator.inputs().len() < 2 {
         return None;
@@ -71,7 +71,7 @@ fn module(graph: &Graph, facts: &Facts, id: OperatorId) -> Option<NewOperator> {
     Some(described(new))
 }
 
-/// The module for inputs of so many axes: unlike the function, it is named after them.
+/// The module for inputs of this rank. Unlike the function, it is named after the rank.
 fn batch_norm(rank: usize) -> Option<&'static str> {
     match rank {
         2 | 3 => Some("nn.BatchNorm1d"),
@@ -81,7 +81,7 @@ fn batch_norm(rank: usize) -> Option<&'static str> {
     }
 }
 
-/// What a module says of its weights.
+/// Adds the parameters of a module that describe its weights.
 fn described(new: NewOperator) -> NewOperator {
     let shape = |key: &str| -> Vec<i64> {
         let found = new.attrs.iter().find(|(other, _)| other == key);
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_normalization_is_named_after_the_axes_of_its_input() {
+    fn batch_norm_is_named_after_the_rank_of_its_input() {
         for (shape, module) in [("2,4", 1), ("2,4,5", 1), ("1,4,5,5", 2), ("1,4,2,3,3", 3)] {
             let text = format!(
                 "pnnx.Input in 0 1 x #x=({shape})f32\npnnx.Attribute m 0 1 m @data=(4)f32\n\

@@ -1,6 +1,6 @@
-//! Zeros put around the input of a convolution are what the convolution does itself.
+//! Folding zero padding into the convolution that reads it.
 //!
-//! Two numbers for each axis, the last axis first, is how PNNX writes padding that differs at both ends.
+//! PNNX writes padding that differs at both ends as two numbers for each axis, the last axis first.
 
 use crate::passes::{Match, Replacement, Rewrite, Rule};
 use crate::pnnx::Operator;
@@ -25,11 +25,11 @@ pnnx.Output                 output  1 0 y
 
 /// The pass.
 pub(super) fn fold_padding() -> Rewrite {
-    Rewrite::new("fold_padding", "Zeros around the input of a convolution become its padding.")
+    Rewrite::new("fold_padding", "Folds zero padding of a convolution's input into the convolution.")
         .rule(Rule::new(PADDED, PADDING).write(pad))
 }
 
-/// Gives the convolution the sum of both paddings.
+/// Sets the convolution's padding to the sum of both.
 fn pad(found: &Match<'_>, new: &mut Replacement) -> Result<(), String> {
     let (pad, conv) = (found.operator("pad")?, found.operator("conv")?);
     let axes = match conv.op_type() {
@@ -37,15 +37,18 @@ fn pad(found: &Match<'_>, new: &mut Replacement) -> Result<(), String> {
         "nn.Conv2d" | "F.conv2d" => 2,
         _ => 3,
     };
-    let zeros = zeros_around(pad, axes).ok_or("it is not padded by zeros along the axes of the window")?;
-    let own = own_padding(conv, axes).ok_or("its own padding is not of zeros, or not in numbers")?;
+    let zeros = zeros_around(pad, axes)
+        .ok_or("the input is not padded by zeros along the axes of the window alone")?;
+    let own = own_padding(conv, axes)
+        .ok_or("the convolution's own padding is not zeros, or is not given as numbers")?;
     let sum: Vec<i64> = zeros.iter().zip(&own).map(|(zeros, own)| zeros.saturating_add(*own)).collect();
     let is_even = sum.chunks(2).all(|pair| matches!(pair, [before, after] if before == after));
     let written = if is_even { sum.iter().rev().step_by(2).copied().collect() } else { sum };
     new.set_param("conv", "padding", written)
 }
 
-/// How many zeros an operator puts before and after each axis, the last axis first. `None` where it does anything else.
+/// The number of zeros that an operator adds before and after each axis, the last axis first. `None` if it does anything
+/// else.
 fn zeros_around(operator: &Operator, axes: usize) -> Option<Vec<i64>> {
     let (key, zero) = match operator.op_type() {
         "nn.ZeroPad1d" | "nn.ZeroPad2d" | "nn.ZeroPad3d" => ("padding", true),
@@ -66,7 +69,7 @@ fn zeros_around(operator: &Operator, axes: usize) -> Option<Vec<i64>> {
     (zero && fits).then_some(places)
 }
 
-/// The padding of a convolution in the same form. `None` where it is not of zeros, or not in numbers.
+/// The padding of a convolution in the same form. `None` if it is not zeros, or is not given as numbers.
 fn own_padding(operator: &Operator, axes: usize) -> Option<Vec<i64>> {
     if operator.get_or("padding_mode", "zeros".to_owned()).ok()? != "zeros" {
         return None;
@@ -174,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_padded_input_that_is_the_weight_too_stays() {
+    fn a_padded_input_that_is_also_the_weight_stays() {
         let model = "pnnx.Input in 0 1 x #x=(1,1,3,3)f32\nF.pad pad 1 1 x a pad=(1,1,1,1)\n\
             F.conv2d conv 2 1 a a y $input=a $weight=a\npnnx.Output out 1 0 y";
         let outcome = refuses(&fold_padding(), model);

@@ -1,4 +1,4 @@
-//! Constants that scale or shift the channels of a product go into its weights.
+//! Folding constants that scale or shift the channels of a product into its weights.
 //!
 //! ```text
 //! nn.Linear fc                1 1 x a
@@ -9,7 +9,7 @@
 //! pnnx.Expression scale       3 1 r a g y expr=add(@0,@1)
 //! ```
 //!
-//! So `a + constant` is a bias, and what ConvNeXt calls a layer scale costs nothing.
+//! An expression `a + constant` becomes a bias, and the layer scale of ConvNeXt costs nothing.
 
 use super::affine::{Channels, Folded};
 use super::formula::{Formula, calls};
@@ -24,7 +24,7 @@ use crate::tensor::resolve_axis;
 /// The pass.
 pub(super) const FOLD_SCALE: Visit = Visit {
     name: "fold_scale",
-    doc: "Constants that scale or shift the channels of a convolution or linear layer go into its weights.",
+    doc: "Folds constants that scale or shift the channels of a convolution or linear layer into its weights.",
     visit,
 };
 
@@ -50,15 +50,15 @@ struct Found {
     rest: Formula,
 }
 
-/// The operator whose channels an input of an expression has.
+/// The operator that computes the channels of an expression's input.
 struct Source<'g> {
     id: OperatorId,
     channels: Channels<'g>,
-    /// The axis of the input that the channels lie along, counted from the end, the last one as 1.
+    /// The input's channel axis, counted from the end; 1 is the last axis.
     axis: usize,
 }
 
-/// What a call makes of channels.
+/// The affine function that a call applies to the channels.
 struct Step {
     factors: Vec<f64>,
     summands: Option<Vec<f64>>,
@@ -80,7 +80,7 @@ fn find(graph: &Graph, facts: &Facts, id: OperatorId) -> Option<Found> {
             let step = step(*function, numbers, source.channels.count)?;
             let folded = source.channels.folded(&step.factors, step.summands.as_deref())?;
             let rest = whole.replaced(call, value);
-            // What is left out must not have made the result larger.
+            // The removed constant must not have enlarged the result by broadcasting.
             let kept = rest.inputs.iter().any(|&input| have_same_dims(graph, facts, input, output));
             kept.then_some(Found { source: source.id, folded, rest })
         })
@@ -92,7 +92,7 @@ fn have_same_dims(graph: &Graph, facts: &Facts, left: OperandId, right: OperandI
     dims(left).is_some() && dims(left) == dims(right)
 }
 
-/// The operator that computes an operand for `reader` only; the channels may have been moved to another axis.
+/// The operator that computes an operand for `reader` only, also through permutations of the axes.
 fn source<'g>(graph: &'g Graph, facts: &Facts, reader: OperatorId, operand: OperandId) -> Option<Source<'g>> {
     let meta = meta(graph, facts, operand).filter(|meta| is_computed_in(meta.dtype()))?;
     let (id, operator) = own_producer(graph, operand, reader)?;
@@ -108,7 +108,7 @@ fn source<'g>(graph: &'g Graph, facts: &Facts, reader: OperatorId, operand: Oper
     (channels.is_linear() || meta.rank() == channels.batched_rank()).then_some(Source { id, channels, axis })
 }
 
-/// What `function` of a channel and its number makes of the channel.
+/// The affine function that `function` applies to each channel and its number.
 fn step(function: Function, numbers: Vec<f64>, count: usize) -> Option<Step> {
     let map = |change: fn(f64) -> f64| numbers.iter().map(|&number| change(number)).collect::<Vec<f64>>();
     let (factors, summands) = match function {
@@ -121,7 +121,7 @@ fn step(function: Function, numbers: Vec<f64>, count: usize) -> Option<Step> {
     Some(Step { factors, summands })
 }
 
-/// The number of each channel that a literal or a stored tensor holds.
+/// The numbers, one for each channel, of a literal or a stored tensor.
 fn numbers(
     graph: &Graph,
     facts: &Facts,
@@ -151,7 +151,7 @@ fn numbers(
     }
 }
 
-/// How often a part occurs in an expression.
+/// The number of times that a part occurs in an expression.
 fn uses(expr: &Expr, part: &Expr) -> usize {
     let mut count = 0;
     expr.walk(&mut |node| count += usize::from(node == part));
@@ -176,7 +176,7 @@ mod tests {
     const CONV: &str = "nn.Conv2d @weight=(6,4,3,3)f32";
 
     #[test]
-    fn constants_of_channels_are_weights() {
+    fn constants_of_channels_are_folded() {
         for (product, input, constant, expr) in [
             (LINEAR, "(2,3,4)", "(6)", "add(@0,@1)"),
             (LINEAR, "(2,3,4)", "(1,1,6)", "mul(@1,@0)"),
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn what_else_an_expression_does_stays() {
+    fn the_rest_of_an_expression_stays() {
         let model = "pnnx.Input in 0 1 x #x=(2,3,4)f32\npnnx.Input in2 0 1 r #r=(2,3,6)f32\n\
             pnnx.Attribute g 0 1 g @data=(6)f32\n\
             nn.Linear p 1 1 x a @weight=(6,4)f32 @bias=(6)f32\n\
@@ -219,7 +219,7 @@ mod tests {
         refuses(&FOLD_SCALE, &scaled(LINEAR, "(2,6,4)", "(6,1)", "mul(@0,@1)"));
         refuses(&FOLD_SCALE, &scaled(CONV, "(1,4,8,8)", "(6)", "mul(@0,@1)"));
         refuses(&FOLD_SCALE, &scaled(LINEAR, "(1,4)", "(3,6)", "mul(@0,@1)"));
-        // It would make the result larger.
+        // The constant enlarges the result.
         refuses(&FOLD_SCALE, &scaled(LINEAR, "(4)", "(1,6)", "mul(@0,@1)"));
         refuses(&FOLD_SCALE, &scaled(LINEAR, "(2,3,4)", "(6)", "sub(@1,@0)"));
         refuses(&FOLD_SCALE, &scaled(LINEAR, "(2,3,4)", "(6)", "add(mul(@0,@1),@0)"));

@@ -1,4 +1,4 @@
-//! Linear layers that read the same input are one product, of which each takes its share.
+//! Merging linear layers that read the same input into one product, whose result is split.
 //!
 //! ```text
 //! nn.Linear q                 1 1 x a out_features=64
@@ -9,8 +9,8 @@
 //! torch.split q_parts         1 3 abc a b c dim=-1 split_size_or_sections=(64,32,32)
 //! ```
 //!
-//! It pays where the results are only looked at in another shape, as attention does, for the shares are views that are no
-//! longer contiguous.
+//! This pays only if the results are reshaped or transposed next, as in attention, since the parts are views that are not
+//! contiguous.
 
 use super::affine::Channels;
 use super::site::{NewOperator, only_reader, producer};
@@ -21,7 +21,7 @@ use crate::pnnx::{Attribute, Graph, GraphError, OperandId, OperatorId};
 /// The pass.
 pub(super) const MERGE_SIBLINGS: Visit = Visit {
     name: "merge_siblings",
-    doc: "Linear layers that read the same input become one, and a split.",
+    doc: "Merges linear layers that read the same input into one, followed by a split.",
     visit,
 };
 
@@ -41,7 +41,8 @@ fn visit(graph: &mut Graph, _: &Facts, id: OperatorId) -> Result<Verdict, GraphE
     }
 }
 
-/// Whether an operator is a linear layer whose result is only looked at in another shape.
+/// Returns true if an operator is a linear layer whose result is only reshaped or transposed. If `like` is given, the
+/// weights must have its element type and number of input features.
 fn is_member(graph: &Graph, id: OperatorId, like: Option<&Attribute>) -> bool {
     let Some(operator) = graph.get_operator(id) else { return false };
     let is_linear = Channels::of(operator).is_some_and(|channels| channels.is_linear());
@@ -135,16 +136,16 @@ mod tests {
     }
 
     #[test]
-    fn strangers_are_left_alone() {
+    fn layers_on_other_inputs_are_left_alone() {
         let one = |text: &str| text.replace("nn.Linear k 1 1 x b", "nn.Linear k 1 1 i b");
-        assert_eq!(fires(&MERGE_SIBLINGS, &one(QKV)).len(), 7, "q and v still are");
+        assert_eq!(fires(&MERGE_SIBLINGS, &one(QKV)).len(), 7, "q and v are still merged");
         refuses(
             &MERGE_SIBLINGS,
             &one(QKV)
                 .replace("nn.Linear v 1 1 x c", "nn.Linear v 1 1 kk c")
                 .replace("(4,8)f32 @bias=(4)f32\ntorch", "(4,4)f32 @bias=(4)f32\ntorch"),
         );
-        // Arithmetic on the result would read it in strides.
+        // Arithmetic on the result would read it with strides.
         let arithmetic =
             QKV.replace("Tensor.reshape rk 1 1 b kk shape=(2,5,1,4) $input=b", "F.relu rk 1 1 b kk");
         let arithmetic =

@@ -1,4 +1,4 @@
-//! Looking around in a graph, and putting one operator in the place of several.
+//! Looking up neighbours in a graph, and replacing operators.
 
 use crate::op::TensorMeta;
 use crate::passes::Facts;
@@ -11,7 +11,7 @@ pub(super) fn producer(graph: &Graph, operand: OperandId) -> Option<(OperatorId,
     Some((id, graph.get_operator(id)?))
 }
 
-/// The operator that computes an operand, if nobody but `reader` reads it, and once only.
+/// The operator that computes an operand, if `reader` is its only consumer and reads it once.
 pub(super) fn own_producer(
     graph: &Graph,
     operand: OperandId,
@@ -27,29 +27,29 @@ pub(super) fn only_reader<'g>(graph: &'g Graph, operator: &Operator) -> Option<(
     Some((*reader, graph.get_operator(*reader)?))
 }
 
-/// What is known of an operand.
+/// The element type and dimensions of an operand, if known.
 pub(super) fn meta<'f>(graph: &Graph, facts: &'f Facts, operand: OperandId) -> Option<&'f TensorMeta> {
     facts.get(graph.get_operand(operand)?.name())
 }
 
-/// The number of axes of an operand: what is known, or what the file says, whose numbers of axes are right.
+/// The rank of an operand: from the facts, else from the file, whose ranks are reliable.
 pub(super) fn rank(graph: &Graph, facts: &Facts, operand: OperandId) -> Option<usize> {
     let known = meta(graph, facts, operand).map(|meta| meta.rank());
     known.or_else(|| Some(graph.get_operand(operand)?.shape()?.len()))
 }
 
-/// Whether a tensor of these dimensions can be broadcast to `to` and leaves it as it is.
+/// Returns true if a tensor of these dimensions can be broadcast to `to` without enlarging it.
 pub(super) fn fits_into(dims: &[Dim], to: &[Dim]) -> bool {
     let pairs = dims.iter().rev().zip(to.iter().rev());
     dims.len() <= to.len() && { pairs }.all(|(own, to)| own == to || *own == Dim::Fixed(1))
 }
 
-/// Whether sums of this type are as exact in any order and grouping as a model needs.
+/// Returns true if sums of this type may be reordered and regrouped without losing accuracy that a model needs.
 pub(super) fn is_computed_in(dtype: DType) -> bool {
     matches!(dtype, DType::F32 | DType::F64)
 }
 
-/// An operator that is to take the place of others.
+/// An operator that replaces others.
 #[derive(Debug)]
 pub(super) struct NewOperator {
     pub(super) op_type: String,
@@ -60,13 +60,13 @@ pub(super) struct NewOperator {
 }
 
 impl NewOperator {
-    /// An operator with nothing yet.
+    /// An operator without inputs, parameters and attributes.
     pub(super) fn new(op_type: &str, name: &str) -> Self {
         let (op_type, name) = (op_type.to_owned(), name.to_owned());
         Self { op_type, name, inputs: Vec::new(), params: Vec::new(), attrs: Vec::new() }
     }
 
-    /// All of an operator but its outputs.
+    /// A copy of an operator without its outputs.
     pub(super) fn like(operator: &Operator) -> Self {
         let inputs = operator.inputs().iter().copied().zip(operator.input_names().iter().cloned());
         let mut new = Self::new(operator.op_type(), operator.name());
@@ -76,28 +76,28 @@ impl NewOperator {
         new
     }
 
-    /// The same with another input.
+    /// Adds an input.
     pub(super) fn input(mut self, operand: OperandId, name: Option<&str>) -> Self {
         self.inputs.push((operand, name.map(str::to_owned)));
         self
     }
 
-    /// The same with a parameter, in the place of one of that key.
+    /// Sets a parameter, replacing an existing one of that key.
     pub(super) fn param(mut self, key: &str, value: impl Into<Parameter>) -> Self {
         self.params.retain(|(other, _)| other != key);
         self.params.push((key.to_owned(), value.into()));
         self
     }
 
-    /// The same with an attribute, in the place of one of that key.
+    /// Sets an attribute, replacing an existing one of that key.
     pub(super) fn attr(mut self, key: &str, value: Attribute) -> Self {
         self.attrs.retain(|(other, _)| other != key);
         self.attrs.push((key.to_owned(), value));
         self
     }
 
-    /// Puts the operator behind the first of `old` and gives it that one's outputs; then removes `old`, of which each
-    /// is read by the ones before only.
+    /// Inserts the operator after the first of `old` and moves that one's outputs to it. Then removes `old` in order: each
+    /// one may be read only by those before it in the list.
     pub(super) fn replace(self, graph: &mut Graph, old: &[OperatorId]) -> Result<(), GraphError> {
         let Some(&last) = old.first() else { return Ok(()) };
         let name = self.name.clone();
@@ -119,7 +119,7 @@ impl NewOperator {
         }
     }
 
-    /// Puts the operator ahead of another and returns its only output, which is new.
+    /// Inserts the operator before another one and returns its only output, which is new.
     pub(super) fn insert(self, graph: &mut Graph, at: OperatorId) -> Result<OperandId, GraphError> {
         let new = self.place(graph, at, false)?;
         let name = graph.operator(new).name().to_owned();
@@ -129,7 +129,7 @@ impl NewOperator {
         Ok(output)
     }
 
-    /// Puts the operator ahead of another and lets it compute these operands instead of those who did.
+    /// Inserts the operator before another one and makes it the producer of these operands.
     pub(super) fn insert_for(
         self,
         graph: &mut Graph,
@@ -146,7 +146,7 @@ impl NewOperator {
         Ok(())
     }
 
-    /// Puts the operator next to another, under a name that is free.
+    /// Inserts the operator after or before another one, under a free name.
     fn place(self, graph: &mut Graph, at: OperatorId, behind: bool) -> Result<OperatorId, GraphError> {
         let free = |name: &String| graph.operator_named(name).is_none();
         let others = (0..).map(|n| format!("{}_{n}", self.name));

@@ -1,4 +1,4 @@
-//! What the unit tests of fusions share: a model before and after a pass must compute the same.
+//! Helpers for the unit tests of fusions, which check that a model computes the same before and after a pass.
 
 use crate::graph::RuntimeGraph;
 use crate::op::TensorMeta;
@@ -7,7 +7,7 @@ use crate::passes::{Outcome, Pass, PassContext};
 use crate::pnnx::{Dim, Graph, OperatorId};
 use crate::tensor::{DType, Tensor};
 
-/// Numbers between -1 and 1 that look random.
+/// Pseudo-random numbers between -1 and 1.
 fn noise(count: usize, seed: u64) -> Vec<f32> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(1);
     let mut next = || {
@@ -17,7 +17,7 @@ fn noise(count: usize, seed: u64) -> Vec<f32> {
     (0..count).map(|_| next()).collect()
 }
 
-/// A model whose weights are random; variances are positive.
+/// A model with random weights; variances are positive.
 pub(super) fn model(text: &str) -> Graph {
     let mut graph = graph(text);
     for (seed, id) in graph.operator_ids().to_vec().into_iter().enumerate() {
@@ -35,7 +35,7 @@ pub(super) fn model(text: &str) -> Graph {
     graph
 }
 
-/// The inputs of a model, in the shapes that it says, and what passes are told of them.
+/// Random inputs of a model in the shapes of its file, and a context with these shapes. Unknown sizes are 3.
 fn inputs(graph: &Graph) -> (Vec<Tensor>, PassContext) {
     let (mut tensors, mut context) = (Vec::new(), PassContext::default());
     let is_input = |id: &OperatorId| graph.operator(*id).op_type() == "pnnx.Input";
@@ -73,13 +73,13 @@ fn assert_close(got: &[Tensor], want: &[Tensor], tolerance: f64) {
     }
 }
 
-/// Runs a pass on a model, which must then be another one that computes the same. Returns the operators that it has.
+/// Runs a pass on a model. The pass must fire, and the model must then compute the same. Returns its operators.
 #[track_caller]
 pub(super) fn fires(pass: &impl Pass, text: &str) -> Vec<String> {
     fires_within(pass, text, 1e-5)
 }
 
-/// As [`fires`], within another tolerance.
+/// As [`fires`], with another tolerance.
 #[track_caller]
 pub(super) fn fires_within(pass: &impl Pass, text: &str, tolerance: f64) -> Vec<String> {
     let (before, mut after) = (model(text), model(text));
@@ -90,7 +90,7 @@ pub(super) fn fires_within(pass: &impl Pass, text: &str, tolerance: f64) -> Vec<
     lines(&after)
 }
 
-/// Runs a pass on a model that it must leave as it is.
+/// Runs a pass on a model, which it must leave unchanged.
 #[track_caller]
 pub(super) fn refuses(pass: &impl Pass, text: &str) -> Outcome {
     leaves(pass, model(text))

@@ -1,20 +1,20 @@
-//! A pass that looks at one operator after the other.
+//! A pass that visits the operators one by one.
 
 use crate::passes::{Facts, Outcome, Pass, PassContext, PassError};
 use crate::pnnx::{Graph, GraphError, OperatorId};
 
-/// What became of an operator.
+/// The result of visiting an operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Verdict {
     /// The graph was changed.
     Fired,
-    /// It looked as if the pass could fire, and this is why it could not.
+    /// The operator is a near match, refused for this reason.
     Refused(String),
-    /// It is not what the pass looks for.
+    /// The operator does not match.
     Other,
 }
 
-/// A pass that visits each operator with what is known of operands.
+/// A pass that visits each operator, with the known types and shapes.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::passes) struct Visit {
     pub(super) name: &'static str,

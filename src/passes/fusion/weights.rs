@@ -3,7 +3,7 @@
 use crate::pnnx::{Attribute, Graph, OperandId};
 use crate::tensor::{DType, Tensor};
 
-/// The elements of a weight of floats. `None` where they are no floats, or not there: a graph may be without its weights.
+/// The elements of a float weight. `None` if the type is not a float, or if the weight is missing: a graph may lack weights.
 pub(super) fn numbers(attribute: &Attribute) -> Option<Vec<f64>> {
     if !attribute.dtype().is_float() || !attribute.is_present() {
         return None;
@@ -13,8 +13,8 @@ pub(super) fn numbers(attribute: &Attribute) -> Option<Vec<f64>> {
     tensor.cast(DType::F64).ok()?.to_vec::<f64>().ok()
 }
 
-/// A weight of these numbers, rounded once to the element type. `None` where it could not hold them well: a number would
-/// overflow, or lose digits by being too small.
+/// A weight of these numbers, rounded once to the element type. `None` if the type is not a float, or if a number would
+/// overflow or, in half precision, become subnormal.
 pub(super) fn attribute(dtype: DType, shape: &[usize], numbers: &[f64]) -> Option<Attribute> {
     let (smallest, largest) = match dtype {
         DType::F64 => (f64::MIN_POSITIVE, f64::MAX),
@@ -35,7 +35,7 @@ pub(super) fn attribute(dtype: DType, shape: &[usize], numbers: &[f64]) -> Optio
     Attribute::new(dtype, shape.to_vec(), tensor.to_le_bytes().ok()?).ok()
 }
 
-/// The stored tensor that an operand is, if it is one and its elements are there.
+/// The stored tensor of a constant operand, if its elements are present.
 pub(super) fn constant(graph: &Graph, operand: OperandId) -> Option<&Attribute> {
     let producer = graph.get_operator(graph.get_operand(operand)?.producer()?)?;
     let stored = producer.attrs().values().next()?;
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_survive_the_way_there_and_back() {
+    fn numbers_survive_a_round_trip() {
         for dtype in [DType::F64, DType::F32, DType::F16, DType::Bf16] {
             let values = [1.5, -0.25, 0.0, 96.0];
             let weight = attribute(dtype, &[2, 2], &values).unwrap();
@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_element_type_cannot_hold_is_refused() {
+    fn numbers_that_an_element_type_cannot_represent_are_refused() {
         assert!(attribute(DType::F16, &[1], &[1e5]).is_none());
         assert!(attribute(DType::F16, &[1], &[1e-6]).is_none());
         assert!(attribute(DType::Bf16, &[1], &[1e5]).is_some());
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn weights_without_numbers_are_nothing() {
+    fn weights_without_float_numbers_are_refused() {
         assert!(numbers(&Attribute::new(DType::I32, vec![1], vec![0; 4]).unwrap()).is_none());
         let text = "7767517\n1 1\npnnx.Attribute w 0 1 x @data=(2)f32\n";
         let graph = Graph::parse(text, &crate::Limits::default()).unwrap();

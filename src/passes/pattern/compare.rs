@@ -1,22 +1,23 @@
-//! One operator of a graph against one of a pattern, and what hangs on both.
+//! Comparing an operator of a graph, its parameters and its operands with those of a pattern.
 
 use super::value::{Captures, ValuePattern};
 use crate::pnnx::{Graph, OperandId, Operator, OperatorId, Parameter};
 use std::collections::HashSet;
 
-/// A wish for what stands under a key.
+/// A pattern for the value of a key.
 #[derive(Debug, Clone)]
 pub struct Keyed<T> {
     /// The key, such as `stride`.
     pub key: String,
-    /// Whether it may be missing.
+    /// Whether the key may be missing.
     pub optional: bool,
-    /// The wish, where it is there.
+    /// The pattern that the value must match if the key is present.
     pub wanted: T,
 }
 
 // ANCHOR: match_params
-/// Whether an operator has the parameters that a pattern wants, and, unless the pattern is `open`, no others.
+/// Checks that an operator has the parameters that a pattern names and, unless the pattern is `open`, no others. Captured
+/// values are added to `captures`.
 ///
 /// ```
 /// use ixion::passes::pattern::{Captures, Keyed, ValuePattern, match_params};
@@ -33,14 +34,14 @@ pub struct Keyed<T> {
 /// ```
 ///
 /// # Errors
-/// The reason why not.
+/// The reason why the operator does not match.
 pub fn match_params(
     wanted: &[Keyed<ValuePattern>],
     open: bool,
     operator: &Operator,
     captures: &mut Captures,
 ) -> Result<(), String> {
-    // ANCHOR: match_params_todo -- task 4: look up each wanted key, then look for keys that nobody wants
+    // ANCHOR: match_params_todo -- task 4: look up each wanted key, then look for keys that the pattern does not name
     for param in wanted {
         match operator.param(&param.key) {
             Some(value) if param.wanted.matches(value, captures) => {}
@@ -59,17 +60,17 @@ pub fn match_params(
 // ANCHOR_END: match_params
 
 // ANCHOR: wrong_param
-/// What to say of a parameter that is not as wanted, or not wanted at all.
+/// The reason for a parameter that has the wrong value, or that the pattern does not name.
 fn wrong_param(operator: &Operator, key: &str, value: &Parameter) -> String {
     format!("`{}` has {key}={}", operator.name(), value.raw())
 }
 // ANCHOR_END: wrong_param
 
 // ANCHOR: operands
-/// Says that number `at` of a pattern's operands is this one of the graph. Whether that can be: the place
-/// is there, and does not hold another one already.
+/// Binds operand `at` of a pattern to an operand of the graph. Returns false if `at` is out of range, or already bound to
+/// another operand.
 pub fn bind_operand(found: &mut [Option<OperandId>], at: usize, operand: OperandId) -> bool {
-    // ANCHOR: bind_operand_todo -- task 4: fill an empty place, or compare with what stands there
+    // ANCHOR: bind_operand_todo -- task 4: fill an empty slot, or compare with the operand in it
     match found.get_mut(at) {
         Some(Some(before)) => *before == operand,
         Some(place) => {
@@ -81,13 +82,13 @@ pub fn bind_operand(found: &mut [Option<OperandId>], at: usize, operand: Operand
     // ANCHOR_END: bind_operand_todo
 }
 
-/// The first of those who read an operand that is not among the operators that will be replaced.
+/// The first consumer of an operand that is not among the operators to be replaced.
 pub fn used_elsewhere(
     graph: &Graph,
     operand: OperandId,
     replaced: &HashSet<OperatorId>,
 ) -> Option<OperatorId> {
-    // ANCHOR: used_elsewhere_todo -- task 4: find a reader that stays
+    // ANCHOR: used_elsewhere_todo -- task 4: find a consumer that is not replaced
     graph.operand(operand).consumers().iter().copied().find(|reader| !replaced.contains(reader))
     // ANCHOR_END: used_elsewhere_todo
 }

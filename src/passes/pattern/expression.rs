@@ -1,18 +1,18 @@
-//! Expressions as patterns: tree against tree, sums and products either way round.
+//! Matching expressions as trees, with the arguments of commutative functions in either order.
 
 use super::value::{Captures, capture};
 use crate::pnnx::{Expr, Function, Parameter};
 
-/// Which input of the operator stands for each input of the pattern, and the captured numbers.
+/// The operator's input for each input of the pattern, and the captured numbers.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Binding {
-    /// Pairs of the pattern's input and the operator's.
+    /// Pairs of an input of the pattern and an input of the operator.
     pub(super) inputs: Vec<(usize, usize)>,
     pub(super) captures: Captures,
 }
 
-/// All ways in which an expression is as wanted, given what is bound already. `same` says whether two inputs of the
-/// operator are the same operand.
+/// All bindings for which an expression matches, extending `before`. `same` returns whether two inputs of the operator are
+/// the same operand.
 pub(super) fn bindings(
     wanted: &Expr,
     found: &Expr,
@@ -48,12 +48,12 @@ fn all(
         return Vec::new();
     }
     wanted.iter().zip(found).fold(vec![before], |ways, (wanted, found)| {
-        ways.into_iter().flat_map(|before| bindings(wanted, found, before, same)).take(MOST_WAYS).collect()
+        ways.into_iter().flat_map(|before| bindings(wanted, found, before, same)).take(MAX_BINDINGS).collect()
     })
 }
 
-/// Sums of many equal terms can be matched in very many ways; so many are tried.
-const MOST_WAYS: usize = 64;
+/// The maximum number of bindings to try. A sum of many equal terms has very many.
+const MAX_BINDINGS: usize = 64;
 
 fn bind_input(
     wanted: usize,
@@ -86,7 +86,7 @@ fn number(expr: &Expr) -> Option<f64> {
     }
 }
 
-/// Whether the arguments may change places.
+/// Returns true if the arguments may be swapped.
 fn is_commutative(function: Function) -> bool {
     use Function::{Add, And, Logaddexp, Max, Maximum, Min, Minimum, Mul, Or, Xor};
     matches!(function, Add | Mul | Max | Min | Maximum | Minimum | Logaddexp | And | Or | Xor)
@@ -102,14 +102,14 @@ mod tests {
     }
 
     #[test]
-    fn sums_and_products_match_either_way_round() {
+    fn sums_and_products_match_in_either_order() {
         assert_eq!(ways("add(@0,mul(@1,2))", "add(mul(2.0,@1),@0)")[0].inputs, [(0, 0), (1, 1)]);
         assert_eq!(ways("add(@0,@1)", "add(@0,@1)").len(), 2);
         assert!(ways("sub(@0,1)", "sub(1,@0)").is_empty());
     }
 
     #[test]
-    fn an_input_is_the_same_everywhere() {
+    fn an_input_is_the_same_operand_everywhere() {
         assert_eq!(ways("mul(@0,sqrt(@0))", "mul(sqrt(@3),@3)")[0].inputs, [(0, 3)]);
         assert!(ways("mul(@0,sqrt(@0))", "mul(sqrt(@3),@1)").is_empty());
     }

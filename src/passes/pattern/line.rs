@@ -1,20 +1,20 @@
-//! The lines of a pattern or a replacement, before anybody asks what their words mean.
+//! Parsing the lines of a pattern or a replacement into words.
 
 use crate::passes::PatternError;
 
 /// One line: an operator.
 #[derive(Debug, Clone)]
 pub(in crate::passes) struct Line {
-    /// Counted from 1.
+    /// The line number, counted from 1.
     pub(in crate::passes) number: usize,
     pub(in crate::passes) op_type: String,
-    /// `?` before the type.
+    /// Whether the type has the prefix `?`.
     pub(in crate::passes) optional: bool,
-    /// `=` before the type.
+    /// Whether the type has the prefix `=`.
     pub(in crate::passes) stays: bool,
     pub(in crate::passes) name: String,
     pub(in crate::passes) inputs: Vec<String>,
-    /// `...` behind the inputs.
+    /// Whether `...` follows the inputs.
     pub(in crate::passes) further: bool,
     pub(in crate::passes) outputs: Vec<String>,
     pub(in crate::passes) words: Vec<Word>,
@@ -29,7 +29,7 @@ pub(in crate::passes) struct Word {
     pub(in crate::passes) value: Option<String>,
 }
 
-/// What a word is about, by its first character.
+/// The kind of a word, by its first character.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::passes) enum WordKind {
     Param,
@@ -56,7 +56,7 @@ impl Line {
         self.words.iter().find(is_name).map(|word| word.key.as_str())
     }
 
-    /// Reads `new` wherever the line reads `old`.
+    /// Replaces the operand `old` by `new` among the line's inputs.
     fn rename(&mut self, old: &str, new: &str) {
         for word in &mut self.words {
             match word.kind {
@@ -73,17 +73,17 @@ impl Line {
     }
 }
 
-/// How many operators of a pattern may be missing: each doubles the number of patterns that are looked for.
-const MOST_OPTIONAL: usize = 6;
+/// The maximum number of optional operators in a pattern. Each one doubles the number of variants to search for.
+const MAX_OPTIONAL: usize = 6;
 
-/// The lines with and without each of the optional ones, those with most of them first. Who reads the result of a line
-/// that is left out reads its first input.
+/// All variants of the lines, with and without each optional one. Those with most lines come first. Consumers of a line
+/// that is left out read its first input.
 ///
 /// # Errors
-/// Where too many are optional.
+/// Fails if there are more than [`MAX_OPTIONAL`] optional lines.
 pub(super) fn variants(lines: Vec<Line>) -> Result<Vec<Vec<Line>>, PatternError> {
-    if let Some(line) = lines.iter().filter(|line| line.optional).nth(MOST_OPTIONAL) {
-        return Err(line.error(format!("more than {MOST_OPTIONAL} operators may be missing")));
+    if let Some(line) = lines.iter().filter(|line| line.optional).nth(MAX_OPTIONAL) {
+        return Err(line.error(format!("at most {MAX_OPTIONAL} operators may be optional")));
     }
     let mut all = with_and_without(lines);
     all.sort_by_key(|lines| std::cmp::Reverse(lines.len()));
@@ -103,12 +103,12 @@ fn with_and_without(mut lines: Vec<Line>) -> Vec<Vec<Line>> {
     [with_and_without(lines), with_and_without(without)].concat()
 }
 
-/// Reads the magic number, the counts and the lines. The counts must be right, so that the text is a graph.
+/// Reads the magic number, the counts and the lines. The counts must be right, so that the text is a valid graph.
 pub(in crate::passes) fn read_lines(text: &str) -> Result<Vec<Line>, PatternError> {
     let mut rows = text.lines().enumerate().map(|(at, row)| (at + 1, row));
     match rows.next() {
         Some((_, magic)) if magic.trim() == "7767517" => {}
-        _ => return Err(PatternError::new(1, "a pattern starts with the line `7767517`, as a model does")),
+        _ => return Err(PatternError::new(1, "expected the magic number `7767517`")),
     }
     let counts = rows.next().map_or("", |(_, row)| row).trim();
     let lines = read_rows(rows)?;
@@ -120,13 +120,13 @@ pub(in crate::passes) fn read_lines(text: &str) -> Result<Vec<Line>, PatternErro
     if counts.split_whitespace().collect::<Vec<_>>().join(" ") != found {
         return Err(PatternError::new(
             2,
-            format!("there are `{found}` operators and operands, not `{counts}`"),
+            format!("expected the counts of operators and operands `{found}`, got `{counts}`"),
         ));
     }
     Ok(lines)
 }
 
-/// Reads lines without magic number and counts: text that is made for one match.
+/// Reads lines without magic number and counts, as generated for one match.
 pub(in crate::passes) fn read_body(text: &str) -> Result<Vec<Line>, PatternError> {
     read_rows((1..).zip(text.lines()))
 }
@@ -144,7 +144,7 @@ fn read_line(number: usize, row: &str) -> Result<Line, PatternError> {
     let (optional, op_type) = op_type.strip_prefix('?').map_or((false, op_type), |rest| (true, rest));
     let (stays, op_type) = op_type.strip_prefix('=').map_or((false, op_type), |rest| (true, rest));
     let mut count =
-        |what: &str| next(what)?.parse::<usize>().map_err(|_| error(&format!("{what} is no number")));
+        |what: &str| next(what)?.parse::<usize>().map_err(|_| error(&format!("{what} is not a number")));
     let (inputs, outputs) = (count("the number of inputs")?, count("the number of outputs")?);
     let mut operands = |count: usize| -> Result<Vec<String>, PatternError> {
         (0..count).map(|_| next("an operand").map(str::to_owned)).collect()
@@ -152,10 +152,10 @@ fn read_line(number: usize, row: &str) -> Result<Line, PatternError> {
     let (mut inputs, outputs) = (operands(inputs)?, operands(outputs)?);
     let further = inputs.pop_if(|name| name == FURTHER).is_some();
     if inputs.iter().chain(&outputs).any(|name| name == FURTHER) {
-        return Err(error("`...` stands behind all other inputs"));
+        return Err(error("`...` must follow all other inputs"));
     }
     if optional && (inputs.is_empty() || outputs.len() != 1) {
-        return Err(error("an operator that may be missing has inputs and one output"));
+        return Err(error("an optional operator must have inputs and exactly one output"));
     }
     let words =
         words.map(|word| read_word(word).ok_or_else(|| error(&format!("`{word}` is not understood"))));
@@ -164,7 +164,7 @@ fn read_line(number: usize, row: &str) -> Result<Line, PatternError> {
     Ok(Line { number, op_type, optional, stays, name, inputs, further, outputs, words })
 }
 
-/// What stands for any further inputs.
+/// The placeholder for any further inputs.
 const FURTHER: &str = "...";
 
 fn read_word(word: &str) -> Option<Word> {
@@ -184,7 +184,7 @@ fn read_word(word: &str) -> Option<Word> {
     Some(Word { kind, optional, key: key.to_owned(), value })
 }
 
-/// Whether a text can be the name of a capture.
+/// Returns true if a text is a valid name of a capture.
 pub(in crate::passes) fn is_name(text: &str) -> bool {
     !text.is_empty() && text.chars().all(|c| c.is_alphanumeric() || c == '_' || c == '.')
 }

@@ -1,4 +1,4 @@
-//! From lines to a pattern.
+//! Building a pattern from its lines.
 
 use super::line::{Line, Word, WordKind, is_name};
 use super::value::ValuePattern;
@@ -25,7 +25,7 @@ pub(super) fn parse(lines: &[Line]) -> Result<Pattern, PatternError> {
 impl Pattern {
     fn add(&mut self, line: &Line) -> Result<(), PatternError> {
         let inputs = line.inputs.iter().map(|name| self.operand(name)).collect::<Option<Vec<usize>>>();
-        let Some(inputs) = inputs else { return Err(line.error("an input is computed by no line above")) };
+        let Some(inputs) = inputs else { return Err(line.error("no line above computes one of its inputs")) };
         let outputs = line.outputs.iter().map(|name| self.new_operand(name, line));
         let outputs = outputs.collect::<Result<Vec<usize>, _>>()?;
         self.add_facts(line)?;
@@ -65,7 +65,7 @@ impl Pattern {
 fn operator(line: &Line, inputs: &[usize], outputs: Vec<usize>) -> Result<OperatorPattern, PatternError> {
     let either_way = line.op_type.ends_with('~');
     if either_way && inputs.len() != 2 {
-        return Err(line.error("`~` wants two inputs"));
+        return Err(line.error(format!("`~` needs 2 inputs, got {}", inputs.len())));
     }
     let types: Vec<String> = line.op_type.trim_end_matches('~').split('|').map(str::to_owned).collect();
     let named = line.inputs.iter().zip(inputs);
@@ -104,7 +104,7 @@ fn operator(line: &Line, inputs: &[usize], outputs: Vec<usize>) -> Result<Operat
     })
 }
 
-/// The expression that a word wants, if it wants one: it is compared as a tree, not as a value.
+/// The expression of a word, if it has one to be matched as a tree, not as a value.
 fn tree(line: &Line, word: &Word) -> Result<Option<Expr>, PatternError> {
     let raw = word.value.as_deref().unwrap_or_default();
     let is_tree = line.op_type == "pnnx.Expression" && word.key == "expr";
@@ -114,7 +114,9 @@ fn tree(line: &Line, word: &Word) -> Result<Option<Expr>, PatternError> {
     let expr = Expr::parse(raw).map_err(|error| line.error(error.to_string()))?;
     match expr.input_count() <= line.inputs.len() {
         true => Ok(Some(expr)),
-        false => Err(line.error(format!("`{raw}` wants {} inputs", expr.input_count()))),
+        false => {
+            Err(line.error(format!("`{raw}` needs {} inputs, got {}", expr.input_count(), line.inputs.len())))
+        }
     }
 }
 
@@ -122,7 +124,7 @@ fn tree(line: &Line, word: &Word) -> Result<Option<Expr>, PatternError> {
 fn type_pattern(line: &Line, word: &Word) -> Result<TypePattern, PatternError> {
     let raw = word.value.as_deref().unwrap_or_default();
     let error =
-        || line.error(format!("`{raw}` is no type; wanted sizes and element type, such as `(1,?,%n)f32`"));
+        || line.error(format!("expected sizes and an element type, such as `(1,?,%n)f32`, got `{raw}`"));
     let (dims, dtype) = raw.strip_prefix('(').and_then(|rest| rest.split_once(')')).ok_or_else(error)?;
     let dtype = match dtype {
         "" => None,
@@ -144,7 +146,7 @@ fn dim_pattern(text: &str) -> Option<DimPattern> {
     }
 }
 
-/// A pattern can be found only where its operators hang together and something comes out.
+/// Checks that the operators of a pattern are connected and that one of them computes its first output.
 fn check(pattern: &Pattern) -> Result<(), PatternError> {
     let anchor = pattern.outputs.first().and_then(|&output| pattern.producer(output));
     let replaced = |&at: &usize| pattern.operators.get(at).is_some_and(|operator| !operator.stays);
@@ -161,7 +163,7 @@ fn check(pattern: &Pattern) -> Result<(), PatternError> {
         match next {
             Some(next) => reached.push(next),
             None if reached.len() == pattern.operators.len() => return Ok(()),
-            None => return Err(PatternError::new(2, "the operators of a pattern must hang together")),
+            None => return Err(PatternError::new(2, "the operators of a pattern must be connected")),
         }
     }
 }

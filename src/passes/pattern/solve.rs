@@ -1,8 +1,8 @@
-//! Finding a pattern in a graph.
+//! Searching a graph for a pattern, by backtracking.
 //!
-//! The operator that computes the pattern's first output is tried everywhere. From there the pattern is followed along
-//! its operands, back to producers and forth to consumers, and where two ways are open (a sum either way round), the
-//! second is tried when the first does not lead to a match.
+//! The search starts at each operator that may compute the pattern's first output. From there it follows the pattern's
+//! operands, back to producers and forward to consumers. If there are several candidates (the inputs of a sum, in either
+//! order), the next one is tried when the one before does not lead to a match.
 
 use super::compare::{bind_operand, match_params, used_elsewhere};
 use super::expression::{Binding, bindings};
@@ -14,7 +14,7 @@ use crate::pnnx::{Attribute, Expr, Graph, Operand, OperandId, Operator, Operator
 use crate::tensor::Dim;
 use std::collections::{BTreeMap, HashSet};
 
-/// Where a pattern was found: the graph's operators and operands by their position in the pattern.
+/// A match, or part of one: the graph's operators and operands by their position in the pattern.
 #[derive(Debug, Clone)]
 pub(in crate::passes) struct Found {
     operators: Vec<Option<OperatorId>>,
@@ -24,7 +24,7 @@ pub(in crate::passes) struct Found {
 }
 
 impl Found {
-    /// The operators that will be replaced, in the order of the pattern.
+    /// The operators to be replaced, in the order of the pattern.
     pub(in crate::passes) fn replaced(&self, pattern: &Pattern) -> impl Iterator<Item = OperatorId> {
         let all = self.operators.iter().zip(&pattern.operators);
         all.filter(|(_, wanted)| !wanted.stays).filter_map(|(id, _)| *id)
@@ -38,7 +38,7 @@ impl Found {
         self.operands.get(pattern.operand(name)?).copied().flatten()
     }
 
-    /// The operands that a pattern returns, under their names in the pattern.
+    /// The operands that a pattern returns, with their names in the pattern.
     pub(in crate::passes) fn outputs(&self, pattern: &Pattern) -> Vec<(String, OperandId)> {
         let named = |&at: &usize| {
             Some((pattern.operands.get(at)?.clone(), self.operands.get(at).copied().flatten()?))
@@ -47,10 +47,10 @@ impl Found {
     }
 }
 
-/// Why a piece of a graph does not match: nothing like the pattern, or nearly.
+/// The reason why a near match fails, or `None` if nothing resembles the pattern.
 type Miss = Option<String>;
 
-/// Looks for one pattern in one graph.
+/// Searches one graph for one pattern.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::passes) struct Solver<'a> {
     pub(in crate::passes) pattern: &'a Pattern,
@@ -61,11 +61,10 @@ pub(in crate::passes) struct Solver<'a> {
 }
 
 impl Solver<'_> {
-    /// Tries an operator as the one that computes the pattern's first output. `accept` has the last word; what it, or the
-    /// graph, has against a match is returned as a reason.
+    /// Tries an operator as the one that computes the pattern's first output. `accept` may still refuse a match.
     ///
     /// # Errors
-    /// A reason where all operators match but something is against it, none where nothing is alike.
+    /// The reason if a near match is refused, by `accept` or by the graph; `None` if nothing resembles the pattern.
     pub(in crate::passes) fn solve<T>(
         &self,
         anchor: OperatorId,
@@ -92,7 +91,7 @@ impl Solver<'_> {
         found: &Found,
         accept: &mut dyn FnMut(&Found) -> Result<T, String>,
     ) -> Result<(Found, T), Miss> {
-        // Who looks at the next operator of the graph says that time is up.
+        // The caller checks the deadline before the next operator, and reports the error.
         let is_late = self.context.limits().check_deadline().is_err();
         if is_late || !self.has_its_inputs(found) {
             return Err(None);
@@ -122,8 +121,8 @@ impl Solver<'_> {
         first(self.bind(at, candidate, found)?, |way| self.extend(&way, accept))
     }
 
-    /// The next operator of the pattern to look for, and where: the producer of an operand that is known, else its
-    /// consumers.
+    /// The next operator of the pattern to bind, and its candidates: the producer of a bound operand, else the consumers of
+    /// one.
     fn next(&self, found: &Found) -> Option<(usize, Vec<OperatorId>)> {
         let known = |&operand: &usize| found.operands.get(operand).copied().flatten();
         let open = || {
@@ -144,14 +143,14 @@ impl Solver<'_> {
         })
     }
 
-    /// The operators that are known and whose inputs have no order.
+    /// The bound operators whose inputs have no order.
     fn unordered(&self, found: &Found) -> impl Iterator<Item = (&OperatorPattern, &Operator)> {
         let pairs = self.pattern.operators.iter().zip(&found.operators);
         let known = pairs.filter_map(|(wanted, id)| Some((wanted, self.graph.get_operator((*id)?)?)));
         known.filter(|(wanted, operator)| wanted.is_unordered(operator))
     }
 
-    /// Whether the operators whose inputs have no order read what was found for them elsewhere.
+    /// Returns true if the operators whose inputs have no order read all operands bound to their inputs so far.
     fn has_its_inputs(&self, found: &Found) -> bool {
         let known = |at: usize| found.operands.get(at).copied().flatten();
         self.unordered(found).all(|(wanted, operator)| {
@@ -160,8 +159,8 @@ impl Solver<'_> {
         })
     }
 
-    /// The next operand of the pattern to look for among inputs that have no order, and those that it may be. First come
-    /// those that lead on to the operator that computes them: so hardly anything is left to guess.
+    /// The next operand of the pattern to bind among inputs that have no order, and its candidates. Operands with a producer
+    /// in the pattern come first, since the producer's type leaves few candidates.
     fn next_input(&self, found: &Found) -> Option<(usize, Vec<OperandId>)> {
         let is_open = |at: usize| found.operands.get(at).is_some_and(Option::is_none);
         let open = || {
@@ -179,7 +178,7 @@ impl Solver<'_> {
         Some((next, operands))
     }
 
-    /// All ways in which an operator of the graph is the one of the pattern.
+    /// All extensions of a match that bind operator `at` of the pattern to an operator of the graph.
     fn bind(&self, at: usize, candidate: OperatorId, found: &Found) -> Result<Vec<Found>, Miss> {
         let wanted = self.pattern.operators.get(at).ok_or(None)?;
         let operator = self.graph.get_operator(candidate).ok_or(None)?;
@@ -234,7 +233,7 @@ impl Solver<'_> {
         Ok(ways)
     }
 
-    /// Whether the type of the operator that computes an operand is one that the pattern wants there.
+    /// Returns true if the producer of an operand has a type that the pattern allows for operand `at`.
     fn may_be(&self, at: usize, operand: OperandId) -> bool {
         let Some(wanted) = self.pattern.producer(at).and_then(|at| self.pattern.operators.get(at)) else {
             return true;
@@ -243,7 +242,7 @@ impl Solver<'_> {
         producer.is_some_and(|op_type| wanted.types.iter().any(|wanted| wanted == op_type))
     }
 
-    /// What concerns the whole: nobody else may use what vanishes, and what is known must be as wanted.
+    /// Checks the match as a whole: operands that vanish must not be used elsewhere, and the facts must match.
     fn complete(&self, mut found: Found) -> Result<Found, String> {
         self.check_uses(&found)?;
         for fact in &self.pattern.facts {
@@ -259,12 +258,12 @@ impl Solver<'_> {
             let operand = self.graph.operand(id);
             let inside = operand.producer().is_some_and(|producer| matched.contains(&producer));
             if inside && self.pattern.inputs.contains(&at) {
-                return Err(format!("`{}` is both taken and made", operand.name()));
+                return Err(format!("`{}` is both an input and a result of the match", operand.name()));
             }
             if self.pattern.is_interior(at) {
                 if let Some(consumer) = used_elsewhere(self.graph, id, &matched) {
                     let consumer = self.graph.operator(consumer).name();
-                    return Err(format!("`{}` is used elsewhere, too: by `{consumer}`", operand.name()));
+                    return Err(format!("`{}` is also used by `{consumer}`", operand.name()));
                 }
             } else if inside {
                 self.check_order(operand, &matched)?;
@@ -273,7 +272,7 @@ impl Solver<'_> {
         Ok(())
     }
 
-    /// The replacement stands where the last operator of the match does: nobody may need a result before.
+    /// The replacement is placed at the last operator of the match, so no consumer may come before it.
     fn check_order(&self, operand: &Operand, matched: &HashSet<OperatorId>) -> Result<(), String> {
         let mut left = matched.len();
         for id in self.graph.operator_ids() {
@@ -283,7 +282,10 @@ impl Solver<'_> {
                 left -= 1;
             } else if operand.consumers().contains(id) {
                 let consumer = self.graph.operator(*id).name();
-                return Err(format!("`{consumer}` needs `{}` before all of it is there", operand.name()));
+                return Err(format!(
+                    "`{consumer}` needs `{}` before the whole match is computed",
+                    operand.name()
+                ));
             }
         }
         Ok(())
@@ -293,12 +295,12 @@ impl Solver<'_> {
         let Some(operand) = found.operands.get(fact.operand).copied().flatten() else { return Ok(()) };
         let name = self.graph.operand(operand).name();
         let meta = self.context.facts(self.graph).get(name);
-        let meta = meta.ok_or_else(|| format!("nothing is known of `{name}`"))?;
+        let meta = meta.ok_or_else(|| format!("type and shape of `{name}` are unknown"))?;
         if fact.wanted.matches(meta, found) { Ok(()) } else { Err(format!("`{name}` is {meta}")) }
     }
 }
 
-/// What the first way that leads somewhere leads to; else the first reason why one does not.
+/// The first attempt that succeeds, else the first reason why one fails.
 fn first<W, T>(
     ways: impl IntoIterator<Item = W>,
     mut attempt: impl FnMut(W) -> Result<T, Miss>,
@@ -314,7 +316,7 @@ fn first<W, T>(
 }
 
 impl OperatorPattern {
-    /// Whether the pattern's inputs may stand anywhere among those of this operator.
+    /// Returns true if the pattern's inputs may be at any position among those of this operator.
     fn is_unordered(&self, operator: &Operator) -> bool {
         self.further && operator.op_type() == "pnnx.Expression" && self.expression.is_none()
     }
@@ -351,7 +353,7 @@ impl DimPattern {
     }
 }
 
-/// Inputs by argument name where the pattern gives one and the file does; all others by position.
+/// Binds inputs by argument name if both the pattern and the file have names, else by position.
 fn bind_in_order(
     wanted: &OperatorPattern,
     operator: &Operator,

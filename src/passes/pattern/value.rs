@@ -1,4 +1,4 @@
-//! What a parameter must be.
+//! Patterns for the values of parameters.
 
 use crate::pnnx::{Parameter, Value};
 use std::collections::BTreeMap;
@@ -7,21 +7,21 @@ use std::collections::BTreeMap;
 /// The captured parameters of a match, by the names of the captures.
 pub type Captures = BTreeMap<String, Parameter>;
 
-/// A wish for the value of a parameter.
+/// A pattern for the value of a parameter.
 #[derive(Debug, Clone)]
 pub enum ValuePattern {
     /// `*`: any value.
     Any,
-    /// `%x`: any value, under this name; where a name stands twice, both values must be the same.
+    /// `%x`: any value, captured under this name. If the name was captured before, both values must be equal.
     Capture(String),
-    /// This value.
+    /// Exactly this value.
     Literal(Parameter),
-    /// `(%a,1,*)`: a list with a wish for each item.
+    /// `(%a,1,*)`: a list with a pattern for each item.
     Items(Vec<ValuePattern>),
 }
 
 impl ValuePattern {
-    /// Reads a wish. Every text is one.
+    /// Parses a pattern. Every text is valid.
     pub fn parse(raw: &str) -> Self {
         if raw == "*" {
             return Self::Any;
@@ -39,7 +39,7 @@ impl ValuePattern {
 // ANCHOR_END: value_pattern
 
 // ANCHOR: matches
-/// Captures a value, or compares it with what was captured under this name before.
+/// Captures a value, or compares it with the value captured under this name before. Returns false if they differ.
 pub fn capture(captures: &mut Captures, name: &str, value: &Parameter) -> bool {
     // ANCHOR: capture_todo -- task 4: remember the value, or compare it with the one before
     match captures.get(name) {
@@ -53,9 +53,9 @@ pub fn capture(captures: &mut Captures, name: &str, value: &Parameter) -> bool {
 }
 
 impl ValuePattern {
-    /// Whether a value is as wanted; what it captures is added.
+    /// Returns true if a value matches, and adds what it captures to `captures`.
     pub fn matches(&self, value: &Parameter, captures: &mut Captures) -> bool {
-        // ANCHOR: matches_todo -- task 4: compare a value with each of the four kinds of wishes
+        // ANCHOR: matches_todo -- task 4: compare a value with each of the four kinds of patterns
         match self {
             Self::Any => true,
             Self::Literal(wanted) => same(wanted, value),
@@ -71,7 +71,7 @@ impl ValuePattern {
 }
 // ANCHOR_END: matches
 
-/// Whether two values mean the same: `1` and `1.0` do, `1` and `True` do not.
+/// Returns true if two values are equal. `1` and `1.0` are; `1` and `True` are not.
 pub fn same(a: &Parameter, b: &Parameter) -> bool {
     let number = |value: &Value| match value {
         Value::Int(number) => Some(*number as f64),
@@ -89,7 +89,7 @@ pub fn same(a: &Parameter, b: &Parameter) -> bool {
     }
 }
 
-/// The items of a list; none where it is no list.
+/// The items of a list; empty if the value is not a list.
 pub fn items(value: &Value) -> Vec<Parameter> {
     match value {
         Value::Bools(items) => items.iter().map(|&item| item.into()).collect(),

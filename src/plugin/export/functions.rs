@@ -1,4 +1,4 @@
-//! The functions of a layer in Rust that are called from outside. No panic leaves them.
+//! The exported functions of layers in Rust. They catch all panics.
 
 use super::tensors::{fill, list, meta, tensor_format, view, view_mut};
 use crate::Limits;
@@ -15,10 +15,10 @@ use std::ptr::{null, null_mut};
 
 type Result<T> = std::result::Result<T, LayerError>;
 
-/// A layer as the host has it.
+/// The layer behind the host's pointer.
 type Boxed = Box<dyn CpuLayer>;
 
-/// A table with the functions of every layer in Rust, and nothing else.
+/// A table with the functions, which are the same for every layer in Rust, and no description.
 pub(super) fn functions() -> Operator {
     Operator {
         size: size_of::<Operator>(),
@@ -51,8 +51,8 @@ pub(super) fn functions() -> Operator {
     }
 }
 
-/// Does something for the host, and tells it why it fails.
-fn told(host: *const Host, work: impl FnOnce() -> Result<()>) -> i32 {
+/// Runs `work`, reports an error to the host, and returns the status.
+fn report_to_host(host: *const Host, work: impl FnOnce() -> Result<()>) -> i32 {
     let error = match catch_panic(work) {
         Ok(()) => return abi::OK,
         Err(error) => error,
@@ -62,9 +62,9 @@ fn told(host: *const Host, work: impl FnOnce() -> Result<()>) -> i32 {
         error => (abi::FAILED, error.to_string()),
     };
     let message = CString::new(message.replace('\0', "")).unwrap_or_default();
-    // SAFETY: the host is that of the call that is under way.
+    // SAFETY: the host is the one of the current call.
     if let Some(fail) = unsafe { host.as_ref() }.and_then(|host| host.fail) {
-        // SAFETY: as above; the message is there until the call returns.
+        // SAFETY: as above; the message is valid until the call returns.
         unsafe { fail(host, message.as_ptr()) };
     }
     status
@@ -73,17 +73,17 @@ fn told(host: *const Host, work: impl FnOnce() -> Result<()>) -> i32 {
 /// The layer behind a pointer.
 ///
 /// # Safety
-/// It must come from [`create`] or [`clone`], and not be destroyed.
+/// The pointer must come from [`create`] or [`clone`], and the layer must not be destroyed.
 unsafe fn layer<'a>(layer: *const c_void) -> Result<&'a Boxed> {
     // SAFETY: by contract.
     unsafe { layer.cast::<Boxed>().as_ref() }
         .ok_or_else(|| LayerError::Plugin("the layer is null".to_owned()))
 }
 
-/// The same for who is alone with it.
+/// Same as [`layer`], with exclusive access.
 ///
 /// # Safety
-/// As [`layer`], and nobody else may use it meanwhile.
+/// Same as [`layer`], and the layer must not be used otherwise as long as the result is used.
 unsafe fn layer_mut<'a>(layer: *mut c_void) -> Result<&'a mut Boxed> {
     // SAFETY: by contract.
     unsafe { layer.cast::<Boxed>().as_mut() }
@@ -100,10 +100,10 @@ unsafe extern "C" fn create(
     node: *const Node,
     values: *const Value,
     num_values: usize,
-    made: *mut *mut c_void,
+    created: *mut *mut c_void,
 ) -> i32 {
-    told(host, || {
-        // SAFETY: the host gives what the header says; `data` is the creator that the table was made with.
+    report_to_host(host, || {
+        // SAFETY: the host passes what the header requires; `data` is the creator that the table was built with.
         let (op, node, values) = unsafe { (&*op, &*node, list(values, num_values)) };
         // SAFETY: as above.
         let creator = unsafe { &*op.data.cast_const().cast::<Creator>() };
@@ -121,16 +121,16 @@ unsafe extern "C" fn create(
         let op_type = unsafe { lossy(op.type_name) }.unwrap_or_default();
         let layer = creator.create(reader.with_name(&name).with_op_type(&op_type))?;
         if layer.is_data_dependent() {
-            let reason = "it has outputs of data-dependent size, which the plugin interface cannot pass on";
+            let reason = "it has outputs of data-dependent size, which the plugin interface does not support";
             return Err(LayerError::Unsupported(reason.to_owned()));
         }
         // SAFETY: as above.
-        unsafe { *made = boxed(layer) };
+        unsafe { *created = boxed(layer) };
         Ok(())
     })
 }
 
-/// What a reader reads, put together from the values of a call.
+/// The input of an [`OperatorReader`], built from the values of a call.
 #[derive(Default)]
 struct Given {
     params: BTreeMap<String, RuntimeParameter>,
@@ -140,12 +140,12 @@ struct Given {
 
 impl Given {
     /// # Safety
-    /// Field and value must be as the header says.
+    /// Field and value must be as the header requires.
     unsafe fn add(&mut self, field: &abi::Field, value: &Value) -> Result<()> {
         // SAFETY: by contract, here and below.
         let key = unsafe { lossy(value.key) }.unwrap_or_default();
         match value.kind {
-            // Who asks for it must not be given an input that has no name.
+            // An explicit `None`, so that the reader does not take an unnamed input for the weight.
             abi::NONE if field.kind == abi::OPTIONAL_WEIGHT => {
                 self.params.insert(key, RuntimeParameter::parse("None"));
             }
@@ -175,18 +175,18 @@ impl Given {
 }
 
 unsafe extern "C" fn clone(host: *const Host, original: *const c_void, copy: *mut *mut c_void) -> i32 {
-    told(host, || {
-        // SAFETY: the host gives what the header says.
+    report_to_host(host, || {
+        // SAFETY: the host passes what the header requires.
         unsafe { *copy = boxed(layer(original)?.clone()) };
         Ok(())
     })
 }
 
 unsafe extern "C" fn destroy(layer: *mut c_void) {
-    // A panic has said what it is about, and nobody is left to be told.
+    // The message of a panic is already printed, and there is no host to report it to.
     let _ = catch_panic(|| {
         if !layer.is_null() {
-            // SAFETY: by the header, this is the one time that a layer is destroyed.
+            // SAFETY: by the header, a layer is destroyed only once.
             drop(unsafe { Box::from_raw(layer.cast::<Boxed>()) });
         }
         Ok(())
@@ -196,17 +196,17 @@ unsafe extern "C" fn destroy(layer: *mut c_void) {
 unsafe extern "C" fn counts(
     host: *const Host,
     of: *const c_void,
-    least: *mut u32,
-    most: *mut u32,
+    min_inputs: *mut u32,
+    max_inputs: *mut u32,
     outputs: *mut u32,
 ) -> i32 {
-    told(host, || {
+    report_to_host(host, || {
         let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
-        // SAFETY: the host gives what the header says.
+        // SAFETY: the host passes what the header requires.
         unsafe {
             let layer = layer(of)?;
             let range = layer.num_inputs();
-            (*least, *most) = (number(*range.start()), number(*range.end()));
+            (*min_inputs, *max_inputs) = (number(*range.start()), number(*range.end()));
             *outputs = number(layer.num_outputs());
         }
         Ok(())
@@ -228,8 +228,8 @@ unsafe extern "C" fn infer(
     outputs: *mut Tensor,
     num_outputs: usize,
 ) -> i32 {
-    told(host, || {
-        // SAFETY: the host gives what the header says.
+    report_to_host(host, || {
+        // SAFETY: the host passes what the header requires.
         let (layer, inputs) = unsafe { (layer(of)?, metas(inputs, num_inputs)?) };
         let inferred = layer.infer(&inputs)?;
         if inferred.len() != num_outputs {
@@ -252,7 +252,7 @@ unsafe extern "C" fn supports(
     num_formats: usize,
 ) -> i32 {
     let answer = catch_panic(|| {
-        // SAFETY: the host gives what the header says.
+        // SAFETY: the host passes what the header requires.
         let (layer, formats) = unsafe { (layer(of)?, list(formats, num_formats)) };
         let formats: Option<Vec<_>> = formats.iter().map(tensor_format).collect();
         Ok(formats.is_some_and(|formats| layer.supports(position, &formats)))
@@ -268,8 +268,8 @@ unsafe extern "C" fn configure(
     outputs: *const Tensor,
     num_outputs: usize,
 ) -> i32 {
-    // SAFETY: the host gives what the header says.
-    told(host, || unsafe {
+    // SAFETY: the host passes what the header requires.
+    report_to_host(host, || unsafe {
         layer_mut(of)?.configure(&metas(inputs, num_inputs)?, &metas(outputs, num_outputs)?)
     })
 }
@@ -283,8 +283,8 @@ unsafe extern "C" fn workspace(
     num_outputs: usize,
     bytes: *mut usize,
 ) -> i32 {
-    told(host, || {
-        // SAFETY: the host gives what the header says.
+    report_to_host(host, || {
+        // SAFETY: the host passes what the header requires.
         unsafe {
             *bytes = layer(of)?.workspace(&metas(inputs, num_inputs)?, &metas(outputs, num_outputs)?);
         }
@@ -293,14 +293,14 @@ unsafe extern "C" fn workspace(
 }
 
 unsafe extern "C" fn initialize(host: *const Host, of: *mut c_void) -> i32 {
-    // SAFETY: the host gives what the header says.
-    told(host, || unsafe { layer_mut(of)?.initialize() })
+    // SAFETY: the host passes what the header requires.
+    report_to_host(host, || unsafe { layer_mut(of)?.initialize() })
 }
 
 unsafe extern "C" fn terminate(of: *mut c_void) {
-    // As with `destroy`, nobody is left to be told.
+    // As in `destroy`, there is no host to report a panic to.
     let _ = catch_panic(|| {
-        // SAFETY: the host gives what the header says.
+        // SAFETY: the host passes what the header requires.
         unsafe { layer_mut(of)?.terminate() };
         Ok(())
     });
@@ -313,13 +313,13 @@ unsafe extern "C" fn serialize(
     capacity: usize,
     written: *mut usize,
 ) -> i32 {
-    told(host, || {
-        // SAFETY: the host gives what the header says.
+    report_to_host(host, || {
+        // SAFETY: the host passes what the header requires.
         let bytes = unsafe { layer(of)? }.serialize()?;
         // SAFETY: as above.
         unsafe { *written = bytes.len() };
         if capacity >= bytes.len() && !buffer.is_null() {
-            // SAFETY: as above; there is room for so many.
+            // SAFETY: as above; the buffer is large enough.
             unsafe { buffer.cast::<u8>().copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
         }
         Ok(())
@@ -332,8 +332,8 @@ unsafe extern "C" fn deserialize(
     bytes: *const c_void,
     count: usize,
 ) -> i32 {
-    // SAFETY: the host gives what the header says.
-    told(host, || unsafe { layer_mut(of)?.deserialize(list(bytes.cast::<u8>(), count)) })
+    // SAFETY: the host passes what the header requires.
+    report_to_host(host, || unsafe { layer_mut(of)?.deserialize(list(bytes.cast::<u8>(), count)) })
 }
 
 unsafe extern "C" fn forward(
@@ -346,9 +346,9 @@ unsafe extern "C" fn forward(
     workspace: *mut c_void,
     workspace_bytes: usize,
 ) -> i32 {
-    told(host, || {
-        // SAFETY: the host gives what the header says: tensors that are there until the call returns, of which the outputs
-        // are ours alone.
+    report_to_host(host, || {
+        // SAFETY: the host passes what the header requires: tensors that are valid until the call returns, with exclusive
+        // access to the outputs.
         let (layer, inputs, mut outputs) = unsafe {
             let inputs =
                 list(inputs, num_inputs).iter().map(|tensor| view(tensor)).collect::<Result<Vec<_>>>()?;
@@ -361,14 +361,14 @@ unsafe extern "C" fn forward(
         let room =
             if workspace.is_null() { std::ptr::without_provenance_mut(ALIGNMENT) } else { workspace.cast() };
         let bytes = if workspace.is_null() { 0 } else { workspace_bytes };
-        // SAFETY: the scratch memory is ours alone until the call returns, holds numbers, and is aligned.
+        // SAFETY: the scratch memory is exclusively ours until the call returns, initialised and aligned.
         let scratch = unsafe { Scratch::from_raw(room, bytes) };
         let limits = Limits::default();
         layer.forward(&inputs, &mut outputs, &mut ForwardContext::new(scratch, &limits))
     })
 }
 
-/// Copies outputs that the layer would rather show in its inputs; `false` where it computes them.
+/// Copies outputs that the layer would return as views of its inputs. Returns false if the layer must compute them.
 fn shown(layer: &dyn CpuLayer, inputs: &[TensorView<'_>], outputs: &mut [TensorViewMut<'_>]) -> Result<bool> {
     let layouts: Vec<(DType, Layout)> = inputs.iter().map(|input| (input.dtype(), *input.layout())).collect();
     for (position, output) in outputs.iter_mut().enumerate() {

@@ -1,4 +1,4 @@
-//! The other side: layers in Rust, as a library that any Ixion of this interface loads.
+//! Exporting layers in Rust as a plugin library, which any Ixion with the same interface version loads.
 
 mod functions;
 mod tensors;
@@ -12,15 +12,16 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::{null, null_mut};
 use std::sync::OnceLock;
 
-/// Makes a `cdylib` a plugin: the one symbol that `ixion --plugin` and [`Plugin::load`](crate::plugin::Plugin::load) look for.
+/// Makes a `cdylib` a plugin: exports the symbol that `ixion --plugin` and [`Plugin::load`](crate::plugin::Plugin::load) load.
 ///
-/// It is given a function that adds plugins to a registry, the one that a program which links the crate calls as well. So
-/// the same layers work both ways. Two crates with this line cannot be linked into one program, as both have the symbol: it
-/// is best in a crate of its own, of `crate-type = ["cdylib"]`.
+/// The argument is a function that adds plugins to a registry. A program that links the crate can call the same function,
+/// so the same layers work both ways. Two crates that use this macro cannot be linked into one program, because both define
+/// the symbol: use it in a crate of its own, with `crate-type = ["cdylib"]`.
 ///
-/// What the interface does not have is left out: tactics, work in place, views, costs. Outputs whose sizes depend on values
-/// are refused. Its layers are not told when a run is cancelled or its time is over: with a deadline, they are left behind
-/// as a plugin that never asks. Each layer that is made copies its weights once; its clones share them.
+/// Features that the interface lacks are ignored: tactics, in-place execution, views, costs. Layers with outputs of
+/// data-dependent size are rejected. Layers cannot notice that a run is cancelled or has passed its deadline: like plugins
+/// that never call `host->stopped`, they are then abandoned. Each created layer copies its weights once; its clones share
+/// them.
 ///
 /// ```
 /// use ixion::op::{Registry, RegistryError};
@@ -45,50 +46,51 @@ macro_rules! export_plugins {
     };
 }
 
-/// The table of a library in Rust, made when it is first asked for; see [`export_plugins!`](crate::export_plugins).
+/// The table of a library in Rust, created on first use; see [`export_plugins!`](crate::export_plugins).
 #[derive(Debug, Default)]
 pub struct Exported {
     table: OnceLock<Option<Table>>,
 }
 
-/// A table that lasts as long as the library.
+/// A table that lives as long as the library.
 #[derive(Debug, Clone, Copy)]
 struct Table(&'static Plugin);
 
-// SAFETY: nobody writes a table once it is made, nor what it leads to.
+// SAFETY: neither a table nor anything that it points to is written after its creation.
 unsafe impl Send for Table {}
 // SAFETY: as above.
 unsafe impl Sync for Table {}
 
 impl Exported {
-    /// A table that is not made yet.
+    /// A table that is not created yet.
     pub const fn new() -> Self {
         Self { table: OnceLock::new() }
     }
 
-    /// The table of all plugins that a function registers; null where it fails, or speaks another version than this.
+    /// The table of all plugins that `register` adds. Null if `register` fails, or if `abi` is not this version of the
+    /// interface.
     pub fn table<E: Display>(
         &self,
         abi: u32,
         name: &str,
         register: impl FnOnce(&mut Registry) -> Result<(), E>,
     ) -> *const Plugin {
-        let made = || {
-            let make = AssertUnwindSafe(|| table(name, register));
-            match catch_unwind(make) {
+        let create = || {
+            let build = AssertUnwindSafe(|| table(name, register));
+            match catch_unwind(build) {
                 Ok(Ok(table)) => Some(Table(table)),
                 Ok(Err(reason)) => {
                     eprintln!("error: the plugin {name} cannot register its operators: {reason}");
                     None
                 }
-                // The panic has said what it is about.
+                // The panic message is already printed.
                 Err(_) => None,
             }
         };
         if abi != abi::ABI {
             return null();
         }
-        self.table.get_or_init(made).map_or(null(), |table| std::ptr::from_ref(table.0))
+        self.table.get_or_init(create).map_or(null(), |table| std::ptr::from_ref(table.0))
     }
 }
 
@@ -128,7 +130,7 @@ fn operator(name: &PluginName, creator: &Creator) -> &'static Operator {
     }))
 }
 
-/// Parameters go as their texts, which the layer reads as it would read the file.
+/// The description of a field. Parameters are passed as text, which the layer parses as it would parse the file.
 fn field(field: &Field) -> abi::Field {
     let kind = match field.kind {
         kind if kind == <Weight as FieldValue>::KIND => abi::WEIGHT,
@@ -151,7 +153,7 @@ fn field(field: &Field) -> abi::Field {
     }
 }
 
-/// A text that lasts; without what C would take for its end.
+/// Leaks a text as a C string, without its NUL characters.
 fn text(text: &str) -> *const c_char {
     let text = CString::new(text.replace('\0', "")).unwrap_or_default();
     CString::into_raw(text).cast_const()

@@ -1,4 +1,4 @@
-//! Tensors and what is known of them, as the host tells a layer in Rust.
+//! Conversion of the host's tensors and descriptions for layers in Rust.
 
 use crate::op::{LayerError, TensorFormat, TensorMeta};
 use crate::plugin::abi::{self, Host};
@@ -8,13 +8,13 @@ use crate::tensor::{DType, Dim, Format, Layout, Shape, TensorView, TensorViewMut
 
 type Result<T> = std::result::Result<T, LayerError>;
 
-/// What the names of the host's symbols begin with.
+/// The prefix of the names of the host's symbols.
 const PREFIX: &str = "ixion:";
 
-/// A list that the host gives.
+/// A list from the host; empty if the pointer is null.
 ///
 /// # Safety
-/// There must be so many at the pointer, for as long as the result is used.
+/// There must be `count` elements at a pointer that is not null, for as long as the result is used.
 pub(super) unsafe fn list<'a, T>(first: *const T, count: usize) -> &'a [T] {
     if count == 0 || first.is_null() {
         return &[];
@@ -24,8 +24,7 @@ pub(super) unsafe fn list<'a, T>(first: *const T, count: usize) -> &'a [T] {
 }
 
 fn dtype(code: i32) -> Result<DType> {
-    dtype_of(code)
-        .ok_or_else(|| LayerError::Plugin(format!("an element type that is not known here: {code}")))
+    dtype_of(code).ok_or_else(|| LayerError::Plugin(format!("unknown element type {code}")))
 }
 
 fn format(axis: i32, block: i32) -> Format {
@@ -39,10 +38,10 @@ fn dims(tensor: &abi::Tensor) -> &[i64] {
     usize::try_from(tensor.rank).ok().and_then(|rank| tensor.dims.get(..rank)).unwrap_or_default()
 }
 
-/// What is known of a tensor; lengths that the host does not know are symbols that it will recognise.
+/// The description of a tensor. Lengths that the host does not know become symbols that [`fill`] converts back.
 ///
 /// # Safety
-/// Integers of a tensor that has them must be readable.
+/// The values of a tensor with known integer values must be readable.
 pub(super) unsafe fn meta(tensor: &abi::Tensor) -> Result<TensorMeta> {
     let dim = |&length: &i64| match length {
         0.. => Dim::Fixed(length),
@@ -60,7 +59,7 @@ pub(super) unsafe fn meta(tensor: &abi::Tensor) -> Result<TensorMeta> {
     Ok(meta.with_values(values.iter().copied().map(Dim::Fixed).collect()))
 }
 
-/// Fills in an output. Expressions are computed once more, by the host.
+/// Fills in the description of an output. Expressions are computed again, by the host.
 pub(super) fn fill(tensor: &mut abi::Tensor, meta: &TensorMeta, host: *const Host) -> Result<()> {
     let Some(places) = tensor.dims.get_mut(..meta.rank()) else {
         return Err(LayerError::shape("an output", "at most 8 axes", meta));
@@ -80,7 +79,7 @@ pub(super) fn fill(tensor: &mut abi::Tensor, meta: &TensorMeta, host: *const Hos
             Operation::Max => abi::MAX,
             Operation::Min => abi::MIN,
         };
-        // SAFETY: the host is that of the call that is under way.
+        // SAFETY: the host is the one of the current call.
         let dim = unsafe { host.as_ref() }.and_then(|host| host.dim);
         // SAFETY: as above.
         dim.map_or(abi::UNKNOWN, |dim| unsafe { dim(host, operation, a, b) })
@@ -90,7 +89,7 @@ pub(super) fn fill(tensor: &mut abi::Tensor, meta: &TensorMeta, host: *const Hos
     Ok(())
 }
 
-/// The format that the host asks about; none of an element type that is not known here.
+/// The format that the host passes, or `None` if its element type is unknown.
 pub(super) fn tensor_format(asked: &abi::TensorFormat) -> Option<TensorFormat> {
     let format = format(asked.blocked_axis, asked.block);
     let plain = TensorFormat::plain(dtype_of(asked.dtype)?);
@@ -111,7 +110,7 @@ fn layout(tensor: &abi::Tensor) -> Result<Layout> {
     })
 }
 
-/// A tensor to read.
+/// A view of a tensor for reading.
 ///
 /// # Safety
 /// The elements must be readable, and unchanged as long as the result is used.
@@ -119,21 +118,21 @@ pub(super) unsafe fn view<'a>(tensor: &abi::Tensor) -> Result<TensorView<'a>> {
     let (dtype, layout) = (dtype(tensor.dtype)?, layout(tensor)?);
     let len = tensor.bytes / dtype.size();
     layout.check_within(len)?;
-    // SAFETY: by contract; the layout lies within the elements.
+    // SAFETY: by contract; the layout is within the elements.
     Ok(unsafe { TensorView::from_raw(dtype, layout, tensor.data.cast_const().cast(), len) })
 }
 
-/// A tensor to write.
+/// A view of a tensor for writing.
 ///
 /// # Safety
-/// The elements must be ours alone as long as the result is used.
+/// Access to the elements must be exclusive as long as the result is used.
 pub(super) unsafe fn view_mut<'a>(tensor: &abi::Tensor) -> Result<TensorViewMut<'a>> {
     let (dtype, layout) = (dtype(tensor.dtype)?, layout(tensor)?);
     let len = tensor.bytes / dtype.size();
     layout.check_within(len)?;
     if !layout.is_injective() {
-        return Err(LayerError::Plugin("an output repeats its elements".to_owned()));
+        return Err(LayerError::Plugin("the elements of an output overlap".to_owned()));
     }
-    // SAFETY: by contract; the layout lies within the elements and repeats none.
+    // SAFETY: by contract; the layout is within the elements and repeats none.
     Ok(unsafe { TensorViewMut::from_raw(dtype, layout, tensor.data.cast(), len) })
 }

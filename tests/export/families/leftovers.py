@@ -1,4 +1,4 @@
-"""Functions that PNNX has no name for: they keep TorchScript's, `aten::sort`, with inputs by position."""
+"""Functions that PNNX does not rename: they keep TorchScript's names, such as `aten::sort`, with positional inputs."""
 
 import torch
 import torch.nn.functional as F

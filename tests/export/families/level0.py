@@ -1,4 +1,4 @@
-"""What PNNX writes at optimisation level 0: TorchScript's own operators, with constants as operators of their own."""
+"""PNNX's output at optimisation level 0: TorchScript's operators, with constants as separate operators."""
 
 import torch
 from torch import nn

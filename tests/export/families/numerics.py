@@ -1,6 +1,6 @@
-"""What the numbers promise: sums of many elements, half precision, accuracy against f64.
+"""The numerical guarantees: sums of many elements, half precision, accuracy compared with f64.
 
-The tensors are large but made inside of the model, and what is wanted is computed by PyTorch in f64.
+The tensors are large but created inside the model, and PyTorch computes the expected values in f64.
 """
 
 from collections.abc import Callable

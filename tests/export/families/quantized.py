@@ -1,4 +1,4 @@
-"""Quantised tensors: what PNNX exports of them, and by hand what older versions of PyTorch gave it to export."""
+"""Quantised tensors: what PNNX exports, and by hand what it exported from older versions of PyTorch."""
 
 import torch
 import torch.nn.functional as F
@@ -71,7 +71,7 @@ def quantized_activations() -> Export:
 
 @exported
 def quantized_means() -> Export:
-    """Over the last axes PyTorch computes with whole numbers, and over others in floats: halves are rounded otherwise."""
+    """PyTorch uses integers over the last axes and floats over others, which rounds ties differently."""
     def compute(x):
         results = []
         for q in (q8(x, 0.1, 93), torch.quantize_per_tensor(x, 0.037, 7, torch.qint8)):

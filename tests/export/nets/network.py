@@ -1,4 +1,4 @@
-"""What the tables of networks are made of: an entry, random weights that matter, and a face that PyTorch can trace."""
+"""The entries of the network tables: suitable random weights, and a wrapper that PyTorch can trace."""
 
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -48,7 +48,7 @@ class Outputs(nn.Module):
 
 
 def strengthen(network: nn.Module) -> None:
-    """Draws weights so large that each part matters: attention picks, gates open and close, no branch is near zero."""
+    """Draws weights so large that every part matters: attention is selective, gates open and close, no branch is near zero."""
     with torch.no_grad():
         for parameter in network.parameters():
             if parameter.dim() > 1:

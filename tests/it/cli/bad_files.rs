@@ -1,4 +1,4 @@
-//! Models that cannot be used: each ends with exit code 2 and a message that says where, what, and what to do.
+//! Invalid models: each ends with exit code 2 and a message that states the position, the problem and what to do.
 
 use super::command::{exactly, ixion, models};
 use insta::assert_snapshot;
@@ -11,7 +11,7 @@ const GOOD: &str = "7767517\n4 3\n\
     nn.ReLU relu 1 1 y z\n\
     pnnx.Output out 1 0 z\n";
 
-/// Texts that are wrong, and what is wrong with them.
+/// Invalid texts, each with a description of the error.
 fn bad_texts() -> Vec<(&'static str, String)> {
     let with = |from: &str, to: &str| GOOD.replace(from, to);
     vec![
@@ -31,7 +31,7 @@ fn bad_texts() -> Vec<(&'static str, String)> {
     ]
 }
 
-/// The message for a model, run without inputs.
+/// The error message for a model that is run without inputs.
 fn refusal(param: &Path, folder: &Path) -> String {
     ixion(["run", param.to_str().unwrap()]).error(2, folder)
 }
@@ -93,7 +93,7 @@ fn archives_that_do_not_fit() {
     exactly(|| assert_snapshot!(messages));
 }
 
-/// An archive with entries of zeros.
+/// An archive whose entries contain zeros.
 fn archive(entries: &[(&str, usize)]) -> Vec<u8> {
     let mut writer = ixion::pnnx::ArchiveWriter::new(std::io::Cursor::new(Vec::new()));
     for (name, size) in entries {
@@ -102,7 +102,7 @@ fn archive(entries: &[(&str, usize)]) -> Vec<u8> {
     writer.finish().unwrap().into_inner()
 }
 
-/// The same archive, with all of its entries marked as deflated.
+/// The archive with all entries marked as deflated.
 fn compressed(mut archive: Vec<u8>) -> Vec<u8> {
     for (signature, method) in [(b"PK\x03\x04", 8), (b"PK\x01\x02", 10)] {
         let places: Vec<usize> = archive

@@ -1,4 +1,4 @@
-//! Command lines, inputs and limits that a model cannot work with.
+//! Command lines, inputs and limits that do not fit a model.
 
 use super::command::{command, ended, exactly, ixion, models};
 use insta::assert_snapshot;
@@ -57,7 +57,7 @@ fn an_input_of_another_length_fails_in_an_operator() {
     ixion::tensor::Tensor::from_vec(vec![0f32; 33], &[1, 33]).unwrap().save_npy(&long).unwrap();
     let message = ixion(["run", LINEAR, "-i", long.to_str().unwrap()]).error(1, &models());
     assert_snapshot!(message, @r"
-    error: linear/linear.pnnx.param:4: nn.Linear `linear` does not fit its inputs: the last axis of the input: 32 needed, but it is 1×33 f32
+    error: linear/linear.pnnx.param:4: nn.Linear `linear` rejects its inputs: the last axis of the input: expected 32, got 1×33 f32
       note: input `pnnx_input_0` is 1×33 f32
     ");
 }
@@ -78,7 +78,7 @@ fn outputs_that_cannot_be_written() {
     );
     fs::write(folder.path().join("file"), "").unwrap();
     let message = run(folder.path().join("file").to_str().unwrap()).error(1, folder.path());
-    assert!(message.starts_with("error: ") && message.contains("cannot make the folder"), "{message}");
+    assert!(message.starts_with("error: ") && message.contains("cannot create the folder"), "{message}");
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2, "nothing else is left");
 }
 
@@ -87,14 +87,14 @@ fn outputs_that_cannot_be_written() {
 fn a_device_is_no_place_for_outputs() {
     let message =
         ixion(["run", LINEAR, "-i", "linear/in_0.npy", "-o", "/dev/full"]).error(1, models().as_path());
-    assert!(message.contains("dev/full: cannot make the folder"), "{message}");
+    assert!(message.contains("dev/full: cannot create the folder"), "{message}");
 }
 
 #[test]
 fn limits_are_kept() {
     let small = ixion(["run", LINEAR, "-i", "linear/in_0.npy", "--limit-memory", "100"]);
     let message = small.error(2, &models());
-    assert!(message.contains("but the limit max_t") && message.contains("is 100"), "{message}");
+    assert!(message.contains("exceeds the limit max_t") && message.contains("of 100;"), "{message}");
     let short =
         ixion(["run", "resnet18/resnet18.pnnx.param", "--random-weights", "1", "--timeout", "0.000001"]);
     let message = short.error(1, &models());

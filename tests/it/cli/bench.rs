@@ -21,7 +21,7 @@ fn a_model_is_measured() {
 }
 
 #[test]
-fn measurements_for_programs() {
+fn measurements_as_json() {
     let model = "digits/digits.pnnx.param";
     let planned = ixion(["bench", model, "--runs", "5", "--json"]).json();
     for key in
@@ -40,16 +40,13 @@ fn measurements_for_programs() {
 }
 
 #[test]
-fn what_would_not_be_heeded_is_refused() {
+fn options_without_effect_are_rejected() {
     let model = "digits/digits.pnnx.param";
     for (options, words) in [
         (&["--interpret", "--threads", "2"][..], "cannot be used with"),
         (&["--interpret=optimised", "--threads", "2"], "cannot be used with"),
-        (&["--interpret", "--without", "all"], "no passes to leave out"),
-        (
-            &["--batch", "4000000000"],
-            "`pnnx_input_0` of --batch 4000000000 needs 1024000000000, but the limit",
-        ),
+        (&["--interpret", "--without", "all"], "--without has no effect"),
+        (&["--batch", "4000000000"], "`pnnx_input_0` of --batch 4000000000: 1024000000000 exceeds the limit"),
     ] {
         let ended = ended(command(["bench", model, "--runs", "1"]).args(options).output().unwrap());
         assert!(ended.code == 2 && ended.stderr.contains(words), "{options:?}: {}", ended.stderr);
@@ -58,7 +55,7 @@ fn what_would_not_be_heeded_is_refused() {
 }
 
 #[test]
-fn inputs_and_weights_may_be_made_up() {
+fn inputs_and_weights_may_be_random() {
     let folder = tempfile::tempdir().unwrap();
     let model = folder.path().join("x.pnnx.param");
     fs::copy(models().join("linear/linear.pnnx.param"), &model).unwrap();
@@ -111,7 +108,7 @@ fn a_timeline_has_a_bar_for_each_operator() {
     assert!(few.contains(&format!("the 2 slowest of {count} operators")), "{few}");
 }
 
-/// Chrome's trace event format: complete events with times in microseconds, one after the other on one thread.
+/// Checks Chrome's trace event format: complete events on one thread, in sequence, with times in microseconds.
 fn check_timeline(text: &str) {
     let json: serde_json::Value = serde_json::from_str(text).unwrap();
     let events = json["traceEvents"].as_array().unwrap();
@@ -130,7 +127,7 @@ fn check_timeline(text: &str) {
 }
 
 #[test]
-fn a_trace_must_have_a_place() {
+fn a_trace_needs_a_writable_path() {
     let ended = ixion(["profile", "digits/digits.pnnx.param", "--trace", "no/such/trace.json"]);
     assert!(ended.code == 1 && ended.stderr.contains("no folder"), "{}", ended.stderr);
     let ended = ixion(["profile", "digits/digits.pnnx.param", "--trace", "digits/digits.pnnx.bin"]);
@@ -138,7 +135,7 @@ fn a_trace_must_have_a_place() {
 }
 
 #[test]
-fn what_is_read_is_not_written_over() {
+fn inputs_are_not_overwritten() {
     let folder = tempfile::tempdir().unwrap();
     let picture = folder.path().join("7.png");
     fs::copy(models().join("digits/samples/7.png"), &picture).unwrap();

@@ -1,4 +1,4 @@
-//! `ixion build`, and plans in the place of models.
+//! `ixion build`, and plans in place of models.
 
 use super::command::{exactly, ixion, models};
 use insta::assert_snapshot;
@@ -6,7 +6,7 @@ use ixion::engine::file::Kind;
 use serde_json::json;
 use std::path::Path;
 
-/// Builds a plan of a model in a folder.
+/// Builds a model's plan into a folder.
 fn plan(folder: &Path, name: &str) -> String {
     let path = folder.join(format!("{name}.plan")).to_str().unwrap().to_owned();
     ixion(["build", &format!("{name}/{name}.pnnx.param"), "-o", &path]).fine();
@@ -53,7 +53,7 @@ fn every_subcommand_takes_a_plan() {
     let text = folder.path().join("again.param");
     ixion(["convert", &path, "--param", text.to_str().unwrap()]).fine();
     assert!(text.is_file());
-    // A folder whose model is a plan is a case.
+    // A folder whose model is a plan is a valid case.
     std::fs::remove_file(&text).unwrap();
     std::fs::remove_file(text.with_extension("bin")).unwrap();
     for name in ["in_0.npy", "out_0.npy"] {
@@ -104,7 +104,7 @@ fn shapes_ranges_and_donations_are_kept() {
     };
     assert!(error(&["--profile", "y=1:1:1"]).contains("element type of an input `y`"));
     assert!(error(&["--profile", "pnnx_input_0=2,1,8,8:1,1,8,8:4,1,8,8"]).contains("axis 0"));
-    assert!(error(&["--profile", "1,2"]).contains("is no range"));
+    assert!(error(&["--profile", "1,2"]).contains("expected three shapes"));
     assert!(error(&["-s", "pnnx_input_0=1,1"]).contains("pnnx_input_0"));
     assert!(error(&["--donate", "pnnx_input_0=nowhere"]).contains("no output `nowhere`"));
     assert!(error(&["--without", "make_it_fast"]).contains("make_it_fast"));
@@ -116,7 +116,7 @@ fn what_cannot_be_built_or_taken() {
     let path = plan(folder.path(), "linear");
     let own = folder.path();
     let error = ixion(["build", &path, "-o", "x.plan"]).error(2, own);
-    assert!(error.contains("linear.plan is a plan already"), "{error}");
+    assert!(error.contains("linear.plan is already a plan"), "{error}");
     let error =
         ixion(["run", &path, "-i", "linear/in_0.npy", "--bin", "linear/linear.pnnx.bin"]).error(2, own);
     assert!(error.contains("leave out --bin"), "{error}");
@@ -126,16 +126,16 @@ fn what_cannot_be_built_or_taken() {
     assert!(error.contains("whose passes have run"), "{error}");
     for options in [["--precision", "f16"], ["--layouts", "plain"], ["--tune", "--json"]] {
         let [a, b] = options;
-        let settled = "linear.plan is a plan, whose element types, layouts and tactics are settled";
+        let fixed = "linear.plan is a plan, whose element types, layouts and tactics are fixed";
         let error = ixion(["plan", &path, a, b]).error(2, own);
-        assert!(error.contains(settled) && error.contains("`ixion build --precision"), "{error}");
+        assert!(error.contains(fixed) && error.contains("`ixion build --precision"), "{error}");
         let error = ixion(["run", &path, "-i", "linear/in_0.npy", a, b]).error(2, own);
-        assert!(error.contains(settled), "{error}");
+        assert!(error.contains(fixed), "{error}");
     }
     let error = ixion(["inspect", "linear/linear.pnnx.param", "--verify"]).error(2, own);
-    assert!(error.contains("--verify is for plans"), "{error}");
+    assert!(error.contains("--verify requires a plan"), "{error}");
     let error = ixion(["build", "linear/linear.pnnx.param", "-o", "linear/linear.pnnx.bin"]).error(2, own);
-    assert!(error.contains("would be written over"), "{error}");
+    assert!(error.contains("would be overwritten"), "{error}");
     let error = ixion(["build", "linear/linear.pnnx.param", "-o", "no/such/x.plan"]).error(1, own);
     assert!(error.contains("cannot write here"), "{error}");
     let error = ixion(["build", "resnet18/resnet18.pnnx.param", "-o", &path]).error(2, own);

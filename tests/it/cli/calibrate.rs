@@ -1,4 +1,4 @@
-//! `ixion calibrate`, and what is done with its scales.
+//! `ixion calibrate`, and the use of its scales.
 
 use super::command::{ixion, models};
 use serde_json::{Value, json};
@@ -108,11 +108,11 @@ fn what_cannot_be_calibrated_is_said() {
     assert!(!own.join("s.json").exists());
 
     let least = ["calibrate", DIGITS, "--inputs", "digits/samples", "-o", &scales, "--least", "nan"];
-    assert!(ixion(least).error(2, own).contains("`nan` is no number of decibels"));
+    assert!(ixion(least).error(2, own).contains("expected a number of decibels"));
     assert!(!own.join("s.json").exists());
 
     std::fs::write(own.join("s.json"), "{}").unwrap();
     let used =
         ixion(["run", DIGITS, "--input", "digits/samples/7.png", "--precision", "int8", "--scales", &scales]);
-    assert!(used.error(2, own).contains("s.json: these are no scales"));
+    assert!(used.error(2, own).contains("s.json: not a scales file"));
 }

@@ -1,9 +1,9 @@
-//! Running the command, and making its output the same everywhere.
+//! Runs the command and normalises its output.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// How the command ended.
+/// The result of a command.
 #[derive(Debug)]
 pub(super) struct Ended {
     pub(super) code: i32,
@@ -16,7 +16,7 @@ pub(super) fn ixion<const N: usize>(args: [&str; N]) -> Ended {
     ended(command(args).output().unwrap())
 }
 
-/// The command, to be run in the folder of the repository's models.
+/// The command, set up to run in the folder of the repository's models.
 pub(super) fn command<const N: usize>(args: [&str; N]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ixion"));
     command.args(args).current_dir(models()).env_remove("RUST_LOG").env_remove("RUST_BACKTRACE");
@@ -35,14 +35,14 @@ pub(super) fn models() -> PathBuf {
 }
 
 impl Ended {
-    /// What was printed, after checking that all is well.
+    /// The standard output, after checking that the command succeeded without warnings.
     #[track_caller]
     pub(super) fn fine(self) -> String {
         assert_eq!((self.code, self.stderr.as_str()), (0, ""), "{}", self.stdout);
         self.stdout
     }
 
-    /// The message of the error, after checking how the command ended. The path of `folder` is cut off.
+    /// The error message, after checking the exit code. The path of `folder` is removed.
     #[track_caller]
     pub(super) fn error(self, code: i32, folder: &Path) -> String {
         assert_eq!(self.code, code, "{}{}", self.stdout, self.stderr);
@@ -50,7 +50,7 @@ impl Ended {
         self.stderr.replace(&format!("{}/", folder.display()), "").trim_end().to_owned()
     }
 
-    /// The object that was printed, after checking that all is well and which version it is.
+    /// The printed JSON object, after checking that the command succeeded and the version is 1.
     #[track_caller]
     pub(super) fn json(self) -> serde_json::Value {
         let json: serde_json::Value = serde_json::from_str(&self.stdout).unwrap();
@@ -59,12 +59,12 @@ impl Ended {
     }
 }
 
-/// Compares with a stored text in the folder `snapshots`.
+/// Compares with a snapshot in the folder `snapshots`.
 pub(super) fn exactly(check: impl FnOnce()) {
     settings().bind(check);
 }
 
-/// The same, with a word for numbers that differ from run to run or from processor to processor.
+/// Like [`exactly`], with placeholders for numbers that differ between runs or processors.
 pub(super) fn roughly(check: impl FnOnce()) {
     let mut settings = settings();
     settings.add_filter(r"\d+(\.\d+)? (ns|µs|ms|s)\b", "[time]");

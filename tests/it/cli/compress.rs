@@ -44,7 +44,7 @@ mod with_lapack {
         let text = std::fs::read_to_string(&target).unwrap();
         assert!(text.contains("head.thin ") && text.contains("@weight=(6,48)f32"), "{text}");
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2, "nothing else is left");
-        // What was written is what was measured, and still reads digits.
+        // The written model is the measured one, and it still recognises digits.
         for name in ["model.toml", "in_0.npy"] {
             std::fs::copy(models().join("digits").join(name), folder.path().join(name)).unwrap();
         }
@@ -54,7 +54,7 @@ mod with_lapack {
 
     #[test]
     fn an_error_decides_the_rank() {
-        // Ten rows have ten singular values; the last two thin layers would not be smaller.
+        // Ten rows have ten singular values; two thin layers of that rank would not be smaller.
         let all = compress(&[DIGITS, "--error", "0.0001"]);
         assert_eq!(all.code, 1);
         assert!(all.stdout.contains("left as it is"), "{}", all.stdout);
@@ -81,7 +81,7 @@ mod with_lapack {
         {
             assert_eq!(compress(&[DIGITS, args[0], args[1]]).code, 2, "{args:?}");
         }
-        assert_eq!(ixion(["compress", DIGITS]).code, 2, "a rank or an error is needed");
+        assert_eq!(ixion(["compress", DIGITS]).code, 2, "a rank or an error is required");
         assert_eq!(ixion(["compress", DIGITS, "--rank", "2", "--error", "0.1"]).code, 2, "not both");
         let error = ixion(["compress", "conv3/conv3.pnnx.param", "--rank", "2"]).error(2, here);
         assert!(error.contains("no linear layers"), "{error}");

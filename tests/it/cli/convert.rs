@@ -61,7 +61,7 @@ fn nothing_that_was_read_is_written_over() {
     let (param, bin, input) = (path("linear.pnnx.param"), path("linear.pnnx.bin"), path("in_0.npy"));
     let kept = |ended: Ended| {
         let error = ended.error(2, folder.path());
-        assert!(error.contains("would be written over, but it was read from"), "{error}");
+        assert!(error.contains("would be overwritten, but it is one of the inputs"), "{error}");
     };
     kept(ixion(["convert", &param, "--python", &bin]));
     kept(ixion(["inspect", &param, "--svg", &bin]));

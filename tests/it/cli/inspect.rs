@@ -35,9 +35,9 @@ fn what_cannot_run_is_marked_and_weights_may_be_absent() {
     exactly(|| assert_snapshot!(ixion(["inspect", path.to_str().unwrap()]).fine()));
 }
 
-/// Each tuple holds the one before it twice, so that the last stands for 2^40 tensors.
+/// Each tuple contains the previous one twice, so the last represents 2^40 tensors.
 #[test]
-fn tuples_within_tuples_do_no_harm() {
+fn deeply_nested_tuples_are_harmless() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("tuples.param");
     let mut lines = vec!["pnnx.Input in 0 1 t0 #t0=(1)f32".to_owned()];
@@ -50,7 +50,7 @@ fn tuples_within_tuples_do_no_harm() {
 }
 
 #[test]
-fn the_survey_for_programs() {
+fn the_report_as_json() {
     let json = ixion(["inspect", "digits/digits.pnnx.param", "--json"]).json();
     assert_eq!(json["inputs"][0]["shape"], serde_json::json!(["?", 1, 8, 8]));
     assert_eq!(json["totals"]["operators"], 21);
@@ -84,7 +84,7 @@ fn a_picture_is_written_to_a_file_or_to_the_screen() {
 
 /// `ixion inspect … | head -1`
 #[test]
-fn a_reader_that_goes_away_is_no_error() {
+fn a_closed_pipe_is_no_error() {
     let mut child = command(["inspect", "resnet18/resnet18.pnnx.param", "--svg", "-"])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

@@ -6,17 +6,17 @@ use serde_json::json;
 
 const DIGITS: &str = "digits/digits.pnnx.param";
 
-/// Without passes: which of them fire is tested where they are.
+/// Without passes: which passes fire is tested elsewhere.
 #[test]
 fn a_plan_as_a_table() {
-    // Formats differ from processor to processor.
+    // Formats differ between processors.
     let mut command = command(["plan", DIGITS, "-s", "2,1,8,8", "--without", "all"]);
     let printed = ended(command.env("IXION_ISA", "scalar").output().unwrap()).fine();
     exactly(|| assert_snapshot!(printed));
 }
 
 #[test]
-fn the_plan_for_programs() {
+fn the_plan_as_json() {
     let json = ixion(["plan", DIGITS, "--json", "--without", "all"]).json();
     let memory = &json["memory"];
     let size = |key: &str| memory[key].as_u64().unwrap();
@@ -45,7 +45,7 @@ fn passes_make_the_graph_smaller_and_can_be_left_out() {
 }
 
 #[test]
-fn larger_inputs_take_more() {
+fn larger_inputs_need_more_memory() {
     let arena = |shape: &str| {
         let json = ixion(["plan", DIGITS, "--json", "--without", "all", "--input-shape", shape]).json();
         json["memory"]["arena_bytes"].as_u64().unwrap()
@@ -54,7 +54,7 @@ fn larger_inputs_take_more() {
 }
 
 #[test]
-fn the_memory_as_a_picture() {
+fn the_memory_as_an_svg() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("memory.svg");
     let printed = ixion(["plan", DIGITS, "--memory", path.to_str().unwrap()]).fine();
@@ -74,10 +74,10 @@ fn what_cannot_be_planned() {
     assert!(named.contains("`y`") && named.contains("`pnnx_input_0`"), "{named}");
     let wide = error(["plan", DIGITS, "-s", "1,2,8,8"]);
     assert!(wide.contains("1×2×8×8") && wide.contains("nn.Conv2d"), "{wide}");
-    assert!(error(["plan", DIGITS, "-s", "1,8"]).contains("?×1×8×8, but has 1×8"));
-    assert!(error(["plan", DIGITS, "-s", "1,x"]).contains("is no shape"));
+    assert!(error(["plan", DIGITS, "-s", "1,8"]).contains("?×1×8×8, got 1×8"));
+    assert!(error(["plan", DIGITS, "-s", "1,x"]).contains("expected lengths"));
     let twice = ixion(["plan", DIGITS, "-s", "1,1,8,8", "-s", "1,1,8,8"]).error(2, &models());
-    assert!(twice.contains("2 inputs were given, but the model has 1"), "{twice}");
+    assert!(twice.contains("too many inputs: expected 1 ("), "{twice}");
     let kept = ixion(["plan", DIGITS, "--memory", DIGITS]).error(2, &models());
-    assert!(kept.contains("would be written over"), "{kept}");
+    assert!(kept.contains("would be overwritten"), "{kept}");
 }

@@ -1,4 +1,4 @@
-//! `--use`: which layers run which operators.
+//! `--use`: selects the layers that run operators.
 
 use super::command::ixion;
 use std::path::Path;
@@ -28,8 +28,8 @@ fn a_type_can_be_run_by_another_layer() {
     let plan = plan.to_str().unwrap();
     ixion(["build", &model, "-o", plan, "--use", route, "--without", "all"]).fine();
     assert_eq!(types(ixion(["plan", plan, "--json"]).json()), ["\"nn.SiLU\""]);
-    let settled = ixion(["plan", plan, "--use", route]).error(2, folder.path());
-    assert!(settled.contains("whose layers are settled; leave out --use"), "{settled}");
+    let fixed = ixion(["plan", plan, "--use", route]).error(2, folder.path());
+    assert!(fixed.contains("whose layers are fixed; leave out --use"), "{fixed}");
 }
 
 #[test]
@@ -39,5 +39,5 @@ fn a_layer_that_is_not_there_is_an_error() {
     let missing = ixion(["inspect", &model, "--use", "nn.Hardswish=acme/Swish/2"]).error(2, folder.path());
     assert!(missing.contains("no layer is registered for `acme/Swish/2`"), "{missing}");
     let wrong = ixion(["inspect", &model, "--use", "nn.Hardswish=Swish"]).error(2, folder.path());
-    assert!(wrong.contains("`Swish` is no name of a plugin"), "{wrong}");
+    assert!(wrong.contains("`Swish` is not a valid plugin name"), "{wrong}");
 }

@@ -31,7 +31,7 @@ fn a_batch_has_a_chart_for_each_picture() {
     let printed = ixion(["run", DIGITS, "-i", "digits/in_0.npy", "--top", "1"]).fine();
     let lines: Vec<&str> = printed.lines().collect();
     assert_eq!(lines.len(), 20);
-    assert_eq!(lines[6], "picture 4 of 10");
+    assert_eq!(lines[6], "image 4 of 10");
     assert!(lines[7].starts_with("3  "), "{}", lines[7]);
 }
 
@@ -46,7 +46,7 @@ fn inputs_go_by_name_or_by_order() {
     let named = ["pnnx_input_1=two_inputs/in_1.npy", "pnnx_input_0=two_inputs/in_0.npy"];
     let by_name = ixion(["run", TWO, "-i", named[0], "-i", named[1]]).fine();
     assert_eq!(by_name, by_order);
-    // What is not named goes to the input that is left.
+    // An unnamed array goes to the remaining input.
     assert_eq!(ixion(["run", TWO, "-i", named[0], "-i", "two_inputs/in_0.npy"]).fine(), by_order);
     exactly(|| assert_snapshot!(by_order));
 }
@@ -87,7 +87,7 @@ fn tables_and_archives_are_inputs_too() {
     );
 }
 
-/// Packs arrays as `numpy.savez` does.
+/// Writes an archive of arrays like `numpy.savez`.
 fn write_npz(path: &std::path::Path, arrays: &[(&str, &str)]) {
     let mut writer = ixion::pnnx::ArchiveWriter::new(std::fs::File::create(path).unwrap());
     for (name, file) in arrays {
@@ -118,7 +118,7 @@ fn a_picture_without_instructions_is_prepared_by_shape() {
         (ended.code, ended.stderr.trim_end()),
         (
             0,
-            "note: no model.toml says how to prepare digits/samples/7.png: taken as grey, stretched to 8×8, scaled to 0..1"
+            "note: no model.toml for digits/samples/7.png: prepared as grey, stretched to 8×8, scaled to 0..1"
         )
     );
     assert!(ended.stdout.starts_with("pnnx_output_0  f32 1×10: min "), "{}", ended.stdout);
@@ -130,7 +130,7 @@ fn a_trace_has_a_row_for_each_operator() {
     roughly(|| assert_snapshot!(squeezed(&printed)));
 }
 
-/// Columns of times have another width in every run.
+/// Collapses white space, because the width of time columns varies.
 fn squeezed(text: &str) -> String {
     let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
     text.lines().map(words).collect::<Vec<_>>().join("\n")

@@ -1,4 +1,4 @@
-//! `ixion run` on pictures: in batches, and with boxes and masks.
+//! `ixion run` on images: in batches, and with boxes and masks.
 
 use super::command::{Ended, command, ended, exactly, ixion, models};
 use insta::assert_snapshot;
@@ -7,7 +7,7 @@ use ixion::tensor::{Color, Picture, Tensor};
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-/// Reads rows of seven values straight from the pixels of a picture: a detector that sees what it is told.
+/// A detector whose detections are encoded in an image's pixels, as rows of seven values.
 const DETECTOR: &str = "7767517
 3 2
 pnnx.Input      in   0 1 x #x=(?,1,3,7)f32
@@ -27,7 +27,7 @@ labels = [\"ant\", \"bee\"]
 format = \"yolov5\"
 ";
 
-/// Tells apart red, green and blue.
+/// Segments red, green and blue.
 const SEGMENTER: &str = "7767517
 3 2
 pnnx.Input  in   0 1 x #x=(1,3,?,?)f32
@@ -71,7 +71,7 @@ impl Model {
     }
 }
 
-/// Two bees, one over the other, and an ant.
+/// Two overlapping bees, and an ant.
 const SEEN: [u8; 21] = [3, 2, 4, 2, 1, 0, 1, 3, 2, 5, 2, 1, 0, 1, 6, 1, 2, 2, 1, 1, 0];
 
 fn detector() -> Model {
@@ -105,7 +105,7 @@ fn load(path: impl AsRef<Path>) -> Picture {
 fn objects_as_a_table() {
     let model = detector();
     exactly(|| assert_snapshot!(model.run(&["-i", "seen.png", "empty.png"]).fine()));
-    // A single picture has no heading.
+    // A single image has no heading.
     assert!(model.run(&["-i", "seen.png"]).fine().starts_with("class    score"));
     assert_eq!(model.run(&["-i", "empty.png"]).fine(), "nothing above 25.0 %\n");
 }
@@ -137,7 +137,7 @@ fn objects_for_programs() {
 #[test]
 fn boxes_are_in_pixels_of_the_given_picture() {
     let model = detector();
-    // Each pixel four times in each direction; the nearest ones are those of the small picture.
+    // Each pixel is repeated four times in both directions; nearest-neighbour scaling restores the small image.
     let row = |row: &[u8]| row.iter().flat_map(|&value| [value; 4]).collect::<Vec<_>>();
     let large: Vec<u8> = SEEN.chunks(7).flat_map(|values| row(values).repeat(4)).collect();
     model.picture("large.png", 12, Color::Gray, &large);
@@ -150,7 +150,7 @@ fn boxes_are_drawn() {
     let model = detector();
     model.run(&["-i", "seen.png", "--picture", "drawn.png"]).fine();
     let drawn = load(model.path("drawn.png"));
-    // Enlarged, because it is so small.
+    // Small images are enlarged.
     assert_eq!((drawn.height(), drawn.width(), drawn.color()), (222, 518, Color::Rgb));
     model.run(&["-i", "seen.png", "empty.png", "--picture", "out"]).fine();
     assert_eq!(load(model.path("out/seen.png")), drawn);
@@ -170,7 +170,7 @@ fn masks_as_a_table_and_as_pictures() {
     let json = model.run(&["-i", "b.png", "--json"]).json();
     let share = |class: usize, label: &str, pixels: usize| serde_json::json!({ "class": class, "label": label, "pixels": pixels, "share": pixels as f64 / 3.0 });
     assert_eq!(json["masks"], serde_json::json!([[share(0, "red", 2), share(2, "blue", 1)]]));
-    // Pictures of several sizes have no common array, but all else.
+    // Images of different sizes have no common array, but everything else.
     let both = model.run(&["-i", "a.png", "b.png", "--json"]).json();
     assert!(both["outputs"].is_null() && both["masks"].as_array().unwrap().len() == 2);
 }
@@ -182,7 +182,7 @@ fn arrays_are_read_by_their_task_too() {
     Tensor::from_vec(pixels, &[1, 1, 3, 7]).unwrap().save_npy(model.path("x.npy")).unwrap();
     assert_eq!(model.run(&["-i", "x.npy"]).fine(), model.run(&["-i", "seen.png"]).fine());
     let message = model.run(&["-i", "x.npy", "--picture", "y.png"]).error(2, model.folder.path());
-    assert!(message.starts_with("error: --picture y.png: the input is no picture to draw on"), "{message}");
+    assert!(message.starts_with("error: --picture y.png: the input is not an image"), "{message}");
 }
 
 #[test]
@@ -232,7 +232,7 @@ fn one_broken_picture_does_not_stop_the_others() {
     assert_eq!(ended.stdout.lines().filter(|line| line.ends_with(".png")).count(), 2);
     assert!(
         ended.stderr.starts_with("error: ./broken.png: not a valid PNG")
-            && ended.stderr.ends_with("1 of 3 pictures could not be read\n"),
+            && ended.stderr.ends_with("1 of 3 images could not be read\n"),
         "{}",
         ended.stderr
     );
@@ -245,7 +245,7 @@ fn one_broken_picture_does_not_stop_the_others() {
         (json["failed"][0]["file"].as_str(), json["detections"].as_array().unwrap().len()),
         (Some("broken.png"), 1)
     );
-    // Nothing at all could be used.
+    // No image could be read.
     assert_eq!(model.run(&["-i", "broken.png"]).code, 2);
     assert_eq!(model.run(&["-i", "broken.png", "broken.png"]).code, 2);
 }

@@ -12,7 +12,7 @@ const RELU: &str = "7767517\n4 3\n\
     nn.Sigmoid second 1 1 y z #z=(2)f32\n\
     pnnx.Output out 1 0 z\n";
 
-/// A folder with a case whose wanted output is `wanted`.
+/// Creates a case whose expected output is `wanted`.
 fn case(folder: &Path, name: &str, text: &str, wanted: [f32; 2], settings: &str) {
     let path = folder.join(name);
     fs::create_dir(&path).unwrap();
@@ -98,7 +98,7 @@ fn the_verdicts_for_programs() {
     assert_eq!(json["unsupported"], serde_json::json!({ "my.Own": 1 }));
     let names: Vec<&str> =
         json["cases"].as_array().unwrap().iter().map(|case| case["name"].as_str().unwrap()).collect();
-    assert_eq!(names, ["wrong", "own", "right"], "the order is that of the arguments");
+    assert_eq!(names, ["wrong", "own", "right"], "verdicts are in the order of the arguments");
     let (wrong, own) = (&json["cases"][0], &json["cases"][1]);
     assert_eq!((wrong["verdict"].as_str(), wrong["max_abs_diff"].as_f64()), (Some("fail"), Some(0.5)));
     assert_eq!(wrong["suspects"], serde_json::json!(["the output comes from pnnx.Expression `second`"]));
@@ -123,7 +123,7 @@ fn damaged_weights_are_found_by_their_checksums() {
     fs::write(linear.join("linear.pnnx.bin"), bin).unwrap();
     let ended = verify(folder.path(), ["linear", "--checksums"]);
     assert!(
-        ended.stdout.starts_with("ERROR-read ") && ended.stdout.contains("are damaged (checksum"),
+        ended.stdout.starts_with("ERROR-read ") && ended.stdout.contains("are damaged (expected checksum"),
         "{}",
         ended.stdout
     );

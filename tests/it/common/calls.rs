@@ -1,4 +1,4 @@
-//! Every layer of a model with the tensors that it sees, one after the other.
+//! Calls every layer of a model with its actual inputs, in order.
 
 use ixion::Limits;
 use ixion::graph::RuntimeGraph;
@@ -7,7 +7,7 @@ use ixion::tensor::{Tensor, TensorView, Workspace};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// One layer, its inputs, and its outputs as `forward` computes them.
+/// A layer, its inputs, and the outputs that `forward` computes.
 pub(crate) struct Call {
     pub(crate) place: String,
     pub(crate) op_type: String,
@@ -18,7 +18,7 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    /// Configures the layer and makes room for its outputs.
+    /// Configures the layer and allocates its outputs.
     fn new(place: String, op_type: &str, mut layer: Box<dyn CpuLayer>, inputs: Vec<Tensor>) -> Self {
         let metas: Vec<TensorMeta> = inputs.iter().map(|input| TensorMeta::of(&input.view())).collect();
         let inferred = layer.infer(&metas).unwrap_or_else(|error| panic!("{place}: {error}"));
@@ -40,7 +40,7 @@ impl Call {
         self.forward_within(|forward| forward())
     }
 
-    /// Computes the outputs within a function, which sees nothing but the layer's own work.
+    /// Computes the outputs inside a function, which observes only the layer's own work.
     pub(crate) fn forward_within<R>(
         &mut self,
         around: impl FnOnce(&mut dyn FnMut() -> Result<(), LayerError>) -> R,
@@ -58,7 +58,7 @@ impl Call {
         around(&mut || self.layer.forward(&views, &mut outputs, &mut context))
     }
 
-    /// Computes the first output in the memory of `data`, which stands for the input at `position`.
+    /// Computes the first output in the memory of `data`, which replaces the input at `position`.
     pub(crate) fn forward_in_place(&mut self, data: &mut Tensor, position: usize) -> Result<(), LayerError> {
         let mut others: Vec<TensorView<'_>> = self.inputs.iter().map(Tensor::view).collect();
         others.remove(position);
@@ -69,7 +69,7 @@ impl Call {
     }
 }
 
-/// Runs the model of a case on its inputs and hands over every call, after it has been made.
+/// Runs the model of a case on its inputs and passes every completed call to `use_call`.
 pub(crate) fn each_call(folder: &Path, mut use_call: impl FnMut(Call)) {
     let limits = Limits::default();
     let arrays: BTreeMap<String, Tensor> =

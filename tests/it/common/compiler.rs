@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What every piece of C is compiled with: the header must be fine with all of it.
+/// The flags for all C code: the header must compile without warnings.
 pub(crate) const FLAGS: [&str; 6] = [
     "-std=c99",
     "-Wall",
@@ -18,24 +18,21 @@ pub(crate) fn include() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("include")
 }
 
-/// The compiler: that of the variable `CC`, or `cc`.
+/// The compiler: the variable `CC`, or else `cc`.
 pub(crate) fn c() -> String {
     let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".to_owned());
     let works = Command::new(&compiler).arg("--version").output().is_ok_and(|output| output.status.success());
-    assert!(
-        works,
-        "there is no C compiler `{compiler}`; install gcc or clang, or name one with the variable CC"
-    );
+    assert!(works, "no C compiler `{compiler}` found; install gcc or clang, or set the variable CC");
     compiler
 }
 
-/// Runs a compiler, which must not complain.
+/// Runs a compiler, which must succeed.
 pub(crate) fn run(command: &mut Command) {
     let output = command.output().unwrap();
     assert!(output.status.success(), "{command:?}\n{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Compiles a plugin in C into a folder, with some names defined.
+/// Compiles a C plugin into a folder, with these macros defined.
 pub(crate) fn library(source: &Path, folder: &Path, defines: &[String]) -> PathBuf {
     let name = source.file_stem().unwrap().to_str().unwrap();
     let library =

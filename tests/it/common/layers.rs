@@ -1,4 +1,4 @@
-//! Layers that tests need and nobody else: three that panic, one that never ends, one that works in place.
+//! Layers for tests only: three that panic, one that never returns, and one that works in place.
 
 use ixion::op::{
     CpuLayer, Creator, ForwardContext, Layer, LayerError, OperatorReader, Registry, TensorMeta, View,
@@ -10,11 +10,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::Sender;
 
-/// Its input. A negative number makes it panic.
+/// The identity. Panics if an element is negative.
 #[derive(Debug, Clone)]
 struct Fragile;
 
-/// Its input, after a wait that only the end of the run ends. It does not wait for 0.
+/// The identity, after waiting until the run is cancelled or times out. Does not wait if the input is 0.
 #[derive(Debug, Clone)]
 struct Endless;
 
@@ -22,12 +22,12 @@ thread_local! {
     static WAITING: RefCell<Option<Sender<()>>> = const { RefCell::new(None) };
 }
 
-/// Has [`Endless`] tell when it begins to wait on this thread.
+/// Makes [`Endless`] send a message when it begins to wait on this thread.
 pub(crate) fn tell_when_waiting(sender: Sender<()>) {
     WAITING.set(Some(sender));
 }
 
-/// Its input. A negative number makes it panic, and so does every second clone of the original once that is initialised.
+/// The identity. Panics if an element is negative, and in every second clone of the initialised original.
 #[derive(Debug, Default)]
 struct Shy {
     clones: Arc<AtomicUsize>,
@@ -43,18 +43,18 @@ impl Clone for Shy {
     }
 }
 
-/// The sum of two inputs, in the place of the first one where that may be.
+/// The sum of two inputs, computed in place of the first one if possible.
 #[derive(Debug, Clone)]
 struct Accumulate;
 
-/// Its input. Vectors of some lengths make it panic before it computes.
+/// The identity. Panics before it computes for vectors of certain lengths.
 #[derive(Debug, Clone)]
 struct Touchy;
 
-/// The length of a vector for which [`Touchy`] has no time left when memory is planned.
+/// The vector length for which [`Touchy`] reports an exceeded deadline while memory is planned.
 pub(crate) const TIMES_OUT: usize = 21;
 
-/// What [`Touchy`] panics in, by the length of its input.
+/// The method in which [`Touchy`] panics, by the length of its input.
 pub(crate) const TOUCHY: [(usize, &str); 5] =
     [(11, "infer"), (12, "view"), (13, "parts"), (14, "configure"), (15, "workspace")];
 

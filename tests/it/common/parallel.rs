@@ -1,4 +1,4 @@
-//! Many cases, side by side.
+//! Runs many cases in parallel.
 
 use std::any::Any;
 use std::num::NonZero;
@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-/// What a function makes of each case, in their order; as many at once as there are cores. A case that panics keeps no other
-/// from being tried: all those that failed are told at the end.
+/// Applies a function to each case, on as many threads as there are cores. Results are in the order of the cases. A panic
+/// doesn't stop the other cases: all failures are reported at the end.
 pub(crate) fn each_of<T: Send>(cases: &[PathBuf], run: impl Fn(&Path) -> T + Sync) -> Vec<T> {
     let next = AtomicUsize::new(0);
     let worker = || {
@@ -48,7 +48,7 @@ fn results_are_in_order() {
 }
 
 #[test]
-fn every_case_that_fails_is_told() {
+fn every_failing_case_is_reported() {
     let cases = ["a", "b", "c", "d"].map(PathBuf::from);
     let run = |case: &Path| assert!(case.ends_with("b") || case.ends_with("d"), "{} is odd", case.display());
     let panic = catch_unwind(|| each_of(&cases, run)).unwrap_err();

@@ -1,4 +1,4 @@
-//! The fourth way of running a model: from a plan that was saved.
+//! The fourth mode of running a model: from a saved plan.
 
 use super::parallel::each_of;
 use ixion::Limits;
@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 
 /// Maps the plan in a file.
 pub(crate) fn map(path: &Path, limits: &Limits) -> Result<PlanFile, EngineError> {
-    // SAFETY: the folder is the test's own; files in it are replaced and never changed in place.
+    // SAFETY: the folder belongs to the test; its files are replaced, never modified in place.
     Ok(unsafe { PlanFile::map(path, limits) }?)
 }
 
-/// Bits of all outputs, and their types.
+/// The shapes, types and bytes of all outputs.
 pub(crate) fn bits(outputs: &[Tensor]) -> Vec<(String, Vec<u8>)> {
     let bits = |output: &Tensor| {
         (
@@ -23,8 +23,8 @@ pub(crate) fn bits(outputs: &[Tensor]) -> Vec<(String, Vec<u8>)> {
     outputs.iter().map(bits).collect()
 }
 
-/// All cases whose models give other bits from a saved plan, read or mapped, than from the plan that was saved, or whose
-/// plan is another one when it is saved again.
+/// Returns all cases for which a saved plan, read or mapped, gives other bits than the original plan, or becomes a different
+/// file when it is saved again.
 pub(crate) fn differences(cases: &[PathBuf], formats: &Formats) -> Vec<String> {
     let told = |case: &Path| {
         let reason = compare(case, formats).err()?;
@@ -50,17 +50,17 @@ fn compare(case: &Path, formats: &Formats) -> Result<(), String> {
         let wanted = run(&plan).map_err(told)?;
         for (way, loaded) in [("read", &read), ("mapped", &mapped)] {
             if run(loaded).map_err(told)? != wanted {
-                return Err(format!("other bits when it is {way}"));
+                return Err(format!("different bits when it is {way}"));
             }
         }
     }
     mapped.save(&again).map_err(told)?;
-    if mapped.settled() != plan.settled() {
-        return Err("it settled on other formats".to_owned());
+    if mapped.selections() != plan.selections() {
+        return Err("it selected other formats".to_owned());
     }
     let bytes = |path: &Path| std::fs::read(path).unwrap();
     if bytes(&path) != bytes(&again) {
-        return Err("saved again it is another file".to_owned());
+        return Err("saving it again gives a different file".to_owned());
     }
     Ok(())
 }

@@ -1,44 +1,44 @@
-//! Attention beside that of the CPU: in plain arithmetic, and by tensor cores.
+//! Attention compared with the CPU: with plain arithmetic and with tensor cores.
 
 use super::{noise, one, same_as_cpu, several};
 use ixion::tensor::{DType, Tensor};
 
-/// What hides columns, and how it lies.
+/// The kind of mask.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Mask {
     None,
     /// Row i sees columns 0 to i.
     Causal,
-    /// Truth values of rows and columns; one row sees nothing.
+    /// A bool per row and column; one row is fully masked.
     Bool,
-    /// Numbers of each head.
+    /// Values per head.
     OfHeads(DType),
-    /// Numbers of each sample, the same for all rows: −∞, and the least number of the type, as padding has it.
+    /// Values per sample, the same for all rows: −∞ and the lowest finite value of the type, as in padding masks.
     OfColumns(DType),
-    /// A number for each row, the same for all columns.
+    /// A value per row, the same for all columns.
     OfRows,
 }
 
-/// How queries, keys and values lie.
+/// The memory layout of queries, keys and values.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum View {
-    /// One behind the other.
+    /// Contiguous.
     Plain,
-    /// The heads of a position side by side, as projections leave them.
+    /// The heads of a position are adjacent, as in the output of projections.
     Heads,
-    /// The positions of a head side by side.
+    /// The positions of a head are adjacent.
     Turned,
 }
 
-/// Kinds of attention that are one kernel each, and that several sizes are drawn for.
+/// A kind of attention with a kernel of its own, tested with several random sizes.
 struct Kind {
     dtype: DType,
-    /// Of queries and keys, and of values.
+    /// The widths of queries and keys, and of values.
     widths: [usize; 2],
-    /// How many heads of queries share those of keys and values.
+    /// The number of query heads that share a key and value head.
     shared: usize,
     mask: Mask,
-    /// Of queries, keys and values.
+    /// The layouts of queries, keys and values.
     views: [View; 3],
 }
 
@@ -63,7 +63,7 @@ impl Mask {
             }
             Self::OfColumns(dtype) => {
                 let least = if dtype == DType::F16 { -65504.0 } else { f64::from(f32::MIN) };
-                // All columns of the first sample are hidden as padding is: they count alike.
+                // All columns of the first sample are masked as padding, so that they have equal weights.
                 let hide = |i: usize| if i < columns || i.is_multiple_of(3) { least } else { hide(i) };
                 ((0..samples * columns).map(hide).collect(), vec![samples, 1, 1, columns], dtype)
             }
@@ -74,7 +74,7 @@ impl Mask {
 }
 
 impl View {
-    /// The shape of a tensor that this view makes one of `[samples, heads, len, width]` of.
+    /// The shape of a tensor of which this view has the shape `[samples, heads, len, width]`.
     fn shape(self, [samples, heads, len, width]: [usize; 4]) -> [usize; 4] {
         match self {
             Self::Plain => [samples, heads, len, width],
@@ -83,7 +83,7 @@ impl View {
         }
     }
 
-    /// The operator.
+    /// The operator that creates the view, or `None` if none is needed.
     fn line(self, from: &str, to: &str) -> Option<String> {
         match self {
             Self::Plain => None,
@@ -98,7 +98,7 @@ impl Kind {
         Self { dtype, widths, shared: 1, mask, views: [view; 3] }
     }
 
-    /// Compares it for certain lengths.
+    /// Compares the results for these lengths.
     fn check(&self, [rows, columns]: [usize; 2], [samples, heads]: [usize; 2]) {
         let &Self { dtype, widths: [width, out], shared, mask, views } = self;
         let shapes = [
@@ -136,7 +136,7 @@ impl Kind {
         same_as_cpu(&several(&lines, &inputs), &inputs, tolerance);
     }
 
-    /// Compares it for as many lengths as there are, drawn up to 130 rows and 200 columns.
+    /// Compares the results `times` times, for random lengths of up to 130 rows and 200 columns.
     fn check_several(&self, times: usize) {
         let seed = self.widths[0] * 31 + self.widths[1] * 7 + self.shared;
         for time in 0..times {
@@ -182,7 +182,7 @@ fn tensor_cores_attend_with_heads_of_any_width() {
 }
 
 #[test]
-fn tensor_cores_attend_however_numbers_lie() {
+fn tensor_cores_attend_in_any_layout() {
     for (views, mask) in [
         ([View::Turned; 3], Mask::OfHeads(DType::F16)),
         ([View::Plain, View::Turned, View::Heads], Mask::Causal),
@@ -203,7 +203,7 @@ fn heads_that_others_share() {
 }
 
 #[test]
-fn scores_that_are_no_numbers_show_in_the_output() {
+fn nan_scores_propagate_to_the_output() {
     let line = "F.scaled_dot_product_attention a 3 1 x x1 x2 y $query=x $key=x1 $value=x2";
     let numbers = |bad: f64| {
         let numbers = (0..20 * 16).map(|i| if i == 37 { bad } else { (i % 11) as f64 / 4.0 - 1.0 });
@@ -236,7 +236,7 @@ fn plain_arithmetic_attends_to_all_other_heads() {
     }
 }
 
-/// Multi-head attention of a type, with three heads of 16 numbers, keys of another length and what else the file names.
+/// Multi-head attention of a type with three heads of 16 elements, keys of another length, and further operands.
 fn multi_head(dtype: DType, operands: &str, keys: &str, more: &[Tensor]) {
     let weights =
         "@in_proj_weight=(144,48)DT @in_proj_bias=(144)DT @out_proj.weight=(48,48)DT @out_proj.bias=(48)DT";

@@ -1,5 +1,5 @@
-//! Tensors whose channels lie side by side: networks settle on them where tensor cores want it, and every layer that may have them
-//! gives what the CPU gives.
+//! Channels-last tensors: networks select them where tensor cores benefit, and every layer that supports them gives the same
+//! results as on the CPU.
 
 use super::{emulators, noise, one, plan, same_as_cpu_with, several};
 use ixion::Limits;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 const TENSOR_CORES: [(DType, f64); 2] = [(DType::F16, 3e-2), (DType::F32, 2e-2)];
 
-/// A convolution of `x` → `y` with so many channels; `keys` are those that are not usual.
+/// A convolution `x` → `y` with these numbers of channels; `keys` replaces default parameters.
 pub(crate) fn conv(
     name: &str,
     [x, y]: [&str; 2],
@@ -55,7 +55,7 @@ pub(crate) fn resnet(dtype: DType) -> Vec<String> {
     ]
 }
 
-/// An inverted residual with squeeze and excitation, and what detectors do with two scales.
+/// An inverted residual with squeeze-and-excitation, and a detector's combination of two scales.
 fn mobilenet(dtype: DType) -> Vec<String> {
     vec![
         conv("stem", ["x", "a"], [3, 16, 3, 1], 1, dtype),
@@ -76,7 +76,7 @@ fn mobilenet(dtype: DType) -> Vec<String> {
     ]
 }
 
-/// How many operators bring tensors into other formats, and how many make tensors whose channels are last.
+/// The number of reformats, and the number of operators with channels-last outputs.
 fn counts(plan: &Plan) -> (usize, usize) {
     let graph = plan.graph();
     let reformats = graph.operators().iter().filter(|it| it.op_type() == "ixion.Reformat").count();
@@ -85,7 +85,7 @@ fn counts(plan: &Plan) -> (usize, usize) {
 }
 
 #[test]
-fn networks_settle_on_them() {
+fn networks_select_them() {
     for (dtype, tolerance) in TENSOR_CORES {
         let inputs = [noise(dtype, &[2, 3, 12, 10], 1)];
         let layers = CudaLayers::default();
@@ -101,14 +101,14 @@ fn networks_settle_on_them() {
 }
 
 #[test]
-fn what_is_not_multiplied_by_tensor_cores_stays_in_rows() {
+fn without_tensor_cores_tensors_stay_row_major() {
     let inputs = [noise(DType::F32, &[1, 3, 12, 10], 1)];
     let layers = CudaLayers::default().with_tf32(Tf32::NONE);
     let (_, last) = counts(&plan(&graph(&resnet(DType::F32), &inputs), Some((&emulators()[0], &layers))));
     assert_eq!(last, 0);
 }
 
-/// A graph in which every second operator has its channels last gives what the CPU gives; so many operators do at least.
+/// Checks that a graph in which every second operator uses channels-last gives the same results as on the CPU.
 fn alternating(text: &str, inputs: &[Tensor], tolerance: f64) {
     let parse = || Builder::from_pnnx(Graph::parse(text, &Limits::default()).unwrap()).with_random_weights(1);
     let wanted = Context::shared(Arc::new(parse().build().unwrap())).unwrap().run(inputs).unwrap();
@@ -130,7 +130,7 @@ fn alternating(text: &str, inputs: &[Tensor], tolerance: f64) {
 #[test]
 fn convolutions_of_all_sizes() {
     for (channels, outputs, side, groups, stride) in [
-        // Whole chunks of channels and others; tiles and their edges; groups of tensor cores, and of single numbers.
+        // Whole and partial chunks of channels; tiles and their edges; groups on tensor cores and scalar groups.
         (16, 70, 3, 1, 1),
         (24, 9, 1, 1, 2),
         (5, 16, 3, 1, 1),
@@ -159,7 +159,7 @@ fn convolutions_of_all_sizes() {
 }
 
 #[test]
-fn a_residual_is_added_where_it_is() {
+fn a_residual_is_added_in_place() {
     let inputs = [noise(DType::F16, &[2, 16, 6, 5], 1), noise(DType::F16, &[2, 24, 6, 5], 2)];
     let lines = [
         conv("c", ["x", "a"], [16, 24, 3, 1], 1, DType::F16),
@@ -242,7 +242,7 @@ fn shapes_change_from_run_to_run() {
         assert!(counts(&on_device).1 > 0);
         let mut found = Context::shared(Arc::new(on_device)).unwrap();
         let mut wanted = Context::shared(Arc::new(plan(&text, None))).unwrap();
-        // Where there is one place, flattening is a view.
+        // With a single pixel, flattening is a view.
         for shape in [[1, 8, 1, 1], [2, 8, 5, 4], [1, 8, 1, 1], [1, 8, 7, 3], [0, 8, 2, 2]] {
             let inputs = [noise(DType::F16, &shape, 3)];
             let [found, wanted] =
@@ -265,7 +265,7 @@ fn plans_keep_them() {
     let loaded = file.with_device(device.clone(), layers).load().unwrap();
     let formats = |plan: &Plan| plan.graph().operands().iter().map(|it| it.format()).collect::<Vec<_>>();
     assert_eq!(formats(&made), formats(&loaded));
-    assert_eq!(made.settled(), loaded.settled());
+    assert_eq!(made.selections(), loaded.selections());
     let run = |plan: Plan| {
         let output = Context::shared(Arc::new(plan)).unwrap().run(&inputs).unwrap().remove(0);
         output.view().bytes().map(<[u8]>::to_vec).unwrap()
@@ -284,8 +284,8 @@ fn plain_formats_are_plain() {
 }
 
 #[test]
-fn whole_numbers_lie_like_others() {
-    // Large enough that fewer bits are worth a change of formats.
+fn int8_tensors_can_be_channels_last() {
+    // Large enough that fewer bits pay for the reformats.
     let inputs = [noise(DType::F32, &[1, 64, 32, 48], 1)];
     let lines = [
         conv("c", ["x", "a"], [64, 64, 3, 1], 1, DType::F32),

@@ -1,4 +1,4 @@
-//! A kernel in a debugger: a breakpoint on a line of its source is met, and what stands there can be looked at.
+//! A kernel in a debugger: a breakpoint on a source line is hit, and variables can be inspected.
 
 use std::path::Path;
 use std::process::Command;
@@ -27,14 +27,12 @@ fn a_breakpoint_in_a_kernel_is_met() {
     gdb.args(["--device", "cuda-emulator", "tests/cases/F_softmax"]);
     gdb.current_dir(env!("CARGO_MANIFEST_DIR")).env("XDG_CACHE_HOME", folder).env_remove("RUST_LOG");
     let Ok(ended) = gdb.output() else {
-        eprintln!("there is no gdb: whether kernels can be stepped through is not tried");
+        eprintln!("gdb was not found; stepping through kernels is not tested");
         return;
     };
     let said = String::from_utf8_lossy(&ended.stdout) + String::from_utf8_lossy(&ended.stderr);
     if said.contains("ptrace") {
-        eprintln!(
-            "gdb may not look into other programs here: whether kernels can be stepped through is not tried"
-        );
+        eprintln!("gdb may not attach to other programs here; stepping through kernels is not tested");
         return;
     }
     assert!(said.contains("breakpoint already hit 1 time"), "{said}");

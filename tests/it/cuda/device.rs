@@ -1,4 +1,4 @@
-//! The device interface on the emulator: kernels, their cache, and what its checker finds.
+//! The device interface on the emulator: kernels, their cache, and the errors found by the checker.
 
 use ixion::cuda::device::{Argument, CudaError, Device, DeviceTensor, Grid, KernelCache, Memory, Unit};
 use ixion::cuda::emulator::Emulator;
@@ -21,7 +21,7 @@ fn downloaded(device: &Device, memory: &Memory) -> Vec<f32> {
     bytes.chunks_exact(4).map(|four| f32::from_le_bytes(four.try_into().unwrap())).collect()
 }
 
-/// Runs a kernel of two tensors and a count.
+/// Runs a kernel with the arguments input, output and count.
 fn run(device: &Device, text: &'static str, grid: Grid, numbers: &[f32]) -> Result<Vec<f32>, CudaError> {
     let (x, y) = (uploaded(device, numbers), device.allocate(numbers.len() * 4)?);
     let kernel = device.kernel(&Unit::new("test.cu", text), "test")?;
@@ -42,7 +42,7 @@ extern "C" __global__ void test(const float* x, float* y, int count) {
     if (i < count) y[i] = 2 * x[i];
 }"#;
 
-/// The sum of each block, by a tree in shared memory; `SYNC` is the barrier between its levels.
+/// The sum of each block, by a tree reduction in shared memory; `SYNC` is the barrier between its levels.
 const SUM: &str = r#"
 extern "C" __global__ void test(const float* x, float* y, int count) {
     __shared__ float part[64];
@@ -82,7 +82,7 @@ fn threads_wait_for_each_other() {
 }
 
 #[test]
-fn lanes_exchange_what_they_have() {
+fn lanes_exchange_values() {
     let text = r#"
     extern "C" __global__ void test(const float* x, float* y, int count) {
         float sum = x[threadIdx.x];
@@ -112,7 +112,7 @@ fn the_checker_finds_a_missing_barrier() {
     let error = device.queue().unwrap().launch(&kernel, Grid::of(2, 64), &arguments).unwrap_err();
     let text = error.to_string();
     assert!(text.contains("no barrier between them") && text.contains("of block (0, 0, 0)"), "{text}");
-    // The device goes on.
+    // The device remains usable.
     assert_eq!(run(&device, DOUBLE, Grid::of(1, 64), &[2.0; 64]).unwrap(), [4.0; 64]);
 }
 
@@ -140,7 +140,7 @@ fn the_checker_finds_a_store_that_is_out_of_bounds() {
 }
 
 #[test]
-fn the_checker_finds_threads_that_wait_for_ever_and_blocks_that_meet() {
+fn the_checker_finds_deadlocks_and_races_between_blocks() {
     let device = Emulator::new().with_checker(1).open().unwrap();
     let text = r#"
     extern "C" __global__ void test(const float* x, float* y, int count) {
@@ -182,7 +182,7 @@ fn arguments_are_those_of_the_source() {
 }
 
 #[test]
-fn a_kernel_that_is_none_is_an_error_of_the_compiler() {
+fn an_invalid_kernel_is_a_compiler_error() {
     let device = Emulator::new().open().unwrap();
     let text = "extern \"C\" __global__ void test(float* x) {\n    x[0] = nothing;\n}";
     let error = device.kernel(&Unit::new("bad.cu", text), "test").unwrap_err().to_string();
@@ -190,7 +190,7 @@ fn a_kernel_that_is_none_is_an_error_of_the_compiler() {
 }
 
 #[test]
-fn memory_has_an_end() {
+fn memory_is_limited() {
     let device = Emulator::new().with_memory(1000).open().unwrap();
     let some = device.allocate(600).unwrap();
     let error = device.allocate(600).unwrap_err();
@@ -201,7 +201,7 @@ fn memory_has_an_end() {
 }
 
 #[test]
-fn kernels_are_kept_on_disk() {
+fn kernels_are_cached_on_disk() {
     let folder = tempfile::tempdir().unwrap();
     let files = || -> Vec<std::path::PathBuf> {
         std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path()).collect()
@@ -222,8 +222,8 @@ fn kernels_are_kept_on_disk() {
     let modified = || path.metadata().unwrap().modified().unwrap();
     let before = modified();
     assert_eq!(run_once(), [4.0; 64]);
-    assert_eq!(modified(), before, "it was not compiled again");
-    // Damaged in many ways: it is made again.
+    assert_eq!(modified(), before, "it was not recompiled");
+    // A damaged file is compiled again.
     for len in [0, 7, 15, whole.len() / 2, whole.len() - 1] {
         std::fs::write(&path, &whole[..len]).unwrap();
         assert_eq!(run_once(), [4.0; 64]);
@@ -277,7 +277,7 @@ extern "C" __global__ void test(const float* x, float* y, int count) {
 }"#;
 
 #[test]
-fn a_graph_waits_for_what_it_must() {
+fn a_graph_respects_its_dependencies() {
     for seed in 0..8 {
         let emulator = Emulator::new();
         let device = if seed == 0 { emulator } else { emulator.with_checker(seed) }.open().unwrap();
@@ -310,7 +310,7 @@ fn a_graph_waits_for_what_it_must() {
         assert_eq!(queue.launches(), 10);
         let other = std::sync::Arc::new(device.allocate(64).unwrap());
         assert!(matches!(queue.graph(recording, vec![other]), Err(CudaError::OutOfBounds { .. })));
-        // A graph keeps its memory.
+        // A graph keeps its memory alive.
         drop(memory);
         queue.replay(&mut graph).unwrap();
         assert_eq!(device.allocations(), 1);

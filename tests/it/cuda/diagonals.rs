@@ -1,4 +1,4 @@
-//! Triangles and diagonals, tensors of one number, and functions that no expression has.
+//! Triangles and diagonals, constant tensors, and special functions.
 
 use super::{noise, one, same_as_cpu};
 use ixion::tensor::DType;

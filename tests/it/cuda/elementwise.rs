@@ -1,4 +1,4 @@
-//! Element-wise kernels.
+//! Elementwise kernels.
 
 use super::{noise, one, same_as_cpu};
 use ixion::tensor::DType;

@@ -1,4 +1,4 @@
-//! What can go wrong beside a model: kernels that cannot be compiled, and folders of kernels that cannot be used or that others use.
+//! Failures outside of models: kernels that do not compile, and kernel folders that are unusable or shared.
 
 use super::noise;
 use super::tactics::{BROKEN, built};
@@ -11,7 +11,7 @@ use ixion::tensor::{DType, Layout, Shape};
 use std::path::Path;
 use std::process::Command;
 
-/// Whether an operator failed because of the compiler, which says where.
+/// Returns true if an operator failed with a compiler error that states the line.
 fn is_of_compiler(error: &EngineError) -> bool {
     let EngineError::Graph(GraphError::Operator { place, source, .. }) = error else { return false };
     let LayerError::Device(source) = &**source else { return false };
@@ -38,7 +38,7 @@ fn a_kernel_of_a_layer_that_cannot_be_compiled() {
 
 const KERNEL: &str = "extern \"C\" __global__ void fill(float* y) { y[threadIdx.x] = 7; }";
 
-/// Runs a kernel on a device of its own with kernels in this folder.
+/// Runs a kernel on a new device that caches its kernels in this folder.
 fn run(folder: &Path) -> Result<Vec<u8>, CudaError> {
     let device: Device = Emulator::new().with_cache(KernelCache::in_folder(folder)).open()?;
     let memory = device.allocate(128)?;
@@ -57,11 +57,11 @@ fn run(folder: &Path) -> Result<Vec<u8>, CudaError> {
 }
 
 #[test]
-fn a_folder_that_cannot_be_used_costs_time_alone() {
+fn an_unusable_folder_only_costs_time() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("file");
     std::fs::write(&file, "no folder").unwrap();
-    // Below a file, in a file, and where a folder has the place of each file.
+    // Below a file, in a file, and with folders in place of its files.
     let sevens = 7f32.to_le_bytes().repeat(32);
     assert_eq!(run(&file.join("kernels")).unwrap(), sevens);
     assert_eq!(run(&file).unwrap(), sevens);
@@ -76,7 +76,7 @@ fn a_folder_that_cannot_be_used_costs_time_alone() {
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "no folder");
 }
 
-/// Names the folder for a process of [`processes_race_for_one_folder`].
+/// The variable that passes the folder to the processes of [`processes_race_for_one_folder`].
 const FOLDER: &str = "IXION_TEST_KERNELS";
 
 #[test]
@@ -97,7 +97,7 @@ fn processes_race_for_one_folder() {
         std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path()).collect()
     };
     for damage in [false, true] {
-        // Also when each of them finds a file that is damaged.
+        // Also if each process finds a damaged file.
         files()
             .iter()
             .filter(|_| damage)
@@ -112,6 +112,6 @@ fn processes_race_for_one_folder() {
         assert_eq!(left.len(), 1, "{left:?}");
         let written = left[0].metadata().unwrap().modified().unwrap();
         assert_eq!(run(folder.path()).unwrap(), 7f32.to_le_bytes().repeat(32));
-        assert_eq!(left[0].metadata().unwrap().modified().unwrap(), written, "it was whole");
+        assert_eq!(left[0].metadata().unwrap().modified().unwrap(), written, "the file was complete");
     }
 }

@@ -1,4 +1,4 @@
-//! Elements at the places that indices name.
+//! Gathering and scattering by index.
 
 use super::{noise, one, same_as_cpu};
 use ixion::tensor::{DType, Tensor};

@@ -1,4 +1,4 @@
-/* my.Copy: gives what it is given. On a GPU its launch has one thing wrong, by the field `defect`. */
+/* my.Copy: the identity. On a GPU, its launch has the defect given by the field `defect`. */
 #include "ixion_plugin.h"
 
 #include <stdlib.h>
@@ -101,7 +101,7 @@ static int32_t cuda_forward(const ixion_host *host, const void *layer, const ixi
 }
 
 static const ixion_field fields[] = {
-    {.key = "defect", .kind = IXION_INT, .fallback = "0", .doc = "What is wrong."},
+    {.key = "defect", .kind = IXION_INT, .fallback = "0", .doc = "The defect of the launch."},
 };
 
 static const ixion_operator copy_operator = {

@@ -1,16 +1,16 @@
-//! Layers of all families on small tensors, some of which lie in odd ways.
+//! Layers of all families on small tensors, some with unusual strides.
 
 use super::{noise, one, same_as_cpu, several};
 use ixion::cuda::CudaLayers;
 use ixion::tensor::{DType, Tensor};
 
-/// An operator of one input of f32.
+/// Tests an operator with one f32 input.
 fn of(shape: &[usize], line: &str) {
     let inputs = [noise(DType::F32, shape, 1)];
     same_as_cpu(&one(line, &inputs), &inputs, 1e-4);
 }
 
-/// The same of a transposed view of the input, of half precision and of f64.
+/// Like [`of`], also with a transposed view of the input, in half precision and in f64.
 fn of_all_kinds(shape: &[usize], line: &str) {
     of(shape, line);
     let turned: Vec<usize> =
@@ -48,7 +48,7 @@ fn products() {
     let weights = "bias=True in_features=6 out_features=5 @bias=(5)f32 @weight=(5,6)f32";
     of(&[2, 3, 6], &format!("nn.Linear l 1 1 x y {weights}"));
     of(&[6], &format!("nn.Linear l 1 1 x y {weights}"));
-    // The sum with another tensor and the activation are part of the product.
+    // The addition of another tensor and the activation are fused into the product.
     let inputs = [noise(DType::F32, &[4, 6], 1), noise(DType::F32, &[4, 5], 2)];
     let lines = [
         &*format!("nn.Linear l 1 1 x a {weights}"),
@@ -91,7 +91,7 @@ fn rows() {
     ] {
         of_all_kinds(&[2, 6, 40], line);
     }
-    // Many rows side by side are read by a thread each.
+    // Many adjacent rows are each read by one thread.
     of(&[7, 300], "torch.sum r 1 1 x y dim=(0) keepdim=False");
     of(&[3, 700], "F.softmax s 1 1 x y dim=-1");
 }

@@ -1,7 +1,6 @@
-//! Products, convolutions and transforms by libraries, on stand-ins for cuBLASLt, cuDNN and cuFFT.
+//! Products, convolutions and transforms with libraries, on stand-ins for cuBLASLt, cuDNN and cuFFT.
 //!
-//! Libraries are found when a program starts: each test runs this very program again, with another one of its tests, which it
-//! otherwise leaves alone.
+//! Libraries are loaded once per process: each test runs this program again, with one of its ignored tests.
 
 use super::channels_last::{graph, resnet};
 use super::nvidia::{compile, libraries, on_stand_ins};
@@ -16,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::{Arc, OnceLock};
 
-/// The folder of the libraries beside those of the driver, which are compiled once.
+/// The folder of the libraries other than the driver's; they are compiled once.
 fn folder() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(|| {
@@ -29,13 +28,13 @@ fn folder() -> &'static Path {
     })
 }
 
-/// Lets a program find all of them.
+/// Makes a program find all of the libraries.
 fn beside(command: &mut Command) -> &mut Command {
     let path = format!("{}:{}", folder().display(), libraries().display());
     on_stand_ins(command).env("LD_LIBRARY_PATH", path)
 }
 
-/// Runs an ignored test of this program where there are libraries, and returns the lines that they wrote about their work.
+/// Runs an ignored test of this program with the libraries and returns the lines that they logged.
 fn run(name: &str, settings: &[(&str, &str)]) -> (Output, Vec<String>) {
     let calls = folder().join(format!("{}-{}", name.replace("::", "-"), settings.len()));
     let _ = std::fs::remove_file(&calls);
@@ -56,7 +55,7 @@ fn gpu() -> Device {
     ixion::cuda::open("cuda", KernelCache::in_folder(folder), false).unwrap()
 }
 
-/// Runs a graph on the CPU and on the GPU: results are near each other, in the first run and in later ones, which are one graph.
+/// Runs a graph on the CPU and on the GPU and compares the results, of the first run and of later runs, which replay a graph.
 fn same(graph: &str, inputs: &[Tensor], tf32: Tf32, tolerance: f64) {
     let wanted = Context::shared(Arc::new(plan(graph, None))).unwrap().run(inputs).unwrap();
     let layers = CudaLayers::default().with_tf32(tf32);
@@ -84,7 +83,7 @@ fn libraries_are_listed() {
 fn products_are_the_librarys() {
     let (_, calls) = run("cuda::libraries::compute_products", &[]);
     let count = |text: &str| calls.iter().filter(|call| call.contains(text)).count();
-    // Each of them three times.
+    // Each of them in all three runs.
     for wanted in [
         "product 5x7x6 of 1, compute 68, epilogue 4",
         "product 5x7x6 of 1, compute 68, epilogue 6",
@@ -103,7 +102,7 @@ fn a_library_that_does_not_begin_is_done_without() {
 }
 
 #[test]
-#[ignore = "run by others, where there are libraries"]
+#[ignore = "run by other tests, with the libraries"]
 fn compute_products() {
     let linear = |name: &str, shape: &[usize], dtype: DType, more: &[&str]| {
         let weights = format!("bias=True in_features=6 out_features=7 @weight=(7,6){dtype} @bias=(7){dtype}");
@@ -119,7 +118,7 @@ fn compute_products() {
         linear("vector", &[6], dtype, &[]);
         linear("relu", &[5, 6], dtype, &["nn.ReLU r 1 1 z y"]);
         linear("tanh", &[5, 6], dtype, &["F.gelu g 1 1 z y approximate=tanh"]);
-        // What the library does not know is done behind it, or in a kernel of our own.
+        // What the library does not support runs after it, or in our own kernel.
         linear("silu", &[5, 6], dtype, &["nn.SiLU s 1 1 z y"]);
     }
     let product = |left: &[usize], right: &[usize], line: &str, tf32: Tf32| {
@@ -128,7 +127,7 @@ fn compute_products() {
         same(&one(line, &inputs), &inputs, tf32, tolerance);
     };
     product(&[2, 3, 4, 6], &[2, 3, 6, 8], "torch.matmul m 2 1 x x1 y", Tf32::NONE);
-    // One factor for all of a batch, and axes that are no batch of one stride.
+    // One factor for the whole batch, and batch axes without a common stride.
     product(&[2, 3, 4, 6], &[6, 8], "torch.matmul m 2 1 x x1 y", Tf32::NONE);
     product(&[2, 1, 4, 6], &[1, 3, 6, 8], "torch.matmul m 2 1 x x1 y", Tf32::NONE);
     product(&[8, 16], &[16, 8], "torch.mm m 2 1 x x1 y", Tf32::ALL);
@@ -161,13 +160,13 @@ fn kernels_do_what_a_library_refuses_late() {
 }
 
 #[test]
-#[ignore = "run by others, where there are libraries"]
+#[ignore = "run by other tests, with the libraries"]
 fn compute_convolutions() {
     for (dtype, tolerance) in [(DType::F16, 3e-2), (DType::F32, 2e-2)] {
         let inputs = [noise(dtype, &[2, 3, 12, 10], 1)];
         same(&graph(&resnet(dtype), &inputs), &inputs, Tf32::default(), tolerance);
     }
-    // Of one axis and of three, dilated, and between two others, so that channels are last.
+    // One and three spatial axes, dilated, and between two others, so that tensors are channels-last.
     let usual = "bias=True padding_mode=zeros in_channels=16 out_channels=16";
     let line = |name: &str, [x, y]: [&str; 2], axes: usize, keys: &str, weights: &str| {
         format!("nn.Conv{axes}d {name} 1 1 {x} {y} {usual} {keys} @bias=(16)f16 @weight=({weights})f16")
@@ -192,14 +191,14 @@ fn transforms_are_the_librarys() {
 }
 
 #[test]
-#[ignore = "run by others, where there are libraries"]
+#[ignore = "run by other tests, with the libraries"]
 fn compute_transforms() {
     let run = |dtype: DType, shape: &[usize], lines: &[&str]| {
         let x = noise(dtype, shape, 1);
         same(&several(lines, std::slice::from_ref(&x)), &[x], Tf32::NONE, 1e-4);
     };
     for dtype in [DType::F32, DType::F64] {
-        // Along each axis of three: the one in the middle is copied.
+        // Along each of three axes; for the middle one, the data is copied.
         for axis in 0..3 {
             let forward = format!("torch.fft.rfft a 1 1 x v dim={axis} n=10 norm=ortho");
             let back = format!("torch.fft.irfft b 1 1 v y dim={axis} n=10 norm=backward");
@@ -215,15 +214,15 @@ fn compute_transforms() {
                 "torch.fft.ifft2 b 1 1 v y dim=(0,1) norm=None s=None",
             ],
         );
-        // More than what a block can share.
+        // Too long for a block's shared memory.
         let long = "torch.fft.irfft b 1 1 v y dim=0 n=2100 norm=None";
         run(dtype, &[2100], &["torch.fft.rfft a 1 1 x v dim=0 n=None norm=None", long]);
-        // Signals that are turned, or begin between two complex numbers.
+        // Signals that are transposed, or not aligned to complex numbers.
         let turned = "torch.transpose t 1 1 x v dim0=0 dim1=1";
         run(dtype, &[3, 2, 2100], &[turned, "torch.fft.rfft a 1 1 v y dim=2 n=None norm=None"]);
         let odd = ["F.relu r 1 1 x u", "Tensor.slice s 1 1 u v dim=1 start=1 end=11 step=1"];
         run(dtype, &[2, 11], &[odd[0], odd[1], "torch.fft.rfft a 1 1 v y dim=1 n=None norm=None"]);
-        // Shorter signals than are transformed: zeros stand behind them.
+        // Signals shorter than the transform are padded with zeros.
         run(
             dtype,
             &[4, 6],
@@ -242,7 +241,7 @@ fn other_tactics_do_without() {
 }
 
 #[test]
-#[ignore = "run by others, where there are libraries"]
+#[ignore = "run by other tests, with the libraries"]
 fn compute_by_kernels() {
     for (dtype, tactic) in [(DType::F32, "plain"), (DType::F16, "tiles-64")] {
         let inputs = [noise(dtype, &[5, 6], 1), noise(dtype, &[6, 7], 2)];
@@ -251,7 +250,7 @@ fn compute_by_kernels() {
         let builder = Builder::from_pnnx(Graph::parse(&graph, &Limits::default()).unwrap());
         let builder = builder.with_device(gpu(), CudaLayers::default()).with_tactics([tactic]);
         let plan = builder.build().unwrap();
-        assert!(plan.settled()[0].candidates.iter().all(|candidate| candidate.tactic.name == tactic));
+        assert!(plan.selections()[0].candidates.iter().all(|candidate| candidate.tactic.name == tactic));
         let found = plan.context().unwrap().run(&inputs).unwrap();
         let comparison = found[0].allclose(&wanted[0], 2e-2, 2e-2, true).unwrap();
         assert!(comparison.holds(), "{tactic}: {comparison}");

@@ -1,4 +1,4 @@
-//! A device that is full: scratch memory is given up first, and what does not fit leaves a context that runs what does.
+//! A full device: scratch memory is given up first, and after an out-of-memory error a context still runs what fits.
 
 use super::{noise, one};
 use ixion::Limits;
@@ -24,7 +24,7 @@ fn context(text: &str, device: Option<&Device>) -> Context<'static> {
     Context::shared(Arc::new(builder.build().unwrap())).unwrap()
 }
 
-/// A product whose depth blocks would share, had they memory for it.
+/// A product that would be split along its depth if there were enough memory.
 fn deep() -> (String, [Tensor; 2]) {
     let inputs = [noise(DType::F32, &[20, 2000], 1), noise(DType::F32, &[2000, 30], 2)];
     (one("torch.matmul m 2 1 x x1 y $input=x $other=x1", &inputs), inputs)
@@ -35,7 +35,7 @@ fn scratch_memory_is_given_up() {
     let (text, inputs) = deep();
     let wanted = context(&text, None).run(&inputs).unwrap();
     let mut launches = Vec::new();
-    // Twice 400 KB of inputs, and 2 MB of scratch memory where there is room.
+    // Two inputs of 400 KB, and 2 MB of scratch memory if there is room.
     for bytes in [16 << 20, 1 << 20] {
         let device = device(bytes);
         let mut context = context(&text, Some(&device));
@@ -49,7 +49,7 @@ fn scratch_memory_is_given_up() {
         drop(context);
         assert_eq!((device.allocated(), device.allocations()), (0, 0));
     }
-    assert_eq!(launches, [6, 3], "parts are added where there are parts");
+    assert_eq!(launches, [6, 3], "partial sums are added if there are any");
 }
 
 fn is_out_of_memory(error: &EngineError) -> bool {
@@ -102,12 +102,12 @@ fn there_may_be_no_room_for_weights_or_a_context() {
 #[test]
 fn candidates_for_which_there_is_no_room_are_not_measured() {
     let (text, inputs) = deep();
-    // Too little for scratch memory: what does without is measured.
+    // Too little for scratch memory: only tactics without it are measured.
     let device = device(1 << 20);
     let builder = Builder::from_pnnx(Graph::parse(&text, &Limits::default()).unwrap());
     let builder = builder.with_device(device.clone(), CudaLayers::default().with_tf32(Tf32::ALL));
     let plan = builder.with_tuning(TimingCache::in_memory()).build().unwrap();
-    let names: Vec<&str> = plan.settled()[0].candidates.iter().map(|it| it.tactic.name).collect();
+    let names: Vec<&str> = plan.selections()[0].candidates.iter().map(|it| it.tactic.name).collect();
     assert_eq!(names, ["tiles-128", "plain"]);
     plan.context().unwrap().run(&inputs).unwrap();
     drop(plan);

@@ -1,4 +1,4 @@
-//! Kernels that wait for memory: whichever way tensors lie, words, tiles and rows that are kept give what single elements do.
+//! Memory-bound kernels: in any layout, access by words, tiles and cached rows gives the same results as by element.
 
 use super::{noise, one, same_as_cpu, several};
 use ixion::tensor::{DType, Tensor};
@@ -6,7 +6,7 @@ use ixion::tensor::{DType, Tensor};
 const TYPES: [DType; 7] =
     [DType::F16, DType::Bf16, DType::F32, DType::F64, DType::I64, DType::U8, DType::Bool];
 
-/// An element of each type may differ by a rounding of what was computed in f32.
+/// The tolerance of a type: one rounding of a result computed in f32.
 fn rounding(dtype: DType) -> f64 {
     match dtype {
         DType::F16 => 2e-3,
@@ -22,7 +22,7 @@ fn permuted(from: &str, to: &str, dims: &str) -> String {
     format!("torch.permute {to} 1 1 {from} {to} $input={from} dims=({dims})")
 }
 
-/// All but the first places along an axis: a view that begins at an odd place.
+/// All but the first element along an axis: a view with an odd offset.
 fn shifted(from: &str, to: &str, axis: usize) -> String {
     format!("Tensor.slice {to} 1 1 {from} {to} $input={from} dim={axis} start=1 end=2147483647 step=1")
 }
@@ -47,11 +47,11 @@ fn elements_are_taken_in_words() {
 fn elements_are_taken_in_words_beside_others_that_are_broadcast() {
     for dtype in [DType::F16, DType::F32, DType::I64] {
         for (shape, other) in [
-            // Channels ahead of places, in rows of whole words, of half ones and of odd lengths.
+            // Channels before pixels, in rows of whole words, of half words and of odd lengths.
             (&[2, 3, 4, 8][..], &[3, 1, 1][..]),
             (&[2, 3, 2, 2], &[3, 1, 1]),
             (&[2, 3, 5, 7], &[3, 1, 1]),
-            // Channels behind places.
+            // Channels after pixels.
             (&[2, 5, 16], &[16]),
             (&[2, 5, 12], &[12]),
             (&[2, 5, 7], &[7]),
@@ -68,7 +68,7 @@ fn elements_are_taken_in_words_beside_others_that_are_broadcast() {
 fn words_begin_on_their_boundaries_alone() {
     let sum = "pnnx.Expression e 2 1 v x1 y expr=add(mul(@0,@1),@0)";
     for dtype in [DType::F16, DType::F32, DType::Bool] {
-        // Rows of 16 of which the first element is left out, and rows that begin somewhere within a word.
+        // Rows of 16 without their first element, and rows that begin within a word.
         for (shape, axis, other) in [
             (&[3, 17][..], 1, &[3, 16][..]),
             (&[33], 0, &[32]),
@@ -84,7 +84,7 @@ fn words_begin_on_their_boundaries_alone() {
 }
 
 #[test]
-fn axes_in_another_order_are_one_all_the_same() {
+fn permuted_axes_are_merged_too() {
     for dims in ["0,2,3,1", "0,2,1,3", "3,2,1,0"] {
         for dtype in [DType::F16, DType::F32] {
             let inputs = [noise(dtype, &[2, 9, 4, 8], 1)];
@@ -105,12 +105,12 @@ fn copies_move_words_and_turn_tiles() {
     let twice = "torch.cat c 2 1 v v y dim=0";
     for dtype in TYPES.into_iter().chain([DType::C64, DType::C128]) {
         for (shape, dims) in [
-            // More than a tile along both axes, with odd rests.
+            // More than a tile along both axes, with odd remainders.
             (&[70, 67][..], "1,0"),
             (&[2, 3, 40, 33], "0,2,3,1"),
             (&[2, 40, 3, 9], "0,3,1,2"),
             (&[3, 8, 8], "2,1,0"),
-            // The innermost axis stays where it is: heads of an attention.
+            // The innermost axis stays in place, as for attention heads.
             (&[2, 5, 3, 16], "0,2,1,3"),
             (&[2, 5, 3, 7], "0,2,1,3"),
             // Too short for a tile.
@@ -140,7 +140,7 @@ fn parts_are_joined() {
         ] {
             let inputs = [noise(dtype, &shapes[0], 1), noise(dtype, &shapes[1], 2)];
             same_as_cpu(&one(&format!("torch.cat c 2 1 x x1 y dim={dim}"), &inputs), &inputs, 0.0);
-            // A part that lies along another axis.
+            // A transposed part.
             let turned = [shapes[1][0], shapes[1][2], shapes[1][1]];
             let inputs = [noise(dtype, &shapes[0], 1), noise(dtype, &turned, 2)];
             let join = format!("torch.cat c 2 1 x v y dim={dim}");
@@ -152,7 +152,7 @@ fn parts_are_joined() {
 #[test]
 fn rows_are_read_once() {
     let keys = "elementwise_affine=True eps=1e-5";
-    // Rows of a warp, with words of all lengths, and rows of a block, which keeps them or reads them again.
+    // Rows processed by a warp, with words of all lengths, and rows processed by a block, which caches or rereads them.
     for (dtype, tolerance, lengths) in [
         (DType::F32, 2e-5, &[1, 7, 52, 768, 1001, 1028, 9000][..]),
         (DType::F16, 1e-2, &[24, 1000, 1400]),
@@ -161,7 +161,7 @@ fn rows_are_read_once() {
         for &len in lengths {
             let inputs = [noise(dtype, &[6, len], 1)];
             let weights = format!("@weight=({len}){dtype} @bias=({len}){dtype}");
-            // A row of one number has no deviation worth the name.
+            // The deviation of a row with one element is 0.
             if len > 1 {
                 let line = format!("nn.LayerNorm n 1 1 x y {keys} normalized_shape=({len}) {weights}");
                 same_as_cpu(&one(&line, &inputs), &inputs, tolerance);
@@ -184,7 +184,7 @@ fn rows_are_read_once() {
 }
 
 #[test]
-fn rows_lie_in_any_way() {
+fn rows_may_have_any_strides() {
     for line in [
         "F.softmax s 1 1 v y dim=-1",
         "nn.LayerNorm n 1 1 v y elementwise_affine=False eps=1e-3 normalized_shape=(24)",
@@ -193,14 +193,14 @@ fn rows_lie_in_any_way() {
     ] {
         for dtype in [DType::F16, DType::F32] {
             let tolerance = 20.0 * rounding(dtype);
-            // Rows that begin within a word, that stand apart, and whose numbers do.
+            // Rows that begin within a word, rows with gaps between them, and rows with gaps between their elements.
             let inputs = [noise(dtype, &[2, 5, 25], 1)];
             same_as_cpu(&several(&[&shifted("x", "v", 2), line], &inputs), &inputs, tolerance);
             let inputs = [noise(dtype, &[5, 2, 24], 1)];
             same_as_cpu(&several(&[&permuted("x", "v", "1,0,2"), line], &inputs), &inputs, tolerance);
             let inputs = [noise(dtype, &[3, 24, 5], 1)];
             same_as_cpu(&several(&[&permuted("x", "v", "0,2,1"), line], &inputs), &inputs, tolerance);
-            // So many side by side that each thread has one.
+            // So many adjacent rows that each thread processes one.
             let inputs = [noise(dtype, &[1, 24, 300], 1)];
             same_as_cpu(&several(&[&permuted("x", "v", "0,2,1"), line], &inputs), &inputs, tolerance);
         }
@@ -221,7 +221,7 @@ fn channels_are_normalized_in_groups() {
 }
 
 #[test]
-fn softmax_of_what_is_no_number_is_none() {
+fn softmax_propagates_nan() {
     let (minus, nan) = (f32::NEG_INFINITY, f32::NAN);
     for len in [5, 64, 2000] {
         let mut numbers = vec![0.5f32; 4 * len];
@@ -255,7 +255,7 @@ fn rows_of_tables_are_copied_in_words() {
 }
 
 #[test]
-fn channels_that_are_last_stay_neighbours() {
+fn channels_last_tensors_stay_channels_last() {
     for line in [
         "nn.MaxPool2d p 1 1 v y kernel_size=(3,3) stride=(2,2) padding=(1,1) dilation=(1,1) ceil_mode=False return_indices=False",
         "nn.AdaptiveAvgPool2d p 1 1 v y output_size=(3,2)",

@@ -1,15 +1,15 @@
-//! The backend for NVIDIA's GPUs, on libraries that stand for its driver and its compiler: see `stand_in/`.
+//! The backend for NVIDIA GPUs, with stand-ins for the driver and the compiler: see `stand_in/`.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
 
-/// The folder of the libraries, which are compiled once.
+/// The folder of the stand-ins, which are compiled once.
 pub(super) fn libraries() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(|| {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("stand_in");
-        // Kernels of an earlier run may be those of another emulator.
+        // Kernels of an earlier run may come from another version of the emulator.
         let _ = std::fs::remove_dir_all(&folder);
         std::fs::create_dir_all(&folder).unwrap();
         compile(&[("driver", "libcuda.so.1"), ("nvrtc", "libnvrtc.so.12")], &folder);
@@ -17,7 +17,7 @@ pub(super) fn libraries() -> &'static Path {
     })
 }
 
-/// Compiles sources of `stand_in/` to libraries of these names.
+/// Compiles sources in `stand_in/` to libraries with these names.
 pub(super) fn compile(libraries: &[(&str, &str)], folder: &Path) {
     for (name, library) in libraries {
         let source = format!("{}/tests/it/cuda/stand_in/{name}.cpp", env!("CARGO_MANIFEST_DIR"));
@@ -30,14 +30,14 @@ pub(super) fn compile(libraries: &[(&str, &str)], folder: &Path) {
     }
 }
 
-/// Runs `ixion` with them.
+/// Runs `ixion` with the stand-ins.
 fn ixion(args: &[&str], settings: &[(&str, &str)]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ixion"));
     command.args(args).current_dir(env!("CARGO_MANIFEST_DIR")).env_remove("RUST_LOG");
     on_stand_ins(&mut command).envs(settings.iter().copied()).output().unwrap()
 }
 
-/// Lets a program find the libraries.
+/// Makes a program find the stand-ins.
 pub(super) fn on_stand_ins(command: &mut Command) -> &mut Command {
     command.env("LD_LIBRARY_PATH", libraries()).env("XDG_CACHE_HOME", libraries());
     command.env("STAND_IN_FOLDER", libraries());
@@ -66,7 +66,7 @@ fn models_run_on_it() {
         let ended = ixion(&args, &[("STAND_IN_POOLS", pools)]);
         assert!(ended.status.success(), "{}{}", text(&ended.stdout), text(&ended.stderr));
     }
-    // A second run replays what the first launched.
+    // A second run replays the launches of the first.
     let args =
         ["bench", "model_file/shapes_detector/shapes_detector.pnnx.param", "--device", "cuda", "--runs", "3"];
     let ended = ixion(&args, &[]);
@@ -74,15 +74,19 @@ fn models_run_on_it() {
 }
 
 #[test]
-fn what_is_missing_is_told() {
+fn missing_requirements_are_reported() {
     let args = ["verify", "tests/cases/expression_binary_f32", "--device"];
     for (device, settings, wanted) in [
-        ("cuda", ("STAND_IN_VERSION", "11040"), "the driver is one of CUDA 11.4, 12.0 or later is needed"),
+        (
+            "cuda",
+            ("STAND_IN_VERSION", "11040"),
+            "the driver supports CUDA 11.4, but 12.0 or later is required",
+        ),
         ("cuda", ("STAND_IN_INIT", "100"), "no CUDA-capable device is detected (CUDA_ERROR_NO_DEVICE)"),
-        ("cuda", ("STAND_IN_DEVICES", "0"), "the driver knows no GPU"),
-        ("cuda:3", ("STAND_IN_DEVICES", "2"), "no device `cuda:3`: this machine has 2, counted from 0"),
+        ("cuda", ("STAND_IN_DEVICES", "0"), "the driver found no GPU"),
+        ("cuda:3", ("STAND_IN_DEVICES", "2"), "no device `cuda:3`: this machine has 2 GPUs, numbered from 0"),
         ("cuda:x", ("STAND_IN_DEVICES", "2"), "no device `cuda:x`: this program was built for cuda"),
-        ("cuda", ("STAND_IN_MEMORY", "100"), "bytes of memory on cuda:0 are not to be had, 24 are taken"),
+        ("cuda", ("STAND_IN_MEMORY", "100"), "bytes on cuda:0: 24 bytes are in use"),
         ("cuda", ("LD_LIBRARY_PATH", "/nowhere"), "libcuda was not found under the names libcuda.so.1"),
     ] {
         let ended = ixion(&[&args[..], &[device]].concat(), &[settings]);

@@ -1,4 +1,4 @@
-//! Plugins in C on a GPU: their kernels are compiled, launched and kept in graphs as others are, and faulty launches are errors.
+//! C plugins on a GPU: their kernels are compiled, launched and captured in graphs like others, and faulty launches are errors.
 
 use super::{emulators, several};
 use crate::common::compiler;
@@ -12,14 +12,14 @@ use ixion::tensor::{DType, Tensor};
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-/// The operators of the example, and one whose launches are faulty.
+/// The operators of the example, and one with faulty launches.
 fn registry() -> Registry {
     static PLUGINS: OnceLock<[Plugin; 2]> = OnceLock::new();
     let plugins = PLUGINS.get_or_init(|| {
         let folder = tempfile::tempdir().unwrap();
         ["examples/plugins/c/activations.c", "tests/it/cuda/launches.c"].map(|source| {
             let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(source);
-            // SAFETY: both keep to the header in all that cannot be checked.
+            // SAFETY: both follow the header in everything that cannot be checked.
             unsafe { Plugin::load(compiler::library(&source, folder.path(), &[])) }.unwrap()
         })
     });
@@ -37,7 +37,7 @@ fn builder(text: &str) -> Builder {
     Builder::from_pnnx(graph).with_registry(registry())
 }
 
-/// What a graph gives on the CPU and on both emulators, twice each, and what the CPU ran beside them.
+/// Compares a graph on the CPU and on both emulators, twice each; `on_cpu` lists the operators that run on the CPU.
 fn check(text: &str, inputs: &[Tensor], on_cpu: &[&str]) {
     let plan = Arc::new(builder(text).build().unwrap());
     let wanted = Context::shared(plan).unwrap().run(inputs).unwrap();
@@ -63,7 +63,7 @@ fn kernels_of_the_example() {
         "nn.ReLU relu 1 1 b y",
     ];
     check(&several(&lines, &[x.clone()]), &[x.clone()], &[]);
-    // The library does not heed strides.
+    // The plugin ignores strides.
     let lines = ["torch.transpose t 1 1 x a dim0=1 dim1=2", "my.Swish swish 1 1 a y beta=0.5"];
     check(&several(&lines, &[x.clone()]), &[x.clone()], &[]);
     // An operator without a kernel runs on the CPU, between two that have one.
@@ -79,7 +79,7 @@ fn kernels_of_other_types() {
     check(&several(&["my.Copy copy 1 1 x y"], &[x.clone()]), &[x], &[]);
 }
 
-/// What the first run says of a launch with this defect.
+/// The error of the first run with a launch that has this defect.
 fn error(defect: usize, device: usize) -> String {
     let x = Tensor::randn(&[70], 7).unwrap().cast(DType::F64).unwrap();
     let text = several(&[&format!("my.Copy copy 1 1 x y defect={defect}")], &[x.clone()]);
@@ -97,20 +97,20 @@ fn faulty_launches_are_errors() {
     let wanted = [
         (1, "the launch of `copy` has no source"),
         (2, "a launch names no kernel"),
-        (3, "a launch says that it has 8 bytes; set `size` with sizeof"),
-        (4, "the launch of `copy` has more than 256 arguments, or null"),
-        (5, "the launch of `copy` has more than 256 arguments, or null"),
+        (3, "the `size` of a launch is 8 bytes, which is too small; set it with sizeof"),
+        (4, "the launch of `copy` has more than 256 arguments, or a null pointer to them"),
+        (5, "the launch of `copy` has more than 256 arguments, or a null pointer to them"),
         (6, "there is no kernel `copies` in `plugin.cu`; it has copy"),
         (7, "the kernels of `plugin.cu` cannot be compiled"),
         (8, "input 3"),
         (9, "weight 0"),
         (10, "99"),
         (11, "1099511627776"),
-        (12, "the launch of `copy` has 0 threads in a block; 1 to 1024 are possible"),
-        (13, "the launch of `copy` has 4096 threads in a block; 1 to 1024 are possible"),
+        (12, "the launch of `copy` has 0 threads in a block; expected 1 to 1024"),
+        (13, "the launch of `copy` has 4096 threads in a block; expected 1 to 1024"),
         (14, "no kernel today"),
-        (15, "it does not say why"),
-        (16, "it asks for more than 1024 launches"),
+        (15, "it gave no reason"),
+        (16, "it enqueues more than 1024 launches"),
     ];
     for (defect, part) in wanted {
         let error = error(defect, 0);

@@ -1,4 +1,4 @@
-//! Fewer bits than the model has: the device chooses kernels for them, and what they give is what the CPU's kernels give.
+//! Reduced precision: the device selects kernels for it, and they give the same results as the CPU's kernels.
 
 use super::{emulators, noise, several};
 use ixion::Limits;
@@ -26,19 +26,22 @@ fn builder(inputs: &[Tensor]) -> Builder {
     Builder::from_pnnx(graph).with_random_weights(3).with_formats(Formats::Narrowest)
 }
 
-/// What a plan gives, and how many of its operators work on a device in this format.
+/// The output of a plan, and the number of its operators that run on the device in this format.
 fn run(builder: Builder, inputs: &[Tensor], format: &str) -> (Tensor, usize) {
     let mut context = Context::shared(Arc::new(builder.build().unwrap())).unwrap();
     let output = context.run(inputs).unwrap().remove(0);
-    let chosen =
-        context.plan().settled().iter().filter_map(|settled| settled.candidates.get(settled.chosen?));
+    let chosen = context
+        .plan()
+        .selections()
+        .iter()
+        .filter_map(|selection| selection.candidates.get(selection.chosen?));
     let narrow =
         chosen.filter(|candidate| candidate.formats.first().is_some_and(|it| it.to_string() == format));
     (output, narrow.count())
 }
 
 #[test]
-fn halves_are_chosen() {
+fn half_precision_is_selected() {
     let inputs = [noise(DType::F32, &[2, 6, 8, 8], 1)];
     for (precision, format, tolerance) in
         [(Precision::F16, "f16 cuda", 2e-2), (Precision::Bf16, "bf16 cuda", 1e-1)]
@@ -56,7 +59,7 @@ fn halves_are_chosen() {
 }
 
 #[test]
-fn whole_numbers_give_the_same_bits_as_on_the_cpu() {
+fn int8_gives_the_same_bits_as_on_the_cpu() {
     let inputs = [noise(DType::F32, &[2, 6, 8, 8], 1)];
     let scales: Scales =
         [("x", 0.02), ("b", 0.05), ("a", 0.05), ("e", 0.07), ("g", 0.07)].into_iter().collect();

@@ -1,4 +1,4 @@
-//! Ways of computing on a device: each gives what the CPU gives, the quickest is found by running all, and nothing is measured twice.
+//! Tactics on a device: each gives the same results as the CPU, the fastest is found by timing all, and nothing is timed twice.
 
 use super::{emulators, noise, one, several};
 use ixion::Limits;
@@ -23,29 +23,29 @@ fn run(builder: Builder, inputs: &[Tensor]) -> (Vec<Tensor>, Arc<Plan>) {
     let plan = Arc::new(builder.build().unwrap());
     let mut context = Context::shared(Arc::clone(&plan)).unwrap();
     let first = context.run(inputs).unwrap();
-    // Later runs are one graph.
+    // Later runs replay a graph.
     assert_eq!(context.run(inputs).unwrap(), first);
     (first, plan)
 }
 
-/// The names of the tactics that were chosen, of operators that had something to choose from.
+/// The names of the selected tactics of all operators with candidates.
 fn chosen(plan: &Plan) -> Vec<&'static str> {
-    let all = plan.settled().iter().filter(|settled| !settled.candidates.is_empty());
-    all.map(|settled| settled.candidates[settled.chosen.unwrap()].tactic.name).collect()
+    let all = plan.selections().iter().filter(|selection| !selection.candidates.is_empty());
+    all.map(|selection| selection.candidates[selection.chosen.unwrap()].tactic.name).collect()
 }
 
-/// The plan that a file gives back.
+/// The plan after saving and loading.
 fn stored(plan: &Plan, device: &Device, layers: CudaLayers) -> Plan {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("stored.plan");
     plan.save(&path).unwrap();
     let file = PlanFile::open(&path, &Limits::default()).unwrap();
     let loaded = file.with_device(device.clone(), layers).load().unwrap();
-    assert_eq!(loaded.settled(), plan.settled());
+    assert_eq!(loaded.selections(), plan.selections());
     loaded
 }
 
-/// Has a tactic forced on the operators of a graph, so many of which have it, on both emulators.
+/// Forces a tactic, which `count` operators of the graph have, on both emulators.
 fn by(tactic: &str, count: usize, tf32: Tf32, make: &dyn Fn() -> Builder, inputs: &[Tensor], tolerance: f64) {
     let (wanted, _) = run(make(), inputs);
     for device in emulators() {
@@ -76,7 +76,7 @@ fn products_by_each_tactic() {
         for tactic in TILES {
             by(tactic, 2, Tf32::ALL, &make, &inputs, tolerance);
         }
-        // What is not f32 has no reason to do without tensor cores.
+        // Only f32 has a tactic without tensor cores.
         by("plain", if dtype == DType::F32 { 2 } else { 0 }, Tf32::ALL, &make, &inputs, tolerance);
     }
 }
@@ -101,7 +101,7 @@ fn convolutions_by_each_tactic() {
 }
 
 #[test]
-fn whole_numbers_by_each_tactic() {
+fn int8_by_each_tactic() {
     let inputs = [noise(DType::F32, &[2, 6, 8, 8], 1)];
     let lines = [
         CONVOLUTIONS[0],
@@ -148,16 +148,16 @@ fn the_command_tunes_for_a_device() {
     assert!(said.contains("no operator has a tactic `nonsense`") && !said.contains("`tiles`"), "{said}");
 }
 
-/// The tactics that the one operator of a graph is offered in row-major order.
+/// The tactics offered for the only operator of a graph in row-major order.
 fn offered(text: &str, tf32: Tf32) -> Vec<&'static str> {
     let layers = CudaLayers::default().with_tf32(tf32);
     let plain = builder(text).with_formats(Formats::Plain);
     let plan = plain.with_device(emulators()[0].clone(), layers).build().unwrap();
-    plan.settled()[0].candidates.iter().map(|candidate| candidate.tactic.name).collect()
+    plan.selections()[0].candidates.iter().map(|candidate| candidate.tactic.name).collect()
 }
 
 #[test]
-fn what_would_be_the_same_is_not_offered() {
+fn equivalent_tactics_are_not_offered() {
     let all = ["default", "tiles-128", "tiles-64", "plain"];
     let product = |dtype: DType| {
         let inputs = [noise(dtype, &[4, 5], 1), noise(dtype, &[5, 6], 2)];
@@ -183,11 +183,11 @@ fn what_would_be_the_same_is_not_offered() {
     assert_eq!(offered(&convolution(4), Tf32::default()), ["default"]);
     let without = builder(&convolution(1)).with_formats(Formats::Plain).without_tactics(["tiles"]);
     let without = without.with_device(emulators()[0].clone(), CudaLayers::default()).build().unwrap();
-    assert_eq!(without.settled()[0].candidates.len(), 2);
+    assert_eq!(without.selections()[0].candidates.len(), 2);
     assert_eq!(chosen(&without), ["default"]);
 }
 
-/// Copies its input on a device, in one way that is slow, one that is quick, and one whose kernel cannot be compiled.
+/// Copies its input on a device, with a slow tactic, a fast one, and one whose kernel does not compile.
 #[derive(Debug, Clone)]
 pub(crate) struct Copy {
     tactics: &'static [Tactic],
@@ -259,7 +259,7 @@ impl CudaLayer for Copy {
 pub(crate) const MODEL: &str =
     "7767517\n3 2\npnnx.Input in 0 1 x #x=(?,3)f32\nmy.Copy copy 1 1 x y\npnnx.Output out 1 0 y\n";
 
-/// A registry of a layer with these tactics, and how often it runs.
+/// A registry with a layer that has these tactics, and a counter of its runs.
 fn registry(tactics: &'static [Tactic]) -> (Registry, Arc<AtomicUsize>) {
     let runs = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&runs);
@@ -278,7 +278,7 @@ pub(crate) fn layers() -> CudaLayers {
     layers
 }
 
-/// A plan of one such layer for a device, and how often it ran while the plan was built.
+/// A plan of one such layer for a device, and the number of its runs while the plan was built.
 pub(crate) fn built(
     device: &Device,
     tactics: &'static [Tactic],
@@ -308,13 +308,13 @@ fn the_quickest_is_found_by_running_all() {
         let (plan, runs) = built(device, &[SLOW, QUICK], Some(TimingCache::in_memory()));
         assert_eq!(chosen(&plan), ["quick"]);
         assert!(count(&runs) >= 4, "{} runs", count(&runs));
-        let settled = &plan.settled()[0];
-        let prices: Vec<f64> = settled.candidates.iter().map(|candidate| candidate.price).collect();
-        assert!(settled.candidates.iter().all(|candidate| candidate.is_measured));
+        let selection = &plan.selections()[0];
+        let prices: Vec<f64> = selection.candidates.iter().map(|candidate| candidate.price).collect();
+        assert!(selection.candidates.iter().all(|candidate| candidate.is_measured));
         assert!(prices[0] > 2e7 && prices[1] < prices[0], "{prices:?}");
         assert_eq!(plan.context().unwrap().run(&[x()]).unwrap(), [x()]);
         drop(plan);
-        assert!(device.allocations() <= held, "nothing stays");
+        assert!(device.allocations() <= held, "tuning releases its memory");
     }
 }
 
@@ -322,20 +322,20 @@ fn the_quickest_is_found_by_running_all() {
 fn nothing_runs_without_need() {
     let device = &emulators()[0];
     let (plan, runs) = built(device, &[SLOW, QUICK], None);
-    assert_eq!((chosen(&plan), count(&runs)), (vec!["slow"], 0), "the one for general use");
+    assert_eq!((chosen(&plan), count(&runs)), (vec!["slow"], 0), "the tactic for general use");
     let (_, runs) = built(device, &[QUICK], Some(TimingCache::in_memory()));
     assert_eq!(count(&runs), 0, "there is nothing to choose from");
 }
 
 #[test]
-fn what_fails_is_left_out() {
+fn failing_tactics_are_skipped() {
     let device = &emulators()[0];
     let (plan, _) = built(device, &[BROKEN, SLOW], Some(TimingCache::in_memory()));
-    assert_eq!((chosen(&plan), plan.settled()[0].candidates.len()), (vec!["slow"], 1));
-    // Where all fail, a run says why.
+    assert_eq!((chosen(&plan), plan.selections()[0].candidates.len()), (vec!["slow"], 1));
+    // If all fail, a run reports the reason.
     let (plan, _) =
         built(device, &[BROKEN, Tactic { id: 9, name: "as-broken" }], Some(TimingCache::in_memory()));
-    assert_eq!((chosen(&plan), plan.settled()[0].candidates.len()), (vec!["broken"], 2));
+    assert_eq!((chosen(&plan), plan.selections()[0].candidates.len()), (vec!["broken"], 2));
     let error = plan.context().unwrap().run(&[x()]).unwrap_err().to_string();
     assert!(error.contains("my.Copy") && error.contains("`copy`") && error.contains("mine.cu"), "{error}");
 }
@@ -355,7 +355,7 @@ fn what_was_measured_once_is_remembered() {
     assert!(build(other) > 0, "another device has other times");
     assert_eq!((build(device), build(other)), (0, 0));
     assert_eq!(TimingCache::open(&path).len(), 4);
-    // One that is damaged, and one that cannot be written.
+    // A damaged cache, and one that cannot be written.
     std::fs::write(&path, "{ \"version\": 1, \"devi").unwrap();
     assert!(build(device) > 0);
     assert_eq!(TimingCache::open(&path).len(), 2);
@@ -378,11 +378,11 @@ fn a_plan_keeps_what_was_chosen() {
     plan.save(&path).unwrap();
     let (again, runs) = loaded(&path, &[SLOW, QUICK]).unwrap();
     assert_eq!((chosen(&again), count(&runs)), (vec!["quick"], 0));
-    assert_eq!(again.settled(), plan.settled());
+    assert_eq!(again.selections(), plan.selections());
     assert_eq!(again.context().unwrap().run(&[x()]).unwrap(), [x()]);
     let error = loaded(&path, &[SLOW]).unwrap_err();
     assert!(error.contains("`copy` has no tactic 8"), "{error}");
-    // Another that is the first by now takes nothing away.
+    // A different order of tactics does not matter.
     assert_eq!(chosen(&loaded(&path, &[QUICK, SLOW]).unwrap().0), ["quick"]);
 }
 
@@ -401,8 +401,8 @@ fn models_are_tuned_as_a_whole() {
         (plan, device.launches() - before)
     };
     let (plan, _) = tuned();
-    let candidates = || plan.settled().iter().flat_map(|settled| &settled.candidates);
-    // Each convolution has four ways in f32, and three in f16.
+    let candidates = || plan.selections().iter().flat_map(|selection| &selection.candidates);
+    // Each convolution has four tactics in f32 and three in f16.
     assert_eq!(candidates().filter(|candidate| candidate.is_measured).count(), candidates().count());
     assert!(candidates().count() >= 14, "{}", candidates().count());
     let text = std::fs::read_to_string(&timings).unwrap();

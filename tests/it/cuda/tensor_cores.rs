@@ -1,10 +1,10 @@
-//! Products and convolutions by tensor cores, which the emulator computes word by word as they do.
+//! Products and convolutions on tensor cores, which the emulator emulates word by word.
 
 use super::{emulators, noise, one, same_as_cpu, same_as_cpu_on, same_as_cpu_with, several};
 use ixion::cuda::{CudaLayers, Tf32};
 use ixion::tensor::DType;
 
-/// What tensor cores compute of a graph is near what the CPU computes; of f32, in TF32.
+/// Compares a graph on tensor cores (TF32 for f32) with the CPU.
 fn near(graph: &str, inputs: &[ixion::tensor::Tensor], tolerance: f64) {
     same_as_cpu_with(&CudaLayers::default().with_tf32(Tf32::ALL), graph, inputs, tolerance);
 }
@@ -15,7 +15,7 @@ const KINDS: [(DType, f64); 3] = [(DType::F16, 2e-2), (DType::Bf16, 1e-1), (DTyp
 fn products_of_all_sizes() {
     let line = "torch.matmul m 2 1 x x1 y $input=x $other=x1";
     for (left, right) in [
-        // A tile and its edges; a depth that blocks share; side by side along the depth, and not.
+        // A tile and its edges; a depth that is split among blocks; contiguous along the depth, and not.
         (&[70, 33][..], &[33, 66][..]),
         (&[5, 300], &[300, 40]),
         (&[3, 5, 7], &[7, 2]),
@@ -49,7 +49,7 @@ fn rows_of_weights_are_copied_while_others_are_multiplied() {
     }
 }
 
-/// The checker is left out: it would take half a minute. `tactics` runs large tiles under it.
+/// Without the checker, which would take half a minute; `tactics` runs large tiles under it.
 #[test]
 fn many_tiles_are_large() {
     let inputs = [noise(DType::F16, &[130, 70, 24], 1), noise(DType::F16, &[130, 24, 5], 2)];
@@ -68,7 +68,7 @@ fn products_of_f32_are_exact_unless_asked() {
 #[test]
 fn convolutions() {
     for (shape, line) in [
-        // Whole chunks of channels, and fewer; a depth that blocks share; groups; odd windows.
+        // Whole and partial chunks of channels; a depth that is split among blocks; groups; odd kernels.
         (
             &[2, 8, 9, 7][..],
             "nn.Conv2d c 1 1 x y bias=True dilation=(1,1) groups=1 in_channels=8 kernel_size=(3,3) out_channels=70 padding=(1,1) padding_mode=zeros stride=(2,1) @bias=(70)DT @weight=(70,8,3,3)DT",

@@ -1,4 +1,4 @@
-//! What goes wrong while a model is built or run: it is named, and the context runs on.
+//! Failures while a model is built or run: they are reported, and the context remains usable.
 
 use super::*;
 
@@ -41,7 +41,7 @@ fn a_layer_that_panics_when_it_is_cloned_is_named() {
     let mut context = plan.context().unwrap();
     let error = plan.context().unwrap_err().to_string();
     assert!(error.starts_with("test.Shy `layer` panicked: touched in clone"), "{error}");
-    // The run after a failure makes a new clone, and tries again after one that could not be made.
+    // The run after a failure creates a new clone, and retries if that failed.
     for wanted in ["a negative number", "a negative number", "touched in clone"] {
         let error = context.run(&[bad.clone()]).unwrap_err().to_string();
         assert!(error.contains(&format!("panicked: {wanted}")), "{error}");
@@ -55,11 +55,11 @@ fn limits_of_activations_name_the_operator() {
     for (limits, words) in [
         (
             Limits { max_tensor_bytes: 1000, ..Limits::default() },
-            "input `x` needs 1600, but the limit max_tensor_bytes is 1000",
+            "input `x`: 1600 exceeds the limit max_tensor_bytes of 1000",
         ),
         (
             Limits { max_total_bytes: 1000, ..Limits::default() },
-            "`a`: the memory for all activations needs 1600, but the limit max_total_bytes is 1000",
+            "`a`: the memory for all activations: 1600 exceeds the limit max_total_bytes of 1000",
         ),
     ] {
         let plan =
@@ -71,7 +71,7 @@ fn limits_of_activations_name_the_operator() {
     let limits = Limits { max_tensor_bytes: 700, ..Limits::default() };
     let plan = Builder::from_pnnx(graph(wide)).with_limits(limits).build().unwrap();
     let error = plan.context().unwrap().run(&[floats(&[1.0; 100])]).unwrap_err().to_string();
-    assert!(error.contains("torch.cat `square`: its output `y` needs 800"), "{error}");
+    assert!(error.contains("torch.cat `square`: its output `y`: 800 exceeds"), "{error}");
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn a_build_that_takes_too_long_does_not_speak_of_a_run() {
 }
 
 #[test]
-fn what_is_given_twice_is_refused() {
+fn duplicate_arguments_are_rejected() {
     let plan = plan(CACHE);
     let mut context = plan.context().unwrap();
     let (x, mut y) = (floats(&[1.0; 4]), floats(&[0.0; 4]));
@@ -105,7 +105,7 @@ fn a_graph_that_is_built_has_no_file_to_improve() {
     let mut built = RuntimeGraph::new(DIGITS);
     built.build().unwrap();
     let error = Builder::from_graph(built).build().unwrap_err();
-    assert!(error.to_string().contains("before `build`"), "{error}");
+    assert!(error.to_string().contains("before calling `build`"), "{error}");
 }
 
 #[test]
@@ -157,7 +157,7 @@ fn a_deadline_that_passes_while_memory_is_planned_is_a_timeout() {
 }
 
 #[test]
-fn after_a_run_that_took_too_long_all_layers_are_there() {
+fn after_a_timeout_all_layers_are_available() {
     let text = "pnnx.Input input 0 1 x #x=(?)f32\ntest.Endless first 1 1 x y\ntest.Endless second 1 1 y z\npnnx.Output output 1 0 z";
     let plan = plan(text);
     let mut context = plan.context().unwrap();

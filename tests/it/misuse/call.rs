@@ -1,4 +1,4 @@
-//! One operator of a case, alone: a model that can be written as text with something wrong.
+//! A single operator of a case, as a model whose text can be written with a mistake.
 
 use ixion::Limits;
 use ixion::graph::{LayerTrace, RuntimeGraph};
@@ -7,10 +7,10 @@ use ixion::tensor::{DType, Tensor};
 use std::fmt::Write;
 use std::path::Path;
 
-/// The most elements of an input.
-const LARGEST: usize = 1 << 16;
+/// The maximum number of elements of an input.
+const MAX_ELEMENTS: usize = 1 << 16;
 
-/// A tensor that goes into the operator.
+/// An input of the operator.
 #[derive(Debug, Clone)]
 pub(crate) struct Input {
     pub(crate) key: Option<String>,
@@ -26,7 +26,7 @@ pub(crate) struct Weight {
     pub(crate) shape: Vec<usize>,
 }
 
-/// An operator with all that its line says.
+/// An operator with everything in its line.
 #[derive(Debug, Clone)]
 pub(crate) struct Call {
     pub(crate) case: String,
@@ -38,7 +38,7 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    /// The calls of a case whose inputs and outputs are tensors. A case that fails has none: another test tells.
+    /// The calls of a case whose inputs and outputs are tensors. Empty if the case fails, which another test reports.
     pub(crate) fn all_of(case: &Path) -> Vec<Self> {
         let limits = Limits::default();
         let param = case.join("model.param");
@@ -61,7 +61,7 @@ impl Call {
 
     fn new(case: &str, file: &Graph, layer: &LayerTrace) -> Option<Self> {
         let (_, operator) = file.operators().find(|(_, operator)| operator.name() == layer.name)?;
-        // Lists of other operators go in as one operand, or come out as one; such calls are not tried alone.
+        // Calls whose inputs or outputs are lists in one operand are not tested alone.
         let whole =
             operator.inputs().len() == layer.inputs.len() && operator.outputs().len() == layer.outputs.len();
         if !whole {
@@ -73,8 +73,8 @@ impl Call {
             Some(Input { key, dtype: meta.dtype(), shape: dims.collect::<Option<_>>()? })
         });
         let inputs: Vec<Input> = inputs.collect::<Option<_>>()?;
-        // Of large inputs only the time would be tried, and of an unoptimised build.
-        if inputs.iter().any(|input| input.shape.iter().product::<usize>() > LARGEST) {
+        // Large inputs would only take time in an unoptimised build.
+        if inputs.iter().any(|input| input.shape.iter().product::<usize>() > MAX_ELEMENTS) {
             return None;
         }
         let weights = operator.attrs().iter().map(|(key, attribute)| Weight {

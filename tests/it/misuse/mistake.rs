@@ -1,11 +1,11 @@
-//! What can be wrong with a call.
+//! Mistakes in a call.
 
 use super::call::{Call, Input};
 use ixion::tensor::{DType, Tensor};
 use rand::Rng;
 use rand::rngs::StdRng;
 
-/// Values that are no number, word or list which any parameter takes.
+/// Values that are invalid for any parameter.
 const NONSENSE: &[&str] = &["!nonsense!", "(1,x!,2)", "%%"];
 
 /// Values that may be of the wrong kind, too large or too small.
@@ -45,7 +45,7 @@ const TRAPS: &[&str] = &[
     "1.0e+00-2.0e+00j",
 ];
 
-/// The one thing that is wrong.
+/// A mistake in a call.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Mistake {
     MissingParameter(String),
@@ -74,7 +74,7 @@ fn choose_mut<'a, T>(of: &'a mut [T], rng: &mut StdRng) -> Option<&'a mut T> {
 }
 
 impl Mistake {
-    /// Makes a mistake in a call, where it has anything of the kind that was drawn.
+    /// Makes a random mistake in a call; `None` if the call has nothing of the selected kind.
     pub(crate) fn make(call: &mut Call, rng: &mut StdRng) -> Option<Self> {
         match rng.random_range(0..16) {
             0 => {
@@ -156,7 +156,7 @@ impl Mistake {
         Some(Self::InputShape(index))
     }
 
-    /// The key that the error has to name, where the fault is certain to lie there.
+    /// The key that the error must name, if it is certainly at fault.
     pub(crate) fn key_that_must_be_named(&self) -> Option<&str> {
         match self {
             Self::Nonsense { key, .. } => Some(key),
@@ -165,7 +165,7 @@ impl Mistake {
         }
     }
 
-    /// Whether a result would be wrong whatever it is.
+    /// Returns true if any result would be wrong.
     pub(crate) fn must_fail(&self) -> bool {
         matches!(self, Self::Nonsense { .. } | Self::UnknownParameter(_) | Self::UnknownWeight(_))
     }
@@ -189,7 +189,7 @@ fn spoil_shape(shape: &mut Vec<usize>, rng: &mut StdRng) {
     }
 }
 
-/// Random values: small ones for integers, which may be indices, now and then enormous ones.
+/// Random values: small integers, which may be indices, and occasionally huge ones.
 pub(crate) fn values(input: &Input, seed: u64) -> Tensor {
     use rand::SeedableRng;
     let mut rng = StdRng::seed_from_u64(seed);

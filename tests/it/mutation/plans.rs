@@ -1,5 +1,5 @@
-//! Broken plan files. What is damaged is found: always, where the file is verified; if not, then at least whatever is not
-//! a weight. A file whose checksums were made right again ends in a result or in an error like any other.
+//! Broken plan files. Verification always detects damage; without it, damage outside of weights is detected. A file with forged
+//! checksums must end in a result or an error like any other.
 
 use super::{generator, limits, mutate_bytes, mutate_text, settings, zero_inputs};
 use crate::common::saved;
@@ -14,7 +14,7 @@ use std::path::Path;
 const PAGE: usize = 4096;
 const WEIGHTS: u32 = 6;
 
-/// Plans of small models, with everything that a plan can have.
+/// Plans of small models that use all features of a plan.
 fn plans(folder: &Path) -> Vec<Vec<u8>> {
     let plan = |name: &str| {
         let param = format!("{}/model_file/{name}/{name}.pnnx.param", env!("CARGO_MANIFEST_DIR"));
@@ -32,7 +32,7 @@ enum Damage {
     Flipped,
     CutOff,
     Foreign,
-    /// Bytes of a section, with all checksums as they should be.
+    /// Changed bytes of a section, with all checksums updated.
     Forged,
 }
 
@@ -40,7 +40,7 @@ fn field(bytes: &[u8], at: usize) -> usize {
     bytes.get(at..at + 4).map_or(0, |found| u32::from_le_bytes(found.try_into().unwrap()) as usize)
 }
 
-/// Kind, offset and length of all sections, as the format says.
+/// The kind, offset and length of all sections.
 fn sections(bytes: &[u8]) -> Vec<(u32, usize, usize)> {
     let entries = (0..field(bytes, 20)).map(|at| 64 + 24 * at);
     entries.map(|at| (field(bytes, at) as u32, field(bytes, at + 8), field(bytes, at + 16))).collect()
@@ -52,7 +52,7 @@ fn is_weight(bytes: &[u8], at: usize) -> bool {
         .any(|&(kind, offset, length)| kind == WEIGHTS && (offset..offset + length).contains(&at))
 }
 
-/// Lays the sections out anew, and writes the first page for them.
+/// Lays out the sections and writes the first page for them.
 fn forged(page: &[u8], sections: &[(u32, Vec<u8>)], rng: &mut StdRng) -> Vec<u8> {
     let mut bytes = vec![0; PAGE];
     let mut index = Vec::new();
@@ -89,7 +89,7 @@ fn forge(bytes: &[u8], rng: &mut StdRng) -> Vec<u8> {
     let at = rng.random_range(0..parts.len());
     let (kind, section) = &mut parts[at];
     *section = match (*kind, rng.random_range(0..3)) {
-        // Settings, choices and graph are texts.
+        // Settings, selections and graph are texts.
         (1 | 7, 0) => String::from_utf8_lossy(section).replace("null", "7").into_bytes(),
         (1 | 7, 1) => String::from_utf8_lossy(section).replacen('1', "18446744073709551615", 3).into_bytes(),
         (2, 0 | 1) => mutate_text(section, rng),
@@ -102,12 +102,12 @@ fn forge(bytes: &[u8], rng: &mut StdRng) -> Vec<u8> {
     forged(bytes, &parts, rng)
 }
 
-/// A broken plan, and whether the damage is within a weight.
+/// A broken plan, and whether the damage is inside a weight.
 fn break_one(bytes: &[u8], damage: Damage, rng: &mut StdRng) -> (Vec<u8>, bool) {
     let mut broken = bytes.to_vec();
     match damage {
         Damage::Flipped => {
-            // Half of them within the first page or a section that is no weights.
+            // Half of them in the first page or in a section without weights.
             let at = match rng.random_range(0..2) {
                 0 => rng.random_range(0..bytes.len()),
                 _ => {
@@ -131,7 +131,7 @@ fn break_one(bytes: &[u8], damage: Damage, rng: &mut StdRng) -> (Vec<u8>, bool) 
             let (at, length) = (rng.random_range(0..bytes.len()), rng.random_range(1..200));
             let end = (at + length).min(bytes.len());
             broken[at..end].iter_mut().for_each(|byte| *byte = rng.random());
-            // Damage that reaches over the end of the weights is seen as any other.
+            // Damage beyond the end of the weights is detected like any other.
             let inside = (at..end).filter(|&at| broken[at] != bytes[at]).all(|at| is_weight(bytes, at));
             (broken, inside)
         }
@@ -139,7 +139,7 @@ fn break_one(bytes: &[u8], damage: Damage, rng: &mut StdRng) -> (Vec<u8>, bool) 
     }
 }
 
-/// Opens, loads and runs a file; says how far it came.
+/// Opens, loads and runs a file; returns the last step that succeeded.
 fn try_plan(path: &Path, is_mapped: bool, limits: &Limits) -> &'static str {
     let file = if is_mapped { saved::map(path, limits).ok() } else { PlanFile::open(path, limits).ok() };
     let Some(file) = file else { return "not opened" };
@@ -152,7 +152,7 @@ fn try_plan(path: &Path, is_mapped: bool, limits: &Limits) -> &'static str {
 }
 
 #[test]
-fn broken_plans_are_found_out() {
+fn broken_plans_are_detected() {
     let (count, seed) = settings(400);
     let folder = tempfile::tempdir().unwrap();
     let (plans, limits) = (plans(folder.path()), limits());
@@ -164,7 +164,7 @@ fn broken_plans_are_found_out() {
             [Damage::Flipped, Damage::CutOff, Damage::Foreign, Damage::Forged][rng.random_range(0..4)];
         let (broken, in_weights) = break_one(whole, damage, &mut rng);
         let path = folder.path().join("broken.plan");
-        // The file is replaced, and never changed: a mapping may still be there.
+        // The file is replaced, never modified: it may still be mapped.
         let _ = std::fs::remove_file(&path);
         std::fs::write(&path, &broken).unwrap();
         let tried = || {
@@ -174,7 +174,11 @@ fn broken_plans_are_found_out() {
         let (verified, end) = catch_unwind(AssertUnwindSafe(tried))
             .unwrap_or_else(|_| panic!("mutant {mutant} ({damage:?}, IXION_SEED={seed}) panicked"));
         if damage != Damage::Forged && broken != *whole {
-            assert_ne!(verified, Some(true), "mutant {mutant} ({damage:?}, IXION_SEED={seed}) was not found");
+            assert_ne!(
+                verified,
+                Some(true),
+                "mutant {mutant} ({damage:?}, IXION_SEED={seed}) was not detected"
+            );
             let is_seen = end == "not opened" || end == "not loaded";
             let is_gap = verified == Some(false) && end == "run";
             assert!(

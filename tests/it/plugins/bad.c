@@ -1,4 +1,4 @@
-/* Plugins with one thing wrong, by the number DEFECT. */
+/* Plugins with one defect each, selected by DEFECT. */
 #define _POSIX_C_SOURCE 199309L
 #include "ixion_plugin.h"
 
@@ -7,7 +7,7 @@
 #include <time.h>
 
 #ifndef DEFECT
-#error "say which defect: -DDEFECT=ABI"
+#error "select a defect: -DDEFECT=ABI"
 #endif
 
 enum {
@@ -22,7 +22,7 @@ enum {
 
 static int layer_of_all;
 
-/* For ever, but asleep: the tests that run meanwhile need the processor. */
+/* Never returns, but sleeps, because tests that run in parallel need the processor. */
 static void hang(void) {
     struct timespec hour = {3600, 0};
     for (;;) {
@@ -30,7 +30,7 @@ static void hang(void) {
     }
 }
 
-/* Works until it is told to stop, and asks every few milliseconds. */
+/* Works until it is told to stop, which it checks every few milliseconds. */
 static int32_t obey(const ixion_host *host) {
     while (host->stopped(host) == IXION_OK) {
         clock_t start = clock();
@@ -40,7 +40,7 @@ static int32_t obey(const ixion_host *host) {
     return IXION_STOPPED;
 }
 
-/* Set when a forward failed. */
+/* Set after a failed forward. */
 static volatile int is_moody;
 
 static int32_t create(const ixion_host *host, const ixion_operator *op, const ixion_node *node, const ixion_value *values,
@@ -210,7 +210,7 @@ static ixion_operator op = {
     .forward = DEFECT == NULL_FORWARD ? NULL : forward,
 };
 
-/* As a later version may have it. */
+/* A table of a later version. */
 static struct {
     ixion_operator op;
     void *more[3];

@@ -1,4 +1,4 @@
-/* my.Given: tells in its output what it was given: kind, is_given, i, whether there is a tensor, and its first element. */
+/* my.Given: outputs the value that it was given: kind, is_given, i, whether there is a tensor, and its first element. */
 #include "ixion_plugin.h"
 
 #include <stdlib.h>
@@ -50,7 +50,7 @@ static int32_t forward(const ixion_host *host, void *layer, const ixion_tensor *
 }
 
 static const ixion_field fields[] = {
-    {.key = "bias", .kind = IXION_OPTIONAL_WEIGHT, .fallback = "None", .doc = "What is added."},
+    {.key = "bias", .kind = IXION_OPTIONAL_WEIGHT, .fallback = "None", .doc = "The bias."},
 };
 
 static const ixion_operator op = {

@@ -1,4 +1,4 @@
-//! What transformers are made of.
+//! Building blocks of transformers.
 
 use super::maker::Maker;
 use super::net::Value;
@@ -32,7 +32,7 @@ pub(crate) fn linear(maker: &mut Maker) -> Option<()> {
     Some(())
 }
 
-/// Fully connected layers of the same input, as queries, keys and values have them.
+/// Linear layers with the same input, like query, key and value projections.
 pub(crate) fn sibling_linears(maker: &mut Maker) -> Option<()> {
     let x = features(maker)?;
     let count = maker.number(&[2, 3]);
@@ -47,7 +47,7 @@ pub(crate) fn sibling_linears(maker: &mut Maker) -> Option<()> {
     Some(())
 }
 
-/// Queries, keys or values by head: batch, head, length, features of a head.
+/// Splits queries, keys or values into heads: batch, head, length, features of a head.
 fn heads(maker: &mut Maker, x: Value) -> Value {
     let x = maker.linear(x, 8);
     let split = maker.unary("Tensor.reshape", x, &[("shape", "(0,-1,2,4)")]);
@@ -60,7 +60,7 @@ fn from_heads(maker: &mut Maker, x: Value) -> Value {
     maker.linear(x, 8)
 }
 
-/// Whether attention between all places stays small.
+/// A value with so few tokens that attention between all of them is small.
 fn few_tokens(maker: &mut Maker) -> Option<Value> {
     let x = maker.tokens()?;
     let length = maker.dim(x, 1);
@@ -108,7 +108,7 @@ pub(crate) fn layer_norm(maker: &mut Maker) -> Option<()> {
     Some(())
 }
 
-/// GELU in arithmetic: by the error function, or by its approximation.
+/// GELU as arithmetic: with the error function or its approximation.
 pub(crate) fn primitive_gelu(maker: &mut Maker) -> Option<()> {
     let x = maker.any()?;
     match maker.rng_below(3) {
@@ -128,7 +128,7 @@ pub(crate) fn primitive_gelu(maker: &mut Maker) -> Option<()> {
     Some(())
 }
 
-/// SiLU and hard swish in arithmetic.
+/// SiLU and hard swish as arithmetic.
 pub(crate) fn primitive_silu(maker: &mut Maker) -> Option<()> {
     let x = maker.any()?;
     match maker.rng_below(3) {
@@ -183,7 +183,7 @@ pub(crate) fn softmax(maker: &mut Maker) -> Option<()> {
     Some(())
 }
 
-/// The first token, or the mean of all.
+/// The first token, or the mean of all tokens.
 pub(crate) fn to_vector(maker: &mut Maker) -> Option<()> {
     let x = maker.tokens()?;
     let y = match maker.chance(50) {

@@ -1,10 +1,10 @@
-//! What convolutional networks are made of.
+//! Building blocks of convolutional networks.
 
 use super::maker::{Maker, Weight};
 use super::net::Value;
 use super::recipes::activate;
 
-/// A convolution, often with batch normalisation and an activation behind it.
+/// A convolution, often followed by batch normalisation and an activation.
 pub(crate) fn convolution(maker: &mut Maker) -> Option<()> {
     let x = maker.image()?;
     convolved(maker, x);
@@ -28,7 +28,7 @@ fn convolved(maker: &mut Maker, x: Value) -> Value {
     if maker.chance(60) { activate(maker, y) } else { y }
 }
 
-/// Zeros around the image, then a convolution without padding.
+/// Zero padding, then a convolution without padding.
 pub(crate) fn padded_convolution(maker: &mut Maker) -> Option<()> {
     let x = maker.image()?;
     let padded = match maker.chance(50) {
@@ -121,7 +121,7 @@ pub(crate) fn resized(maker: &mut Maker) -> Option<()> {
     Some(())
 }
 
-/// A gate for each channel, from the mean over the image.
+/// A gate per channel, computed from the mean over the image.
 pub(crate) fn squeezed_and_excited(maker: &mut Maker) -> Option<()> {
     let x = maker.image()?;
     let channels = maker.fixed(x, 1);
@@ -135,7 +135,7 @@ pub(crate) fn squeezed_and_excited(maker: &mut Maker) -> Option<()> {
     Some(())
 }
 
-/// Several convolutions of one image, side by side.
+/// Several parallel convolutions of one image.
 pub(crate) fn branches(maker: &mut Maker) -> Option<()> {
     let x = maker.image()?;
     let count = maker.number(&[2, 3]);
@@ -151,7 +151,7 @@ pub(crate) fn branches(maker: &mut Maker) -> Option<()> {
     Some(())
 }
 
-/// Every place of an image as a token.
+/// The pixels of an image as tokens.
 pub(crate) fn to_tokens(maker: &mut Maker) -> Option<()> {
     let x = maker.image().filter(|&x| maker.is_small(x))?;
     let flat = maker.unary("torch.flatten", x, &[("start_dim", "2"), ("end_dim", "-1")]);
@@ -162,7 +162,7 @@ pub(crate) fn to_tokens(maker: &mut Maker) -> Option<()> {
     Some(())
 }
 
-/// The mean over an image, and a fully connected layer.
+/// The mean over an image, and a linear layer.
 pub(crate) fn to_vector(maker: &mut Maker) -> Option<()> {
     let x = maker.image()?;
     let flat = match maker.chance(60) {

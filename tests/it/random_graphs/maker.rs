@@ -1,4 +1,4 @@
-//! Random choices: values of a kind, weights, and operators on them.
+//! Random choices: values of a kind, weights, and operators.
 
 use super::net::{Net, Node, SIZES, Value, length};
 use ixion::op::TensorMeta;
@@ -6,11 +6,11 @@ use ixion::tensor::{DType, Dim};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-/// A graph on its way.
+/// A graph under construction.
 pub(crate) struct Maker {
     pub(crate) rng: StdRng,
     pub(crate) net: Net,
-    /// Values that become no output.
+    /// Values that do not become outputs.
     pub(crate) dead: Vec<Value>,
 }
 
@@ -64,24 +64,24 @@ impl Maker {
         self.meta(value).dims()[axis].clone()
     }
 
-    /// The length of an axis that is a number.
+    /// The length of an axis with a fixed length.
     pub(crate) fn fixed(&self, value: Value, axis: usize) -> usize {
         self.dim(value, axis).fixed().unwrap().try_into().unwrap()
     }
 
-    /// The smallest length that an axis has in any run.
+    /// The smallest length of an axis in any run.
     pub(crate) fn least(&self, value: Value, axis: usize) -> i64 {
         let dim = self.dim(value, axis);
         SIZES.iter().map(|sizes| length(&dim, sizes)).min().unwrap()
     }
 
-    /// Whether a value has few enough elements to become larger.
+    /// Returns true if a value has few enough elements to grow.
     pub(crate) fn is_small(&self, value: Value) -> bool {
         let elements = self.meta(value).num_elements();
         SIZES.iter().all(|sizes| length(&elements, sizes) < 6_000)
     }
 
-    /// A value of which this holds, more often one that was made lately.
+    /// A random value that satisfies the predicate, with a preference for recent ones.
     pub(crate) fn pick(&mut self, holds: impl Fn(&Self, Value) -> bool) -> Option<Value> {
         let count = self.net.metas.len();
         let fits = |value: &Value| self.meta(*value).dtype() == DType::F32 && holds(self, *value);
@@ -112,12 +112,12 @@ impl Maker {
         })
     }
 
-    /// Anything with a batch.
+    /// Any value with a batch axis.
     pub(crate) fn any(&mut self) -> Option<Value> {
         self.pick(|maker, value| maker.meta(value).rank() >= 2)
     }
 
-    /// Another value of the same shape, or the same one.
+    /// Another value of the same shape, or the value itself.
     pub(crate) fn twin(&mut self, of: Value) -> Value {
         self.pick(|maker, value| value != of && maker.meta(value) == maker.meta(of)).unwrap_or(of)
     }
@@ -130,7 +130,7 @@ impl Maker {
         (0..count).map(|_| shift + scale * self.rng.random_range(-1.0f32..1.0)).collect()
     }
 
-    /// An operator of some inputs, `(name, value)` each; a name may be empty.
+    /// Adds an operator with inputs `(name, value)`; a name may be empty.
     pub(crate) fn make(
         &mut self,
         op_type: &str,
@@ -153,13 +153,13 @@ impl Maker {
         self.net.push(node, outputs)
     }
 
-    /// A module or function of one input and one output, without weights.
+    /// Adds a module or function with one input and one output and without weights.
     pub(crate) fn unary(&mut self, op_type: &str, x: Value, params: &[(&str, &str)]) -> Value {
         let name = if op_type.starts_with("nn.") { "" } else { "input" };
         self.make(op_type, &[(name, x)], params, &[], 1)[0]
     }
 
-    /// An expression of some inputs.
+    /// Adds an expression of some inputs.
     pub(crate) fn expression(&mut self, text: &str, inputs: &[Value]) -> Value {
         let inputs: Vec<(&str, Value)> = inputs.iter().map(|&value| ("", value)).collect();
         self.make("pnnx.Expression", &inputs, &[("expr", text)], &[], 1)[0]
@@ -170,7 +170,7 @@ impl Maker {
         self.make("pnnx.Attribute", &[], &[], &[("data", shape.to_vec())], 1)[0]
     }
 
-    /// A fully connected layer over the last axis.
+    /// Adds a linear layer over the last axis.
     pub(crate) fn linear(&mut self, x: Value, outputs: usize) -> Value {
         let inputs = self.fixed(x, self.meta(x).rank() - 1);
         let bias = self.chance(70);
@@ -184,7 +184,7 @@ impl Maker {
         self.make("nn.Linear", &[("", x)], &params, &weights, 1)[0]
     }
 
-    /// A two-dimensional convolution of stride 1 or 2 that keeps the size or halves it.
+    /// Adds a 2D convolution of stride 1 or 2 that keeps or halves the size.
     pub(crate) fn conv(
         &mut self,
         x: Value,

@@ -1,4 +1,4 @@
-//! A graph that is easy to take apart: a list of operators, each with its parameters and weights.
+//! A graph that is easy to shrink: a list of operators, each with its parameters and weights.
 
 use ixion::graph::RuntimeGraph;
 use ixion::op::TensorMeta;
@@ -7,10 +7,10 @@ use ixion::shape::{ShapeError, Shapes};
 use ixion::tensor::{DType, Dim, Tensor};
 use std::collections::BTreeSet;
 
-/// What the symbols of all graphs are in a run: batch, height, width, length.
+/// The values of a graph's symbols in a run: batch, height, width, length.
 pub(crate) type Sizes = [i64; 4];
 
-/// The sizes that a graph is exported with, and others that it is run with later.
+/// The sizes at export, and other sizes for later runs.
 pub(crate) const SIZES: [Sizes; 3] = [[2, 9, 12, 5], [1, 12, 8, 7], [3, 16, 11, 3]];
 
 /// A value of a graph: its position in [`Net::metas`].
@@ -36,14 +36,14 @@ pub(crate) struct Net {
     pub(crate) metas: Vec<TensorMeta>,
 }
 
-/// The length that an axis has in a run, unless it depends on the numbers.
+/// The length of an axis in a run, or `None` if it depends on values.
 fn known_length(dim: &Dim, sizes: &Sizes) -> Option<i64> {
     let value =
         |name: &str| ["n", "h", "w", "t"].iter().position(|symbol| *symbol == name).map(|at| sizes[at]);
     dim.evaluate(&value)
 }
 
-/// The length that an axis has in a run.
+/// The length of an axis in a run.
 pub(crate) fn length(dim: &Dim, sizes: &Sizes) -> i64 {
     known_length(dim, sizes).unwrap_or_else(|| panic!("{dim}"))
 }
@@ -55,7 +55,7 @@ impl Net {
         self.metas.len() - 1
     }
 
-    /// Adds an operator, whose outputs get the shapes that its layer infers.
+    /// Adds an operator; its layer infers the shapes of the outputs.
     pub(crate) fn push(&mut self, mut node: Node, outputs: usize) -> Vec<Value> {
         let first = self.metas.len();
         node.outputs = (first..first + outputs).collect();
@@ -136,7 +136,7 @@ impl Net {
         graph
     }
 
-    /// Inputs for a run, the same for the same sizes.
+    /// Inputs for a run; equal sizes give equal inputs.
     pub(crate) fn tensors(&self, sizes: &Sizes) -> Vec<Tensor> {
         let tensor = |(position, &value): (usize, &Value)| {
             let dims: Vec<usize> =
@@ -148,7 +148,7 @@ impl Net {
         self.inputs.iter().enumerate().map(tensor).collect()
     }
 
-    /// Without operators that no output needs.
+    /// Removes operators that no output needs.
     pub(crate) fn trimmed(mut self) -> Self {
         let mut needed: BTreeSet<Value> = self.outputs.iter().copied().collect();
         for node in self.nodes.iter().rev() {
@@ -160,8 +160,8 @@ impl Net {
         self
     }
 
-    /// Smaller graphs: with fewer outputs, an operator's output in the place of the graph's, an operator left out whose
-    /// input has the shape of its output, or without what no output needs.
+    /// Smaller graphs: with fewer outputs, with an operator's output in place of the graph's, without an operator whose input
+    /// has the shape of its output, or without operators that no output needs.
     pub(crate) fn smaller(&self) -> Vec<Self> {
         let with_outputs = |outputs: Vec<Value>| Self { outputs, ..self.clone() }.trimmed();
         let inner =

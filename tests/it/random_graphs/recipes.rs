@@ -1,4 +1,4 @@
-//! What random graphs are made of: operators and small groups of them, as exported models have them.
+//! Generators for random graphs: operators and small groups of operators, as in exported models.
 
 use super::maker::Maker;
 use super::net::Value;
@@ -6,11 +6,11 @@ use super::{blocks, images, spelled};
 use ixion::tensor::{DType, Dim};
 use rand::Rng;
 
-/// Adds operators, or nothing where no value fits.
-pub(crate) type Recipe = fn(&mut Maker) -> Option<()>;
+/// Adds operators. Returns `None` and adds nothing if no value fits.
+pub(crate) type Generator = fn(&mut Maker) -> Option<()>;
 
-/// All recipes and how often each is taken.
-const RECIPES: &[(u32, Recipe)] = &[
+/// All generators with their weights.
+const GENERATORS: &[(u32, Generator)] = &[
     (8, activation),
     (6, arithmetic),
     (4, residual),
@@ -55,25 +55,25 @@ const RECIPES: &[(u32, Recipe)] = &[
     (1, spelled::places),
 ];
 
-/// A graph of this seed.
+/// Generates the graph of this seed.
 pub(crate) fn graph(seed: u64) -> Maker {
     let mut maker = Maker::new(seed);
     let steps = maker.rng.random_range(2..16);
-    let total: u32 = RECIPES.iter().map(|recipe| recipe.0).sum();
+    let total: u32 = GENERATORS.iter().map(|generator| generator.0).sum();
     for _ in 0..steps {
         let mut ticket = maker.rng.random_range(0..total);
-        let recipe = RECIPES.iter().find(|recipe| {
-            let is_drawn = ticket < recipe.0;
-            ticket = ticket.saturating_sub(recipe.0);
+        let generator = GENERATORS.iter().find(|generator| {
+            let is_drawn = ticket < generator.0;
+            ticket = ticket.saturating_sub(generator.0);
             is_drawn
         });
-        recipe.and_then(|recipe| recipe.1(&mut maker));
+        generator.and_then(|generator| generator.1(&mut maker));
     }
     choose_outputs(&mut maker);
     maker
 }
 
-/// What nothing reads is an output, and sometimes more.
+/// Makes all values without readers outputs, and sometimes others.
 fn choose_outputs(maker: &mut Maker) {
     let net = &maker.net;
     let made = net.nodes.iter().flat_map(|node| node.outputs.iter().copied());
@@ -89,7 +89,7 @@ fn choose_outputs(maker: &mut Maker) {
     maker.net.outputs = outputs;
 }
 
-/// Activations of every spelling: modules, functions, and tensor methods.
+/// Activations in every form: modules, functions, and tensor methods.
 pub(crate) fn activate(maker: &mut Maker, x: Value) -> Value {
     const PLAIN: &[&str] = &[
         "nn.ReLU",
@@ -142,7 +142,7 @@ fn activation(maker: &mut Maker) -> Option<()> {
     Some(())
 }
 
-/// Arithmetic with numbers, one operator after the other.
+/// A sequence of arithmetic operators with numbers.
 fn arithmetic(maker: &mut Maker) -> Option<()> {
     const TEXTS: &[&str] = &[
         "add(@0,1.500000e-01)",
@@ -206,7 +206,7 @@ fn shifted_by_constant(maker: &mut Maker) -> Option<()> {
     Some(())
 }
 
-/// What changes nothing.
+/// Operators that change nothing.
 fn nothing(maker: &mut Maker) -> Option<()> {
     let x = maker.any()?;
     let order: Vec<String> = (0..maker.meta(x).rank()).map(|axis| axis.to_string()).collect();
@@ -225,7 +225,7 @@ fn nothing(maker: &mut Maker) -> Option<()> {
     Some(())
 }
 
-/// Two operators of which the second undoes the first.
+/// Two operators, the second of which undoes the first.
 fn there_and_back(maker: &mut Maker) -> Option<()> {
     let x = maker.any()?;
     let rank = maker.meta(x).rank();
@@ -255,7 +255,7 @@ fn there_and_back(maker: &mut Maker) -> Option<()> {
     Some(())
 }
 
-/// An operator that is there already.
+/// A duplicate of an existing operator.
 fn again(maker: &mut Maker) -> Option<()> {
     let count = maker.net.nodes.len();
     let node = maker.net.nodes.get(maker.rng.random_range(0..count.max(1)))?.clone();
@@ -270,7 +270,7 @@ fn again(maker: &mut Maker) -> Option<()> {
     Some(())
 }
 
-/// A branch that nobody reads.
+/// A branch without readers.
 fn dead_end(maker: &mut Maker) -> Option<()> {
     let x = maker.any()?;
     let y = activate(maker, x);
@@ -279,7 +279,7 @@ fn dead_end(maker: &mut Maker) -> Option<()> {
     Some(())
 }
 
-/// Arithmetic on constants alone, which can be computed once.
+/// Arithmetic on constants only, which can be folded.
 fn folded(maker: &mut Maker) -> Option<()> {
     let x = maker.any()?;
     let constant = maker.constant(&[1]);
@@ -326,7 +326,7 @@ fn rearranged(maker: &mut Maker) -> Option<()> {
     Some(())
 }
 
-/// A choice element by element, which is continuous as a leaky rectifier is.
+/// An elementwise selection that is continuous, like leaky ReLU.
 fn selected(maker: &mut Maker) -> Option<()> {
     let x = maker.any()?;
     let small = maker.expression("mul(@0,1.000000e-01)", &[x]);
@@ -337,7 +337,7 @@ fn selected(maker: &mut Maker) -> Option<()> {
     Some(())
 }
 
-/// Joined along an axis, and parts of that.
+/// A concatenation along an axis, and slices of it.
 fn joined_and_taken_apart(maker: &mut Maker) -> Option<()> {
     let x = maker.pick(|maker, x| maker.meta(x).dims().get(1).is_some_and(|dim| dim.fixed().is_some()))?;
     let y = maker.twin(x);
@@ -361,7 +361,7 @@ fn joined_and_taken_apart(maker: &mut Maker) -> Option<()> {
     Some(())
 }
 
-/// A gate written twice, which is to be computed once.
+/// A gate written twice, which should be computed once.
 fn gated_twice(maker: &mut Maker) -> Option<()> {
     let x = maker.any()?;
     let a = maker.unary("F.sigmoid", x, &[]);

@@ -1,10 +1,10 @@
-//! What passes look for: layers that were spelled out, and operators next to those that can take them in.
+//! Patterns for passes: layers written as arithmetic, and operators next to others into which they can be fused.
 
 use super::maker::Maker;
 use super::net::Value;
 use super::recipes::activate;
 
-/// A matrix or tokens, with a number of features along the last axis.
+/// A matrix or tokens, with a fixed number of features along the last axis.
 fn rows(maker: &mut Maker, ranks: &[usize]) -> Option<(Value, usize)> {
     let x = maker.pick(|maker, x| {
         let dims = maker.meta(x).dims();
@@ -13,7 +13,7 @@ fn rows(maker: &mut Maker, ranks: &[usize]) -> Option<(Value, usize)> {
     Some((x, maker.fixed(x, maker.meta(x).rank() - 1)))
 }
 
-/// Batch normalisation ahead of a convolution without padding, or of a fully connected layer.
+/// Batch normalisation before a convolution without padding or before a linear layer.
 pub(crate) fn norm_ahead(maker: &mut Maker) -> Option<()> {
     if maker.chance(60) {
         let x = maker.image()?;
@@ -32,7 +32,7 @@ pub(crate) fn norm_ahead(maker: &mut Maker) -> Option<()> {
     Some(())
 }
 
-/// Products with a stored matrix, plus a stored vector.
+/// Products with a constant matrix, plus a constant vector.
 pub(crate) fn constant_product(maker: &mut Maker) -> Option<()> {
     let (x, len) = rows(maker, &[2, 3])?;
     let matrix = maker.constant(&[len, 6]);
@@ -52,7 +52,7 @@ pub(crate) fn constant_product(maker: &mut Maker) -> Option<()> {
     Some(())
 }
 
-/// Functions whose weights are stored tensors.
+/// Functions whose weights are constants.
 pub(crate) fn functional(maker: &mut Maker) -> Option<()> {
     let has_bias = maker.chance(60);
     let without: &[(&str, &str)] = if has_bias { &[] } else { &[("bias", "None")] };
@@ -86,7 +86,7 @@ pub(crate) fn functional(maker: &mut Maker) -> Option<()> {
     Some(())
 }
 
-/// Stored factors and summands for the channels of a convolution or fully connected layer.
+/// Constant factors and summands for the channels of a convolution or linear layer.
 pub(crate) fn scaled_channels(maker: &mut Maker) -> Option<()> {
     let (y, shape) = if maker.chance(60) {
         let x = maker.image()?;
@@ -124,7 +124,7 @@ pub(crate) fn identities(maker: &mut Maker) -> Option<()> {
     Some(())
 }
 
-/// A fully connected layer of a matrix that tokens were reshaped to, and back, sometimes with batch normalisation.
+/// A linear layer on tokens reshaped to a matrix and back, sometimes with batch normalisation.
 pub(crate) fn as_matrix(maker: &mut Maker) -> Option<()> {
     let (x, len) = rows(maker, &[3])?;
     let flat = |maker: &mut Maker, x: Value| match maker.chance(50) {
@@ -143,12 +143,12 @@ pub(crate) fn as_matrix(maker: &mut Maker) -> Option<()> {
     Some(())
 }
 
-/// Layer normalisation, or that by the mean of squares, in arithmetic.
+/// Layer normalisation or RMS normalisation as arithmetic.
 pub(crate) fn norm(maker: &mut Maker) -> Option<()> {
     let (x, len) = rows(maker, &[2, 3])?;
     let mean = [("dim", "(-1)"), ("keepdim", "True")];
     let (kind, weight, bias) = (maker.rng_below(6), maker.constant(&[len]), maker.constant(&[len]));
-    // What is normalised: the difference spelled out each time, computed once, or the input itself.
+    // The numerator: the difference written each time, computed once, or the input itself.
     let (inputs, centred) = match kind {
         0 | 1 => (vec![x, maker.unary("torch.mean", x, &mean)], "sub(@0,@1)"),
         2 => {
@@ -166,7 +166,7 @@ pub(crate) fn norm(maker: &mut Maker) -> Option<()> {
         false => format!("mul({centred},rsqrt(add(@{spread},1.000000e-03)))"),
     };
     let inputs = [inputs, vec![variance]].concat();
-    // PNNX writes one expression of what is arithmetic; by hand it may be two.
+    // PNNX merges arithmetic into one expression; here, it may be two.
     let (text, inputs) = match maker.chance(50) {
         true => (text, inputs),
         false => ("@0".to_owned(), vec![maker.expression(&text, &inputs)]),
@@ -182,9 +182,9 @@ pub(crate) fn norm(maker: &mut Maker) -> Option<()> {
     Some(())
 }
 
-/// The places of an input's large elements: how many there are depends on the numbers.
+/// The indices of an input's large elements; their number depends on the values.
 ///
-/// What an operator computes would do as well, were a comparison not to turn rounding into another size.
+/// Only inputs are used, because in a comparison of computed values, rounding could change the number.
 pub(crate) fn places(maker: &mut Maker) -> Option<()> {
     let count = u32::try_from(maker.net.inputs.len()).ok()?;
     let position = maker.rng_below(count) as usize;

@@ -1,15 +1,15 @@
-//! Pieces of source between `// ANCHOR: name` and `// ANCHOR_END: name`, the anchors of mdBook.
+//! mdBook's anchors: pieces of source between `// ANCHOR: name` and `// ANCHOR_END: name`.
 
 use crate::trouble::{Result, Trouble};
 
-/// A line that opens or closes a piece.
+/// A line that opens or closes an anchor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Marker<'a> {
-    /// `ANCHOR: name`, with what stands behind ` -- `.
+    /// `ANCHOR: name`, optionally with a note after ` -- `.
     Open {
         /// The piece's name.
         name: &'a str,
-        /// The text behind ` -- `.
+        /// The text after ` -- `.
         note: &'a str,
     },
     /// `ANCHOR_END: name`.
@@ -19,7 +19,7 @@ pub enum Marker<'a> {
     },
 }
 
-/// The marker in a line. mdBook takes the name as far as letters, digits, `_` and `-` go, and so do we.
+/// Parses the marker in a line. As in mdBook, a name consists of letters, digits, `_` and `-`.
 pub fn marker(line: &str) -> Option<Marker<'_>> {
     let (_, rest) = line.split_once("ANCHOR")?;
     let (closes, rest) = rest.strip_prefix("_END").map_or((false, rest), |rest| (true, rest));
@@ -33,7 +33,7 @@ pub fn marker(line: &str) -> Option<Marker<'_>> {
     Some(if closes { Marker::Close { name } } else { Marker::Open { name, note } })
 }
 
-/// The names of all pieces that a text opens, in order.
+/// The names of all anchors that a text opens, in order.
 pub fn names(text: &str) -> Vec<&str> {
     let open = |line| match marker(line) {
         Some(Marker::Open { name, .. }) => Some(name),
@@ -42,7 +42,7 @@ pub fn names(text: &str) -> Vec<&str> {
     text.lines().filter_map(open).collect()
 }
 
-/// The lines of a piece, markers of pieces inside it included, and the number of its first line, counted from 1.
+/// The lines of a piece, including the markers of nested anchors, and the number of its first line, counted from 1.
 pub fn piece<'a>(text: &'a str, wanted: &str) -> Result<(usize, Vec<&'a str>)> {
     let mut lines: Option<(usize, Vec<&str>)> = None;
     for (number, line) in text.lines().enumerate() {

@@ -1,4 +1,4 @@
-//! Copies of the learner's work, made before anything takes its place.
+//! Backups of the learner's work, made before a file is replaced.
 
 use crate::files;
 use crate::lesson::Lesson;
@@ -14,7 +14,7 @@ fn existing(workspace: &Workspace, lesson: &Lesson) -> impl Iterator<Item = Path
     (1..).map(move |number| path(workspace, lesson, number)).take_while(|path| path.exists())
 }
 
-/// Keeps a copy of a text, and says where. What is kept already isn't kept again.
+/// Backs up a text and returns the path of the copy. A text that has a backup already isn't copied again.
 pub fn keep(workspace: &Workspace, lesson: &Lesson, text: &str) -> Result<PathBuf> {
     let same = existing(workspace, lesson).find(|path| files::read(path).is_ok_and(|old| old == text));
     if let Some(same) = same {
@@ -25,7 +25,7 @@ pub fn keep(workspace: &Workspace, lesson: &Lesson, text: &str) -> Result<PathBu
     Ok(next)
 }
 
-/// The copy that was made last.
+/// The most recent backup.
 pub fn newest(workspace: &Workspace, lesson: &Lesson) -> Option<PathBuf> {
     existing(workspace, lesson).last()
 }

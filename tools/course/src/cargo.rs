@@ -1,4 +1,4 @@
-//! Builds tests with cargo, and reads what it says.
+//! Builds tests with cargo and parses its messages.
 
 use crate::progress::Progress;
 use crate::trouble::{Result, Trouble};
@@ -15,31 +15,31 @@ pub struct TestBinary {
     pub package: String,
     /// The name of the test target: `chapter`.
     pub target: String,
-    /// Where it is.
+    /// The path of the program.
     pub path: PathBuf,
 }
 
-/// An error or a warning of the compiler.
+/// A compiler error or warning.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Message {
-    /// The package that it is about.
+    /// The package.
     pub package: String,
-    /// Whether it stops the build.
+    /// Whether it is an error rather than a warning.
     pub error: bool,
-    /// As the compiler shows it, with colours.
+    /// The rendered text, with colours.
     pub text: String,
-    /// The files that it points at.
+    /// The files that it refers to.
     pub files: Vec<PathBuf>,
 }
 
-/// What came of a build.
+/// The result of a build.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Build {
     /// The test programs.
     pub binaries: Vec<TestBinary>,
-    /// What the compiler had to say, summaries left out.
+    /// The compiler's messages without summaries.
     pub messages: Vec<Message>,
-    /// What cargo itself said.
+    /// Cargo's own output on stderr.
     pub said: String,
 }
 
@@ -49,7 +49,7 @@ impl Build {
         self.messages.iter().filter(move |message| message.error && message.package == package)
     }
 
-    /// That there are no errors but in packages of lessons: elsewhere is nothing that a lesson asks to be written.
+    /// Returns an error if a package other than a lesson's does not compile; lessons never require changes there.
     pub fn framework_is_whole(&self, is_of_lesson: impl Fn(&str) -> bool) -> Result<()> {
         let elsewhere = |error: &&Message| error.error && !is_of_lesson(&error.package);
         match self.messages.iter().find(elsewhere) {
@@ -59,12 +59,12 @@ impl Build {
     }
 }
 
-/// cargo, as it was called.
+/// The cargo that runs this program, or the one on the path.
 pub fn command() -> Command {
     Command::new(std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo")))
 }
 
-/// Where cargo builds the workspace of a manifest.
+/// The target folder of a manifest's workspace.
 pub fn target_folder(manifest: &Path) -> Result<PathBuf> {
     let mut cargo = command();
     cargo.args(["metadata", "--no-deps", "--format-version", "1", "--manifest-path"]).arg(manifest);
@@ -74,7 +74,8 @@ pub fn target_folder(manifest: &Path) -> Result<PathBuf> {
     folder.map(PathBuf::from).ok_or_else(|| Trouble::new(String::from_utf8_lossy(&output.stderr).trim()))
 }
 
-/// Builds the tests of some packages, or of all if there are none. An error in one package doesn't keep the others from being built.
+/// Builds the tests of some packages, or of all if there are none. An error in one package doesn't stop the build of the
+/// others.
 pub fn build_tests(
     manifest: &Path,
     packages: &[String],
@@ -110,12 +111,12 @@ pub fn build_tests(
     Ok(build)
 }
 
-/// Takes in all messages.
+/// Collects all messages.
 fn collect(stdout: Option<ChildStdout>, shown: &Progress) -> Result<Build> {
     let mut build = Build::default();
     let mut units = 0;
     for line in stdout.into_iter().flat_map(|stdout| BufReader::new(stdout).lines()) {
-        let line = line.map_err(|error| Trouble::new(format!("cargo's answer broke off: {error}")))?;
+        let line = line.map_err(|error| Trouble::new(format!("cannot read cargo's output: {error}")))?;
         let Ok(value) = serde_json::from_str::<Value>(&line) else { continue };
         if build.take(&value) {
             units += 1;
@@ -128,7 +129,7 @@ fn collect(stdout: Option<ChildStdout>, shown: &Progress) -> Result<Build> {
     Ok(build)
 }
 
-/// What cargo says beside its messages.
+/// Reads cargo's stderr, which contains everything but the JSON messages.
 fn listen(stderr: Option<ChildStderr>, shown: &Progress) -> String {
     let mut said = String::new();
     for line in
@@ -144,12 +145,12 @@ fn listen(stderr: Option<ChildStderr>, shown: &Progress) -> String {
 }
 
 fn missing(error: &std::io::Error) -> Trouble {
-    Trouble::new(format!("cargo cannot be called: {error}"))
+    Trouble::new(format!("cannot run cargo: {error}"))
         .next("Install Rust with https://rustup.rs, open a new terminal, and try again.")
 }
 
 impl Build {
-    /// Takes in one message; says whether it is about something that was built just now.
+    /// Processes one message. Returns true if it reports something that was just built.
     fn take(&mut self, value: &Value) -> bool {
         let package = package_name(value["package_id"].as_str().unwrap_or_default());
         match value["reason"].as_str() {
@@ -171,7 +172,7 @@ impl Build {
 fn message(package: String, value: &Value) -> Option<Message> {
     let level = value["level"].as_str()?;
     let spans = value["spans"].as_array()?;
-    // What has no place is a summary ("aborting due to 2 previous errors"), except for errors of the linker.
+    // A message without spans is a summary ("aborting due to 2 previous errors"), except for linker errors.
     let summary = spans.is_empty() && !value["message"].as_str()?.starts_with("linking");
     if summary || !["error", "warning"].contains(&level) {
         return None;
@@ -181,7 +182,7 @@ fn message(package: String, value: &Value) -> Option<Message> {
     Some(Message { package, error: level == "error", text, files })
 }
 
-/// `path+file:///home/lessons/08_conv#lesson08@0.1.0`: the name is behind `#`, or the folder's if it is the same.
+/// In `path+file:///home/lessons/08_conv#lesson08@0.1.0`, the name follows `#`; it is omitted if it equals the folder's name.
 fn package_name(id: &str) -> String {
     let (place, behind) = id.rsplit_once('#').unwrap_or((id, ""));
     match behind.split_once('@') {

@@ -1,4 +1,4 @@
-//! `cargo xtask ci`: everything that must hold before a change lands, also where there is no bash.
+//! `cargo xtask ci`: everything that must pass before a change lands; also works without bash.
 
 use crate::cargo;
 use crate::style;
@@ -6,7 +6,7 @@ use crate::trouble::{Result, Trouble};
 use crate::workspace::Workspace;
 use std::process::Command;
 
-/// What `.ci/run` does, as far as cargo can do it alone: the heading of a step, and what cargo is called with.
+/// The steps of `.ci/run` that cargo alone can run: the heading and cargo's arguments.
 const STEPS: &[(&str, &str)] = &[
     ("format", "fmt --all --check"),
     ("lints: all warnings are errors", "clippy --workspace --all-targets -- -D warnings"),
@@ -20,33 +20,31 @@ const STEPS: &[(&str, &str)] = &[
     ("documentation: warnings are errors", "doc --no-deps --workspace"),
 ];
 
-/// Runs all steps up to the first that fails; returns its exit code.
+/// Runs all steps up to the first failure and returns the exit code.
 pub fn run(workspace: &Workspace) -> Result<u8> {
     if has_bash() {
         let script = workspace.root.join(".ci").join("run");
         let status = Command::new("bash").arg(&script).current_dir(&workspace.root).status();
-        let status = status.map_err(|error| Trouble::new(format!("bash cannot be called: {error}")))?;
+        let status = status.map_err(|error| Trouble::new(format!("cannot run bash: {error}")))?;
         return Ok(u8::from(!status.success()));
     }
-    anstream::println!("There is no bash here: the steps that cargo can do alone.");
+    anstream::println!("bash was not found; running the steps that need only cargo.");
     for (name, arguments) in STEPS {
         anstream::println!("\n{}", style::strong(format!("== {name}")));
         let mut command = cargo::command();
         command.args(arguments.split(' ')).current_dir(&workspace.root).env("RUSTDOCFLAGS", "-D warnings");
-        let status =
-            command.status().map_err(|error| Trouble::new(format!("cargo cannot be called: {error}")))?;
+        let status = command.status().map_err(|error| Trouble::new(format!("cannot run cargo: {error}")))?;
         if !status.success() {
             let command = style::code(format!("cargo {arguments}"));
-            return Err(
-                Trouble::new(format!("the step '{name}' failed")).next(format!("Alone it is `{command}`."))
-            );
+            return Err(Trouble::new(format!("the step '{name}' failed"))
+                .next(format!("To run it alone: `{command}`.")));
         }
     }
     anstream::println!("\n{}", style::good("all is well"));
     Ok(0)
 }
 
-/// Whether there is a bash that knows cargo; that of a subsystem of Windows may not.
+/// Returns true if bash exists and finds cargo; the bash of the Windows Subsystem for Linux may not.
 fn has_bash() -> bool {
     let output = Command::new("bash").args(["-c", "cargo --version"]).output();
     output.is_ok_and(|output| output.status.success())
@@ -61,7 +59,7 @@ mod tests {
         let script = include_str!("../../../.ci/run");
         for (name, arguments) in STEPS {
             assert!(script.contains(&format!("step \"{name}\"")), ".ci/run has no step '{name}'");
-            // A part of a test program is run without cargo.
+            // Parts of a test program are run without cargo.
             let called =
                 arguments.rsplit(' ').find(|word| word.ends_with("::")).map(|part| format!(" {part} "));
             let called = called.unwrap_or_else(|| format!("cargo {arguments}"));

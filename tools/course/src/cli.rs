@@ -1,4 +1,4 @@
-//! The two commands: what can be typed, and what the exit codes mean.
+//! The command lines of both commands, and their exit codes.
 
 use crate::book::{build, formulas};
 use crate::learn::Course;
@@ -14,24 +14,24 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// All is well.
+/// Success.
 const GOOD: u8 = 0;
-/// What was checked is not right.
+/// A check failed.
 const RED: u8 = 1;
-/// The command could not do what it was asked to.
+/// The command itself failed.
 const TROUBLE: u8 = 2;
 
-/// It doesn't even compile.
+/// The lesson does not compile.
 const BROKEN: u8 = 3;
 
 #[derive(Parser)]
 #[command(
     name = "cargo learn",
     bin_name = "cargo learn",
-    about = "The way through the lessons: where you are, and what comes next"
+    about = "Guides you through the lessons: shows your progress and the next step"
 )]
-#[command(after_help = "Lessons are called by number or name: 8, 08, lesson08, conv.\n\
-    Exit codes: 0 all is well, 1 a test is red, 2 the command could not do what it was asked to, 3 the lesson does not compile.")]
+#[command(after_help = "Lessons are selected by number or name: 8, 08, lesson08, conv.\n\
+    Exit codes: 0 success, 1 a test is red, 2 the command itself failed, 3 the lesson does not compile.")]
 struct Learn {
     #[command(subcommand)]
     order: Option<Step>,
@@ -39,30 +39,30 @@ struct Learn {
 
 #[derive(Subcommand)]
 enum Step {
-    /// Runs the tests of a lesson, or of one of its tasks, and says what is wrong first
+    /// Runs the tests of a lesson or of one of its tasks and shows the first failure
     Check {
-        /// The lesson; without one, that of this folder or of your last change
+        /// The lesson [default: that of the current folder or of your last change]
         lesson: Option<String>,
-        /// The task
+        /// The task [default: all]
         task: Option<u32>,
     },
     /// Shows one more hint for a task
     Hint {
-        /// The lesson; without one, that of this folder or of your last change
+        /// The lesson [default: that of the current folder or of your last change]
         lesson: Option<String>,
-        /// The task; without one, the first that isn't done
+        /// The task [default: the first that isn't done]
         task: Option<u32>,
     },
-    /// Gives you the starter again; your work is kept
+    /// Restores the starter; your work is backed up
     Reset {
         /// The lesson
         lesson: String,
     },
-    /// Puts the solution in your file, once the lesson is solved; your work is kept
+    /// Replaces your file by the solution once the lesson is solved; your work is backed up
     Solution {
         /// The lesson
         lesson: String,
-        /// Even if the lesson isn't solved
+        /// Allows this even if the lesson isn't solved
         #[arg(long)]
         give_up: bool,
     },
@@ -70,16 +70,16 @@ enum Step {
     Diff {
         /// The lesson
         lesson: String,
-        /// Even if the lesson isn't solved
+        /// Allows this even if the lesson isn't solved
         #[arg(long)]
         give_up: bool,
     },
 }
 
 #[derive(Parser)]
-#[command(name = "cargo xtask", bin_name = "cargo xtask", about = "For those who write the course")]
+#[command(name = "cargo xtask", bin_name = "cargo xtask", about = "Tools for the authors of the course")]
 #[command(
-    after_help = "Exit codes: 0 all is well, 1 something is wrong with the lessons or the book, 2 the command itself failed."
+    after_help = "Exit codes: 0 success, 1 a check of the lessons or the book failed, 2 the command itself failed."
 )]
 struct Xtask {
     #[command(subcommand)]
@@ -88,40 +88,40 @@ struct Xtask {
 
 #[derive(Subcommand)]
 enum Order {
-    /// Writes and checks lessons
+    /// Generates and checks lessons
     #[command(subcommand)]
     Lessons(Lessons),
     /// Builds the book
     #[command(subcommand)]
     Book(Book),
-    /// Does everything that the continuous integration does
+    /// Runs everything that continuous integration runs
     Ci,
 }
 
 #[derive(Subcommand)]
 enum Lessons {
-    /// Writes src/lib.rs of every lesson from its starter.tmpl
+    /// Generates src/lib.rs of every lesson from its starter.tmpl
     Generate,
-    /// Proves that lessons are as they should be: starters, solutions, planted mistakes, pages
+    /// Checks lessons: starters, solutions, planted mistakes and pages
     Check {
-        /// The lessons to check, all without any: 8, 08, conv
+        /// The lessons to check, such as 8, 08 or conv [default: all]
         lessons: Vec<String>,
-        /// Writes the report as JSON
+        /// Prints the report as JSON
         #[arg(long)]
         json: bool,
     },
-    /// Shows the solution of a lesson, which planted mistakes are applied to
+    /// Prints the solution of a lesson, to which planted mistakes are applied
     Show {
-        /// The lesson: 8, 08, conv
+        /// The lesson, such as 8, 08 or conv
         lesson: String,
     },
 }
 
 #[derive(Subcommand)]
 enum Book {
-    /// Checks includes and formulas, runs mdBook, and follows all links
+    /// Checks includes and formulas, runs mdBook, and checks all links
     Build,
-    /// The preprocessor that book.toml names: formulas in TeX become MathML
+    /// The preprocessor named in book.toml: renders TeX formulas as MathML
     #[command(hide = true)]
     Preprocess {
         #[command(subcommand)]
@@ -131,11 +131,11 @@ enum Book {
 
 #[derive(Subcommand)]
 enum Question {
-    /// Whether the preprocessor can do with a renderer
+    /// Tells mdBook whether the preprocessor supports a renderer
     Supports { renderer: String },
 }
 
-/// Runs the command that the process was called with.
+/// Runs the command given on the command line.
 pub fn main() -> ExitCode {
     let mut arguments = std::env::args_os();
     let answer = match arguments.next().zip(arguments.next()) {
@@ -153,7 +153,8 @@ pub fn main() -> ExitCode {
 }
 
 fn folder() -> Result<PathBuf> {
-    std::env::current_dir().map_err(|error| Trouble::new(format!("there is no folder here: {error}")))
+    std::env::current_dir()
+        .map_err(|error| Trouble::new(format!("cannot determine the current folder: {error}")))
 }
 
 fn here() -> Result<Workspace> {
@@ -165,7 +166,7 @@ fn learn(arguments: Vec<OsString>) -> Result<u8> {
     let parsed = Learn::try_parse_from(name.into_iter().chain(arguments.iter().cloned()));
     let order = match parsed {
         Ok(parsed) => parsed.order,
-        // `cargo learn 8` is worth a try.
+        // `cargo learn 8` means `cargo learn check 8`.
         Err(error) if error.kind() == ErrorKind::InvalidSubcommand => {
             let lesson = arguments.first().and_then(|first| here().ok()?.lesson(first.to_str()?).ok());
             let lesson = lesson.unwrap_or_else(|| error.exit());

@@ -1,17 +1,17 @@
-//! Files: read with the path in the error, written atomically.
+//! File access: errors contain the path, writes are atomic.
 
 use crate::trouble::{Result, Trouble};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The text of a file, with `\n` as the only end of a line.
+/// Reads a text file and normalises line ends to `\n`.
 pub fn read(path: &Path) -> Result<String> {
     let text = fs::read_to_string(path).map_err(|error| Trouble::file(path, error))?;
     Ok(if text.contains('\r') { text.replace("\r\n", "\n") } else { text })
 }
 
-/// Writes a file as a whole or not at all, with the folders that it needs. A file that already has this text is left as
-/// it is, so that cargo doesn't build it again; the result says whether anything was written.
+/// Writes a file atomically and creates its folders. A file that already has this text is left untouched, so that cargo
+/// doesn't rebuild it. Returns true if the file was written.
 pub fn write(path: &Path, text: &str) -> Result<bool> {
     if read(path).is_ok_and(|old| old == text) {
         return Ok(false);
@@ -28,7 +28,7 @@ pub fn write(path: &Path, text: &str) -> Result<bool> {
     Ok(true)
 }
 
-/// All files below a folder, sorted by path; none if there is no such folder.
+/// All files below a folder, sorted by path. Empty if the folder does not exist.
 pub fn below(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {

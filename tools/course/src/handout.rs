@@ -1,4 +1,4 @@
-//! `handout.toml`: what a lesson was when it was handed out, so that the learner's work can be told from it.
+//! `handout.toml`: fingerprints of a lesson as it was handed out, to detect the learner's work.
 
 use crate::files;
 use crate::lesson::Lesson;
@@ -6,29 +6,29 @@ use crate::trouble::{Result, Trouble};
 use serde::Deserialize;
 use std::path::PathBuf;
 
-/// Fingerprints of what is generated, and of the tests that belong to it.
+/// Fingerprints of a generated starter and of the lesson's tests.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Handout {
-    /// Of `src/lib.rs`.
+    /// The fingerprint of `src/lib.rs`.
     pub starter: String,
-    /// Of all files in `tests`.
+    /// The fingerprint of all files in `tests`.
     pub tests: String,
 }
 
 impl Handout {
-    /// The fingerprints of a starter and of the tests as they are.
+    /// Computes the fingerprints of a starter and of the current tests.
     pub fn of(lesson: &Lesson, starter: &str) -> Result<Self> {
         Ok(Self { starter: fingerprint([starter]), tests: tests(lesson)? })
     }
 
-    /// What was written down for a lesson.
+    /// Reads a lesson's `handout.toml`.
     pub fn read(lesson: &Lesson) -> Result<Self> {
         let path = path(lesson);
         toml::from_str(&files::read(&path)?).map_err(|error| Trouble::file(&path, error))
     }
 
-    /// Writes it down; the result says whether anything changed.
+    /// Writes `handout.toml`. Returns true if the file changed.
     pub fn write(&self, lesson: &Lesson) -> Result<bool> {
         files::write(&path(lesson), &self.text())
     }
@@ -36,18 +36,18 @@ impl Handout {
     /// The text of the file.
     pub fn text(&self) -> String {
         format!(
-            "# Written by `cargo xtask lessons generate`: what was handed out, so that your work can be told from it.\n\
+            "# Written by `cargo xtask lessons generate`: fingerprints of what was handed out, to detect your own work.\n\
              starter = \"{}\"\ntests = \"{}\"\n",
             self.starter, self.tests
         )
     }
 
-    /// Whether a text is the starter as it was handed out.
+    /// Returns true if a text is the starter as handed out.
     pub fn is_starter(&self, text: &str) -> bool {
         self.starter == fingerprint([text])
     }
 
-    /// Whether the tests are as they were handed out.
+    /// Returns true if the lesson's tests are as handed out.
     pub fn has_tests_of(&self, lesson: &Lesson) -> Result<bool> {
         Ok(self.tests == tests(lesson)?)
     }
@@ -69,7 +69,7 @@ fn tests(lesson: &Lesson) -> Result<String> {
     Ok(fingerprint(parts.iter().map(String::as_str)))
 }
 
-/// FNV-1a with 64 bits: enough to notice an edit, and the same on every machine.
+/// 64-bit FNV-1a: enough to detect an edit, and the same on every machine.
 fn fingerprint<'a>(parts: impl IntoIterator<Item = &'a str>) -> String {
     let bytes = parts.into_iter().flat_map(|part| part.bytes().chain([0]));
     let hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {

@@ -1,4 +1,4 @@
-//! `lesson.toml`: what a lesson is called, its tasks with their hints, and the mistakes that its tests must catch.
+//! `lesson.toml`: a lesson's title, its tasks with their hints, and the planted mistakes that its tests must catch.
 
 use crate::files;
 use crate::trouble::{Result, Trouble};
@@ -14,7 +14,7 @@ pub struct Lesson {
     pub title: String,
     /// The page of the book, relative to `book/src`.
     pub page: String,
-    /// How many hours a learner needs: few of them, and many.
+    /// The number of hours that a learner needs.
     pub hours: Hours,
     /// The tasks, in order.
     #[serde(rename = "task", default)]
@@ -30,13 +30,13 @@ pub struct Lesson {
     pub folder: PathBuf,
 }
 
-/// From so many hours to so many, as `[2, 3]`.
+/// A range of hours, written as `[2, 3]`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "[u32; 2]")]
 pub struct Hours {
-    /// Those of a quick learner.
+    /// The hours of a quick learner.
     pub least: u32,
-    /// Those of a thorough one.
+    /// The hours of a thorough learner.
     pub most: u32,
 }
 
@@ -46,15 +46,13 @@ impl TryFrom<[u32; 2]> for Hours {
     fn try_from([least, most]: [u32; 2]) -> std::result::Result<Self, String> {
         match 0 < least && least <= most {
             true => Ok(Self { least, most }),
-            false => {
-                Err(format!("hours are a smaller number and a larger one, as [2, 3], not [{least}, {most}]"))
-            }
+            false => Err(format!("hours: expected a range such as [2, 3], not [{least}, {most}]")),
         }
     }
 }
 
 impl Hours {
-    /// As a page says it: `two to three hours`.
+    /// In words, as on a page: `two to three hours`.
     pub fn in_words(self) -> String {
         const WORDS: [&str; 9] = ["no", "one", "two", "three", "four", "five", "six", "seven", "eight"];
         let word = |number: u32| match WORDS.get(number as usize) {
@@ -87,21 +85,21 @@ pub struct Task {
     pub number: u32,
     /// The title, as in the page's heading.
     pub title: String,
-    /// Two or three hints, from vague to almost the code.
+    /// Two or three hints, from vague to nearly the code.
     pub hints: Vec<String>,
 }
 
-/// A wrong solution: the right one with one text replaced by another.
+/// A wrong solution: the correct solution with one piece of text replaced.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Wrong {
-    /// The task whose tests must notice.
+    /// The task whose tests must fail.
     pub task: u32,
-    /// What is wrong about it, in words.
+    /// A description of the mistake.
     pub why: String,
-    /// Text that occurs once in the solution.
+    /// Text that occurs exactly once in the solution.
     pub find: String,
-    /// What stands there instead.
+    /// The replacement.
     pub put: String,
 }
 
@@ -118,7 +116,7 @@ impl Lesson {
         Ok(Self { number, folder: folder.to_path_buf(), ..lesson })
     }
 
-    /// The package and crate: `lesson08`.
+    /// The name of the package and crate: `lesson08`.
     pub fn package(&self) -> String {
         format!("lesson{:02}", self.number)
     }
@@ -133,7 +131,7 @@ impl Lesson {
         self.folder.join("src").join("lib.rs")
     }
 
-    /// The task of a number.
+    /// The task with this number.
     pub fn task(&self, number: u32) -> Option<&Task> {
         self.tasks.iter().find(|task| task.number == number)
     }

@@ -1,26 +1,26 @@
 //! The tool of the course.
 //!
-//! A lesson's starter is the framework's own code between two anchors, with the bodies that the learner is to write taken
-//! out. `cargo xtask` writes the starters, proves that every lesson can be solved and that its tests bite, and builds the
-//! book; `cargo learn` shows the way through the lessons.
+//! A lesson's starter is the framework's own code between two anchors, without the bodies that the learner writes.
+//! `cargo xtask` generates the starters, checks that every lesson can be solved and that its tests catch mistakes, and builds
+//! the book. `cargo learn` guides learners through the lessons.
 //!
 //! | module | what it does |
 //! |---|---|
-//! | [`anchors`] | finds the pieces of source between `ANCHOR` and `ANCHOR_END` |
-//! | [`starter`] | from a template and anchors to a starter, or to its solution |
+//! | [`anchors`] | extracts source between `ANCHOR` and `ANCHOR_END` |
+//! | [`starter`] | builds a starter and its solution from a template and anchors |
 //! | [`lesson`] | `lesson.toml`: tasks, hints, planted mistakes |
-//! | [`part`] | `parts.toml`: which lessons belong together |
-//! | [`workspace`] | where the repository is and what lessons it has |
-//! | [`files`] | files, written atomically |
-//! | [`handout`] | what was handed out, to tell a learner's work from it |
+//! | [`part`] | `parts.toml`: groups of lessons |
+//! | [`workspace`] | the repository and its lessons |
+//! | [`files`] | file access, with atomic writes |
+//! | [`handout`] | fingerprints of what was handed out, to detect a learner's work |
 //! | [`generate`] | `cargo xtask lessons generate` |
 //! | [`learn`] | `cargo learn` |
 //! | [`check`] | `cargo xtask lessons check` |
 //! | [`book`] | `cargo xtask book build`: includes, formulas, links |
 //! | [`ci`] | `cargo xtask ci` |
-//! | [`backup`] | copies of the learner's work |
-//! | [`cargo`], [`libtest`] | build tests, run them, and read the answers |
-//! | [`progress`], [`style`], [`parallel`] | a line while it takes long, colours, many things at once |
+//! | [`backup`] | backups of the learner's work |
+//! | [`cargo`], [`libtest`] | build and run tests and parse the results |
+//! | [`progress`], [`style`], [`parallel`] | a progress line, colours, parallel execution |
 //! | [`cli`] | the two commands |
 
 pub mod anchors;

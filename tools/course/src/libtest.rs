@@ -1,4 +1,4 @@
-//! Runs test programs, and reads what they say.
+//! Runs test programs and parses their output.
 
 use crate::parallel;
 use std::io::Read;
@@ -7,33 +7,33 @@ use std::process::{Child, Command, Stdio};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// A test and how it went.
+/// A test and its result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Test {
     /// Its name without modules: `task1_a_chain`.
     pub name: String,
-    /// How it went; `None` is that it passed.
+    /// The failure, or `None` if the test passed.
     pub failure: Option<Failure>,
 }
 
 /// Why a test failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
-    /// The message of the panic, or what became of the test.
+    /// The panic message, or how the test ended otherwise.
     pub message: String,
-    /// Where it panicked: file, line, column.
+    /// Where it panicked: file, line and column.
     pub place: Option<(String, u32, u32)>,
-    /// What was printed before.
+    /// The output before the panic.
     pub printed: String,
 }
 
 impl Test {
-    /// The number of the task it belongs to; given code has none.
+    /// The number of its task; `None` for tests of given code.
     pub fn task(&self) -> Option<u32> {
         task_of(&self.name)
     }
 
-    /// Whether it passed.
+    /// Returns true if the test passed.
     pub fn passed(&self) -> bool {
         self.failure.is_none()
     }
@@ -44,20 +44,20 @@ pub fn task_of(name: &str) -> Option<u32> {
     name.strip_prefix("task")?.split_once('_')?.0.parse().ok()
 }
 
-/// A test program, and what it needs to run.
+/// A test program.
 #[derive(Debug, Clone)]
 pub struct Program {
     /// The program.
     pub path: PathBuf,
-    /// The folder it runs in: that of its package.
+    /// The working directory: its package's folder.
     pub folder: PathBuf,
-    /// How long it may take, and how long one of its tests if it took too long.
+    /// The time limit of the program, and of a single test if the program exceeds it.
     pub patience: (Duration, Duration),
 }
 
 impl Program {
-    /// Runs the tests that `choice` leaves, which is what libtest takes: texts that a full name contains, and `--skip`. When the
-    /// program dies or takes too long, each test is run alone, so that one bad test doesn't hide the others.
+    /// Runs the tests selected by `choice`, which are libtest's arguments: parts of full names, and `--skip`. If the program
+    /// crashes or takes too long, each test is run alone, so that one bad test doesn't hide the others.
     pub fn run(&self, choice: &[&str]) -> Vec<Test> {
         let end = self.call(choice, self.patience.0);
         if end.normal() {
@@ -108,7 +108,7 @@ struct End {
 }
 
 impl End {
-    /// libtest ends with 0 when all is green, with 101 when something is red.
+    /// Returns true for libtest's exit codes: 0 if all tests are green, 101 if a test is red.
     fn normal(&self) -> bool {
         matches!(self.code, Some(0 | 101))
     }
@@ -150,7 +150,7 @@ fn short(name: &str) -> String {
     name.rsplit("::").next().unwrap_or(name).to_owned()
 }
 
-/// Reads the answer of a test program.
+/// Parses the output of a test program.
 fn parse(stdout: &str) -> Vec<Test> {
     let mut tests = Vec::new();
     for line in stdout.lines() {
@@ -165,12 +165,12 @@ fn parse(stdout: &str) -> Vec<Test> {
             tests.push(Test { name: short(name), failure });
         }
     }
-    // They come in the order in which they ended.
+    // libtest reports tests in the order in which they finish.
     tests.sort_by(|a, b| a.name.cmp(&b.name));
     tests
 }
 
-/// What libtest kept of the output of a failed test.
+/// The captured output of a failed test.
 fn block(stdout: &str, name: &str) -> String {
     let head = format!("---- {name} stdout ----");
     let lines = stdout.lines().skip_while(|line| **line != head).skip(1);
@@ -188,7 +188,7 @@ fn block(stdout: &str, name: &str) -> String {
 fn failure(block: &str) -> Failure {
     let is_panic = |line: &str| line.starts_with("thread '") && line.contains(" panicked at ");
     let lines: Vec<&str> = block.lines().collect();
-    // Panics before the last one were caught by the test.
+    // The test caught all panics before the last one.
     let Some(at) = lines.iter().rposition(|line| is_panic(line)) else {
         return Failure { message: block.to_owned(), place: None, printed: String::new() };
     };
@@ -207,8 +207,8 @@ fn parse_place(place: &str) -> Option<(String, u32, u32)> {
     Some((file.replace('\\', "/"), line.parse().ok()?, column.parse().ok()?))
 }
 
-/// The full names of the tests in a file's text: each function behind a `#[test]`. A file that begins with `#![cfg(…)]` has
-/// none: its tests are for those who switch a feature on, and a lesson is solved without them.
+/// The full names of the tests in a file's text: each function after a `#[test]`. A file that begins with `#![cfg(…)]` counts
+/// as having none: its tests need a feature, and a lesson is solved without them.
 pub fn tests_in(text: &str) -> Vec<(String, usize)> {
     let mut lines = text.lines().map(str::trim);
     if lines
@@ -231,7 +231,7 @@ pub fn tests_in(text: &str) -> Vec<(String, usize)> {
     found
 }
 
-/// The tests of a lesson in the order of its files, without running them: name, file and line.
+/// Lists the tests of a lesson in the order of its files, without running them: name, file and line.
 pub fn tests_of(folder: &Path) -> Vec<(String, PathBuf, usize)> {
     let files = crate::files::below(&folder.join("tests"));
     let read = |path: PathBuf| {

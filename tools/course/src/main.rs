@@ -1,4 +1,4 @@
-//! `cargo learn` and `cargo xtask`: both are aliases of this command, see `.cargo/config.toml`.
+//! The program behind `cargo learn` and `cargo xtask`, which are aliases in `.cargo/config.toml`.
 
 use std::process::ExitCode;
 

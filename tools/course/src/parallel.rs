@@ -1,9 +1,9 @@
-//! Does many small things at once.
+//! Runs many small tasks in parallel.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The result of `work` for each item, in order; as many at once as there are cores.
+/// Applies `work` to each item, on as many threads as there are cores. Results are in the order of the items.
 pub fn map<T: Sync, R: Send + Default>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let results: Vec<Mutex<R>> = items.iter().map(|_| Mutex::default()).collect();
     let next = AtomicUsize::new(0);

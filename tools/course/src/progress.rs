@@ -1,4 +1,4 @@
-//! A line on the terminal that says what takes so long. It appears after a second and leaves nothing behind.
+//! A progress line on the terminal. It appears after a second and is erased at the end.
 
 use std::io::{IsTerminal, Write};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
@@ -17,7 +17,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Begins to count: `what` appears once a second has gone by.
+    /// Starts the clock: `what` appears after a second.
     pub fn start(what: &str) -> Self {
         let (details, inbox) = mpsc::channel::<String>();
         let mut line = Line::new(what);
@@ -33,7 +33,7 @@ impl Progress {
         Self { details: Some(details), thread: Some(thread) }
     }
 
-    /// Says what is being done right now.
+    /// Sets the description of the current step.
     pub fn detail(&self, detail: impl Into<String>) {
         if let Some(details) = &self.details {
             let _ = details.send(detail.into());

@@ -1,8 +1,8 @@
-//! From a template and the anchors it takes to a starter, or to the solution of a lesson.
+//! Builds a lesson's starter and its solution from a template and the anchors that it takes.
 //!
-//! A line of a template `//@ take crates/ixion-kernels/src/naive/conv.rs:im2col` becomes that piece of the framework. In a starter each
-//! part between `ANCHOR: …_todo -- task 1: what to write` and its end becomes a `todo!` that says so; in the solution
-//! it stays. `//@ give …` takes a piece with its bodies in both.
+//! A template line `//@ take crates/ixion-kernels/src/naive/conv.rs:im2col` is replaced by that piece of the framework. In the
+//! starter, each part between `ANCHOR: …_todo -- task 1: what to write` and its end becomes a `todo!` with that text; in the
+//! solution it is kept. `//@ give …` takes a piece with its bodies in both.
 
 use crate::anchors::{self, Marker};
 use crate::files;
@@ -18,11 +18,11 @@ const WIDTH: usize = 110;
 pub struct Starter {
     /// What the learner is given.
     pub starter: String,
-    /// The same with all bodies.
+    /// The same code with all bodies.
     pub solution: String,
-    /// What is to be written, in order.
+    /// The bodies to write, in order.
     pub todos: Vec<Todo>,
-    /// The anchors it takes: file, relative to the repository, and name.
+    /// The anchors that it takes: the file, relative to the repository, and the name.
     pub taken: Vec<(String, String)>,
 }
 
@@ -33,11 +33,11 @@ pub struct Todo {
     pub task: u32,
     /// What to write.
     pub what: String,
-    /// The text that `todo!` panics with, behind `not yet implemented: `.
+    /// The text that `todo!` panics with, after `not yet implemented: `.
     pub message: String,
 }
 
-/// Makes the starter and the solution of a lesson of the repository in `root`.
+/// Builds the starter and the solution of a lesson of the repository in `root`.
 pub fn make(root: &Path, lesson: &Lesson) -> Result<Starter> {
     let path = lesson.folder.join("starter.tmpl");
     let read = |file: &str| files::read(&root.join(file));
@@ -45,7 +45,7 @@ pub fn make(root: &Path, lesson: &Lesson) -> Result<Starter> {
         .map_err(|trouble| Trouble { what: format!("{}: {}", path.display(), trouble.what), ..trouble })
 }
 
-/// The same from the template's text; `read` gives the text of a file of the repository.
+/// Like [`make`], but from the template's text; `read` returns the text of a file of the repository.
 pub fn make_from(template: &str, lesson: u32, read: &dyn Fn(&str) -> Result<String>) -> Result<Starter> {
     let mut made =
         Starter { starter: String::new(), solution: String::new(), todos: Vec::new(), taken: Vec::new() };
@@ -80,7 +80,7 @@ fn parse_order(order: &str) -> Result<(&str, &str, &str)> {
             .then_some((verb, file, anchor))
     });
     parsed.ok_or_else(|| {
-        Trouble::new(format!("'//@ {order}' is no order"))
+        Trouble::new(format!("'//@ {order}' is not a directive"))
             .next("Write `//@ take src/path/file.rs:anchor` (or `give`).")
     })
 }
@@ -107,10 +107,10 @@ impl Piece<'_> {
             match anchors::marker(line) {
                 Some(Marker::Open { name, note }) if name.ends_with("_todo") && !self.keep => {
                     if let Some((open, _)) = inside {
-                        return self.wrong(number, &format!("the todo '{name}' begins inside of '{open}'"));
+                        return self.wrong(number, &format!("the todo '{name}' begins inside '{open}'"));
                     }
                     let Some(todo) = self.todo(note) else {
-                        return self.wrong(number, "a todo says ` -- task 1: what to write` behind its name");
+                        return self.wrong(number, "a todo needs ` -- task 1: what to write` after its name");
                     };
                     let column = line.len() - line.trim_start().len() - margin + self.indent.len();
                     made.starter.push_str(&todo.code(column));
@@ -143,13 +143,13 @@ impl Piece<'_> {
         Err(Trouble::new(format!("{}, line {}: {what}", self.file, self.first + line)))
     }
 
-    /// How far the whole piece is indented in the framework.
+    /// The indentation of the piece in the framework.
     fn margin(&self) -> usize {
         let lines = self.lines.iter().filter(|line| !line.trim().is_empty());
         lines.map(|line| line.len() - line.trim_start_matches(' ').len()).min().unwrap_or(0)
     }
 
-    /// A line as it stands outside of the crate, indented as the template wants it.
+    /// A line as written outside the crate, with the template's indentation.
     fn moved(&self, line: &str, margin: usize) -> String {
         let line = line.get(margin..).unwrap_or_default();
         if line.is_empty() {
@@ -159,7 +159,7 @@ impl Piece<'_> {
         }
     }
 
-    /// `task 1: what to write`.
+    /// Parses `task 1: what to write`.
     fn todo(&self, note: &str) -> Option<Todo> {
         let (task, what) = note.strip_prefix("task ")?.split_once(':')?;
         let (task, what, lesson) = (task.trim().parse().ok()?, what.trim().to_owned(), self.lesson);
@@ -171,12 +171,12 @@ impl Piece<'_> {
 }
 
 impl Todo {
-    /// The message as it stands in the source.
+    /// The message as a string literal's content.
     pub fn escaped(&self) -> String {
         self.message.replace('\\', "\\\\").replace('"', "\\\"").replace('{', "{{").replace('}', "}}")
     }
 
-    /// The macro call, as rustfmt would break it.
+    /// The macro call, formatted as by rustfmt.
     fn code(&self, column: usize) -> String {
         let pad = " ".repeat(column);
         let text = self.escaped();
@@ -189,13 +189,13 @@ impl Todo {
     }
 }
 
-/// The crate that a file is part of, as code names it.
+/// The name of a file's crate, as written in code.
 fn crate_of(file: &str) -> String {
     let package = file.strip_prefix("crates/").and_then(|rest| rest.split_once('/'));
     package.map_or_else(|| "ixion".to_owned(), |(package, _)| package.replace('-', "_"))
 }
 
-/// A line of a crate as another crate writes it: `crate::` is the crate's name there.
+/// A line as written in another crate: `crate::` becomes the crate's name.
 fn outside(line: &str, name: &str) -> String {
     let mut moved = String::with_capacity(line.len());
     let mut rest = line;
@@ -284,7 +284,7 @@ mod inner {
     fn bad_orders_say_line_and_remedy() {
         let says = |template: &str| made(template).unwrap_err().to_string();
         insta::assert_snapshot!(says("\n//@ tak src/count.rs:count"), @r"
-        line 2: '//@ tak src/count.rs:count' is no order
+        line 2: '//@ tak src/count.rs:count' is not a directive
         Write `//@ take src/path/file.rs:anchor` (or `give`).
         ");
         insta::assert_snapshot!(says("//@ take src/count.rs:cuont"), @r"

@@ -1,5 +1,4 @@
-//! Colours. Text is always written with them; `anstream` takes them out where nobody sees them: in a pipe, or with
-//! `NO_COLOR`.
+//! Colours. Text always contains them; `anstream` removes them where they aren't supported: in a pipe, or with `NO_COLOR`.
 
 use anstyle::{AnsiColor, Style};
 use std::fmt::Display;
@@ -12,32 +11,32 @@ fn painted(style: Style, text: impl Display) -> String {
     format!("{style}{text}{style:#}")
 }
 
-/// What is right.
+/// Success.
 pub fn good(text: impl Display) -> String {
     painted(coloured(AnsiColor::Green), text)
 }
 
-/// What is wrong.
+/// Errors.
 pub fn bad(text: impl Display) -> String {
     painted(coloured(AnsiColor::Red).bold(), text)
 }
 
-/// What deserves a look.
+/// Warnings.
 pub fn warn(text: impl Display) -> String {
     painted(coloured(AnsiColor::Yellow), text)
 }
 
-/// What a person can type, or open.
+/// Commands and paths.
 pub fn code(text: impl Display) -> String {
     painted(coloured(AnsiColor::Cyan), text)
 }
 
-/// What stands out.
+/// Emphasis.
 pub fn strong(text: impl Display) -> String {
     painted(Style::new().bold(), text)
 }
 
-/// What stays in the background.
+/// Less important text.
 pub fn faint(text: impl Display) -> String {
     painted(Style::new().dimmed(), text)
 }
@@ -47,19 +46,19 @@ pub fn plain(text: &str) -> String {
     anstream::adapter::strip_str(text).to_string()
 }
 
-/// `1 test`, `2 tests`.
+/// A number with its noun: `1 test`, `2 tests`.
 pub fn count(number: usize, one: &str) -> String {
     format!("{number} {one}{}", if number == 1 { "" } else { "s" })
 }
 
-/// Every line indented by some spaces.
+/// Indents every line that is not empty.
 pub fn indent(text: &str, spaces: usize) -> String {
     let pad = " ".repeat(spaces);
     let lines = text.lines().map(|line| if line.is_empty() { String::new() } else { format!("{pad}{line}") });
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// The text in lines that are no wider than a book's, broken between words; lines that are there stay apart.
+/// Wraps lines between words at `width` characters; existing line breaks are kept.
 pub fn wrap(text: &str, width: usize) -> String {
     let mut wrapped: Vec<String> = Vec::new();
     for line in text.lines() {

@@ -1,32 +1,32 @@
-//! What went wrong, and what to do about it.
+//! Errors with advice on what to do about them.
 
 use std::fmt;
 use std::path::Path;
 
-/// An error as a person wants it: what is the matter, and the next step.
+/// An error for the user: what went wrong, and the next step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trouble {
-    /// What is the matter: one sentence, or one line for each thing that is wrong.
+    /// What went wrong: one sentence, or one line per problem.
     pub what: String,
-    /// What to do now.
+    /// What to do about it.
     pub next: Option<String>,
 }
 
-/// A result whose error says what to do.
+/// A result with a [`Trouble`] as its error.
 pub type Result<T> = std::result::Result<T, Trouble>;
 
 impl Trouble {
-    /// Trouble without an obvious way out.
+    /// An error without advice.
     pub fn new(what: impl Into<String>) -> Self {
         Self { what: what.into(), next: None }
     }
 
-    /// Trouble while doing something with a file.
+    /// An error about a file.
     pub fn file(path: &Path, error: impl fmt::Display) -> Self {
         Self::new(format!("{}: {error}", path.display()))
     }
 
-    /// The same trouble with what to do about it.
+    /// Adds advice on what to do.
     #[must_use]
     pub fn next(mut self, step: impl Into<String>) -> Self {
         self.next = Some(step.into());

@@ -1,4 +1,4 @@
-//! Where the repository is, and what lessons it has.
+//! The repository and its lessons.
 
 use crate::lesson::Lesson;
 use crate::part::{self, Part};
@@ -18,10 +18,8 @@ impl Workspace {
         let is_root = |folder: &&Path| folder.join("lessons").is_dir() && folder.join("Cargo.toml").is_file();
         match start.ancestors().find(is_root) {
             Some(root) => Ok(Self { root: root.to_path_buf() }),
-            None => {
-                Err(Trouble::new(format!("{} is not inside of the course's repository", start.display()))
-                    .next("Change into the folder that you cloned, then call the command again."))
-            }
+            None => Err(Trouble::new(format!("{} is not inside the course's repository", start.display()))
+                .next("Change into the folder that you cloned, then run the command again.")),
         }
     }
 
@@ -41,12 +39,12 @@ impl Workspace {
         part::read(&self.root.join("lessons"))
     }
 
-    /// The lesson that somebody means: `8`, `08`, `lesson08`, `08_conv`, `conv` are all the same.
+    /// Finds a lesson by number or name: `8`, `08`, `lesson08`, `08_conv` and `conv` are equivalent.
     pub fn lesson(&self, wanted: &str) -> Result<Lesson> {
         find(&self.lessons()?, wanted)
     }
 
-    /// Where notes for the learner are kept: hints that were shown, copies of work.
+    /// The folder for the learner's state: hints that were shown, and backups.
     pub fn notes(&self) -> PathBuf {
         self.root.join(".learn")
     }
@@ -57,7 +55,7 @@ impl Workspace {
     }
 }
 
-/// The lesson that somebody means by a number, a name, or a file of it.
+/// Finds a lesson by its number, its name, or the path of one of its files.
 pub fn find(lessons: &[Lesson], wanted: &str) -> Result<Lesson> {
     if let Some(lesson) = lesson_of_path(lessons, Path::new(&wanted.replace('\\', "/"))) {
         return Ok(lesson.clone());
@@ -81,7 +79,7 @@ pub fn find(lessons: &[Lesson], wanted: &str) -> Result<Lesson> {
     }
 }
 
-/// The lesson whose folder is part of a path.
+/// The lesson whose folder a path goes through.
 pub fn lesson_of_path<'a>(lessons: &'a [Lesson], path: &Path) -> Option<&'a Lesson> {
     lessons.iter().find(|lesson| path.iter().any(|part| *part == *lesson.name()))
 }
@@ -99,14 +97,14 @@ fn unknown(lessons: &[Lesson], wanted: &str, typed: &str) -> Trouble {
     match (near, lessons.first().zip(lessons.last())) {
         (Some((_, lesson)), _) => trouble.next(format!("Did you mean {}, {}?", lesson.number, lesson.title)),
         (None, Some((first, last))) => trouble.next(format!(
-            "Lessons have the numbers {} to {}: `cargo learn` shows them.",
+            "Lessons are numbered {} to {}; `cargo learn` lists them.",
             first.number, last.number
         )),
         (None, None) => trouble.next("There are no lessons yet."),
     }
 }
 
-/// The name that is most like a mistyped one, if any is alike.
+/// The name most similar to a mistyped one, if any is similar enough.
 pub fn nearest<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let scored = names.map(|name| (strsim::jaro_winkler(wanted, name), name));
     let best = scored.max_by(|a, b| a.0.total_cmp(&b.0));

@@ -1,4 +1,4 @@
-//! `cargo xtask lessons`: what it accepts, and what it finds.
+//! Tests of `cargo xtask lessons`: what it accepts and what it reports.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -16,7 +16,7 @@ const PAGE: &str = "book/src/lessons/01_sum.md";
 const TEMPLATE: &str = "lessons/01_sum/starter.tmpl";
 const SOURCE: &str = "src/ops/mod.rs";
 
-/// The findings that need no building, as lines.
+/// The findings of the static checks, as lines.
 fn read(course: &Fixture) -> Vec<String> {
     let mut findings: Vec<Finding> = Vec::new();
     let book = Book::read(course.root()).unwrap();
@@ -38,7 +38,7 @@ fn good_lessons_pass() {
     assert_snapshot!("good_json", one.text);
 }
 
-/// Nothing is proved when no test could be built, wherever the fault is.
+/// If no test could be built, the check must fail, wherever the error is.
 #[test]
 fn a_framework_that_does_not_compile_is_no_proof() {
     let course = Fixture::new();
@@ -57,32 +57,32 @@ fn each_fault_on_paper_is_found() {
             TEMPLATE,
             "Lesson 01: sums",
             "Lesson 01: summing",
-            "starter: lessons/01_sum/src/lib.rs is older than its template",
+            "starter: lessons/01_sum/src/lib.rs is out of date with its template",
         ),
         (
             "lessons/01_sum/src/lib.rs",
             "row.len()",
             "row.len() + 0",
-            "starter: lessons/01_sum/src/lib.rs is not what its template gives",
+            "starter: lessons/01_sum/src/lib.rs differs from its template",
         ),
-        (TESTS, "6.5", "7.5", "handout: handout.toml is older than starter or tests"),
+        (TESTS, "6.5", "7.5", "handout: handout.toml is out of date with the starter or the tests"),
         (SOURCE, "    let mut total", "    unsafe {};\n    let mut total", "plain: the starter has `unsafe`"),
         (SOURCE, "task 2: keep", "task 3: keep", "todo: task 2 has no todo"),
         (
             SOURCE,
             "task 2: keep",
             "task 3: keep",
-            "todo: the todo 'keep the larger of two, beginning with the first' is of task 3",
+            "todo: the todo 'keep the larger of two, beginning with the first' belongs to task 3",
         ),
         (TOML, "number = 2", "number = 3", "tasks: tasks are numbered [1, 3]"),
         (
             TOML,
             "hints = [\"What is the largest of none?\", ",
             "hints = [",
-            "hints: task 2 has 1 hints, and needs 2 or 3",
+            "hints: task 2 has 1 hint, expected 2 or 3",
         ),
         (TOML, "task = 2\nwhy", "task = 1\nwhy", "mistake: task 2 has no planted mistake"),
-        (TOML, "task = 2\nwhy", "task = 4\nwhy", "mistake: 'takes the smallest' is a mistake of task 4"),
+        (TOML, "task = 2\nwhy", "task = 4\nwhy", "mistake: 'takes the smallest' belongs to task 4"),
         (TESTS, "fn task2_the", "fn task3_the", "tests: task 2 has no test"),
         (
             TESTS,
@@ -108,7 +108,7 @@ fn each_fault_on_paper_is_found() {
             "page = \"lessons/01.md\"",
             "page: there is no page book/src/lessons/01.md",
         ),
-        (PAGE, "one to\ntwo", "three", "page: lessons/01_sum.md does not say how long it takes"),
+        (PAGE, "one to\ntwo", "three", "page: lessons/01_sum.md does not state how long it takes"),
         (
             "lessons/parts.toml",
             "[[part]]\ntitle = \"Adding\"\nfirst = 1\n",
@@ -178,7 +178,7 @@ fn given_red() {
     course.call(&["lessons", "generate"]);
     let found = course.call(&["lessons", "check", "1"]);
     assert_eq!(found.code, 1);
-    // What the compiler says is indented further, and not the same for all versions.
+    // The compiler's messages are indented further and differ between versions.
     let heads = found.text.lines().filter(|line| !line.starts_with("      "));
     assert_snapshot!(heads.collect::<Vec<_>>().join("\n"));
 }

@@ -1,4 +1,4 @@
-//! Tasks of editors call commands that there are.
+//! Checks that editor tasks run commands that exist.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 

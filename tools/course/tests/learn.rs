@@ -1,4 +1,4 @@
-//! `cargo learn`, as a learner sees it.
+//! Tests of `cargo learn` from the learner's point of view.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -16,7 +16,7 @@ fn the_board_is_there_at_once() {
     let board = course.call(&["learn"]);
     assert_eq!(board.code, 0);
     assert_snapshot!(board.text);
-    assert!(!course.path("target").exists(), "nothing needs to be built for untouched lessons");
+    assert!(!course.path("target").exists(), "untouched lessons are not built");
     assert_eq!(course.call_in(&course.path("lessons/02_mean"), &["learn"], &[]).text, board.text);
 }
 
@@ -46,7 +46,7 @@ fn the_way_through_a_lesson() {
     assert_snapshot!("half", half.text);
     assert_eq!(course.call(&["learn", "check", "1"]).code, 1);
     assert_snapshot!("board_half", course.call(&["learn"]).text);
-    assert_eq!(course.call(&["learn", "diff", "1"]).code, 2, "a difference would show the solution");
+    assert_eq!(course.call(&["learn", "diff", "1"]).code, 2, "a diff would reveal the solution");
 
     let mine = course.read(WORK);
     let solution = course.call(&["learn", "solution", "1", "--give-up"]);
@@ -54,17 +54,17 @@ fn the_way_through_a_lesson() {
     assert_snapshot!("solution", solution.text);
     assert_eq!(course.read(".learn/backup/01_sum-1.rs"), mine);
     let solved = course.call(&["learn", "check"]);
-    assert_eq!(solved.code, 1, "without a number it is the lesson that comes next: {}", solved.text);
+    assert_eq!(solved.code, 1, "without a number, the next lesson is checked: {}", solved.text);
     let solved = course.call(&["learn", "check", "1"]);
     assert_eq!(solved.code, 0);
     assert_snapshot!("solved", solved.text);
     let board = course.call(&["learn"]).text;
-    assert!(board.contains("●●     the solution"), "not by the learner's own work: {board}");
+    assert!(board.contains("●●     the solution"), "not solved by the learner: {board}");
     assert_snapshot!("diff", course.call(&["learn", "diff", "1"]).text);
 
     assert_eq!(course.call(&["learn", "reset", "1"]).code, 0);
     assert_eq!(course.read(WORK), course.subject("1").made.starter);
-    assert!(!course.path(".learn/backup/01_sum-2.rs").exists(), "the solution is no work to keep");
+    assert!(!course.path(".learn/backup/01_sum-2.rs").exists(), "the solution is not backed up");
 }
 
 #[test]
@@ -79,7 +79,7 @@ fn hints_come_one_by_one() {
     let other = course.call(&["learn", "hint", "1", "2"]).text;
     assert!(other.contains("What is the largest of none?") && other.contains("1 hint left"), "{other}");
     course.call(&["learn", "reset", "1"]);
-    assert!(hint().contains("2 hints left"), "a lesson begun anew has its hints before it");
+    assert!(hint().contains("2 hints left"), "a reset also resets the hints");
 }
 
 #[test]
@@ -113,25 +113,25 @@ fn lessons_have_many_names() {
 }
 
 #[test]
-fn what_stands_in_the_way_is_said() {
+fn obstacles_are_reported() {
     let course = Fixture::new();
     let elsewhere = tempfile::tempdir().unwrap();
     let outside = course.call_in(elsewhere.path(), &["learn"], &[]);
     assert_eq!(outside.code, 2);
-    assert!(outside.text.contains("is not inside of the course's repository"), "{}", outside.text);
+    assert!(outside.text.contains("is not inside the course's repository"), "{}", outside.text);
     assert!(outside.text.contains("Change into the folder that you cloned"), "{}", outside.text);
 
     course.replace("Cargo.toml", "rust-version = \"1.85\"", "rust-version = \"9.0\"");
     let old = course.call(&["learn"]);
     assert_eq!(old.code, 2);
-    assert!(old.text.contains("Rust 9.0 or newer is needed, and this is 1."), "{}", old.text);
+    assert!(old.text.contains("expected Rust 9.0 or newer, found 1."), "{}", old.text);
     assert!(old.text.contains("rustup update stable"), "{}", old.text);
     course.replace("Cargo.toml", "rust-version = \"9.0\"", "rust-version = \"1.85\"");
 
     std::fs::remove_file(course.path(WORK)).unwrap();
     let gone = course.call(&["learn"]);
     assert_eq!(gone.code, 2);
-    assert!(gone.text.contains("`cargo learn reset 1` gives you the starter again."), "{}", gone.text);
+    assert!(gone.text.contains("`cargo learn reset 1` restores the starter."), "{}", gone.text);
     assert_eq!(course.call(&["learn", "reset", "1"]).code, 0);
     assert_eq!(course.call(&["learn"]).code, 0);
 }
@@ -141,7 +141,7 @@ fn edits_elsewhere_are_noticed() {
     let course = Fixture::new();
     course.replace("lessons/01_sum/tests/tasks/mod.rs", "6.5", "7.5");
     let note = course.call(&["learn", "check", "1"]).text;
-    assert!(note.contains("note: lessons/01_sum/tests is not as it was handed out"), "{note}");
+    assert!(note.contains("note: lessons/01_sum/tests differs from what was handed out"), "{note}");
     assert!(note.contains("git restore lessons/01_sum/tests"), "{note}");
 
     course.replace("src/ops/mod.rs", "let mut total = 0.0;", "let mut total = ;");
@@ -149,5 +149,5 @@ fn edits_elsewhere_are_noticed() {
     let broken = course.call(&["learn", "check", "1"]);
     assert_eq!(broken.code, 2);
     assert!(broken.text.contains("ixion does not compile"), "{}", broken.text);
-    assert!(broken.text.contains("`git restore src` gives you the framework as it was."), "{}", broken.text);
+    assert!(broken.text.contains("`git restore src` restores the framework."), "{}", broken.text);
 }

@@ -1,4 +1,4 @@
-//! Tests that never end, or take the program with them, don't hide the others.
+//! Tests that never end or crash the program don't hide the results of the others.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 

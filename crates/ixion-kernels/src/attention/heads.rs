@@ -1,7 +1,7 @@
-//! Scaled dot-product attention of many heads, in `f32`.
+//! Scaled dot-product attention with many heads, in `f32`.
 //!
-//! Queries, keys and values are read where they lie. Keys and values of one head are packed, and stay in the cache while
-//! blocks of queries pass: the scores of a block are never stored for longer than it takes to weigh the values with them.
+//! Queries, keys and values are read in place. The keys and values of one head are packed, and stay in the cache while
+//! blocks of queries are processed. The scores of a block are kept only until the values have been weighted with them.
 
 use crate::isa::{Isa, isa};
 use crate::packed::{Factors, PanelsView, Results, Size, Target, multiply_alone, pack_columns, pack_rows};
@@ -13,16 +13,16 @@ use ndarray::{ArrayViewMut2, ShapeBuilder};
 use std::fmt;
 use std::ops::Range;
 
-/// The matrices of all heads. Numbers of a row lie beside each other.
+/// The matrices of all heads. Each row is contiguous.
 #[derive(Debug, Clone, Copy)]
 pub struct Matrices<'a> {
-    /// The numbers, from the first one of the first matrix.
+    /// The elements, starting at the first one of the first matrix.
     pub data: &'a [f32],
-    /// Where they lie.
+    /// The strides of the matrices.
     pub place: Place,
 }
 
-/// Where the matrices of all heads lie.
+/// The strides of the matrices of all heads, in elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
     /// From one sample to the next.
@@ -31,7 +31,7 @@ pub struct Place {
     pub head: usize,
     /// From one row to the next.
     pub row: usize,
-    /// How many heads that follow each other have the same matrix: at least 1.
+    /// The number of consecutive heads that share one matrix, at least 1.
     pub shared: usize,
 }
 
@@ -41,16 +41,16 @@ impl Place {
     }
 }
 
-/// How many heads there are, and how large they are.
+/// The number of heads and the sizes of their matrices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sizes {
     /// N: samples.
     pub samples: usize,
-    /// Heads of each.
+    /// Heads per sample.
     pub heads: usize,
-    /// L: queries of a head.
+    /// L: queries per head.
     pub rows: usize,
-    /// S: keys and values of a head, at least 1.
+    /// S: keys and values per head, at least 1.
     pub columns: usize,
     /// E: length of queries and keys, at least 1.
     pub width: usize,
@@ -58,27 +58,27 @@ pub struct Sizes {
     pub out_width: usize,
 }
 
-/// Adds a mask to some rows of scores, given sample and head, and the number of the first row.
+/// Adds a mask to a block of score rows, given `[sample, head]` and the index of the first row.
 pub type AddMask<'a> = dyn Fn([usize; 2], usize, ArrayViewMut2<'_, f32>) + Sync + 'a;
 
-/// Attention of all heads.
+/// Attention over all heads.
 #[derive(Clone, Copy)]
 pub struct Heads<'a> {
-    /// How many, and how large.
+    /// The number of heads and the sizes of their matrices.
     pub sizes: Sizes,
-    /// L×E: what each row asks for.
+    /// L×E: one query per row.
     pub query: Matrices<'a>,
-    /// S×E: what each column offers.
+    /// S×E: one key per column of the scores.
     pub key: Matrices<'a>,
-    /// S×V: what each column gives.
+    /// S×V: one value per column of the scores.
     pub value: Matrices<'a>,
-    /// What is added to the scores.
+    /// Adds the mask to the scores.
     pub mask: Option<&'a AddMask<'a>>,
-    /// Factor of the products of query and key.
+    /// The factor of the products of query and key.
     pub scale: f32,
-    /// Whether row i sees columns 0 to i only.
+    /// Whether row i only sees columns 0 to i.
     pub causal: bool,
-    /// What a row gets that sees no column at all: zeros if true, else NaN.
+    /// Whether a row that sees no column at all gives zeros; otherwise it gives NaN.
     pub blind_is_zero: bool,
 }
 
@@ -88,42 +88,43 @@ impl fmt::Debug for Heads<'_> {
     }
 }
 
-/// Scores of a block, which should stay in the first-level cache or not far from it.
+/// The number of scores per block, which should stay in or near the first-level cache.
 const SCORES: usize = 1 << 14;
 
-/// Queries of the shortest block.
-const LEAST: usize = 14;
+/// A block holds up to this many queries even if their scores exceed [`SCORES`].
+const MIN_ROWS: usize = 14;
 
-/// The most parts of the work that have scratch memory.
-const PARTS: usize = 16;
+/// The maximum number of parts with scratch memory of their own.
+const MAX_PARTS: usize = 16;
 
-/// Parts that so many threads share, so that one that is done early finds something to do.
+/// The number of parts into which the work is split: more than threads if possible, so that a thread that finishes early
+/// can take another part.
 fn parts_of(threads: usize) -> usize {
-    if threads <= 1 { 1 } else { (2 * threads).min(PARTS) }
+    if threads <= 1 { 1 } else { (2 * threads).min(MAX_PARTS) }
 }
 
-/// How the work is cut, and what it takes.
+/// How the work is split, and the scratch memory that it needs.
 #[derive(Debug, Clone, Copy)]
 struct Cuts {
-    /// Queries of a block, and how many blocks there are.
+    /// Queries per block, and the number of blocks.
     rows: usize,
     blocks: usize,
-    /// Numbers between two rows of scores.
+    /// The distance between rows of scores, in elements.
     scores: usize,
-    /// Numbers of packed keys, packed values and scores.
+    /// The number of elements of packed keys, packed values and scores.
     lens: [usize; 3],
 }
 
 impl Sizes {
     fn cuts(&self, isa: Isa) -> Cuts {
         let scores = self.columns.next_multiple_of(isa.lanes());
-        let most = (SCORES / scores.max(1)).max(LEAST);
+        let most = (SCORES / scores.max(1)).max(MIN_ROWS);
         let blocks = self.rows.div_ceil(most).max(1);
         let rows = self.rows.div_ceil(blocks);
         let key = PanelsView::len_of(isa, self.columns, self.width);
         let value = PanelsView::len_of(isa, self.out_width, self.columns);
-        // As many as there may be of fewer rows or columns, whose blocks are cut otherwise.
-        let block = self.rows.saturating_mul(scores).min(scores.saturating_mul(LEAST).max(SCORES));
+        // An upper bound that also covers fewer rows or columns, whose blocks are split differently.
+        let block = self.rows.saturating_mul(scores).min(scores.saturating_mul(MIN_ROWS).max(SCORES));
         Cuts { rows, blocks, scores, lens: [key, value, block] }
     }
 
@@ -131,12 +132,13 @@ impl Sizes {
         self.samples.saturating_mul(self.heads).saturating_mul(cuts.blocks)
     }
 
-    /// Elements of scratch memory that [`Heads::attend`] needs, on any number of threads.
+    /// The number of elements of scratch memory that [`Heads::attend`] needs at least, on any number of threads.
     pub fn least_scratch(&self) -> usize {
         self.part(isa())
     }
 
-    /// Elements of scratch memory that are of use on the threads around it, for these and all smaller sizes.
+    /// The number of elements of scratch memory that the threads of the current pool can make use of, for these and all
+    /// smaller sizes.
     pub fn scratch(&self) -> usize {
         self.scratch_for(isa())
     }
@@ -151,7 +153,7 @@ impl Sizes {
     }
 }
 
-/// What is computed, and where it goes.
+/// The operands, the output and the limits of a computation.
 struct Attention<'a> {
     heads: &'a Heads<'a>,
     isa: Isa,
@@ -162,24 +164,25 @@ struct Attention<'a> {
     limits: &'a Limits,
 }
 
-/// The beginning of the results.
+/// A pointer to the first result.
 #[derive(Clone, Copy)]
 struct Output(*mut f32);
 
-// SAFETY: it stands for a slice that `attend` borrows; threads write to different results of it.
+// SAFETY: it points to a slice that `attend` borrows mutably; threads write disjoint results.
 unsafe impl Send for Output {}
 // SAFETY: as above.
 unsafe impl Sync for Output {}
 
 impl Heads<'_> {
-    /// softmax(scale · query·keyᵀ + mask) · value of all heads; L×V of each. Threads of the pool around it share the work.
+    /// Computes softmax(scale · query·keyᵀ + mask) · value for all heads; each result is L×V. The threads of the current
+    /// pool share the work.
     ///
     /// # Errors
-    /// A deadline that has passed.
+    /// Fails if the deadline has passed.
     ///
     /// # Panics
-    /// When a slice is too short for its sizes, there are no columns, results share places, or scratch is shorter than
-    /// [`Sizes::least_scratch`] says; callers have checked them.
+    /// Panics if a slice is too short for its sizes, `columns` or `width` is 0, results overlap, or scratch is shorter
+    /// than [`Sizes::least_scratch`]; callers check this beforehand.
     pub fn attend(&self, output: (&mut [f32], Place), scratch: &mut [f32], limits: &Limits) -> Result<()> {
         self.attend_for(isa(), output, scratch, limits)
     }
@@ -195,14 +198,20 @@ impl Heads<'_> {
         if sizes.samples == 0 || sizes.heads == 0 || sizes.rows == 0 || sizes.out_width == 0 {
             return Ok(());
         }
-        assert!(sizes.columns > 0 && sizes.width > 0, "something to attend to");
-        assert!(place.is_injective(&sizes), "results share places");
-        assert!(place.end(&sizes).is_some_and(|end| end <= output.len()), "too little room for the results");
+        assert!(
+            sizes.columns > 0 && sizes.width > 0,
+            "there must be columns, and queries and keys must not be empty"
+        );
+        assert!(place.is_injective(&sizes), "results overlap");
+        assert!(
+            place.end(&sizes).is_some_and(|end| end <= output.len()),
+            "the output is too short for the results"
+        );
         let cuts = sizes.cuts(isa);
         let (len, output) = (output.len(), Output(output.as_mut_ptr()));
         let attention = Attention { heads: self, isa, cuts, output, len, place, limits };
         let tasks = sizes.tasks(&cuts);
-        assert!(scratch.len() >= sizes.part(isa), "too little scratch memory");
+        assert!(scratch.len() >= sizes.part(isa), "scratch memory is too short");
         let parts = parts_of(threads()).min(tasks).min(scratch.len() / sizes.part(isa).max(1)).max(1);
         let scratch = scratch.chunks_exact_mut(cuts.lens.iter().sum::<usize>().max(1)).take(parts);
         for_each_item(scratch.enumerate(), &|(part, scratch)| {
@@ -212,7 +221,7 @@ impl Heads<'_> {
 }
 
 impl Place {
-    /// One past the last result.
+    /// The position after the last result.
     fn end(&self, sizes: &Sizes) -> Option<usize> {
         let axes = [(sizes.rows, self.row), (sizes.heads, self.head), (sizes.samples, self.sample)];
         axes.iter().try_fold(sizes.out_width, |end, &(len, stride)| {
@@ -220,7 +229,7 @@ impl Place {
         })
     }
 
-    /// Whether no two results share a place.
+    /// Returns true if no two results overlap.
     fn is_injective(&self, sizes: &Sizes) -> bool {
         let mut axes = [(sizes.rows, self.row), (sizes.heads, self.head), (sizes.samples, self.sample)];
         axes.sort_unstable_by_key(|&(_, stride)| stride);
@@ -235,7 +244,7 @@ impl Place {
 }
 
 impl Attention<'_> {
-    /// Computes some blocks, one head after the other.
+    /// Computes a range of blocks, head by head.
     fn compute(&self, tasks: Range<usize>, scratch: &mut [f32]) -> Result<()> {
         let [key_len, value_len, scores_len] = self.cuts.lens;
         let (key, rest) = scratch.split_at_mut(key_len);
@@ -292,12 +301,12 @@ impl Attention<'_> {
             is_far: false,
         };
         let weights = factors(&*scores, sizes.columns, distance);
-        // SAFETY: the output is borrowed mutably by `attend`. Results of different heads and rows share no place, and those of
-        // this head and these rows are computed here alone.
+        // SAFETY: `attend` borrows the output mutably. Results of different heads and rows do not overlap, and only this
+        // call computes those of this head and these rows.
         unsafe { multiply_alone(panels, &weights, size, results, self.limits) }
     }
 
-    /// Makes weights of the scores of some rows.
+    /// Converts the scores of some rows to weights.
     fn weigh(&self, at: [usize; 2], first: usize, scores: &mut [f32]) {
         let (columns, distance) = (self.heads.sizes.columns, self.cuts.scores);
         let scale = self.heads.scale;
@@ -335,12 +344,12 @@ mod tests {
     use ndarray::{Array2, ArrayView2};
     use proptest::prelude::*;
 
-    /// Numbers between −1 and 1 without a pattern that matters.
+    /// Pseudo-random values from −1 to 1.
     fn noise(len: usize, seed: usize) -> Vec<f32> {
         (0..len).map(|index| ((index * 7919 + seed * 104_729) % 2003) as f32 / 1001.0 - 1.0).collect()
     }
 
-    /// Heads beside each other in the rows of all samples, or one matrix after the other.
+    /// Heads adjacent in the rows of all samples, or one matrix after the other.
     fn place(is_joined: bool, [samples, heads, rows, width]: [usize; 4], shared: usize) -> (Place, usize) {
         let own = heads / shared;
         let place = match is_joined {
@@ -492,7 +501,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_that_see_nothing_get_zeros_without_a_mask_too() {
+    fn rows_that_see_no_column_give_zeros_even_without_a_mask() {
         let sizes = Sizes { samples: 1, heads: 1, rows: 9, columns: 3, width: 1, out_width: 2 };
         let place = |row| Place { sample: 0, head: 0, row, shared: 1 };
         // Products of -1e60, which are -inf in single precision.
@@ -507,8 +516,8 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "too little room for the results")]
-    fn results_beyond_the_output_are_refused() {
+    #[should_panic(expected = "the output is too short for the results")]
+    fn results_beyond_the_output_are_rejected() {
         let sizes = Sizes { samples: 3, heads: 1, rows: 1, columns: 1, width: 1, out_width: 1 };
         let here = Place { sample: 0, head: 0, row: 1, shared: 1 };
         let [query, key, value] = [Matrices { data: &[1.0], place: here }; 3];

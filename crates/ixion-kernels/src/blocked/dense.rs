@@ -1,53 +1,54 @@
-//! Convolution whose output channels lie in blocks, each of which sees all channels of its group: products with packed
-//! weights. The factors of a result are what the window sees, read where they lie.
+//! Dense convolution with blocked output channels, each of which sees all channels of its group: products with packed
+//! weights. The input values that a window sees are read in place.
 
 use super::BlockedShape;
 use crate::isa::isa_for;
-use crate::packed::{Ending, Factors, Panels, Size, Target, Words, multiply, round};
+use crate::packed::{Factors, Packing, Panels, Size, SumEpilogue, Target, multiply, round};
 use crate::parallel::for_each_chunk;
 use ixion_tensor::Limits;
 use ixion_tensor::{Result, Tensor};
 
-/// How channels lie in an output and in an input.
+/// The channel layout of an output and an input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Blocking {
-    /// Channels of a block of the output: as many as a vector has numbers.
+    /// Channels per block of the output: the number of lanes of a vector.
     pub block: usize,
-    /// Whether the input lies in the same blocks; otherwise it is plain.
+    /// Whether the input has the same blocks; otherwise it is plain.
     pub is_input_blocked: bool,
 }
 
-/// How a convolution is computed.
+/// The channel layout and the packing that a convolution uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DenseMethod {
-    /// How channels lie.
+    /// The channel layout.
     pub blocking: Blocking,
-    /// What is multiplied: with pairs, input and weights are rounded to `bf16`.
-    pub words: Words,
+    /// The type that is multiplied: with pairs, input and weights are rounded to `bf16`.
+    pub packing: Packing,
 }
 
 impl DenseMethod {
-    /// Words of a place that lie beside each other in the input.
+    /// The number of adjacent words per pixel of the input.
     fn input_block(self) -> usize {
-        self.words.count(self.blocking.input_block())
+        self.packing.count(self.blocking.input_block())
     }
 
-    /// Whether there are kernels. The pairs are channels of a block, of which none may be left alone.
+    /// Returns true if there is a kernel. Pairs consist of channels of one block, so the number of channels must be even.
     pub fn suits(self, channels: usize, out_channels: usize, groups: usize) -> bool {
-        let Self { blocking, words } = self;
+        let Self { blocking, packing } = self;
         let are_pairs = blocking.is_input_blocked && blocking.block == 16 && channels.is_multiple_of(2);
         blocking.suits(channels, out_channels, groups)
-            && (words == Words::Singles || words.are_here() && are_pairs)
+            && (packing == Packing::F32 || packing.are_here() && are_pairs)
     }
 }
 
 impl Blocking {
-    /// Channels of the input that lie beside each other.
+    /// The number of adjacent channels per pixel of the input.
     fn input_block(self) -> usize {
         if self.is_input_blocked { self.block } else { 1 }
     }
 
-    /// Whether there are kernels for a convolution: for blocks as long as vectors are, and for groups that fill whole blocks.
+    /// Returns true if there are kernels for a convolution: blocks must be as long as vectors, and groups must fill whole
+    /// blocks.
     pub fn suits(self, channels: usize, out_channels: usize, groups: usize) -> bool {
         let fills = |channels: usize| channels.is_multiple_of(groups.saturating_mul(self.block));
         isa_for(self.block).is_some()
@@ -55,7 +56,8 @@ impl Blocking {
     }
 }
 
-/// The weights of each group, in the order in which they are multiplied. They are the same for all sizes of planes.
+/// The weights of each group, packed in the order in which they are multiplied. They do not depend on the size of the
+/// planes.
 #[derive(Debug)]
 pub struct DenseWeights {
     method: DenseMethod,
@@ -63,11 +65,11 @@ pub struct DenseWeights {
 }
 
 impl DenseWeights {
-    /// Orders weights O×(C/groups)×KH×KW, and as many biases as output channels or none. None where [`DenseMethod::suits`]
-    /// says that there are no kernels.
+    /// Packs weights O×(C/groups)×KH×KW and, if given, one bias per output channel. Returns `None` if
+    /// [`DenseMethod::suits`] is false.
     ///
     /// # Panics
-    /// When there are fewer weights or biases than the shape says.
+    /// Panics if there are fewer weights or biases than the shape requires.
     pub fn new(
         shape: &BlockedShape,
         (weight, bias): (&[f32], Option<&[f32]>),
@@ -84,30 +86,30 @@ impl DenseWeights {
             let weights = &weight[group * outputs * channels * taps..][..outputs * channels * taps];
             let weight = |o: usize, k: usize| weights[o * channels * taps + order[k]];
             let bias = |o: usize| bias.map_or(0.0, |bias| bias[group * outputs + o]);
-            match method.words {
-                Words::Singles => Panels::for_isa(isa, outputs, order.len(), weight, bias),
-                Words::Pairs => Panels::pairs(outputs, order.len(), weight, bias),
+            match method.packing {
+                Packing::F32 => Panels::for_isa(isa, outputs, order.len(), weight, bias),
+                Packing::Bf16Pairs => Panels::pairs(outputs, order.len(), weight, bias),
             }
         });
         Some(Self { method, panels: panels.collect() })
     }
 
-    /// Weights in order that were stored: the [numbers](Panels::numbers) of all panels, one behind the other. None where
-    /// there are more or fewer than the shape says, or no kernels.
+    /// Restores packed weights from the concatenated [elements](Panels::numbers) of all panels. Returns `None` if their
+    /// number does not match the shape, or if there is no kernel.
     pub fn stored(shape: &BlockedShape, numbers: Tensor, method: DenseMethod) -> Option<Self> {
         let (isa, groups) = (isa_for(method.blocking.block)?, shape.groups);
         if !method.suits(shape.channels, shape.out_channels, groups) {
             return None;
         }
         let (outputs, channels) = (shape.out_channels / groups, shape.channels / groups);
-        let depth = method.words.count(channels * shape.taps());
+        let depth = method.packing.count(channels * shape.taps());
         let len = Panels::len(isa, outputs, depth);
         if numbers.num_elements() != len.checked_mul(groups)? {
             return None;
         }
         let panels = (0..groups).map(|group| {
             let part = numbers.narrow(0, group * len, len).ok()?;
-            Panels::stored((isa, method.words), outputs, depth, part)
+            Panels::stored((isa, method.packing), outputs, depth, part)
         });
         Some(Self { method, panels: panels.collect::<Option<_>>()? })
     }
@@ -118,7 +120,8 @@ impl DenseWeights {
     }
 }
 
-/// Which of an output's weights C×K are multiplied when: block after block, and of each place of the window all channels.
+/// The order in which the C×K weights of an output are multiplied: block by block, and within a block all channels of one
+/// tap after the other.
 fn order(channels: usize, taps: usize, block: usize) -> Vec<usize> {
     let mut order = Vec::with_capacity(channels * taps);
     for first in (0..channels).step_by(block) {
@@ -133,20 +136,21 @@ fn order(channels: usize, taps: usize, block: usize) -> Vec<usize> {
 pub struct DenseConv {
     shape: BlockedShape,
     method: DenseMethod,
-    /// Where the pieces of what a window sees lie in a padded sample, how long they are, and how many are shorter: in words.
+    /// The offsets of the pieces of a padded sample that a window sees, their length, and the number and length of
+    /// shorter last pieces, all in words.
     pieces: Vec<usize>,
     piece: usize,
     last: (usize, usize),
 }
 
 impl DenseConv {
-    /// Everything that depends on the sizes of planes.
+    /// Prepares everything that depends on the size of the planes.
     pub fn new(shape: BlockedShape, method: DenseMethod) -> Self {
         let (block, channels) = (method.input_block(), shape.channels / shape.groups.max(1));
-        let channels = method.words.count(channels);
+        let channels = method.packing.count(channels);
         let [height, width] = shape.padded_lens();
         let [high, wide] = shape.windows;
-        // In a plain input, places of a row are a piece if they lie beside each other.
+        // In a plain input, the taps of a row form one piece if they are adjacent.
         let is_row_a_piece = block == 1 && wide.dilation == 1;
         let columns = if is_row_a_piece { 1 } else { wide.kernel };
         let mut pieces = Vec::new();
@@ -161,8 +165,8 @@ impl DenseConv {
         Self { shape, method, pieces, piece, last }
     }
 
-    /// Numbers of scratch memory that [`DenseConv::run`] takes: a sample with the padding around it, where there is any, or in
-    /// pairs.
+    /// The number of elements of scratch memory that [`DenseConv::run`] needs: for a sample that is padded or converted
+    /// to pairs, and 0 if the input is read in place.
     pub fn scratch(&self) -> usize {
         let lens = self.shape.padded_lens();
         if self.reads_in_place() {
@@ -173,34 +177,38 @@ impl DenseConv {
         [planes, lens[0], lens[1], block].into_iter().fold(1, usize::saturating_mul)
     }
 
-    /// Whether windows see the input itself.
+    /// Returns true if the input needs neither padding nor conversion.
     fn reads_in_place(&self) -> bool {
-        self.method.words == Words::Singles && self.shape.padded_lens() == self.shape.lens
+        self.method.packing == Packing::F32 && self.shape.padded_lens() == self.shape.lens
     }
 
     /// Convolves one sample.
     ///
     /// # Errors
-    /// A deadline that has passed; what is done in the end may fail.
+    /// Fails if the deadline has passed or the epilogue fails.
     ///
     /// # Panics
-    /// When a slice is shorter than its shape, scratch than [`DenseConv::scratch`], or the weights are of another shape.
+    /// Panics if a slice is shorter than its shape requires, scratch is shorter than [`DenseConv::scratch`], or the
+    /// weights have another shape or packing.
     pub fn run(
         &self,
         input: &[f32],
         weights: &DenseWeights,
         output: &mut [f32],
         scratch: &mut [f32],
-        ending: &Ending<'_>,
+        epilogue: &SumEpilogue<'_>,
         limits: &Limits,
     ) -> Result<()> {
-        assert_eq!(weights.method, self.method, "weights are in the order of the convolution");
+        assert_eq!(
+            weights.method, self.method,
+            "the weights must be packed for the method of the convolution"
+        );
         let outputs: usize = weights.panels.iter().map(Panels::outputs).sum();
         let sizes = (weights.panels.len(), outputs);
         assert_eq!(
             sizes,
             (self.shape.groups, self.shape.out_channels),
-            "weights are those of the convolution"
+            "the weights must have the shape of the convolution"
         );
         let (block, input_block) = (self.method.blocking.block, self.method.input_block());
         let [rows, columns] = self.shape.outputs();
@@ -210,7 +218,7 @@ impl DenseConv {
         let (groups, plane) = (self.shape.groups, rows * columns * block);
         let group_planes = self.shape.channels / groups.max(1) / self.method.blocking.input_block();
         let row = wide.stride * input_block;
-        // Without a step beyond the width, all rows of a plane are one line.
+        // If the convolution is pointwise and has no stride, all rows of a plane form one line.
         let is_flat = self.shape.taps() == 1 && high.stride == 1 && wide.stride == 1;
         let size = match is_flat {
             true => Size { lines: 1, rows: rows * columns },
@@ -227,19 +235,22 @@ impl DenseConv {
                 line: high.stride * width * input_block,
             };
             let at = group * panels.count() * plane;
-            let ending =
-                Ending { first: ending.first + at, added: ending.added.map(|added| &added[at..]), ..*ending };
-            multiply(panels, &factors, size, (&mut output[at..], target), &ending, limits)?;
+            let epilogue = SumEpilogue {
+                first: epilogue.first + at,
+                added: epilogue.added.map(|added| &added[at..]),
+                ..*epilogue
+            };
+            multiply(panels, &factors, size, (&mut output[at..], target), &epilogue, limits)?;
         }
         Ok(())
     }
 
-    /// The sample with zeros around its planes, in words.
+    /// The sample with zero padding, in words.
     fn padded<'a>(&self, input: &[f32], scratch: &'a mut [f32], limits: &Limits) -> Result<&'a [f32]> {
         let (block, [height, width]) = (self.method.input_block(), self.shape.lens);
         let [padded_height, padded_width] = self.shape.padded_lens();
         let (line, padded_line) = (width * block, padded_width * block);
-        let numbers = line * self.method.words.numbers();
+        let numbers = line * self.method.packing.numbers();
         let [top, left] = self.shape.windows.map(|window| window.pad_before);
         let scratch = &mut scratch[..self.scratch()];
         for_each_chunk(scratch, padded_height * padded_line, &|start, padded: &mut [f32]| -> Result<()> {
@@ -251,9 +262,9 @@ impl DenseConv {
                         let source = &input[(plane * height + row) * numbers..][..numbers];
                         padded[..left * block].fill(0.0);
                         let words = &mut padded[left * block..][..line];
-                        match self.method.words {
-                            Words::Singles => words.copy_from_slice(source),
-                            Words::Pairs => round(source, words),
+                        match self.method.packing {
+                            Packing::F32 => words.copy_from_slice(source),
+                            Packing::Bf16Pairs => round(source, words),
                         }
                         padded[left * block + line..].fill(0.0);
                     }

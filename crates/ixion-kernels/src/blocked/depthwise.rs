@@ -1,13 +1,13 @@
-//! Convolution of planes whose channels lie in blocks, each of which sees the input channel of the same number alone.
+//! Depthwise convolution in a blocked channel layout: each output channel only sees the input channel of the same index.
 //!
-//! What the windows of some rows see is copied first, with the padding around it: little enough to stay in the first-level
-//! cache, from where each number is read once for each place of the window. So there are no borders to care for.
+//! The input that the windows of some rows see is copied first, with its padding, into a patch that is small enough for
+//! the first-level cache. Each value is then read from there once per tap, and borders need no special handling.
 
 mod tile;
 
 use super::BlockedShape;
 use crate::isa::{Isa, isa_for};
-use crate::packed::{Ending, Panels, Words};
+use crate::packed::{Packing, Panels, SumEpilogue};
 use crate::parallel::for_each_chunk;
 use crate::window::Window;
 use ixion_tensor::Limits;
@@ -16,10 +16,10 @@ use std::mem::MaybeUninit;
 use std::ops::Range;
 use tile::Operands;
 
-/// Numbers of what is copied at a time.
+/// The number of elements of a patch.
 const PATCH: usize = 10 << 10;
 
-/// Room for what is copied. Vectors begin where cache lines do, so that no load crosses two.
+/// Memory for a patch, aligned to cache lines so that no vector load crosses two.
 #[repr(align(64))]
 struct Patch([MaybeUninit<f32>; PATCH]);
 
@@ -32,7 +32,7 @@ pub struct DepthwiseConv {
     part: [usize; 2],
 }
 
-/// The places that so many positions of a window look at.
+/// The number of input elements that `positions` consecutive positions of a window span.
 fn reach(window: Window, positions: usize) -> usize {
     let between = positions.saturating_sub(1).saturating_mul(window.stride);
     let within = window.kernel.saturating_sub(1).saturating_mul(window.dilation);
@@ -40,14 +40,14 @@ fn reach(window: Window, positions: usize) -> usize {
 }
 
 impl DepthwiseConv {
-    /// Whether there are vectors of so many channels, and windows whose places can be copied.
+    /// Returns true if there are vectors of `block` channels, and a window fits a patch.
     pub fn suits(windows: [Window; 2], block: usize) -> bool {
         let places = windows.map(|window| reach(window, 1));
         isa_for(block).is_some() && places[0].saturating_mul(places[1]).saturating_mul(block) <= PATCH
     }
 
-    /// Everything that depends on the sizes of planes. None where there are no vectors of so many channels, or a window
-    /// reaches too far.
+    /// Prepares everything that depends on the size of the planes. Returns `None` if there are no vectors of `block`
+    /// channels, or a window does not fit a patch.
     pub fn new(shape: BlockedShape, block: usize) -> Option<Self> {
         let isa = isa_for(block)?;
         let ([rows, columns], [high, wide]) = (shape.outputs(), shape.windows);
@@ -56,7 +56,7 @@ impl DepthwiseConv {
             area.saturating_mul(block) <= PATCH
         };
         let most = |len: usize, fits: &dyn Fn(usize) -> bool| {
-            // Parts of equal length, as long as they fit.
+            // The longest part that fits, if the axis is split into parts of equal length.
             (1..=len).map(|parts| len.div_ceil(parts)).find(|&part| fits(part))
         };
         let columns = most(columns.max(1), &|columns| fits(1, columns))?;
@@ -64,35 +64,35 @@ impl DepthwiseConv {
         Some(Self { shape, isa, part: [rows, columns] })
     }
 
-    /// Orders weights C×1×KH×KW, and as many biases as channels or none.
+    /// Packs weights C×1×KH×KW and, if given, one bias per channel.
     ///
     /// # Panics
-    /// When there are fewer weights or biases than the shape says.
+    /// Panics if there are fewer weights or biases than the shape requires.
     pub fn weights(&self, weight: &[f32], bias: Option<&[f32]>) -> Panels {
         let (taps, channels) = (self.shape.taps(), self.shape.out_channels);
         let bias = |channel: usize| bias.map_or(0.0, |bias| bias[channel]);
         Panels::for_isa(self.isa, channels, taps, |channel, tap| weight[channel * taps + tap], bias)
     }
 
-    /// Weights in order that were stored: their [numbers](Panels::numbers). None where there are more or fewer than the
-    /// shape says.
+    /// Restores packed weights from their [elements](Panels::numbers). Returns `None` if their number does not match the
+    /// shape, or if there are no vectors of `block` channels.
     pub fn stored(shape: &BlockedShape, block: usize, numbers: Tensor) -> Option<Panels> {
-        Panels::stored((isa_for(block)?, Words::Singles), shape.out_channels, shape.taps(), numbers)
+        Panels::stored((isa_for(block)?, Packing::F32), shape.out_channels, shape.taps(), numbers)
     }
 
     /// Convolves one sample.
     ///
     /// # Errors
-    /// A deadline that has passed; what is done in the end may fail.
+    /// Fails if the deadline has passed or the epilogue fails.
     ///
     /// # Panics
-    /// When a slice is shorter than its shape, or the weights are of another one.
+    /// Panics if a slice is shorter than its shape requires, or the weights have another shape.
     pub fn run(
         &self,
         input: &[f32],
         weights: &Panels,
         output: &mut [f32],
-        ending: &Ending<'_>,
+        epilogue: &SumEpilogue<'_>,
         limits: &Limits,
     ) -> Result<()> {
         let block = self.isa.lanes();
@@ -102,17 +102,17 @@ impl DepthwiseConv {
         assert_eq!(
             (weights.isa(), weights.outputs(), weights.depth()),
             (self.isa, self.shape.out_channels, self.shape.taps()),
-            "weights are those of the convolution"
+            "the weights must have the shape of the convolution"
         );
-        let ending = Ending { added: ending.added.map(|added| &added[..outputs]), ..*ending };
+        let epilogue = SumEpilogue { added: epilogue.added.map(|added| &added[..outputs]), ..*epilogue };
         for_each_plane(output, [rows, columns * block], self.part[0], &|plane, rows, at, output| {
             limits.check_deadline()?;
-            self.part(input, weights, plane, rows, output, (&ending, at));
-            ending.finish.map_or(Ok(()), |finish| finish.finish(ending.first + at, output))
+            self.part(input, weights, plane, rows, output, (&epilogue, at));
+            epilogue.finish.map_or(Ok(()), |finish| finish.finish(epilogue.first + at, output))
         })
     }
 
-    /// Some rows of outputs of a block of channels, which begin at a position of the sample.
+    /// Computes some output rows of a block of channels; `at` is their position in the output of the sample.
     fn part(
         &self,
         input: &[f32],
@@ -120,7 +120,7 @@ impl DepthwiseConv {
         plane: usize,
         rows: Range<usize>,
         output: &mut [f32],
-        (ending, at): (&Ending<'_>, usize),
+        (epilogue, at): (&SumEpilogue<'_>, usize),
     ) {
         let (block, columns) = (self.isa.lanes(), self.shape.outputs()[1]);
         let [high, wide] = self.shape.windows;
@@ -140,15 +140,15 @@ impl DepthwiseConv {
                     stride: wide.stride,
                     weights: weights.weights(plane..plane + 1),
                     bias: weights.biases(plane..plane + 1),
-                    added: ending.added.map(|added| &added[at + place..][..columns_here * block]),
-                    bounds: ending.bounds,
+                    added: epilogue.added.map(|added| &added[at + place..][..columns_here * block]),
+                    bounds: epilogue.bounds,
                 };
                 tile::run(self.isa, &operands, &mut output[place..][..columns_here * block]);
             }
         }
     }
 
-    /// Copies places of a plane from a position on, counted with the padding; those in the padding are 0.
+    /// Copies a rectangle of a plane to the patch. `start` counts the padding, which is 0.
     fn copy<'a>(
         &self,
         input: &[f32],
@@ -159,7 +159,7 @@ impl DepthwiseConv {
     ) -> &'a [f32] {
         let (block, [height, width]) = (self.isa.lanes(), self.shape.lens);
         let [top, left] = [0, 1].map(|axis| self.shape.windows[axis].pad_before);
-        // Of each line: zeros, what is there from a column on, zeros.
+        // Each line consists of zeros, the elements from a column on, and zeros.
         let before = left.saturating_sub(start[1]).min(lens[1]);
         let from = (start[1] + before).saturating_sub(left).min(width);
         let inside = (lens[1] - before).min(width - from);
@@ -171,22 +171,22 @@ impl DepthwiseConv {
                     let (zeros, rest) = line.split_at_mut(before * block);
                     let (middle, rest) = rest.split_at_mut(inside * block);
                     zeros.fill(MaybeUninit::new(0.0));
-                    // SAFETY: numbers that are there are also some that may be missing.
+                    // SAFETY: initialised elements are valid as possibly uninitialised ones.
                     let source = unsafe { &*(std::ptr::from_ref(source) as *const [MaybeUninit<f32>]) };
-                    // A loop over them would go in the narrowest vectors of its target.
+                    // A loop would use the narrow vectors of the baseline target.
                     middle.copy_from_slice(source);
                     rest.fill(MaybeUninit::new(0.0));
                 }
                 None => line.fill(MaybeUninit::new(0.0)),
             }
         }
-        // SAFETY: each number of each line has been written.
+        // SAFETY: every element of every line has been written.
         unsafe { std::slice::from_raw_parts(patch.as_ptr().cast(), patch.len()) }
     }
 }
 
-/// Cuts the planes of outputs into parts of so many rows, and calls `work` with the plane, the rows, where they begin and
-/// the outputs themselves.
+/// Splits the output planes into parts of `part` rows, and calls `work` with the plane, the rows, their position in the
+/// output and the outputs themselves.
 fn for_each_plane(
     output: &mut [f32],
     [rows, row]: [usize; 2],

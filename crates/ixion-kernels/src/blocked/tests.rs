@@ -1,14 +1,14 @@
 use super::*;
 use crate::naive;
-use crate::packed::{Ending, Words};
+use crate::packed::{Packing, SumEpilogue};
 use crate::parallel::tests::on_threads;
 use crate::reformat::{Cut, reformat};
-use crate::testing::whole_noise;
+use crate::testing::integer_noise;
 use ixion_tensor::Limits;
 use ndarray::Ix4;
 use proptest::prelude::*;
 
-/// Channels in blocks, or one after the other.
+/// A layout with blocked channels, or a plain one.
 fn cut(len: usize, inner: usize, block: Option<usize>) -> Cut {
     Cut { outer: 1, len, inner, block }
 }
@@ -17,15 +17,15 @@ fn single(values: &[f64]) -> Vec<f32> {
     values.iter().map(|&x| x as f32).collect()
 }
 
-/// Compares a convolution in blocks with the naive one, from a plain input as well.
+/// Compares a blocked convolution with the naive one, from blocked and from plain input.
 fn check(shape: &BlockedShape, block: usize, with_bias: bool) {
     let [rows, columns] = shape.outputs();
     let ([height, width], limits) = (shape.lens, Limits::default());
-    let input = whole_noise(&[1, shape.channels, height, width], 1);
+    let input = integer_noise(&[1, shape.channels, height, width], 1);
     let kernel = shape.windows.map(|window| window.kernel);
     let per_group = shape.channels / shape.groups;
-    let weight = whole_noise(&[shape.out_channels, per_group, kernel[0], kernel[1]], 2);
-    let bias = whole_noise(&[shape.out_channels], 3);
+    let weight = integer_noise(&[shape.out_channels, per_group, kernel[0], kernel[1]], 2);
+    let bias = integer_noise(&[shape.out_channels], 3);
     let bias = with_bias.then(|| bias.as_slice().unwrap());
     let views = [&input, &weight].map(|array| array.view().into_dimensionality::<Ix4>().unwrap());
     let want = naive::conv2d(views[0], views[1], bias, &shape.windows, shape.groups);
@@ -37,10 +37,10 @@ fn check(shape: &BlockedShape, block: usize, with_bias: bool) {
     let (weight, bias) = (single(weight.as_slice().unwrap()), bias.map(single));
     let weights = (&weight[..], bias.as_deref());
 
-    for (input, is_input_blocked, words) in
-        [(&blocked, true, Words::Singles), (&plain, false, Words::Singles), (&blocked, true, Words::Pairs)]
+    for (input, is_input_blocked, packing) in
+        [(&blocked, true, Packing::F32), (&plain, false, Packing::F32), (&blocked, true, Packing::Bf16Pairs)]
     {
-        let method = DenseMethod { blocking: Blocking { block, is_input_blocked }, words };
+        let method = DenseMethod { blocking: Blocking { block, is_input_blocked }, packing };
         let (alone, pooled) = on_threads(&[1, 3], || convolved(shape, weights, method, input));
         let Some(alone) = alone else { continue };
         let mut got = vec![0.0; want.len()];
@@ -52,29 +52,29 @@ fn check(shape: &BlockedShape, block: usize, with_bias: bool) {
     }
 }
 
-/// The output in blocks; none where there is no kernel.
+/// The blocked output; `None` if there is no kernel.
 fn convolved(
     shape: &BlockedShape,
     weights: (&[f32], Option<&[f32]>),
     method: DenseMethod,
     input: &[f32],
 ) -> Option<Vec<f32>> {
-    let DenseMethod { blocking, words } = method;
+    let DenseMethod { blocking, packing } = method;
     let mut output = vec![7.0; shape.sample(blocking.block)[1]];
     let limits = Limits::default();
-    let is_as_depthwise = blocking.is_input_blocked && words == Words::Singles;
+    let is_as_depthwise = blocking.is_input_blocked && packing == Packing::F32;
     match shape.is_depthwise() {
         true if !is_as_depthwise => return None,
         true => {
             let conv = DepthwiseConv::new(shape.clone(), blocking.block)?;
             let ordered = conv.weights(weights.0, weights.1);
-            conv.run(input, &ordered, &mut output, &Ending::NONE, &limits).unwrap();
+            conv.run(input, &ordered, &mut output, &SumEpilogue::NONE, &limits).unwrap();
         }
         false => {
             let ordered = DenseWeights::new(shape, weights, method)?;
             let conv = DenseConv::new(shape.clone(), method);
             let mut scratch = vec![f32::NAN; conv.scratch()];
-            conv.run(input, &ordered, &mut output, &mut scratch, &Ending::NONE, &limits).unwrap();
+            conv.run(input, &ordered, &mut output, &mut scratch, &SumEpilogue::NONE, &limits).unwrap();
         }
     }
     Some(output)
@@ -132,10 +132,10 @@ fn blocks_of_other_lengths_and_groups_within_blocks_have_no_kernels() {
 }
 
 #[test]
-fn pairs_are_channels_of_blocks_that_lie_so_already() {
+fn pairs_need_blocked_input_and_an_even_number_of_channels() {
     let suits = |block: usize, is_input_blocked: bool, channels: usize, groups: usize| {
         let blocking = Blocking { block, is_input_blocked };
-        DenseMethod { blocking, words: Words::Pairs }.suits(channels, 32, groups)
+        DenseMethod { blocking, packing: Packing::Bf16Pairs }.suits(channels, 32, groups)
     };
     let is_here = crate::multiplies_pairs();
     assert_eq!([suits(16, true, 6, 1), suits(16, true, 64, 2)], [is_here; 2]);
@@ -143,7 +143,7 @@ fn pairs_are_channels_of_blocks_that_lie_so_already() {
 }
 
 #[test]
-fn planes_that_are_larger_than_a_patch_are_cut() {
+fn planes_that_are_larger_than_a_patch_are_split() {
     let window = |kernel, stride, dilation| Window { kernel, stride, dilation, pad_before: 2, pad_after: 1 };
     for (lens, windows) in [
         ([70, 45], [window(3, 1, 1); 2]),
@@ -173,17 +173,17 @@ fn depthwise_sums_are_added_to_and_bounded_before_they_are_stored() {
     let shape =
         BlockedShape { channels: 10, out_channels: 10, groups: 10, lens: [9, 30], windows: [window; 2] };
     let conv = DepthwiseConv::new(shape.clone(), 8).unwrap();
-    let numbers = |len: usize, seed| single(whole_noise(&[len], seed).as_slice().unwrap());
+    let numbers = |len: usize, seed| single(integer_noise(&[len], seed).as_slice().unwrap());
     let [input, added] = shape.sample(8);
     let (input, added) = (numbers(input, 1), numbers(added, 2));
     let weights = conv.weights(&numbers(90, 3), Some(&numbers(10, 4)));
-    let run = |ending: &Ending<'_>| {
+    let run = |epilogue: &SumEpilogue<'_>| {
         let mut output = vec![7.0; added.len()];
-        conv.run(&input, &weights, &mut output, ending, &Limits::default()).unwrap();
+        conv.run(&input, &weights, &mut output, epilogue, &Limits::default()).unwrap();
         output
     };
-    let alone = run(&Ending::NONE);
-    let both = run(&Ending { bounds: [0.0, 6.0], added: Some(&added), ..Ending::NONE });
+    let alone = run(&SumEpilogue::NONE);
+    let both = run(&SumEpilogue { bounds: [0.0, 6.0], added: Some(&added), ..SumEpilogue::NONE });
     let want = alone.iter().zip(&added).map(|(x, added)| (x + added).clamp(0.0, 6.0));
     assert_eq!(both, want.collect::<Vec<_>>());
 }

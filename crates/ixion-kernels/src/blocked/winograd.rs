@@ -1,15 +1,16 @@
-//! Convolution with windows of 3×3 by Winograd's method: fewer multiplications for more additions.
+//! 3×3 convolution with Winograd's algorithm, which saves multiplications at the cost of additions.
 //!
-//! Results are computed in tiles of M×M. The (M + 2)² places that a tile sees are transformed, multiplied with as many
-//! transformed weights, and the sums over all channels are transformed back: in place of 9 products for each result
-//! there are ((M + 2) / M)². For each of the (M + 2)² numbers of a transformed tile, this is a product of matrices, whose
-//! rows are tiles.
+//! Results are computed in tiles of M×M. The (M + 2)² input values that a tile sees are transformed and multiplied by as
+//! many transformed weights, and the sums over all channels are transformed back: instead of 9 products per result, there
+//! are ((M + 2) / M)². For each of the (M + 2)² values of a transformed tile, this is a matrix product whose rows are
+//! tiles.
 //!
-//! Tiles are taken in strips, whose transformed numbers stay in the second-level cache from the first step to the last.
+//! Tiles are processed in strips, whose transformed values stay in the second-level cache from the first step to the
+//! last.
 //!
-//! Transforms cost accuracy. The largest error beside the largest result, of noise with 28×28 places, measured on AVX-512
-//! with sums of 64 and 512 channels: 9e-7 and 2.3e-6 by the definition, 4e-7 and 8e-7 in tiles of 2×2, 1.4e-6 and 4.3e-6 in
-//! tiles of 4×4, 1.0e-5 and 2.4e-5 in tiles of 6×6.
+//! The transforms cost accuracy. The largest error relative to the largest result, for noise of 28×28 pixels, measured on
+//! AVX-512 with sums over 64 and 512 channels: 9e-7 and 2.3e-6 by the definition, 4e-7 and 8e-7 in tiles of 2×2, 1.4e-6
+//! and 4.3e-6 in tiles of 4×4, 1.0e-5 and 2.4e-5 in tiles of 6×6.
 
 mod points;
 mod transform;
@@ -17,7 +18,7 @@ mod weights;
 
 use super::BlockedShape;
 use crate::isa::{Isa, isa_for};
-use crate::packed::{Ending, Factors, Results, Size, Target, multiply_alone};
+use crate::packed::{Factors, Results, Size, SumEpilogue, Target, multiply_alone};
 use crate::parallel::{for_each_number, threads};
 use ixion_tensor::Limits;
 use ixion_tensor::Result;
@@ -26,16 +27,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use transform::{Inputs, Outputs, Transforms, transforms};
 pub use weights::WinogradWeights;
 
-/// The most numbers of a block of channels, and of places along an axis of a tile.
-const MOST_LANES: usize = 16;
-const MOST_PLACES: usize = 8;
+/// The maximum number of channels in a block, and of input values along an axis of a tile.
+const MAX_LANES: usize = 16;
+const MAX_PLACES: usize = 8;
 
-/// Bytes of transformed numbers that stay in the second-level cache; and how many there may be so that more weights than
-/// that are read less often.
+/// Bytes of transformed values that stay in the second-level cache; and the maximum for larger weights, so that these are
+/// read less often.
 const CACHED: usize = 640 << 10;
-const MOST_CACHED: usize = 2 << 20;
+const MAX_CACHED: usize = 2 << 20;
 
-/// Rows and columns of results that are computed from the same transformed numbers.
+/// The size of a tile: rows and columns of results that are computed from the same transformed values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tile {
     /// 2×2: 2.25 times fewer products.
@@ -47,7 +48,7 @@ pub enum Tile {
 }
 
 impl Tile {
-    /// All of them.
+    /// All sizes.
     pub const ALL: [Self; 3] = [Self::Two, Self::Four, Self::Six];
 
     /// Results along an axis.
@@ -59,12 +60,12 @@ impl Tile {
         }
     }
 
-    /// Places along an axis that they see.
+    /// Input values along an axis that a tile sees.
     const fn places(self) -> usize {
         self.side() + 2
     }
 
-    /// Numbers of a transformed tile.
+    /// Values of a transformed tile.
     const fn numbers(self) -> usize {
         self.places() * self.places()
     }
@@ -77,22 +78,22 @@ pub struct WinogradConv {
     block: usize,
     tile: Tile,
     transforms: Transforms,
-    /// Blocks of input channels, and where each begins in a number's plane of the transformed tiles.
+    /// Blocks of input channels, and the offset of each within the plane of one value of the transformed tiles.
     planes: usize,
     pieces: Vec<usize>,
     out_planes: usize,
     /// Whether the weights stay in the second-level cache as well.
     has_few_weights: bool,
-    /// The most tiles of a strip, and the distance from a block of channels to the next.
-    most: usize,
+    /// The maximum number of tiles per strip, and the distance between adjacent blocks of channels.
+    max_tiles: usize,
     row: usize,
 }
 
-/// Memory that threads write to different places of.
+/// Memory that threads write at disjoint positions.
 #[derive(Clone, Copy)]
 struct Shared(*mut f32);
 
-// SAFETY: it stands for a slice that is borrowed as long as it is used; threads write to different numbers of it.
+// SAFETY: it points to a slice that stays borrowed while it is used; threads write disjoint elements.
 unsafe impl Send for Shared {}
 // SAFETY: as above.
 unsafe impl Sync for Shared {}
@@ -103,25 +104,25 @@ impl Shared {
     }
 }
 
-/// One sample that is convolved.
+/// The operands of the convolution of one sample.
 struct Sample<'a> {
     input: &'a [f32],
     weights: &'a WinogradWeights,
     output: Shared,
-    ending: &'a Ending<'a>,
+    epilogue: &'a SumEpilogue<'a>,
     limits: &'a Limits,
 }
 
-/// Tiles of one row of tiles that follow each other.
+/// Consecutive tiles within one row of tiles.
 struct Segment {
-    /// The position of the first one among those of the strip.
+    /// The position of the first tile within the strip.
     at: usize,
     row: usize,
     columns: Range<usize>,
 }
 
 impl WinogradConv {
-    /// Whether the method is one for windows and groups of this shape.
+    /// Returns true if the algorithm applies to the windows and groups of this shape.
     pub fn suits(shape: &BlockedShape) -> bool {
         let is_simple = |axis: usize| {
             let window = shape.windows[axis];
@@ -130,8 +131,8 @@ impl WinogradConv {
         shape.groups == 1 && is_simple(0) && is_simple(1)
     }
 
-    /// Everything that depends on the sizes of planes; none where there are no kernels for blocks of so many channels, or
-    /// [`WinogradConv::suits`] says that the method is none for this shape.
+    /// Prepares everything that depends on the size of the planes. Returns `None` if there are no kernels for blocks of
+    /// `block` channels, or if [`WinogradConv::suits`] is false.
     pub fn new(shape: BlockedShape, (tile, block): (Tile, usize)) -> Option<Self> {
         Some(Self::for_isa(isa_for(block).filter(|_| Self::suits(&shape))?, shape, tile))
     }
@@ -144,14 +145,14 @@ impl WinogradConv {
         let weights = bytes(shape.channels.saturating_mul(shape.out_channels));
         let [rows, columns] = shape.outputs().map(|len| len.div_ceil(tile.side()));
         let tiles = rows.saturating_mul(columns).max(1);
-        let most = weights.clamp(CACHED, MOST_CACHED) / bytes((planes + out_planes) * block).max(1);
-        let most = most.clamp(1, tiles);
-        // An odd distance spreads what is written at a time over all sets of the first-level cache.
-        let row = (most | 1) * block;
+        let max_tiles = weights.clamp(CACHED, MAX_CACHED) / bytes((planes + out_planes) * block).max(1);
+        let max_tiles = max_tiles.clamp(1, tiles);
+        // An odd distance spreads the values that are written together over all sets of the first-level cache.
+        let row = (max_tiles | 1) * block;
         let pieces = (0..planes).map(|plane| plane * row).collect();
         let transforms = transforms(isa, tile.side());
         let has_few_weights = weights <= CACHED;
-        Self { shape, block, tile, transforms, planes, pieces, out_planes, has_few_weights, most, row }
+        Self { shape, block, tile, transforms, planes, pieces, out_planes, has_few_weights, max_tiles, row }
     }
 
     /// Rows and columns of tiles.
@@ -159,51 +160,51 @@ impl WinogradConv {
         self.shape.outputs().map(|len| len.div_ceil(self.tile.side()))
     }
 
-    /// From one number's plane of transformed tiles to the next, before and after the product.
+    /// The distance between the planes of adjacent values of transformed tiles, before and after the product.
     fn distances(&self) -> [usize; 2] {
         [self.planes, self.out_planes]
             .map(|planes| planes.saturating_mul(self.row).saturating_add(self.block))
     }
 
-    /// Numbers of scratch memory that [`WinogradConv::run`] needs on one thread.
+    /// The number of elements of scratch memory that [`WinogradConv::run`] needs on one thread.
     pub fn least_scratch(&self) -> usize {
         let [before, after] = self.distances();
         before.saturating_add(after).saturating_mul(self.tile.numbers())
     }
 
-    /// Numbers of scratch memory that are of use on the threads around it.
+    /// The number of elements of scratch memory that the threads of the current pool can make use of.
     pub fn scratch(&self) -> usize {
         let threads = threads();
         self.least_scratch().saturating_mul(if self.strips(threads) < threads { 1 } else { threads })
     }
 
-    /// How many strips so many threads compute. Fewer than there are threads are computed by all of them together, where each
-    /// would otherwise have to read all weights from afar.
+    /// The number of strips for `threads` threads. If it is smaller than `threads`, all threads compute each strip
+    /// together, because each of them would otherwise have to read all weights from a distant cache.
     fn strips(&self, threads: usize) -> usize {
         let [rows, columns] = self.tiles();
         let tiles = rows.saturating_mul(columns);
-        let strips = tiles.div_ceil(self.most);
+        let strips = tiles.div_ceil(self.max_tiles);
         match strips >= threads || self.has_few_weights {
             true => strips.next_multiple_of(threads.max(1)).min(tiles),
             false => strips,
         }
     }
 
-    /// Convolves one sample, on as many threads of the pool around it as there is scratch memory for.
+    /// Convolves one sample, on as many threads of the current pool as there is scratch memory for.
     ///
     /// # Errors
-    /// A deadline that has passed; what is done in the end may fail.
+    /// Fails if the deadline has passed or the epilogue fails.
     ///
     /// # Panics
-    /// When a slice is shorter than its shape, scratch than [`WinogradConv::least_scratch`], or the weights are of another
-    /// shape.
+    /// Panics if a slice is shorter than its shape requires, scratch is shorter than [`WinogradConv::least_scratch`], or
+    /// the weights have another shape.
     pub fn run(
         &self,
         input: &[f32],
         weights: &WinogradWeights,
         output: &mut [f32],
         scratch: &mut [f32],
-        ending: &Ending<'_>,
+        epilogue: &SumEpilogue<'_>,
         limits: &Limits,
     ) -> Result<()> {
         let [inputs, outputs] = self.shape.sample(self.block);
@@ -215,13 +216,13 @@ impl WinogradConv {
         assert!(
             weights.tile == self.tile
                 && weights.is_of(self.shape.channels, self.shape.out_channels, self.block),
-            "weights are those of the convolution"
+            "the weights must have the shape of the convolution"
         );
-        assert!(ending.added.is_none_or(|added| added.len() >= outputs), "too few numbers to add");
+        assert!(epilogue.added.is_none_or(|added| added.len() >= outputs), "too few values to add");
         let output = Shared(output[..outputs].as_mut_ptr());
-        let sample = Sample { input: &input[..inputs], weights, output, ending, limits };
+        let sample = Sample { input: &input[..inputs], weights, output, epilogue, limits };
         let slot = self.least_scratch();
-        assert!(scratch.len() >= slot, "too little scratch memory");
+        assert!(scratch.len() >= slot, "scratch memory is too short");
         let slots = threads().min(scratch.len() / slot);
         let strips = self.strips(slots);
         let strip = |at: usize| tiles * at / strips..tiles * (at + 1) / strips;
@@ -231,7 +232,7 @@ impl WinogradConv {
         }
         let (next, scratch) = (AtomicUsize::new(0), Shared(scratch.as_mut_ptr()));
         each(slots, true, &|at| {
-            // SAFETY: there is memory for so many slots, and each is given to one call.
+            // SAFETY: there is memory for `slots` slots, and each is used by one call only.
             let scratch = unsafe { std::slice::from_raw_parts_mut(scratch.at(at * slot), slot) };
             loop {
                 let at = next.fetch_add(1, Ordering::Relaxed);
@@ -243,7 +244,8 @@ impl WinogradConv {
         })
     }
 
-    /// Convolves some tiles, with scratch memory of [`WinogradConv::least_scratch`]; threads share it if they are to.
+    /// Convolves some tiles with [`WinogradConv::least_scratch`] elements of scratch memory. If `is_shared`, threads
+    /// share the work.
     fn strip(
         &self,
         sample: &Sample<'_>,
@@ -251,13 +253,13 @@ impl WinogradConv {
         scratch: &mut [f32],
         is_shared: bool,
     ) -> Result<()> {
-        assert!(tiles.len() <= self.most && scratch.len() >= self.least_scratch());
+        assert!(tiles.len() <= self.max_tiles && scratch.len() >= self.least_scratch());
         let [before, after] = self.distances();
         let (seen, sums) = scratch.split_at_mut(before * self.tile.numbers());
         let (seen_at, sums_at) = (Shared(seen.as_mut_ptr()), Shared(sums.as_mut_ptr()));
         each(self.planes, is_shared, &|plane| {
             sample.limits.check_deadline()?;
-            self.see(sample.input, tiles.clone(), plane, seen_at);
+            self.transform_input(sample.input, tiles.clone(), plane, seen_at);
             Ok(())
         })?;
         let size = Size { lines: 1, rows: tiles.len() };
@@ -274,7 +276,7 @@ impl WinogradConv {
             };
             let panels = sample.weights.of_number(number).view();
             let results = Results { output: sums_at.at(number * after), len: after, target, is_far: true };
-            // SAFETY: there is as much room for the sums of each number, and nobody else writes these.
+            // SAFETY: there is memory for the sums of each value, and nothing else writes these.
             unsafe { multiply_alone(panels, &factors, size, results, sample.limits) }
         })?;
         let sums = &*sums;
@@ -284,7 +286,7 @@ impl WinogradConv {
         })
     }
 
-    /// Cuts tiles into those of each row of tiles.
+    /// Splits a range of tiles by rows of tiles.
     fn segments(&self, tiles: Range<usize>) -> impl Iterator<Item = Segment> + use<> {
         let across = self.tiles()[1];
         (tiles.start / across..tiles.end.div_ceil(across)).map(move |row| {
@@ -294,8 +296,8 @@ impl WinogradConv {
         })
     }
 
-    /// Transforms what tiles see of a block of channels.
-    fn see(&self, input: &[f32], tiles: Range<usize>, plane: usize, seen: Shared) {
+    /// Transforms the input that tiles see of a block of channels.
+    fn transform_input(&self, input: &[f32], tiles: Range<usize>, plane: usize, seen: Shared) {
         let [height, width] = self.shape.lens;
         let (len, places, block) = (self.tile.side(), self.tile.places(), self.block);
         let [top, left] = self.shape.windows.map(|window| window.pad_before);
@@ -324,24 +326,24 @@ impl WinogradConv {
                         plane: self.distances()[0],
                         count: end - begin,
                     };
-                    // SAFETY: the processor has the instructions of the blocks. All that these tiles see lies within the
-                    // plane, and there is room for the numbers of all tiles of the strip, of which nobody else writes those of
+                    // SAFETY: the processor has the instructions for these blocks. All input of these tiles is within the
+                    // plane, and there is room for the values of all tiles of the strip; nothing else writes those of
                     // this block of channels.
                     unsafe { (self.transforms.inputs)(&tiles) };
                     column = end;
                     continue;
                 }
-                self.see_border(input, [first, column * len], to(column));
+                self.transform_border(input, [first, column * len], to(column));
                 column += 1;
             }
         }
     }
 
-    /// Transforms what one tile sees, of which a part is padding. It begins at a place of the padded plane.
-    fn see_border(&self, plane: &[f32], first: [usize; 2], to: *mut f32) {
-        let mut patch = [0.0; MOST_PLACES * MOST_PLACES * MOST_LANES];
+    /// Transforms the input of one tile, a part of which is padding. `first` is its position in the padded plane.
+    fn transform_border(&self, plane: &[f32], first: [usize; 2], to: *mut f32) {
+        let mut patch = [0.0; MAX_PLACES * MAX_PLACES * MAX_LANES];
         let (places, block, width) = (self.tile.places(), self.block, self.shape.lens[1]);
-        // The part that is no padding: where it begins in the tile, where in the plane, and how long it is.
+        // The part that is not padding: its start in the tile, its start in the plane, and its length.
         let [rows, columns] = [0, 1].map(|axis| {
             let before = self.shape.windows[axis].pad_before;
             let (skip, start) = (before.saturating_sub(first[axis]), first[axis].saturating_sub(before));
@@ -357,14 +359,14 @@ impl WinogradConv {
         }
         let tiles =
             Inputs { from: patch.as_ptr(), line: places * block, to, plane: self.distances()[0], count: 1 };
-        // SAFETY: as in `see`; the patch is as large as a tile.
+        // SAFETY: as in `transform_input`; the patch is as large as a tile.
         unsafe { (self.transforms.inputs)(&tiles) }
     }
 
-    /// Transforms the sums of a block of output channels back, and stores what becomes of them.
+    /// Transforms the sums of a block of output channels back, applies the epilogue and stores the results.
     fn store(&self, sample: &Sample<'_>, tiles: Range<usize>, plane: usize, sums: &[f32]) -> Result<()> {
         let [rows, columns] = self.shape.outputs();
-        let (len, block, ending) = (self.tile.side(), self.block, sample.ending);
+        let (len, block, epilogue) = (self.tile.side(), self.block, sample.epilogue);
         for segment in self.segments(tiles) {
             let (row, column) = (segment.row * len, segment.columns.start * len);
             let (stored, across) = (len.min(rows - row), (segment.columns.end * len).min(columns) - column);
@@ -373,30 +375,29 @@ impl WinogradConv {
                 from: sums[plane * self.row + segment.at * block..].as_ptr(),
                 plane: self.distances()[1],
                 bias: sample.weights.biases(plane).as_ptr(),
-                added: ending.added.map_or(std::ptr::null(), |added| added[at..].as_ptr()),
-                bounds: ending.bounds,
+                added: epilogue.added.map_or(std::ptr::null(), |added| added[at..].as_ptr()),
+                bounds: epilogue.bounds,
                 to: sample.output.at(at),
                 line: columns * block,
                 rows: stored,
                 columns: across,
             };
-            // SAFETY: the processor has the instructions of the blocks. There are sums of all numbers of all tiles of the
-            // strip; results that are stored are some of the output's, which nobody else writes, and there is as much to be
-            // added.
+            // SAFETY: the processor has the instructions for these blocks. There are sums of all values of all tiles of
+            // the strip; the stored results are within the output, nothing else writes them, and `added` is as long.
             unsafe { (self.transforms.outputs)(&tiles) };
-            let Some(finish) = ending.finish else { continue };
+            let Some(finish) = epilogue.finish else { continue };
             for row in 0..stored {
                 let at = at + row * columns * block;
-                // SAFETY: these results lie within the output, and no other thread uses them.
+                // SAFETY: these results are within the output, and no other thread uses them.
                 let piece = unsafe { std::slice::from_raw_parts_mut(sample.output.at(at), across * block) };
-                finish.finish(ending.first + at, piece)?;
+                finish.finish(epilogue.first + at, piece)?;
             }
         }
         Ok(())
     }
 }
 
-/// Does something for each number, on the threads around it if they are to share it.
+/// Calls `work` with each number below `count`, on the threads of the current pool if `is_shared`.
 fn each(count: usize, is_shared: bool, work: &(impl Fn(usize) -> Result<()> + Sync)) -> Result<()> {
     if is_shared { for_each_number(count, work) } else { (0..count).try_for_each(work) }
 }

@@ -1,7 +1,7 @@
 //! Functions of complex numbers, in `Complex<f32>` and `Complex<f64>`.
 //!
-//! All but sums and products go through `Complex<f64>`: one compiled form serves both, and the formulas do not overflow
-//! or cancel for numbers of single precision.
+//! All functions but sums and products are computed in `Complex<f64>`: one compiled version serves both types, and the
+//! formulas neither overflow nor cancel for single precision.
 
 mod inverse;
 
@@ -66,12 +66,12 @@ fn unary(function: Function) -> Option<fn(Z) -> Z> {
     })
 }
 
-/// Beyond these real parts the tangent is ±1 as far as `f64` can say, though its terms overflow.
+/// Beyond these real parts, the hyperbolic tangent is ±1 to the precision of `f64`, although its terms overflow.
 fn tanh(z: Z) -> Z {
     if z.re.abs() > 350.0 { Z::new(1f64.copysign(z.re), 0f64.copysign((2.0 * z.im).sin())) } else { z.tanh() }
 }
 
-/// f(iz)/i, which makes a trigonometric function of a hyperbolic one.
+/// f(iz)/i, which turns a hyperbolic function into the trigonometric one.
 fn turned(f: fn(Z) -> Z, z: Z) -> Z {
     let value = f(Z::new(-z.im, z.re));
     Z::new(value.im, -value.re)

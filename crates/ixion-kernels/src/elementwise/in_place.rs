@@ -1,4 +1,4 @@
-//! Functions of what stands in the output alone: many an epilogue is no more than that, and has short pieces to finish.
+//! Functions of the output alone, computed in place. Many epilogues are no more than that, and run on short slices.
 
 use super::{Operation, Step};
 use crate::wide::{Work, run_widest};
@@ -6,12 +6,12 @@ use crate::{Float, activation, math};
 use ixion_tensor::DType;
 use ixion_tensor::Function;
 
-/// A function that is computed where its argument stands.
+/// A function that is computed in place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct InPlace(Function);
 
 impl InPlace {
-    /// The function that steps come down to, if they do.
+    /// The single function that the steps apply to the output; `None` if they do anything else.
     pub(super) fn of(steps: &[Step]) -> Option<Self> {
         let [output, last] = steps else { return None };
         let is_native = output.dtype == last.dtype && [DType::F32, DType::F64].contains(&last.dtype);
@@ -25,7 +25,7 @@ impl InPlace {
         FUNCTIONS.contains(&function).then_some(Self(function))
     }
 
-    /// Computes it, with the bits that [`real`](super::real) gives.
+    /// Applies the function. The results have the same bits as those of [`real`](super::real).
     pub(super) fn apply<T: Float>(self, piece: &mut [T]) {
         run_widest(Apply(self, piece));
     }
@@ -73,12 +73,12 @@ fn map<T: Copy>(piece: &mut [T], function: impl Fn(T) -> T) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Finish, Program};
+    use super::super::{ApplyEpilogue, Program};
     use super::*;
     use ixion_tensor::Limits;
     use ixion_tensor::{Shape, Tensor};
 
-    /// Applies a function to numbers in place, and by a program that reads them and writes others.
+    /// Applies a function in place, and by a program with a separate input and output.
     fn both<T: Float>(function: Function, numbers: &[T]) -> [Vec<T>; 2] {
         let shape = Shape::new(&[numbers.len()]).unwrap();
         let mut program = Program::default();
@@ -105,11 +105,11 @@ mod tests {
         let numbers: Vec<f64> = (-300..300).map(|i| f64::from(i) * 0.05).chain(edges).collect();
         let singles: Vec<f32> = numbers.iter().map(|&x| x as f32).collect();
         for &function in FUNCTIONS {
-            let [piece, program] =
-                both(function, &singles).map(|found| found.into_iter().map(f32::to_bits).collect::<Vec<_>>());
+            let [piece, program] = both(function, &singles)
+                .map(|values| values.into_iter().map(f32::to_bits).collect::<Vec<_>>());
             assert_eq!(piece, program, "{function:?}");
-            let [piece, program] =
-                both(function, &numbers).map(|found| found.into_iter().map(f64::to_bits).collect::<Vec<_>>());
+            let [piece, program] = both(function, &numbers)
+                .map(|values| values.into_iter().map(f64::to_bits).collect::<Vec<_>>());
             assert_eq!(piece, program, "{function:?}");
         }
     }

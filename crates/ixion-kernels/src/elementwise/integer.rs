@@ -1,4 +1,4 @@
-//! Functions of integers and bools, all in `i64`; what is too large for the element type is wrapped afterwards.
+//! Functions of integers and bools, all computed in `i64`. Results are wrapped to the element type afterwards.
 
 use super::{Operand, undefined};
 use crate::wide::{Work, run_widest};
@@ -47,7 +47,7 @@ fn apply_here(function: Function, a: Operand<'_, i64>, b: Operand<'_, i64>, out:
         F::Or => a.zip(b, out, |a, b| a | b),
         F::Xor => a.zip(b, out, |a, b| a ^ b),
         F::Lshift => a.zip(b, out, |a, b| if (0..64).contains(&b) { a.wrapping_shl(b as u32) } else { 0 }),
-        // PyTorch shifts by too much, or by less than 0, as by all bits but the sign.
+        // As in PyTorch, a shift by too many bits or by a negative number shifts out all bits but the sign.
         F::Rshift => a.zip(b, out, |a, b| a >> if (0..63).contains(&b) { b } else { 63 }),
         _ => return Err(undefined(function, DType::I64)),
     }
@@ -74,7 +74,7 @@ fn floor_divide(a: i64, b: i64) -> i64 {
 fn power(base: Operand<'_, i64>, exponent: Operand<'_, i64>, out: &mut [i64]) -> Result<()> {
     if let Operand::Uniform(exponent @ ..0) = exponent {
         return Err(TensorError::InvalidArgument(format!(
-            "pow: an integer to the negative power {exponent} is no integer; write the base as a float"
+            "pow: an integer raised to the negative power {exponent} is not an integer; write the base as a float"
         )));
     }
     base.zip(exponent, out, |base, exponent| match (base, exponent) {
@@ -86,7 +86,7 @@ fn power(base: Operand<'_, i64>, exponent: Operand<'_, i64>, out: &mut [i64]) ->
     Ok(())
 }
 
-/// By squaring; the lowest 64 bits.
+/// Exponentiation by squaring, modulo 2⁶⁴.
 fn wrapping_power(mut base: i64, mut exponent: i64) -> i64 {
     let mut power = 1i64;
     while exponent > 0 {

@@ -1,4 +1,4 @@
-//! The five types that blocks are computed in, and the way from and to the 13 element types.
+//! The five types that blocks are computed in, and the conversions from and to the 13 element types.
 
 use super::Operand;
 use super::{complex, integer, real};
@@ -12,7 +12,8 @@ pub(super) trait Number: Element {
     fn pool(registers: &Registers) -> &Pool<Self>;
     /// The same, for writing.
     fn pool_mut(registers: &mut Registers) -> &mut Pool<Self>;
-    /// The nearest number of this type; an integer is cut off towards zero, and complex numbers lose what has no room.
+    /// The nearest number of this type. Conversions to integers truncate towards zero, and conversions to real types drop
+    /// the imaginary part.
     fn from_i64(value: i64) -> Self;
     /// As [`Number::from_i64`].
     fn from_f64(value: f64) -> Self;
@@ -20,12 +21,12 @@ pub(super) trait Number: Element {
     fn from_complex(value: Complex<f64>) -> Self;
     /// The nearest number of another type.
     fn to<T: Number>(self) -> T;
-    /// The same number, whatever its type.
+    /// The number as a scalar.
     fn scalar(self) -> Scalar;
-    /// Applies a function of one argument, which then is both `a` and `b`, or of two.
+    /// Applies a function of one argument, which is passed as both `a` and `b`, or of two.
     fn apply(function: Function, a: Operand<'_, Self>, b: Operand<'_, Self>, out: &mut [Self]) -> Result<()>;
-    /// Rounds or wraps to what an element type can hold.
-    fn settle(dtype: DType, block: &mut [Self]);
+    /// Rounds or wraps the numbers of a block to an element type.
+    fn round_to(dtype: DType, block: &mut [Self]);
 }
 
 /// Runs an expression with `$T` bound to the [`Number`] that elements of a [`DType`] are computed in.
@@ -63,7 +64,7 @@ pub(super) fn dtype_of(dtype: DType) -> DType {
     with_number!(dtype, T => T::DTYPE)
 }
 
-/// Memory for intermediate results of one type: blocks, which all programs of a thread share, and single numbers, which
+/// Memory for intermediate results of one type: blocks, which all programs of a thread share, and uniform values, which
 /// belong to one program.
 #[derive(Debug, Default)]
 pub(super) struct Pool<T> {
@@ -90,7 +91,7 @@ impl<T: Copy + Default> Pool<T> {
 }
 
 impl Registers {
-    /// Makes sure that there are as many blocks as `wanted` has.
+    /// Allocates blocks until there are as many as in `wanted`.
     pub(super) fn reserve(&mut self, wanted: &Self) {
         self.i64.reserve(wanted.i64.blocks.len());
         self.f32.reserve(wanted.f32.blocks.len());
@@ -132,20 +133,20 @@ impl Number for i64 {
     fn apply(function: Function, a: Operand<'_, i64>, b: Operand<'_, i64>, out: &mut [i64]) -> Result<()> {
         integer::apply(function, a, b, out)
     }
-    fn settle(dtype: DType, block: &mut [i64]) {
+    fn round_to(dtype: DType, block: &mut [i64]) {
         match dtype {
-            DType::I32 => settle_as::<i32>(block),
-            DType::I16 => settle_as::<i16>(block),
-            DType::I8 => settle_as::<i8>(block),
-            DType::U8 => settle_as::<u8>(block),
-            DType::Bool => settle_as::<bool>(block),
+            DType::I32 => round_as::<i32>(block),
+            DType::I16 => round_as::<i16>(block),
+            DType::I8 => round_as::<i8>(block),
+            DType::U8 => round_as::<u8>(block),
+            DType::Bool => round_as::<bool>(block),
             _ => {}
         }
     }
 }
 
 macro_rules! real_numbers {
-    ($($number:ident => $settle:expr),*) => {$(
+    ($($number:ident => $round:expr),*) => {$(
         impl Number for $number {
             registers!($number);
 
@@ -167,9 +168,9 @@ macro_rules! real_numbers {
             fn apply(function: Function, a: Operand<'_, Self>, b: Operand<'_, Self>, out: &mut [Self]) -> Result<()> {
                 real::apply(function, a, b, out)
             }
-            fn settle(dtype: DType, block: &mut [Self]) {
-                let settle: fn(DType, &mut [Self]) = $settle;
-                settle(dtype, block);
+            fn round_to(dtype: DType, block: &mut [Self]) {
+                let round: fn(DType, &mut [Self]) = $round;
+                round(dtype, block);
             }
         }
     )*};
@@ -177,15 +178,15 @@ macro_rules! real_numbers {
 
 real_numbers! {
     f32 => |dtype, block| match dtype {
-        DType::F16 => settle_as::<f16>(block),
-        DType::Bf16 => settle_as::<bf16>(block),
+        DType::F16 => round_as::<f16>(block),
+        DType::Bf16 => round_as::<bf16>(block),
         _ => {}
     },
     f64 => |_, _| {}
 }
 
 macro_rules! complex_numbers {
-    ($($part:ident in $field:ident => $settle:expr),*) => {$(
+    ($($part:ident in $field:ident => $round:expr),*) => {$(
         impl Number for Complex<$part> {
             registers!($field);
 
@@ -207,20 +208,20 @@ macro_rules! complex_numbers {
             fn apply(function: Function, a: Operand<'_, Self>, b: Operand<'_, Self>, out: &mut [Self]) -> Result<()> {
                 complex::apply(function, a, b, out)
             }
-            fn settle(dtype: DType, block: &mut [Self]) {
-                let settle: fn(DType, &mut [Self]) = $settle;
-                settle(dtype, block);
+            fn round_to(dtype: DType, block: &mut [Self]) {
+                let round: fn(DType, &mut [Self]) = $round;
+                round(dtype, block);
             }
         }
     )*};
 }
 
 complex_numbers! {
-    f32 in c64 => |dtype, block| if dtype == DType::C32 { settle_as::<Complex<f16>>(block) },
+    f32 in c64 => |dtype, block| if dtype == DType::C32 { round_as::<Complex<f16>>(block) },
     f64 in c128 => |_, _| {}
 }
 
-/// An element type with its way from and to the [`Number`] that it is computed in.
+/// An element type with conversions from and to the [`Number`] that it is computed in.
 pub(super) trait Stored: Element {
     /// The type to compute in.
     type Number: Number;
@@ -228,7 +229,7 @@ pub(super) trait Stored: Element {
     /// The element as a number, without loss.
     fn load(self) -> Self::Number;
 
-    /// The number as an element: integers wrap, floats are rounded, bool is whether it is not zero.
+    /// The number as an element: integers wrap, floats are rounded, and a bool is true if the number is not zero.
     fn store(number: Self::Number) -> Self;
 
     /// [`Stored::load`] of all elements.
@@ -274,7 +275,7 @@ stored! {
     Complex<f64> as Complex<f64>: |x| x, |x| x;
 }
 
-/// Half types convert whole slices.
+/// Half-precision types convert whole slices.
 macro_rules! stored_halves {
     ($($half:ty),*) => {$(
         impl Stored for $half {
@@ -298,7 +299,7 @@ macro_rules! stored_halves {
 
 stored_halves!(f16, bf16);
 
-fn settle_as<E: Stored>(block: &mut [E::Number]) {
+fn round_as<E: Stored>(block: &mut [E::Number]) {
     let mut elements = [E::default(); 256];
     for chunk in block.chunks_mut(elements.len()) {
         E::store_all(chunk, &mut elements);
@@ -314,7 +315,7 @@ pub(super) fn convert<S: Number, T: Number>(from: Operand<'_, S>, to: &mut [T], 
         Some((low, high)) if !from_integers => from.map(to, |x| T::from_i64(x.to::<i64>().clamp(low, high))),
         _ => from.map(to, S::to::<T>),
     }
-    T::settle(dtype, to);
+    T::round_to(dtype, to);
 }
 
 fn integer_range(dtype: DType) -> Option<(i64, i64)> {
@@ -327,7 +328,7 @@ fn integer_range(dtype: DType) -> Option<(i64, i64)> {
     }
 }
 
-/// A constant as a number.
+/// Converts a constant to a number.
 pub(super) fn constant<T: Number>(scalar: Scalar) -> T {
     match scalar {
         Scalar::Bool(value) => T::from_i64(value.into()),

@@ -1,16 +1,17 @@
-//! The arguments of a function: a block of elements, or one number for all of them.
+//! The arguments of a function: a block of elements, or one value for all of them.
 
 /// An argument of a function.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Operand<'a, T> {
-    /// One element for each of the result.
+    /// One element per element of the result.
     Block(&'a [T]),
-    /// The same number for all.
+    /// The same value for all elements.
     Uniform(T),
 }
 
 impl<T: Copy> Operand<'_, T> {
-    /// Writes a function of one argument. Loops and no closures: what stands in them is inlined, however long it is.
+    /// Applies a function of one argument. The code uses loops instead of closures, because the body of a loop is inlined
+    /// however long it is.
     #[inline(always)]
     pub(super) fn map<R: Copy>(self, out: &mut [R], function: impl Fn(T) -> R) {
         match self {
@@ -23,7 +24,7 @@ impl<T: Copy> Operand<'_, T> {
         }
     }
 
-    /// Writes a function of two arguments.
+    /// Applies a function of two arguments.
     #[inline(always)]
     pub(super) fn zip<R: Copy>(self, other: Self, out: &mut [R], function: impl Fn(T, T) -> R) {
         match (self, other) {
@@ -46,7 +47,7 @@ impl<T: Copy> Operand<'_, T> {
         }
     }
 
-    /// Writes a function of what stands there and two arguments.
+    /// Applies a function of the current output element and two arguments.
     #[inline(always)]
     pub(super) fn zip_onto<R: Copy>(self, other: Self, out: &mut [R], function: impl Fn(R, T, T) -> R) {
         match (self, other) {
@@ -71,11 +72,11 @@ impl<T: Copy> Operand<'_, T> {
         }
     }
 
-    /// Whether a condition holds for one of the elements.
+    /// Returns true if a condition holds for any of the elements.
     #[inline(always)]
     pub(super) fn any(self, condition: impl Fn(T) -> bool) -> bool {
         match self {
-            // Looks at all of them, which goes in vectors.
+            // Checks all elements without an early exit, which is vectorised.
             Self::Block(block) => block.iter().fold(false, |any, &x| any | condition(x)),
             Self::Uniform(x) => condition(x),
         }

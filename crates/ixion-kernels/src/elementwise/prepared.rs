@@ -1,4 +1,5 @@
-//! A program made ready for inputs and an output of given types and shapes: how inputs are read, where values lie.
+//! A program prepared for inputs and an output of given types and shapes: how inputs are read, and where values are
+//! stored.
 
 use super::in_place::InPlace;
 use super::number::{Number, Registers, with_number};
@@ -9,12 +10,12 @@ use super::{Operation, Step, Value};
 use ixion_tensor::{Complex, DType, Layout, Result, Shape, TensorError, TensorView};
 use std::mem;
 
-/// Where a value lies.
+/// Where a value is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
-    /// In an input, which is used as it lies.
+    /// In an input, which is read in place.
     Direct,
-    /// A single number: all elements are equal.
+    /// As a single value: all elements are equal.
     Uniform(usize),
     /// In a block of the thread's registers.
     Block(usize),
@@ -22,25 +23,25 @@ pub(super) enum Place {
     Output,
 }
 
-/// A [`Program`](super::Program) that is ready to run on inputs of these types, shapes and strides. It may run any number
-/// of times, and allocates nothing when it does so again.
+/// A [`Program`](super::Program) that is ready to run on inputs of these types, shapes and strides. It can run any number
+/// of times, and allocates nothing after the first run.
 #[derive(Debug)]
 pub struct Prepared {
     /// The last one computes the output.
     pub(super) steps: Vec<Step>,
-    /// The inputs that the steps read, at the positions of those steps.
+    /// The inputs that the steps read, indexed by step.
     pub(super) sources: Vec<Option<Source>>,
     pub(super) places: Vec<Place>,
-    /// The steps that are the same for all elements and depend on inputs.
+    /// The steps whose value is the same for all elements and depends on inputs.
     pub(super) uniform: Vec<usize>,
-    /// The steps that differ from element to element.
+    /// The steps whose value differs between elements.
     pub(super) varying: Vec<usize>,
     pub(super) uniforms: Registers,
-    /// How many blocks of each type the thread must have.
+    /// The number of blocks of each type that the thread needs.
     pub(super) blocks: Registers,
-    /// What the program comes down to where it is a function of what stands in the output.
+    /// The function that the program applies to the output, if it does nothing else.
     pub(super) in_place: Option<InPlace>,
-    /// What it comes down to where it is a product with something that repeats.
+    /// The product that the program computes, if it is a product with a repeating input.
     pub(super) scaling: Option<Scaling>,
     pub(super) dtype: DType,
     shape: Shape,
@@ -75,11 +76,11 @@ impl Prepared {
         };
         prepared.check_output()?;
         prepared.place_all();
-        prepared.settle_constants()?;
+        prepared.compute_constants()?;
         Ok(prepared)
     }
 
-    /// Whether it was made for such inputs and such an output.
+    /// Returns true if it was prepared for inputs and an output like these.
     pub fn fits(&self, inputs: &[TensorView<'_>], dtype: DType, shape: &Shape) -> bool {
         let same = |(known, input): (&(DType, Layout), &TensorView<'_>)| {
             known.0 == input.dtype() && known.1.is_moved(input.layout())
@@ -90,18 +91,19 @@ impl Prepared {
             && self.inputs.iter().zip(inputs).all(same)
     }
 
-    /// Makes it ready to compute from these inputs, which it [fits](Prepared::fits).
+    /// Starts a run on these inputs, which it must [fit](Prepared::fits).
     ///
     /// # Errors
-    /// [`TensorError::InvalidArgument`] for other inputs; a function that the numbers do not have.
+    /// [`TensorError::InvalidArgument`] if it was prepared for other inputs. Also fails if a function is not defined for
+    /// its type.
     pub fn start<'a>(&'a mut self, inputs: &'a [TensorView<'a>]) -> Result<Run<'a>> {
         if !self.fits(inputs, self.dtype, &self.shape.clone()) {
-            let reason = "a program that was prepared for other inputs; prepare it again".to_owned();
+            let reason = "the program was prepared for other inputs; prepare it again".to_owned();
             return Err(TensorError::InvalidArgument(reason));
         }
         for position in 0..self.uniform.len() {
             let index = self.uniform[position];
-            with_number!(self.steps[index].dtype, T => self.settle::<T>(index, inputs)?);
+            with_number!(self.steps[index].dtype, T => self.compute_uniform::<T>(index, inputs)?);
         }
         Run::new(self, inputs)
     }
@@ -115,8 +117,8 @@ impl Prepared {
         }
     }
 
-    /// Computes what is the same for all elements.
-    fn settle<T: Number>(&mut self, index: usize, inputs: &[TensorView<'_>]) -> Result<()> {
+    /// Computes a value that is the same for all elements.
+    fn compute_uniform<T: Number>(&mut self, index: usize, inputs: &[TensorView<'_>]) -> Result<()> {
         let number = number_of::<T>(self, index, inputs)?;
         if let Place::Uniform(register) = self.places[index] {
             T::pool_mut(&mut self.uniforms).uniforms[register] = number;
@@ -124,8 +126,8 @@ impl Prepared {
         Ok(())
     }
 
-    /// Computes what depends on no input, once and for all.
-    fn settle_constants(&mut self) -> Result<()> {
+    /// Sorts the steps into uniform and varying ones, and computes those that depend on no input.
+    fn compute_constants(&mut self) -> Result<()> {
         let mut depends = vec![false; self.steps.len()];
         for index in 0..self.steps.len() {
             let step = self.steps[index];
@@ -136,13 +138,13 @@ impl Prepared {
             } else if depends[index] {
                 self.uniform.push(index);
             } else {
-                with_number!(step.dtype, T => self.settle::<T>(index, &[])?);
+                with_number!(step.dtype, T => self.compute_uniform::<T>(index, &[])?);
             }
         }
         Ok(())
     }
 
-    /// Gives every value its place. A block is used again once the last step that reads it has run.
+    /// Assigns a place to every value. A block is reused once the last step that reads it has run.
     fn place_all(&mut self) {
         let mut last_use = vec![usize::MAX; self.steps.len()];
         for (index, step) in self.steps.iter().enumerate() {
@@ -224,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn it_knows_what_it_was_made_for() {
+    fn it_only_fits_what_it_was_prepared_for() {
         let mut program = Program::default();
         let value = program.input(0, DType::F32);
         let (x, y) =

@@ -1,4 +1,4 @@
-//! Functions of real numbers, in `f32` and `f64`. Corner cases are those of PyTorch.
+//! Functions of real numbers, in `f32` and `f64`. Special cases follow PyTorch.
 
 use super::{Operand, undefined};
 use crate::wide::{Work, run_widest};
@@ -94,7 +94,7 @@ fn apply_here<T: Float>(
     Ok(())
 }
 
-/// A function that has a fast form near 0 and another for all numbers.
+/// Applies a function that has a fast form near 0, and another for all numbers.
 #[inline(always)]
 fn near<T: Float>(a: Operand<'_, T>, out: &mut [T], fast: impl Fn(T) -> T, general: impl Fn(T) -> T) {
     let is_far = |a: T| a.abs() >= T::of(math::NEAR);
@@ -111,7 +111,7 @@ fn sign<T: Float>(x: T) -> T {
     T::of(f64::from(u8::from(x > T::zero())) - f64::from(u8::from(x < T::zero())))
 }
 
-/// The whole number below a / b, found from the remainder because the quotient itself may be rounded up to the next.
+/// ⌊a / b⌋, computed from the remainder because the quotient itself may be rounded up to the next integer.
 #[inline(always)]
 fn floor_divide<T: Float>(a: T, b: T) -> T {
     if b == T::zero() {
@@ -127,7 +127,7 @@ fn floor_divide<T: Float>(a: T, b: T) -> T {
     if quotient - whole > T::of(0.5) { whole + T::one() } else { whole }
 }
 
-/// The rest that has the sign of the divisor.
+/// The remainder with the sign of the divisor.
 #[inline(always)]
 fn remainder<T: Float>(a: T, b: T) -> T {
     let rest = a % b;
@@ -137,7 +137,7 @@ fn remainder<T: Float>(a: T, b: T) -> T {
 #[inline(always)]
 fn power<T: Float>(base: Operand<'_, T>, exponent: Operand<'_, T>, out: &mut [T]) {
     let exponent_is = |value: f64| matches!(exponent, Operand::Uniform(e) if e == T::of(value));
-    // Loops of their own become vectors; the arithmetic is that of `power_of`.
+    // Separate loops are vectorised; the arithmetic is that of `power_of`.
     if exponent_is(2.0) {
         base.map(out, |base| base * base);
     } else if exponent_is(3.0) {
@@ -155,7 +155,7 @@ fn power<T: Float>(base: Operand<'_, T>, exponent: Operand<'_, T>, out: &mut [T]
     }
 }
 
-/// One power. It has the same bits whether its exponent is that of all elements or not: a tensor of one element is both.
+/// One power. It has the same bits whether the exponent is uniform or not: a tensor of one element is both.
 #[inline(always)]
 fn power_of<T: Float>(base: T, exponent: T) -> T {
     let is = |value: f64| exponent == T::of(value);
@@ -176,8 +176,8 @@ fn power_of<T: Float>(base: T, exponent: T) -> T {
     }
 }
 
-/// log(exp(a) + exp(b)), whose only exponential is at most 1. Loops over short functions, for a loop over all of them does
-/// not become vectors.
+/// log(exp(a) + exp(b)), whose only exponential is at most 1. It uses several loops over short functions, because a
+/// single loop over all of them is not vectorised.
 #[inline(always)]
 fn log_add_exp<T: Float>(a: Operand<'_, T>, b: Operand<'_, T>, out: &mut [T]) {
     a.zip(b, out, |a, b| -(a - b).abs());

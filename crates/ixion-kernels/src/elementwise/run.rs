@@ -17,7 +17,7 @@ use std::cell::RefCell;
 use std::mem;
 use std::ops::Range;
 
-/// Elements of a piece of work of one thread: many more than it takes to hand one out, and few enough that threads end together.
+/// Elements per task: enough to make up for the cost of handing out a task, and few enough that threads finish together.
 const CHUNK: usize = 4 * BLOCK;
 
 /// The type that elements of type `E` are computed in.
@@ -28,11 +28,11 @@ thread_local! {
     static REGISTERS: RefCell<Registers> = RefCell::default();
 }
 
-/// A prepared program with the inputs of one run. It may be asked for pieces of the output, from several threads.
+/// A prepared program with the inputs of one run. Several threads may compute pieces of the output.
 #[derive(Debug)]
 pub struct Run<'a> {
     prepared: &'a Prepared,
-    /// All inputs as rows, which begin at their first elements.
+    /// All inputs as flat rows that begin at their first elements.
     rows: SmallVec<[TensorView<'a>; 4]>,
 }
 
@@ -45,8 +45,8 @@ impl<'a> Run<'a> {
     /// Computes all elements of an output.
     ///
     /// # Errors
-    /// [`TensorError::WrongDType`] for an output of another type; [`TensorError::UndefinedFor`] for a function that the
-    /// numbers do not have; [`TensorError::DivisionByZero`] for integers; a deadline that has passed.
+    /// [`TensorError::WrongDType`] if the output has another type; [`TensorError::UndefinedFor`] if a function is not
+    /// defined for its type; [`TensorError::DivisionByZero`] for integers. Also fails if the deadline has passed.
     pub fn whole(&self, output: &mut TensorViewMut<'_>, limits: &Limits) -> Result<()> {
         if output.num_elements() == 0 {
             return Ok(());
@@ -68,7 +68,7 @@ impl<'a> Run<'a> {
         output.copy_from(&copy.view())
     }
 
-    /// Computes an output whose innermost axis lies in one piece.
+    /// Computes an output whose innermost axis is contiguous.
     fn rows_of<E: Element>(
         &self,
         axes: &Axes,
@@ -91,7 +91,7 @@ impl<'a> Run<'a> {
     /// Computes the elements of the output from position `start` on, counted in row-major order.
     ///
     /// # Errors
-    /// As [`Run::whole`], except that no deadline is looked at.
+    /// As [`Run::whole`], except that the deadline is not checked.
     pub fn piece<E: Element>(&self, start: usize, output: &mut [E]) -> Result<()> {
         if E::DTYPE != self.prepared.dtype {
             return Err(TensorError::WrongDType { wanted: self.prepared.dtype, found: E::DTYPE });
@@ -111,16 +111,16 @@ impl<'a> Run<'a> {
     }
 }
 
-/// What is done to pieces of an output as soon as they are computed, by a kernel that knows no more of it.
-pub trait Finish<T>: Sync + std::fmt::Debug {
-    /// Finishes the elements from position `start` of the output on, counted in row-major order.
+/// An epilogue that a kernel applies to pieces of its output as soon as they are computed, without knowing what it does.
+pub trait ApplyEpilogue<T>: Sync + std::fmt::Debug {
+    /// Applies the epilogue to the elements of `piece`, which begin at position `start` of the output in row-major order.
     ///
     /// # Errors
     /// As [`Run::piece`].
     fn finish(&self, start: usize, piece: &mut [T]) -> Result<()>;
 }
 
-impl<T: Float> Finish<T> for Run<'_> {
+impl<T: Float> ApplyEpilogue<T> for Run<'_> {
     fn finish(&self, start: usize, piece: &mut [T]) -> Result<()> {
         match self.prepared.in_place {
             Some(function) if self.prepared.dtype == T::DTYPE => function.apply(piece),
@@ -139,7 +139,7 @@ struct Block<'r, 'o> {
     output: &'r mut TensorViewMut<'o>,
 }
 
-/// What a step may read: inputs, numbers, and blocks that are not being written.
+/// What a step may read: inputs, uniform values, and blocks that are not being written.
 struct Values<'r> {
     prepared: &'r Prepared,
     rows: &'r [TensorView<'r>],
@@ -185,7 +185,7 @@ impl Block<'_, '_> {
         with_number!(dtype, T => self.write::<T>(index, |values, index, out| values.apply(index, out)))
     }
 
-    /// Lets `fill` write a value to its place.
+    /// Calls `fill` to write a value to its place.
     fn write<T: Number>(
         &mut self,
         index: usize,
@@ -208,7 +208,7 @@ impl Block<'_, '_> {
         }
     }
 
-    /// Reads what stands in the output.
+    /// Reads the current elements of the output.
     fn load<E: Stored>(&mut self, index: usize) -> Result<()> {
         if let Place::Block(block) = self.prepared.places[index] {
             let block = &mut E::Number::pool_mut(self.registers).blocks[block];
@@ -217,7 +217,8 @@ impl Block<'_, '_> {
         Ok(())
     }
 
-    /// Writes the last value to an output of a type that it is not computed in, or fills it with a single number.
+    /// Writes the last value to an output of another type than it is computed in, or fills the output with a uniform
+    /// value.
     fn store<E: Stored>(&mut self) -> Result<()> {
         let Self { prepared, rows, ref range, .. } = *self;
         let values = Values { prepared, rows, range: range.clone(), registers: self.registers };
@@ -253,7 +254,7 @@ impl Values<'_> {
         }
         // The last value is rounded when it is stored.
         if index + 1 < self.prepared.steps.len() {
-            T::settle(dtype, out);
+            T::round_to(dtype, out);
         }
         Ok(())
     }
@@ -275,7 +276,7 @@ impl Values<'_> {
     }
 }
 
-/// The number that a step gives for all elements.
+/// The value of a step that is the same for all elements.
 pub(super) fn number_of<T: Number>(
     prepared: &Prepared,
     index: usize,

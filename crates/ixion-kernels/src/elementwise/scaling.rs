@@ -1,5 +1,5 @@
-//! Products with an input of long or repeated rows, such as the gates of squeeze-and-excitation: it is read where it lies, and
-//! not spread out in a block first.
+//! Products with an input whose rows are long or repeated, such as the gates of squeeze-and-excitation. The input is read
+//! in place instead of being expanded to a block first.
 
 use super::source::{Rows, Source};
 use super::{Operation, Step, Value};
@@ -9,17 +9,17 @@ use ixion_tensor::DType;
 use ixion_tensor::Function;
 use std::ops::Range;
 
-/// A program that is one such product. Values are named by their steps.
+/// A program that is one such product. Values are identified by their steps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Scaling {
-    /// What is multiplied: an input, or what stands in the output.
+    /// The value that is scaled: an input, or the current elements of the output.
     pub(super) scaled: usize,
-    /// What it is multiplied with.
+    /// The factors.
     pub(super) factors: usize,
 }
 
 impl Scaling {
-    /// The product that steps come down to, if they do.
+    /// The product that the steps compute; `None` if they compute anything else.
     pub(super) fn of(steps: &[Step], sources: &[Option<Source>]) -> Option<Self> {
         let [.., Step { dtype, operation: Operation::Apply(Function::Mul, [Value(a), Value(b)]) }] = *steps
         else {
@@ -43,14 +43,14 @@ impl Scaling {
     }
 }
 
-/// Short rows are repeated up to so many elements, so that loops over them are several vectors long.
+/// Short rows are repeated up to this many elements, so that loops over them are several vectors long.
 const PATTERN: usize = 128;
 
-/// Writes products of numbers, or of what stands where they go, with what a source has at these positions of the output;
-/// `storage` begins at its first element.
+/// Writes the products of `numbers`, or of the current elements of the output, with the elements of a source at these
+/// positions of the output. `storage` begins at the first element of the source.
 ///
 /// # Panics
-/// When there are fewer numbers than positions, or the innermost elements of the source do not lie beside each other.
+/// Panics if there are fewer numbers than positions, or the innermost stride of the source is greater than 1.
 pub(super) fn scale<T: Float>(
     numbers: Option<&[T]>,
     (source, storage): (&Source, &[T]),
@@ -74,7 +74,7 @@ impl<T: Float> Work for Scale<'_, T> {
     #[inline(always)]
     fn run(self) {
         let (inner_len, stride) = self.source.inner();
-        assert!(stride <= 1, "elements lie beside each other");
+        assert!(stride <= 1, "the innermost axis must be contiguous or broadcast");
         let (mut at, mut pattern) = (0, [T::zero(); PATTERN]);
         for Rows { start, column, len } in self.source.rows(self.range) {
             let output = &mut self.output[at..at + len];
@@ -100,8 +100,8 @@ impl<T: Float> Work for Scale<'_, T> {
     }
 }
 
-/// Multiplies with factors, from the first one again where they end. The loop over factors is the inner one and its length is
-/// not known, or else the compiler makes vectors across rows.
+/// Multiplies by the factors, which are repeated. The loop over factors is the inner one, and its length is not a
+/// constant; otherwise the compiler would vectorise across rows.
 #[inline(always)]
 fn multiply<T: Float>(numbers: Option<&[T]>, factors: &[T], output: &mut [T]) {
     let parts = output.chunks_mut(factors.len());
@@ -123,7 +123,7 @@ fn multiply<T: Float>(numbers: Option<&[T]>, factors: &[T], output: &mut [T]) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Finish, Program};
+    use super::super::{ApplyEpilogue, Program};
     use ixion_tensor::Function;
     use ixion_tensor::Limits;
     use ixion_tensor::{DType, Shape, Tensor};
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn only_one_product_of_real_numbers_is_a_scaling() {
+    fn only_a_single_product_of_floats_is_a_scaling() {
         let shape = Shape::new(&[2, 100]).unwrap();
         let scaling = |dtype: DType, function: Function, gate: &[usize]| {
             let (x, gate) = (Tensor::zeros(dtype, &shape).unwrap(), Tensor::zeros(dtype, gate).unwrap());

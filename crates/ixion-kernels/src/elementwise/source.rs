@@ -5,7 +5,7 @@ use ixion_tensor::{DType, Element, Layout, Result, Shape, TensorError, TensorVie
 use smallvec::SmallVec;
 use std::ops::Range;
 
-/// Lengths and strides of axes; those that continue each other are one.
+/// Lengths and strides of axes. Axes that are contiguous with each other are merged.
 pub(super) type Axes = SmallVec<[(usize, usize); 4]>;
 
 /// How an input of a program is read in the shape of the output.
@@ -14,9 +14,9 @@ pub(super) struct Source {
     /// The position of the input.
     pub(super) position: usize,
     axes: Axes,
-    /// Whether the elements lie in the output's order already, in the type that they are computed in.
+    /// Whether the elements are stored in the output's order already, in the type that they are computed in.
     pub(super) is_direct: bool,
-    /// Whether there is one element only.
+    /// Whether there is only one element.
     pub(super) is_uniform: bool,
 }
 
@@ -24,7 +24,7 @@ impl Source {
     /// An input, broadcast to `shape`.
     ///
     /// # Errors
-    /// When it cannot be broadcast, or is blocked.
+    /// Fails if the input cannot be broadcast, or is blocked.
     pub(super) fn new(position: usize, view: &TensorView<'_>, shape: &Shape) -> Result<Self> {
         let layout = view.layout().expand(shape)?;
         let native = matches!(view.dtype(), DType::I64 | DType::F32 | DType::F64 | DType::C64 | DType::C128);
@@ -56,8 +56,8 @@ impl Source {
         self.axes.last().copied().unwrap_or((1, 0))
     }
 
-    /// Of how many elements that follow each other all are those of one row whose elements lie beside each other, or of one
-    /// that is a single element. 0 where they lie apart.
+    /// The number of consecutive elements that come from one contiguous row, or from a single element. 0 if the elements
+    /// of a row are not contiguous.
     pub(super) fn repeats_for(&self) -> usize {
         let [(len, stride), (above, step)] = match self.axes.as_slice() {
             [.., above, inner] => [*inner, *above],
@@ -71,7 +71,7 @@ impl Source {
         }
     }
 
-    /// Where the elements at these positions of the output lie.
+    /// The positions in storage of the elements at these positions of the output.
     pub(super) fn rows(&self, range: Range<usize>) -> impl Iterator<Item = Rows> {
         let (inner_len, _) = self.inner();
         let outer = self.axes.split_last().map_or(&[][..], |(_, outer)| outer);
@@ -90,20 +90,20 @@ impl Source {
     }
 }
 
-/// Elements of rows of the innermost axis that are equal, because they are the same one.
+/// Elements of consecutive rows of the innermost axis that are equal, because the row is broadcast.
 pub(super) struct Rows {
-    /// Where the row begins.
+    /// The start of the row.
     pub(super) start: usize,
-    /// The first element's place in it.
+    /// The position of the first element in the row.
     pub(super) column: usize,
-    /// How many elements there are, of one row after the other.
+    /// The number of elements, which may belong to several repetitions of the row.
     pub(super) len: usize,
 }
 
-/// A view as the row of elements from its first one on, as far as it reaches.
+/// The storage of a view, from its first element to its last, as a flat row.
 ///
 /// # Errors
-/// A blocked view.
+/// [`TensorError::Blocked`] if the view is blocked.
 pub(super) fn row<'a>(view: &TensorView<'a>) -> Result<TensorView<'a>> {
     let layout = view.layout();
     if let ixion_tensor::Format::Blocked { axis, block } = layout.format() {
@@ -118,7 +118,7 @@ pub(super) fn slice_of<'a, T: Element>(row: &TensorView<'a>, range: Range<usize>
     Ok(row.slice::<T>()?.get(range).unwrap_or_default())
 }
 
-/// Drops axes of length 1 and joins axes that continue each other.
+/// Drops axes of length 1, and merges axes that are contiguous with each other.
 pub(super) fn merge(shape: &Shape, strides: &[usize]) -> Axes {
     let mut merged = Axes::new();
     for (&len, &stride) in shape.iter().zip(strides).filter(|(len, _)| **len != 1) {
@@ -130,7 +130,7 @@ pub(super) fn merge(shape: &Shape, strides: &[usize]) -> Axes {
     merged
 }
 
-/// Where a row of the innermost axis begins.
+/// The start of a row of the innermost axis.
 pub(super) fn offset_of(mut row: usize, outer: &[(usize, usize)]) -> usize {
     let mut offset = 0;
     for &(len, stride) in outer.iter().rev() {
@@ -140,7 +140,7 @@ pub(super) fn offset_of(mut row: usize, outer: &[(usize, usize)]) -> usize {
     offset
 }
 
-/// Fills a slice with what stands in its first `period` places.
+/// Fills a slice by repeating its first `period` elements.
 fn repeat<T: Copy>(slice: &mut [T], period: usize) {
     let mut known = period.max(1);
     while known < slice.len() {
@@ -165,7 +165,7 @@ mod tests {
     use ixion_tensor::Tensor;
 
     #[test]
-    fn axes_that_continue_each_other_are_one() {
+    fn contiguous_axes_are_merged() {
         let merge = |dims: &[usize], strides: &[usize]| merge(&Shape::new(dims).unwrap(), strides).to_vec();
         assert_eq!(merge(&[2, 3, 4], &[12, 4, 1]), [(24, 1)]);
         assert_eq!(merge(&[2, 3, 4], &[0, 1, 0]), [(2, 0), (3, 1), (4, 0)]);

@@ -1,7 +1,7 @@
-//! Products of matrices block by block, around the innermost loops of the crate `gemm`.
+//! Blocked matrix products around the microkernels of the crate `gemm`.
 //!
-//! The output lies column by column. Of k, so much is taken at a time that a block of A stays in the second-level cache
-//! and a few columns of B in the first; both are packed in the order in which they are read.
+//! The output is column-major. k is split so that a block of A stays in the second-level cache, and a few columns of B in
+//! the first-level cache. Both are packed in the order in which they are read.
 
 use super::Problem;
 use crate::{Float, Isa, isa};
@@ -9,28 +9,28 @@ use gemm_common::Parallelism;
 use gemm_common::microkernel::MicroKernelFn;
 use std::cell::Cell;
 
-/// The innermost loops for one type on this processor.
+/// The microkernels for one type on this processor.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Kernels<T> {
-    /// Numbers in a vector.
+    /// The number of lanes of a vector.
     lanes: usize,
-    /// Rows and columns of the output that one loop computes at most.
+    /// The maximum number of rows and columns of the output that one microkernel computes.
     tile: [usize; 2],
-    /// The loop for so many vectors of rows and so many columns, both at least 1.
+    /// The microkernel for a number of vectors of rows and a number of columns, both at least 1.
     select: fn(usize, usize) -> MicroKernelFn<T>,
 }
 
-/// A type that has such loops.
+/// A type that has microkernels.
 pub(super) trait Blocked: Float {
-    /// The loops, where the processor has vectors for them.
+    /// The microkernels; `None` if the processor lacks the vectors for them.
     fn kernels() -> Option<Kernels<Self>>;
 
-    /// The product of the crate for whole matrices, with strides that are not negative where it says so.
+    /// The product for whole matrices of the crate, which requires some strides to be non-negative.
     fn product() -> Product<Self>;
 }
 
-/// A function `gemm` of the crate: m, n and k; C, its column and row stride, and whether it is read; A and B with the same
-/// strides; factors of C and of the product; what is conjugated; threads.
+/// A function `gemm` of the crate. Its parameters are m, n and k; C, its column and row strides, and whether it is read;
+/// A and B with their column and row strides; the factors of C and of the product; what is conjugated; and the threads.
 pub(super) type Product<T> = unsafe fn(
     usize,
     usize,
@@ -53,17 +53,17 @@ pub(super) type Product<T> = unsafe fn(
     Parallelism,
 );
 
-/// Bytes of a packed block of A: a part of a usual second-level cache.
+/// Bytes of a packed block of A: a part of a typical second-level cache.
 const A_BYTES: usize = 256 << 10;
 
 /// Bytes of packed columns of B.
 const B_BYTES: usize = 1 << 20;
 
-/// The most of k that is taken at a time.
+/// The maximum part of k that is processed at a time.
 const DEPTH: usize = 384;
 
-/// A is read as it lies where fewer columns of B than these times a tile's are multiplied with it.
-const FEW: usize = 8;
+/// A is read in place if it is multiplied by at most this number of tiles of columns of B.
+const FEW_TILES: usize = 8;
 
 macro_rules! blocked_numbers {
     ($($number:ident in $gemm:ident, $avx512:literal, $fma:literal;)*) => {$(
@@ -100,17 +100,17 @@ blocked_numbers! {
     f64 in gemm_f64, 8, 4;
 }
 
-/// A cache line of packed numbers.
+/// A cache line of packed elements.
 #[derive(Debug, Clone, Copy)]
 #[repr(align(64))]
-struct Line(#[expect(dead_code, reason = "it is read as numbers, through a pointer")] [u8; 64]);
+struct Line(#[expect(dead_code, reason = "it is read as elements, through a pointer")] [u8; 64]);
 
 thread_local! {
-    /// What A and B are packed into; a thread keeps it.
+    /// Memory for the packed A and B, which a thread keeps.
     static PACKED: Cell<[Vec<Line>; 2]> = const { Cell::new([Vec::new(), Vec::new()]) };
 }
 
-/// Memory for this many numbers, in lines that have been allocated before where they are enough.
+/// Memory for this number of elements, which reuses the allocated lines if they are enough.
 fn room<T>(lines: &mut Vec<Line>, numbers: usize) -> *mut T {
     let wanted = (numbers * size_of::<T>()).div_ceil(size_of::<Line>());
     if lines.len() < wanted {
@@ -119,7 +119,7 @@ fn room<T>(lines: &mut Vec<Line>, numbers: usize) -> *mut T {
     lines.as_mut_ptr().cast()
 }
 
-/// Where a block of an operand lies, and the steps from row to row and from column to column.
+/// A block of an operand, with its row and column strides.
 struct Operand<T> {
     data: *const T,
     strides: [isize; 2],
@@ -143,13 +143,13 @@ impl<T> Operand<T> {
     }
 }
 
-/// Computes a product of at least one number.
+/// Computes a product whose lengths are all at least 1.
 ///
 /// # Safety
-/// As [`Problem`]'s fields promise; the kernels are those of this processor.
+/// As [`Problem::solve`], and the kernels must be those of this processor.
 pub(super) unsafe fn blocked<T: Float>(problem: &Problem<T>, kernels: Kernels<T>) {
     let ([m, n, k], [rows, columns]) = (problem.dims, kernels.tile);
-    // What is taken of k depends on k alone: threads that share the work add in the same order.
+    // The split of k depends on k alone, so that threads that share the work add in the same order.
     let depth = k.div_ceil(k.div_ceil(DEPTH));
     let most = |bytes: usize, unit: usize| (bytes / (depth * size_of::<T>()) / unit).max(1) * unit;
     let (height, width) = (most(A_BYTES, rows).min(m.next_multiple_of(rows)), most(B_BYTES, columns));
@@ -167,24 +167,25 @@ pub(super) unsafe fn blocked<T: Float>(problem: &Problem<T>, kernels: Kernels<T>
             let mut b = b.from(from, column);
             let packs_b = m > 2 * rows;
             if packs_b {
-                // SAFETY: the block lies within B, and there is room for it.
+                // SAFETY: the block is within B, and there is room for it.
                 unsafe { pack_columns(b, [depth, width], columns, packed_b) };
                 b = Operand { data: packed_b.cast_const(), strides: [columns as isize, 1] };
             }
             for row in (0..m).step_by(height) {
                 let height = height.min(m - row);
                 let mut a = a.from(row, from);
-                let lies_well = a.strides[0] == 1 && height % kernels.lanes == 0 && width <= FEW * columns;
-                if !lies_well {
-                    // SAFETY: the block lies within A, and there is room for it.
+                let is_in_place =
+                    a.strides[0] == 1 && height % kernels.lanes == 0 && width <= FEW_TILES * columns;
+                if !is_in_place {
+                    // SAFETY: the block is within A, and there is room for it.
                     unsafe { pack_rows(a, [height, depth], rows, packed_a) };
                     a = Operand { data: packed_a.cast_const(), strides: [1, rows as isize] };
                 }
                 let block = Block {
                     dims: [height, width, depth],
                     a,
-                    // From one tile to the next.
-                    a_step: if lies_well { rows } else { rows * depth },
+                    // The distance between tiles.
+                    a_step: if is_in_place { rows } else { rows * depth },
                     b,
                     b_step: if packs_b {
                         (columns * depth) as isize
@@ -194,7 +195,7 @@ pub(super) unsafe fn blocked<T: Float>(problem: &Problem<T>, kernels: Kernels<T>
                     c: c.from(row, column),
                     adds: problem.accumulate || from > 0,
                 };
-                // SAFETY: the blocks lie within the operands, and packed rows are as many as whole vectors have.
+                // SAFETY: the blocks are within the operands, and packed rows are padded to whole vectors.
                 unsafe { block.compute(&kernels) };
             }
         }
@@ -215,7 +216,8 @@ struct Block<T> {
 
 impl<T: Float> Block<T> {
     /// # Safety
-    /// The operands are as large as `dims` says, rows of A padded to whole vectors; the output may be written.
+    /// The operands must be as large as `dims` specifies, with rows of A padded to whole vectors, and the output must be
+    /// writable.
     unsafe fn compute(&self, kernels: &Kernels<T>) {
         let ([height, width, depth], [rows, columns]) = (self.dims, kernels.tile);
         for (j, column) in (0..width).step_by(columns).enumerate() {
@@ -253,10 +255,10 @@ impl<T: Float> Block<T> {
     }
 }
 
-/// Packs height × depth elements into strips of `strip` rows, each column by column; rows that are missing are zeros.
+/// Packs height × depth elements into strips of `strip` rows, each column by column; missing rows are filled with zeros.
 ///
 /// # Safety
-/// The elements are readable, and `to` has room for whole strips.
+/// The elements must be readable, and `to` must have room for whole strips.
 unsafe fn pack_rows<T: Float>(from: Operand<T>, [height, depth]: [usize; 2], strip: usize, to: *mut T) {
     for row in (0..height).step_by(strip) {
         let (rows, to) = (strip.min(height - row), to.wrapping_add(row * depth));
@@ -269,7 +271,7 @@ unsafe fn pack_rows<T: Float>(from: Operand<T>, [height, depth]: [usize; 2], str
                     std::ptr::copy_nonoverlapping(from.at(0, column), to, rows);
                 }
             } else {
-                turn(from, [rows, depth], strip, to);
+                transpose(from, [rows, depth], strip, to);
             }
             for column in (0..depth).filter(|_| rows < strip) {
                 std::slice::from_raw_parts_mut(to.add(column * strip + rows), strip - rows).fill(T::zero());
@@ -278,35 +280,35 @@ unsafe fn pack_rows<T: Float>(from: Operand<T>, [height, depth]: [usize; 2], str
     }
 }
 
-/// Rows and columns that are turned at a time: what is written of them stays in the first-level cache.
-const TURNED: usize = 8;
+/// Rows and columns that are transposed at a time: what is written of them stays in the first-level cache.
+const TRANSPOSED: usize = 8;
 
-/// Packs rows × depth elements into one strip, column by column, where a row's neighbours do not lie side by side.
+/// Packs rows × depth elements into one strip, column by column, if the elements of a column are not contiguous.
 ///
 /// # Safety
-/// The elements are readable, and `to` has room for the strip.
-unsafe fn turn<T: Float>(from: Operand<T>, [rows, depth]: [usize; 2], strip: usize, to: *mut T) {
-    let (whole_rows, whole_depth) = (rows / TURNED * TURNED, depth / TURNED * TURNED);
+/// The elements must be readable, and `to` must have room for the strip.
+unsafe fn transpose<T: Float>(from: Operand<T>, [rows, depth]: [usize; 2], strip: usize, to: *mut T) {
+    let (whole_rows, whole_depth) = (rows / TRANSPOSED * TRANSPOSED, depth / TRANSPOSED * TRANSPOSED);
     let is_dense = from.strides[1] == 1;
     // SAFETY: as the caller promises: rows and columns are those of the strip.
     unsafe {
-        for column in (0..whole_depth).step_by(TURNED) {
-            for row in (0..whole_rows).step_by(TURNED) {
-                let mut tile = [[T::zero(); TURNED]; TURNED];
+        for column in (0..whole_depth).step_by(TRANSPOSED) {
+            for row in (0..whole_rows).step_by(TRANSPOSED) {
+                let mut tile = [[T::zero(); TRANSPOSED]; TRANSPOSED];
                 for (i, line) in tile.iter_mut().enumerate() {
                     let source = from.at(row + i, column);
                     if is_dense {
-                        std::ptr::copy_nonoverlapping(source, line.as_mut_ptr(), TURNED);
+                        std::ptr::copy_nonoverlapping(source, line.as_mut_ptr(), TRANSPOSED);
                     } else {
                         *line =
                             std::array::from_fn(|j| *source.wrapping_offset(j as isize * from.strides[1]));
                     }
                 }
-                let turned: [[T; TURNED]; TURNED] =
+                let turned: [[T; TRANSPOSED]; TRANSPOSED] =
                     std::array::from_fn(|j| std::array::from_fn(|i| tile[i][j]));
                 for (j, line) in turned.iter().enumerate() {
                     let to = to.add((column + j) * strip + row);
-                    std::ptr::copy_nonoverlapping(line.as_ptr(), to, TURNED);
+                    std::ptr::copy_nonoverlapping(line.as_ptr(), to, TRANSPOSED);
                 }
             }
         }
@@ -319,10 +321,10 @@ unsafe fn turn<T: Float>(from: Operand<T>, [rows, depth]: [usize; 2], strip: usi
     }
 }
 
-/// Packs depth × width elements into strips of `strip` columns, each row by row. Columns that are missing are not read.
+/// Packs depth × width elements into strips of `strip` columns, each row by row. Missing columns are not read.
 ///
 /// # Safety
-/// The elements are readable, and `to` has room for whole strips.
+/// The elements must be readable, and `to` must have room for whole strips.
 unsafe fn pack_columns<T: Float>(from: Operand<T>, [depth, width]: [usize; 2], strip: usize, to: *mut T) {
     let turned = Operand { data: from.data, strides: [from.strides[1], from.strides[0]] };
     // SAFETY: as the caller promises.

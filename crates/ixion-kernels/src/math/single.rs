@@ -1,23 +1,24 @@
-//! Elementary functions of `f32` that are computed in `f32`, twice as many at once as in `f64`.
+//! Elementary functions of `f32` that are computed in `f32`, with twice as many lanes as in `f64`.
 //!
-//! Errors are in units in the last place of the exact result, the largest over all numbers of `f32`; the tests count them.
-//! Products are rounded together with the sums, by an instruction where the processor has one and by the C library
-//! otherwise, which is slower: the same bits everywhere, but for those of NaN.
+//! Errors are in units in the last place of the exact result, the maximum over all numbers of `f32`; the tests measure
+//! them. Products are fused with sums, by an instruction if the processor has one, and otherwise by the C library, which
+//! is slower: the bits are the same everywhere, except for those of NaN.
 
 use super::within;
 use std::f32::consts::{FRAC_2_SQRT_PI, LOG2_E};
 
-/// Adding and subtracting it rounds a small number to a whole one, whose integer then stands in the lowest bits.
+/// Adding and subtracting it rounds a small number to an integer, which is then held in the lowest bits of the sum.
 const ROUNDER: f32 = 12_582_912.0;
 
-/// ln 2 in two parts, of which products of the first with whole numbers up to 2¹¹ are exact.
+/// ln 2 in two parts; products of the first with integers up to 2¹¹ are exact.
 const LN_2_HIGH: f32 = 0.693_145_75;
 const LN_2_LOW: f32 = 1.428_606_8e-6;
 
-/// 2⁻²⁴, with which quotients are extended where their parts would be too large.
+/// 2⁻²⁴, by which fractions are expanded whose terms would be too large.
 const SMALL: f32 = 1.0 / 16_777_216.0;
 
-/// x as k ln 2 + r, where k is whole and r at most ln 2 / 2: eʳ - 1, and the bits of k plus a rounder.
+/// Splits x into k ln 2 + r, where k is an integer and |r| is at most ln 2 / 2. Returns eʳ - 1, and the bits of k plus a
+/// rounder.
 #[inline(always)]
 fn rest_and_power(x: f32, rounder: f32) -> (f32, u32) {
     let rounded = x.mul_add(LOG2_E, rounder);
@@ -30,13 +31,13 @@ fn rest_and_power(x: f32, rounder: f32) -> (f32, u32) {
 #[inline(always)]
 fn rest(r: f32) -> f32 {
     let square = r * r;
-    // (eʳ - 1 - r) over r²: a fit.
+    // A polynomial fit of (eʳ - 1 - r) / r².
     let low = r.mul_add(0.166_665_2, 0.499_999_94);
     let high = square.mul_add(0.001_381_446_7, r.mul_add(0.008_368_781, 0.041_668_393));
     square.mul_add(square.mul_add(high, low), r)
 }
 
-/// 2 to the power whose biased exponent stands in the lowest bits.
+/// The power of 2 whose biased exponent is in the lowest bits.
 #[inline(always)]
 fn power_of_two(biased: u32) -> f32 {
     f32::from_bits(biased << 23)
@@ -44,7 +45,7 @@ fn power_of_two(biased: u32) -> f32 {
 
 #[inline(always)]
 pub(super) fn exp(x: f32) -> f32 {
-    // In two steps, for 2ᵏ alone may be no number.
+    // In two steps, because 2ᵏ alone may not be representable.
     let (rest, biased) = rest_and_power(within(x, -104.0, 89.0), ROUNDER + 254.0);
     let half = biased >> 1;
     (rest + 1.0) * power_of_two(half) * power_of_two(biased.wrapping_sub(half))
@@ -52,7 +53,7 @@ pub(super) fn exp(x: f32) -> f32 {
 
 #[inline(always)]
 pub(super) fn exp_m1(x: f32) -> f32 {
-    // Half of it, for 2ᵏ alone may be no number.
+    // Half of the result, because 2ᵏ alone may not be representable.
     let (rest, biased) = rest_and_power(within(x, -18.0, 89.0), ROUNDER + 126.0);
     let power = power_of_two(biased);
     let half = rest.mul_add(power, power - 0.5);
@@ -61,7 +62,7 @@ pub(super) fn exp_m1(x: f32) -> f32 {
 
 #[inline(always)]
 pub(super) fn sigmoid(x: f32) -> f32 {
-    // Without the factor the denominator would be no number long before its inverse is none.
+    // Without the factor, the denominator would overflow long before its reciprocal underflows.
     let (rest, biased) = rest_and_power(-within(x, -105.0, 70.0), ROUNDER + 103.0);
     let power = power_of_two(biased);
     SMALL / (rest.mul_add(power, SMALL) + power)
@@ -75,7 +76,7 @@ pub(super) fn tanh(x: f32) -> f32 {
     (power / (power + 2.0)).copysign(x)
 }
 
-/// A polynomial of degree 5, its lowest coefficient first; even and odd powers apart.
+/// A polynomial of degree 5, its lowest coefficient first; even and odd powers separately.
 #[inline(always)]
 fn polynomial(x: f32, coefficients: [f32; 6]) -> f32 {
     let [a, b, c, d, e, f] = coefficients;
@@ -84,7 +85,7 @@ fn polynomial(x: f32, coefficients: [f32; 6]) -> f32 {
     x.mul_add(odd, even)
 }
 
-/// x times a quotient of polynomials of x²: a fit from 0 to 3.92, where it is 1 in single precision.
+/// x times a quotient of polynomials in x²: a fit from 0 to 3.92, where the result is 1 in single precision.
 #[inline(always)]
 pub(super) fn erf(x: f32) -> f32 {
     let x = within(x, -3.92, 3.92);
@@ -103,7 +104,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// A name, the function, the exact one, and the largest error.
+    /// The name, the function, the exact function, and the maximum error.
     type Function = (&'static str, fn(f32) -> f32, fn(f64) -> f64, f64);
 
     const FUNCTIONS: [Function; 5] = [
@@ -114,7 +115,7 @@ mod tests {
         ("erf", erf, libm::erf, 5.8),
     ];
 
-    /// How many units in the last place of the exact result lie between the two.
+    /// The difference in units in the last place of the exact result.
     fn error(got: f32, want: f64) -> f64 {
         let nearest = want as f32;
         if nearest.is_nan() || nearest.is_infinite() || got.is_infinite() {
@@ -135,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn corner_cases_are_those_of_the_library() {
+    fn special_cases_are_those_of_the_library() {
         let corners =
             [0.0, -0.0, f32::INFINITY, f32::NEG_INFINITY, f32::NAN, f32::MAX, f32::MIN, 1e-45, -1e-45];
         let bounds = [
@@ -155,10 +156,9 @@ mod tests {
         (0..=u32::MAX).step_by(40_009).map(f32::from_bits).for_each(check);
     }
 
-    /// The functions are x, 1 or a half for smaller numbers and settled for larger ones, which samples show.
-    /// `cargo test --release --lib -- --ignored --nocapture every_number` takes minutes.
+    /// The functions are x, 1 or a half for smaller numbers, and no longer change for larger ones, which samples show.
     #[test]
-    #[ignore = "a billion numbers, for whoever changes a function"]
+    #[ignore = "a billion numbers; run it after changing a function"]
     fn errors_over_every_number() {
         for (name, single, double, bound) in FUNCTIONS {
             let numbers = (1e-9f32.to_bits()..110f32.to_bits()).map(f32::from_bits).flat_map(|x| [x, -x]);

@@ -3,34 +3,34 @@
 use ndarray::{ArrayD, ArrayViewD};
 
 // ANCHOR: add
-/// Each element of `x` plus the one of `y` at the same place, as `torch.add`.
+/// Adds `x` and `y` element by element, as `torch.add`.
 ///
 /// # Panics
-/// When the shapes do not fit each other.
+/// Panics if the shapes do not match.
 pub fn add(x: ArrayViewD<'_, f64>, y: ArrayViewD<'_, f64>) -> ArrayD<f64> {
-    // ANCHOR: add_todo -- task 1: each element of x plus the one of y at the same place
+    // ANCHOR: add_todo -- task 1: add x and y element by element
     &x + &y
     // ANCHOR_END: add_todo
 }
 
-/// Each element of `x` minus the one of `y` at the same place, as `torch.sub`.
+/// Subtracts `y` from `x` element by element, as `torch.sub`.
 ///
 /// # Panics
-/// When the shapes do not fit each other.
+/// Panics if the shapes do not match.
 pub fn subtract(x: ArrayViewD<'_, f64>, y: ArrayViewD<'_, f64>) -> ArrayD<f64> {
-    // ANCHOR: subtract_todo -- task 1: each element of x minus the one of y at the same place
+    // ANCHOR: subtract_todo -- task 1: subtract y from x element by element
     &x - &y
     // ANCHOR_END: subtract_todo
 }
 // ANCHOR_END: add
 
 // ANCHOR: axpy
-/// `a` times each element of `x`, plus the one of `y` at the same place: a·x + y, as `torch.add(y, x, alpha=a)`.
+/// Computes a·x + y element by element, as `torch.add(y, x, alpha=a)`.
 ///
 /// # Panics
-/// When the shapes do not fit each other.
+/// Panics if the shapes do not match.
 pub fn axpy(a: f64, x: ArrayViewD<'_, f64>, y: ArrayViewD<'_, f64>) -> ArrayD<f64> {
-    // ANCHOR: axpy_todo -- task 1: a times each element of x, plus the one of y at the same place
+    // ANCHOR: axpy_todo -- task 1: a·x + y, element by element
     &x * a + &y
     // ANCHOR_END: axpy_todo
 }

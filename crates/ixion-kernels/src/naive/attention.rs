@@ -4,11 +4,11 @@ use super::{matmul, softmax};
 use crate::attention::Head;
 use ndarray::{Array2, ArrayView2, Ix2};
 
-/// softmax(scale · query·keyᵀ + mask) · value and the softmax itself, with all scores at once, as
+/// Returns softmax(scale · query·keyᵀ + mask) · value and the softmax itself, computed with all scores at once, as
 /// `torch.nn.functional.scaled_dot_product_attention`.
 ///
 /// # Panics
-/// When the shapes do not fit each other.
+/// Panics if the shapes do not match.
 pub fn attention(head: &Head<'_, f64>) -> (Array2<f64>, Array2<f64>) {
     let mut scores = matmul(head.query.view(), head.key.t()) * head.scale;
     if let Some(mask) = &head.mask {

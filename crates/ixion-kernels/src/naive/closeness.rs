@@ -1,20 +1,20 @@
-//! Whether floating-point numbers are close, by PyTorch's rule.
+//! Closeness of floating-point numbers, by PyTorch's rule.
 
 use ndarray::ArrayViewD;
 
 // ANCHOR: is_close
-/// Whether a number is as close to the one that was wanted as it must be: |got − want| ≤ `atol` + `rtol` · |want|, as
-/// `torch.isclose`. Equal infinities are close. An infinity is close to nothing else, and NaN to nothing at all.
+/// Returns true if `got` is close to `want`, that is, if |got − want| ≤ `atol` + `rtol` · |want|, as `torch.isclose`.
+/// Equal infinities are close. An infinity is not close to anything else, and NaN is not close to anything.
 pub fn is_close(got: f64, want: f64, rtol: f64, atol: f64) -> bool {
-    // ANCHOR: is_close_todo -- task 2: equal, or not further apart than atol + rtol · |want|
+    // ANCHOR: is_close_todo -- task 2: equal, or at most atol + rtol · |want| apart
     let distance = (got - want).abs();
     got == want || (distance.is_finite() && distance <= atol + rtol * want.abs())
     // ANCHOR_END: is_close_todo
 }
 
-/// Whether two arrays have the same shape, and close elements everywhere, as `torch.allclose`.
+/// Returns true if two arrays have the same shape and all their elements are close, as `torch.allclose`.
 pub fn all_close(got: ArrayViewD<'_, f64>, want: ArrayViewD<'_, f64>, rtol: f64, atol: f64) -> bool {
-    // ANCHOR: all_close_todo -- task 2: the same shape, and close elements everywhere
+    // ANCHOR: all_close_todo -- task 2: the same shape, and all elements close
     got.shape() == want.shape() && got.iter().zip(&want).all(|(&got, &want)| is_close(got, want, rtol, atol))
     // ANCHOR_END: all_close_todo
 }

@@ -6,10 +6,10 @@ use ndarray::{ArrayD, ArrayViewD, Axis, Dimension, IxDyn};
 
 /// Cross-correlation of N×C×… with O×(C/groups)×…, as `torch.nn.functional.conv1d/2d/3d`.
 ///
-/// Places outside of the input count as zero. `windows` has one entry for each axis after the channels.
+/// Positions outside the input count as zero. `windows` has one entry for each axis after the channels.
 ///
 /// # Panics
-/// When ranks or channels do not fit each other.
+/// Panics if ranks or channels do not match.
 pub fn conv<T: Float>(
     input: ArrayViewD<'_, T>,
     weight: ArrayViewD<'_, T>,
@@ -41,11 +41,11 @@ pub fn conv<T: Float>(
 
 /// The transpose of [`conv`], as `torch.nn.functional.conv_transpose1d/2d/3d`: N×C×… with C×(O/groups)×… gives N×O×….
 ///
-/// Each input element adds itself, times a weight, to every output element that a convolution would make it from.
+/// Each input element, times a weight, is added to every output element that a convolution would compute it from.
 /// `windows` slide over the output, whose axes after the channels have the lengths `outputs`.
 ///
 /// # Panics
-/// When ranks or channels do not fit each other.
+/// Panics if ranks or channels do not match.
 pub fn conv_transpose<T: Float>(
     input: ArrayViewD<'_, T>,
     weight: ArrayViewD<'_, T>,

@@ -1,4 +1,4 @@
-//! Convolution of pictures by a product of matrices: what the fast kernel does, without tiles and threads.
+//! Two-dimensional convolution by a matrix product: the algorithm of the fast kernel, without tiles and threads.
 
 use super::unfold;
 use crate::Float;
@@ -6,17 +6,18 @@ use crate::window::Window;
 use ndarray::{Array3, Array4, ArrayView3, ArrayView4, Axis, s};
 
 // ANCHOR: conv_group
-/// Convolves a C×H×W image with O×C×kH×kW filters, all of which see all channels: unfolds it, and multiplies.
+/// Convolves a C×H×W image with O×C×kH×kW filters, each of which sees all channels, by unfolding the image and
+/// multiplying.
 ///
 /// # Panics
-/// When channels, filters and bias do not fit each other.
+/// Panics if channels, filters and bias do not match.
 pub fn conv_group<T: Float>(
     image: ArrayView3<'_, T>,
     filters: ArrayView4<'_, T>,
     bias: Option<&[T]>,
     windows: &[Window; 2],
 ) -> Array3<T> {
-    // ANCHOR: conv_group_todo -- task 5: each filter, as a row, times each unfolded column, and the bias
+    // ANCHOR: conv_group_todo -- task 5: each filter, flattened to a row, times each unfolded column, plus the bias
     let (channels, height, width) = image.dim();
     assert_eq!(channels, filters.dim().1, "each filter has a plane for each channel of the image");
     let columns = unfold(image, windows);
@@ -37,10 +38,11 @@ pub fn conv_group<T: Float>(
 // ANCHOR: conv2d
 /// Cross-correlation of N×C×H×W with O×(C/groups)×kH×kW, as `torch.nn.functional.conv2d`.
 ///
-/// The channels are cut into `groups` equal parts, and so are the filters. The filters of a part see its channels only.
+/// The channels are split into `groups` equal parts, and so are the filters. The filters of a group only see its
+/// channels.
 ///
 /// # Panics
-/// When channels, filters, bias and groups do not fit each other.
+/// Panics if channels, filters, bias and groups do not match.
 pub fn conv2d<T: Float>(
     input: ArrayView4<'_, T>,
     weight: ArrayView4<'_, T>,
@@ -48,7 +50,7 @@ pub fn conv2d<T: Float>(
     windows: &[Window; 2],
     groups: usize,
 ) -> Array4<T> {
-    // ANCHOR: conv2d_todo -- task 5: every group of every sample on its own
+    // ANCHOR: conv2d_todo -- task 5: convolve each group of each sample separately
     let (channels, filters) = (input.dim().1 / groups, weight.dim().0 / groups);
     let [height, width] = [windows[0].positions(input.dim().2), windows[1].positions(input.dim().3)];
     let mut output = Array4::zeros((input.dim().0, filters * groups, height, width));
@@ -71,7 +73,7 @@ pub fn conv2d<T: Float>(
 mod tests {
     use super::*;
     use crate::naive;
-    use crate::testing::whole_noise;
+    use crate::testing::integer_noise;
     use ndarray::Ix4;
     use proptest::prelude::*;
 
@@ -95,10 +97,10 @@ mod tests {
             [height, width] in [1usize..8, 1usize..8],
             with_bias: bool,
         ) {
-            let input = whole_noise(&[samples, channels * groups, height, width], 1);
+            let input = integer_noise(&[samples, channels * groups, height, width], 1);
             let kernel = windows.map(|window| window.kernel);
-            let weight = whole_noise(&[filters * groups, channels, kernel[0], kernel[1]], 2);
-            let bias = whole_noise(&[filters * groups], 3);
+            let weight = integer_noise(&[filters * groups, channels, kernel[0], kernel[1]], 2);
+            let bias = integer_noise(&[filters * groups], 3);
             let bias = with_bias.then(|| bias.as_slice().unwrap());
             let want = naive::conv(input.view(), weight.view(), bias, &windows, groups);
             let input = input.view().into_dimensionality::<Ix4>().unwrap();

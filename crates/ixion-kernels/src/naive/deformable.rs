@@ -1,28 +1,28 @@
-//! Deformable convolution of pictures, by its definition.
+//! Deformable convolution of images, by its definition.
 
 use crate::Float;
 use crate::window::Window;
 use ndarray::{Array4, ArrayView2, ArrayView4};
 
-/// How a window slides over pictures while every tap of it looks at a place of its own choice:
-/// `torchvision.ops.deform_conv2d`.
+/// How a window slides over images while every tap samples a position of its own, as in `torchvision.ops.deform_conv2d`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Deforming {
     /// The window along rows and columns.
     pub windows: [Window; 2],
-    /// Groups of channels; each output sees the channels of its own.
+    /// The number of groups of channels; each output sees the channels of its own group.
     pub groups: usize,
-    /// Groups of input channels that look at the same places.
+    /// The number of groups of input channels that sample the same positions.
     pub offset_groups: usize,
 }
 
 impl Deforming {
-    /// How many places a window looks at.
+    /// The number of taps of the window.
     pub fn taps(&self) -> usize {
         self.windows.iter().map(|window| window.kernel).product()
     }
 
-    /// Where a tap looks along an axis (rows, then columns) while the window is at a position, moved by an offset.
+    /// The coordinate along an axis (rows, then columns) that a tap samples while the window is at `position` and the tap
+    /// is moved by `offset`.
     pub fn place<T: Float>(&self, axis: usize, position: usize, tap: usize, offset: T) -> T {
         let window = self.windows[axis];
         let at = T::of((position * window.stride + tap * window.dilation) as f64);
@@ -30,8 +30,8 @@ impl Deforming {
     }
 }
 
-/// The four elements around a place of a picture of so many rows and columns, with their weights. An element outside
-/// is missing; at a place a whole element outside, and beyond, all are.
+/// The four elements around a position of an image with `lens` rows and columns, with their weights. An element outside
+/// is `None`; if the position is one element or more outside, all are.
 pub fn around<T: Float>(place: [T; 2], lens: [usize; 2]) -> [Option<(usize, T)>; 4] {
     let is_near = |(&at, &len): (&T, &usize)| at > -T::one() && at < T::of(len as f64);
     if !place.iter().zip(&lens).all(is_near) {
@@ -46,15 +46,15 @@ pub fn around<T: Float>(place: [T; 2], lens: [usize; 2]) -> [Option<(usize, T)>;
     })
 }
 
-/// The value at a place between the elements of a picture; zeros lie around it.
+/// The value at a position between the elements of an image, which is surrounded by zeros.
 pub fn bilinear<T: Float>(picture: ArrayView2<'_, T>, place: [T; 2]) -> T {
     let columns = picture.ncols();
     let corners = around(place, picture.dim().into()).into_iter().flatten();
     corners.fold(T::zero(), |sum, (at, weight)| sum + weight * picture[(at / columns, at % columns)])
 }
 
-/// Convolves pictures N×C×H×W with weights O×(C/groups)×h×w. The offsets N×2·G·h·w×H'×W' move every tap at every
-/// position, rows before columns; the mask N×G·h·w×H'×W' multiplies what it sees.
+/// Convolves images N×C×H×W with weights O×(C/groups)×h×w. The offsets N×2·G·h·w×H'×W' move every tap at every position,
+/// rows before columns; the mask N×G·h·w×H'×W' is multiplied with the sampled values.
 pub fn deform_conv2d<T: Float>(
     input: ArrayView4<'_, T>,
     weight: ArrayView4<'_, T>,

@@ -1,26 +1,26 @@
-//! Functions in reverse Polish form, one after the other on whole arrays.
+//! Expressions in reverse Polish notation, evaluated step by step on whole arrays.
 
 use ixion_tensor::Function;
 use ndarray::{ArrayD, ArrayViewD, Zip, arr0};
 
 // ANCHOR: step
-/// One step of an expression in reverse Polish form.
+/// One step of an expression in reverse Polish notation.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Step {
-    /// Puts an input on the stack.
+    /// Pushes an input onto the stack.
     Input(usize),
-    /// Puts a number on the stack.
+    /// Pushes a number onto the stack.
     Number(f64),
-    /// Takes this many arguments from the stack, and puts the function's value there.
+    /// Pops this many arguments from the stack, and pushes the value of the function.
     Call(Function, usize),
 }
 // ANCHOR_END: step
 
 // ANCHOR: calculate
-/// Runs steps on a stack of arrays. `None` where an input or an argument is missing, where shapes do not fit each other,
-/// for a function that [`unary`] and [`binary`] do not know, and where more than one value is left.
+/// Evaluates the steps on a stack of arrays. Returns `None` if an input or an argument is missing, if shapes do not
+/// match, if [`unary`] and [`binary`] do not support a function, or if more than one value is left.
 pub fn calculate(steps: &[Step], inputs: &[ArrayViewD<'_, f64>]) -> Option<ArrayD<f64>> {
-    // ANCHOR: calculate_todo -- task 5: every step puts one array on the stack, a call takes some away first
+    // ANCHOR: calculate_todo -- task 5: every step pushes one array onto the stack; a call pops its arguments first
     let mut stack: Vec<ArrayD<f64>> = Vec::new();
     for step in steps {
         let value = match step {
@@ -49,7 +49,7 @@ fn apply(function: Function, args: &[ArrayD<f64>]) -> Option<ArrayD<f64>> {
 
 /// Applies a function to each pair of elements of two arrays that are broadcast against each other.
 fn zip(a: &ArrayD<f64>, b: &ArrayD<f64>, function: fn(f64, f64) -> f64) -> Option<ArrayD<f64>> {
-    // ANCHOR: zip_todo -- task 5: the shape of both, both in that shape, and the function of each pair
+    // ANCHOR: zip_todo -- task 5: broadcast both to their common shape, then apply the function to each pair
     let shape = ixion_tensor::broadcast_shapes(a.shape(), b.shape()).ok()?;
     let (a, b) = (a.broadcast(shape.dims())?, b.broadcast(shape.dims())?);
     Some(Zip::from(a).and(b).map_collect(|&a, &b| function(a, b)))
@@ -57,7 +57,8 @@ fn zip(a: &ArrayD<f64>, b: &ArrayD<f64>, function: fn(f64, f64) -> f64) -> Optio
 }
 // ANCHOR_END: calculate
 
-/// A function of one number; `None` for one that has more arguments, or none that are real.
+/// The implementation of a function of one real number; `None` if the function has more arguments, or is not defined for
+/// real numbers.
 pub fn unary(function: Function) -> Option<fn(f64) -> f64> {
     use Function as F;
     Some(match function {
@@ -94,7 +95,8 @@ pub fn unary(function: Function) -> Option<fn(f64) -> f64> {
     })
 }
 
-/// A function of two numbers; `None` for one that has another number of arguments, or none that are real.
+/// The implementation of a function of two real numbers; `None` if the function has another number of arguments, or is
+/// not defined for real numbers.
 pub fn binary(function: Function) -> Option<fn(f64, f64) -> f64> {
     use Function as F;
     Some(match function {

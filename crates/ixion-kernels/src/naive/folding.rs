@@ -1,12 +1,12 @@
-//! Sliding windows laid out as columns, and columns added up to an image, by their definition.
+//! Sliding windows laid out as columns, and columns added to an image, by their definition.
 
 use crate::Float;
 use crate::window::Window;
 use ndarray::{Array2, Array3, ArrayView2, ArrayView3};
 
 // ANCHOR: unfold
-/// What each tap of a window sees of a C×H×W image at each position, as `torch.nn.functional.unfold`, which others call
-/// im2col: one row for each channel and tap, one column for each position; 0 in the padding.
+/// Lays out what each tap of a window sees of a C×H×W image at each position, as `torch.nn.functional.unfold`, also known
+/// as im2col: one row per channel and tap, one column per position; 0 in the padding.
 pub fn unfold<T: Float>(image: ArrayView3<'_, T>, windows: &[Window; 2]) -> Array2<T> {
     // ANCHOR: unfold_todo -- task 4: a row for each channel and tap, a column for each position
     let (channels, height, width) = image.dim();
@@ -20,12 +20,12 @@ pub fn unfold<T: Float>(image: ArrayView3<'_, T>, windows: &[Window; 2]) -> Arra
     // ANCHOR_END: unfold_todo
 }
 
-/// The number of taps and of positions.
+/// The number of taps and the number of positions.
 fn sizes([rows, columns]: &[Window; 2], [height, width]: [usize; 2]) -> (usize, usize) {
     (rows.kernel * columns.kernel, rows.positions(height) * columns.positions(width))
 }
 
-/// The pixel that a tap sees at a position, unless it sees the padding. Taps are counted along the rows of the kernel,
+/// The pixel that a tap sees at a position; `None` in the padding. Taps are numbered along the rows of the kernel, and
 /// positions along the rows of the output.
 fn pixel(
     [rows, columns]: &[Window; 2],
@@ -42,7 +42,7 @@ fn pixel(
 }
 // ANCHOR_END: unfold
 
-/// Columns as [`unfold`] makes them added up to the image, as `torch.nn.functional.fold`.
+/// Adds columns, as returned by [`unfold`], to an image, as `torch.nn.functional.fold`.
 pub fn fold<T: Float>(
     columns: ArrayView2<'_, T>,
     windows: &[Window; 2],

@@ -1,46 +1,47 @@
-//! Pictures read at places that a grid gives, and grids of affine maps, by their definition.
+//! Images sampled at positions that a grid gives, and grids of affine maps, by their definition.
 
 use super::interpolate::cubic_weights;
 use crate::Float;
 use ndarray::{ArrayD, ArrayView3, ArrayViewD, Axis, Dimension, IxDyn};
 
-/// What a place between elements holds.
+/// How values between elements are interpolated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GridMode {
-    /// The nearest element; of two that are as near, the one of even index.
+    /// The nearest element; of two equally near ones, the one with the even index.
     Nearest,
-    /// A mixture of two elements along each axis.
+    /// Linear interpolation between two elements along each axis.
     Linear,
-    /// A mixture of four elements along each axis, by Keys' cubic convolution (1981) with a = −3/4.
+    /// Interpolation between four elements along each axis by Keys' cubic convolution (1981), with a = −3/4.
     Cubic,
 }
 
-/// What lies outside of a picture.
+/// The values outside of an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GridPadding {
     /// Zeros.
     Zeros,
     /// The edge elements repeated.
     Border,
-    /// The picture mirrored at its edges.
+    /// The image mirrored at its edges.
     Reflection,
 }
 
-/// How a picture is read at the places of a grid.
+/// How an image is sampled at the positions of a grid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sampling {
-    /// How to mix.
+    /// The interpolation.
     pub mode: GridMode,
-    /// What lies outside.
+    /// The values outside of the image.
     pub padding: GridPadding,
-    /// Whether −1 and 1 are the middles of the outermost elements, instead of their edges.
+    /// Whether −1 and 1 are the centres of the outermost elements, instead of their edges.
     pub align_corners: bool,
-    /// Whether the picture has three axes. PyTorch treats coordinates that are infinite or no number in another way then.
+    /// Whether the image has three axes. PyTorch then treats infinite and NaN coordinates differently.
     pub is_volume: bool,
 }
 
 impl Sampling {
-    /// The elements of an axis, none for those outside, that a coordinate of −1…1 is mixed from, with their weights.
+    /// The elements of an axis that a coordinate from −1 to 1 is interpolated from, with their weights; `None` for those
+    /// outside.
     pub fn taps<T: Float>(&self, coordinate: T, len: usize) -> Taps<T> {
         let place = self.place(coordinate, len);
         match self.mode {
@@ -69,7 +70,7 @@ impl Sampling {
         }
     }
 
-    /// The place among the elements that a coordinate of −1…1 means.
+    /// The position among the elements that a coordinate from −1 to 1 denotes.
     fn place<T: Float>(&self, coordinate: T, len: usize) -> T {
         let (one, two) = (T::one(), T::of(2.0));
         match self.align_corners {
@@ -78,7 +79,7 @@ impl Sampling {
         }
     }
 
-    /// The place inside of the axis that stands for one that may be outside.
+    /// Maps a position that may be outside of the axis according to the padding.
     fn inside<T: Float>(&self, place: T, len: usize) -> T {
         let last = T::of(len as f64 - 1.0);
         let place = match self.padding {
@@ -95,7 +96,8 @@ impl Sampling {
     }
 }
 
-/// The elements of one axis that a place is mixed from, none for those outside, with their weights; at most four.
+/// The elements of one axis that a position is interpolated from, with their weights: at most four, with `None` for those
+/// outside.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Taps<T> {
     taps: [(Option<usize>, T); 4],
@@ -115,13 +117,13 @@ impl<T: Float> Taps<T> {
         Self { taps, count: N.min(4) }
     }
 
-    /// Those inside.
+    /// The elements inside the axis, with their weights.
     pub fn inside(&self) -> impl Iterator<Item = (usize, T)> + '_ {
         self.taps[..self.count].iter().filter_map(|&(index, weight)| Some((index?, weight)))
     }
 }
 
-/// A place mirrored at `low` and `low + span` until it lies between them.
+/// A position mirrored at `low` and `low + span` until it is between them.
 fn reflect<T: Float>(place: T, low: T, span: T) -> T {
     if span == T::zero() {
         return T::zero();
@@ -139,11 +141,11 @@ fn index<T: Float>(at: T, len: usize) -> Option<usize> {
     (at >= T::zero()).then(|| at.to_usize()).flatten().filter(|&index| index < len)
 }
 
-/// Reads N×C×… at the places of a grid N×…×axes, whose last axis counts from the input's last axis, as
+/// Samples N×C×… at the positions of a grid N×…×axes, whose coordinates start with that of the input's last axis, as
 /// `torch.nn.functional.grid_sample`.
 ///
 /// # Panics
-/// When shapes do not fit each other, or the input has no elements.
+/// Panics if shapes do not match, or the input has no elements.
 pub fn grid_sample<T: Float>(
     input: ArrayViewD<'_, T>,
     grid: ArrayViewD<'_, T>,
@@ -168,11 +170,11 @@ pub fn grid_sample<T: Float>(
     })
 }
 
-/// The places that affine maps N×axes×(axes + 1) send the elements of pictures of these lengths to: N×…×axes, as
-/// `torch.nn.functional.affine_grid`. Both sides count from the last axis, as coordinates of −1…1.
+/// The positions N×…×axes to which affine maps N×axes×(axes + 1) send the elements of images of these lengths, as
+/// `torch.nn.functional.affine_grid`. All positions are coordinates from −1 to 1, starting with that of the last axis.
 ///
 /// # Panics
-/// When `theta` has other axes.
+/// Panics if `theta` has another number of axes.
 pub fn affine_grid<T: Float>(theta: ArrayView3<'_, T>, lens: &[usize], align_corners: bool) -> ArrayD<T> {
     let shape = [&[theta.dim().0], lens, &[lens.len()]].concat();
     ArrayD::from_shape_fn(IxDyn(&shape), |at| {
@@ -184,7 +186,7 @@ pub fn affine_grid<T: Float>(theta: ArrayView3<'_, T>, lens: &[usize], align_cor
     })
 }
 
-/// The coordinate of −1…1 of an element of an axis.
+/// The coordinate from −1 to 1 of an element of an axis.
 pub fn normalized<T: Float>(index: usize, len: usize, align_corners: bool) -> T {
     if len < 2 {
         return T::zero();

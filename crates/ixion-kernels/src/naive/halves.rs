@@ -1,13 +1,14 @@
 //! Half precision, bit by bit.
 
 // ANCHOR: f16_bits
-/// The bits of the nearest number of IEEE's `binary16`, ties to even: a sign, 5 bits of exponent, 10 of fraction. What
-/// would be 65520 or more is infinite; NaN stays NaN.
+/// The bits of the nearest IEEE `binary16` number, ties to even: a sign, 5 bits of exponent, 10 of fraction. Magnitudes
+/// of 65520 or more become infinite; NaN stays NaN.
 ///
-/// Numbers of exponent e lie 2^(e − 10) apart, and those below 2^−14 as far as those of exponent −14. Counted in such
-/// steps, a number of exponent e begins at 1024: so its bits are (e + 14) · 1024 + steps, whatever e is.
+/// Numbers with exponent e are 2^(e − 10) apart; numbers below 2^−14 are as far apart as those with exponent −14. Counted
+/// in such steps, the numbers with exponent e begin at 1024. The bits of a number are therefore (e + 14) · 1024 + steps,
+/// whatever e is.
 pub fn f16_bits(x: f32) -> u16 {
-    // ANCHOR: f16_bits_todo -- task 1: count in steps of the number's exponent, round half to even
+    // ANCHOR: f16_bits_todo -- task 1: count x in steps of its exponent, round half to even
     let sign = if x.is_sign_negative() { 0x8000 } else { 0 };
     if x.is_nan() {
         return sign | 0x7e00;
@@ -26,7 +27,7 @@ mod tests {
     use ixion_tensor::{Half, f16};
     use proptest::prelude::*;
 
-    /// What the fast conversion of slices makes of a number.
+    /// A number as the fast conversion of slices stores it.
     fn stored(x: f32) -> f16 {
         let mut to = [f16::ZERO];
         f16::store_all(&[x], &mut to);

@@ -3,37 +3,37 @@
 use crate::Float;
 use ndarray::{ArrayD, ArrayViewD, Dimension, IxDyn};
 
-/// What a place between elements holds.
+/// How values between elements are interpolated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Interpolation {
-    /// The element before it.
+    /// The element before the position.
     Nearest,
-    /// The element whose middle is nearest.
+    /// The element whose centre is nearest.
     NearestExact,
-    /// A mixture of the two elements around it.
+    /// Linear interpolation between the two elements around the position.
     Linear,
-    /// A mixture of four elements by Keys' cubic convolution (1981) with a = −3/4.
+    /// Interpolation between four elements by Keys' cubic convolution (1981), with a = −3/4.
     Cubic,
 }
 
 /// How one axis is resampled.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Resampling {
-    /// How to mix.
+    /// The interpolation.
     pub interpolation: Interpolation,
-    /// Whether the middles of the first and last elements fall on each other, instead of the edges.
+    /// Whether the centres of the first and last elements are aligned, instead of their edges.
     pub align_corners: bool,
     /// The number of input elements.
     pub len: usize,
     /// The number of output elements.
     pub outputs: usize,
-    /// The factor that the positions are computed from, where it is not `outputs / len`.
+    /// The factor from which positions are computed, if it is not `outputs / len`.
     pub factor: Option<f64>,
 }
 
 impl Resampling {
-    /// The elements that output `position` is mixed from, with their weights, as PyTorch chooses them. The arithmetic is
-    /// that of `T`: rounding decides which element is nearest.
+    /// The elements that output `position` is interpolated from, with their weights, as in PyTorch. They are computed in
+    /// `T`, because rounding decides which element is nearest.
     pub fn taps<T: Float>(&self, position: usize) -> Vec<(usize, T)> {
         let last = self.len.saturating_sub(1);
         if let Some(source) = self.only_tap::<T>(position) {
@@ -53,7 +53,7 @@ impl Resampling {
         }
     }
 
-    /// The element that output `position` is, where it is not mixed.
+    /// The element that output `position` is copied from; `None` if it is interpolated.
     pub fn only_tap<T: Float>(&self, position: usize) -> Option<usize> {
         let at = T::of(position as f64);
         let half = T::of(0.5);
@@ -74,13 +74,13 @@ impl Resampling {
         [(first, T::one() - second), (next, second)]
     }
 
-    /// The element at or before a place.
+    /// The element at or before a position.
     fn below<T: Float>(&self, at: T) -> usize {
-        // Of what is not negative, cutting off is rounding down; what is negative becomes 0.
+        // Truncation rounds non-negative numbers down; negative numbers become 0.
         at.to_usize().unwrap_or(0).min(self.len.saturating_sub(1))
     }
 
-    /// How far one output element is from the next, in input elements.
+    /// The distance between output elements, in input elements.
     fn step<T: Float>(&self) -> T {
         match self.factor {
             Some(factor) => T::of(1.0 / factor),
@@ -88,7 +88,7 @@ impl Resampling {
         }
     }
 
-    /// The place of an output element among the input elements.
+    /// The position of an output element among the input elements.
     fn source<T: Float>(&self, position: usize) -> T {
         let position = T::of(position as f64);
         if !self.align_corners {
@@ -101,7 +101,7 @@ impl Resampling {
     }
 }
 
-/// The weights of four elements for a place that is `t` after the second.
+/// The weights of four elements for a position that is `t` after the second.
 pub(super) fn cubic_weights<T: Float>(t: T) -> [T; 4] {
     let a = T::of(-0.75);
     let (one, two, three) = (T::one(), T::of(2.0), T::of(3.0));
@@ -110,10 +110,10 @@ pub(super) fn cubic_weights<T: Float>(t: T) -> [T; 4] {
     [far(t + one), near(t), near(one - t), far(two - t)]
 }
 
-/// Resamples the last axes, as `torch.nn.functional.interpolate`: one [`Resampling`] for each of them.
+/// Resamples the last axes, with one [`Resampling`] for each of them, as `torch.nn.functional.interpolate`.
 ///
 /// # Panics
-/// When an axis has another length than its resampling says.
+/// Panics if the length of an axis is not that of its resampling.
 pub fn interpolate<T: Float>(input: ArrayViewD<'_, T>, axes: &[Resampling]) -> ArrayD<T> {
     let first = input.ndim() - axes.len();
     let mut shape = input.shape()[..first].to_vec();

@@ -7,7 +7,7 @@ use ndarray::{Array2, ArrayView2};
 /// The product of an m×k and a k×n matrix: each element is a row times a column.
 ///
 /// # Panics
-/// When the inner lengths differ.
+/// Panics if the inner lengths differ.
 pub fn matmul<T: Float>(a: ArrayView2<'_, T>, b: ArrayView2<'_, T>) -> Array2<T> {
     // ANCHOR: matmul_todo -- task 3: each row of a times each column of b
     assert_eq!(a.ncols(), b.nrows(), "the inner lengths of a matrix product must be equal");

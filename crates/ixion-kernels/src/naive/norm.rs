@@ -3,7 +3,7 @@
 use crate::Float;
 use ndarray::{Array2, ArrayD, ArrayView2, ArrayViewD, Axis};
 
-/// Each row with its mean subtracted, divided by √(variance + eps), as `torch.nn.functional.layer_norm` does without
+/// Subtracts the mean of each row and divides by √(variance + eps), as `torch.nn.functional.layer_norm` does without
 /// weights. The variance is that of the population.
 pub fn standardize<T: Float>(rows: ArrayView2<'_, T>, eps: f64) -> Array2<T> {
     let len = T::of(rows.ncols() as f64);
@@ -16,7 +16,7 @@ pub fn standardize<T: Float>(rows: ArrayView2<'_, T>, eps: f64) -> Array2<T> {
     result
 }
 
-/// Each row divided by √(mean of its squares + eps), as `torch.nn.functional.rms_norm` does without weights.
+/// Divides each row by √(mean of its squares + eps), as `torch.nn.functional.rms_norm` does without weights.
 pub fn root_mean_square<T: Float>(rows: ArrayView2<'_, T>, eps: f64) -> Array2<T> {
     let len = T::of(rows.ncols() as f64);
     let mut result = rows.to_owned();
@@ -27,11 +27,11 @@ pub fn root_mean_square<T: Float>(rows: ArrayView2<'_, T>, eps: f64) -> Array2<T
     result
 }
 
-/// N×C×… divided by (k + alpha · mean of squares over `size` neighbouring channels) to the power of beta, as
+/// Divides N×C×… by (k + alpha · mean of squares over `size` neighbouring channels) to the power of beta, as
 /// `torch.nn.functional.local_response_norm` (Krizhevsky et al. 2012). Channels outside count as zero.
 ///
 /// # Panics
-/// When the input has fewer than two axes.
+/// Panics if the input has fewer than two axes.
 pub fn local_response_norm<T: Float>(
     input: ArrayViewD<'_, T>,
     size: usize,

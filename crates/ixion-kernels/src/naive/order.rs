@@ -1,22 +1,22 @@
-//! Row-major and column-major order: elements counted, and put into another shape.
+//! Row-major and column-major order: filling, flattening and reshaping arrays.
 
 use ixion_tensor::{Order, contiguous_strides, position};
 use ndarray::{ArrayD, ArrayViewD, Dimension, IxDyn};
 
 // ANCHOR: fill
-/// An array whose elements, counted in `order`, are the given values, as `numpy.reshape(values, shape, order)`.
+/// An array whose elements, in `order`, are the given values, as `numpy.reshape(values, shape, order)`.
 ///
 /// # Panics
-/// When there are fewer values than elements.
+/// Panics if there are fewer values than elements.
 pub fn fill<T: Copy>(values: &[T], shape: &[usize], order: Order) -> ArrayD<T> {
-    // ANCHOR: fill_todo -- task 2: at each index, the value that has its position in this order
+    // ANCHOR: fill_todo -- task 2: at each index, the value at the position that the index has in this order
     let mut strides = vec![0; shape.len()];
     contiguous_strides(shape, order, &mut strides);
     ArrayD::from_shape_fn(IxDyn(shape), |index| values[position(index.slice(), &strides, 0)])
     // ANCHOR_END: fill_todo
 }
 
-/// All elements, counted in `order`, as `numpy.ravel(x, order)`.
+/// All elements in `order`, as `numpy.ravel(x, order)`.
 pub fn flatten<T: Copy + Default>(x: ArrayViewD<'_, T>, order: Order) -> Vec<T> {
     // ANCHOR: flatten_todo -- task 2: each element at the position that its index has in this order
     let mut strides = vec![0; x.ndim()];
@@ -29,10 +29,10 @@ pub fn flatten<T: Copy + Default>(x: ArrayViewD<'_, T>, order: Order) -> Vec<T> 
     // ANCHOR_END: flatten_todo
 }
 
-/// The same elements in another shape, counted in `order` before and after, as `numpy.reshape`.
+/// The same elements in another shape, read and written in `order`, as `numpy.reshape`.
 ///
 /// # Panics
-/// When the new shape has more elements.
+/// Panics if the new shape has more elements.
 pub fn reshape<T: Copy + Default>(x: ArrayViewD<'_, T>, shape: &[usize], order: Order) -> ArrayD<T> {
     // ANCHOR: reshape_todo -- task 2: flatten, then fill
     fill(&flatten(x, order), shape, order)

@@ -1,21 +1,21 @@
-//! Padding: a larger tensor whose outside is made from its inside.
+//! Padding: a larger tensor whose border is derived from its interior or filled with a constant.
 
 use ndarray::{ArrayD, ArrayViewD, Dimension, IxDyn};
 
-/// What the outside is made from.
+/// How the padding is derived from the elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PadMode {
-    /// The inside mirrored at its edge, the edge element once.
+    /// The elements mirrored at the edge, without repeating the edge element.
     Reflect,
     /// The edge element repeated.
     Replicate,
-    /// The other end of the inside.
+    /// The elements of the other end.
     Circular,
 }
 
 impl PadMode {
-    /// For each place of an axis of `len` elements that is padded by so many places before and after, the element that
-    /// stands there. A negative number cuts elements off. `None` when the axis is too short, as in PyTorch.
+    /// The source element of each position of an axis of `len` elements that is padded by `before` and `after` positions.
+    /// Negative numbers remove elements. `None` if the axis is too short, as in PyTorch.
     pub fn sources(self, len: usize, before: i64, after: i64) -> Option<Vec<usize>> {
         let count = i64::try_from(len).ok()?.checked_add(before)?.checked_add(after)?;
         if count < 0 || before.max(after) > self.limit(len) {
@@ -24,7 +24,7 @@ impl PadMode {
         (0..count).map(|place| usize::try_from(pad_source(self, place - before, len as i64)).ok()).collect()
     }
 
-    /// The most places that one side of an axis of `len` elements may be padded by.
+    /// The maximum number of positions by which one side of an axis of `len` elements can be padded.
     fn limit(self, len: usize) -> i64 {
         match self {
             PadMode::Reflect => len.saturating_sub(1) as i64,
@@ -36,13 +36,14 @@ impl PadMode {
 }
 
 // ANCHOR: pad_source
-/// The element of an axis of `len` that stands at a place, which is counted from the first element: negative before it,
-/// `len` and more behind the last. For `Reflect` the place is less than `len` away from the axis.
+/// The index of the element of an axis of length `len` that is found at `place` of the padded axis. `place` is counted
+/// from the first element: negative before it, and `len` or more after the last. For `Reflect`, it must be less than
+/// `len` positions away from the axis.
 ///
 /// # Panics
-/// When `len` is 0.
+/// Panics if `len` is 0.
 pub fn pad_source(mode: PadMode, place: i64, len: i64) -> i64 {
-    // ANCHOR: pad_source_todo -- task 5: the nearest element, the other end, or the mirrored one
+    // ANCHOR: pad_source_todo -- task 5: the nearest element, the one at the other end, or the mirrored one
     match mode {
         PadMode::Replicate => place.clamp(0, len - 1),
         PadMode::Circular => place.rem_euclid(len),
@@ -55,10 +56,10 @@ pub fn pad_source(mode: PadMode, place: i64, len: i64) -> i64 {
 // ANCHOR_END: pad_source
 
 // ANCHOR: pad_constant
-/// Adds places of one value around an array: each axis gets (before, after) places, as `numpy.pad`.
+/// Pads an array with a constant: each axis gets (before, after) positions, as `numpy.pad`.
 ///
 /// # Panics
-/// When there are not as many pairs as axes, or the result is too large.
+/// Panics if the number of pairs is not the number of axes, or the result is too large.
 pub fn pad_constant<T: Copy>(input: ArrayViewD<'_, T>, pads: &[(usize, usize)], value: T) -> ArrayD<T> {
     assert_eq!(input.ndim(), pads.len(), "one pair of numbers for each axis");
     let shape: Vec<usize> =
@@ -66,9 +67,9 @@ pub fn pad_constant<T: Copy>(input: ArrayViewD<'_, T>, pads: &[(usize, usize)], 
     ArrayD::from_shape_fn(IxDyn(&shape), |place| inside(&input, place.slice(), pads).unwrap_or(value))
 }
 
-/// The element that stands at a place of the padded array, or `None` where the padding is.
+/// The element at a position of the padded array, or `None` in the padding.
 fn inside<T: Copy>(input: &ArrayViewD<'_, T>, place: &[usize], pads: &[(usize, usize)]) -> Option<T> {
-    // ANCHOR: inside_todo -- task 5: the places before the axis off, then the element if there is one
+    // ANCHOR: inside_todo -- task 5: subtract the padding before each axis, then get the element if there is one
     let at = place.iter().zip(pads).map(|(place, (before, _))| place.checked_sub(*before));
     let at: Vec<usize> = at.collect::<Option<_>>()?;
     input.get(IxDyn(&at)).copied()
@@ -76,11 +77,11 @@ fn inside<T: Copy>(input: &ArrayViewD<'_, T>, place: &[usize], pads: &[(usize, u
 }
 // ANCHOR_END: pad_constant
 
-/// Pads each axis by (before, after) places, as `torch.nn.functional.pad` in its modes `reflect`, `replicate` and
+/// Pads each axis by (before, after) positions, as `torch.nn.functional.pad` in its modes `reflect`, `replicate` and
 /// `circular`.
 ///
 /// # Errors
-/// A sentence, when an axis is too short for its padding.
+/// A message if an axis is too short for its padding.
 pub fn pad<T: Copy>(
     input: ArrayViewD<'_, T>,
     pads: &[(usize, usize)],

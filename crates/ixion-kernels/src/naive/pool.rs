@@ -7,11 +7,12 @@ use ndarray::{ArrayD, ArrayViewD, Dimension, IxDyn};
 // ANCHOR: max_pool
 /// The largest element of each window, and its position in the flattened plane, as `torch.nn.functional.max_pool`.
 ///
-/// `input` is N×C×…, `output` the lengths of the axes after the channels. NaN is larger than everything. The first of
-/// equal elements wins, but the last NaN. The padding is never chosen: a window that sees nothing else gives −∞ and 0.
+/// `input` is N×C×…, and `output` holds the lengths of the axes after the channels. NaN is larger than any number. Of
+/// equal elements the first wins, of several NaN the last. The padding is never chosen: a window that only sees padding
+/// gives −∞ and 0.
 ///
 /// # Panics
-/// When ranks do not fit each other.
+/// Panics if ranks do not match.
 pub fn max_pool<T: Float>(
     input: ArrayViewD<'_, T>,
     windows: &[Window],
@@ -26,7 +27,7 @@ pub fn max_pool<T: Float>(
     // ANCHOR_END: max_pool_todo
 }
 
-/// The largest of some elements, and its position: the first of equal ones, but the last NaN.
+/// The largest of some elements, and its position: of equal elements the first, of several NaN the last.
 fn largest<T: Float>(elements: &[(T, i64)]) -> Option<(T, i64)> {
     // ANCHOR: largest_todo -- task 2: the largest of some elements
     let mut largest: Option<(T, i64)> = None;
@@ -41,12 +42,12 @@ fn largest<T: Float>(elements: &[(T, i64)]) -> Option<(T, i64)> {
 // ANCHOR_END: max_pool
 
 // ANCHOR: avg_pool
-/// What the sum of a window is divided by.
+/// The divisor of the sum of a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Divisor {
     /// The number of input elements in the window.
     Elements,
-    /// The same, and the padding in it.
+    /// The number of input elements and padding positions in the window.
     ElementsAndPadding,
     /// A given number.
     Fixed(i64),
@@ -55,14 +56,14 @@ pub enum Divisor {
 /// The mean of each window, as `torch.nn.functional.avg_pool`.
 ///
 /// # Panics
-/// When ranks do not fit each other.
+/// Panics if ranks do not match.
 pub fn avg_pool<T: Float>(
     input: ArrayViewD<'_, T>,
     windows: &[Window],
     output: &[usize],
     divisor: Divisor,
 ) -> ArrayD<T> {
-    // ANCHOR: avg_pool_todo -- task 3: the sum of what each window sees, divided by what the divisor says
+    // ANCHOR: avg_pool_todo -- task 3: the sum of the elements that each window sees, over its divisor
     let shape = IxDyn(&[&input.shape()[..2], output].concat());
     ArrayD::from_shape_fn(shape, |at| {
         let elements = seen(&input, windows, at.slice());
@@ -76,8 +77,8 @@ pub fn avg_pool<T: Float>(
     // ANCHOR_END: avg_pool_todo
 }
 
-/// The number of places of the window at `place` that lie in the input or its padding; with `ceil_mode` the last window
-/// may reach further.
+/// The number of positions of the window at `place` that are inside the input or its padding; with `ceil_mode`, the last
+/// window may extend further.
 fn padded_count(windows: &[Window], place: &[usize], lens: &[usize]) -> i64 {
     let axes = windows.iter().zip(place).zip(lens).map(|((window, &place), &len)| {
         let start = place * window.stride;
@@ -90,7 +91,7 @@ fn padded_count(windows: &[Window], place: &[usize], lens: &[usize]) -> i64 {
 
 // ANCHOR: seen
 /// The elements that the window for output `at` sees, in row-major order, and their positions in the flattened plane.
-/// `at` is sample, channel, and the place along each axis after them.
+/// `at` holds the sample, the channel, and the position along each axis after them.
 fn seen<T: Float>(input: &ArrayViewD<'_, T>, windows: &[Window], at: &[usize]) -> Vec<(T, i64)> {
     let kernel: Vec<usize> = windows.iter().map(|window| window.kernel).collect();
     let lens = &input.shape()[2..];
@@ -105,21 +106,21 @@ fn seen<T: Float>(input: &ArrayViewD<'_, T>, windows: &[Window], at: &[usize]) -
     elements
 }
 
-/// An element of a plane, and its position in it.
+/// An element of a plane, and its position in the flattened plane.
 fn element<T: Float>(input: &ArrayViewD<'_, T>, plane: &[usize], at: &[usize]) -> (T, i64) {
     let position = at.iter().zip(&input.shape()[2..]).fold(0, |position, (&i, &len)| position * len + i);
     (input[IxDyn(&[plane, at].concat())], position as i64)
 }
 // ANCHOR_END: seen
 
-/// The p-norm of each window, as `torch.nn.functional.lp_pool`: the mean of xᵖ times the number of places of a window,
-/// to the power of 1/p.
+/// The p-norm of each window, as `torch.nn.functional.lp_pool`: the mean of xᵖ times the size of a window, to the power
+/// of 1/p.
 ///
-/// A window that reaches past the end counts its missing places as if they held the mean. A negative mean gives NaN, but
-/// for p = 1.
+/// A window that extends past the end counts its missing elements as if they were the mean. A negative mean gives NaN,
+/// except for p = 1.
 ///
 /// # Panics
-/// When ranks do not fit each other.
+/// Panics if ranks do not match.
 pub fn lp_pool<T: Float>(
     input: ArrayViewD<'_, T>,
     windows: &[Window],
@@ -136,7 +137,7 @@ pub fn lp_pool<T: Float>(
 /// along each axis after the channels.
 ///
 /// # Panics
-/// When ranks do not fit each other.
+/// Panics if ranks do not match.
 pub fn adaptive_avg_pool<T: Float>(input: ArrayViewD<'_, T>, output: &[usize]) -> ArrayD<T> {
     let shape = IxDyn(&[&input.shape()[..2], output].concat());
     ArrayD::from_shape_fn(shape, |at| {
@@ -149,7 +150,7 @@ pub fn adaptive_avg_pool<T: Float>(input: ArrayViewD<'_, T>, output: &[usize]) -
 /// `torch.nn.functional.adaptive_max_pool`; as [`max_pool`] otherwise.
 ///
 /// # Panics
-/// When ranks do not fit each other.
+/// Panics if ranks do not match.
 pub fn adaptive_max_pool<T: Float>(input: ArrayViewD<'_, T>, output: &[usize]) -> (ArrayD<T>, ArrayD<i64>) {
     let shape = IxDyn(&[&input.shape()[..2], output].concat());
     let found = ArrayD::from_shape_fn(shape, |at| {
@@ -158,7 +159,7 @@ pub fn adaptive_max_pool<T: Float>(input: ArrayViewD<'_, T>, output: &[usize]) -
     (found.mapv(|(value, _)| value), found.mapv(|(_, position)| position))
 }
 
-/// The elements of the part at `at`, and their positions in the plane.
+/// The elements of the part at `at`, and their positions in the flattened plane.
 fn adaptive_part<T: Float>(input: &ArrayViewD<'_, T>, at: &[usize], output: &[usize]) -> Vec<(T, i64)> {
     let axes = at[2..].iter().zip(output).zip(&input.shape()[2..]);
     let ranges: Vec<_> = axes.map(|((&place, &outputs), &len)| adaptive_range(place, outputs, len)).collect();
@@ -171,7 +172,7 @@ fn adaptive_part<T: Float>(input: &ArrayViewD<'_, T>, at: &[usize], output: &[us
     sources.map(|source| element(input, &at[..2], &source)).collect()
 }
 
-/// The part of an axis of `len` elements that adaptive pooling puts into output `position` of `outputs`.
+/// The range of an axis of `len` elements that adaptive pooling maps to output `position` of `outputs`.
 pub fn adaptive_range(position: usize, outputs: usize, len: usize) -> std::ops::Range<usize> {
     position * len / outputs..((position + 1) * len).div_ceil(outputs)
 }
@@ -208,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn three_ways_to_divide() {
+    fn the_three_divisors() {
         let x = row(&[2.0, 4.0, 6.0]);
         let mean = |divisor| avg_pool(x.view(), &window(2, 2, 1), &[2], divisor).as_slice().unwrap().to_vec();
         assert_eq!(mean(Divisor::ElementsAndPadding), [1.0, 5.0]);

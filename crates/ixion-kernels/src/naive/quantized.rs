@@ -1,11 +1,12 @@
-//! Products of whole numbers that stand for real ones.
+//! Convolutions and matrix products of quantised values.
 
-use crate::quantization::{ChannelStep, quantize, whole_channel};
+use crate::quantization::{ChannelStep, quantize, quantize_channel};
 use crate::window::Window;
 use ndarray::{Array2, Array4, ArrayView2, ArrayView4};
 
-/// The sums of a convolution N×C×H×W by O×(C/groups)×h×w of whole numbers whose zero is 0.
-pub fn whole_conv2d(
+/// The exact sums of a convolution of quantised values N×C×H×W with quantised weights O×(C/groups)×h×w. All zero points
+/// are 0.
+pub fn int8_conv2d(
     input: ArrayView4<'_, i32>,
     weight: ArrayView4<'_, i32>,
     windows: &[Window; 2],
@@ -28,40 +29,41 @@ pub fn whole_conv2d(
     })
 }
 
-// ANCHOR: whole_product
-/// The sums of rows R×I times the transpose of O×I weights of whole numbers whose zero is 0.
-pub fn whole_product(rows: ArrayView2<'_, i32>, weight: ArrayView2<'_, i32>) -> Array2<i64> {
-    // ANCHOR: whole_product_todo -- task 3: each row times each row of weights, in i64
+// ANCHOR: int8_matmul
+/// The exact product of quantised rows R×I with the transpose of quantised weights O×I. All zero points are 0.
+pub fn int8_matmul(rows: ArrayView2<'_, i32>, weight: ArrayView2<'_, i32>) -> Array2<i64> {
+    // ANCHOR: int8_matmul_todo -- task 3: each row times each row of weights, in i64
     Array2::from_shape_fn((rows.nrows(), weight.nrows()), |(row, output)| {
         let pairs = rows.row(row).into_iter().zip(weight.row(output));
         pairs.map(|(&x, &w)| i64::from(x) * i64::from(w)).sum()
     })
-    // ANCHOR_END: whole_product_todo
+    // ANCHOR_END: int8_matmul_todo
 }
-// ANCHOR_END: whole_product
+// ANCHOR_END: int8_matmul
 
-// ANCHOR: whole_linear
-/// A linear layer in int8: rows R×I of inputs, weights O×I and O biases make R×O outputs.
+// ANCHOR: int8_linear
+/// A linear layer in int8: inputs R×I, weights O×I and O biases give outputs R×O.
 ///
 /// # Panics
-/// When there are fewer biases than rows of weights, or the rows have other lengths than those of the input.
-pub fn whole_linear(
+/// Panics if there are fewer biases than rows of weights, or the rows of weights differ in length from those of the
+/// input.
+pub fn int8_linear(
     input: ArrayView2<'_, f32>,
     weight: ArrayView2<'_, f32>,
     bias: &[f32],
     input_scale: f32,
 ) -> Array2<f32> {
-    // ANCHOR: whole_linear_todo -- task 3: whole inputs, whole channels, exact sums, real outputs
+    // ANCHOR: int8_linear_todo -- task 3: quantise inputs and channels, sum exactly, convert the sums to floats
     let channels: Vec<(Vec<i8>, ChannelStep)> = (weight.rows().into_iter().zip(bias))
-        .map(|(row, &bias)| whole_channel(&row.to_vec(), bias, input_scale))
+        .map(|(row, &bias)| quantize_channel(&row.to_vec(), bias, input_scale))
         .collect();
     let input = input.mapv(|x| i32::from(quantize(x, input_scale)));
     let weight = Array2::from_shape_fn(weight.dim(), |(output, i)| i32::from(channels[output].0[i]));
-    let sums = whole_product(input.view(), weight.view());
+    let sums = int8_matmul(input.view(), weight.view());
     Array2::from_shape_fn(sums.dim(), |(row, output)| channels[output].1.real(sums[[row, output]] as f64))
-    // ANCHOR_END: whole_linear_todo
+    // ANCHOR_END: int8_linear_todo
 }
-// ANCHOR_END: whole_linear
+// ANCHOR_END: int8_linear
 
 #[cfg(test)]
 mod tests {
@@ -71,7 +73,7 @@ mod tests {
     #[test]
     fn a_channel_without_weights_is_its_bias() {
         let weight = array![[1.27f32, -0.02], [0.0, 0.0]];
-        let output = whole_linear(array![[1.0f32, 0.5]].view(), weight.view(), &[3.0, 0.123], 0.01);
+        let output = int8_linear(array![[1.0f32, 0.5]].view(), weight.view(), &[3.0, 0.123], 0.01);
         assert!((output[[0, 0]] - 4.26).abs() < 1e-4, "{output}");
         assert_eq!(output[[0, 1]], 0.123);
     }

@@ -5,11 +5,12 @@ use crate::Float;
 use crate::recurrent::{Cell, Direction};
 use ndarray::{Array2, ArrayView2, ArrayView3, Axis, Zip, aview1, s};
 
-/// Runs one layer in one direction over S×N×I inputs, from a state N×P and a memory N×H on, as `torch.nn.RNN`,
-/// `torch.nn.LSTM` and `torch.nn.GRU` do. Returns the outputs of all steps, SN×P, and state and memory after the last.
+/// Runs one layer in one direction over S×N×I inputs, starting from a state N×P and a memory N×H, as `torch.nn.RNN`,
+/// `torch.nn.LSTM` and `torch.nn.GRU`. Returns the outputs of all steps, SN×P, and the state and the memory after the
+/// last step.
 ///
 /// # Panics
-/// When shapes do not fit each other.
+/// Panics if shapes do not match.
 pub fn recurrent<T: Float>(
     direction: &Direction<'_, T>,
     input: ArrayView3<'_, T>,
@@ -27,7 +28,7 @@ pub fn recurrent<T: Float>(
     (outputs, state, memory)
 }
 
-/// State and memory after one step.
+/// The state and the memory after one step.
 fn step<T: Float>(
     direction: &Direction<'_, T>,
     input: ArrayView2<'_, T>,
@@ -78,7 +79,7 @@ mod tests {
     use crate::recurrent::Weights;
     use ndarray::{arr2, arr3};
 
-    /// One unit: the input counts once, the state twice.
+    /// One unit, whose input has weight 1 and whose state has weight 2.
     #[test]
     fn two_steps_by_hand() {
         let (one, two, empty) = (arr2(&[[1f64]]), arr2(&[[2.0]]), arr2(&[[0.0]]));

@@ -12,7 +12,7 @@ pub fn product(row: ArrayView1<'_, f64>) -> f64 {
     row.iter().product()
 }
 
-/// The mean squared difference from the mean, over `n − correction`, as `torch.var`.
+/// The sum of squared differences from the mean over `n − correction`, as `torch.var`.
 pub fn variance(row: ArrayView1<'_, f64>, correction: f64) -> f64 {
     let n = row.len() as f64;
     let mean = sum(row) / n;
@@ -25,8 +25,8 @@ pub fn log_sum_exp(row: ArrayView1<'_, f64>) -> f64 {
 }
 
 // ANCHOR: norm
-/// The p-norm, as `torch.norm`: (Σ |x|ᵖ)^(1/p). For p = 0 it counts what is not 0; for p = ∞ it is the largest |x|, for
-/// p = −∞ the smallest. Of a row with NaN it is NaN, unless p is 0.
+/// The p-norm, as `torch.norm`: (Σ |x|ᵖ)^(1/p). For p = 0, it counts the elements that are not 0; for p = ∞, it is the
+/// largest |x|, and for p = −∞ the smallest. The norm of a row with NaN is NaN, unless p is 0.
 pub fn norm(row: ArrayView1<'_, f64>, p: f64) -> f64 {
     // ANCHOR: norm_todo -- task 4: count for p = 0, largest for p = ∞, smallest for p = −∞, else the formula
     let magnitudes = row.mapv(f64::abs);
@@ -45,7 +45,7 @@ pub fn norm(row: ArrayView1<'_, f64>, p: f64) -> f64 {
 }
 // ANCHOR_END: norm
 
-/// The first position of the largest element, or of the first NaN, as `torch.argmax`; `None` of an empty row.
+/// The first position of the largest element, or of the first NaN, as `torch.argmax`; `None` for an empty row.
 pub fn arg_max(row: ArrayView1<'_, f64>) -> Option<usize> {
     row.iter().position(|x| x.is_nan()).or_else(|| {
         let largest = row.iter().copied().reduce(f64::max)?;
@@ -53,7 +53,7 @@ pub fn arg_max(row: ArrayView1<'_, f64>) -> Option<usize> {
     })
 }
 
-/// The first position of the smallest element, or of the first NaN, as `torch.argmin`; `None` of an empty row.
+/// The first position of the smallest element, or of the first NaN, as `torch.argmin`; `None` for an empty row.
 pub fn arg_min(row: ArrayView1<'_, f64>) -> Option<usize> {
     row.iter().position(|x| x.is_nan()).or_else(|| {
         let smallest = row.iter().copied().reduce(f64::min)?;

@@ -1,19 +1,20 @@
-//! Regions of pictures brought to one size, by their definition.
+//! Regions of images resampled to one size, by their definition.
 
 use crate::Float;
 use ndarray::{Array4, ArrayView2, ArrayView4};
 
-/// How a region becomes rows and columns of bins, each the mean of some samples in it: `torchvision.ops.RoIAlign`.
+/// How a region is divided into rows and columns of bins, each the mean of samples in it, as in
+/// `torchvision.ops.RoIAlign`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RegionAlign {
     /// Rows and columns of bins.
     pub bins: [usize; 2],
-    /// What coordinates of boxes are multiplied by to be those of the picture.
+    /// The factor from coordinates of boxes to those of the image.
     pub scale: f64,
-    /// Samples of a bin along each axis; none for as many as it covers elements.
+    /// The number of samples of a bin along each axis; `None` for as many as the bin covers elements.
     pub samples: Option<usize>,
-    /// Whether coordinates are those of the edges of elements, the first from 0 to 1. Else they are those of their
-    /// middles, and no region is smaller than one element.
+    /// Whether coordinates refer to the edges of elements, the first of which is between 0 and 1. Otherwise they refer to
+    /// the centres of elements, and no region is smaller than one element.
     pub aligned: bool,
 }
 
@@ -30,32 +31,32 @@ impl RegionAlign {
     }
 }
 
-/// Where the samples of a region lie along one axis.
+/// The positions of the samples of a region along one axis.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Samples<T> {
-    /// Where the first bin begins.
+    /// The start of the first bin.
     pub start: T,
-    /// The length of a bin; below zero where a box ends before it begins.
+    /// The length of a bin; negative if a box ends before it begins.
     pub bin: T,
-    /// Samples of each bin, a whole number.
+    /// The number of samples of each bin, an integer.
     pub count: T,
 }
 
 impl<T: Float> Samples<T> {
-    /// Where a sample of a bin lies.
+    /// The position of a sample of a bin.
     pub fn place(&self, bin: usize, sample: usize) -> T {
         let half = T::of(0.5);
         self.start + T::of(bin as f64) * self.bin + (T::of(sample as f64) + half) * self.bin / self.count
     }
 
-    /// How many samples a bin has.
+    /// The number of samples of a bin.
     pub fn per_bin(&self) -> usize {
         self.count.to_usize().unwrap_or(0)
     }
 }
 
-/// The two elements of an axis, which is not empty, that a place lies between, with their weights. Up to one element
-/// outside the outermost one stands for the place; beyond that there is nothing.
+/// The two elements of a non-empty axis around a position, with their weights. A position up to one element outside takes
+/// the value of the outermost element; further out, the result is `None`.
 pub fn between<T: Float>(place: T, len: usize) -> Option<[(usize, T); 2]> {
     if !(place >= -T::one() && place <= T::of(len as f64)) {
         return None;
@@ -66,11 +67,10 @@ pub fn between<T: Float>(place: T, len: usize) -> Option<[(usize, T); 2]> {
     Some([(first, T::one() - second), ((first + 1).min(last), second)])
 }
 
-/// The regions of pictures N×C×H×W that boxes K×5 (number of the picture, left, top, right, bottom) enclose, as
-/// K×C×`bins`.
+/// The regions of images N×C×H×W that boxes K×5 (index of the image, left, top, right, bottom) enclose, as K×C×`bins`.
 ///
 /// # Panics
-/// When a box is of no picture, or the pictures have no elements.
+/// Panics if a box refers to an image that does not exist, or the images have no elements.
 pub fn region_align<T: Float>(
     input: ArrayView4<'_, T>,
     boxes: ArrayView2<'_, T>,

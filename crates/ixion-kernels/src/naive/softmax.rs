@@ -4,10 +4,10 @@ use crate::Float;
 use ndarray::{ArrayD, ArrayViewD, Axis};
 
 /// e^x over the sum of e^x along an axis, as `torch.nn.functional.softmax`. The largest element is subtracted first, so
-/// that nothing overflows; where it is infinite, the result is NaN.
+/// that nothing overflows; if it is infinite, the result is NaN.
 ///
 /// # Panics
-/// When there is no such axis.
+/// Panics if there is no such axis.
 pub fn softmax<T: Float>(input: ArrayViewD<'_, T>, axis: usize) -> ArrayD<T> {
     let mut result = input.to_owned();
     for mut lane in result.lanes_mut(Axis(axis)) {
@@ -19,10 +19,10 @@ pub fn softmax<T: Float>(input: ArrayViewD<'_, T>, axis: usize) -> ArrayD<T> {
     result
 }
 
-/// The logarithm of [`softmax`], computed so that small results do not vanish.
+/// The logarithm of [`softmax`], computed so that small results do not underflow.
 ///
 /// # Panics
-/// When there is no such axis.
+/// Panics if there is no such axis.
 pub fn log_softmax<T: Float>(input: ArrayViewD<'_, T>, axis: usize) -> ArrayD<T> {
     let mut result = input.to_owned();
     for mut lane in result.lanes_mut(Axis(axis)) {

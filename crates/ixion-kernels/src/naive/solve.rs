@@ -1,16 +1,16 @@
-//! Linear equations, by elimination.
+//! Systems of linear equations, by elimination.
 
 use crate::Float;
 use ndarray::{Array1, ArrayView1, ArrayView2};
 
 // ANCHOR: solve
-/// The x with u·x = b for a triangular matrix u, as `torch.linalg.solve_triangular` with `upper=True`. What is below the
-/// diagonal is not read. A 0 on the diagonal gives ∞ or NaN.
+/// Solves u·x = b for an upper triangular matrix u, as `torch.linalg.solve_triangular` with `upper=True`. Elements below
+/// the diagonal are not read. A 0 on the diagonal gives ∞ or NaN.
 ///
 /// # Panics
-/// When u is not square, or b has another length.
+/// Panics if u is not square, or b has another length.
 pub fn solve_upper<T: Float>(u: ArrayView2<'_, T>, b: ArrayView1<'_, T>) -> Array1<T> {
-    // ANCHOR: solve_upper_todo -- task 5: the last row gives the last x; put it into the rows above, and go up
+    // ANCHOR: solve_upper_todo -- task 5: the last row gives the last x; substitute it into the rows above, and so on
     assert!(u.is_square() && u.nrows() == b.len(), "as many equations as unknowns");
     let (n, mut x) = (b.len(), b.to_owned());
     for i in (0..n).rev() {
@@ -21,11 +21,12 @@ pub fn solve_upper<T: Float>(u: ArrayView2<'_, T>, b: ArrayView1<'_, T>) -> Arra
     // ANCHOR_END: solve_upper_todo
 }
 
-/// The x with a·x = b, as `torch.linalg.solve`, by Gaussian elimination: of the rows that are left, the one with the largest
-/// coefficient is taken for each unknown. `None` if there is none but 0: then the matrix is singular, up to rounding.
+/// Solves a·x = b, as `torch.linalg.solve`, by Gaussian elimination with partial pivoting: for each unknown, the
+/// remaining row with the largest coefficient is used. Returns `None` if all these coefficients are 0: the matrix is then
+/// singular, up to rounding.
 ///
 /// # Panics
-/// When a is not square, or b has another length.
+/// Panics if a is not square, or b has another length.
 pub fn solve<T: Float>(a: ArrayView2<'_, T>, b: ArrayView1<'_, T>) -> Option<Array1<T>> {
     // ANCHOR: solve_todo -- task 5: for each column swap the largest coefficient up, make those below it 0, then solve_upper
     assert!(a.is_square() && a.nrows() == b.len(), "as many equations as unknowns");
@@ -70,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_number_is_not_hidden() {
+    fn nan_is_not_hidden() {
         let a = array![[f64::NAN, 2.0], [3.0, 1.0]];
         assert!(solve(a.view(), array![4.0, 5.0].view()).unwrap().iter().all(|x| x.is_nan()));
     }
@@ -100,7 +101,7 @@ mod tests {
         })
     }
 
-    /// Wilkinson's bound of what is left over: partial pivoting lets elements grow by 2 with each column, at worst.
+    /// Wilkinson's bound on the residual: with partial pivoting, elements grow by a factor of 2 per column at worst.
     fn bound(a: &Array2<f64>, x: &Array1<f64>) -> f64 {
         let n = x.len();
         let largest = |values: &mut dyn Iterator<Item = f64>| values.fold(0.0, f64::max);
@@ -111,7 +112,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_found_solves_the_equations((a, b) in regular()) {
+        fn the_result_solves_the_equations((a, b) in regular()) {
             let x = solve(a.view(), b.view());
             prop_assert!(x.is_some(), "taken for singular: {a}");
             let x = x.unwrap();
@@ -122,7 +123,7 @@ mod tests {
         }
 
         #[test]
-        fn singular_matrices_are_found((a, b) in equations(), column: prop::sample::Index) {
+        fn singular_matrices_are_detected((a, b) in equations(), column: prop::sample::Index) {
             let mut a = a;
             a.index_axis_mut(Axis(1), column.index(b.len())).fill(0.0);
             prop_assert_eq!(solve(a.view(), b.view()), None);

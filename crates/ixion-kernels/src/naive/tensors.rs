@@ -1,4 +1,4 @@
-//! Tensors against naive kernels, which the crate of tensors cannot know.
+//! Tests of tensors against naive kernels, which the tensor crate cannot depend on.
 
 use super::{all_close, fill, flatten, pad_constant, reshape};
 use ixion_tensor::{Element, Order, Tensor};

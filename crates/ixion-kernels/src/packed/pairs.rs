@@ -1,40 +1,41 @@
-//! Numbers of `f32` rounded to `bf16`, two of which fill the place of one.
+//! Values of `f32` rounded to `bf16`, two of which fit one word.
 
-use super::Words;
+use super::Packing;
 use crate::parallel::for_each_chunk;
 use crate::wide::{Work, run_widest};
 use ixion_tensor::Limits;
 use ixion_tensor::Result;
 
-/// Numbers in a cache line.
+/// Words per cache line.
 const LINE: usize = 16;
 
-/// Rows of pairs, each some words from the one before.
+/// The layout of rows of pairs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rounded {
-    /// Words of a row that mean something.
+    /// The number of words of a row that hold values.
     pub depth: usize,
-    /// From one row to the next: an odd number of cache lines, so that rows below each other lie in different sets of a cache.
+    /// The distance between rows in words: an odd number of cache lines, so that consecutive rows are in different sets
+    /// of a cache.
     pub row: usize,
 }
 
 impl Rounded {
-    /// Rows of so many numbers.
+    /// The layout of rows of `numbers` values.
     pub fn new(numbers: usize) -> Self {
-        let depth = Words::Pairs.count(numbers);
+        let depth = Packing::Bf16Pairs.count(numbers);
         Self { depth, row: (depth.div_ceil(LINE) | 1).saturating_mul(LINE) }
     }
 
-    /// Words of so many rows.
+    /// The number of words of `rows` rows.
     pub fn len(self, rows: usize) -> usize {
         self.row.saturating_mul(rows)
     }
 }
 
-/// Rounds numbers to the nearest of `bf16`, of two to the even one. What fills up the last word is 0.
+/// Rounds values to the nearest `bf16`, ties to even. The last word is padded with 0.
 ///
 /// # Panics
-/// When there are fewer words than the numbers fill.
+/// Panics if there are fewer words than the values fill.
 pub(crate) fn round(numbers: &[f32], words: &mut [f32]) {
     struct Row<'a>(&'a [f32], &'a mut [u16]);
     impl Work for Row<'_> {
@@ -45,44 +46,44 @@ pub(crate) fn round(numbers: &[f32], words: &mut [f32]) {
             self.1.iter_mut().zip(self.0).for_each(|(to, from)| *to = nearest(*from));
         }
     }
-    let words = &mut words[..Words::Pairs.count(numbers.len())];
+    let words = &mut words[..Packing::Bf16Pairs.count(numbers.len())];
     if let (1, Some(last)) = (numbers.len() % 2, words.last_mut()) {
         *last = 0.0;
     }
-    // SAFETY: a word is two numbers of 16 bits, of which any are valid.
+    // SAFETY: a word is two values of 16 bits, and any bits are valid.
     let halves = unsafe { std::slice::from_raw_parts_mut(words.as_mut_ptr().cast(), words.len() * 2) };
     run_widest(Row(numbers, halves));
 }
 
-/// The bits of the nearest number of `bf16`.
+/// The bits of the nearest `bf16`.
 #[inline(always)]
 fn nearest(number: f32) -> u16 {
     let bits = number.to_bits();
     let is_odd = bits >> 16 & 1;
     let rounded = bits.wrapping_add(0x7fff + is_odd) >> 16;
-    // NaN stays what it is, whatever its bits are.
+    // NaN stays NaN, whatever its bits are.
     let nan = bits >> 16 | 0x40;
     (if number.is_nan() { nan } else { rounded }) as u16
 }
 
-/// Rounds the rows of a matrix, each `row` numbers from the one before. Threads of the pool around it share the work.
+/// Rounds the rows of a matrix, which are `row` elements apart. The threads of the current pool share the work.
 ///
 /// # Errors
-/// A deadline that has passed.
+/// Fails if the deadline has passed.
 ///
 /// # Panics
-/// When the matrix is shorter, or there are fewer words than [`Rounded::len`] says.
+/// Panics if the matrix is too short, or there are fewer words than [`Rounded::len`].
 pub fn round_rows(
     (matrix, row): (&[f32], usize),
     [rows, columns]: [usize; 2],
     words: &mut [f32],
     limits: &Limits,
 ) -> Result<()> {
-    /// Words that are worth a thread.
-    const WORTH: usize = 1 << 13;
+    /// The target number of words per task.
+    const WORDS_PER_TASK: usize = 1 << 13;
     let rounded = Rounded::new(columns);
     let words = &mut words[..rounded.len(rows)];
-    let at_a_time = (WORTH / rounded.row).max(1) * rounded.row;
+    let at_a_time = (WORDS_PER_TASK / rounded.row).max(1) * rounded.row;
     for_each_chunk(words, at_a_time, &|start, words: &mut [f32]| -> Result<()> {
         limits.check_deadline()?;
         for (index, words) in words.chunks_exact_mut(rounded.row).enumerate() {
@@ -99,7 +100,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn words_hold_what_is_nearest_and_zero_behind_it() {
+    fn words_hold_the_nearest_values_and_zero_padding() {
         let numbers =
             [1.0, -2.5, f32::NAN, f32::INFINITY, f32::MAX, -0.0, 1e-40, 1.0 + 1.0 / 256.0, 1.0 + 3.0 / 256.0];
         let mut words = [7.0; 6];

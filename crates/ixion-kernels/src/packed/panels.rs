@@ -1,47 +1,47 @@
 //! Weights in the order in which they are multiplied.
 
-use super::Words;
+use super::Packing;
 use super::pairs::round;
 use super::view::PanelsView;
 use crate::isa::{Isa, isa};
 use ixion_tensor::Tensor;
 use std::ops::Range;
 
-/// A vector at the beginning of a cache line, so that no load crosses two.
+/// A cache line, so that vectors begin where cache lines do and no load crosses two.
 #[derive(Debug, Clone, Copy)]
 #[repr(C, align(64))]
 struct Line([f32; LINE]);
 
-/// Numbers in a line.
+/// The number of values in a line.
 const LINE: usize = 16;
 
-/// Packed weights: for each panel of output channels and each factor, as many words of weights as a vector has. What fills up
-/// the last panel is 0. Each panel has as many biases.
+/// Packed weights: for each panel of output channels and each factor, a vector of words of weights. The last panel is
+/// padded with 0. Each panel also has a vector of biases.
 #[derive(Debug, Clone)]
 pub struct Panels {
     isa: Isa,
-    words: Words,
+    packing: Packing,
     outputs: usize,
     depth: usize,
     numbers: Numbers,
 }
 
-/// The weights of all panels and then their biases, both filled up to whole lines.
+/// The weights of all panels, followed by their biases, both padded to whole lines.
 #[derive(Debug, Clone)]
 enum Numbers {
-    Made(Vec<Line>),
+    Packed(Vec<Line>),
     Stored(Tensor),
 }
 
-/// Numbers of the weights and of the biases, both filled up to whole lines.
+/// The number of weights and of biases, both padded to whole lines.
 fn lens(isa: Isa, outputs: usize, depth: usize) -> [usize; 2] {
     let biases = outputs.div_ceil(isa.lanes()).saturating_mul(isa.lanes());
     [biases.saturating_mul(depth), biases].map(|len| len.div_ceil(LINE).saturating_mul(LINE))
 }
 
 impl Panels {
-    /// Packs `weight(output, k)` for so many outputs and factors, and a bias for each output, for the instruction set of
-    /// this process.
+    /// Packs `weight(output, k)` for `outputs` outputs and `depth` factors, and a bias for each output, for the
+    /// instruction set of this process.
     pub fn new(
         outputs: usize,
         depth: usize,
@@ -54,7 +54,7 @@ impl Panels {
     /// As [`Panels::new`], for any instruction set.
     ///
     /// # Panics
-    /// When the processor doesn't have it.
+    /// Panics if the processor does not support it.
     pub(crate) fn for_isa(
         isa: Isa,
         outputs: usize,
@@ -62,7 +62,7 @@ impl Panels {
         weight: impl Fn(usize, usize) -> f32,
         bias: impl Fn(usize) -> f32,
     ) -> Self {
-        assert!(isa.is_here(), "panels are for instructions that there are");
+        assert!(isa.is_here(), "the processor must support the instructions of the panels");
         let (lanes, lens) = (isa.lanes(), lens(isa, outputs, depth));
         let mut lines = vec![Line([0.0; LINE]); (lens[0].saturating_add(lens[1])) / LINE];
         let (weights, biases) = numbers_mut(&mut lines).split_at_mut(lens[0]);
@@ -73,21 +73,21 @@ impl Panels {
             let outputs = panel * lanes..((panel + 1) * lanes).min(outputs);
             vector.iter_mut().zip(outputs).for_each(|(number, output)| *number = weight(output, k));
         }
-        Self { isa, words: Words::Singles, outputs, depth, numbers: Numbers::Made(lines) }
+        Self { isa, packing: Packing::F32, outputs, depth, numbers: Numbers::Packed(lines) }
     }
 
-    /// As [`Panels::new`], with weights that are [rounded to pairs](Words::Pairs).
+    /// As [`Panels::new`], with weights that are [rounded to pairs](Packing::Bf16Pairs).
     ///
     /// # Panics
-    /// When the processor doesn't multiply pairs.
+    /// Panics if the processor does not multiply pairs.
     pub fn pairs(
         outputs: usize,
         numbers: usize,
         weight: impl Fn(usize, usize) -> f32,
         bias: impl Fn(usize) -> f32,
     ) -> Self {
-        assert!(Words::Pairs.are_here(), "panels are for instructions that there are");
-        let depth = Words::Pairs.count(numbers);
+        assert!(Packing::Bf16Pairs.are_here(), "the processor must support the instructions of the panels");
+        let depth = Packing::Bf16Pairs.count(numbers);
         let mut rounded = vec![0.0; outputs.saturating_mul(depth)];
         let mut row = vec![0.0; numbers];
         for (output, rounded) in rounded.chunks_exact_mut(depth.max(1)).enumerate() {
@@ -95,85 +95,93 @@ impl Panels {
             round(&row, rounded);
         }
         let panels = Self::new(outputs, depth, |output, k| rounded[output * depth + k], bias);
-        Self { words: Words::Pairs, ..panels }
+        Self { packing: Packing::Bf16Pairs, ..panels }
     }
 
-    /// Panels whose [numbers](Panels::numbers) were stored, for so many outputs and words of factors. None where these are
-    /// others.
+    /// Restores panels whose [values](Panels::numbers) were stored, for `outputs` outputs and `depth` words of factors.
+    /// Returns `None` if the number or the type of the values does not match.
     ///
     /// # Panics
-    /// When the processor doesn't have the instruction set, or doesn't multiply such words.
-    pub fn stored((isa, words): (Isa, Words), outputs: usize, depth: usize, numbers: Tensor) -> Option<Self> {
-        assert!(isa.is_here() && words.are_here(), "panels are for instructions that there are");
+    /// Panics if the processor does not support the instruction set, or does not multiply such words.
+    pub fn stored(
+        (isa, packing): (Isa, Packing),
+        outputs: usize,
+        depth: usize,
+        numbers: Tensor,
+    ) -> Option<Self> {
+        assert!(
+            isa.is_here() && packing.are_here(),
+            "the processor must support the instructions of the panels"
+        );
         let len = numbers.slice::<f32>().ok()?.len();
         let [weights, biases] = lens(isa, outputs, depth);
         let is_right = Some(len) == weights.checked_add(biases);
-        is_right.then_some(Self { isa, words, outputs, depth, numbers: Numbers::Stored(numbers) })
+        is_right.then_some(Self { isa, packing, outputs, depth, numbers: Numbers::Stored(numbers) })
     }
 
-    /// How many numbers panels of so many outputs and words of factors have: whole lines of 64 bytes.
+    /// The number of values of panels for `outputs` outputs and `depth` words of factors, in whole lines of 64 bytes.
     pub fn len(isa: Isa, outputs: usize, depth: usize) -> usize {
         lens(isa, outputs, depth).into_iter().fold(0, usize::saturating_add)
     }
 
-    /// All that there is to store: weights, biases, and what fills them up.
+    /// All values to store: weights, biases, and their padding.
     pub fn numbers(&self) -> &[f32] {
         match &self.numbers {
-            Numbers::Made(lines) => numbers(lines),
+            Numbers::Packed(lines) => numbers(lines),
             Numbers::Stored(numbers) => numbers.slice().unwrap_or_default(),
         }
     }
 
-    /// How many panels there are.
+    /// The number of panels.
     pub fn count(&self) -> usize {
         self.outputs.div_ceil(self.lanes())
     }
 
-    /// How many output channels there are.
+    /// The number of output channels.
     pub fn outputs(&self) -> usize {
         self.outputs
     }
 
-    /// How many words of factors each output has.
+    /// The number of words of factors per output.
     pub fn depth(&self) -> usize {
         self.depth
     }
 
-    /// What is multiplied at each step.
-    pub fn words(&self) -> Words {
-        self.words
+    /// The contents of the words.
+    pub fn packing(&self) -> Packing {
+        self.packing
     }
 
-    /// Output channels of a panel.
+    /// The number of output channels per panel.
     pub fn lanes(&self) -> usize {
         self.isa.lanes()
     }
 
-    /// Bytes of the weights.
+    /// The size of the weights in bytes.
     pub fn bytes(&self) -> usize {
         lens(self.isa, self.outputs, self.depth)[0].saturating_mul(size_of::<f32>())
     }
 
-    /// The same, to multiply with.
+    /// A view of the panels to multiply with.
     pub(crate) fn view(&self) -> PanelsView<'_> {
         let [weights, _] = lens(self.isa, self.outputs, self.depth);
         let (weights, biases) = self.numbers().split_at(weights);
-        let Self { isa, words, outputs, depth, .. } = *self;
-        PanelsView { isa, words, outputs, depth, weights, biases: Some(biases) }
+        let Self { isa, packing, outputs, depth, .. } = *self;
+        PanelsView { isa, packing, outputs, depth, weights, biases: Some(biases) }
     }
 
-    /// The instructions that multiply with them.
+    /// The instruction set that the weights are packed for.
     pub(crate) fn isa(&self) -> Isa {
         self.isa
     }
 
-    /// The weights of some panels, which there must be.
+    /// The weights of a range of panels, which must exist.
     pub(crate) fn weights(&self, panels: Range<usize>) -> &[f32] {
         let panel = self.depth * self.lanes();
         &self.numbers()[panels.start * panel..panels.end * panel]
     }
 
-    /// Their biases.
+    /// The biases of a range of panels.
     pub(crate) fn biases(&self, panels: Range<usize>) -> &[f32] {
         let [weights, _] = lens(self.isa, self.outputs, self.depth);
         &self.numbers()[weights..][panels.start * self.lanes()..panels.end * self.lanes()]
@@ -181,7 +189,7 @@ impl Panels {
 }
 
 fn numbers(lines: &[Line]) -> &[f32] {
-    // SAFETY: a line is an array of so many numbers and nothing else.
+    // SAFETY: a line is an array of `LINE` values and nothing else.
     unsafe { std::slice::from_raw_parts(lines.as_ptr().cast(), lines.len() * LINE) }
 }
 

@@ -1,100 +1,102 @@
-//! The order in which tiles are computed, so that what is read again is still in a cache, and who computes them.
+//! The order in which tiles are computed, so that data that is read again is still in a cache, and how threads share
+//! them.
 
-use super::tile::{self, MOST_ROWS, Operands};
+use super::tile::{self, MAX_ROWS, Operands};
 use super::view::PanelsView;
-use super::{Ending, Factors, Results, Size, Target};
+use super::{Factors, Results, Size, SumEpilogue, Target};
 use crate::parallel::for_each_item;
 use ixion_tensor::Limits;
 use ixion_tensor::Result;
 use smallvec::SmallVec;
 use std::ops::Range;
 
-/// Rows and panels that are multiplied.
+/// Rows and panels to multiply.
 type Part = (Range<usize>, Range<usize>);
 
-/// Multiply-accumulate operations that are worth a thread.
-const WORTH: usize = 1 << 18;
+/// The number of multiply-accumulate operations that justifies another part.
+const MACS_PER_PART: usize = 1 << 18;
 
-/// Bytes of factors or weights that stay in the second-level cache while others pass.
+/// Bytes of factors or weights that stay in the second-level cache while others are streamed.
 const CACHED: usize = 512 << 10;
 
-/// Bytes of weights for which a thread may wait. In a network, whose other weights were read since, they come from a far cache
-/// at every run.
-const NEAR: usize = 32 << 10;
+/// Weights of up to this many bytes are not prefetched: a thread can afford to wait for them. In a network, whose other
+/// weights were read in the meantime, weights come from a distant cache in every run.
+const MAX_UNFETCHED: usize = 32 << 10;
 
-/// Rows that are finished at a time where the weights stay in the cache.
-const ROWS: usize = 9 * MOST_ROWS;
+/// Rows that are computed at a time if the weights stay in the cache.
+const ROWS: usize = 9 * MAX_ROWS;
 
-/// Factors of a sum that are multiplied before others, so that those of some rows stay in the cache while panels pass.
+/// The maximum length of a depth segment: factors of a sum that are multiplied before others, so that those of some rows
+/// stay in the cache while panels are streamed.
 const DEPTH: usize = 1024;
 
-/// Panels whose results are finished together, where those of a row lie apart and where they lie beside each other: few,
-/// so that they are still in a near cache, but pieces should not be too short.
+/// Panels that get the epilogue together, if the results of a row are apart and if they are adjacent: few enough to be
+/// still in a near cache, but enough that pieces are not too short.
 const GROUP: usize = 4;
 const LONG_GROUP: usize = 32;
 
-/// A product that is to be computed.
+/// A product to compute.
 pub(super) struct Schedule<'a> {
     panels: PanelsView<'a>,
     factors: &'a Factors<'a>,
     size: Size,
     target: Target,
-    ending: &'a Ending<'a>,
+    epilogue: &'a SumEpilogue<'a>,
     limits: &'a Limits,
     /// Rows that are computed with all panels before the next ones.
     at_a_time: usize,
-    /// Whether tiles fetch weights for others.
+    /// Whether tiles prefetch weights for later tiles.
     is_fetched: bool,
     output: Output,
 }
 
-/// The beginning of the results.
+/// A pointer to the first result.
 #[derive(Clone, Copy)]
 struct Output(*mut f32);
 
-// SAFETY: it stands for a slice that the schedule borrows; threads write to different results of it.
+// SAFETY: it points to a slice that the schedule borrows; threads write disjoint results.
 unsafe impl Send for Output {}
 // SAFETY: as above.
 unsafe impl Sync for Output {}
 
-/// Rows of one line that follow each other.
+/// Consecutive rows of one line.
 struct Segment {
     line: usize,
     first: usize,
     rows: usize,
 }
 
-/// Factors of every sum that follow each other: all of them, or some of rows that lie in one piece.
+/// A range of consecutive factors of every sum: all of them, or, if each row is a single piece, a part.
 #[derive(Debug, Clone, Copy)]
-struct Stretch {
+struct DepthSegment {
     start: usize,
     len: usize,
     is_first: bool,
     is_last: bool,
 }
 
-/// Rows of a line, panels and a part of the depth that are multiplied at once.
+/// The rows of a line, the panels and the part of the depth that are multiplied together.
 struct Place {
     line: usize,
     row: usize,
     rows: usize,
     panels: Range<usize>,
-    stretch: Stretch,
+    depth_segment: DepthSegment,
 }
 
-/// What tiles of the same panels fetch together: so many numbers as these panels have, for the panels that come next.
+/// The weights that tiles of the same panels prefetch together for the next panels, as many as these panels have.
 struct Ahead {
-    /// The weights of the first of them; nothing where none come.
+    /// The weights of the first of the next panels; `None` if there are none.
     weights: Option<*const f32>,
-    /// Tiles that fetch, and those that have.
+    /// The number of tiles that prefetch, and the number of those that have done so.
     tiles: usize,
     done: usize,
 }
 
 impl Ahead {
-    /// What the next tile fetches, and how many numbers at each step of its depth; nothing where the tiles before it fetched
-    /// the whole panel. The numbers of a panel are fetched by tiles
-    /// that follow each other. Where there are as many tiles as panels, together they fetch as many weights as they read.
+    /// The start of the weights that the next tile prefetches, and the number of elements per step of its depth; `None` if
+    /// the tiles before it have prefetched the whole panel. Consecutive tiles prefetch the weights of one panel. If there
+    /// are as many tiles as panels, together they prefetch as many weights as they read.
     fn share(
         &mut self,
         panels: usize,
@@ -116,35 +118,36 @@ impl Ahead {
 }
 
 impl<'a> Schedule<'a> {
-    /// The product of operands that [`super::multiply`] has checked.
+    /// A schedule for operands that [`super::multiply`] has checked.
     pub(super) fn new(
         panels: PanelsView<'a>,
         factors: &'a Factors<'a>,
         size: Size,
         results: Results,
-        ending: &'a Ending<'a>,
+        epilogue: &'a SumEpilogue<'a>,
         limits: &'a Limits,
     ) -> Self {
         let Results { output, target, is_far, .. } = results;
         let output = Output(output);
         let at_a_time = at_a_time(&panels, factors, size);
-        let is_fetched = (is_far || panels.bytes() > NEAR) && tile::fetches(panels.isa());
-        Self { panels, factors, size, target, ending, limits, at_a_time, is_fetched, output }
+        let is_fetched = (is_far || panels.bytes() > MAX_UNFETCHED) && tile::fetches(panels.isa());
+        Self { panels, factors, size, target, epilogue, limits, at_a_time, is_fetched, output }
     }
 
-    /// Computes all of it on so many threads of the pool around it.
+    /// Computes the product on `threads` threads of the current pool.
     pub(super) fn run(&self, threads: usize) -> Result<()> {
         let rows = self.size.lines * self.size.rows;
         let macs = rows.saturating_mul(self.panels.bytes() / size_of::<f32>());
-        // More parts than threads, for threads that are late; but each part begins with weights that nobody has fetched.
-        let most = if self.is_fetched { threads } else { 2 * threads };
-        let parts = if threads == 1 { 1 } else { most.min(macs / WORTH).max(1) };
+        // More parts than threads, in case some threads are late; but each part begins with weights that were not
+        // prefetched.
+        let max_parts = if self.is_fetched { threads } else { 2 * threads };
+        let parts = if threads == 1 { 1 } else { max_parts.min(macs / MACS_PER_PART).max(1) };
         let mut all = SmallVec::new();
         self.cut((0..rows, 0..self.panels.count()), parts, &mut all);
         for_each_item(all, &|(rows, panels)| self.compute(rows, panels))
     }
 
-    /// Halves the work until there are so many parts: the rows, or where the weights are larger, the panels.
+    /// Splits the work in halves until there are `parts` parts: the rows, or, if the weights are larger, the panels.
     fn cut(&self, (rows, panels): Part, parts: usize, all: &mut SmallVec<[Part; 8]>) {
         let step = self.row_step();
         let row_steps = rows.len().div_ceil(step);
@@ -175,20 +178,20 @@ impl<'a> Schedule<'a> {
         for first in rows.clone().step_by(at_a_time) {
             let later_rows = rows.end > first + at_a_time;
             let rows = first..(first + at_a_time).min(rows.end);
-            for stretch in self.stretches() {
+            for depth_segment in self.depth_segments() {
                 for first in panels.clone().step_by(group) {
                     self.limits.check_deadline()?;
                     let last = panels.end;
                     let next = if first + group < last {
-                        Some((first + group, stretch.start))
-                    } else if !stretch.is_last {
-                        Some((panels.start, stretch.start + stretch.len))
+                        Some((first + group, depth_segment.start))
+                    } else if !depth_segment.is_last {
+                        Some((panels.start, depth_segment.start + depth_segment.len))
                     } else {
                         later_rows.then_some((panels.start, 0))
                     };
                     let panels = first..(first + group).min(last);
-                    self.multiply(rows.clone(), panels.clone(), stretch, next);
-                    if stretch.is_last {
+                    self.multiply(rows.clone(), panels.clone(), depth_segment, next);
+                    if depth_segment.is_last {
                         self.finish(rows.clone(), panels)?;
                     }
                 }
@@ -197,18 +200,18 @@ impl<'a> Schedule<'a> {
         Ok(())
     }
 
-    /// Rows that are not parted.
+    /// The number of rows that are not split.
     fn row_step(&self) -> usize {
-        if self.size.lines == 1 { MOST_ROWS } else { self.size.rows }
+        if self.size.lines == 1 { MAX_ROWS } else { self.size.rows }
     }
 
-    /// What is multiplied before the rest, in order. Sums go on where those of the stretch before ended.
-    fn stretches(&self) -> impl Iterator<Item = Stretch> + use<> {
+    /// The depth segments, in order. Sums continue where those of the previous segment ended.
+    fn depth_segments(&self) -> impl Iterator<Item = DepthSegment> + use<> {
         let depth = self.panels.depth();
-        let most = if self.factors.pieces.len() == 1 { depth.div_ceil(DEPTH).max(1) } else { 1 };
-        let len = depth.div_ceil(most).max(1);
+        let count = if self.factors.pieces.len() == 1 { depth.div_ceil(DEPTH).max(1) } else { 1 };
+        let len = depth.div_ceil(count).max(1);
         let count = depth.div_ceil(len).max(1);
-        (0..count).map(move |index| Stretch {
+        (0..count).map(move |index| DepthSegment {
             start: index * len,
             len: len.min(depth - index * len),
             is_first: index == 0,
@@ -216,7 +219,7 @@ impl<'a> Schedule<'a> {
         })
     }
 
-    /// The lines that rows are of.
+    /// Splits a range of rows by lines.
     fn segments(&self, rows: Range<usize>) -> impl Iterator<Item = Segment> + use<> {
         let per_line = self.size.rows;
         (rows.start / per_line..rows.end.div_ceil(per_line)).map(move |line| {
@@ -226,63 +229,63 @@ impl<'a> Schedule<'a> {
         })
     }
 
-    /// Multiplies rows with panels, behind which a panel comes next, from somewhere in its depth.
+    /// Multiplies rows with panels. `next` is the panel that is computed afterwards, and the depth at which it starts.
     fn multiply(
         &self,
         rows: Range<usize>,
         panels: Range<usize>,
-        stretch: Stretch,
+        depth_segment: DepthSegment,
         next: Option<(usize, usize)>,
     ) {
         let (isa, count, lanes) = (self.panels.isa(), self.panels.count(), self.panels.lanes());
         let (mut first, end_of_all) = (panels.start, panels.end);
         while first < end_of_all {
             let is_partial = |panel: usize| panel + 1 == count && self.target.last < lanes;
-            // A panel that is stored in part is computed alone.
+            // A partially stored panel is computed alone.
             let end = if end_of_all - first > 1 && is_partial(end_of_all - 1) {
                 end_of_all - 1
             } else {
                 end_of_all
             };
             let longest = self.size.rows.min(rows.len());
-            let [width, most] = tile::shape(isa, end - first, longest);
+            let [width, max_rows] = tile::shape(isa, end - first, longest);
             let panels = first..first + width;
             first += width;
-            let next = if first < end_of_all { Some((first, stretch.start)) } else { next };
-            let mut ahead = self.ahead(&rows, most, next);
+            let next = if first < end_of_all { Some((first, depth_segment.start)) } else { next };
+            let mut ahead = self.ahead(&rows, max_rows, next);
             for segment in self.segments(rows.clone()) {
-                self.segment(&segment, &panels, most, stretch, &mut ahead);
+                self.segment(&segment, &panels, max_rows, depth_segment, &mut ahead);
             }
         }
     }
 
-    /// What tiles of at most so many rows fetch while they are computed.
-    fn ahead(&self, rows: &Range<usize>, most: usize, next: Option<(usize, usize)>) -> Ahead {
+    /// The weights that tiles of at most `max_rows` rows prefetch while they are computed.
+    fn ahead(&self, rows: &Range<usize>, max_rows: usize, next: Option<(usize, usize)>) -> Ahead {
         let next = next.filter(|_| self.is_fetched);
         let weights = next.map(|(panel, start)| {
             self.panels.weights(panel..panel + 1)[start * self.panels.lanes()..].as_ptr()
         });
-        let tiles = |segment: Segment| segment.rows.div_ceil(most);
+        let tiles = |segment: Segment| segment.rows.div_ceil(max_rows);
         let tiles = weights.map_or(0, |_| self.segments(rows.clone()).map(tiles).sum());
         Ahead { weights, tiles, done: 0 }
     }
 
-    /// Cuts a segment into tiles of nearly equal size.
+    /// Computes a segment in tiles of nearly equal size.
     fn segment(
         &self,
         segment: &Segment,
         panels: &Range<usize>,
-        most: usize,
-        stretch: Stretch,
+        max_rows: usize,
+        depth_segment: DepthSegment,
         ahead: &mut Ahead,
     ) {
-        let tiles = segment.rows.div_ceil(most);
+        let tiles = segment.rows.div_ceil(max_rows);
         let (size, longer) = (segment.rows / tiles, segment.rows % tiles);
         let is_partial = panels.end == self.panels.count() && self.target.last < self.panels.lanes();
         let mut first = segment.first;
         for tile in 0..tiles {
             let rows = size + usize::from(tile < longer);
-            let place = Place { line: segment.line, row: first, rows, panels: panels.clone(), stretch };
+            let place = Place { line: segment.line, row: first, rows, panels: panels.clone(), depth_segment };
             match is_partial {
                 true => self.partial_tile(&place),
                 false => self.tile(&place, ahead),
@@ -291,108 +294,108 @@ impl<'a> Schedule<'a> {
         }
     }
 
-    /// Where results begin.
+    /// The position of a result.
     fn position(&self, line: usize, row: usize, panel: usize) -> usize {
         line * self.target.line + row * self.target.row + panel * self.target.panel
     }
 
     fn operands(&self, place: &Place) -> Operands<'_> {
         let Factors { data, pieces, piece, last, row: distance, line: line_distance } = *self.factors;
-        let Place { line, row, stretch, .. } = *place;
+        let Place { line, row, depth_segment, .. } = *place;
         let (panels, lanes) = (place.panels.clone(), self.panels.lanes());
         let at = self.position(line, row, panels.start);
         let is_one = pieces.len() == 1;
         let output = self.output.0.wrapping_add(at);
-        let (first, first_row, first_panel) = match stretch.is_first {
+        let (first, first_row, first_panel) = match depth_segment.is_first {
             true => (self.panels.biases(panels.clone()).as_ptr(), 0, lanes),
             false => (output.cast_const(), self.target.row, self.target.panel),
         };
-        let ending = if stretch.is_last { self.ending } else { &Ending::NONE };
+        let epilogue = if depth_segment.is_last { self.epilogue } else { &SumEpilogue::NONE };
         Operands {
-            factors: data[line * line_distance + row * distance + stretch.start..].as_ptr(),
+            factors: data[line * line_distance + row * distance + depth_segment.start..].as_ptr(),
             row: distance,
             pieces,
-            piece: if is_one { stretch.len } else { piece },
+            piece: if is_one { depth_segment.len } else { piece },
             last: if is_one { (0, 0) } else { last },
-            weights: self.panels.weights(panels)[stretch.start * lanes..].as_ptr(),
+            weights: self.panels.weights(panels)[depth_segment.start * lanes..].as_ptr(),
             panel: self.panels.depth() * lanes,
             ahead: (data.as_ptr(), 0),
             first,
             first_row,
             first_panel,
             output,
-            added: ending.added.map_or(std::ptr::null(), |added| added[at..].as_ptr()),
+            added: epilogue.added.map_or(std::ptr::null(), |added| added[at..].as_ptr()),
             output_row: self.target.row,
             output_panel: self.target.panel,
-            bounds: ending.bounds,
+            bounds: epilogue.bounds,
         }
     }
 
     fn tile(&self, place: &Place, ahead: &mut Ahead) {
         let mut operands = self.operands(place);
         if let Some(share) =
-            ahead.share(place.panels.len(), operands.panel, self.panels.lanes(), place.stretch.len)
+            ahead.share(place.panels.len(), operands.panel, self.panels.lanes(), place.depth_segment.len)
         {
             operands.ahead = share;
         }
         let shape = [place.panels.len(), place.rows];
-        let kernel = tile::kernel(self.panels.isa(), self.panels.words(), shape);
-        debug_assert!(kernel.is_some(), "a loop for {shape:?} panels and rows");
+        let kernel = tile::kernel(self.panels.isa(), self.panels.packing(), shape);
+        debug_assert!(kernel.is_some(), "no kernel for {shape:?} panels and rows");
         if let Some(kernel) = kernel {
-            // SAFETY: panels are made for an instruction set that the processor has. `multiply` has checked that all rows lie
-            // within the factors and all results within the output, of which nobody else writes these; weights and biases
-            // are slices of all these panels, and a stretch is a part of their depth. Sums that go on were stored by this
-            // thread when it computed the stretch before.
+            // SAFETY: panels are packed for an instruction set that the processor has. `multiply` has checked that all
+            // rows are within the factors and all results within the output, where nothing else writes them; weights and
+            // biases are slices of all these panels, and a depth segment is a part of their depth. Sums that continue
+            // were stored by this thread when it computed the previous segment.
             unsafe { kernel(&operands) }
         }
     }
 
-    /// A tile of the last panel, of which fewer results are stored than it has.
+    /// Computes a tile of the last panel, of which only some results are stored.
     fn partial_tile(&self, place: &Place) {
-        const MOST: usize = MOST_ROWS * 16;
+        const LEN: usize = MAX_ROWS * 16;
         let Place { line, row, rows, .. } = *place;
         let (lanes, last) = (self.panels.lanes(), self.target.last);
-        let (mut results, mut added) = ([0.0; MOST], [0.0; MOST]);
+        let (mut results, mut added) = ([0.0; LEN], [0.0; LEN]);
         let at = |index: usize| self.position(line, row + index, place.panels.start);
         let mut operands = self.operands(place);
         operands.output_row = lanes;
-        if let Some(numbers) = self.ending.added.filter(|_| place.stretch.is_last) {
+        if let Some(numbers) = self.epilogue.added.filter(|_| place.depth_segment.is_last) {
             for (index, added) in added.chunks_exact_mut(lanes).take(rows).enumerate() {
                 added[..last].copy_from_slice(&numbers[at(index)..][..last]);
             }
             operands.added = added.as_ptr();
         }
-        if !place.stretch.is_first {
+        if !place.depth_segment.is_first {
             for (index, results) in results.chunks_exact_mut(lanes).take(rows).enumerate() {
                 results[..last].copy_from_slice(self.piece(at(index), last));
             }
         }
         operands.output = results.as_mut_ptr();
-        if !place.stretch.is_first {
+        if !place.depth_segment.is_first {
             (operands.first, operands.first_row) = (operands.output.cast_const(), lanes);
         }
-        let Some(kernel) = tile::kernel(self.panels.isa(), self.panels.words(), [1, rows]) else { return };
-        // SAFETY: as in `tile`; results and what is added have room for the most rows of a tile.
+        let Some(kernel) = tile::kernel(self.panels.isa(), self.panels.packing(), [1, rows]) else { return };
+        // SAFETY: as in `tile`; `results` and `added` have room for the maximum number of rows of a tile.
         unsafe { kernel(&operands) };
         for (index, results) in results.chunks_exact(lanes).take(rows).enumerate() {
             self.piece(at(index), last).copy_from_slice(&results[..last]);
         }
     }
 
-    /// Some results that lie beside each other, and that this thread alone computes.
+    /// Adjacent results, which only this thread computes.
     #[expect(clippy::mut_from_ref, reason = "threads write to different results")]
     fn piece(&self, at: usize, len: usize) -> &mut [f32] {
-        // SAFETY: `multiply` has checked that all results lie within the output, and that no two share a place; this thread
-        // holds no other reference to those of the rows and panels that it computes.
+        // SAFETY: `multiply` has checked that all results are within the output and do not overlap; this thread holds no
+        // other reference to those of the rows and panels that it computes.
         unsafe { std::slice::from_raw_parts_mut(self.output.0.wrapping_add(at), len) }
     }
 
-    /// Finishes what was computed, in pieces that are as long as may be.
+    /// Applies the epilogue to computed results, in pieces that are as long as possible.
     fn finish(&self, rows: Range<usize>, panels: Range<usize>) -> Result<()> {
-        let Some(finish) = self.ending.finish else { return Ok(()) };
+        let Some(finish) = self.epilogue.finish else { return Ok(()) };
         let (lanes, count, last) = (self.panels.lanes(), self.panels.count(), self.target.last);
         let len = |panel: usize| if panel + 1 == count { last } else { lanes };
-        let finish = |at: usize, len: usize| finish.finish(self.ending.first + at, self.piece(at, len));
+        let finish = |at: usize, len: usize| finish.finish(self.epilogue.first + at, self.piece(at, len));
         for segment in self.segments(rows) {
             if self.target.panel == lanes {
                 let len = (panels.len() - 1) * lanes + len(panels.end - 1);
@@ -416,24 +419,24 @@ impl<'a> Schedule<'a> {
     }
 }
 
-/// Rows that are computed with all panels before the next ones: few where the weights stay in the cache, otherwise as many as
-/// stay there themselves.
+/// The number of rows that are computed with all panels before the next ones: few if the weights stay in the cache,
+/// otherwise as many as stay there themselves.
 fn at_a_time(panels: &PanelsView<'_>, factors: &Factors<'_>, size: Size) -> usize {
     let (rows, bytes) = (size.lines * size.rows, size_of_val(factors.data));
-    // Of rows in one piece no more than a stretch is read at a time.
+    // If each row is a single piece, only a depth segment of it is read at a time.
     let (row, room) = match factors.pieces.len() {
         1 => (panels.depth().min(DEPTH) * size_of::<f32>(), 2 * CACHED),
         _ => (bytes / rows, CACHED),
     };
-    let most = if panels.bytes() <= CACHED {
+    let max_rows = if panels.bytes() <= CACHED {
         ROWS
     } else if row.saturating_mul(rows) <= 2 * CACHED {
         rows
     } else {
-        (room / row.max(1)).max(2 * MOST_ROWS)
+        (room / row.max(1)).max(2 * MAX_ROWS)
     };
-    let step = if size.lines == 1 { MOST_ROWS } else { size.rows };
-    (most / step * step).max(step)
+    let step = if size.lines == 1 { MAX_ROWS } else { size.rows };
+    (max_rows / step * step).max(step)
 }
 
 #[cfg(test)]
@@ -443,7 +446,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn tiles_fetch_all_weights_that_come_next_and_no_panel_twice(
+        fn tiles_prefetch_all_next_weights_and_no_panel_twice(
             panels in 1usize..9, tiles in 1usize..40, depth in 1usize..20, lanes in prop::sample::select(vec![8usize, 16]),
         ) {
             let weights = vec![0f32; panels * lanes * depth];
@@ -453,7 +456,7 @@ mod tests {
                 let Some((from, step)) = ahead.share(panels, lanes * depth, lanes, depth) else { continue };
                 let at = (from as usize - weights.as_ptr() as usize) / size_of::<f32>();
                 let panel = at / (lanes * depth);
-                // What it fetches begins where the tile before ended, or at the panel's beginning.
+                // What it prefetches begins where the previous tile ended, or at the beginning of the panel.
                 prop_assert_eq!(at % (lanes * depth), fetched[panel]);
                 fetched[panel] += step * depth;
             }

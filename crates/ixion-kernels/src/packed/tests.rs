@@ -4,13 +4,13 @@ use crate::parallel::tests::on_threads;
 use ixion_tensor::bf16;
 use proptest::prelude::*;
 
-/// All that is multiplied by any instructions of this processor.
-fn kinds() -> impl Iterator<Item = (Isa, Words)> {
-    let pairs = Words::Pairs.are_here().then_some((Isa::Avx512, Words::Pairs));
-    Isa::here().map(|isa| (isa, Words::Singles)).chain(pairs)
+/// All combinations of an instruction set and a packing that this processor supports.
+fn kinds() -> impl Iterator<Item = (Isa, Packing)> {
+    let pairs = Packing::Bf16Pairs.are_here().then_some((Isa::Avx512, Packing::Bf16Pairs));
+    Isa::here().map(|isa| (isa, Packing::F32)).chain(pairs)
 }
 
-/// A product, and how its operands lie: lengths and distances count words.
+/// A product, and the layout of its operands. Lengths and distances are in words.
 #[derive(Debug, Clone)]
 struct Case {
     outputs: usize,
@@ -19,14 +19,14 @@ struct Case {
     piece: usize,
     last: (usize, usize),
     row: usize,
-    /// Whether results lie as channels in blocks do, and not as rows of a matrix.
+    /// Whether results have a blocked channel layout, instead of being rows of a matrix.
     is_blocked: bool,
     bounds: [f32; 2],
     is_added: bool,
     is_finished: bool,
 }
 
-/// Whole numbers, whose sums are exact in whatever way they are computed.
+/// Integers, whose sums are exact in any order.
 fn number(index: usize, seed: usize) -> f32 {
     ((index * 7 + index / 3 + seed) % 9) as f32 - 4.0
 }
@@ -34,7 +34,7 @@ fn number(index: usize, seed: usize) -> f32 {
 #[derive(Debug)]
 struct Double;
 
-impl Finish<f32> for Double {
+impl ApplyEpilogue<f32> for Double {
     fn finish(&self, start: usize, piece: &mut [f32]) -> ixion_tensor::Result<()> {
         piece.iter_mut().enumerate().for_each(|(index, y)| *y = *y * 2.0 + ((start + index) % 5) as f32);
         Ok(())
@@ -50,14 +50,14 @@ impl Case {
         self.row * self.size.rows + 3
     }
 
-    /// The numbers of all words of factors.
-    fn data(&self, words: Words) -> Vec<f32> {
+    /// The values of all words of factors.
+    fn data(&self, packing: Packing) -> Vec<f32> {
         let reach = self.pieces.iter().max().unwrap() + self.piece.max(self.last.1);
-        let len = (self.line() * self.size.lines + reach) * words.numbers();
+        let len = (self.line() * self.size.lines + reach) * packing.numbers();
         (0..len).map(|index| number(index, 1)).collect()
     }
 
-    /// Where the numbers of a row lie, from its beginning.
+    /// The offsets of the words of a row.
     fn row_places(&self) -> impl Iterator<Item = usize> {
         let whole = self.pieces.len() - self.last.0;
         self.pieces.iter().enumerate().flat_map(move |(index, &start)| {
@@ -70,15 +70,15 @@ impl Case {
         number(output * self.depth() + k, 2)
     }
 
-    fn panels(&self, (isa, words): (Isa, Words)) -> Panels {
+    fn panels(&self, (isa, packing): (Isa, Packing)) -> Panels {
         let (weight, bias) = (|o: usize, k: usize| self.weight(o, k), |o: usize| number(o, 3));
-        match words {
-            Words::Singles => Panels::for_isa(isa, self.outputs, self.depth(), weight, bias),
-            Words::Pairs => Panels::pairs(self.outputs, 2 * self.depth(), weight, bias),
+        match packing {
+            Packing::F32 => Panels::for_isa(isa, self.outputs, self.depth(), weight, bias),
+            Packing::Bf16Pairs => Panels::pairs(self.outputs, 2 * self.depth(), weight, bias),
         }
     }
 
-    /// Where the result of a row and an output is stored, and how many places there are.
+    /// The position at which the result of a row and an output is stored.
     fn place(&self, lanes: usize, line: usize, row: usize, output: usize) -> usize {
         let (rows, count) = (self.size.rows * self.size.lines, self.outputs);
         let index = line * self.size.rows + row;
@@ -106,18 +106,18 @@ impl Case {
         }
     }
 
-    fn run(&self, kind: (Isa, Words)) -> Vec<f32> {
+    fn run(&self, kind: (Isa, Packing)) -> Vec<f32> {
         let panels = self.panels(kind);
         let (target, len) = self.target(panels.lanes());
         let added: Vec<f32> = (0..len).map(|index| number(index, 4)).collect();
-        let ending = Ending {
+        let epilogue = SumEpilogue {
             bounds: self.bounds,
             added: self.is_added.then_some(&added),
             finish: self.is_finished.then_some(&Double),
             first: 1,
         };
         let mut data = self.data(kind.1);
-        if kind.1 == Words::Pairs {
+        if kind.1 == Packing::Bf16Pairs {
             let mut words = vec![f32::NAN; data.len() / 2];
             round(&data, &mut words);
             data = words;
@@ -131,13 +131,13 @@ impl Case {
             line: self.line(),
         };
         let mut output = vec![f32::NAN; len];
-        multiply(&panels, &factors, self.size, (&mut output, target), &ending, &Limits::default()).unwrap();
+        multiply(&panels, &factors, self.size, (&mut output, target), &epilogue, &Limits::default()).unwrap();
         output
     }
 
-    /// One result after the other.
-    fn naive(&self, lanes: usize, words: Words) -> Vec<(usize, f32)> {
-        let (data, mut results, numbers) = (self.data(words), Vec::new(), words.numbers());
+    /// The results, computed one after the other.
+    fn naive(&self, lanes: usize, packing: Packing) -> Vec<(usize, f32)> {
+        let (data, mut results, numbers) = (self.data(packing), Vec::new(), packing.numbers());
         for line in 0..self.size.lines {
             for row in 0..self.size.rows {
                 for output in 0..self.outputs {
@@ -192,7 +192,7 @@ fn cases() -> impl Strategy<Value = Case> {
         )
 }
 
-/// Rows that are too long to be multiplied at once.
+/// Cases whose rows are too long to be multiplied in one depth segment.
 fn deep_cases() -> impl Strategy<Value = Case> {
     (cases(), 1000usize..2600).prop_map(|(case, depth)| Case {
         pieces: vec![case.pieces[0]],
@@ -241,7 +241,7 @@ proptest! {
     }
 }
 
-/// Products of rows of some depth with 70 outputs, from one row to another.
+/// The products of a range of rows with 70 outputs.
 fn rows_of_seventy(panels: &Panels, data: &[f32], rows: std::ops::Range<usize>) -> Vec<f32> {
     let depth = panels.depth();
     let data = &data[rows.start * depth..];
@@ -249,7 +249,7 @@ fn rows_of_seventy(panels: &Panels, data: &[f32], rows: std::ops::Range<usize>) 
     let last = 70 - (panels.count() - 1) * panels.lanes();
     let target = Target { row: 70, line: 0, panel: panels.lanes(), last };
     let (size, mut output) = (Size { lines: 1, rows: rows.len() }, vec![0.0; rows.len() * 70]);
-    multiply(panels, &factors, size, (&mut output, target), &Ending::NONE, &Limits::default()).unwrap();
+    multiply(panels, &factors, size, (&mut output, target), &SumEpilogue::NONE, &Limits::default()).unwrap();
     output
 }
 
@@ -259,16 +259,16 @@ proptest! {
     fn pairs_are_as_exact_as_their_rounded_factors(
         depth in 1usize..900, seed in 0usize..1000,
     ) {
-        prop_assume!(Words::Pairs.are_here());
+        prop_assume!(Packing::Bf16Pairs.are_here());
         let rounded = |index: usize| bf16::from_f32(rough(index + seed));
         let panels = Panels::pairs(5, depth, |o, k| rough(o * depth + k + seed), |_| 0.25);
         let row: Vec<f32> = (0..depth).map(|k| rough(7 * k + seed)).collect();
-        let mut words = vec![0.0; Words::Pairs.count(depth)];
+        let mut words = vec![0.0; Packing::Bf16Pairs.count(depth)];
         round(&row, &mut words);
         let (piece, size) = (words.len(), Size { lines: 1, rows: 1 });
         let factors = Factors { data: &words, pieces: &[0], piece, last: (0, 0), row: 0, line: 0 };
         let (target, mut output) = (Target { row: 5, line: 0, panel: 16, last: 5 }, [0.0; 5]);
-        multiply(&panels, &factors, size, (&mut output, target), &Ending::NONE, &Limits::default()).unwrap();
+        multiply(&panels, &factors, size, (&mut output, target), &SumEpilogue::NONE, &Limits::default()).unwrap();
         for (o, got) in output.into_iter().enumerate() {
             let product = |k: usize| f64::from(rounded(7 * k)) * f64::from(rounded(o * depth + k));
             let (sum, size) = (0..depth).map(product).fold((0.25, 0.25), |(sum, size), x| (sum + x, size + x.abs()));
@@ -278,21 +278,21 @@ proptest! {
     }
 }
 
-/// Numbers whose sums are rounded, so that another order of sums shows.
+/// Values whose sums are rounded, so that a different order of summation shows.
 fn rough(index: usize) -> f32 {
     (index * 37 % 101) as f32 / 7.3 - 6.1
 }
 
 #[test]
-fn sums_are_rounded_in_the_same_way_wherever_they_stand() {
-    for ((isa, words), depth) in kinds().flat_map(|kind| [(kind, 55), (kind, 2500)]) {
+fn results_do_not_depend_on_their_position() {
+    for ((isa, packing), depth) in kinds().flat_map(|kind| [(kind, 55), (kind, 2500)]) {
         let weight = |o: usize, k: usize| rough(o * depth + k);
-        let panels = match words {
-            Words::Singles => Panels::for_isa(isa, 70, depth, weight, |_| 0.1),
-            Words::Pairs => Panels::pairs(70, 2 * depth, weight, |_| 0.1),
+        let panels = match packing {
+            Packing::F32 => Panels::for_isa(isa, 70, depth, weight, |_| 0.1),
+            Packing::Bf16Pairs => Panels::pairs(70, 2 * depth, weight, |_| 0.1),
         };
-        let mut data: Vec<f32> = (0..30 * depth * words.numbers()).map(rough).collect();
-        if words == Words::Pairs {
+        let mut data: Vec<f32> = (0..30 * depth * packing.numbers()).map(rough).collect();
+        if packing == Packing::Bf16Pairs {
             let mut rounded = vec![0.0; data.len() / 2];
             round(&data, &mut rounded);
             data = rounded;
@@ -300,7 +300,7 @@ fn sums_are_rounded_in_the_same_way_wherever_they_stand() {
         let all = rows_of_seventy(&panels, &data, 0..30);
         for (first, rows) in [(0, 1), (3, 7), (11, 14), (29, 1), (13, 17)] {
             let got = rows_of_seventy(&panels, &data, first..first + rows);
-            assert_eq!(got, all[first * 70..][..rows * 70], "{isa:?} {words:?}");
+            assert_eq!(got, all[first * 70..][..rows * 70], "{isa:?} {packing:?}");
         }
     }
 }
@@ -324,48 +324,50 @@ fn products_are_added_one_after_the_other() {
 }
 
 #[test]
-fn what_is_no_number_stays() {
+fn nan_stays_nan() {
     for isa in Isa::here() {
         let panels = Panels::for_isa(isa, 3, 1, |o, _| [1.0, f32::NAN, f32::INFINITY][o], |_| 0.0);
         let factors = Factors { data: &[2.0], pieces: &[0], piece: 1, last: (0, 0), row: 0, line: 0 };
         let target = Target { row: 3, line: 0, panel: 0, last: 3 };
-        let ending = Ending { bounds: [0.0, 6.0], ..Ending::NONE };
+        let epilogue = SumEpilogue { bounds: [0.0, 6.0], ..SumEpilogue::NONE };
         let mut output = [9.0; 3];
         let size = Size { lines: 1, rows: 1 };
-        multiply(&panels, &factors, size, (&mut output, target), &ending, &Limits::default()).unwrap();
+        multiply(&panels, &factors, size, (&mut output, target), &epilogue, &Limits::default()).unwrap();
         assert!(output[0] == 2.0 && output[1].is_nan() && output[2] == 6.0, "{isa:?}: {output:?}");
     }
 }
 
 #[test]
-fn without_factors_there_is_the_bias() {
+fn without_factors_the_result_is_the_bias() {
     for isa in Isa::here() {
         let panels = Panels::for_isa(isa, 5, 0, |_, _| 1.0, |o| o as f32);
         let factors = Factors { data: &[], pieces: &[], piece: 0, last: (0, 0), row: 0, line: 0 };
         let target = Target { row: 5, line: 0, panel: panels.lanes(), last: 5 };
         let (size, mut output) = (Size { lines: 1, rows: 2 }, [9.0; 10]);
-        multiply(&panels, &factors, size, (&mut output, target), &Ending::NONE, &Limits::default()).unwrap();
+        multiply(&panels, &factors, size, (&mut output, target), &SumEpilogue::NONE, &Limits::default())
+            .unwrap();
         assert_eq!(output, [0.0, 1.0, 2.0, 3.0, 4.0, 0.0, 1.0, 2.0, 3.0, 4.0]);
     }
 }
 
 #[test]
 #[should_panic(expected = "too few factors")]
-fn factors_beyond_the_data_are_refused() {
+fn factors_beyond_the_data_are_rejected() {
     multiply_four(&[0.0; 8], 4);
 }
 
 #[test]
-#[should_panic(expected = "results share places")]
-fn results_that_share_places_are_refused() {
+#[should_panic(expected = "results overlap")]
+fn overlapping_results_are_rejected() {
     multiply_four(&[0.0; 9], 3);
 }
 
-/// Multiplies three rows of three factors with four outputs, whose rows begin so far from each other.
+/// Multiplies three rows of three factors with four outputs; output rows are `row` elements apart.
 fn multiply_four(data: &[f32], row: usize) {
     let panels = Panels::new(4, 3, |_, _| 1.0, |_| 0.0);
     let factors = Factors { data, pieces: &[0], piece: 3, last: (0, 0), row: 3, line: 0 };
     let target = Target { row, line: 0, panel: 16, last: 4 };
     let size = Size { lines: 1, rows: 3 };
-    let _ = multiply(&panels, &factors, size, (&mut [0.0; 12], target), &Ending::NONE, &Limits::default());
+    let _ =
+        multiply(&panels, &factors, size, (&mut [0.0; 12], target), &SumEpilogue::NONE, &Limits::default());
 }

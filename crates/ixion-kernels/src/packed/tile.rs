@@ -1,64 +1,66 @@
 //! The innermost loops: some rows times some panels, whose sums stay in registers.
 
-use super::Words;
+use super::Packing;
 use crate::isa::Isa;
 use crate::lanes::{Lanes, Plain};
 
-/// The operands of a tile, which are as long as they must be.
+/// The operands of a tile, which must be long enough for it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Operands<'a> {
     /// The first row.
     pub(super) factors: *const f32,
-    /// From one row to the next.
+    /// The distance between rows.
     pub(super) row: usize,
-    /// Where the pieces of a row begin.
+    /// The offsets of the pieces of a row.
     pub(super) pieces: &'a [usize],
-    /// Numbers of a piece; how many of the last ones have another length, and which.
+    /// The length of a piece; the number of last pieces that have another length, and that length.
     pub(super) piece: usize,
     pub(super) last: (usize, usize),
-    /// The weights of the first panel, and the distance to those of the next one.
+    /// The weights of the first panel, and the distance between those of consecutive panels.
     pub(super) weights: *const f32,
     pub(super) panel: usize,
-    /// What sums begin with: biases, or what was stored of them.
+    /// The initial values of the sums: biases, or sums that were stored before.
     pub(super) first: *const f32,
-    /// From the first numbers of one row to those of the next, and from one panel to the next.
+    /// The distances between the initial values of rows, and of panels.
     pub(super) first_row: usize,
     pub(super) first_panel: usize,
-    /// What later tiles read, and how many numbers of it are fetched into the cache at each step of this one.
+    /// Weights that later tiles read, and how many elements of them are prefetched at each step.
     pub(super) ahead: (*const f32, usize),
-    /// Where the first results go.
+    /// The first result.
     pub(super) output: *mut f32,
-    /// What is added to them, which lies as they do; null for nothing.
+    /// Values to add to the results, in their layout; null for none.
     pub(super) added: *const f32,
-    /// From the results of one row to those of the next, and from one panel to the next.
+    /// The distances between the results of rows, and of panels.
     pub(super) output_row: usize,
     pub(super) output_panel: usize,
     pub(super) bounds: [f32; 2],
 }
 
-/// A loop for some number of panels and rows.
+/// A kernel for a number of panels and rows.
 ///
 /// # Safety
-/// For a processor that has the instructions it is made for, with operands that are valid for so many panels and rows.
+/// The processor must have the instructions that the kernel is compiled for, and the operands must be valid for this
+/// number of panels and rows.
 pub(super) type Kernel = unsafe fn(&Operands<'_>);
 
-/// The most rows of a tile.
-pub(super) const MOST_ROWS: usize = 14;
+/// The maximum number of rows of a tile.
+pub(super) const MAX_ROWS: usize = 14;
 
-/// Whether loops of an instruction set fetch what later ones read.
+/// Returns true if the kernels of an instruction set prefetch weights for later tiles.
 pub(super) fn fetches(isa: Isa) -> bool {
     isa != Isa::Scalar
 }
 
-/// How many panels and at most how many rows a tile has, where so many are left. Sums and weights of a tile fill the
-/// registers; few rows leave room for more panels, so that there are enough sums to hide how long one takes.
+/// The number of panels and the maximum number of rows of a tile, if `panels` and `rows` are left. The sums and weights
+/// of a tile fill the registers; few rows leave room for more panels, so that there are enough independent sums to hide
+/// the latency of a multiply-add.
 pub(super) fn shape(isa: Isa, panels: usize, rows: usize) -> [usize; 2] {
     let [most_panels, most_rows] = match (isa, rows) {
         (Isa::Avx512, 1) => [8, 1],
         (Isa::Avx512, ..=6) => [4, 6],
         (Isa::Avx512, 7..=9) if panels != 4 => [3, 9],
         (Isa::Avx512, _) if panels == 3 => [3, 9],
-        (Isa::Avx512, _) => [2, MOST_ROWS],
+        (Isa::Avx512, _) => [2, MAX_ROWS],
         (Isa::Avx2, 1) => [8, 1],
         (Isa::Avx2, _) => [2, 6],
         (Isa::Scalar, 1) => [2, 1],
@@ -66,14 +68,15 @@ pub(super) fn shape(isa: Isa, panels: usize, rows: usize) -> [usize; 2] {
     };
     match panels {
         _ if panels >= most_panels => [most_panels, most_rows],
-        // Of the counts below, all instruction sets have loops for as many rows.
+        // For the counts below, all instruction sets have kernels for as many rows.
         4.. => [4, most_rows.min(6)],
         _ if isa == Isa::Avx2 && panels == 3 => [2, 6],
         _ => [panels, most_rows],
     }
 }
 
-/// A tile of P panels and R rows. Loops go over places, and not over arrays, whose iterators would be compiled for each P and R.
+/// Computes a tile of P panels and R rows. Loops run over indices, because iterators over arrays would be compiled for
+/// each P and R.
 ///
 /// # Safety
 /// As [`Kernel`], and it must be inlined where the instructions of `L` are enabled.
@@ -81,7 +84,7 @@ pub(super) fn shape(isa: Isa, panels: usize, rows: usize) -> [usize; 2] {
 #[allow(clippy::needless_range_loop, reason = "see above")]
 unsafe fn tile<L: Lanes, const P: usize, const R: usize>(operands: &Operands<'_>) {
     let Operands { row, panel, .. } = *operands;
-    // SAFETY: the caller's promise: all that is read and written lies within the operands.
+    // SAFETY: the caller's promise: everything that is read and written is within the operands.
     unsafe {
         let mut first = [L::splat(0.0); P];
         for p in 0..P {
@@ -133,7 +136,7 @@ unsafe fn tile<L: Lanes, const P: usize, const R: usize>(operands: &Operands<'_>
     }
 }
 
-/// Loops for the sizes that [`shape`] may give, and smaller ones.
+/// Kernels for the sizes that [`shape`] may return, and for smaller ones.
 macro_rules! kernels {
     ($select:ident, $lanes:ty, $($feature:literal)?: $($panels:literal x [$($rows:literal)+];)+) => {
         fn $select([panels, rows]: [usize; 2]) -> Option<Kernel> {
@@ -160,7 +163,7 @@ kernels! { avx512, crate::lanes::x86::Avx512, "avx512f":
 }
 
 #[cfg(target_arch = "x86_64")]
-kernels! { pairs, crate::lanes::x86::Pairs, "avx512f,avx512bf16":
+kernels! { pairs, crate::lanes::x86::Bf16Pairs, "avx512f,avx512bf16":
     1 x [1 2 3 4 5 6 7 8 9 10 11 12 13 14];
     2 x [1 2 3 4 5 6 7 8 9 10 11 12 13 14];
     3 x [1 2 3 4 5 6 7 8 9];
@@ -182,16 +185,16 @@ kernels! { plain, Plain, :
     2 x [1];
 }
 
-/// The loop for words of this kind and so many panels and rows, where there is one.
-pub(super) fn kernel(isa: Isa, words: Words, shape: [usize; 2]) -> Option<Kernel> {
-    match (isa, words) {
-        (Isa::Scalar, Words::Singles) => plain(shape),
+/// The kernel for a packing and a number of panels and rows, if there is one.
+pub(super) fn kernel(isa: Isa, packing: Packing, shape: [usize; 2]) -> Option<Kernel> {
+    match (isa, packing) {
+        (Isa::Scalar, Packing::F32) => plain(shape),
         #[cfg(target_arch = "x86_64")]
-        (Isa::Avx2, Words::Singles) => avx2(shape),
+        (Isa::Avx2, Packing::F32) => avx2(shape),
         #[cfg(target_arch = "x86_64")]
-        (Isa::Avx512, Words::Singles) => avx512(shape),
+        (Isa::Avx512, Packing::F32) => avx512(shape),
         #[cfg(target_arch = "x86_64")]
-        (Isa::Avx512, Words::Pairs) => pairs(shape),
+        (Isa::Avx512, Packing::Bf16Pairs) => pairs(shape),
         _ => None,
     }
 }
@@ -201,19 +204,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn there_is_a_loop_for_every_shape_that_is_asked_for() {
+    fn there_is_a_kernel_for_every_shape_that_is_used() {
         for isa in Isa::ALL.into_iter().filter(|isa| cfg!(target_arch = "x86_64") || *isa == Isa::Scalar) {
             for panels in 1..20 {
                 for rows in 1..40 {
                     let [p, most] = shape(isa, panels, rows);
-                    assert!(p <= panels && most <= MOST_ROWS);
+                    assert!(p <= panels && most <= MAX_ROWS);
                     for rows in 1..=most.min(rows) {
-                        let all = [Words::Singles, Words::Pairs]
+                        let all = [Packing::F32, Packing::Bf16Pairs]
                             .into_iter()
-                            .filter(|words| *words == Words::Singles || isa == Isa::Avx512);
-                        for words in all {
-                            let there_is = kernel(isa, words, [p, rows]).is_some();
-                            assert!(there_is, "{isa:?}, {words:?}: {p}×{rows} of {panels}");
+                            .filter(|packing| *packing == Packing::F32 || isa == Isa::Avx512);
+                        for packing in all {
+                            let there_is = kernel(isa, packing, [p, rows]).is_some();
+                            assert!(there_is, "{isa:?}, {packing:?}: {p}×{rows} of {panels}");
                         }
                     }
                 }

@@ -1,42 +1,43 @@
-//! Weights that are packed in memory which others own: those of [`Panels`](super::Panels), or what is packed for a moment.
+//! Views of packed weights in borrowed memory: those of [`Panels`](super::Panels), or weights that are packed
+//! temporarily.
 
-use super::Words;
+use super::Packing;
 use crate::isa::Isa;
 use crate::wide::{Work, run_widest};
 use std::ops::Range;
 
-/// Packed weights that lie anywhere, in the same order as those of [`Panels`](super::Panels).
+/// Packed weights in borrowed memory, in the same order as those of [`Panels`](super::Panels).
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PanelsView<'a> {
     pub(super) isa: Isa,
-    pub(super) words: Words,
+    pub(super) packing: Packing,
     pub(super) outputs: usize,
     pub(super) depth: usize,
     pub(super) weights: &'a [f32],
-    /// Zeros where there are none.
+    /// `None` for zeros.
     pub(super) biases: Option<&'a [f32]>,
 }
 
-/// The most panels of a tile.
-const MOST_PANELS: usize = 8;
+/// The maximum number of panels of a tile.
+const MAX_PANELS: usize = 8;
 
-/// The biases of the panels of a tile where there are none.
-static ZEROS: [f32; MOST_PANELS * 16] = [0.0; MOST_PANELS * 16];
+/// The biases of the panels of a tile if there are none.
+static ZEROS: [f32; MAX_PANELS * 16] = [0.0; MAX_PANELS * 16];
 
 impl<'a> PanelsView<'a> {
-    /// How many numbers the packed weights of so many outputs and factors are.
+    /// The number of packed weights for `outputs` outputs and `depth` factors.
     pub(crate) fn len_of(isa: Isa, outputs: usize, depth: usize) -> usize {
         outputs.next_multiple_of(isa.lanes()).saturating_mul(depth)
     }
 
-    /// Weights without biases that [`pack_rows`] or [`pack_columns`] has packed for an instruction set.
+    /// A view of weights without biases that [`pack_rows`] or [`pack_columns`] has packed for an instruction set.
     ///
     /// # Panics
-    /// When there are too few, or the processor doesn't have the instructions.
+    /// Panics if there are too few weights, or the processor does not support the instructions.
     pub(crate) fn new(isa: Isa, outputs: usize, depth: usize, weights: &'a [f32]) -> Self {
-        assert!(isa.is_here(), "panels are for instructions that there are");
+        assert!(isa.is_here(), "the processor must support the instructions of the panels");
         let weights = &weights[..Self::len_of(isa, outputs, depth)];
-        Self { isa, words: Words::Singles, outputs, depth, weights, biases: None }
+        Self { isa, packing: Packing::F32, outputs, depth, weights, biases: None }
     }
 
     pub(super) fn count(&self) -> usize {
@@ -55,23 +56,23 @@ impl<'a> PanelsView<'a> {
         size_of_val(self.weights)
     }
 
-    /// The instructions that multiply with them.
+    /// The instruction set that the weights are packed for.
     pub(super) fn isa(&self) -> Isa {
         self.isa
     }
 
-    /// What is multiplied at each step.
-    pub(super) fn words(&self) -> Words {
-        self.words
+    /// The contents of the words.
+    pub(super) fn packing(&self) -> Packing {
+        self.packing
     }
 
-    /// The weights of some panels, which there must be.
+    /// The weights of a range of panels, which must exist.
     pub(super) fn weights(&self, panels: Range<usize>) -> &'a [f32] {
         let panel = self.depth * self.lanes();
         &self.weights[panels.start * panel..panels.end * panel]
     }
 
-    /// Their biases.
+    /// The biases of a range of panels.
     pub(super) fn biases(&self, panels: Range<usize>) -> &'a [f32] {
         match self.biases {
             Some(biases) => &biases[panels.start * self.lanes()..panels.end * self.lanes()],
@@ -80,10 +81,10 @@ impl<'a> PanelsView<'a> {
     }
 }
 
-/// Packs a matrix whose rows are the weights of the outputs, each `row` numbers from the one before.
+/// Packs a matrix whose rows, `row` elements apart, are the weights of the outputs.
 ///
 /// # Panics
-/// When the matrix is shorter, or there is too little room for it.
+/// Panics if the matrix or `packed` is too short.
 pub(crate) fn pack_rows(
     isa: Isa,
     (matrix, row): (&[f32], usize),
@@ -116,7 +117,7 @@ pub(crate) fn pack_rows(
     run_widest(Rows(matrix, row, [outputs, depth], isa.lanes(), packed));
 }
 
-/// Packs a matrix whose columns are the weights of the outputs; its rows begin `row` numbers from each other.
+/// Packs a matrix whose columns are the weights of the outputs; its rows are `row` elements apart.
 ///
 /// # Panics
 /// As [`pack_rows`].

@@ -1,12 +1,12 @@
-//! Threads that wait for work without sleeping while a model runs.
+//! A thread pool whose threads poll for work, instead of sleeping, while a model runs.
 //!
-//! A model has hundreds of layers, and those of a small one take some microseconds each: less than it takes to wake a thread.
-//! So helpers sleep between runs alone. While one lasts they look for work again and again, and give their core away in
-//! between to whoever wants it.
+//! A model has hundreds of layers, and those of a small one take a few microseconds each: less than it takes to wake a
+//! thread. Helpers therefore only sleep between runs. During a run they poll for work, and yield their core from time to
+//! time.
 //!
-//! The caller computes as well. It opens a region of so many pieces, helpers enter it and take pieces until there are
-//! none left, and the caller closes it and waits for those who are still inside. A helper that comes late finds it closed: nobody
-//! waits for threads that the system has not woken yet.
+//! The caller computes as well. It opens a region of pieces; helpers enter it and take pieces until none are left; then
+//! the caller closes it and waits for the helpers that are still inside. A helper that arrives late finds the region
+//! closed, so the caller never waits for threads that the system has not woken yet.
 
 use std::any::Any;
 use std::cell::{Cell, UnsafeCell};
@@ -19,51 +19,53 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
-/// What a region computes: pieces that follow each other.
+/// The work of a region, called with ranges of pieces.
 type Work<'a> = dyn Fn(Range<usize>) + Sync + 'a;
 
-/// What a thread panicked with.
+/// The payload of a panic.
 type Payload = Box<dyn Any + Send>;
 
-/// So often a thread looks for work before it gives its core away for a moment.
-const LOOKS: usize = 200;
+/// The number of times that a thread polls for work before it yields its core.
+const POLLS: usize = 200;
 
-/// So often a helper gives its core away, without finding work, before it sleeps.
-const LINGERS: usize = 200;
+/// The number of times that a helper yields its core without finding work before it sleeps.
+const YIELDS: usize = 200;
 
-/// The region is open. Below this bit are the helpers inside, above it the number of the region.
+/// Set while the region is open. The bits below this one hold the number of helpers inside, the bits above it the number
+/// of the region.
 const OPEN: u64 = 1 << 31;
 const INSIDE: u64 = OPEN - 1;
 const NUMBER: u64 = 1 << 32;
 
-/// Threads that share the work of kernels which run [inside](Threads::install).
+/// A pool of threads that share the work of kernels which run [inside](Threads::install).
 #[derive(Debug)]
 pub struct Threads {
     shared: Arc<Shared>,
     helpers: Vec<JoinHandle<()>>,
 }
 
-/// What all threads see.
+/// The state that all threads share.
 #[derive(Debug)]
 struct Shared {
     count: usize,
-    /// Number of the region, whether it is open, and how many helpers are inside.
+    /// The number of the region, whether it is open, and the number of helpers inside.
     state: AtomicU64,
-    /// What the open region computes, and its number of pieces. Its caller alone writes to it, before the region is open.
+    /// The work of the open region, and its number of pieces. Only the caller of the region writes it, before the region
+    /// is open.
     work: UnsafeCell<Option<(*const Work<'static>, usize)>>,
-    /// The first piece that nobody has taken.
+    /// The first piece that has not been taken.
     next: AtomicUsize,
     /// Whether there is a region, open or not: of several callers, one shares its work.
     is_taken: AtomicBool,
-    /// What a helper panicked with.
+    /// The payload of a helper's panic.
     panic: Mutex<Option<Payload>>,
-    /// How many callers are inside, and whether everything is over, as `Sleepers` has it.
+    /// The number of callers inside, and whether the pool is shutting down, as in `Sleepers`.
     callers: AtomicUsize,
-    is_over: AtomicBool,
+    is_shut_down: AtomicBool,
     sleepers: Mutex<Sleepers>,
-    /// A caller came, or everything ends.
-    came: Condvar,
-    /// A caller left.
+    /// Notified when a caller enters or the pool shuts down.
+    entered: Condvar,
+    /// Notified when a caller leaves.
     left: Condvar,
 }
 
@@ -71,37 +73,38 @@ struct Shared {
 struct Sleepers {
     callers: usize,
     asleep: usize,
-    is_over: bool,
+    is_shut_down: bool,
 }
 
-// SAFETY: `work` is written by the thread that has set `is_taken`, while the region is closed and nobody is inside, and read
-// by those who entered the region when it was open. What it points to may be called by all of them.
+// SAFETY: `work` is written by the thread that has set `is_taken`, while the region is closed and empty, and read by
+// threads that entered the region while it was open. What it points to is `Sync`, so all of them may call it.
 unsafe impl Send for Shared {}
 // SAFETY: as above.
 unsafe impl Sync for Shared {}
 
 thread_local! {
-    /// The threads that this one shares its work with, outside of regions.
+    /// The current pool of this thread, outside of regions.
     static AROUND: Cell<*const Shared> = const { Cell::new(ptr::null()) };
-    /// Whether it computes pieces of a region, in which there is no other.
+    /// Whether this thread computes pieces of a region, in which no other region is opened.
     static IS_INSIDE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Those around, which a caller has set before it called, and unsets when it returns.
+/// The current pool, which `Threads::install` sets before it calls its body, and resets when it returns.
 fn shared() -> Option<&'static Shared> {
     if IS_INSIDE.get() {
         return None;
     }
-    // SAFETY: `Threads::install` borrows them as long as it is set, and what is returned here is used before it returns.
+    // SAFETY: `Threads::install` borrows the pool as long as it is set, and what is returned here is used before that
+    // call returns.
     unsafe { AROUND.get().as_ref() }
 }
 
-/// Threads that share the work of a kernel which is called here.
+/// The number of threads of the current pool, or 1.
 pub(super) fn around() -> usize {
     shared().map_or(1, |shared| shared.count)
 }
 
-/// Computes so many pieces on the threads around, or here.
+/// Computes `pieces` pieces on the current pool, or on this thread alone if there is none.
 pub(super) fn share(pieces: usize, work: &Work<'_>) {
     match shared() {
         Some(shared) if pieces > 1 && shared.count > 1 => shared.run(pieces, work),
@@ -110,10 +113,10 @@ pub(super) fn share(pieces: usize, work: &Work<'_>) {
 }
 
 impl Threads {
-    /// So many threads, the caller's among them.
+    /// A pool of `count` threads, including the caller's.
     ///
     /// # Errors
-    /// The system has no more threads.
+    /// Fails if the system cannot start a thread.
     pub fn new(count: usize) -> io::Result<Self> {
         let shared = Arc::new(Shared::new(count.max(1)));
         let mut threads = Self { shared, helpers: Vec::new() };
@@ -125,14 +128,15 @@ impl Threads {
         Ok(threads)
     }
 
-    /// How many there are, the caller's among them.
+    /// The number of threads, including the caller's.
     pub fn count(&self) -> usize {
         self.shared.count
     }
 
-    /// Calls `body`, in which kernels share their work with these threads; helpers look for work until it returns. As many callers
-    /// as there are threads may be inside at a time, others wait; each of them takes the place of a helper. A caller that comes
-    /// back through others is counted once more, so these should not be called in a circle.
+    /// Calls `body`, in which kernels share their work with these threads. Helpers poll for work until it returns. At
+    /// most as many callers as there are threads can be inside at a time; others wait. Each of them takes the place of a
+    /// helper. A caller that enters this pool again from within another pool is counted a second time, so pools should
+    /// not be nested in a cycle.
     pub fn install<R>(&self, body: impl FnOnce() -> R) -> R {
         if ptr::eq(AROUND.get(), &raw const *self.shared) {
             return body();
@@ -145,17 +149,17 @@ impl Threads {
 
 impl Drop for Threads {
     fn drop(&mut self) {
-        self.shared.is_over.store(true, Ordering::Relaxed);
-        self.shared.lock().is_over = true;
-        self.shared.came.notify_all();
+        self.shared.is_shut_down.store(true, Ordering::Relaxed);
+        self.shared.lock().is_shut_down = true;
+        self.shared.entered.notify_all();
         for helper in self.helpers.drain(..) {
-            // Its panics were those of callers.
+            // Panics of helpers were passed on to callers.
             _ = helper.join();
         }
     }
 }
 
-/// A caller that is inside.
+/// A guard for a caller that is inside.
 struct Inside<'a> {
     shared: &'a Shared,
     before: *const Shared,
@@ -178,9 +182,9 @@ impl Shared {
             is_taken: AtomicBool::new(false),
             panic: Mutex::new(None),
             callers: AtomicUsize::new(0),
-            is_over: AtomicBool::new(false),
+            is_shut_down: AtomicBool::new(false),
             sleepers: Mutex::default(),
-            came: Condvar::new(),
+            entered: Condvar::new(),
             left: Condvar::new(),
         }
     }
@@ -199,7 +203,7 @@ impl Shared {
         let is_asleep = sleepers.asleep > 0;
         drop(sleepers);
         if is_asleep {
-            self.came.notify_all();
+            self.entered.notify_all();
         }
     }
 
@@ -207,25 +211,25 @@ impl Shared {
         let mut sleepers = self.lock();
         sleepers.callers -= 1;
         self.callers.store(sleepers.callers, Ordering::Relaxed);
-        // One place less is taken by a caller.
+        // Callers take the place of one helper less.
         let is_needed = sleepers.asleep > 0 && sleepers.callers > 0;
         drop(sleepers);
         self.left.notify_one();
         if is_needed {
-            self.came.notify_all();
+            self.entered.notify_all();
         }
     }
 
-    /// Opens a region, computes pieces of it, and waits for those that others compute. Inside of a region there is no other:
-    /// the caller alone computes it then.
+    /// Opens a region, computes pieces of it, and waits for those that helpers compute. If there is a region already, the
+    /// caller computes all pieces alone.
     fn run(&self, pieces: usize, work: &Work<'_>) {
         if self.is_taken.swap(true, Ordering::Acquire) {
             return work(0..pieces);
         }
-        // SAFETY: only the lifetime changes. The region is closed and empty before this call returns, and nobody outside of a
-        // region uses it.
+        // SAFETY: only the lifetime changes. The region is closed and empty before this call returns, and the work is not
+        // used outside of the region.
         let lasting = unsafe { std::mem::transmute::<*const Work<'_>, *const Work<'static>>(work) };
-        // SAFETY: this thread has set `is_taken`, and the last region was empty when its caller unset it.
+        // SAFETY: this thread has set `is_taken`, and the last region was empty when its caller reset it.
         unsafe { *self.work.get() = Some((lasting, pieces)) };
         self.next.store(0, Ordering::Relaxed);
         let number = self.state.load(Ordering::Relaxed) / NUMBER;
@@ -237,7 +241,8 @@ impl Shared {
         }
     }
 
-    /// Computes pieces until there are none left: many at first, then fewer and fewer, so that all threads end together.
+    /// Takes and computes pieces until none are left: many at a time at first, then gradually fewer, so that all threads
+    /// finish together.
     fn compute(&self, pieces: usize, work: &Work<'_>) {
         IS_INSIDE.set(true);
         let mut next = self.next.load(Ordering::Relaxed);
@@ -253,9 +258,9 @@ impl Shared {
         }
     }
 
-    /// The life of a helper.
+    /// The main loop of a helper.
     fn help(&self, number: usize) {
-        let (mut seen, mut looks) = (0, 0usize);
+        let (mut seen, mut polls) = (0, 0usize);
         if self.sleep(number) {
             return;
         }
@@ -265,24 +270,24 @@ impl Shared {
             if state & OPEN != 0 && region != seen {
                 if self.state.compare_exchange(state, state + 1, Ordering::Acquire, Ordering::Relaxed).is_ok()
                 {
-                    (seen, looks) = (region, 0);
+                    (seen, polls) = (region, 0);
                     self.help_inside();
                 }
                 continue;
             }
-            looks += 1;
-            if !looks.is_multiple_of(LOOKS) {
+            polls += 1;
+            if !polls.is_multiple_of(POLLS) {
                 std::hint::spin_loop();
                 continue;
             }
             thread::yield_now();
-            if self.is_over.load(Ordering::Relaxed) {
+            if self.is_shut_down.load(Ordering::Relaxed) {
                 return;
             }
             if self.is_needed(number, self.callers.load(Ordering::Relaxed)) {
-                looks = 0;
-            } else if looks >= LOOKS * LINGERS {
-                looks = 0;
+                polls = 0;
+            } else if polls >= POLLS * YIELDS {
+                polls = 0;
                 if self.sleep(number) {
                     return;
                 }
@@ -290,7 +295,7 @@ impl Shared {
         }
     }
 
-    /// Takes part in the region that it has entered.
+    /// Computes pieces of the region that the helper has entered.
     fn help_inside(&self) {
         // SAFETY: the caller wrote it before it opened the region, and waits until this helper has left.
         if let Some((work, pieces)) = unsafe { *self.work.get() } {
@@ -304,28 +309,28 @@ impl Shared {
         self.state.fetch_sub(1, Ordering::Release);
     }
 
-    /// Whether a helper is to look for work: callers take the places of the last ones.
+    /// Returns true if a helper should poll for work: callers take the places of the last helpers.
     fn is_needed(&self, number: usize, callers: usize) -> bool {
         callers > 0 && number + callers <= self.count
     }
 
-    /// Sleeps until it is needed; tells whether everything is over.
+    /// Sleeps until the helper is needed. Returns true if the pool is shutting down.
     fn sleep(&self, number: usize) -> bool {
         let mut sleepers = self.lock();
         sleepers.asleep += 1;
-        while !sleepers.is_over && !self.is_needed(number, sleepers.callers) {
-            sleepers = self.came.wait(sleepers).unwrap_or_else(PoisonError::into_inner);
+        while !sleepers.is_shut_down && !self.is_needed(number, sleepers.callers) {
+            sleepers = self.entered.wait(sleepers).unwrap_or_else(PoisonError::into_inner);
         }
         sleepers.asleep -= 1;
-        sleepers.is_over
+        sleepers.is_shut_down
     }
 }
 
-/// The region that this thread has opened. In the end it is closed, and empty.
+/// A guard for the region that this thread has opened, which closes it and waits until it is empty.
 struct Region<'a>(&'a Shared);
 
 impl Drop for Region<'_> {
-    /// After a panic of this thread: nobody needs the rest, nor another panic.
+    /// Discards the remaining pieces and the panics of helpers, after a panic of this thread.
     fn drop(&mut self) {
         self.0.next.store(usize::MAX, Ordering::Relaxed);
         drop(self.end());
@@ -333,7 +338,7 @@ impl Drop for Region<'_> {
 }
 
 impl Region<'_> {
-    /// What a helper panicked with.
+    /// Closes the region, and returns the payload of a helper's panic.
     fn close(self) -> Option<Payload> {
         ManuallyDrop::new(self).end()
     }
@@ -341,17 +346,17 @@ impl Region<'_> {
     fn end(&self) -> Option<Payload> {
         let Self(shared) = self;
         IS_INSIDE.set(false);
-        let mut looks = 0usize;
+        let mut polls = 0usize;
         let mut state = shared.state.fetch_and(!OPEN, Ordering::Acquire);
         while state & INSIDE != 0 {
-            looks += 1;
-            if looks.is_multiple_of(LOOKS) {
+            polls += 1;
+            if polls.is_multiple_of(POLLS) {
                 thread::yield_now();
             }
             std::hint::spin_loop();
             state = shared.state.load(Ordering::Acquire);
         }
-        // The next region may begin as soon as it is free to.
+        // The next region may begin as soon as `is_taken` is reset.
         let panic = shared.panic.lock().unwrap_or_else(PoisonError::into_inner).take();
         shared.is_taken.store(false, Ordering::Release);
         panic
@@ -363,7 +368,7 @@ mod tests {
     use super::*;
     use std::sync::Barrier;
 
-    /// How often each piece was computed.
+    /// The number of times that each piece was computed.
     fn visits(threads: &Threads, pieces: usize) -> Vec<usize> {
         let visits: Vec<AtomicUsize> = (0..pieces).map(|_| AtomicUsize::new(0)).collect();
         threads.install(|| {
@@ -390,13 +395,13 @@ mod tests {
     fn helpers_take_part() {
         let threads = Threads::new(3).unwrap();
         let barrier = Barrier::new(3);
-        // Only three threads at once get past it.
+        // Only three threads together get past it.
         threads.install(|| share(3, &|_| _ = barrier.wait()));
         assert_eq!(threads.count(), 3);
     }
 
     #[test]
-    fn a_region_inside_of_a_region_is_computed_where_it_is_met() {
+    fn nested_regions_are_computed_by_the_thread_that_opens_them() {
         let (threads, visits) = (Threads::new(2).unwrap(), AtomicUsize::new(0));
         threads.install(|| {
             share(4, &|range| {
@@ -432,7 +437,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_of_any_thread_is_one_of_the_caller() {
+    fn a_panic_of_any_thread_reaches_the_caller() {
         let threads = Threads::new(2).unwrap();
         for bad in 0..20 {
             let work = |range: Range<usize>| assert!(!range.contains(&bad), "no more");
@@ -443,7 +448,7 @@ mod tests {
     }
 
     #[test]
-    fn many_panics_are_one_and_gone_afterwards() {
+    fn several_panics_reach_the_caller_as_one() {
         let threads = Threads::new(3).unwrap();
         for _ in 0..50 {
             let work = |_: Range<usize>| panic!("always");
@@ -454,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_that_slept_wake_up() {
+    fn sleeping_threads_wake_up() {
         let threads = Threads::new(2).unwrap();
         for _ in 0..3 {
             thread::sleep(std::time::Duration::from_millis(30));

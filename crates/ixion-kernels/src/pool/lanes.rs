@@ -1,21 +1,21 @@
-//! Pooling of planes of which each place holds a block of channels: what a position looks at is folded in registers.
+//! Pooling of planes whose elements hold a block of channels: the elements that a position sees are folded in registers.
 
 use super::{Float, PoolShape, Span};
 use crate::parallel::for_each_chunk;
 use crate::wide::{Work, run_widest};
 use ixion_tensor::{LimitError, Limits};
 
-/// Input elements that a thread looks at at least.
+/// The minimum number of input elements per task.
 const SHARE: usize = 1 << 14;
 
 /// Independent parts of a long row.
 const PARTS: usize = 4;
 
-/// Folds everything that each output position looks at: along rows first, then the rows. Threads share the rows of outputs; the
-/// deadline is checked for each of them.
+/// Folds the elements that each output position sees: along rows first, then across rows. Threads share the rows of
+/// outputs; the deadline is checked for each of them.
 ///
 /// # Errors
-/// [`LimitError::DeadlineExceeded`].
+/// [`LimitError::DeadlineExceeded`] if the deadline has passed.
 pub(super) fn fold<T: Float, const B: usize>(
     shape: &PoolShape,
     input: &[T],

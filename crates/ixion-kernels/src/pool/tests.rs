@@ -1,11 +1,11 @@
-//! Poolings against the naive ones, and blocks of channels against channels one by one.
+//! Tests of pooling against the naive kernels, and of blocks of channels against single channels.
 
 use super::*;
 use crate::naive;
 use ndarray::{ArrayD, IxDyn};
 use proptest::prelude::*;
 
-/// Small whole numbers and now and then NaN, so that ties and NaN are common and sums exact.
+/// Small integers and occasional NaN, so that ties and NaN are common and sums are exact.
 fn planes(lens: &[usize], seed: u64, with_nan: bool) -> ArrayD<f64> {
     let mut state = seed;
     ArrayD::from_shape_simple_fn(IxDyn(&[&[2, 2], lens].concat()), || {
@@ -104,7 +104,7 @@ proptest! {
 }
 
 #[test]
-fn a_passed_deadline_ends_a_pooling() {
+fn a_passed_deadline_stops_pooling() {
     let late = Limits::default().with_timeout(std::time::Duration::ZERO);
     let shape = PoolShape::adaptive(&[4], &[2]);
     let (mut values, mut places) = ([0.0; 2], [0; 2]);
@@ -115,7 +115,7 @@ fn a_passed_deadline_ends_a_pooling() {
     assert!(avg_pool(&shape, Divisor::Elements, &x, &mut values, &mut scratch, &late).is_err());
 }
 
-/// Planes whose places hold so many channels, plane by plane; and back.
+/// Converts planes whose elements hold `lanes` channels to one plane per channel.
 fn channel_by_channel(x: &[f64], places: usize, lanes: usize) -> Vec<f64> {
     let blocks = x.len() / places.max(1) / lanes;
     let channels = (0..blocks * lanes).flat_map(|channel| (0..places).map(move |place| (channel, place)));

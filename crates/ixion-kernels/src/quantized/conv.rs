@@ -1,4 +1,4 @@
-//! Convolution of whole numbers.
+//! Convolution of 8-bit integers.
 
 use super::{Block, COLUMNS, Factors, Outcome, ROWS, Rows, Strips};
 use crate::columns::{Columns, TILE_BYTES};
@@ -9,26 +9,26 @@ use ixion_tensor::Limits;
 use ixion_tensor::Result;
 use std::cell::Cell;
 
-/// A convolution of one sample of whole numbers: C×… → O×….
+/// An int8 convolution of one sample: C×… → O×….
 #[derive(Debug, Clone)]
-pub struct WholeConv {
+pub struct Int8Conv {
     shape: ConvShape,
     /// Positions along each axis.
     outputs: Vec<usize>,
 }
 
 thread_local! {
-    /// What some positions see: as strips, and before they are brought into their order.
+    /// The values that some positions see: as strips, and before they are reordered.
     static SEEN: Cell<(Strips, Vec<i16>)> = const { Cell::new((Strips::EMPTY, Vec::new())) };
 }
 
-impl WholeConv {
+impl Int8Conv {
     /// A convolution of these sizes.
     pub fn new(shape: ConvShape) -> Self {
         Self { outputs: shape.outputs(), shape }
     }
 
-    /// Elements of a sample, and of its output.
+    /// The number of elements of a sample, and of its output.
     pub fn sample(&self) -> [usize; 2] {
         let pixels: usize = self.shape.lens.iter().product();
         [self.shape.channels * pixels, self.shape.out_channels * self.positions()]
@@ -38,31 +38,31 @@ impl WholeConv {
         self.outputs.iter().product()
     }
 
-    /// What a position of the window sees in a group.
+    /// The number of values that a position of the window sees in a group.
     fn depth(&self) -> usize {
         let taps: usize = self.shape.windows.iter().map(|window| window.kernel).product();
         (self.shape.channels / self.shape.groups.max(1)).saturating_mul(taps)
     }
 
-    /// Positions that are gathered at once, in whole strips: as many as stay in the cache.
+    /// The number of positions that are gathered at a time, in whole strips that stay in the cache.
     fn tile(&self) -> usize {
         let most = TILE_BYTES / self.depth().saturating_mul(2).max(1) / COLUMNS * COLUMNS;
         most.max(COLUMNS).min(self.positions().next_multiple_of(COLUMNS).max(COLUMNS))
     }
 
-    /// Bytes of what is gathered at once.
+    /// The size in bytes of the values that are gathered at a time.
     pub fn held_bytes(&self) -> u64 {
         (self.tile() as u64).saturating_mul(self.depth() as u64).saturating_mul(4)
     }
 
-    /// Convolves one sample of numbers without their zero point; what lies around them is 0. The rows are those of the
-    /// weights, one for each output channel; so are those that the outcome is told.
+    /// Convolves one sample of values minus their zero point, padded with 0. `weights` has one row per output channel,
+    /// and the outcome gets the output channel as its row.
     ///
     /// # Errors
-    /// A deadline that has passed, looked at for every tile of positions; what the outcome says.
+    /// Fails if the deadline, which is checked for every tile of positions, has passed, or if the outcome fails.
     ///
     /// # Panics
-    /// When a slice is shorter than its shape; callers have checked them.
+    /// Panics if a slice is shorter than its shape requires; callers check this beforehand.
     pub fn run<Q: Send>(
         &self,
         input: &[i16],
@@ -105,7 +105,7 @@ impl WholeConv {
         Ok(())
     }
 
-    /// What the positions from `start` on see.
+    /// Gathers what the positions from `start` on see.
     fn gather(
         &self,
         input: &[i16],
@@ -117,7 +117,7 @@ impl WholeConv {
         strips.reset(width, even);
         let shape = &self.shape;
         let columns = Columns { lens: &shape.lens, positions: &self.outputs, windows: &shape.windows };
-        // A line of zeros more than there are, so that the last one has a partner.
+        // One more line of zeros, so that the last line has a partner.
         scratch.resize((depth + 1) * width, 0);
         let (seen, rest) = scratch.split_at_mut(depth * width);
         columns.gather(input, start..start + width, seen);
@@ -142,7 +142,7 @@ impl WholeConv {
     }
 }
 
-/// Puts numbers of two lines side by side; places beyond them keep what they have.
+/// Interleaves the values of two lines; positions beyond them keep their values.
 #[inline(always)]
 fn interleave(a: &[i16], b: &[i16], to: &mut [i16]) {
     let pairs = to.chunks_exact_mut(2).zip(a.iter().zip(b));

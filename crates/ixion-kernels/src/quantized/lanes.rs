@@ -1,18 +1,18 @@
-//! Sums of products of 16-bit numbers, by the instructions that multiply two pairs and add up in 32 bits.
+//! Sums of products of 16-bit integers, by the instructions that multiply two pairs and accumulate in 32 bits.
 
 use crate::{Isa, isa};
 
 /// Rows that are multiplied at a time.
 pub(super) const ROWS: usize = 8;
 
-/// Columns of a strip. In it lie pairs of numbers that follow each other in a column: first those of all columns, then the
-/// next ones.
+/// Columns per strip. A strip consists of pairs of consecutive values of a column: first the first pairs of all columns,
+/// then the next ones.
 pub(super) const COLUMNS: usize = 32;
 
-/// The sums of R rows with the columns of a strip, of so many products each, an even number. Rows begin `stride` apart.
+/// The sums of R rows with the columns of a strip, of `depth` products each, an even number. Rows are `stride` apart.
 ///
 /// # Panics
-/// When a slice is too short; callers have checked them.
+/// Panics if a slice is too short; callers check this beforehand.
 #[inline]
 pub(super) fn sums<const R: usize>(
     rows: &[i16],
@@ -47,24 +47,24 @@ pub(super) fn sums<const R: usize>(
     sums
 }
 
-/// Some numbers of 32 bits, or twice as many of 16.
+/// A vector of 32-bit integers, or of twice as many 16-bit integers.
 ///
 /// # Safety
-/// Methods are for processors that have the type's instructions. Pointers are to as many numbers as it has.
+/// Methods may only be called on processors that have the type's instructions. Pointers must be valid for a whole vector.
 trait Lanes: Copy {
-    /// Numbers of 32 bits.
+    /// The number of 32-bit lanes.
     const COUNT: usize;
 
     unsafe fn zero() -> Self;
     unsafe fn load(from: *const i16) -> Self;
-    /// The same pair everywhere.
+    /// Sets all lanes to the same pair.
     unsafe fn pairs(pair: i32) -> Self;
-    /// Adds the sum of both products of each two pairs.
+    /// Adds, in each lane, both products of two pairs.
     unsafe fn add_products(self, a: Self, b: Self) -> Self;
     unsafe fn store(self, to: *mut i32);
 }
 
-/// Rows and a strip, which are as long as they must be.
+/// Rows and a strip, which must be long enough.
 #[derive(Clone, Copy)]
 struct Work {
     rows: *const i16,
@@ -75,7 +75,7 @@ struct Work {
 
 impl Work {
     /// # Safety
-    /// For a processor that has the instructions, with rows and strip of the length that is said.
+    /// The processor must have the instructions of `L`, and the rows and the strip must have the given lengths.
     #[inline(always)]
     unsafe fn run<L: Lanes, const R: usize, const N: usize>(self, to: &mut [[i32; COLUMNS]; R]) {
         for first in (0..COLUMNS).step_by(N * L::COUNT) {
@@ -105,7 +105,7 @@ impl Work {
     }
 }
 
-/// For processors without instructions that are known here.
+/// The fallback for processors without supported instructions.
 #[derive(Clone, Copy)]
 struct Plain([i32; 4]);
 
@@ -119,7 +119,7 @@ impl Lanes for Plain {
 
     #[inline(always)]
     unsafe fn load(from: *const i16) -> Self {
-        // SAFETY: the caller's promise: eight numbers can be read.
+        // SAFETY: the caller's promise: eight values can be read.
         Self(unsafe { from.cast::<[i32; 4]>().read_unaligned() })
     }
 
@@ -141,7 +141,7 @@ impl Lanes for Plain {
 
     #[inline(always)]
     unsafe fn store(self, to: *mut i32) {
-        // SAFETY: the caller's promise: four numbers can be written.
+        // SAFETY: the caller's promise: four values can be written.
         unsafe { to.cast::<[i32; 4]>().write_unaligned(self.0) }
     }
 }
@@ -165,13 +165,13 @@ mod x86 {
 
                 #[inline(always)]
                 unsafe fn zero() -> Self {
-                    // SAFETY: callers have seen to the processor's features, here and below.
+                    // SAFETY: callers have checked the processor's features, here and below.
                     Self(unsafe { $zero() })
                 }
 
                 #[inline(always)]
                 unsafe fn load(from: *const i16) -> Self {
-                    // SAFETY: the caller's promise: so many numbers can be read.
+                    // SAFETY: the caller's promise: a whole vector can be read.
                     Self(unsafe { $load(from.cast()) })
                 }
 
@@ -190,7 +190,7 @@ mod x86 {
 
                 #[inline(always)]
                 unsafe fn store(self, to: *mut i32) {
-                    // SAFETY: the caller's promise: so many numbers can be written.
+                    // SAFETY: the caller's promise: a whole vector can be written.
                     unsafe { $store(to.cast(), self.0) }
                 }
             }
@@ -220,7 +220,7 @@ mod x86 {
 mod tests {
     use super::*;
 
-    /// Whole and part rows of numbers up to 255, on every processor that this one can be.
+    /// Whole and partial rows of values up to 255, with every kind of vector that this processor supports.
     #[test]
     fn every_kind_of_vector_gives_the_same_sums() {
         let number = |at: usize| (at * 7919 % 511) as i16 - 255;

@@ -1,25 +1,26 @@
 //! Reduction along any axes of an array of any strides, without a copy.
 //!
-//! Elements are visited as they lie in memory. Where the innermost axis is reduced, a run of it becomes one number, in several
-//! independent parts; where it stays, a run is joined with a row of results.
+//! Elements are visited in the order of memory. If the innermost axis is reduced, a run of it is reduced to one number,
+//! in several independent parts; otherwise a run is joined with a row of results.
 
 use crate::wide::widest;
 use ixion_tensor::{Half, Layout, MAX_RANK, bf16, f16};
 use smallvec::SmallVec;
 use std::ops::Range;
 
-/// Elements that are read at a time, and results that are joined with runs before the next ones.
+/// The number of elements that are read at a time, and the number of results that are joined with runs before the next
+/// ones.
 pub const BLOCK: usize = 1024;
 
 /// Independent parts of a run.
 const PARTS: usize = 16;
 
-/// An element type, and the one that its elements are read as.
+/// An element type, and the type that its elements are read as.
 pub trait Readable: Copy {
-    /// What elements are read as.
+    /// The type that elements are read as.
     type Number: Copy + Default;
 
-    /// At most `BLOCK` elements: where they lie, or converted into a buffer.
+    /// Reads at most `BLOCK` elements: in place, or converted into a buffer.
     fn read<'a>(run: &'a [Self], buffer: &'a mut [Self::Number; BLOCK]) -> &'a [Self::Number];
 }
 
@@ -47,24 +48,24 @@ macro_rules! readable {
 
 readable!(f32, f64, i64, i32, i16, i8, u8, bool; f16, bf16);
 
-/// The numbers that [`Walk::fold`] was given, as far as they belong to some elements.
+/// The auxiliary numbers that were passed to [`Walk::fold`], as far as they belong to a range of elements.
 #[derive(Debug, Clone, Copy)]
 pub enum Beside<'a> {
-    /// That of the result which all of them are for.
+    /// The number of the single result that all elements contribute to.
     One(f64),
-    /// One for each of them.
+    /// One number for each element.
     Each(&'a [f64]),
 }
 
-/// Writes the numbers that are made of the elements in a range, given what is beside them.
+/// A function that writes the numbers that are computed from a range of elements and their auxiliary numbers.
 pub type Make<'a, N> = dyn Fn(Range<usize>, Beside<'_>, &mut [N]) + 'a;
 
-/// Where numbers that are folded come from. One loop serves all element types that are read as numbers of one type.
+/// The source of the numbers that are folded. One loop serves all element types that are read as numbers of one type.
 #[derive(Clone, Copy)]
 pub enum Numbers<'a, N> {
-    /// They are the elements.
+    /// The elements themselves.
     Here(&'a [N]),
-    /// They are made of the elements, at most [`BLOCK`] at a time.
+    /// Numbers that are computed from the elements, at most [`BLOCK`] at a time.
     Made(&'a Make<'a, N>),
 }
 
@@ -82,12 +83,12 @@ impl<N: Copy> Numbers<'_, N> {
     }
 }
 
-/// One axis, or several that continue each other.
+/// One axis, or several contiguous axes that were merged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Axis {
     len: usize,
     stride: usize,
-    /// The distance of results; 0 where the axis is reduced.
+    /// The distance between results; 0 if the axis is reduced.
     step: usize,
     is_reduced: bool,
 }
@@ -101,18 +102,18 @@ pub struct Walk {
     outputs: usize,
 }
 
-/// What is done with elements: they are lifted to a type in which they can be joined.
+/// A reduction: elements are lifted to a type in which they can be joined.
 pub struct Fold<A, L, J> {
-    /// What no elements become.
+    /// The result of no elements.
     pub start: A,
-    /// What one element is, beside the number that [`Walk::fold`] was given for its result.
+    /// Lifts an element, given the auxiliary number that was passed to [`Walk::fold`] for its result.
     pub lift: L,
-    /// Joins two.
+    /// Joins two lifted elements.
     pub join: J,
 }
 
 impl Walk {
-    /// The walk over an array whose axes are reduced where `reduced` says so. Results are in row-major order.
+    /// A walk over an array that reduces the axes for which `reduced` is true. Results are in row-major order.
     pub fn new(layout: &Layout, reduced: &[bool]) -> Self {
         let mut axes: SmallVec<[Axis; MAX_RANK]> = SmallVec::new();
         let mut outputs = 1;
@@ -152,8 +153,9 @@ impl Walk {
         self.outputs
     }
 
-    /// Folds the elements of `storage`, which the layout counts from its first, to one number for each result. `beside`
-    /// has one number for each result, which `lift` is given with every element of it; or none, which are zeros.
+    /// Folds the elements of `storage`, whose positions the layout counts from its first element, to one number per
+    /// result. `beside` has one auxiliary number per result, which is passed to `lift` with every element of the result;
+    /// or it is empty, for zeros.
     pub fn fold<T, A>(
         &self,
         storage: &[T],
@@ -172,7 +174,7 @@ impl Walk {
         self.fold_numbers(Numbers::Made(&make), beside, results, fold);
     }
 
-    /// As [`Walk::fold`], for numbers of any origin.
+    /// As [`Walk::fold`], for numbers from any source.
     pub fn fold_numbers<N, A>(
         &self,
         numbers: Numbers<'_, N>,
@@ -202,7 +204,7 @@ impl Walk {
     {
         let one = Axis { len: 1, stride: 1, step: 0, is_reduced: true };
         let (inner, outer) = self.axes.split_last().map_or((one, &[][..]), |(inner, outer)| (*inner, outer));
-        // Short parts of a long inner axis that stays, so that their results are at hand for all runs.
+        // Short parts of a long inner axis that is not reduced, so that their results stay in the cache for all runs.
         let part = if inner.is_reduced { inner.len } else { BLOCK };
         let mut buffer = [N::default(); BLOCK];
         for start in (0..inner.len).step_by(part) {
@@ -211,18 +213,18 @@ impl Walk {
             let mut index = [0; MAX_RANK];
             loop {
                 visit(numbers, offset, (run, place), beside, results, fold, &mut buffer);
-                // The next place of the outer axes, the last one first.
-                let mut turned = true;
+                // Advance the outer axes, the last one first.
+                let mut is_finished = true;
                 for (axis, index) in outer.iter().zip(&mut index).rev() {
                     (*index, offset, place) = (*index + 1, offset + axis.stride, place + axis.step);
                     if *index < axis.len {
-                        turned = false;
+                        is_finished = false;
                         break;
                     }
                     (offset, place) = (offset - axis.len * axis.stride, place - axis.len * axis.step);
                     *index = 0;
                 }
-                if turned {
+                if is_finished {
                     break;
                 }
             }
@@ -282,7 +284,7 @@ fn visit<N, A>(
         *result = parts.into_iter().fold(*result, &fold.join);
         return;
     }
-    // The inner axis was cut, so that this is one block.
+    // The inner axis was split, so that this is one block.
     let range = offset..offset + run.len;
     match beside.get(place..place + run.len) {
         Some(beside) => {
@@ -342,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn long_axes_are_cut() {
+    fn long_axes_are_split() {
         let values: Vec<f32> = (0..3 * 5000).map(|i| (i % 7) as f32).collect();
         let layout = Layout::contiguous(Shape::new(&[3, 5000]).unwrap());
         fn folded<T: Readable<Number = f32>>(layout: &Layout, reduced: &[bool], values: &[T]) -> Vec<f64> {

@@ -1,11 +1,11 @@
-//! What real numbers along any axes of an array become: sums, products, extremes, spreads and norms.
+//! Reductions of real numbers along any axes of an array: sums, products, extremes, variances and norms.
 
 use super::axes::{BLOCK, Beside, Fold, Make, Numbers, Walk};
 use crate::{Float, math, widest};
 use ixion_tensor::{Half, bf16, f16};
 use std::ops::Range;
 
-/// What numbers become.
+/// A reduction.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Operation {
     /// Their sum.
@@ -14,13 +14,13 @@ pub enum Operation {
     Mean,
     /// Their product.
     Product,
-    /// The largest; NaN where there is one.
+    /// The largest; NaN if there is one.
     Max,
-    /// The smallest; NaN where there is one.
+    /// The smallest; NaN if there is one.
     Min,
-    /// The sum of squared differences from the mean, over their number less `correction`.
+    /// The sum of squared differences from the mean, over the number of elements minus `correction`.
     Variance {
-        /// Subtracted from the count: 1 for a sample.
+        /// The number that is subtracted from the count: 1 for a sample.
         correction: f64,
     },
     /// The square root of the variance.
@@ -37,7 +37,7 @@ pub enum Operation {
     },
 }
 
-/// Floating-point elements, from the first of a storage on.
+/// Floating-point elements, starting at the first one of a storage.
 #[derive(Debug, Clone, Copy)]
 #[expect(missing_docs, reason = "named after the types of elements")]
 pub enum Floats<'a> {
@@ -47,7 +47,7 @@ pub enum Floats<'a> {
     Bf16(&'a [bf16]),
 }
 
-/// Integers and bools, from the first of a storage on.
+/// Integers and bools, starting at the first one of a storage.
 #[derive(Debug, Clone, Copy)]
 #[expect(missing_docs, reason = "named after the types of elements")]
 pub enum Integers<'a> {
@@ -58,8 +58,8 @@ pub enum Integers<'a> {
 }
 
 impl Operation {
-    /// Folds floats in f64, of which `len` become one. `results` and `beside`, which holds what is found first, such as means, are
-    /// as long as [`Walk::outputs`]; what goes beyond the shorter one is left out.
+    /// Folds floats in f64, `len` of them to each result. `results` and `beside`, which holds intermediate values such as
+    /// means, must be as long as [`Walk::outputs`]; anything beyond the shorter one is left out.
     pub fn floats(
         self,
         walk: &Walk,
@@ -108,8 +108,8 @@ impl Operation {
         }
     }
 
-    /// Folds integers, of which sums and products wrap around. `results` are as long as [`Walk::outputs`]. Any other
-    /// operation than a product or an extreme gives the sum.
+    /// Folds integers; sums and products wrap around. `results` must be as long as [`Walk::outputs`]. Any operation other
+    /// than a product or an extreme gives the sum.
     pub fn integers(self, walk: &Walk, elements: Integers<'_>, results: &mut [i64]) {
         match elements {
             Integers::I64(elements) => self.wide(walk, Numbers::Here(elements), results),
@@ -138,7 +138,7 @@ impl Operation {
     }
 }
 
-/// Elements of half precision as numbers.
+/// Converts elements of half precision to numbers.
 fn halves<H: Half>(elements: &[H]) -> impl Fn(Range<usize>, Beside<'_>, &mut [f32]) {
     |range, _, to| {
         let elements = elements.get(range).unwrap_or_default();
@@ -146,7 +146,7 @@ fn halves<H: Half>(elements: &[H]) -> impl Fn(Range<usize>, Beside<'_>, &mut [f3
     }
 }
 
-/// Integers of another type as numbers.
+/// Converts integers of another type to numbers.
 fn integers<T: Copy + Into<i64>>(elements: &[T]) -> impl Fn(Range<usize>, Beside<'_>, &mut [i64]) {
     |range, _, to| {
         let elements = elements.get(range).unwrap_or_default();
@@ -154,7 +154,7 @@ fn integers<T: Copy + Into<i64>>(elements: &[T]) -> impl Fn(Range<usize>, Beside
     }
 }
 
-/// What is made of each number and of the one beside it, in f64. So there is one loop over axes for all such functions.
+/// Computes `term` of each number and its auxiliary number, in f64. All such functions share one loop over axes this way.
 fn terms<N: Float>(
     numbers: Numbers<'_, N>,
     term: impl Fn(f64, f64) -> f64,
@@ -191,7 +191,7 @@ fn each(values: &mut [f64], function: impl Fn(f64) -> f64) {
     values.iter_mut().for_each(|value| *value = function(*value));
 }
 
-/// The sums of numbers, in f64; `beside` is what they are made with.
+/// The sums of numbers, in f64; `beside` are the auxiliary numbers that they are computed with.
 fn sum<N: Float>(walk: &Walk, numbers: Numbers<'_, N>, beside: &[f64], results: &mut [f64]) {
     let fold = Fold { start: 0.0, lift: |x: N, _| float(x), join: |a: f64, b: f64| a + b };
     walk.fold_numbers(numbers, beside, results, &fold);
@@ -214,7 +214,8 @@ fn smallest<N: Float>(walk: &Walk, numbers: Numbers<'_, N>, results: &mut [f64])
     walk.fold_numbers(numbers, &[], results, &Fold { start: f64::INFINITY, lift: |x: N, _| float(x), join });
 }
 
-/// The sum of squared differences from the mean over (`count` − `correction`), but at least over 0; NaN of no elements.
+/// The sum of squared differences from the mean, divided by `count` − `correction`, or by 0 if that is negative; NaN for
+/// no elements.
 fn variances<N: Float>(
     walk: &Walk,
     numbers: Numbers<'_, N>,
@@ -231,10 +232,10 @@ fn variances<N: Float>(
     each(results, |squares| squares / divisor);
 }
 
-/// The logarithm of the sum of powers of e, without overflow; −∞ of no elements.
+/// The logarithm of the sum of powers of e, without overflow; −∞ for no elements.
 fn log_sum_exp<N: Float>(walk: &Walk, numbers: Numbers<'_, N>, results: &mut [f64], shifts: &mut [f64]) {
     largest(walk, numbers, f64::NEG_INFINITY, shifts);
-    // An infinite largest element would make a NaN of its difference from itself.
+    // An infinite largest element minus itself would be NaN.
     each(shifts, |largest| if largest.is_finite() { largest } else { 0.0 });
     let powers = terms(numbers, |x, shift| math::power::<N>(x - shift));
     sum::<f64>(walk, Numbers::Made(&powers), shifts, results);
@@ -303,7 +304,7 @@ mod tests {
         }
     }
 
-    /// Numbers between −2 and 2, every so often one that is not finite.
+    /// Numbers between −2 and 2, and some that are not finite.
     fn number(i: usize, seed: usize, specials: Option<usize>) -> f64 {
         let mixed = i * 37 + seed * 11;
         match specials.map(|every| mixed % every) {

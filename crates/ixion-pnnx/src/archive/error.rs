@@ -1,38 +1,38 @@
-//! What can be wrong with a `.bin` file.
+//! Errors in a `.bin` file.
 
 use ixion_tensor::LimitError;
 use std::io;
 use std::path::PathBuf;
 
-/// A `.bin` file that cannot be read or written. Every variant names the file.
+/// An error from reading or writing a `.bin` file. Every variant names the file.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ArchiveError {
-    /// The operating system refused.
+    /// The operating system failed to open, read or write the file.
     #[error("{}: cannot {action} the archive: {source}", archive.display())]
     Io {
         /// The file.
         archive: PathBuf,
-        /// What was tried: `open`, `read` or `write`.
+        /// The attempted action: `open`, `read` or `write`.
         action: &'static str,
         /// The operating system's error.
         source: io::Error,
     },
-    /// A folder was given.
+    /// A folder was given where a file is expected.
     #[error("{}: this is a folder; give the .bin file in it", archive.display())]
     Folder {
         /// The folder.
         archive: PathBuf,
     },
-    /// The file does not begin like a zip archive.
-    #[error("{}: this is not an archive of weights but {found}", archive.display())]
+    /// The file does not start like a zip archive.
+    #[error("{}: expected an archive of weights, found {found}", archive.display())]
     NotAnArchive {
         /// The file.
         archive: PathBuf,
-        /// What it looks like.
+        /// What the file looks like.
         found: &'static str,
     },
-    /// The file ends before something that it announces.
+    /// The file ends before the end of a record or of an entry's data.
     #[error(
         "{}: the file is cut off in {what}: it has {length} bytes and needs {needed}; copy it again",
         archive.display()
@@ -40,11 +40,11 @@ pub enum ArchiveError {
     Truncated {
         /// The file.
         archive: PathBuf,
-        /// What is incomplete, such as ``the data of entry `conv.weight` ``.
+        /// The incomplete part, such as ``the data of entry `conv.weight` ``.
         what: String,
-        /// The length that the file would need at least.
+        /// The least length, in bytes, of a complete file.
         needed: u64,
-        /// The length that it has.
+        /// The length of the file in bytes.
         length: u64,
     },
     /// A record contradicts itself or another one.
@@ -52,14 +52,14 @@ pub enum ArchiveError {
     Corrupt {
         /// The file.
         archive: PathBuf,
-        /// Where.
+        /// The position of the record in the file.
         offset: u64,
         /// What is wrong.
         problem: String,
     },
-    /// An entry uses a feature of zip that PNNX does not.
+    /// An entry uses a zip feature that PNNX does not use.
     #[error(
-        "{}: entry `{entry}` is {feature}; PNNX archives store plain data, so pack it again without that",
+        "{}: entry `{entry}` is {feature}, but entries of a PNNX archive must be stored as plain data; repack the archive",
         archive.display()
     )]
     Unsupported {
@@ -71,16 +71,16 @@ pub enum ArchiveError {
         feature: &'static str,
     },
     /// Two entries have the same name.
-    #[error("{}: entry `{entry}` is there twice", archive.display())]
+    #[error("{}: duplicate entry `{entry}`", archive.display())]
     DuplicateEntry {
         /// The file.
         archive: PathBuf,
         /// The name.
         entry: String,
     },
-    /// An entry's name is longer than 65,535 bytes, so that zip cannot hold it.
+    /// An entry's name is longer than zip's limit of 65,535 bytes.
     #[error(
-        "{}: the name of entry `{entry:.60}…` has {length} bytes, more than a zip archive can hold",
+        "{}: the name of entry `{entry:.60}…` has {length} bytes; a zip archive allows at most 65535",
         archive.display()
     )]
     NameTooLong {
@@ -91,8 +91,8 @@ pub enum ArchiveError {
         /// Its length in bytes.
         length: usize,
     },
-    /// An entry does not fit the machine's memory.
-    #[error("{}: there is no memory for the {size} bytes of entry `{entry}`", archive.display())]
+    /// An entry does not fit in memory.
+    #[error("{}: cannot allocate {size} bytes for entry `{entry}`", archive.display())]
     OutOfMemory {
         /// The file.
         archive: PathBuf,
@@ -101,12 +101,12 @@ pub enum ArchiveError {
         /// Its size in bytes.
         size: u64,
     },
-    /// The archive is larger than the caller allows.
+    /// The archive exceeds the caller's limits.
     #[error("{}: {source}", archive.display())]
     Limit {
         /// The file.
         archive: PathBuf,
-        /// The limit that was met.
+        /// The exceeded limit.
         source: LimitError,
     },
 }

@@ -1,4 +1,4 @@
-//! The file of an archive: what is read of it, and errors that name it.
+//! The file behind an archive: positioned reads, and errors that name the file.
 
 use super::records::Header;
 use super::source::Source;
@@ -9,7 +9,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A file, or bytes in memory, read by position. Nothing is read that nobody asks for. Clones read the same file.
+/// A file, or bytes in memory, read by position and only on demand. Clones read the same file.
 #[derive(Clone)]
 pub struct ArchiveFile {
     path: PathBuf,
@@ -21,7 +21,7 @@ impl ArchiveFile {
     /// Opens a file.
     ///
     /// # Errors
-    /// [`ArchiveError`] when it cannot be opened.
+    /// [`ArchiveError::Folder`] if `path` is a folder, [`ArchiveError::Io`] if the file cannot be opened.
     pub fn open(path: impl AsRef<Path>, limits: &Limits) -> Result<Self, ArchiveError> {
         let path = path.as_ref().to_owned();
         if path.is_dir() {
@@ -33,7 +33,7 @@ impl ArchiveFile {
         }
     }
 
-    /// Bytes in memory. Messages call them `<bytes>`.
+    /// Bytes in memory, which error messages call `<bytes>`.
     pub fn from_bytes(bytes: impl Into<Vec<u8>>, limits: &Limits) -> Self {
         let source = Source::from_bytes(bytes.into());
         Self { path: PathBuf::from("<bytes>"), source: source.into(), limits: limits.clone() }
@@ -44,7 +44,7 @@ impl ArchiveFile {
         Self { path: path.into(), source: Source::Mapped(mapping).into(), limits: limits.clone() }
     }
 
-    /// The mapping, where the file is mapped into memory.
+    /// The mapping, or `None` if the file is not mapped into memory.
     pub(super) fn mapping(&self) -> Option<&Mapping> {
         match &*self.source {
             Source::Mapped(mapping) => Some(mapping),
@@ -52,25 +52,26 @@ impl ArchiveFile {
         }
     }
 
-    /// The file, or `<bytes>`.
+    /// The path of the file, or `<bytes>`.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The number of bytes when it was opened.
+    /// The length in bytes when the file was opened.
     pub fn len(&self) -> u64 {
         self.source.len()
     }
 
-    /// Whether there are no bytes.
+    /// Returns true if the file has no bytes.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Reads `length` bytes from `position` on.
+    /// Reads `length` bytes, starting at byte `position`.
     ///
     /// # Errors
-    /// [`ArchiveError::Truncated`] when the file ends before them: it is cut off in `what`.
+    /// [`ArchiveError::Truncated`] if the file ends too early, naming `what` as the incomplete part; [`ArchiveError::Io`]
+    /// if it cannot be read.
     pub fn read(&self, position: u64, length: u64, what: impl fmt::Display) -> Result<Vec<u8>, ArchiveError> {
         self.check_range(position, length, what)?;
         let too_long = |_| self.corrupt(position, "a record is larger than the machine's memory");
@@ -79,18 +80,18 @@ impl ArchiveFile {
         Ok(bytes)
     }
 
-    /// Fills `buffer` from byte `position` on.
+    /// Fills `buffer`, starting at byte `position`.
     ///
     /// # Errors
-    /// [`ArchiveError::Io`] when the file cannot be read, or ends before.
+    /// [`ArchiveError::Io`] if the file cannot be read, or ends too early.
     pub fn read_into(&self, buffer: &mut [u8], position: u64) -> Result<(), ArchiveError> {
         self.source.read_exact_at(buffer, position).map_err(|source| self.io("read", source))
     }
 
-    /// Whether these four bytes stand at `position`. There is nothing at the end of the file.
+    /// Returns whether the four bytes at `position` are `signature`; false if fewer than four bytes are left.
     ///
     /// # Errors
-    /// [`ArchiveError::Io`] when the file cannot be read.
+    /// [`ArchiveError::Io`] if the file cannot be read.
     pub fn has_signature(&self, position: u64, signature: [u8; 4]) -> Result<bool, ArchiveError> {
         let mut found = [0; 4];
         if position.checked_add(4).is_none_or(|end| end > self.len()) {
@@ -100,10 +101,10 @@ impl ArchiveFile {
         Ok(found == signature)
     }
 
-    /// Checks that there are `length` bytes from `position` on, without reading them.
+    /// Checks that the file has `length` bytes at `position`, without reading them.
     ///
     /// # Errors
-    /// [`ArchiveError::Truncated`] when the file ends before: it is cut off in `what`.
+    /// [`ArchiveError::Truncated`] if the file ends too early, naming `what` as the incomplete part.
     pub fn check_range(
         &self,
         position: u64,
@@ -117,10 +118,10 @@ impl ArchiveFile {
         Ok(())
     }
 
-    /// Checks that an entry has plain stored data.
+    /// Checks that an entry's data are stored plainly.
     ///
     /// # Errors
-    /// [`ArchiveError::Unsupported`] when they are compressed or encrypted, or their size follows them.
+    /// [`ArchiveError::Unsupported`] if the data are compressed or encrypted, or followed by their size.
     pub fn check_supported(&self, entry: &str, header: &Header) -> Result<(), ArchiveError> {
         match header.unsupported() {
             None => Ok(()),
@@ -131,31 +132,31 @@ impl ArchiveFile {
         }
     }
 
-    /// Checks that an archive may have so many entries.
+    /// Checks a number of entries against the limits.
     ///
     /// # Errors
-    /// [`ArchiveError::Limit`] when there are more than [`Limits::max_ops`].
+    /// [`ArchiveError::Limit`] if `count` is more than [`Limits::max_ops`].
     pub fn check_count(&self, count: usize) -> Result<(), ArchiveError> {
         let check = self.limits.check_ops("the archive's list of entries", count);
         check.map_err(|source| self.limit(source))
     }
 
-    /// Checks that so many bytes of the directory may be held in memory.
+    /// Checks the size of the directory against the limit for one tensor, before it is read into memory.
     pub(super) fn check_directory_size(&self, bytes: u64) -> Result<(), ArchiveError> {
         let check = self.limits.check_tensor("the archive's directory", bytes);
         check.map_err(|source| self.limit(source))
     }
 
-    /// The name of an entry.
+    /// Decodes the name of the entry whose header is at `position`.
     ///
     /// # Errors
-    /// [`ArchiveError::Corrupt`] when it is not UTF-8; its header is at `position`.
+    /// [`ArchiveError::Corrupt`] if the name is not UTF-8.
     pub fn name(&self, bytes: &[u8], position: u64) -> Result<String, ArchiveError> {
         let name = std::str::from_utf8(bytes).map(str::to_owned);
         name.map_err(|_| self.corrupt(position, "an entry's name is not UTF-8"))
     }
 
-    /// The error that says that the record at `position` is damaged, and how.
+    /// An [`ArchiveError::Corrupt`] for the record at `position`.
     pub fn corrupt(&self, position: u64, problem: &str) -> ArchiveError {
         ArchiveError::Corrupt { archive: self.path.clone(), offset: position, problem: problem.to_owned() }
     }
@@ -179,7 +180,7 @@ impl ArchiveFile {
     }
 }
 
-/// Shows path and length.
+/// Shows the path and the length.
 impl fmt::Debug for ArchiveFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ArchiveFile")

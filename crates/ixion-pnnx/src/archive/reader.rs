@@ -1,4 +1,4 @@
-//! Reading an archive's index: where each entry's data are.
+//! Reading an archive's index: the position of each entry's data.
 
 use super::records::{
     self, DIRECTORY_LENGTH, DIRECTORY_SIGNATURE, DirectoryRecord, END_LENGTH, END_SIGNATURE, END64_LENGTH,
@@ -7,8 +7,7 @@ use super::records::{
 use super::walk::walk;
 use super::{ArchiveError, ArchiveFile, Entry};
 
-/// Indexes an archive by its directory, or by walking from header to header where the directory cannot be
-/// trusted.
+/// Indexes an archive by its directory, or by walking the local headers if the directory cannot be trusted.
 pub(super) fn index(file: &ArchiveFile) -> Result<Vec<Entry>, ArchiveError> {
     let reader = Reader { file };
     reader.check_start()?;
@@ -21,25 +20,29 @@ pub(super) fn index(file: &ArchiveFile) -> Result<Vec<Entry>, ArchiveError> {
                 return Err(file.truncated("the directory at its end", file.len().saturating_add(1)));
             }
             let path = file.path().display();
-            log::warn!("{path}: the archive has no directory; its entries were searched for");
+            log::warn!(
+                "{path}: the archive has no directory; its entries were recovered from the local headers"
+            );
             Ok(entries)
         }
         Err(Doubt::Inconsistent(why)) => {
             let (entries, _) = reader.by_headers()?;
             let path = file.path().display();
-            log::warn!("{path}: the archive's directory is wrong ({why}); its entries were searched for");
+            log::warn!(
+                "{path}: the archive's directory is wrong ({why}); its entries were recovered from the local headers"
+            );
             Ok(entries)
         }
     }
 }
 
-/// Why the directory does not give an index.
+/// The reason why the directory gives no index.
 enum Doubt {
-    /// There is no end record.
+    /// The end record is missing.
     NoEnd,
-    /// End record, directory and headers contradict each other.
+    /// The end record, the directory and the headers contradict each other.
     Inconsistent(String),
-    /// Something that walking the headers cannot mend.
+    /// An error from which walking the headers cannot recover.
     Error(ArchiveError),
 }
 
@@ -58,7 +61,7 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// Tells other files from archives.
+    /// Checks that the file starts like a zip archive.
     fn check_start(&self) -> Result<(), ArchiveError> {
         let mut start = [0; 7];
         let available = usize::try_from(self.file.len()).unwrap_or(usize::MAX).min(start.len());
@@ -69,7 +72,7 @@ impl Reader<'_> {
             b"7767517" => "a .param text; were the .param and the .bin swapped?",
             [b'P', b'K', ..] => return Ok(()),
             _ if b"PK\x03\x04".starts_with(start) => return Ok(()),
-            _ => "something else (a zip archive starts with `PK`; a .bin of ncnn does not)",
+            _ => "something else (a zip archive starts with `PK`; an ncnn .bin does not)",
         };
         Err(ArchiveError::NotAnArchive { archive: self.file.path().to_owned(), found })
     }
@@ -85,13 +88,13 @@ impl Reader<'_> {
             entries.push(entry);
             rest = after;
         }
-        if rest.is_empty() { Ok(entries) } else { inconsistent("it has more entries than it says") }
+        if rest.is_empty() { Ok(entries) } else { inconsistent("it is longer than its entries") }
     }
 
-    /// Checks place and size of the directory before any of it is read.
+    /// Checks the position and size of the directory before it is read.
     fn check_directory(&self, end: End) -> Result<(), Doubt> {
         if end.offset.checked_add(end.size).is_none_or(|range_end| range_end > self.file.len()) {
-            return inconsistent("it lies outside the file");
+            return inconsistent("it is outside the file");
         }
         if end.entries.checked_mul(DIRECTORY_LENGTH).is_none_or(|least| least > end.size) {
             return inconsistent("it is too short for its entries");
@@ -100,7 +103,7 @@ impl Reader<'_> {
         Ok(self.file.check_directory_size(end.size)?)
     }
 
-    /// The end record, searched backwards because a comment of any length may follow it.
+    /// Finds the end record by searching backwards, because a comment of variable length may follow it.
     fn find_end(&self) -> Result<End, Doubt> {
         let tail_length = self.file.len().min(END_LENGTH + u64::from(u16::MAX));
         let tail_start = self.file.len() - tail_length;
@@ -116,7 +119,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The zip64 end record, which a locator just before the end record points to.
+    /// Reads the zip64 end record through its locator, which precedes the end record.
     fn find_end64(&self, end_position: u64) -> Result<End, Doubt> {
         let Some(position) = end_position.checked_sub(LOCATOR_LENGTH) else {
             return inconsistent("its zip64 locator is missing");
@@ -134,7 +137,7 @@ impl Reader<'_> {
         }
     }
 
-    /// One directory record and the local header that it points to.
+    /// Reads one directory record and the local header that it points to.
     fn directory_entry<'b>(&self, bytes: &'b [u8], data_end: u64) -> Result<(&'b [u8], Entry), Doubt> {
         let Ok((rest, DirectoryRecord { header, comment_length, offset })) = records::directory(bytes) else {
             return inconsistent("a record is missing");
@@ -157,7 +160,7 @@ impl Reader<'_> {
         Ok((rest, entry))
     }
 
-    /// Checks the local header of a directory record; the data begin after it.
+    /// Checks a directory record against its local header, and returns the entry.
     fn local_entry(
         &self,
         name: String,
@@ -167,7 +170,7 @@ impl Reader<'_> {
     ) -> Result<Entry, Doubt> {
         let header_end = sizes.offset.checked_add(LOCAL_LENGTH).filter(|&end| end <= data_end);
         let Some(header_end) = header_end else {
-            return inconsistent(format!("entry `{name}` lies outside the file"));
+            return inconsistent(format!("entry `{name}` is outside the file"));
         };
         let header = self.read(sizes.offset, LOCAL_LENGTH)?;
         let Ok((_, local)) = records::local_header(&header) else {
@@ -176,17 +179,17 @@ impl Reader<'_> {
         let names = u64::from(local.name_length) + u64::from(local.extra_length);
         let offset = header_end.saturating_add(names);
         if offset.checked_add(sizes.size).is_none_or(|end| end > data_end) {
-            return inconsistent(format!("the data of entry `{name}` lie outside the file"));
+            return inconsistent(format!("the data of entry `{name}` are outside the file"));
         }
         let local_name = self.read(header_end, local.name_length.into())?;
         if local_name != name.as_bytes() || sizes.packed != sizes.size || local.crc32 != listed.crc32 {
-            return inconsistent(format!("the header of entry `{name}` says something else"));
+            return inconsistent(format!("it contradicts the local header of entry `{name}`"));
         }
         self.file.check_supported(&name, &local)?;
         Ok(Entry::new(name, offset, sizes.size, listed.crc32))
     }
 
-    /// Walks from header to header. Also says whether a directory, or its end, follows the last entry.
+    /// Walks the local headers. Also returns whether a directory or end record follows the last entry.
     fn by_headers(&self) -> Result<(Vec<Entry>, bool), ArchiveError> {
         let entries = walk(self.file)?;
         let end = entries.last().map_or(0, Entry::end);
@@ -197,10 +200,10 @@ impl Reader<'_> {
         if [DIRECTORY_SIGNATURE, END64_SIGNATURE, END_SIGNATURE].iter().any(|other| signature == other) {
             return Ok((entries, true));
         }
-        Err(self.file.corrupt(end, "no record of a zip archive starts here"))
+        Err(self.file.corrupt(end, "expected a zip record"))
     }
 
-    /// Reads a range that is known to be within the file.
+    /// Reads a range that was checked to be within the file.
     fn read(&self, position: u64, length: u64) -> Result<Vec<u8>, ArchiveError> {
         self.file.read(position, length, "its directory")
     }

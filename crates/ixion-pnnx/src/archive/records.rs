@@ -1,22 +1,22 @@
 //! The records of a zip archive, read with nom and written byte by byte.
 //!
-//! All numbers are little-endian. A 32-bit field full of ones refers to a 64-bit number in the *zip64 extra*:
-//! a block that begins with the number 1 and lists the replaced fields in a fixed order.
+//! All integers are little-endian. A 32-bit field with all bits set refers to a 64-bit value in the *zip64
+//! extra*: the extra block with id 1, which lists the replaced fields in a fixed order.
 
 use nom::bytes::complete::tag;
 use nom::multi::length_data;
 use nom::number::complete::{le_u16, le_u32, le_u64};
 use nom::{IResult, Parser};
 
-/// Marks a 16-bit field whose number is elsewhere.
+/// Marks a 16-bit field whose value is elsewhere.
 pub(super) const ONES_16: u16 = u16::MAX;
-/// Marks a 32-bit field whose number is in the zip64 extra.
+/// Marks a 32-bit field whose value is in the zip64 extra.
 pub const ONES_32: u32 = u32::MAX;
 
-/// With these bytes a local header begins.
+/// The first bytes of a local header.
 pub const LOCAL_SIGNATURE: [u8; 4] = *b"PK\x03\x04";
 
-/// The length of a local header in bytes, without the name and the extra blocks behind it.
+/// The length of a local header in bytes, without the name and the extra blocks that follow it.
 pub const LOCAL_LENGTH: u64 = 30;
 
 pub(super) const DIRECTORY_SIGNATURE: [u8; 4] = *b"PK\x01\x02";
@@ -24,47 +24,47 @@ pub(super) const END_SIGNATURE: [u8; 4] = *b"PK\x05\x06";
 pub(super) const END64_SIGNATURE: [u8; 4] = *b"PK\x06\x06";
 pub(super) const LOCATOR_SIGNATURE: [u8; 4] = *b"PK\x06\x07";
 
-/// Lengths of the fixed parts of the records in bytes.
+/// Lengths in bytes of the fixed parts of the records.
 pub(super) const DIRECTORY_LENGTH: u64 = 46;
 pub(super) const END_LENGTH: u64 = 22;
 pub(super) const END64_LENGTH: u64 = 56;
 pub(super) const LOCATOR_LENGTH: u64 = 20;
 
-/// The zip64 extra that PNNX writes: its number, its length, two sizes, an offset and a disk number.
+/// The length in bytes of the zip64 extra that PNNX writes: id, body length, two sizes, an offset and a disk number.
 const EXTRA_LENGTH: u16 = 32;
 
 // ANCHOR: header_type
-/// What the header before an entry's data says. The directory repeats it.
+/// The header before an entry's data. The directory repeats it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
     /// Bit 0: encrypted; bit 3: the sizes follow the data.
     pub flags: u16,
-    /// How the data are compressed: 0 is not at all.
+    /// The compression method: 0 for none.
     pub method: u16,
     /// The CRC-32 of the data.
     pub crc32: u32,
-    /// The number of bytes in the file; all ones where it is in the zip64 extra.
+    /// The compressed size in bytes; all ones if the zip64 extra holds it.
     pub packed: u32,
-    /// The number of bytes before compression; all ones where it is in the zip64 extra.
+    /// The uncompressed size in bytes; all ones if the zip64 extra holds it.
     pub size: u32,
-    /// The number of bytes of the name.
+    /// The length of the name in bytes.
     pub name_length: u16,
-    /// The number of bytes of the extra blocks.
+    /// The length of the extra blocks in bytes.
     pub extra_length: u16,
 }
 // ANCHOR_END: header_type
 
 // ANCHOR: header
-/// The fixed part of a local header, signature included.
+/// Reads the fixed part of a local header, including the signature.
 pub fn local_header(input: &[u8]) -> IResult<&[u8], Header> {
-    // ANCHOR: local_header_todo -- task 2: the signature, a version that nobody needs, and the fields
+    // ANCHOR: local_header_todo -- task 2: the signature, a version to ignore, and the fields
     let (rest, _) = tag(&LOCAL_SIGNATURE[..])(input)?;
     let (rest, _version) = le_u16(rest)?;
     header_fields(rest)
     // ANCHOR_END: local_header_todo
 }
 
-/// The fields from the flags to the length of the extra blocks.
+/// Reads the fields from the flags to the length of the extra blocks.
 pub fn header_fields(input: &[u8]) -> IResult<&[u8], Header> {
     // ANCHOR: header_fields_todo -- task 2: nine numbers in a row; time and date are not kept
     let (rest, (flags, method)) = (le_u16, le_u16).parse(input)?;
@@ -77,7 +77,7 @@ pub fn header_fields(input: &[u8]) -> IResult<&[u8], Header> {
 // ANCHOR_END: header
 
 impl Header {
-    /// The feature that keeps this entry from being plain stored data, in words.
+    /// A word for the feature that makes the entry unsupported, or `None` if its data are stored plainly.
     pub fn unsupported(&self) -> Option<&'static str> {
         const ENCRYPTED: u16 = 1;
         const DATA_DESCRIPTOR: u16 = 1 << 3;
@@ -106,7 +106,7 @@ pub(super) fn directory(input: &[u8]) -> IResult<&[u8], DirectoryRecord> {
     Ok((rest, DirectoryRecord { header, comment_length, offset }))
 }
 
-/// Where the directory is, as the end records say.
+/// The position and size of the directory, from the end records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct End {
     pub(super) entries: u64,
@@ -114,7 +114,7 @@ pub(super) struct End {
     pub(super) offset: u64,
 }
 
-/// The end record. `None` in place of [`End`] says that the zip64 end record has the numbers.
+/// Reads the end record. `None` in place of [`End`] means that the values are in the zip64 end record.
 pub(super) fn end(input: &[u8]) -> IResult<&[u8], Option<End>> {
     let (rest, _) = tag(&END_SIGNATURE[..])(input)?;
     let (rest, (_disk, _first_disk, _here, entries, size, offset, _comment)) =
@@ -124,37 +124,37 @@ pub(super) fn end(input: &[u8]) -> IResult<&[u8], Option<End>> {
     Ok((rest, (!elsewhere).then_some(end)))
 }
 
-/// The zip64 end record.
+/// Reads the zip64 end record.
 pub(super) fn end64(input: &[u8]) -> IResult<&[u8], End> {
     let (rest, _) = (tag(&END64_SIGNATURE[..]), le_u64, le_u16, le_u16, le_u32, le_u32).parse(input)?;
     let (rest, (_here, entries, size, offset)) = (le_u64, le_u64, le_u64, le_u64).parse(rest)?;
     Ok((rest, End { entries, size, offset }))
 }
 
-/// The locator: the position of the zip64 end record.
+/// Reads the zip64 locator, and returns the position of the zip64 end record.
 pub(super) fn locator(input: &[u8]) -> IResult<&[u8], u64> {
     let (rest, (_, _disk, offset, _disks)) =
         (tag(&LOCATOR_SIGNATURE[..]), le_u32, le_u64, le_u32).parse(input)?;
     Ok((rest, offset))
 }
 
-/// Sizes and position of an entry, as 64-bit numbers.
+/// Sizes and position of an entry, in 64 bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sizes {
-    /// The number of bytes before compression.
+    /// The uncompressed size in bytes.
     pub size: u64,
-    /// The number of bytes in the file.
+    /// The compressed size in bytes.
     pub packed: u64,
     /// The position of the local header.
     pub offset: u64,
 }
 
 // ANCHOR: sizes
-/// The body of the zip64 extra, which has the number 1.
+/// The body of the zip64 extra, the extra block with the number 1.
 ///
-/// Extra blocks stand side by side: two bytes for the number of a block, two for the length of its body, the body.
+/// Extra blocks are contiguous. Each has a two-byte number, a two-byte length of its body, and the body.
 pub fn zip64_extra(mut extras: &[u8]) -> Option<&[u8]> {
-    // ANCHOR: zip64_extra_todo -- task 2: from block to block until one has the number 1
+    // ANCHOR: zip64_extra_todo -- task 2: block by block until one has the number 1
     while let Ok((rest, (number, body))) = extra(extras) {
         if number == 1 {
             return Some(body);
@@ -165,17 +165,17 @@ pub fn zip64_extra(mut extras: &[u8]) -> Option<&[u8]> {
     // ANCHOR_END: zip64_extra_todo
 }
 
-/// The number and the body of one extra block.
+/// Reads one extra block: its number and its body.
 pub fn extra(input: &[u8]) -> IResult<&[u8], (u16, &[u8])> {
-    // ANCHOR: extra_todo -- task 2: a number, a length, and as many bytes
+    // ANCHOR: extra_todo -- task 2: a number, a length, and that many bytes
     (le_u16, length_data(le_u16)).parse(input)
     // ANCHOR_END: extra_todo
 }
 
-/// The sizes in a header and the position beside them, each of which the zip64 extra among `extras` replaces where it is
-/// full of ones: first the size, then the packed size, then the position. What is not replaced is not in the extra either.
+/// The sizes in a header, and the position `offset`. The zip64 extra among `extras` replaces each field whose bits are all
+/// set, in this order: size, packed size, position. It holds only the replaced fields.
 ///
-/// `None` when a number is missing.
+/// `None` if a replacement is missing.
 pub fn sizes(header: &Header, offset: u32, extras: &[u8]) -> Option<Sizes> {
     // ANCHOR: sizes_todo -- task 2: each field, or the next number of the extra
     let numbers = zip64_extra(extras).unwrap_or_default();
@@ -186,27 +186,27 @@ pub fn sizes(header: &Header, offset: u32, extras: &[u8]) -> Option<Sizes> {
     // ANCHOR_END: sizes_todo
 }
 
-/// A field, or the next number where the field is full of ones.
+/// Widens a field to 64 bits, reading the next number if all its bits are set.
 pub fn widen(field: u32, numbers: &[u8]) -> IResult<&[u8], u64> {
-    // ANCHOR: widen_todo -- task 2: a 64-bit number, or nothing read at all
+    // ANCHOR: widen_todo -- task 2: a 64-bit number, or the field itself without reading anything
     if field == ONES_32 { le_u64(numbers) } else { Ok((numbers, field.into())) }
     // ANCHOR_END: widen_todo
 }
 // ANCHOR_END: sizes
 
-/// What is written about one entry.
+/// The data of one entry's local header and directory record, to be written.
 #[derive(Debug, Clone)]
 pub(super) struct Written {
     pub(super) name: String,
     pub(super) name_length: u16,
     pub(super) size: u64,
     pub(super) crc32: u32,
-    /// Position of the local header.
+    /// The position of the local header.
     pub(super) offset: u64,
 }
 
 impl Written {
-    /// The local header with its name and extra. It does not repeat its own position.
+    /// The local header with its name and zip64 extra, in which the position is 0.
     pub(super) fn local_header(&self) -> Vec<u8> {
         let mut bytes = LOCAL_SIGNATURE.to_vec();
         put_u16(&mut bytes, 0); // version needed
@@ -216,7 +216,7 @@ impl Written {
         bytes
     }
 
-    /// The directory record with its name and extra.
+    /// The directory record with its name and zip64 extra.
     pub(super) fn directory_record(&self) -> Vec<u8> {
         let mut bytes = DIRECTORY_SIGNATURE.to_vec();
         put_u16(&mut bytes, 0); // version made by
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn records_have_their_lengths_and_read_back() {
+    fn records_have_fixed_lengths_and_read_back() {
         let written = sample();
         let header = written.local_header();
         assert_eq!(header.len() as u64, LOCAL_LENGTH + 3 + 32);
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn only_fields_full_of_ones_are_replaced() {
+    fn only_fields_with_all_bits_set_are_replaced() {
         let (_, mut header) = local_header(&sample().local_header()).unwrap();
         (header.size, header.packed) = (12, 12);
         assert_eq!(sizes(&header, 34, &[]), Some(Sizes { size: 12, packed: 12, offset: 34 }));

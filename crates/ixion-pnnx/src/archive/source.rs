@@ -1,4 +1,4 @@
-//! Bytes that are read by position: a file, or memory.
+//! Bytes that are read by position: a file, memory, or a memory-mapped file.
 
 use ixion_tensor::Mapping;
 use std::fs::File;
@@ -6,7 +6,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Where an archive's bytes are.
+/// The source of an archive's bytes.
 pub(super) enum Source {
     File { file: PositionedFile, length: u64 },
     Memory(Arc<[u8]>),
@@ -24,7 +24,7 @@ impl Source {
         Self::Memory(bytes.into())
     }
 
-    /// Number of bytes when the source was opened.
+    /// The length in bytes when the source was opened.
     pub(super) fn len(&self) -> u64 {
         match self {
             Self::File { length, .. } => *length,
@@ -33,7 +33,7 @@ impl Source {
         }
     }
 
-    /// Fills `buffer` from byte `position` on, without moving any shared cursor.
+    /// Fills `buffer`, starting at byte `position`, without moving a shared cursor.
     pub(super) fn read_exact_at(&self, buffer: &mut [u8], position: u64) -> io::Result<()> {
         match self {
             Self::File { file, .. } => file.read_exact_at(buffer, position),
@@ -91,7 +91,7 @@ mod windows {
             Self(file)
         }
 
-        /// `seek_read` moves the file's cursor, but no read here depends on where that is.
+        /// `seek_read` moves the file's cursor, but no read here depends on the cursor.
         pub(super) fn read_exact_at(&self, mut buffer: &mut [u8], mut position: u64) -> io::Result<()> {
             while !buffer.is_empty() {
                 match self.0.seek_read(buffer, position) {
@@ -122,7 +122,7 @@ mod other {
             Self(Mutex::new(file))
         }
 
-        /// Seeks and reads under a lock. A thread that panicked in between left no state that matters.
+        /// Seeks and reads under a lock. Poisoning is ignored: every read seeks first.
         pub(super) fn read_exact_at(&self, buffer: &mut [u8], position: u64) -> io::Result<()> {
             let mut file = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             file.seek(SeekFrom::Start(position))?;
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn any_range_inside_is_read_and_none_outside() {
+    fn reads_succeed_inside_the_source_and_fail_outside() {
         let (_file, sources) = both(b"0123456789");
         for source in sources {
             let mut buffer = [0; 3];

@@ -1,16 +1,16 @@
-//! From entry to entry through an archive, and through the data of one, without ever holding all of it in memory.
+//! Walking the entries of an archive and the data of one entry, without loading either into memory as a whole.
 
 use super::records::{LOCAL_LENGTH, LOCAL_SIGNATURE, local_header, sizes};
 use super::{ArchiveError, ArchiveFile, Entry};
 
 // ANCHOR: walk
-/// The entry whose local header begins at `position`. Its data are not read.
+/// The entry whose local header starts at `position`. Its data are not read.
 ///
 /// # Errors
-/// [`ArchiveError`] when there is no header, when the file ends before the header, the name or the data do, when sizes
-/// are missing or contradict each other, and when the data are not stored as they are.
+/// [`ArchiveError`] if there is no header, if the file ends within the header, the name or the data, if sizes are missing
+/// or contradict each other, or if the data are not stored plainly.
 pub fn entry_at(file: &ArchiveFile, position: u64) -> Result<Entry, ArchiveError> {
-    // ANCHOR: entry_at_todo -- task 3: the header, the name and the extra blocks behind it, and where the data begin
+    // ANCHOR: entry_at_todo -- task 3: the header, the name and extra blocks after it, and the start of the data
     let bytes = file.read(position, LOCAL_LENGTH, "an entry's header")?;
     let (_, header) = local_header(&bytes).map_err(|_| file.corrupt(position, "this header is damaged"))?;
     let names_start = position + LOCAL_LENGTH;
@@ -30,13 +30,13 @@ pub fn entry_at(file: &ArchiveFile, position: u64) -> Result<Entry, ArchiveError
     // ANCHOR_END: entry_at_todo
 }
 
-/// All entries, found by going from header to header: behind the data of one stands the header of the next. The walk ends
-/// where no local header begins.
+/// All entries, found by walking the local headers: the header of an entry follows the data of the one before. The walk
+/// ends at the first position without a local header.
 ///
 /// # Errors
-/// As [`entry_at`], and [`ArchiveError::Limit`] when there are more entries than the limits allow.
+/// Same as [`entry_at`], and [`ArchiveError::Limit`] if there are more entries than the limits allow.
 pub fn walk(file: &ArchiveFile) -> Result<Vec<Entry>, ArchiveError> {
-    // ANCHOR: walk_todo -- task 3: as long as there is a header, its entry, then behind its data
+    // ANCHOR: walk_todo -- task 3: while there is a header, take its entry and move past its data
     let mut entries = Vec::new();
     let mut position = 0;
     while file.has_signature(position, LOCAL_SIGNATURE)? {
@@ -50,13 +50,13 @@ pub fn walk(file: &ArchiveFile) -> Result<Vec<Entry>, ArchiveError> {
 }
 // ANCHOR_END: walk
 
-/// How many bytes are held at one time where data are only passed through.
+/// The largest chunk, in bytes, in which data are read, hashed and copied.
 pub const PIECE: usize = 1 << 18;
 
 /// Passes an entry's data to `take`, at most [`PIECE`] bytes at a time.
 ///
 /// # Errors
-/// [`ArchiveError::Io`] when the file cannot be read, and whatever `take` returns.
+/// [`ArchiveError::Io`] if the file cannot be read, and any error that `take` returns.
 pub fn for_each_piece(
     file: &ArchiveFile,
     entry: &Entry,
@@ -75,12 +75,12 @@ pub fn for_each_piece(
 }
 
 // ANCHOR: checksum
-/// The CRC-32 of an entry's data. It equals [`Entry::crc32`] where they are undamaged.
+/// The CRC-32 of an entry's data. It equals [`Entry::crc32`] if the data are undamaged.
 ///
 /// # Errors
-/// As [`for_each_piece`].
+/// Same as [`for_each_piece`].
 pub fn checksum(file: &ArchiveFile, entry: &Entry) -> Result<u32, ArchiveError> {
-    // ANCHOR: checksum_todo -- task 3: every piece goes through the hasher
+    // ANCHOR: checksum_todo -- task 3: feed every piece to the hasher
     let mut hasher = crc32fast::Hasher::new();
     for_each_piece(file, entry, |piece| {
         hasher.update(piece);

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 /// Writes an archive as PNNX does, byte for byte.
 ///
-/// Data pass through in pieces; an entry's checksum is filled in when its data are complete. See
-/// [`Archive`](super::Archive) for an example. After an error the target holds half an entry: throw it away.
+/// Data are written in chunks, and an entry's checksum is filled in once its data are complete. See
+/// [`Archive`](super::Archive) for an example. After an error the target may hold an incomplete entry: discard it.
 #[derive(Debug)]
 pub struct ArchiveWriter<W: Write + Seek> {
     target: W,
@@ -19,7 +19,7 @@ pub struct ArchiveWriter<W: Write + Seek> {
     names: HashSet<String>,
 }
 
-/// Bytes from the start of a local header to its checksum.
+/// The offset in bytes of the checksum in a local header.
 const CRC_OFFSET: u64 = LOCAL_SIGNATURE.len() as u64 + 10;
 
 impl<W: Write + Seek> ArchiveWriter<W> {
@@ -28,7 +28,7 @@ impl<W: Write + Seek> ArchiveWriter<W> {
         Self::named(target, Path::new("<bytes>"))
     }
 
-    /// As [`ArchiveWriter::new`], with the file's name for messages.
+    /// Same as [`ArchiveWriter::new`], with a path for error messages.
     pub fn named(target: W, path: &Path) -> Self {
         Self { target, path: path.to_owned(), position: 0, entries: Vec::new(), names: HashSet::new() }
     }
@@ -36,18 +36,18 @@ impl<W: Write + Seek> ArchiveWriter<W> {
     /// Adds an entry.
     ///
     /// # Errors
-    /// [`ArchiveError`] when the name is taken or too long, or the target cannot be written.
+    /// [`ArchiveError`] if the name is taken or too long, or the target cannot be written.
     pub fn add(&mut self, name: &str, data: &[u8]) -> Result<(), ArchiveError> {
         self.add_pieces(name, data.len() as u64, |put| put(data))?;
         Ok(())
     }
 
-    /// Adds an entry of `size` bytes whose data come in pieces: `produce` calls the function it is given with
-    /// each of them. Returns the data's CRC-32.
+    /// Adds an entry of `size` bytes in chunks: `produce` passes each chunk to the function that it is given.
+    /// Returns the data's CRC-32.
     ///
     /// # Errors
-    /// As [`ArchiveWriter::add`], whatever `produce` returns, and [`ArchiveError::Corrupt`] when the pieces
-    /// do not add up to `size`.
+    /// Same as [`ArchiveWriter::add`], any error that `produce` returns, and [`ArchiveError::Corrupt`] if the
+    /// chunks do not add up to `size` bytes.
     pub fn add_pieces<E: From<ArchiveError>>(
         &mut self,
         name: &str,
@@ -86,8 +86,7 @@ impl<W: Write + Seek> ArchiveWriter<W> {
         if written == entry.size {
             return Ok(());
         }
-        let problem =
-            format!("entry `{}` was announced with {} bytes and got {written}", entry.name, entry.size);
+        let problem = format!("entry `{}`: expected {} bytes of data, got {written}", entry.name, entry.size);
         Err(ArchiveError::Corrupt { archive: self.path.clone(), offset: start, problem })
     }
 
@@ -100,10 +99,10 @@ impl<W: Write + Seek> ArchiveWriter<W> {
         patch(&mut self.target).map_err(|source| self.io(source))
     }
 
-    /// Writes the directory and the end records, and gives the target back, flushed.
+    /// Writes the directory and the end records, flushes the target and returns it.
     ///
     /// # Errors
-    /// [`ArchiveError::Io`] when the target cannot be written.
+    /// [`ArchiveError::Io`] if the target cannot be written.
     pub fn finish(mut self) -> Result<W, ArchiveError> {
         let offset = self.position;
         let entries = std::mem::take(&mut self.entries);
@@ -142,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bytes_are_those_of_the_format() {
+    fn the_bytes_follow_the_format() {
         let mut writer = ArchiveWriter::new(Cursor::new(Vec::new()));
         writer.add("c", b"123456789").unwrap();
         let bytes = writer.finish().unwrap().into_inner();
@@ -159,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_are_as_good_as_the_whole() {
+    fn chunks_give_the_same_bytes_as_one_write() {
         let mut whole = ArchiveWriter::new(Cursor::new(Vec::new()));
         whole.add("a", b"123456789").unwrap();
         let mut pieces = ArchiveWriter::new(Cursor::new(Vec::new()));
@@ -169,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_sizes_and_names_are_refused() {
+    fn wrong_sizes_and_names_are_rejected() {
         let mut writer = ArchiveWriter::new(Cursor::new(Vec::new()));
         writer.add("a", b"1").unwrap();
         assert!(matches!(writer.add("a", b"2"), Err(ArchiveError::DuplicateEntry { .. })));

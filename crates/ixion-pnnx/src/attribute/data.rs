@@ -1,4 +1,4 @@
-//! Where an attribute's bytes are, and why they may not be there.
+//! The bytes of an attribute, or the reason why they are not available.
 
 use super::WeightError;
 use crate::archive::{Archive, ArchiveError, Entry};
@@ -6,18 +6,18 @@ use std::borrow::Cow;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// The bytes of an attribute, or what became of them.
+/// The bytes of an attribute, or the reason why they are not available.
 #[derive(Debug)]
 pub(super) enum Data {
     /// In memory.
     Owned(Vec<u8>),
     /// In an archive, with the right size.
     Stored { origin: Origin, archive: Arc<Archive>, entry: Entry },
-    /// Nowhere.
+    /// Not available.
     Absent { origin: Origin, reason: Reason },
 }
 
-/// Why there are no bytes.
+/// The reason why the bytes are not available.
 #[derive(Debug)]
 pub(super) enum Reason {
     NotLoaded,
@@ -42,7 +42,7 @@ impl Origin {
         &self.entry
     }
 
-    /// The names of operator and key, for an error.
+    /// The operator's name and the key, for error messages.
     fn names(&self) -> (String, String) {
         let (operator, key) = self.entry.split_at_checked(self.dot).unwrap_or_default();
         (operator.to_owned(), key.strip_prefix('.').unwrap_or(key).to_owned())
@@ -64,7 +64,7 @@ impl Data {
         Self::Absent { origin, reason: Reason::NotLoaded }
     }
 
-    /// Looks for `expected` bytes in an archive.
+    /// Looks up the entry of `origin` in an archive, which must have `expected` bytes.
     pub(super) fn find(archive: &Arc<Archive>, origin: Origin, expected: u64) -> Self {
         let path = || archive.path().to_owned();
         match archive.entry(origin.entry_name()).cloned() {
@@ -76,7 +76,7 @@ impl Data {
         }
     }
 
-    /// Why the `expected` bytes are not there, if they are not.
+    /// The error if the `expected` bytes are not available.
     pub(super) fn defect(&self, expected: u64) -> Option<WeightError> {
         let Self::Absent { origin, reason } = self else {
             return None;
@@ -101,7 +101,7 @@ impl Data {
         }
     }
 
-    /// Fills a buffer that is as long as the bytes are.
+    /// Fills `buffer`, whose length must be the number of bytes.
     pub(super) fn read_into(&self, buffer: &mut [u8]) -> Result<(), WeightError> {
         match self {
             Self::Owned(bytes) => buffer.copy_from_slice(bytes),
@@ -126,7 +126,7 @@ impl Data {
         }
     }
 
-    /// The checksum that the archive has of the bytes.
+    /// The CRC-32 in the archive, if the bytes are in one.
     pub(super) fn stored_crc(&self) -> Option<u32> {
         match self {
             Self::Stored { entry, .. } => Some(entry.crc32()),
@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_with_dots_come_apart_where_they_were_joined() {
+    fn names_with_dots_are_split_where_they_were_joined() {
         let origin = Origin::new("attention_3.to_out.0", "out_proj.bias");
         assert_eq!(origin.entry_name(), "attention_3.to_out.0.out_proj.bias");
         assert_eq!(origin.names(), ("attention_3.to_out.0".into(), "out_proj.bias".into()));

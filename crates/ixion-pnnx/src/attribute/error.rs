@@ -1,10 +1,10 @@
-//! What can be wrong with an attribute's bytes.
+//! Errors in an attribute's bytes.
 
 use crate::ArchiveError;
 use ixion_tensor::DType;
 use std::path::PathBuf;
 
-/// An attribute whose bytes are not there, or do not fit.
+/// An error for an attribute whose bytes are not available or do not fit.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WeightError {
@@ -36,9 +36,9 @@ pub enum WeightError {
         /// The number of bytes that the `.param` text announces.
         expected: u64,
     },
-    /// The archive's entry has not the announced size.
+    /// The archive's entry does not have the announced size.
     #[error(
-        "operator `{operator}`, attribute `{key}`: wanted {expected} bytes, but the entry in {} has {found}; \
+        "operator `{operator}`, attribute `{key}`: expected {expected} bytes, but the entry in {} has {found}; \
          do the .param and the .bin belong together?",
         archive.display()
     )]
@@ -54,10 +54,10 @@ pub enum WeightError {
         /// The number of bytes in the archive.
         found: u64,
     },
-    /// The bytes do not have the checksum that was written with them.
+    /// The checksum of the bytes differs from the one in the archive.
     #[error(
-        "operator `{operator}`, attribute `{key}`: its bytes in {} are damaged (checksum {found:08x}, \
-         written as {expected:08x}); copy the file again",
+        "operator `{operator}`, attribute `{key}`: its bytes in {} are damaged (expected checksum \
+         {expected:08x}, found {found:08x}); copy the file again",
         archive.display()
     )]
     Checksum {
@@ -79,36 +79,36 @@ pub enum WeightError {
         operator: String,
         /// The attribute's key.
         key: String,
-        /// What went wrong.
+        /// The archive's error.
         source: Box<ArchiveError>,
     },
     /// The archive could not be written.
     #[error(transparent)]
     Write(#[from] ArchiveError),
-    /// A new attribute was given too many or too few bytes for its shape.
+    /// A new attribute was given too many or too few bytes for its type and shape.
     #[error(
-        "an attribute of shape {shape:?} and type {dtype} takes {} bytes, found {found}",
-        expected.map_or_else(|| "more than the machine's memory in".to_owned(), |bytes| bytes.to_string())
+        "an attribute of shape {shape:?} and type {dtype} requires {} bytes, got {found}",
+        expected.map_or_else(|| format!("more than {}", isize::MAX), |bytes| bytes.to_string())
     )]
     Length {
         /// The element type.
         dtype: DType,
         /// The shape.
         shape: Vec<usize>,
-        /// The number of bytes that they need; `None` when it overflows.
+        /// The number of bytes that type and shape require; `None` if it overflows.
         expected: Option<u64>,
         /// The number of bytes given.
         found: u64,
     },
     /// A buffer, or a list of values, has the wrong length.
-    #[error("the attribute takes {wanted} values, found {found}")]
+    #[error("wrong length for the attribute: expected {wanted}, got {found}")]
     Buffer {
-        /// The length that it must have.
+        /// The expected length: bytes of a buffer, or values of a list.
         wanted: usize,
-        /// The length that it has.
+        /// The actual length.
         found: usize,
     },
-    /// Floats were asked of an attribute that holds none.
+    /// An attribute that is not of a float type was read or written as floats.
     #[error("the attribute holds {dtype} elements; only f32, f64, f16 and bf16 convert to and from f32")]
     NotFloat {
         /// The element type.

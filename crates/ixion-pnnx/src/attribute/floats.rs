@@ -1,14 +1,14 @@
-//! Little-endian bytes of float elements to and from f32.
+//! Conversion between f32 and the little-endian bytes of float elements.
 
 use half::{bf16, f16};
 use ixion_tensor::DType;
 
 // ANCHOR: decode
-/// Little-endian elements as f32. Rounds f64.
+/// Decodes little-endian elements to f32. Rounds f64.
 ///
-/// `None` when the elements are no floats. Bytes at the end that do not make up an element are left out.
+/// `None` if `dtype` is not f32, f64, f16 or bf16. Trailing bytes that do not form a complete element are ignored.
 pub fn decode_floats(dtype: DType, bytes: &[u8]) -> Option<Vec<f32>> {
-    // ANCHOR: decode_todo -- task 4: by the element type: 4, 8 or 2 bytes for each element
+    // ANCHOR: decode_todo -- task 4: depending on the element type, 4, 8 or 2 bytes per element
     match dtype {
         DType::F32 => Some(chunks(bytes, f32::from_le_bytes)),
         DType::F64 => Some(chunks(bytes, |bytes| f64::from_le_bytes(bytes) as f32)),
@@ -19,14 +19,14 @@ pub fn decode_floats(dtype: DType, bytes: &[u8]) -> Option<Vec<f32>> {
     // ANCHOR_END: decode_todo
 }
 
-/// Cuts bytes into pieces of `N` and makes an element of each.
+/// Splits bytes into chunks of `N`, and decodes one element from each.
 fn chunks<const N: usize>(bytes: &[u8], element: impl Fn([u8; N]) -> f32) -> Vec<f32> {
     let (elements, _rest) = bytes.as_chunks::<N>();
     elements.iter().map(|&bytes| element(bytes)).collect()
 }
 // ANCHOR_END: decode
 
-/// The bytes of elements of another float type; `None` when that type holds no floats.
+/// Encodes f32 values as little-endian elements of `dtype`; `None` if `dtype` is not f32, f64, f16 or bf16.
 pub(super) fn encode_floats(dtype: DType, values: &[f32]) -> Option<Vec<u8>> {
     match dtype {
         DType::F32 => Some(values.iter().flat_map(|value| value.to_le_bytes()).collect()),

@@ -34,7 +34,7 @@ fn lengths_are_checked_and_scalars_and_empty_shapes_are_legal() {
 }
 
 #[test]
-fn bytes_come_from_the_archive_when_asked_for() {
+fn bytes_are_read_from_the_archive_on_demand() {
     let attribute = loaded("fc.bias", &[1, 2, 3, 4]);
     assert!(attribute.is_present());
     assert_eq!(attribute.bytes().unwrap()[..], [1, 2, 3, 4]);
@@ -46,7 +46,7 @@ fn bytes_come_from_the_archive_when_asked_for() {
 }
 
 #[test]
-fn what_is_missing_is_said_when_asked_for() {
+fn missing_bytes_are_reported_on_access() {
     let attribute = Attribute::announced(DType::I16, vec![2], origin()).unwrap();
     assert!(matches!(attribute.bytes(), Err(WeightError::NotLoaded { expected: 4, .. })));
     let missing = loaded("other", &[]);
@@ -101,7 +101,7 @@ fn joining_checks_types_and_axes() {
 }
 
 #[test]
-fn equality_looks_at_type_shape_and_bytes() {
+fn equality_compares_type_shape_and_bytes() {
     let base = Attribute::from_f32s(vec![2], &[1.0, 2.0]).unwrap();
     assert_eq!(base, base.clone());
     assert_ne!(base, Attribute::from_f32s(vec![1, 2], &[1.0, 2.0]).unwrap());
@@ -110,5 +110,5 @@ fn equality_looks_at_type_shape_and_bytes() {
     let stored = loaded("fc.bias", &[1, 2, 3, 4]);
     assert_eq!(stored, Attribute::new(DType::I16, vec![2], vec![1, 2, 3, 4]).unwrap());
     let absent = loaded("other", &[]);
-    assert_ne!(absent, absent.clone(), "what cannot be read equals nothing");
+    assert_ne!(absent, absent.clone(), "bytes that cannot be read equal nothing");
 }

@@ -1,16 +1,16 @@
-//! From characters to tokens.
+//! Splitting an expression into tokens.
 
 // ANCHOR: token
-/// A piece of an expression and where it starts.
+/// A token of an expression, with its position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Token<'a> {
-    /// What it is.
+    /// The kind of token.
     pub kind: TokenKind<'a>,
-    /// Column in characters, counted from 1.
+    /// Column of the first character, in characters, counted from 1.
     pub column: usize,
 }
 
-/// What a token is.
+/// The kind of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TokenKind<'a> {
     /// `(`
@@ -28,7 +28,7 @@ pub enum TokenKind<'a> {
 }
 
 impl TokenKind<'_> {
-    /// Separators carry no meaning in prefix notation.
+    /// Returns true for `(`, `)` and `,`, which carry no meaning in prefix notation.
     pub fn is_separator(self) -> bool {
         matches!(self, Self::Open | Self::Close | Self::Comma)
     }
@@ -47,7 +47,7 @@ fn punctuation(c: char) -> Option<TokenKind<'static>> {
 // ANCHOR_END: token
 
 // ANCHOR: tokens
-/// The tokens of a text, one after the other. Blanks separate words and are dropped.
+/// An iterator over the tokens of a text. Blanks separate words and are dropped.
 #[derive(Debug, Clone)]
 pub struct Tokens<'a> {
     rest: &'a str,
@@ -60,9 +60,9 @@ impl<'a> Tokens<'a> {
         Self { rest: text, column: 1 }
     }
 
-    /// Cuts this many bytes off the rest, and counts their characters.
+    /// Takes this many bytes from the rest, and advances the column by their number of characters.
     fn cut(&mut self, bytes: usize) -> &'a str {
-        // ANCHOR: cut_todo -- task 1: split the rest, and move on by as many columns as there are characters
+        // ANCHOR: cut_todo -- task 1: split the rest, and advance the column by the number of characters taken
         let (taken, rest) = self.rest.split_at(bytes);
         self.rest = rest;
         self.column += taken.chars().count();
@@ -71,7 +71,7 @@ impl<'a> Tokens<'a> {
     }
 }
 
-/// The number of bytes up to the first blank or punctuation mark; all of them where there is none.
+/// The number of bytes before the first blank or punctuation mark, or the length of the text if there is none.
 fn word_len(text: &str) -> usize {
     // ANCHOR: word_len_todo -- task 1: where a word ends
     text.find(|c: char| c.is_whitespace() || punctuation(c).is_some()).unwrap_or(text.len())

@@ -1,10 +1,11 @@
-//! From a word to a leaf of the tree.
+//! Parsing a word into a leaf of the tree.
 
 use super::Expr;
 use crate::parameter::parse_float_word;
 use crate::value::{Value, parse_scalar};
 
-/// What a word is that calls nothing: an input, a number, a bool, `None`, or just a word. `None` for an `@` without a number.
+/// Parses a word that is not a function: an input, a number, a bool, [`Expr::None`], or any other word. `None` for an `@`
+/// without a number.
 ///
 /// ```
 /// use ixion_pnnx::{Expr, expression::literal};

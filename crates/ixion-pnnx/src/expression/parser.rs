@@ -1,26 +1,26 @@
-//! From tokens to a tree: prefix notation with known numbers of arguments.
+//! Parsing tokens into a tree: prefix notation with known numbers of arguments.
 
 use super::lexer::{Token, TokenKind, Tokens};
 use super::literal::literal;
 use super::{Expr, ExpressionError, ExpressionProblem, Function};
 
 // ANCHOR: parser
-/// How far an expression is read.
+/// The state of parsing one expression.
 struct Parser<'a> {
     text: &'a str,
     tokens: Vec<Token<'a>>,
-    /// The position of the next token.
+    /// The index of the next token.
     next: usize,
-    /// How many lists and calls are around it.
+    /// The number of lists and calls around the next token.
     depth: usize,
 }
 
 type Parsed<T> = Result<T, ExpressionError>;
 
-/// Reads a whole text as one expression.
+/// Parses a whole text as one expression.
 ///
 /// # Errors
-/// [`ExpressionError`] with the column of what is wrong.
+/// [`ExpressionError`] with the column of the problem.
 pub fn parse(text: &str) -> Result<Expr, ExpressionError> {
     let tokens = Tokens::of(text).take(Expr::MAX_TOKENS.saturating_add(1)).collect();
     let mut parser = Parser { text, tokens, next: 0, depth: 0 };
@@ -36,13 +36,13 @@ pub fn parse(text: &str) -> Result<Expr, ExpressionError> {
 
 /// Moving through the tokens.
 impl<'a> Parser<'a> {
-    /// The next token that is no separator.
+    /// The next token that is not a separator.
     fn peek(&self) -> Option<Token<'a>> {
         let rest = self.tokens.get(self.next..).unwrap_or_default();
         rest.iter().find(|token| !token.kind.is_separator()).copied()
     }
 
-    /// Takes the next token that is no separator, and the separators before it.
+    /// Takes the next token that is not a separator, and the separators before it.
     fn take(&mut self) -> Option<Token<'a>> {
         let rest = self.tokens.get(self.next..).unwrap_or_default();
         let separators = rest.iter().take_while(|token| token.kind.is_separator()).count();
@@ -51,20 +51,20 @@ impl<'a> Parser<'a> {
         token
     }
 
-    /// Whether a value can follow: there is a token before the end, and it closes no list.
+    /// Returns true if a value can follow: the next token that is not a separator exists and does not close a list.
     fn has_value(&self) -> bool {
         self.peek().is_some_and(|token| token.kind != TokenKind::ListClose)
     }
 
-    /// Whether the very next token, separator or not, is this one.
+    /// Returns true if the very next token, which may be a separator, is of this kind.
     fn next_is(&self, kind: TokenKind<'_>) -> bool {
         self.tokens.get(self.next).is_some_and(|token| token.kind == kind)
     }
 }
 
-/// The grammar: one function for each of its rules.
+/// The grammar: one method for each rule.
 impl<'a> Parser<'a> {
-    /// One value: a list, a call or a literal.
+    /// Parses one value: a list, a call or a literal.
     fn expr(&mut self) -> Parsed<Expr> {
         // ANCHOR: expr_todo -- task 2: take a token and see which of the three it begins
         let Some(token) = self.take() else {
@@ -81,7 +81,7 @@ impl<'a> Parser<'a> {
         // ANCHOR_END: expr_todo
     }
 
-    /// The values up to the `]` that closes a list; its `[` is taken.
+    /// Parses the values of a list up to its `]`. The `[` is already taken.
     fn list(&mut self, open: Token<'a>) -> Parsed<Expr> {
         // ANCHOR: list_todo -- task 2: values until there is a `]`
         let mut items = Vec::new();
@@ -96,7 +96,7 @@ impl<'a> Parser<'a> {
         // ANCHOR_END: list_todo
     }
 
-    /// As many values as a function takes; its name is taken.
+    /// Parses the arguments of a function. Its name is already taken.
     fn call(&mut self, name: Token<'a>, function: Function) -> Parsed<Expr> {
         // ANCHOR: call_todo -- task 3: count the arguments, brackets or not
         let arity = function.arity();
@@ -112,7 +112,7 @@ impl<'a> Parser<'a> {
             }
             args.push(self.expr()?);
         }
-        // Its own bracket, so that an enclosing call does not take it for its end.
+        // The call's own bracket, which would otherwise end an enclosing call.
         if bracketed && self.next_is(TokenKind::Close) {
             self.next += 1;
         }
@@ -120,13 +120,13 @@ impl<'a> Parser<'a> {
         // ANCHOR_END: call_todo
     }
 
-    /// The function of this name; `torch.float` with nothing to convert is a word.
+    /// The function with this name. `torch.float` without a value to convert is a word.
     fn function(&self, word: &str) -> Option<Function> {
         let called = |function: &Function| !matches!(function, Function::Cast(_)) || self.has_value();
         Function::from_name(word).filter(called)
     }
 
-    /// Reads one level deeper, within bounds.
+    /// Parses one level deeper, up to the maximum depth.
     fn nested(&mut self, token: Token<'a>, read: impl FnOnce(&mut Self) -> Parsed<Expr>) -> Parsed<Expr> {
         if self.depth >= Expr::MAX_DEPTH {
             return Err(self.error(Some(token), ExpressionProblem::TooDeep { max: Expr::MAX_DEPTH }));
@@ -138,7 +138,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// What can go wrong.
+/// Errors.
 impl Parser<'_> {
     fn missing(&self, name: Token<'_>, function: Function, found: usize) -> ExpressionError {
         let (function, wanted) = (function.name(), *function.arity().start());
@@ -158,7 +158,7 @@ impl Parser<'_> {
         self.error(Some(token), problem)
     }
 
-    /// An error at a token, or behind the last one.
+    /// An error at a token, or at the end of the text if there is no token.
     fn error(&self, token: Option<Token<'_>>, problem: ExpressionProblem) -> ExpressionError {
         let column = token.map_or_else(|| self.text.chars().count().saturating_add(1), |token| token.column);
         ExpressionError { text: self.text.to_owned(), column, problem }
@@ -171,7 +171,7 @@ mod tests {
     use super::*;
     use num_complex::Complex;
 
-    /// The tidy form of a text.
+    /// The canonical form of an expression.
     fn tidy(text: &str) -> String {
         Expr::parse(text).unwrap().to_string()
     }
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn brackets_lost_by_log1p_and_expm1_do_not_matter() {
+    fn missing_brackets_of_log1p_and_expm1_are_accepted() {
         assert_eq!(tidy("log1p,@0"), "log1p(@0)");
         assert_eq!(tidy("mul(expm1,@0),log1p,@1"), "mul(expm1(@0),log1p(@1))");
         assert_eq!(tidy("add(mul(log1p,exp(@0)),2),@1"), "add(mul(log1p(exp(@0)),2),@1)");
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn doubled_commas_and_missing_brackets_do_not_matter() {
+    fn doubled_commas_and_missing_brackets_are_accepted() {
         assert_eq!(tidy("add(@0,,mul(@1,2))"), "add(@0,mul(@1,2))");
         assert_eq!(tidy("add(@0,mul(@1,2"), "add(@0,mul(@1,2))");
         assert_eq!(tidy("add @0 @1"), "add(@0,@1)");
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn an_element_type_casts_what_follows_and_is_a_word_alone() {
+    fn an_element_type_casts_its_argument_or_is_a_word() {
         assert_eq!(tidy("add(torch.float(@0),1)"), "add(torch.float(@0),1)");
         assert_eq!(tidy("torch.int32,@0"), "torch.int(@0)");
         assert_eq!(Expr::parse("torch.float"), Ok(Expr::Word("torch.float".into())));

@@ -1,10 +1,10 @@
-//! From a tree to its tidy text.
+//! Formatting a tree in its canonical form.
 
 use super::Expr;
 use crate::parameter::{encode_c_complex, encode_f64};
 use std::fmt;
 
-/// Writes nested calls with all brackets and commas. Numbers look as in PNNX's files.
+/// Writes nested calls with all brackets and commas. Numbers are formatted as in PNNX's files.
 impl fmt::Display for Expr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -76,7 +76,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_printed_reads_back_as_the_same_tree(tree in tree()) {
+        fn a_printed_tree_parses_as_the_same_tree(tree in tree()) {
             prop_assert_eq!(Expr::parse(&tree.to_string()), Ok(tree));
         }
 

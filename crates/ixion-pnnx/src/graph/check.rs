@@ -1,23 +1,24 @@
-//! Whether a graph can be executed in its order, and so be written and loaded again.
+//! Checking that a graph can be executed in its order, and so be written and loaded again.
 
 use super::{Graph, GraphError};
 use crate::operand::Operand;
 use crate::operator::OperatorId;
 
 impl Graph {
-    /// Checks that every operand is computed, and before it is read.
+    /// Checks that every operand has a producer, and is computed before it is read.
     ///
-    /// Loaded graphs always pass. Edits may leave a graph that does not, on the way to one that does.
+    /// Loaded graphs always pass. A graph may fail while it is being edited.
     ///
     /// # Errors
-    /// The first operator that reads what is not there yet, or an operand without any operator.
+    /// [`GraphError::NotInOrder`] if an operator reads an operand before it is computed, [`GraphError::NoProducer`] if it
+    /// reads one without a producer, [`GraphError::Unconnected`] for an operand without a producer that is not read either.
     pub fn check(&self) -> Result<(), GraphError> {
         let mut done = vec![false; self.operators.len()];
         for (id, operator) in self.operators() {
             for &input in operator.inputs() {
                 self.check_ready(id, self.operand(input), &done)?;
             }
-            if let Some(flag) = done.get_mut(id.place()) {
+            if let Some(flag) = done.get_mut(id.index()) {
                 *flag = true;
             }
         }
@@ -30,7 +31,7 @@ impl Graph {
     fn check_ready(&self, reader: OperatorId, operand: &Operand, done: &[bool]) -> Result<(), GraphError> {
         let names = || (self.operator(reader).name().to_owned(), operand.name().to_owned());
         match operand.producer() {
-            Some(producer) if done.get(producer.place()) == Some(&true) => Ok(()),
+            Some(producer) if done.get(producer.index()) == Some(&true) => Ok(()),
             Some(producer) => {
                 let ((operator, operand), producer) = (names(), self.operator(producer).name().to_owned());
                 Err(GraphError::NotInOrder { operator, operand, producer })
@@ -54,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_loaded_is_in_order() {
+    fn loaded_graphs_are_in_order() {
         assert_eq!(sample().check(), Ok(()));
         assert_eq!(Graph::new().check(), Ok(()));
     }
@@ -71,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn feeding_oneself_is_an_error() {
+    fn reading_ones_own_output_is_an_error() {
         let mut graph = sample();
         let (relu, y) = (graph.operator_named("relu").unwrap(), graph.operand_named("y").unwrap());
         graph.connect_input(relu, y, None).unwrap();
@@ -79,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn loose_operands_are_errors() {
+    fn unconnected_operands_are_errors() {
         let mut graph = sample();
         let loose = graph.new_operand("loose").unwrap();
         assert_eq!(graph.check(), Err(GraphError::Unconnected { operand: "loose".into() }));

@@ -1,5 +1,5 @@
-//! Changing a graph. Every method keeps both ends of each link, the names and the order in step, and refuses
-//! what would not survive being written and loaded again.
+//! Editing a graph. Every method keeps both ends of each link, the names and the order consistent, and rejects
+//! edits that could not be written and loaded again.
 
 use super::{Graph, GraphError};
 use crate::attribute::Attribute;
@@ -17,15 +17,15 @@ impl Graph {
     /// Adds an operator at the end.
     ///
     /// # Errors
-    /// When the name is taken, or type or name cannot be written.
+    /// Returns an error if the name is taken, or the type or name cannot be written.
     pub fn new_operator(&mut self, op_type: &str, name: &str) -> Edit<OperatorId> {
         self.insert_operator(op_type, name, self.order.len())
     }
 
-    /// Adds an operator that is executed just before `at`, whose line of the text it is said to stand in.
+    /// Adds an operator that is executed just before `at`, and takes its line number from `at`.
     ///
     /// # Errors
-    /// As [`Graph::new_operator`], and when `at` is not in the graph.
+    /// Same as [`Graph::new_operator`], and if `at` is not in the graph.
     pub fn new_operator_before(&mut self, op_type: &str, name: &str, at: OperatorId) -> Edit<OperatorId> {
         let position = self.position(at)?;
         let new = self.insert_operator(op_type, name, position)?;
@@ -33,10 +33,10 @@ impl Graph {
         Ok(new)
     }
 
-    /// Adds an operator that is executed just after `at`, whose line of the text it is said to stand in.
+    /// Adds an operator that is executed just after `at`, and takes its line number from `at`.
     ///
     /// # Errors
-    /// As [`Graph::new_operator_before`].
+    /// Same as [`Graph::new_operator_before`].
     pub fn new_operator_after(&mut self, op_type: &str, name: &str, at: OperatorId) -> Edit<OperatorId> {
         let position = self.position(at)?;
         let new = self.insert_operator(op_type, name, position + 1)?;
@@ -44,26 +44,26 @@ impl Graph {
         Ok(new)
     }
 
-    /// Gives the inputs of an operator these names, one for each. The text cannot always tell which of two inputs is
-    /// named where both are the same operand.
+    /// Sets the argument names of all inputs of an operator. The text cannot always express which of two inputs has a
+    /// name if both are the same operand.
     ///
     /// # Errors
-    /// [`GraphError`] when there is no such operator, or it has another number of inputs.
+    /// [`GraphError`] if the operator is not in the graph, or does not have as many inputs as there are names.
     pub fn set_input_names(&mut self, id: OperatorId, names: Vec<Option<String>>) -> Edit {
         let operator = self.operator_mut(id)?;
         let count = operator.inputs.len();
         if names.len() != count {
-            let (operator, index) = (operator.name.to_string(), names.len());
-            return Err(GraphError::NoSuchInput { operator, index, count });
+            let (operator, found) = (operator.name.to_string(), names.len());
+            return Err(GraphError::InputNames { operator, found, count });
         }
         operator.input_names = names.into_iter().collect();
         Ok(())
     }
 
-    /// Says in which line of the text an operator stands, for one that takes the place of another.
+    /// Sets the line number of an operator, for an operator that replaces another.
     ///
     /// # Errors
-    /// When the operator is not in the graph.
+    /// Returns an error if the operator is not in the graph.
     pub fn set_line(&mut self, id: OperatorId, line: Option<usize>) -> Edit {
         self.operator_mut(id)?.line = line;
         Ok(())
@@ -87,10 +87,10 @@ impl Graph {
         self.order.iter().position(|&other| other == id).ok_or(GraphError::NoSuchOperator)
     }
 
-    /// Adds an operand without producer and consumers.
+    /// Adds an operand without producer or consumers.
     ///
     /// # Errors
-    /// When the name is taken or cannot be written.
+    /// Returns an error if the name is taken or cannot be written.
     pub fn new_operand(&mut self, name: &str) -> Edit<OperandId> {
         check_operand_name(name)?;
         if self.operands_by_name.contains_key(name) {
@@ -103,10 +103,10 @@ impl Graph {
         Ok(id)
     }
 
-    /// Gives an operator another name. Its attributes keep their bytes.
+    /// Renames an operator. Its attributes keep their bytes.
     ///
     /// # Errors
-    /// When the name is taken or cannot be written, or the operator is not in the graph.
+    /// Returns an error if the name is taken or cannot be written, or the operator is not in the graph.
     pub fn rename_operator(&mut self, id: OperatorId, name: &str) -> Edit {
         check_word("operator name", name)?;
         match self.operator_named(name) {
@@ -123,10 +123,10 @@ impl Graph {
         Ok(())
     }
 
-    /// Gives an operand another name.
+    /// Renames an operand.
     ///
     /// # Errors
-    /// When the name is taken or cannot be written, or the operand is not in the graph.
+    /// Returns an error if the name is taken or cannot be written, or the operand is not in the graph.
     pub fn rename_operand(&mut self, id: OperandId, name: &str) -> Edit {
         check_operand_name(name)?;
         match self.operand_named(name) {
@@ -146,18 +146,17 @@ impl Graph {
     /// Changes an operator's type and nothing else.
     ///
     /// # Errors
-    /// When the type cannot be written or the operator is not in the graph.
+    /// Returns an error if the type cannot be written or the operator is not in the graph.
     pub fn set_op_type(&mut self, id: OperatorId, op_type: &str) -> Edit {
         check_word("operator type", op_type)?;
         self.operator_mut(id)?.op_type = op_type.to_owned();
         Ok(())
     }
 
-    /// Removes an operator together with its outputs, and gives it back. The outputs in it are no longer in
-    /// the graph.
+    /// Removes an operator together with its outputs, and returns it. Its output ids are no longer in the graph.
     ///
     /// # Errors
-    /// When an output is still used, or the operator is not in the graph.
+    /// Returns an error if an output is still used, or the operator is not in the graph.
     pub fn remove_operator(&mut self, id: OperatorId) -> Edit<Operator> {
         let position = self.position(id)?;
         let outputs = self.try_operator(id)?.outputs.clone();
@@ -172,15 +171,15 @@ impl Graph {
         }
         self.order.remove(position);
         let removed =
-            self.operators.get_mut(id.place()).and_then(Option::take).ok_or(GraphError::NoSuchOperator)?;
+            self.operators.get_mut(id.index()).and_then(Option::take).ok_or(GraphError::NoSuchOperator)?;
         self.operators_by_name.remove(&removed.name);
         Ok(removed)
     }
 
-    /// Removes an operand that is neither computed nor used.
+    /// Removes an operand that has neither a producer nor consumers.
     ///
     /// # Errors
-    /// When it is, or is not in the graph.
+    /// Returns an error if the operand has any, or is not in the graph.
     pub fn remove_operand(&mut self, id: OperandId) -> Edit {
         self.check_unused(id)?;
         self.check_unproduced(id)?;
@@ -189,7 +188,7 @@ impl Graph {
     }
 
     fn drop_operand(&mut self, id: OperandId) {
-        if let Some(operand) = self.operands.get_mut(id.place()).and_then(Option::take) {
+        if let Some(operand) = self.operands.get_mut(id.index()).and_then(Option::take) {
             self.operands_by_name.remove(&operand.name);
         }
     }
@@ -197,10 +196,10 @@ impl Graph {
 
 /// Links between operators and operands.
 impl Graph {
-    /// Adds an input to an operator, after those that it has, with its argument name if it has one.
+    /// Appends an input to an operator, with an optional argument name.
     ///
     /// # Errors
-    /// When one of them is not in the graph or the name cannot be written.
+    /// Returns an error if the operator or operand is not in the graph, or the name cannot be written.
     pub fn connect_input(&mut self, operator: OperatorId, operand: OperandId, name: Option<&str>) -> Edit {
         name.map_or(Ok(()), |name| check_key("input name", name))?;
         self.try_operator(operator)?;
@@ -211,10 +210,10 @@ impl Graph {
         Ok(())
     }
 
-    /// Adds an output to an operator, after those that it has.
+    /// Appends an output to an operator.
     ///
     /// # Errors
-    /// When the operand already has a producer, or one of them is not in the graph.
+    /// Returns an error if the operand already has a producer, or the operator or operand is not in the graph.
     pub fn connect_output(&mut self, operator: OperatorId, operand: OperandId) -> Edit {
         self.try_operator(operator)?;
         self.check_unproduced(operand)?;
@@ -223,10 +222,10 @@ impl Graph {
         Ok(())
     }
 
-    /// Takes input number `index` away from an operator; later ones move up.
+    /// Removes input number `index`, counted from 0, of an operator; later inputs move up.
     ///
     /// # Errors
-    /// When there is no such input or operator.
+    /// Returns an error if there is no such input or operator.
     pub fn disconnect_input(&mut self, operator: OperatorId, index: usize) -> Edit {
         self.check_input(operator, index)?;
         self.unlink_input(operator, index)?;
@@ -236,11 +235,11 @@ impl Graph {
         Ok(())
     }
 
-    /// Takes an output away from an operator. The operand stays, with its consumers, and can be connected to
-    /// another operator.
+    /// Removes an output of an operator. The operand keeps its consumers, and can be connected to another
+    /// operator.
     ///
     /// # Errors
-    /// When the operator does not compute the operand, or one of them is not in the graph.
+    /// Returns an error if the operator does not compute the operand, or one of them is not in the graph.
     pub fn disconnect_output(&mut self, operator: OperatorId, operand: OperandId) -> Edit {
         let name = self.try_operand(operand)?.name.to_string();
         let found = self.operator_mut(operator)?;
@@ -252,10 +251,10 @@ impl Graph {
         Ok(())
     }
 
-    /// Makes an operator read `operand` as its input number `index`. The input keeps its argument name.
+    /// Replaces input number `index` of an operator by `operand`. The input keeps its argument name.
     ///
     /// # Errors
-    /// When there is no such input, or one of them is not in the graph.
+    /// Returns an error if there is no such input, or the operator or operand is not in the graph.
     pub fn replace_input(&mut self, operator: OperatorId, index: usize, operand: OperandId) -> Edit {
         self.check_input(operator, index)?;
         self.try_operand(operand)?;
@@ -267,10 +266,10 @@ impl Graph {
         Ok(())
     }
 
-    /// Makes everybody who reads `old` read `new`, and returns the number of uses that changed.
+    /// Replaces all uses of `old` by `new`, and returns their number.
     ///
     /// # Errors
-    /// When one of them is not in the graph.
+    /// Returns an error if one of them is not in the graph.
     pub fn replace_uses(&mut self, old: OperandId, new: OperandId) -> Edit<usize> {
         self.try_operand(new)?;
         let consumers = self.try_operand(old)?.consumers.clone();
@@ -279,7 +278,7 @@ impl Graph {
         }
         self.operand_mut(old)?.consumers.clear();
         for &consumer in &consumers {
-            // An operator that uses `old` twice is there twice: the first time finds both uses.
+            // An operator that uses `old` twice is listed twice; the first visit replaces both uses.
             for input in self.operator_mut(consumer)?.inputs.iter_mut().filter(|input| **input == old) {
                 *input = new;
             }
@@ -288,7 +287,7 @@ impl Graph {
         Ok(consumers.len())
     }
 
-    /// Tells the operand of an input that one use is gone.
+    /// Removes one use by `operator` from the operand of its input number `index`.
     fn unlink_input(&mut self, operator: OperatorId, index: usize) -> Edit {
         if let Some(&operand) = self.try_operator(operator)?.inputs.get(index) {
             self.operand_mut(operand)?.remove_consumer(operator);
@@ -297,12 +296,12 @@ impl Graph {
     }
 }
 
-/// Settings, weights, shapes.
+/// Parameters, attributes and shapes.
 impl Graph {
-    /// Sets a parameter of an operator and returns the one that it replaces.
+    /// Sets a parameter of an operator and returns the previous one.
     ///
     /// # Errors
-    /// When key or value cannot be written, or the operator is not in the graph.
+    /// Returns an error if the key or value cannot be written, or the operator is not in the graph.
     pub fn set_param(
         &mut self,
         id: OperatorId,
@@ -318,15 +317,15 @@ impl Graph {
     /// Removes a parameter of an operator and returns it.
     ///
     /// # Errors
-    /// When the operator is not in the graph.
+    /// Returns an error if the operator is not in the graph.
     pub fn remove_param(&mut self, id: OperatorId, key: &str) -> Edit<Option<Parameter>> {
         Ok(self.operator_mut(id)?.params.remove(key))
     }
 
-    /// Sets an attribute of an operator and returns the one that it replaces.
+    /// Sets an attribute of an operator and returns the previous one.
     ///
     /// # Errors
-    /// When the key cannot be written, or the operator is not in the graph.
+    /// Returns an error if the key cannot be written, or the operator is not in the graph.
     pub fn set_attribute(&mut self, id: OperatorId, key: &str, value: Attribute) -> Edit<Option<Attribute>> {
         check_key("attribute key", key)?;
         Ok(self.operator_mut(id)?.attrs.insert(key.to_owned(), value))
@@ -335,15 +334,15 @@ impl Graph {
     /// Removes an attribute of an operator and returns it.
     ///
     /// # Errors
-    /// When the operator is not in the graph.
+    /// Returns an error if the operator is not in the graph.
     pub fn remove_attribute(&mut self, id: OperatorId, key: &str) -> Edit<Option<Attribute>> {
         Ok(self.operator_mut(id)?.attrs.remove(key))
     }
 
-    /// Records element type and shape of an operand. The `.param` text has no place for those of a scalar.
+    /// Sets the element type and shape of an operand. The `.param` text cannot hold those of a scalar.
     ///
     /// # Errors
-    /// When the operand is not in the graph or a named size cannot be written.
+    /// Returns an error if the operand is not in the graph, or a named size cannot be written.
     pub fn set_operand_type(&mut self, id: OperandId, dtype: Option<DType>, shape: Option<Vec<Dim>>) -> Edit {
         for dim in shape.iter().flatten() {
             if let Dim::Named(name) = dim {
@@ -356,10 +355,10 @@ impl Graph {
         Ok(())
     }
 
-    /// Attaches a note to an operand and returns the one that it replaces. Notes are not written.
+    /// Attaches a note to an operand and returns the previous one. Notes are not written to the `.param` text.
     ///
     /// # Errors
-    /// When the operand is not in the graph.
+    /// Returns an error if the operand is not in the graph.
     pub fn set_operand_param(
         &mut self,
         id: OperandId,
@@ -370,7 +369,7 @@ impl Graph {
     }
 }
 
-/// Look-ups that end in an error, and checks.
+/// Fallible look-ups, and checks.
 impl Graph {
     fn try_operator(&self, id: OperatorId) -> Edit<&Operator> {
         self.get_operator(id).ok_or(GraphError::NoSuchOperator)
@@ -380,14 +379,20 @@ impl Graph {
         self.get_operand(id).ok_or(GraphError::NoSuchOperand)
     }
 
-    /// The operator, to be changed.
+    /// The operator with this id, for editing.
+    ///
+    /// # Errors
+    /// [`GraphError::NoSuchOperator`] if the operator is not in the graph.
     pub fn operator_mut(&mut self, id: OperatorId) -> Edit<&mut Operator> {
-        self.operators.get_mut(id.place()).and_then(Option::as_mut).ok_or(GraphError::NoSuchOperator)
+        self.operators.get_mut(id.index()).and_then(Option::as_mut).ok_or(GraphError::NoSuchOperator)
     }
 
-    /// The operand, to be changed.
+    /// The operand with this id, for editing.
+    ///
+    /// # Errors
+    /// [`GraphError::NoSuchOperand`] if the operand is not in the graph.
     pub fn operand_mut(&mut self, id: OperandId) -> Edit<&mut Operand> {
-        self.operands.get_mut(id.place()).and_then(Option::as_mut).ok_or(GraphError::NoSuchOperand)
+        self.operands.get_mut(id.index()).and_then(Option::as_mut).ok_or(GraphError::NoSuchOperand)
     }
 
     fn check_input(&self, operator: OperatorId, index: usize) -> Edit {
@@ -422,7 +427,7 @@ impl Graph {
     }
 }
 
-/// The text separates words by blanks and has no quoting.
+/// Rejects blanks: the text separates words by blanks and has no quoting.
 fn check_blanks(what: &'static str, text: &str) -> Edit {
     if text.contains(|c| is_blank(c) || c == '\n') {
         return unwritable(what, text, "it contains a blank");

@@ -1,17 +1,17 @@
-//! Why an edit is refused.
+//! Errors of editing a graph.
 
-/// An edit that would break the graph, or a graph that cannot be written.
+/// An error for an edit that would break the graph, or for a graph that cannot be written.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum GraphError {
     /// Two operators cannot have the same name.
-    #[error("there is already an operator called `{name}`")]
+    #[error("an operator named `{name}` already exists")]
     DuplicateOperator {
         /// The name.
         name: String,
     },
     /// Two operands cannot have the same name.
-    #[error("there is already an operand called `{name}`")]
+    #[error("an operand named `{name}` already exists")]
     DuplicateOperand {
         /// The name.
         name: String,
@@ -22,17 +22,27 @@ pub enum GraphError {
     /// The operand was removed, or belongs to another graph.
     #[error("the operand is not, or no longer, in this graph")]
     NoSuchOperand,
-    /// A graph holds at most 2^32 operators and as many operands, counting those that were removed.
+    /// A graph holds at most 2^32 operators and 2^32 operands, including removed ones.
     #[error("the graph has more than 2^32 operators or operands")]
     TooMany,
-    /// The operator has fewer inputs.
-    #[error("operator `{operator}` has no input number {index}, only {count}")]
+    /// The operator has no such input.
+    #[error("operator `{operator}` has no input number {index}: it has {count} input(s)")]
     NoSuchInput {
         /// The operator's name.
         operator: String,
-        /// The number asked for, from 0.
+        /// The requested input, counted from 0.
         index: usize,
-        /// How many inputs it has.
+        /// The operator's number of inputs.
+        count: usize,
+    },
+    /// The number of names differs from the operator's number of inputs.
+    #[error("operator `{operator}`: expected {count} input name(s), got {found}")]
+    InputNames {
+        /// The operator's name.
+        operator: String,
+        /// The number of names.
+        found: usize,
+        /// The operator's number of inputs.
         count: usize,
     },
     /// The operator does not compute the operand.
@@ -43,7 +53,7 @@ pub enum GraphError {
         /// The operand's name.
         operand: String,
     },
-    /// An operand has one producer.
+    /// An operand cannot have two producers.
     #[error("`{operand}` is already computed by operator `{producer}`; disconnect it there first")]
     AlreadyProduced {
         /// The operand's name.
@@ -51,8 +61,8 @@ pub enum GraphError {
         /// The producer's name.
         producer: String,
     },
-    /// What is still used cannot be removed.
-    #[error("`{operand}` is still used by operator `{consumer}`; give that another input first")]
+    /// An operand that is still used cannot be removed.
+    #[error("`{operand}` is still used by operator `{consumer}`; replace that input first")]
     StillUsed {
         /// The operand's name.
         operand: String,
@@ -66,10 +76,10 @@ pub enum GraphError {
         what: &'static str,
         /// The text.
         text: String,
-        /// Why not.
+        /// The reason, such as `it contains a blank`.
         reason: &'static str,
     },
-    /// An operator reads something that nobody computes.
+    /// An operator reads an operand that no operator computes.
     #[error("operator `{operator}` reads `{operand}`, which no operator computes")]
     NoProducer {
         /// The operator's name.
@@ -77,9 +87,9 @@ pub enum GraphError {
         /// The operand's name.
         operand: String,
     },
-    /// An operator is executed before, or is itself, the one whose result it reads.
+    /// An operator reads its own output, or the output of a later operator.
     #[error(
-        "operator `{operator}` reads `{operand}`, but `{producer}`, which computes it, does not come before it"
+        "operator `{operator}` reads `{operand}`, but its producer `{producer}` does not come before the operator"
     )]
     NotInOrder {
         /// The operator's name.
@@ -89,7 +99,7 @@ pub enum GraphError {
         /// The producer's name.
         producer: String,
     },
-    /// An operand that nobody computes and nobody reads: the text has no place for it.
+    /// An operand that no operator computes or reads: the text cannot hold it.
     #[error("`{operand}` is neither computed nor read by any operator; remove it")]
     Unconnected {
         /// The operand's name.

@@ -1,4 +1,4 @@
-//! Whether `.param` and `.bin` belong together.
+//! Checking that the `.param` and the `.bin` belong together.
 
 use super::Graph;
 use crate::attribute::{Attribute, entry_name};
@@ -7,23 +7,23 @@ use crate::operator::Operator;
 use std::collections::HashSet;
 
 impl Graph {
-    /// All attributes whose bytes are missing or have the wrong size.
+    /// Returns an error for each attribute whose bytes are missing or have the wrong size.
     ///
-    /// Loading does not stop at them, because a graph can be looked at and edited without its weights.
+    /// Loading does not fail in these cases, because a graph can be inspected and edited without its weights.
     pub fn check_weights(&self) -> Vec<PnnxError> {
         self.attributes().filter_map(|(_, _, attribute)| Some(attribute.defect()?.into())).collect()
     }
 
-    /// Reads the bytes of all attributes and compares them with the checksums in the archive. Returns what is
-    /// damaged or missing.
+    /// Reads the bytes of all attributes and compares them with the checksums in the archive. Returns an error
+    /// for each attribute that is damaged or missing.
     pub fn verify_checksums(&self) -> Vec<PnnxError> {
         self.attributes().filter_map(|(_, _, attribute)| Some(attribute.checksum().err()?.into())).collect()
     }
 
-    /// The entries of the archive that no attribute of the graph is called after.
+    /// The entries of the archive that match no attribute's name.
     ///
-    /// Right after loading this shows what the `.bin` holds beyond the `.param`. Renaming an operator makes
-    /// its entries appear here although its attributes still use them.
+    /// Right after loading, these are the entries of the `.bin` that the `.param` does not mention. If an operator is
+    /// renamed, its entries are listed here although its attributes still use them.
     pub fn unused_entries(&self) -> Vec<String> {
         let Some(archive) = &self.archive else {
             return Vec::new();
@@ -34,7 +34,7 @@ impl Graph {
         names.filter(|name| !used.contains(name)).collect()
     }
 
-    /// All attributes in the order in which they are written.
+    /// All attributes, each with its operator and key, in the order in which they are written.
     pub fn attributes(&self) -> impl Iterator<Item = (&Operator, &str, &Attribute)> {
         self.operators().flat_map(|(_, operator)| {
             operator.attrs().iter().map(move |(key, attribute)| (operator, key.as_str(), attribute))
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_archive_has_nothing_to_complain_about() {
+    fn a_complete_archive_has_no_defects() {
         let graph = loaded(&[("w.data", &[1, 2]), ("w.more", &[3])]);
         assert!(graph.check_weights().is_empty());
         assert!(graph.verify_checksums().is_empty());
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn all_defects_are_found_at_once() {
+    fn all_defects_are_reported_together() {
         let graph = loaded(&[("w.data", &[1, 2, 3]), ("x.y", &[])]);
         let found = graph.check_weights();
         assert!(matches!(found[0], PnnxError::Weight(WeightError::WrongSize { expected: 2, found: 3, .. })));

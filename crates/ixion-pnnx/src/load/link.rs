@@ -1,20 +1,20 @@
-//! From one line to one operator of a graph.
+//! Adding the operator of one line to a graph.
 
 use crate::graph::{Graph, GraphError};
 use crate::operator::OperatorId;
 use crate::text::Line;
 
 // ANCHOR: unlinked
-/// Why a line cannot be added to a graph.
+/// The reason why a line cannot be added to a graph.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Unlinked<'a> {
-    /// An operator before has this name.
+    /// An earlier operator has this name.
     DuplicateOperator(&'a str),
-    /// No operator before computes this operand.
+    /// No earlier operator computes this operand.
     UnknownOperand(&'a str),
-    /// This operand is computed already.
+    /// This operand is already computed.
     ComputedTwice(&'a str),
-    /// The graph refuses the connection.
+    /// The graph rejects the connection.
     Refused(GraphError),
 }
 // ANCHOR_END: unlinked
@@ -26,11 +26,12 @@ impl From<GraphError> for Unlinked<'_> {
 }
 
 // ANCHOR: link
-/// Adds the operator of a line to a graph, and connects it with the operands that it reads, which operators before it
-/// compute, and with those that it computes. Fields are left out.
+/// Adds the operator of a line to a graph, and connects it to its inputs, which earlier operators compute, and to its
+/// outputs. The fields of the line are ignored.
 ///
 /// # Errors
-/// [`Unlinked`] with the name that is at fault. Then the operator is in the graph, without some of its connections.
+/// [`Unlinked`] with the offending name. The operator is then in the graph without some of its connections, unless its
+/// own name is a duplicate.
 pub fn link<'a>(graph: &mut Graph, line: &Line<'a>) -> Result<OperatorId, Unlinked<'a>> {
     // ANCHOR: link_todo -- task 5: the operator, its inputs by name, and new operands for its outputs
     let duplicate = |_| Unlinked::DuplicateOperator(line.name);

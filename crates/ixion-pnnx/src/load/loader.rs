@@ -1,4 +1,4 @@
-//! From the lines of a text to a graph.
+//! Building a graph from the lines of a text.
 
 use super::link::{Unlinked, link};
 use super::place::{Source, error_at, lines, shorten};
@@ -16,7 +16,7 @@ use std::collections::btree_map::Entry as Slot;
 
 type Loaded<T = ()> = Result<T, PnnxError>;
 
-/// Turns a text into a graph. `file` is its name in messages.
+/// Parses a text into a graph. `file` is its name in error messages.
 pub(super) fn load(file: &str, text: &str, limits: &Limits) -> Loaded<Graph> {
     let lines = lines(file, text);
     let (header, operators) = lines.split_at_checked(2).unwrap_or((&lines, &[]));
@@ -31,7 +31,7 @@ pub(super) fn load(file: &str, text: &str, limits: &Limits) -> Loaded<Graph> {
     Ok(loader.graph)
 }
 
-/// The first two lines: the magic number, and how much is to come.
+/// The first two lines: the magic number, and the counts of operators and operands.
 struct Header<'a> {
     file: &'a str,
     counts: Source<'a>,
@@ -66,23 +66,23 @@ impl<'a> Header<'a> {
         Err(self.counts.error(SyntaxProblem::OperatorCount { wanted: self.operators, found }))
     }
 
-    /// PNNX itself now and then counts operands that it has removed, and never looks at the number.
+    /// Only logs a mismatch: PNNX itself sometimes counts operands that it has removed, and never reads the count.
     fn check_operands(&self, found: usize) {
         if self.operands != found {
-            log::warn!("{}: line 2 counts {} operands, but there are {found}", self.file, self.operands);
+            log::warn!("{}: line 2 counts {} operands, found {found}", self.file, self.operands);
         }
     }
 }
 
-/// Adds line after line to a graph.
+/// Adds lines to a graph one by one.
 struct Loader<'a> {
     limits: &'a Limits,
     graph: Graph,
-    /// Bytes of all attributes so far.
+    /// The total size in bytes of all attributes so far.
     weights: u64,
 }
 
-/// The line that is being added, and the operator that it becomes.
+/// The line that is being added, and its operator.
 struct Current<'a> {
     id: OperatorId,
     source: Source<'a>,
@@ -102,7 +102,7 @@ impl Loader<'_> {
         Ok(())
     }
 
-    /// The error of a line that cannot be added.
+    /// The error for a line that cannot be added.
     fn unlinked<'a>(
         &self,
         source: Source<'a>,
@@ -118,7 +118,7 @@ impl Loader<'_> {
             }
             Unlinked::UnknownOperand(name) => source.error_at_word(name, unknown_input(line, name, later)),
             Unlinked::ComputedTwice(name) => {
-                // An operator that is not yet linked has no line: then it is this one.
+                // An operator has no line number until it is linked: the operand is then computed on this line.
                 let line = self.line_computing(name).unwrap_or(source.number);
                 source.error_at_word(name, SyntaxProblem::ComputedTwice { operand: name.to_owned(), line })
             }
@@ -170,7 +170,7 @@ impl Loader<'_> {
         current.fill(slot, attribute, "@", key)
     }
 
-    /// Names the first still unnamed input that is this operand: one operand can be several arguments.
+    /// Names the first unnamed input that is this operand: one operand can be passed as several arguments.
     fn input_name<'a>(&mut self, current: &Current<'a>, key: &'a str, operand: &'a str) -> Loaded {
         let names = &mut self.graph.operator_mut(current.id)?.input_names;
         let mut slots = current.line.inputs.iter().zip(names);
@@ -205,15 +205,15 @@ impl Loader<'_> {
         }
     }
 
-    /// The operand of that name if the operator reads or computes it.
+    /// The operand with this name, if the operator reads or computes it.
     fn linked_operand(&self, id: OperatorId, name: &str) -> Option<OperandId> {
         let (operator, operand) = (self.graph.get_operator(id)?, self.graph.operand_named(name)?);
         let mut linked = operator.outputs().iter().chain(operator.inputs());
         linked.any(|&other| other == operand).then_some(operand)
     }
 
-    /// Every operator repeats the shapes of its operands. If they differ, the last one counts: shapes are
-    /// hints.
+    /// Sets the shape of an operand. Every operator repeats the shapes of its operands; if they differ, the last one
+    /// wins, because shapes are only hints.
     fn set_shape(
         &mut self,
         id: OperandId,
@@ -224,7 +224,11 @@ impl Loader<'_> {
         let operand = self.graph.operand_mut(id)?;
         let (shape, file) = (Some(shape), source.file);
         if operand.shape.is_some() && (&operand.shape, operand.dtype) != (&shape, dtype) {
-            log::warn!("{file}:{}: operand `{}` had another shape before", source.number, operand.name);
+            log::warn!(
+                "{file}:{}: operand `{}` has another shape on an earlier line",
+                source.number,
+                operand.name
+            );
         }
         (operand.shape, operand.dtype) = (shape, dtype);
         Ok(())
@@ -232,7 +236,7 @@ impl Loader<'_> {
 }
 
 impl<'a> Current<'a> {
-    /// Puts a value into a free slot. A taken one is an error: the key is there twice.
+    /// Inserts a value into a vacant slot. An occupied slot is an error: the key is a duplicate.
     fn fill<V>(&self, slot: Slot<'_, String, V>, value: V, sign: &str, key: &'a str) -> Loaded {
         match slot {
             Slot::Vacant(free) => {
@@ -248,7 +252,7 @@ impl<'a> Current<'a> {
     }
 }
 
-/// Checks a limit. What was measured gets its name only if the limit is met: names cost more than checks.
+/// Checks a limit. The name for the error is only built if the check fails: building it costs more than the check.
 fn within(
     what: impl Fn() -> String,
     check: impl Fn(&str) -> Result<(), LimitError>,
@@ -256,7 +260,7 @@ fn within(
     check("").or_else(|_| check(&what()))
 }
 
-/// Whether a tensor of this shape has at most 2^63 bytes, taking unknown sizes for 1.
+/// Returns whether the size in bytes of a tensor fits an `i64`, counting unknown sizes as 1.
 fn fits(shape: &[Dim], dtype: Option<DType>) -> bool {
     let size = |dim: &Dim| match dim {
         Dim::Fixed(size) => (*size).max(1),
@@ -267,7 +271,7 @@ fn fits(shape: &[Dim], dtype: Option<DType>) -> bool {
     bytes.is_some_and(|bytes| i64::try_from(bytes).is_ok())
 }
 
-/// Why an input is not known: it is computed by the same line, by a later one, or nowhere.
+/// The error for an unknown input: it is computed on the same line, on a later line, or not at all.
 fn unknown_input(line: &Line<'_>, name: &str, later: &[Source<'_>]) -> SyntaxProblem {
     let (operator, operand) = (line.name.to_owned(), name.to_owned());
     if line.outputs.contains(&name) {

@@ -22,7 +22,7 @@ fn message(text: &str) -> String {
     parse(text).unwrap_err().to_string()
 }
 
-/// Checks that a text gives an error that starts with a place and contains all parts.
+/// Checks that the error for a text starts with a position and contains all parts.
 fn check_message(text: &str, place: &str, parts: &[&str]) {
     let message = message(text);
     assert!(message.starts_with(&format!("<text>:{place}: ")), "{message}");
@@ -32,7 +32,7 @@ fn check_message(text: &str, place: &str, parts: &[&str]) {
 }
 
 #[test]
-fn a_good_text_gives_its_graph() {
+fn a_valid_text_gives_its_graph() {
     let graph = parse(GOOD).unwrap();
     assert_eq!(graph.to_param_text(), GOOD);
     let (_, fc) = graph.operators().nth(1).unwrap();
@@ -63,20 +63,20 @@ fn the_magic_number_is_checked() {
 
 #[test]
 fn both_counts_are_checked() {
-    check_message(&GOOD.replace("4 3", "5 3"), "2:1", &["says 5 operator(s)", "found 4"]);
-    check_message(&GOOD.replace("4 3", "3 3"), "2:1", &["says 3 operator(s)", "found 4"]);
+    check_message(&GOOD.replace("4 3", "5 3"), "2:1", &["counts 5 operator(s)", "but 4 operator line(s)"]);
+    check_message(&GOOD.replace("4 3", "3 3"), "2:1", &["counts 3 operator(s)", "but 4 operator line(s)"]);
     check_message(&GOOD.replace("4 3", "4 x"), "2:3", &["the number of operands", "`x`"]);
     check_message(&GOOD.replace("4 3", "4"), "2:2", &["the number of operands", "the end of the line"]);
     check_message(&GOOD.replace("4 3", "99999999999 3"), "2:1", &["max_ops"]);
 }
 
 #[test]
-fn operands_may_be_miscounted_as_pnnx_does() {
+fn operands_may_be_miscounted_as_in_pnnx() {
     assert!(parse(&GOOD.replace("4 3", "4 7")).is_ok());
 }
 
 #[test]
-fn an_unknown_input_says_what_is_known_about_it() {
+fn errors_for_unknown_inputs_give_the_cause() {
     let unknown = with_lines(&["pnnx.Input in 0 1 x", "F.relu relu 1 1 q y"], 2);
     check_message(&unknown, "4:17", &["no operator computes the input `q` of operator `relu`"]);
     let late = with_lines(&["pnnx.Input in 0 1 x", "F.relu a 1 1 z y", "F.relu b 1 1 x z"], 3);
@@ -88,7 +88,7 @@ fn an_unknown_input_says_what_is_known_about_it() {
 #[test]
 fn names_are_unique() {
     let operators = with_lines(&["pnnx.Input a 0 1 x", "pnnx.Input a 0 1 y"], 2);
-    check_message(&operators, "4:12", &["operator `a` is already on line 3"]);
+    check_message(&operators, "4:12", &["operator `a` is already defined on line 3"]);
     let operands = with_lines(&["pnnx.Input a 0 1 x", "pnnx.Input b 0 1 x"], 1);
     check_message(&operands, "4:18", &["operand `x` is already computed on line 3"]);
     check_message(&with_lines(&["pnnx.Input a 0 2 x x"], 1), "3:20", &["already computed on line 3"]);
@@ -112,7 +112,7 @@ fn argument_names_go_to_the_first_unnamed_use() {
 #[test]
 fn shapes_belong_to_inputs_and_outputs() {
     let stranger = with_lines(&["pnnx.Input in 0 1 a", "pnnx.Input in2 0 1 b #a=(1)f32"], 2);
-    check_message(&stranger, "4:23", &["`a` is neither input nor output of operator `in2`"]);
+    check_message(&stranger, "4:23", &["`a` is neither an input nor an output of operator `in2`"]);
     let changed = with_lines(&["pnnx.Input in 0 1 a #a=(1)f32", "T t 1 0 a #a=(2)f64"], 1);
     let graph = parse(&changed).unwrap();
     let a = graph.operand(graph.operand_named("a").unwrap());
@@ -126,13 +126,13 @@ fn shapes_belong_to_inputs_and_outputs() {
 fn sizes_that_overflow_are_errors() {
     let big = u64::MAX.to_string();
     let attr = |sizes: &str| with_lines(&[&format!("T t 0 0 @w=({sizes})f32")], 0);
-    check_message(&attr(&big), "3:10", &["more than 2^63 bytes"]);
-    check_message(&attr("4294967296,4294967296"), "3:10", &["more than 2^63 bytes"]);
-    check_message(&attr(&format!("0,{big},{big}")), "3:10", &["more than 2^63 bytes"]);
+    check_message(&attr(&big), "3:10", &["2^63 bytes or more"]);
+    check_message(&attr("4294967296,4294967296"), "3:10", &["2^63 bytes or more"]);
+    check_message(&attr(&format!("0,{big},{big}")), "3:10", &["2^63 bytes or more"]);
     check_message(&attr("99999999999999999999"), "3:13", &["a size below 2^64"]);
     check_message(&attr("1,-1"), "3:15", &["a size below 2^64", "`-1)f32`"]);
     let operand = with_lines(&[&format!("T t 0 1 a #a=(?,{big},2)f32")], 1);
-    check_message(&operand, "3:12", &["more than 2^63 bytes"]);
+    check_message(&operand, "3:12", &["2^63 bytes or more"]);
 }
 
 #[test]
@@ -152,16 +152,16 @@ fn limits_hold_for_weights() {
 }
 
 #[test]
-fn other_files_are_told_from_texts() {
+fn other_file_types_are_recognised() {
     let load = |bytes: &[u8]| Graph::from_bytes(bytes, None, &Limits::default()).unwrap_err().to_string();
-    assert!(load(b"\x89PNG\r\n\x1a\n\0\0").contains("a PNG picture"));
+    assert!(load(b"\x89PNG\r\n\x1a\n\0\0").contains("a PNG image"));
     assert!(load(b"PK\x03\x04").contains("a zip archive"));
     assert!(load(b"\x01\0\0\0\x80?\0\0").contains("binary data"));
     assert!(load(b"7767517\n1 1\na\xff").starts_with("<text>:3:2: "), "{}", load(b"7767517\n1 1\na\xff"));
 }
 
 #[test]
-fn files_are_named_in_messages() {
+fn error_messages_name_the_file() {
     let folder = tempfile::tempdir().unwrap();
     let limits = Limits::default();
     let load = |name: &str| Graph::load(folder.path().join(name), None, &limits).unwrap_err().to_string();
@@ -175,7 +175,7 @@ fn files_are_named_in_messages() {
 }
 
 #[test]
-fn a_model_without_its_archive_can_be_looked_at() {
+fn a_model_without_its_archive_can_be_inspected() {
     let graph = parse(GOOD).unwrap();
     let attribute = graph.operators().nth(1).unwrap().1.attr("weight").unwrap();
     assert!(!attribute.is_present());

@@ -1,12 +1,12 @@
-//! Writing values as PNNX writes them, so that an edited file looks like an exported one.
+//! Formatting values as PNNX does, so that an edited file looks like an exported one.
 
 use super::Parameter;
 use num_complex::Complex;
 
-/// Writes a 32-bit float in PNNX's way.
+/// Formats a 32-bit float as PNNX does.
 ///
-/// Numbers below 1e-4 and from 1e6 up have an exponent; the others are plain with at least one fraction
-/// digit. Six significant digits are used where they give back the same number, nine otherwise.
+/// Magnitudes below 1e-4 and from 1e6 up have an exponent; other numbers are plain decimals with at least one
+/// fraction digit. Six significant digits are used if they read back as the same number, otherwise nine.
 pub(crate) fn encode_f32(value: f32) -> String {
     let magnitude = value.abs();
     if value == 0.0 {
@@ -28,7 +28,7 @@ pub(crate) fn encode_f32(value: f32) -> String {
     }
 }
 
-/// Writes a 64-bit float: in PNNX's way where that gives back the same number, else with all the digits it
+/// Formats a 64-bit float: as PNNX does if that reads back as the same number, otherwise with all the digits it
 /// needs.
 pub(crate) fn encode_f64(value: f64) -> String {
     let short = encode_f32(value as f32);
@@ -42,8 +42,7 @@ pub(crate) fn encode_f64(value: f64) -> String {
     if text.contains(['.', 'e']) { text } else { text + ".0" }
 }
 
-/// Infinities and NaN have no digits. They are read back as strings, and as floats by
-/// [`Parameter::as_f64`].
+/// Formats infinities and NaN. They are read back as strings, and as floats by [`Parameter::as_f64`].
 fn non_finite(value: f64) -> String {
     let text = if value.is_nan() {
         "nan"
@@ -55,9 +54,9 @@ fn non_finite(value: f64) -> String {
     text.to_owned()
 }
 
-/// Plain decimal notation with `digits` significant digits and no zeros at the end, like C's `%g`.
+/// Plain decimal notation with `digits` significant digits and no trailing zeros, like C's `%g`.
 fn plain(value: f32, digits: usize) -> String {
-    // The exponent after rounding decides how many decimals there are: 9.9999996 has six digits as 10.0000.
+    // The exponent after rounding gives the number of decimals: 9.9999996 has six digits as 10.0000.
     let scientific = format!("{value:.*e}", digits.saturating_sub(1));
     let exponent: i64 =
         scientific.split_once('e').and_then(|(_, exponent)| exponent.parse().ok()).unwrap_or(0);
@@ -66,21 +65,20 @@ fn plain(value: f32, digits: usize) -> String {
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
 
-/// Writes a complex number as PNNX writes a parameter: both parts with `%e`, joined by `+`, so that a
-/// negative imaginary part gives `+-`.
+/// Formats a complex number as in a PNNX parameter: both parts with `%e`, joined by `+`, so that a negative
+/// imaginary part gives `+-`.
 fn encode_complex(value: Complex<f64>) -> String {
     format!("{}+{}j", c_exponent(value.re), c_exponent(value.im))
 }
 
-/// Writes a complex number as PNNX writes a literal of an expression: as above with one sign between the
-/// parts.
+/// Formats a complex number as in a PNNX expression: like [`encode_complex`], but with one sign between the parts.
 pub(crate) fn encode_c_complex(value: Complex<f64>) -> String {
     let imaginary = c_exponent(value.im);
     let plus = if imaginary.starts_with('-') { "" } else { "+" };
     format!("{}{plus}{imaginary}j", c_exponent(value.re))
 }
 
-/// C's `%e`: six digits where they are enough, and an exponent of a sign and at least two digits.
+/// C's `%e`: six fraction digits if they are enough, and an exponent with a sign and at least two digits.
 fn c_exponent(value: f64) -> String {
     let short = format!("{value:.6e}");
     let text = if short.parse() == Ok(value) { short } else { format!("{value:e}") };
@@ -114,7 +112,7 @@ impl From<String> for Parameter {
     }
 }
 
-/// What is built is parsed again, so that a parameter made in code equals the one that a later load gives.
+/// Parses the formatted text, so that a parameter created in code equals the same parameter loaded from a file.
 macro_rules! parameter_from {
     ($($source:ty => |$value:ident| $raw:expr),* $(,)?) => {$(
         impl From<$source> for Parameter {
@@ -155,7 +153,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn floats_look_like_those_of_exported_files() {
+    fn floats_look_as_in_exported_files() {
         let samples = [
             (0.0_f32, "0.0"),
             (1.0, "1.0"),

@@ -1,16 +1,16 @@
-//! Asking a parameter for a type.
+//! Typed access to a parameter.
 
 use super::{Parameter, Value};
 
-/// A parameter that is not of the type that was asked for.
+/// An error for a parameter that does not have the requested type.
 ///
-/// The operator and the key are added by [`ParamError`](crate::ParamError).
+/// [`ParamError`](crate::ParamError) adds the operator and the key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("wanted {wanted}, found {found}: `{raw}`")]
+#[error("expected {wanted}, found {found}: `{raw}`")]
 pub struct ParamTypeError {
-    /// What was asked for.
+    /// The requested type in words.
     pub wanted: &'static str,
-    /// What the parameter is.
+    /// The parameter's type in words.
     pub found: &'static str,
     /// The parameter's text.
     pub raw: String,
@@ -24,7 +24,7 @@ impl Parameter {
     /// The parameter as a bool.
     ///
     /// # Errors
-    /// When it is not `True` or `False`.
+    /// Returns an error if the parameter is not `True` or `False`.
     pub fn as_bool(&self) -> Result<bool, ParamTypeError> {
         match self.value {
             Value::Bool(value) => Ok(value),
@@ -35,7 +35,7 @@ impl Parameter {
     /// The parameter as an int.
     ///
     /// # Errors
-    /// When it is anything else; a float is not rounded and a list of one is not taken apart.
+    /// Returns an error for any other type: floats are not rounded, and lists with one element are not unwrapped.
     pub fn as_i64(&self) -> Result<i64, ParamTypeError> {
         match self.value {
             Value::Int(value) => Ok(value),
@@ -43,11 +43,11 @@ impl Parameter {
         }
     }
 
-    /// The parameter as a float. An int stands for a float (`alpha=2`), and so do the words `inf`, `-inf` and
-    /// `nan` in any spelling and numbers that PNNX takes for words (`.5`, `+1`, `1E5`).
+    /// The parameter as a float. Ints convert to floats (`alpha=2`), as do the words `inf`, `-inf` and `nan` in any
+    /// spelling, and numbers that PNNX reads as words (`.5`, `+1`, `1E5`).
     ///
     /// # Errors
-    /// When it is no number.
+    /// Returns an error if the parameter is not a number.
     pub fn as_f64(&self) -> Result<f64, ParamTypeError> {
         let value = match &self.value {
             Value::Int(value) => Some(*value as f64),
@@ -61,7 +61,7 @@ impl Parameter {
     /// The parameter as a string.
     ///
     /// # Errors
-    /// When the text looks like something else. [`Parameter::raw`] gives the text whatever it looks like.
+    /// Returns an error if the text parses as another type. [`Parameter::raw`] returns the text of any parameter.
     pub fn as_str(&self) -> Result<&str, ParamTypeError> {
         match &self.value {
             Value::Str(text) => Ok(text),
@@ -69,10 +69,10 @@ impl Parameter {
         }
     }
 
-    /// The parameter as a list of bools.
+    /// The parameter as a list of bools. `()` is an empty list, `None` is not.
     ///
     /// # Errors
-    /// When it is anything else. `()` counts as an empty list, `None` does not.
+    /// Returns an error for any other type.
     pub fn as_bools(&self) -> Result<Vec<bool>, ParamTypeError> {
         match &self.value {
             Value::Bools(values) => Ok(values.clone()),
@@ -81,11 +81,10 @@ impl Parameter {
         }
     }
 
-    /// The parameter as a list of ints.
+    /// The parameter as a list of ints. `()` is an empty list, `None` is not.
     ///
     /// # Errors
-    /// When it is anything else; a single int is not made a list. `()` counts as an empty list, `None` does
-    /// not.
+    /// Returns an error for any other type, including a single int.
     pub fn as_i64s(&self) -> Result<Vec<i64>, ParamTypeError> {
         match &self.value {
             Value::Ints(values) => Ok(values.clone()),
@@ -94,11 +93,11 @@ impl Parameter {
         }
     }
 
-    /// The parameter as a list of floats. Ints and the words `inf` and `nan` stand for floats, as in
-    /// [`Parameter::as_f64`].
+    /// The parameter as a list of floats. Ints and the words `inf` and `nan` convert to floats, as in
+    /// [`Parameter::as_f64`]. `()` is an empty list, `None` is not.
     ///
     /// # Errors
-    /// When it is anything else. `()` counts as an empty list, `None` does not.
+    /// Returns an error for any other type.
     pub fn as_f64s(&self) -> Result<Vec<f64>, ParamTypeError> {
         let values = match &self.value {
             Value::Ints(values) => Some(values.iter().map(|&value| value as f64).collect()),
@@ -110,10 +109,10 @@ impl Parameter {
         values.ok_or_else(|| self.wrong("a list of floats"))
     }
 
-    /// The parameter as a list of strings.
+    /// The parameter as a list of strings. `()` is an empty list, `None` is not.
     ///
     /// # Errors
-    /// When it is anything else. `()` counts as an empty list, `None` does not.
+    /// Returns an error for any other type.
     pub fn as_strs(&self) -> Result<Vec<String>, ParamTypeError> {
         match &self.value {
             Value::Strs(values) => Ok(values.clone()),
@@ -122,25 +121,25 @@ impl Parameter {
         }
     }
 
-    /// `()` and `[]` are of the kind None, but where a list is wanted they are an empty one.
+    /// Distinguishes `()` and `[]`, which also parse as [`Value::None`], from the word `None`.
     fn is_empty_list(&self) -> bool {
         &*self.raw != "None"
     }
 }
 
-/// A float in any spelling that Rust reads (`inf`, `Infinity`, `NaN`, `+1`, `.5`, `1E5`) or that PNNX writes
-/// (`nan.0`).
+/// Parses a float in any spelling that Rust accepts (`inf`, `Infinity`, `NaN`, `+1`, `.5`, `1E5`) or that PNNX
+/// writes (`nan.0`).
 pub(crate) fn parse_float_word(text: &str) -> Option<f64> {
     let value = |text: &str| text.parse::<f64>().ok();
     value(text).or_else(|| text.strip_suffix(".0").and_then(value).filter(|value| !value.is_finite()))
 }
 
-/// A Rust type that a parameter can be asked for; see [`Operator::get`](crate::Operator::get).
+/// A type that a parameter can be converted to; see [`Operator::get`](crate::Operator::get).
 pub trait FromParameter: Sized {
-    /// Reads the parameter as this type.
+    /// Converts the parameter to this type.
     ///
     /// # Errors
-    /// When the parameter is of another type.
+    /// Returns an error if the parameter has another type.
     fn from_parameter(parameter: &Parameter) -> Result<Self, ParamTypeError>;
 }
 
@@ -165,7 +164,7 @@ from_parameter! {
     Vec<String> => Parameter::as_strs,
 }
 
-/// `None` for the text `None` (and for an empty list), else the value.
+/// `None` for the text `None` and for an empty list, otherwise the value.
 impl<T: FromParameter> FromParameter for Option<T> {
     fn from_parameter(parameter: &Parameter) -> Result<Self, ParamTypeError> {
         if parameter.is_none() { Ok(None) } else { T::from_parameter(parameter).map(Some) }
@@ -181,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn each_getter_takes_its_own_kind() {
+    fn each_getter_accepts_its_own_kind() {
         assert_eq!(parse("True").as_bool(), Ok(true));
         assert_eq!(parse("-3").as_i64(), Ok(-3));
         assert_eq!(parse("0.5").as_f64(), Ok(0.5));
@@ -193,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn ints_and_words_stand_for_floats() {
+    fn ints_and_words_convert_to_floats() {
         assert_eq!(parse("2").as_f64(), Ok(2.0));
         assert_eq!(parse("(1,2)").as_f64s(), Ok(vec![1.0, 2.0]));
         for raw in ["-inf", "-Inf", "-infinity", "-INFINITY", "-inf.0"] {
@@ -230,8 +229,8 @@ mod tests {
     }
 
     #[test]
-    fn the_error_says_what_was_wanted_and_found() {
+    fn the_error_names_both_types() {
         let error = parse("(1,2)").as_bool().unwrap_err();
-        assert_eq!(error.to_string(), "wanted a bool, found a list of ints: `(1,2)`");
+        assert_eq!(error.to_string(), "expected a bool, found a list of ints: `(1,2)`");
     }
 }

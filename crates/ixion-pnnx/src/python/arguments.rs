@@ -1,10 +1,10 @@
-//! The arguments of a call: inputs and settings, by position or by name.
+//! The arguments of a call: inputs and parameters, by position or by name.
 
 use super::literal::{literal, string};
 use super::names::is_identifier;
 use crate::operator::Operator;
 
-/// Arguments in the order in which they are written.
+/// The arguments of a call, in the order in which they are written.
 #[derive(Debug, Default)]
 pub(super) struct Arguments {
     by_position: Vec<String>,
@@ -12,17 +12,17 @@ pub(super) struct Arguments {
 }
 
 impl Arguments {
-    /// The inputs of an operator and then its settings.
+    /// The inputs of an operator, then its parameters.
     ///
-    /// An input is passed by name where it has one, but PyTorch calls its first argument `input` in most
-    /// functions and something else in some, so that one goes by position. An input without a name can only
-    /// go by position, and so must all before it.
+    /// An input with a name is passed by name, except a first input named `input`, `self` or `tensor`: PyTorch's name of
+    /// the first argument is usually `input`, but not always, so it is passed by position. An input without a name must
+    /// be passed by position, and so must all inputs before it.
     pub(super) fn of(operator: &Operator, variables: &[String]) -> Self {
         let is_first = |index: usize, name: &str| index == 0 && matches!(name, "input" | "self" | "tensor");
         Self::from(operator, variables, 0, is_first)
     }
 
-    /// As [`Arguments::of`] without the first input, whatever its name: a method is called on it.
+    /// Same as [`Arguments::of`] without the first input, on which the method is called.
     pub(super) fn of_method(operator: &Operator, variables: &[String]) -> Self {
         Self::from(operator, variables, 1, |_, _| false)
     }
@@ -48,7 +48,7 @@ impl Arguments {
         arguments
     }
 
-    /// The settings of an operator alone.
+    /// Only the parameters of an operator.
     pub(super) fn of_settings(operator: &Operator) -> Self {
         let mut arguments = Self::default();
         arguments.settings(operator);
@@ -61,7 +61,7 @@ impl Arguments {
         }
     }
 
-    /// Adds an argument after the others without a name.
+    /// Appends a positional argument.
     pub(super) fn push(&mut self, value: String) {
         self.by_position.push(value);
     }
@@ -77,26 +77,26 @@ impl Arguments {
         }
     }
 
-    /// Takes a named argument out.
+    /// Removes a named argument and returns its value.
     pub(super) fn take(&mut self, name: &str) -> Option<String> {
         let index = self.by_name.iter().position(|(key, _)| key == name)?;
         Some(self.by_name.remove(index).1)
     }
 
-    /// Passes a named argument by position, after those that are.
+    /// Turns a named argument into the last positional one.
     pub(super) fn by_position(&mut self, name: &str) {
         if let Some(value) = self.take(name) {
             self.push(value);
         }
     }
 
-    /// Replaces all arguments without a name by one.
+    /// Replaces all positional arguments by one.
     pub(super) fn gather(&mut self, gather: impl FnOnce(Vec<String>) -> String) {
         let values = std::mem::take(&mut self.by_position);
         self.by_position.push(gather(values));
     }
 
-    /// Puts an argument before all others.
+    /// Inserts a positional argument before all others.
     pub(super) fn push_front(&mut self, value: String) {
         self.by_position.insert(0, value);
     }

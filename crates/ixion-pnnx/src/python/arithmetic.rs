@@ -3,21 +3,21 @@
 use super::literal;
 use crate::expression::{Expr, Function};
 
-/// An input of the expression: its variable, and whether it is a plain Python number.
+/// An input of an expression: its variable, and whether it is a plain Python number.
 pub(super) struct Input {
     pub(super) variable: String,
     pub(super) is_number: bool,
 }
 
-/// A piece of Python source and how tightly it holds together.
+/// A piece of Python source and its precedence: the higher `strength` is, the tighter it binds.
 struct Piece {
     text: String,
     strength: u8,
 }
 
-/// Strength of names, literals, calls and everything in brackets.
+/// The precedence of names, literals, calls and everything in brackets.
 const ATOM: u8 = 10;
-/// Strength of a sign.
+/// The precedence of a sign.
 const SIGN: u8 = 7;
 
 /// The Python source of an expression.
@@ -25,7 +25,7 @@ pub(super) fn source(expr: &Expr, inputs: &[Input]) -> String {
     piece(expr, inputs).text
 }
 
-/// Whether the value is a plain Python number and not a tensor.
+/// Returns true if the value is a plain Python number and not a tensor.
 pub(super) fn is_number(expr: &Expr, inputs: &[Input]) -> bool {
     match expr {
         Expr::Input(index) => inputs.get(*index).is_some_and(|input| input.is_number),
@@ -63,7 +63,7 @@ fn piece(expr: &Expr, inputs: &[Input]) -> Piece {
     }
 }
 
-/// A negative number holds together like a sign and a number: `(-2) ** x`.
+/// A number. A negative number has the precedence of a sign: `(-2) ** x`.
 fn number(text: String) -> Piece {
     let strength = if text.starts_with('-') { SIGN } else { ATOM };
     Piece { text, strength }
@@ -93,7 +93,8 @@ fn call(function: Function, args: &[Expr], inputs: &[Input]) -> Piece {
     }
 }
 
-/// PyTorch's name for a function of Ixion's own, and keywords that it needs. Arguments after the first are numbers.
+/// PyTorch's name for a function that only Ixion has, and the keyword arguments that it needs. Arguments after the first
+/// are numbers.
 fn activation(function: Function) -> Option<(&'static str, &'static str)> {
     Some(match function {
         Function::Relu => ("F.relu", ""),
@@ -113,7 +114,7 @@ fn activation(function: Function) -> Option<(&'static str, &'static str)> {
     })
 }
 
-/// Arguments of PyTorch's functions, which take tensors only: plain numbers are wrapped.
+/// The arguments of PyTorch's functions, which accept tensors only: plain numbers are wrapped.
 fn tensors(args: &[Expr], inputs: &[Input]) -> String {
     let tensor = |arg: &Expr| tensor(arg, inputs).text;
     args.iter().map(tensor).collect::<Vec<String>>().join(", ")
@@ -126,18 +127,18 @@ fn tensor(arg: &Expr, inputs: &[Input]) -> Piece {
 
 fn infix(function: Function, left: &Piece, right: &Piece) -> Piece {
     let (sign, strength) = operator(function).unwrap_or_default();
-    // Python groups from the left, except for powers.
+    // Python's operators are left-associative, except for powers.
     let (left_least, right_least) =
         if function == Function::Pow { (ATOM, ATOM) } else { (strength, strength.saturating_add(1)) };
     Piece { text: format!("{} {sign} {}", within(left, left_least), within(right, right_least)), strength }
 }
 
-/// The text, in brackets if it holds together less than it must.
+/// The text, in brackets if its precedence is below `least`.
 fn within(piece: &Piece, least: u8) -> String {
     if piece.strength >= least { piece.text.clone() } else { format!("({})", piece.text) }
 }
 
-/// Python's operator for a function, and its strength.
+/// Python's operator for a function, and its precedence.
 fn operator(function: Function) -> Option<(&'static str, u8)> {
     Some(match function {
         Function::Or => ("|", 1),
@@ -182,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn functions_of_torch_take_tensors_only() {
+    fn torch_functions_take_tensors_only() {
         assert_eq!(python("sqrt(add(@0,1))"), "torch.sqrt(a + 1)");
         assert_eq!(python("maximum(@0,0.5)"), "torch.maximum(a, torch.as_tensor(0.5))");
         assert_eq!(python("sqrt(size(@0,1))"), "torch.sqrt(torch.as_tensor(a.size(1)))");
@@ -210,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_told_from_tensors() {
+    fn numbers_and_tensors_are_distinguished() {
         let inputs = [Input { variable: "a".into(), is_number: false }];
         let number = |expr: &str| is_number(&Expr::parse(expr).unwrap(), &inputs);
         assert!(number("3") && number("floor_divide(size(@0,2),2)") && number("int(div(size(@0,1),2))"));

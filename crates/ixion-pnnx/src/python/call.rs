@@ -1,4 +1,4 @@
-//! Operators that become calls of functions and methods.
+//! Operators that become calls to functions and methods.
 
 use super::Writer;
 use super::arguments::Arguments;
@@ -18,13 +18,13 @@ const TAKE_SEQUENCE: &[&str] = &[
     "torch.block_diag",
 ];
 
-/// Functions that give a sequence even if it has one element.
+/// Functions that return a sequence even if it has one element.
 const GIVE_SEQUENCE: &[&str] = &["torch.chunk", "torch.split", "torch.tensor_split", "torch.unbind"];
 
-/// Functions that give values and indices if they are told an axis.
+/// Functions that return values and indices if an axis is given.
 const GIVE_INDICES: &[&str] = &["torch.max", "torch.min", "torch.median"];
 
-/// Sizes that methods take by position, under names that are PNNX's own.
+/// PNNX's names for sizes that methods take by position.
 const SIZES: &[&str] = &["shape", "sizes", "dims"];
 
 impl Writer<'_> {
@@ -41,7 +41,7 @@ impl Writer<'_> {
         self.assign_call(operator, &call);
     }
 
-    /// `x.reshape(…)` and the like: the first input is the tensor itself.
+    /// `x.reshape(…)` and the like: the method is called on the first input.
     pub(super) fn method(&mut self, operator: &Operator, name: &str) {
         let variables = self.input_variables(operator);
         let Some((tensor, _)) = variables.split_first() else {
@@ -61,7 +61,7 @@ impl Writer<'_> {
         self.assign_call(operator, &call);
     }
 
-    /// A size 0 of a reshape stands for the input's size of the same axis.
+    /// Replaces each size 0 of a reshape by the input's size along the same axis.
     fn copy_zero_sizes(&mut self, operator: &Operator, tensor: &str, arguments: &mut Arguments) {
         let Ok(shape) = operator.get::<Vec<i64>>("shape") else {
             return;
@@ -76,7 +76,8 @@ impl Writer<'_> {
         }
     }
 
-    /// Assigns what a call gives. A single output of a function that gives more takes the first.
+    /// Assigns the result of a call. If the function returns several values and the operator has one output, it takes the
+    /// first.
     fn assign_call(&mut self, operator: &Operator, call: &str) {
         let (op_type, single) = (operator.op_type(), operator.outputs().len() == 1);
         let has_axis = operator.has_param("dim") || operator.has_input("dim");
@@ -89,7 +90,7 @@ impl Writer<'_> {
         self.assign(operator, call);
     }
 
-    /// Whether the only input is already a sequence.
+    /// Returns true if the only input is already a sequence.
     fn reads_sequence(&self, operator: &Operator) -> bool {
         let [input] = operator.inputs() else { return false };
         let producer = self.graph.operand(*input).producer().and_then(|id| self.graph.get_operator(id));
@@ -100,7 +101,7 @@ impl Writer<'_> {
         })
     }
 
-    /// Whether the only output is taken apart, or used, as a sequence.
+    /// Returns true if the only output is unpacked or used as a sequence.
     fn feeds_unpack(&self, operator: &Operator) -> bool {
         let [output] = operator.outputs() else {
             return false;
@@ -115,7 +116,7 @@ impl Writer<'_> {
     }
 }
 
-/// Where PNNX's arguments are not quite PyTorch's.
+/// Adjusts arguments where PNNX's differ from PyTorch's.
 fn adjust(operator: &Operator, arguments: &mut Arguments) {
     match operator.op_type() {
         "torch.einsum" => {
@@ -123,7 +124,7 @@ fn adjust(operator: &Operator, arguments: &mut Arguments) {
                 arguments.push_front(equation);
             }
         }
-        // PyTorch accepts the absence of these, but not None.
+        // PyTorch allows omitting these, but does not accept None.
         "torch.roll" if operator.param("dims").is_some_and(|dims| dims.is_none()) => {
             arguments.take("dims");
         }
@@ -132,7 +133,7 @@ fn adjust(operator: &Operator, arguments: &mut Arguments) {
     }
 }
 
-/// In the output size of adaptive pooling, 0 stands for None: the size of the input.
+/// Replaces 0 by None, the size of the input, in the output size of adaptive pooling.
 pub(super) fn none_for_zero(size: &str) -> String {
     let inner = size.trim_start_matches('(').trim_end_matches(')').trim_end_matches(',');
     let item = |item: &str| {

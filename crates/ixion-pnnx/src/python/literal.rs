@@ -23,7 +23,7 @@ pub(super) fn literal(parameter: &Parameter) -> String {
     }
 }
 
-/// An element of a list of strings, which may be anything that did not fit another list.
+/// An element of a list of strings. Such a list may mix kinds, so the element is parsed on its own.
 fn item(text: &str) -> String {
     literal(&Parameter::parse(text))
 }
@@ -32,10 +32,10 @@ pub(super) fn bool(value: bool) -> &'static str {
     if value { "True" } else { "False" }
 }
 
-/// A float that Python reads back the same.
+/// A float that Python reads back as the same value.
 ///
-/// PNNX writes the largest f32 with nine digits, which as a f64 is larger than any f32: PyTorch would refuse
-/// it.
+/// PNNX writes the largest f32 with nine digits. As an f64 that is larger than any f32, and PyTorch would reject
+/// it, so it becomes the largest f32.
 pub(super) fn float(value: f64) -> String {
     let largest = f64::from(f32::MAX);
     let rounds_to_f32 = value.abs() > largest && (value as f32).is_finite();
@@ -58,7 +58,7 @@ pub(super) fn word(text: &str) -> String {
     }
 }
 
-/// A quoted string. Everything but plain ASCII is escaped, so that no text can leave its quotes.
+/// A quoted string. Everything but printable ASCII is escaped, so that no text can escape its quotes.
 pub(super) fn string(text: &str) -> String {
     let mut quoted = String::from("\"");
     for c in text.chars() {
@@ -72,7 +72,7 @@ pub(super) fn string(text: &str) -> String {
     quoted
 }
 
-/// A tuple, with the comma that one of a single element needs.
+/// A tuple, with a trailing comma if it has a single element.
 pub(super) fn tuple(items: impl IntoIterator<Item = String>) -> String {
     let items: Vec<String> = items.into_iter().collect();
     match items.as_slice() {
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn no_text_leaves_its_quotes() {
+    fn no_text_escapes_its_quotes() {
         assert_eq!(python("a\"b\\c"), r#""a\"b\\c""#);
         assert_eq!(python("é"), r#""\U000000e9""#);
         assert_eq!(python("torch.x;import"), "\"torch.x;import\"");

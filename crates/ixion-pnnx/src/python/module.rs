@@ -1,4 +1,4 @@
-//! Operators that become modules: made and filled in `__init__`, called in `forward`.
+//! Operators that become modules: created and loaded with weights in `__init__`, called in `forward`.
 
 use super::Writer;
 use super::arguments::Arguments;
@@ -6,7 +6,7 @@ use super::call::none_for_zero;
 use super::literal::{string, tuple};
 use crate::operator::{Operator, OperatorId};
 
-/// Whether a type is a class of modules: PyTorch capitalises these.
+/// Returns true if a type is a module class: PyTorch capitalises these.
 pub(super) fn is_module(op_type: &str) -> bool {
     let class = op_type.rsplit('.').next().unwrap_or_default();
     let known = op_type.strip_prefix("nn.").is_some_and(|class| !class.contains('.'))
@@ -50,8 +50,8 @@ impl Writer<'_> {
         self.init.push("})".to_owned());
     }
 
-    /// Attention takes query, key and value; PNNX leaves out those that are the same. A second output is
-    /// wanted only if the file has it.
+    /// Calls attention with query, key and value; PNNX omits repeated ones. The attention weights, the second output,
+    /// are only computed if the file has that output.
     fn attention(&mut self, member: &str, operator: &Operator) {
         let variables = self.input_variables(operator);
         let inputs = operator.input_names().iter().zip(variables);
@@ -74,8 +74,8 @@ impl Writer<'_> {
         self.assign(operator, &format!("{member}({}){first}", arguments.join(", ")));
     }
 
-    /// A recurrent module takes a sequence and its first states, and gives a sequence and its last states, of
-    /// which the file may have only the sequence. An LSTM has two states in one tuple.
+    /// Calls a recurrent module, which takes a sequence and its initial states, and returns a sequence and its final
+    /// states. The file may have only the sequence. An LSTM has two states in one tuple.
     fn recurrent(&mut self, member: &str, operator: &Operator, states: usize) {
         let join = |variables: &[String]| match variables {
             [state] if states == 1 => state.clone(),

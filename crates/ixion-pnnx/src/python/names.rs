@@ -2,13 +2,13 @@
 
 use std::collections::HashSet;
 
-/// Hands out identifiers, each of them once.
+/// Generates unique identifiers.
 pub(super) struct Names {
     taken: HashSet<String>,
 }
 
 impl Names {
-    /// For attributes of `Model`: the attributes of `nn.Module` must not be covered.
+    /// For attributes of `Model`, which must not shadow the attributes of `nn.Module`.
     pub(super) fn for_members() -> Self {
         Self { taken: MODULE_ATTRIBUTES.iter().chain(KEYWORDS).map(|&name| name.to_owned()).collect() }
     }
@@ -18,7 +18,7 @@ impl Names {
         Self { taken: KEYWORDS.iter().map(|&name| name.to_owned()).collect() }
     }
 
-    /// An identifier that resembles `name`, after `prefix`.
+    /// A unique identifier that starts with `prefix` and resembles `name`.
     pub(super) fn unique(&mut self, prefix: &str, name: &str) -> String {
         let base = identifier(prefix, name);
         let mut candidate = base.clone();
@@ -31,7 +31,8 @@ impl Names {
     }
 }
 
-/// Replaces what cannot be in an identifier by `_`. Two leading underscores would be mangled by Python.
+/// Replaces invalid characters of an identifier by `_`. A name that does not start with a letter gets a prefix: Python
+/// would mangle two leading underscores.
 fn identifier(prefix: &str, name: &str) -> String {
     let mut text: String = prefix.to_owned();
     text.extend(name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }));
@@ -39,14 +40,14 @@ fn identifier(prefix: &str, name: &str) -> String {
     if starts_well { text } else { format!("op_{text}") }
 }
 
-/// Whether a text is a Python identifier that can name an argument.
+/// Returns true if a text is a Python identifier that can name an argument.
 pub(super) fn is_identifier(text: &str) -> bool {
     let mut chars = text.chars();
     let first = chars.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_');
     first && chars.all(|c| c.is_ascii_alphanumeric() || c == '_') && !KEYWORDS.contains(&text)
 }
 
-/// Whether a text is identifiers joined by dots, such as `torch.fft.rfft`.
+/// Returns true if a text consists of identifiers joined by dots, such as `torch.fft.rfft`.
 pub(super) fn is_dotted(text: &str) -> bool {
     text.split('.').all(is_identifier)
 }

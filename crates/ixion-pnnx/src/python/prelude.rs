@@ -1,4 +1,4 @@
-//! The parts of the source that are the same for all models.
+//! The parts of the Python source that are the same for all models.
 
 use super::literal::string;
 use std::collections::BTreeSet;
@@ -6,9 +6,9 @@ use std::collections::BTreeSet;
 /// A function of the prelude that only some models need.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Helper {
-    /// Ranges and single places of several axes as one index.
+    /// `region`: ranges and single positions along several axes as one index.
     Region,
-    /// A list of indices of which some are `None`.
+    /// `index`: a list of indices, some of which are `None`.
     Index,
 }
 
@@ -84,7 +84,7 @@ def keep(module, name, tensor):
 "#;
 
 const REGION: &str = r#"def region(tensor, dims, starts, ends, steps, selects=None):
-    """The index of ranges, and of single places where `selects` has one, of the given axes."""
+    """An index of ranges along the given axes, or of single positions where `selects` has one."""
     index = [slice(None)] * tensor.dim()
     for i, dim in enumerate(dims):
         if selects is None or selects[i] == 2147483647:

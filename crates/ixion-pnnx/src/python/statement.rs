@@ -1,4 +1,4 @@
-//! One operator after the other: inputs, outputs, containers, and who writes the rest.
+//! Writing the operators: inputs, outputs and containers here, the others by type.
 
 use super::arithmetic::{Input, is_number, source};
 use super::literal::{string, tuple};
@@ -35,7 +35,7 @@ impl Writer<'_> {
         let method = op_type.strip_prefix("Tensor.");
         match method {
             _ if !is_dotted(op_type) => self.unknown(operator),
-            // PyTorch has the method in place only.
+            // PyTorch has only the in-place method.
             Some("fill") => self.filled(operator),
             Some(method) => self.method(operator, method),
             None if is_module(op_type) => self.module(id, operator),
@@ -45,14 +45,15 @@ impl Writer<'_> {
         }
     }
 
-    /// An operator that PyTorch has no name for. The source stays valid, and says so when it gets there.
+    /// Writes an operator without a counterpart in PyTorch. The source stays valid, and raises an error when it reaches the
+    /// operator.
     pub(super) fn unknown(&mut self, operator: &Operator) {
         let message = format!("operator {} of type {}", operator.name(), operator.op_type());
         self.forward.push(format!("raise NotImplementedError({})", string(&message)));
         self.assign(operator, "None");
     }
 
-    /// A constant: a parameter or buffer of the model.
+    /// Writes a constant, as a parameter or buffer of the model.
     fn attribute(&mut self, id: OperatorId, operator: &Operator) {
         let Some((key, attribute)) = operator.attrs().iter().next() else {
             return self.unknown(operator);
@@ -81,7 +82,7 @@ impl Writer<'_> {
         operator.inputs().iter().map(input).collect()
     }
 
-    /// `indexes=(@0,2147483647)`: numbers, some of which are inputs.
+    /// Writes a list of indices such as `indexes=(@0,2147483647)`, some of which are inputs.
     fn slice_indexes(&mut self, operator: &Operator) {
         let raw = operator.param("indexes").map_or("()", |parameter| parameter.raw());
         let inner = raw.trim_start_matches(['(', '[']).trim_end_matches([')', ']']);
@@ -97,7 +98,7 @@ impl Writer<'_> {
         self.assign(operator, &join(items));
     }
 
-    /// Takes a sequence apart. A single target needs a comma to be one.
+    /// Unpacks a sequence. A single output takes its first element.
     fn unpack(&mut self, operator: &Operator) {
         let sequence = self.input_variables(operator).join(", ");
         match operator.outputs() {
@@ -114,7 +115,7 @@ impl Writer<'_> {
         self.assign(operator, &format!("{tensor}[{region}]"));
     }
 
-    /// A copy of the tensor with a part replaced.
+    /// Copies a tensor and replaces a part of the copy.
     fn slice_copy(&mut self, operator: &Operator) {
         let inputs = self.input_variables(operator);
         let ([tensor, part, ..], [_]) = (inputs.as_slice(), operator.outputs()) else {
@@ -145,7 +146,7 @@ impl Writer<'_> {
         format!("region({tensor}, {})", values.join(", "))
     }
 
-    /// An argument that is an input or a setting.
+    /// An argument that is an input or a parameter.
     fn argument(&self, operator: &Operator, key: &str) -> Option<String> {
         let input = operator.named_input(key).map(|input| self.variable(input));
         input.or_else(|| operator.param(key).map(literal::literal))
@@ -187,7 +188,7 @@ impl Writer<'_> {
         self.assign(operator, &format!("torch.fill({tensor}, {value})"));
     }
 
-    /// An operator of the user's own library: its arguments are called `arg_0`, `arg_1`, … in any order.
+    /// Writes an operator of a custom library. Its arguments are named `arg_0`, `arg_1`, … and may be in any order.
     fn custom(&mut self, operator: &Operator, op_type: &str) {
         let name = op_type.trim_start_matches("pnnx.custom_op.");
         let mut arguments: Vec<(usize, String)> = Vec::new();
@@ -207,12 +208,12 @@ impl Writer<'_> {
     }
 }
 
-/// Whether a type is a function that PyTorch or a sister library has under that name.
+/// Returns true if a type is the name of a function of PyTorch or of one of its libraries.
 fn is_function(op_type: &str) -> bool {
     ["F.", "torch.", "torchvision.", "torchaudio."].iter().any(|prefix| op_type.starts_with(prefix))
 }
 
-/// A dictionary of keys and values in turn.
+/// A dictionary of alternating keys and values.
 fn dictionary(items: Vec<String>) -> String {
     let pairs: Vec<String> = items.chunks(2).map(|pair| pair.join(": ")).collect();
     format!("{{{}}}", pairs.join(", "))

@@ -9,7 +9,7 @@ fn graph(lines: &[&str]) -> Graph {
     Graph::parse(&text, &Limits::default()).unwrap()
 }
 
-/// The statements of `forward` for lines that follow an input `x`.
+/// The statements of `forward` for operator lines that follow an input `x`.
 fn forward(lines: &[&str]) -> Vec<String> {
     let all = [&["pnnx.Input in 0 1 x"], lines].concat();
     let source = graph(&all).to_python("m");
@@ -87,7 +87,7 @@ fn helpers_and_libraries_appear_when_they_are_needed() {
 }
 
 #[test]
-fn attention_repeats_what_the_file_leaves_out() {
+fn attention_repeats_omitted_inputs() {
     let lines = [
         "nn.MultiheadAttention a 1 1 x y embed_dim=4 num_heads=1",
         "nn.MultiheadAttention b 3 2 x y x z w embed_dim=4 num_heads=1 $query=x $key=y $attn_mask=x",
@@ -188,7 +188,7 @@ fn custom_operators_sort_their_arguments() {
 }
 
 #[test]
-fn what_pytorch_does_not_know_raises() {
+fn operators_that_pytorch_lacks_raise() {
     let lines = ["aten::odd a 1 1 x y", "models.Block b 1 1 y z", "torch.x();evil c 1 1 z w"];
     let found = forward(&lines);
     assert_eq!(found[0], "raise NotImplementedError(\"operator a of type aten::odd\")");

@@ -25,7 +25,7 @@ fn weight(graph: &Graph, key: &str) -> Vec<f32> {
 }
 
 #[test]
-fn what_is_saved_loads_again() {
+fn a_saved_graph_loads_again() {
     let folder = tempfile::tempdir().unwrap();
     let (param, bin) = (folder.path().join("m.param"), folder.path().join("m.bin"));
     let graph = sample();
@@ -56,7 +56,7 @@ fn a_graph_can_be_saved_over_the_files_it_came_from() {
 }
 
 #[test]
-fn an_error_leaves_the_old_files() {
+fn an_error_leaves_the_old_files_unchanged() {
     let folder = tempfile::tempdir().unwrap();
     let (param, bin) = (folder.path().join("m.param"), folder.path().join("m.bin"));
     sample().save(&param, &bin).unwrap();
@@ -94,7 +94,7 @@ fn a_graph_out_of_order_is_not_saved() {
 }
 
 #[test]
-fn two_attributes_with_one_entry_name_are_refused() {
+fn two_attributes_with_one_entry_name_are_rejected() {
     let mut graph = sample();
     let other = graph.new_operator("T", "fc.a").unwrap();
     let byte = |value: u8| Attribute::new(DType::U8, vec![1], vec![value]).unwrap();
@@ -102,11 +102,11 @@ fn two_attributes_with_one_entry_name_are_refused() {
     let fc = graph.operator_named("fc").unwrap();
     graph.set_attribute(fc, "a.b", byte(2)).unwrap();
     let error = graph.to_bin_bytes().unwrap_err().to_string();
-    assert!(error.contains("entry `fc.a.b` is there twice"), "{error}");
+    assert!(error.contains("duplicate entry `fc.a.b`"), "{error}");
 }
 
 #[test]
-fn names_are_filled_up_by_bytes() {
+fn names_are_padded_by_bytes() {
     let mut graph = Graph::new();
     graph.new_operator("é", "a_name_of_more_than_twenty_four_bytes").unwrap();
     let line = graph.to_param_text().lines().nth(2).unwrap().to_owned();
@@ -118,7 +118,7 @@ fn a_missing_folder_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let nowhere = folder.path().join("none").join("m.param");
     let error = sample().save(&nowhere, folder.path().join("m.bin")).unwrap_err().to_string();
-    assert!(error.contains("m.param: cannot create a file beside it"), "{error}");
+    assert!(error.contains("m.param: cannot create a temporary file next to it"), "{error}");
 }
 
 #[cfg(unix)]

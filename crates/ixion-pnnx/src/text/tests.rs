@@ -4,14 +4,14 @@ fn line(text: &str) -> Line<'_> {
     operator_line(text).unwrap()
 }
 
-/// The column, from 0, and what was wanted there.
+/// The column, counted from 0, and the expected item there.
 fn stop(text: &str) -> (usize, &'static str) {
     let stop = operator_line(text).unwrap_err();
     (text.len() - stop.at.trim_start().len(), stop.wanted)
 }
 
 #[test]
-fn a_line_is_taken_apart() {
+fn a_line_is_split_into_its_parts() {
     let text = "nn.Linear  fc  1 1 0 3 bias=True @weight=(16,64)f32 $input=0 #0=(1,64)f32 #3=(?,%w)null";
     let wanted = Line {
         op_type: "nn.Linear",
@@ -34,7 +34,7 @@ fn a_line_is_taken_apart() {
 }
 
 #[test]
-fn blanks_of_all_kinds_separate_and_trailing_ones_are_nothing() {
+fn all_kinds_of_blanks_separate_words_and_trailing_blanks_are_ignored() {
     let wanted = line("T n 1 1 a b k=v");
     for text in ["T n 1 1 a b k=v ", "T n 1 1 a b k=v\r", "\tT\x0bn 1  1 a b\x0ck=v \t \r"] {
         assert_eq!(line(text), wanted, "{text:?}");
@@ -58,16 +58,16 @@ fn scalars_and_empty_tensors_are_legal_attributes() {
 }
 
 #[test]
-fn too_few_operands_are_noticed_where_they_end() {
-    assert_eq!(stop("T n 2 1 a"), (9, "an input, as many as the first count says"));
-    assert_eq!(stop("T n 1 1 a k=v"), (10, "an output, as many as the second count says"));
-    assert_eq!(stop("T n 18446744073709551615 0 a"), (28, "an input, as many as the first count says"));
+fn too_few_operands_are_reported_at_their_end() {
+    assert_eq!(stop("T n 2 1 a"), (9, "an input (or a smaller first count)"));
+    assert_eq!(stop("T n 1 1 a k=v"), (10, "an output (or a smaller second count)"));
+    assert_eq!(stop("T n 18446744073709551615 0 a"), (28, "an input (or a smaller first count)"));
 }
 
 #[test]
 fn too_many_operands_look_like_fields_without_a_value() {
     assert_eq!(stop("T n 1 0 a b").0, 10);
-    assert!(stop("T n 1 0 a b").1.contains("a count before is too small"));
+    assert!(stop("T n 1 0 a b").1.contains("or a larger count"));
 }
 
 #[test]

@@ -1,12 +1,12 @@
-//! Between which numbers an expression lies, whatever its symbols are.
+//! Lower and upper bounds of an expression, for any values of its symbols.
 
 use super::sum::{DimSum, Term};
 use super::{Dim, DimExpr};
 
-/// How deep expressions are looked into.
+/// The maximum depth to which expressions are examined.
 const MAX_DEPTH: usize = 6;
 
-/// Whether it can be seen that one length is never less than another.
+/// Returns true if `left` can be shown never to be less than `right`.
 pub(super) fn is_at_least(left: &Dim, right: &Dim) -> bool {
     *right == i64::MIN || *left == i64::MAX || compared(left, right, MAX_DEPTH)
 }
@@ -26,13 +26,13 @@ fn compared(left: &Dim, right: &Dim, depth: usize) -> bool {
 }
 
 impl Dim {
-    /// A number that this is never less than.
+    /// A lower bound.
     pub(super) fn at_least(&self) -> i64 {
         clamped(range(self, MAX_DEPTH).0)
     }
 }
 
-/// Two numbers that an expression lies between. Symbols are lengths, so they are not negative.
+/// Lower and upper bound of an expression, both inclusive. Symbols are lengths, so they are not negative.
 fn range(dim: &Dim, depth: usize) -> (i128, i128) {
     const ANY: (i128, i128) = (i64::MIN as i128, i64::MAX as i128);
     let expr = match dim {
@@ -64,7 +64,7 @@ fn range(dim: &Dim, depth: usize) -> (i128, i128) {
     }
 }
 
-/// A number that a sum is never less than: the better one of two ways to find it.
+/// A lower bound of a sum: the better of two estimates.
 fn least(sum: &DimSum, depth: usize) -> i128 {
     let by_terms =
         sum.terms.iter().map(|term| least_term(term, depth)).sum::<i128>() + i128::from(sum.constant);
@@ -89,10 +89,10 @@ fn least_term(term: &Term, depth: usize) -> i128 {
     limited(i128::from(term.coefficient) * if term.coefficient > 0 { low } else { high })
 }
 
-/// A sum that, divided by a number, is not larger than this one, and has one quotient less.
+/// A sum with one quotient fewer and a divisor; the sum divided by the divisor is at most the given one.
 ///
-/// Rounding takes less than one from `p / c`: what is added loses at most `c - 1` of `p`, and what is subtracted
-/// nothing. None where numbers are so large that arithmetic could saturate.
+/// Rounding down takes less than one from `p / c`: an added quotient is bounded by lowering `p` by `c - 1`, a subtracted
+/// one by `p` itself. `None` if the numbers are so large that arithmetic could saturate.
 fn without_quotient(sum: &DimSum) -> Option<(DimSum, i64)> {
     let is_small = |number: i64| number.unsigned_abs() < 1 << 30;
     if !is_small(sum.constant) || !sum.terms.iter().all(|term| is_small(term.coefficient)) {
@@ -113,7 +113,7 @@ fn without_quotient(sum: &DimSum) -> Option<(DimSum, i64)> {
     Some((rest.scaled(by).plus(DimSum::from(left).scaled(coefficient)), by))
 }
 
-/// Beyond these numbers nothing is told apart: sums of a few of them do not overflow.
+/// Clamps to the range of `i64`, so that sums of a few such values do not overflow.
 fn limited(value: i128) -> i128 {
     value.clamp(i64::MIN.into(), i64::MAX.into())
 }

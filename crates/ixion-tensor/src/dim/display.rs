@@ -1,4 +1,4 @@
-//! Expressions as one would write them.
+//! Formats expressions as one would write them by hand.
 
 use super::sum::{DimSum, Term};
 use super::{Dim, DimExpr};
@@ -28,7 +28,7 @@ impl fmt::Display for DimExpr {
     }
 }
 
-/// Sums in parentheses, products without.
+/// A numerator: sums in parentheses, products without.
 fn numerator(dim: &Dim) -> String {
     match dim.expr() {
         Some(DimExpr::Sum(sum)) if sum.terms.len() + usize::from(sum.constant != 0) > 1 => format!("({dim})"),
@@ -37,7 +37,7 @@ fn numerator(dim: &Dim) -> String {
 }
 
 impl Dim {
-    /// As it is displayed beside others: sums, products and quotients in parentheses.
+    /// The text as an operand of another operation: sums, products and quotients in parentheses.
     pub fn to_factor(&self) -> String {
         match self.expr() {
             Some(DimExpr::Sum(_) | DimExpr::FloorDiv(..)) => format!("({self})"),
@@ -46,7 +46,7 @@ impl Dim {
     }
 }
 
-/// What is added first, then what is subtracted.
+/// Positive terms first, then negative ones.
 impl fmt::Display for DimSum {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let constant =
@@ -66,7 +66,7 @@ impl fmt::Display for DimSum {
     }
 }
 
-/// Without its sign.
+/// Formats the term without its sign.
 impl fmt::Display for Term {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let number = self.coefficient.unsigned_abs();

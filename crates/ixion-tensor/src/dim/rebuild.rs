@@ -1,4 +1,4 @@
-//! Expressions over lengths, computed again by somebody else.
+//! Folding of expressions over lengths with caller-supplied operations.
 
 use super::sum::Term;
 use super::{Dim, DimExpr};
@@ -20,18 +20,18 @@ pub enum Operation {
     Min,
 }
 
-/// What an expression begins with, where there is nothing left to compute.
+/// A leaf of an expression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Leaf<'a> {
     /// A number.
     Number(i64),
-    /// The name of an unknown.
+    /// The name of a symbol.
     Symbol(&'a str),
 }
 
 impl Dim {
-    /// What results when `leaf` says what numbers and symbols are, and `operate` computes: from the leaves up, each
-    /// operation once.
+    /// Folds the expression from the leaves up: `leaf` maps numbers and symbols, `operate` is called once for each
+    /// operation.
     ///
     /// ```
     /// use ixion_tensor::Dim;
@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_expression_that_is_built_again_is_the_same() {
+    fn rebuilding_an_expression_preserves_it() {
         let (h, n) = (Dim::symbol("h"), Dim::symbol("n"));
         let pooled = (h.clone() * 2usize - 3 + n.clone()).floor_div(2);
         for dim in [pooled.clone(), pooled.max(n.clone()).min(h.clone()), h.ceil_div(n), Dim::Fixed(-4)] {

@@ -3,16 +3,16 @@
 use super::{Dim, DimExpr, symbolic};
 use std::cmp::Ordering;
 
-/// A number and products, added up: terms in order, each product once, none of them zero.
+/// A constant plus a sum of products. Terms are sorted; each product occurs once, with a nonzero coefficient.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct DimSum {
     pub(super) terms: Vec<Term>,
     pub(super) constant: i64,
 }
 
-/// A number times factors, of which there is at least one.
+/// A coefficient times one or more factors.
 ///
-/// Factors are in order. None is a number or a product, and a sum is one only beside others, without a common number.
+/// Factors are sorted. None is a number or a product; a sum is a factor only next to others, and has no common divisor.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Term {
     pub(super) factors: Vec<Dim>,
@@ -48,7 +48,7 @@ impl DimSum {
         Self { terms: Vec::new(), constant }
     }
 
-    /// A product in its normal form; factors are neither numbers nor products.
+    /// A product in normal form; `factors` contains neither numbers nor products.
     fn product(coefficient: i64, mut factors: Vec<Dim>) -> Self {
         factors.sort();
         match &factors[..] {
@@ -59,7 +59,7 @@ impl DimSum {
         }
     }
 
-    /// A number and factors whose product this is.
+    /// Decomposes the sum into a coefficient and factors.
     fn into_factors(self) -> (i64, Vec<Dim>) {
         match &self.terms[..] {
             [] => (self.constant, Vec::new()),
@@ -71,8 +71,8 @@ impl DimSum {
         }
     }
 
-    /// With one minimum or maximum around the sum instead of inside it, where that leaves a number on one side: then
-    /// `n - min(n, 1)` is `max(n - 1, 0)`.
+    /// Moves the sum inside a minimum or maximum among its terms if one operand then becomes a number:
+    /// `n - min(n, 1)` becomes `max(n - 1, 0)`.
     fn moved_inside(&self) -> Option<Dim> {
         let sides = |(position, term): (usize, &Term)| match (&term.factors[..], term.coefficient) {
             ([Dim::Symbolic(factor)], sign @ (1 | -1)) => match &**factor {
@@ -90,7 +90,7 @@ impl DimSum {
         (a.fixed().is_some() || b.fixed().is_some()).then(|| if is_max { a.max(b) } else { a.min(b) })
     }
 
-    /// The largest number that divides everything.
+    /// The greatest common divisor of all coefficients and the constant.
     fn content(&self) -> i64 {
         self.terms
             .iter()
@@ -99,7 +99,7 @@ impl DimSum {
             .max(1)
     }
 
-    /// The same divided by a number that divides everything.
+    /// Divides by a common divisor of all coefficients and the constant.
     fn divided(mut self, divisor: i64) -> Self {
         self.terms.iter_mut().for_each(|term| term.coefficient /= divisor);
         self.constant /= divisor;
@@ -165,7 +165,7 @@ fn gcd(a: i64, b: i64) -> i64 {
     i64::try_from(a).unwrap_or(1)
 }
 
-/// Takes these factors out of others, if all are there.
+/// Removes the factors `taken` from `factors`; `None` if one is missing.
 fn without(factors: &[Dim], taken: &[Dim]) -> Option<Vec<Dim>> {
     let mut rest = factors.to_vec();
     for factor in taken {
@@ -174,7 +174,7 @@ fn without(factors: &[Dim], taken: &[Dim]) -> Option<Vec<Dim>> {
     Some(rest)
 }
 
-/// A quotient of which at least one side is not a number.
+/// The quotient rounded down; at least one operand is not a number.
 pub(super) fn floor_div(left: Dim, right: Dim) -> Dim {
     match right {
         Dim::Fixed(0) => Dim::Fixed(0),
@@ -185,7 +185,7 @@ pub(super) fn floor_div(left: Dim, right: Dim) -> Dim {
     }
 }
 
-/// A quotient of which at least one side is not a number.
+/// The quotient rounded up; at least one operand is not a number.
 pub(super) fn ceil_div(left: Dim, right: Dim) -> Dim {
     match right {
         Dim::Fixed(0) => Dim::Fixed(0),
@@ -196,7 +196,7 @@ pub(super) fn ceil_div(left: Dim, right: Dim) -> Dim {
     }
 }
 
-/// What divides without a rest comes out of the quotient; so does the number, but for its rest.
+/// Takes the terms that the divisor divides out of the quotient, and the constant except for its remainder.
 fn by_number(sum: DimSum, divisor: i64) -> Dim {
     let (whole, rest): (Vec<Term>, Vec<Term>) =
         sum.terms.into_iter().partition(|term| term.coefficient % divisor == 0);
@@ -223,7 +223,7 @@ fn proper(sum: DimSum, divisor: i64) -> Dim {
     symbolic(DimExpr::FloorDiv(sum.into(), Dim::Fixed(divisor)))
 }
 
-/// The quotient if nothing is left over.
+/// The quotient if there is no remainder.
 fn exact(left: &Dim, right: &Dim) -> Option<Dim> {
     let ((number, factors), (by, taken)) =
         (DimSum::from(left.clone()).into_factors(), DimSum::from(right.clone()).into_factors());
@@ -231,7 +231,7 @@ fn exact(left: &Dim, right: &Dim) -> Option<Dim> {
     (number.checked_rem(by) == Some(0)).then(|| DimSum::product(number.wrapping_div(by), factors).into())
 }
 
-/// The quotient by what is not a positive number.
+/// The quotient by anything but a positive number.
 fn by_product(left: DimSum, right: DimSum) -> Dim {
     if let Some(quotient) = exact(&left.clone().into(), &right.clone().into()) {
         return quotient;
@@ -251,7 +251,7 @@ fn by_product(left: DimSum, right: DimSum) -> Dim {
     }
 }
 
-/// A quotient without the factors that both sides share.
+/// A quotient with common factors cancelled.
 fn reduced(left: DimSum, by: i64, mut taken: Vec<Dim>) -> Dim {
     let (number, mut factors) = left.into_factors();
     factors.retain(|factor| match taken.iter().position(|other| other == factor) {

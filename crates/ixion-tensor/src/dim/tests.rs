@@ -42,7 +42,7 @@ fn expressions_print_as_one_would_write_them() {
 }
 
 #[test]
-fn what_is_equal_is_seen_to_be_equal() {
+fn equal_expressions_compare_equal() {
     let [n, h, w, c] = symbols();
     let (n, h, w, c) = (|| n.clone(), || h.clone(), || w.clone(), || c.clone());
     let equal: &[(Dim, Dim)] = &[
@@ -83,7 +83,7 @@ fn what_is_equal_is_seen_to_be_equal() {
 }
 
 #[test]
-fn what_grows_without_end_is_forgotten() {
+fn expressions_do_not_grow_without_bound() {
     let [n, h, ..] = symbols();
     let mut dim = n.clone();
     for _ in 0..100 {
@@ -94,12 +94,12 @@ fn what_grows_without_end_is_forgotten() {
     assert!(long.evaluate(&|name| name.starts_with('x').then_some(1)).is_none());
 }
 
-/// An expression as a list of operations on what came before, and its plain value.
+/// An expression as a list of operations on earlier results.
 #[derive(Debug, Clone)]
 struct Program(Vec<(u8, usize, usize, i64)>);
 
 impl Program {
-    /// The expression and its value; none if something is divided by zero.
+    /// The expression and its value; `None` on division by zero or if a product is too large.
     fn run(&self, values: &[i64; 4]) -> Option<(Dim, i64)> {
         let mut stack: Vec<(Dim, i64)> = symbols().into_iter().zip(values.iter().copied()).collect();
         for &(operation, left, right, number) in &self.0 {

@@ -5,7 +5,7 @@ fn layout(dims: &[usize]) -> Layout {
     Layout::contiguous(Shape::new(dims).unwrap())
 }
 
-/// Positions of all elements in row-major order of the logical shape, the slow and obvious way.
+/// Positions of all elements in row-major order of the logical shape, computed naively.
 fn positions(layout: &Layout) -> Vec<usize> {
     let mut all = vec![layout.offset()];
     for (&dim, &stride) in layout.shape().iter().zip(layout.strides()) {
@@ -91,7 +91,7 @@ proptest! {
     }
 
     #[test]
-    fn injective_means_no_position_twice(
+    fn injective_layouts_use_no_position_twice(
         dims in proptest::collection::vec(1usize..4, 1..4),
         strides in proptest::collection::vec(0usize..12, 3),
     ) {
@@ -107,7 +107,7 @@ proptest! {
 }
 
 #[test]
-fn channels_lie_innermost() {
+fn channels_are_innermost() {
     let shape = Shape::new(&[2, 3, 4, 5]).unwrap();
     let last = Layout::channels_last(shape);
     assert_eq!((last.strides(), last.format()), (&[60, 1, 15, 3][..], Format::Plain));

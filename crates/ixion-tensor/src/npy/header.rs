@@ -13,13 +13,13 @@ use std::io::{self, Read};
 
 const MAGIC: &[u8; 6] = b"\x93NUMPY";
 
-/// More than any header of a type that we read; NumPy itself refuses above 10,000.
+/// Larger than the header of any supported type; NumPy itself rejects more than 10,000 bytes.
 const MAX_HEADER: u32 = 1 << 16;
 
-/// The start of the elements is aligned to this.
+/// Alignment of the start of the elements, in bytes.
 const ALIGNMENT: usize = 64;
 
-/// What a header says about the bytes that follow it.
+/// A header, which describes the bytes that follow it.
 #[derive(Debug, PartialEq)]
 pub(super) struct Header {
     pub(super) dtype: DType,
@@ -28,7 +28,7 @@ pub(super) struct Header {
     pub(super) shape: Shape,
 }
 
-/// Reads a header and tells how many bytes it took.
+/// Reads a header. Returns its size in bytes as well.
 pub(super) fn read(reader: &mut dyn Read) -> Result<(Header, u64)> {
     let mut start = [0; 8];
     fill(reader, &mut start)?;
@@ -48,11 +48,11 @@ pub(super) fn read(reader: &mut dyn Read) -> Result<(Header, u64)> {
             (u32::from_le_bytes(len), 12)
         }
         _ => {
-            return Err(malformed(format!("version {major}.{minor}; 1.0, 2.0 and 3.0 are known")));
+            return Err(malformed(format!("expected version 1.0, 2.0 or 3.0, got {major}.{minor}")));
         }
     };
     if len > MAX_HEADER {
-        return Err(malformed(format!("a header of {len} bytes; at most {MAX_HEADER} make sense")));
+        return Err(malformed(format!("expected a header of at most {MAX_HEADER} bytes, got {len}")));
     }
     let mut text = vec![0; len as usize];
     fill(reader, &mut text)?;
@@ -71,7 +71,7 @@ pub(super) fn write(dtype: DType, shape: &Shape) -> Result<Vec<u8>> {
     text.push('\n');
     let mut bytes = MAGIC.to_vec();
     bytes.extend([1, 0]);
-    // Eight axes of 20 digits at most: far below the 65,535 that fit.
+    // At most eight axes of 20 digits: far below the limit of 65,535 bytes.
     bytes.extend((text.len() as u16).to_le_bytes());
     bytes.extend(text.into_bytes());
     Ok(bytes)
@@ -103,7 +103,7 @@ fn no_such_type(dtype: DType, instead: DType) -> TensorError {
     }
 }
 
-/// The element type of NumPy's name, and whether its bytes are in big-endian order.
+/// The element type with NumPy's name `descr`, and whether its bytes are big-endian.
 fn parse_descr(descr: &str) -> Result<(DType, bool)> {
     let (code, big_endian) = match descr.strip_prefix(['<', '|', '>', '=']) {
         Some(code) => {
@@ -129,7 +129,7 @@ fn parse_descr(descr: &str) -> Result<(DType, bool)> {
                 "u4" | "u8" => "np.int64",
                 "f16" => "np.float64",
                 "c32" => "np.complex128",
-                // Also `V2`, which ml_dtypes' bfloat16 turns into when NumPy saves it.
+                // Includes `V2`, as which NumPy saves ml_dtypes' bfloat16.
                 _ => "np.float32",
             };
             return Err(TensorError::Unsupported {
@@ -141,13 +141,13 @@ fn parse_descr(descr: &str) -> Result<(DType, bool)> {
     Ok((dtype, big_endian))
 }
 
-/// What Python writes behind a key.
+/// The value of a key in the header's dictionary.
 #[derive(Debug, Clone)]
 enum Value<'a> {
     Text(&'a str),
     Flag(bool),
     Numbers(Vec<usize>),
-    /// A list of fields, whatever they are.
+    /// A list of fields, which is not parsed.
     Records,
 }
 
@@ -189,7 +189,7 @@ fn dictionary(input: &str) -> IResult<&str, Vec<(&str, Value<'_>)>> {
         separated_list0(word(char(',')), pair),
         (opt(word(char(','))), word(char('}'))),
     );
-    // NumPy writes the keys in alphabetical order, so a list of fields comes first and is all that matters.
+    // NumPy writes the keys in alphabetical order, so a list of fields comes first, and the rest does not matter.
     alt((value(vec![("descr", Value::Records)], records), pairs)).parse(input)
 }
 
@@ -217,14 +217,14 @@ fn quoted(input: &str) -> IResult<&str, &str> {
     .parse(input)
 }
 
-/// A parser with blanks around it.
+/// Allows whitespace around a parser.
 fn word<'a, O>(
     parser: impl Parser<&'a str, Output = O, Error = nom::error::Error<&'a str>>,
 ) -> impl Parser<&'a str, Output = O, Error = nom::error::Error<&'a str>> {
     delimited(multispace0, parser, multispace0)
 }
 
-/// Reads exactly as many bytes as the buffer has.
+/// Reads exactly the length of the buffer.
 pub(super) fn fill(reader: &mut dyn Read, buffer: &mut [u8]) -> Result<()> {
     reader.read_exact(buffer).map_err(|error| match error.kind() {
         io::ErrorKind::UnexpectedEof => malformed("it ends too early"),
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn types_that_models_do_not_have_come_with_advice() {
+    fn unsupported_types_come_with_advice() {
         let text = |descr: &str| {
             let header = header(&format!("{{'descr': {descr}, 'fortran_order': False, 'shape': (2,), }}"));
             header.unwrap_err().to_string()

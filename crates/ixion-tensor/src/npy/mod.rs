@@ -1,8 +1,7 @@
-//! NumPy's `.npy` files: one array, its type and its shape.
+//! NumPy's `.npy` files: one array with its type and shape.
 //!
-//! The format is that of NumPy's `numpy.lib.format`, versions 1.0 to 3.0, in either byte order and either order of
-//! elements. A file's word is checked before anything is allocated: against [`Limits`], and against the bytes that are
-//! there.
+//! Reads the format of `numpy.lib.format`, versions 1.0 to 3.0, in either byte order and in row-major or column-major
+//! order. The size in the header is checked against [`Limits`] and the actual file size before anything is allocated.
 
 mod header;
 mod npz;
@@ -15,15 +14,15 @@ use header::malformed;
 use std::io::{BufReader, Read, Write};
 use std::path::Path;
 
-/// How many bytes are converted at a time.
+/// The number of bytes that are converted at a time.
 const CHUNK: usize = 1 << 16;
 
 impl Tensor {
     /// Reads an `.npy` file (`numpy.load`). The result is contiguous whatever the order in the file.
     ///
     /// # Errors
-    /// A missing or broken file, an element type that tensors do not have, or a size above `limits`. The error names the
-    /// file.
+    /// Returns an error if the file is missing or broken, the element type is not supported, or the size exceeds `limits`.
+    /// The error names the file.
     pub fn load_npy(path: impl AsRef<Path>, limits: &Limits) -> Result<Self> {
         let path = path.as_ref();
         let load = || {
@@ -42,8 +41,8 @@ impl Tensor {
         read_array(&mut bytes, Some(len), limits)
     }
 
-    /// Reads one array from a stream in `.npy` format and leaves the stream behind it, so that several arrays can follow
-    /// one another.
+    /// Reads one array from a stream in `.npy` format and leaves the stream positioned after it, so that several arrays can
+    /// follow one another.
     ///
     /// # Errors
     /// As [`Tensor::load_npy`].
@@ -51,11 +50,11 @@ impl Tensor {
         read_array(reader, None, limits)
     }
 
-    /// Writes an `.npy` file (`numpy.save`): to a file beside it first, which then takes its place.
+    /// Writes an `.npy` file (`numpy.save`) atomically: to a temporary file in the same folder, which is then renamed.
     ///
     /// # Errors
     /// [`TensorError::Unsupported`](super::TensorError::Unsupported) for bf16 and c32, which NumPy does not have;
-    /// [`TensorError::Io`](super::TensorError::Io) with the name of the file.
+    /// [`TensorError::Io`](super::TensorError::Io) if writing fails. The error names the file.
     pub fn save_npy(&self, path: impl AsRef<Path>) -> Result<()> {
         let path = path.as_ref();
         in_file(path, write_atomically(path, |mut writer| self.write_npy(&mut writer)))
@@ -76,7 +75,7 @@ impl Tensor {
     }
 }
 
-/// Reads header and elements. Where the number of bytes is known, it must be exactly what the header says.
+/// Reads header and elements. `available`, the total number of bytes if known, must match the header exactly.
 fn read_array(reader: &mut dyn Read, available: Option<u64>, limits: &Limits) -> Result<Tensor> {
     let (header, header_len) = header::read(reader)?;
     let bytes = (header.shape.num_elements() * header.dtype.size()) as u64;
@@ -90,7 +89,7 @@ fn read_array(reader: &mut dyn Read, available: Option<u64>, limits: &Limits) ->
     let tensor = match available.map(|len| len.saturating_sub(header_len)) {
         Some(found) if found != bytes => return Err(wrong_length(bytes, found)),
         Some(_) => fill(make()?, reader, header.big_endian)?,
-        // Of a stream nobody knows the length: nothing is allocated for bytes that have not come.
+        // The length of a stream is unknown: memory is allocated only as bytes arrive.
         None => {
             let mut arrived = Vec::new();
             reader.take(bytes).read_to_end(&mut arrived).map_err(io_error("read"))?;
@@ -107,7 +106,7 @@ fn read_array(reader: &mut dyn Read, available: Option<u64>, limits: &Limits) ->
 }
 
 fn wrong_length(wanted: u64, found: u64) -> super::TensorError {
-    malformed(format!("its header promises {wanted} bytes of elements, but there are {found}"))
+    malformed(format!("expected {wanted} bytes of elements, got {found}"))
 }
 
 /// Reads all elements of a contiguous tensor.
@@ -145,7 +144,7 @@ mod tests {
         bytes
     }
 
-    /// A file by hand: any header text before any bytes.
+    /// A hand-made file with the given header fields and data.
     fn file(version: u8, descr: &str, fortran: bool, shape: &str, data: &[u8]) -> Vec<u8> {
         let flag = if fortran { "True" } else { "False" };
         let text = format!("{{'descr': '{descr}', 'fortran_order': {flag}, 'shape': {shape}, }}\n");
@@ -179,12 +178,12 @@ mod tests {
     }
 
     #[test]
-    fn files_that_promise_more_than_they_have() {
+    fn files_shorter_than_their_header_says() {
         let huge = file(1, "<f8", false, "(1000000000, 100)", &[0; 64]);
         assert!(matches!(read(&huge), Err(TensorError::Limit(LimitError::TooLarge { .. }))));
         let large = file(1, "<f8", false, "(1000000000,)", &[0; 64]);
         let error = read(&large).unwrap_err().to_string();
-        assert!(error.contains("8000000000 bytes") && error.contains("there are 64"), "{error}");
+        assert!(error.contains("8000000000 bytes") && error.contains("got 64"), "{error}");
         assert!(
             Tensor::read_npy(&mut &large[..], &Limits::default()).unwrap_err().to_string().contains("64")
         );
@@ -196,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn every_cut_of_a_file_is_an_error() {
+    fn every_truncated_file_is_an_error() {
         let whole = bytes_of(&Tensor::randn(&[2, 2], 0).unwrap());
         for len in 0..whole.len() {
             assert!(read(&whole[..len]).is_err(), "{len}");
@@ -218,7 +217,7 @@ mod tests {
     fn files_on_disk_and_errors_that_name_them() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x.npy");
-        // More than one chunk, and elements that straddle none.
+        // More than one chunk; no element straddles two.
         let x = Tensor::randn(&[3, 10_000], 7).unwrap();
         x.permute(&[1, 0]).unwrap().save_npy(&path).unwrap();
         let back = Tensor::load_npy(&path, &Limits::default()).unwrap();
@@ -240,7 +239,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_round_trip_of_every_dtype_and_layout(
+        fn every_dtype_and_layout_round_trips(
             dims in proptest::collection::vec(0usize..4, 0..5),
             turn in 0usize..5,
             seed: u64,
@@ -251,7 +250,7 @@ mod tests {
             for dtype in DType::ALL.into_iter().filter(|d| !matches!(d, DType::Bf16 | DType::C32)) {
                 let x = x.cast(dtype).unwrap();
                 prop_assert_eq!(&read(&bytes_of(&x)).unwrap(), &x);
-                // The same elements again, as a big-endian machine would have written them column by column.
+                // The same elements, as a big-endian machine would write them in column-major order.
                 let swapped = bytes_of(&x.reverse_axes().unwrap());
                 let (_, start) = header::read(&mut &swapped[..]).unwrap();
                 let mut data = swapped[start as usize..].to_vec();

@@ -1,4 +1,4 @@
-//! NumPy's `.npz` files: several named arrays in a zip archive without compression.
+//! NumPy's `.npz` files: named arrays in an uncompressed zip archive.
 
 use super::read_array;
 use crate::Limits;
@@ -7,15 +7,15 @@ use crate::{Result, Tensor, TensorError};
 use std::io::{self, BufReader, Cursor, Read, Seek, SeekFrom, Take};
 use std::path::Path;
 
-/// An end record and the longest comment behind it.
-const LONGEST_END: u64 = 22 + 0xffff;
+/// The size of an end record followed by the longest possible comment.
+const MAX_END_LEN: u64 = 22 + 0xffff;
 
 impl Tensor {
-    /// Reads all arrays of an `.npz` file that `numpy.savez` wrote, in the order of the file.
+    /// Reads all arrays of an `.npz` file written by `numpy.savez`, in the order of the file.
     ///
     /// # Errors
-    /// A missing or broken file, one that `numpy.savez_compressed` wrote, or as [`Tensor::load_npy`]. The error names the
-    /// file.
+    /// Returns an error if the file is missing, broken or written by `numpy.savez_compressed`; otherwise as
+    /// [`Tensor::load_npy`]. The error names the file.
     pub fn load_npz(path: impl AsRef<Path>, limits: &Limits) -> Result<Vec<(String, Self)>> {
         let path = path.as_ref();
         in_file(path, Archive::open(path).and_then(|archive| archive.read_all(limits)))
@@ -32,7 +32,7 @@ impl Tensor {
     /// Reads one array of an `.npz` file by its name, without `.npy`.
     ///
     /// # Errors
-    /// As [`Tensor::load_npz`]; [`TensorError::InvalidArgument`] lists the names that are there when `name` is not.
+    /// As [`Tensor::load_npz`]; [`TensorError::InvalidArgument`], with the existing names, if `name` does not exist.
     pub fn load_npz_entry(path: impl AsRef<Path>, name: &str, limits: &Limits) -> Result<Self> {
         let path = path.as_ref();
         in_file(path, Archive::open(path).and_then(|archive| archive.read_one(name, limits)))
@@ -53,7 +53,7 @@ struct Archive<'a> {
 impl<'a> Archive<'a> {
     fn open(path: &Path) -> Result<Self> {
         let (file, len) = open(path)?;
-        let len = len.ok_or_else(|| malformed("it is not a file that can be read in any order"))?;
+        let len = len.ok_or_else(|| malformed("expected a seekable file"))?;
         Self::new(Box::new(BufReader::new(file)), len)
     }
 
@@ -87,7 +87,9 @@ impl<'a> Archive<'a> {
         }
         let names: Vec<&str> = self.entries.iter().map(|entry| entry.name.as_str()).collect();
         let names = names.join(", ");
-        Err(TensorError::InvalidArgument(format!("there is no array {name:?}, only: {names}")))
+        Err(TensorError::InvalidArgument(format!(
+            "unknown array {name:?}; the archive contains only: {names}"
+        )))
     }
 }
 
@@ -98,7 +100,7 @@ struct Entry {
     flags: u16,
     crc: u32,
     size: u64,
-    /// Where the local header begins.
+    /// The offset of the local header in bytes.
     offset: u64,
 }
 
@@ -114,9 +116,9 @@ impl Entry {
         let name_len = field(&local, 26, 2)?;
         let start = self.offset.checked_add(30 + name_len + field(&local, 28, 2)?);
         if field(&local, 0, 4)? != 0x0403_4b50 {
-            return Err(malformed(format!("array {:?} does not lie where the directory says", self.name)));
+            return Err(malformed(format!("array {:?} is not at the offset in the directory", self.name)));
         }
-        let start = start.ok_or_else(|| malformed("it has an entry past its end"))?;
+        let start = start.ok_or_else(|| malformed("it has an entry past the end of the file"))?;
         file.seek(SeekFrom::Start(start)).map_err(io_error("read"))?;
         let mut reader = Summed { inner: file.take(self.size), crc: crc32fast::Hasher::new() };
         let member = format!("{}.npy", self.name);
@@ -128,7 +130,7 @@ impl Entry {
     }
 }
 
-/// A reader that adds up a checksum on the way.
+/// A reader that computes a checksum of what it reads.
 struct Summed<'a> {
     inner: Take<&'a mut dyn Source>,
     crc: crc32fast::Hasher,
@@ -142,9 +144,9 @@ impl Read for Summed<'_> {
     }
 }
 
-/// Where the central directory begins, and its size.
+/// The offset and size of the central directory in bytes.
 fn find_directory(file: &mut dyn Source, len: u64) -> Result<(u64, u64)> {
-    let tail_start = len.saturating_sub(LONGEST_END);
+    let tail_start = len.saturating_sub(MAX_END_LEN);
     let tail = read_at(file, tail_start, len - tail_start)?;
     let is_end = |&at: &usize| {
         let comment = tail.len().saturating_sub(at + 22) as u64;
@@ -166,14 +168,14 @@ fn find_directory(file: &mut dyn Source, len: u64) -> Result<(u64, u64)> {
     }
     match start.checked_add(size) {
         Some(end) if end <= len => Ok((start, size)),
-        _ => Err(malformed("its directory lies past its end")),
+        _ => Err(malformed("its directory is past the end of the file")),
     }
 }
 
-/// The first entry of a central directory, and the bytes that it takes.
+/// The first entry of a central directory, and its size in bytes.
 fn parse_entry(bytes: &[u8]) -> Result<(Entry, usize)> {
     if field(bytes, 0, 4)? != 0x0201_4b50 {
-        return Err(malformed("its directory holds something else than entries"));
+        return Err(malformed("its directory contains something other than entries"));
     }
     let at = |at, len| field(bytes, at, len);
     let name_len = at(28, 2)? as usize;
@@ -203,7 +205,7 @@ fn parse_entry(bytes: &[u8]) -> Result<(Entry, usize)> {
     Ok((entry, extra_end + at(32, 2)? as usize))
 }
 
-/// The numbers of the extra field 1, which stand for those that do not fit 32 bits.
+/// The 64-bit values of extra field 1 (zip64), which replace those that do not fit 32 bits.
 fn wide_fields(mut extra: &[u8]) -> impl Iterator<Item = u64> {
     let mut numbers = &[][..];
     while let (Ok(id), Ok(len)) = (field(extra, 0, 2), field(extra, 2, 2)) {
@@ -225,7 +227,7 @@ fn read_at(file: &mut dyn Source, start: u64, len: u64) -> Result<Vec<u8>> {
     if bytes.len() as u64 == len { Ok(bytes) } else { Err(malformed("it ends too early")) }
 }
 
-/// The little-endian number of `len` bytes at `at`.
+/// The little-endian integer of `len` bytes at `at`.
 fn field(bytes: &[u8], at: usize, len: usize) -> Result<u64> {
     let bytes = bytes.get(at..).and_then(|bytes| bytes.get(..len));
     bytes.map(little_endian).ok_or_else(|| malformed("a record is cut off"))
@@ -244,7 +246,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// An archive as `numpy.savez` writes it: sizes of each entry in a 64-bit field of its local header.
+    /// An archive as written by `numpy.savez`: the sizes of each entry are in a 64-bit field of its local header.
     fn archive(arrays: &[(&str, &Tensor)], method: u16) -> Vec<u8> {
         let (mut bytes, mut directory) = (Vec::new(), Vec::new());
         for (name, tensor) in arrays {
@@ -297,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_says_why() {
+    fn errors_give_a_reason() {
         let x = Tensor::randn(&[3, 4], 1).unwrap();
         let error = load(&archive(&[("x", &x)], 8)).unwrap_err().to_string();
         assert!(error.contains("np.savez_compressed; use np.savez"), "{error}");

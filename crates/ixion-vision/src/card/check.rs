@@ -1,4 +1,4 @@
-//! What the types of a card's keys cannot say.
+//! Checks of a card that its types cannot express.
 
 use super::{ModelCard, Reading, Task};
 use crate::VisionError;
@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::segment::VOID;
 
 impl ModelCard {
-    /// Checks that all keys make sense together; `text` is the file, in which lines are looked up.
+    /// Checks that the keys are consistent; `text` is the file's text, for finding lines.
     pub(super) fn check(&self, text: &str) -> Result<()> {
         if let Some(problem) = self.input.as_ref().and_then(|input| input.check().err()) {
             let problem = problem.to_string();
@@ -28,7 +28,7 @@ impl ModelCard {
         }
     }
 
-    /// The keys that not all tasks have, and whether the card has them.
+    /// The keys specific to some tasks, with those tasks and whether the card sets them.
     fn keys_of_tasks(&self) -> [(&'static str, &'static [Task], bool); 8] {
         let (found, default) = (&self.output, Reading::default());
         let detect = &[Task::Detect][..];
@@ -49,7 +49,7 @@ impl ModelCard {
         let output = &self.output;
         for (key, value) in [("confidence", output.confidence), ("iou", output.iou)] {
             if !(0.0..=1.0).contains(&value) {
-                return Err(self.problem(text, key, format!("{key}: {value} is not from 0 to 1")));
+                return Err(self.problem(text, key, format!("{key}: expected 0 to 1, got {value}")));
             }
         }
         let is_of_heads = output.format.as_deref() == Some("yolov5-heads");
@@ -70,12 +70,12 @@ impl ModelCard {
         let (strides, anchors) = (output.strides.len(), output.anchors.len());
         if strides == 0 || strides != anchors {
             let problem = format!(
-                "format \"yolov5-heads\" needs as many `strides` as lists of `anchors`, but there are {strides} and {anchors}"
+                "format \"yolov5-heads\" needs one list of `anchors` for each of the `strides`, got {anchors} for {strides}"
             );
             return Err(self.problem(text, "format", problem));
         }
         if output.strides.contains(&0) {
-            return Err(self.problem(text, "strides", "strides: 0 is no stride; give pixels"));
+            return Err(self.problem(text, "strides", "strides: expected at least 1 pixel, got 0"));
         }
         let is_bad = |list: &Vec<f32>| {
             list.is_empty()
@@ -84,7 +84,7 @@ impl ModelCard {
         };
         match output.anchors.iter().find(|list| is_bad(list)) {
             Some(list) => {
-                let problem = format!("anchors: {list:?} is no list of widths and heights above 0");
+                let problem = format!("anchors: expected pairs of width and height above 0, got {list:?}");
                 Err(self.problem(text, "anchors", problem))
             }
             None => Ok(()),
@@ -95,19 +95,20 @@ impl ModelCard {
         let output = &self.output;
         let labels = output.labels.len();
         if labels > usize::from(VOID) {
-            let problem = format!("labels: {labels} are more than the {VOID} classes that a mask can have");
+            let problem = format!("labels: expected at most {VOID} for a mask, got {labels}");
             return Err(self.problem(text, "labels", problem));
         }
         match output.background {
             Some(class) if class == VOID || (labels > 0 && usize::from(class) >= labels) => {
-                let problem = format!("background: {class} is no class; there are {labels} labels");
+                let classes = if labels > 0 { labels } else { usize::from(VOID) };
+                let problem = format!("background: expected a class below {classes}, got {class}");
                 Err(self.problem(text, "background", problem))
             }
             _ => Ok(()),
         }
     }
 
-    /// The error of a key, with the line where that key is.
+    /// An error for a key, with the key's line.
     pub(super) fn problem(&self, text: &str, key: &str, problem: impl Into<String>) -> VisionError {
         let is_key = |line: &str| {
             line.trim_start().strip_prefix(key).is_some_and(|rest| rest.trim_start().starts_with('='))
@@ -132,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_keys_are_refused_with_their_line() {
+    fn unknown_keys_are_errors_with_their_line() {
         let message = refused("name = \"x\"\n[output]\nlabel = []\n");
         assert!(message.starts_with("model.toml:3: unknown field `label`"), "{message}");
         let message = refused("name = \"x\"\n\n[input]\nsize = [8, 8]\ncolour = \"gray\"\n");
@@ -142,9 +143,9 @@ mod tests {
     }
 
     #[test]
-    fn values_without_sense_are_refused_with_their_line() {
+    fn invalid_values_are_errors_with_their_line() {
         let cases = [
-            ("name = \"x\"\n[input]\nstd = [0.0]\n".to_owned(), "model.toml:3: std: 0 cannot be divided by"),
+            ("name = \"x\"\n[input]\nstd = [0.0]\n".to_owned(), "model.toml:3: std: must not be 0"),
             (
                 "name = \"x\"\n[output]\niou = 0.5\n".to_owned(),
                 "model.toml:3: iou: is for task \"detect\", not \"none\"",
@@ -155,12 +156,12 @@ mod tests {
             ),
             (
                 detect("format = \"yolo\""),
-                "model.toml:4: format: `yolo` is not known; there are yolov5, yolov8 and yolov5-heads",
+                "model.toml:4: format: expected yolov5, yolov8 or yolov5-heads, got `yolo`",
             ),
-            (detect("format = \"yolov5\"\niou = 45"), "model.toml:5: iou: 45 is not from 0 to 1"),
+            (detect("format = \"yolov5\"\niou = 45"), "model.toml:5: iou: expected 0 to 1, got 45"),
             (
                 detect("format = \"yolov5\"\nconfidence = nan"),
-                "model.toml:5: confidence: NaN is not from 0 to 1",
+                "model.toml:5: confidence: expected 0 to 1, got NaN",
             ),
             (
                 detect("format = \"yolov8\"\nstrides = [8]"),
@@ -168,15 +169,15 @@ mod tests {
             ),
             (
                 detect("format = \"yolov5-heads\"\nstrides = [8]"),
-                "model.toml:4: format \"yolov5-heads\" needs as many `strides` as lists of `anchors`, but there are 1 and 0",
+                "model.toml:4: format \"yolov5-heads\" needs one list of `anchors` for each of the `strides`, got 0 for 1",
             ),
             (
                 detect("format = \"yolov5-heads\"\nstrides = [8]\nanchors = [[1, 2, 3]]"),
-                "model.toml:6: anchors: [1.0, 2.0, 3.0] is no list of widths and heights above 0",
+                "model.toml:6: anchors: expected pairs of width and height above 0, got [1.0, 2.0, 3.0]",
             ),
             (
                 "name = \"x\"\ntask = \"segment\"\n[output]\nlabels = [\"a\"]\nbackground = 1\n".to_owned(),
-                "model.toml:5: background: 1 is no class; there are 1 labels",
+                "model.toml:5: background: expected a class below 1, got 1",
             ),
         ];
         for (text, wanted) in cases {
@@ -199,7 +200,7 @@ mod tests {
     #[test]
     fn a_card_may_be_absent() {
         let folder = tempfile::tempdir().unwrap();
-        assert_eq!(ModelCard::beside(folder.path().join("x.param")), Ok(None));
+        assert_eq!(ModelCard::for_model(folder.path().join("x.param")), Ok(None));
         assert!(ModelCard::load(folder.path()).unwrap_err().to_string().contains("cannot read the file"));
     }
 

@@ -1,4 +1,4 @@
-//! `model.toml`: what a model is for, how a picture becomes its input, and how to read its outputs.
+//! `model.toml`: a model's task, the preprocessing of its input, and the format of its outputs.
 
 mod check;
 
@@ -15,17 +15,17 @@ use serde::Deserialize;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// What a model is for.
+/// A model's task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum Task {
-    /// Nothing in particular; outputs are arrays.
+    /// No particular task; outputs are arrays.
     #[default]
     None,
     /// The first output has a score for each class.
     Classify,
-    /// The outputs have boxes with a class and a score each.
+    /// The outputs have boxes, each with a class and a score.
     Detect,
     /// The first output has a score for each class and pixel.
     Segment,
@@ -43,13 +43,13 @@ impl Task {
     }
 }
 
-/// The contents of a `model.toml`, which lies beside a model's `.param` file.
+/// The contents of a `model.toml`, which is stored next to a model's `.param` file.
 ///
 /// | key | meaning |
 /// |---|---|
-/// | `name` | the model's name; the only key that is required |
+/// | `name` | the model's name; the only required key |
 /// | `task` | `none` (the default), `classify`, `detect` or `segment` |
-/// | `description`, `provenance`, `license` | texts for people |
+/// | `description`, `provenance`, `license` | free text |
 /// | `[input]` | how a picture becomes the input: see [`Preprocess`] |
 /// | `[output]` | how to read the outputs: see [`Reading`] |
 ///
@@ -73,24 +73,24 @@ impl Task {
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct ModelCard {
-    /// The file that it was read from.
+    /// The file the card was read from.
     #[serde(skip)]
     pub path: PathBuf,
     /// The model's name.
     pub name: String,
-    /// What the model is for.
+    /// The model's task.
     #[serde(default)]
     pub task: Task,
-    /// What the model does.
+    /// A description of the model.
     #[serde(default)]
     pub description: String,
-    /// Where the model comes from.
+    /// The origin of the model.
     #[serde(default)]
     pub provenance: String,
-    /// Under which licence it may be used.
+    /// The licence of the model.
     #[serde(default)]
     pub license: String,
-    /// How a picture becomes the input. Where it is missing: RGB, scaled to 0..1, in the picture's own size.
+    /// The preprocessing of a picture. Default: RGB, scaled to 0..1, in the picture's own size.
     pub input: Option<Preprocess>,
     /// How to read the outputs.
     #[serde(default)]
@@ -102,16 +102,16 @@ pub struct ModelCard {
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Reading {
-    /// The names of the classes. Default: none, and classes are numbers.
+    /// The names of the classes. Default: none; classes are then shown as numbers.
     pub labels: Vec<String>,
-    /// For `classify` and `segment`: what turns scores into probabilities. Default: `none`.
+    /// For `classify` and `segment`: the function that converts scores to probabilities. Default: `none`.
     pub activation: Activation,
-    /// For `detect`: `yolov5`, `yolov8` or `yolov5-heads`; see [`DetectionFormat`]. Required there.
+    /// For `detect`: `yolov5`, `yolov8` or `yolov5-heads`; see [`DetectionFormat`]. Required for `detect`.
     pub format: Option<String>,
-    /// For `yolov5-heads`: for each head width and height of its anchors in pixels of the input, one after the other, as
-    /// in YOLOv5's own files.
+    /// For `yolov5-heads`: for each head the alternating widths and heights of its anchors in pixels of the input, as in
+    /// YOLOv5's own files.
     pub anchors: Vec<Vec<f32>>,
-    /// For `yolov5-heads`: for each head the pixels of the input for one cell.
+    /// For `yolov5-heads`: for each head the side of a grid cell in pixels of the input.
     pub strides: Vec<usize>,
     /// For `detect`: see [`Detector::confidence`].
     pub confidence: f32,
@@ -119,10 +119,10 @@ pub struct Reading {
     pub iou: f32,
     /// For `detect`: see [`Detector::max_detections`].
     pub max_detections: usize,
-    /// For `detect` and `segment`: red, green and blue from 0 to 255 for each class. Default: those of
+    /// For `detect` and `segment`: red, green and blue from 0 to 255 for each class. Default: the
     /// [`PALETTE`](super::PALETTE).
     pub colors: Vec<[u8; 3]>,
-    /// For `segment`: the class that is nothing in particular; it is not painted. Default: none.
+    /// For `segment`: the background class, which is not painted. Default: none.
     pub background: Option<u8>,
 }
 
@@ -158,13 +158,13 @@ impl ModelCard {
         Self::parse(path, &text)
     }
 
-    /// The card `model.toml` beside a model's `.param` file, if there is one.
+    /// Loads the `model.toml` next to a model's `.param` file; `None` if there is none.
     ///
     /// # Errors
-    /// As [`ModelCard::load`], but for a file that is not there.
-    pub fn beside(param: impl AsRef<Path>) -> Result<Option<Self>> {
+    /// As [`ModelCard::load`], except that a missing file is not an error.
+    pub fn for_model(param: impl AsRef<Path>) -> Result<Option<Self>> {
         match Self::load(param.as_ref().with_file_name("model.toml")) {
-            // The path of the model leads through a file; that is reported when the model is read.
+            // `NotADirectory`: the model's path contains a file as a folder, which is reported when the model is read.
             Err(VisionError::Unreadable {
                 kind: io::ErrorKind::NotFound | io::ErrorKind::NotADirectory,
                 ..
@@ -173,7 +173,7 @@ impl ModelCard {
         }
     }
 
-    /// Reads a card from a text; `path` is for messages.
+    /// Parses a card; `path` is used in messages.
     ///
     /// # Errors
     /// [`VisionError::Card`] with file and line.
@@ -189,45 +189,45 @@ impl ModelCard {
         Ok(card)
     }
 
-    /// Turns a picture into the model's input, 1 × channels × height × width of `f32`, as `[input]` says, and tells how to
-    /// find the way back.
+    /// Converts a picture to the model's input, 1 × channels × height × width of `f32`, as specified by `[input]`. The frame
+    /// maps results back to the picture.
     ///
     /// # Errors
-    /// [`VisionError::Tensor`] for a size above `limits`.
+    /// [`VisionError::Tensor`] if the size exceeds `limits`.
     pub fn prepare(&self, picture: &Picture, limits: &Limits) -> Result<(Tensor, Frame)> {
         let rule = self.input.clone().unwrap_or_else(plain);
         Ok(Frame::prepare(&rule, picture, limits)?)
     }
 
-    /// The `top` best classes for each picture of the batch by the first output; see [`rank`].
+    /// The `top` best classes for each picture of the batch, from the first output; see [`rank`].
     ///
     /// # Errors
-    /// [`VisionError::Output`] when that output is not classes or pictures × classes, as many as labels.
+    /// [`VisionError::Outputs`] if there is no output; otherwise as [`rank`].
     pub fn classify(&self, outputs: &[Tensor], top: usize) -> Result<Vec<Vec<Class>>> {
-        let scores = first(outputs, "one of scores")?;
+        let scores = first(outputs, "the scores")?;
         rank(scores, self.output.activation, &self.output.labels, top)
     }
 
     /// The objects in each picture of the batch, in pixels of the picture; see [`Detector::detect`].
     ///
     /// # Errors
-    /// As [`Detector::detect`]; [`VisionError::Card`] when the card has no `format`.
+    /// As [`Detector::detect`]; [`VisionError::Card`] if the card has no `format`.
     pub fn detect(&self, outputs: &[Tensor], frames: &[Frame]) -> Result<Vec<Vec<Detection>>> {
         self.detector()?.detect(outputs, frames)
     }
 
-    /// The class of each pixel of each picture of the batch by the first output; see [`Segmenter::segment`].
+    /// The class of each pixel of each picture of the batch, from the first output; see [`Segmenter::segment`].
     ///
     /// # Errors
-    /// As [`Segmenter::segment`].
+    /// [`VisionError::Outputs`] if there is no output; otherwise as [`Segmenter::segment`].
     pub fn segment(&self, outputs: &[Tensor], frames: &[Frame]) -> Result<Vec<ClassMap>> {
-        self.segmenter().segment(first(outputs, "one of scores")?, frames)
+        self.segmenter().segment(first(outputs, "the scores")?, frames)
     }
 
-    /// What reads boxes as the card says.
+    /// The detector described by the card.
     ///
     /// # Errors
-    /// [`VisionError::Card`] for a card without a `format`, or with one that is not complete.
+    /// [`VisionError::Card`] if `format` is missing, unknown or incomplete.
     pub fn detector(&self) -> Result<Detector> {
         let output = &self.output;
         let classes = (!output.labels.is_empty()).then_some(output.labels.len());
@@ -238,7 +238,7 @@ impl ModelCard {
         Ok(detector)
     }
 
-    /// What reads masks as the card says.
+    /// The segmenter described by the card.
     pub fn segmenter(&self) -> Segmenter {
         let labels = self.output.labels.len();
         let mut segmenter = Segmenter::new(self.output.activation);
@@ -247,7 +247,7 @@ impl ModelCard {
         segmenter
     }
 
-    /// The format that the card names; `text` is where lines are looked up.
+    /// The card's detection format; `text` is the file's text, for finding lines.
     fn detection_format(&self, text: &str) -> Result<DetectionFormat> {
         let output = &self.output;
         match output.format.as_deref() {
@@ -261,8 +261,7 @@ impl ModelCard {
                 Ok(DetectionFormat::Yolov5Heads(heads.collect()))
             }
             Some(other) => {
-                let problem =
-                    format!("format: `{other}` is not known; there are yolov5, yolov8 and yolov5-heads");
+                let problem = format!("format: expected yolov5, yolov8 or yolov5-heads, got `{other}`");
                 Err(self.problem(text, "format", problem))
             }
             None => {

@@ -1,4 +1,4 @@
-//! Boxes that the model has decoded itself.
+//! Formats in which the model itself has decoded the boxes.
 
 use super::{Detection, DetectionFormat, Detector, check};
 use crate::Rect;
@@ -6,7 +6,7 @@ use crate::error::{OutputError, Result};
 use ixion_tensor::{DType, Tensor};
 use ndarray::{ArrayView1, ArrayView2, Ix3};
 
-/// The boxes of each picture.
+/// Reads the boxes of each picture.
 pub(super) fn read(detector: &Detector, output: &Tensor, pictures: usize) -> Result<Vec<Vec<Detection>>> {
     let by_row = detector.format == DetectionFormat::Yolov5;
     let before = if by_row { 5 } else { 4 };
@@ -31,15 +31,15 @@ pub(super) fn read(detector: &Detector, output: &Tensor, pictures: usize) -> Res
 }
 
 // ANCHOR: decode_row
-/// The object in a row of YOLOv5: centre column and row, width and height, how sure that there is anything, then a
-/// probability for each class. None where its score is not above the confidence.
+/// The object in a YOLOv5 row: centre column and row, width and height, objectness, then a probability for each class.
+/// `None` unless its score is above `confidence`.
 ///
 /// # Panics
-/// When the row has fewer than five numbers.
+/// Panics if the row has fewer than five values.
 pub fn decode_row(row: ArrayView1<'_, f32>, confidence: f32) -> Option<Detection> {
-    // ANCHOR: decode_row_todo -- task 3: the box of the first four numbers, and the detection of the rest
+    // ANCHOR: decode_row_todo -- task 3: the box from the first four values, and the detection from the rest
     let presence = row[4];
-    // No probability is above 1: the classes cannot make it better.
+    // No class probability is above 1, so the score cannot exceed the objectness.
     if presence.is_nan() || presence <= confidence {
         return None;
     }
@@ -48,8 +48,8 @@ pub fn decode_row(row: ArrayView1<'_, f32>, confidence: f32) -> Option<Detection
     // ANCHOR_END: decode_row_todo
 }
 
-/// A box with its most probable class. The score is that probability times how sure it is that there is anything; none
-/// where it is not above the confidence, as NaN never is.
+/// A box with its most probable class. The score is that probability times the objectness `presence`; `None` unless it is
+/// above `confidence`, so also for NaN.
 pub fn detection(
     rect: Rect,
     presence: f32,
@@ -63,7 +63,7 @@ pub fn detection(
     // ANCHOR_END: make_detection_todo
 }
 
-/// The number of the most probable class, and its probability. Of equal ones it is the first; NaN is above nothing.
+/// The index and probability of the most probable class, the first among equals; NaN never wins.
 pub fn most_probable(classes: impl Iterator<Item = f32>) -> Option<(usize, f32)> {
     // ANCHOR: most_probable_todo -- task 3: the first of the largest
     let mut best: Option<(usize, f32)> = None;
@@ -77,7 +77,7 @@ pub fn most_probable(classes: impl Iterator<Item = f32>) -> Option<(usize, f32)>
 }
 // ANCHOR_END: decode_row
 
-/// The object in a column of YOLOv8, which has no number for whether there is anything.
+/// The object in a YOLOv8 column, which has no objectness.
 fn decode_column(column: ArrayView1<'_, f32>, confidence: f32) -> Option<Detection> {
     let rect = Rect::centered([column[0], column[1]], [column[2], column[3]]);
     detection(rect, 1.0, column.iter().skip(4).copied(), confidence)
@@ -85,18 +85,18 @@ fn decode_column(column: ArrayView1<'_, f32>, confidence: f32) -> Option<Detecti
 
 fn misshapen(output: &Tensor, by_row: bool) -> OutputError {
     let (name, wanted) = if by_row {
-        ("yolov5", "pictures×rows×(5+classes)")
+        ("yolov5", "images×rows×(5+classes)")
     } else {
-        ("yolov8", "pictures×(4+classes)×columns")
+        ("yolov8", "images×(4+classes)×columns")
     };
     let advice = match output.shape().rank() {
-        4 | 5 => "grids of numbers that are not decoded yet need format = \"yolov5-heads\"",
-        _ => "is it the right output, and the right `format` in the model.toml?",
+        4 | 5 => "undecoded grids need format = \"yolov5-heads\"",
+        _ => "check the output and the `format` in the model.toml",
     };
     OutputError::shape(output, format!("{wanted} of format \"{name}\""), advice)
 }
 
-/// A number of classes that would be right in the other format is a wrong `format`.
+/// Suggests the other `format` if the number of classes would be right for it.
 fn hint(error: OutputError, output: &Tensor, by_row: bool) -> OutputError {
     let (OutputError::Classes { labels, .. }, &[_, rows, cols]) = (&error, output.shape().dims()) else {
         return error;
@@ -105,7 +105,7 @@ fn hint(error: OutputError, output: &Tensor, by_row: bool) -> OutputError {
     if !fits {
         return error;
     }
-    let wanted = if by_row { "pictures×rows×(5+classes)" } else { "pictures×(4+classes)×columns" };
+    let wanted = if by_row { "images×rows×(5+classes)" } else { "images×(4+classes)×columns" };
     let wanted = format!("{wanted} for {labels} labels");
     OutputError::shape(output, wanted, format!("it fits format = \"{other}\""))
 }

@@ -1,5 +1,5 @@
-//! Heads of YOLOv5 that the model has not decoded: for each cell and anchor a box ([`cell_box`]), then how sure it is that
-//! there is anything, and each class, before the sigmoid.
+//! Undecoded YOLOv5 heads: for each cell and anchor a box ([`cell_box`]), the objectness, and a score for each class, before
+//! the sigmoid.
 
 use super::{Detection, Detector, Head, check, detection};
 use crate::activation::sigmoid;
@@ -8,7 +8,7 @@ use crate::{Frame, Rect, VisionError};
 use ixion_tensor::{DType, Tensor};
 use ndarray::{ArrayView1, Ix5};
 
-/// The boxes of each picture, of all heads.
+/// Reads the boxes of each picture from all heads.
 pub(super) fn read(
     detector: &Detector,
     heads: &[Head],
@@ -22,10 +22,11 @@ pub(super) fn read(
     let mut found: Vec<Vec<Detection>> = vec![Vec::new(); frames.len()];
     for (index, (head, output)) in heads.iter().zip(outputs).enumerate() {
         check(output, frames.len()).map_err(|error| error.at(index))?;
-        let grid = arranged(head, output)?.ok_or_else(|| misshapen(head, output).at(index))?;
+        let grid = rearranged(head, output)?.ok_or_else(|| misshapen(head, output).at(index))?;
         let &[_, _, rows, cols, values] = grid.shape().dims() else { continue };
         detector.class_count(values, 5).map_err(|error| error.at(index))?;
-        if let Some(error) = frames.iter().find_map(|frame| misplaced(head, [rows, cols], frame, output)) {
+        if let Some(error) = frames.iter().find_map(|frame| grid_mismatch(head, [rows, cols], frame, output))
+        {
             return Err(error.at(index));
         }
         read_head(detector, head, &grid, &mut found)?;
@@ -33,8 +34,8 @@ pub(super) fn read(
     Ok(found)
 }
 
-/// Either shape as pictures × anchors × rows × columns × values; nothing for others.
-fn arranged(head: &Head, output: &Tensor) -> Result<Option<Tensor>> {
+/// Rearranges either shape to pictures × anchors × rows × columns × values; `None` for any other shape.
+fn rearranged(head: &Head, output: &Tensor) -> Result<Option<Tensor>> {
     let anchors = head.anchors.len();
     Ok(match *output.shape().dims() {
         [pictures, channels, rows, cols]
@@ -50,16 +51,16 @@ fn arranged(head: &Head, output: &Tensor) -> Result<Option<Tensor>> {
 
 fn misshapen(head: &Head, output: &Tensor) -> OutputError {
     let anchors = head.anchors.len();
-    let wanted = format!("pictures×{anchors}·(5+classes)×H×W or pictures×{anchors}×H×W×(5+classes)");
+    let wanted = format!("images×{anchors}·(5+classes)×H×W or images×{anchors}×H×W×(5+classes)");
     let advice = match output.shape().rank() {
-        3 => "rows that are decoded already need format = \"yolov5\"",
-        _ => "are there as many `anchors` in the model.toml as the model has?",
+        3 => "decoded rows need format = \"yolov5\"",
+        _ => "check that the `anchors` in the model.toml match the model",
     };
     OutputError::shape(output, wanted, advice)
 }
 
-/// The error of a grid that does not cover the input.
-fn misplaced(head: &Head, grid: [usize; 2], frame: &Frame, output: &Tensor) -> Option<OutputError> {
+/// The error for a grid that does not cover the input, if any.
+fn grid_mismatch(head: &Head, grid: [usize; 2], frame: &Frame, output: &Tensor) -> Option<OutputError> {
     let wanted = frame.input.map(|len| len.div_ceil(head.stride.max(1)));
     if wanted == grid {
         return None;
@@ -69,7 +70,7 @@ fn misplaced(head: &Head, grid: [usize; 2], frame: &Frame, output: &Tensor) -> O
         "a grid of {}×{} cells for stride {} and an input of {height}×{width}",
         wanted[0], wanted[1], head.stride
     );
-    let advice = "are `strides` and `anchors` in the order of the outputs?";
+    let advice = "check that `strides` and `anchors` are in the order of the outputs";
     Some(OutputError::shape(output, wanted, advice))
 }
 
@@ -105,11 +106,11 @@ fn one(
 }
 
 // ANCHOR: cell_box
-/// The box that a cell of a grid and an anchor predict: `values` are the first four numbers of the cell, before the
-/// sigmoid σ; the anchor is width and height, and a cell is `stride` pixels of the input wide and high.
+/// The box that a grid cell predicts for an anchor. `values` are the cell's first four values t₀ to t₃, before the sigmoid
+/// σ; `anchor` is width and height; a cell is `stride` × `stride` pixels of the input.
 ///
-/// Centre column (2σ(t₀) − 0.5 + column) · stride, centre row likewise with t₁; width (2σ(t₂))² times that of the anchor,
-/// height likewise with t₃.
+/// Centre column: (2σ(t₀) − 0.5 + column) · stride; centre row: likewise with t₁. Width: (2σ(t₂))² · anchor width; height:
+/// likewise with t₃.
 pub fn cell_box(values: [f32; 4], anchor: [f32; 2], [row, col]: [usize; 2], stride: usize) -> Rect {
     // ANCHOR: cell_box_todo -- task 3: centre, width and height by YOLOv5's formulas
     let [x, y, width, height] = values.map(sigmoid);

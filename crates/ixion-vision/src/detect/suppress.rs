@@ -1,16 +1,16 @@
-//! Of boxes that overlap, the best.
+//! Non-maximum suppression.
 
 use super::Detection;
 
 // ANCHOR: suppress
-/// The most boxes that are looked at, the best ones, as in YOLOv5: more would make a model without a good idea slow.
-const MOST_CANDIDATES: usize = 30_000;
+/// The maximum number of boxes considered, best first, as in YOLOv5; it bounds the time for a model with many poor boxes.
+const MAX_CANDIDATES: usize = 30_000;
 
-/// Non-maximum suppression, class by class: the boxes in the order of their scores, without those that overlap a better
-/// one of the same class by more than `iou` (intersection over union), and no more than `most`.
+/// Non-maximum suppression per class: the boxes by descending score, without those that overlap a better one of the same
+/// class by more than `iou` (intersection over union), and at most `most` of them.
 ///
-/// The same as `batched_nms` of torchvision: equal scores keep their order, and an overlap of exactly `iou` is
-/// allowed. Boxes with NaN as their score are dropped. Only the 30,000 best are looked at.
+/// Equivalent to torchvision's `batched_nms`: equal scores keep their order, and an overlap of exactly `iou` is allowed.
+/// Boxes with a NaN score are dropped. Only the 30,000 best are considered.
 ///
 /// ```
 /// use ixion_vision::{Detection, Rect, suppress};
@@ -19,10 +19,10 @@ const MOST_CANDIDATES: usize = 30_000;
 /// assert_eq!(kept, [found(0.9, 0.0), found(0.4, 20.0)]);
 /// ```
 pub fn suppress(mut candidates: Vec<Detection>, iou: f32, most: usize) -> Vec<Detection> {
-    // ANCHOR: suppress_todo -- task 4: best first, and none that overlaps a better one of its class too much
+    // ANCHOR: suppress_todo -- task 4: best first, without those that overlap a better one of their class too much
     candidates.retain(|found| !found.score.is_nan());
     candidates.sort_by(|a, b| b.score.total_cmp(&a.score));
-    candidates.truncate(MOST_CANDIDATES);
+    candidates.truncate(MAX_CANDIDATES);
     let mut kept: Vec<Detection> = Vec::new();
     for found in candidates {
         if kept.len() >= most {
@@ -44,7 +44,8 @@ mod tests {
     use crate::Rect;
     use proptest::prelude::*;
 
-    /// By torch 2.15.0: boxes of 14 objects, scores and classes drawn with seed 3, and what torchvision's algorithm keeps.
+    /// Boxes, scores and classes of 14 objects, drawn with seed 3 in torch 2.15.0; the expected indices are those that
+    /// torchvision's algorithm keeps.
     const BOXES: [([i16; 4], f32, usize); 14] = [
         ([0, 1, 3, 4], 0.3, 0),
         ([3, 0, 7, 8], 0.9, 0),
@@ -71,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn as_torchvision_keeps_them() {
+    fn matches_torchvision() {
         let all = boxes();
         let places = |kept: Vec<Detection>| -> Vec<usize> {
             kept.iter().map(|kept| all.iter().position(|found| found == kept).unwrap()).collect()
@@ -85,7 +86,7 @@ mod tests {
     #[test]
     fn an_overlap_of_exactly_the_threshold_is_allowed() {
         let found = |score, left| Detection { class: 0, score, rect: Rect::new(left, 0.0, left + 2.0, 1.0) };
-        // Half of each is common: a third of the union.
+        // They share half of each: a third of the union.
         let pair = vec![found(0.9, 0.0), found(0.8, 1.0)];
         assert_eq!(suppress(pair.clone(), 1.0 / 3.0, 300).len(), 2);
         assert_eq!(suppress(pair, 0.333, 300).len(), 1);
@@ -100,7 +101,7 @@ mod tests {
         assert_eq!(kept, [of(0.5, flat), of(0.4, flat), of(0.3, rect)]);
     }
 
-    /// The definition: a box stays if none before it, in the order of scores, that stays overlaps it too much.
+    /// The definition: a box is kept unless a better box that is kept overlaps it too much.
     fn naive(all: &[Detection], iou: f32) -> Vec<Detection> {
         let mut order: Vec<usize> = (0..all.len()).collect();
         order.sort_by(|&a, &b| all[b].score.partial_cmp(&all[a].score).unwrap().then(a.cmp(&b)));
@@ -118,7 +119,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn as_the_definition_says(
+        fn matches_the_definition(
             found in prop::collection::vec(((0u8..20, 0u8..20, 1u8..12, 1u8..12), 0u8..6, 0usize..3), 0..60),
             iou in 0f32..1.0, most in 0usize..40,
         ) {

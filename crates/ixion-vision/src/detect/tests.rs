@@ -12,7 +12,7 @@ fn detector(format: DetectionFormat, classes: usize) -> Detector {
     Detector { classes: Some(classes), ..Detector::new(format) }
 }
 
-/// Three rows of two classes: a box, the same one a bit aside, and one that is too unsure.
+/// Three rows of two classes: a box, nearly the same box, and one with too low a score.
 const ROWS: [f32; 21] = [
     50.0, 40.0, 20.0, 10.0, 0.9, 0.2, 0.8, //
     51.0, 40.0, 20.0, 10.0, 0.8, 0.1, 0.8, //
@@ -46,7 +46,7 @@ fn columns_of_yolov8() {
 }
 
 #[test]
-fn a_batch_has_its_pictures_apart_and_in_their_own_pixels() {
+fn pictures_of_a_batch_are_separate_and_in_their_own_pixels() {
     let second = [50.0, 50.0, 20.0, 20.0, 1.0, 1.0, 0.0];
     let empty = [0.0; 14];
     let output = tensor(&[&ROWS[..], &second, &empty].concat(), &[2, 3, 7]);
@@ -63,10 +63,10 @@ fn boxes_are_clipped_and_bad_ones_dropped() {
     let nan = f32::NAN;
     let rows = [
         [95.0, 50.0, 20.0, 20.0, 1.0, 1.0],  // half outside
-        [150.0, 50.0, 20.0, 20.0, 1.0, 1.0], // wholly outside
+        [150.0, 50.0, 20.0, 20.0, 1.0, 1.0], // entirely outside
         [50.0, 50.0, 0.0, 20.0, 1.0, 1.0],   // without an area
-        [50.0, 50.0, -3.0, -4.0, 1.0, 1.0],  // turned inside out
-        [nan, 50.0, 20.0, 20.0, 1.0, 1.0],   // nowhere
+        [50.0, 50.0, -3.0, -4.0, 1.0, 1.0],  // swapped edges
+        [nan, 50.0, 20.0, 20.0, 1.0, 1.0],   // without a position
         [20.0, 50.0, 20.0, 20.0, nan, 1.0],  // without a score
         [20.0, 50.0, 20.0, 20.0, 1.0, nan],  // without a class
         [50.0, 50.0, f32::INFINITY, 20.0, 1.0, 1.0],
@@ -76,8 +76,8 @@ fn boxes_are_clipped_and_bad_ones_dropped() {
     assert_eq!(found, [[Detection { class: 0, score: 1.0, rect: Rect::new(85.0, 40.0, 100.0, 60.0) }]]);
 }
 
-/// Tenths that go into the heads, and by torch 2.15.0 what YOLOv5's formulas make of them: class, score and box of all
-/// that are above 0.4.
+/// The values of the heads in tenths, and their decoding by YOLOv5's formulas in torch 2.15.0: class, score and box of all
+/// objects above 0.4.
 const HEADS: [&[i8]; 2] = [
     &[
         -10, -16, 4, -12, 20, 3, 12, -1, 8, -5, 8, -12, 4, 16, -14, -1, 19, 17, -6, -1, 14, 8, -2, 1, -16,
@@ -130,7 +130,7 @@ fn heads_are_decoded_as_yolov5_does() {
         assert!(edges.iter().all(|edge| edge.abs() < 1e-3), "{found:?}");
         assert!(found.class == class && (found.score - score).abs() < 1e-5, "{found:?}");
     }
-    // The same numbers with the values last.
+    // The same values with the channels last.
     let last = outputs.map(|output| {
         let [rows, cols] = [output.shape()[2], output.shape()[3]];
         output.reshape(&[1, 2, 7, rows, cols]).unwrap().permute(&[0, 1, 3, 4, 2]).unwrap()
@@ -139,7 +139,7 @@ fn heads_are_decoded_as_yolov5_does() {
 }
 
 #[test]
-fn outputs_that_are_not_as_promised() {
+fn outputs_that_do_not_match_the_format() {
     let says = |detector: &Detector, outputs: &[Tensor]| {
         detector.detect(outputs, &[frame()]).unwrap_err().to_string()
     };
@@ -147,31 +147,32 @@ fn outputs_that_are_not_as_promised() {
     let rows = detector(DetectionFormat::Yolov5, 80);
     assert_eq!(
         says(&rows, &[zeros(&[1, 84, 210])]),
-        "output 0 has the shape 1×84×210, not pictures×rows×(5+classes) for 80 labels; it fits format = \"yolov8\""
+        "output 0 has the shape 1×84×210, not images×rows×(5+classes) for 80 labels; it fits format = \"yolov8\""
     );
     assert_eq!(says(&rows, &[zeros(&[1, 9, 9])]), "output 0 has 4 classes, but there are 80 labels");
-    assert_eq!(says(&rows, &[zeros(&[2, 9, 85])]), "output 0 has 2 pictures, but 1 went in");
-    assert!(says(&rows, &[zeros(&[1, 9])]).contains("the shape 1×9, not pictures×rows×(5+classes)"));
+    assert_eq!(says(&rows, &[zeros(&[2, 9, 85])]), "output 0 has a batch of 2, expected 1");
+    assert!(says(&rows, &[zeros(&[1, 9])]).contains("the shape 1×9, not images×rows×(5+classes)"));
     assert!(says(&rows, &[zeros(&[1, 255, 2, 2])]).contains("yolov5-heads"));
-    assert_eq!(says(&rows, &[]), "the model has 0 outputs, but 1 are needed: one for the format \"yolov5\"");
+    assert_eq!(says(&rows, &[]), "wrong number of outputs: expected 1 (for the format \"yolov5\"), got 0");
     let ints = Tensor::zeros(ixion_tensor::DType::I64, &[1, 9, 85]).unwrap();
     assert_eq!(says(&rows, &[ints]), "output 0 holds i64, not floats");
     let columns = detector(DetectionFormat::Yolov8, 80);
     assert!(says(&columns, &[zeros(&[1, 9, 85])]).ends_with("it fits format = \"yolov5\""));
 
     let (heads, outputs) = heads();
-    assert!(says(&heads, &outputs[..1]).starts_with("the model has 1 outputs, but 2 are needed"));
+    assert!(
+        says(&heads, &outputs[..1])
+            .starts_with("wrong number of outputs: expected 2 (one for each of 2 strides), got 1")
+    );
     let frame = Frame::stretched([16, 32], [16, 32]);
     let swapped = [outputs[1].clone(), outputs[0].clone()];
     let message = heads.detect(&swapped, &[frame]).unwrap_err().to_string();
     assert_eq!(
         message,
-        "output 0 has the shape 1×14×1×2, not a grid of 2×4 cells for stride 8 and an input of 16×32; are `strides` and \
-         `anchors` in the order of the outputs?"
+        "output 0 has the shape 1×14×1×2, not a grid of 2×4 cells for stride 8 and an input of 16×32; check that \
+         `strides` and `anchors` are in the order of the outputs"
     );
-    assert!(
-        says(&heads, &[zeros(&[1, 13, 2, 4]), outputs[1].clone()]).contains("pictures×2·(5+classes)×H×W")
-    );
+    assert!(says(&heads, &[zeros(&[1, 13, 2, 4]), outputs[1].clone()]).contains("images×2·(5+classes)×H×W"));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Boxes with their classes and scores.
+//! Drawing of boxes with their classes and scores.
 
 use super::canvas::{Area, Canvas};
 use super::text::{Font, Labels};
@@ -9,12 +9,12 @@ use crate::{Detection, color_of, label_of};
 
 /// A copy of a picture with a box around each object, labelled with its class and score.
 ///
-/// Lines and letters grow with the picture; one of fewer than 256 pixels is enlarged first, so that labels can be
-/// read. `labels` are the names of the classes, which are numbers without, and `colors` their colours, those of the
-/// [`PALETTE`](crate::PALETTE) without. Letters beyond Latin are shown as `?`.
+/// Lines and letters scale with the picture; a picture with both sides below 256 pixels is enlarged first, so that labels
+/// are legible. `labels` are the names of the classes; without a label, a class is shown as its number. `colors` are their
+/// colours; the default is the [`PALETTE`](crate::PALETTE). Non-Latin letters are shown as `?`.
 ///
 /// # Errors
-/// [`VisionError::Tensor`](crate::VisionError::Tensor) when the picture cannot be made.
+/// [`VisionError::Tensor`](crate::VisionError::Tensor) if the picture cannot be created.
 pub fn draw_detections(
     picture: &Picture,
     found: &[Detection],
@@ -26,7 +26,7 @@ pub fn draw_detections(
     let mut found: Vec<&Detection> = found.iter().filter(|found| !found.rect.is_degenerate()).collect();
     found.sort_by(|a, b| b.score.total_cmp(&a.score));
 
-    // The best object chooses its place first, and is drawn last, over all others.
+    // The best object is placed first, and drawn last, on top of all others.
     let mut places = Labels::new(&canvas, font);
     let boxes: Vec<Labelled> =
         found.iter().map(|found| Labelled::new(&canvas, &mut places, font, found, labels, colors)).collect();
@@ -60,7 +60,7 @@ impl Labelled {
         let rest = format!(" {:.0}%", found.score * 100.0);
         let text = font.fitting(canvas, &label_of(labels, found.class), &rest);
         let (height, width) = (font.label_height(), font.label_width(&text));
-        // Above the box; where there is no room, within it, or below it.
+        // Above the box; if there is no room, inside it or below it.
         let above = area.top - height;
         let corners = [
             [if above < 0 { area.top } else { above }, area.left],
@@ -76,7 +76,7 @@ impl Labelled {
 
     fn draw_box(&self, canvas: &mut Canvas) {
         let line = canvas.line();
-        // A thin seam keeps the line visible on ground of its own colour.
+        // A thin outline keeps the line visible on a background of the same colour.
         let Area { left, top, right, bottom } = self.area;
         let around = Area { left: left - 1, top: top - 1, right: right + 1, bottom: bottom + 1 };
         canvas.outline(around, line + 2, ink_on(self.color), 160);
@@ -84,10 +84,10 @@ impl Labelled {
     }
 }
 
-/// The pixels of a box; at least as many as its lines need.
+/// The pixels of a box; it is at least as wide and high as its lines.
 fn area(canvas: &Canvas, found: &Detection) -> Area {
     let factor = canvas.factor as f32;
-    // Casts saturate, and what lies far outside is cut off.
+    // Casts saturate; edges far outside are clamped.
     let [left, top, right, bottom] = [found.rect.left, found.rect.top, found.rect.right, found.rect.bottom]
         .map(|edge| ((edge * factor).round() as i64).clamp(-1, i64::from(u32::MAX)));
     let right = right.min(canvas.width() + 1).max(left + canvas.line());

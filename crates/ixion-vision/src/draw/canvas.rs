@@ -1,23 +1,23 @@
-//! Pixels to draw on.
+//! A canvas to draw on.
 
 use crate::{Color, Picture};
 use ixion_tensor::Result;
 
-/// Pictures that are shorter than this on both sides are enlarged before something is drawn on them.
+/// Pictures with both sides below this number of pixels are enlarged before drawing.
 const SMALL: usize = 256;
-/// What they are enlarged to, at least on the longer side.
+/// The minimum length in pixels of an enlarged picture's longer side.
 const ENLARGED: usize = 512;
 
-/// A picture in colour that is drawn on.
+/// An RGB picture to draw on.
 pub(super) struct Canvas {
     height: usize,
     width: usize,
-    /// How often each row and column of the picture was repeated.
+    /// The factor by which the picture was enlarged: the number of repetitions of each row and column.
     pub(super) factor: usize,
     pixels: Vec<u8>,
 }
 
-/// A rectangle of whole pixels; it may reach beyond the canvas.
+/// A rectangle in integer pixels; it may extend beyond the canvas.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Area {
     pub(super) left: i64,
@@ -27,7 +27,7 @@ pub(super) struct Area {
 }
 
 impl Area {
-    /// The number of pixels that both cover.
+    /// The number of pixels in the intersection.
     pub(super) fn common(&self, other: &Area) -> i64 {
         let width = self.right.min(other.right) - self.left.max(other.left);
         let height = self.bottom.min(other.bottom) - self.top.max(other.top);
@@ -36,7 +36,7 @@ impl Area {
 }
 
 impl Canvas {
-    /// A copy of a picture. A small one is enlarged, so that text on it can be read.
+    /// A copy of a picture, enlarged if small so that text is legible.
     pub(super) fn new(picture: &Picture) -> Self {
         let longer = picture.height().max(picture.width());
         let factor = if longer < SMALL { ENLARGED.div_ceil(longer) } else { 1 };
@@ -64,17 +64,17 @@ impl Canvas {
         self.width as i64
     }
 
-    /// Half of height and width together: what lines and letters are measured by.
+    /// The mean of height and width, to which the sizes of lines and letters are relative.
     pub(super) fn size(&self) -> usize {
         (self.height + self.width) / 2
     }
 
-    /// How thick lines are.
+    /// The line width in pixels.
     pub(super) fn line(&self) -> i64 {
         (self.size() as f64 * 0.004).round().max(2.0) as i64
     }
 
-    /// Mixes a colour into a pixel: 0 leaves it, 255 replaces it. Pixels outside are passed over.
+    /// Blends a colour into a pixel: opacity 0 leaves it, 255 replaces it. Pixels outside the canvas are ignored.
     pub(super) fn mix(&mut self, row: i64, col: i64, color: [u8; 3], opacity: u8) {
         let (Ok(row), Ok(col)) = (usize::try_from(row), usize::try_from(col)) else { return };
         if row >= self.height || col >= self.width {
@@ -87,7 +87,7 @@ impl Canvas {
         }
     }
 
-    /// Mixes a colour into every pixel of an area.
+    /// Blends a colour into every pixel of an area.
     pub(super) fn fill(&mut self, area: Area, color: [u8; 3], opacity: u8) {
         for row in area.top.max(0)..area.bottom.min(self.height()) {
             for col in area.left.max(0)..area.right.min(self.width()) {
@@ -96,7 +96,7 @@ impl Canvas {
         }
     }
 
-    /// Mixes a colour into a frame of this thickness just inside of an area.
+    /// Blends a colour into a border of the given thickness along the inside of an area.
     pub(super) fn outline(&mut self, area: Area, thickness: i64, color: [u8; 3], opacity: u8) {
         let Area { left, top, right, bottom } = area;
         let upper = (top + thickness).min(bottom);

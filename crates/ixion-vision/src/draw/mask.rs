@@ -1,4 +1,4 @@
-//! Masks over pictures.
+//! Drawing of masks over pictures.
 
 use super::canvas::Canvas;
 use super::text::{Font, Labels};
@@ -7,16 +7,16 @@ use crate::error::Result;
 use crate::{ClassMap, VOID, VisionError, color_of, label_of};
 use std::collections::BTreeMap;
 
-/// How much of a mask's colour is mixed into the picture, of 255.
+/// The opacity of a mask, from 0 to 255.
 const OPACITY: u8 = 115;
 
-/// A copy of a picture with each class of a mask in its colour, half transparent, with a solid edge and its name.
+/// A copy of a picture overlaid with a mask: each class in its colour, semi-transparent, with a solid edge and its name.
 ///
-/// The background and [`VOID`] are left as they are. Sizes, labels and colours are as with
+/// The background and [`VOID`] are left unchanged. Sizes, labels and colours are as in
 /// [`draw_detections`](super::draw_detections).
 ///
 /// # Errors
-/// [`VisionError::InvalidArgument`] for a mask of another size than the picture.
+/// [`VisionError::InvalidArgument`] if the mask and the picture differ in size.
 pub fn draw_mask(
     picture: &Picture,
     mask: &ClassMap,
@@ -27,7 +27,7 @@ pub fn draw_mask(
     let (height, width) = (picture.height(), picture.width());
     if (height, width) != (mask.height(), mask.width()) {
         let (rows, cols) = (mask.height(), mask.width());
-        let problem = format!("a mask of {rows}×{cols} does not lie over a picture of {height}×{width}");
+        let problem = format!("expected a mask of {height}×{width} like the picture, got {rows}×{cols}");
         return Err(VisionError::InvalidArgument(problem));
     }
     let mut canvas = Canvas::new(picture);
@@ -64,7 +64,7 @@ fn paint(canvas: &mut Canvas, mask: &ClassMap, colors: &[[u8; 3]], is_painted: i
     }
 }
 
-/// Writes the name of each class where its largest region is.
+/// Writes the name of each class on its largest region.
 fn name(
     canvas: &mut Canvas,
     mask: &ClassMap,
@@ -91,7 +91,7 @@ fn name(
     }
 }
 
-/// The pixel of a region, row and column, that is nearest to the mean place of all its pixels.
+/// The pixel (row, column) of a region that is nearest to its centroid.
 fn middle(region: &[[usize; 2]]) -> [usize; 2] {
     let count = region.len().max(1) as f64;
     let mean = [0, 1].map(|axis| region.iter().map(|place| place[axis] as f64).sum::<f64>() / count);
@@ -100,7 +100,7 @@ fn middle(region: &[[usize; 2]]) -> [usize; 2] {
     region.iter().copied().min_by(|a, b| distance(a).total_cmp(&distance(b))).unwrap_or([0, 0])
 }
 
-/// The largest region of each class: pixels that touch each other by an edge.
+/// The largest region of each class; regions are 4-connected.
 fn largest_regions(mask: &ClassMap) -> BTreeMap<u8, Vec<[usize; 2]>> {
     let mut largest: BTreeMap<u8, Vec<[usize; 2]>> = BTreeMap::new();
     let mut is_seen = vec![false; mask.classes().len()];
@@ -114,7 +114,7 @@ fn largest_regions(mask: &ClassMap) -> BTreeMap<u8, Vec<[usize; 2]>> {
     largest
 }
 
-/// The class of a pixel, and the region around it; none where it was seen before.
+/// The class of a pixel and the region that contains it; the region is empty if the pixel was already visited.
 fn region_from(mask: &ClassMap, start: usize, is_seen: &mut [bool]) -> (u8, Vec<[usize; 2]>) {
     let width = mask.width();
     let class = mask.classes().get(start).copied().unwrap_or(VOID);

@@ -1,4 +1,4 @@
-//! What was found, on a copy of the picture.
+//! Drawing of results on a copy of the picture.
 
 mod boxes;
 mod canvas;

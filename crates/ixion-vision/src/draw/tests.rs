@@ -30,7 +30,7 @@ fn a_box_has_the_colour_of_its_class_and_a_label() {
         assert_eq!(pixel(&drawn, row, col), PALETTE[1], "{row} {col}");
     }
     assert_eq!((pixel(&drawn, 150, 200), pixel(&drawn, 50, 50)), ([GREY; 3], [GREY; 3]));
-    // The label lies above, in the same colour, with black letters on it.
+    // The label is above the box, in the same colour, with black letters.
     let label: Vec<[u8; 3]> = (82..98)
         .flat_map(|row| (100..140).map(move |col| (row, col)))
         .map(|(row, col)| pixel(&drawn, row, col))
@@ -70,11 +70,11 @@ fn a_mask_is_transparent_within_its_edge() {
     let wanted = PALETTE[1].map(|value| (f32::from(value) * 115.0 + f32::from(GREY) * 140.0) / 255.0);
     assert!(mixed.iter().zip(wanted).all(|(got, want)| (f32::from(*got) - want).abs() <= 1.0), "{mixed:?}");
     let error = draw_mask(&picture(300, 301), &mask, &[], &[], None).unwrap_err().to_string();
-    assert_eq!(error, "a mask of 300×300 does not lie over a picture of 300×301");
+    assert_eq!(error, "expected a mask of 300×301 like the picture, got 300×300");
 }
 
 #[test]
-fn long_names_are_shortened_and_labels_give_way() {
+fn long_names_are_shortened_and_labels_do_not_overlap() {
     let canvas = Canvas::new(&picture(300, 100 * 4));
     let font = Font::of(&canvas);
     let text = font.fitting(&canvas, &"long ".repeat(40), " 93%");

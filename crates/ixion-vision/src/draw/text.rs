@@ -1,24 +1,24 @@
-//! Labels: a line of text on a coloured ground.
+//! Labels: a line of text on a coloured background.
 
 use super::canvas::{Area, Canvas};
 use crate::palette::ink_on;
 use noto_sans_mono_bitmap::{FontWeight, RasterHeight, RasterizedChar, get_raster, get_raster_width};
 
-/// Free space on each side of the text.
+/// The margin on each side of the text, in pixels.
 const MARGIN: i64 = 2;
-/// What stands for letters that the font does not have.
+/// The replacement for letters that the font does not have.
 const UNKNOWN: char = '?';
 
-/// The letters for a canvas.
+/// The font for a canvas.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Font {
     height: RasterHeight,
-    /// How often each pixel of a letter is repeated.
+    /// The number of repetitions of each pixel of a letter.
     factor: usize,
 }
 
 impl Font {
-    /// Letters whose height is about a fortieth of the canvas, and at least 16 pixels.
+    /// A font whose height is about 1/40 of the canvas, and at least 16 pixels.
     pub(super) fn of(canvas: &Canvas) -> Self {
         let wanted = canvas.size() / 40;
         let (height, factor) = match wanted {
@@ -32,12 +32,12 @@ impl Font {
         Self { height, factor }
     }
 
-    /// Height of a label.
+    /// The height of a label in pixels.
     pub(super) fn label_height(&self) -> i64 {
         (self.height.val() * self.factor) as i64 + 2 * MARGIN
     }
 
-    /// Width of a label.
+    /// The width of a label in pixels.
     pub(super) fn label_width(&self, text: &str) -> i64 {
         (text.chars().count() * self.letter_width()) as i64 + 2 * MARGIN
     }
@@ -46,12 +46,12 @@ impl Font {
         get_raster_width(FontWeight::Bold, self.height) * self.factor
     }
 
-    /// How many letters a label of this width can have.
+    /// The number of letters that fit a label of the given width.
     fn letters(&self, width: i64) -> usize {
         usize::try_from(width - 2 * MARGIN).unwrap_or(0) / self.letter_width().max(1)
     }
 
-    /// The name, shortened where it does not fit into the canvas together with what follows it.
+    /// The name followed by `rest`; the name is shortened if both together do not fit the canvas.
     pub(super) fn fitting(&self, canvas: &Canvas, name: &str, rest: &str) -> String {
         let room = self.letters(canvas.width()).saturating_sub(rest.chars().count());
         if name.chars().count() <= room {
@@ -61,7 +61,7 @@ impl Font {
         format!("{start}..{rest}")
     }
 
-    /// Draws a label with its upper left corner in that of the area.
+    /// Draws a label into an area, starting at its upper left corner.
     pub(super) fn draw(&self, canvas: &mut Canvas, area: Area, text: &str, ground: [u8; 3]) {
         canvas.fill(area, ground, 255);
         let ink = ink_on(ground);
@@ -92,7 +92,7 @@ impl Font {
     }
 }
 
-/// Places labels so that they lie within the canvas and, where that is possible, not over each other.
+/// Places labels inside the canvas and, if possible, without overlap.
 pub(super) struct Labels<'a> {
     canvas: &'a Canvas,
     font: Font,
@@ -104,7 +104,7 @@ impl<'a> Labels<'a> {
         Self { canvas, font, taken: Vec::new() }
     }
 
-    /// The best of several corners (row, column) for a label, in the order in which they are liked.
+    /// Chooses the upper left corner (row, column) of a label with the least overlap; `corners` are in order of preference.
     pub(super) fn place(&mut self, text: &str, corners: &[[i64; 2]]) -> Area {
         let (height, width) = (self.font.label_height(), self.font.label_width(text));
         let inside = |[top, left]: [i64; 2]| {

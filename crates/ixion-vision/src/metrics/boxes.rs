@@ -1,28 +1,28 @@
-//! Average precision.
+//! Average precision of detections.
 
 use super::mean;
 use crate::error::Result;
 use crate::{Detection, Rect, VisionError};
 
-/// An object that is known to be in a picture.
+/// A ground-truth object in a picture.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Truth {
-    /// The number of its class.
+    /// The class index.
     pub class: usize,
-    /// Where it is.
+    /// The bounding box.
     pub rect: Rect,
 }
 
 /// Average precision, as PASCAL VOC has defined it since 2010.
 ///
-/// For each class, the detections of all pictures are taken in the order of their scores, the best first. Each looks for the truth
-/// of its class and picture that it overlaps most. It is right when their intersection over union is at least the
-/// threshold and no better detection has taken that truth, and wrong otherwise.
+/// For each class, the detections of all pictures are processed by descending score. Each is matched with the ground truth of
+/// its class and picture that it overlaps most. It is a true positive if their intersection over union is at least the
+/// threshold and no better detection has been matched with that truth, and a false positive otherwise.
 ///
-/// After each detection, recall r is the number of right ones by that of truths, and precision p that of right ones by
-/// all so far. The average precision is the area under p(r) after each p is raised to the largest p at an equal or
-/// greater recall (*all-point interpolation*):
-/// AP = Σᵢ (rᵢ − rᵢ₋₁) · max { pⱼ : j ≥ i }. The average of COCO over 101 recalls differs a little.
+/// After each detection, recall r is the number of true positives divided by the number of truths, and precision p the
+/// number of true positives divided by the number of detections so far. The average precision is the area under p(r) after
+/// each p is raised to the largest p at an equal or greater recall (*all-point interpolation*):
+/// AP = Σᵢ (rᵢ − rᵢ₋₁) · max { pⱼ : j ≥ i }. COCO's average over 101 recalls differs slightly.
 ///
 /// ```
 /// use ixion_vision::{AveragePrecision, Detection, Rect, Truth};
@@ -38,19 +38,18 @@ pub struct AveragePrecision {
     by_class: Vec<Option<f64>>,
 }
 
-/// A detection that is right or wrong, with its score.
+/// The score of a detection, and whether it is a true positive.
 type Verdict = (f32, bool);
 
 impl AveragePrecision {
-    /// The average precision of the detections in each picture against the truths in each, where boxes agree from this
-    /// intersection over union on.
+    /// The average precision of detections (`found`) against ground truth (`known`), both by picture. `iou` is the minimum
+    /// intersection over union of a match.
     ///
     /// # Errors
-    /// [`VisionError::InvalidArgument`] when there are not as many pictures of both.
+    /// [`VisionError::InvalidArgument`] if the numbers of pictures differ.
     pub fn at(iou: f32, found: &[Vec<Detection>], known: &[Vec<Truth>]) -> Result<Self> {
         if found.len() != known.len() {
-            let problem =
-                format!("there are detections for {} pictures, but truths for {}", found.len(), known.len());
+            let problem = format!("expected detections for {} pictures, got {}", known.len(), found.len());
             return Err(VisionError::InvalidArgument(problem));
         }
         let classes = known.iter().flatten().map(|truth| truth.class.saturating_add(1)).max().unwrap_or(0);
@@ -62,18 +61,18 @@ impl AveragePrecision {
         Ok(Self { by_class: by_class.collect() })
     }
 
-    /// That of one class; nothing where there is no truth of it.
+    /// The average precision of a class; `None` if the class has no ground truth.
     pub fn of(&self, class: usize) -> Option<f64> {
         self.by_class.get(class).copied().flatten()
     }
 
-    /// The mean over all classes of which there is a truth (mAP); nothing where there is none at all.
+    /// The mean over all classes with ground truth (mAP); `None` if there are none.
     pub fn mean(&self) -> Option<f64> {
         mean(self.by_class.iter().copied())
     }
 }
 
-/// Which detections of one class in one picture are right.
+/// Matches the detections of a class in a picture with its ground truth.
 fn judge(class: usize, iou: f32, found: &[Detection], known: &[Truth]) -> Vec<Verdict> {
     let truths: Vec<Rect> =
         known.iter().filter(|truth| truth.class == class).map(|truth| truth.rect).collect();
@@ -107,7 +106,7 @@ fn area(mut verdicts: Vec<Verdict>, truths: usize) -> f64 {
         right += usize::from(*is_right);
         precisions.push(right as f64 / (place + 1) as f64);
     }
-    // From the last to the first, the largest so far; recall grows by one truth at each that is right.
+    // The running maximum from the last to the first; recall grows by one truth at each true positive.
     let (mut largest, mut sum) = (0.0f64, 0.0);
     for (precision, (_, is_right)) in precisions.iter().zip(&verdicts).rev() {
         largest = largest.max(*precision);
@@ -134,7 +133,7 @@ mod tests {
 
     #[test]
     fn by_hand() {
-        // Two pictures with three truths. In order of scores: right (1/1), wrong (1/2), right (2/3), twice found (2/4), wrong.
+        // Two pictures with three truths. By score: right (1/1), wrong (1/2), right (2/3), duplicate (2/4), wrong.
         let known = [vec![truth(0, 0.0), truth(0, 100.0)], vec![truth(0, 0.0)]];
         let detections = [
             vec![found(0, 0.9, 1.0), found(0, 0.7, 101.0), found(0, 0.6, 0.0)],
@@ -143,16 +142,16 @@ mod tests {
         let precision = AveragePrecision::at(0.5, &detections, &known).unwrap();
         // (1 + 2/3) / 3; the third truth was not found.
         assert!((precision.of(0).unwrap() - 5.0 / 9.0).abs() < 1e-12, "{precision:?}");
-        // At 0.1 the last one is right, too: precision 3/5 at recall 1.
+        // At 0.1 the last one is right as well: precision 3/5 at recall 1.
         let loose = AveragePrecision::at(0.1, &detections, &known).unwrap();
         assert!((loose.of(0).unwrap() - (1.0 + 2.0 / 3.0 + 3.0 / 5.0) / 3.0).abs() < 1e-12, "{loose:?}");
-        // At 0.9 two are not near enough (9 of 11 in common), and then the exact one is right: precision 1/4 at recall 1/3.
+        // At 0.9 two overlap too little (9/11), and then the exact one is right: precision 1/4 at recall 1/3.
         let strict = AveragePrecision::at(0.9, &detections, &known).unwrap();
         assert!((strict.of(0).unwrap() - 1.0 / 12.0).abs() < 1e-12, "{strict:?}");
     }
 
     #[test]
-    fn precision_is_raised_to_what_comes_later() {
+    fn precision_is_raised_to_later_maxima() {
         // Wrong, right, right: 1/2 becomes 2/3.
         let known = [vec![truth(0, 0.0), truth(0, 20.0)]];
         let detections = [vec![found(0, 0.9, 50.0), found(0, 0.8, 0.0), found(0, 0.7, 20.0)]];
@@ -161,15 +160,15 @@ mod tests {
     }
 
     #[test]
-    fn a_truth_that_is_taken_is_not_looked_past() {
-        // The second overlaps the first truth most (9/11), which is taken; that it overlaps the other, too, does not help.
+    fn a_matched_truth_is_not_skipped() {
+        // The second overlaps the first truth most (9/11), which is taken; its overlap with the other does not count.
         let known = [vec![truth(0, 0.0), truth(0, 4.0)]];
         let detections = [vec![found(0, 0.9, 0.0), found(0, 0.8, 1.0)]];
         assert_eq!(AveragePrecision::at(0.5, &detections, &known).unwrap().of(0), Some(0.5));
     }
 
     #[test]
-    fn classes_and_pictures_are_apart() {
+    fn classes_and_pictures_are_separate() {
         let known = [vec![truth(0, 0.0), truth(2, 20.0)], vec![]];
         let detections = [vec![found(2, 0.9, 0.0), found(2, 0.8, 20.0)], vec![found(0, 0.9, 0.0)]];
         let precision = AveragePrecision::at(0.5, &detections, &known).unwrap();

@@ -1,19 +1,19 @@
-//! Confusion of classes, pixel by pixel.
+//! Confusion matrix of classes, pixel by pixel.
 
 use super::mean;
 use crate::error::Result;
 use crate::{VOID, VisionError};
 
 // ANCHOR: confusion
-/// How often each class was taken for which, over any number of pictures.
+/// A confusion matrix of classes over any number of pictures.
 ///
-/// With nᵢⱼ, the number of pixels of class i that were taken for j, tᵢ = Σⱼ nᵢⱼ and pᵢ = Σⱼ nⱼᵢ:
+/// With nᵢⱼ, the number of pixels of class i predicted as class j, tᵢ = Σⱼ nᵢⱼ and pᵢ = Σⱼ nⱼᵢ:
 ///
 /// * intersection over union of a class: nᵢᵢ / (tᵢ + pᵢ − nᵢᵢ),
-/// * mean intersection over union: the mean of these over all classes that were there or found,
+/// * mean intersection over union: the mean of these over all classes present in the ground truth or the predictions,
 /// * pixel accuracy: Σᵢ nᵢᵢ / Σᵢ tᵢ.
 ///
-/// Pixels whose true class is [`VOID`] do not count at all; [`VOID`] where a class should be found is wrong.
+/// Pixels whose true class is [`VOID`] are ignored; a prediction of [`VOID`] for any other pixel is wrong.
 ///
 /// ```
 /// use ixion_vision::Confusion;
@@ -26,31 +26,30 @@ use crate::{VOID, VisionError};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Confusion {
     classes: usize,
-    /// A row for each true class, a column for each class that was found, and one more for none.
+    /// A row for each true class, a column for each predicted class, and a last column for [`VOID`].
     counts: Vec<u64>,
 }
 
 impl Confusion {
-    /// No pixels yet of this many classes, at most 255.
+    /// An empty matrix for the given number of classes, at most 255.
     pub fn new(classes: usize) -> Self {
         let classes = classes.min(usize::from(VOID));
         Self { classes, counts: vec![0; classes * (classes + 1)] }
     }
 
-    /// Counts the pixels of a picture, given the true classes and those that were found.
+    /// Counts the pixels of a picture, given the true (`known`) and the predicted (`found`) classes.
     ///
     /// # Errors
-    /// [`VisionError::InvalidArgument`] when there are not as many of both, or for a class that there is not. Nothing was
-    /// counted then.
+    /// [`VisionError::InvalidArgument`] if the lengths differ or a class is out of range. Nothing is counted then.
     pub fn add(&mut self, known: &[u8], found: &[u8]) -> Result<()> {
-        // ANCHOR: add_todo -- task 5: refuse what does not fit; then count each pair of classes
+        // ANCHOR: add_todo -- task 5: reject invalid input; then count each pair of classes
         if known.len() != found.len() {
-            let problem = format!("{} pixels were found, but {} are known", found.len(), known.len());
+            let problem = format!("expected {} predicted pixels, got {}", known.len(), found.len());
             return Err(VisionError::InvalidArgument(problem));
         }
         let is_class = |class: u8| class == VOID || usize::from(class) < self.classes;
         if let Some(class) = known.iter().chain(found).find(|&&class| !is_class(class)) {
-            let problem = format!("class {class} is none of {}", self.classes);
+            let problem = format!("class {class} is out of range for {} classes", self.classes);
             return Err(VisionError::InvalidArgument(problem));
         }
         for (&known, &found) in known.iter().zip(found).filter(|(known, _)| **known != VOID) {
@@ -63,7 +62,7 @@ impl Confusion {
         // ANCHOR_END: add_todo
     }
 
-    /// The number of pixels of class `known` that were taken for class `found`.
+    /// The number of pixels of class `known` predicted as class `found`.
     pub fn count(&self, known: usize, found: usize) -> u64 {
         if known >= self.classes || found >= self.classes {
             return 0;
@@ -71,7 +70,7 @@ impl Confusion {
         self.counts.get(known * (self.classes + 1) + found).copied().unwrap_or(0)
     }
 
-    /// The number of pixels of a class, whatever they were taken for.
+    /// The number of pixels of a class, whatever their prediction.
     fn truths(&self, class: usize) -> u64 {
         let width = self.classes + 1;
         self.counts
@@ -80,9 +79,9 @@ impl Confusion {
             .map_or(0, |row| row.iter().fold(0, |sum, &n| sum.saturating_add(n)))
     }
 
-    /// Intersection over union of a class; nothing where it was neither there nor found.
+    /// Intersection over union of a class; `None` if it is neither in the ground truth nor predicted.
     pub fn iou(&self, class: usize) -> Option<f64> {
-        // ANCHOR: mask_iou_todo -- task 5: the pixels that are right, by those that are of the class or taken for it
+        // ANCHOR: mask_iou_todo -- task 5: the pixels that are right, divided by those that are of the class or predicted as it
         let right = self.count(class, class);
         let found = (0..self.classes).map(|known| self.count(known, class)).fold(0, u64::saturating_add);
         let union = self.truths(class).saturating_add(found).saturating_sub(right);
@@ -90,7 +89,7 @@ impl Confusion {
         // ANCHOR_END: mask_iou_todo
     }
 
-    /// The mean intersection over union (mIoU) of all classes that were there or found.
+    /// The mean intersection over union (mIoU) of all classes in the ground truth or the predictions.
     pub fn mean_iou(&self) -> Option<f64> {
         mean((0..self.classes).map(|class| self.iou(class)))
     }
@@ -98,7 +97,7 @@ impl Confusion {
 // ANCHOR_END: confusion
 
 impl Confusion {
-    /// The share of pixels that are right; nothing where there are none.
+    /// The share of pixels predicted correctly; `None` without pixels.
     pub fn pixel_accuracy(&self) -> Option<f64> {
         let right = (0..self.classes).map(|class| self.count(class, class)).fold(0, u64::saturating_add);
         let all = (0..self.classes).map(|class| self.truths(class)).fold(0, u64::saturating_add);
@@ -115,7 +114,7 @@ mod tests {
         let mut confusion = Confusion::new(4);
         confusion.add(&[0, 0, 0, 1, 1, 2], &[0, 0, 1, 1, 2, 2]).unwrap();
         confusion.add(&[0, VOID, 2], &[VOID, 1, 0]).unwrap();
-        // Class 0: 2 right of 4 there and 3 found; class 1: 1 of 2 and 2; class 2: 1 of 2 and 2; class 3: nowhere.
+        // Class 0: 2 right of 4 true and 3 predicted; class 1: 1 of 2 and 2; class 2: 1 of 2 and 2; class 3: absent.
         let wanted = [Some(2.0 / 5.0), Some(1.0 / 3.0), Some(1.0 / 3.0), None, None];
         assert_eq!([0, 1, 2, 3, 4].map(|class| confusion.iou(class)), wanted);
         assert!((confusion.mean_iou().unwrap() - (0.4 + 2.0 / 3.0) / 3.0).abs() < 1e-12);
@@ -124,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_not_counted() {
+    fn invalid_input_is_not_counted() {
         let mut confusion = Confusion::new(2);
         assert!(confusion.add(&[0, 1], &[0]).is_err() && confusion.add(&[0, 1], &[0, 2]).is_err());
         assert_eq!((confusion.pixel_accuracy(), confusion.mean_iou()), (None, None));

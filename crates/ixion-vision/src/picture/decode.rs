@@ -1,4 +1,4 @@
-//! From the bytes of a PNG or JPEG file to pixels.
+//! Decoding of PNG and JPEG files.
 
 use super::orientation::Orientation;
 use super::{Color, Picture};
@@ -13,22 +13,22 @@ use zune_jpeg::JpegDecoder;
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\n";
 const JPEG: &[u8] = b"\xff\xd8\xff";
 
-/// Decodes the bytes of a file; they decide whether it is PNG or JPEG.
+/// Decodes a PNG or JPEG file; its first bytes determine the format.
 pub(super) fn decode(bytes: &[u8], limits: &Limits) -> Result<Picture> {
     if bytes.starts_with(PNG) {
         png(bytes, limits)
     } else if bytes.starts_with(JPEG) {
         jpeg(bytes, limits)
     } else {
-        Err(malformed("its first bytes are those of neither"))
+        Err(malformed("it has the signature of neither"))
     }
 }
 
-/// The values of a file: row by row, the channels of a pixel side by side.
+/// The decoded values of a file: row by row, channels interleaved.
 struct Raw {
     height: usize,
     width: usize,
-    /// From 1 to 4: grey or colour, without or with how opaque a pixel is.
+    /// From 1 to 4: grey or RGB, without or with alpha.
     channels: usize,
     values: Vec<u8>,
     orientation: Orientation,
@@ -49,7 +49,7 @@ impl Raw {
 fn png(bytes: &[u8], limits: &Limits) -> Result<Picture> {
     let most = usize::try_from(limits.max_tensor_bytes).unwrap_or(usize::MAX);
     let mut decoder = png::Decoder::new_with_limits(Cursor::new(bytes), png::Limits { bytes: most });
-    // Palettes become colours and less than 8 bits become 8; 16 bits stay, to be rounded here.
+    // Expands palettes to colours and fewer than 8 bits to 8; 16 bits are kept and rounded below.
     decoder.set_transformations(png::Transformations::EXPAND);
     let mut reader = decoder.read_info().map_err(malformed)?;
     let (width, height) = reader.info().size();
@@ -91,24 +91,24 @@ fn jpeg(bytes: &[u8], limits: &Limits) -> Result<Picture> {
     Raw { height, width, channels, values, orientation }.into_picture()
 }
 
-/// Checks a size before anything is decoded. Later one channel at a time becomes f32: four bytes for each pixel, if the
-/// file has no more.
+/// Checks a size before anything is decoded. At least four bytes per pixel are assumed, because later one channel at a time
+/// is converted to f32.
 fn check_size(width: u64, height: u64, bytes_per_pixel: usize, limits: &Limits) -> Result<()> {
     let bytes = width.saturating_mul(height).saturating_mul(bytes_per_pixel.max(4) as u64);
     Ok(limits.check_tensor("the picture", bytes)?)
 }
 
-/// 16 bits as 8: PNG writes the high byte first.
+/// Rounds a big-endian 16-bit value, as PNG stores it, to 8 bits.
 fn rounded(value: &[u8]) -> u8 {
     let value = value.iter().fold(0, |value, &byte| value << 8 | u32::from(byte));
     ((value + 128) / 257) as u8
 }
 
-/// Whether the end marker of a JPEG is there; its decoder makes up the rest of a picture that was cut off. What follows the
-/// end, as the film of a moving photo does, doesn't count.
+/// Returns true if a JPEG has its end marker; the decoder would fill in the rest of a truncated picture. Data after the end,
+/// such as the video of a motion photo, are ignored.
 fn has_end(mut jpeg: &[u8]) -> bool {
     const END: u8 = 0xD9;
-    // In a scan, FF00 stands for the number FF, and FFD0 to FFD7 only divide it.
+    // In a scan, FF00 is an escaped FF, and FFD0 to FFD7 are restart markers.
     let marker = |(at, pair): (usize, &[u8])| match pair {
         [0xFF, 0x00 | 0x01 | 0xD0..=0xD8 | 0xFF] => None,
         [0xFF, marker] => Some((at, *marker)),
@@ -125,7 +125,7 @@ fn has_end(mut jpeg: &[u8]) -> bool {
     false
 }
 
-/// Drops the last channel, how opaque a pixel is, by laying the others over white.
+/// Composites the pixels over white and drops the alpha channel, which is the last.
 fn over_white(pixels: &[u8], channels: usize) -> Vec<u8> {
     let mut result = Vec::with_capacity(pixels.len() / channels * (channels - 1));
     for pixel in pixels.chunks_exact(channels) {
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn transparency_is_laid_over_white() {
+    fn transparency_is_composited_over_white() {
         let x = decode(&png(
             &[1, 2, 3, 255, 1, 2, 3, 0, 0, 100, 255, 51],
             3,
@@ -219,7 +219,7 @@ mod tests {
         let x = decode(&bytes).unwrap();
         assert_eq!((x.height(), x.width(), x.color()), (16, 16, Color::Gray));
         assert!(x.pixels().iter().zip(&pixels).all(|(got, want)| got.abs_diff(*want) < 16));
-        // The note of a camera that was held turned: rotate by 90 degrees clockwise.
+        // Exif orientation 6: rotate by 90 degrees clockwise.
         let mut note =
             b"\xff\xe1\x00\x22Exif\0\0MM\0\x2a\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0\x06\0\0\0\0\0\0"
                 .to_vec();
@@ -231,12 +231,12 @@ mod tests {
     }
 
     #[test]
-    fn a_jpeg_that_was_cut_off_is_an_error() {
+    fn a_truncated_jpeg_is_an_error() {
         let pixels: Vec<u8> = (0..64 * 64).map(|i| (i * 37 % 251) as u8).collect();
         let mut bytes = jpeg(&pixels, 64);
         let error = decode(&bytes[..bytes.len() * 7 / 10]).unwrap_err().to_string();
         assert!(error.contains("ends too early"), "{error}");
-        // What follows the end doesn't matter, be it a scan in a film.
+        // Data after the end are ignored, even if they contain a scan.
         bytes.extend(b"\0\0ftypmp42\xff\xda\xff\x01\0\0");
         decode(&bytes).unwrap();
     }
@@ -251,7 +251,7 @@ mod tests {
         let small = Limits { max_tensor_bytes: 23, ..Limits::default() };
         let error = Picture::from_bytes(&whole, &small).unwrap_err();
         assert!(matches!(error, TensorError::Limit(_)), "{error}");
-        // A header that promises 2^31 − 1 pixels in each direction.
+        // A header with 2^31 − 1 pixels in each direction.
         let mut bomb = whole;
         bomb[16..24].copy_from_slice(&[0x7f, 0xff, 0xff, 0xff, 0x7f, 0xff, 0xff, 0xff]);
         let crc = crc32fast::hash(&bomb[12..29]).to_be_bytes();
@@ -261,7 +261,7 @@ mod tests {
         assert!(Picture::new(1, 1, Color::Rgb, vec![0]).is_err());
     }
 
-    /// Pictures of each kind that a few bytes were changed, taken out or put in of.
+    /// Files of each kind with a few bytes changed, removed or inserted.
     fn mutants() -> impl Strategy<Value = Vec<u8>> {
         let pixels: Vec<u8> = (0..32 * 32).map(|i| (i * 37 % 251) as u8).collect();
         let whole = prop_oneof![

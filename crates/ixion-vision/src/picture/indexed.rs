@@ -1,4 +1,4 @@
-//! PNG files, among them those whose pixels are indices of a palette.
+//! Writing of PNG files, including indexed ones with a palette.
 
 use super::{Color, Picture};
 use ixion_tensor::file::{in_file, io_error, write_atomically};
@@ -7,20 +7,19 @@ use std::io::{self, Write};
 use std::path::Path;
 
 impl Picture {
-    /// Writes a grey picture as a PNG file with a palette: its values are not shades but indices of colours (red, green
-    /// and blue). Readers that ask for them find the indices, all others the colours. The file is written beside its
-    /// place first, which it then takes.
+    /// Writes a grey picture as an indexed PNG file: its values are indices into `palette` (red, green and blue). Readers
+    /// that ask for indices get them, all others get the colours. The file is written atomically.
     ///
     /// # Errors
-    /// [`TensorError::InvalidArgument`] for a picture in colour, more than 256 colours, or a value without one;
-    /// [`TensorError::Io`] with the name of the file.
+    /// [`TensorError::InvalidArgument`] for a colour picture, more than 256 colours, or a value without a colour;
+    /// [`TensorError::Io`] if writing fails. The latter error names the file.
     pub fn save_indexed_png(&self, path: impl AsRef<Path>, palette: &[[u8; 3]]) -> Result<()> {
         let path = path.as_ref();
         let largest = self.pixels.iter().copied().max().unwrap_or(0);
         if self.color != Color::Gray || palette.len() > 256 || usize::from(largest) >= palette.len() {
             let problem = format!(
-                "indices up to {largest} in {:?} do not go with a palette of {} colours; at most 256 are possible, and one \
-                 for each value of a grey picture is needed",
+                "indices up to {largest} in {:?} do not fit a palette of {} colours; expected a grey picture and a colour for \
+                 each of its values, at most 256",
                 self.color,
                 palette.len()
             );
@@ -52,9 +51,14 @@ impl Picture {
     }
 }
 
-/// A length as PNG files hold it.
+/// A side length as stored in a PNG file.
 fn png_len(len: usize) -> Result<u32> {
-    u32::try_from(len).map_err(|_| TensorError::InvalidArgument(format!("a PNG cannot be {len} pixels long")))
+    u32::try_from(len).map_err(|_| {
+        TensorError::InvalidArgument(format!(
+            "expected a side of at most {} pixels for a PNG, got {len}",
+            u32::MAX
+        ))
+    })
 }
 
 #[cfg(test)]
@@ -63,7 +67,7 @@ mod tests {
     use ixion_tensor::Limits;
 
     #[test]
-    fn indices_and_colours_come_back() {
+    fn indices_and_colours_round_trip() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x.png");
         let indices = Picture::new(2, 2, Color::Gray, vec![0, 1, 2, 1]).unwrap();

@@ -1,4 +1,4 @@
-//! Pictures: PNG and JPEG files, and the way from a picture to a tensor and back.
+//! Pictures: PNG and JPEG files, and conversion between pictures and tensors.
 
 mod decode;
 mod indexed;
@@ -17,12 +17,12 @@ use serde::Deserialize;
 use std::io::Read;
 use std::path::Path;
 
-/// What the channels of a picture mean.
+/// The colour model of a picture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum Color {
-    /// One channel of brightness.
+    /// One channel of luma.
     Gray,
     /// Red, green and blue.
     Rgb,
@@ -38,21 +38,21 @@ impl Color {
     }
 }
 
-/// A picture of 8 bits per channel, grey or in colour.
+/// An image with 8 bits per channel, grey or RGB.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Picture {
     height: usize,
     width: usize,
     color: Color,
-    /// Row by row, the channels of a pixel side by side.
+    /// Row by row, channels interleaved.
     pixels: Vec<u8>,
 }
 
 impl Picture {
-    /// A picture of given pixels: row by row, the channels of a pixel side by side.
+    /// A picture from pixel values: row by row, channels interleaved.
     ///
     /// # Errors
-    /// [`TensorError::InvalidArgument`] for a picture without pixels, [`TensorError::ShapeMismatch`] when there are not
+    /// [`TensorError::InvalidArgument`] for a picture without pixels, [`TensorError::ShapeMismatch`] unless there are
     /// height × width × channels values.
     pub fn new(height: usize, width: usize, color: Color, pixels: Vec<u8>) -> Result<Self> {
         if height == 0 || width == 0 {
@@ -69,14 +69,14 @@ impl Picture {
         Ok(Self { height, width, color, pixels })
     }
 
-    /// Reads a PNG or JPEG file; the bytes decide which, not the name.
+    /// Reads a PNG or JPEG file; the format is determined by the contents, not the name.
     ///
-    /// Transparent pixels are laid over white, as most viewers show them. What a camera noted of its position is followed: the picture stands upright. 16
-    /// bits are rounded to 8.
+    /// Transparent pixels are composited over white, as most viewers show them. The Exif orientation is applied, so that the
+    /// picture is upright. 16-bit values are rounded to 8 bits.
     ///
     /// # Errors
-    /// A missing or broken file, or a size above `limits`, which is checked before anything is decoded. The error names
-    /// the file.
+    /// Returns an error if the file is missing or broken, or its size exceeds `limits`, which is checked before anything is
+    /// decoded. The error names the file.
     pub fn load(path: impl AsRef<Path>, limits: &Limits) -> Result<Self> {
         let path = path.as_ref();
         let load = || {
@@ -108,7 +108,7 @@ impl Picture {
         self.width
     }
 
-    /// What the channels mean.
+    /// The colour model.
     pub fn color(&self) -> Color {
         self.color
     }
@@ -118,12 +118,12 @@ impl Picture {
         self.color.channels()
     }
 
-    /// All values: row by row, the channels of a pixel side by side.
+    /// All values: row by row, channels interleaved.
     pub fn pixels(&self) -> &[u8] {
         &self.pixels
     }
 
-    /// The same picture in other colours. Grey is the luma of ITU-R BT.601, rounded as Pillow's `convert("L")` does.
+    /// Converts to another colour model. Grey is the luma of ITU-R BT.601, rounded as in Pillow's `convert("L")`.
     #[must_use]
     pub fn to_color(&self, color: Color) -> Self {
         let pixels = match (self.color, color) {
@@ -134,7 +134,7 @@ impl Picture {
         Self { color, pixels, ..*self }
     }
 
-    /// One channel as numbers from 0 to 255.
+    /// One channel as values from 0 to 255.
     fn plane(&self, channel: usize) -> Array2<f32> {
         let values = self.pixels.iter().skip(channel).step_by(self.channels());
         let mut values = values.map(|&value| f32::from(value));
@@ -150,11 +150,11 @@ impl Picture {
         pixels.permute(&[0, 3, 1, 2])?.contiguous()
     }
 
-    /// The picture in a tensor of one or three channels, rows and columns (leading axes of length 1 do not count): `u8`
-    /// from 0 to 255, or floats from 0 to 1, which are rounded; what lies outside is cut off, and NaN is black.
+    /// A picture from a tensor of shape channels × rows × columns with one or three channels (leading axes of length 1 are
+    /// ignored): `u8` from 0 to 255, or floats from 0 to 1, which are rounded and clamped; NaN is black.
     ///
     /// # Errors
-    /// [`TensorError::UndefinedFor`] other element types, [`TensorError::InvalidArgument`] for other shapes.
+    /// [`TensorError::UndefinedFor`] for other element types, [`TensorError::InvalidArgument`] for other shapes.
     pub fn from_tensor(tensor: &Tensor) -> Result<Self> {
         let tensor = match tensor.dtype() {
             DType::U8 => tensor.clone(),
@@ -177,7 +177,7 @@ impl Picture {
             3 => Color::Rgb,
             _ => {
                 return Err(TensorError::InvalidArgument(format!(
-                    "a picture has 1 or 3 channels, not the {channels} of shape {:?}",
+                    "expected 1 or 3 channels for a picture, got {channels} (shape {:?})",
                     tensor.shape()
                 )));
             }
@@ -186,10 +186,10 @@ impl Picture {
         Self::new(height, width, color, by_pixel.iter().copied().collect())
     }
 
-    /// Writes a PNG file: to a file beside it first, which then takes its place.
+    /// Writes a PNG file atomically: to a temporary file in the same folder, which is then renamed.
     ///
     /// # Errors
-    /// [`TensorError::Io`] with the name of the file.
+    /// [`TensorError::Io`] if writing fails. The error names the file.
     pub fn save_png(&self, path: impl AsRef<Path>) -> Result<()> {
         let path = path.as_ref();
         let color = match self.color {
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn grey_is_that_of_pillow() {
+    fn grey_matches_pillow() {
         // Pillow 13.0.0: Image.convert("L").
         assert_eq!(rainbow().to_color(Color::Gray).pixels(), [124, 255, 2, 76, 150, 54]);
         let grey = rainbow().to_color(Color::Gray);
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn tensors_and_files_both_ways() {
+    fn tensors_and_files_round_trip() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x.png");
         let tensor = rainbow().to_tensor().unwrap();

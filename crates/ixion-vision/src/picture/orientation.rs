@@ -1,8 +1,8 @@
-//! How a camera was held, as Exif notes it, and pictures turned upright.
+//! The Exif orientation of a camera, and rotation of pictures to upright.
 
 use super::Picture;
 
-/// The tag `Orientation` of Exif 2.3, section 4.6.4: where the first row and the first column of the file belong.
+/// The `Orientation` tag of Exif 2.3, section 4.6.4: the visual position of the file's first row and column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Orientation(u16);
 
@@ -16,12 +16,12 @@ const TAG: u16 = 0x112;
 const SHORT: u16 = 3;
 
 impl Orientation {
-    /// The note in a block of Exif; upright where it has none, or none that can be read.
+    /// The orientation in an Exif block; upright if it is missing or invalid.
     pub(super) fn from_exif(exif: &[u8]) -> Self {
         find(exif).filter(|value| (1..=8).contains(value)).map(Self).unwrap_or_default()
     }
 
-    /// The picture as it was seen.
+    /// Rotates and mirrors the picture to its upright position.
     pub(super) fn upright(self, picture: Picture) -> Picture {
         if self.0 == 1 {
             return picture;
@@ -44,7 +44,7 @@ impl Orientation {
     }
 }
 
-/// The value in the first directory of the block, which is laid out as a TIFF file is.
+/// The value in the first directory of the block, which has the layout of a TIFF file.
 fn find(exif: &[u8]) -> Option<u16> {
     let little = match exif.get(..4)? {
         b"II\x2a\0" => true,
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn notes_are_read_in_both_orders_of_bytes() {
+    fn orientations_are_read_in_both_byte_orders() {
         for value in 1..=8 {
             for little in [false, true] {
                 assert_eq!(Orientation::from_exif(&block(little, value)), Orientation(value.into()));
@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn every_orientation_is_undone() {
-        // What a camera that was held in that way writes of
+        // The pixels as a camera in each orientation stores them of the picture
         //   1 2 3
         //   4 5 6
         let written: [(u16, usize, &[u8]); 8] = [

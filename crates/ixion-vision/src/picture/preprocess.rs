@@ -1,4 +1,4 @@
-//! From a picture to what a network takes.
+//! Preprocessing: from a picture to a network's input.
 
 use super::resize::{Resized, Sampling, resize};
 use super::{Color, Filter, Picture};
@@ -7,21 +7,20 @@ use ixion_tensor::{DType, Result, Tensor, TensorError};
 use ndarray::{ArrayView2, ArrayViewMut2, s};
 use serde::Deserialize;
 
-/// How a picture is made to fit a size of another aspect ratio.
+/// How a picture is fitted to a size with a different aspect ratio.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum Fit {
-    /// Rows and columns are scaled apart from each other; circles become ellipses.
+    /// Rows and columns are scaled independently, without keeping the aspect ratio.
     Stretch,
-    /// Scaled until it just fits inside, centred, and surrounded by [`Preprocess::pad_value`].
+    /// Scaled to fit inside, centred, and padded with [`Preprocess::pad_value`].
     Letterbox,
-    /// Scaled until it just covers everything, or as [`Preprocess::resize`] says, and cut to the middle.
+    /// Scaled to cover the size, or by [`Preprocess::resize`], and cropped to the centre.
     Crop,
 }
 
-/// What a network takes: the rule that turns a [`Picture`] into its input tensor. As a table `[input]` of a model's
-/// description:
+/// The preprocessing that converts a [`Picture`] to a network's input tensor. It is the table `[input]` of a `model.toml`:
 ///
 /// ```
 /// use ixion_vision::{Fit, Preprocess};
@@ -45,27 +44,27 @@ pub enum Fit {
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Preprocess {
-    /// The channels: one of luma, or red, green and blue. Default: `rgb`.
+    /// The colour model of the input: `gray` (luma) or `rgb`. Default: `rgb`.
     pub color: Color,
-    /// Height and width. Default: those of the picture.
+    /// Height and width of the input. Default: those of the picture.
     pub size: Option<[usize; 2]>,
-    /// How to fit another aspect ratio. Default: `stretch`.
+    /// How to fit a different aspect ratio. Default: `stretch`.
     pub fit: Fit,
-    /// For `crop`: the length of the picture's shorter side before the middle is cut out (`Resize` of torchvision). Default:
-    /// as short as covers everything.
+    /// For `crop`: the length of the picture's shorter side before the centre is cropped (`Resize` of torchvision). Default:
+    /// the smallest that covers the input.
     pub resize: Option<usize>,
-    /// How to resize. Default: `bilinear`.
+    /// The resampling filter. Default: `bilinear`.
     pub filter: Filter,
-    /// For `bilinear` and `bicubic`, whether every pixel of a larger picture takes part (`antialias=True` of PyTorch; what
-    /// Pillow and torchvision do). Default: false.
+    /// For `bilinear` and `bicubic`: whether the filter is widened when downscaling, so that every pixel contributes
+    /// (`antialias=True` of PyTorch, as in Pillow and torchvision). Default: false.
     pub antialias: bool,
-    /// What pixel values, 0 to 255, are multiplied by. Default: 1/255.
+    /// The factor for pixel values, 0 to 255. Default: 1/255.
     pub scale: f32,
-    /// What is then subtracted: one number, or one for each channel. Default: 0.
+    /// Subtracted from the scaled values: one number, or one for each channel. Default: 0.
     pub mean: Vec<f32>,
-    /// What the rest is then divided by: one number, or one for each channel. Default: 1.
+    /// Divisor of the result: one number, or one for each channel. Default: 1.
     pub std: Vec<f32>,
-    /// The pixel value, 0 to 255, around a letterboxed picture. Default: 0.
+    /// The pixel value, 0 to 255, of the padding around a letterboxed picture. Default: 0.
     pub pad_value: f32,
 }
 
@@ -86,25 +85,26 @@ impl Default for Preprocess {
     }
 }
 
-/// The greatest [`Preprocess::resize`].
-const MOST_RESIZE: usize = 1 << 16;
+/// The largest [`Preprocess::resize`].
+const MAX_RESIZE: usize = 1 << 16;
 
 // ANCHOR: placement
-/// Where a picture lies within the network's input: at `scale · position + offset`. Both are given for rows first and
-/// columns second, in pixels; the upper left corner of the picture is 0, 0.
+/// The placement of a picture in the network's input: a position of the picture is at `scale · position + offset`. Both are
+/// for rows first and columns second, in pixels; the upper left corner of the picture is (0, 0).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Placement {
-    /// Pixels of the input for one pixel of the picture.
+    /// Pixels of the input per pixel of the picture.
     pub scale: [f32; 2],
-    /// Where the picture's upper left corner lies in the input; negative when it was cut off.
+    /// The position of the picture's upper left corner in the input; negative if the picture is cropped.
     pub offset: [f32; 2],
 }
 
 impl Placement {
-    /// Where a picture lies that is resized and put into the middle of the input; of an odd number of places left over, the
-    /// larger half comes behind it. What is larger than the input is cut off on both sides, the larger half behind as well.
+    /// The placement of a picture that is resized and centred in the input. If the padding is odd, the larger half is at the
+    /// bottom or right. A picture larger than the input is cropped on both sides, with the larger half at the bottom or right
+    /// as well.
     pub fn centered(picture: [usize; 2], resized: [usize; 2], input: [usize; 2]) -> Self {
-        // ANCHOR: centered_todo -- task 1: for each axis, the scale, and half of the room that is left
+        // ANCHOR: centered_todo -- task 1: for each axis, the scale, and half of the remaining space
         let middle = |axis: usize| (input[axis] as i64 - resized[axis] as i64) / 2;
         Self {
             scale: [0, 1].map(|axis| resized[axis] as f32 / picture[axis] as f32),
@@ -113,16 +113,16 @@ impl Placement {
         // ANCHOR_END: centered_todo
     }
 
-    /// The place in the picture, row and column, of a place in the network's input.
+    /// Converts a position (row, column) in the network's input to a position in the picture.
     pub fn to_picture(&self, [row, col]: [f32; 2]) -> [f32; 2] {
-        // ANCHOR: to_picture_todo -- task 1: from a place in the input back to the picture
+        // ANCHOR: to_picture_todo -- task 1: from a position in the input back to the picture
         [(row - self.offset[0]) / self.scale[0], (col - self.offset[1]) / self.scale[1]]
         // ANCHOR_END: to_picture_todo
     }
 
-    /// The place in the network's input, row and column, of a place in the picture.
+    /// Converts a position (row, column) in the picture to a position in the network's input.
     pub fn to_input(&self, [row, col]: [f32; 2]) -> [f32; 2] {
-        // ANCHOR: to_input_todo -- task 1: from a place in the picture to the input
+        // ANCHOR: to_input_todo -- task 1: from a position in the picture to the input
         [row * self.scale[0] + self.offset[0], col * self.scale[1] + self.offset[1]]
         // ANCHOR_END: to_input_todo
     }
@@ -130,16 +130,16 @@ impl Placement {
 // ANCHOR_END: placement
 
 // ANCHOR: letterboxed
-/// Height and width of a picture that is scaled, circles staying circles, until it just fits inside of an input.
+/// Height and width of a picture scaled to fit inside an input, with its aspect ratio kept.
 pub fn letterboxed(picture: [usize; 2], input: [usize; 2]) -> [usize; 2] {
-    // ANCHOR: letterboxed_todo -- task 1: the largest ratio with which both axes fit
+    // ANCHOR: letterboxed_todo -- task 1: the largest ratio at which both axes fit
     let ratios = [0, 1].map(|axis| input[axis] as f64 / picture[axis] as f64);
     scaled(picture, input, ratios[0].min(ratios[1]))
     // ANCHOR_END: letterboxed_todo
 }
 
-/// Height and width times a ratio, rounded, and at least 1. The axis that decided the ratio comes out exactly, whatever its
-/// product rounds to.
+/// Height and width times a ratio, rounded, and at least 1. The axis that determined the ratio gets exactly its target length,
+/// whatever its product rounds to.
 fn scaled(from: [usize; 2], to: [usize; 2], ratio: f64) -> [usize; 2] {
     [0, 1].map(|axis| match to[axis] as f64 / from[axis] as f64 == ratio {
         true => to[axis],
@@ -149,13 +149,13 @@ fn scaled(from: [usize; 2], to: [usize; 2], ratio: f64) -> [usize; 2] {
 // ANCHOR_END: letterboxed
 
 // ANCHOR: surround
-/// Puts a plane into the middle of one that is at least as large, as [`Placement::centered`] says, and fills what is around
-/// it with one value.
+/// Copies a plane into the centre of a target that is at least as large, as in [`Placement::centered`], and fills the border
+/// with one value.
 ///
 /// # Panics
-/// When the plane is larger.
+/// Panics if the plane is larger than the target.
 pub fn surround(mut target: ArrayViewMut2<'_, f32>, plane: ArrayView2<'_, f32>, border: f32) {
-    // ANCHOR: surround_todo -- task 1: the border everywhere, then the plane in the middle
+    // ANCHOR: surround_todo -- task 1: the border everywhere, then the plane in the centre
     let (height, width) = plane.dim();
     let (top, left) = ((target.nrows() - height) / 2, (target.ncols() - width) / 2);
     target.fill(border);
@@ -165,12 +165,12 @@ pub fn surround(mut target: ArrayViewMut2<'_, f32>, plane: ArrayView2<'_, f32>, 
 // ANCHOR_END: surround
 
 impl Preprocess {
-    /// Turns a picture into an `f32` tensor of shape 1 × channels × height × width, and tells where the picture lies in
-    /// it: colours first, then size, then `(value · scale − mean) / std`. Nothing is rounded on the way.
+    /// Converts a picture to an `f32` tensor of shape 1 × channels × height × width, and returns the placement of the picture
+    /// in it. Colours are converted first, then the size, then `(value · scale − mean) / std`. Resized values are not rounded.
     ///
     /// # Errors
-    /// [`TensorError::InvalidArgument`] for settings that make no sense, naming their key, and
-    /// [`TensorError::Limit`] for a size above `limits`.
+    /// [`TensorError::InvalidArgument`], with the key, for invalid settings, and [`TensorError::Limit`] if the size exceeds
+    /// `limits`.
     pub fn prepare(&self, picture: &Picture, limits: &Limits) -> Result<(Tensor, Placement)> {
         self.check()?;
         let picture = picture.to_color(self.color);
@@ -193,24 +193,24 @@ impl Preprocess {
         Ok((tensor, Placement::centered([rows.from, cols.from], [rows.to, cols.to], size)))
     }
 
-    /// Checks that all settings make sense together.
+    /// Checks that the settings are valid and consistent.
     ///
     /// # Errors
-    /// [`TensorError::InvalidArgument`] names the key, what was found and what is needed.
+    /// [`TensorError::InvalidArgument`], with the key, the expected and the actual value.
     pub fn check(&self) -> Result<()> {
         let refuse = |text: String| Err(TensorError::InvalidArgument(text));
         let channels = self.color.channels();
         for (key, values) in [("mean", &self.mean), ("std", &self.std)] {
             if values.len() != 1 && values.len() != channels {
                 let found = values.len();
-                return refuse(format!("{key}: {found} numbers, but 1 or {channels} are needed"));
+                return refuse(format!("{key}: expected 1 or {channels} values, got {found}"));
             }
             if let Some(value) = values.iter().find(|value| !value.is_finite()) {
                 return refuse(format!("{key}: {value} is not a finite number"));
             }
         }
         if self.std.contains(&0.0) {
-            return refuse("std: 0 cannot be divided by".into());
+            return refuse("std: must not be 0".into());
         }
         for (key, value) in [("scale", self.scale), ("pad_value", self.pad_value)] {
             if !value.is_finite() {
@@ -220,17 +220,20 @@ impl Preprocess {
         if let Some(resize) = self.resize {
             if self.fit != Fit::Crop {
                 return refuse(
-                    "resize: only with fit = \"crop\"; the other ways follow from the size".into(),
+                    "resize: only valid with fit = \"crop\"; with the others, the size follows from `size`"
+                        .into(),
                 );
             }
             let longest = self.size.map_or(1, |size| size[0].max(size[1]));
-            if !(longest..=MOST_RESIZE).contains(&resize) {
-                let size = self.size.map_or(String::new(), |size| format!(" to cut {size:?} out of it"));
-                return refuse(format!("resize: {resize}, but it must be {longest} to {MOST_RESIZE}{size}"));
+            if !(longest..=MAX_RESIZE).contains(&resize) {
+                let size = self.size.map_or(String::new(), |size| format!(" for a crop to {size:?}"));
+                return refuse(format!("resize: expected {longest} to {MAX_RESIZE}{size}, got {resize}"));
             }
         }
         match self.size {
-            Some(size) if size.contains(&0) => refuse(format!("size: {size:?}, but both must be at least 1")),
+            Some(size) if size.contains(&0) => {
+                refuse(format!("size: expected at least 1 for both, got {size:?}"))
+            }
             _ => Ok(()),
         }
     }
@@ -240,7 +243,7 @@ impl Preprocess {
         (value * self.scale - of_channel(&self.mean, 0.0)) / of_channel(&self.std, 1.0)
     }
 
-    /// What becomes of rows and columns; of what is longer than the input, the middle.
+    /// The resizing of rows and columns; an axis longer than the input is cropped to its centre.
     fn axes(&self, from: [usize; 2], to: [usize; 2]) -> [Resized; 2] {
         let resized = match (self.fit, self.resize) {
             (Fit::Stretch, _) => to,
@@ -259,7 +262,7 @@ impl Preprocess {
     }
 }
 
-/// Height and width when the shorter side gets a certain length. The longer one is rounded down, as torchvision does.
+/// Height and width scaled so that the shorter side has a given length. The longer side is rounded down, as in torchvision.
 fn shortened(from: [usize; 2], resize: usize) -> [usize; 2] {
     let shorter = from[0].min(from[1]).max(1) as u128;
     let long = |len: usize| usize::try_from(resize as u128 * len as u128 / shorter).unwrap_or(usize::MAX);
@@ -286,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rules_of_the_models_read() {
+    fn the_rules_of_the_models_are_valid() {
         for name in ["digits", "resnet18"] {
             let path = format!("{}/../../model_file/{name}/model.toml", env!("CARGO_MANIFEST_DIR"));
             let card: toml::Table = std::fs::read_to_string(path).unwrap().parse().unwrap();
@@ -340,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn crop_takes_the_middle() {
+    fn crop_takes_the_centre() {
         let fit = rule("color = 'gray'\nsize = [2, 2]\nfit = 'crop'\nfilter = 'nearest'\nscale = 1.0");
         let (values, placement) = prepared(&fit, &ramp(2, 5));
         assert_eq!(values, [1.0, 2.0, 6.0, 7.0]);
@@ -355,23 +358,23 @@ mod tests {
     fn the_shorter_side_is_resized_before_the_cut() {
         let fit =
             rule("color = 'gray'\nsize = [2, 2]\nfit = 'crop'\nresize = 4\nfilter = 'nearest'\nscale = 1.0");
-        // 2×3 becomes 4×6, of which rows 1 and 2 and columns 2 and 3 are the middle.
+        // 2×3 becomes 4×6, whose centre is rows 1 and 2 and columns 2 and 3.
         let (values, placement) = prepared(&fit, &ramp(2, 3));
         assert_eq!(values, [1.0, 1.0, 4.0, 4.0]);
         assert_eq!(placement, Placement { scale: [2.0, 2.0], offset: [-1.0, -2.0] });
         let text = |text: &str| rule(text).prepare(&ramp(2, 2), &Limits::default()).unwrap_err().to_string();
-        assert!(text("resize = 7").starts_with("resize: only with"));
+        assert!(text("resize = 7").starts_with("resize: only valid with"));
         assert_eq!(
             text("fit = 'crop'\nsize = [8, 9]\nresize = 8"),
-            "resize: 8, but it must be 9 to 65536 to cut [8, 9] out of it"
+            "resize: expected 9 to 65536 for a crop to [8, 9], got 8"
         );
     }
 
     #[test]
-    fn settings_without_sense_name_their_key() {
+    fn invalid_settings_name_their_key() {
         let text = |text: &str| rule(text).prepare(&ramp(2, 2), &Limits::default()).unwrap_err().to_string();
-        assert_eq!(text("mean = [1.0, 2.0]"), "mean: 2 numbers, but 1 or 3 are needed");
-        assert_eq!(text("std = []"), "std: 0 numbers, but 1 or 3 are needed");
+        assert_eq!(text("mean = [1.0, 2.0]"), "mean: expected 1 or 3 values, got 2");
+        assert_eq!(text("std = []"), "std: expected 1 or 3 values, got 0");
         assert!(text("std = [0.0]").starts_with("std: ") && text("scale = nan").starts_with("scale: "));
         assert!(
             text("size = [0, 3]").starts_with("size: ") && text("pad_value = inf").starts_with("pad_value: ")
@@ -382,7 +385,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn placement_maps_there_and_back(
+        fn placement_round_trips(
             from in [1usize..30, 1usize..30], to in [1usize..30, 1usize..30], fit in 0usize..3, point in [0f32..9.0, 0f32..9.0],
         ) {
             let fit = [Fit::Stretch, Fit::Letterbox, Fit::Crop][fit];
@@ -391,7 +394,7 @@ mod tests {
             prop_assert_eq!(tensor.shape().dims(), &[1, 1, to[0], to[1]]);
             let back = placement.to_picture(placement.to_input(point));
             prop_assert!((back[0] - point[0]).abs() < 1e-3 && (back[1] - point[1]).abs() < 1e-3);
-            // The picture's middle stays in the middle, to the pixel that cannot be halved.
+            // The picture's centre stays in the centre, up to the rounding of half a pixel.
             let middle = placement.to_input([from[0] as f32 / 2.0, from[1] as f32 / 2.0]);
             prop_assert!((0..2).all(|i| (middle[i] - to[i] as f32 / 2.0).abs() <= 0.5 + 1e-3), "{:?}", middle);
         }

@@ -1,7 +1,7 @@
 //! Resampling, one axis at a time: each output value is a weighted sum of a few input values.
 //!
-//! Pixels are squares: the first reaches from 0 to 1, and its centre lies at 0.5. Source positions are computed in `f32`
-//! by PyTorch's formulas, so that the results are those of `torch.nn.functional.interpolate` up to rounding.
+//! Pixels are squares: the first extends from 0 to 1, and its centre is at 0.5. Source positions are computed in `f32` by
+//! PyTorch's formulas, so that the results match `torch.nn.functional.interpolate` up to rounding.
 
 use ixion_tensor::Limits;
 use ixion_tensor::Result;
@@ -9,30 +9,30 @@ use ndarray::{Array2, ArrayView2, Axis, Zip};
 use serde::Deserialize;
 use std::ops::Range;
 
-/// How a picture gets another size.
+/// The resampling filter for resizing a picture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum Filter {
     /// The value of one input pixel (`mode="nearest"` of PyTorch).
     Nearest,
-    /// Between the two nearest in each direction, without regard to how much smaller the result is
-    /// (`mode="bilinear"`, `align_corners=False`, `antialias=False`).
+    /// Linear interpolation of the two nearest pixels in each direction, whatever the scale (`mode="bilinear"`,
+    /// `align_corners=False`, `antialias=False`).
     Bilinear,
-    /// The exact mean of the area that the output pixel covers. Where the input size is a multiple of the output size,
-    /// this is `mode="area"`; elsewhere PyTorch counts pixels that are covered in part as a whole.
+    /// The exact mean of the area that the output pixel covers. If the input size is a multiple of the output size, this is
+    /// `mode="area"`; otherwise PyTorch counts partly covered pixels fully.
     Area,
-    /// Keys' cubic convolution of the four nearest in each direction with a = −0.75 (`mode="bicubic"`,
+    /// Keys' cubic convolution of the four nearest pixels in each direction with a = −0.75 (`mode="bicubic"`,
     /// `align_corners=False`, `antialias=False`).
     Bicubic,
 }
 
-/// A filter, and whether it gets wider where the picture gets smaller.
+/// A filter, and whether it is widened when downscaling.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Sampling {
-    /// How values between pixels are found.
+    /// The filter.
     pub(super) filter: Filter,
-    /// Whether all pixels that a smaller picture's pixel covers take part.
+    /// Whether all pixels that an output pixel covers contribute.
     pub(super) antialias: bool,
 }
 
@@ -46,8 +46,8 @@ impl Sampling {
     }
 }
 
-/// The input positions under a kernel that is stretched by as much as the picture shrinks, with weights that sum to 1
-/// (`antialias=True` of PyTorch, and what Pillow does).
+/// The input positions under a kernel stretched by the downscaling factor, with weights that sum to 1 (`antialias=True` of
+/// PyTorch, as in Pillow).
 fn wide_taps(
     position: usize,
     from: usize,
@@ -77,18 +77,18 @@ fn cubic_of_pillow(x: f32) -> f32 {
     }
 }
 
-/// The part of a resized axis that is wanted.
+/// A resized axis and the part of it to compute.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Resized {
-    /// The length before.
+    /// The length before resizing.
     pub(super) from: usize,
-    /// The length after.
+    /// The length after resizing.
     pub(super) to: usize,
-    /// Which of the positions after are wanted.
+    /// The output positions to compute.
     pub(super) window: Range<usize>,
 }
 
-/// Resizes a plane, rows and columns.
+/// Resizes the rows and columns of a plane.
 pub(super) fn resize(
     plane: ArrayView2<'_, f32>,
     rows: &Resized,
@@ -115,7 +115,7 @@ fn along(plane: ArrayView2<'_, f32>, axis: Axis, resized: &Resized, sampling: Sa
 }
 
 impl Filter {
-    /// The input positions that an output position is made of, with their weights, which sum to 1.
+    /// The input positions that contribute to an output position, with weights that sum to 1.
     fn taps(self, position: usize, from: usize, to: usize) -> Vec<(usize, f32)> {
         let scale = from as f32 / to as f32;
         let centre = scale * (position as f32 + 0.5) - 0.5;
@@ -147,7 +147,7 @@ impl Filter {
     }
 }
 
-/// The parameter of Keys' "Cubic convolution interpolation" (1981) that PyTorch and OpenCV take; Pillow takes −0.5.
+/// The parameter of Keys' "Cubic convolution interpolation" (1981) as in PyTorch and OpenCV; Pillow uses −0.5.
 const A: f32 = -0.75;
 
 /// The weight at a distance from 0 to 1.
@@ -196,10 +196,10 @@ mod tests {
         }
     }
 
-    // The numbers were computed by torch 2.15.0's interpolate.
+    // Expected values from torch 2.15.0's interpolate.
     #[test]
     #[rustfmt::skip]
-    fn as_pytorch_resizes() {
+    fn matches_pytorch() {
         check([3, 7], Filter::Nearest, &[
             0.0, 0.0, 7.0, 3.0, 3.0, 10.0, 6.0,
             2.0, 2.0, 9.0, 5.0, 5.0, 1.0, 8.0,
@@ -228,10 +228,10 @@ mod tests {
         ]);
     }
 
-    // The numbers were computed by torch 2.15.0's interpolate with antialias=True.
+    // Expected values from torch 2.15.0's interpolate with antialias=True.
     #[test]
     #[rustfmt::skip]
-    fn as_pytorch_resizes_with_antialiasing() {
+    fn matches_pytorch_with_antialiasing() {
         let wide = |filter| Sampling { filter, antialias: true };
         check_sampling([2, 2], wide(Filter::Bilinear), &[4.5, 5.785714, 4.2142863, 5.142857]);
         check_sampling([3, 7], wide(Filter::Bilinear), &[
@@ -245,14 +245,14 @@ mod tests {
             2.9126213, 3.739612, 5.10021, 6.0, 2.1515, 4.74531, 9.840093,
             5.889805, 2.5225773, 2.6162097, 8.620138, 5.9038963, 3.789798, 3.2640245,
         ]);
-        // Nothing else changes: nearest and area look at what they always look at.
+        // Antialiasing does not affect the other filters.
         check_sampling([2, 1], wide(Filter::Area), &[5.1, 4.7]);
     }
 
     #[test]
-    fn area_is_the_mean_of_what_is_covered() {
+    fn area_is_the_mean_of_the_covered_area() {
         check([2, 1], Filter::Area, &[5.1, 4.7]);
-        // One and a half columns of the row 0 7 3 … each, then half a column repeated.
+        // One and a half columns each, then half a column each.
         let row = ndarray::arr2(&[[0.0, 6.0, 3.0]]);
         assert_eq!(resized(&row, [1, 2], plain(Filter::Area)), ndarray::arr2(&[[2.0, 4.0]]));
         assert_eq!(

@@ -1,4 +1,4 @@
-//! The class of each pixel of a picture.
+//! Class maps: the class of each pixel of a picture.
 
 use crate::error::Result;
 use crate::{Color, Picture};
@@ -6,7 +6,7 @@ use crate::{VisionError, color_of};
 use std::path::Path;
 
 // ANCHOR: void
-/// The number that stands for no class at all, as in the masks of PASCAL VOC.
+/// The value for "no class", as in the masks of PASCAL VOC.
 pub const VOID: u8 = 255;
 // ANCHOR_END: void
 
@@ -19,14 +19,16 @@ pub struct ClassMap {
 }
 
 impl ClassMap {
-    /// A map of given classes, row by row.
+    /// A map from classes in row-major order.
     ///
     /// # Errors
-    /// [`VisionError::InvalidArgument`] when there are not height × width, or none at all.
+    /// [`VisionError::InvalidArgument`] if `classes` is empty or its length is not height × width.
     pub fn new(height: usize, width: usize, classes: Vec<u8>) -> Result<Self> {
         if classes.is_empty() || height.checked_mul(width) != Some(classes.len()) {
             let found = classes.len();
-            let problem = format!("a map of {height}×{width} pixels cannot have {found} of them");
+            let problem = format!(
+                "expected a class for each pixel of a map of {height}×{width}, and at least one, got {found}"
+            );
             return Err(VisionError::InvalidArgument(problem));
         }
         Ok(Self { height, width, classes })
@@ -42,12 +44,12 @@ impl ClassMap {
         self.width
     }
 
-    /// The classes row by row.
+    /// The classes in row-major order.
     pub fn classes(&self) -> &[u8] {
         &self.classes
     }
 
-    /// The classes that are there, from 0 on, each with the number of its pixels; [`VOID`] comes last.
+    /// The classes that occur, in ascending order, each with its number of pixels; [`VOID`] comes last.
     pub fn counts(&self) -> Vec<(u8, usize)> {
         let mut counts = [0usize; 256];
         for &class in &self.classes {
@@ -56,11 +58,11 @@ impl ClassMap {
         (0..=VOID).zip(counts).filter(|(_, count)| *count > 0).collect()
     }
 
-    /// Writes the map as a PNG whose pixels are the classes, with a palette to look at: a class has its colour
-    /// ([`color_of`]), the background is black, and [`VOID`] is white.
+    /// Writes the map as an indexed PNG whose pixel values are the classes. The palette has the colour of each class
+    /// ([`color_of`]); the background is black and [`VOID`] white.
     ///
     /// # Errors
-    /// [`VisionError::Tensor`] with the name of the file when it cannot be written.
+    /// [`VisionError::Tensor`], with the name of the file, if it cannot be written.
     pub fn save_png(&self, path: impl AsRef<Path>, colors: &[[u8; 3]], background: Option<u8>) -> Result<()> {
         let color = |class: u8| match class {
             VOID => [255; 3],

@@ -1,4 +1,4 @@
-//! A class for each pixel.
+//! Semantic segmentation: a class for each pixel.
 
 mod map;
 mod sample;
@@ -11,7 +11,7 @@ use ixion_tensor::{DType, Tensor};
 use ndarray::{Array2, ArrayView1, ArrayView2, ArrayView3, Ix4};
 use sample::Axis;
 
-/// Reads the scores of pixels.
+/// Converts pixel scores to class maps.
 ///
 /// ```
 /// use ixion_tensor::Tensor;
@@ -26,12 +26,12 @@ use sample::Axis;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Segmenter {
-    /// What turns scores into probabilities. It matters where there is a single channel; of several, the highest score wins
-    /// with any.
+    /// The function that converts scores to probabilities. It matters only for a single channel; with several channels, the
+    /// highest score wins in any case.
     pub activation: Activation,
-    /// The number of classes, where it is known: that of the channels, or 2 for a single channel.
+    /// The number of classes, if known: the number of channels, or 2 for a single channel.
     pub classes: Option<usize>,
-    /// The class of pixels that the model has not seen, because the picture was cropped. Default: [`VOID`].
+    /// The class of pixels that a crop left outside the model's input. Default: [`VOID`].
     pub background: Option<u8>,
 }
 
@@ -43,15 +43,16 @@ impl Segmenter {
 
     /// The class of each pixel of each picture.
     ///
-    /// `scores` are floats N × classes × H × W over the model's input, of any resolution. They are brought to the picture's size first,
-    /// without what surrounds it (`mode="bilinear"`, `align_corners=False` of PyTorch's `interpolate`), and then the highest wins; of
-    /// equals the first. A single channel tells class 1 from class 0: where its probability is above 0.5. Pixels whose
-    /// scores are all NaN are [`VOID`].
+    /// `scores` are floats N × classes × H × W, which cover the model's input at any resolution. The padding is removed and the
+    /// scores are resized to the picture (`mode="bilinear"`, `align_corners=False` of PyTorch's `interpolate`); then the
+    /// highest score wins, or the first among equals. With a single channel, a pixel has class 1 if its probability is above
+    /// 0.5, otherwise class 0. Pixels whose scores are all NaN are [`VOID`].
     ///
-    /// Integers N × H × W or N × 1 × H × W are classes already; each pixel gets that of the cell in which it lies.
+    /// Integers N × H × W or N × 1 × H × W are class indices already; each pixel gets the class of the cell it is in.
     ///
     /// # Errors
-    /// [`VisionError::Output`] for another shape, number of classes or pictures, or element type.
+    /// [`VisionError::Output`] if the shape, the number of classes or pictures, or the element type does not match;
+    /// [`VisionError::InvalidArgument`] for a softmax of a single channel.
     pub fn segment(&self, scores: &Tensor, frames: &[Frame]) -> Result<Vec<ClassMap>> {
         let is_class = scores.dtype().is_integer();
         if !is_class && !scores.dtype().is_float() {
@@ -67,11 +68,11 @@ impl Segmenter {
         maps.collect()
     }
 
-    /// The scores with four axes.
+    /// Checks the scores and returns them with four axes.
     fn check(&self, scores: &Tensor, pictures: usize, is_class: bool) -> Result<Tensor, OutputError> {
         let wanted = || {
-            let wanted = "pictures×classes×H×W of scores, or pictures×H×W of integers";
-            OutputError::shape(scores, wanted, "is the task of the model.toml the right one?")
+            let wanted = "images×classes×H×W of scores, or images×H×W of integers";
+            OutputError::shape(scores, wanted, "check the `task` in the model.toml")
         };
         let dims = match *scores.shape().dims() {
             [pictures, height, width] if is_class => [pictures, 1, height, width],
@@ -89,7 +90,7 @@ impl Segmenter {
         }
         let classes = if channels == 1 { 2 } else { channels };
         if classes > usize::from(VOID) {
-            let wanted = format!("at most {VOID} classes");
+            let wanted = format!("images×classes×H×W with at most {VOID} classes");
             return Err(OutputError::shape(scores, wanted, ""));
         }
         match self.classes {
@@ -100,7 +101,7 @@ impl Segmenter {
         }
     }
 
-    /// Where class 1 begins, on a single channel.
+    /// The score above which a pixel has class 1, for a single channel.
     fn threshold(&self) -> Result<f32> {
         match self.activation {
             Activation::None => Ok(0.5),
@@ -160,8 +161,8 @@ impl Segmenter {
 }
 
 // ANCHOR: highest
-/// The class of each pixel, given classes × pixels of scores: the highest wins, and of equals the first. NaN is no score;
-/// where there is no other, the pixel is [`VOID`].
+/// The class of each pixel, given scores of shape classes × pixels: the highest score wins, or the first among equals. NaN
+/// is ignored; a pixel with only NaN scores is [`VOID`].
 pub fn highest(scores: ArrayView2<'_, f32>) -> Vec<u8> {
     // ANCHOR: highest_todo -- task 5: go through the classes, and keep the best so far of each pixel
     let mut best = vec![(VOID, f32::NEG_INFINITY); scores.ncols()];
@@ -178,7 +179,7 @@ pub fn highest(scores: ArrayView2<'_, f32>) -> Vec<u8> {
 }
 // ANCHOR_END: highest
 
-/// Class 1 where the score is above the threshold, else class 0; [`VOID`] where there is none.
+/// Class 1 if the score is above the threshold, [`VOID`] if it is NaN, otherwise class 0.
 fn above(scores: ArrayView1<'_, f32>, threshold: f32) -> Vec<u8> {
     let class = |&score: &f32| if score.is_nan() { VOID } else { u8::from(score > threshold) };
     scores.iter().map(class).collect()

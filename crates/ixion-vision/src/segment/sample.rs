@@ -1,17 +1,17 @@
-//! Where the pixels of a picture lie on a grid of scores.
+//! Sampling of a grid of scores at the pixels of a picture.
 
 use crate::Frame;
 use ndarray::{ArrayView2, ArrayViewMut1};
 
-/// Rounding must not add a cell of what surrounds the picture.
+/// Tolerance that keeps rounding from including a cell of the padding.
 const SLACK: f64 = 1e-3;
 
-/// The pixels of the picture along one axis; nothing for those that lie outside of the grid.
+/// The taps of the picture's pixels along one axis; `None` for pixels outside the grid.
 pub(super) struct Axis {
     pub(super) taps: Vec<Option<Tap>>,
 }
 
-/// The two cells that a pixel lies between, and the cell in which it lies.
+/// The two cells that a pixel is interpolated from, and the cell that contains it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Tap {
     pub(super) first: usize,
@@ -21,13 +21,13 @@ pub(super) struct Tap {
 }
 
 impl Tap {
-    /// The value between that of the first cell and that of the second.
+    /// Interpolates between the values of the first and the second cell.
     pub(super) fn between(&self, first: f32, second: f32) -> f32 {
         // A weight of 0 must not spread an infinity or NaN.
         if self.weight == 0.0 { first } else { first * (1.0 - self.weight) + second * self.weight }
     }
 
-    /// The line of cells on which a row of pixels lies.
+    /// Interpolates the line of cells at a row of pixels.
     pub(super) fn line(&self, plane: ArrayView2<'_, f32>, line: &mut [f32]) {
         let pairs = plane.row(self.first).into_iter().zip(plane.row(self.second));
         line.iter_mut().zip(pairs).for_each(|(to, (&first, &second))| *to = self.between(first, second));
@@ -42,7 +42,7 @@ impl Axis {
         let offset = f64::from(frame.placement.offset[axis]);
         let by_input = cells as f64 / frame.input[axis].max(1) as f64;
         let place = |pixel: f64| (pixel * scale + offset) * by_input;
-        // The cells that the picture covers; those around it are padding. Casts saturate.
+        // The range of cells that the picture covers; the others are padding. Casts saturate.
         let last = cells.saturating_sub(1);
         let lowest = ((place(0.0) + SLACK).floor().max(0.0) as usize).min(last);
         let highest = ((place(pixels as f64) - SLACK).ceil().max(1.0) as usize - 1).clamp(lowest, last);
@@ -63,7 +63,7 @@ impl Axis {
         Self { taps: (0..pixels).map(tap).collect() }
     }
 
-    /// The values of pixels along a line of cells; NaN for those that lie outside of it.
+    /// Interpolates the values of pixels along a line of cells; NaN for pixels outside it.
     pub(super) fn sample(&self, cells: &[f32], mut pixels: ArrayViewMut1<'_, f32>) {
         let at = |index: usize| cells.get(index).copied().unwrap_or(f32::NAN);
         for (pixel, tap) in pixels.iter_mut().zip(&self.taps) {
@@ -79,7 +79,8 @@ mod tests {
 
     #[test]
     fn padding_is_not_read() {
-        // 4 pixels, doubled, with 4 pixels of padding on each side of an input of 16; one cell for two of these.
+        // 4 pixels, enlarged to 8, with 4 pixels of padding on each side in an input of 16; a cell covers two pixels of the
+        // input.
         let placement = Placement { scale: [2.0; 2], offset: [4.0; 2] };
         let frame = Frame { picture: [4, 4], input: [16, 16], placement };
         let axis = Axis::new(&frame, 0, 8);
@@ -92,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_cropped_has_no_place() {
+    fn cropped_pixels_have_no_tap() {
         let placement = Placement { scale: [1.0; 2], offset: [-2.0; 2] };
         let frame = Frame { picture: [6, 6], input: [3, 3], placement };
         let seen: Vec<bool> = Axis::new(&frame, 1, 3).taps.iter().map(Option::is_some).collect();

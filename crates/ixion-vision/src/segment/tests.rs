@@ -17,7 +17,7 @@ fn one(segmenter: &Segmenter, scores: &Tensor, frame: Frame) -> Vec<u8> {
 
 #[test]
 #[rustfmt::skip]
-fn as_pytorch_interpolates_and_then_decides() {
+fn matches_pytorch_interpolation_and_argmax() {
     let segmenter = Segmenter::new(Activation::None);
     assert_eq!(one(&segmenter, &logits(3), Frame::stretched([5, 7], [3, 4])), [
         0, 1, 1, 1, 0, 0, 2,
@@ -39,8 +39,8 @@ fn as_pytorch_interpolates_and_then_decides() {
 }
 
 #[test]
-fn the_letterbox_is_taken_off() {
-    // Two rows of picture between two rows of padding that are surely of class 1.
+fn the_letterbox_is_removed() {
+    // Two rows of picture between two rows of padding with a high score for class 1.
     let scores = [0.0f32, 0.0, 1.0, 1.0, 0.0, 0.0, 0.0, 0.0, 9.0, 9.0, 0.0, 0.5, 0.5, 2.0, 9.0, 9.0];
     let scores = Tensor::from_vec(scores.to_vec(), &[1, 2, 4, 2]).unwrap();
     let placement = Placement { scale: [0.5, 0.5], offset: [1.0, 0.0] };
@@ -50,7 +50,7 @@ fn the_letterbox_is_taken_off() {
 }
 
 #[test]
-fn what_was_not_seen_is_background_or_void() {
+fn unseen_pixels_are_background_or_void() {
     let scores = Tensor::from_vec(vec![1.0f32, 1.0, 0.0, 0.0], &[1, 2, 1, 2]).unwrap();
     let placement = Placement { scale: [1.0; 2], offset: [0.0, -1.0] };
     let frame = Frame { picture: [1, 4], input: [1, 2], placement };
@@ -61,7 +61,7 @@ fn what_was_not_seen_is_background_or_void() {
 }
 
 #[test]
-fn scores_that_are_no_numbers() {
+fn nan_scores() {
     let (nan, low) = (f32::NAN, f32::NEG_INFINITY);
     let scores = Tensor::from_vec(vec![nan, 0.0, low, nan, nan, low], &[1, 2, 1, 3]).unwrap();
     let frame = Frame::stretched([1, 3], [1, 3]);
@@ -78,17 +78,17 @@ fn classes_as_integers_are_copied() {
 }
 
 #[test]
-fn outputs_that_are_not_as_promised() {
+fn outputs_that_do_not_match_the_task() {
     let says = |segmenter: &Segmenter, shape: &[usize]| {
         let zeros = Tensor::zeros(DType::F32, shape).unwrap();
         segmenter.segment(&zeros, &[Frame::stretched([2, 2], [2, 2])]).unwrap_err().to_string()
     };
     let mut three = Segmenter::new(Activation::None);
     three.classes = Some(3);
-    assert!(says(&three, &[1, 3]).starts_with("output 0 has the shape 1×3, not pictures×classes×H×W"));
+    assert!(says(&three, &[1, 3]).starts_with("output 0 has the shape 1×3, not images×classes×H×W"));
     assert_eq!(says(&three, &[1, 4, 2, 2]), "output 0 has 4 classes, but there are 3 labels");
     assert_eq!(says(&three, &[1, 1, 2, 2]), "output 0 has 2 classes, but there are 3 labels");
-    assert_eq!(says(&three, &[2, 3, 2, 2]), "output 0 has 2 pictures, but 1 went in");
+    assert_eq!(says(&three, &[2, 3, 2, 2]), "output 0 has a batch of 2, expected 1");
     assert!(says(&three, &[1, 300, 2, 2]).contains("at most 255 classes"));
     assert!(says(&three, &[1, 3, 0, 2]).contains("1×3×0×2"));
     assert!(says(&Segmenter::new(Activation::Softmax), &[1, 1, 2, 2]).contains("should be sigmoid"));

@@ -1,12 +1,12 @@
-//! What was settled, as bytes: everything in little-endian order.
+//! The serialised configuration, in little-endian byte order.
 //!
 //! ```text
 //! u32 version = 1 │ u32 is quantised: 0 or 1 │ input 4×u64 │ output 4×u64 │ kernel, stride, padding, dilation 2×u64 each │ groups u64
-//! and, where it is quantised:
+//! and, if quantised:
 //! x_scale f32 │ y_scale f32, 0 for an output of f32 │ channels u64 │ weights u64 │ weight_scales f32… │ bias i32… │ weights i8…
 //! ```
 
-use super::Settled;
+use super::Configuration;
 use super::geometry::Geometry;
 use super::quantized::Quantized;
 use ixion::op::LayerError;
@@ -14,9 +14,9 @@ use std::sync::Arc;
 
 const VERSION: u32 = 1;
 
-/// Writes what was settled.
-pub(super) fn encode(settled: &Settled) -> Vec<u8> {
-    let Settled { geometry, quantized } = settled;
+/// Serialises a configuration.
+pub(super) fn encode(configuration: &Configuration) -> Vec<u8> {
+    let Configuration { geometry, quantized } = configuration;
     let Geometry { input, output, kernel, stride, padding, dilation, groups } = *geometry;
     let mut bytes = Vec::new();
     bytes.extend(VERSION.to_le_bytes());
@@ -38,21 +38,22 @@ pub(super) fn encode(settled: &Settled) -> Vec<u8> {
     bytes
 }
 
-/// Reads what [`encode`] wrote.
+/// Deserialises the bytes that [`encode`] returned.
 ///
 /// # Errors
-/// Bytes that it did not write.
-pub(super) fn decode(bytes: &[u8]) -> Result<Settled, LayerError> {
+/// [`LayerError::Unsupported`] if the bytes are not a valid configuration.
+pub(super) fn decode(bytes: &[u8]) -> Result<Configuration, LayerError> {
     let mut rest = Reader(bytes);
-    let settled = rest.settled().filter(|_| rest.0.is_empty());
-    settled.ok_or_else(|| LayerError::Unsupported("the stored state is none of this layer".to_owned()))
+    let configuration = rest.configuration().filter(|_| rest.0.is_empty());
+    configuration
+        .ok_or_else(|| LayerError::Unsupported("the stored state does not belong to this layer".to_owned()))
 }
 
-/// What is left to read.
+/// The unread bytes.
 struct Reader<'a>(&'a [u8]);
 
 impl Reader<'_> {
-    fn settled(&mut self) -> Option<Settled> {
+    fn configuration(&mut self) -> Option<Configuration> {
         let [version, is_quantized] = [self.take()?, self.take()?].map(u32::from_le_bytes);
         if version != VERSION || is_quantized > 1 {
             return None;
@@ -67,13 +68,13 @@ impl Reader<'_> {
             groups: self.number()?,
         };
         let quantized = if is_quantized == 1 { Some(Arc::new(self.quantized()?)) } else { None };
-        Some(Settled { geometry, quantized })
+        Some(Configuration { geometry, quantized })
     }
 
     fn quantized(&mut self) -> Option<Quantized> {
         let [x_scale, y_scale] = [self.take()?, self.take()?].map(f32::from_le_bytes);
         let (channels, count) = (self.number()?, self.number()?);
-        // Each takes bytes of its own, so that no length can ask for more memory than there are bytes.
+        // `all` checks each length against the remaining bytes, which bounds the memory that is allocated.
         let weight_scales = self.all(channels, f32::from_le_bytes)?;
         let bias = self.all(channels, i32::from_le_bytes)?;
         let weights = self.all(count, i8::from_le_bytes)?;

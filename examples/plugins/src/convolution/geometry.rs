@@ -1,9 +1,9 @@
-//! The sizes of a convolution, as the engine settled them.
+//! The sizes of a convolution.
 
 use super::Convolution;
 use ixion::op::{LayerError, TensorMeta};
 
-/// All sizes: N×C×H×W of input and output, and along height and width what the window does.
+/// N×C×H×W of input and output, and the kernel's parameters along height and width.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Geometry {
     pub(super) input: [usize; 4],
@@ -15,17 +15,17 @@ pub(super) struct Geometry {
     pub(super) groups: usize,
 }
 
-/// The four sizes of a tensor.
+/// The four lengths of a tensor.
 pub(super) fn sizes(meta: &TensorMeta) -> Result<[usize; 4], LayerError> {
     let shape = meta.shape()?;
     shape.dims().try_into().map_err(|_| LayerError::shape("a tensor", "N×C×H×W", meta))
 }
 
 impl Convolution {
-    /// The sizes for tensors of these shapes.
+    /// The geometry for input and output of these shapes.
     ///
     /// # Errors
-    /// Shapes that are not those of this convolution.
+    /// Returns an error if this convolution does not map `input` to `output`.
     pub(super) fn geometry(&self, input: [usize; 4], output: [usize; 4]) -> Result<Geometry, LayerError> {
         let geometry = Geometry {
             input,
@@ -42,34 +42,34 @@ impl Convolution {
             return Ok(geometry);
         }
         Err(LayerError::shape(
-            "the tensors",
-            "those of this convolution",
+            "input and output",
+            "shapes of this convolution",
             format!("{input:?} and {output:?}"),
         ))
     }
 }
 
 impl Geometry {
-    /// How many positions the window has along an axis, rounded down; none where it does not fit.
+    /// The length of the output along an axis, or `None` if the kernel does not fit.
     fn len_out(&self, axis: usize) -> Option<usize> {
         let reach = self.dilation[axis].checked_mul(self.kernel[axis].checked_sub(1)?)?.checked_add(1)?;
         let padded = self.padding[axis].checked_mul(2)?.checked_add(self.input[2 + axis])?;
         Some(padded.checked_sub(reach)? / self.stride[axis] + 1)
     }
 
-    /// The length of a row of the output.
+    /// The width of the output.
     pub(super) fn row(&self) -> usize {
         self.output[3]
     }
 
-    /// Weights of one output channel.
+    /// The number of weights of one output channel.
     pub(super) fn window(&self) -> usize {
         self.input[1] / self.groups * self.kernel[0] * self.kernel[1]
     }
 
-    /// Where a window that is at `out` along an axis looks at with its place `k`; none for the zeros around the input.
-    pub(super) fn place(&self, axis: usize, out: usize, k: usize) -> Option<usize> {
+    /// The input index that kernel index `k` reads for the output index `out`, or `None` in the padding.
+    pub(super) fn input_index(&self, axis: usize, out: usize, k: usize) -> Option<usize> {
         let padded = out * self.stride[axis] + k * self.dilation[axis];
-        padded.checked_sub(self.padding[axis]).filter(|&place| place < self.input[2 + axis])
+        padded.checked_sub(self.padding[axis]).filter(|&index| index < self.input[2 + axis])
     }
 }

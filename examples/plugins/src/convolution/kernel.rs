@@ -1,24 +1,24 @@
-//! The arithmetic, once for all types: short and clear rather than fast.
+//! The arithmetic, generic over the element type; written for clarity, not for speed.
 
 use super::geometry::Geometry;
 use ixion::Limits;
 use ixion::op::LayerError;
 use std::ops::AddAssign;
 
-/// What is multiplied and added up.
+/// The operands of the multiply-accumulate operations.
 pub(super) struct Factors<'a, T, A, P> {
     /// The elements of the input.
     pub(super) x: &'a [T],
     pub(super) weights: &'a [T],
-    /// What the sums of each output channel begin with.
+    /// The initial value of the sums, one per output channel.
     pub(super) bias: Option<&'a [A]>,
     pub(super) product: P,
 }
 
-/// Computes row after row of the output: `store(channel, at, sums)` takes those that begin at the element `at`.
+/// Computes the output row by row. `store(channel, at, sums)` receives the row that begins at element `at`.
 ///
 /// # Errors
-/// A deadline that has passed.
+/// Returns an error if the deadline has passed.
 pub(super) fn convolve<T: Copy, A: Copy + Default + AddAssign, P: Fn(T, T) -> A>(
     geometry: &Geometry,
     factors: &Factors<'_, T, A, P>,
@@ -42,7 +42,7 @@ pub(super) fn convolve<T: Copy, A: Copy + Default + AddAssign, P: Fn(T, T) -> A>
     Ok(())
 }
 
-/// Adds everything that the window sees on its way along a row of the output.
+/// Accumulates all products of one row of the output.
 fn add_row<T: Copy, A: AddAssign, P: Fn(T, T) -> A>(
     geometry: &Geometry,
     factors: &Factors<'_, T, A, P>,
@@ -54,14 +54,14 @@ fn add_row<T: Copy, A: AddAssign, P: Fn(T, T) -> A>(
     let in_group = in_channels / geometry.groups;
     let group = channel / (geometry.output[1] / geometry.groups);
     let weights = &factors.weights[channel * geometry.window()..][..geometry.window()];
-    let places = (0..in_group).flat_map(|c| (0..kernel_height).map(move |k| (c, k)));
-    for ((c, k), weights) in places.zip(weights.chunks_exact(kernel_width)) {
-        let Some(y) = geometry.place(0, row, k) else { continue };
+    let kernel_rows = (0..in_group).flat_map(|c| (0..kernel_height).map(move |k| (c, k)));
+    for ((c, k), weights) in kernel_rows.zip(weights.chunks_exact(kernel_width)) {
+        let Some(y) = geometry.input_index(0, row, k) else { continue };
         let plane = sample * in_channels + group * in_group + c;
         let line = &factors.x[(plane * height + y) * width..][..width];
         for (l, &weight) in weights.iter().enumerate() {
             for (column, sum) in sums.iter_mut().enumerate() {
-                if let Some(x) = geometry.place(1, column, l) {
+                if let Some(x) = geometry.input_index(1, column, l) {
                     *sum += (factors.product)(line[x], weight);
                 }
             }

@@ -1,6 +1,6 @@
-//! A convolution plugin that is driven by hand, as the engine drives it.
+//! Calls the convolution plugin directly, the way the engine does.
 
-#![allow(dead_code, reason = "each test uses its own part")]
+#![allow(dead_code, reason = "no test uses all of it")]
 
 use ixion::Limits;
 use ixion::op::{
@@ -10,14 +10,14 @@ use ixion::op::{
 use ixion::tensor::{DType, Tensor, Workspace};
 use std::collections::BTreeMap;
 
-/// All layers of Ixion and those of this crate.
+/// Ixion's layers and those of this crate.
 pub(crate) fn registry() -> Registry {
     let mut registry = Registry::default();
     plugins::register(&mut registry).unwrap();
     registry
 }
 
-/// A layer of `examples/Convolution/1` with these fields.
+/// Creates an `examples/Convolution/1` layer with these fields.
 pub(crate) fn create(
     params: BTreeMap<String, RuntimeParameter>,
     attrs: BTreeMap<String, RuntimeAttribute>,
@@ -27,20 +27,20 @@ pub(crate) fn create(
     creator.create(OperatorReader::new(&params, &attrs, &[None], 1))
 }
 
-/// The real numbers of a tensor as whole ones.
+/// Quantises a float tensor to int8.
 pub(crate) fn quantized(x: &Tensor, scale: f32) -> Tensor {
-    let whole = x.to_vec::<f32>().unwrap();
-    let whole: Vec<i8> =
-        whole.iter().map(|x| (x / scale).round_ties_even().clamp(-127.0, 127.0) as i8).collect();
-    Tensor::from_vec(whole, x.shape()).unwrap()
+    let values = x.to_vec::<f32>().unwrap();
+    let values: Vec<i8> =
+        values.iter().map(|x| (x / scale).round_ties_even().clamp(-127.0, 127.0) as i8).collect();
+    Tensor::from_vec(values, x.shape()).unwrap()
 }
 
-/// What 1 stands for, such that the largest number is 127.
+/// The scale that maps the largest magnitude to 127.
 pub(crate) fn scale_of(x: &Tensor) -> f32 {
     x.to_vec::<f32>().unwrap().iter().fold(f32::MIN_POSITIVE, |largest, x| largest.max(x.abs())) / 127.0
 }
 
-/// What 1 stands for, such that the squares of the errors are least: rare large numbers may be cut off.
+/// The scale with the smallest mean squared error; it may clip rare large values.
 pub(crate) fn best_scale(x: &Tensor) -> f32 {
     let (values, largest) = (x.to_vec::<f32>().unwrap(), scale_of(x));
     let error = |scale: f32| -> f64 {
@@ -52,8 +52,8 @@ pub(crate) fn best_scale(x: &Tensor) -> f32 {
     best.unwrap().1
 }
 
-/// Asks, as a builder does, about each position; then configures.
-pub(crate) fn settle(layer: &mut dyn CpuLayer, x: &Tensor, scales: Option<(f32, Option<f32>)>) {
+/// Checks each position with `supports`, as a builder does, then configures the layer.
+pub(crate) fn configure(layer: &mut dyn CpuLayer, x: &Tensor, scales: Option<(f32, Option<f32>)>) {
     let input = TensorMeta::of(&x.view());
     let output = layer.infer(&[input.with_dtype(DType::F32)]).unwrap().remove(0);
     let (x_scale, y_scale) = scales.map_or((None, None), |(x_scale, y_scale)| (Some(x_scale), y_scale));
@@ -68,7 +68,7 @@ pub(crate) fn settle(layer: &mut dyn CpuLayer, x: &Tensor, scales: Option<(f32, 
     layer.configure(&[input], &[output]).unwrap();
 }
 
-/// Runs a layer that is settled for an output of this type.
+/// Runs a layer that is configured for an output of this type.
 pub(crate) fn forward_to(dtype: DType, layer: &mut dyn CpuLayer, x: &Tensor) -> Tensor {
     let input = TensorMeta::of(&x.view());
     let output = layer.infer(&[input.with_dtype(DType::F32)]).unwrap().remove(0).with_dtype(dtype);
@@ -81,12 +81,12 @@ pub(crate) fn forward_to(dtype: DType, layer: &mut dyn CpuLayer, x: &Tensor) -> 
     y
 }
 
-/// Runs a layer whose output is of the type of its input.
+/// Runs a layer whose output has the type of its input.
 pub(crate) fn forward(layer: &mut dyn CpuLayer, x: &Tensor) -> Tensor {
     forward_to(x.dtype(), layer, x)
 }
 
-/// How much louder the numbers are than their errors, in decibels.
+/// The signal-to-noise ratio, in decibels.
 pub(crate) fn signal_to_noise(wanted: &[f32], found: &[f32]) -> f64 {
     let power = |values: &mut dyn Iterator<Item = f64>| values.map(|value| value * value).sum::<f64>();
     let signal = power(&mut wanted.iter().map(|&x| f64::from(x)));
@@ -94,7 +94,7 @@ pub(crate) fn signal_to_noise(wanted: &[f32], found: &[f32]) -> f64 {
     10.0 * (signal / noise).log10()
 }
 
-/// Whole numbers as the real ones that they stand for.
-pub(crate) fn real(q: &Tensor, scale: f32) -> Vec<f32> {
+/// Dequantises an int8 tensor.
+pub(crate) fn dequantized(q: &Tensor, scale: f32) -> Vec<f32> {
     q.to_vec::<i8>().unwrap().into_iter().map(|q| f32::from(q) * scale).collect()
 }

@@ -1,4 +1,4 @@
-//! The same tasks, compared with LAPACK, which is written quite differently: `cargo test -p lesson01 --features linalg`.
+//! The same tasks, compared with LAPACK, an independent implementation: `cargo test -p lesson01 --features linalg`.
 
 #![cfg(feature = "linalg")]
 
@@ -30,7 +30,7 @@ fn task5_lapack_solves_the_same() {
         let a = noise(n, n, n) + Array2::<f64>::eye(n) / 3.0;
         let b = noise(n, 1, n + 4).column(0).to_owned();
         let (got, want) = (solve(a.view(), b.view()).unwrap(), a.solve(&b).unwrap());
-        let hint = "both swap the largest coefficient up, so they differ by rounding alone";
+        let hint = "both swap up the largest coefficient, so they differ only by rounding";
         assert!(
             relative_eq!(got, want, epsilon = 1e-9, max_relative = 1e-9),
             "{hint}\n got {got}\nwant {want}"

@@ -1,4 +1,4 @@
-//! What each task of lesson 01 must fulfil.
+//! The tests of each task of lesson 01.
 
 mod lapack;
 
@@ -10,14 +10,14 @@ use std::panic::catch_unwind;
 const INF: f64 = f64::INFINITY;
 const NAN: f64 = f64::NAN;
 
-/// Compares first shapes, then numbers.
+/// Compares shapes first, then elements.
 #[track_caller]
 fn check(got: ArrayD<f64>, want: ArrayD<f64>, hint: &str) {
     assert_eq!(got.shape(), want.shape(), "the shape is wrong. {hint}");
     assert!(relative_eq!(got, want, max_relative = 1e-12), "{hint}\n  got {got}\n want {want}");
 }
 
-/// Numbers from -5 to 5 that look like noise.
+/// Deterministic pseudo-random numbers from -5 to 5.
 fn noise(rows: usize, columns: usize, seed: usize) -> Array2<f64> {
     Array2::from_shape_fn((rows, columns), |(i, j)| ((i * 37 + j * 11 + seed * 7) % 23) as f64 / 2.2 - 5.0)
 }
@@ -51,7 +51,7 @@ fn task1_any_number_of_axes() {
 #[test]
 fn task1_sums_are_rounded() {
     let sum = add(array![0.1].into_dyn().view(), array![0.2].into_dyn().view());
-    assert_ne!(sum[0], 0.3, "the nearest numbers to 0.1 and 0.2 have a sum that is not the nearest to 0.3");
+    assert_ne!(sum[0], 0.3, "the sum of the numbers nearest to 0.1 and 0.2 is not the number nearest to 0.3");
     assert_relative_eq!(sum[0], 0.3, max_relative = 1e-15);
 }
 
@@ -92,7 +92,7 @@ fn task1_sigmoid_keeps_its_small_values() {
     let y = sigmoid(array![-40.0].into_dyn().view())[0];
     assert!(
         relative_eq!(y, (-40f64).exp(), epsilon = 0.0, max_relative = 1e-12),
-        "{y}, and 4.248e-18 is wanted. 0 is close by any absolute tolerance, but loses every digit: is it 1 − …?"
+        "got {y}, want 4.248e-18. 0 is close by any absolute tolerance, but loses every digit: is it 1 − …?"
     );
 }
 
@@ -100,45 +100,48 @@ fn task1_sigmoid_keeps_its_small_values() {
 fn task2_equal_numbers_need_no_tolerance() {
     assert!(is_close(3.0, 3.0, 0.0, 0.0), "a distance of 0 is not more than 0: is it `<` instead of `<=`?");
     assert!(is_close(0.0, -0.0, 0.0, 0.0), "0 and −0 are equal");
-    assert!(!is_close(0.1 + 0.2, 0.3, 0.0, 0.0), "without a tolerance, the last bit counts");
-    assert!(is_close(0.1 + 0.2, 0.3, 1e-15, 0.0), "the last bit of 0.3 is less than 1e-15 of it");
+    assert!(!is_close(0.1 + 0.2, 0.3, 0.0, 0.0), "without a tolerance, the last bit matters");
+    assert!(is_close(0.1 + 0.2, 0.3, 1e-15, 0.0), "the last bit of 0.3 is less than 1e-15 times 0.3");
 }
 
 #[test]
 fn task2_above_and_below() {
     assert!(is_close(1.25, 1.0, 0.0, 0.25) && is_close(0.75, 1.0, 0.0, 0.25), "0.25 above, and 0.25 below");
     assert!(!is_close(1.5, 1.0, 0.0, 0.25), "0.5 is more than 0.25");
-    assert!(!is_close(-5.0, 1.0, 0.0, 0.25), "6 below: is it the distance, or a difference with its sign?");
+    assert!(!is_close(-5.0, 1.0, 0.0, 0.25), "6 below: is it the distance, or the signed difference?");
 }
 
 #[test]
-fn task2_the_tolerance_follows_what_was_wanted() {
-    assert!(is_close(90.0, 100.0, 0.1, 0.0), "10 % of 100 are 10");
-    assert!(!is_close(100.0, 90.0, 0.1, 0.0), "10 % of 90 are 9: is the tolerance taken from what was got?");
-    assert!(is_close(-0.95, -1.0, 0.1, 0.0), "10 % of −1 are 0.1, not −0.1");
+fn task2_the_tolerance_follows_the_expected_value() {
+    assert!(is_close(90.0, 100.0, 0.1, 0.0), "10 % of 100 is 10");
+    assert!(!is_close(100.0, 90.0, 0.1, 0.0), "10 % of 90 is 9: is the tolerance relative to `got`?");
+    assert!(is_close(-0.95, -1.0, 0.1, 0.0), "10 % of −1 is 0.1, not −0.1");
 }
 
 #[test]
 fn task2_near_zero_only_the_absolute_tolerance_helps() {
     assert!(!is_close(1e-9, 0.0, 0.5, 0.0), "half of 0 is 0");
     assert!(is_close(1e-9, 0.0, 0.0, 1e-8), "1e-9 is not more than 1e-8");
-    assert!(is_close(1.5, 1.0, 0.25, 0.25), "0.25 · 1 + 0.25 = 0.5: the two tolerances are added up");
+    assert!(is_close(1.5, 1.0, 0.25, 0.25), "0.25 · 1 + 0.25 = 0.5: the two tolerances are added");
 }
 
 #[test]
 fn task2_infinity_and_nan() {
     assert!(is_close(INF, INF, 0.0, 0.0) && is_close(-INF, -INF, 0.0, 0.0), "∞ − ∞ is NaN, but ∞ == ∞");
     for (got, want) in [(1.0, INF), (INF, 1.0), (INF, -INF)] {
-        let hint = "infinitely far is not close, even though ∞ <= ∞";
+        let hint = "an infinite distance is not close, even though ∞ <= ∞";
         assert!(!is_close(got, want, 0.5, 0.5), "{got} and {want}: {hint}");
     }
     for (got, want) in [(1.0, NAN), (NAN, 1.0), (NAN, NAN), (NAN, INF)] {
-        assert!(!is_close(got, want, 0.5, 0.5), "{got} and {want}: NaN is no number, and close to none");
+        assert!(
+            !is_close(got, want, 0.5, 0.5),
+            "{got} and {want}: NaN is not close to any number, nor to NaN"
+        );
     }
 }
 
 #[test]
-fn task2_arrays_are_close_everywhere_or_not_at_all() {
+fn task2_arrays_are_close_if_all_elements_are() {
     let want = array![[1.0, 2.0], [3.0, 4.0]].into_dyn();
     assert!(all_close(want.view(), want.view(), 0.0, 0.0), "an array is close to itself");
     for place in [[0, 0], [0, 1], [1, 1]] {
@@ -156,7 +159,7 @@ fn task2_shapes_come_first() {
     let tall = array![[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]].into_dyn();
     assert!(!all_close(wide.view(), tall.view(), 0.1, 0.1), "the same numbers, but 2×3 is not 3×2");
     let (long, short) = (array![1.0, 2.0, 3.0].into_dyn(), array![1.0, 2.0].into_dyn());
-    let hint = "three elements are not two: `zip` stops with the shorter one and says nothing";
+    let hint = "three elements are not two: `zip` silently stops at the end of the shorter one";
     assert!(!all_close(long.view(), short.view(), 0.1, 0.1), "{hint}");
     assert!(!all_close(short.view(), long.view(), 0.1, 0.1), "{hint}");
 }
@@ -164,7 +167,8 @@ fn task2_shapes_come_first() {
 #[test]
 fn task3_a_product_by_hand() {
     let (a, b) = (array![[1.0, 2.0], [3.0, 4.0]], array![[5.0, 6.0], [7.0, 8.0]]);
-    let hint = "The first element is 1·5 + 2·7 = 19. 17 multiplies rows with rows, 5 is element by element, 23 is b·a.";
+    let hint =
+        "The first element is 1·5 + 2·7 = 19. 17 is rows times rows, 5 is element by element, 23 is b·a.";
     check(matmul(a.view(), b.view()).into_dyn(), array![[19.0, 22.0], [43.0, 50.0]].into_dyn(), hint);
 }
 
@@ -180,19 +184,19 @@ fn task3_rows_of_a_and_columns_of_b() {
 }
 
 #[test]
-fn task3_the_unit_matrix_changes_nothing() {
+fn task3_the_identity_matrix_changes_nothing() {
     let a = noise(5, 4, 2);
     let hint = "ones on the diagonal, zeros elsewhere: each element is multiplied by 1 once";
     check(matmul(a.view(), Array2::eye(4).view()).into_dyn(), a.into_dyn(), hint);
 }
 
 #[test]
-fn task3_single_precision_and_turned_matrices() {
+fn task3_single_precision_and_transposed_matrices() {
     let (a, b) = (noise(5, 7, 3).mapv(|x| x as f32), noise(5, 6, 4).mapv(|x| x as f32));
     let product = matmul(a.t(), b.view());
     assert_eq!(product.dim(), (7, 6), "7×5 times 5×6 is 7×6");
     let want = a.t().dot(&b);
-    let hint = "compared with ndarray's `dot`, which adds up in another order: hence the tolerance";
+    let hint = "compared with ndarray's `dot`, which adds in a different order: hence the tolerance";
     assert!(
         relative_eq!(product, want, epsilon = 1e-4, max_relative = 1e-5),
         "{hint}\n got {product}\nwant {want}"
@@ -200,11 +204,11 @@ fn task3_single_precision_and_turned_matrices() {
 }
 
 #[test]
-fn task3_lengths_that_do_not_fit_are_refused() {
+fn task3_mismatched_lengths_are_rejected() {
     let empty = matmul(Array2::<f64>::zeros((2, 0)).view(), Array2::zeros((0, 3)).view());
     assert_eq!(empty, Array2::<f64>::zeros((2, 3)), "a sum of no products is 0");
     let refused = catch_unwind(|| matmul(noise(2, 3, 5).view(), noise(2, 3, 6).view()));
-    let hint = "a row of 3 does not fit a column of 2; `zip` stops with the shorter one and says nothing";
+    let hint = "a row of 3 does not match a column of 2; `zip` silently stops at the end of the shorter one";
     assert!(refused.is_err(), "{hint}. Use `assert_eq!` first.");
 }
 
@@ -225,10 +229,14 @@ fn task4_any_power() {
 
 #[test]
 fn task4_zeros_and_no_elements() {
-    let hint = "0 to the power of 0 is 1 to a computer, but a 0 does not count";
+    let hint = "a computer says that 0 to the power of 0 is 1, but zeros do not count";
     assert_eq!(norm(array![0.0, -2.0, 0.0, 5.0, 1.0].view(), 0.0), 3.0, "{hint}");
     let nothing = Array1::<f64>::zeros(0);
-    assert_eq!([0.0, 1.0, 2.0, INF].map(|p| norm(nothing.view(), p)), [0.0; 4], "nothing has no length");
+    assert_eq!(
+        [0.0, 1.0, 2.0, INF].map(|p| norm(nothing.view(), p)),
+        [0.0; 4],
+        "the norm of no elements is 0"
+    );
 }
 
 #[test]
@@ -248,14 +256,14 @@ fn task5_the_last_equation_first() {
     let hint = "4z = 8, so z = 2; 3y + 4 = 13, so y = 3; 2x + 3 − 2 = 1, so x = 0";
     check(solve_upper(u.view(), b.view()).into_dyn(), array![0.0, 3.0, 2.0].into_dyn(), hint);
     let with_noise = &u + &array![[0.0, 0.0, 0.0], [7.0, 0.0, 0.0], [-5.0, 9.0, 0.0]];
-    let hint = "what is below the diagonal is not read";
+    let hint = "elements below the diagonal must not be read";
     check(solve_upper(with_noise.view(), b.view()).into_dyn(), array![0.0, 3.0, 2.0].into_dyn(), hint);
 }
 
 #[test]
 fn task5_two_equations_by_hand() {
     let (a, b) = (array![[1.0, 2.0], [3.0, 4.0]], array![5.0, 11.0]);
-    let hint = "1 + 2·2 = 5, and 3 + 4·2 = 11. Is b swapped and combined as the rows of the matrix are?";
+    let hint = "1 + 2·2 = 5, and 3 + 4·2 = 11. Is b swapped and combined like the rows of the matrix?";
     check(solved(&a, &b), array![1.0, 2.0].into_dyn(), hint);
     let (a, b) = (array![[2.0, 1.0], [1.0, 3.0]], array![5.0, 5.0]);
     check(solved(&a, &b), array![2.0, 1.0].into_dyn(), "2·2 + 1 = 5, and 2 + 3·1 = 5");
@@ -265,20 +273,20 @@ fn task5_two_equations_by_hand() {
 fn task5_a_zero_on_the_diagonal() {
     let (a, b) = (array![[0.0, 2.0], [3.0, 1.0]], array![4.0, 5.0]);
     let hint =
-        "2y = 4, 3x + y = 5. ∞ or NaN: is it divided by the 0? (0.5, 2.5): are rows swapped in b, too?";
+        "2y = 4, 3x + y = 5. ∞ or NaN: do you divide by the 0? (0.5, 2.5): are rows swapped in b, too?";
     check(solved(&a, &b), array![1.0, 2.0].into_dyn(), hint);
     let (a, b) = (array![[1.0, 2.0, 1.0], [2.0, 4.0, 4.0], [1.0, 3.0, 2.0]], array![8.0, 22.0, 13.0]);
-    let hint = "the 0 comes up on the way: look for a row to swap in every column";
+    let hint = "the 0 appears along the way: look for a row to swap in every column";
     check(solved(&a, &b), array![1.0, 2.0, 3.0].into_dyn(), hint);
 }
 
 #[test]
 fn task5_the_largest_coefficient_goes_up() {
     let (a, b) = (array![[1e-20, 1.0], [1.0, 1.0]], array![1.0, 2.0]);
-    let hint = "x and y are as good as 1. x = 0: 10²⁰ times the first row was subtracted, and rounding ate the second";
+    let hint = "x and y are almost 1. x = 0: 10²⁰ times the first row was subtracted, and rounding swallowed the second";
     check(solved(&a, &b), array![1.0, 1.0].into_dyn(), hint);
     let (a, b) = (array![[1e-20, 1.0], [-1.0, 1.0]], array![1.0, 2.0]);
-    let hint = "x is as good as −1: −1 is larger than 10⁻²⁰, only its sign is another";
+    let hint = "x is almost −1: −1 has a larger magnitude than 10⁻²⁰, whatever its sign";
     check(solved(&a, &b), array![-1.0, 1.0].into_dyn(), hint);
 }
 
@@ -286,24 +294,24 @@ fn task5_the_largest_coefficient_goes_up() {
 fn task5_singular_matrices_have_no_solution() {
     for a in [array![[1.0, 2.0], [2.0, 4.0]], array![[0.0, 0.0], [0.0, 0.0]], array![[0.0, 1.0], [0.0, 2.0]]]
     {
-        let hint = "the rows are multiples of each other: a column without a coefficient but 0 is left over";
+        let hint = "the rows are multiples of each other: a column of zeros is left over";
         assert_eq!(solve(a.view(), array![1.0, 1.0].view()), None, "of {a}: {hint}");
     }
     let (nothing, none) = (Array2::<f64>::zeros((0, 0)), Array1::zeros(0));
     assert_eq!(
         solve(nothing.view(), none.view()),
         Some(none),
-        "no equations have a solution without numbers"
+        "a system without equations has an empty solution"
     );
 }
 
 #[test]
-fn task5_what_is_found_solves_the_equations() {
+fn task5_the_solution_solves_the_equations() {
     for n in 1..=9 {
         let a = noise(n, n, n) + Array2::<f64>::eye(n) / 3.0;
         let b = noise(n, 1, n + 4).column(0).to_owned();
         let x: Array1<f64> = solved(&a, &b).into_dimensionality().unwrap();
-        let hint = "put into the equations, x must give b but for rounding";
+        let hint = "substituted into the equations, x must give b up to rounding";
         assert!(
             relative_eq!(a.dot(&x), b, epsilon = 1e-9, max_relative = 1e-9),
             "{n} equations, x = {x}: {hint}"
@@ -322,23 +330,23 @@ fn task5_single_precision() {
 }
 
 #[test]
-fn task5_what_does_not_fit_is_refused() {
+fn task5_mismatched_sizes_are_rejected() {
     let square = noise(2, 2, 1);
-    assert_eq!(solved(&square, &array![1.0, 2.0]).len(), 2, "two equations with two unknowns do fit");
+    assert_eq!(solved(&square, &array![1.0, 2.0]).len(), 2, "two equations with two unknowns match");
     let oblong = catch_unwind(|| solve(noise(3, 2, 1).view(), array![1.0, 2.0].view()));
-    assert!(oblong.is_err(), "three equations for two unknowns have no solution, most times");
+    assert!(oblong.is_err(), "three equations for two unknowns usually have no solution");
     let short = catch_unwind(|| solve(noise(3, 3, 1).view(), array![1.0, 2.0].view()));
     assert!(short.is_err(), "three equations have three right-hand sides. Use `assert!` first.");
     let oblong = catch_unwind(|| solve_upper(noise(2, 3, 1).view(), array![1.0, 2.0].view()));
-    assert!(oblong.is_err(), "solve_upper, too, has as many equations as unknowns");
+    assert!(oblong.is_err(), "solve_upper, too, needs as many equations as unknowns");
 }
 
-/// The solution, which must be there and have as many numbers as there are unknowns.
+/// The solution, which must exist and have one number for each unknown.
 #[track_caller]
 fn solved(a: &Array2<f64>, b: &Array1<f64>) -> ArrayD<f64> {
     let x = solve(a.view(), b.view());
     let x = x.unwrap_or_else(|| {
-        panic!("the equations have a solution: is a 0 on the way taken for singular?\n{a}")
+        panic!("the equations have a solution: is a 0 along the way taken for a singular matrix?\n{a}")
     });
     assert_eq!(x.len(), a.ncols(), "one number for each unknown");
     x.into_dyn()

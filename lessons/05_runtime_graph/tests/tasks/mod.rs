@@ -1,4 +1,4 @@
-//! What each task of lesson 05 must fulfil.
+//! The tests of each task of lesson 05.
 
 use super::subject::{
     add_input, add_operand, add_outputs, add_tensor, connect, flatten, inputs_of, pack, runtime_operand,
@@ -11,7 +11,7 @@ use ixion::pnnx::{self, Dim, Graph};
 use ixion::tensor::DType;
 use std::path::{Path, PathBuf};
 
-/// The folder of the models that come with the repository, which holds this package.
+/// The folder of models in the repository that contains this package.
 fn models() -> PathBuf {
     let folders = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().map(|folder| folder.join("model_file"));
     folders.into_iter().find(|folder| folder.is_dir()).unwrap()
@@ -27,7 +27,7 @@ fn load(model: &str) -> Graph {
     Graph::load(&param, Some(&param.with_extension("bin")), &Limits::default()).unwrap()
 }
 
-/// The graph of some lines.
+/// The graph of these lines.
 fn parse(operators: usize, operands: usize, lines: &str) -> Graph {
     Graph::parse(&format!("7767517\n{operators} {operands}\n{lines}"), &Limits::default()).unwrap()
 }
@@ -44,7 +44,7 @@ fn operators(indices: &[usize]) -> Vec<OperatorIndex> {
     indices.iter().map(|&index| OperatorIndex::new(index)).collect()
 }
 
-/// A draft of so many operands that nothing connects.
+/// A draft with this many unconnected operands.
 fn draft(count: usize) -> Draft {
     let operands = (0..count).map(|number| RuntimeOperand::new(number.to_string())).collect();
     Draft { operands, ..Draft::default() }
@@ -61,14 +61,14 @@ fn operator(name: &str, inputs: &[usize], outputs: &[usize]) -> RuntimeOperator 
 fn task1_an_operator_keeps_name_type_and_line() {
     let graph = load("linear");
     let operator = runtime_operator(named(&graph, "linear"));
-    assert_eq!(operator.name(), "linear", "the name is its own one");
-    assert_eq!(operator.op_type(), "nn.Linear", "the type says what it computes");
-    assert_eq!(operator.line(), Some(4), "errors name the line of the file");
+    assert_eq!(operator.name(), "linear", "the name is the operator's own, not its type");
+    assert_eq!(operator.op_type(), "nn.Linear", "the type determines what it computes");
+    assert_eq!(operator.line(), Some(4), "errors name the line in the file");
     assert!(operator.inputs().is_empty() && operator.layer().is_none(), "it is not connected yet");
 }
 
 #[test]
-fn task1_settings_keep_their_types() {
+fn task1_parameters_keep_their_types() {
     let graph = load("linear");
     let operator = runtime_operator(named(&graph, "linear"));
     let found: Vec<(&str, &pnnx::Value)> =
@@ -78,11 +78,11 @@ fn task1_settings_keep_their_types() {
         ("in_features", &pnnx::Value::Int(32)),
         ("out_features", &pnnx::Value::Int(128)),
     ];
-    assert_eq!(found, wanted, "all settings, typed as the file's operator has them");
+    assert_eq!(found, wanted, "all parameters, with the types that they have in the file's operator");
 }
 
 #[test]
-fn task1_weights_are_announced_and_not_read() {
+fn task1_weights_are_recorded_and_not_read() {
     let graph = load("linear");
     let operator = runtime_operator(named(&graph, "linear"));
     let shapes: Vec<(&str, &[usize])> =
@@ -91,14 +91,14 @@ fn task1_weights_are_announced_and_not_read() {
     assert_eq!(shapes, [("bias", &[128][..]), ("weight", &[128, 32])], "{hint}");
     for (key, weight) in operator.attrs() {
         assert_eq!(weight.dtype(), DType::F32);
-        assert!(!weight.is_decoded(), "`{key}` was read; nobody has asked for it yet");
+        assert!(!weight.is_decoded(), "`{key}` was read, but nothing has needed it yet");
     }
     let first = operator.attrs()["bias"].to_vec::<f32>().unwrap()[0];
     assert_eq!(first, 0.128_595_84, "the weight leads to the bytes in the archive");
 }
 
 #[test]
-fn task1_an_operand_keeps_what_the_file_knows() {
+fn task1_an_operand_keeps_type_and_shape_of_the_file() {
     let graph = parse(2, 2, "pnnx.Input in 0 1 x #x=(1,?)f16\nF.relu relu 1 1 x y\n");
     let operand = |name: &str| runtime_operand(graph.operand(graph.operand_named(name).unwrap()));
     let x = operand("x");
@@ -106,11 +106,15 @@ fn task1_an_operand_keeps_what_the_file_knows() {
     assert_eq!(
         x.shape(),
         Some(&[Dim::Fixed(1), Dim::Unknown][..]),
-        "the file's shape, open lengths included"
+        "the file's shape, unknown lengths included"
     );
-    assert!(x.producer().is_none() && x.consumers().is_empty(), "nobody writes or reads it yet");
+    assert!(x.producer().is_none() && x.consumers().is_empty(), "nothing writes or reads it yet");
     let y = operand("y");
-    assert_eq!((y.name(), y.dtype(), y.shape()), ("y", None, None), "the file says nothing of y, nor do we");
+    assert_eq!(
+        (y.name(), y.dtype(), y.shape()),
+        ("y", None, None),
+        "the file has neither for y, so the operand has none"
+    );
 }
 
 // --- task 2: connections ---
@@ -128,27 +132,27 @@ fn task2_an_index_is_a_position() {
 #[test]
 fn task2_producer_and_consumers_know_each_other() {
     let mut draft = draft(3);
-    for (position, made) in
+    for (position, added) in
         [operator("first", &[0], &[1]), operator("second", &[1], &[2])].into_iter().enumerate()
     {
-        let index = connect(&mut draft, made);
+        let index = connect(&mut draft, added);
         assert_eq!(
             index.position(),
             position,
-            "an operator's index is its place in the list, the first is 0"
+            "an operator's index is its position in the list; the first is 0"
         );
     }
     let names: Vec<&str> = draft.operators.iter().map(RuntimeOperator::name).collect();
-    assert_eq!(names, ["first", "second"], "operators stand in the order in which they were added");
-    let [x, y, z] = draft.operands.as_slice() else { panic!("three operands before, three after") };
-    assert_eq!((x.producer(), x.consumers()), (None, &operators(&[0])[..]), "nobody makes an input");
+    assert_eq!(names, ["first", "second"], "operators are in the order in which they were added");
+    let [x, y, z] = draft.operands.as_slice() else { panic!("there are still three operands") };
+    assert_eq!((x.producer(), x.consumers()), (None, &operators(&[0])[..]), "an input has no producer");
     let hint =
         "operand 1 is written by operator 0 and read by operator 1: is the index taken before the push?";
     assert_eq!((y.producer(), y.consumers()), (Some(OperatorIndex::new(0)), &operators(&[1])[..]), "{hint}");
     assert_eq!(
         (z.producer(), z.consumers()),
         (Some(OperatorIndex::new(1)), &[][..]),
-        "nobody reads the last one"
+        "the last operand has no consumers"
     );
 }
 
@@ -159,7 +163,7 @@ fn task2_each_use_counts() {
     connect(&mut draft, operator("other", &[0], &[2]));
     let uses = draft.operands[0].consumers().len();
     assert_eq!(uses, 3, "operator 0 reads operand 0 twice, as in mul(x, x): one entry for each use");
-    let hint = "operator 0, once more operator 0, operator 1: is the index taken before the push?";
+    let hint = "operator 0, operator 0 again, operator 1: is the index taken before the push?";
     assert_eq!(draft.operands[0].consumers(), operators(&[0, 0, 1]), "{hint}");
     assert_eq!(draft.operators[0].inputs(), operands(&[0, 0]));
 }
@@ -173,14 +177,14 @@ fn task2_an_operator_may_have_several_outputs() {
         assert_eq!(
             producer,
             Some(OperatorIndex::new(0)),
-            "operand {output} is written by operator 0: does every output know its maker?"
+            "operand {output} is written by operator 0: does every output have its producer?"
         );
     }
 }
 
 // --- task 3: inputs ---
 
-/// What a value stands for, if it is a tensor.
+/// The position of the operand that a value represents, if it is a tensor.
 fn tensor(value: &Value) -> Option<usize> {
     match value {
         Value::Tensor(index) => Some(index.position()),
@@ -189,15 +193,15 @@ fn tensor(value: &Value) -> Option<usize> {
 }
 
 #[test]
-fn task3_a_tensor_stands_for_an_operand_of_the_file() {
+fn task3_an_operand_of_the_file_represents_a_tensor() {
     let graph = load("linear");
     let mut draft = draft(5);
     let id = graph.operand_named("1").unwrap();
     let index = add_tensor(&mut draft, &graph, id);
     assert_eq!(index.position(), 5, "five operands were there before");
     assert_eq!(draft.operands[5].name(), "1", "it has the name of the file's operand");
-    let value = draft.values.get(&id).expect("`values` must know what the operand stands for");
-    assert_eq!(tensor(value), Some(5), "it stands for the tensor with its index");
+    let value = draft.values.get(&id).expect("`values` must contain what the operand represents");
+    assert_eq!(tensor(value), Some(5), "it represents the tensor with this index");
 }
 
 #[test]
@@ -209,10 +213,10 @@ fn task3_a_model_may_have_several_inputs() {
     }
     let ports: Vec<(&str, usize)> =
         draft.inputs.iter().map(|port| (port.name.as_str(), port.operand.position())).collect();
-    let hint = "a port has the name of the `pnnx.Input` and the index of the tensor that it fills";
+    let hint = "a port has the name of the `pnnx.Input` and the index of its tensor";
     assert_eq!(ports, [("pnnx_input_0", 0), ("pnnx_input_1", 1)], "{hint}");
     assert_eq!(draft.operands[1].shape().unwrap()[1], Dim::Fixed(4), "the second input has 4 channels");
-    assert!(draft.operators.is_empty(), "an input is a place, not an operator");
+    assert!(draft.operators.is_empty(), "an input is a port, not an operator");
 }
 
 #[test]
@@ -229,17 +233,17 @@ fn task3_inputs_are_looked_up_in_their_order() {
         values.iter().map(tensor).collect()
     };
     assert_eq!(found("sub"), [Some(4), Some(3)], "y − x is not x − y: in the order of the line");
-    assert_eq!(found("st"), [Some(3), Some(3), Some(4)], "an operand that is read twice is there twice");
+    assert_eq!(found("st"), [Some(3), Some(3), Some(4)], "an operand that is read twice appears twice");
 }
 
 #[test]
-fn task3_what_nobody_made_is_an_error() {
+fn task3_an_input_without_a_producer_is_an_error() {
     let lines = "pnnx.Input a 0 1 x\npnnx.Input b 0 1 y\ntorch.add add 2 1 x y z\n";
     let graph = parse(3, 3, lines);
     let mut draft = Draft::default();
     add_input(&mut draft, &graph, named(&graph, "a"));
     let error =
-        inputs_of(&draft, named(&graph, "add")).expect_err("y stands for nothing yet: is it left out?");
+        inputs_of(&draft, named(&graph, "add")).expect_err("y represents nothing yet: is it left out?");
     assert_eq!(graph.operand(error).name(), "y", "the error names the operand that is missing");
 }
 
@@ -269,20 +273,20 @@ fn leaves(value: &Value) -> Vec<Option<usize>> {
 }
 
 #[test]
-fn task4_a_tuple_is_no_tensor_and_no_operator() {
+fn task4_a_tuple_is_neither_a_tensor_nor_an_operator() {
     let graph = nested();
     let mut draft = draft(2);
     pack(&mut draft, named(&graph, "inner"), values(&[0, 1])).unwrap();
     assert!(draft.operators.is_empty() && draft.operands.len() == 2, "nothing is added to the graph");
-    let pair = draft.values.get(&graph.operand_named("pair").unwrap()).expect("`pair` stands for a tuple");
-    let Value::Tuple(tuple) = pair else { panic!("`pair` stands for a tuple, not for {pair:?}") };
+    let pair = draft.values.get(&graph.operand_named("pair").unwrap()).expect("`pair` represents a tuple");
+    let Value::Tuple(tuple) = pair else { panic!("`pair` represents a tuple, not {pair:?}") };
     assert_eq!(
         tuple.items.iter().map(tensor).collect::<Vec<_>>(),
         [Some(0), Some(1)],
         "both items, in order"
     );
     let error = pack(&mut draft, named(&graph, "max"), values(&[0])).expect_err("max has two outputs");
-    assert!(error.contains('2'), "the error says how many outputs there are, 2: {error}");
+    assert!(error.contains('2'), "the error must contain the number of outputs, 2: {error}");
 }
 
 #[test]
@@ -296,17 +300,17 @@ fn task4_each_output_gets_one_item() {
 }
 
 #[test]
-fn task4_what_does_not_fit_is_an_error() {
+fn task4_a_mismatch_is_an_error() {
     let graph = nested();
     let apart = named(&graph, "apart");
     let fault = |value: &Value| {
         let mut draft = draft(3);
         let error = unpack(&mut draft, apart, value).expect_err("`apart` has two outputs");
-        assert!(draft.values.is_empty(), "after an error nothing may be noted: check first");
+        assert!(draft.values.is_empty(), "after an error, nothing may be recorded: check first");
         error
     };
     let error = fault(&Value::tuple(values(&[0, 1, 2])));
-    assert!(error.contains('2') && error.contains('3'), "two outputs, three items; the error says: {error}");
+    assert!(error.contains('2') && error.contains('3'), "two outputs, three items; the error is: {error}");
     fault(&Value::tuple(values(&[0])));
     fault(&Value::Tensor(OperandIndex::new(0)));
 }
@@ -316,13 +320,13 @@ fn task4_tuples_are_flattened_depth_first() {
     assert_eq!(leaves(&Value::Tensor(OperandIndex::new(7))), [Some(7)], "a tensor is its own only leaf");
     let inner = Value::tuple(values(&[1, 2]));
     let mixed = Value::tuple([values(&[0]), vec![inner.clone()], values(&[3])].concat());
-    let hint = "((0, (1, 2), 3)): the inner items stand where the inner tuple stood";
+    let hint = "(0, (1, 2), 3): the inner items take the inner tuple's place";
     assert_eq!(leaves(&mixed), [Some(0), Some(1), Some(2), Some(3)], "{hint}");
     let deep = Value::tuple(vec![Value::tuple(vec![inner.clone(), Value::tuple(Vec::new())]), inner]);
     assert_eq!(
         leaves(&deep),
         [1, 2, 1, 2].map(Some),
-        "an empty tuple has no leaves, and a tensor may come twice"
+        "an empty tuple has no leaves, and a tensor may appear twice"
     );
     let constant = Value::tuple(vec![Value::constant("2", None)]);
     assert_eq!(leaves(&constant), [None], "a constant is a leaf too");
@@ -345,22 +349,22 @@ fn task5_a_single_output_has_the_name_of_its_operator() {
         "a single output has the operator's name, not the operand's"
     );
     let marks: Vec<bool> = draft.operands.iter().map(RuntimeOperand::is_output).collect();
-    assert_eq!(marks, [false, false, true], "the operand must be marked, or its buffer is given away");
+    assert_eq!(marks, [false, false, true], "the operand must be marked, or its buffer is reused");
 }
 
 #[test]
-fn task5_several_outputs_have_names_of_their_own() {
+fn task5_several_outputs_have_their_own_names() {
     let graph = load("linear");
     let mut draft = draft(3);
     add_outputs(&mut draft, named(&graph, "pnnx_output_0"), &operands(&[2, 0]));
-    let hint = "two ports of one name could not be told apart";
+    let hint = "two ports with one name could not be distinguished";
     assert_eq!(ports(&draft), [("2", 2), ("0", 0)], "{hint}; they keep their order");
     add_outputs(&mut draft, named(&graph, "pnnx_output_0"), &operands(&[1]));
-    assert_eq!(draft.outputs.len(), 3, "a second `pnnx.Output` adds ports, and takes none away");
+    assert_eq!(draft.outputs.len(), 3, "a second `pnnx.Output` adds ports, and removes none");
 }
 
 // ANCHOR: convert
-/// Converts a whole graph, as the framework does it, but without layers.
+/// Converts a whole graph as the framework does, but without layers.
 fn converted(file: &Graph) -> Draft {
     let mut draft = Draft::default();
     for (_, operator) in file.operators() {
@@ -386,8 +390,8 @@ fn converted(file: &Graph) -> Draft {
             continue;
         }
         let outputs = operator.outputs().iter().map(|&output| add_tensor(&mut draft, file, output)).collect();
-        let made = runtime_operator(operator).with_inputs(inputs, operator.input_names().to_vec());
-        connect(&mut draft, made.with_outputs(outputs));
+        let runtime = runtime_operator(operator).with_inputs(inputs, operator.input_names().to_vec());
+        connect(&mut draft, runtime.with_outputs(outputs));
     }
     draft
 }
@@ -397,7 +401,7 @@ fn converted(file: &Graph) -> Draft {
 fn task5_tuples_vanish_from_the_whole_graph() {
     let draft = converted(&nested());
     let names: Vec<&str> = draft.operators.iter().map(RuntimeOperator::name).collect();
-    assert_eq!(names, ["max", "relu"], "inputs, outputs and tuples are no operators of the runtime graph");
+    assert_eq!(names, ["max", "relu"], "inputs, outputs and tuples are not operators of the runtime graph");
     let names: Vec<&str> = draft.operands.iter().map(RuntimeOperand::name).collect();
     assert_eq!(names, ["x", "values", "indices", "r"], "operands are tensors and nothing else");
     let consumers = draft.operands[0].consumers();
@@ -406,7 +410,7 @@ fn task5_tuples_vanish_from_the_whole_graph() {
 }
 
 #[test]
-fn task5_real_models_become_what_the_framework_makes_of_them() {
+fn task5_real_models_are_converted_as_by_the_framework() {
     for model in ["linear", "two_inputs", "conv3", "shapes_unet"] {
         let draft = converted(&load(model));
         let mut graph = RuntimeGraph::new(param(model));
@@ -423,7 +427,7 @@ fn task5_real_models_become_what_the_framework_makes_of_them() {
                 (wanted.inputs(), wanted.outputs()),
                 "{at}: operands"
             );
-            assert_eq!(mine.params(), wanted.params(), "{at}: settings");
+            assert_eq!(mine.params(), wanted.params(), "{at}: parameters");
             assert_eq!(mine.weight_bytes(), wanted.weight_bytes(), "{at}: weights");
         }
         assert_eq!(draft.operands.len(), graph.operands().len(), "{model}: one operand for each tensor");

@@ -1,4 +1,4 @@
-//! What each task of lesson 07 must fulfil.
+//! The tests of each task of lesson 07.
 
 use super::subject::{
     LeakyReLU, Linear, ReLU, Registry, Sigmoid, like_the_input, map, over_built_in, registry,
@@ -14,7 +14,7 @@ use ixion::tensor::{DType, Dim, Tensor, Workspace};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// A file of the models that come with the repository, which holds this package.
+/// A model file in the repository that contains this package.
 fn model_file(name: &str) -> PathBuf {
     let folders = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().map(|folder| folder.join("model_file"));
     folders.into_iter().find(|folder| folder.is_dir()).unwrap().join(name)
@@ -24,7 +24,7 @@ fn tensor(shape: &[usize], values: &[f32]) -> Tensor {
     Tensor::from_vec(values.to_vec(), shape).unwrap()
 }
 
-/// A creator's layer, from what a line of a file says.
+/// Creates a layer from the parameters and weights of an operator.
 fn create(
     creator: &Creator,
     params: &[(&str, &str)],
@@ -38,7 +38,7 @@ fn create(
     creator.create(OperatorReader::new(&params, &attrs, &[None], 1))
 }
 
-/// Runs a layer as a graph does: first its shape rule, then `forward`, with an output that holds arbitrary values.
+/// Runs a layer as a graph does: first its shape rule, then `forward`, with an output that contains arbitrary values.
 #[track_caller]
 fn run(layer: &mut dyn CpuLayer, input: &Tensor) -> Tensor {
     let meta = layer.infer(&[TensorMeta::of(&input.view())]).unwrap().remove(0);
@@ -50,13 +50,13 @@ fn run(layer: &mut dyn CpuLayer, input: &Tensor) -> Tensor {
     output
 }
 
-/// Compares first shapes, then numbers, and says where the first difference is.
+/// Compares shapes first, then elements, and reports the first difference.
 #[track_caller]
 fn check(got: &Tensor, shape: &[usize], want: &[f32], hint: &str) {
     assert_eq!(got.shape().dims(), shape, "the shape is wrong. {hint}");
     for (at, (got, &want)) in got.to_vec::<f32>().unwrap().into_iter().zip(want).enumerate() {
         let close = (got - want).abs() <= 1e-6 * want.abs().max(1.0) || (got.is_nan() && want.is_nan());
-        assert!(close, "element {at} is {got}, but should be {want}. {hint}");
+        assert!(close, "element {at} is {got}, expected {want}. {hint}");
     }
 }
 
@@ -64,18 +64,15 @@ fn check(got: &Tensor, shape: &[usize], want: &[f32], hint: &str) {
 fn task1_an_output_like_the_input() {
     let input = TensorMeta::new(DType::F32, [Dim::symbol("n"), Dim::Fixed(3)]);
     let outputs = like_the_input(std::slice::from_ref(&input)).unwrap();
-    assert_eq!(
-        outputs,
-        [input],
-        "one output, with the type and the dimensions of the input, symbols included"
-    );
+    assert_eq!(outputs, [input], "one output, with the type and dimensions of the input, symbols included");
 }
 
 #[test]
-fn task1_another_element_type_is_refused() {
+fn task1_another_element_type_is_rejected() {
     for dtype in [DType::F64, DType::I64, DType::Bool] {
         let result = like_the_input(&[TensorMeta::new(dtype, [2])]);
-        let hint = "`forward` reads f32 alone, so the shape rule must say `LayerError::DType` before it runs";
+        let hint =
+            "`forward` supports only f32, so the shape rule must return `LayerError::DType` before it runs";
         assert!(matches!(result, Err(LayerError::DType { found, .. }) if found == dtype), "{dtype}: {hint}");
     }
 }
@@ -84,7 +81,8 @@ fn task1_another_element_type_is_refused() {
 fn task1_a_function_of_every_element() {
     let (input, mut output) = (tensor(&[2, 2], &[1.0, 2.0, 3.0, 4.0]), tensor(&[2, 2], &[777.0; 4]));
     map(&input.view(), &mut output.view_mut().unwrap(), |x| 10.0 * x).unwrap();
-    let hint = "Ten times each element. Outputs hold arbitrary values at first, here 777: write, don't add.";
+    let hint =
+        "Ten times each element. Outputs contain arbitrary values at first, here 777: write, don't add.";
     check(&output, &[2, 2], &[10.0, 20.0, 30.0, 40.0], hint);
 }
 
@@ -95,15 +93,15 @@ fn task1_strides_do_not_matter() {
     let result = map(&turned.view(), &mut output.view_mut().unwrap(), |x| x);
     assert!(
         result.is_ok(),
-        "an input may lie in memory in any order: read it with `array`, not with `slice`"
+        "an input may be stored in any memory order: read it with `array`, not with `slice`"
     );
-    check(&output, &[2, 3], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], "Are elements paired as they lie in memory?");
+    check(&output, &[2, 3], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], "Are elements paired in memory order?");
 }
 
 #[test]
-fn task1_relu_keeps_what_is_positive() {
+fn task1_relu_keeps_positive_values() {
     let output = run(&mut ReLU { inplace: false }, &tensor(&[1, 4], &[-2.0, -0.5, 0.0, 3.0]));
-    check(&output, &[1, 4], &[0.0, 0.0, 0.0, 3.0], "0 for negative numbers, all else as it is.");
+    check(&output, &[1, 4], &[0.0, 0.0, 0.0, 3.0], "0 for negative numbers, everything else unchanged.");
 }
 
 #[test]
@@ -119,13 +117,13 @@ fn task2_the_slope_comes_from_the_file() {
     let leaky = Creator::of::<LeakyReLU>();
     let input = tensor(&[4], &[-10.0, -1.0, 0.0, 2.0]);
     let mut half = create(&leaky, &[("negative_slope", "0.5")], &[]).unwrap();
-    check(&run(&mut *half, &input), &[4], &[-5.0, -0.5, 0.0, 2.0], "Half of what is negative.");
+    check(&run(&mut *half, &input), &[4], &[-5.0, -0.5, 0.0, 2.0], "Negative values are halved.");
     let mut default = create(&leaky, &[], &[]).unwrap();
     check(
         &run(&mut *default, &input),
         &[4],
         &[-0.1, -0.01, 0.0, 2.0],
-        "The slope is 0.01 if the file says none.",
+        "The slope is 0.01 if the file has none.",
     );
 }
 
@@ -143,11 +141,11 @@ fn task2_sigmoid_by_hand() {
 #[test]
 fn task2_sigmoid_of_large_numbers() {
     let output = run(&mut Sigmoid {}, &tensor(&[4], &[-200.0, 200.0, f32::NEG_INFINITY, f32::INFINITY]));
-    let hint = "e to the 200 is infinite in f32, and infinity by infinity is NaN: only the denominator may overflow.";
+    let hint = "e to the 200 is infinite in f32, and infinity divided by infinity is NaN: only the denominator may overflow.";
     check(&output, &[4], &[0.0, 1.0, 0.0, 1.0], hint);
 }
 
-/// A layer of these lengths and weights.
+/// A linear layer with these lengths and weights.
 fn linear(lengths: [&str; 2], weight: &Tensor, bias: Option<&Tensor>) -> Box<dyn CpuLayer> {
     let params = [("in_features", lengths[0]), ("out_features", lengths[1])];
     let attrs: Vec<_> = [("weight", weight)].into_iter().chain(bias.map(|bias| ("bias", bias))).collect();
@@ -185,16 +183,20 @@ fn task3_symbols_may_be_anything() {
     let layer = linear(["3", "5"], &Tensor::zeros(DType::F32, &[5, 3]).unwrap(), None);
     let infer = |dims: [Dim; 2]| {
         let result = layer.infer(&[TensorMeta::new(DType::F32, dims)]);
-        result.unwrap_or_else(|error| panic!("is a symbol taken for a wrong length? {error}")).remove(0)
+        result.unwrap_or_else(|error| panic!("is a symbol treated as a wrong length? {error}")).remove(0)
     };
     let want = TensorMeta::new(DType::F32, [Dim::symbol("n"), Dim::Fixed(5)]);
-    assert_eq!(infer([Dim::symbol("n"), Dim::Fixed(3)]), want, "the batch stays open, the last length is 5");
-    let hint = "a length that nobody knows yet may turn out to be 3";
+    assert_eq!(
+        infer([Dim::symbol("n"), Dim::Fixed(3)]),
+        want,
+        "the batch stays symbolic, the last length is 5"
+    );
+    let hint = "a length that is still unknown may turn out to be 3";
     assert_eq!(infer([Dim::symbol("n"), Dim::symbol("k")]), want, "{hint}");
 }
 
 #[test]
-fn task3_what_does_not_fit_is_refused() {
+fn task3_mismatched_shapes_are_rejected() {
     let zeros = |shape: &[usize]| Tensor::zeros(DType::F32, shape).unwrap();
     let refused = |layer: &dyn CpuLayer, dims: &[usize]| {
         let result = layer.infer(&[TensorMeta::new(DType::F32, dims.iter().copied())]);
@@ -203,19 +205,19 @@ fn task3_what_does_not_fit_is_refused() {
     let layer = linear(["3", "5"], &zeros(&[5, 3]), Some(&zeros(&[5])));
     assert!(
         !refused(&*layer, &[2, 3]),
-        "2×3 fits 5×3 weights: a row of the weights is as long as one of the input"
+        "2×3 matches 5×3 weights: a row of the weights is as long as a row of the input"
     );
-    assert!(refused(&*layer, &[2, 4]), "4 elements don't fit weights for 3");
+    assert!(refused(&*layer, &[2, 4]), "rows of 4 elements don't match weights for 3");
     assert!(refused(&*layer, &[]), "a tensor without axes has no row");
     let turned = linear(["3", "5"], &zeros(&[3, 5]), None);
-    assert!(refused(&*turned, &[2, 3]), "the file promises out_features×in_features = 5×3, but it is 3×5");
+    assert!(refused(&*turned, &[2, 3]), "expected out_features×in_features = 5×3 weights, but they are 3×5");
     let biased = linear(["3", "5"], &zeros(&[5, 3]), Some(&zeros(&[3])));
-    assert!(refused(&*biased, &[2, 3]), "a bias of 3 does not fit 5 outputs");
+    assert!(refused(&*biased, &[2, 3]), "a bias of 3 does not match 5 outputs");
     let halves = TensorMeta::new(DType::F64, [2, 3]);
     assert!(matches!(layer.infer(&[halves]), Err(LayerError::DType { .. })), "the input must still be f32");
 }
 
-/// A creator that only its version tells from others.
+/// A creator that differs from others only by its version.
 fn creator(version: &str) -> Creator {
     Creator::new("test", version, |reader| {
         ReLU::from_operator(reader).map(|layer| Box::new(layer) as Box<dyn CpuLayer>)
@@ -223,7 +225,7 @@ fn creator(version: &str) -> Creator {
 }
 
 #[test]
-fn task4_what_was_added_is_found() {
+fn task4_added_creators_are_found() {
     let mut registry: Registry = Registry::empty();
     registry.add("my.A", creator("1")).unwrap();
     registry.add("my.B", creator("2")).unwrap();
@@ -232,7 +234,7 @@ fn task4_what_was_added_is_found() {
 }
 
 #[test]
-fn task4_a_second_creator_is_refused() {
+fn task4_a_second_creator_is_rejected() {
     let mut registry: Registry = Registry::empty();
     registry.add("my.A", creator("1")).unwrap();
     let error = registry.add("my.A", creator("2"));
@@ -240,25 +242,29 @@ fn task4_a_second_creator_is_refused() {
     assert_eq!(
         error,
         Err(duplicate),
-        "two layers of one type are a mistake: somebody would get the wrong one"
+        "two layers for one type are a mistake: some model would get the wrong one"
     );
-    assert_eq!(registry.get("my.A").unwrap().version, "1", "the error must leave the first one where it was");
+    assert_eq!(
+        registry.get("my.A").unwrap().version,
+        "1",
+        "after the error, the first creator must still be there"
+    );
 }
 
 #[test]
-fn task4_what_is_missing_has_a_name() {
+fn task4_a_missing_type_is_named() {
     let mut registry: Registry = Registry::empty();
     registry.add("nn.ReLU", creator("1")).unwrap();
     let missing = |op_type: &str| registry.get(op_type).map(|_| ()).unwrap_err();
     let nearest = Some("nn.ReLU".to_owned());
-    let hint = "`nn.Relu` is a typing mistake, and the error should say which name is near";
+    let hint = "`nn.Relu` is a typo, and the error should suggest the nearest name";
     assert_eq!(
         missing("nn.Relu"),
         RegistryError::Missing { op_type: "nn.Relu".to_owned(), nearest },
         "{hint}"
     );
     let far = RegistryError::Missing { op_type: "torch.cat".to_owned(), nearest: None };
-    assert_eq!(missing("torch.cat"), far, "nothing is near `torch.cat`");
+    assert_eq!(missing("torch.cat"), far, "no name is near `torch.cat`");
 }
 
 #[test]
@@ -266,19 +272,20 @@ fn task4_one_operator_under_all_its_names() {
     let mut registry: Registry = Registry::empty();
     registry.register::<ReLU>().unwrap();
     let types: Vec<&str> = registry.iter().map(|(op_type, _)| op_type).collect();
-    assert_eq!(types, ["F.relu", "nn.ReLU"], "a module and a function are the same layer: see `T::TYPES`");
+    assert_eq!(
+        types,
+        ["F.relu", "nn.ReLU"],
+        "the module and the function are the same layer: see `T::TYPES`"
+    );
     for op_type in types {
         let mut layer = create(registry.get(op_type).unwrap(), &[], &[]).unwrap();
         check(&run(&mut *layer, &tensor(&[2], &[-1.0, 1.0])), &[2], &[0.0, 1.0], "It should be a ReLU.");
     }
     let again = registry.register::<ReLU>();
-    assert!(
-        matches!(again, Err(RegistryError::Duplicate { .. })),
-        "registering twice is an error, not a habit"
-    );
+    assert!(matches!(again, Err(RegistryError::Duplicate { .. })), "registering twice is an error");
 }
 
-/// A registry of Ixion's with these layers alone.
+/// An `op::Registry` with only these layers.
 fn alone(layers: &Registry) -> op::Registry {
     let mut registry = op::Registry::empty();
     layers.iter().for_each(|(op_type, creator)| registry.add(op_type, creator.clone()).unwrap());
@@ -294,14 +301,14 @@ fn task5_your_layers_are_registered() {
 }
 
 #[test]
-fn task5_your_layers_stand_over_the_built_in_ones() {
+fn task5_your_layers_replace_the_built_in_ones() {
     let (own, built_in) = (registry().unwrap(), op::Registry::default());
     let all = over_built_in(&own);
     assert_eq!(all.iter().count(), built_in.iter().count(), "all other layers must still be there");
     for (op_type, _) in own.iter().filter(|(op_type, _)| *op_type != "nn.Linear") {
         let layer = create(all.get(op_type).unwrap(), &[], &[]).unwrap();
         let refuses = layer.infer(&[TensorMeta::new(DType::F64, [1])]).is_err();
-        assert!(refuses, "`{op_type}` takes f64, which yours does not: it is still the built-in layer");
+        assert!(refuses, "`{op_type}` accepts f64, which yours does not: it is still the built-in layer");
     }
 }
 
@@ -319,7 +326,7 @@ fn task5_a_graph_of_yours_and_others() {
     let error = graph.build();
     assert!(
         matches!(error, Err(GraphError::UnknownOperators { .. })),
-        "your layers alone know no `nn.Hardtanh`"
+        "your layers alone do not include `nn.Hardtanh`"
     );
 }
 

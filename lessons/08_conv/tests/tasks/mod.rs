@@ -1,4 +1,4 @@
-//! What each task of lesson 08 must fulfil. Long lists of numbers were computed with PyTorch.
+//! The tests of each task of lesson 08. Long lists of numbers were computed with PyTorch.
 
 use super::subject::{Divisor, Window, avg_pool, conv_group, conv2d, max_pool, unfold};
 use ixion_pnnx::Graph;
@@ -17,7 +17,7 @@ fn padded(kernel: usize, stride: usize, dilation: usize, pad: usize) -> Window {
     Window { kernel, stride, dilation, pad_before: pad, pad_after: pad }
 }
 
-/// Whole numbers from -11 to 11 that look like noise.
+/// Deterministic pseudo-random integers from -11 to 11.
 fn noise(shape: &[usize], seed: usize) -> ArrayD<f32> {
     let mut numbers = (0..).map(|i| ((i * 37 + seed * 11) % 23) as f32 - 11.0);
     ArrayD::from_shape_simple_fn(IxDyn(shape), || numbers.next().unwrap())
@@ -27,19 +27,19 @@ fn noise4(shape: [usize; 4], seed: usize) -> Array4<f32> {
     noise(&shape, seed).into_dimensionality().unwrap()
 }
 
-/// A file of the models that come with the repository, which holds this package.
+/// A model file in the repository that contains this package.
 fn model_file(name: &str) -> PathBuf {
     let folders = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().map(|folder| folder.join("model_file"));
     folders.into_iter().find(|folder| folder.is_dir()).unwrap().join(name)
 }
 
-/// Compares first shapes, then numbers, and says where the first difference is.
+/// Compares shapes first, then elements, and reports the first difference.
 #[track_caller]
 fn check(got: &ArrayD<f32>, shape: &[usize], want: &[f32], hint: &str) {
     assert_eq!(got.shape(), shape, "the shape is wrong. {hint}");
     for ((at, &got), &want) in got.indexed_iter().zip(want) {
         let close = (got - want).abs() <= 1e-4 * want.abs().max(1.0);
-        assert!(close, "at {:?}: {got}, but PyTorch has {want}. {hint}", at.slice());
+        assert!(close, "at {:?}: got {got}, PyTorch has {want}. {hint}", at.slice());
     }
 }
 
@@ -53,22 +53,22 @@ fn task1_a_window_is_counted_where_it_fits() {
 
 #[test]
 fn task1_strides_round_down() {
-    let hint = "With stride 2 a window of 3 stands at 0 and 2; at 4 it would reach past the sixth element.";
+    let hint = "With stride 2, a window of 3 starts at 0 and 2; at 4 it would reach past the sixth element.";
     assert_eq!(window(3, 2).positions(6), 2, "{hint}");
-    assert_eq!(window(2, 3).positions(8), 3, "a window of 2 with stride 3 stands at 0, 3 and 6");
+    assert_eq!(window(2, 3).positions(8), 3, "a window of 2 with stride 3 starts at 0, 3 and 6");
 }
 
 #[test]
 fn task1_padding_makes_the_axis_longer() {
     let uneven = |pad_before, pad_after| Window { pad_before, pad_after, ..window(3, 1) };
-    assert_eq!(padded(3, 1, 1, 1).positions(5), 5, "one place on each side keeps the length");
+    assert_eq!(padded(3, 1, 1, 1).positions(5), 5, "one padding element on each side keeps the length");
     assert_eq!(uneven(2, 0).positions(5), 5, "is the padding before the axis counted?");
     assert_eq!(uneven(0, 2).positions(5), 5, "is the padding after the axis counted?");
 }
 
 #[test]
 fn task1_dilation_spreads_the_taps() {
-    let hint = "Three taps with dilation 2 look at 0, 2 and 4: they reach over 5 elements, not over 3 or 6.";
+    let hint = "Three taps with dilation 2 see 0, 2 and 4: they span 5 elements, not 3 or 6.";
     assert_eq!(padded(3, 1, 2, 0).positions(7), 3, "{hint}");
     assert_eq!(padded(3, 1, 2, 0).positions(5), 1, "{hint}");
 }
@@ -76,17 +76,17 @@ fn task1_dilation_spreads_the_taps() {
 #[test]
 fn task1_a_window_that_does_not_fit_has_no_position() {
     assert_eq!(window(3, 1).positions(2), 0, "2 elements have no room for a window of 3");
-    assert_eq!(padded(3, 2, 2, 1).positions(2), 0, "4 places have no room for taps that reach over 5");
+    assert_eq!(padded(3, 2, 2, 1).positions(2), 0, "4 elements have no room for taps that span 5");
 }
 
 #[test]
-fn task1_a_tap_looks_at_an_element_or_at_padding() {
+fn task1_a_tap_sees_an_element_or_padding() {
     let window = padded(3, 2, 2, 1);
     let seen = |position| [0, 1, 2].map(|tap| window.source(position, tap, 7));
-    let hint = "start = position × stride, then tap × dilation further, then the padding before the axis off";
+    let hint = "position × stride + tap × dilation, minus the padding before the axis";
     assert_eq!(seen(0), [None, Some(1), Some(3)], "position 0. {hint}");
     assert_eq!(seen(1), [Some(1), Some(3), Some(5)], "position 1. {hint}");
-    assert_eq!(seen(2), [Some(3), Some(5), None], "position 2: index 7 is behind the last element. {hint}");
+    assert_eq!(seen(2), [Some(3), Some(5), None], "position 2: index 7 is past the last element. {hint}");
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn task2_the_largest_of_four() {
         array![[[[1f32, 2.0, 5.0, 6.0], [4.0, 3.0, 8.0, 7.0], [9.0, 0.0, 1.0, 1.0], [0.0, 0.0, 1.0, 2.0]]]];
     let (values, positions) = max_pool(x.into_dyn().view(), &[window(2, 2); 2], &[2, 2]);
     check(&values, &[1, 1, 2, 2], &[4.0, 8.0, 9.0, 2.0], "The largest of each 2×2 block.");
-    let hint = "A position counts through the whole plane, row by row: row 1, column 0 of four columns is 4.";
+    let hint = "Positions count through the whole plane, row by row: row 1, column 0 of four columns is 4.";
     assert_eq!(positions.into_raw_vec_and_offset().0, [4, 6, 8, 15], "{hint}");
 }
 
@@ -103,17 +103,17 @@ fn task2_the_largest_of_four() {
 fn task2_padding_is_never_the_largest() {
     let x = ArrayD::from_shape_vec(IxDyn(&[1, 1, 3]), vec![-3f32, -1.0, -2.0]).unwrap();
     let (values, _) = max_pool(x.view(), &[padded(2, 2, 1, 1)], &[2]);
-    check(&values, &[1, 1, 2], &[-3.0, -1.0], "Is the padding taken for 0? It is as if it were not there.");
+    check(&values, &[1, 1, 2], &[-3.0, -1.0], "Is the padding treated as 0? It must be ignored.");
 }
 
 #[test]
-fn task2_the_first_of_equal_ones_and_nan_above_all() {
+fn task2_the_first_of_equal_elements_and_nan_above_all() {
     let row = |values: &[f32]| ArrayD::from_shape_vec(IxDyn(&[1, 1, values.len()]), values.to_vec()).unwrap();
     let (_, positions) = max_pool(row(&[2.0, 7.0, 7.0]).view(), &[window(3, 1)], &[1]);
-    assert_eq!(positions[[0, 0, 0]], 1, "of equal elements the first wins: is it `>` or `>=`?");
+    assert_eq!(positions[[0, 0, 0]], 1, "of equal elements, the first wins: is it `>` or `>=`?");
     let (values, positions) = max_pool(row(&[f32::NAN, 2.0, f32::NAN, 3.0]).view(), &[window(4, 1)], &[1]);
-    assert!(values[[0, 0, 0]].is_nan(), "NaN > 2 is false, and so is 2 > NaN: ask `is_nan`");
-    assert_eq!(positions[[0, 0, 0]], 2, "of several NaN PyTorch takes the last");
+    assert!(values[[0, 0, 0]].is_nan(), "NaN > 2 is false, and so is 2 > NaN: use `is_nan`");
+    assert_eq!(positions[[0, 0, 0]], 2, "of several NaN, PyTorch takes the last");
 }
 
 #[test]
@@ -143,22 +143,26 @@ fn task3_padding_counts_or_does_not() {
     let x = noise(&[1, 1, 5, 5], 2);
     let mean = |divisor| avg_pool(x.view(), &[padded(3, 2, 1, 1); 2], &[3, 3], divisor);
     let want = [1.25, 1.166667, 3.0, -3.0, 2.666667, 4.5, -1.5, 4.166667, 6.0];
-    let hint =
-        "Elements: by the number of elements that the window sees, 4 in a corner (count_include_pad=False).";
+    let hint = "Elements: divide by the number of elements that the window sees, 4 in a corner (count_include_pad=False).";
     check(&mean(Divisor::Elements), &[1, 1, 3, 3], &want, hint);
     let want = [0.555556, 0.777778, 1.333333, -2.0, 2.666667, 3.0, -0.666667, 2.777778, 2.666667];
-    let hint = "ElementsAndPadding: by 9, also in a corner (count_include_pad=True).";
+    let hint = "ElementsAndPadding: divide by 9, also in a corner (count_include_pad=True).";
     check(&mean(Divisor::ElementsAndPadding), &[1, 1, 3, 3], &want, hint);
     let want = [1.25, 1.75, 3.0, -4.5, 6.0, 6.75, -1.5, 6.25, 6.0];
-    check(&mean(Divisor::Fixed(4)), &[1, 1, 3, 3], &want, "Fixed: by the given number (divisor_override).");
+    check(
+        &mean(Divisor::Fixed(4)),
+        &[1, 1, 3, 3],
+        &want,
+        "Fixed: divide by the given number (divisor_override).",
+    );
 }
 
 #[test]
 fn task3_a_last_window_that_reaches_past_the_padding() {
     let x = ArrayD::from_shape_vec(IxDyn(&[1, 1, 6]), vec![1f32, 2.0, 3.0, 4.0, 5.0, 6.0]).unwrap();
     let mean = |divisor| avg_pool(x.view(), &[padded(4, 3, 1, 1)], &[3], divisor);
-    check(&mean(Divisor::Elements), &[1, 1, 3], &[2.0, 4.5, 6.0], "The last window sees the 6 alone.");
-    let hint = "With ceil_mode the last window sees 6, one place of padding, and nothing beyond: 6 / 2.";
+    check(&mean(Divisor::Elements), &[1, 1, 3], &[2.0, 4.5, 6.0], "The last window sees only the 6.");
+    let hint = "With ceil_mode, the last window sees the 6, one padding element, and nothing beyond: 6 / 2.";
     check(&mean(Divisor::ElementsAndPadding), &[1, 1, 3], &[1.5, 4.5, 3.0], hint);
 }
 
@@ -166,7 +170,7 @@ fn task3_a_last_window_that_reaches_past_the_padding() {
 fn task4_a_column_for_each_position() {
     let image = array![[[1f32, 2.0, 3.0], [4.0, 5.0, 6.0], [7.0, 8.0, 9.0]]];
     let columns = unfold(image.view(), &[window(2, 1); 2]);
-    assert_eq!(columns.dim(), (4, 4), "4 taps are 4 rows, 4 positions are 4 columns");
+    assert_eq!(columns.dim(), (4, 4), "4 taps give 4 rows, 4 positions give 4 columns");
     assert_eq!(columns.column(0).to_vec(), [1.0, 2.0, 4.0, 5.0], "the first column is the upper left patch");
     let hint = "the second column is the patch one pixel to the right: positions run along the rows first";
     assert_eq!(columns.column(1).to_vec(), [2.0, 3.0, 5.0, 6.0], "{hint}");
@@ -177,8 +181,8 @@ fn task4_a_column_for_each_position() {
 fn task4_all_taps_of_a_channel_before_the_next_channel() {
     let image = array![[[1f32, 2.0]], [[10.0, 20.0]]];
     let columns = unfold(image.view(), &[window(1, 1), window(2, 1)]);
-    assert_eq!(columns.dim(), (4, 1), "2 channels with 2 taps each are 4 rows");
-    let hint = "rows count channel by channel, and taps within it: row = channel × taps + tap";
+    assert_eq!(columns.dim(), (4, 1), "2 channels with 2 taps each give 4 rows");
+    let hint = "rows go channel by channel, then tap by tap: row = channel × taps + tap";
     assert_eq!(columns.column(0).to_vec(), [1.0, 2.0, 10.0, 20.0], "{hint}");
 }
 
@@ -234,7 +238,7 @@ fn task5_each_group_sees_its_own_channels() {
     let bias = [0.0, 10.0, 200.0, 3000.0];
     let output = conv2d(input.view(), weight.view(), Some(&bias), &[window(1, 1); 2], 2);
     let hint =
-        "Filters 0 and 1 see channel 0 alone, filters 2 and 3 channel 1 alone; a bias belongs to its filter.";
+        "Filters 0 and 1 see only channel 0, filters 2 and 3 only channel 1; a bias belongs to its filter.";
     check(&output.into_dyn(), &[1, 4, 1, 1], &[3.0, 16.0, 205.0, 3010.0], hint);
 }
 
@@ -310,9 +314,9 @@ fn task5_a_real_network_runs() {
     };
     let relu = |x: Array4<f32>| x.mapv(|x| x.max(0.0));
 
-    let pictures = Tensor::load_npy(model_file("conv3/in_0.npy"), &limits).unwrap();
-    let pictures: Array4<f32> = pictures.array::<f32>().unwrap().to_owned().into_dimensionality().unwrap();
-    let x = relu(conv(&pictures, "conv1", [padded(3, 1, 1, 1); 2], 1));
+    let images = Tensor::load_npy(model_file("conv3/in_0.npy"), &limits).unwrap();
+    let images: Array4<f32> = images.array::<f32>().unwrap().to_owned().into_dimensionality().unwrap();
+    let x = relu(conv(&images, "conv1", [padded(3, 1, 1, 1); 2], 1));
     assert_eq!(x.dim(), (1, 32, 32, 32), "conv1 keeps height and width");
     let x = relu(conv(&x, "conv2", [padded(5, 2, 1, 2), padded(3, 2, 1, 1)], 4));
     assert_eq!(x.dim(), (1, 64, 16, 16), "conv2 halves height and width");
@@ -324,6 +328,6 @@ fn task5_a_real_network_runs() {
         &y.into_dyn(),
         &[1, 128, 12, 14],
         &want,
-        "The last layer of the network; the first two had right shapes.",
+        "The last layer of the network; the first two had the right shapes.",
     );
 }

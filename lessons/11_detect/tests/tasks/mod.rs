@@ -1,4 +1,4 @@
-//! What each task of lesson 11 must fulfil. Boxes and masks of models were computed with PyTorch and torchvision.
+//! The requirements of each task of lesson 11. Boxes and masks of models were computed with PyTorch and torchvision.
 
 use super::subject::{
     Confusion, Detection, Frame, Placement, Rect, VOID, cell_box, decode_row, detection, highest,
@@ -19,20 +19,20 @@ fn load(name: &str) -> Tensor {
     Tensor::load_npy(model_file(name), &Limits::default()).unwrap()
 }
 
-/// Four edges, with a tolerance for rounding.
+/// Compares four edges, with a tolerance for rounding.
 #[track_caller]
 fn check(rect: Rect, [left, top, right, bottom]: [f32; 4], hint: &str) {
     let pairs = [(rect.left, left), (rect.top, top), (rect.right, right), (rect.bottom, bottom)];
     let close = pairs.iter().all(|(got, want)| (got - want).abs() <= 1e-3 + 1e-4 * want.abs());
-    assert!(close, "{rect:?}, but left {left}, top {top}, right {right}, bottom {bottom} is right. {hint}");
+    assert!(close, "got {rect:?}, expected left {left}, top {top}, right {right}, bottom {bottom}. {hint}");
 }
 
 #[track_caller]
 fn near(got: f32, want: f32, hint: &str) {
-    assert!((got - want).abs() < 1e-5, "{got}, but it is {want}. {hint}");
+    assert!((got - want).abs() < 1e-5, "got {got}, expected {want}. {hint}");
 }
 
-/// A picture as the networks take it: letterboxed into 128×128, in 0..1, by the functions of task 1.
+/// Prepares a picture for the networks: letterboxed to 128×128, in 0..1, by the functions of task 1.
 fn prepared(picture: &Picture) -> (Tensor, Frame) {
     const SIZE: [usize; 2] = [128, 128];
     let of = [picture.height(), picture.width()];
@@ -71,7 +71,7 @@ fn task1_a_picture_fits_inside_and_keeps_its_proportions() {
 }
 
 #[test]
-fn task1_a_picture_lies_in_the_middle() {
+fn task1_a_picture_is_centred() {
     let placement = Placement::centered([100, 200], [64, 128], [128, 128]);
     assert_eq!(placement.scale, [0.64, 0.64], "pixels of the input for one pixel of the picture");
     assert_eq!(
@@ -82,26 +82,26 @@ fn task1_a_picture_lies_in_the_middle() {
     assert_eq!(
         Placement::centered([3, 3], [3, 3], [6, 6]).offset,
         [1.0, 1.0],
-        "of 3 places 1 comes before, 2 behind"
+        "of 3 pixels 1 comes before, 2 after"
     );
     let cut = Placement::centered([10, 10], [10, 10], [6, 6]);
-    assert_eq!(cut.offset, [-2.0, -2.0], "what is larger is cut off on both sides: the offset is negative");
+    assert_eq!(cut.offset, [-2.0, -2.0], "a larger picture is cut off on both sides: the offset is negative");
     let odd = Placement::centered([9, 9], [9, 9], [6, 6]);
-    assert_eq!(
-        odd.offset,
-        [-1.0, -1.0],
-        "of −3 places 1 is cut off before, 2 behind: −3 / 2 in whole numbers"
-    );
+    assert_eq!(odd.offset, [-1.0, -1.0], "of −3 pixels 1 is cut off before, 2 after: −3 / 2 in integers");
 }
 
 #[test]
-fn task1_places_go_there_and_back() {
+fn task1_points_go_there_and_back() {
     let placement = Placement { scale: [0.5, 2.0], offset: [10.0, 3.0] };
-    assert_eq!(placement.to_input([4.0, 5.0]), [12.0, 13.0], "first times the scale, then plus the offset");
+    assert_eq!(
+        placement.to_input([4.0, 5.0]),
+        [12.0, 13.0],
+        "first multiply by the scale, then add the offset"
+    );
     assert_eq!(
         placement.to_picture([12.0, 13.0]),
         [4.0, 5.0],
-        "backwards: first the offset off, then by the scale"
+        "backwards: first subtract the offset, then divide by the scale"
     );
 }
 
@@ -110,11 +110,11 @@ fn task1_a_border_surrounds_the_picture() {
     let mut target = Array2::from_elem((4, 3), 9.0);
     surround(target.view_mut(), arr2(&[[1.0, 2.0, 3.0]]).view(), 0.5);
     let want = arr2(&[[0.5; 3], [1.0, 2.0, 3.0], [0.5; 3], [0.5; 3]]);
-    assert_eq!(target, want, "3 rows are left over: 1 before, 2 behind, as `Placement::centered` says");
+    assert_eq!(target, want, "3 rows are left over: 1 before, 2 after, as in `Placement::centered`");
 }
 
 #[test]
-fn task1_the_input_is_that_of_the_framework() {
+fn task1_the_input_equals_the_frameworks() {
     let picture = Picture::load(model_file("shapes_detector/samples/1.png"), &Limits::default()).unwrap();
     let mut rule = Preprocess::default();
     (rule.fit, rule.size, rule.pad_value) = (Fit::Letterbox, Some([128, 128]), 114.0);
@@ -126,7 +126,7 @@ fn task1_the_input_is_that_of_the_framework() {
 #[test]
 fn task2_an_area_is_never_negative() {
     assert_eq!(Rect::new(1.0, 2.0, 5.0, 5.0).area(), 12.0, "4 wide and 3 high");
-    let hint = "turned inside out, it covers nothing; two negative lengths must not make a positive area";
+    let hint = "inverted, it covers nothing; two negative lengths must not make a positive area";
     assert_eq!(Rect::new(5.0, 5.0, 1.0, 2.0).area(), 0.0, "{hint}");
     assert_eq!(Rect::new(5.0, 2.0, 1.0, 5.0).area(), 0.0, "{hint}");
 }
@@ -136,19 +136,19 @@ fn task2_what_two_rectangles_have_in_common() {
     let (a, b) = (Rect::new(0.0, 0.0, 4.0, 3.0), Rect::new(2.0, 1.0, 6.0, 4.0));
     check(a.intersection(&b), [2.0, 1.0, 4.0, 3.0], "the picture of the page");
     check(b.intersection(&a), [2.0, 1.0, 4.0, 3.0], "the same from the other side");
-    assert_eq!(a.intersection(&Rect::new(5.0, 0.0, 6.0, 3.0)).area(), 0.0, "apart from each other");
+    assert_eq!(a.intersection(&Rect::new(5.0, 0.0, 6.0, 3.0)).area(), 0.0, "disjoint rectangles");
 }
 
 #[test]
 fn task2_intersection_over_union() {
     let (a, b) = (Rect::new(0.0, 0.0, 4.0, 3.0), Rect::new(2.0, 1.0, 6.0, 4.0));
-    near(a.iou(&b), 0.2, "4 in common; the union is 12 + 12 − 4, for what is common was counted twice");
+    near(a.iou(&b), 0.2, "4 in common; the union is 12 + 12 − 4, since the intersection was counted twice");
     near(b.iou(&a), 0.2, "the same from the other side");
     near(a.iou(&a), 1.0, "a rectangle with itself");
-    near(a.iou(&Rect::new(1.0, 1.0, 2.0, 2.0)), 1.0 / 12.0, "one inside of the other");
+    near(a.iou(&Rect::new(1.0, 1.0, 2.0, 2.0)), 1.0 / 12.0, "one inside the other");
     near(a.iou(&Rect::new(10.0, 10.0, 12.0, 12.0)), 0.0, "far apart");
     let flat = Rect::new(1.0, 1.0, 1.0, 2.0);
-    near(flat.iou(&flat), 0.0, "no area, no union: 0 / 0 is NaN, which compares as nothing with anything");
+    near(flat.iou(&flat), 0.0, "no area, no union: 0 / 0 is NaN, and every comparison with NaN is false");
 }
 
 #[test]
@@ -158,7 +158,7 @@ fn task2_a_box_ends_where_the_picture_ends() {
 }
 
 #[test]
-fn given_rectangles_go_to_the_picture() {
+fn given_rectangles_and_frames() {
     let placement = Placement { scale: [0.64, 0.64], offset: [32.0, 0.0] };
     let frame = Frame { picture: [100, 200], input: [128, 128], placement };
     assert_eq!((frame.picture, frame.input), ([100, 200], [128, 128]));
@@ -167,7 +167,7 @@ fn given_rectangles_go_to_the_picture() {
 
 #[test]
 fn task3_a_cell_predicts_a_box() {
-    let hint = "σ(0) = 0.5: the centre is (1 − 0.5 + cell) × 8, and the lengths are those of the anchor.";
+    let hint = "σ(0) = 0.5: the centre is (1 − 0.5 + cell) × 8, and the lengths are the anchor's.";
     check(cell_box([0.0; 4], [10.0, 13.0], [2, 3], 8), [23.0, 13.5, 33.0, 26.5], hint);
     let large = f32::INFINITY;
     let hint = "σ(∞) = 1: at most 1.5 cells further, and (2 × 1)² = 4 times as large.";
@@ -181,15 +181,15 @@ fn task3_a_cell_predicts_a_box() {
 
 #[test]
 fn task3_the_most_probable_class() {
-    assert_eq!(most_probable([0.1, 0.7, 0.2].into_iter()), Some((1, 0.7)), "its number and its probability");
+    assert_eq!(most_probable([0.1, 0.7, 0.2].into_iter()), Some((1, 0.7)), "its index and its probability");
     assert_eq!(
         most_probable([0.4, 0.4].into_iter()),
         Some((0, 0.4)),
-        "of equal ones the first: is it `>` or `>=`?"
+        "the first of equal ones: is it `>` or `>=`?"
     );
-    let hint = "NaN is above nothing, and nothing is above NaN: does it stay if it comes first?";
+    let hint = "NaN is above nothing, and nothing is above NaN: is it kept if it comes first?";
     assert_eq!(most_probable([f32::NAN, 0.2].into_iter()), Some((1, 0.2)), "{hint}");
-    assert_eq!(most_probable([f32::NAN].into_iter()), None, "nothing but NaN is no class");
+    assert_eq!(most_probable([f32::NAN].into_iter()), None, "NaN alone gives no class");
 }
 
 #[test]
@@ -200,7 +200,7 @@ fn task3_the_score_is_a_product() {
     assert_eq!(
         (best.class, best.score, best.rect),
         (1, 0.25, rect),
-        "how sure that there is anything, times the class"
+        "the presence times the probability of the class"
     );
     assert!(found(0.5, 0.25).is_none(), "0.25 is not above 0.25");
     assert!(found(0.5, 0.4).is_none(), "0.5 alone is above 0.4, but the score is 0.25");
@@ -212,7 +212,7 @@ fn task3_a_row_of_yolov5() {
     let row = arr1(&[50.0, 40.0, 20.0, 10.0, 0.9, 0.2, 0.8]);
     let found = decode_row(row.view(), 0.25).expect("0.9 × 0.8 is above 0.25");
     check(found.rect, [40.0, 35.0, 60.0, 45.0], "centre column, centre row, width, height");
-    assert_eq!(found.class, 1, "classes begin behind the fifth number");
+    assert_eq!(found.class, 1, "classes begin after the fifth number");
     near(found.score, 0.72, "0.9 × 0.8");
     assert!(decode_row(row.view(), 0.72).is_none(), "not above the confidence");
 }
@@ -231,7 +231,7 @@ fn task4_the_best_of_those_that_overlap() {
 #[test]
 fn task4_classes_do_not_suppress_each_other() {
     let kept = suppress(vec![found(0, 0.9, 0.0), found(1, 0.8, 0.0)], 0.45, 300);
-    assert_eq!(kept.len(), 2, "a star before a circle is still a star");
+    assert_eq!(kept.len(), 2, "a star in front of a circle is still a star");
 }
 
 #[test]
@@ -239,7 +239,7 @@ fn task4_only_what_is_kept_suppresses() {
     // The second overlaps the first by 7/13, and the third the second; the third and the first only by 4/16.
     let chain = vec![found(0, 0.9, 0.0), found(0, 0.8, 3.0), found(0, 0.7, 6.0)];
     let scores: Vec<f32> = suppress(chain, 0.45, 300).iter().map(|found| found.score).collect();
-    assert_eq!(scores, [0.9, 0.7], "who was suppressed suppresses nobody");
+    assert_eq!(scores, [0.9, 0.7], "a suppressed box suppresses nothing");
 }
 
 #[test]
@@ -251,20 +251,20 @@ fn task4_corner_cases() {
         "5/15 is not more than 1/3: is it `>` or `>=`?"
     );
     assert_eq!(suppress(pair.clone(), 0.33, 300).len(), 1, "5/15 is more than 0.33");
-    assert_eq!(suppress(pair, 1.0, 1).len(), 1, "no more than `most`");
+    assert_eq!(suppress(pair, 1.0, 1).len(), 1, "at most `most`");
     assert_eq!(
         suppress(vec![found(0, f32::NAN, 0.0), found(0, 0.1, 0.0)], 0.5, 9).len(),
         1,
-        "NaN is no score"
+        "NaN is not a score"
     );
     let ties = suppress(vec![found(0, 0.5, 0.0), found(0, 0.5, 1.0)], 0.45, 9);
     assert_eq!(ties[0].rect.left, 0.0, "equal scores keep their order");
     let mut many = vec![found(0, 0.9, 0.0); 30_000];
     many.insert(0, found(0, 0.1, 50.0));
-    assert_eq!(suppress(many, 0.45, 9).len(), 1, "only the best 30,000 are looked at: `MOST_CANDIDATES`");
+    assert_eq!(suppress(many, 0.45, 9).len(), 1, "only the best 30,000 are considered: `MAX_CANDIDATES`");
 }
 
-/// The rows that PyTorch computes for a scene, and what `torchvision.ops.batched_nms` keeps of them.
+/// The rows that PyTorch computes for a scene, of which `torchvision.ops.batched_nms` keeps these.
 #[test]
 fn task4_six_objects_of_a_hundred_candidates() {
     let rows = load("shapes_detector/out_0.npy");
@@ -286,14 +286,14 @@ fn task4_six_objects_of_a_hundred_candidates() {
     for (found, (class, score, edges)) in kept.iter().zip(want) {
         assert!(
             found.class == class && (found.score - score).abs() < 1e-3,
-            "{found:?}, not {class} with {score}"
+            "got {found:?}, expected class {class} with {score}"
         );
         let edges_found = [found.rect.left, found.rect.top, found.rect.right, found.rect.bottom];
         assert!(edges_found.iter().zip(edges).all(|(got, want)| (got - want).abs() < 0.02), "{found:?}");
     }
 }
 
-/// From a picture of 128×192 to boxes in its own pixels. The scene is rendered, so that it is known what is where.
+/// From a picture of 128×192 to boxes in its own pixels. The scene is rendered, so its contents are known exactly.
 #[test]
 fn task4_from_a_picture_to_boxes() {
     let picture = Picture::load(model_file("shapes_detector/samples/1.png"), &Limits::default()).unwrap();
@@ -310,12 +310,12 @@ fn task4_from_a_picture_to_boxes() {
         };
         assert!(
             kept.iter().any(is_it),
-            "class {class} at {truth:?} is not found: are boxes taken back to the picture?"
+            "class {class} at {truth:?} was not found: are boxes mapped back to the picture?"
         );
     }
 }
 
-/// Class, left, top, right and bottom of what is in the picture.
+/// Class, left, top, right and bottom of each object in the picture.
 const TRUTH: [(usize, [f32; 4]); 2] = [(0, [39.0, 57.0, 90.0, 108.0]), (3, [148.0, 36.0, 169.0, 57.0])];
 
 #[test]
@@ -325,19 +325,23 @@ fn task5_the_highest_score_wins() {
         [0.7, 0.5, f32::NAN, f32::NEG_INFINITY],
         [0.2, 0.1, f32::NAN, -2.0],
     ]);
-    let hint = "one class for each pixel: the first of the highest, and nothing (VOID) where all are NaN";
+    let hint = "one class for each pixel: the first of the highest, or VOID where all are NaN";
     assert_eq!(highest(scores.view()), [1, 0, VOID, 0], "{hint}");
     let lost = arr2(&[[f32::NAN], [f32::NEG_INFINITY]]);
-    assert_eq!(highest(lost.view()), [1], "−∞ is still a score, and NaN is none");
+    assert_eq!(highest(lost.view()), [1], "−∞ is still a score, NaN is not");
 }
 
 #[test]
 fn task5_how_well_masks_agree() {
     let mut confusion = Confusion::new(3);
     confusion.add(&[0, 0, 0, 1, 1, 2], &[0, 0, 1, 1, 2, 2]).unwrap();
-    assert_eq!(confusion.count(0, 1), 1, "one pixel of class 0 was taken for class 1: rows are what is true");
-    assert_eq!(confusion.count(1, 0), 0, "none of class 1 was taken for class 0");
-    let hint = "2 right; 3 are of class 0, and 2 were taken for it: 2 / (3 + 2 − 2)";
+    assert_eq!(
+        confusion.count(0, 1),
+        1,
+        "one pixel of class 0 was predicted as class 1: rows are the true classes"
+    );
+    assert_eq!(confusion.count(1, 0), 0, "no pixel of class 1 was predicted as class 0");
+    let hint = "2 right; 3 are of class 0, and 2 were predicted as it: 2 / (3 + 2 − 2)";
     assert_eq!(confusion.iou(0), Some(2.0 / 3.0), "{hint}");
     assert_eq!(confusion.iou(1), Some(1.0 / 3.0), "1 / (2 + 2 − 1)");
     assert_eq!(confusion.iou(2), Some(1.0 / 2.0), "1 / (1 + 2 − 1)");
@@ -349,15 +353,19 @@ fn task5_how_well_masks_agree() {
 fn task5_pixels_that_do_not_count() {
     let mut confusion = Confusion::new(3);
     confusion.add(&[VOID, 0, 0], &[1, 0, VOID]).unwrap();
-    assert_eq!(confusion.iou(0), Some(0.5), "what is truly VOID does not count; VOID for class 0 is wrong");
+    assert_eq!(
+        confusion.iou(0),
+        Some(0.5),
+        "pixels that are truly VOID do not count; predicting VOID for class 0 is wrong"
+    );
     assert_eq!(
         (confusion.iou(1), confusion.iou(2)),
         (None, None),
-        "neither there nor found: there is no IoU"
+        "neither present nor predicted: there is no IoU"
     );
-    assert!(confusion.add(&[0, 1], &[0]).is_err(), "as many known as found");
-    assert!(confusion.add(&[0, 1], &[0, 3]).is_err(), "class 3 is none of 0, 1, 2");
-    assert_eq!(confusion.iou(0), Some(0.5), "what was refused was not counted");
+    assert!(confusion.add(&[0, 1], &[0]).is_err(), "both masks must have the same length");
+    assert!(confusion.add(&[0, 1], &[0, 3]).is_err(), "class 3 is not among 0, 1, 2");
+    assert_eq!(confusion.iou(0), Some(0.5), "a rejected call counts nothing");
 }
 
 /// Scores as classes × pixels.
@@ -366,7 +374,7 @@ fn pixels(scores: &Tensor) -> Tensor {
 }
 
 #[test]
-fn task5_the_mask_is_that_of_pytorch() {
+fn task5_the_mask_equals_pytorchs() {
     let scores = pixels(&load("shapes_unet/out_0.npy"));
     let scores: ArrayView2<'_, f32> = scores.array::<f32>().unwrap().into_dimensionality().unwrap();
     let mask = highest(scores);
@@ -383,5 +391,5 @@ fn task5_from_a_picture_to_a_mask() {
     let mut confusion = Confusion::new(5);
     confusion.add(&highest(known), &highest(scores)).unwrap();
     let mean = confusion.mean_iou().unwrap();
-    assert!(mean > 0.99, "the mask that Ixion computes agrees with PyTorch's: mean IoU {mean}");
+    assert!(mean > 0.99, "the mask that Ixion computes must agree with PyTorch's: mean IoU {mean}");
 }

@@ -1,8 +1,9 @@
-//! Task 5 by hand, and tasks 5 and 6 on networks that learnt something. Their files have no batch norm any more, since the
-//! exporter has folded it: here it is made up again.
+//! Task 5 by hand, and tasks 5 and 6 on trained networks. Their files have no batch norm any more, since the exporter has
+//! folded it: the tests reconstruct it with made-up parameters.
 
 use super::super::subject::{
-    Affine, Norm, affine, folded_bias, in_rounds, remove_dead, scaled, scaled_transposed, used_elsewhere,
+    Affine, Norm, affine, folded_bias, remove_dead, run_to_fixpoint, scaled, scaled_transposed,
+    used_elsewhere,
 };
 use super::{load, model_file, names, operator, share};
 use ixion::Limits;
@@ -11,17 +12,20 @@ use ixion::pnnx::{Attribute, Graph, OperandId, OperatorId};
 use ixion::tensor::Tensor;
 use std::collections::HashSet;
 
-/// Whole numbers from -11 to 11 that look like noise.
+/// Integers from -11 to 11 that look like noise.
 fn noise(len: usize, seed: usize) -> impl Iterator<Item = f64> {
     (0..len).map(move |i| ((i * 37 + seed * 11) % 23) as f64 - 11.0)
 }
 
-/// Compares numbers one by one, with a relative tolerance of a rounded `f32`.
+/// Compares values one by one, with a relative tolerance for rounding to `f32`.
 #[track_caller]
 fn close(got: &[f64], want: &[f64], hint: &str) {
-    assert_eq!(got.len(), want.len(), "as many numbers must come out as went in. {hint}");
+    assert_eq!(got.len(), want.len(), "the output must have as many values as the input. {hint}");
     for (at, (got, want)) in got.iter().zip(want).enumerate() {
-        assert!((got - want).abs() <= 1e-6 * want.abs().max(1.0), "number {at}: {got}, not {want}. {hint}");
+        assert!(
+            (got - want).abs() <= 1e-6 * want.abs().max(1.0),
+            "value {at}: got {got}, expected {want}. {hint}"
+        );
     }
 }
 
@@ -41,10 +45,10 @@ fn task5_batch_norm_by_hand() {
 #[test]
 fn task5_each_index_of_an_axis_has_its_factor() {
     let ones = [1.0; 12];
-    let hint = "in 2×3×2, six numbers belong to each index of axis 0";
+    let hint = "in 2×3×2, six values belong to each index of axis 0";
     let want = [2., 2., 2., 2., 2., 2., 3., 3., 3., 3., 3., 3.];
     close(&scaled(&ones, &[2, 3, 2], 0, &[2.0, 3.0]), &want, hint);
-    let hint = "in 2×3×2, two numbers belong to each index of axis 1, and then it starts again";
+    let hint = "in 2×3×2, two values belong to each index of axis 1, and then it starts again";
     let want = [2., 2., 3., 3., 4., 4., 2., 2., 3., 3., 4., 4.];
     close(&scaled(&ones, &[2, 3, 2], 1, &[2.0, 3.0, 4.0]), &want, hint);
     close(&scaled(&[1.0, 10.0], &[2], 0, &[3.0, 5.0]), &[3.0, 50.0], "a bias has one axis");
@@ -55,20 +59,21 @@ fn task5_a_transposed_convolution_has_its_outputs_second() {
     let hint = "2×3×1, one group: the three outputs are axis 1";
     let want = [2., 3., 4., 2., 3., 4.];
     close(&scaled_transposed(&[1.0; 6], &[2, 3, 1], 1, &[2.0, 3.0, 4.0]), &want, hint);
-    let hint = "4×2×1, two groups: inputs 0 and 1 make outputs 0 and 1, inputs 2 and 3 make outputs 2 and 3";
+    let hint =
+        "4×2×1, two groups: outputs 0 and 1 come from inputs 0 and 1, outputs 2 and 3 from inputs 2 and 3";
     let want = [2., 3., 2., 3., 4., 5., 4., 5.];
     close(&scaled_transposed(&[1.0; 8], &[4, 2, 1], 2, &[2.0, 3.0, 4.0, 5.0]), &want, hint);
 }
 
 #[test]
-fn task5_a_bias_that_is_not_there_is_zero() {
+fn task5_a_missing_bias_is_zero() {
     let hint = "b · factor + summand: 1 · 2 − 9 and 2 · 3 + 0.5. Is the old bias scaled?";
     close(&folded_bias(Some(&[1.0, 2.0]), &[2.0, 3.0], &[-9.0, 0.5]), &[-7.0, 6.5], hint);
     let hint = "0 · factor + summand: a convolution without bias has one now";
     close(&folded_bias(None, &[2.0, 3.0], &[-9.0, 0.5]), &[-9.0, 0.5], hint);
 }
 
-/// The numbers of a batch norm, made up: whole and half ones, with variances that are no squares.
+/// Made-up parameters of a batch norm: simple fractions, with variances that are not squares.
 struct MadeUp {
     gamma: Vec<f64>,
     beta: Vec<f64>,
@@ -93,7 +98,7 @@ impl MadeUp {
         Norm { gamma: &self.gamma, beta: &self.beta, mean: &self.mean, variance: &self.variance, eps: EPS }
     }
 
-    /// By how much a channel is larger behind the norm, and what is added: from the definition.
+    /// The factor and the summand of a channel, from the definition of batch norm.
     fn of(&self, channel: usize) -> (f64, f64) {
         let factor = self.gamma[channel] / f64::sqrt(self.variance[channel] + EPS);
         (factor, self.beta[channel] - factor * self.mean[channel])
@@ -110,7 +115,7 @@ fn stored(numbers: &[f64], shape: &[usize]) -> Attribute {
     Attribute::from_f32s(shape.to_vec(), &numbers).unwrap()
 }
 
-/// Takes the file's convolution apart, into one as it was while the network learnt and a batch norm behind it.
+/// Splits the file's convolution into a convolution as in training, and a batch norm after it.
 fn unfold(graph: &mut Graph, conv: OperatorId, seed: usize) {
     let weight = numbers(graph, conv, "weight").unwrap();
     let shape = graph.operator(conv).attr("weight").unwrap().shape().to_vec();
@@ -145,7 +150,7 @@ fn unfold(graph: &mut Graph, conv: OperatorId, seed: usize) {
     graph.connect_output(new, after).unwrap();
 }
 
-/// Folds each batch norm into the convolution before it, where nobody else reads between them.
+/// Folds each batch norm into the convolution before it, unless another operator reads between them.
 fn fold(graph: &mut Graph) -> usize {
     let mut fired = 0;
     for id in graph.operator_ids().to_vec() {
@@ -195,10 +200,10 @@ fn task5_folding_gives_the_weights_of_the_file() {
     }
 }
 
-/// Changes a graph, and says how often.
+/// Changes a graph, and returns how often.
 type Pass = fn(&mut Graph) -> usize;
 
-/// Puts a copy of an operator behind it, which reads `input`, and returns the result of the copy.
+/// Inserts a copy of an operator after it, which reads `input`, and returns the result of the copy.
 fn copy(graph: &mut Graph, id: OperatorId, input: OperandId) -> OperandId {
     let old = graph.operator(id).clone();
     let name = format!("{}_copy", old.name());
@@ -215,22 +220,22 @@ fn copy(graph: &mut Graph, id: OperatorId, input: OperandId) -> OperandId {
     result
 }
 
-/// A network that reads digits, as it was while it learnt, with some debris: a norm and a ReLU that are there twice, and
-/// a probe that nobody reads any more.
+/// A network that reads digits, as in training, with some debris: a duplicate norm and a duplicate ReLU, and a probe whose
+/// result is unused.
 fn as_it_was() -> Graph {
     let mut graph = load("digits");
     let convs = graph.operators().filter(|(_, operator)| operator.op_type() == "nn.Conv2d");
     for (seed, conv) in convs.map(|(id, _)| id).collect::<Vec<_>>().into_iter().enumerate() {
         unfold(&mut graph, conv, seed);
     }
-    // The shortcut around the first block normalises for itself what the block normalises, too.
+    // The shortcut around the first block repeats the normalisation of the block.
     let [norm, relu] = ["convbn2d_0_norm", "stem.2"].map(|name| operator(&graph, name));
     let convolved = graph.operator(norm).inputs()[0];
     let normed = copy(&mut graph, norm, convolved);
     let rectified = copy(&mut graph, relu, normed);
     let sum = operator(&graph, "pnnx_expr_4");
     graph.replace_input(sum, 1, rectified).unwrap();
-    // And somebody once looked at what the second convolution makes.
+    // And a leftover probe reads the output of the second convolution.
     let conv = operator(&graph, "convbn2d_1");
     let probed = graph.operator(conv).outputs()[0];
     let probe = graph.new_operator_after("F.tanh", "probe", conv).unwrap();
@@ -247,7 +252,7 @@ fn run(graph: &Graph, input: &Tensor) -> Vec<f32> {
     runtime.run_with(vec![input.clone()]).unwrap()[0].to_vec::<f32>().unwrap()
 }
 
-/// Eight batch norms go, and all debris; what is left is the file, and gives PyTorch's numbers.
+/// Eight batch norms and all debris disappear; what is left equals the file, and gives PyTorch's results.
 #[test]
 fn task6_a_real_network_becomes_small_again() {
     let mut graph = as_it_was();
@@ -264,10 +269,9 @@ fn task6_a_real_network_becomes_small_again() {
         fired.push((*name, count));
         Ok::<bool, String>(count > 0)
     };
-    let rounds = in_rounds(&passes, 16, &mut step);
+    let rounds = run_to_fixpoint(&passes, 16, &mut step);
     assert_eq!(rounds, Ok(3), "what fired: {fired:?}");
-    let hint =
-        "first a copy and the probe are in the way of two norms; once they are gone, these norms fold, too";
+    let hint = "at first a copy and the probe block two norms; once they are gone, these norms fold, too";
     let want = [
         ("fold", 6),
         ("share", 2),
@@ -287,7 +291,7 @@ fn task6_a_real_network_becomes_small_again() {
     assert_eq!([before.len(), after.len()], [want.len(); 2], "ten pictures, ten classes");
     for (at, ((before, after), want)) in before.iter().zip(&after).zip(&want).enumerate() {
         let close = |a: f32, b: f32| (a - b).abs() <= 1e-3 * b.abs().max(1.0);
-        assert!(close(*after, *want), "number {at}: {after}, but PyTorch has {want}");
-        assert!(close(*before, *after), "number {at} was {before} before the passes, and is {after}");
+        assert!(close(*after, *want), "value {at}: got {after}, PyTorch has {want}");
+        assert!(close(*before, *after), "value {at} was {before} before the passes, and is {after} now");
     }
 }

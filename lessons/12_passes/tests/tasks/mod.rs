@@ -1,8 +1,8 @@
-//! What each task of lesson 12 must fulfil.
+//! The requirements of each task of lesson 12.
 
 use super::subject::{
-    Captures, MOST_BYTES, SMALL_BYTES, ValuePattern, bind_operand, capture, check_size, constants, frontier,
-    in_rounds, is_dead, key, match_params, merge, remove_dead, repeatable, twin, used_elsewhere,
+    Captures, MAX_BYTES, SMALL_BYTES, ValuePattern, bind_operand, capture, check_size, constants, frontier,
+    is_dead, key, match_params, merge, remove_dead, repeatable, run_to_fixpoint, twin, used_elsewhere,
 };
 use ixion::Limits;
 use ixion::passes::common_subexpressions::{Seen, refusal};
@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 mod folding;
 
-/// A file of the models that come with the repository, which holds this package.
+/// A model file of the repository that contains this package.
 fn model_file(name: &str) -> PathBuf {
     let folders = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().map(|folder| folder.join("model_file"));
     folders.into_iter().find(|folder| folder.is_dir()).unwrap().join(name)
@@ -26,7 +26,7 @@ fn load(model: &str) -> Graph {
     Graph::load(model_file(&format!("{model}/{model}.pnnx.param")), Some(&bin), &Limits::default()).unwrap()
 }
 
-/// A graph of these operator lines, whose operands are counted here.
+/// Parses a graph from these operator lines, and counts its operands.
 fn graph(lines: &[&str]) -> Graph {
     let outputs = |line: &&str| line.split_whitespace().nth(3).unwrap().parse::<usize>().unwrap();
     let operands: usize = lines.iter().map(outputs).sum();
@@ -34,7 +34,7 @@ fn graph(lines: &[&str]) -> Graph {
     Graph::parse(&text, &Limits::default()).unwrap()
 }
 
-/// The graph of the page.
+/// The graph on the page.
 fn page() -> Graph {
     let mut graph = graph(&[
         "pnnx.Input in 0 1 x",
@@ -61,12 +61,12 @@ fn operand(graph: &Graph, name: &str) -> OperandId {
     graph.operand_named(name).unwrap_or_else(|| panic!("there is no operand `{name}` any more"))
 }
 
-/// The names of all operators in their order.
+/// The names of all operators in order.
 fn names(graph: &Graph) -> Vec<&str> {
     graph.operators().map(|(_, operator)| operator.name()).collect()
 }
 
-/// The names of what an operator reads.
+/// The names of an operator's inputs.
 #[track_caller]
 fn reads<'g>(graph: &'g Graph, name: &str) -> Vec<&'g str> {
     let inputs = graph.operator(operator(graph, name)).inputs();
@@ -78,13 +78,17 @@ fn operand_names(graph: &Graph, ids: impl IntoIterator<Item = OperandId>) -> BTr
     ids.into_iter().map(|id| graph.operand(id).name()).collect()
 }
 
-/// Makes one of all operators that compute the same, as the framework's pass does.
+/// Merges all operators that compute the same, as the framework's pass does.
 fn share(graph: &mut Graph) -> usize {
     let (may, mut seen, mut fired) = (repeatable(graph, &PassContext::default()), Seen::new(), 0);
     for id in graph.operator_ids().to_vec() {
         let first = if may.contains(&id) { twin(graph, id, &mut seen) } else { None };
         if let Some(first) = first.filter(|&first| refusal(graph, id, first).is_none()) {
-            assert_eq!(merge(graph, id, first), Ok(()), "is each output bypassed before the operator goes?");
+            assert_eq!(
+                merge(graph, id, first),
+                Ok(()),
+                "is each output bypassed before the operator is removed?"
+            );
             fired += 1;
         }
     }
@@ -92,26 +96,26 @@ fn share(graph: &mut Graph) -> usize {
 }
 
 #[test]
-fn task1_what_nobody_reads_is_dead() {
+fn task1_unused_results_are_dead() {
     let graph = page();
-    assert!(is_dead(&graph, operator(&graph, "lonely")), "nobody reads z, which `lonely` computes");
+    assert!(is_dead(&graph, operator(&graph, "lonely")), "z, which `lonely` computes, is unused");
     assert!(!is_dead(&graph, operator(&graph, "right")), "`add` and `lonely` read b");
     let half = self::graph(&["pnnx.Input in 0 1 x", "torch.chunk cut 1 2 x a b", "pnnx.Output out 1 0 b"]);
-    let hint = "one of its two results is read: `all` must be unread, not `any`";
+    let hint = "one of its two results is read: `all` must be unused, not `any`";
     assert!(!is_dead(&half, operator(&half, "cut")), "{hint}");
 }
 
 #[test]
 fn task1_inputs_and_outputs_of_the_model_stay() {
     let graph = graph(&["pnnx.Input in 0 1 x", "pnnx.Input unused 0 1 y", "pnnx.Output out 1 0 x"]);
-    let hint = "pnnx.Output has no results, so all of them are unread: it must be named as an exception";
+    let hint = "pnnx.Output has no results, so all of them are unused: it must be an explicit exception";
     assert!(!is_dead(&graph, operator(&graph, "out")), "{hint}");
-    let hint = "callers give the model two tensors: an input that nobody reads stays";
+    let hint = "callers pass two tensors to the model: an unused input stays";
     assert!(!is_dead(&graph, operator(&graph, "unused")), "{hint}");
 }
 
 #[test]
-fn task1_a_dead_end_goes_from_its_end() {
+fn task1_a_dead_branch_goes_from_its_end() {
     let mut graph = graph(&[
         "pnnx.Input in 0 1 x",
         "F.relu first 1 1 x a",
@@ -123,14 +127,14 @@ fn task1_a_dead_end_goes_from_its_end() {
     assert_eq!(
         remove_dead(&mut graph),
         Ok(3),
-        "when `third` is gone nobody reads b: go from the last to the first"
+        "once `third` is gone, b is unused: go from the last to the first"
     );
     assert_eq!(names(&graph), ["in", "used", "out"]);
     assert_eq!(remove_dead(&mut graph), Ok(0), "nothing is left to remove");
 }
 
 #[test]
-fn task2_not_everything_can_be_shared() {
+fn task2_not_everything_can_be_merged() {
     let graph = graph(&[
         "pnnx.Input in 0 1 x",
         "F.relu relu 1 1 x a",
@@ -143,14 +147,15 @@ fn task2_not_everything_can_be_shared() {
     let found = repeatable(&graph, &PassContext::default());
     let has = |name: &str| found.contains(&operator(&graph, name));
     assert!(has("relu"), "`F.relu` of the same x is always the same");
-    assert!(!has("dice"), "two random tensors are two: ask `context.is_pure`");
-    assert!(!has("own"), "nobody knows what a plugin computes: ask `context.is_pure`");
-    let hint = "`write` writes through the view that `part` makes: leave out what `written_through` returns";
+    assert!(!has("dice"), "two random tensors differ: check `context.is_pure`");
+    assert!(!has("own"), "the behaviour of a plugin is unknown: check `context.is_pure`");
+    let hint =
+        "`write` writes through the view that `part` returns: exclude the result of `frozen_operators`";
     assert!(!has("part") && !has("write"), "{hint}");
 }
 
 #[test]
-fn task2_the_key_holds_all_that_must_be_equal() {
+fn task2_the_key_holds_everything_that_must_be_equal() {
     let graph = graph(&[
         "pnnx.Input in 0 1 x",
         "pnnx.Input in2 0 1 y",
@@ -169,7 +174,7 @@ fn task2_the_key_holds_all_that_must_be_equal() {
         "nn.PReLU shape 1 1 x c2 @weight=(1)f32",
     ]);
     let key_of = |name: &str| key(graph.operator(operator(&graph, name)));
-    assert_eq!(key_of("a"), key_of("same"), "only their own names and those of their results differ");
+    assert_eq!(key_of("a"), key_of("same"), "only their own names and the names of their results differ");
     for (one, other, what) in [
         ("a", "dim", "a parameter"),
         ("a", "input", "the input"),
@@ -198,13 +203,17 @@ fn task2_a_twin_has_the_same_bytes_too() {
     }
     let [a, b, c] = ["a", "b", "c"].map(|name| operator(&graph, name));
     let mut seen = Seen::new();
-    assert_eq!(twin(&graph, a, &mut seen), None, "nothing was seen before `a`");
+    assert_eq!(twin(&graph, a, &mut seen), None, "`a` is the first operator");
     assert_eq!(
         twin(&graph, b, &mut seen),
         None,
         "the slopes of `a` and `b` differ: are their bytes compared?"
     );
-    assert_eq!(twin(&graph, c, &mut seen), Some(b), "was `b` remembered beside `a`, which has the same key?");
+    assert_eq!(
+        twin(&graph, c, &mut seen),
+        Some(b),
+        "was `b` recorded in addition to `a`, which has the same key?"
+    );
 }
 
 #[test]
@@ -218,10 +227,10 @@ fn task2_readers_of_the_second_read_the_first() {
         "pnnx.Output out 2 0 y z",
     ]);
     let [second, first] = ["second", "first"].map(|name| operator(&graph, name));
-    assert_eq!(merge(&mut graph, second, first), Ok(()), "is each output bypassed, not the first alone?");
-    assert_eq!(names(&graph), ["in", "first", "add", "relu", "out"], "the second has nothing to do any more");
-    assert_eq!(reads(&graph, "add"), ["a", "b"], "b holds what d held");
-    assert_eq!(reads(&graph, "relu"), ["a"], "a holds what c held");
+    assert_eq!(merge(&mut graph, second, first), Ok(()), "is each output bypassed, not just the first?");
+    assert_eq!(names(&graph), ["in", "first", "add", "relu", "out"], "the second must be removed");
+    assert_eq!(reads(&graph, "add"), ["a", "b"], "b replaces d");
+    assert_eq!(reads(&graph, "relu"), ["a"], "a replaces c");
 }
 
 #[test]
@@ -235,8 +244,8 @@ fn task2_twins_make_twins_and_outputs_keep_their_names() {
         "pnnx.Expression e 2 1 b1 d1 y expr=add(@0,@1)",
         "pnnx.Output out 1 0 y",
     ]);
-    assert_eq!(share(&mut chain), 2, "once c is a, d reads what b reads");
-    assert_eq!(reads(&chain, "e"), ["b1", "b1"], "both terms of the sum are one now");
+    assert_eq!(share(&mut chain), 2, "once c is merged with a, d reads what b reads");
+    assert_eq!(reads(&chain, "e"), ["b1", "b1"], "both terms of the sum are the same now");
     let mut both =
         graph(&["pnnx.Input in 0 1 x", "F.relu a 1 1 x y", "F.relu b 1 1 x z", "pnnx.Output out 2 0 y z"]);
     assert_eq!(share(&mut both), 0, "the model returns y and z: each must keep its name");
@@ -246,7 +255,7 @@ fn task2_twins_make_twins_and_outputs_keep_their_names() {
 fn task3_what_depends_on_constants_is_constant() {
     let graph = page();
     let found = constants(&graph, &foldable(&graph, &PassContext::default()));
-    let hint = "k is stored, t is computed from k alone; s reads t, but a and b as well";
+    let hint = "k is stored, t is computed from k alone; s reads t, but also a and b";
     assert_eq!(operand_names(&graph, found), BTreeSet::from(["k", "t"]), "{hint}");
 }
 
@@ -259,11 +268,12 @@ fn task3_no_inputs_is_not_enough() {
         "pnnx.Output out 2 0 x s",
     ]);
     let found = constants(&graph, &foldable(&graph, &PassContext::default()));
-    let hint = "x and r are read from nothing, too, but `in` and `dice` are not foldable; s depends on r";
+    let hint = "`in` and `dice` have no inputs either, but are not foldable; s depends on r";
     assert_eq!(operand_names(&graph, found), BTreeSet::new(), "{hint}");
 }
 
-/// Constants of all kinds: stored ones, one in between, two at the border, one that the model returns, one nobody reads.
+/// Constants of all kinds: a stored one, an intermediate one, two at the border, of which the model returns one, and an unused
+/// one.
 fn border() -> Graph {
     graph(&[
         "pnnx.Input in 0 1 x",
@@ -284,11 +294,8 @@ fn task3_only_the_border_is_stored() {
         ["k", "between", "both", "returned", "unread"].map(|name| operand(&graph, name)).into();
     let found: Vec<&str> = frontier(&graph, &constants).iter().map(|&id| graph.operand(id).name()).collect();
     assert!(!found.contains(&"k"), "k is an attribute: it is stored already");
-    assert!(
-        !found.contains(&"between"),
-        "only `b` reads `between`, and what `b` computes is a constant, too"
-    );
-    assert!(!found.contains(&"unread"), "nobody reads `unread`: why store it?");
+    assert!(!found.contains(&"between"), "only `b` reads `between`, and its result is a constant, too");
+    assert!(!found.contains(&"unread"), "`unread` is unused: why store it?");
     let hint =
         "`e` reads `both` and x; pnnx.Output reads `returned`, and has no results that could be constants";
     assert_eq!(found, ["both", "returned"], "{hint}");
@@ -297,16 +304,16 @@ fn task3_only_the_border_is_stored() {
 #[test]
 fn task3_a_constant_may_not_be_too_large() {
     assert_eq!(check_size(SMALL_BYTES, 0), Ok(()), "64 KiB are small, whatever they are computed from");
-    let hint = "65,537 bytes from 8: the file would grow, and the time to read it as well";
+    let hint = "65,537 bytes from 8: the file would grow, and so would the time to read it";
     assert!(check_size(SMALL_BYTES + 1, 8).is_err(), "{hint}");
     assert_eq!(check_size(4_000_000, 1_000_000), Ok(()), "four times as much is allowed");
     assert!(check_size(4_000_001, 1_000_000).is_err(), "more than four times as much is not");
-    assert_eq!(check_size(MOST_BYTES, MOST_BYTES), Ok(()), "16 MiB are allowed");
-    assert!(check_size(MOST_BYTES + 1, MOST_BYTES).is_err(), "more than 16 MiB never are");
+    assert_eq!(check_size(MAX_BYTES, MAX_BYTES), Ok(()), "16 MiB are allowed");
+    assert!(check_size(MAX_BYTES + 1, MAX_BYTES).is_err(), "more than 16 MiB are never allowed");
     assert_eq!(
         check_size(4_000_000, u64::MAX / 4 + 2),
         Ok(()),
-        "four times that is no small number: saturate"
+        "four times that overflows to a small number: saturate"
     );
     assert!(check_size(u64::MAX, u64::MAX).is_err(), "does `from` times 4 overflow? Use `saturating_mul`");
 }
@@ -319,13 +326,13 @@ fn value(raw: &str) -> Parameter {
 fn task4_a_capture_is_the_same_everywhere() {
     let mut captures = Captures::new();
     assert!(capture(&mut captures, "k", &value("3")), "the first value is captured");
-    assert!(capture(&mut captures, "k", &value("3.0")), "3 and 3.0 are the same number: compare by `same`");
+    assert!(capture(&mut captures, "k", &value("3.0")), "3 and 3.0 are the same number: compare with `same`");
     assert!(!capture(&mut captures, "k", &value("5")), "k is 3 already");
     assert_eq!(captures["k"].raw(), "3", "the first value stays");
 }
 
 #[test]
-fn task4_four_kinds_of_wishes() {
+fn task4_four_kinds_of_patterns() {
     let matches = |wanted: &str, found: &str| {
         let mut captures = Captures::new();
         ValuePattern::parse(wanted).matches(&value(found), &mut captures).then_some(captures)
@@ -359,22 +366,22 @@ fn task4_a_setting_that_the_pattern_does_not_know() {
     };
     let stride = [wish("stride", "(%s,%s)", false)];
     assert_eq!(matches("plain", &stride, false), Ok(()));
-    let hint = "the pattern does not know `activation`: a pass that fires here forgets the tanh";
+    let hint = "the pattern does not name `activation`: a pass that fires here loses the tanh";
     let reason = matches("tanh", &stride, false).expect_err(hint);
-    assert!(reason.contains("activation"), "the reason names the parameter, not this: {reason}");
-    assert_eq!(matches("tanh", &stride, true), Ok(()), "an open pattern lets further parameters be");
+    assert!(reason.contains("activation"), "the reason must name the parameter, got: {reason}");
+    assert_eq!(matches("tanh", &stride, true), Ok(()), "an open pattern ignores further parameters");
     let reason = matches("plain", &[wish("stride", "(1,1)", false)], true).expect_err("the stride is 2");
     assert!(reason.contains("stride"), "{reason}");
 }
 
 #[test]
-fn task4_a_parameter_may_be_missing_where_the_pattern_says_so() {
+fn task4_an_optional_parameter_may_be_missing() {
     let graph = graph(&["pnnx.Input in 0 1 x", "my.Conv c 1 1 x a stride=(2,2)"]);
     let conv = graph.operator(operator(&graph, "c"));
     let matches = |wanted: &[Keyed<ValuePattern>]| match_params(wanted, true, conv, &mut Captures::new());
-    assert!(matches(&[wish("groups", "1", false)]).is_err(), "`groups` is wanted, and not there");
+    assert!(matches(&[wish("groups", "1", false)]).is_err(), "`groups` is required, and missing");
     assert_eq!(matches(&[wish("groups", "1", true)]), Ok(()), "an optional parameter may be missing");
-    assert!(matches(&[wish("stride", "(1,1)", true)]).is_err(), "if it is there it must be as wanted");
+    assert!(matches(&[wish("stride", "(1,1)", true)]).is_err(), "if it is present, it must match");
 }
 
 #[test]
@@ -382,22 +389,22 @@ fn task4_an_operand_of_the_pattern_is_one_of_the_graph() {
     let graph = page();
     let [a, b] = ["a", "b"].map(|name| operand(&graph, name));
     let mut found = [None, None];
-    assert!(bind_operand(&mut found, 1, a), "the place is empty");
+    assert!(bind_operand(&mut found, 1, a), "the slot is empty");
     assert_eq!(found, [None, Some(a)]);
-    assert!(bind_operand(&mut found, 1, a), "the same once more: x in add(x, relu(x)) is met twice");
-    assert!(!bind_operand(&mut found, 1, b), "the place is taken by another operand");
+    assert!(bind_operand(&mut found, 1, a), "the same again: x in add(x, relu(x)) occurs twice");
+    assert!(!bind_operand(&mut found, 1, b), "the slot is taken by another operand");
     assert_eq!(found, [None, Some(a)], "what was bound stays bound");
-    assert!(!bind_operand(&mut found, 2, b), "there is no such place: use `get_mut`");
+    assert!(!bind_operand(&mut found, 2, b), "there is no such slot: use `get_mut`");
 }
 
 #[test]
-fn task4_a_value_that_others_read_must_stay() {
+fn task4_a_value_with_other_readers_must_stay() {
     let graph = page();
     let [right, add, lonely] = ["right", "add", "lonely"].map(|name| operator(&graph, name));
     let b = operand(&graph, "b");
     let used = |replaced: &[OperatorId]| used_elsewhere(&graph, b, &replaced.iter().copied().collect());
     assert_eq!(used(&[right, add]), Some(lonely), "`lonely` reads b and is not replaced");
-    assert_eq!(used(&[right, add, lonely]), None, "all who read b are replaced");
+    assert_eq!(used(&[right, add, lonely]), None, "all readers of b are replaced");
     let s = operand(&graph, "s");
     let out = operator(&graph, "out");
     assert_eq!(
@@ -407,7 +414,7 @@ fn task4_a_value_that_others_read_must_stay() {
     );
 }
 
-/// Counts ReLUs behind square convolutions, in a network in which other operators read some of the convolutions.
+/// Finds ReLUs after square convolutions, in a network in which other operators read some of the convolutions.
 #[test]
 fn task4_convolutions_with_relu_in_a_real_network() {
     let graph = load("digits");
@@ -442,9 +449,9 @@ fn task6_all_passes_run_until_none_fires() {
         left[pass] = left[pass].saturating_sub(1);
         Ok::<bool, String>(fires)
     };
-    let rounds = in_rounds(&[0, 1, 2], 16, &mut run);
+    let rounds = run_to_fixpoint(&[0, 1, 2], 16, &mut run);
     let hint = "three rounds: in the first 0 and 1 fire, in the second 0, in the third none. In a round every pass \
-                runs: `fired || run(pass)?` would leave out those behind the first that fires";
+                runs: `fired || run(pass)?` would skip those after the first that fires";
     assert_eq!(log, [0, 1, 2, 0, 1, 2, 0, 1, 2], "{hint}");
     assert_eq!(rounds, Ok(3), "the last round, in which none fires, counts");
 }
@@ -454,21 +461,29 @@ fn task6_passes_that_never_end_and_errors() {
     let mut count = 0;
     let mut always = |_: &usize| {
         count += 1;
-        // A lesson must end, even if the rounds would not.
+        // The test must end, even if the rounds do not.
         if count < 1000 { Ok::<bool, String>(true) } else { Err("it never ends".to_owned()) }
     };
     assert_eq!(
-        in_rounds(&[0, 1], 5, &mut always),
+        run_to_fixpoint(&[0, 1], 5, &mut always),
         Ok(5),
-        "two passes that undo each other fire for ever: stop at `most`"
+        "two passes that undo each other fire indefinitely: stop at `max_rounds`"
     );
     assert_eq!(count, 10, "two passes in five rounds");
-    assert_eq!(in_rounds::<usize, String>(&[], 5, &mut |_| Ok(true)), Ok(1), "without passes none fires");
+    assert_eq!(
+        run_to_fixpoint::<usize, String>(&[], 5, &mut |_| Ok(true)),
+        Ok(1),
+        "without passes none fires"
+    );
     let mut fails = |pass: &usize| if *pass == 1 { Err("broken".to_owned()) } else { Ok(true) };
-    assert_eq!(in_rounds(&[0, 1, 2], 5, &mut fails), Err("broken".to_owned()), "an error ends it: use `?`");
+    assert_eq!(
+        run_to_fixpoint(&[0, 1, 2], 5, &mut fails),
+        Err("broken".to_owned()),
+        "an error ends the loop: use `?`"
+    );
 }
 
-/// The framework's pass for constants, alone.
+/// Runs only the framework's constant folding.
 fn fold_constants(graph: &mut Graph) -> usize {
     let mut passes = Passes::default();
     passes.set_all_enabled(false);
@@ -481,8 +496,8 @@ fn task6_the_graph_of_the_page() {
     let mut graph = page();
     let passes: [fn(&mut Graph) -> usize; 3] = [|graph| remove_dead(graph).unwrap(), fold_constants, share];
     let mut run = |pass: &fn(&mut Graph) -> usize| Ok::<bool, String>(pass(&mut graph) > 0);
-    let rounds = in_rounds(&passes, 16, &mut run);
-    assert_eq!(names(&graph), ["in", "t_folded", "left", "add", "out"], "what you predicted, 5 of 8");
+    let rounds = run_to_fixpoint(&passes, 16, &mut run);
+    assert_eq!(names(&graph), ["in", "t_folded", "left", "add", "out"], "as you predicted, 5 of 8");
     assert_eq!(reads(&graph, "add"), ["a", "a", "t_folded"]);
     assert_eq!(rounds, Ok(3), "`twice` and `w` are dead after the first round; the third is quiet");
 }

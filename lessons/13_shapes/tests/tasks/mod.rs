@@ -1,4 +1,4 @@
-//! What each task of lesson 13 must fulfil.
+//! The requirements of each task of lesson 13.
 
 mod update;
 
@@ -16,7 +16,7 @@ use ixion::tensor::dim::Operation;
 use ixion::tensor::{DType, Dim};
 use std::path::{Path, PathBuf};
 
-/// A file of the models that come with the repository, which holds this package.
+/// A model file of the repository that contains this package.
 fn model_file(name: &str) -> PathBuf {
     let folders = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().map(|folder| folder.join("model_file"));
     folders.into_iter().find(|folder| folder.is_dir()).unwrap().join(name)
@@ -28,7 +28,7 @@ fn model(name: &str) -> RuntimeGraph {
     graph
 }
 
-/// A built graph of these operator lines.
+/// Builds a graph from these operator lines.
 fn graph(lines: &[&str]) -> RuntimeGraph {
     let text = format!("7767517\n{} {}\n{}\n", lines.len(), lines.len(), lines.join("\n"));
     let file = Graph::parse(&text, &Limits::default()).unwrap();
@@ -39,7 +39,7 @@ fn graph(lines: &[&str]) -> RuntimeGraph {
 
 const POOL: &str = "kernel_size=(2,2) stride=(2,2) padding=(0,0) dilation=(1,1) return_indices=False";
 
-/// The graph of the page: x is pooled and made positive, y is pooled, and both are joined along axis 1.
+/// The graph on the page: x is pooled and goes through a ReLU, y is pooled, and both are joined along axis 1.
 fn page() -> RuntimeGraph {
     graph(&[
         "pnnx.Input x 0 1 x #x=(1,3,8,8)f32",
@@ -68,7 +68,7 @@ fn f32s(dims: &[i64]) -> TensorMeta {
     TensorMeta::new(DType::F32, dims.iter().copied())
 }
 
-/// The inputs of the page's graph, with numbers.
+/// The inputs of the graph on the page, with numbers.
 fn inputs(x: &[i64], y: &[i64]) -> Vec<Option<TensorMeta>> {
     vec![Some(f32s(x)), Some(f32s(y))]
 }
@@ -78,7 +78,7 @@ fn operand(graph: &RuntimeGraph, name: &str) -> OperandIndex {
     OperandIndex::new(position.unwrap())
 }
 
-/// What is known of an operand, as text; `?` for nothing.
+/// The description of an operand as text; `?` if it is unknown.
 fn text(graph: &RuntimeGraph, metas: &[Option<TensorMeta>], name: &str) -> String {
     metas[operand(graph, name).position()].as_ref().map_or_else(|| "?".to_owned(), TensorMeta::to_string)
 }
@@ -89,17 +89,17 @@ fn names(graph: &RuntimeGraph, operands: &[OperandIndex]) -> Vec<String> {
     names
 }
 
-/// What was made, where nothing may be refused.
+/// Unwraps a result that must not be an error.
 #[track_caller]
 fn fine<T>(result: Result<T, ShapeError>) -> T {
-    assert!(result.is_ok(), "nothing is wrong here, but: {}", result.err().unwrap());
+    assert!(result.is_ok(), "unexpected error: {}", result.err().unwrap());
     result.unwrap()
 }
 
-/// What is said of something that must be refused.
+/// The message of a result that must be an error.
 #[track_caller]
 fn refused<T>(result: Result<T, ShapeError>) -> String {
-    assert!(result.is_err(), "this must be an error: does it get lost on the way, or is it not looked for?");
+    assert!(result.is_err(), "this must be an error: is it lost on the way, or never checked?");
     result.err().unwrap().to_string()
 }
 
@@ -116,7 +116,7 @@ fn sym(name: &str) -> Dim {
 fn task1_quotients_are_rounded_down() {
     assert_eq!(floor_div(7, 2), 3, "3.5 rounded down");
     assert_eq!(floor_div(8, 2), 4, "nothing to round");
-    let hint = "-3.5 lies between -4 and -3, and down is -4; Rust's `/` rounds towards zero";
+    let hint = "-3.5 is between -4 and -3, so rounded down it is -4; Rust's `/` rounds towards zero";
     assert_eq!(floor_div(-7, 2), -4, "{hint}");
     assert_eq!(floor_div(7, -2), -4, "{hint}");
     assert_eq!((floor_div(-8, 2), floor_div(-7, -2)), (-4, 3), "exact, and both sides negative: 3.5");
@@ -130,13 +130,13 @@ fn task1_quotients_are_rounded_up() {
 
 #[test]
 fn task1_division_never_panics() {
-    let hint = "a file may well make a model divide by zero: the result is 0";
+    let hint = "a file may make a model divide by zero: the result is 0";
     assert_eq!((floor_div(5, 0), ceil_div(-5, 0)), (0, 0), "{hint}");
-    assert_eq!(floor_div(i64::MIN, -1), i64::MAX, "one more than the largest number is the largest");
+    assert_eq!(floor_div(i64::MIN, -1), i64::MAX, "one more than the largest number saturates");
     assert_eq!(
         (ceil_div(i64::MIN, 1), ceil_div(i64::MIN, -1)),
         (i64::MIN, i64::MAX),
-        "at the end of the numbers"
+        "at the ends of the range"
     );
 }
 
@@ -146,7 +146,7 @@ fn task1_six_operations() {
     assert_eq!([Operation::Add, Operation::Mul].map(of_7_and_2), [9, 14], "sum, product");
     assert_eq!([Operation::FloorDiv, Operation::CeilDiv].map(of_7_and_2), [3, 4], "quotients of 7 and 2");
     assert_eq!([Operation::Max, Operation::Min].map(of_7_and_2), [7, 2], "the larger, the smaller");
-    let hint = "lengths out of a file may be anything: add and multiply with `saturating_…`";
+    let hint = "lengths from a file may be anything: add and multiply with `saturating_…`";
     assert_eq!(compute(Operation::Add, i64::MAX, 1), i64::MAX, "{hint}");
     assert_eq!(compute(Operation::Mul, i64::MAX, -2), i64::MIN, "{hint}");
 }
@@ -154,7 +154,7 @@ fn task1_six_operations() {
 #[test]
 fn task1_symbols_get_values() {
     let pooled = (sym("h") + 1).floor_div(2);
-    assert_eq!(evaluate(&pooled, &|_| Some(8)), Some(4), "the tree of the page: (8 + 1) / 2 is 4, not 4.5");
+    assert_eq!(evaluate(&pooled, &|_| Some(8)), Some(4), "the tree on the page: (8 + 1) / 2 is 4, not 4.5");
     assert_eq!(evaluate(&Dim::Fixed(6), &|_| None), Some(6), "a number needs no symbol");
     let area = sym("h") * sym("w");
     let value_of = |name: &str| Some(if name == "h" { 3 } else { 5 });
@@ -163,7 +163,7 @@ fn task1_symbols_get_values() {
 }
 
 #[test]
-fn task1_what_has_no_value_is_none() {
+fn task1_an_unknown_symbol_gives_none() {
     let area = sym("h") * sym("w");
     let value_of = |name: &str| (name == "h").then_some(3);
     let hint = "w has no value, so the area has none, either: it is not 0, and w is not 0 or 1";
@@ -174,10 +174,10 @@ fn task1_what_has_no_value_is_none() {
 fn task2_a_window_over_a_number() {
     let hint = "(7 + 1 + 1 - 3) / 2 = 3 steps, and the first position";
     assert_eq!(positions(&window(3, 2, 1), &Dim::Fixed(7), false), 4i64, "{hint}");
-    let hint = "(8 + 2 - 3) / 2 is 3.5: a step that is only partly there is left out";
+    let hint = "(8 + 2 - 3) / 2 is 3.5: a partial step does not count";
     assert_eq!(positions(&window(3, 2, 1), &Dim::Fixed(8), false), 4i64, "{hint}");
     let wide = Window { dilation: 3, ..window(3, 1, 0) };
-    assert_eq!(positions(&wide, &Dim::Fixed(9), false), 3i64, "three taps 3 apart reach over 7 elements");
+    assert_eq!(positions(&wide, &Dim::Fixed(9), false), 3i64, "three taps 3 apart span 7 elements");
     let uneven = Window { pad_before: 0, pad_after: 2, ..window(3, 1, 0) };
     assert_eq!(positions(&uneven, &Dim::Fixed(4), false), 4i64, "4 + 0 + 2 - 3, and the first position");
     assert!(positions(&window(5, 1, 0), &Dim::Fixed(3), false) == -1i64, "3 - 5, and the first position");
@@ -198,18 +198,17 @@ fn task2_a_window_over_a_symbol() {
 
 #[test]
 fn task2_ceil_mode_rounds_up() {
-    let hint = "(8 - 3) / 2 is 2.5: a third step that is partly there counts";
+    let hint = "(8 - 3) / 2 is 2.5: a partial third step counts";
     assert_eq!(positions(&window(3, 2, 0), &Dim::Fixed(8), true), 4i64, "{hint}");
     assert_eq!(positions(&window(2, 2, 0), &sym("h"), true).to_string(), "(h + 1) / 2", "h / 2, rounded up");
 }
 
 #[test]
 fn task2_ceil_mode_begins_inside() {
-    let hint = "rounded up it would be 3 positions, but the third would begin at place 4 = 1 + 3, behind the \
-                axis, where it sees padding alone: PyTorch says 2";
+    let hint = "rounded up it would be 3 positions, but the third would begin at position 4 = 1 + 3, after the \
+                axis, where it sees padding alone: PyTorch returns 2";
     assert_eq!(positions(&window(2, 2, 1), &Dim::Fixed(3), true), 2i64, "{hint}");
-    let hint =
-        "the third begins at place 4 = 1 + 3, which is the last of the axis: the padding before it counts";
+    let hint = "the third begins at position 4 = 1 + 3, the last of the axis: the padding before it counts";
     assert_eq!(positions(&window(2, 2, 1), &Dim::Fixed(4), true), 3i64, "{hint}");
 }
 
@@ -217,10 +216,10 @@ fn task2_ceil_mode_begins_inside() {
 fn task2_lengths_agree() {
     assert_eq!(agreed(&Dim::Fixed(3), &Dim::Fixed(3)), Some(Dim::Fixed(3)), "3 and 3");
     assert_eq!(agreed(&Dim::Fixed(3), &Dim::Fixed(4)), None, "3 is not 4");
-    let hint = "h may be 3, and if the model runs at all, it is: the number says more";
+    let hint = "h may be 3, and if the model runs at all, it is: the number is more specific";
     assert_eq!(agreed(&sym("h"), &Dim::Fixed(3)), Some(Dim::Fixed(3)), "{hint}");
     assert_eq!(agreed(&Dim::Fixed(3), &sym("h")), Some(Dim::Fixed(3)), "{hint}");
-    assert_eq!(agreed(&sym("h"), &sym("w")), Some(sym("h")), "nothing is known to differ: the left one");
+    assert_eq!(agreed(&sym("h"), &sym("w")), Some(sym("h")), "not known to differ: return the left one");
     assert_eq!(agreed(&sym("h"), &(sym("h") + 1)), None, "h and h + 1 differ, whatever h is: see `differs`");
 }
 
@@ -242,7 +241,7 @@ fn task3_inputs_in_their_order() {
     let mut metas = vec![None; graph.operands().len()];
     metas[operand(&graph, "b").position()] = Some(f32s(&[1, 3, 4, 4]));
     let join = graph.operator_named("join").unwrap();
-    assert_eq!(known_inputs(join, &metas), None, "nothing is known of c, so join's inputs are not known");
+    assert_eq!(known_inputs(join, &metas), None, "c is unknown, so join's inputs are unknown");
     metas[operand(&graph, "c").position()] = Some(f32s(&[1, 1, 4, 4]));
     let found = known_inputs(join, &metas);
     assert_eq!(found, Some(vec![f32s(&[1, 3, 4, 4]), f32s(&[1, 1, 4, 4])]), "first b, then c");
@@ -252,7 +251,7 @@ fn task3_inputs_in_their_order() {
 fn task3_numbers_through_the_graph() {
     let graph = page();
     let metas = fine(infer_all(&graph, &inputs(&[2, 3, 8, 10], &[2, 1, 8, 10])));
-    assert_eq!(metas.len(), 6, "one place for each operand: x, y, a, b, c and d");
+    assert_eq!(metas.len(), 6, "one entry for each operand: x, y, a, b, c and d");
     assert_eq!(text(&graph, &metas, "x"), "2×3×8×10 f32", "the model's inputs are operands, too");
     assert_eq!(text(&graph, &metas, "a"), "2×3×4×5 f32", "pool_x halves rows and columns");
     assert_eq!(text(&graph, &metas, "d"), "2×4×4×5 f32", "join has 3 + 1 channels");
@@ -273,17 +272,17 @@ fn task3_symbols_through_the_graph() {
 }
 
 #[test]
-fn task3_what_is_not_known_stays_unknown() {
+fn task3_unknown_stays_unknown() {
     let graph = reshape();
     let sizes = TensorMeta::new(DType::I64, [2]);
     let metas = fine(infer_all(&graph, &[Some(f32s(&[4])), Some(sizes.clone())]));
-    let hint = "the values of s are not known before the run: that is no error, see `is_open`";
+    let hint = "the values of s are unknown before the run: that is not an error, see `is_open`";
     assert_eq!(text(&graph, &metas, "y"), "?", "{hint}");
-    assert_eq!(text(&graph, &metas, "z"), "?", "behind what is not known, nothing is known");
+    assert_eq!(text(&graph, &metas, "z"), "?", "what depends on an unknown shape is unknown");
     assert_eq!(
         text(&graph, &metas, "w"),
         "4 f32",
-        "`beside` reads x alone: go on after an operator is unknown"
+        "`beside` reads x alone: continue after an unknown operator"
     );
     let known = sizes.with_values(vec![Dim::Fixed(2), Dim::Fixed(-1)]);
     let metas = fine(infer_all(&graph, &[Some(f32s(&[4])), Some(known)]));
@@ -296,19 +295,19 @@ fn task3_what_is_not_known_stays_unknown() {
 fn task3_an_error_names_the_operator() {
     let graph = page();
     let error = refused(infer_all(&graph, &inputs(&[1, 3, 8, 8], &[1, 1, 12, 8])));
-    assert!(error.contains("torch.cat `join`"), "which operator is it about? {error}");
-    let hint = "where do its inputs come from? `origin` says it";
+    assert!(error.contains("torch.cat `join`"), "the error must name the operator: {error}");
+    let hint = "the error must describe the inputs, see `origin`";
     assert!(error.contains("`b` from F.relu `relu` is 1×3×4×4 f32"), "{hint}: {error}");
     assert!(error.contains("`c` from nn.MaxPool2d `pool_y` is 1×1×6×4 f32"), "{hint}: {error}");
     let relu = graph.operator_named("relu").unwrap();
     let nothing = vec![None; graph.operands().len()];
-    assert!(matches!(infer_operator(&graph, relu, &nothing), Ok(None)), "nothing known is no error");
+    assert!(matches!(infer_operator(&graph, relu, &nothing), Ok(None)), "unknown inputs are not an error");
 }
 
 #[test]
 fn task3_inputs_are_checked_first() {
     let found = infer_all(&page(), &[Some(f32s(&[1, 3, 8, 8]))]);
-    let hint = "the model has two inputs: `check_inputs` says so";
+    let hint = "the model has two inputs: `check_inputs` checks that";
     assert!(matches!(found, Err(ShapeError::InputCount { found: 1, .. })), "{hint}");
     let found = infer_all(&page(), &inputs(&[3, 8, 8], &[1, 1, 8, 8]));
     assert!(matches!(found, Err(ShapeError::InputRank { wanted: 4, .. })), "x has four axes: {found:?}");
@@ -320,23 +319,26 @@ fn task5_names_find_their_inputs() {
     let found = fine(by_name(&graph, [("y", 7), ("x", 4)]));
     assert_eq!(found, [Some(4), Some(7)], "in the order of the model's inputs, x and y");
     let found = fine(by_name(&graph, [("y", "n×1×8×8")]));
-    assert_eq!(found, [None, Some("n×1×8×8")], "of x nothing is said");
-    assert_eq!(fine(by_name::<u8>(&graph, [])), [None, None], "of neither");
+    assert_eq!(found, [None, Some("n×1×8×8")], "x is not given");
+    assert_eq!(fine(by_name::<u8>(&graph, [])), [None, None], "neither is given");
 }
 
 #[test]
-fn task5_a_name_that_is_no_input_is_refused() {
+fn task5_an_unknown_name_is_rejected() {
     let error = refused(by_name(&page(), [("x", 1), ("z", 2)]));
-    assert_eq!(error, "the model has no input `z`; it has `x`, `y`", "name what is wrong, and what there is");
-    let hint = "b is an operand, but no input of the model: whoever writes it is the relu";
+    assert_eq!(
+        error, "the model has no input `z`; it has `x`, `y`",
+        "report the wrong name, and the known ones"
+    );
+    let hint = "b is an operand, but not an input of the model: the relu computes it";
     assert!(by_name(&page(), [("b", 1)]).is_err(), "{hint}");
 }
 
 #[test]
-fn task5_a_name_that_is_given_twice_is_refused() {
+fn task5_a_name_given_twice_is_rejected() {
     let error = refused(by_name(&page(), [("y", 1), ("x", 2), ("y", 3)]));
     assert_eq!(error, "the shape of input `y` is given twice; give it once", "which of them is meant?");
-    assert!(by_name(&page(), [("y", 1), ("y", 1)]).is_err(), "the same twice is a slip as well");
+    assert!(by_name(&page(), [("y", 1), ("y", 1)]).is_err(), "the same value twice is a mistake as well");
 }
 
 #[test]
@@ -344,12 +346,12 @@ fn task5_a_symbol_keeps_its_number() {
     let mut binding = Binding::default();
     fine(binding.set("n", 4, "x", 0));
     assert_eq!(binding.get("n"), Some(4), "n was bound to 4");
-    assert_eq!(binding.get("h"), None, "nobody bound h");
+    assert_eq!(binding.get("h"), None, "h was not bound");
     fine(binding.set("n", 4, "y", 1));
     let error = refused(binding.set("n", 5, "z", 2));
-    let wanted = "`n` cannot be two numbers: axis 0 of input `x` is 4, and axis 2 of input `z` is 5";
-    assert_eq!(error, wanted, "name the place where n stood first, and the one that disagrees");
-    assert_eq!(binding.get("n"), Some(4), "what contradicts is not taken over");
+    let wanted = "conflicting values for `n`: axis 0 of input `x` is 4, but axis 2 of input `z` is 5";
+    assert_eq!(error, wanted, "report where n occurred first, and where it differs");
+    assert_eq!(binding.get("n"), Some(4), "a contradiction changes nothing");
 }
 
 #[test]
@@ -361,7 +363,7 @@ fn task5_lengths_meet_symbols() {
     let output = TensorMeta::new(DType::F32, [sym("n"), sym("h").floor_div(2)]);
     assert_eq!(binding.apply(&output), f32s(&[2, 4]), "n×(h / 2)");
     assert_eq!(binding.value(&(sym("n") * sym("h"))), Some(16), "2 · 8");
-    assert_eq!(binding.value(&sym("w")), None, "nobody bound w");
+    assert_eq!(binding.value(&sym("w")), None, "w was not bound");
 }
 
 #[test]
@@ -371,7 +373,7 @@ fn task5_contradictions_name_both_places() {
     let right = TensorMeta::new(DType::F32, [sym("k"), sym("m")]);
     fine(binding.bind("x", &left, &f32s(&[2, 5])));
     let error = refused(binding.bind("y", &right, &f32s(&[6, 7])));
-    let wanted = "`k` cannot be two numbers: axis 1 of input `x` is 5, and axis 0 of input `y` is 6";
+    let wanted = "conflicting values for `k`: axis 1 of input `x` is 5, but axis 0 of input `y` is 6";
     assert_eq!(error, wanted, "the same symbol is the same number in all inputs");
     let square = TensorMeta::new(DType::F32, [sym("s"), sym("s")]);
     let found = Binding::default().bind("z", &square, &f32s(&[3, 4]));
@@ -384,13 +386,17 @@ fn task5_numbers_must_agree() {
     let error = refused(Binding::default().bind("x", &fixed, &f32s(&[2, 4])));
     assert_eq!(error, "axis 1 of input `x` is 4, but it is fixed to 3", "axis 1 is the number 3");
     let found = Binding::default().bind("x", &fixed, &f32s(&[2, 3, 1]));
-    let hint = "two axes are wanted and three are there: `zip` stops early";
+    let hint = "expected two axes, got three: `zip` stops early";
     assert!(matches!(found, Err(ShapeError::InputRank { wanted: 2, .. })), "{hint}: {found:?}");
 }
 
 #[test]
 fn task6_in_order_on_every_axis() {
-    assert_eq!(disorder(&[1, 3, 8], &[4, 3, 16], &[8, 3, 32]), None, "every axis grows, or stays as axis 1");
+    assert_eq!(
+        disorder(&[1, 3, 8], &[4, 3, 16], &[8, 3, 32]),
+        None,
+        "every axis grows, or stays the same, like axis 1"
+    );
     assert_eq!(disorder(&[1, 9], &[4, 8], &[8, 16]), Some(1), "the minimum 9 is above the optimum 8");
     assert_eq!(disorder(&[1, 8], &[4, 17], &[8, 16]), Some(1), "the optimum 17 is above the maximum 16");
     assert_eq!(disorder(&[5, 9], &[4, 8], &[8, 16]), Some(0), "both are wrong: the first is named");
@@ -418,7 +424,7 @@ fn task6_outside_names_the_axis() {
     assert_eq!(error([4, 4, 64]), "axis 1 of input `x` is 4, but it is fixed to 3");
     let symbolic = TensorMeta::new(DType::F32, [Dim::Fixed(4), Dim::Fixed(3), sym("w")]);
     let found = pictures().check(&symbolic);
-    let hint = "w may be anything: what is no number is not known to be inside";
+    let hint = "w may be anything: a symbol is not known to be inside";
     assert!(matches!(found, Err(ShapeError::OutOfRange { axis: 2, .. })), "{hint}: {found:?}");
 }
 
@@ -432,7 +438,7 @@ fn task6_type_and_rank() {
     assert!(matches!(found, Err(ShapeError::InputRank { wanted: 3, .. })), "four axes: {found:?}");
 }
 
-/// A network that paints what it sees, and one that reads digits: symbols once, then numbers.
+/// A segmentation network, and one that reads digits: symbols once, then numbers.
 #[test]
 fn task6_two_real_networks() {
     let graph = model("shapes_unet/shapes_unet.pnnx.param");
@@ -444,7 +450,7 @@ fn task6_two_real_networks() {
     assert_eq!(
         painted.to_string(),
         "n×5×(h * 8)×(w * 8) f32",
-        "sides that 8 divides come back as they went in"
+        "sides divisible by 8 come out as they went in"
     );
 
     let mut metas = fine(infer_all(&graph, &[Some(f32s(&[1, 3, 128, 128]))]));
@@ -481,7 +487,7 @@ fn task6_two_real_networks() {
     let output = graph.outputs()[0].operand;
     let symbolic = fine(infer_all(&graph, &symbolic_inputs(&graph)));
     let digits = symbolic[output.position()].clone().unwrap();
-    assert_eq!(digits.to_string(), "pnnx_input_0.0×10 f32", "ten numbers for each picture");
+    assert_eq!(digits.to_string(), "pnnx_input_0.0×10 f32", "ten scores for each image");
     for batch in [1, 5, 32] {
         let metas = fine(infer_all(&graph, &[Some(f32s(&[batch, 1, 8, 8]))]));
         let value_of = |_: &str| Some(batch);

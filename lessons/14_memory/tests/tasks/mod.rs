@@ -1,4 +1,4 @@
-//! What each task of lesson 14 must fulfil.
+//! The requirements of each task of lesson 14.
 
 use super::subject::{
     Clash, Packing, Part, Placed, Request, aligned, best_fit, clash, joined, lower_bound, may_overwrite,
@@ -15,7 +15,7 @@ fn request(bytes: usize, first: usize, last: usize) -> Request {
     Request { bytes, first, last }
 }
 
-/// The network of the page: `a` feeds `b` and, past it, `d`.
+/// The network on the page: request 0 is read by the next step and, past it, by step 3.
 fn network() -> [Request; 5] {
     [request(128, 0, 3), request(256, 1, 2), request(128, 2, 3), request(192, 3, 4), request(64, 4, 5)]
 }
@@ -33,9 +33,9 @@ fn task1_bars_that_touch_meet() {
         [(0, 1, false), (0, 2, true), (3, 3, true), (4, 9, true), (5, 9, false), (0, 9, true)]
     {
         let b = request(1, first, last);
-        let hint = "Both ends belong to a lifetime: in its last step a buffer is still read.";
+        let hint = "A lifetime includes both ends: in its last step a buffer is still read.";
         assert_eq!(a.meets(&b), meets, "2 to 4, and {first} to {last}. {hint}");
-        assert_eq!(b.meets(&a), meets, "{first} to {last}, and 2 to 4: who is asked makes no difference.");
+        assert_eq!(b.meets(&a), meets, "{first} to {last}, and 2 to 4: `meets` is symmetric.");
     }
 }
 
@@ -43,7 +43,7 @@ fn task1_bars_that_touch_meet() {
 fn task1_steps_are_counted_with_both_ends() {
     assert_eq!(request(1, 3, 3).steps(), 1, "from step 3 to step 3 is one step");
     assert_eq!(request(1, 2, 5).steps(), 4, "steps 2, 3, 4 and 5");
-    assert_eq!(request(1, 5, 2).steps(), 1, "first and last may be nonsense: saturate, and do not panic");
+    assert_eq!(request(1, 5, 2).steps(), 1, "first and last may be invalid: saturate, and do not panic");
     assert_eq!(request(1, 0, usize::MAX).steps(), usize::MAX, "more steps than a usize can count: saturate");
 }
 
@@ -57,23 +57,23 @@ fn task1_offsets_are_multiples_of_64() {
 #[test]
 fn task2_the_fullest_step_decides() {
     let found = lower_bound(&network());
-    assert_ne!(found, 768, "That is the sum of all. Not all of them are alive at one time.");
-    let hint = "Too small: a request is gone only in the step behind its last one. Too large: what ends must come before what begins.";
+    assert_ne!(found, 768, "That is the sum of all. Not all of them are alive at the same time.");
+    let hint = "Too small: a request is gone only in the step after its last one. Too large: what ends must be subtracted before what begins.";
     assert_eq!(found, 512, "step 2: 128 + 256 + 128. {hint}");
-    assert_eq!(lower_bound(&[]), 0, "nothing needs nothing");
+    assert_eq!(lower_bound(&[]), 0, "no requests need no bytes");
     let huge = [request(usize::MAX, 0, usize::MAX), request(usize::MAX, 0, 1)];
-    assert_eq!(lower_bound(&huge), usize::MAX, "more than there is: saturate, bytes as well as steps");
+    assert_eq!(lower_bound(&huge), usize::MAX, "more than a usize: saturate, bytes as well as steps");
 }
 
 #[test]
 fn task2_a_buffer_is_alive_in_its_last_step() {
-    let hint = "One is read in step 1 while the other is written: both are there.";
+    let hint = "One is read in step 1 while the other is written: both are alive.";
     assert_eq!(lower_bound(&[request(64, 0, 1), request(128, 1, 2)]), 192, "{hint}");
     assert_eq!(lower_bound(&[request(64, 0, 1), request(128, 2, 2)]), 128, "The first is gone in step 2.");
 }
 
 #[test]
-fn task2_bytes_are_those_of_the_arena() {
+fn task2_bytes_are_aligned() {
     assert_eq!(
         lower_bound(&[request(1, 0, 1), request(65, 0, 1)]),
         192,
@@ -88,19 +88,23 @@ fn task3_the_smallest_gap_is_taken() {
     assert_eq!(
         best_fit(&there, &request(64, 3, 4)),
         256,
-        "the gap of 64 at 256 fits exactly, that of 128 stays for others"
+        "the gap of 64 at 256 fits exactly, the gap of 128 remains for others"
     );
-    assert_eq!(best_fit(&there, &request(65, 3, 4)), 64, "65 bytes take 128: only the gap at 64 has them");
+    assert_eq!(
+        best_fit(&there, &request(65, 3, 4)),
+        64,
+        "65 bytes take 128: only the gap at 64 has that many"
+    );
     let two = placed(&[(64, 128), (192, 256)], 0, 9);
     assert_eq!(best_fit(&two, &request(64, 3, 4)), 0, "of two gaps of 64, at 0 and at 128, the lower one");
-    assert_eq!(best_fit(&there, &request(300, 3, 4)), 384, "where no gap is large enough, it goes on top");
+    assert_eq!(best_fit(&there, &request(300, 3, 4)), 384, "if no gap is large enough, it goes on top");
 }
 
 #[test]
-fn task3_who_is_gone_is_not_in_the_way() {
+fn task3_ended_requests_are_not_in_the_way() {
     let there = placed(&[(0, 640)], 0, 2);
-    assert_eq!(best_fit(&there, &request(64, 3, 4)), 0, "in step 3, nothing lies there any more");
-    assert_eq!(best_fit(&there, &request(64, 2, 4)), 640, "in step 2, somebody still reads it");
+    assert_eq!(best_fit(&there, &request(64, 3, 4)), 0, "in step 3, nothing is stored there any more");
+    assert_eq!(best_fit(&there, &request(64, 2, 4)), 640, "in step 2, it is still read");
     assert_eq!(best_fit(&[], &request(64, 0, 0)), 0, "the arena is empty");
 }
 
@@ -122,7 +126,7 @@ fn task4_each_request_takes_its_place() {
     assert_eq!(packing.offsets, [0, 0], "request 1 fits into the gap at 0");
     assert_eq!(packing.bytes, 128, "The arena stays as large as it was: 10 bytes at 0 end below.");
     let offsets: Vec<usize> = there.iter().map(|one| one.offset).collect();
-    assert_eq!(offsets, [0, 64], "`placed` is in the order of offsets, not of time");
+    assert_eq!(offsets, [0, 64], "`placed` is sorted by offset, not by time");
     packing.lay_down(&mut there, 0, &request(100, 0, 0));
     assert_eq!((packing.offsets, packing.bytes), (vec![128, 0], 256), "the next one goes on top");
     assert_eq!((there[2].end, there[2].request), (256, request(100, 0, 0)), "its end is aligned: 128 + 128");
@@ -131,26 +135,22 @@ fn task4_each_request_takes_its_place() {
 #[test]
 fn task4_the_order_decides() {
     let by_size = pack_in(&network(), &[1, 3, 0, 2, 4]);
-    let hint = "Offsets belong to requests, in the order of requests.";
+    let hint = "Offsets are in the order of the requests.";
     assert_eq!(by_size.offsets, [256, 0, 384, 0, 192], "The largest first: 256, 192, 128, 128, 64. {hint}");
-    assert_eq!(by_size.bytes, 512, "which meets the lower bound");
-    // The second lives longest. Where the first lies below it, its place is too small for the third.
+    assert_eq!(by_size.bytes, 512, "which reaches the lower bound");
+    // The second lives longest. If the first is below it, that gap is too small for the third.
     let three = [request(64, 0, 1), request(64, 0, 3), request(128, 2, 3)];
     assert_eq!(pack_in(&three, &[0, 1, 2]).bytes, 256, "0 at 0, 1 at 64, and 2 does not fit below it");
     assert_eq!(pack_in(&three, &[1, 0, 2]).bytes, 192, "1 at 0, 0 at 64, and 2 where 0 was");
 }
 
 #[test]
-fn task4_one_scan_along_the_time() {
+fn task4_one_scan_along_time() {
     let packing = pack_by_time(&network());
-    assert_eq!(
-        packing.offsets,
-        [0, 128, 384, 128, 0],
-        "Written one after the other; 3 fits where 1 was, 4 where 0 was."
-    );
+    assert_eq!(packing.offsets, [0, 128, 384, 128, 0], "Written in turn; 3 fits where 1 was, 4 where 0 was.");
     assert_eq!(packing.bytes, 512, "the end of request 2");
     let both_at_once = pack_by_time(&[request(64, 0, 3), request(128, 0, 1), request(64, 2, 2)]);
-    let hint = "Of those that begin in one step, the larger goes first.";
+    let hint = "Of requests that begin in the same step, the larger goes first.";
     assert_eq!(both_at_once.offsets, [128, 0, 0], "{hint}");
     let still_read = pack_by_time(&[request(64, 0, 1), request(64, 1, 2)]);
     assert_eq!(
@@ -159,21 +159,21 @@ fn task4_one_scan_along_the_time() {
         "In step 1 the first is still read: it must not be forgotten yet."
     );
     let huge = [request(usize::MAX / 2 + 1, 0, 1); 2];
-    assert_eq!(pack_by_time(&huge).bytes, usize::MAX, "What is too large saturates, and is refused later.");
+    assert_eq!(pack_by_time(&huge).bytes, usize::MAX, "What is too large saturates, and is rejected later.");
     let early = pack_by_time(&[request(64, 0, 5), request(64, 0, 1)]);
     assert_eq!(
         early.offsets,
         [64, 0],
-        "Of two as large that begin at once, the one that ends earlier goes first."
+        "Of two equally large ones that begin in the same step, the one that ends earlier goes first."
     );
 }
 
 #[test]
 fn task5_parts_of_parts() {
     let part = |whole, offset| Some(Part { whole, offset });
-    // 2 lies in 1, which lies in 0; 3 is alone.
+    // 2 is a part of 1, which is a part of 0; 3 stands alone.
     let parts = [None, part(0, 256), part(1, 64), None];
-    assert_eq!(root(&parts, 3), (3, 0), "nobody's part is its own root");
+    assert_eq!(root(&parts, 3), (3, 0), "a buffer that is not a part is its own root");
     assert_eq!(root(&parts, 1), (0, 256), "one step up");
     assert_eq!(root(&parts, 2), (0, 320), "two steps up: 64 within 1, which begins at 256 of 0");
 }
@@ -184,12 +184,12 @@ fn task5_a_whole_lives_as_long_as_its_parts() {
     assert_eq!(
         found,
         request(256, 1, 9),
-        "Its bytes hold the part's, which are written in step 1 and read in step 9."
+        "Its bytes contain the part's, which are written in step 1 and read in step 9."
     );
     assert_eq!(
         joined(&request(64, 4, 5), &request(256, 1, 9)),
         request(256, 1, 9),
-        "a part cannot shorten it"
+        "a part cannot shorten its lifetime"
     );
     assert_eq!(joined(&request(512, 4, 5), &request(256, 1, 9)).bytes, 256, "the bytes are the whole's");
 }
@@ -219,12 +219,12 @@ fn task6_a_right_packing_has_no_clash() {
         None,
         "1 and 3 share byte 0, but never a step; neighbours share no byte"
     );
-    assert_eq!(clash(&[], &Packing { offsets: Vec::new(), bytes: 0 }), None, "nothing is right");
+    assert_eq!(clash(&[], &Packing { offsets: Vec::new(), bytes: 0 }), None, "no requests, no clash");
     let nothing = [request(0, 0, 1), request(64, 0, 1)];
     assert_eq!(
         clash(&nothing, &Packing { offsets: vec![0, 0], bytes: 64 }),
         None,
-        "no bytes have none in common with anybody"
+        "an empty request shares no byte with any other"
     );
 }
 
@@ -232,13 +232,13 @@ fn task6_a_right_packing_has_no_clash() {
 fn task6_each_fault_is_found() {
     let found = |offsets: [usize; 5], bytes| clash(&network(), &Packing { offsets: offsets.to_vec(), bytes });
     assert_eq!(found([256, 0, 384, 0, 192], 448), Some(Clash::Outside(2)), "384 + 128 is more than 448");
-    assert_eq!(found([256, 0, 400, 0, 192], 1024), Some(Clash::Unaligned(2)), "400 is no multiple of 64");
+    assert_eq!(found([256, 0, 400, 0, 192], 1024), Some(Clash::Unaligned(2)), "400 is not a multiple of 64");
     assert_eq!(
         found([192, 0, 384, 0, 192], 512),
         Some(Clash::Overlap(0, 1)),
         "0 and 1 share bytes 192 to 255 in step 1"
     );
-    let far = "Requests 0 and 3 are no neighbours in the list, but both are alive in step 3.";
+    let far = "Requests 0 and 3 are not adjacent in the list, but both are alive in step 3.";
     assert_eq!(found([64, 256, 512, 0, 192], 640), Some(Clash::Overlap(0, 3)), "{far}");
     let few = Packing { offsets: vec![0], bytes: 512 };
     assert_eq!(clash(&network(), &few), Some(Clash::Count), "one offset for five requests");
@@ -248,11 +248,11 @@ fn task6_each_fault_is_found() {
     assert_eq!(
         clash(&[request(128, 0, 0)], &far_out),
         Some(Clash::Outside(0)),
-        "the end does not fit a usize"
+        "the end does not fit into a usize"
     );
 }
 
-/// Requests that look random: a generator of numbers, so that every run has the same.
+/// Pseudo-random requests, the same in every run.
 fn made_up(seed: u64) -> Vec<Request> {
     let mut state = seed;
     let mut below = |most: u64| {
@@ -267,7 +267,7 @@ fn made_up(seed: u64) -> Vec<Request> {
     (0..count).map(&mut one).collect()
 }
 
-/// A property: it holds for whatever is packed, in whatever order.
+/// A property: it holds for all requests, packed in any order.
 #[test]
 fn task6_a_thousand_packings_are_proved() {
     for seed in 0..1000 {
@@ -282,14 +282,14 @@ fn task6_a_thousand_packings_are_proved() {
             assert_eq!(fault, None, "{name}, seed {seed}: {requests:?} at {:?}", packing.offsets);
             assert!(
                 lower_bound(&requests) <= packing.bytes,
-                "{name} needs less than is possible, seed {seed}"
+                "{name} needs less than the lower bound, seed {seed}"
             );
-            assert!(packing.bytes <= sum, "{name} needs more than one place for each, seed {seed}");
+            assert!(packing.bytes <= sum, "{name} needs more than separate memory for each, seed {seed}");
         }
     }
 }
 
-/// And a planted mistake: moving one request onto another that it meets must be found.
+/// A planted mistake: moving one request onto another that it meets must be detected.
 #[test]
 fn task6_the_checker_finds_what_is_moved() {
     let mut moved = 0;
@@ -307,7 +307,7 @@ fn task6_the_checker_finds_what_is_moved() {
         let fault = clash(&requests, &Packing { offsets, bytes: usize::MAX });
         assert!(
             matches!(fault, Some(Clash::Overlap(..))),
-            "seed {seed}: {i} lies on {j}, but clash says {fault:?}"
+            "seed {seed}: {i} overlaps {j}, but clash returns {fault:?}"
         );
         moved += 1;
     }
@@ -351,5 +351,5 @@ fn task6_a_real_network() {
     );
     let best = large_first.bytes.min(scan.bytes);
     assert!(best < plan.naive_bytes / 2, "{best} bytes of {}: less than half is easy here", plan.naive_bytes);
-    assert!(best <= plan.arena_bytes * 5 / 4, "{best} bytes, and the framework needs {}", plan.arena_bytes);
+    assert!(best <= plan.arena_bytes * 5 / 4, "{best} bytes, the framework needs {}", plan.arena_bytes);
 }

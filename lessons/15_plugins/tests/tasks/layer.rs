@@ -1,8 +1,8 @@
-//! Tasks 3 and 4: a plugin with two inputs and two outputs, and the formats that it takes.
+//! Tasks 3 and 4: a plugin with two inputs and two outputs, and the formats that it supports.
 
 use super::*;
 
-/// A layer of these parameters, as a creator makes it from a line of a file.
+/// Creates a layer with these parameters, as from a line of a file.
 fn create(params: &[(&str, &str)]) -> Result<Box<dyn CpuLayer>, LayerError> {
     let params: BTreeMap<_, _> =
         params.iter().map(|(key, text)| (key.to_string(), RuntimeParameter::parse(text))).collect();
@@ -21,7 +21,7 @@ fn task3_two_inputs_are_0_and_1() {
     let is_right = matches!(&result, Err(LayerError::InvalidParameter { key: "copy", .. }));
     assert!(
         is_right,
-        "copy=2 needs LayerError::invalid(\"copy\", …): there is no third input. It was {result:?}"
+        "expected LayerError::invalid(\"copy\", …) for copy=2, as there is no third input, got {result:?}"
     );
 }
 
@@ -34,7 +34,7 @@ fn task3_an_axis_counts_from_either_end() {
     for (axis, rank) in [(3, 3), (-4, 3), (0, 0), (-1, 0), (i64::MAX, 3), (i64::MIN, 3)] {
         let result = position(axis, rank);
         let is_right = matches!(result, Err(LayerError::InvalidParameter { key: "axis", .. }));
-        assert!(is_right, "{rank} axes have no axis {axis}: it was {result:?}");
+        assert!(is_right, "{rank} axes have no axis {axis}: got {result:?}");
     }
 }
 
@@ -43,7 +43,7 @@ fn shapes(layer: &CopyConcat, inputs: [&TensorMeta; 2], want: [&TensorMeta; 2], 
     let outputs = ok(asked(|| layer.infer(&inputs.map(Clone::clone))), hint);
     assert_eq!(outputs.len(), 2, "there are two outputs");
     assert_eq!(&outputs[0], want[0], "the copy. {hint}");
-    assert_eq!(&outputs[1], want[1], "side by side. {hint}");
+    assert_eq!(&outputs[1], want[1], "the concatenation. {hint}");
 }
 
 #[test]
@@ -79,13 +79,10 @@ fn task3_all_other_lengths_must_agree() {
         [numbers(&[1, 2, 3]), numbers(&[2, 2, 2]), numbers(&[1, 2]), numbers(&[1]), numbers(&[1, 2, 2, 1])]
     {
         let result = infer(&x, &other);
-        assert!(
-            matches!(result, Err(LayerError::Shape { .. })),
-            "{x} and {other} don't fit: it was {result:?}"
-        );
+        assert!(matches!(result, Err(LayerError::Shape { .. })), "{x} and {other} don't fit: got {result:?}");
     }
     let open = meta(&[Dim::symbol("b"), 2.into(), 2.into()]);
-    ok(infer(&x, &open), "b may turn out to be 1: refuse only what is known to differ.");
+    ok(infer(&x, &open), "b may turn out to be 1: reject only what is known to differ.");
 }
 
 #[test]
@@ -93,15 +90,15 @@ fn task3_all_tensors_have_one_type() {
     let layer = CopyConcat { copy: 1, axis: 0 };
     let (x, half) = (numbers(&[2]), TensorMeta::new(DType::F16, [2]));
     let result = layer.infer(&[x, half.clone()]);
-    assert!(matches!(result, Err(LayerError::DType { .. })), "f32 and f16 in one output? It was {result:?}");
+    assert!(matches!(result, Err(LayerError::DType { .. })), "f32 and f16 in one output? Got {result:?}");
     let whole = TensorMeta::new(DType::F16, [4]);
-    shapes(&layer, [&half, &half], [&half, &whole], "Two inputs of f16 make outputs of f16.");
+    shapes(&layer, [&half, &half], [&half, &whole], "Two f16 inputs give f16 outputs.");
 }
 
 #[test]
-fn task3_the_second_stands_behind_the_first() {
+fn task3_the_second_comes_after_the_first() {
     let inputs = [tensor(&[2, 1], &[1.0, 2.0]), tensor(&[2, 2], &[10.0, 11.0, 20.0, 21.0])];
-    let hint = "A row of the output is a row of the first input, then one of the second.";
+    let hint = "A row of the output is a row of the first input, followed by one of the second.";
     let outputs = forward(&mut CopyConcat { copy: 1, axis: 1 }, &inputs, hint);
     check(&outputs[0], &[2, 2], &[10.0, 11.0, 20.0, 21.0], "The copy of the second input.");
     check(&outputs[1], &[2, 3], &[1.0, 10.0, 11.0, 2.0, 20.0, 21.0], hint);
@@ -111,7 +108,7 @@ fn task3_the_second_stands_behind_the_first() {
 fn task3_along_any_axis() {
     let inputs = [tensor(&[1, 2, 2], &[1.0, 2.0, 3.0, 4.0]), tensor(&[1, 2, 2], &[5.0, 6.0, 7.0, 8.0])];
     let whole = |axis| {
-        let hint = "Is the axis looked at, and counted from the end where it is negative?";
+        let hint = "Is the axis used, and counted from the end if it is negative?";
         forward(&mut CopyConcat { copy: 0, axis }, &inputs, hint).remove(1)
     };
     check(&whole(0), &[2, 2, 2], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0], "Axis 0.");
@@ -120,23 +117,23 @@ fn task3_along_any_axis() {
 }
 
 #[test]
-fn task3_inputs_may_lie_in_any_order() {
+fn task3_inputs_may_have_any_memory_order() {
     let turned = tensor(&[2, 2], &[1.0, 3.0, 2.0, 4.0]).permute(&[1, 0]).unwrap();
     let inputs = [turned, tensor(&[2, 2], &[5.0, 6.0, 7.0, 8.0])];
-    let outputs = forward(&mut CopyConcat { copy: 0, axis: 0 }, &inputs, "Strides do not matter to arrays.");
+    let outputs = forward(&mut CopyConcat { copy: 0, axis: 0 }, &inputs, "Arrays handle strides.");
     check(
         &outputs[1],
         &[4, 2],
         &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0],
-        "Are elements read as they lie in memory?",
+        "Are elements read in memory order?",
     );
 }
 
 #[test]
-fn task3_halves_are_moved_and_not_looked_at() {
+fn task3_f16_is_moved_bit_by_bit() {
     let halves =
         [tensor(&[2], &[1.5, -0.25]), tensor(&[1], &[f32::NAN])].map(|x| x.cast(DType::F16).unwrap());
-    let hint = "Elements are 2 bytes or 4, whatever they mean.";
+    let hint = "Elements are 2 bytes or 4, whatever they represent.";
     let outputs = forward(&mut CopyConcat { copy: 1, axis: 0 }, &halves, hint);
     assert_eq!(outputs[1].dtype(), DType::F16);
     let bytes = |tensor: &Tensor| tensor.to_le_bytes().unwrap();
@@ -146,20 +143,19 @@ fn task3_halves_are_moved_and_not_looked_at() {
 
 // Task 4: formats.
 
-/// What is answered about the last of these formats, with nothing behind it.
+/// The answer of `supports` about the last of these formats, with no positions after it.
 #[track_caller]
 fn supports(formats: &[TensorFormat]) -> bool {
     let layer = CopyConcat { copy: 1, axis: 1 };
-    let hint =
-        "When a position is asked about, those behind it are not decided: look at `formats[..=position]`.";
+    let hint = "Positions after the one in question are not decided yet: use only `formats[..=position]`.";
     ok(asked(|| Ok(layer.supports(formats.len() - 1, formats))), hint)
 }
 
 #[test]
-fn task4_the_first_tensor_is_of_f32_or_f16() {
+fn task4_the_first_tensor_is_f32_or_f16() {
     let first = |dtype| supports(&[TensorFormat::plain(dtype)]);
-    assert!(first(DType::F32), "f32 is a type of this plugin");
-    assert!(first(DType::F16), "f16 as well, equally: casting there and back would cost time");
+    assert!(first(DType::F32), "this plugin supports f32");
+    assert!(first(DType::F16), "and f16: casting there and back would cost time");
     for dtype in [DType::F64, DType::Bf16, DType::I8, DType::I64, DType::Bool] {
         assert!(!first(dtype), "`forward` was not written for {dtype}");
     }
@@ -168,22 +164,22 @@ fn task4_the_first_tensor_is_of_f32_or_f16() {
 #[test]
 fn task4_the_layout_is_plain() {
     let plain = TensorFormat::plain(DType::F32);
-    assert!(!supports(&[plain.blocked(1, 8)]), "channels in blocks of 8 are not put side by side row by row");
-    assert!(!supports(&[plain.channels_last()]), "channels last is another order, too");
+    assert!(!supports(&[plain.blocked(1, 8)]), "channels in blocks of 8 cannot be concatenated like rows");
+    assert!(!supports(&[plain.channels_last()]), "channels last is another memory order, too");
     assert!(!supports(&[TensorFormat::quantized()]), "i8 with a scale: two inputs may have two scales");
 }
 
 #[test]
-fn task4_all_others_are_as_the_first() {
+fn task4_all_others_equal_the_first() {
     for dtype in [DType::F32, DType::F16] {
         for count in 2..=4 {
             let all = vec![TensorFormat::plain(dtype); count];
-            assert!(supports(&all), "position {} is as position 0", count - 1);
+            assert!(supports(&all), "position {} is like position 0", count - 1);
             let other = if dtype == DType::F32 { DType::F16 } else { DType::F32 };
             for odd in [TensorFormat::plain(other), all[0].blocked(1, 8), all[0].channels_last()] {
                 let mut formats = all.clone();
                 formats[count - 1] = odd;
-                assert!(!supports(&formats), "position {} is {odd}, and the first {}", count - 1, all[0]);
+                assert!(!supports(&formats), "position {} is {odd}, but the first is {}", count - 1, all[0]);
             }
         }
     }
@@ -195,9 +191,9 @@ fn task4_the_engine_has_two_candidates() {
     let mut registry = Registry::default();
     ok(registry.register_plugin::<CopyConcat>("mine", "1"), "The name is free.");
     let network = both("mine/CopyConcat/1", registry, DType::F32);
-    let builder = ok(network.builder(), "The network is whole.").with_precisions([Precision::F16]);
+    let builder = ok(network.builder(), "The network is complete.").with_precisions([Precision::F16]);
     let plan = ok(builder.build(), "There are formats for all four tensors.");
-    let settled = plan.settled();
-    let candidates: Vec<String> = settled[0].candidates.iter().map(ToString::to_string).collect();
-    assert_eq!(candidates, ["f32", "f16"], "with half precision allowed there are two ways to run it");
+    let selections = plan.selections();
+    let candidates: Vec<String> = selections[0].candidates.iter().map(ToString::to_string).collect();
+    assert_eq!(candidates, ["f32", "f16"], "with half precision allowed there are two candidates");
 }

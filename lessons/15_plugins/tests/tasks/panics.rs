@@ -3,12 +3,12 @@
 use super::*;
 
 #[test]
-fn task6_what_returns_is_returned() {
+fn task6_results_are_passed_on() {
     assert_eq!(ok(catch_panic(|| Ok(7)), "Nothing happened."), 7);
     let error = catch_panic(|| -> Result<(), _> { Err(LayerError::Unsupported("no".to_owned())) });
     assert!(
         matches!(&error, Err(LayerError::Unsupported(text)) if text == "no"),
-        "an error is no panic: {error:?}"
+        "an error is not a panic: {error:?}"
     );
 }
 
@@ -25,28 +25,27 @@ fn caught(call: impl FnOnce()) -> String {
 }
 
 #[test]
-fn task6_the_words_of_a_panic_are_kept() {
-    let hint =
-        "a text without arguments comes as `&str`; is it the box that you ask, instead of what is in it?";
+fn task6_the_message_of_a_panic_is_kept() {
+    let hint = "a message without arguments is a `&str`; do you examine the box instead of its contents?";
     assert_eq!(caught(|| panic!("too late")), "too late", "{hint}");
     let wanted = 3;
-    assert_eq!(caught(|| panic!("{wanted} wanted")), "3 wanted", "a text with arguments comes as `String`");
+    assert_eq!(caught(|| panic!("{wanted} wanted")), "3 wanted", "a message with arguments is a `String`");
 }
 
 #[test]
-fn task6_a_panic_need_not_be_a_text() {
-    assert_eq!(caught(|| std::panic::panic_any(42)), "without a message", "anything at all can be thrown");
+fn task6_a_payload_need_not_be_text() {
+    assert_eq!(caught(|| std::panic::panic_any(42)), "without a message", "the payload can be any type");
 }
 
 #[test]
-fn task6_a_real_mistake_is_an_error_that_says_what() {
+fn task6_a_real_mistake_is_an_error_with_its_message() {
     let empty: Vec<f32> = std::hint::black_box(Vec::new());
     let text = caught(|| assert_eq!(empty[std::hint::black_box(3)], 0.0));
-    assert!(text.contains("the len is 0 but the index is 3"), "what Rust says about it must stay: {text}");
+    assert!(text.contains("the len is 0 but the index is 3"), "Rust's own message must be kept: {text}");
 }
 
 #[test]
-fn task6_what_was_done_before_is_seen() {
+fn task6_earlier_changes_are_visible() {
     let mut done = Vec::new();
     let text = caught(|| {
         done.push(1);
@@ -73,7 +72,7 @@ fn task6_a_plan_with_your_plugin_is_saved_loaded_and_run() {
     for dtype in [DType::F32, DType::F16] {
         let path = folder.path().join(format!("{dtype}.plan"));
         let network = both("mine/CopyConcat/1", registry(), dtype);
-        let plan = ok(ok(network.builder(), "The network is whole.").build(), "It can be built.");
+        let plan = ok(ok(network.builder(), "The network is complete.").build(), "It can be built.");
         ok(plan.save(&path), "It can be saved.");
         refuses_without_the_plugin(&path);
 
@@ -82,7 +81,7 @@ fn task6_a_plan_with_your_plugin_is_saved_loaded_and_run() {
         let [x, y] = [x, y].map(|values| tensor(&[1, 2, 2], &values).cast(dtype).unwrap());
         let outputs = ok(ok(plan.context(), "A clone.").run(&[x.clone(), y.clone()]), "It runs.");
         assert_eq!(outputs[0], y, "output 1 is the second input");
-        assert_eq!(outputs[1].shape().dims(), [1, 4, 2], "output 2 has both along axis 1");
+        assert_eq!(outputs[1].shape().dims(), [1, 4, 2], "output 2 is both along axis 1");
         let bytes = |tensor: &Tensor| tensor.to_le_bytes().unwrap();
         assert_eq!(
             bytes(&outputs[1]),
@@ -92,10 +91,10 @@ fn task6_a_plan_with_your_plugin_is_saved_loaded_and_run() {
     }
 }
 
-/// A plan says which plugin it needs.
+/// Checks that loading a plan without its plugin names the plugin.
 #[track_caller]
 fn refuses_without_the_plugin(path: &Path) {
     let plan = ok(PlanFile::open(path, &Limits::default()), "It was just written.").load();
     let error = plan.map(drop).unwrap_err().to_string();
-    assert!(error.contains("mine/CopyConcat/1"), "the error should name the plugin that is missing: {error}");
+    assert!(error.contains("mine/CopyConcat/1"), "the error must name the missing plugin: {error}");
 }

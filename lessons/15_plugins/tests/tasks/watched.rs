@@ -1,4 +1,4 @@
-//! A plugin that writes down what it is asked, and lets your `Smooth` do the work.
+//! A plugin that records its calls, and forwards them to your `Smooth`.
 
 use super::super::subject::Smooth;
 use ixion::op::{
@@ -7,15 +7,15 @@ use ixion::op::{
 use ixion::tensor::{TensorView, TensorViewMut};
 use std::sync::{Arc, Mutex};
 
-/// What was asked, and how many layers there were: the first one is `a`, the next one `b`.
+/// The calls, and the number of layers so far: the first one is `a`, the next one `b`.
 pub(super) type Diary = Arc<Mutex<(Vec<String>, u8)>>;
 
-/// Takes the lines out.
+/// Takes the lines out of the diary.
 pub(super) fn closed(diary: &Diary) -> Vec<String> {
     std::mem::take(&mut diary.lock().unwrap().0)
 }
 
-/// The steps of some lines, without whom they were asked of.
+/// The calls in these lines, without the names of the layers.
 pub(super) fn steps(lines: &[String]) -> Vec<&str> {
     let step = |line: &'_ String| -> Option<usize> { line.find(": ").map(|at| at + 2) };
     lines.iter().map(|line| step(line).map_or("create", |at| &line[at..])).map(first_word).collect()

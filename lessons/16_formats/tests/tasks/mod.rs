@@ -1,15 +1,15 @@
-//! What each task of lesson 16 must fulfil.
+//! The requirements of each task of lesson 16.
 
 mod page;
 mod real;
 mod times;
 
 use super::subject::{
-    Choices, Decided, MOST, MOST_QUESTIONS, Survey, Term, ask, best_responses, entry_of, greedy,
+    Choices, Decided, MAX_COMBINATIONS, MAX_QUESTIONS, Probe, Term, ask, best_responses, entry_of, greedy,
     price_of_set, sets, solve, spread, unwind, want,
 };
-use ixion::engine::formats::conversion::Conversion;
-use ixion::engine::formats::survey::Combination;
+use ixion::engine::selection::conversion::Conversion;
+use ixion::engine::selection::probe::Combination;
 use ixion::graph::OperandIndex;
 use ixion::op::TensorFormat;
 use ixion::tensor::DType;
@@ -33,38 +33,38 @@ fn list(formats: &[TensorFormat]) -> Combination {
     formats.iter().copied().collect()
 }
 
-/// Asks about positions that may all have these formats.
-fn surveyed(
+/// Probes positions that may all have these formats.
+fn probed(
     positions: usize,
     formats: &[TensorFormat],
     takes: &dyn Fn(usize, &[TensorFormat]) -> bool,
-) -> Survey {
+) -> Probe {
     let options = vec![list(formats); positions];
-    let mut survey = Survey::of(&options);
+    let mut probe = Probe::of(&options);
     let mut decided = Combination::new();
-    ask(&options, takes, &mut decided, &mut survey);
+    ask(&options, takes, &mut decided, &mut probe);
     assert!(
         decided.is_empty(),
-        "`decided` must be in the end what it was at the beginning: take back what you try"
+        "`decided` must be the same at the end as at the beginning: remove what you try"
     );
-    survey
+    probe
 }
 
 #[test]
-fn task1_nothing_is_asked_beyond_a_refusal() {
+fn task1_nothing_is_asked_after_a_no() {
     let questions = RefCell::new(Vec::new());
     let takes = |position: usize, formats: &[TensorFormat]| {
         questions.borrow_mut().push((position, formats.to_vec()));
         formats[0] == plain()
     };
-    let survey = surveyed(2, &[plain(), by16()], &takes);
+    let probe = probed(2, &[plain(), by16()], &takes);
     let want =
         vec![(0, vec![plain()]), (1, vec![plain(), plain()]), (1, vec![plain(), by16()]), (0, vec![by16()])];
-    let hint = "position 0 refuses `f32 16c`, so nobody needs to know what position 1 says to it";
+    let hint = "position 0 rejects `f32 16c`, so there is no need to ask about position 1 with it";
     assert_eq!(questions.into_inner(), want, "{hint}");
-    assert_eq!(survey.asked, 4, "each question counts");
+    assert_eq!(probe.asked, 4, "each question counts");
     assert_eq!(
-        survey.found,
+        probe.found,
         [list(&[plain(), plain()]), list(&[plain(), by16()])],
         "two combinations are taken"
     );
@@ -73,18 +73,14 @@ fn task1_nothing_is_asked_beyond_a_refusal() {
 #[test]
 fn task1_an_answer_depends_on_the_positions_before() {
     let takes = |position: usize, formats: &[TensorFormat]| {
-        assert_eq!(
-            formats.len(),
-            position + 1,
-            "a layer sees the position that it is asked about, and those before"
-        );
+        assert_eq!(formats.len(), position + 1, "a layer sees the position in question, and those before");
         formats[position] == formats[0]
     };
-    let survey = surveyed(3, &[plain(), by16(), by8()], &takes);
+    let probe = probed(3, &[plain(), by16(), by8()], &takes);
     let all = |format| list(&[format; 3]);
     let hint =
-        "a layer that wants one format everywhere has a combination for each, in the order of the options";
-    assert_eq!(survey.found, [all(plain()), all(by16()), all(by8())], "{hint}");
+        "a layer that requires one format everywhere has a combination for each, in the order of the options";
+    assert_eq!(probe.found, [all(plain()), all(by16()), all(by8())], "{hint}");
 }
 
 #[test]
@@ -93,26 +89,30 @@ fn task1_answers_are_noted_by_position() {
         0 => formats[0] != by8(),
         _ => formats[0] == by16() && formats[1] == by16(),
     };
-    let survey = surveyed(2, &[plain(), by16(), by8()], &takes);
-    let [first, second] = &survey.answers[..] else { panic!("there is a list of answers for each position") };
+    let probe = probed(2, &[plain(), by16(), by8()], &takes);
+    let [first, second] = &probe.answers[..] else { panic!("there is a list of answers for each position") };
     assert_eq!((&first.taken[..], &first.refused[..]), (&[plain(), by16()][..], &[by8()][..]), "position 0");
-    let hint = "position 1 took `f32 16c` once, although it had refused it before: taken once is taken";
+    let hint = "position 1 took `f32 16c` once, although it had rejected it before: taken once is taken";
     assert_eq!((&second.taken[..], &second.refused[..]), (&[by16()][..], &[plain(), by8()][..]), "{hint}");
 }
 
 #[test]
 fn task1_a_layer_without_tensors_has_one_combination() {
-    let survey = surveyed(0, &[plain()], &|_, _| panic!("there is nothing to ask about"));
-    assert_eq!(survey.found, [Combination::new()], "all of no positions are decided at once");
+    let probe = probed(0, &[plain()], &|_, _| panic!("there is nothing to ask about"));
+    assert_eq!(probe.found, [Combination::new()], "with no positions, everything is decided from the start");
 }
 
 #[test]
-fn task1_there_is_an_end_to_asking() {
-    let survey = surveyed(10, &[plain(), by16(), by8()], &|_, _| true);
-    assert_eq!(survey.found.len(), MOST, "3¹⁰ combinations are too many: stop at `MOST`");
-    let survey = surveyed(10, &[plain(), by16(), by8()], &|position, _| position < 9);
-    assert_eq!(survey.asked, MOST_QUESTIONS, "nothing was found, and still the questions must end");
-    assert!(survey.found.is_empty(), "the last position took nothing");
+fn task1_the_walk_ends() {
+    let probe = probed(10, &[plain(), by16(), by8()], &|_, _| true);
+    assert_eq!(
+        probe.found.len(),
+        MAX_COMBINATIONS,
+        "3¹⁰ combinations are too many: stop at `MAX_COMBINATIONS`"
+    );
+    let probe = probed(10, &[plain(), by16(), by8()], &|position, _| position < 9);
+    assert_eq!(probe.asked, MAX_QUESTIONS, "nothing was found, but the questions must end nevertheless");
+    assert!(probe.found.is_empty(), "the last position took nothing");
 }
 
 #[test]
@@ -122,7 +122,7 @@ fn task2_sets_are_binary_numbers() {
     assert_eq!(
         sets(&[a, b, c]),
         want,
-        "a is 1, b is 2, c is 4, and 0 is no set of a tensor that is somewhere"
+        "a is 1, b is 2, c is 4; 0, the empty set, is not a valid set of a tensor"
     );
     assert_eq!(sets(&[a]), [vec![a]], "one format, one set");
     assert_eq!(sets(&[a, b, c, a.blocked(1, 4)]).len(), 15, "of four formats all sets are tried");
@@ -135,7 +135,7 @@ fn task2_many_formats_come_in_pairs_at_most() {
     assert_eq!(
         sets.len(),
         6 + 15,
-        "six formats make 6 single ones and 15 pairs; all 63 sets would be too many"
+        "six formats give 6 single ones and 15 pairs; all 63 sets would be too many"
     );
     assert!(sets.iter().all(|set| set.len() <= 2), "no more than two at a time");
 }
@@ -148,14 +148,10 @@ fn task2_a_set_costs_a_conversion_for_each_other_format() {
         (false, _) => 1000.0,
     };
     let of = |set: &[TensorFormat]| price_of_set(set, &plain(), &price);
-    assert_eq!(of(&[plain()]), 0.0, "what is made in a format is there for nothing");
-    assert_eq!(of(&[plain(), by16()]), 10.0, "one conversion, from the format in which it is made");
-    assert_eq!(of(&[by8(), plain(), by16()]), 110.0, "two conversions, both from `f32`, and none into `f32`");
-    assert_eq!(
-        of(&[by16()]),
-        f64::INFINITY,
-        "it is made in `f32`, so it is there in `f32`: another set cannot be"
-    );
+    assert_eq!(of(&[plain()]), 0.0, "the format in which it is produced costs nothing");
+    assert_eq!(of(&[plain(), by16()]), 10.0, "one conversion, from the format in which it is produced");
+    assert_eq!(of(&[by8(), plain(), by16()]), 110.0, "two conversions, both from `f32`, and none to `f32`");
+    assert_eq!(of(&[by16()]), f64::INFINITY, "it is produced in `f32`, so every valid set contains `f32`");
 }
 
 #[test]
@@ -163,7 +159,7 @@ fn task2_equal_formats_need_no_reformat() {
     let mut found = Vec::new();
     want(&mut found, OperandIndex::new(3), (by16(), by16()), Some((0, 0)));
     want(&mut found, OperandIndex::new(4), (plain(), plain()), None);
-    assert!(found.is_empty(), "a tensor that is there in the right format is read as it is");
+    assert!(found.is_empty(), "a tensor in the right format is read as it is");
 }
 
 #[test]
@@ -174,7 +170,11 @@ fn task2_readers_share_a_reformat() {
     want(&mut found, operand, (by16(), plain()), None);
     let readers = vec![(5, 0), (7, 1)];
     let shared = Conversion { operand, from: by16(), to: plain(), readers, is_output: true };
-    assert_eq!(found, [shared], "two readers and an output want the same: one conversion serves all three");
+    assert_eq!(
+        found,
+        [shared],
+        "two readers and an output need the same format: one conversion serves all three"
+    );
 }
 
 #[test]
@@ -191,14 +191,10 @@ fn task2_one_reformat_for_each_operand_and_format() {
 
 #[test]
 fn task3_a_table_is_row_major() {
-    // Variables 1 and 2 have 3 and 4 options, and variable 0 has nothing to do with it.
+    // Variables 1 and 2 have 3 and 4 options; variable 0 is not involved.
     let options = [2, 3, 4];
-    assert_eq!(
-        entry_of(&[1, 2], &options, &[1, 0, 3]),
-        3,
-        "the options of the last variable follow each other"
-    );
-    assert_eq!(entry_of(&[1, 2], &options, &[1, 2, 1]), 9, "2 · 4 + 1: is it 1 · 3 + 2 = 5 with you?");
+    assert_eq!(entry_of(&[1, 2], &options, &[1, 0, 3]), 3, "the options of the last variable are adjacent");
+    assert_eq!(entry_of(&[1, 2], &options, &[1, 2, 1]), 9, "2 · 4 + 1: did you get 1 · 3 + 2 = 5?");
     assert_eq!(entry_of(&[], &options, &[1, 2, 3]), 0, "a table over no variable has one entry");
 }
 
@@ -206,22 +202,22 @@ fn task3_a_table_is_row_major() {
 fn task3_an_entry_is_spread_over_its_variables() {
     let mut assignment = [1, 0, 0];
     spread(9, &[1, 2], &[2, 3, 4], &mut assignment);
-    assert_eq!(assignment, [1, 2, 1], "9 = 2 · 4 + 1; variable 0 is not of this table and keeps what it has");
+    assert_eq!(assignment, [1, 2, 1], "9 = 2 · 4 + 1; variable 0 is not in this table and stays unchanged");
     for entry in 0..24 {
         let mut assignment = [0; 3];
         spread(entry, &[0, 1, 2], &[2, 3, 4], &mut assignment);
-        assert_eq!(entry_of(&[0, 1, 2], &[2, 3, 4], &assignment), entry, "one is the way back of the other");
+        assert_eq!(entry_of(&[0, 1, 2], &[2, 3, 4], &assignment), entry, "one is the inverse of the other");
     }
 }
 
 #[test]
 fn task3_a_variable_answers_each_choice_of_its_neighbour() {
-    // Variable 0 has two options for 3 and 5; in the other format than variable 1 it costs 4 more.
+    // Variable 0 has two options, at prices 3 and 5; with a different option than variable 1 it costs 4 more.
     let own = Term { scope: vec![0], prices: vec![3.0, 5.0] };
     let both = Term { scope: vec![0, 1], prices: vec![0.0, 4.0, 4.0, 0.0] };
     let (prices, best) = best_responses(&[2, 2], &[own, both], 0, &[1]);
     assert_eq!(best, [0, 1], "to option 0 it answers with 0 (3 < 5 + 4), to option 1 with 1 (5 < 3 + 4)");
-    assert_eq!(prices, [3.0, 5.0], "and these are the sums that it pays then: do all terms count?");
+    assert_eq!(prices, [3.0, 5.0], "and these are the total prices: do all terms count?");
 }
 
 #[test]
@@ -236,7 +232,7 @@ fn task3_of_equal_options_the_first() {
     assert_eq!(
         best_responses(&[2], &[never], 0, &[]),
         (vec![f64::INFINITY], vec![0]),
-        "∞ forbids, and is a price"
+        "∞ forbids, and is still a price"
     );
 }
 
@@ -259,7 +255,7 @@ fn task3_the_way_back_looks_answers_up() {
     assert_eq!(unwind(&[4, 3, 2], &decided), [3, 2, 0], "entry 2 · 2 + 0 of the first table is 3");
 }
 
-/// Three operators in a row with two formats each, and 5 for changing between them.
+/// Three operators in a row with two formats each, and a price of 5 for changing between them.
 fn chain() -> Choices {
     let mut choices = Choices::default();
     let prices = [vec![1.0, 2.0], vec![0.0, 0.0], vec![9.0, 0.0]];
@@ -273,8 +269,8 @@ fn chain() -> Choices {
 #[test]
 fn task3_a_chain_looks_ahead() {
     let choices = chain();
-    assert_eq!((greedy(&choices), choices.price(&[0, 0, 1])), (vec![0, 0, 1], 6.0), "one after the other: 6");
-    assert_eq!(solve(&choices), [1, 1, 1], "who pays 1 more at first pays no conversion: 2");
+    assert_eq!((greedy(&choices), choices.price(&[0, 0, 1])), (vec![0, 0, 1], 6.0), "greedily, in order: 6");
+    assert_eq!(solve(&choices), [1, 1, 1], "paying 1 more at first avoids the conversion: 2");
 }
 
 #[test]
@@ -303,11 +299,11 @@ fn task3_nothing_is_cheaper_than_what_is_found() {
             }
         }
         let (found, least) = (solve(&choices), cheapest(&choices));
-        assert_eq!(choices.price(&found), least, "graph {round}: trying everything finds something cheaper");
+        assert_eq!(choices.price(&found), least, "graph {round}: brute force finds a cheaper assignment");
     }
 }
 
-/// Tries everything, with a counter like that of a car.
+/// Tries every assignment, like an odometer.
 fn cheapest(choices: &Choices) -> f64 {
     let mut least = f64::INFINITY;
     let mut assignment = vec![0; choices.options.len()];

@@ -20,7 +20,7 @@ fn some() -> Vec<Section> {
 
 const LENGTH: u64 = 12289;
 
-/// The page of these sections, made by hand, field by field.
+/// The page of these sections, built by hand, field by field.
 fn by_hand(sections: &[Section], length: u64) -> Vec<u8> {
     let mut page = vec![0; 4096];
     page[..8].copy_from_slice(b"\x89IXPLN\r\n");
@@ -39,7 +39,7 @@ fn by_hand(sections: &[Section], length: u64) -> Vec<u8> {
     mended(page)
 }
 
-/// The page with right checksums.
+/// The page with corrected checksums.
 fn mended(mut page: Vec<u8>) -> Vec<u8> {
     let count = number(&page, 20).unwrap() as usize;
     let index = crc32fast::hash(&page[64..64 + 24 * count]);
@@ -49,7 +49,7 @@ fn mended(mut page: Vec<u8>) -> Vec<u8> {
     page
 }
 
-/// The good page with four other bytes.
+/// The valid page with four bytes replaced.
 fn with(at: usize, bytes: [u8; 4]) -> Vec<u8> {
     let mut page = by_hand(&some(), LENGTH);
     page[at..at + 4].copy_from_slice(&bytes);
@@ -60,7 +60,7 @@ fn with(at: usize, bytes: [u8; 4]) -> Vec<u8> {
 fn task5_an_entry_has_24_bytes() {
     let entry = entry(&section(Kind::Weights, 0x3000, 0x0a0b));
     assert_eq!(entry.len(), 24, "4 + 4 + 8 + 8 bytes");
-    assert_eq!(entry[..4], [6, 0, 0, 0], "the kind comes first, its lowest byte in front");
+    assert_eq!(entry[..4], [6, 0, 0, 0], "the kind comes first, least significant byte first");
     assert_eq!(entry[4..8], [4, 3, 2, 1], "the checksum");
     assert_eq!(entry[8..16], [0, 0x30, 0, 0, 0, 0, 0, 0], "the offset");
     assert_eq!(entry[16..], [0x0b, 0x0a, 0, 0, 0, 0, 0, 0], "the length, not the end");
@@ -77,11 +77,11 @@ fn task5_a_page_byte_by_byte() {
         ("the byte order", 16..20),
         ("the number of sections", 20..24),
         ("the length of the file, where the last section ends", 24..32),
-        ("the version of the program, filled up with zeros", 32..56),
+        ("the version of the program, zero-padded", 32..56),
         ("the checksum of the index", 56..60),
         ("the checksum of the 60 bytes before it", 60..64),
         ("the index", 64..160),
-        ("the zeros behind the index", 160..4096),
+        ("the zeros after the index", 160..4096),
     ];
     let want = by_hand(&some(), LENGTH);
     for (what, bytes) in fields {
@@ -91,8 +91,8 @@ fn task5_a_page_byte_by_byte() {
 
 #[test]
 fn task5_a_page_without_sections_is_a_file_of_one_page() {
-    let page = encode(&[], "1.2.3").expect("nothing fits");
-    assert_eq!(long(&page, 24), Some(4096), "the page is all that there is");
+    let page = encode(&[], "1.2.3").expect("an empty index fits");
+    assert_eq!(long(&page, 24), Some(4096), "the file is just this page");
     assert_eq!(number(&page, 56), Some(crc32fast::hash(&[])), "the checksum of no bytes");
 }
 
@@ -107,7 +107,10 @@ fn task5_a_long_version_is_cut() {
 fn task5_more_sections_than_a_page_holds() {
     let many = |count| vec![section(Kind::Card, 4096, 0); count];
     assert!(encode(&many(168), "1").is_some(), "64 + 168 · 24 = 4096 bytes");
-    assert!(encode(&many(169), "1").is_none(), "no index may be cut off, nor reach into the first section");
+    assert!(
+        encode(&many(169), "1").is_none(),
+        "an index must not be truncated, nor extend into the first section"
+    );
 }
 
 #[test]
@@ -120,8 +123,8 @@ fn task6_a_checksum_is_right_or_an_error() {
     else {
         panic!("another byte has another checksum")
     };
-    assert_eq!((what.as_str(), wanted), ("x", 0xcbf4_3926), "`wanted` is what was written");
-    assert_eq!(found, crc32fast::hash(b"123456788"), "`found` is what the bytes have");
+    assert_eq!((what.as_str(), wanted), ("x", 0xcbf4_3926), "`wanted` is the stored checksum");
+    assert_eq!(found, crc32fast::hash(b"123456788"), "`found` is the checksum of the bytes");
 }
 
 #[test]
@@ -130,20 +133,20 @@ fn task6_a_sound_header_passes() {
 }
 
 #[test]
-fn task6_what_is_no_plan() {
+fn task6_files_that_are_not_plans() {
     for bytes in [&b""[..], b"7767517\n11 10\n", b"\x89PNG\r\n\x1a\n", b"\x89IXPLN\n\n"] {
         let found = check_header(bytes, bytes.len() as u64);
         assert!(
             matches!(found, Err(PlanFileProblem::NotAPlan)),
-            "{bytes:?} does not begin as plans do: {found:?}"
+            "{bytes:?} does not begin like a plan: {found:?}"
         );
     }
 }
 
 #[test]
-fn task6_another_version_is_refused_before_anything_else() {
+fn task6_another_version_is_rejected_before_anything_else() {
     for version in [0u32, 2, 77] {
-        let hint = "of another version one knows nothing, not even where its checksum is";
+        let hint = "of another version you know nothing, not even where its checksum is";
         let page = with(8, version.to_le_bytes());
         for page in [page.clone(), mended(page)] {
             let found = check_header(&page, LENGTH);
@@ -162,7 +165,7 @@ fn task6_a_flipped_bit_is_found() {
         let is_checksum = matches!(found, Err(PlanFileProblem::Checksum { .. }));
         assert!(
             is_checksum,
-            "bit {} of byte {}: nothing is believed before its checksum: {found:?}",
+            "bit {} of byte {}: nothing is trusted before its checksum: {found:?}",
             bit % 8,
             bit / 8
         );
@@ -174,14 +177,14 @@ fn task6_unknown_flags_and_another_byte_order() {
     let found = check_header(&mended(with(12, [4, 0, 0, 0])), LENGTH);
     assert!(
         matches!(found, Err(PlanFileProblem::Flags(4))),
-        "who does not know a flag must not guess: {found:?}"
+        "an unknown flag must not be ignored: {found:?}"
     );
     let mut order = 0x0102_0304u32.to_ne_bytes();
     order.reverse();
     let found = check_header(&mended(with(16, order)), LENGTH);
     assert!(
         matches!(found, Err(PlanFileProblem::ByteOrder)),
-        "from a machine of the other byte order: {found:?}"
+        "from a machine with the other byte order: {found:?}"
     );
 }
 
@@ -199,11 +202,11 @@ fn task6_a_file_that_is_cut_or_too_long() {
     for length in [9, 11, 12, 40, 63] {
         let found = check_header(&page[..length], length as u64);
         let is_length = matches!(found, Err(PlanFileProblem::Length { wanted: 4096, .. }));
-        assert!(is_length, "{length} bytes are no header: at least a page is wanted: {found:?}");
+        assert!(is_length, "{length} bytes are not a header: expected at least a page: {found:?}");
     }
 }
 
-/// Whether sections are refused, and by which error.
+/// Checks that sections are rejected, and with the right error.
 #[track_caller]
 fn refused(sections: &[Section], length: u64, hint: &str) {
     let found = check_places(sections, length);
@@ -218,32 +221,28 @@ fn task6_sections_are_where_they_must_be() {
         sections[at] = section;
         sections
     };
-    refused(&changed(0, section(Kind::Graph, 0, 10)), LENGTH, "the first page is no place for a section");
+    refused(&changed(0, section(Kind::Graph, 0, 10)), LENGTH, "a section cannot be in the first page");
     refused(&changed(0, section(Kind::Graph, 4097, 10)), LENGTH, "it begins in the middle of a page");
-    refused(&changed(0, section(Kind::Graph, 4096, 5000)), LENGTH, "it reaches into the next one");
+    refused(&changed(0, section(Kind::Graph, 4096, 5000)), LENGTH, "it extends into the next one");
     refused(&changed(3, section(Kind::Settings, 16384, 1)), 16385, "a page is left out before it");
-    refused(
-        &changed(3, section(Kind::Settings, 12288, u64::MAX)),
-        LENGTH,
-        "it reaches beyond the end of the world",
-    );
-    refused(&some(), LENGTH + 1, "something stands behind the last section");
-    refused(&some(), LENGTH - 1, "the last section reaches beyond the file");
+    refused(&changed(3, section(Kind::Settings, 12288, u64::MAX)), LENGTH, "its end overflows");
+    refused(&some(), LENGTH + 1, "there are bytes after the last section");
+    refused(&some(), LENGTH - 1, "the last section extends beyond the file");
 }
 
 #[test]
 fn task6_sections_are_there_once() {
     let mut twice = some();
     twice.push(section(Kind::Graph, 16384, 5));
-    refused(&twice, 16389, "which of two graphs would one take?");
+    refused(&twice, 16389, "which of the two graphs would be used?");
     let mut without = some();
     without.remove(3);
-    refused(&without, 12288, "no plan is without settings");
-    refused(&[], 4096, "no plan is without sections");
+    refused(&without, 12288, "every plan has settings");
+    refused(&[], 4096, "every plan has sections");
 }
 
 #[test]
-fn task6_a_page_says_what_was_written() {
+fn task6_a_page_is_read_back() {
     let header = decode(&by_hand(&some(), LENGTH), LENGTH).unwrap();
     assert_eq!((header.written_by.as_str(), header.sections), ("1.2.3", some()));
 }

@@ -1,4 +1,4 @@
-//! Task 4: times, and where they are kept.
+//! Task 4: times, and their cache.
 
 use super::super::subject::{Budget, fastest, known_or, usable};
 use ixion::engine::TimingCache;
@@ -9,7 +9,7 @@ const fn ms(milliseconds: u64) -> Duration {
     Duration::from_millis(milliseconds)
 }
 
-/// What `fastest` says of runs that take so many milliseconds, and how often it ran.
+/// The result of `fastest` for runs that take these milliseconds, and the number of runs.
 fn timed(budget: Budget, times: &[u64]) -> (Duration, usize) {
     let mut runs = 0;
     let found = fastest(&budget, &mut || {
@@ -34,13 +34,13 @@ fn task4_the_fastest_run_counts() {
 
 #[test]
 fn task4_the_budget_ends_it() {
-    assert_eq!(timed(BUDGET, &[4, 4, 1, 1, 1]), (ms(1), 3), "8 ms are not more than enough, 9 are");
-    assert_eq!(timed(BUDGET, &[0]), (ms(0), 5), "what costs next to nothing runs `most` times");
+    assert_eq!(timed(BUDGET, &[4, 4, 1, 1, 1]), (ms(1), 3), "8 ms are not more than `enough`, 9 are");
+    assert_eq!(timed(BUDGET, &[0]), (ms(0), 5), "a very fast candidate runs `most` times");
 }
 
 #[test]
 fn task4_a_slow_candidate_runs_twice() {
-    let hint = "the first run warms the caches up, however long it takes";
+    let hint = "the first run warms up the caches, however long it takes";
     assert_eq!(timed(BUDGET, &[50, 20, 1]), (ms(20), 2), "{hint}");
 }
 
@@ -63,10 +63,10 @@ fn task4_what_is_known_is_not_measured() {
             count += 1;
             Ok::<_, String>(Some(120.0))
         });
-        assert_eq!(found, Ok(Some(120.0)), "the time that was measured, each time");
+        assert_eq!(found, Ok(Some(120.0)), "the measured time, in every call");
     }
-    assert_eq!(count, 1, "it is measured once, and then remembered");
-    assert_eq!(cache.lock().unwrap().get("cpu", "conv 3×3"), Some(120.0), "kept under device and key");
+    assert_eq!(count, 1, "it is measured once, and then cached");
+    assert_eq!(cache.lock().unwrap().get("cpu", "conv 3×3"), Some(120.0), "stored under device and key");
 }
 
 #[test]
@@ -76,13 +76,13 @@ fn task4_device_and_key_tell_times_apart() {
         known_or(&cache, device, key, &mut || Ok::<_, String>(Some(nanoseconds))).unwrap()
     };
     assert_eq!(time("cpu", "a", 1.0), Some(1.0), "nothing is known");
-    assert_eq!(time("gpu", "a", 2.0), Some(2.0), "another device: the CPU's time says nothing about it");
+    assert_eq!(time("gpu", "a", 2.0), Some(2.0), "another device: the CPU's time is meaningless for it");
     assert_eq!(time("cpu", "b", 3.0), Some(3.0), "another key: another operator, shape or type");
     assert_eq!(time("cpu", "a", 9.0), Some(1.0), "known");
 }
 
 #[test]
-fn task4_what_is_no_time_is_not_kept() {
+fn task4_only_times_are_cached() {
     let cache = Mutex::new(TimingCache::in_memory());
     assert_eq!(
         known_or(&cache, "cpu", "a", &mut || Ok::<_, String>(None)),
@@ -92,17 +92,16 @@ fn task4_what_is_no_time_is_not_kept() {
     assert_eq!(
         known_or(&cache, "cpu", "a", &mut || Err("broken")),
         Err("broken"),
-        "an error goes to the caller"
+        "an error is returned to the caller"
     );
-    assert!(cache.lock().unwrap().is_empty(), "neither is a time: nothing must be kept");
+    assert!(cache.lock().unwrap().is_empty(), "neither is a time: nothing must be cached");
 }
 
 #[test]
-fn task4_nobody_waits_for_a_measurement() {
+fn task4_the_cache_is_not_locked_while_measuring() {
     let cache = Mutex::new(TimingCache::in_memory());
     let found = known_or(&cache, "cpu", "a", &mut || {
-        let hint =
-            "the cache is locked while something is measured: is the guard of the look-up still alive?";
+        let hint = "the cache is locked during the measurement: is the guard of the look-up still alive?";
         assert!(cache.try_lock().is_ok(), "{hint}");
         Ok::<_, String>(Some(1.0))
     });
@@ -113,16 +112,16 @@ fn task4_nobody_waits_for_a_measurement() {
 fn task4_a_poisoned_lock_is_no_reason_to_stop() {
     let cache = Mutex::new(TimingCache::in_memory());
     let before = known_or(&cache, "cpu", "b", &mut || Ok::<_, String>(Some(2.0)));
-    assert_eq!(before, Ok(Some(2.0)), "nobody has panicked yet");
+    assert_eq!(before, Ok(Some(2.0)), "there was no panic yet");
     let panics = std::panic::AssertUnwindSafe(|| {
         let _held = cache.lock().unwrap();
-        panic!("somebody else's mistake");
+        panic!("a mistake in another thread");
     });
     assert!(std::panic::catch_unwind(panics).is_err() && cache.is_poisoned());
     let asked =
         std::panic::AssertUnwindSafe(|| known_or(&cache, "cpu", "a", &mut || Ok::<_, String>(Some(1.0))));
     let found = std::panic::catch_unwind(asked);
-    let hint = "A lock that a panic left poisoned still guards whole times: `PoisonError::into_inner` gives the guard.";
+    let hint = "A lock that a panic left poisoned still guards valid times: `PoisonError::into_inner` returns the guard.";
     assert!(matches!(found, Ok(Ok(Some(1.0)))), "{hint}");
 }
 
@@ -136,18 +135,18 @@ fn task4_a_cache_is_read() {
         "two times of one device: 0 ns can be measured"
     );
     let stored = usable(br#"{"version": 1, "devices": {"cpu": {"a": -2, "b": 3}}}"#).unwrap();
-    assert_eq!(stored.devices["cpu"].len(), 1, "nobody can have measured -2 ns: drop it, and keep the rest");
+    assert_eq!(stored.devices["cpu"].len(), 1, "-2 ns cannot have been measured: drop it, and keep the rest");
 }
 
 #[test]
-fn task4_a_cache_that_cannot_be_used_says_why() {
-    let hint = "keys of another version may mean something else: measure anew";
+fn task4_an_unusable_cache_has_a_reason() {
+    let hint = "keys of another version may mean something else: measure again";
     for version in [0, 2, 99] {
         let text = format!("{{\"version\": {version}, \"devices\": {{\"cpu\": {{\"a\": 1}}}}}}");
         let error = usable(text.as_bytes()).expect_err(hint);
-        assert!(error.contains(&version.to_string()), "which version it has should be in `{error}`");
+        assert!(error.contains(&version.to_string()), "the error must name the version: `{error}`");
     }
     for text in ["", "{", "[]", "{\"version\": 1}", "times"] {
-        assert!(usable(text.as_bytes()).is_err(), "`{text}` is no cache");
+        assert!(usable(text.as_bytes()).is_err(), "`{text}` is not a cache");
     }
 }

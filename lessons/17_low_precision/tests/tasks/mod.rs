@@ -1,11 +1,11 @@
-//! What each task of lesson 17 must fulfil.
+//! The requirements of each task of lesson 17.
 
 mod calibration;
 mod halves;
+mod int8;
 mod real;
-mod whole;
 
-/// Numbers between −1 and 1 that look random: a generator, so that every run has the same.
+/// Pseudo-random values between −1 and 1, the same in every run.
 fn made_up(seed: u64, count: usize) -> Vec<f32> {
     let mut state = seed;
     let mut next = |_| {

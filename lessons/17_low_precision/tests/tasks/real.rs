@@ -1,7 +1,7 @@
-//! The network that reads digits is calibrated twice: by your pieces, and by the engine.
+//! The network that reads digits is calibrated twice: by your functions, and by the engine.
 
 use super::super::subject::{
-    Histogram, Loss, Range, dequantize, quantize, threshold, too_lossy, whole_linear,
+    Histogram, Loss, Range, dequantize, int8_linear, quantize, threshold, too_lossy,
 };
 use ixion::Limits;
 use ixion::engine::{Builder, Calibration, Method, Scales};
@@ -17,12 +17,12 @@ fn digits(name: &str) -> PathBuf {
     folders.into_iter().find(|folder| folder.is_dir()).unwrap().join("digits").join(name)
 }
 
-/// 128 pictures that the network was trained on.
+/// 128 images of the training data.
 fn pictures() -> Tensor {
     Tensor::load_npy(digits("calibration/0.npy"), &Limits::default()).unwrap()
 }
 
-/// What the engine finds of the network as its file has it.
+/// The engine's calibration of the network, without passes.
 fn calibrated() -> Calibration {
     let builder = Builder::new(digits("digits.pnnx.param")).with_passes(Passes::empty());
     let mut calibration = Calibration::new(builder).unwrap();
@@ -31,7 +31,7 @@ fn calibrated() -> Calibration {
     calibration
 }
 
-/// The numbers of all operands in one run, by name.
+/// The values of all operands in one run, by name.
 fn operands() -> BTreeMap<String, Vec<f32>> {
     let mut graph = RuntimeGraph::new(digits("digits.pnnx.param"));
     graph.build().unwrap();
@@ -82,12 +82,12 @@ fn task5_thresholds_of_the_digits() {
         assert_eq!(threshold(&histogram), known.threshold, "operand {}", known.name);
         cut += usize::from(known.clipped > 0.0);
     }
-    assert!(cut > 5, "of most operands something is cut off, here of {cut}");
+    assert!(cut > 5, "most operands are clipped, here only {cut}");
 }
 
-/// The last layer in int8, with your scales, weights and sums; and what the engine measures of it.
+/// The loss of the last layer in int8, with your scales, weights and sums, compared with the engine's measurement.
 #[test]
-fn task6_the_digits_lose_what_the_engine_says() {
+fn task6_the_digits_lose_what_the_engine_measures() {
     let (mut calibration, operands) = (calibrated(), operands());
     let scale_of = |name: &str| {
         let mut histogram = Histogram::new(Range::EMPTY.with(&operands[name]).magnitude().unwrap());
@@ -103,15 +103,15 @@ fn task6_the_digits_lose_what_the_engine_says() {
     let found = head(graph, &operands, &scales);
     let losses = calibration.losses();
     let known = losses.iter().find(|loss| loss.operator == "head").unwrap();
-    let hint = "Is the bias a whole number of steps, and is the output made whole as well?";
+    let hint = "Is the bias an integer number of steps, and is the output quantised as well?";
     assert!(
         (found.decibels() - known.decibels()).abs() < 0.01,
-        "{} dB, not {}. {hint}",
+        "got {} dB, expected {}. {hint}",
         found.decibels(),
         known.decibels()
     );
 
-    // Yours tell apart the same operators as the engine's.
+    // `too_lossy` must select the same operators as the engine.
     let yours: Vec<Loss> = losses
         .iter()
         .map(|loss| Loss {
@@ -136,7 +136,7 @@ fn head(mut graph: RuntimeGraph, operands: &BTreeMap<String, Vec<f32>>, scales: 
     let weight = |key: &str| operator.attrs()[key].load().unwrap().to_vec::<f32>().unwrap();
     let weights = Array2::from_shape_vec((10, 48), weight("weight")).unwrap();
     let input = ArrayView2::from_shape((128, 48), &operands["20"]).unwrap();
-    let real = whole_linear(input, weights.view(), &weight("bias"), scales.get("20").unwrap());
+    let real = int8_linear(input, weights.view(), &weight("bias"), scales.get("20").unwrap());
     let scale = scales.get("21").unwrap();
     let found: Vec<f32> = real.iter().map(|&x| dequantize(quantize(x, scale), scale)).collect();
     let mut loss = Loss::default();

@@ -1,4 +1,4 @@
-//! One plan in f32 and one in int8, of the subject's convolution and of Ixion's own, on scenes of three sizes.
+//! Compares the subject's convolution with Ixion's own, in f32 and in int8, on scenes of three sizes.
 
 use super::scenes::{self, Scene};
 use super::subject::{plan_for, registry, run_all};
@@ -16,24 +16,24 @@ type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 /// Height and width of the scenes; the model was trained on 128.
 const SIZES: [usize; 3] = [96, 128, 192];
-/// What the plans are made for: the smallest, the likeliest and the largest input.
+/// The range of the plans: the smallest, the most likely and the largest input.
 const RANGE: [&[usize]; 3] = [&[1, 3, 96, 96], &[1, 3, 128, 128], &[1, 3, 192, 192]];
-/// Scenes to measure on, and others to calibrate with; the model was trained on neither.
+/// Seeds of the scenes for measuring and for calibration; the model was trained on neither.
 const SEED: u64 = 2026;
 const CALIBRATION_SEED: u64 = 77;
 const CALIBRATED: u64 = 16;
 const CLASSES: usize = 5;
 const THREADS: usize = 2;
-/// The shortest of all runs in so many seconds counts.
+/// The duration of a timing; the shortest of its runs counts.
 const TIMED: Duration = Duration::from_secs(1);
 
-/// What was measured of one plan at one size.
+/// The measurements of one plan at one size.
 struct Measured {
     iou: f64,
     time: Duration,
 }
 
-/// Prints accuracy and time of all plans on so many scenes of each size.
+/// Prints accuracy and time of all plans on `count` scenes of each size.
 pub(super) fn compare(count: u64) -> Result<()> {
     let bar = ProgressBar::new(2 * CALIBRATED + SIZES.len() as u64 * 4);
     bar.set_style(ProgressStyle::with_template("{bar:32} {pos:>2}/{len} {msg}")?);
@@ -86,18 +86,18 @@ fn unet(registry: &Registry) -> Builder {
     Builder::new(model()).with_registry(registry.clone())
 }
 
-/// Who runs the convolutions, and in what they compute.
+/// Describes which layers run the convolutions, and in which types.
 fn convolutions(plan: &Plan, whose: &str, kind: &str) -> String {
     let graph = plan.graph();
     let convolutions = graph.operators().iter().filter(|it| it.op_type().contains("Conv2d"));
-    let is_whole = |operand| graph.operand(operand).scale().is_some();
-    let (mut own, mut others, mut whole) = (0, 0, 0);
+    let is_int8 = |operand| graph.operand(operand).scale().is_some();
+    let (mut own, mut others, mut in_int8) = (0, 0, 0);
     for operator in convolutions {
         let is_own = operator.op_type() == "course/Conv2d/1";
         (own, others) = (own + usize::from(is_own), others + usize::from(!is_own));
-        whole += usize::from(operator.inputs().first().is_some_and(|&input| is_whole(input)));
+        in_int8 += usize::from(operator.inputs().first().is_some_and(|&input| is_int8(input)));
     }
-    format!("{whose}, {kind}: {own} convolutions are course/Conv2d/1, {others} built in; {whole} read int8")
+    format!("{whose}, {kind}: {own} convolutions are course/Conv2d/1, {others} built in; {in_int8} read int8")
 }
 
 /// A scene's pixels in 0..1.
@@ -136,7 +136,7 @@ fn measure(plan: &Plan, size: usize, count: u64) -> Result<Measured> {
     Ok(Measured { iou: confusion.mean_iou().ok_or("no class was seen")?, time })
 }
 
-/// The class of each pixel: that of the highest score.
+/// The class with the highest score for each pixel.
 fn classes(scores: &Tensor) -> Result<Vec<u8>> {
     let scores = scores.array::<f32>()?.into_dimensionality::<Ix4>()?;
     let (_, classes, height, width) = scores.dim();

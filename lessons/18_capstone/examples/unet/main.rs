@@ -1,4 +1,4 @@
-//! The UNet of the repository on the convolution of this lesson: how well it sees, and how long it takes.
+//! Runs the UNet of the repository on this lesson's convolution, and reports its accuracy and time.
 //!
 //! ```sh
 //! cargo run --release -p lesson18 --example unet            # 20 scenes of each size

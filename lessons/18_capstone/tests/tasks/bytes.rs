@@ -1,24 +1,29 @@
-//! Task 5: what a plan keeps.
+//! Task 5: state in a plan.
 
 use super::*;
 
-/// A state in whole numbers that can be written down by hand.
-fn small_state() -> Settled {
-    let whole = Whole { scales: [0.5, 0.25], steps: vec![2.0], bias: vec![-3], weights: vec![-1, 7] };
-    Settled { input: [1, 2, 1, 1], output: [1, 1, 1, 1], whole: Some(Arc::new(whole)) }
+/// An int8 state that can be written down by hand.
+fn small_state() -> Configuration {
+    let quantized =
+        QuantizedWeights { scales: [0.5, 0.25], steps: vec![2.0], bias: vec![-3], weights: vec![-1, 7] };
+    Configuration { input: [1, 2, 1, 1], output: [1, 1, 1, 1], int8: Some(Arc::new(quantized)) }
 }
 
 #[test]
-fn task5_a_state_of_real_numbers_is_65_bytes() {
-    let bytes = encode(&Settled { input: [1, 2, 300, 4], output: [1, 3, 5, 6], whole: None });
+fn task5_a_state_of_f32_is_65_bytes() {
+    let bytes = encode(&Configuration { input: [1, 2, 300, 4], output: [1, 3, 5, 6], int8: None });
     assert_eq!(bytes.len(), 65, "a byte for the version, and eight for each of eight lengths");
     assert_eq!(bytes[0], 1, "the version comes first");
-    assert_eq!(bytes[17..25], [44, 1, 0, 0, 0, 0, 0, 0], "300 is 1·256 + 44, the smallest byte first");
+    assert_eq!(
+        bytes[17..25],
+        [44, 1, 0, 0, 0, 0, 0, 0],
+        "300 is 1·256 + 44, the least significant byte first"
+    );
     assert_eq!([bytes[1], bytes[9], bytes[33], bytes[41]], [1, 2, 1, 3], "first the input, then the output");
 }
 
 #[test]
-fn task5_a_state_of_whole_numbers_has_all_that_is_needed() {
+fn task5_a_state_of_int8_is_complete() {
     let bytes = encode(&small_state());
     assert_eq!(bytes.len(), 65 + 8 + 8 + 8 + 4 + 2, "scales, number of channels, steps, biases, weights");
     assert_eq!(bytes[65..69], 0.5f32.to_le_bytes(), "the scale of the input");
@@ -29,14 +34,18 @@ fn task5_a_state_of_whole_numbers_has_all_that_is_needed() {
 
 #[test]
 fn task5_bytes_become_what_they_were() {
-    let real = Settled { whole: None, ..small_state() };
+    let real = Configuration { int8: None, ..small_state() };
     for state in [small_state(), real] {
-        assert_eq!(decode(&encode(&state)), Some(state), "read in the order in which it was written");
+        assert_eq!(
+            decode(&encode(&state)),
+            Some(state),
+            "read everything in the order in which it was written"
+        );
     }
 }
 
 #[test]
-fn task5_other_bytes_are_refused() {
+fn task5_other_bytes_are_rejected() {
     let bytes = encode(&small_state());
     assert_eq!(decode(&[]), None, "no bytes are no state");
     assert_eq!(decode(&bytes[..64]), None, "a length is missing");
@@ -46,22 +55,22 @@ fn task5_other_bytes_are_refused() {
     assert_eq!(decode(&other), None, "another version has another layout");
     let mut other = bytes;
     other[73..81].fill(255);
-    assert_eq!(decode(&other), None, "2⁶⁴ − 1 channels are no reason to ask for that much memory");
+    assert_eq!(decode(&other), None, "2⁶⁴ − 1 channels must not make it allocate that much memory");
 }
 
 #[test]
 fn task5_a_rebuilt_layer_gives_the_same_bits() {
     let x = noise(&[1, 2, 5, 7], 5);
-    let whole_x = Tensor::from_vec(x.iter().map(|x| *x as i8).collect(), &[1, 2, 5, 7]).unwrap();
-    for (scales, x) in [(None, tensor(&x)), (Some([0.5f32, 12.0]), whole_x)] {
+    let quantized_x = Tensor::from_vec(x.iter().map(|x| *x as i8).collect(), &[1, 2, 5, 7]).unwrap();
+    for (scales, x) in [(None, tensor(&x)), (Some([0.5f32, 12.0]), quantized_x)] {
         let mut first = file().conv();
-        settle(&mut first, &[1, 2, 5, 7], &[1, 3, 5, 3], scales);
+        configure(&mut first, &[1, 2, 5, 7], &[1, 3, 5, 3], scales);
         let wanted = run(&mut first, &x, &[1, 3, 5, 3]);
         let mut second = file().conv();
         second.deserialize(&first.serialize().unwrap()).unwrap();
         assert_eq!(
-            settled(&second),
-            settled(&first),
+            configuration(&second),
+            configuration(&first),
             "`deserialize` should put the state into `self.state.0`"
         );
         assert_eq!(run(&mut second, &x, &[1, 3, 5, 3]), wanted, "without `configure`, the same bits");
@@ -71,14 +80,14 @@ fn task5_a_rebuilt_layer_gives_the_same_bits() {
 #[test]
 fn task5_a_state_belongs_to_its_convolution() {
     let mut first = file().conv();
-    settle(&mut first, &[1, 2, 5, 7], &[1, 3, 5, 3], Some([0.5, 0.25]));
+    configure(&mut first, &[1, 2, 5, 7], &[1, 3, 5, 3], Some([0.5, 0.25]));
     let bytes = first.serialize().unwrap();
     let mut other = file().with("stride", "(1,1)").conv();
-    let hint = "with another stride the output has another shape; `fits` compares";
+    let hint = "with another stride the output has another shape: check with `fits`";
     assert!(matches!(other.deserialize(&bytes), Err(LayerError::Unsupported(_))), "{hint}");
-    let hint = "a weight less than the layer has: the file is damaged; `fits` counts";
+    let hint = "one weight less than the layer has: the file is damaged; check with `fits`";
     let cut = &bytes[..bytes.len() - 1];
     assert!(matches!(file().conv().deserialize(cut), Err(LayerError::Unsupported(_))), "{hint}");
-    assert!(first.deserialize(&[]).is_ok(), "no bytes are those of a layer that nobody configured");
-    assert_eq!(first.state.0, None, "no bytes are those of a layer that nobody configured");
+    assert!(first.deserialize(&[]).is_ok(), "no bytes are the state of a layer that was never configured");
+    assert_eq!(first.state.0, None, "no bytes are the state of a layer that was never configured");
 }

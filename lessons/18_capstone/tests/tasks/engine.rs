@@ -23,7 +23,7 @@ const DIGITS: [&[usize]; 3] = [&[1, 1, 8, 8], &[4, 1, 8, 8], &[8, 1, 8, 8]];
 #[test]
 fn task6_one_plan_has_a_range_of_shapes() {
     let plan = plan_for(digits(), "pnnx_input_0", DIGITS, None).unwrap();
-    let range = &plan.profile().expect("`with_range` makes a profile").ranges()[0];
+    let range = &plan.profile().expect("`with_range` creates a profile").ranges()[0];
     assert_eq!((range.min(), range.optimum(), range.max()), (DIGITS[0], DIGITS[1], DIGITS[2]));
     let error = plan.context().unwrap().run(&batch(9)).unwrap_err().to_string();
     assert!(error.contains("axis 0") && error.contains("allows 1 to 8"), "{error}");
@@ -39,18 +39,18 @@ fn task6_outputs_are_in_the_order_of_the_inputs() {
     let wanted: Vec<Vec<Tensor>> = inputs.iter().map(|inputs| context.run(inputs).unwrap()).collect();
     for threads in [1, 2, 3, 9] {
         let outputs = run_all(&plan, &inputs, threads).unwrap();
-        assert_eq!(outputs.len(), 5, "{threads} threads: is a rest of the inputs forgotten?");
+        assert_eq!(outputs.len(), 5, "{threads} threads: are some inputs forgotten?");
         assert!(
             outputs == wanted,
-            "{threads} threads: the outputs are not those of one context, in their order"
+            "{threads} threads: the outputs differ from those of one context, or their order does"
         );
     }
     assert!(run_all(&plan, &[], 2).unwrap().is_empty(), "nothing to do: `chunks(0)` would panic");
     let error = run_all(&plan, &[batch(1), batch(9)], 2).unwrap_err().to_string();
-    assert!(error.contains("allows 1 to 8"), "the error of a thread is that of `run_all`: {error}");
+    assert!(error.contains("allows 1 to 8"), "`run_all` must return the error of a thread: {error}");
 }
 
-/// Its input; it writes down on which thread it runs.
+/// Returns its input, and records on which thread it runs.
 #[derive(Debug, Clone)]
 struct Seen(Arc<Mutex<HashSet<ThreadId>>>);
 
@@ -103,16 +103,19 @@ fn task6_a_saved_plan_comes_back_with_its_plugin() {
     let (loaded, without) = (open().with_registry(registry().unwrap()).load(), open().load());
     std::fs::remove_file(&path).unwrap();
     let outputs = run_all(&loaded.unwrap(), &[batch(3)], 1).unwrap();
-    assert_eq!(outputs, wanted, "the layers come back with the state that they had, and give the same bits");
+    assert_eq!(outputs, wanted, "the layers are restored with their state, and give the same bits");
     let error = without.unwrap_err().to_string();
-    assert!(error.contains("Conv2d") && error.contains("course"), "the missing plugin has a name: {error}");
+    assert!(
+        error.contains("Conv2d") && error.contains("course"),
+        "the error must name the missing plugin: {error}"
+    );
 }
 
 fn unet() -> Builder {
     Builder::new(model_file("shapes_unet/shapes_unet.pnnx.param"))
 }
 
-/// The middle of a picture, in three sizes.
+/// The centre of a picture, in three sizes.
 fn pictures() -> Vec<Vec<Tensor>> {
     let limits = Limits::default();
     let card = ModelCard::load(model_file("shapes_unet/model.toml")).unwrap();
@@ -131,13 +134,13 @@ fn unet_plan(builder: Builder, scales: Option<&Scales>) -> Result<Plan, EngineEr
     plan_for(builder, "pnnx_input_0", UNET, scales)
 }
 
-/// How many operators the plugin runs, and how many of them read and write whole numbers.
+/// The number of operators that the plugin runs, and how many of them read and write int8.
 fn plugins(plan: &Plan) -> (usize, usize) {
     let graph = plan.graph();
     let own: Vec<_> = graph.operators().iter().filter(|it| it.op_type() == "course/Conv2d/1").collect();
-    let is_whole = |operand| graph.operand(operand).scale().is_some();
-    let whole = own.iter().filter(|it| is_whole(it.inputs()[0]) && is_whole(it.outputs()[0])).count();
-    (own.len(), whole)
+    let is_int8 = |operand| graph.operand(operand).scale().is_some();
+    let in_int8 = own.iter().filter(|it| is_int8(it.inputs()[0]) && is_int8(it.outputs()[0])).count();
+    (own.len(), in_int8)
 }
 
 /// The class of each pixel.
@@ -162,14 +165,14 @@ fn task6_a_unet_runs_on_the_plugin_at_three_sizes() {
         assert_eq!(output[0].shape(), wanted[0].shape());
         let [y, wanted] = [&output[0], &wanted[0]].map(|tensor| tensor.to_vec::<f32>().unwrap());
         let off = y.iter().zip(&wanted).map(|(a, b)| (a - b).abs()).fold(0f32, f32::max);
-        assert!(off < 1e-2, "{off} from the scores that Ixion's own convolution gives");
+        assert!(off < 1e-2, "{off} off the scores of Ixion's own convolution");
     }
 
     let mut calibration = Calibration::new(unet().with_registry(registry().unwrap())).unwrap();
     calibration.see_range(inputs[1].clone()).unwrap();
     let scales = calibration.scales(Method::MinMax);
     let plan = unet_plan(unet().with_registry(registry().unwrap()), Some(&scales)).unwrap();
-    assert_eq!(plugins(&plan), (15, 15), "with scales, all of them are in whole numbers");
+    assert_eq!(plugins(&plan), (15, 15), "with scales, all of them are in int8");
     let outputs = run_all(&plan, &inputs, 2).unwrap();
     for (output, wanted) in outputs.iter().zip(&wanted) {
         let (found, wanted) = (classes(&output[0]), classes(&wanted[0]));

@@ -1,11 +1,11 @@
-//! What each task of lesson 18 must fulfil.
+//! The requirements of each task of lesson 18.
 
 use super::subject::{
-    Conv2d, Settled, Whole, decode, encode, plan_for, quantize, registry, run_all, to_whole, unfold_into,
-    whole_sums,
+    Configuration, Conv2d, QuantizedWeights, decode, encode, int8_sums, plan_for, quantize, registry,
+    run_all, to_int8, unfold_into,
 };
 use ixion::Limits;
-use ixion::kernels::naive::{conv2d, unfold, whole_conv2d};
+use ixion::kernels::naive::{conv2d, int8_conv2d, unfold};
 use ixion::kernels::window::Window;
 use ixion::op::{
     CpuLayer, Creator, Device, ForwardContext, FromOperator, Layer, LayerError, OperatorReader, PluginName,
@@ -20,7 +20,7 @@ use std::sync::Arc;
 mod bytes;
 mod engine;
 
-/// Whole numbers from -11 to 11 that look like noise.
+/// Integers from -11 to 11 that look like noise.
 fn noise(shape: &[usize], seed: usize) -> ArrayD<f32> {
     let mut numbers = (0..).map(|i| ((i * 37 + seed * 11) % 23) as f32 - 11.0);
     ArrayD::from_shape_simple_fn(IxDyn(shape), || numbers.next().unwrap())
@@ -30,13 +30,13 @@ fn tensor(array: &ArrayD<f32>) -> Tensor {
     Tensor::from_vec(array.iter().copied().collect(), array.shape()).unwrap()
 }
 
-/// A file of the models that come with the repository, which holds this package.
+/// A model file of the repository that contains this package.
 fn model_file(name: &str) -> PathBuf {
     let folders = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().map(|folder| folder.join("model_file"));
     folders.into_iter().find(|folder| folder.is_dir()).unwrap().join(name)
 }
 
-/// A convolution as a file says it.
+/// A convolution as in a file.
 #[derive(Clone)]
 struct File {
     params: Vec<(&'static str, &'static str)>,
@@ -83,10 +83,10 @@ impl File {
         self.read().unwrap()
     }
 
-    /// What `validate` says.
+    /// The error of `validate`.
     fn refusal(&self) -> String {
         let validated = self.read().and_then(|conv| conv.validate());
-        assert!(validated.is_err(), "these fields should be refused");
+        assert!(validated.is_err(), "these fields must be rejected");
         validated.unwrap_err().to_string()
     }
 }
@@ -95,32 +95,32 @@ fn meta(dims: &[usize]) -> TensorMeta {
     TensorMeta::new(DType::F32, dims.iter().copied())
 }
 
-fn whole_meta(dims: &[usize], scale: f32) -> TensorMeta {
+fn int8_meta(dims: &[usize], scale: f32) -> TensorMeta {
     meta(dims).with_dtype(DType::I8).with_scale(Some(scale))
 }
 
-/// Configures for f32, or for whole numbers of these scales.
-fn settle(conv: &mut Conv2d, input: &[usize], output: &[usize], scales: Option<[f32; 2]>) {
+/// Configures for f32, or for int8 with these scales.
+fn configure(conv: &mut Conv2d, input: &[usize], output: &[usize], scales: Option<[f32; 2]>) {
     let [x, y] = match scales {
         None => [meta(input), meta(output)],
-        Some([x, y]) => [whole_meta(input, x), whole_meta(output, y)],
+        Some([x, y]) => [int8_meta(input, x), int8_meta(output, y)],
     };
     conv.configure(&[x], &[y]).unwrap();
 }
 
-fn settled(conv: &Conv2d) -> &Settled {
-    let settled = conv.state.0.as_ref();
-    assert!(settled.is_some(), "what is settled should be kept in `self.state.0`");
-    settled.unwrap()
+fn configuration(conv: &Conv2d) -> &Configuration {
+    let configuration = conv.state.0.as_ref();
+    assert!(configuration.is_some(), "`configure` must store the configuration in `self.state.0`");
+    configuration.unwrap()
 }
 
-fn whole(conv: &Conv2d) -> &Arc<Whole> {
-    let whole = settled(conv).whole.as_ref();
-    assert!(whole.is_some(), "there are scales: the weights should become whole numbers");
-    whole.unwrap()
+fn quantized(conv: &Conv2d) -> &Arc<QuantizedWeights> {
+    let quantized = configuration(conv).int8.as_ref();
+    assert!(quantized.is_some(), "there are scales: the weights must be quantised");
+    quantized.unwrap()
 }
 
-/// Runs a layer that is settled. The memory has no byte more than the layer should ask for.
+/// Runs a configured layer. The scratch memory has exactly as many bytes as the layer should request.
 fn run(conv: &mut Conv2d, x: &Tensor, output: &[usize]) -> Tensor {
     let mut y = match x.dtype() {
         DType::I8 => Tensor::full(output, 99i8).unwrap(),
@@ -147,24 +147,24 @@ fn given_fields_come_by_name_and_type() {
     let mut without = file();
     without.params.retain(|(key, _)| *key != "kernel_size");
     let error = without.read().unwrap_err().to_string();
-    assert!(error.contains("`kernel_size`") && error.contains("is missing"), "{error}");
+    assert!(error.contains("missing parameter `kernel_size`"), "{error}");
     let error = file().with("stride", "fast").read().unwrap_err().to_string();
     assert!(error.contains("`stride`") && error.contains("fast"), "{error}");
 }
 
 #[test]
-fn task1_what_the_layer_cannot_do_is_refused() {
+fn task1_unsupported_fields_are_rejected() {
     file().conv().validate().expect("these fields are all right");
     let error = file().with("padding_mode", "reflect").refusal();
     assert!(error.contains("padding_mode") && error.contains("reflect"), "{error}");
     let error = file().with("groups", "2").refusal();
     assert!(error.contains("groups"), "the message should name the field: {error}");
     let error = file().with("stride", "(1,0)").refusal();
-    assert!(error.contains("slide"), "a stride of 0 never moves; `check` of the windows knows: {error}");
+    assert!(error.contains("slide"), "a stride of 0 never moves; `check` of the windows detects it: {error}");
 }
 
 #[test]
-fn task1_weights_must_be_what_the_fields_promise() {
+fn task1_weights_must_match_the_fields() {
     let error = File { weight: noise(&[3, 2, 2, 3], 1), ..file() }.refusal();
     assert!(error.contains("weight"), "3×2×2×3 where the window is 3 high and 2 wide: {error}");
     let error = File { weight: noise(&[2, 3, 3, 2], 1), ..file() }.refusal();
@@ -178,8 +178,12 @@ fn task1_weights_must_be_what_the_fields_promise() {
 fn task1_shapes_are_rounded_down() {
     let dims = |x: &[usize]| file().conv().infer(&[meta(x)]).unwrap()[0].shape().unwrap().dims().to_vec();
     // ⌊(5 + 2 − 3) / 1⌋ + 1 rows, ⌊(7 − 2) / 2⌋ + 1 columns.
-    assert_eq!(dims(&[4, 2, 5, 7]), [4, 3, 5, 3], "rows come before columns, and a half position is none");
-    assert_eq!(dims(&[1, 2, 5, 8]), [1, 3, 5, 4], "the window stands at columns 0, 2, 4 and 6");
+    assert_eq!(
+        dims(&[4, 2, 5, 7]),
+        [4, 3, 5, 3],
+        "rows come before columns, and half a position does not count"
+    );
+    assert_eq!(dims(&[1, 2, 5, 8]), [1, 3, 5, 4], "the window is at columns 0, 2, 4 and 6");
 }
 
 #[test]
@@ -203,12 +207,12 @@ fn task1_lengths_may_be_symbols() {
 }
 
 #[test]
-fn task1_inputs_that_cannot_be_are_refused() {
+fn task1_invalid_inputs_are_rejected() {
     let refusal = |x: TensorMeta| file().conv().infer(&[x]).expect_err("this input does not fit").to_string();
     let error = refusal(meta(&[1, 3, 5, 7]));
     assert!(error.contains("channels"), "the weights are for 2 channels: {error}");
     let error = refusal(meta(&[1, 2, 5, 7]).with_dtype(DType::F64));
-    assert!(error.contains("f64"), "shape rules are asked with the model's own types: f32 alone: {error}");
+    assert!(error.contains("f64"), "shape rules see the model's own types: f32 alone: {error}");
     refusal(meta(&[2, 5, 7]));
     refusal(meta(&[1, 2, 5, 1]));
 }
@@ -216,30 +220,30 @@ fn task1_inputs_that_cannot_be_are_refused() {
 #[test]
 fn task2_all_tensors_are_alike() {
     let conv = file().conv();
-    let (real, whole) = (TensorFormat::plain(DType::F32), TensorFormat::quantized());
-    for format in [real, whole] {
+    let (real, quantized) = (TensorFormat::plain(DType::F32), TensorFormat::quantized());
+    for format in [real, quantized] {
         assert!(conv.supports(0, &[format]), "{format} as the input");
-        assert!(conv.supports(1, &[format, format]), "{format} as the output, as the input is");
+        assert!(conv.supports(1, &[format, format]), "{format} as the output, like the input");
     }
     let hint = "the input is decided before the output is asked about: look at `formats[0]`";
-    assert!(!conv.supports(1, &[real, whole]), "{hint}");
-    assert!(!conv.supports(1, &[whole, real]), "{hint}");
+    assert!(!conv.supports(1, &[real, quantized]), "{hint}");
+    assert!(!conv.supports(1, &[quantized, real]), "{hint}");
 }
 
 #[test]
-fn task2_nothing_else_is_taken() {
+fn task2_nothing_else_is_supported() {
     let conv = file().conv();
     let real = TensorFormat::plain(DType::F32);
-    assert!(!conv.supports(0, &[TensorFormat::plain(DType::F64)]), "f64 is no f32");
-    let hint = "i8 without a scale are just numbers: nobody says what they stand for";
+    assert!(!conv.supports(0, &[TensorFormat::plain(DType::F64)]), "f64 is not f32");
+    let hint = "i8 without a scale are just integers: nothing defines what they represent";
     assert!(!conv.supports(0, &[TensorFormat::plain(DType::I8)]), "{hint}");
-    let hint = "channels in blocks are another order in memory, which `forward` does not know";
+    let hint = "channels in blocks are another memory order, which `forward` does not support";
     assert!(!conv.supports(0, &[real.blocked(1, 8)]), "{hint}");
-    assert!(!conv.supports(0, &[real.on(Device::Cuda)]), "memory of a GPU cannot be read here");
+    assert!(!conv.supports(0, &[real.on(Device::Cuda)]), "GPU memory cannot be read here");
 }
 
 #[test]
-fn task2_the_plugin_has_a_name_and_the_work_of_another() {
+fn task2_the_plugin_has_a_name_and_a_route() {
     let registry = registry().unwrap();
     let name = PluginName::new("course", "Conv2d", "1").unwrap();
     assert!(registry.find(&name).is_some(), "namespace `course`, version `1`");
@@ -251,47 +255,49 @@ fn task2_the_plugin_has_a_name_and_the_work_of_another() {
 }
 
 #[test]
-fn task3_numbers_become_whole() {
-    let whole = [0.4, 0.5, 1.5, -1.5, -0.6, 126.5, 127.4].map(to_whole);
-    assert_eq!(whole, [0, 0, 2, -2, -1, 126, 127], "half goes to the even neighbour");
+fn task3_values_are_quantised() {
+    let quantized = [0.4, 0.5, 1.5, -1.5, -0.6, 126.5, 127.4].map(to_int8);
+    assert_eq!(quantized, [0, 0, 2, -2, -1, 126, 127], "ties go to the even neighbour");
     let hint = "−128 is left out, so that the range is symmetric";
-    assert_eq!([300.0, -127.6, -1e30, f64::INFINITY].map(to_whole), [127, -127, -127, 127], "{hint}");
-    assert_eq!(to_whole(f64::NAN), 0, "`as i8` makes 0 of NaN");
+    assert_eq!([300.0, -127.6, -1e30, f64::INFINITY].map(to_int8), [127, -127, -127, 127], "{hint}");
+    assert_eq!(to_int8(f64::NAN), 0, "`as i8` converts NaN to 0");
 }
 
 #[test]
 fn task3_each_output_channel_has_a_scale_of_its_own() {
     // Largest magnitudes 127 and 12.7: scales 1 and 0.1.
     let rows = arr2(&[[-127.0, 64.0, 1.0], [12.7, -1.0, 0.0]]);
-    let whole = quantize(rows.view(), &[10.0, 1.0], [0.5, 0.25]).unwrap();
-    assert_eq!(whole.scales, [0.5, 0.25]);
+    let quantized = quantize(rows.view(), &[10.0, 1.0], [0.5, 0.25]).unwrap();
+    assert_eq!(quantized.scales, [0.5, 0.25]);
     let hint = "the scale of a channel is its largest magnitude over 127: 1, then 0.1";
-    assert_eq!(whole.weights, [-127, 64, 1, 127, -10, 0], "{hint}");
+    assert_eq!(quantized.weights, [-127, 64, 1, 127, -10, 0], "{hint}");
     let hint = "a bias counts steps of the sums: 10 / (0.5 · 1), then 1 / (0.5 · 0.1)";
-    assert_eq!(whole.bias, [20, 20], "{hint}");
+    assert_eq!(quantized.bias, [20, 20], "{hint}");
     let hint = "a step of the sums in steps of the output: 0.5 · 1 / 0.25, then 0.5 · 0.1 / 0.25";
-    for (step, wanted) in whole.steps.iter().zip([2.0, 0.2]) {
-        assert!((step - wanted).abs() < 1e-6, "{step} instead of {wanted}: {hint}");
+    for (step, wanted) in quantized.steps.iter().zip([2.0, 0.2]) {
+        assert!((step - wanted).abs() < 1e-6, "got {step}, expected {wanted}: {hint}");
     }
-    assert_eq!(whole.steps.len(), 2);
+    assert_eq!(quantized.steps.len(), 2);
 }
 
 #[test]
 fn task3_a_channel_of_zeros_is_its_bias() {
-    let hint = "0 / 0 is no number, and 3 / 0 infinite: take another scale for a channel of zeros";
-    let whole = quantize(arr2(&[[0.0, 0.0]]).view(), &[3.0], [0.5, 0.5]);
-    assert!(whole.is_ok(), "{hint}");
-    let whole = whole.unwrap();
-    assert_eq!(whole.weights, [0, 0], "{hint}");
-    let y = f64::from(whole.bias[0]) * whole.steps[0];
-    assert!((y - 6.0).abs() < 1e-9, "3 are six steps of 0.5, but it is {y}");
+    let hint = "0 / 0 is NaN, and 3 / 0 infinite: use another scale for a channel of zeros";
+    let quantized = quantize(arr2(&[[0.0, 0.0]]).view(), &[3.0], [0.5, 0.5]);
+    assert!(quantized.is_ok(), "{hint}");
+    let quantized = quantized.unwrap();
+    assert_eq!(quantized.weights, [0, 0], "{hint}");
+    let y = f64::from(quantized.bias[0]) * quantized.steps[0];
+    assert!((y - 6.0).abs() < 1e-9, "3 is six steps of 0.5, got {y}");
 }
 
 #[test]
-fn task3_what_does_not_fit_into_32_bits_is_refused() {
+fn task3_what_does_not_fit_into_32_bits_is_rejected() {
     let refused = |row: [f32; 2], bias: f32| match quantize(arr2(&[row]).view(), &[bias], [1e-3, 1.0]) {
         Err(LayerError::Unsupported(_)) => (),
-        other => panic!("`LayerError::Unsupported` takes int8 off the engine's list, but it is {other:?}"),
+        other => {
+            panic!("expected `LayerError::Unsupported`, which makes the engine drop int8, got {other:?}")
+        }
     };
     refused([f32::INFINITY, 1.0], 0.0);
     refused([f32::NAN, 1.0], 0.0);
@@ -301,50 +307,46 @@ fn task3_what_does_not_fit_into_32_bits_is_refused() {
 }
 
 #[test]
-fn task3_what_is_settled_is_kept() {
+fn task3_the_configuration_is_kept() {
     let mut conv = file().conv();
-    settle(&mut conv, &[1, 2, 5, 7], &[1, 3, 5, 3], None);
-    let real = Settled { input: [1, 2, 5, 7], output: [1, 3, 5, 3], whole: None };
-    assert_eq!(settled(&conv), &real, "without scales there are no whole numbers");
-    settle(&mut conv, &[1, 2, 5, 7], &[1, 3, 5, 3], Some([0.5, 0.25]));
+    configure(&mut conv, &[1, 2, 5, 7], &[1, 3, 5, 3], None);
+    let real = Configuration { input: [1, 2, 5, 7], output: [1, 3, 5, 3], int8: None };
+    assert_eq!(configuration(&conv), &real, "without scales there are no quantised weights");
+    configure(&mut conv, &[1, 2, 5, 7], &[1, 3, 5, 3], Some([0.5, 0.25]));
     let rows = file().weight.into_shape_with_order((3, 12)).unwrap();
     let wanted = quantize(rows.view(), &[1.0, -2.0, 30.0], [0.5, 0.25]).unwrap();
-    assert_eq!(**whole(&conv), wanted, "input first, then output: [x_scale, y_scale]");
-    settle(&mut conv, &[1, 2, 5, 7], &[1, 3, 5, 3], None);
-    assert_eq!(settled(&conv), &real, "the layer may be settled for f32 again");
+    assert_eq!(**quantized(&conv), wanted, "input first, then output: [x_scale, y_scale]");
+    configure(&mut conv, &[1, 2, 5, 7], &[1, 3, 5, 3], None);
+    assert_eq!(configuration(&conv), &real, "the layer may be configured for f32 again");
 }
 
 #[test]
-fn task3_whole_weights_are_made_once_for_all_shapes_and_contexts() {
+fn task3_weights_are_quantised_once_for_all_shapes_and_contexts() {
     let mut conv = file().conv();
-    settle(&mut conv, &[1, 2, 5, 7], &[1, 3, 5, 3], Some([0.5, 0.25]));
-    let first = Arc::clone(whole(&conv));
+    configure(&mut conv, &[1, 2, 5, 7], &[1, 3, 5, 3], Some([0.5, 0.25]));
+    let first = Arc::clone(quantized(&conv));
     let mut clone = conv.clone();
-    settle(&mut clone, &[2, 2, 9, 9], &[2, 3, 9, 4], Some([0.5, 0.25]));
-    assert_eq!(settled(&clone).input, [2, 2, 9, 9], "the shape is another one");
-    assert!(Arc::ptr_eq(whole(&clone), &first), "the scales are the same: keep the weights that are there");
-    settle(&mut clone, &[2, 2, 9, 9], &[2, 3, 9, 4], Some([0.25, 0.25]));
-    assert_eq!(whole(&clone).scales, [0.25, 0.25], "other scales need other weights");
-    assert!(Arc::ptr_eq(whole(&conv), &first), "a clone has a state of its own");
+    configure(&mut clone, &[2, 2, 9, 9], &[2, 3, 9, 4], Some([0.5, 0.25]));
+    assert_eq!(configuration(&clone).input, [2, 2, 9, 9], "the shape is new");
+    assert!(Arc::ptr_eq(quantized(&clone), &first), "the scales are the same: keep the existing weights");
+    configure(&mut clone, &[2, 2, 9, 9], &[2, 3, 9, 4], Some([0.25, 0.25]));
+    assert_eq!(quantized(&clone).scales, [0.25, 0.25], "other scales need other weights");
+    assert!(Arc::ptr_eq(quantized(&conv), &first), "a clone has a state of its own");
 }
 
 #[test]
-fn task3_scratch_memory_is_asked_for() {
+fn task3_scratch_memory_is_requested() {
     let conv = file().conv();
     let bytes = |dims: &[usize]| conv.workspace(&[meta(&[1, 2, 5, 7])], &[meta(dims)]);
     // 12 rows of columns and 3 of products, each of 5 × 3 positions, of 4 bytes.
     assert_eq!(bytes(&[1, 3, 5, 3]), 15 * 15 * 4, "rows of columns, and a row for each output channel");
-    assert_eq!(
-        bytes(&[8, 3, 5, 3]),
-        15 * 15 * 4,
-        "pictures come one after the other and use the same memory"
-    );
-    assert!(bytes(&[1, 3, 4, 3]) <= bytes(&[1, 3, 5, 3]), "what is smaller needs no more");
+    assert_eq!(bytes(&[8, 3, 5, 3]), 15 * 15 * 4, "images are computed in turn and use the same memory");
+    assert!(bytes(&[1, 3, 4, 3]) <= bytes(&[1, 3, 5, 3]), "a smaller output needs no more");
 }
 
-/// All taps of a 2×2 window over a 3×3 picture.
+/// All taps of a 2×2 window over a 3×3 image.
 #[test]
-fn task4_columns_lie_in_memory_of_the_engine() {
+fn task4_columns_use_memory_of_the_engine() {
     let picture = Array3::from_shape_vec((1, 3, 3), (1..=9).map(|x| x as f32).collect()).unwrap();
     let mut columns = [f32::NAN; 16];
     unfold_into(picture.view(), &[window(2, 1, 1, 0); 2], &mut columns);
@@ -352,12 +354,12 @@ fn task4_columns_lie_in_memory_of_the_engine() {
     assert_eq!(columns, wanted, "a row for each tap, a column for each position");
     let mut columns = [99i32; 9];
     unfold_into(array![[[5i8]]].view(), &[window(3, 1, 1, 1); 2], &mut columns);
-    let hint = "padding is 0 and must be written: the memory holds what others left there";
+    let hint = "padding is 0 and must be written: the memory holds leftovers of other layers";
     assert_eq!(columns, [0, 0, 0, 0, 5, 0, 0, 0, 0], "{hint}");
 }
 
 #[test]
-fn task4_columns_are_those_of_unfold() {
+fn task4_columns_equal_those_of_unfold() {
     let picture: Array3<f32> = noise(&[3, 6, 7], 2).into_dimensionality().unwrap();
     for windows in [[window(3, 2, 1, 1), window(2, 1, 2, 0)], [window(1, 1, 1, 0), window(4, 3, 1, 2)]] {
         let wanted = unfold(picture.view(), &windows);
@@ -370,27 +372,27 @@ fn task4_columns_are_those_of_unfold() {
 #[test]
 fn task4_sums_begin_with_the_bias() {
     let mut sums = [77; 3];
-    whole_sums(&[2, -1], 100, &[1, 2, 3, 10, 20, 30], &mut sums);
+    int8_sums(&[2, -1], 100, &[1, 2, 3, 10, 20, 30], &mut sums);
     assert_eq!(sums, [92, 84, 76], "100 + 2 · 1 − 10, and so on");
 }
 
 #[test]
-fn task4_real_numbers_by_hand() {
+fn task4_f32_by_hand() {
     let params =
         vec![("in_channels", "1"), ("out_channels", "2"), ("kernel_size", "(2,2)"), ("bias", "True")];
     let weight = ArrayD::from_shape_vec(IxDyn(&[2, 1, 2, 2]), vec![1., 0., 0., 1., 1., 1., 1., 1.]).unwrap();
     let mut conv = File { params, weight, bias: Some(vec![10.0, -1.0]) }.conv();
     let x = Tensor::from_vec((1..=9).map(|x| x as f32).collect(), &[1, 1, 3, 3]).unwrap();
-    settle(&mut conv, &[1, 1, 3, 3], &[1, 2, 2, 2], None);
+    configure(&mut conv, &[1, 1, 3, 3], &[1, 2, 2, 2], None);
     let y = run(&mut conv, &x, &[1, 2, 2, 2]).to_vec::<f32>().unwrap();
     assert_eq!(y[..4], [16., 18., 22., 24.], "1 + 5 + 10, 2 + 6 + 10, 4 + 8 + 10, 5 + 9 + 10");
     assert_eq!(y[4..], [11., 15., 23., 27.], "1 + 2 + 4 + 5 − 1, and so on: each channel has its own bias");
 }
 
 #[test]
-fn task4_real_numbers_are_those_of_the_definition() {
+fn task4_f32_matches_the_definition() {
     let (mut conv, x) = (file().conv(), noise(&[2, 2, 5, 7], 3));
-    settle(&mut conv, &[2, 2, 5, 7], &[2, 3, 5, 3], None);
+    configure(&mut conv, &[2, 2, 5, 7], &[2, 3, 5, 3], None);
     let y = run(&mut conv, &tensor(&x), &[2, 3, 5, 3]).to_vec::<f32>().unwrap();
     let x = x.into_dimensionality::<Ix4>().unwrap();
     let weight = file().weight.into_dimensionality::<Ix4>().unwrap();
@@ -398,44 +400,44 @@ fn task4_real_numbers_are_those_of_the_definition() {
     let wanted = conv2d(x.view(), weight.view(), Some(&[1.0, -2.0, 30.0]), &windows, 1);
     for (position, (y, wanted)) in y.iter().zip(&wanted).enumerate() {
         let sample = position / 45;
-        assert!((y - wanted).abs() < 1e-3, "{y} instead of {wanted} in sample {sample}, at {position}");
+        assert!((y - wanted).abs() < 1e-3, "got {y}, expected {wanted} in sample {sample}, at {position}");
     }
 }
 
 #[test]
-fn task4_whole_numbers_are_rounded_once() {
+fn task4_int8_is_rounded_once() {
     // Weights 127 and −10 in steps of 0.1; a sum is worth 0.1 · 0.5 / 0.25 = 0.2 steps of the output.
     let params = vec![("in_channels", "2"), ("out_channels", "1"), ("kernel_size", "1"), ("bias", "True")];
     let weight = ArrayD::from_shape_vec(IxDyn(&[1, 2, 1, 1]), vec![12.7, -1.0]).unwrap();
     let mut conv = File { params, weight, bias: Some(vec![0.1]) }.conv();
-    settle(&mut conv, &[1, 2, 1, 4], &[1, 1, 1, 4], Some([0.5, 0.25]));
+    configure(&mut conv, &[1, 2, 1, 4], &[1, 1, 1, 4], Some([0.5, 0.25]));
     let x = Tensor::from_vec(vec![0i8, 1, 100, 1, 1, 0, -127, 12], &[1, 2, 1, 4]).unwrap();
     let y = run(&mut conv, &x, &[1, 1, 1, 4]).to_vec::<i8>().unwrap();
     // Sums with the bias of 2: −8, 129, 13972, 9.
-    assert_eq!(y, [-2, 26, 127, 2], "−1.6, 25.8, 2794.4 and 1.8 are rounded, and cut off at 127");
+    assert_eq!(y, [-2, 26, 127, 2], "−1.6, 25.8, 2794.4 and 1.8 are rounded, and clipped at 127");
 }
 
 #[test]
-fn task4_whole_sums_are_exact() {
+fn task4_int8_sums_are_exact() {
     let (mut conv, dims) = (file().conv(), [2, 2, 5, 7]);
-    settle(&mut conv, &dims, &[2, 3, 5, 3], Some([0.5, 40.0]));
+    configure(&mut conv, &dims, &[2, 3, 5, 3], Some([0.5, 40.0]));
     let x = noise(&dims, 4).mapv(|x| (x * 11.0) as i8);
     let y = run(&mut conv, &Tensor::from_vec(x.iter().copied().collect(), &dims).unwrap(), &[2, 3, 5, 3]);
-    let whole = whole(&conv);
+    let quantized = quantized(&conv);
     let wide = |x: &i8| i32::from(*x);
-    let weight = Array4::from_shape_vec((3, 2, 3, 2), whole.weights.iter().map(wide).collect()).unwrap();
+    let weight = Array4::from_shape_vec((3, 2, 3, 2), quantized.weights.iter().map(wide).collect()).unwrap();
     let x = Array4::from_shape_vec((2, 2, 5, 7), x.iter().map(wide).collect()).unwrap();
-    let sums = whole_conv2d(x.view(), weight.view(), &[window(3, 1, 1, 1), window(2, 2, 1, 0)], 1);
+    let sums = int8_conv2d(x.view(), weight.view(), &[window(3, 1, 1, 1), window(2, 2, 1, 0)], 1);
     let wanted: Vec<i8> = sums
         .indexed_iter()
         .map(|((_, channel, ..), &sum)| {
-            let sum = sum + i64::from(whole.bias[channel]);
-            (sum as f64 * whole.steps[channel]).round_ties_even().clamp(-127.0, 127.0) as i8
+            let sum = sum + i64::from(quantized.bias[channel]);
+            (sum as f64 * quantized.steps[channel]).round_ties_even().clamp(-127.0, 127.0) as i8
         })
         .collect();
     assert_eq!(
         y.to_vec::<i8>().unwrap(),
         wanted,
-        "sums are i32 and exact; a channel has its own weights and step"
+        "sums are i32 and exact; each channel has its own weights and step"
     );
 }

@@ -74,7 +74,7 @@ fn ranks() {
 }
 
 #[test]
-fn weights_that_are_no_numbers_are_told() {
+fn weights_with_nan_are_an_error() {
     let mut graph = graph();
     let id = graph.operator_named("head").unwrap();
     graph.set_attribute(id, "weight", Attribute::from_f32s(vec![3, 6], &[f32::NAN; 18]).unwrap()).unwrap();
@@ -116,9 +116,9 @@ fn weights_keep_their_type() {
 }
 
 #[test]
-fn weights_that_are_no_floats_are_left_out_and_told() {
+fn weights_that_are_not_floats_are_kept_and_reported() {
     let mut graph = of_type(DType::I8);
     let layers = thin(&mut graph, Wanted::Rank(2), &Limits::default()).unwrap();
-    assert_eq!((layers[0].fate, layers[0].after()), (Fate::NoFloats(DType::I8), 48));
+    assert_eq!((layers[0].fate, layers[0].after()), (Fate::NotFloat(DType::I8), 48));
     assert!(layers[0].fate.reason().unwrap().contains("i8"));
 }

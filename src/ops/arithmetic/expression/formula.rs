@@ -1,11 +1,11 @@
-//! What an expression becomes when its layer is created: a list of nodes without names, brackets and recursion.
+//! The compiled form of an expression: a flat list of nodes, without names, brackets and recursion.
 
 use crate::kernels::elementwise::{Program, Value};
 use crate::op::{FieldValue, LayerError, OperatorReader, RuntimeParameter, TensorMeta};
 use crate::pnnx::{Expr, Function};
 use crate::tensor::Scalar;
 
-/// One part of a formula. Arguments are the positions of earlier nodes.
+/// A node of a formula. Arguments are the positions of earlier nodes.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Node {
     /// An input of the operator.
@@ -14,25 +14,25 @@ pub(super) enum Node {
     Number(Scalar),
     /// The size of an axis of a node's value.
     Size {
-        /// The node, of which only the shape matters.
+        /// The node; only its shape is used.
         of: usize,
-        /// The axis; negative ones count from the end.
+        /// The axis; a negative value counts from the end.
         axis: i64,
     },
-    /// A function of one argument (which stands here twice) or two.
+    /// A function of one argument, which is stored twice, or of two.
     Call {
-        /// What is called; never `size`.
+        /// The function; never `size`.
         function: Function,
-        /// With which nodes.
+        /// The argument nodes.
         args: [usize; 2],
     },
 }
 
-/// Arithmetic with one result: the last node.
+/// Arithmetic with one result, the last node.
 #[derive(Debug, Clone)]
 pub(super) struct Formula {
     pub(super) nodes: Vec<Node>,
-    /// Whether a node's value is needed, and not only its shape.
+    /// For each node, whether its value is needed, and not only its shape.
     pub(super) needed: Vec<bool>,
 }
 
@@ -43,7 +43,7 @@ pub struct Compiled {
     pub(super) input_count: usize,
 }
 
-/// The three things that an expression can be.
+/// The three kinds of expressions.
 #[derive(Debug, Clone)]
 pub(super) enum Form {
     /// Arithmetic on tensors and numbers.
@@ -58,8 +58,8 @@ impl Compiled {
     /// Prepares an expression for evaluation.
     ///
     /// # Errors
-    /// [`LayerError::Unsupported`] for what is not arithmetic: words, `None`, lists within lists or calls, lists of
-    /// truth values, an axis of `size` that is computed.
+    /// [`LayerError::Unsupported`] if the expression is not arithmetic: words, `None`, lists within lists or calls, lists of
+    /// bools, or a computed axis of `size`.
     pub fn new(expr: &Expr) -> Result<Self, LayerError> {
         let form = match expr {
             Expr::List(items) => Form::List(items.iter().map(list_item).collect::<Result<_, _>>()?),
@@ -71,10 +71,10 @@ impl Compiled {
         Ok(Self { form, input_count: expr.input_count() })
     }
 
-    /// Prepares the expression that stands in a parameter.
+    /// Parses and prepares the expression of a parameter.
     ///
     /// # Errors
-    /// [`LayerError::InvalidParameter`] for what is no expression; as [`Compiled::new`].
+    /// [`LayerError::InvalidParameter`] if the parameter is not an expression; else as [`Compiled::new`].
     pub(in crate::ops) fn parse(key: &'static str, parameter: &RuntimeParameter) -> Result<Self, LayerError> {
         let expr = Expr::parse(parameter.raw()).map_err(|error| LayerError::InvalidParameter {
             key,
@@ -84,17 +84,17 @@ impl Compiled {
         Self::new(&expr)
     }
 
-    /// How many inputs it needs: one more than the largest number.
+    /// The number of inputs: one more than the largest `n` of `@n`.
     pub fn input_count(&self) -> usize {
         self.input_count
     }
 
-    /// Whether it has one value, which is computed from elements, and is no list.
+    /// Returns true if the expression has one value that is computed from elements, and is not a list.
     pub(in crate::ops) fn is_arithmetic(&self) -> bool {
         matches!(self.form, Form::Value(_))
     }
 
-    /// Whether it is arithmetic in which no shape plays a part.
+    /// Returns true if the expression is arithmetic that does not depend on shapes.
     pub(in crate::ops) fn is_pointwise(&self) -> bool {
         match &self.form {
             Form::Value(formula) => !formula.nodes.iter().any(|node| matches!(node, Node::Size { .. })),
@@ -102,7 +102,8 @@ impl Compiled {
         }
     }
 
-    /// Whether it is its first input within two bounds, or the sum of that and another input; which input, and the bounds.
+    /// The added input and the bounds, if the expression is its first input, or the sum of this and another input, clamped
+    /// between two bounds.
     pub(in crate::ops) fn bounded_sum(&self) -> Option<(Option<usize>, [f32; 2])> {
         let (added, function) = self.function_of_sum()?;
         let bounds = match function {
@@ -114,8 +115,8 @@ impl Compiled {
         Some((added, bounds))
     }
 
-    /// Whether it is a function of its first input, or of the sum of that and another input; which input, and the function: one
-    /// that may be a part of products.
+    /// The added input and the function, if the expression is a function of its first input, or of the sum of this and another
+    /// input. The function is one that products can fuse; `None` is the identity.
     pub(in crate::ops) fn function_of_sum(&self) -> Option<(Option<usize>, Option<Function>)> {
         let Form::Value(Formula { nodes, .. }) = &self.form else { return None };
         let (function, inner) = match *nodes.last()? {
@@ -140,7 +141,7 @@ impl Compiled {
         }
     }
 
-    /// What its value will be.
+    /// Infers the element type, the shape and the known values of the result.
     pub(in crate::ops) fn infer(&self, inputs: &[TensorMeta]) -> Result<TensorMeta, LayerError> {
         match &self.form {
             Form::Value(formula) => super::infer_value(formula, inputs),
@@ -149,8 +150,8 @@ impl Compiled {
         }
     }
 
-    /// The program of its value; `place` says at which position it finds an input of the expression, or that it stands in
-    /// the output.
+    /// The program that computes the expression. `place` maps an input of the expression to an input of the program, or to
+    /// `None` if it is in the output.
     pub(crate) fn program(
         &self,
         inputs: &[TensorMeta],
@@ -166,8 +167,8 @@ impl Compiled {
 fn list_item(expr: &Expr) -> Result<Formula, LayerError> {
     match expr {
         Expr::None | Expr::Word(_) | Expr::Bool(_) | Expr::List(_) => Err(LayerError::Unsupported(format!(
-            "`{expr}` in a list: an expression makes lists of integers; masks, slices and nested lists are indices, \
-             which only Tensor.index takes"
+            "`{expr}` in a list: an expression supports lists of integers; masks, slices and nested lists are indices, \
+             which only Tensor.index supports"
         ))),
         _ => Formula::new(expr),
     }
@@ -189,14 +190,14 @@ impl Formula {
         Ok(Self { nodes, needed })
     }
 
-    /// Whether the elements of an input are needed.
+    /// Returns true if the elements of an input are needed.
     pub(super) fn reads(&self, input: usize) -> bool {
         let mut needed = self.nodes.iter().zip(&self.needed).filter(|(_, needed)| **needed);
         needed.any(|(node, _)| *node == Node::Input(input))
     }
 }
 
-/// Adds an expression behind its arguments; returns its position. The parser bounds the depth of the recursion.
+/// Appends an expression after its arguments and returns its position. The parser limits the depth of the recursion.
 fn add(expr: &Expr, nodes: &mut Vec<Node>) -> Result<usize, LayerError> {
     let node = match expr {
         Expr::Input(position) => Node::Input(*position),
@@ -218,16 +219,16 @@ fn add(expr: &Expr, nodes: &mut Vec<Node>) -> Result<usize, LayerError> {
             }
             [a, b] => Node::Call { function: *function, args: [add(a, nodes)?, add(b, nodes)?] },
             [x, low, high] if *function == Function::Clamp => {
-                // In two steps: not below the one, not above the other.
+                // In two steps: the maximum with `low`, then the minimum with `high`.
                 let bounded = [add(x, nodes)?, add(low, nodes)?];
                 nodes.push(Node::Call { function: Function::Max, args: bounded });
                 let bounded = nodes.len() - 1;
                 Node::Call { function: Function::Min, args: [bounded, add(high, nodes)?] }
             }
-            _ => return Err(unsupported(expr, "this function has one or two arguments")),
+            _ => return Err(unsupported(expr, "this function takes one or two arguments")),
         },
         Expr::List(_) => return Err(unsupported(expr, "a list can only be the whole expression")),
-        _ => return Err(unsupported(expr, "this is no number")),
+        _ => return Err(unsupported(expr, "expected a number")),
     };
     nodes.push(node);
     Ok(nodes.len() - 1)
@@ -253,7 +254,7 @@ impl FieldValue for Compiled {
     fn read(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Option<Self>, LayerError> {
         let Some(parameter) = reader.param(key) else { return Ok(None) };
         let compiled = Self::parse(key, parameter)?;
-        // An input keeps the name that it had before operators were fused; its position is what counts.
+        // An input keeps the name that it had before operators were fused; only its position matters.
         for name in ["input", "other"] {
             reader.input(name);
         }

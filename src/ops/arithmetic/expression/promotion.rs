@@ -1,20 +1,20 @@
-//! PyTorch's type promotion: which element type an operation on operands of several types has.
+//! PyTorch's type promotion: the element type of an operation on operands of different types.
 
 use crate::tensor::DType;
 
-/// What an operand is, besides its element type. In one kind of number (bool, integer, float, complex), a tensor with
-/// axes decides alone, then one without axes, then a Python number.
+/// The priority of an operand in type promotion. Within one kind of number (bool, integer, float, complex), tensors with
+/// axes decide alone; without them, 0-D tensors do, and then Python numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Standing {
-    /// A literal, or the size of an axis. Its type is that of the literal: bool, i64, f64 or c128.
+    /// A Python number: a literal, or the size of an axis. Its type is bool, i64, f64 or c128.
     Number,
-    /// A tensor without axes.
+    /// A 0-D tensor.
     Scalar,
-    /// A tensor with axes.
+    /// A tensor with at least one axis.
     Tensor,
 }
 
-/// The smallest type that holds the values of both, as `torch.promote_types`.
+/// The smallest type that can hold the values of both, as returned by `torch.promote_types`.
 ///
 /// ```
 /// use ixion::ops::arithmetic::expression::promote;
@@ -48,8 +48,8 @@ fn promote_integers(a: DType, b: DType) -> DType {
     }
 }
 
-/// The element type of an operation on operands, as `torch.result_type`. Python numbers among themselves keep their
-/// full precision; with a tensor, a Python float counts as f32 and a complex number as c64.
+/// The element type of an operation on operands, as returned by `torch.result_type`. Among themselves, Python numbers keep
+/// their full precision; with a tensor, a Python float counts as f32 and a complex number as c64.
 pub fn result_type(operands: impl IntoIterator<Item = (DType, Standing)>) -> DType {
     let mut groups: [Option<DType>; 3] = [None; 3];
     for (dtype, standing) in operands {
@@ -65,7 +65,7 @@ pub fn result_type(operands: impl IntoIterator<Item = (DType, Standing)>) -> DTy
     }
 }
 
-/// The type of a group of operands together with one of less standing, which counts only if its kind is a wider one.
+/// The type of a group of operands together with a group of lower standing, which counts only if its kind is wider.
 fn outrank(higher: Option<DType>, lower: Option<DType>) -> Option<DType> {
     let (Some(high), Some(low)) = (higher, lower) else { return higher.or(lower) };
     Some(match (kind(high), kind(low)) {
@@ -75,7 +75,7 @@ fn outrank(higher: Option<DType>, lower: Option<DType>) -> Option<DType> {
     })
 }
 
-/// The four kinds of numbers, each wider than those before.
+/// The four kinds of numbers, from the narrowest to the widest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Kind {
     Bool,
@@ -93,7 +93,7 @@ pub(super) fn kind(dtype: DType) -> Kind {
     }
 }
 
-/// The type of a Python number as PyTorch makes a tensor of it.
+/// The type of the tensor that PyTorch creates from a Python number.
 pub(super) fn default_precision(dtype: DType) -> DType {
     match dtype {
         DType::F64 => DType::F32,

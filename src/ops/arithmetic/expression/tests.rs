@@ -16,7 +16,7 @@ fn layer(text: &str) -> Result<Box<dyn CpuLayer>, LayerError> {
     registry.get("pnnx.Expression").unwrap().create(OperatorReader::new(&params, &BTreeMap::new(), &[], 1))
 }
 
-/// The value of an expression; checks that it is what the rule for shapes and types says.
+/// The value of an expression. Also checks it against shape inference, known values, a second run and a run in place.
 fn run(text: &str, inputs: &[Tensor]) -> Result<Tensor, LayerError> {
     let mut layer = layer(text)?;
     let views: Vec<_> = inputs.iter().map(Tensor::view).collect();

@@ -8,7 +8,7 @@ use crate::ops::support::broadcast::broadcast;
 use crate::pnnx::Function;
 use crate::tensor::{DType, Dim, Scalar, resolve_axis};
 
-/// What is known of a node's value.
+/// The type and shape of a node's value.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Type {
     /// The element type.
@@ -41,10 +41,10 @@ impl Type {
 }
 
 impl Formula {
-    /// The types of all nodes, in their order.
+    /// The types of all nodes, in order.
     ///
     /// # Errors
-    /// An input that is missing, shapes that do not fit each other, a function that an element type does not have.
+    /// Returns an error if an input is missing, shapes are incompatible, or a function does not support an element type.
     pub(super) fn types(&self, inputs: &[TensorMeta]) -> Result<Vec<Type>, LayerError> {
         let mut types: Vec<Type> = Vec::with_capacity(self.nodes.len());
         for node in &self.nodes {
@@ -71,9 +71,9 @@ impl Formula {
         Ok(types)
     }
 
-    /// The program that computes the last node, and its value in it. All sizes must be numbers.
+    /// The program that computes the last node, and the value of this node in the program. All sizes must be numbers.
     ///
-    /// `place` says at which position the program finds an input of the expression; `None` is what stands in the output.
+    /// `place` maps an input of the expression to an input of the program, or to `None` if it is in the output.
     pub(super) fn program(
         &self,
         types: &[Type],
@@ -131,7 +131,7 @@ fn call(function: Function, a: &Type, b: &Type) -> Result<Type, LayerError> {
     Ok(Type { dtype, computed, is_number, dims: broadcast(&a.dims, &b.dims)? })
 }
 
-/// The element type that a function computes in and that of its result, given the common type of its arguments.
+/// The element type in which a function computes, and that of its result, given the common type of its arguments.
 fn signature(function: Function, common: DType, is_number: bool) -> (DType, DType) {
     use Function as F;
     let integer = matches!(kind(common), Kind::Bool | Kind::Integer);
@@ -139,7 +139,7 @@ fn signature(function: Function, common: DType, is_number: bool) -> (DType, DTyp
         F::Cast(dtype) => (common, dtype),
         F::Int => (common, DType::I64),
         F::Abs => (common, common.real()),
-        // Python's `math.floor` and its like return integers, PyTorch's do not.
+        // Python's `math.floor` and similar functions return integers, PyTorch's do not.
         F::Ceil | F::Floor | F::Round | F::Trunc if is_number => (common, DType::I64),
         // In Python `True + True` is 2, in PyTorch it is true.
         F::Add | F::Mul if is_number && common == DType::Bool => (DType::I64, DType::I64),
@@ -184,7 +184,7 @@ fn is_floating(function: Function) -> bool {
     )
 }
 
-/// The kinds of numbers that a function is defined for in PyTorch, and their names.
+/// The kinds of numbers that a function supports in PyTorch, and their names.
 fn kinds(function: Function) -> (&'static [Kind], &'static str) {
     use Function as F;
     use Kind::{Bool, Complex, Float, Integer};
@@ -218,9 +218,9 @@ fn kinds(function: Function) -> (&'static [Kind], &'static str) {
 
 fn check_kinds(function: Function, [a, b, common]: [DType; 3]) -> Result<(), LayerError> {
     let (taken, names) = kinds(function);
-    // A difference of which one side is a bool is an error even if the other is not.
-    let looked_at = if function == Function::Sub { vec![a, b] } else { vec![common] };
-    match looked_at.into_iter().find(|dtype| !taken.contains(&kind(*dtype))) {
+    // A subtraction with a bool operand is an error, even if the other operand is not bool.
+    let checked = if function == Function::Sub { vec![a, b] } else { vec![common] };
+    match checked.into_iter().find(|dtype| !taken.contains(&kind(*dtype))) {
         None => Ok(()),
         Some(found) => Err(LayerError::dtype(format!("`{}`", function.name()), names, found)),
     }
@@ -229,8 +229,9 @@ fn check_kinds(function: Function, [a, b, common]: [DType; 3]) -> Result<(), Lay
 /// Adds a function's steps to a program.
 fn emit(program: &mut Program, function: Function, this: &Type, [a, b]: [Value; 2], second: &Type) -> Value {
     use Function as F;
-    let whole = matches!(function, F::Ceil | F::Floor | F::Round | F::Trunc) && !this.computed.is_float();
-    let value = if whole || matches!(function, F::Int | F::Cast(_)) {
+    let is_integer =
+        matches!(function, F::Ceil | F::Floor | F::Round | F::Trunc) && !this.computed.is_float();
+    let value = if is_integer || matches!(function, F::Int | F::Cast(_)) {
         a
     } else {
         // PyTorch does not round the second factor or the divisor to a half type if it is a single number.
@@ -240,7 +241,7 @@ fn emit(program: &mut Program, function: Function, this: &Type, [a, b]: [Value; 
         let (first, second) = (program.cast(a, this.computed), program.cast(b, b_dtype));
         let mut apply = |function, first, second| program.apply(function, this.computed, first, second);
         if function == F::Rsqrt {
-            // In two steps, as PyTorch does: the root of a half is rounded before its reciprocal is.
+            // In two steps, as in PyTorch: the root of a half is rounded before its reciprocal is computed.
             let root = apply(F::Sqrt, first, first);
             apply(F::Reciprocal, root, root)
         } else {

@@ -8,7 +8,7 @@ use crate::pnnx::Function;
 use crate::tensor::{DType, Dim, Scalar, Shape, Tensor, resolve_axis};
 
 impl Formula {
-    /// The integers that the last node will hold, where they follow from sizes and known values.
+    /// The integers that the last node holds, if they follow from sizes and known values.
     pub(super) fn values(&self, types: &[Type], inputs: &[TensorMeta]) -> Option<Vec<Dim>> {
         let last = types.last()?;
         let few = Dim::Fixed(TensorMeta::MAX_VALUES as i64);
@@ -20,7 +20,7 @@ impl Formula {
         (count == values.len()).then_some(values)
     }
 
-    /// By the rules of [`Dim`], for what depends on symbols.
+    /// Evaluates by the rules of [`Dim`], for values that depend on symbols.
     fn symbolic(&self, types: &[Type], inputs: &[TensorMeta]) -> Option<Vec<Dim>> {
         let mut known: Vec<Option<Vec<Dim>>> = Vec::with_capacity(self.nodes.len());
         for (node, this) in self.nodes.iter().zip(types) {
@@ -48,7 +48,7 @@ impl Formula {
         each(known.get(a)?.as_ref()?, known.get(b)?.as_ref()?, |a, b| apply(function, a, b))
     }
 
-    /// By running the program, where all that it depends on are numbers.
+    /// Evaluates by running the program, if it depends only on numbers.
     fn folded(&self, types: &[Type], inputs: &[TensorMeta]) -> Option<Vec<Dim>> {
         let mut tensors = vec![Tensor::scalar(0i64); inputs.len()];
         for (node, needed) in self.nodes.iter().zip(&self.needed) {
@@ -72,7 +72,7 @@ fn size(of: &Type, axis: i64) -> Option<Dim> {
     of.dims.get(resolve_axis(axis, of.dims.len()).ok()?).cloned()
 }
 
-/// The integer that a literal is, if it is one.
+/// The value of a literal, if it is an integer.
 fn whole(scalar: Scalar) -> Option<i64> {
     match scalar {
         Scalar::Bool(value) => Some(value.into()),
@@ -82,7 +82,7 @@ fn whole(scalar: Scalar) -> Option<i64> {
     }
 }
 
-/// Applies a rule to pairs; a single value goes with all.
+/// Applies a rule to pairs of values; a single value is paired with all.
 fn each(a: &[Dim], b: &[Dim], rule: impl Fn(Dim, Dim) -> Option<Dim>) -> Option<Vec<Dim>> {
     let len = if a.len() == 1 { b.len() } else { a.len() };
     let pairs = a.iter().cycle().zip(b.iter().cycle()).take(len);
@@ -103,13 +103,13 @@ fn apply(function: Function, a: Dim, b: Dim) -> Option<Dim> {
         F::FloorDivide if b != 0i64 => a.floor_div(b),
         F::Remainder if b != 0i64 => a.clone() - a.floor_div(b.clone()) * b,
         F::Abs if a.is_natural() => a,
-        // Of integers.
+        // These return integers unchanged.
         F::Int | F::Ceil | F::Floor | F::Round | F::Trunc | F::Cast(DType::I64 | DType::F64) => a,
         _ => return None,
     })
 }
 
-/// The quotient that a rounding function makes of `div(a,b)`. A divisor that may be 0 would make it infinite.
+/// `div(a,b)`, rounded by a function. `None` if the divisor may be 0, which would make the quotient infinite.
 fn rounded_quotient(function: Function, a: Dim, b: Dim) -> Option<Dim> {
     match function {
         _ if b.fixed().is_none_or(|b| b == 0) => None,

@@ -1,34 +1,34 @@
-//! Complex numbers by length and angle, and their conjugates.
+//! Polar coordinates and conjugates of complex numbers.
 
 use super::{Double, check_held, map, real_result, refused};
 use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
-use crate::ops::support::arguments::Operand;
-use crate::ops::support::broadcast::{Factor, broadcast};
+use crate::ops::support::arguments::InputIndex;
+use crate::ops::support::broadcast::{TensorOrScalar, broadcast};
 use crate::ops::support::number;
 use crate::tensor::{Complex, DType, TensorView, TensorViewMut};
 use std::f64::consts::PI;
 use std::ops::RangeInclusive;
 
 crate::operator! {
-    /// `torch.polar`: complex numbers of these lengths and angles; c64 of f32, c128 of f64, c32 of f16.
+    /// `torch.polar`: creates complex numbers from absolute values and angles: c64 from f32, c128 from f64, c32 from f16.
     pub struct Polar for "aten::polar" {
-        /// The angles, of the type of the input; they are broadcast.
-        angle: Operand,
+        /// The angles in radians, of the input's element type; they are broadcast.
+        angle: InputIndex,
     }
 }
 
 crate::operator! {
-    /// `torch.angle`: the angle of a complex number; of a real one 0, or π below 0.
+    /// `torch.angle`: the angle of each element in radians. Real elements have the angle 0, or π if they are negative.
     pub struct Angle for "aten::angle" {}
 }
 
 crate::operator! {
-    /// `torch.conj`: the imaginary part with the other sign; real numbers as they are.
+    /// `torch.conj`: the complex conjugate of each element; a real input is returned as it is.
     pub struct Conjugate for "aten::_conj", "aten::conj", "aten::conj_physical" {}
 }
 
 crate::operator! {
-    /// `torch.sgn`: a complex number divided by its length, 0 for 0; of real numbers the sign.
+    /// `torch.sgn`: each complex element divided by its absolute value, 0 for 0; the sign of real elements.
     pub struct Sgn for "aten::sgn" {}
 }
 
@@ -63,7 +63,7 @@ impl CpuLayer for Polar {
         check_held::<[Double; 2]>(&outputs[0], context)?;
         let shape = *outputs[0].shape();
         let read = |position: usize| -> Result<Vec<f64>, LayerError> {
-            let converted = Factor::Input(position).converted(inputs, DType::F64)?;
+            let converted = TensorOrScalar::Input(position).converted(inputs, DType::F64)?;
             Ok(converted.expanded(&shape)?.to_vec()?)
         };
         let (lengths, angles) = (read(0)?, read(self.angle.0)?);
@@ -125,7 +125,7 @@ macro_rules! keep_the_type {
 /// Conjugates complex numbers.
 ///
 /// # Errors
-/// A limit that is met.
+/// Returns an error if a limit is exceeded.
 pub(in crate::ops) fn conjugate(
     input: &TensorView<'_>,
     output: &mut TensorViewMut<'_>,

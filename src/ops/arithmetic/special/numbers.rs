@@ -1,4 +1,4 @@
-//! The functions of real numbers themselves, in double precision.
+//! Special functions of real numbers, in double precision.
 
 use std::f64::consts::{FRAC_1_SQRT_2, PI};
 
@@ -11,7 +11,7 @@ pub(super) fn digamma(x: f64) -> f64 {
         if x.fract() == 0.0 || x.is_infinite() {
             return f64::NAN;
         }
-        // The fraction keeps its digits where x is large.
+        // The fraction keeps its precision if x is large.
         return digamma(1.0 - x) - PI / (PI * x.fract()).tan();
     }
     let (mut x, mut sum) = (x, 0.0);
@@ -27,7 +27,7 @@ pub(super) fn digamma(x: f64) -> f64 {
     sum + x.ln() - 0.5 / x - series
 }
 
-/// Of what `y` is the error function: an estimate, made exact by Halley's method.
+/// The inverse of the error function: an estimate, refined by Halley's method.
 pub(super) fn erfinv(y: f64) -> f64 {
     let size = y.abs();
     if size >= 1.0 || y.is_nan() || y == 0.0 {
@@ -42,7 +42,7 @@ pub(super) fn erfinv(y: f64) -> f64 {
     let middle = 2.0 / (PI * 0.147) + log / 2.0;
     let mut x = ((middle * middle - log / 0.147).sqrt() - middle).sqrt();
     for _ in 0..4 {
-        // Near 1 the rest has the digits that the error function lacks.
+        // Near 1, 1 − y has the digits that the error function loses.
         let error = if size > 0.5 { rest - libm::erfc(x) } else { libm::erf(x) - size };
         let slope = 2.0 / PI.sqrt() * (-x * x).exp();
         x -= error / (slope + x * error);
@@ -50,7 +50,7 @@ pub(super) fn erfinv(y: f64) -> f64 {
     x.copysign(y)
 }
 
-/// The power series Σ (x²/4)ᵏ / k!², all of whose terms are positive. PyTorch's is NaN at infinity.
+/// The power series Σ (x²/4)ᵏ / k!², all of whose terms are positive. NaN at infinity, as in PyTorch.
 pub(super) fn i0(x: f64) -> f64 {
     match x.abs() {
         x if x.is_infinite() => return f64::NAN,
@@ -98,7 +98,7 @@ pub(super) fn heaviside(x: f64, at_zero: f64) -> f64 {
     if x == 0.0 { at_zero } else { f64::from(u8::from(x > 0.0)) }
 }
 
-pub(super) fn whole_heaviside(x: i64, at_zero: i64) -> i64 {
+pub(super) fn integer_heaviside(x: i64, at_zero: i64) -> i64 {
     if x == 0 { at_zero } else { i64::from(x > 0) }
 }
 

@@ -10,7 +10,7 @@ fn attention(params: &[(&str, &str)], inputs: &[&Tensor]) -> Result<Tensor, Laye
 }
 
 #[test]
-fn it_is_that_of_pytorch() {
+fn results_are_those_of_pytorch() {
     let (q, k, v) = (waves(&[1, 2, 3, 2]), waves(&[1, 2, 4, 2]), waves(&[1, 2, 4, 3]));
     let shape = [1, 2, 3, 3];
     assert_close(
@@ -31,7 +31,7 @@ fn it_is_that_of_pytorch() {
 }
 
 #[test]
-fn shapes_and_types_that_do_not_fit() {
+fn mismatched_shapes_and_types() {
     let q = waves(&[1, 2, 3, 2]);
     assert!(attention(&[], &[&q, &waves(&[1, 2, 4, 3]), &q]).is_err());
     assert!(attention(&[], &[&q, &q, &waves(&[1, 2, 4, 2])]).is_err());
@@ -49,7 +49,7 @@ fn shapes_and_types_that_do_not_fit() {
 }
 
 #[test]
-fn a_mask_beside_causality_is_refused() {
+fn a_causal_mask_excludes_another_mask() {
     let q = waves(&[1, 2, 3, 2]);
     let run = |causal| attention(&[("is_causal", causal)], &[&q, &q, &q, &waves(&[3, 3])]);
     let error = run("True").unwrap_err().to_string();

@@ -1,4 +1,4 @@
-//! What the parameters and inputs of multi-head attention are read into.
+//! Field types of multi-head attention.
 
 use crate::kernels::Float;
 use crate::op::{FieldValue, LayerError, NO_KEY, OperatorReader, RuntimeAttribute};
@@ -7,7 +7,7 @@ use crate::tensor::DType;
 use ndarray::Array2;
 use std::borrow::Cow;
 
-/// A weight of the file, if it has one of that key.
+/// An optional weight of the file.
 #[derive(Debug, Clone)]
 pub struct FileWeight(pub(crate) Option<RuntimeAttribute>);
 
@@ -24,7 +24,7 @@ impl FileWeight {
         self.0.as_ref().map(|attribute| float::read::<T>(&attribute.decode()?.view())).transpose()
     }
 
-    /// A matrix of so many columns.
+    /// The weight as a matrix with `columns` columns.
     pub(super) fn matrix<T: Float>(&self, columns: usize) -> Result<Option<Array2<T>>, LayerError> {
         let Some(values) = self.read::<T>()? else { return Ok(None) };
         let shape = (values.len() / columns.max(1), columns);
@@ -36,7 +36,7 @@ impl FileWeight {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Results {
     pub(crate) count: usize,
-    /// Whether the weights of all heads are wanted, and not their mean. Only the recorded shape says it.
+    /// Whether the second output is the weights of each head instead of their mean. Only the recorded shapes tell them apart.
     pub(crate) of_each_head: bool,
 }
 
@@ -50,7 +50,7 @@ impl FieldValue for Results {
     }
 }
 
-/// Positions of the inputs. Alone, the first is queries, keys and values; with one more, that is keys and values.
+/// Input positions. A single input is queries, keys and values; of two, the second is keys and values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sources {
     pub(crate) query: usize,
@@ -58,7 +58,7 @@ pub struct Sources {
     pub(crate) value: usize,
     pub(crate) mask: Option<usize>,
     pub(crate) padding: Option<usize>,
-    /// A mask of truth values that may be either.
+    /// A bool mask that may be either of the two.
     pub(crate) unsure: Option<usize>,
 }
 
@@ -67,7 +67,7 @@ impl FieldValue for Sources {
         "inputs, of which `$key`, `$value`, `$attn_mask` and `$key_padding_mask` may be named";
 
     fn read(reader: &mut OperatorReader<'_>, _: &'static str) -> Result<Option<Self>, LayerError> {
-        // Inputs without names are taken in this order.
+        // Inputs without names are assigned in this order.
         let key = reader.input("kv").or_else(|| reader.input("key"));
         let value = reader.input("value").or(key);
         let mask = reader.input("attn_mask");
@@ -75,7 +75,7 @@ impl FieldValue for Sources {
         let is_bool = |position: &usize| reader.input_dtype(*position) == Some(DType::Bool);
         let bools = (0..reader.num_inputs()).take_while(is_bool).count();
         if bools > 0 {
-            return Ok(Self::behind_masks(bools, reader.num_inputs() - bools));
+            return Ok(Self::after_masks(bools, reader.num_inputs() - bools));
         }
         let (key, value) = (key.unwrap_or(0), value.unwrap_or(0));
         Ok(Some(Self { query: 0, key, value, mask, padding, unsure: None }))
@@ -83,9 +83,9 @@ impl FieldValue for Sources {
 }
 
 impl Sources {
-    /// PNNX writes masks of truth values before the query, and then the names that it gives are those of other inputs.
-    /// Of two, the first hides keys; a mask of numbers comes last.
-    fn behind_masks(bools: usize, others: usize) -> Option<Self> {
+    /// PNNX writes bool masks before the query, and then its input names are assigned to the wrong inputs. Of two masks, the
+    /// first one is the key padding mask; a float mask comes last.
+    fn after_masks(bools: usize, others: usize) -> Option<Self> {
         let place = |index: usize| bools + index.min(others.saturating_sub(1));
         let (key, value) = if others == 2 { (place(1), place(1)) } else { (place(1), place(2)) };
         let (mask, padding, unsure) = match (bools, others) {

@@ -1,6 +1,6 @@
-//! The masks of multi-head attention: what they must look like, and how they are added to a block of scores.
+//! The masks of multi-head attention: their checks, and adding them to a block of scores.
 //!
-//! Neither is ever broadcast to a number for each head, row and column: that could be many times what all inputs take.
+//! Masks are never expanded to a number for each head, row and column: that could take many times the memory of all inputs.
 
 use super::{MultiheadAttention, Sources};
 use crate::Limits;
@@ -10,7 +10,7 @@ use crate::ops::attention::dot_product::{added, check_mask};
 use crate::tensor::{Dim, Tensor, TensorView};
 use ndarray::{ArrayView2, ArrayView3, ArrayViewMut2, Ix2, Ix3, s};
 
-/// The masks as numbers, in the shapes that they came in.
+/// The masks as numbers, in their own shapes.
 pub(super) struct Masks {
     scores: Option<Tensor>,
     padding: Option<Tensor>,
@@ -23,7 +23,7 @@ pub(super) struct MaskViews<'a, T> {
     /// N×S.
     padding: Option<ArrayView2<'a, T>>,
     heads: usize,
-    /// S, without the extra columns, which are never hidden.
+    /// S, without the appended columns, which are never masked.
     seen: usize,
 }
 
@@ -72,8 +72,7 @@ impl MultiheadAttention {
 }
 
 impl Sources {
-    /// Settles what a single mask of truth values is, of which the file does not say it, given the number and the first
-    /// of its axes.
+    /// Decides which mask a single bool mask is, if the file leaves it open, from its rank and its first axis.
     pub(crate) fn resolved(
         self,
         first_axis: impl Fn(usize) -> (usize, Option<Dim>),
@@ -99,12 +98,12 @@ fn fits(mask: &TensorMeta, dims: &[&Dim]) -> bool {
 }
 
 impl Masks {
-    /// Whether there are none.
+    /// Returns true if there are no masks.
     pub(super) fn is_empty(&self) -> bool {
         self.scores.is_none() && self.padding.is_none()
     }
 
-    /// Broadcasts the masks, without a copy, to so many samples, heads, rows and columns.
+    /// Broadcasts the masks, without a copy, to these numbers of samples, heads, rows and columns.
     pub(super) fn views<T: Float>(
         &self,
         [batch, heads, rows, seen]: [usize; 4],
@@ -128,7 +127,7 @@ impl Masks {
 }
 
 impl<T: Float> MaskViews<'_, T> {
-    /// Adds the masks of a sample and a head to a block of scores, of which row `start` is the first.
+    /// Adds the masks of a sample and a head to a block of scores that starts at row `start`.
     pub(super) fn add(&self, [n, head]: [usize; 2], start: usize, mut block: ArrayViewMut2<'_, T>) {
         let rows = start..start + block.nrows();
         let mut block = block.slice_mut(s![.., ..self.seen]);

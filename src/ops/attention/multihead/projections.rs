@@ -1,13 +1,13 @@
-//! The projections of multi-head attention, packed.
+//! The packed projections of multi-head attention.
 
 use super::{MultiheadAttention, Sources};
 use crate::kernels::packed::Panels;
 use crate::op::{FieldValue, LayerError, NO_KEY, OperatorReader, RuntimeAttribute, Tactic, TensorMeta};
 use crate::ops::support::packed;
 use crate::ops::support::packed::{Early, Packed, pack};
-use crate::ops::support::stored::numbers_of;
+use crate::ops::support::packed_weights::numbers_of;
 
-/// The projections as they are multiplied with.
+/// The packed projections.
 #[derive(Debug, Clone, Default)]
 pub struct Projections {
     /// In the order of [`Part`].
@@ -15,14 +15,14 @@ pub struct Projections {
     early: Early,
 }
 
-/// What is packed of the projections.
+/// A packed projection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Part {
-    /// Those of queries, keys and values as one.
+    /// The projections of queries, keys and values as one matrix.
     Together,
-    /// That of queries, keys or values.
+    /// The projection of queries (0), keys (1) or values (2).
     Apart(usize),
-    /// The last one.
+    /// The output projection.
     Back,
 }
 
@@ -45,45 +45,45 @@ impl Projections {
 }
 
 impl MultiheadAttention {
-    /// Settles whether projections are packed before the first run.
+    /// Decides whether projections are packed before the first run.
     ///
     /// # Errors
-    /// [`LayerError::Unsupported`] for a tactic that doesn't suit the inputs.
-    pub(super) fn settle_projections(&mut self, inputs: &[TensorMeta]) -> Result<(), LayerError> {
+    /// [`LayerError::Unsupported`] if the tactic does not support the inputs.
+    pub(super) fn configure_projections(&mut self, inputs: &[TensorMeta]) -> Result<(), LayerError> {
         let mut early = std::mem::take(&mut self.projections.early);
         let input = inputs.get(self.sources.query);
         let input = input.filter(|_| self.outputs.count < 2 && self.extra_rows() == 0);
-        let settled = early.settle(input, self.stored());
+        let configured = early.configure(input, self.stored());
         self.projections.early = early;
-        settled
+        configured
     }
 
-    /// The ways of computing projections.
+    /// The tactics for the projections.
     pub(super) fn tactics_of_projections(&self) -> Vec<Tactic> {
         Early::tactics(self.stored())
     }
 
-    /// Settles one of them.
+    /// Selects a tactic by its id.
     ///
     /// # Errors
-    /// [`LayerError::Unsupported`] for a number that is not among them.
-    pub(super) fn settle_tactic(&mut self, id: u32) -> Result<(), LayerError> {
+    /// [`LayerError::Unsupported`] if no tactic has this id.
+    pub(super) fn select_tactic(&mut self, id: u32) -> Result<(), LayerError> {
         let tactics = self.tactics_of_projections();
-        if self.projections.early.settle_tactic(id, &tactics)? {
+        if self.projections.early.select_tactic(id, &tactics)? {
             self.projections.packed = Default::default();
         }
         Ok(())
     }
 
-    /// What is said of their weights.
+    /// The configuration of early packing.
     pub(super) fn early(&self) -> &Early {
         &self.projections.early
     }
 
-    /// Packs them.
+    /// Packs the projections if configured.
     ///
     /// # Errors
-    /// Weights that cannot be read.
+    /// Fails if the weights cannot be read.
     pub(super) fn initialize_projections(&self) -> Result<(), LayerError> {
         if !self.projections.early.is_wanted() {
             return Ok(());
@@ -98,23 +98,23 @@ impl MultiheadAttention {
         self.projections.early.is_wanted().then(|| numbers_of(panels))
     }
 
-    /// The state of a plan.
+    /// The state that a plan stores.
     pub(super) fn projections_to_bytes(&self) -> Vec<u8> {
         self.projections.early.to_bytes()
     }
 
-    /// Takes it over.
+    /// Restores the state from a plan.
     ///
     /// # Errors
-    /// [`LayerError::Unsupported`] for anything else.
+    /// [`LayerError::Unsupported`] if the bytes are not such a state.
     pub(super) fn restore_projections(&mut self, bytes: &[u8]) -> Result<(), LayerError> {
         if self.projections.early.restore(bytes)? {
             return Ok(());
         }
-        Err(LayerError::Unsupported(format!("{bytes:?} are no order of weights")))
+        Err(LayerError::Unsupported(format!("invalid weight packing {bytes:?}")))
     }
 
-    /// What runs multiply with, in the order in which a plan stores it.
+    /// The projections that runs use, in the order in which a plan stores them.
     fn kept_parts(&self) -> Vec<Part> {
         match self.is_one() {
             true => vec![Part::Together, Part::Back],
@@ -122,13 +122,13 @@ impl MultiheadAttention {
         }
     }
 
-    /// Whether queries, keys and values are projections of the same rows by one matrix.
+    /// Returns true if queries, keys and values are projected from the same rows by one matrix.
     pub(super) fn is_one(&self) -> bool {
         let Sources { query, key, value, .. } = self.sources;
         query == key && key == value && self.in_proj_weight.0.is_some()
     }
 
-    /// Outputs and factors.
+    /// The numbers of outputs and of factors per output.
     fn sizes_of(&self, part: Part) -> [usize; 2] {
         let e = self.embed_dim;
         match part {
@@ -138,10 +138,10 @@ impl MultiheadAttention {
         }
     }
 
-    /// A projection to multiply with.
+    /// The packed weights of a projection.
     ///
     /// # Errors
-    /// Weights that cannot be read.
+    /// Fails if the weights cannot be read.
     pub(super) fn panels(&self, part: Part) -> Result<&Panels, LayerError> {
         self.projections.of(part).get_or_make(|| {
             let before = self.kept_parts().into_iter().take_while(|&other| other != part);
@@ -155,7 +155,7 @@ impl MultiheadAttention {
 
     fn pack(&self, part: Part) -> Result<Panels, LayerError> {
         let ([outputs, features], e) = (self.sizes_of(part), self.embed_dim);
-        let factors = (features, self.projections.early.words());
+        let factors = (features, self.projections.early.packing());
         let missing = |key: &str| LayerError::MissingWeight { key: key.to_owned() };
         let (all, bias) = (self.in_proj_weight.0.as_ref(), self.in_proj_bias.0.as_ref());
         match (part, all) {
@@ -176,7 +176,7 @@ impl MultiheadAttention {
         }
     }
 
-    /// All weights of the file that are multiplied with, and what is added.
+    /// All weights and biases of the projections in the file.
     pub(super) fn stored(&self) -> impl Iterator<Item = &RuntimeAttribute> {
         let weights = [&self.in_proj_weight, &self.q_proj_weight, &self.k_proj_weight, &self.v_proj_weight];
         let others = [&self.in_proj_bias, &self.out_weight, &self.out_bias];

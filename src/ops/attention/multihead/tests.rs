@@ -5,7 +5,7 @@ use crate::tensor::{DType, Dim, Tensor, Workspace};
 
 const COMMON: [(&str, &str); 2] = [("embed_dim", "4"), ("num_heads", "2")];
 
-/// The weights are waves over 4, as in PyTorch's numbers below.
+/// Weights are waves divided by 4, as for PyTorch's results below.
 fn weight(shape: &[usize]) -> Tensor {
     waves(shape).map(|x: f64| x / 4.0).unwrap()
 }
@@ -117,7 +117,7 @@ fn masks_are_checked() {
 }
 
 #[test]
-fn what_is_held_is_limited() {
+fn memory_is_limited() {
     let (rows, padding) = (2000, tensor(&[1, 2000], &[false; 2000]));
     let layer = packed(&[("batch_first", "True")]).with_names(&["query", "key_padding_mask"]);
     let run = |bytes: usize| {
@@ -133,7 +133,7 @@ fn what_is_held_is_limited() {
         let mut context = ForwardContext::new(&mut workspace, &limits);
         layer.forward(&inputs, &mut [output.view_mut().unwrap()], &mut context)
     };
-    // An input, three projections, what the heads give and its projection; the scores alone would be 2·2000·2000.
+    // An input, three projections, the heads' results and their projection; the scores alone would be 2·2000·2000.
     run(rows * 4 * 6 * 8).unwrap();
     let error = run(rows * 4 * 6 * 8 - 1).unwrap_err().to_string();
     assert!(error.contains("projections"), "{error}");

@@ -1,12 +1,12 @@
-//! Random numbers of other distributions than the normal one, as TorchScript calls them.
+//! Random numbers of distributions other than the normal one, under TorchScript's names.
 
-use super::whole::{Places, permutable, shuffled, within};
+use super::integers::{Places, permutable, shuffled, within};
 use super::{Seed, check_held, draw_each, fraction, random, write};
 use crate::op::{
     CpuLayer, FieldValue, ForwardContext, FromParameter, Layer, LayerError, OperatorReader, TensorMeta,
 };
 use crate::ops::creation::filled::Size;
-use crate::ops::support::arguments::Argument;
+use crate::ops::support::arguments::ParamOrInput;
 use crate::ops::support::float;
 use crate::tensor::{DType, TensorView, TensorViewMut, bf16, f16};
 use rand::Rng;
@@ -15,191 +15,192 @@ use rand_distr::{Cauchy, Distribution, Exp, LogNormal, Poisson};
 use std::ops::RangeInclusive;
 
 crate::operator! {
-    /// `torch.rand`: numbers from 0 up to and without 1, all as likely.
+    /// `torch.rand`: random numbers of the uniform distribution from 0 up to but excluding 1.
     pub struct RandOf for "aten::rand" {
         /// The shape.
         size: Size,
-        /// The element type, a float; f32 where absent.
+        /// The element type, a float; f32 by default.
         dtype: Option<DType> = None,
-        /// Where the numbers start.
+        /// The seed of the random numbers.
         seed: Seed,
     }
 }
 
 crate::operator! {
-    /// `torch.randint`: whole numbers from `low` up to and without `high`, all as likely.
+    /// `torch.randint`: random integers, uniform from `low` up to but excluding `high`.
     pub struct Randint for "aten::randint" {
-        /// The least number.
+        /// The lower bound, inclusive.
         low: i64 = 0,
-        /// One more than the largest number.
+        /// The upper bound, exclusive.
         high: i64,
         /// The shape.
         size: Size,
-        /// The element type; i64 where absent.
+        /// The element type; i64 by default.
         dtype: Option<DType> = None,
-        /// Where the numbers start.
+        /// The seed of the random numbers.
         seed: Seed,
     }
-    validate |layer| { whole(layer.low, layer.high) }
+    validate |layer| { check_range(layer.low, layer.high) }
 }
 
 crate::operator! {
-    /// `torch.randint_like`: as `torch.randint`, in the shape of a tensor.
+    /// `torch.randint_like`: random integers, uniform from `low` up to but excluding `high`, in the shape of the input.
     pub struct RandintLike for "aten::randint_like" {
-        /// The least number.
+        /// The lower bound, inclusive.
         low: i64 = 0,
-        /// One more than the largest number.
+        /// The upper bound, exclusive.
         high: i64,
-        /// The element type; that of the input where absent.
+        /// The element type; the input's by default.
         dtype: Option<DType> = None,
-        /// Where the numbers start.
+        /// The seed of the random numbers.
         seed: Seed,
     }
-    validate |layer| { whole(layer.low, layer.high) }
+    validate |layer| { check_range(layer.low, layer.high) }
 }
 
 crate::operator! {
-    /// `torch.randperm`: the numbers from 0 up to and without `n`, shuffled.
+    /// `torch.randperm`: a random permutation of the integers from 0 to `n` - 1.
     pub struct Randperm for "aten::randperm" {
-        /// How many.
+        /// The number of integers.
         n: Count,
-        /// The element type; i64 where absent.
+        /// The element type; i64 by default.
         dtype: Option<DType> = None,
-        /// Where the numbers start.
+        /// The seed of the random numbers.
         seed: Seed,
     }
 }
 
 crate::operator! {
-    /// `torch.bernoulli`: 1 with a probability, else 0.
+    /// `torch.bernoulli`: random numbers of the Bernoulli distribution: 1 with the given probability, otherwise 0.
     pub struct Bernoulli for "aten::bernoulli" {
-        /// The probability; that of each element stands in the input where absent.
+        /// The probability of a 1; by default, each element of the input is its own probability.
         p: Option<f64> = None,
-        /// Where the numbers start.
+        /// The seed of the random numbers.
         seed: Seed,
     }
     validate |layer| {
-        layer.p.map_or(Ok(()), |p| require("p", p, (0.0..=1.0).contains(&p), "a probability lies from 0 to 1"))
+        layer.p.map_or(Ok(()), |p| require("p", p, (0.0..=1.0).contains(&p), "a probability must be between 0 and 1"))
     }
 }
 
 crate::operator! {
-    /// `torch.multinomial`: places of each row of weights, drawn with probabilities that the weights are in proportion to.
+    /// `torch.multinomial`: random indices into each row of weights, drawn with probabilities proportional to the weights.
     pub struct Multinomial for "aten::multinomial" {
-        /// How many places are drawn.
+        /// The number of samples to draw per row.
         num_samples: usize,
-        /// Whether a place can be drawn again.
+        /// Whether to draw with replacement.
         replacement: bool = false,
-        /// Where the numbers start.
+        /// The seed of the random numbers.
         seed: Seed,
     }
     validate |layer| {
-        let reason = "at least one place is drawn";
+        let reason = "it must be at least 1";
         require("num_samples", layer.num_samples, layer.num_samples > 0, reason)
     }
 }
 
 crate::operator! {
-    /// `torch.Tensor.uniform_`: numbers between two others, all as likely.
+    /// `torch.Tensor.uniform_`: random numbers of the uniform distribution from `from` up to but excluding `to`.
     pub struct Uniform for "aten::uniform" {
-        /// The least number.
+        /// The lower bound, inclusive.
         from: f64 = 0.0,
-        /// The bound above.
+        /// The upper bound, exclusive.
         to: f64 = 1.0,
-        /// Where the numbers start.
+        /// The seed of the random numbers.
         seed: Seed,
     }
     validate |layer| {
         let holds = layer.from <= layer.to && (layer.to - layer.from).is_finite();
-        require("to", layer.to, holds, "it is finite and at least `from`")
+        require("to", layer.to, holds, "it must be at least `from`, at a finite distance")
     }
 }
 
 crate::operator! {
-    /// `torch.Tensor.exponential_`: numbers of the exponential distribution.
+    /// `torch.Tensor.exponential_`: random numbers of the exponential distribution.
     pub struct Exponential for "aten::exponential" {
-        /// The reciprocal of the mean; above zero.
+        /// The rate, which is the reciprocal of the mean; greater than 0.
         lambd: f64 = 1.0,
-        /// Where the numbers start.
+        /// The seed of the random numbers.
         seed: Seed,
     }
-    validate |layer| { require("lambd", layer.lambd, layer.lambd > 0.0 && layer.lambd.is_finite(), "it is above 0") }
+    validate |layer| { require("lambd", layer.lambd, layer.lambd > 0.0 && layer.lambd.is_finite(), "it must be positive and finite") }
 }
 
 crate::operator! {
-    /// `torch.Tensor.cauchy_`: numbers of the Cauchy distribution.
+    /// `torch.Tensor.cauchy_`: random numbers of the Cauchy distribution.
     pub struct CauchyOf for "aten::cauchy" {
-        /// The middle.
+        /// The median.
         median: f64 = 0.0,
-        /// Half the distance between the quartiles; above zero.
+        /// The scale, which is half the interquartile range; greater than 0.
         sigma: f64 = 1.0,
-        /// Where the numbers start.
+        /// The seed of the random numbers.
         seed: Seed,
     }
-    validate |layer| { require("sigma", layer.sigma, layer.sigma > 0.0 && layer.sigma.is_finite(), "it is above 0") }
+    validate |layer| { require("sigma", layer.sigma, layer.sigma > 0.0 && layer.sigma.is_finite(), "it must be positive and finite") }
 }
 
 crate::operator! {
-    /// `torch.Tensor.log_normal_`: numbers whose logarithm is normally distributed.
+    /// `torch.Tensor.log_normal_`: random numbers of the log-normal distribution: their logarithm is normally distributed.
     pub struct LogNormalOf for "aten::log_normal" {
         /// The mean of the logarithm.
         mean: f64 = 1.0,
-        /// The standard deviation of the logarithm; above zero.
+        /// The standard deviation of the logarithm; greater than 0.
         std: f64 = 2.0,
-        /// Where the numbers start.
+        /// The seed of the random numbers.
         seed: Seed,
     }
-    validate |layer| { require("std", layer.std, layer.std > 0.0 && layer.std.is_finite(), "it is above 0") }
+    validate |layer| { require("std", layer.std, layer.std > 0.0 && layer.std.is_finite(), "it must be positive and finite") }
 }
 
 crate::operator! {
-    /// `torch.Tensor.geometric_`: how many trials it takes until one succeeds.
+    /// `torch.Tensor.geometric_`: random numbers of the geometric distribution: the number of trials up to the first success.
     pub struct GeometricOf for "aten::geometric" {
-        /// The probability that a trial succeeds; above 0 and below 1.
+        /// The probability that a trial succeeds; greater than 0 and less than 1.
         p: f64,
-        /// Where the numbers start.
+        /// The seed of the random numbers.
         seed: Seed,
     }
-    validate |layer| { require("p", layer.p, layer.p > 0.0 && layer.p < 1.0, "it lies between 0 and 1") }
+    validate |layer| { require("p", layer.p, layer.p > 0.0 && layer.p < 1.0, "it must be greater than 0 and less than 1") }
 }
 
 crate::operator! {
-    /// `torch.poisson`: whole numbers of the Poisson distribution, the mean of each being an element of the input.
+    /// `torch.poisson`: random numbers of the Poisson distribution; each element of the input is the mean of one number.
     pub struct PoissonOf for "aten::poisson" {
-        /// Where the numbers start.
+        /// The seed of the random numbers.
         seed: Seed,
     }
 }
 
 crate::operator! {
-    /// `torch.rrelu` in training: x where it is not negative, else x times a random slope.
+    /// `torch.rrelu`, the randomised leaky rectifier: x if it is not negative, otherwise x times a slope, which is random in
+    /// training.
     pub struct RReLUOf for "aten::rrelu" {
-        /// The least slope.
+        /// The smallest slope.
         lower: f64 = 0.125,
         /// The largest slope.
         upper: f64 = 0.3333333333333333,
-        /// Whether slopes are random; else they are the mean of the two.
+        /// Whether slopes are drawn uniformly between the two; otherwise they are their mean.
         training: bool = false,
-        /// Where the numbers start.
+        /// The seed of the random numbers.
         seed: Seed,
     }
     validate |layer| {
         let holds = layer.lower <= layer.upper && (layer.upper - layer.lower).is_finite();
-        require("upper", layer.upper, holds, "it is finite and at least `lower`")
+        require("upper", layer.upper, holds, "it must be at least `lower`, at a finite distance")
     }
 }
 
-/// A number that is a parameter or an input, which may be the first one.
+/// A number given as a parameter or an input, which may be the first input.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Count(Argument<i64>);
+pub struct Count(ParamOrInput<i64>);
 
 impl FieldValue for Count {
     const KIND: &'static str = <i64 as FromParameter>::KIND;
 
     fn read(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Option<Self>, LayerError> {
         Ok(match <i64 as FieldValue>::read(reader, key)? {
-            Some(value) => Some(Self(Argument::Value(value))),
-            None => reader.input(key).map(|position| Self(Argument::Input(position))),
+            Some(value) => Some(Self(ParamOrInput::Value(value))),
+            None => reader.input(key).map(|position| Self(ParamOrInput::Input(position))),
         })
     }
 }
@@ -213,8 +214,8 @@ fn require(
     if holds { Ok(()) } else { Err(LayerError::invalid(key, found, reason)) }
 }
 
-fn whole(low: i64, high: i64) -> Result<(), LayerError> {
-    require("high", high, low < high, "it is above `low`")
+fn check_range(low: i64, high: i64) -> Result<(), LayerError> {
+    require("high", high, low < high, "it must be greater than `low`")
 }
 
 fn of_size(size: &Size, inputs: &[TensorMeta], dtype: DType) -> Result<TensorMeta, LayerError> {
@@ -225,7 +226,7 @@ fn of_size(size: &Size, inputs: &[TensorMeta], dtype: DType) -> Result<TensorMet
     Ok(TensorMeta::new(dtype, dims))
 }
 
-/// Fills an output with what `draw` gives for each element of the input; where no input counts, it is 0.
+/// Fills an output with the results of `draw` for each element of the input, or for 0 if there is no input.
 fn fill(
     seed: Seed,
     input: Option<&TensorView<'_>>,
@@ -252,9 +253,9 @@ fn fill_by(
     draw_each(output, context, |at| draw(&mut rng, numbers.get(at).copied().unwrap_or(0.0)))
 }
 
-/// The largest number of a type that is less than another one.
+/// The largest number of a type that is less than `bound`.
 fn below(bound: f64, dtype: DType) -> f64 {
-    // Bits of floats of one sign are in the order of the floats.
+    // The bits of floats of one sign are ordered like the floats.
     let down = |bits: u16| match bits {
         0 | 0x8000 => 0x8001,
         positive if positive < 0x8000 => positive - 1,
@@ -285,9 +286,9 @@ fn largest(dtype: DType) -> f64 {
     }
 }
 
-/// A distribution that cannot be.
+/// The error for an invalid parameter of a distribution.
 fn no(key: &'static str, found: f64) -> impl Fn() -> LayerError {
-    move || LayerError::invalid(key, found, "there is no such distribution")
+    move || LayerError::invalid(key, found, "no such distribution exists")
 }
 
 impl Layer for RandOf {
@@ -340,7 +341,7 @@ impl Layer for Multinomial {
         let few =
             places.fixed().is_some_and(|places| usize::try_from(places).is_ok_and(|n| n < self.num_samples));
         if few && !self.replacement || *places == 0usize {
-            let wanted = format!("at least {} in a row", self.num_samples);
+            let wanted = format!("at least {} weights per row", self.num_samples);
             return Err(LayerError::shape("the weights", wanted, &inputs[0]));
         }
         let dims = rows.iter().cloned().chain([self.num_samples.into()]);
@@ -364,13 +365,13 @@ impl Layer for Uniform {
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
         let output = random(inputs[0].with_dims(inputs[0].dims().to_vec()))?;
         let most = largest(inputs[0].dtype());
-        let reason = format!("the numbers of {} end at {most}", inputs[0].dtype());
+        let reason = format!("the largest finite {} is {most}", inputs[0].dtype());
         require("to", self.to, self.from.abs().max(self.to.abs()) <= most, &reason)?;
         Ok(output)
     }
 }
 
-/// Layers that draw each element by itself, given the input's; `None` where the input's values do not count.
+/// Layers that draw each element independently, given the input's element if the flag is true.
 macro_rules! draws {
     ($($name:ident |$layer:ident, $dtype:ident| $input:expr, $draw:expr;)*) => {$(
         impl CpuLayer for $name {
@@ -392,13 +393,13 @@ macro_rules! draws {
 draws! {
     RandOf |layer, dtype| false, |rng, _| Ok(fraction(rng, dtype));
     Uniform |layer, dtype| false, {
-        // Rounded to the element type, a number just below the end would be the end.
+        // Rounded to the element type, a number just below `to` could become `to`.
         let most = below(layer.to, dtype).max(layer.from);
         move |rng, _| Ok((layer.from + rng.random::<f64>() * (layer.to - layer.from)).min(most))
     };
     Bernoulli |layer, _dtype| true, |rng, x| {
         let p = layer.p.unwrap_or(x);
-        require("p", p, (0.0..=1.0).contains(&p), "a probability lies from 0 to 1")?;
+        require("p", p, (0.0..=1.0).contains(&p), "a probability must be between 0 and 1")?;
         Ok(f64::from(u8::from(rng.random::<f64>() < p)))
     };
     Exponential |layer, _dtype| false, {
@@ -420,7 +421,7 @@ draws! {
     PoissonOf |layer, _dtype| true, |rng, mean| match Poisson::new(mean) {
         _ if mean == 0.0 => Ok(0.0),
         Ok(distribution) => Ok(distribution.sample(rng)),
-        Err(_) => Err(LayerError::shape("a mean", "a number of at least 0, and not too large,", mean)),
+        Err(_) => Err(LayerError::shape("a mean", "a non-negative number that is not too large", mean)),
     };
     RReLUOf |layer, _dtype| true, |rng, x| {
         let part = if layer.training { rng.random::<f64>() } else { 0.5 };
@@ -429,7 +430,7 @@ draws! {
     };
 }
 
-macro_rules! whole_numbers {
+macro_rules! integer_draws {
     ($($name:ident),*) => {$(
         impl CpuLayer for $name {
             fn forward(
@@ -445,7 +446,7 @@ macro_rules! whole_numbers {
     )*};
 }
 
-whole_numbers!(Randint, RandintLike);
+integer_draws!(Randint, RandintLike);
 
 impl CpuLayer for Randperm {
     fn forward(

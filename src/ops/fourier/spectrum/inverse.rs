@@ -1,4 +1,4 @@
-//! Signals put together from the spectra of their frames.
+//! Inverse short-time Fourier transforms.
 
 use super::{Frames, Normalization, check_window, frame_norm, norm, precision};
 use crate::Limits;
@@ -9,63 +9,64 @@ use crate::tensor::{Complex, Dim, Tensor, TensorView, TensorViewMut};
 use std::ops::RangeInclusive;
 
 crate::operator! {
-    /// `torch.istft`: (N×)frequencies×frames complex numbers transformed back, multiplied by the window, added up and divided
-    /// by what the windows' squares add up to. Output: (N×)L.
+    /// `torch.istft`: the inverse short-time Fourier transform of (N×)frequencies×frames complex spectra. The frames are
+    /// transformed back, multiplied by the window, overlapped and added, and divided by the sum of the squared windows.
+    /// Output: (N×)L.
     pub struct InverseShortTime for "torch.istft" {
-        /// The length of a frame.
+        /// The length of a frame, which is the size of its Fourier transform.
         n_fft: usize,
-        /// From one frame to the next; a fourth of a frame where absent.
+        /// The distance between adjacent frames; `n_fft` / 4 by default.
         hop_length: Option<usize> = None,
-        /// The length of the window; that of a frame where absent.
+        /// The length of the window; `n_fft` by default.
         win_length: Option<usize> = None,
-        /// The window; ones where absent.
+        /// The window function; ones by default.
         window: Option<Weight> = None,
-        /// Whether half a frame is cut off at the beginning and the end.
+        /// Whether frames were centred: half a frame is cut off at both ends of the signal.
         center: bool = true,
-        /// Whether spectra were divided by the root of the length of a frame.
+        /// Whether the spectra were divided by √`n_fft`.
         normalized: bool = false,
-        /// Whether there is only the first half of the frequencies; where absent, the input's shape tells.
+        /// Whether the input only has the first half of the frequencies; by default derived from its shape.
         onesided: Option<bool> = None,
-        /// The length of the output; where absent, all that the frames give.
+        /// The length of the output; by default everything that the frames cover.
         length: Option<usize> = None,
-        /// Whether the output is complex; it then needs all frequencies.
+        /// Whether the output is complex, which requires all frequencies.
         return_complex: bool = false,
     }
     validate |layer| { Frames::new(layer.n_fft, layer.hop_length, layer.win_length).map(drop) }
 }
 
 crate::operator! {
-    /// `torchaudio.functional.inverse_spectrogram`: …×frequencies×frames complex numbers put together to a signal …×L.
+    /// `torchaudio.functional.inverse_spectrogram`: the …×L signal of a …×frequencies×frames complex spectrogram.
     pub struct InverseSpectrogram for "torchaudio.functional.inverse_spectrogram" {
-        /// The window.
+        /// The window function.
         window: Weight,
-        /// The length of the output; where absent, all that the frames give.
+        /// The length of the output; by default everything that the frames cover.
         length: Option<usize> = None,
-        /// Elements before and after the signal that are cut off where `length` is given.
+        /// Padding at both ends of the signal, which is cut off if `length` is given.
         pad: usize = 0,
-        /// The length of a frame.
+        /// The length of a frame, which is the size of its Fourier transform.
         n_fft: usize,
-        /// From one frame to the next.
+        /// The distance between adjacent frames.
         hop_length: usize,
         /// The length of the window.
         win_length: usize,
-        /// By what spectra were divided.
+        /// The normalisation of the spectra.
         normalized: Normalization = Normalization::No,
-        /// Whether half a frame is cut off at the beginning and the end.
+        /// Whether frames were centred: half a frame is cut off at both ends of the signal.
         center: bool = true,
-        /// Whether there is only the first half of the frequencies.
+        /// Whether the input only has the first half of the frequencies.
         onesided: bool = true,
     }
     validate |layer| { Frames::new(layer.n_fft, Some(layer.hop_length), Some(layer.win_length)).map(drop) }
 }
 
-/// How a signal is put together.
+/// The reconstruction of a signal.
 struct Join<'a> {
     frames: Frames,
     window: Option<&'a Weight>,
-    /// Elements that are cut off at the beginning.
+    /// The number of elements cut off at the beginning.
     start: usize,
-    /// Elements that are cut off at the end where no length is given.
+    /// The number of elements cut off at the end if no length is given.
     end: usize,
     length: Option<usize>,
     by_frame: bool,
@@ -136,7 +137,7 @@ impl Join<'_> {
         let kept = self.start..self.start.saturating_add(length).min(whole);
         if envelope.get(kept.clone()).is_some_and(|kept| kept.iter().any(|sum| sum.abs() <= 1e-11)) {
             let reason =
-                "the squares of the windows add up to nothing somewhere; no signal can be found there";
+                "the squared windows sum to 0 at some element, where the signal cannot be reconstructed";
             return Err(LayerError::Unsupported(reason.to_owned()));
         }
         let factor = self.factor(&window);
@@ -152,7 +153,7 @@ impl Join<'_> {
                 limits.check_deadline()?;
                 let frame = spectra.iter().skip(t).step_by(count).copied().collect();
                 let mut frame = Signal::new(frame, &[frequencies]);
-                // Of a real signal PyTorch reads the first half, even where both are there and do not fit each other.
+                // For a real signal PyTorch only reads the first half, even if both halves are given and contradict each other.
                 if !self.is_complex {
                     frame.mirror(0, self.frames.len);
                 }
@@ -171,7 +172,7 @@ impl Join<'_> {
         Ok(output.cast_from(&Tensor::from_vec(real, &shape)?.view())?)
     }
 
-    /// What the squares of all windows add up to.
+    /// The sum of all squared windows at each element.
     fn envelope(&self, window: &[f64], count: usize, whole: usize) -> Vec<f64> {
         let mut envelope = vec![0.0; whole];
         for t in 0..count {
@@ -181,7 +182,7 @@ impl Join<'_> {
         envelope
     }
 
-    /// What all numbers are multiplied by.
+    /// The factor of all elements.
     fn factor(&self, window: &[f64]) -> f64 {
         let by_frame = frame_norm(self.by_frame).factor(self.frames.len as f64, Direction::Inverse);
         if self.by_window { by_frame * norm(window) } else { by_frame }

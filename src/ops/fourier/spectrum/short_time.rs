@@ -1,4 +1,4 @@
-//! Signals cut into frames, and the spectrum of each.
+//! Short-time Fourier transforms and spectrograms.
 
 use super::{Frames, Normalization, check_window, frame_norm, norm, precision};
 use crate::Limits;
@@ -10,34 +10,35 @@ use crate::tensor::{Complex, DType, Dim, Layout, Shape, Tensor, TensorView, Tens
 use std::ops::RangeInclusive;
 
 crate::operator! {
-    /// `torch.stft`: L or N×L real or complex numbers cut into frames, multiplied by a window and transformed, as complex
-    /// numbers (N×)frequencies×frames, or as their parts along one more axis.
+    /// `torch.stft`: the short-time Fourier transform of an L or N×L signal, real or complex: the spectra of overlapping frames
+    /// that are multiplied by a window. Output: (N×)frequencies×frames complex numbers, or their real and imaginary parts along
+    /// one more axis.
     pub struct ShortTime for "torch.stft" {
-        /// The length of a frame.
+        /// The length of a frame, which is the size of its Fourier transform.
         n_fft: usize,
-        /// From one frame to the next; a fourth of a frame where absent.
+        /// The distance between adjacent frames; `n_fft` / 4 by default.
         hop_length: Option<usize> = None,
-        /// The length of the window; that of a frame where absent.
+        /// The length of the window; `n_fft` by default.
         win_length: Option<usize> = None,
-        /// The window; ones where absent.
+        /// The window function; ones by default.
         window: Option<Weight> = None,
-        /// Whether the middle of frame t is element t·`hop_length`, instead of its beginning.
+        /// Whether frame t is centred at element t·`hop_length` instead of starting there.
         center: bool = true,
-        /// What stands before and after the signal where frames are centred.
+        /// How the signal is padded at both ends for centred frames.
         pad_mode: PaddingMode = PaddingMode::Reflect,
-        /// Whether spectra are divided by the root of the length of a frame.
+        /// Whether the spectra are divided by √`n_fft`.
         normalized: bool = false,
-        /// Whether only the first half of the frequencies is kept; where absent, of real numbers it is.
+        /// Whether only the first half of the frequencies is kept; by default for real signals.
         onesided: Option<bool> = None,
-        /// Whether the result is complex; where absent, of complex numbers it is.
+        /// Whether the output is complex; by default for complex signals.
         return_complex: Option<bool> = None,
-        /// Whether frames begin where windows do; only for windows as long as a frame, where it changes nothing.
+        /// Whether frames start where windows do; only supported for windows of length `n_fft`, for which it has no effect.
         align_to_window: Option<bool> = None,
     }
     validate |layer| {
         let frames = Frames::new(layer.n_fft, layer.hop_length, layer.win_length)?;
         if layer.align_to_window == Some(true) && frames.window != frames.len {
-            let reason = "this is only supported for windows as long as a frame".to_owned();
+            let reason = "only supported for windows of length `n_fft`".to_owned();
             let found = "True".to_owned();
             return Err(LayerError::InvalidParameter { key: "align_to_window", found, reason });
         }
@@ -46,36 +47,36 @@ crate::operator! {
 }
 
 crate::operator! {
-    /// `torchaudio.functional.spectrogram`: …×L numbers cut into frames, multiplied by a window and transformed, as powers
-    /// of magnitudes, or complex numbers, …×frequencies×frames.
+    /// `torchaudio.functional.spectrogram`: the spectrogram of a …×L signal: the spectra of overlapping frames that are
+    /// multiplied by a window, as powers of magnitudes or as complex numbers. Output: …×frequencies×frames.
     pub struct Spectrogram for "torchaudio.functional.spectrogram" {
-        /// The window.
+        /// The window function.
         window: Weight,
-        /// Zeros added before and after the signal.
+        /// The number of zeros added at both ends of the signal.
         pad: usize = 0,
-        /// The length of a frame.
+        /// The length of a frame, which is the size of its Fourier transform.
         n_fft: usize,
-        /// From one frame to the next.
+        /// The distance between adjacent frames.
         hop_length: usize,
         /// The length of the window.
         win_length: usize,
-        /// The power of the magnitudes; complex numbers where `None`.
+        /// The exponent of the magnitudes, such as 2 for power; `None` for complex numbers.
         power: Option<f64> = None,
-        /// By what spectra are divided.
+        /// The normalisation of the spectra.
         normalized: Normalization = Normalization::No,
-        /// Whether the middle of frame t is element t·`hop_length`, instead of its beginning.
+        /// Whether frame t is centred at element t·`hop_length` instead of starting there.
         center: bool = true,
-        /// What stands before and after the signal where frames are centred.
+        /// How the signal is padded at both ends for centred frames.
         pad_mode: PaddingMode = PaddingMode::Reflect,
         /// Whether only the first half of the frequencies is kept.
         onesided: bool = true,
-        /// Accepted for compatibility; it has no meaning any more.
+        /// Accepted for compatibility; deprecated and without effect.
         return_complex: Option<bool> = None,
     }
     validate |layer| { Frames::new(layer.n_fft, Some(layer.hop_length), Some(layer.win_length)).map(drop) }
 }
 
-/// What becomes of the complex numbers of a spectrum.
+/// The form in which a spectrum is returned.
 #[derive(Clone, Copy, PartialEq)]
 enum Form {
     Complex,
@@ -87,7 +88,7 @@ enum Form {
 struct Cut<'a> {
     frames: Frames,
     window: Option<&'a Weight>,
-    /// Zeros on both sides, before all else.
+    /// The number of zeros added at both ends before any other padding.
     pad: usize,
     center: bool,
     mode: PaddingMode,
@@ -98,7 +99,7 @@ struct Cut<'a> {
 }
 
 impl Cut<'_> {
-    /// How many elements are added on each side where frames are centred.
+    /// The number of elements added at each end for centred frames.
     fn margin(&self) -> usize {
         if self.center { self.frames.len / 2 } else { 0 }
     }
@@ -129,7 +130,7 @@ impl Cut<'_> {
                 _ => fixed > 0,
             };
             if !fits || fixed.saturating_add(2 * margin as i64) < self.frames.len as i64 {
-                let wanted = format!("longer signals for frames of {}", self.frames.len);
+                let wanted = format!("a longer signal for frames of {}", self.frames.len);
                 return Err(LayerError::shape("the input", wanted, input));
             }
         }
@@ -180,13 +181,13 @@ impl Cut<'_> {
         self.write(spectra, axes, output)
     }
 
-    /// What all numbers are multiplied by.
+    /// The factor of all elements.
     fn factor(&self, window: &[f64]) -> f64 {
         let by_frame = frame_norm(self.by_frame).factor(self.frames.len as f64, Direction::Forward);
         if self.by_window { by_frame / norm(window) } else { by_frame }
     }
 
-    /// The element of the signal that stands at each place after padding; none where it is zero.
+    /// The index of the signal's element at each position after padding; `None` for zeros.
     fn sources(&self, len: usize, limits: &Limits) -> Result<Vec<Option<usize>>, LayerError> {
         let (inner, margin) = (len.saturating_add(self.pad.saturating_mul(2)), self.margin());
         let total = inner.saturating_add(2 * margin);
@@ -201,12 +202,12 @@ impl Cut<'_> {
             return Ok(zeros.clone().chain(padded).chain(zeros).collect());
         };
         let places = mode.sources(inner, margin as i64, margin as i64);
-        let places =
-            places.ok_or_else(|| LayerError::shape("the input", "longer signals for these frames", inner))?;
+        let places = places
+            .ok_or_else(|| LayerError::shape("the input", "a longer signal for these frames", inner))?;
         Ok(places.into_iter().map(|place| padded[place]).collect())
     }
 
-    /// Writes spectra of one frame after the other as frequencies × frames.
+    /// Writes spectra, stored frame by frame, as frequencies×frames.
     fn write(
         &self,
         spectra: Vec<Complex<f64>>,

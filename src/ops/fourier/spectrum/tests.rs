@@ -53,7 +53,7 @@ fn spectrograms_and_back() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused() {
+fn mismatches_are_rejected() {
     let refused = |op_type: &str, params: &[(&str, &str)], input: &Tensor| {
         assert!(operator(op_type, params).run(&[input]).is_err(), "{op_type} {params:?}");
     };

@@ -3,8 +3,8 @@ use crate::ops::support::testing::{assert_close, operator, tensor, waves};
 
 type Case = (&'static str, bool, &'static [(&'static str, &'static str)], &'static [usize], &'static [f64]);
 
-/// What PyTorch makes of real or complex numbers: operator, whether they are complex, parameters, shape and numbers; of
-/// complex ones the parts one after the other. All operators with all parameters are in `tests/cases/torch_fft_*`.
+/// Results of PyTorch: operator, whether the input is complex, parameters, shape and values, with the real and imaginary
+/// parts of complex values in turn. All operators with all parameters are in `tests/cases/torch_fft_*`.
 const CASES: &[Case] = &[
     (
         "torch.fft.fft",
@@ -89,7 +89,7 @@ const CASES: &[Case] = &[
     ),
 ];
 
-/// 3×4 complex numbers: [`waves`], and as imaginary parts their rows from the last to the first.
+/// 3×4 complex numbers: the real parts are [`waves`], the imaginary parts their rows in reverse order.
 fn complex_waves() -> Tensor {
     let real = waves(&[3, 4]).to_vec::<f64>().unwrap();
     let imaginary = real.chunks(4).rev().flatten();
@@ -97,7 +97,7 @@ fn complex_waves() -> Tensor {
     tensor(&[3, 4], &values)
 }
 
-/// Real numbers as they are, the parts of complex ones along a new last axis.
+/// Real tensors unchanged, complex ones as real and imaginary parts along a new last axis.
 fn parts(x: &Tensor) -> Tensor {
     if !x.dtype().is_complex() {
         return x.clone();
@@ -125,7 +125,7 @@ fn transforms_are_those_of_pytorch() {
 }
 
 #[test]
-fn integers_are_counted_as_f32() {
+fn integers_are_transformed_in_f32() {
     let got =
         operator("torch.fft.fft", &[("n", "None"), ("norm", "None")]).run_one(&[&tensor(&[2], &[1i64, 2])]);
     let got = got.unwrap();

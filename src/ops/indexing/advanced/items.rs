@@ -1,4 +1,4 @@
-//! The items of an index, one for each axis: from the file or from inputs.
+//! The items of an index, one per axis, from the file or from inputs.
 
 use crate::Limits;
 use crate::op::{FieldValue, LayerError, OperatorReader, TensorMeta};
@@ -12,9 +12,9 @@ use ndarray::{Array1, ArrayD, ArrayViewD, Axis, IxDyn};
 /// The items of an index.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Items {
-    /// Listed: one item for each axis, but a mask stands for all of its axes.
+    /// One item per axis, except that a mask covers all of its axes.
     Listed(Vec<Item>),
-    /// Computed: one index tensor for each axis, stacked; or masks.
+    /// The position of an input: stacked index tensors, one per axis, or a mask.
     Input(usize),
 }
 
@@ -23,9 +23,9 @@ pub enum Items {
 pub enum Item {
     /// The whole axis.
     Whole,
-    /// Given in the file.
+    /// Indices from the file.
     Given(Indices),
-    /// Computed: the position of the input, which holds indices, or a mask of one axis or more.
+    /// The position of an input of indices, or of a mask of one or more axes.
     Input(usize),
 }
 
@@ -33,7 +33,7 @@ pub enum Item {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Indices {
     pub(super) array: ArrayD<i64>,
-    /// The length that the axis must have, where they are those of a mask.
+    /// The length that the axis must have, if the indices are from a mask.
     pub(super) covers: Option<usize>,
 }
 
@@ -63,7 +63,7 @@ impl FieldValue for Items {
     }
 }
 
-/// The indices that an item of the file stands for: one tensor, or of a mask one for each of its axes.
+/// The indices of an item of the file: one tensor, or one per axis for a mask.
 fn constant(item: &Expr) -> Option<Vec<Indices>> {
     let Nested { shape, values, is_mask } = nested(item)?;
     let array = ArrayD::from_shape_vec(IxDyn(&shape), values).ok()?;
@@ -73,14 +73,14 @@ fn constant(item: &Expr) -> Option<Vec<Indices>> {
     Some(vec![Indices { array, covers: None }])
 }
 
-/// What lists of lists hold; of an empty list it is open whether it is a mask.
+/// The contents of nested lists; `is_mask` is `None` for an empty list, which may be either.
 struct Nested {
     shape: Vec<usize>,
     values: Vec<i64>,
     is_mask: Option<bool>,
 }
 
-/// The values of lists that are all of one shape and of one type.
+/// The values of nested lists, if they are all of one shape and type.
 fn nested(item: &Expr) -> Option<Nested> {
     let number = |value, is_mask| Nested { shape: Vec::new(), values: vec![value], is_mask: Some(is_mask) };
     let items = match item {
@@ -103,7 +103,7 @@ fn nested(item: &Expr) -> Option<Nested> {
     Some(all)
 }
 
-/// The indices of the true elements of a mask, a vector for each axis.
+/// The indices of the true elements of a mask, one vector per axis.
 fn places_of(mask: &ArrayViewD<'_, bool>) -> Vec<Indices> {
     let mut places: Vec<Vec<i64>> = vec![Vec::new(); mask.ndim()];
     for (at, _) in mask.indexed_iter().filter(|(_, taken)| **taken) {
@@ -121,7 +121,7 @@ impl Indices {
     /// The indices as a tensor.
     ///
     /// # Errors
-    /// None in practice: the array lies in one piece.
+    /// Never in practice: the array is contiguous.
     #[cfg(feature = "gpu")]
     pub(crate) fn tensor(&self) -> Result<Tensor, LayerError> {
         Ok(Tensor::from_array(self.array.clone())?)
@@ -129,8 +129,8 @@ impl Indices {
 }
 
 impl Items {
-    /// One item for each axis, where the file gives or the graph computes indices of one axis each; none where there are masks
-    /// that the graph computes, or one tensor with the indices of several axes.
+    /// The items, if each holds indices of a single axis from the file or the graph. `None` if the graph computes a mask,
+    /// or one tensor with the indices of several axes.
     #[cfg(feature = "gpu")]
     pub(crate) fn by_axis(&self, inputs: &[DType]) -> Option<&[Item]> {
         let Items::Listed(items) = self else { return None };
@@ -141,7 +141,7 @@ impl Items {
         (!items.iter().any(is_mask)).then_some(items)
     }
 
-    /// How many inputs of the operator the items take.
+    /// The number of the operator's inputs that are items.
     pub(super) fn num_inputs(&self) -> usize {
         match self {
             Items::Input(_) => 1,
@@ -149,7 +149,7 @@ impl Items {
         }
     }
 
-    /// The shape that the indices have together, and the axes that they are for; masks must be as long as those.
+    /// The broadcast shape of the indices, and the axes that they index. Masks must have the lengths of their axes.
     pub(super) fn shape(&self, inputs: &[TensorMeta]) -> Result<(Vec<Dim>, Vec<usize>), LayerError> {
         match self {
             Items::Listed(items) => listed_shape(items, inputs),
@@ -159,8 +159,8 @@ impl Items {
                     return Err(LayerError::shape("the indices", "at least one axis", index));
                 };
                 let count = count.fixed().and_then(|count| usize::try_from(count).ok());
-                let count =
-                    count.ok_or_else(|| LayerError::shape("the indices", "a known number of them", index))?;
+                let count = count
+                    .ok_or_else(|| LayerError::shape("the indices", "a first axis of known length", index))?;
                 match index.dtype() {
                     DType::Bool if count == 1 => {
                         let mut axes = inputs[0].dims().iter().zip(dims);
@@ -202,14 +202,14 @@ impl Items {
     }
 }
 
-/// The indices of the true elements of a mask, if so many may be held.
+/// The indices of the true elements of a mask, if they are within the limits.
 fn checked_places(mask: &ArrayViewD<'_, bool>, limits: &Limits) -> Result<Vec<Indices>, LayerError> {
     let taken = mask.iter().filter(|&&taken| taken).count();
     check_offsets(taken.saturating_mul(mask.ndim()), limits)?;
     Ok(places_of(mask))
 }
 
-/// What [`Items::shape`] is of listed items.
+/// [`Items::shape`] for listed items.
 fn listed_shape(items: &[Item], inputs: &[TensorMeta]) -> Result<(Vec<Dim>, Vec<usize>), LayerError> {
     let (mut shape, mut axes, mut axis) = (Vec::new(), Vec::new(), 0);
     for item in items {
@@ -226,7 +226,7 @@ fn listed_shape(items: &[Item], inputs: &[TensorMeta]) -> Result<(Vec<Dim>, Vec<
         };
         let mut lens = inputs[0].dims().iter().skip(axis).zip(&covered);
         lens.try_for_each(|(len, mask)| check_mask(len, mask, &inputs[0]))?;
-        // A mask may take one element, which is broadcast, so its number is only known to go with any other.
+        // A mask may select one element, which is broadcast, so its unknown count is compatible with any other.
         shape = if shape.is_empty() { dims } else { broadcast(&shape, &dims)? };
         let next = axis + covered.len().max(1);
         axes.extend(axis..next);
@@ -235,7 +235,7 @@ fn listed_shape(items: &[Item], inputs: &[TensorMeta]) -> Result<(Vec<Dim>, Vec<
     Ok((shape, axes))
 }
 
-/// The shape of computed indices, and the axes that they cover if they are a mask.
+/// The shape of computed indices, and the dimensions of the axes that they cover if they are a mask.
 fn computed_shape(index: &TensorMeta) -> Result<(Vec<Dim>, Vec<Dim>), LayerError> {
     match index.dtype() {
         DType::I64 | DType::I32 | DType::I16 | DType::I8 => Ok((index.dims().to_vec(), Vec::new())),
@@ -247,7 +247,7 @@ fn computed_shape(index: &TensorMeta) -> Result<(Vec<Dim>, Vec<Dim>), LayerError
     }
 }
 
-/// What [`Items::values`] is of listed items.
+/// [`Items::values`] for listed items.
 fn listed_values(
     items: &[Item],
     inputs: &[TensorView<'_>],
@@ -274,19 +274,19 @@ fn listed_values(
     Ok(values)
 }
 
-/// Checks that a mask is as long as the axis it is for.
+/// Checks that a mask is as long as the axis that it indexes.
 fn check_mask(axis: &Dim, mask: &Dim, input: &TensorMeta) -> Result<(), LayerError> {
     if axis.differs(mask) {
         return Err(LayerError::shape(
             "the input",
-            format!("an axis of {mask} elements, as the mask"),
+            format!("an axis of {mask} elements, like the mask"),
             input,
         ));
     }
     Ok(())
 }
 
-/// Checks that so many positions may be held.
+/// Checks that `count` positions are within the limits.
 pub(super) fn check_offsets(count: usize, limits: &Limits) -> Result<(), LayerError> {
     let bytes = (count as u64).saturating_mul(size_of::<usize>() as u64);
     Ok(limits.check_tensor("the positions of an index", bytes)?)

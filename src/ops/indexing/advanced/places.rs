@@ -1,4 +1,4 @@
-//! Where the elements that indices name are in memory.
+//! The positions of indexed elements in memory.
 
 use super::items::{Indices, check_offsets};
 use crate::Limits;
@@ -6,7 +6,7 @@ use crate::op::{LayerError, TensorMeta};
 use crate::tensor::{Dim, Shape, resolve_index};
 use ndarray::IxDyn;
 
-/// The dimensions of what indices of some shape leave of an input.
+/// The dimensions of an input that is indexed along `axes` by indices of the given shape.
 pub(super) fn indexed_dims(
     input: &TensorMeta,
     shape: Vec<Dim>,
@@ -22,7 +22,7 @@ pub(super) fn indexed_dims(
     Ok([rest(0..first), shape, rest(first..input.rank())].concat())
 }
 
-/// Where the axes of the indices stand in the result: at the first of them if they are neighbours, else in front.
+/// The position of the indices' axes in the result: at the first indexed axis if these are adjacent, otherwise in front.
 fn first_axis(axes: &[usize]) -> usize {
     match axes {
         [first, .., last] if last - first + 1 != axes.len() => 0,
@@ -31,8 +31,8 @@ fn first_axis(axes: &[usize]) -> usize {
     }
 }
 
-/// Where the result's elements are in a contiguous input: at every sum of an offset of `outer`, `indexed` and `inner`, in
-/// that order, begin `block` elements of the result.
+/// The positions of the result's elements in a contiguous input. `block` elements start at each sum of an offset of `outer`,
+/// `indexed` and `inner`, in the order of these loops.
 pub(super) struct Places {
     outer: Vec<usize>,
     indexed: Vec<usize>,
@@ -80,7 +80,7 @@ impl Places {
         Ok(Self { outer, indexed, inner, block, result })
     }
 
-    /// Where each block of the result begins in the input.
+    /// The start of each block of the result in the input.
     pub(super) fn blocks(&self) -> impl Iterator<Item = usize> + '_ {
         let places = self.outer.iter().flat_map(|outer| self.indexed.iter().map(move |index| outer + index));
         places.flat_map(|place| self.inner.iter().map(move |inner| place + inner))

@@ -8,7 +8,7 @@ fn run(op_type: &str, params: &[(&str, &str)], x: &Tensor) -> Result<(Vec<usize>
 }
 
 #[test]
-fn axes_are_turned_and_rolled() {
+fn axes_are_flipped_and_rolled() {
     let x = counting(DType::I32, &[2, 3]);
     let values = |op_type, params: &[(&str, &str)]| run(op_type, params, &x).unwrap().1;
     assert_eq!(values("torch.flip", &[("dims", "(-1)")]), [2, 1, 0, 5, 4, 3]);

@@ -1,34 +1,34 @@
-//! One index of an axis, or a list of them.
+//! Selecting one index of an axis, or a list of indices.
 
 use super::{Cut, cut_dims, cut_layout, select};
 use crate::op::{
     CpuLayer, FieldValue, ForwardContext, FromParameter, Layer, LayerError, NO_KEY, OperatorReader,
     RuntimeParameter, TensorMeta, View,
 };
-use crate::ops::support::arguments::Argument;
+use crate::ops::support::arguments::ParamOrInput;
 use crate::ops::support::views::axis_of;
 use crate::tensor::{DType, Dim, Layout, Shape, TensorView, TensorViewMut};
 use std::ops::RangeInclusive;
 
 crate::operator! {
-    /// `torch.select`: one index of an axis, which disappears. A view, unless the graph computes the index. Of a list of
-    /// indices, which PNNX writes for ONNX's `Gather`, the axis stays.
+    /// `torch.select`: returns the slice at one index of an axis and removes the axis. A view, unless the graph computes the
+    /// index. With a list of indices, which PNNX writes for ONNX's `Gather`, the axis is kept.
     pub struct Select for "Tensor.select", "torch.select" {
-        /// The axis; may count from the end.
+        /// The axis; a negative value counts from the end.
         dim: i64,
-        /// The index, or a list; may count from the end.
-        index: Argument<Indices>,
-        /// Whether one index is a list of one, so that its axis stays.
+        /// The index, or a list of indices; negative values count from the end.
+        index: ParamOrInput<Indices>,
+        /// Whether a single index means a list of one index, so that the axis is kept.
         stays: RankStays,
     }
 }
 
-/// One index, or several.
+/// One index, or a list of indices.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Indices {
-    /// One, whose axis disappears.
+    /// One index; the axis is removed.
     One(i64),
-    /// Several, whose axis stays.
+    /// A list of indices; the axis is kept.
     Many(Vec<i64>),
 }
 
@@ -41,8 +41,8 @@ impl FromParameter for Indices {
     }
 }
 
-/// Whether the file records as many axes for the output as for the input: PNNX writes a list of one index as an index.
-/// Not a key: no file sets it.
+/// True if the file records the same number of axes for the output as for the input: PNNX writes a list of one index as a
+/// single index. It is not a key of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RankStays(pub bool);
 
@@ -60,26 +60,26 @@ impl Select {
         select(&inputs[0], axis_of(self.dim, &inputs[0])?, index)
     }
 
-    /// The only index, given the inputs; none where there is a list.
+    /// The single index, given the inputs; `None` for a list.
     fn index(&self, inputs: &[TensorMeta]) -> Result<Option<Dim>, LayerError> {
         match &self.index {
-            Argument::Value(Indices::One(index)) => Ok(Some(Dim::Fixed(*index))),
-            Argument::Value(Indices::Many(_)) => Ok(None),
-            Argument::Input(position) => Argument::<i64>::Input(*position).dim(inputs).map(Some),
+            ParamOrInput::Value(Indices::One(index)) => Ok(Some(Dim::Fixed(*index))),
+            ParamOrInput::Value(Indices::Many(_)) => Ok(None),
+            ParamOrInput::Input(position) => ParamOrInput::<i64>::Input(*position).dim(inputs).map(Some),
         }
     }
 
-    /// Where one index lies.
+    /// The layout of the slice at one index.
     fn layout(&self, whole: Layout, cut: Cut) -> Result<Layout, LayerError> {
         let axis = if let Cut::Select { axis, .. } = cut { axis } else { 0 };
         let part = cut_layout(whole, &[cut])?;
-        let is_one = !matches!(self.index, Argument::Value(Indices::Many(_)));
+        let is_one = !matches!(self.index, ParamOrInput::Value(Indices::Many(_)));
         Ok(if is_one && self.stays.0 { part.unsqueeze(axis)? } else { part })
     }
 
     fn list(&self) -> &[i64] {
         match &self.index {
-            Argument::Value(Indices::Many(list)) => list,
+            ParamOrInput::Value(Indices::Many(list)) => list,
             _ => &[],
         }
     }
@@ -107,7 +107,7 @@ impl Layer for Select {
     }
 
     fn view(&self, _: usize, inputs: &[Layout], _: &Shape) -> Result<Option<View>, LayerError> {
-        let Argument::Value(Indices::One(index)) = self.index else { return Ok(None) };
+        let ParamOrInput::Value(Indices::One(index)) = self.index else { return Ok(None) };
         let input = TensorMeta::new(DType::U8, inputs[0].shape().iter().copied());
         let cut = self.cut(&[input], Dim::Fixed(index))?;
         Ok(Some(View { input: 0, layout: self.layout(inputs[0], cut)? }))

@@ -40,7 +40,7 @@ fn several_axes_are_sliced_and_selected_from() {
     assert_eq!(part, (vec![2, 1, 2], vec![5, 6, 17, 18]));
     assert!(all("(0,1)", "(0,0)", "(0,0)", "(1,1)", "(2,0)").is_err());
     let error = all("(0,1)", "(0)", "(1,1)", "(1,1)", "(0,0)").unwrap_err().to_string();
-    assert_eq!(error, "parameter `starts` is (0): `dims` names 2 axes");
+    assert_eq!(error, "parameter `starts` is (0): expected one value for each of the 2 axes in `dims`");
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn symbols_give_lengths_that_hold_for_every_number() {
 }
 
 #[test]
-fn a_part_is_written_into_a_copy() {
+fn a_slice_of_a_copy_is_replaced() {
     let x = counting(DType::F32, &[2, 4]);
     let into = |params: &[(&str, &str)], source: &Tensor| {
         let layer = operator("Tensor.slice_copy", params).with_names(&["self", "src"]);
@@ -86,7 +86,7 @@ fn a_part_is_written_into_a_copy() {
     assert_eq!(into(&params, &tensor(&[2], &[8f32, 9.0])).unwrap(), [0.0, 8.0, 2.0, 9.0, 4.0, 8.0, 6.0, 9.0]);
     assert_eq!(into(&params, &Tensor::scalar(true)).unwrap(), [0.0, 1.0, 2.0, 1.0, 4.0, 1.0, 6.0, 1.0]);
     let error = into(&params, &x).unwrap_err().to_string();
-    assert_eq!(error, "the source: a shape that broadcasts to 2×2 f32 needed, but it is 2×4 f32");
+    assert_eq!(error, "the source: expected a shape that broadcasts to 2×2 f32, got 2×4 f32");
     let select = [("dims", "(0)"), ("starts", "(0)"), ("ends", "(0)"), ("steps", "(0)"), ("selects", "(-1)")];
     assert_eq!(into(&select, &Tensor::scalar(5f32)).unwrap(), [0.0, 1.0, 2.0, 3.0, 5.0, 5.0, 5.0, 5.0]);
     let scatter = operator("torch.slice_scatter", &[("start", "1"), ("end", "None")]);

@@ -87,7 +87,7 @@ fn types_and_shapes_that_do_not_fit_are_errors() {
     let error = matmul(&a, &b).unwrap_err().to_string();
     assert_eq!(
         error,
-        "the right factor: 3 rows, as the left factor 2×3 f64 has columns, needed, but it is 2×3 f64"
+        "the right factor: expected 3 rows, one for each column of the left factor 2×3 f64, got 2×3 f64"
     );
     assert!(matmul(&waves(&[2, 2, 3]), &waves(&[3, 3, 1])).is_err());
     assert!(matmul(&a, &Tensor::scalar(1f64)).is_err());

@@ -1,18 +1,18 @@
-//! The product of vectors the first of which is conjugated.
+//! The dot product with the first vector conjugated.
 
 use super::Product;
 use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
-use crate::ops::support::arguments::Operand;
+use crate::ops::support::arguments::InputIndex;
 use crate::ops::support::number;
 use crate::ops::support::number::with_number;
 use crate::tensor::{Complex, TensorView, TensorViewMut};
 use std::ops::RangeInclusive;
 
 crate::operator! {
-    /// `torch.vdot`: as `torch.dot`, the complex numbers of the first vector conjugated.
+    /// `torch.vdot`: the dot product of two vectors, with the first one conjugated if it is complex.
     pub struct Vdot for "aten::vdot" {
         /// The other vector.
-        other: Operand,
+        other: InputIndex,
     }
 }
 

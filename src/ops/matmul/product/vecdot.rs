@@ -1,9 +1,9 @@
-//! Products of vectors along an axis.
+//! Dot products of vectors along an axis.
 
 use crate::Limits;
 use crate::kernels::matrix::Field;
 use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
-use crate::ops::support::arguments::Operand;
+use crate::ops::support::arguments::InputIndex;
 use crate::ops::support::broadcast::{Converted, broadcast};
 use crate::ops::support::number;
 use crate::ops::support::number::Number;
@@ -13,11 +13,11 @@ use ndarray::Axis;
 use std::ops::RangeInclusive;
 
 crate::operator! {
-    /// `torch.linalg.vecdot`: the sum along an axis of the products of elements, those of the input conjugated.
+    /// `torch.linalg.vecdot`: the dot products of vectors along an axis, with the input conjugated if it is complex.
     pub struct Vecdot for "aten::linalg_vecdot" {
         /// The other vectors, of the same element type; both are broadcast.
-        other as "y": Operand,
-        /// The axis; may count from the end.
+        other as "y": InputIndex,
+        /// The axis; may be negative, counting from the end.
         dim: i64 = -1,
     }
 }
@@ -62,7 +62,7 @@ impl Layer for Vecdot {
             return Err(LayerError::dtype("the input", "floats and complex numbers", a.dtype()));
         }
         if a.dtype() != b.dtype() {
-            return Err(LayerError::dtype("y", format!("{}, as the input is", a.dtype()), b.dtype()));
+            return Err(LayerError::dtype("y", format!("{}, the input's type", a.dtype()), b.dtype()));
         }
         let whole = a.with_dims(broadcast(a.dims(), b.dims())?);
         let axis = resolve_axis(self.dim, whole.rank())?;
@@ -78,7 +78,7 @@ impl CpuLayer for Vecdot {
         outputs: &mut [TensorViewMut<'_>],
         context: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
-        // In double precision: rounding would add up.
+        // In double precision, because rounding errors would accumulate.
         if inputs[0].dtype().is_complex() {
             return self.run::<Complex<f64>>(inputs, &mut outputs[0], context.limits());
         }

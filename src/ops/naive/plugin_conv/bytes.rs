@@ -1,52 +1,56 @@
-//! What was settled, as bytes.
+//! Serialisation of a configuration.
 
-use super::{Settled, Whole};
+use super::{Configuration, QuantizedWeights};
 use std::sync::Arc;
 
 // ANCHOR: bytes
-/// The first byte: another layout of the others would have another one.
+/// The first byte: the version of the layout.
 const VERSION: u8 = 1;
 
-/// The bytes of what was settled, all numbers in little-endian order.
+/// Serialises a configuration; all numbers are little-endian.
 ///
 /// ```text
 /// 1: u8 │ input, output: 8 × u64
-/// and, in whole numbers:
+/// and, for int8:
 /// scales: 2 × f32 │ channels: u64 │ steps: f64… │ bias: i32… │ weights: i8…
 /// ```
-pub fn encode(settled: &Settled) -> Vec<u8> {
-    // ANCHOR: encode_todo -- task 5: the version, all lengths, and what there is in whole numbers
-    let lens = settled.input.into_iter().chain(settled.output);
+pub fn encode(configuration: &Configuration) -> Vec<u8> {
+    // ANCHOR: encode_todo -- task 5: write the version, all lengths, and the quantised weights, if there are any
+    let lens = configuration.input.into_iter().chain(configuration.output);
     let lens = lens.flat_map(|len| (len as u64).to_le_bytes());
     let mut bytes: Vec<u8> = [VERSION].into_iter().chain(lens).collect();
-    if let Some(whole) = &settled.whole {
-        bytes.extend(whole.scales.iter().flat_map(|scale| scale.to_le_bytes()));
-        bytes.extend((whole.steps.len() as u64).to_le_bytes());
-        bytes.extend(whole.steps.iter().flat_map(|step| step.to_le_bytes()));
-        bytes.extend(whole.bias.iter().flat_map(|bias| bias.to_le_bytes()));
-        bytes.extend(whole.weights.iter().map(|&weight| weight as u8));
+    if let Some(quantized) = &configuration.int8 {
+        bytes.extend(quantized.scales.iter().flat_map(|scale| scale.to_le_bytes()));
+        bytes.extend((quantized.steps.len() as u64).to_le_bytes());
+        bytes.extend(quantized.steps.iter().flat_map(|step| step.to_le_bytes()));
+        bytes.extend(quantized.bias.iter().flat_map(|bias| bias.to_le_bytes()));
+        bytes.extend(quantized.weights.iter().map(|&weight| weight as u8));
     }
     bytes
     // ANCHOR_END: encode_todo
 }
 
-/// What was settled, of the bytes that [`encode`] wrote; none of any others.
-pub fn decode(bytes: &[u8]) -> Option<Settled> {
-    // ANCHOR: decode_todo -- task 5: what `encode` wrote, in the same order; weights are what is left
+/// Deserialises a configuration that [`encode`] wrote; `None` for any other bytes.
+pub fn decode(bytes: &[u8]) -> Option<Configuration> {
+    // ANCHOR: decode_todo -- task 5: read what `encode` wrote, in the same order; the remaining bytes are the weights
     let mut rest = Rest(bytes);
     if rest.take()? != [VERSION] {
         return None;
     }
     let (input, output) = (rest.lens()?, rest.lens()?);
     if rest.0.is_empty() {
-        return Some(Settled { input, output, whole: None });
+        return Some(Configuration { input, output, int8: None });
     }
     let scales = [f32::from_le_bytes(rest.take()?), f32::from_le_bytes(rest.take()?)];
     let channels = rest.len()?;
     let steps = rest.all(channels, f64::from_le_bytes)?;
     let bias = rest.all(channels, i32::from_le_bytes)?;
     let weights = rest.0.iter().map(|&byte| byte as i8).collect();
-    Some(Settled { input, output, whole: Some(Arc::new(Whole { scales, steps, bias, weights })) })
+    Some(Configuration {
+        input,
+        output,
+        int8: Some(Arc::new(QuantizedWeights { scales, steps, bias, weights })),
+    })
     // ANCHOR_END: decode_todo
 }
 // ANCHOR_END: bytes
@@ -56,14 +60,14 @@ pub fn decode(bytes: &[u8]) -> Option<Settled> {
 struct Rest<'a>(&'a [u8]);
 
 impl Rest<'_> {
-    /// The next `N` bytes; none where there are fewer.
+    /// The next `N` bytes; `None` if there are fewer.
     fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
         let (taken, rest) = self.0.split_first_chunk::<N>()?;
         self.0 = rest;
         Some(*taken)
     }
 
-    /// The next number of 8 bytes, as a length.
+    /// The next 8 bytes, as a length.
     fn len(&mut self) -> Option<usize> {
         usize::try_from(u64::from_le_bytes(self.take()?)).ok()
     }
@@ -73,7 +77,7 @@ impl Rest<'_> {
         Some([self.len()?, self.len()?, self.len()?, self.len()?])
     }
 
-    /// The next `count` numbers of `N` bytes each. Where there are fewer, no memory is asked for.
+    /// The next `count` numbers of `N` bytes each; `None` if there are fewer, without allocating memory.
     fn all<T, const N: usize>(&mut self, count: usize, read: fn([u8; N]) -> T) -> Option<Vec<T>> {
         let (taken, rest) = self.0.split_at_checked(count.checked_mul(N)?)?;
         self.0 = rest;

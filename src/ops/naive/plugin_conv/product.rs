@@ -1,18 +1,18 @@
-//! Columns, and the sums of whole numbers.
+//! Columns, and sums of int8 products.
 
 use crate::kernels::window::Window;
 use ndarray::{ArrayView1, ArrayView3};
 
 // ANCHOR: unfold_into
-/// What each tap of the windows sees of a C×H×W picture at each position, as
-/// [`unfold`](crate::kernels::naive::unfold) has it, in memory of somebody else: a row for each channel and tap; 0 in the
-/// padding. `i8` may become `i32` on the way.
+/// Writes the columns of a C×H×W image, like [`unfold`](crate::kernels::naive::unfold), to the caller's memory: a row for
+/// each channel and tap, with the element that the tap covers at each position of the windows, or 0 in the padding. Elements
+/// may be widened, such as `i8` to `i32`.
 pub fn unfold_into<T: Copy + Into<A>, A: Copy + Default>(
     picture: ArrayView3<'_, T>,
     windows: &[Window; 2],
     columns: &mut [A],
 ) {
-    // ANCHOR: unfold_into_todo -- task 4: row after row, line after line: each by `see`, or zeros where the tap is above or below the picture
+    // ANCHOR: unfold_into_todo -- task 4: row by row, line by line: write each line by `see`, or zeros if the tap is above or below the image
     let (_, height, width) = picture.dim();
     let [down, across] = [windows[0].positions(height).max(1), windows[1].positions(width).max(1)];
     let (taps, kernel) = (windows[0].kernel * windows[1].kernel, windows[1].kernel);
@@ -29,7 +29,7 @@ pub fn unfold_into<T: Copy + Into<A>, A: Copy + Default>(
     // ANCHOR_END: unfold_into_todo
 }
 
-/// What one tap sees of a line of a picture, at each position of the window; 0 beside the line.
+/// Writes the elements of an image line that one tap covers at each position of the window; 0 outside of the line.
 fn see<T: Copy + Into<A>, A: Copy + Default>(
     line: ArrayView1<'_, T>,
     window: &Window,
@@ -45,16 +45,16 @@ fn see<T: Copy + Into<A>, A: Copy + Default>(
 }
 // ANCHOR_END: unfold_into
 
-// ANCHOR: whole_sums
-/// The bias plus each weight times its row of the columns, for all positions at once.
-pub fn whole_sums(weights: &[i8], bias: i32, columns: &[i32], sums: &mut [i32]) {
-    // ANCHOR: whole_sums_todo -- task 4: begin with the bias, then add weight times row, row after row
+// ANCHOR: int8_sums
+/// Computes the bias plus each weight times its row of the columns, for all positions.
+pub fn int8_sums(weights: &[i8], bias: i32, columns: &[i32], sums: &mut [i32]) {
+    // ANCHOR: int8_sums_todo -- task 4: begin with the bias, then add each weight times its row, row by row
     sums.fill(bias);
     for (&weight, row) in weights.iter().zip(columns.chunks_exact(sums.len().max(1))) {
         for (sum, x) in sums.iter_mut().zip(row) {
             *sum += i32::from(weight) * x;
         }
     }
-    // ANCHOR_END: whole_sums_todo
+    // ANCHOR_END: int8_sums_todo
 }
-// ANCHOR_END: whole_sums
+// ANCHOR_END: int8_sums

@@ -1,4 +1,4 @@
-//! What damaged bytes and odd models do to the plugin.
+//! The plugin with damaged states and unusual models.
 
 use super::*;
 use crate::op::{OperatorReader, RuntimeAttribute, RuntimeParameter};
@@ -16,7 +16,7 @@ fn conv(out_channels: usize) -> Box<dyn CpuLayer> {
     creator.create(OperatorReader::new(&params.into(), &attrs, &[None], 1)).unwrap()
 }
 
-/// The bytes of a layer that is settled for whole numbers.
+/// The state of a layer that is configured for int8.
 fn state() -> Vec<u8> {
     let mut conv = conv(3);
     let meta = |dims: [usize; 4], scale| TensorMeta::new(DType::I8, dims).with_scale(Some(scale));
@@ -40,12 +40,12 @@ fn damaged_states_are_refused_or_run() {
             workspace.reserve(15 * 9 * 4).unwrap();
             let limits = crate::Limits::default();
             let mut context = ForwardContext::new(&mut workspace, &limits);
-            // Overflow would panic here, for tests are built with overflow checks.
+            // Overflow would panic here, because tests are built with overflow checks.
             conv.forward(&[x.view()], &mut [y.view_mut().unwrap()], &mut context).unwrap();
         }
     }
     for len in 1..bytes.len() {
-        // Without whole numbers, a state ends behind the lengths.
+        // Without quantised weights, a state ends after the lengths.
         assert_eq!(conv(3).deserialize(&bytes[..len]).is_ok(), len == 65, "{len} bytes");
     }
 }
@@ -57,7 +57,7 @@ fn the_state_of_another_number_of_channels_is_refused() {
 }
 
 #[test]
-fn a_layer_that_nobody_configured_does_not_run() {
+fn a_layer_that_is_not_configured_does_not_run() {
     let x = Tensor::full(&[1, 2, 5, 4], 1f32).unwrap();
     let mut y = Tensor::full(&[1, 3, 3, 3], 0f32).unwrap();
     let mut workspace = crate::tensor::Workspace::new().unwrap();
@@ -75,8 +75,8 @@ fn weights_of_no_channels_are_refused() {
 }
 
 #[test]
-fn no_sum_leaves_32_bits() {
-    // 2³¹ / 2¹⁴ products of two bytes are the most that there may be.
+fn sums_do_not_overflow_32_bits() {
+    // There must be fewer than 2³¹ / 2¹⁴ products of two int8 values.
     let row = |taps: usize| ndarray::Array2::from_elem((1, taps), 1f32);
     assert!(quantize(row((1 << 17) - 1).view(), &[0.0], [1.0, 1.0]).is_ok());
     assert!(quantize(row(1 << 17).view(), &[0.0], [1.0, 1.0]).is_err());

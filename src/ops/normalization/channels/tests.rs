@@ -11,7 +11,7 @@ fn statistics() -> [(&'static str, Tensor); 4] {
     ]
 }
 
-/// The layer on 2×3×2, with the first of the four weights as attributes, and as named inputs.
+/// Runs the layer on 2×3×2, with the first `count` of the four weights as attributes and as named inputs.
 fn run(module: &str, function: &str, eps: &str, count: usize) -> [Tensor; 2] {
     let (x, statistics) = (waves(&[2, 3, 2]), statistics());
     let given = if count == 4 { "True" } else { "False" };
@@ -146,7 +146,7 @@ fn statistics_of_groups() {
 }
 
 #[test]
-fn half_inputs_take_f32_weights() {
+fn half_inputs_accept_f32_weights() {
     let layer = operator("nn.GroupNorm", &[("num_groups", "1"), ("num_channels", "4")])
         .with_attr("weight", Tensor::ones(DType::F32, &[4]).unwrap());
     let x = waves(&[1, 4]).cast(DType::F16).unwrap();
@@ -155,10 +155,10 @@ fn half_inputs_take_f32_weights() {
 }
 
 #[test]
-fn what_does_not_fit_is_an_error() {
+fn mismatches_are_errors() {
     let groups = operator("F.group_norm", &[("num_groups", "2")]);
     let error = groups.run(&[&waves(&[1, 3, 2])]).unwrap_err().to_string();
-    assert_eq!(error, "the input: a multiple of 2 channels along axis 1 needed, but it is 1×3×2 f64");
+    assert_eq!(error, "the input: expected a multiple of 2 channels along axis 1, got 1×3×2 f64");
     assert!(operator("F.group_norm", &[("num_groups", "0")]).create(1).is_err());
     assert!(operator("nn.GroupNorm", &[("num_groups", "1"), ("affine", "True")]).create(1).is_err());
     let batch = operator("nn.BatchNorm2d", &[("num_features", "3")])

@@ -3,7 +3,7 @@ use crate::ops::support::testing::{assert_close, operator, waves};
 use crate::tensor::{DType, Dim, Tensor};
 
 #[test]
-fn largest_elements_and_their_places_are_those_of_pytorch() {
+fn maxima_and_their_indices_are_those_of_pytorch() {
     let params = [("kernel_size", "3"), ("stride", "2"), ("padding", "1"), ("ceil_mode", "True")];
     let with_indices = [&params[..], &[("return_indices", "True")]].concat();
     let x = waves(&[1, 2, 7]);
@@ -135,7 +135,7 @@ fn half_precision_and_odd_inputs() {
 }
 
 #[test]
-fn senseless_parameters_are_refused() {
+fn invalid_parameters_are_rejected() {
     let refused =
         |params: &[(&str, &str)]| operator("nn.AvgPool2d", params).create(1).unwrap_err().to_string();
     assert_eq!(
@@ -144,7 +144,7 @@ fn senseless_parameters_are_refused() {
     );
     assert_eq!(
         refused(&[("kernel_size", "(3,3,3)")]),
-        "parameter `kernel_size` is [3, 3, 3]: one number is needed, or one for each of 2 axes"
+        "parameter `kernel_size` is [3, 3, 3]: expected one number, or one for each of 2 axes"
     );
     refused(&[("kernel_size", "0")]);
     refused(&[("kernel_size", "2"), ("stride", "0")]);
@@ -154,5 +154,5 @@ fn senseless_parameters_are_refused() {
     assert!(operator("nn.MaxPool1d", &[("kernel_size", "2"), ("dilation", "0")]).create(1).is_err());
     let small = Tensor::zeros(DType::F32, &[1, 1, 2, 2]).unwrap();
     let error = operator("nn.MaxPool2d", &[("kernel_size", "3")]).run(&[&small]).unwrap_err().to_string();
-    assert_eq!(error, "the input: room for a window of 3 along axis 2 needed, but it is 1×1×2×2 f32");
+    assert_eq!(error, "the input: expected room for a window of 3 along axis 2, got 1×1×2×2 f32");
 }

@@ -1,8 +1,8 @@
-//! Products of whole numbers, by hand.
+//! Quantised products, computed by hand.
 
 use crate::ops::support::testing::{Operator, operator, tensor};
 
-/// Weights with scales 0.5 and 0.25, input and output as said.
+/// An operator with weights of scales 0.5 and 0.25 and the given parameters.
 fn weighted<'a>(
     op_type: &'a str,
     shape: &[usize],
@@ -22,8 +22,8 @@ fn a_linear_map_by_hand() {
     let weight = [1i8, -2, 3, 1, 0, 5];
     let (x, none) = (tensor(&[2, 3], &[3u8, 2, 4, 0, 255, 2]), &[][..]);
     let linear = weighted("nn.quantized.Linear", &[2, 3], &weight, none);
-    // The first row is 1, 0, 2 steps from its zero point, so its sums are 7 of a quarter and 8 of an eighth: with the
-    // bias 2 and 0, which is four and no steps of the output. The second row saturates.
+    // The first row is 1, 0, 2 steps from its zero point, so its sums are 7 quarters and 8 eighths: with the bias 2 and 0,
+    // which is four and zero steps of the output. The second row saturates.
     assert_eq!(linear.run_one(&[&x]).unwrap().to_vec::<u8>().unwrap(), [8, 4, 0, 0]);
     let relu = weighted("nn.intrinsic.quantized.LinearReLU", &[2, 3], &weight, none);
     assert_eq!(relu.run_one(&[&x]).unwrap().to_vec::<u8>().unwrap(), [8, 4, 4, 4]);
@@ -34,13 +34,13 @@ fn a_linear_map_by_hand() {
 }
 
 #[test]
-fn padding_stands_for_zero() {
+fn padding_represents_zero() {
     let more = [("padding", "1"), ("kernel_size", "(2,2)"), ("groups", "1"), ("padding_mode", "zeros")];
     let conv = weighted("nn.quantized.Conv2d", &[2, 1, 2, 2], &[1, 1, 1, 1, 1, 1, 1, 5], &more);
     let out = conv.run_one(&[&tensor(&[1, 1, 1, 1], &[4u8])]).unwrap();
     assert_eq!(out.shape().dims(), [1, 2, 2, 2]);
-    // The input stands for 1, under each weight once: 0.5 + 0.25 is a step and a half, which goes to the even 2; the
-    // second kernel has 1 in its last corner alone, which takes up the bias.
+    // The input represents 1, under each weight once: 0.5 + 0.25 is a step and a half, which is rounded to the even 2; the
+    // second kernel only has 1 in its last corner, which cancels the bias.
     assert_eq!(out.to_vec::<u8>().unwrap(), [6, 6, 6, 6, 4, 2, 2, 2]);
     let relu = weighted("nn.intrinsic.quantized.ConvReLU2d", &[2, 1, 2, 2], &[1, 1, 1, 1, 1, 1, 1, 5], &more);
     let out = relu.run_one(&[&tensor(&[1, 1, 1, 1], &[4u8])]).unwrap();
@@ -49,7 +49,7 @@ fn padding_stands_for_zero() {
 }
 
 #[test]
-fn weights_that_do_not_fit_are_refused() {
+fn mismatched_weights_are_rejected() {
     let shape = [2usize, 1, 1, 1];
     let with = |more: &[(&'static str, &'static str)]| {
         weighted("nn.quantized.Conv2d", &shape, &[1, 1], more).create(1).map(drop)

@@ -1,4 +1,4 @@
-//! Reductions of two steps or with two results: without NaN, extremes and moments in pairs, norms of matrices.
+//! Reductions with two steps or two results: sums and means without NaN, pairs of extremes and moments, matrix norms.
 
 use super::{Axes, Operation, Power, Reduction, Unbiased};
 use crate::Limits;
@@ -8,11 +8,11 @@ use crate::ops::support::arguments::{Accumulator, Wanted};
 use crate::tensor::{DType, Tensor, TensorView, TensorViewMut, resolve_axes};
 
 crate::operator! {
-    /// `torch.nansum`: the sum of all that is not NaN; of integers and bool as i64.
+    /// `torch.nansum`: the sum of all elements that are not NaN. Integers and bool are summed as i64.
     pub struct NanSum for "aten::nansum" {
-        /// The axes; all where absent. They may count from the end.
+        /// The axes; by default all. Negative values count from the end.
         dim: Option<Vec<i64>> = None,
-        /// Whether reduced axes stay, with length 1.
+        /// Whether to keep the reduced axes, with length 1.
         keepdim: bool = false,
         /// The element type of the sum.
         dtype: Option<DType> = None,
@@ -20,11 +20,11 @@ crate::operator! {
 }
 
 crate::operator! {
-    /// `torch.nanmean`: the mean of all that is not NaN.
+    /// `torch.nanmean`: the mean of all elements that are not NaN.
     pub struct NanMean for "aten::nanmean" {
-        /// The axes; all where absent. They may count from the end.
+        /// The axes; by default all. Negative values count from the end.
         dim: Option<Vec<i64>> = None,
-        /// Whether reduced axes stay, with length 1.
+        /// Whether to keep the reduced axes, with length 1.
         keepdim: bool = false,
         /// The element type of the mean.
         dtype: Option<DType> = None,
@@ -32,11 +32,11 @@ crate::operator! {
 }
 
 crate::operator! {
-    /// `torch.aminmax`: the smallest and the largest element; NaN where there is one.
+    /// `torch.aminmax`: the smallest and the largest element; both are NaN if there is one.
     pub struct MinAndMax for "aten::aminmax" {
-        /// The axis; all where absent. It may count from the end.
+        /// The axis; by default all. A negative value counts from the end.
         dim: Option<i64> = None,
-        /// Whether reduced axes stay, with length 1.
+        /// Whether to keep the reduced axes, with length 1.
         keepdim: bool = false,
     }
 }
@@ -46,11 +46,12 @@ macro_rules! moments {
         crate::operator! {
             $(#[doc = $doc])*
             pub struct $name for $op_type {
-                /// The axes; all where absent. They may count from the end.
+                /// The axes; by default all. Negative values count from the end.
                 dim: Option<Vec<i64>> = None,
-                /// What is subtracted from the number of elements that is divided by, or whether it is 1, and not 0.
+                /// The squared deviations are divided by the number of elements minus this; `True`, the default, is 1, `False`
+                /// is 0.
                 unbiased: Option<Unbiased> = None,
-                /// Whether reduced axes stay, with length 1.
+                /// Whether to keep the reduced axes, with length 1.
                 keepdim: bool = false,
             }
         }
@@ -62,7 +63,7 @@ macro_rules! moments {
     )*};
 }
 
-/// Implements the traits for layers of two reductions.
+/// Implements the traits for a layer of two reductions.
 macro_rules! pairs {
     ($name:ident |$layer:ident| $operations:expr, $dim:expr) => {
         impl $name {
@@ -116,7 +117,7 @@ fn refuse_complex(input: &TensorMeta) -> Result<(), LayerError> {
     crate::ops::reduction::extremes::check_order(input)
 }
 
-/// The input with 0 in the place of NaN, and where it has numbers.
+/// The input with NaN replaced by 0, and a mask of the elements that are not NaN.
 fn without_nan(input: &TensorView<'_>) -> Result<(Tensor, Tensor), LayerError> {
     let mut values = input.cast(DType::F64)?.to_vec::<f64>()?;
     let present: Vec<bool> = values.iter().map(|x| !x.is_nan()).collect();
@@ -188,7 +189,7 @@ impl CpuLayer for NanMean {
 /// The order of a norm of [`torch.linalg`](LinalgNorm).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Order {
-    /// The root of the sum of squares of all elements of a matrix.
+    /// The square root of the sum of the squared elements of a matrix.
     Frobenius,
     /// The sum of the singular values of a matrix.
     Nuclear,
@@ -209,15 +210,16 @@ impl FromParameter for Order {
 }
 
 crate::operator! {
-    /// `torch.linalg.norm`: the norm of a vector, or of a matrix: its largest sum of magnitudes along the first axis
-    /// (order 1) or the second (`inf`), the smallest (-1, `-inf`), or the root of the sum of squares (`fro`). With the feature
-    /// `linalg` also the largest singular value (2), the smallest (-2), and their sum (`nuc`).
+    /// `torch.linalg.norm`: the norm of vectors or matrices. For matrices, it is the largest (order 1) or smallest (-1) sum of
+    /// magnitudes along the first axis, the largest (`inf`) or smallest (`-inf`) along the second, or the root of the sum of
+    /// squares (`fro`); with the feature `linalg` also the largest (2) or smallest (-2) singular value, or the sum of all
+    /// (`nuc`).
     pub struct LinalgNorm for "aten::linalg_norm" {
-        /// The order; the root of the sum of squares where absent.
+        /// The order; by default the root of the sum of squares.
         ord: Option<Order> = None,
-        /// One axis of vectors or two of matrices; where absent all, with an order at most two.
+        /// One axis for vectors, or two for matrices. By default all axes; with `ord`, there may be at most two.
         dim: Option<Vec<i64>> = None,
-        /// Whether reduced axes stay, with length 1.
+        /// Whether to keep the reduced axes, with length 1.
         keepdim: bool = false,
         /// The element type that the input is converted to first.
         dtype: Option<DType> = None,
@@ -225,13 +227,13 @@ crate::operator! {
 }
 
 crate::operator! {
-    /// `torch.linalg.vector_norm`: (Σ|x|ᵖ)^(1/p) along axes.
+    /// `torch.linalg.vector_norm`: the p-norm (Σ|x|ᵖ)^(1/p) along axes.
     pub struct VectorNorm for "aten::linalg_vector_norm" {
         /// The order p: a number, `inf` or `-inf`.
         ord: Power = Power(2.0),
-        /// The axes; all where absent. They may count from the end.
+        /// The axes; by default all. Negative values count from the end.
         dim: Option<Vec<i64>> = None,
-        /// Whether reduced axes stay, with length 1.
+        /// Whether to keep the reduced axes, with length 1.
         keepdim: bool = false,
         /// The element type that the input is converted to first.
         dtype: Option<DType> = None,
@@ -239,13 +241,13 @@ crate::operator! {
 }
 
 crate::operator! {
-    /// `torch.linalg.matrix_norm`: the norm of matrices, as [`LinalgNorm`].
+    /// `torch.linalg.matrix_norm`: the norm of matrices; see [`LinalgNorm`].
     pub struct MatrixNorm for "aten::linalg_matrix_norm" {
         /// The order: `fro`, 1, -1, `inf` or `-inf`; with the feature `linalg` also `nuc`, 2 and -2.
         ord: Order = Order::Frobenius,
-        /// The two axes of a matrix; may count from the end.
+        /// The two axes of the matrices; negative values count from the end.
         dim: Vec<i64> = vec![-2, -1],
-        /// Whether reduced axes stay, with length 1.
+        /// Whether to keep the reduced axes, with length 1.
         keepdim: bool = false,
         /// The element type that the input is converted to first.
         dtype: Option<DType> = None,
@@ -254,22 +256,22 @@ crate::operator! {
 
 /// How a norm is computed.
 enum Norm {
-    /// Of all elements along some axes.
+    /// The p-norm of all elements along some axes.
     Vector { p: f64, dim: Option<Vec<i64>> },
-    /// An extreme along one axis of the sums of magnitudes along another one.
+    /// An extreme along one axis of the sums of magnitudes along another axis.
     Matrix { summed: i64, extreme: i64, largest: bool },
-    /// From the singular values of matrices that lie along two axes.
+    /// A norm that is computed from the singular values of matrices along two axes.
     Singular { norm: SingularNorm, dim: [i64; 2] },
 }
 
 impl Norm {
-    /// Of matrices that lie along two axes of so many.
+    /// The norm of matrices along two axes of a tensor of this rank.
     fn of_matrix(order: Order, dim: &[i64], rank: usize) -> Result<Self, LayerError> {
         let &[rows, columns] = dim else {
-            let (found, reason) = (format!("{dim:?}"), "a matrix has two axes".to_owned());
+            let (found, reason) = (format!("{dim:?}"), "expected the two axes of a matrix".to_owned());
             return Err(LayerError::InvalidParameter { key: "dim", found, reason });
         };
-        // Refuses an axis twice.
+        // Checks that the axes differ.
         Axes::new(Some(dim), false, rank)?;
         if let Some(norm) = SingularNorm::of(order) {
             linalg::available()?;
@@ -284,7 +286,7 @@ impl Norm {
                 Ok(Self::Matrix { summed: columns, extreme: rows, largest: p > 0.0 })
             }
             Order::Nuclear | Order::Number(_) => {
-                let reason = "matrices have norms of order fro, nuc, 1, -1, 2, -2, inf and -inf";
+                let reason = "expected one of fro, nuc, 1, -1, 2, -2, inf and -inf for matrices";
                 Err(LayerError::invalid("ord", format!("{order:?}"), reason))
             }
         }
@@ -379,7 +381,7 @@ impl LinalgNorm {
             (Some(Order::Number(p)), None, 1) => vector(p, None),
             (Some(_), dim, rank) => {
                 let found = dim.map_or_else(|| format!("absent for {rank} axes"), |dim| format!("{dim:?}"));
-                let reason = "an order is that of vectors along one axis, and fro of matrices".to_owned();
+                let reason = "`ord` needs one axis for vectors, or two for matrices; fro and nuc are norms of matrices".to_owned();
                 Err(LayerError::InvalidParameter { key: "dim", found, reason })
             }
         }
@@ -431,9 +433,9 @@ mod tests {
     use crate::ops::support::testing::{operator, tensor};
     use crate::tensor::Tensor;
 
-    /// What PyTorch refuses, and the singular values that only the feature `linalg` has.
+    /// Norms that PyTorch refuses, and norms of singular values without the feature `linalg`.
     #[test]
-    fn norms_that_are_none() {
+    fn unsupported_norms_are_refused() {
         let (vector, matrix) = (tensor(&[2], &[1.0, 2.0]), tensor(&[1, 2], &[1.0, 2.0]));
         let refused = |op_type: &'static str, params: &[(&'static str, &'static str)], x: &Tensor| {
             operator(op_type, params).run(&[x]).is_err()

@@ -1,22 +1,22 @@
-//! What elements along any axes become, whatever their type and strides.
+//! Reductions of real elements of any type and strides along any axes.
 
 use crate::kernels::reduce::axes::Walk;
 use crate::kernels::reduce::fold::{Floats, Integers, Operation};
 use crate::op::{ForwardContext, LayerError};
 use crate::tensor::{DType, Element, Layout, Shape, TensorView, TensorViewMut};
 
-/// The elements from the first of the storage on.
+/// The view's storage, from its first element.
 pub(in crate::ops) fn storage<'a, T: Element>(view: &TensorView<'a>) -> Result<&'a [T], LayerError> {
     let span = if view.num_elements() == 0 { 0 } else { view.layout().span() };
     Ok(view.with_layout(Layout::contiguous(Shape::new(&[span])?))?.slice::<T>()?)
 }
 
-/// Bytes of scratch memory for this many results: two numbers for each.
+/// The scratch memory, in bytes, for this number of results: two values for each.
 pub(super) fn scratch_bytes(results: usize) -> usize {
     results.saturating_mul(2 * size_of::<f64>())
 }
 
-/// Writes the results of real numbers; `len` elements become one.
+/// Reduces real elements and writes the results; `len` elements are reduced to one.
 pub(super) fn reduce(
     operation: Operation,
     input: &TensorView<'_>,
@@ -43,8 +43,8 @@ pub(super) fn reduce(
     match elements {
         Elements::Floats(elements) => {
             let scratch = context.scratch::<f64>(2 * walk.outputs())?;
-            let (results, beside) = scratch.split_at_mut(walk.outputs());
-            operation.floats(&walk, elements, len, results, beside);
+            let (results, auxiliary) = scratch.split_at_mut(walk.outputs());
+            operation.floats(&walk, elements, len, results, auxiliary);
             write(results, output)
         }
         Elements::Integers(elements) => {

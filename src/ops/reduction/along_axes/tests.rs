@@ -6,7 +6,7 @@ fn reduced(op_type: &str, params: &[(&str, &str)], x: &Tensor) -> Tensor {
 }
 
 #[test]
-fn they_are_those_of_pytorch() {
+fn results_are_those_of_pytorch() {
     let x = waves(&[2, 3, 2]);
     for (op_type, params, shape, want) in REDUCED {
         assert_close(&reduced(op_type, params, &x), shape, want);
@@ -60,7 +60,7 @@ fn symbols_and_odd_inputs() {
     }
 }
 
-/// Operator, parameters, and the shape and values that torch gives.
+/// An operator, its parameters, and the shape and values of PyTorch's result.
 type Reduced = (&'static str, &'static [(&'static str, &'static str)], &'static [usize], &'static [f64]);
 
 const REDUCED: [Reduced; 14] = [

@@ -1,11 +1,11 @@
-//! Distances of all pairs of rows, and of two tensors.
+//! Distances between all pairs of rows, and between two tensors.
 
 use super::{check_held, check_same_type};
 use crate::Limits;
 use crate::kernels::{Float, reduce};
 use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
-use crate::ops::support::arguments::Operand;
-use crate::ops::support::broadcast::{Factor, broadcast, common};
+use crate::ops::support::arguments::InputIndex;
+use crate::ops::support::broadcast::{TensorOrScalar, broadcast, common};
 use crate::ops::support::float;
 use crate::ops::support::float::with_float;
 use crate::ops::support::number;
@@ -13,13 +13,14 @@ use crate::tensor::{Complex, Dim, Shape, TensorView, TensorViewMut};
 use std::ops::RangeInclusive;
 
 crate::operator! {
-    /// `torch.cdist`: the p-norm of the difference of each row of …×P×M and each row of …×R×M, which is …×P×R.
+    /// `torch.cdist`: the distance between each row of …×P×M and each row of …×R×M: the p-norm of their difference. Output:
+    /// …×P×R.
     pub struct Cdist for "aten::cdist", "torch.cdist" {
-        /// The other rows; axes before the last two are broadcast.
-        x2: Operand,
-        /// The power of the norm; 0 counts the elements that differ.
+        /// The second rows, …×R×M; axes before the last two are broadcast.
+        x2: InputIndex,
+        /// The order p of the norm; 0 counts the elements that differ.
         p: f64 = 2.0,
-        /// Accepted for compatibility: differences are always taken, and not made of products.
+        /// Accepted for compatibility: differences are always computed directly, not by a matrix product.
         compute_mode: Option<i64> = None,
     }
     validate |layer| { check_power(layer.p) }
@@ -28,9 +29,9 @@ crate::operator! {
 crate::operator! {
     /// `torch.dist`: the p-norm of the difference of two tensors, real or complex, which are broadcast.
     pub struct Dist for "aten::dist", "torch.dist" {
-        /// The other tensor.
-        other: Operand,
-        /// The power of the norm.
+        /// The second tensor.
+        other: InputIndex,
+        /// The order p of the norm.
         p: f64 = 2.0,
     }
 }
@@ -39,13 +40,13 @@ fn check_power(p: f64) -> Result<(), LayerError> {
     if p >= 0.0 {
         return Ok(());
     }
-    let reason = "the power of a distance is not negative".to_owned();
+    let reason = "it must not be negative".to_owned();
     Err(LayerError::InvalidParameter { key: "p", found: p.to_string(), reason })
 }
 
-/// Axes before the last two, and those.
+/// The axes before the last two, and the last two.
 fn split(meta: &TensorMeta) -> Result<(&[Dim], &[Dim; 2]), LayerError> {
-    meta.dims().split_last_chunk().ok_or_else(|| LayerError::shape("rows", "two axes or more", meta))
+    meta.dims().split_last_chunk().ok_or_else(|| LayerError::shape("rows", "at least two axes", meta))
 }
 
 impl Cdist {
@@ -101,7 +102,7 @@ impl Layer for Cdist {
         let (before, [rows, len]) = split(x1)?;
         let (other_before, [other_rows, other_len]) = split(x2)?;
         if len.differs(other_len) {
-            return Err(LayerError::shape("the rows of the other input", len, x2));
+            return Err(LayerError::shape("the other input", format!("rows of {len} elements"), x2));
         }
         let dims = broadcast(before, other_before)?.into_iter().chain([rows.clone(), other_rows.clone()]);
         Ok(vec![TensorMeta::new(x1.dtype(), dims)])
@@ -129,7 +130,7 @@ impl Dist {
         let shape = crate::tensor::broadcast_shapes(inputs[0].shape(), inputs[self.other.0].shape())?;
         check_held::<T>(shape.num_elements().saturating_mul(3), limits)?;
         let metas = TensorMeta::of_all(inputs);
-        let factors = [Factor::Input(0), Factor::Input(self.other.0)];
+        let factors = [TensorOrScalar::Input(0), TensorOrScalar::Input(self.other.0)];
         let dtype = common(&metas, &factors);
         let [x, y] = factors.map(|factor| factor.converted(inputs, dtype));
         let (x, y) = (x?, y?);
@@ -156,7 +157,7 @@ impl Layer for Dist {
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
         let (x, y) = (&inputs[0], &inputs[self.other.0]);
         broadcast(x.dims(), y.dims())?;
-        let dtype = common(inputs, &[Factor::Input(0), Factor::Input(self.other.0)]);
+        let dtype = common(inputs, &[TensorOrScalar::Input(0), TensorOrScalar::Input(self.other.0)]);
         if !dtype.is_float() && !dtype.is_complex() {
             return Err(float::not_a_float("the input", dtype));
         }

@@ -1,4 +1,4 @@
-//! Layers of whole numbers against their definition: exact sums by the layer of real numbers, in double precision.
+//! int8 layers against their definition: exact sums, computed by the float layer in double precision.
 
 use crate::Limits;
 use crate::kernels::naive;
@@ -14,7 +14,7 @@ fn waves(dims: &[usize]) -> Tensor {
     testing::waves(dims).cast(DType::F32).unwrap()
 }
 
-/// A product: type and parameters, shapes of its input and its weights.
+/// A product: its type and parameters, and the shapes of its input and its weight.
 #[derive(Debug, Clone)]
 struct Case {
     op_type: &'static str,
@@ -48,8 +48,8 @@ fn cases() -> impl Strategy<Value = Case> {
 
 impl Case {
     fn operator(&self, weight: Tensor, bias: Option<Tensor>) -> Operator<'static> {
-        let made = operator(self.op_type, &self.params).with_attr("weight", weight);
-        bias.into_iter().fold(made, |made, bias| made.with_attr("bias", bias))
+        let operator = operator(self.op_type, &self.params).with_attr("weight", weight);
+        bias.into_iter().fold(operator, |operator, bias| operator.with_attr("bias", bias))
     }
 
     fn whole_input(&self, seed: usize) -> Tensor {
@@ -57,7 +57,7 @@ impl Case {
         Tensor::from_vec(values.map(|q| q.max(-127)).collect(), &self.input).unwrap()
     }
 
-    /// The output by its definition, before it is made whole.
+    /// The output by definition, before it is quantised.
     fn wanted(&self, input: &Tensor, scale: f32, weight: &Tensor, bias: Option<&Tensor>) -> Vec<f32> {
         let (outputs, values) = (self.weight[0], weight.to_vec::<f32>().unwrap());
         let depth = values.len() / outputs;
@@ -90,7 +90,7 @@ impl Case {
     }
 }
 
-/// Runs a layer that was told these scales.
+/// Runs a layer that is configured with these scales.
 fn run(layer: &mut dyn CpuLayer, inputs: &[&Tensor], scale: f32, out_scale: Option<f32>) -> Tensor {
     let real: Vec<TensorMeta> =
         inputs.iter().map(|x| TensorMeta::new(DType::F32, x.shape().iter().copied())).collect();
@@ -112,7 +112,7 @@ fn run(layer: &mut dyn CpuLayer, inputs: &[&Tensor], scale: f32, out_scale: Opti
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
     #[test]
-    fn layers_are_their_definition(
+    fn layers_agree_with_their_definition(
         case in cases(), seed in 0usize..1000, has_bias: bool, scale in 1e-3f32..1.0, out_scale in 1e-2f32..10.0,
     ) {
         let input = case.whole_input(seed);
@@ -137,7 +137,7 @@ proptest! {
     }
 
     #[test]
-    fn a_linear_layer_is_the_naive_one(
+    fn a_linear_layer_agrees_with_the_naive_kernel(
         (rows, inputs, outputs) in (1usize..5, 1usize..40, 1usize..40), seed in 0usize..1000, scale in 1e-3f32..1.0,
     ) {
         let case = Case { op_type: "nn.Linear", params: vec![], input: vec![rows, inputs], weight: vec![outputs, inputs] };
@@ -146,14 +146,14 @@ proptest! {
         let real = input.to_vec::<i8>().unwrap().into_iter().map(|q| f32::from(q) * scale).collect();
         let real = matrix((rows, inputs), real);
         let weights = matrix((outputs, inputs), weight.to_vec().unwrap());
-        let wanted = naive::whole_linear(real.view(), weights.view(), &bias.to_vec::<f32>().unwrap(), scale);
+        let wanted = naive::int8_linear(real.view(), weights.view(), &bias.to_vec::<f32>().unwrap(), scale);
         let mut layer = case.operator(weight, Some(bias)).create(1).unwrap();
         let found = run(&mut *layer, &[&input], scale, None).to_vec::<f32>().unwrap();
         prop_assert_eq!(found, wanted.into_iter().collect::<Vec<_>>());
     }
 
     #[test]
-    fn epilogues_are_computed_of_real_numbers(case in cases(), seed in 0usize..1000, adds: bool) {
+    fn epilogues_are_computed_in_f32(case in cases(), seed in 0usize..1000, adds: bool) {
         let text = if adds { "relu(add(@0,@1))" } else { "silu(@0)" };
         let input = case.whole_input(seed);
         let weight = waves(&case.weight);
@@ -175,7 +175,7 @@ proptest! {
     }
 }
 
-/// A linear layer, each of whose outputs has weights of one power of ten and a bias of another.
+/// The weight and the bias of a linear layer; for each output, weights and bias have magnitudes of different powers of ten.
 fn uneven(powers: &[(i32, i32)], depth: usize) -> (Tensor, Tensor) {
     let power = |power: i32| 10f64.powi(power);
     let rows = powers.iter().flat_map(|&(weight, _)| (0..depth).map(move |at| (weight, at)));
@@ -200,20 +200,20 @@ proptest! {
         for ((row, bias), found) in weight.chunks(depth).zip(bias).zip(found) {
             let real = |q: i8, w: f32| f64::from(q) * f64::from(scale) * f64::from(w);
             let wanted = values.iter().zip(row).fold(f64::from(bias), |sum, (&q, &w)| sum + real(q, w));
-            // A weight is at most half its step off, and the bias half a step of the products.
+            // The error is at most half a step for each weight, and half a step of the products for the bias.
             let step = f64::from(row.iter().fold(0.0f32, |most, w| most.max(w.abs()))) / 127.0 * f64::from(scale);
             let inputs: f64 = values.iter().map(|&q| f64::from(q).abs()).sum();
             let rounding = wanted.abs().max(f64::from(bias).abs()) * 1e-6 + 1e-30;
             let allowed = step * (inputs * 0.5 + 0.5) * 1.001 + rounding;
             let off = (wanted - f64::from(found)).abs();
-            prop_assert!(off <= allowed, "{found} for {wanted}: off by {off:e}, not {allowed:e}");
+            prop_assert!(off <= allowed, "got {found}, expected {wanted}: off by {off:e}, allowed are {allowed:e}");
         }
     }
 }
 
 #[test]
 fn a_channel_of_tiny_weights_is_its_bias() {
-    // The last: weights of zero, as a batch norm of gamma 0 leaves them, and a bias below the step of the input.
+    // The last channel has zero weights, as a batch norm of gamma 0 leaves them, and a bias below the step of the input.
     let weight = Tensor::from_vec(vec![1e-8f32, -5e-9, 1e-38, 1e-38, 1e-42, 0.0, 0.0, 0.0], &[4, 2]).unwrap();
     let bias = [0.5f32, -0.25, 3.0, 0.004];
     let bias = Tensor::from_vec(bias.to_vec(), &[4]).unwrap();
@@ -221,7 +221,7 @@ fn a_channel_of_tiny_weights_is_its_bias() {
     let input = Tensor::from_vec(vec![127i8, -3], &[1, 2]).unwrap();
     let found = run(&mut *operator.create(1).unwrap(), &[&input], 0.01, None).to_vec::<f32>().unwrap();
     for (found, wanted) in found.into_iter().zip(bias.to_vec::<f32>().unwrap()) {
-        assert!((found - wanted).abs() <= 1e-7, "{found} for {wanted}");
+        assert!((found - wanted).abs() <= 1e-7, "got {found}, expected {wanted}");
     }
 }
 
@@ -235,18 +235,18 @@ fn products_beyond_f32_are_refused() {
 }
 
 #[test]
-fn whole_numbers_are_taken_where_their_zeros_are_zeros() {
-    let (whole, real) = (TensorFormat::quantized(), TensorFormat::plain(DType::F32));
-    let taken = |params: &[(&str, &str)], formats: [TensorFormat; 2]| {
+fn int8_is_supported_with_zero_padding_and_f32_weights() {
+    let (quantized, float) = (TensorFormat::quantized(), TensorFormat::plain(DType::F32));
+    let is_supported = |params: &[(&str, &str)], formats: [TensorFormat; 2]| {
         let conv = operator("nn.Conv2d", params).with_attr("weight", waves(&[2, 3, 3, 3]));
         let layer = conv.create(1).unwrap();
         layer.supports(0, &formats[..1]) && layer.supports(1, &formats)
     };
-    assert!(taken(&[], [whole, whole]) && taken(&[], [whole, real]));
-    assert!(!taken(&[], [real, whole]), "sums of real numbers are not rounded");
-    assert!(!taken(&[("padding", "1"), ("padding_mode", "reflect")], [whole, whole]));
+    assert!(is_supported(&[], [quantized, quantized]) && is_supported(&[], [quantized, float]));
+    assert!(!is_supported(&[], [float, quantized]), "sums of f32 products are not quantised");
+    assert!(!is_supported(&[("padding", "1"), ("padding_mode", "reflect")], [quantized, quantized]));
     let linear = operator("nn.Linear", &[]).with_attr("weight", waves(&[2, 3]).cast(DType::F64).unwrap());
-    assert!(!linear.create(1).unwrap().supports(0, &[whole]));
+    assert!(!linear.create(1).unwrap().supports(0, &[quantized]));
 }
 
 #[test]
@@ -259,7 +259,7 @@ fn weights_that_are_not_finite_are_refused() {
 }
 
 #[test]
-fn what_was_not_stored_is_refused() {
+fn invalid_states_are_refused() {
     let weight = waves(&[2, 3, 1, 1]);
     let mut layer = operator("nn.Conv2d", &[]).with_attr("weight", weight).create(1).unwrap();
     for bytes in [&b"q"[..], b"q12345678", &[b'q', 0, 0, 0, 0, 0, 0, 0, 0], &[9]] {

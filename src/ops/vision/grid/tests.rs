@@ -4,7 +4,7 @@ use crate::tensor::{DType, Tensor};
 
 type Case = (&'static str, &'static str, &'static str, &'static [f64]);
 
-/// What PyTorch reads at [`places`]: by mode, padding and aligned corners.
+/// PyTorch's samples at [`places`], by mode, padding and corner alignment.
 const PLANES: &[Case] = &[
     (
         "bilinear",
@@ -258,7 +258,7 @@ const VOLUMES: &[Case] = &[
     ("nearest", "reflection", "True", &[-2.75, -0.5, -2.75, 2.0, 1.5, 1.5]),
 ];
 
-/// Places inside, around and far outside of a picture, and some that are no number.
+/// Positions inside, around and far outside of an image, followed by the `odd` ones.
 fn places(shape: &[usize], axes: usize, odd: &[f64]) -> Tensor {
     let usual = waves(&[shape[..shape.len() - 1].iter().product::<usize>() * axes - odd.len()]);
     let usual = usual.to_vec::<f64>().unwrap().into_iter().map(|x| x * 0.45 + 0.01);
@@ -271,7 +271,7 @@ fn sample(case: &Case, input: &Tensor, grid: &Tensor) -> Tensor {
 }
 
 #[test]
-fn pictures_are_read_as_pytorch_reads_them() {
+fn samples_are_those_of_pytorch() {
     let odd = [f64::NAN, 0.0, 0.0, f64::INFINITY, f64::NEG_INFINITY, 0.5, 1e6, 0.2];
     let grid = places(&[1, 1, 10, 2], 2, &odd);
     for case in PLANES {
@@ -346,7 +346,7 @@ fn batches_channels_and_symbols() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused() {
+fn mismatches_are_rejected() {
     let sample = |mode, input: &[usize], grid: &[usize]| {
         let sample = operator("F.grid_sample", &[("mode", mode)]).with_names(&["input", "grid"]);
         assert!(sample.run(&[&waves(input), &waves(grid)]).is_err(), "{mode} {input:?} {grid:?}");

@@ -46,7 +46,7 @@ fn rows_are_those_of_pytorch() {
 }
 
 #[test]
-fn axes_of_pictures_that_keep_or_double_their_length_are_copied() {
+fn image_axes_that_keep_or_double_their_length_are_copied() {
     let nearest = |factor, shape: &[usize]| {
         let input = counting(DType::F64, shape);
         operator("F.interpolate", &[("scale_factor", factor)]).run_one(&[&input]).unwrap()
@@ -145,7 +145,7 @@ fn sizes_from_the_graph_and_symbols() {
 }
 
 #[test]
-fn senseless_parameters_and_odd_inputs() {
+fn invalid_parameters_and_odd_inputs() {
     let refused =
         |params: &[(&str, &str)]| assert!(operator("F.interpolate", params).create(1).is_err(), "{params:?}");
     refused(&[]);
@@ -155,7 +155,7 @@ fn senseless_parameters_and_odd_inputs() {
     refused(&[("size", "2"), ("antialias", "True")]);
     refused(&[("size", "2"), ("mode", "cubic")]);
     let error = operator("F.interpolate", &[("scale_factor", "0.1")]).run(&[&waves(&[1, 1, 5])]).unwrap_err();
-    assert_eq!(error.to_string(), "an axis of the output: at least one element needed, but it is 0");
+    assert_eq!(error.to_string(), "an axis of the output: expected at least one element, got 0");
     for mode in ["nearest", "nearest-exact", "linear", "bilinear", "trilinear", "bicubic", "area"] {
         operator("F.interpolate", &[("mode", mode), ("scale_factor", "1.7")]).survives(1);
         operator("F.interpolate", &[("mode", mode), ("size", "(2,3)")]).survives(1);

@@ -1,5 +1,5 @@
-// Stands for cuBLASLt: products are computed in three loops. Attributes of another size than the library's are refused, and so are
-// addresses that are not aligned as was promised.
+// A stand-in for cuBLASLt: products are computed in three loops. Attributes with another size than the library's are rejected,
+// and so are addresses without the promised alignment.
 
 #include "library.h"
 
@@ -77,7 +77,7 @@ API Status cublasLtMatmulPreferenceSetAttribute(Preference* it, int which, const
     return which >= 5 && which <= 8 ? put(it->alignment[which - 5], from, size) : INVALID_VALUE;
 }
 
-// The sizes that the factors have as they are multiplied.
+// Checks that the sizes of the factors fit each other.
 static bool fits(const Description& it, const Layout& a, const Layout& b, const Layout& c, const Layout& d, unsigned long long& depth) {
     auto rows = it.transposed[0] ? a.columns : a.rows, from_a = it.transposed[0] ? a.rows : a.columns;
     auto columns = it.transposed[1] ? b.rows : b.columns, from_b = it.transposed[1] ? b.columns : b.rows;
@@ -99,7 +99,7 @@ API Status cublasLtMatmulAlgoGetHeuristic(void*, Description* it, Layout* a, Lay
     }
     *found = Found{};
     memcpy(found->algorithm.alignment, preference->alignment, sizeof found->algorithm.alignment);
-    // It needs some memory, if there is any.
+    // Uses some scratch memory, if available.
     found->algorithm.scratch = preference->scratch < 64 ? (unsigned)preference->scratch : 64;
     found->scratch = found->algorithm.scratch;
     return *count = 1, SUCCESS;

@@ -1,4 +1,4 @@
-// Stands for cuDNN: convolutions of channels that lie side by side are computed tap by tap.
+// A stand-in for cuDNN: channels-last convolutions are computed tap by tap.
 
 #include "library.h"
 
@@ -66,7 +66,7 @@ API Status cudnnSetConvolutionGroupCount(Windows* it, int groups) { return it->g
 API Status cudnnSetConvolutionMathType(Windows* it, int math) { return it->math = math, SUCCESS; }
 API Status cudnnSetActivationDescriptor(Function* it, int mode, int nan, double) { return it->mode = mode, it->nan = nan, SUCCESS; }
 
-// Whether channels are last, in just these strides: axes of length 1 have them, too.
+// Returns true if the strides are exactly those of channels-last, also for axes of length 1.
 static bool is_last(const Tensor& tensor) {
     long wanted = tensor.lens[1];
     if (tensor.strides[1] != 1) return false;
@@ -78,7 +78,7 @@ static bool is_last(const Tensor& tensor) {
     return true;
 }
 
-// Whether the tensors fit each other, and lie as tensor cores want it.
+// Returns true if the tensors fit each other and have the layout that tensor cores require.
 static bool fits(const Tensor& x, const Filter& w, const Windows& windows, const Tensor& y) {
     size_t axes = x.lens.size() - 2;
     bool is_alike = w.lens.size() == x.lens.size() && y.lens.size() == x.lens.size() && windows.stride.size() == axes;
@@ -110,7 +110,7 @@ static long offset(const Tensor& tensor, const std::vector<int>& at) {
     return sum;
 }
 
-// The sum for one place of the output.
+// The sum for one element of the output.
 static float sum_at(const Tensor& x, const char* from, const Filter& w, const char* weights, const Windows& windows,
                     const std::vector<int>& at) {
     int axes = (int)x.lens.size() - 2, taps = 1, channels = w.lens[1];

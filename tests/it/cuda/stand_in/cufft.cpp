@@ -1,4 +1,5 @@
-// Stands for cuFFT: transforms are computed term by term. Like the library, it destroys spectra that become real numbers.
+// A stand-in for cuFFT: transforms are computed term by term. Like the library, it overwrites the input of complex-to-real
+// transforms.
 
 #include "library.h"
 
@@ -37,7 +38,7 @@ static Status transform(int handle, void* from, void* to, bool from_real, bool t
     if (!plans.count(handle)) return INVALID_PLAN;
     Plan plan = plans[handle];
     if (!is_device(from, 1) || !is_device(to, 1)) return INVALID_VALUE;
-    // Real numbers, too, begin where complex ones may.
+    // Real data must be aligned like complex data, too.
     if ((size_t)from % (2 * sizeof(Real)) || (size_t)to % (2 * sizeof(Real))) return EXEC_FAILED;
     auto work = [=] {
         typedef std::complex<Real> Complex;

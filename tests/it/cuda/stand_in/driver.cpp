@@ -1,8 +1,8 @@
-// Stands for NVIDIA's driver where there is none, so that tests reach every call of it. Memory is that of the host, and kernels
-// are what `nvrtc.cpp` compiled for the processor.
+// A stand-in for NVIDIA's driver, so that tests reach every call without a GPU. Memory is host memory, and kernels are those
+// that `nvrtc.cpp` compiled for the processor.
 //
-// Work is done as late as the documents of CUDA allow: when a stream, an event or all of a context is waited for. Whoever
-// forgets to wait reads what was there before. Handles that are unknown, or were let go, end the program.
+// Work is done as late as CUDA's documentation allows: when a stream, an event or the context is synchronised. Code that
+// forgets to synchronise reads stale data. Unknown or released handles end the program.
 
 #include <dlfcn.h>
 
@@ -35,7 +35,7 @@ static long number(const char* name, long otherwise) {
     abort();
 }
 
-// What every call but the first few needs.
+// Required by all but the first few calls.
 static bool is_started;
 static thread_local bool has_context;
 #define ENTERED                              \
@@ -55,13 +55,13 @@ static std::set<Graph*> graphs, executables;
 
 struct Stream {
     std::deque<Work> work;
-    // What is put into it while it is captured becomes a graph.
+    // Work enqueued during capture becomes a graph.
     Graph* captured = nullptr;
 };
 
 struct Event {
     Stream* stream = nullptr;
-    // How much of the stream's work stood before it, and is still to be done.
+    // The amount of earlier work in the stream that is still pending.
     size_t waits_for = 0;
 };
 
@@ -96,7 +96,7 @@ static Result put(Stream* stream, Work work) {
     return nodes.push_back(node), SUCCESS;
 }
 
-// Whether bytes lie in one allocation.
+// Returns true if a range of bytes is within one allocation.
 static bool is_within(const std::map<char*, size_t>& memory, char* start, size_t bytes) {
     auto next = memory.upper_bound(start);
     if (next == memory.begin()) return false;
@@ -175,7 +175,7 @@ static Result allocate(std::map<char*, size_t>& memory, char** address, size_t b
     size_t taken = bytes;
     for (auto& block : memory) taken += block.second;
     if (&memory == &device_memory && taken > (size_t)number("STAND_IN_MEMORY", 1l << 30)) return OUT_OF_MEMORY;
-    // What nobody wrote is not 0.
+    // Uninitialised memory is not zero.
     char* start = (char*)aligned_alloc(256, (bytes + 255) / 256 * 256);
     memset(start, 0xa5, bytes);
     memory[start] = bytes;
@@ -212,7 +212,7 @@ API cuMemFreeHost(char* address) {
     return release(host_memory, address, "cuMemFreeHost"), SUCCESS;
 }
 
-// Copies are late only from and to memory of `cuMemHostAlloc`.
+// Copies are asynchronous only for memory from `cuMemHostAlloc`.
 static Result copy(char* to, char* from, size_t bytes, char* device, char* host, void* handle) {
     if (!is_within(device_memory, device, bytes)) return INVALID_VALUE;
     Stream* stream = known(handle, "a copy");
@@ -280,7 +280,7 @@ struct Launch {
 static std::set<void*> modules;
 static std::map<std::pair<void*, std::string>, Function> functions;
 
-// Arguments are copied when a kernel is launched, as the driver does. None has more bytes.
+// Arguments are copied at launch, as in the driver. No argument is larger.
 static Launch launch_of(void* handle, const unsigned* grid, const unsigned* block, unsigned shared, void** arguments) {
     Launch launch{(Function*)handle, {}, {}};
     memcpy(launch.call.grid, grid, sizeof launch.call.grid);
@@ -338,7 +338,7 @@ API cuLaunchKernel(void* handle, unsigned gx, unsigned gy, unsigned gz, unsigned
     return put(known(stream, "cuLaunchKernel"), [launch]() mutable { return run(launch); });
 }
 
-// For the libraries that stand beside this one: work of theirs, and whether memory is the device's.
+// For the other stand-ins: enqueues their work and checks for device memory.
 API stand_in_put(void* stream, const Work* work) {
     ENTERED;
     return put(known(stream, "a library"), *work);

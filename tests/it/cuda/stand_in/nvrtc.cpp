@@ -1,4 +1,4 @@
-// Stands for NVRTC where there is no GPU: kernels become libraries for the processor, by the shim of the emulator. An image is
+// A stand-in for NVRTC without a GPU: kernels are compiled to libraries for the processor with the emulator's shim. An image is
 // the path of such a library.
 
 #include <unistd.h>
@@ -33,7 +33,7 @@ API nvrtcCreateProgram(void** program, const char* source, const char*, int, con
 }
 API nvrtcDestroyProgram(void** program) { return delete (Program*)*program, 0; }
 
-// The launcher of every kernel, and how many parameters it has.
+// The launcher and the number of parameters of every kernel.
 static std::string launchers(const std::string& source) {
     std::regex kernel("extern \"C\" __global__ void\\s+(?:__launch_bounds__\\([^)]*\\)\\s*)?(\\w+)\\(([^{]*)\\)\\s*\\{");
     std::ostringstream text;

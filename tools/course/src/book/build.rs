@@ -1,4 +1,4 @@
-//! `cargo xtask book build`: everything that mdBook stays silent about is checked before and after it.
+//! `cargo xtask book build`: runs mdBook, and checks before and after it what mdBook does not check.
 
 use super::{Book, formulas, links};
 use crate::progress::Progress;
@@ -11,7 +11,7 @@ use std::process::Command;
 /// The version of mdBook that the book is written for.
 pub const MDBOOK: &str = "0.5.4";
 
-/// Builds the book. The answer says what was built; whatever is wrong is an error.
+/// Builds the book and returns a summary. Returns an error if anything is wrong.
 pub fn build(workspace: &Workspace) -> Result<String> {
     check_source(workspace)?;
     let mdbook = find_mdbook(workspace)?;
@@ -21,8 +21,8 @@ pub fn build(workspace: &Workspace) -> Result<String> {
     let links = links::check(&output)?;
     drop(shown);
     if !links.broken.is_empty() {
-        let many = style::count(links.broken.len(), "link");
-        return Err(Trouble::new(format!("{many} of the book lead nowhere:\n{}", links.broken.join("\n"))));
+        let many = style::count(links.broken.len(), "broken link");
+        return Err(Trouble::new(format!("the book has {many}:\n{}", links.broken.join("\n"))));
     }
     Ok(format!(
         "{}: {}, {} followed\n{}\n",
@@ -33,7 +33,7 @@ pub fn build(workspace: &Workspace) -> Result<String> {
     ))
 }
 
-/// Everything that can be wrong before mdBook is called.
+/// The checks before mdBook runs.
 fn check_source(workspace: &Workspace) -> Result<()> {
     let book = Book::read(&workspace.root)?;
     let mut wrong: Vec<String> = book.includes().into_iter().map(|trouble| trouble.to_string()).collect();
@@ -46,7 +46,7 @@ fn check_source(workspace: &Workspace) -> Result<()> {
     if wrong.is_empty() { Ok(()) } else { Err(Trouble::new(wrong.join("\n"))) }
 }
 
-/// mdBook: the one in `target/tools`, or else the one on the path, if its version is right.
+/// Finds mdBook: the one in `target/tools`, or else the one on the path, if its version matches.
 fn find_mdbook(workspace: &Workspace) -> Result<PathBuf> {
     let own = workspace.root.join("target").join("tools").join("bin").join("mdbook");
     let candidates =
@@ -59,16 +59,16 @@ fn find_mdbook(workspace: &Workspace) -> Result<PathBuf> {
         }
     }
     let what = match seen {
-        Some(version) => format!("mdBook {version} is installed, and the book needs {MDBOOK}"),
+        Some(version) => format!("mdBook {version} is installed, but the book needs {MDBOOK}"),
         None => "mdBook is not installed".to_owned(),
     };
     Err(Trouble::new(what).next(format!(
-        "Install it into this repository's target folder (some minutes), then call the command again:\n  \
+        "Install it into this repository's target folder (some minutes), then run the command again:\n  \
          cargo install mdbook --locked --version {MDBOOK} --no-default-features --features search --root target/tools"
     )))
 }
 
-/// The number behind `mdbook v`.
+/// The version number after `mdbook v`.
 fn version(mdbook: &Path) -> Option<String> {
     let output =
         Command::new(mdbook).arg("--version").output().ok().filter(|output| output.status.success())?;
@@ -76,28 +76,28 @@ fn version(mdbook: &Path) -> Option<String> {
     text.split_whitespace().last().map(|version| version.trim_start_matches('v').to_owned())
 }
 
-/// 0.5 of 0.5.4: what must be the same.
+/// The part of the version that must match: 0.5 of 0.5.4.
 fn series(version: &str) -> Option<&str> {
     version.rsplit_once('.').map(|(series, _)| series)
 }
 
-/// Calls mdBook, for which a warning is an error; says where the book is.
+/// Runs mdBook, with warnings as errors, and returns the path of the book.
 fn run(workspace: &Workspace, mdbook: &Path) -> Result<PathBuf> {
     let output = workspace.root.join("target").join("book");
     let mut command = Command::new(mdbook);
     command.arg("build").arg(workspace.root.join("book")).arg("--dest-dir").arg(&output);
-    // The preprocessor of book.toml is this very program: no need to have cargo look for it.
+    // The preprocessor in book.toml is this program, which needn't be started through cargo.
     if let Ok(own) = std::env::current_exe() {
         let own = format!("{:?} book preprocess", own.to_string_lossy().replace('\\', "/"));
         command.env("MDBOOK_PREPROCESSOR__FORMULAS__COMMAND", own);
     }
-    let said = command.output().map_err(|error| Trouble::new(format!("mdBook cannot be called: {error}")))?;
+    let said = command.output().map_err(|error| Trouble::new(format!("cannot run mdBook: {error}")))?;
     let text = format!("{}{}", String::from_utf8_lossy(&said.stdout), String::from_utf8_lossy(&said.stderr));
     let complaint =
         |line: &&str| ["WARN", "ERROR", "warning", "error"].iter().any(|word| line.contains(word));
     let complaints: Vec<&str> = text.lines().filter(complaint).collect();
     match said.status.success() && complaints.is_empty() {
         true => Ok(output),
-        false => Err(Trouble::new(format!("mdBook is not content:\n{}", text.trim()))),
+        false => Err(Trouble::new(format!("mdBook reports errors or warnings:\n{}", text.trim()))),
     }
 }

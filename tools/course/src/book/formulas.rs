@@ -1,6 +1,6 @@
-//! Formulas in TeX become MathML, which every current browser draws itself: no scripts, no fonts, no network.
+//! Renders TeX formulas as MathML, which all current browsers support without scripts, fonts or network access.
 //!
-//! This is the preprocessor of `book/book.toml`: mdBook hands over the book as JSON, and takes it back.
+//! This is the preprocessor named in `book/book.toml`: mdBook passes the book as JSON and reads it back.
 
 use crate::trouble::{Result, Trouble};
 use pulldown_cmark::{Event, Options, Parser};
@@ -9,20 +9,21 @@ use serde_json::Value;
 use std::io::Read;
 use std::ops::Range;
 
-/// What mdBook calls: the book comes from `input`, the result is the answer.
+/// Called by mdBook: reads the book from `input` and returns it with its formulas rendered.
 pub fn preprocess(mut input: impl Read) -> Result<String> {
     let mut text = String::new();
     input
         .read_to_string(&mut text)
-        .map_err(|error| Trouble::new(format!("mdBook's book cannot be read: {error}")))?;
+        .map_err(|error| Trouble::new(format!("cannot read mdBook's input: {error}")))?;
     let mut pair: Value = serde_json::from_str(&text)
-        .map_err(|error| Trouble::new(format!("mdBook's book is not JSON: {error}")))?;
-    let mut book = pair.get_mut(1).map(Value::take).ok_or_else(|| Trouble::new("mdBook gave no book"))?;
+        .map_err(|error| Trouble::new(format!("mdBook's input is not JSON: {error}")))?;
+    let mut book =
+        pair.get_mut(1).map(Value::take).ok_or_else(|| Trouble::new("mdBook's input contains no book"))?;
     chapters(&mut book)?;
     Ok(book.to_string())
 }
 
-/// Renders the formulas of all chapters, wherever in the book they are.
+/// Renders the formulas of all chapters, at any depth.
 fn chapters(value: &mut Value) -> Result<()> {
     match value {
         Value::Array(items) => items.iter_mut().try_for_each(chapters),
@@ -43,7 +44,7 @@ fn chapters(value: &mut Value) -> Result<()> {
     }
 }
 
-/// A page with MathML where its formulas were.
+/// Renders the formulas of a page.
 pub fn render_page(text: &str) -> Result<String> {
     let mut page = String::with_capacity(text.len());
     let mut end = 0;
@@ -56,7 +57,7 @@ pub fn render_page(text: &str) -> Result<String> {
     Ok(page)
 }
 
-/// The formulas of a page: TeX, where, and whether on a line of its own.
+/// The formulas of a page: the TeX source, its range, and whether it is a display formula.
 fn formulas(text: &str) -> Vec<(String, Range<usize>, bool)> {
     let options = Options::ENABLE_TABLES | Options::ENABLE_FOOTNOTES | Options::ENABLE_MATH;
     let formula = |(event, place)| match event {
@@ -67,17 +68,17 @@ fn formulas(text: &str) -> Vec<(String, Range<usize>, bool)> {
     Parser::new_ext(text, options).into_offset_iter().filter_map(formula).collect()
 }
 
-/// A formula as MathML on one line, in which Markdown sees nothing of its own.
+/// Renders a formula as one line of MathML without characters that are special in Markdown.
 fn render(tex: &str, display: bool) -> Result<String> {
     let storage = pulldown_latex::Storage::new();
     if let Some(Err(error)) = pulldown_latex::Parser::new(tex, &storage).find(std::result::Result::is_err) {
-        return Err(Trouble::new(format!("the formula `{tex}` is no TeX:\n{error}")));
+        return Err(Trouble::new(format!("the formula `{tex}` is not valid TeX:\n{error}")));
     }
     let mode = if display { DisplayMode::Block } else { DisplayMode::Inline };
     let config = RenderConfig { display_mode: mode, ..RenderConfig::default() };
     let mut math = String::new();
     pulldown_latex::push_mathml(&mut math, pulldown_latex::Parser::new(tex, &storage), config)
-        .map_err(|error| Trouble::new(format!("the formula `{tex}` cannot be drawn: {error}")))?;
+        .map_err(|error| Trouble::new(format!("cannot render the formula `{tex}`: {error}")))?;
     let math = math.replace('\n', " ").replace('*', "&#42;").replace('_', "&#95;").replace('`', "&#96;");
     let math = math.replace('[', "&#91;").replace('~', "&#126;").replace('$', "&#36;").replace('\\', "&#92;");
     Ok(if display { format!("<span class=\"formula\">{math}</span>") } else { math })

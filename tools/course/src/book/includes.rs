@@ -1,4 +1,4 @@
-//! `{{#include file:anchor}}`: mdBook leaves an empty place where the anchor is missing, and says nothing.
+//! Checks `{{#include file:anchor}}`: for a missing anchor, mdBook silently includes nothing.
 
 use super::page::Page;
 use crate::trouble::{Result, Trouble};
@@ -7,7 +7,7 @@ use std::path::Path;
 
 const KINDS: [&str; 4] = ["include", "rustdoc_include", "playground", "rustdoc"];
 
-/// What is wrong with the includes of a page.
+/// Checks the includes of a page and returns the errors.
 pub fn check(source: &Path, name: &str, page: &Page) -> Vec<Trouble> {
     let mut wrong = Vec::new();
     for (number, line) in page.text.lines().enumerate() {
@@ -38,7 +38,7 @@ fn targets(line: &str) -> Vec<&str> {
     found
 }
 
-/// The lines that an include shows.
+/// Returns the lines that an include refers to.
 pub fn resolve(folder: &Path, target: &str) -> Result<String> {
     let (file, part) = target.split_once(':').map_or((target, None), |(file, part)| (file, Some(part)));
     let path = folder.join(file);
@@ -60,7 +60,7 @@ pub fn resolve(folder: &Path, target: &str) -> Result<String> {
     }
 }
 
-/// `3`, `3:5`, `:5` and `3:`.
+/// The lines of a range: `3`, `3:5`, `:5` or `3:`.
 fn lines(text: &str, range: &str) -> Result<String> {
     let all: Vec<&str> = text.lines().collect();
     let number = |text: &str, default: usize| match text.is_empty() {

@@ -1,22 +1,22 @@
-//! Links of the finished book, without a network: each file is there, and each place in it.
+//! Checks the links of the built book, without network access: each target file and fragment must exist.
 
 use crate::files;
 use crate::trouble::Result;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
 
-/// What was found in the pages of a finished book.
+/// The links of a built book.
 #[derive(Debug, Default)]
 pub struct Links {
-    /// How many pages were read.
+    /// The number of pages read.
     pub pages: usize,
-    /// How many links were followed.
+    /// The number of links followed.
     pub followed: usize,
-    /// Links that lead nowhere, one line for each.
+    /// The broken links, one line each.
     pub broken: Vec<String>,
 }
 
-/// Follows all links of the HTML files in a folder that stay in it.
+/// Checks all links between the HTML files of a folder.
 pub fn check(folder: &Path) -> Result<Links> {
     let mut pages = BTreeMap::new();
     for path in
@@ -26,7 +26,7 @@ pub fn check(folder: &Path) -> Result<Links> {
     }
     let mut links = Links { pages: pages.len(), ..Links::default() };
     for (path, page) in &pages {
-        // The page with everything on it repeats the links of the others, and the error page has links from the root.
+        // The print page repeats the links of the other pages, and the error page links from the root.
         if ["print.html", "404.html"].iter().any(|name| path.ends_with(name)) {
             continue;
         }
@@ -51,22 +51,22 @@ fn follow(
     let file = decoded(file.split('?').next().unwrap_or_default());
     let target = if file.is_empty() { from.to_path_buf() } else { joined(from, &file) };
     if !target.starts_with(folder) {
-        return Err("it leads out of the book".to_owned());
+        return Err("it leads outside the book".to_owned());
     }
     let target = if target.is_dir() { target.join("index.html") } else { target };
     if !target.is_file() {
-        return Err("there is no such file".to_owned());
+        return Err("no such file".to_owned());
     }
     let place = place.map(decoded).filter(|place| !place.is_empty());
     match (place, pages.get(&target)) {
         (Some(place), Some(page)) if !page.places.contains(&place) => {
-            Err(format!("the page has no place '{place}'"))
+            Err(format!("the page has no id '{place}'"))
         }
         _ => Ok(()),
     }
 }
 
-/// The path of a link, `..` resolved.
+/// The path of a link, with `..` resolved.
 fn joined(from: &Path, link: &str) -> PathBuf {
     let mut path = from.parent().unwrap_or(from).to_path_buf();
     for part in Path::new(link).components() {
@@ -79,7 +79,7 @@ fn joined(from: &Path, link: &str) -> PathBuf {
     path
 }
 
-/// The text behind `%20` and its like.
+/// Decodes `%20` and similar escapes.
 fn decoded(text: &str) -> String {
     let text = text.replace("&amp;", "&");
     let mut bytes = Vec::new();
@@ -100,7 +100,7 @@ fn decoded(text: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// What a page links to, and what can be linked to in it.
+/// The links of a page and the ids that can be linked to.
 #[derive(Debug, Default)]
 struct Html {
     links: BTreeSet<String>,
@@ -120,7 +120,7 @@ impl Html {
             let script = rest.starts_with("script");
             let (tag, behind) = rest.split_once('>').unwrap_or((rest, ""));
             html.take(tag);
-            // A program is no text of the page.
+            // Skip scripts.
             rest =
                 if script { behind.split_once("</script").map_or("", |(_, behind)| behind) } else { behind };
         }
@@ -139,7 +139,7 @@ impl Html {
     }
 }
 
-/// Whether a link needs a network, or is no link to a file.
+/// Returns true if a link is external or does not refer to a file.
 fn is_elsewhere(link: &str) -> bool {
     link.starts_with("//")
         || link.split_once(':').is_some_and(|(scheme, _)| scheme.chars().all(char::is_alphanumeric))
@@ -187,8 +187,8 @@ mod tests {
         let links = check(folder.path()).unwrap();
         assert_eq!((links.pages, links.followed), (3, 6));
         insta::assert_snapshot!(links.broken.join("\n"), @r"
-        a/b.html: #there: the page has no place 'there'
-        c.html: ../../x: it leads out of the book
+        a/b.html: #there: the page has no id 'there'
+        c.html: ../../x: it leads outside the book
         ");
     }
 }

@@ -1,4 +1,4 @@
-//! The book: its pages, and everything that must be right about them.
+//! The book: its pages and the checks on them.
 
 pub mod build;
 pub mod formulas;
@@ -43,18 +43,18 @@ impl Book {
         self.pages.iter().map(|(name, page)| (name.as_str(), page))
     }
 
-    /// Whether the table of contents has a page.
+    /// Returns true if the table of contents lists a page.
     pub fn lists(&self, name: &str) -> bool {
         let wanted = format!("({name})");
         self.page("SUMMARY.md").is_some_and(|summary| summary.text.replace("(./", "(").contains(&wanted))
     }
 
-    /// What is wrong with the includes of all pages.
+    /// Checks the includes of all pages and returns the errors.
     pub fn includes(&self) -> Vec<Trouble> {
         self.pages.iter().flat_map(|(name, page)| includes::check(&self.source, name, page)).collect()
     }
 
-    /// Pages that nobody can find: the table of contents has them not.
+    /// The pages that the table of contents does not list.
     pub fn lost(&self) -> Vec<&str> {
         let names = self.pages.iter().map(|(name, _)| name.as_str());
         names.filter(|name| *name != "SUMMARY.md" && !self.lists(name)).collect()

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 /// A page.
 #[derive(Debug, Clone)]
 pub struct Page {
-    /// Where it is.
+    /// The path of the file.
     pub path: PathBuf,
     /// Its Markdown.
     pub text: String,
@@ -17,9 +17,9 @@ pub struct Page {
 /// A heading.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Heading {
-    /// 1 is the page's title.
+    /// The level; 1 is the page's title.
     pub level: usize,
-    /// Its text without marks.
+    /// The text without markup.
     pub text: String,
 }
 
@@ -29,7 +29,7 @@ impl Page {
         Ok(Self { path: path.to_path_buf(), text: files::read(path)? })
     }
 
-    /// The parts of its Markdown, as mdBook reads it.
+    /// Parses the Markdown as mdBook does.
     fn events(&self) -> Parser<'_> {
         let options = Options::ENABLE_TABLES | Options::ENABLE_FOOTNOTES | Options::ENABLE_STRIKETHROUGH;
         Parser::new_ext(&self.text, options | Options::ENABLE_TASKLISTS | Options::ENABLE_HEADING_ATTRIBUTES)
@@ -55,7 +55,7 @@ impl Page {
         headings
     }
 
-    /// How many words there are to read; code is not read as words are.
+    /// The number of words, not counting code blocks.
     pub fn words(&self) -> usize {
         let mut words = 0;
         let mut code = false;

@@ -1,8 +1,8 @@
-//! `cargo xtask lessons check`: proves that every lesson is as it should be.
+//! `cargo xtask lessons check`: checks that every lesson is sound.
 //!
-//! What can be read is read first ([`paper`]): the starter is what its template gives, and page, tasks, hints, tests and
-//! todos agree. Then everything is built, once as it is handed out, once solved, and once with each planted mistake
-//! ([`variants`]), and run ([`proof`]).
+//! Static checks come first ([`paper`]): the starter is up to date with its template, and page, tasks, hints, tests and todos
+//! agree. Then every lesson is built as handed out, solved, and with each planted mistake ([`variants`]), and run
+//! ([`proof`]).
 
 pub mod paper;
 pub mod proof;
@@ -17,7 +17,7 @@ use crate::trouble::{Result, Trouble};
 use crate::workspace::Workspace;
 use report::{Finding, Report};
 
-/// A lesson with all that is made from its template.
+/// A lesson with everything built from its template.
 #[derive(Debug, Clone)]
 pub struct Subject {
     /// The lesson.
@@ -26,7 +26,7 @@ pub struct Subject {
     pub made: Starter,
 }
 
-/// Checks some lessons, or all if `wanted` is empty, and the includes of the whole book.
+/// Checks the `wanted` lessons, or all if it is empty, and the includes of the whole book.
 pub fn check(workspace: &Workspace, wanted: &[Lesson], shown: &Progress) -> Result<Report> {
     let all = workspace.lessons()?;
     let chosen = if wanted.is_empty() { &all[..] } else { wanted };
@@ -52,7 +52,7 @@ pub fn check(workspace: &Workspace, wanted: &[Lesson], shown: &Progress) -> Resu
     Ok(report)
 }
 
-/// The page says how many tests are red at first, so that nobody thinks that the setup is broken.
+/// Checks that the page states how many tests are red at first: otherwise learners would think that their setup is broken.
 fn promise(book: &Book, subject: &Subject, report: &mut Report) {
     let (number, name) = (subject.lesson.number, &subject.lesson.page);
     let red = report.lessons.iter().find(|lesson| lesson.number == number).map_or(0, |lesson| lesson.red);
@@ -61,10 +61,10 @@ fn promise(book: &Book, subject: &Subject, report: &mut Report) {
         Some(Some(promised)) if red > 0 && promised != red => Finding::error(
             Some(number),
             "page",
-            Trouble::new(format!("{name} promises {promised} red tests, and {red} are")),
+            Trouble::new(format!("{name} promises {promised} red tests, but {red} are red")),
         ),
         Some(None) => {
-            let trouble = Trouble::new(format!("{name} doesn't say how many tests are red at first"));
+            let trouble = Trouble::new(format!("{name} doesn't state how many tests are red at first"));
             Finding::warning(
                 Some(number),
                 "page",

@@ -1,4 +1,4 @@
-//! What can be found by reading: starter, tasks, hints, tests, page.
+//! Static checks of starter, tasks, hints, tests and page.
 
 use super::Subject;
 use super::proof::tests_of_task;
@@ -10,10 +10,11 @@ use crate::handout::Handout;
 use crate::lesson::Lesson;
 use crate::libtest;
 use crate::part;
+use crate::style;
 use crate::trouble::{Result, Trouble};
 use crate::workspace::Workspace;
 
-/// Where anchors may be. Never in optimised kernels: what is taught is plain.
+/// Where lessons may take code from. Optimised kernels are excluded, because lessons teach plain code.
 const TAUGHT: &[&str] = &[
     "crates/ixion-tensor/src/",
     "crates/ixion-pnnx/src/",
@@ -30,11 +31,11 @@ const TAUGHT: &[&str] = &[
     "crates/ixion-kernels/src/window.rs",
 ];
 
-/// What a starter must not need.
+/// Code that a starter must not contain.
 const FORBIDDEN: &[&str] =
     &["unsafe", "cfg", "cfg_attr", "core::arch", "std::arch", "std::simd", "core::simd", "target_feature"];
 
-/// A page is to have so many words.
+/// The allowed number of words of a page.
 const WORDS: std::ops::RangeInclusive<usize> = 1000..=1600;
 
 struct Paper<'a> {
@@ -43,7 +44,7 @@ struct Paper<'a> {
     findings: &'a mut Vec<Finding>,
 }
 
-/// Reads a lesson; what is wrong is added to the findings.
+/// Checks a lesson and adds problems to the findings.
 pub fn check(
     workspace: &Workspace,
     book: &Book,
@@ -83,32 +84,37 @@ impl Paper<'_> {
         self.findings.push(Finding::warning(Some(self.subject.lesson.number), rule, trouble));
     }
 
-    /// What is committed is what the template gives.
+    /// The committed starter is up to date with its template.
     fn starter(&mut self) {
         let (work, path) = (self.lesson().work(), self.workspace.relative(&self.lesson().work()));
-        let generate = "Run `cargo xtask lessons generate`, and commit what it writes.";
-        // Byte for byte: an end of a line that git changed would be a difference, too.
+        let generate = "Run `cargo xtask lessons generate` and commit the result.";
+        // Byte for byte: line ends changed by git count as a difference, too.
         let committed = std::fs::read_to_string(&work).unwrap_or_default();
         if committed != self.subject.made.starter {
             let edited = !Handout::read(self.lesson()).is_ok_and(|handout| handout.is_starter(&committed));
             let trouble = if edited {
-                Trouble::new(format!("{path} is not what its template gives: is it a solution?")).next(format!(
-                    "Keep solutions on a branch of your own. To have the starter back: `cargo learn reset {}`.",
+                Trouble::new(format!("{path} differs from its template: is it a solution?")).next(format!(
+                    "Keep solutions on a branch of your own. To restore the starter: `cargo learn reset {}`.",
                     self.lesson().number
                 ))
             } else {
-                Trouble::new(format!("{path} is older than its template, or than the source it takes"))
-                    .next(generate)
+                Trouble::new(format!(
+                    "{path} is out of date with its template or with the source that it takes"
+                ))
+                .next(generate)
             };
             return self.error("starter", trouble);
         }
         let handout = Handout::of(self.lesson(), &self.subject.made.starter);
         if handout.is_ok_and(|handout| Handout::read(self.lesson()) != Ok(handout)) {
-            self.error("handout", Trouble::new("handout.toml is older than starter or tests").next(generate));
+            self.error(
+                "handout",
+                Trouble::new("handout.toml is out of date with the starter or the tests").next(generate),
+            );
         }
     }
 
-    /// What a starter takes is plain code from a place that is taught.
+    /// A starter takes only plain code from allowed places.
     fn pieces(&mut self) {
         for (file, anchor) in self.subject.made.taken.clone() {
             if !TAUGHT.iter().any(|place| file.starts_with(place)) {
@@ -121,32 +127,26 @@ impl Paper<'_> {
         for word in FORBIDDEN {
             if has_word(&code_of(&self.subject.made.solution), word) {
                 let trouble = Trouble::new(format!("the starter has `{word}`"));
-                self.error(
-                    "plain",
-                    trouble.next("Take another piece, or make the framework's code plainer."),
-                );
+                self.error("plain", trouble.next("Take another piece, or simplify the framework's code."));
             }
         }
     }
 
-    /// Tasks are numbered, each with hints, a todo and a planted mistake.
+    /// Tasks are numbered, and each has hints, a todo, a test and a planted mistake.
     fn tasks(&mut self) {
         let numbers: Vec<u32> = self.lesson().tasks.iter().map(|task| task.number).collect();
         if numbers.is_empty() || !numbers.iter().copied().eq(1..=numbers.len() as u32) {
             self.error(
                 "tasks",
-                Trouble::new(format!("tasks are numbered {numbers:?}, not from 1 one by one")),
+                Trouble::new(format!("tasks are numbered {numbers:?}, not consecutively from 1")),
             );
         }
         for task in self.lesson().tasks.clone() {
             let number = task.number;
             let is_hint = |hint: &String| !hint.trim().is_empty();
             if !(2..=3).contains(&task.hints.len()) || !task.hints.iter().all(is_hint) {
-                let found = task.hints.len();
-                self.error(
-                    "hints",
-                    Trouble::new(format!("task {number} has {found} hints, and needs 2 or 3")),
-                );
+                let found = style::count(task.hints.len(), "hint");
+                self.error("hints", Trouble::new(format!("task {number} has {found}, expected 2 or 3")));
             }
             if !self.subject.made.todos.iter().any(|todo| todo.task == number) {
                 self.error("todo", Trouble::new(format!("task {number} has no todo in the starter")));
@@ -163,20 +163,22 @@ impl Paper<'_> {
         }
         for todo in self.subject.made.todos.clone() {
             if self.lesson().task(todo.task).is_none() {
-                let what =
-                    format!("the todo '{}' is of task {}, which is not in lesson.toml", todo.what, todo.task);
+                let what = format!(
+                    "the todo '{}' belongs to task {}, which is not in lesson.toml",
+                    todo.what, todo.task
+                );
                 self.error("todo", Trouble::new(what));
             }
         }
         for wrong in self.lesson().wrongs.clone() {
             if self.lesson().task(wrong.task).is_none() {
-                let what = format!("'{}' is a mistake of task {}, which there is not", wrong.why, wrong.task);
+                let what = format!("'{}' belongs to task {}, which does not exist", wrong.why, wrong.task);
                 self.error("mistake", Trouble::new(what));
             }
         }
     }
 
-    /// Each test belongs to a task, or tests what is given.
+    /// Each test belongs to a task or tests given code.
     fn tests(&mut self) {
         for (name, path, line) in libtest::tests_of(&self.lesson().folder) {
             let known = libtest::task_of(&name).map(|task| self.lesson().task(task).is_some());
@@ -185,13 +187,13 @@ impl Paper<'_> {
                 let trouble = Trouble::new(format!("{place}: the test {name} belongs to no task"));
                 self.error(
                     "tests",
-                    trouble.next("Call it task1_… for a task, or given_… if it tests what is given."),
+                    trouble.next("Name it task1_… for a task, or given_… if it tests given code."),
                 );
             }
         }
     }
 
-    /// The framework passes the same tests.
+    /// The framework is tested with the lesson's tests.
     fn alias(&mut self) {
         let alias =
             files::read(&self.workspace.root.join("tests").join("it").join("lessons.rs")).unwrap_or_default();
@@ -205,7 +207,7 @@ impl Paper<'_> {
         }
     }
 
-    /// Every lesson belongs to a part of the course.
+    /// The lesson belongs to a part of the course.
     fn part(&mut self) -> Result<()> {
         if part::of(&self.workspace.parts()?, self.lesson()).is_none() {
             let trouble =
@@ -215,7 +217,7 @@ impl Paper<'_> {
         Ok(())
     }
 
-    /// The page has a heading for each task, and the length that one can read in a sitting. Returns its words.
+    /// The page has a heading for each task and can be read in one sitting. Returns its number of words.
     fn page(&mut self, book: &Book) -> usize {
         let name = self.lesson().page.clone();
         let Some(page) = book.page(&name) else {
@@ -248,22 +250,25 @@ impl Paper<'_> {
         let hours = self.lesson().hours.in_words();
         let text: Vec<&str> = page.text.split_whitespace().collect();
         if !text.join(" ").contains(&format!("ount on {hours}")) {
-            let what = format!("{name} does not say how long it takes");
-            self.error("page", Trouble::new(what).next(format!("lesson.toml has it: \"Count on {hours}\".")));
+            let what = format!("{name} does not state how long it takes");
+            self.error(
+                "page",
+                Trouble::new(what).next(format!("Write, as in lesson.toml: \"Count on {hours}\".")),
+            );
         }
         let words = page.words();
         if !WORDS.contains(&words) {
             let range = format!("{} to {}", WORDS.start(), WORDS.end());
             self.warning(
                 "words",
-                Trouble::new(format!("{name} has {words} words; {range} can be read in a sitting")),
+                Trouble::new(format!("{name} has {words} words, expected {range} (one sitting)")),
             );
         }
         words
     }
 }
 
-/// How many red tests a page promises: the first number before the word "red", if there is one.
+/// The number of red tests that a page promises: the first number before the word "red", if any.
 pub fn promised_red(text: &str) -> Option<usize> {
     let words: Vec<&str> = text.split_whitespace().collect();
     let pair = words.windows(2).find(|pair| {
@@ -272,7 +277,7 @@ pub fn promised_red(text: &str) -> Option<usize> {
     pair.and_then(|pair| pair[0].parse().ok())
 }
 
-/// Number and title of each heading `Task 1: title`.
+/// The number and title of each heading `Task 1: title`.
 fn task_headings(page: &Page) -> Vec<(u32, String)> {
     let task = |text: &String| {
         let (number, title) = text.strip_prefix("Task ")?.split_once(':')?;
@@ -281,12 +286,12 @@ fn task_headings(page: &Page) -> Vec<(u32, String)> {
     page.headings().iter().filter_map(|heading| task(&heading.text)).collect()
 }
 
-/// A title without what only a page can show.
+/// A title without Markdown that only a page can show.
 fn plain(title: &str) -> String {
     title.replace('`', "").trim().to_lowercase()
 }
 
-/// A program without its comments and the contents of its texts.
+/// Code without comments and without the contents of string literals.
 fn code_of(text: &str) -> String {
     let mut code = String::new();
     for line in text.lines() {

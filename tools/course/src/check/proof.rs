@@ -1,4 +1,4 @@
-//! What can only be found by building and running.
+//! Checks that need building and running.
 
 use super::Subject;
 use super::report::{Finding, Report};
@@ -13,15 +13,15 @@ use crate::{libtest, parallel, style};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How long a test program may take here, and how long a single test if it took longer.
+/// The time limit of a test program, and of a single test if the program exceeds it.
 const PATIENCE: (Duration, Duration) = (Duration::from_secs(120), Duration::from_secs(30));
 
-/// What a lesson is built as, and the rule that is broken when this doesn't compile.
+/// The variants of a lesson, and the rule that is violated if one doesn't compile.
 const KINDS: [(&str, &str); 3] = [("starter", "compiles"), ("solved", "solution"), ("wrong", "mistake")];
 
 type Planned<'a> = (&'a Subject, Vec<Mistake>);
 
-/// Builds the lessons as handed out, solved and with each planted mistake, and runs their tests.
+/// Builds each lesson as handed out, solved, and with each planted mistake, and runs the tests.
 pub fn check(
     workspace: &Workspace,
     subjects: &[Subject],
@@ -72,12 +72,12 @@ fn mistakes(subject: &Subject, report: &mut Report) -> Vec<Mistake> {
     mistakes
 }
 
-/// The package that a lesson is as one of the kinds.
+/// The package name of a lesson's variant.
 fn variant(subject: &Subject, kind: &str) -> String {
     format!("{}-{kind}", subject.lesson.package())
 }
 
-/// Takes out mistakes that don't compile, which proves nothing; says whether there were any.
+/// Removes mistakes that don't compile, which prove nothing. Returns true if there were any.
 fn drop_uncompiled(build: &Build, planned: &mut [Planned], report: &mut Report) -> bool {
     let mut dropped = false;
     for (subject, mistakes) in planned {
@@ -88,7 +88,7 @@ fn drop_uncompiled(build: &Build, planned: &mut [Planned], report: &mut Report) 
             let Some(error) = build.errors(&package).find(points_here) else { return true };
             let why = &subject.lesson.wrongs[mistake.index].why;
             let trouble = Trouble::new(format!("'{why}' does not compile:\n{}", error.text));
-            let trouble = trouble.next("A planted mistake must compile and fail by an assertion.");
+            let trouble = trouble.next("A planted mistake must compile and fail an assertion.");
             report.findings.push(Finding::error(Some(subject.lesson.number), "mistake", trouble));
             dropped = true;
             false
@@ -103,7 +103,7 @@ fn report_compiler(build: &Build, planned: &[Planned], report: &mut Report) {
             let package = variant(subject, kind);
             for message in build.messages.iter().filter(|message| message.package == package) {
                 let finding = Finding::error(Some(subject.lesson.number), rule, Trouble::new(&message.text));
-                // A library and its tests say the same twice.
+                // The library and its tests report the same error twice.
                 if !report.findings.contains(&finding) {
                     report.findings.push(finding);
                 }
@@ -112,22 +112,22 @@ fn report_compiler(build: &Build, planned: &[Planned], report: &mut Report) {
     }
 }
 
-/// Without a test program nothing is proved; why there is none, the compiler has said, or else it is said here.
+/// Reports missing test programs for which the compiler has reported no error.
 fn report_unbuilt(build: &Build, planned: &[Planned], report: &mut Report) {
     for (subject, _) in planned {
         for (kind, rule) in KINDS {
             let package = variant(subject, kind);
             let is_built = build.binaries.iter().any(|binary| binary.package == package);
             if !is_built && build.errors(&package).next().is_none() {
-                let trouble = Trouble::new(format!("no test program was built of {package}"));
-                let trouble = trouble.next("The tests belong into tests/tasks/mod.rs of the lesson.");
+                let trouble = Trouble::new(format!("no test program was built for {package}"));
+                let trouble = trouble.next("The lesson's tests belong in its tests/tasks/mod.rs.");
                 report.findings.push(Finding::error(Some(subject.lesson.number), rule, trouble));
             }
         }
     }
 }
 
-/// A test program with what is expected of it.
+/// A test program and its expected outcome.
 struct Job<'a> {
     subject: &'a Subject,
     kind: Kind<'a>,
@@ -177,7 +177,7 @@ impl Job<'_> {
         self.program.run(&choice)
     }
 
-    /// Says what is wrong with the results of this program; `solved` are those of the solution.
+    /// Checks the results of this program; `solved` are the results of the solution.
     fn judge(&self, tests: &[Test], solved: &[Test], report: &mut Report) {
         let number = self.subject.lesson.number;
         let mut findings = Vec::new();
@@ -207,33 +207,33 @@ impl Job<'_> {
         report.findings.extend(findings);
     }
 
-    /// A task's test must fail with one of the lesson's own todos, everything else must pass.
+    /// In the starter, a task's tests must fail with one of the lesson's todos; all other tests must pass.
     fn starter_trouble(&self, test: &Test) -> Option<Trouble> {
         let name = &test.name;
         match (&test.failure, test.task()) {
             (None, Some(_)) => Some(
                 Trouble::new(format!("{name} is green before anything is written"))
-                    .next("Let it call what is to be written, or name it given_…"),
+                    .next("Let it call the code to be written, or name it given_…"),
             ),
             (Some(failure), Some(_)) => {
                 let said = failure.message.strip_prefix("not yet implemented: ").unwrap_or(&failure.message);
                 let known = self.subject.made.todos.iter().any(|todo| todo.message == said);
                 (!known).then(|| {
                     Trouble::new(format!(
-                        "{name} fails in the starter, but not with the words of a todo:\n{said}"
+                        "{name} fails in the starter, but not with the message of a todo:\n{said}"
                     ))
-                    .next("The learner should be told what to write, whatever is called first.")
+                    .next("The first function that a test calls should tell the learner what to write.")
                 })
             }
             (Some(failure), None) => Some(Trouble::new(format!(
-                "{name} tests what is given, and fails in the starter:\n{}",
+                "{name} tests given code, but fails in the starter:\n{}",
                 failure.message
             ))),
             (None, None) => None,
         }
     }
 
-    /// At least one test of its task, green with the solution, must fail by an assertion.
+    /// At least one test of the mistake's task that is green with the solution must fail with an assertion.
     fn mistake_trouble(&self, wrong: &Wrong, tests: &[Test], solved: &[Test]) -> Option<Trouble> {
         let is_green = |test: &Test| solved.iter().any(|solved| solved.name == test.name && solved.passed());
         let counts = |test: &&Test| test.task() == Some(wrong.task) && is_green(test);
@@ -246,16 +246,18 @@ impl Job<'_> {
         let why = &wrong.why;
         Some(match failures.first() {
             None => Trouble::new(format!(
-                "'{why}' is not noticed: {} of task {} stay green",
+                "'{why}' is not caught: {} of task {} stay green",
                 style::count(of_task.len(), "test"),
                 wrong.task
             ))
-            .next("Add a test whose result it changes."),
+            .next("Add a test whose result the mistake changes."),
             Some(failure) => Trouble::new(format!(
-                "'{why}' fails, but not by an assertion:\n{}",
+                "'{why}' fails, but not with an assertion:\n{}",
                 failure.message
             ))
-            .next("A test should say what is wrong: assert it, with a message that names the likely reason."),
+            .next(
+                "A test should explain the failure: use an assertion whose message names the likely cause.",
+            ),
         })
     }
 }
@@ -265,13 +267,13 @@ fn solution_trouble(test: &Test) -> Option<Trouble> {
     Some(Trouble::new(format!("{} is red with the framework's own code:\n{}", test.name, failure.message)))
 }
 
-/// Whether a test said itself what is wrong, instead of something that it calls.
+/// Returns true if the test itself failed, rather than code that it calls.
 fn is_assertion(failure: &Failure, tests: &str) -> bool {
     let own = failure.place.as_ref().is_some_and(|(file, ..)| file.contains(tests));
     failure.message.starts_with("assertion ") || (own && !failure.message.starts_with("called `"))
 }
 
-/// The names of the tests of a task in a lesson's source.
+/// The number of tests of a task in a lesson's source.
 pub fn tests_of_task(folder: &Path, task: u32) -> usize {
     libtest::tests_of(folder).iter().filter(|(name, ..)| libtest::task_of(name) == Some(task)).count()
 }

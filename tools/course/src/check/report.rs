@@ -1,16 +1,16 @@
-//! What a check found, for people and for programs.
+//! The report of a check, as text and as JSON.
 
 use crate::style;
 use crate::trouble::Trouble;
 use serde::Serialize;
 use std::fmt::Write;
 
-/// Everything that a check found.
+/// All findings of a check.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Report {
     /// The lessons that were checked.
     pub lessons: Vec<Summary>,
-    /// What is wrong with them, or odd.
+    /// The errors and warnings.
     pub findings: Vec<Finding>,
 }
 
@@ -23,54 +23,54 @@ pub struct Summary {
     pub name: String,
     /// Its title.
     pub title: String,
-    /// How many tasks it has.
+    /// The number of tasks.
     pub tasks: usize,
-    /// How many tests are red in the starter.
+    /// The number of tests that are red in the starter.
     pub red: usize,
-    /// How many tests are green in the solution.
+    /// The number of tests that are green in the solution.
     pub green: usize,
-    /// How many planted mistakes there are.
+    /// The number of planted mistakes.
     pub mistakes: usize,
-    /// How many of them its tests notice.
+    /// The number of planted mistakes that the tests catch.
     pub caught: usize,
-    /// How many words its page has.
+    /// The number of words of its page.
     pub words: usize,
 }
 
-/// One thing that is wrong, or odd.
+/// An error or a warning.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// The lesson that it is about; the book has none.
+    /// The lesson; `None` for the book.
     pub lesson: Option<u32>,
-    /// Whether the check fails for it.
+    /// Whether it makes the check fail.
     pub error: bool,
-    /// A short name of what was checked.
+    /// The short name of the rule.
     pub rule: &'static str,
-    /// What is wrong.
+    /// The problem.
     pub what: String,
     /// What to do about it.
     pub next: Option<String>,
 }
 
 impl Finding {
-    /// Something that must not be.
+    /// An error.
     pub fn error(lesson: Option<u32>, rule: &'static str, trouble: Trouble) -> Self {
         Self { lesson, error: true, rule, what: trouble.what, next: trouble.next }
     }
 
-    /// Something that one should look at.
+    /// A warning.
     pub fn warning(lesson: Option<u32>, rule: &'static str, trouble: Trouble) -> Self {
         Self { error: false, ..Self::error(lesson, rule, trouble) }
     }
 }
 
 impl Report {
-    /// Whether nothing is wrong.
+    /// Returns true if there are no errors.
     pub fn is_good(&self) -> bool {
         !self.findings.iter().any(|finding| finding.error)
     }
 
-    /// The report as a person reads it.
+    /// The report as text.
     pub fn text(&self) -> String {
         let mut text = String::new();
         for lesson in &self.lessons {
@@ -127,7 +127,7 @@ impl Report {
             .for_each(|finding| finding.show(text));
     }
 
-    /// The report as a program reads it.
+    /// The report as JSON.
     pub fn json(&self) -> String {
         let value = serde_json::json!({
             "version": 1,

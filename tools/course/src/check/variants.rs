@@ -1,6 +1,7 @@
-//! A workspace of its own with three packages for each lesson: as handed out, solved, and with all planted mistakes in one test program.
+//! A separate workspace with three packages per lesson: as handed out, solved, and with all planted mistakes in one test
+//! program.
 //!
-//! Tests are taken from where they are. Cargo builds what the lessons depend on once for all of them.
+//! Tests are used in place. Cargo builds the dependencies once for all lessons.
 
 use super::Subject;
 use crate::files;
@@ -9,33 +10,33 @@ use crate::trouble::{Result, Trouble};
 use std::path::{Path, PathBuf};
 use toml::{Table, Value};
 
-/// A planted mistake that can be tried: its place in `lesson.toml`, and the solution with it.
+/// A planted mistake and the solution that contains it.
 #[derive(Debug, Clone)]
 pub struct Mistake {
-    /// Counted from 0, as in `lesson.toml`.
+    /// The index in `lesson.toml`, counted from 0.
     pub index: usize,
     /// The solution with the mistake in it.
     pub text: String,
 }
 
 impl Mistake {
-    /// The module that it is tried in.
+    /// The name of its module in the test program.
     pub fn module(&self) -> String {
         format!("wrong_{:02}", self.index + 1)
     }
 }
 
-/// The solution with a planted mistake in it.
+/// Applies a planted mistake to the solution.
 pub fn plant(solution: &str, wrong: &Wrong) -> Result<String> {
     let planted = |what: String| Trouble::new(format!("'{}': {what}", wrong.why));
     match solution.matches(&wrong.find).count() {
         _ if wrong.find.trim().is_empty() => Err(planted("`find` is empty".to_owned())),
         _ if wrong.find == wrong.put => Err(planted("`put` is the same as `find`".to_owned())),
         1 => Ok(solution.replacen(&wrong.find, &wrong.put, 1)),
-        0 => Err(planted(format!("the solution has no\n{}", wrong.find))
-            .next("`find` must be as it stands in the solution: see `cargo xtask lessons show N`.")),
-        times => Err(planted(format!("the solution has it {times} times:\n{}", wrong.find))
-            .next("Give `find` more lines, so that it stands there once.")),
+        0 => Err(planted(format!("not found in the solution:\n{}", wrong.find))
+            .next("`find` must match the solution exactly; see `cargo xtask lessons show N`.")),
+        times => Err(planted(format!("occurs {times} times in the solution:\n{}", wrong.find))
+            .next("Add lines to `find`, so that it occurs once.")),
     }
 }
 
@@ -64,7 +65,7 @@ pub fn lay_out(root: &Path, folder: &Path, subjects: &[(&Subject, Vec<Mistake>)]
     Ok(manifest)
 }
 
-/// The profiles are those of the repository, so that what both depend on is built once.
+/// The manifest of the workspace. It has the repository's profiles, so that shared dependencies are built once.
 fn workspace_manifest(root: &Path, members: Vec<String>) -> Result<String> {
     let path = root.join("Cargo.toml");
     let own: Table = files::read(&path)?.parse().map_err(|error| Trouble::file(&path, error))?;
@@ -79,7 +80,7 @@ fn workspace_manifest(root: &Path, members: Vec<String>) -> Result<String> {
     Ok(manifest.to_string())
 }
 
-/// What the packages take from the lesson's own manifest.
+/// The parts of the lesson's manifest that the packages use.
 struct Parts {
     shared: Table,
     lints: Option<Value>,
@@ -160,7 +161,7 @@ fn test(name: &str, path: &Path) -> Value {
     Value::Array(vec![test.into()])
 }
 
-/// Dependencies with the paths of their folders from the root of the file system.
+/// Dependencies with absolute paths.
 fn absolute(dependencies: &Value, folder: &Path) -> Value {
     let mut dependencies = dependencies.clone();
     for (_, dependency) in dependencies.as_table_mut().into_iter().flatten() {
@@ -180,7 +181,7 @@ mod tests {
         let wrong =
             |find: &str| Wrong { task: 1, why: "swapped".into(), find: find.into(), put: "b - a".into() };
         assert_eq!(plant("x = a - b;", &wrong("a - b")).unwrap(), "x = b - a;");
-        assert!(plant("x = a - b;", &wrong("a + b")).unwrap_err().what.contains("has no"));
+        assert!(plant("x = a - b;", &wrong("a + b")).unwrap_err().what.contains("not found"));
         assert!(plant("a - b; a - b;", &wrong("a - b")).unwrap_err().what.contains("2 times"));
         assert!(plant("", &wrong(" ")).unwrap_err().what.contains("empty"));
         assert!(plant("b - a", &wrong("b - a")).unwrap_err().what.contains("same"));

@@ -1,4 +1,4 @@
-//! `cargo learn`: where you are, and what comes next.
+//! `cargo learn`: the learner's progress and the next step.
 
 use super::standing::{Standing, State};
 use super::step;
@@ -10,7 +10,7 @@ use std::fmt::Write;
 use std::path::Path;
 use std::time::SystemTime;
 
-/// The board as text: the lessons part by part, then what comes next.
+/// The board as text: the lessons by part, then the next step.
 pub fn show(workspace: &Workspace, parts: &[Part], standings: &[Standing]) -> String {
     let mut text = format!("{}\n", style::strong(format!("The lessons: {}", progress(standings))));
     let current = current(standings);
@@ -43,7 +43,7 @@ pub fn show(workspace: &Workspace, parts: &[Part], standings: &[Standing]) -> St
     text
 }
 
-/// The title of a part, with how far its lessons are; nothing for lessons that belong to none.
+/// The title of a part with its progress; empty for lessons without a part.
 fn heading(parts: &[Part], lessons: &[Standing]) -> String {
     let number = lessons.first().and_then(|standing| part::of(parts, &standing.lesson));
     let Some((number, part)) = number.and_then(|number| Some((number, parts.get(number - 1)?))) else {
@@ -56,7 +56,7 @@ fn heading(parts: &[Part], lessons: &[Standing]) -> String {
     )
 }
 
-/// How many lessons are solved, and how many hours the others need. Of a lesson that is begun, the tasks that are open count.
+/// The number of solved lessons and the hours that remain. For a lesson in progress, only its open tasks count.
 fn progress(standings: &[Standing]) -> String {
     let solved = standings.iter().filter(|standing| standing.is_solved()).count();
     let left = |hours: fn(&Lesson) -> u32| {
@@ -91,7 +91,7 @@ fn line(standing: &Standing, here: bool, width: usize) -> String {
     format!("{arrow} {:02}  {}{gap}  {dots}{pad}{state}", lesson.number, lesson.title).trim_end().to_owned()
 }
 
-/// The lesson to go on with: the one that was worked on last, or else the first that isn't solved.
+/// The lesson to continue with: the one edited last, or else the first that isn't solved.
 pub fn current(standings: &[Standing]) -> Option<&Standing> {
     let open = || standings.iter().filter(|standing| !standing.is_solved());
     let begun = open().filter(|standing| standing.is_touched());
@@ -102,7 +102,7 @@ fn changed(path: &Path) -> Option<SystemTime> {
     std::fs::metadata(path).and_then(|data| data.modified()).ok()
 }
 
-/// What somebody wants to know who has just come.
+/// The introduction for a new learner.
 fn first_time(root: &Path) -> String {
     let mut text = format!(
         "\nRed is where you start: the tests of a lesson fail until it is solved. The only file to edit is the lesson's src/lib.rs.\n\

@@ -1,4 +1,4 @@
-//! `cargo learn hint`: one more hint each time.
+//! `cargo learn hint`: shows one more hint each time.
 
 use super::standing::{Standing, State};
 use crate::lesson::{Lesson, Task};
@@ -8,10 +8,10 @@ use crate::{files, libtest, style};
 use std::fmt::Write;
 use std::path::PathBuf;
 
-/// A line of a hint is no longer than this.
+/// The maximum length of a line, in characters.
 const WIDTH: usize = 90;
 
-/// The hints of a task that may be seen now: one more than before.
+/// Shows the hints of a task: one more than last time.
 pub fn next(workspace: &Workspace, lesson: &Lesson, task: &Task) -> Result<String> {
     let mut shown = Shown::read(workspace);
     let level = (shown.level(lesson, task) + 1).min(task.hints.len());
@@ -30,19 +30,19 @@ pub fn next(workspace: &Workspace, lesson: &Lesson, task: &Task) -> Result<Strin
     let _ = match left {
         0 => writeln!(
             text,
-            "\nThat was the last one. The page explains more: {page}. Had enough? {}",
+            "\nThis was the last hint. The page explains more: {page}. To give up: {}",
             style::code(format!("cargo learn solution {} --give-up", lesson.number))
         ),
         _ => writeln!(
             text,
-            "\n{} left: call it again when you have tried this one. The page: {page}",
+            "\n{} left; run the command again once you have tried this one. The page: {page}",
             style::count(left, "hint")
         ),
     };
     Ok(text)
 }
 
-/// The task that somebody without a number wants a hint for: the first that isn't done.
+/// The task to show a hint for if no number is given: the first that isn't done.
 pub fn task_of(standing: &Standing) -> Option<&Task> {
     let lesson = &standing.lesson;
     let open = match &standing.state {
@@ -51,7 +51,7 @@ pub fn task_of(standing: &Standing) -> Option<&Task> {
             let work = files::read(&lesson.work()).unwrap_or_default();
             let waits =
                 |task: &&Task| work.contains(&format!("lesson {:02}, task {}:", lesson.number, task.number));
-            // The task before the first that is still to be written is the one that doesn't compile.
+            // The task before the first one with a todo is the one that doesn't compile.
             let open = lesson.tasks.iter().position(|task| waits(&task)).unwrap_or(lesson.tasks.len());
             lesson.tasks.get(open.saturating_sub(1))
         }
@@ -63,14 +63,14 @@ pub fn task_of(standing: &Standing) -> Option<&Task> {
     open.or(lesson.tasks.last())
 }
 
-/// Forgets which hints of a lesson were shown.
+/// Resets the hints of a lesson.
 pub fn forget(workspace: &Workspace, lesson: &Lesson) -> Result<()> {
     let mut shown = Shown::read(workspace);
     shown.levels.retain(|(number, ..)| *number != lesson.number);
     if shown.path.exists() { shown.write() } else { Ok(()) }
 }
 
-/// How many hints were shown for which task: lesson, task, hints.
+/// The number of hints shown per task, as (lesson, task, hints).
 struct Shown {
     path: PathBuf,
     levels: Vec<(u32, u32, usize)>,

@@ -1,4 +1,4 @@
-//! `cargo learn`: the way through the lessons.
+//! `cargo learn`: guides learners through the lessons.
 
 pub mod board;
 pub mod hint;
@@ -17,7 +17,7 @@ use std::path::PathBuf;
 use task::Verdict;
 use toml::Table;
 
-/// A course that somebody takes.
+/// A course with the learner's progress.
 #[derive(Debug)]
 pub struct Course {
     workspace: Workspace,
@@ -26,7 +26,7 @@ pub struct Course {
 }
 
 impl Course {
-    /// The course in a repository, called from the folder `here`. The toolchain must be new enough for it.
+    /// Opens the course in a repository from the current folder `here`. Returns an error if the toolchain is too old.
     pub fn open(workspace: Workspace, here: PathBuf) -> Result<Self> {
         check_toolchain(&workspace)?;
         let lessons = workspace.lessons()?;
@@ -36,13 +36,13 @@ impl Course {
         Ok(Self { workspace, lessons, here })
     }
 
-    /// All lessons with how far they are.
+    /// All lessons with their progress.
     pub fn board(&self) -> Result<String> {
         let standings = standing::look(&self.workspace, &self.lessons)?;
         Ok(board::show(&self.workspace, &self.workspace.parts()?, &standings))
     }
 
-    /// The lesson that is meant; without a word, the one whose folder this is, or the one to go on with.
+    /// The given lesson; by default, that of the current folder, or else the one to continue with.
     fn lesson(&self, wanted: Option<&str>) -> Result<Lesson> {
         match (wanted, workspace::lesson_of_path(&self.lessons, &self.here)) {
             (Some(wanted), _) => workspace::find(&self.lessons, wanted),
@@ -50,7 +50,7 @@ impl Course {
             (None, None) => {
                 let standings = standing::look(&self.workspace, &self.lessons)?;
                 let current = board::current(&standings).map(|standing| standing.lesson.clone());
-                current.ok_or_else(|| Trouble::new("All lessons are solved.").next("Say which one you mean."))
+                current.ok_or_else(|| Trouble::new("All lessons are solved.").next("Name a lesson."))
             }
         }
     }
@@ -60,7 +60,7 @@ impl Course {
         standings.pop().ok_or_else(|| Trouble::new("the lesson is gone"))
     }
 
-    /// The tests of a lesson, or of one of its tasks.
+    /// Runs the tests of a lesson or of one of its tasks.
     pub fn check(&self, wanted: Option<&str>, task: Option<u32>) -> Result<(Verdict, String)> {
         let lesson = self.lesson(wanted)?;
         if let Some(number) = task {
@@ -71,7 +71,7 @@ impl Course {
         Ok(task::check(&self.workspace, &standing, task, after))
     }
 
-    /// One more hint for a task; without a number, for the first that isn't done.
+    /// Shows one more hint for a task; by default, for the first that isn't done.
     pub fn hint(&self, wanted: Option<&str>, task: Option<u32>) -> Result<String> {
         let lesson = self.lesson(wanted)?;
         if let Some(number) = task {
@@ -86,18 +86,18 @@ impl Course {
         hint::next(&self.workspace, &standing.lesson, task)
     }
 
-    /// The starter again.
+    /// Restores the starter.
     pub fn reset(&self, wanted: &str) -> Result<String> {
         work::reset(&self.workspace, &self.lesson(Some(wanted))?)
     }
 
-    /// The solution, once the lesson is solved or given up.
+    /// Replaces the learner's file by the solution, once the lesson is solved or given up.
     pub fn solution(&self, wanted: &str, give_up: bool) -> Result<String> {
         let lesson = self.open_to_look_at(wanted, give_up, "solution")?;
         work::solution(&self.workspace, &lesson)
     }
 
-    /// The learner's work against the solution, once the lesson is solved or given up.
+    /// Compares the learner's work with the solution, once the lesson is solved or given up.
     pub fn diff(&self, wanted: &str, give_up: bool) -> Result<String> {
         let lesson = self.open_to_look_at(wanted, give_up, "diff")?;
         work::diff(&self.workspace, &lesson)
@@ -110,7 +110,7 @@ impl Course {
         }
         let number = lesson.number;
         Err(Trouble::new(format!("Lesson {number} is not solved yet, and this would show the solution.")).next(
-            format!("A hint says less: `cargo learn hint {number}`. To see it all: `cargo learn {order} {number} --give-up`."),
+            format!("For a hint: `cargo learn hint {number}`. To see it anyway: `cargo learn {order} {number} --give-up`."),
         ))
     }
 }
@@ -124,7 +124,7 @@ fn known_task(lesson: &Lesson, number: u32) -> Result<&crate::lesson::Task> {
     lesson.task(number).ok_or_else(missing)
 }
 
-/// An old toolchain would complain about something else, far from the reason.
+/// With an old toolchain, cargo's own errors would not name the cause.
 fn check_toolchain(workspace: &Workspace) -> Result<()> {
     let path = workspace.root.join("Cargo.toml");
     let manifest: Table = files::read(&path)?.parse().map_err(|error| Trouble::file(&path, error))?;
@@ -133,18 +133,19 @@ fn check_toolchain(workspace: &Workspace) -> Result<()> {
         .and_then(|package| package.get("rust-version"))
         .and_then(|version| version.as_str());
     let output = cargo::command().arg("--version").output().ok();
-    let said = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
-    let found = said.split_whitespace().nth(1).unwrap_or_default();
+    let printed =
+        output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
+    let found = printed.split_whitespace().nth(1).unwrap_or_default();
     match wanted {
         Some(wanted) if !found.is_empty() && parts(found) < parts(wanted) => {
-            Err(Trouble::new(format!("Rust {wanted} or newer is needed, and this is {found}"))
-                .next("Call `rustup update stable`, then try again."))
+            Err(Trouble::new(format!("expected Rust {wanted} or newer, found {found}"))
+                .next("Run `rustup update stable`, then try again."))
         }
         _ => Ok(()),
     }
 }
 
-/// The numbers of a version: 1, 89, 0 of `1.89.0-nightly`.
+/// The numbers of a version: `1.89.0-nightly` is [1, 89, 0].
 fn parts(version: &str) -> [u32; 3] {
     let version = version.split('-').next().unwrap_or_default();
     let mut numbers = version.split('.').map(|part| part.parse().unwrap_or(0));

@@ -1,4 +1,4 @@
-//! How far a lesson is: read from its tests, each time anew.
+//! The progress of a lesson, determined by running its tests.
 
 use crate::cargo::{self, Message};
 use crate::files;
@@ -13,28 +13,28 @@ use crate::workspace::Workspace;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How long the tests of a lesson may take together, and how long each alone if they took longer.
+/// The time limit of a lesson's tests together, and of each test alone if they exceed it.
 const PATIENCE: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(20));
 
-/// A lesson and how far it is.
+/// A lesson and its progress.
 #[derive(Debug, Clone)]
 pub struct Standing {
     /// The lesson.
     pub lesson: Lesson,
-    /// How far it is.
+    /// Its progress.
     pub state: State,
     /// Whether the file holds the framework's own solution.
     pub is_solution: bool,
-    /// Whether its tests are not as they were handed out.
+    /// Whether its tests differ from those handed out.
     pub tests_edited: bool,
-    /// Its tests in the order of its files: name, file, line.
+    /// Its tests in the order of its files: name, file and line.
     listed: Vec<(String, PathBuf, usize)>,
 }
 
-/// How far a lesson is.
+/// The progress of a lesson.
 #[derive(Debug, Clone)]
 pub enum State {
-    /// Nothing is written yet: all tests of all tasks are red, no need to run them.
+    /// Nothing is written yet: all tests of all tasks are red and need not be run.
     Untouched,
     /// It doesn't compile.
     Broken(Vec<Message>),
@@ -42,23 +42,23 @@ pub enum State {
     Tested(Vec<Test>),
 }
 
-/// How far a task is.
+/// The progress of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Count {
-    /// How many of its tests are green.
+    /// The number of green tests.
     pub green: usize,
-    /// How many it has.
+    /// The number of tests.
     pub all: usize,
 }
 
 impl Count {
-    /// Whether all are green.
+    /// Returns true if all tests are green.
     pub fn done(self) -> bool {
         self.green == self.all
     }
 }
 
-/// Looks how far some lessons are. Only those are built that somebody has worked on.
+/// Determines the progress of lessons. Only lessons with changes are built.
 pub fn look(workspace: &Workspace, lessons: &[Lesson]) -> Result<Vec<Standing>> {
     let mut standings =
         lessons.iter().map(|lesson| untested(workspace, lesson)).collect::<Result<Vec<_>>>()?;
@@ -74,9 +74,7 @@ pub fn look(workspace: &Workspace, lessons: &[Lesson]) -> Result<Vec<Standing>> 
     });
     let build = cargo::build_tests(&workspace.root.join("Cargo.toml"), &packages, None, &shown)?;
     build.framework_is_whole(|package| packages.iter().any(|asked| asked == package)).map_err(|trouble| {
-        trouble.next(
-            "A lesson is solved in its own src/lib.rs alone. `git restore src` gives you the framework as it was.",
-        )
+        trouble.next("To solve a lesson, edit only its src/lib.rs. `git restore src` restores the framework.")
     })?;
     shown.detail("running tests");
     let results = parallel::map(&standings, |standing| match standing.state {
@@ -91,7 +89,7 @@ pub fn look(workspace: &Workspace, lessons: &[Lesson]) -> Result<Vec<Standing>> 
 
 fn untested(workspace: &Workspace, lesson: &Lesson) -> Result<Standing> {
     let work = files::read(&lesson.work()).map_err(|trouble| {
-        trouble.next(format!("`cargo learn reset {}` gives you the starter again.", lesson.number))
+        trouble.next(format!("`cargo learn reset {}` restores the starter.", lesson.number))
     })?;
     let handout = Handout::read(lesson)?;
     let untouched = handout.is_starter(&work);
@@ -119,7 +117,7 @@ fn tested(build: &cargo::Build, lesson: &Lesson) -> State {
     if errors.is_empty() { State::Tested(tests) } else { State::Broken(distinct(errors)) }
 }
 
-/// The library and its tests may say the same.
+/// Removes duplicates: the library and its tests may report the same error.
 fn distinct(messages: Vec<Message>) -> Vec<Message> {
     let mut distinct: Vec<Message> = Vec::new();
     for message in messages {
@@ -131,7 +129,7 @@ fn distinct(messages: Vec<Message>) -> Vec<Message> {
 }
 
 impl Standing {
-    /// How a test went; without having been run, it is red.
+    /// The result of a test, or `None` if it was not run.
     fn result(&self, name: &str) -> Option<&Test> {
         match &self.state {
             State::Tested(tests) => tests.iter().find(|test| test.name == name),
@@ -139,7 +137,7 @@ impl Standing {
         }
     }
 
-    /// How many tests of a task are green.
+    /// Counts the green tests of a task.
     pub fn count(&self, task: u32) -> Count {
         let names = self.listed.iter().filter(|(name, ..)| libtest::task_of(name) == Some(task));
         let (mut green, mut all) = (0, 0);
@@ -150,27 +148,27 @@ impl Standing {
         Count { green, all }
     }
 
-    /// The tasks with how far they are.
+    /// The tasks with their progress.
     pub fn tasks(&self) -> impl Iterator<Item = (&Task, Count)> {
         self.lesson.tasks.iter().map(|task| (task, self.count(task.number)))
     }
 
-    /// How many tasks are done.
+    /// The number of tasks that are done.
     pub fn done(&self) -> usize {
         self.tasks().filter(|(_, count)| count.done()).count()
     }
 
-    /// Whether all tasks are done, and what was given is whole.
+    /// Returns true if all tasks are done and no test of given code fails.
     pub fn is_solved(&self) -> bool {
         self.done() == self.lesson.tasks.len() && self.first_red(None).is_none()
     }
 
-    /// Whether somebody has begun.
+    /// Returns true if the starter was changed.
     pub fn is_touched(&self) -> bool {
         !matches!(self.state, State::Untouched)
     }
 
-    /// The first test that is red, of a task or of all: name, file, line, and why if it was run.
+    /// The first red test of a task, or of all tasks.
     pub fn first_red(&self, task: Option<u32>) -> Option<Red<'_>> {
         let of_task = |name: &str| task.is_none() || libtest::task_of(name) == task;
         let given_is_red = |name: &str| self.result(name).is_some_and(|test| !test.passed());
@@ -184,15 +182,15 @@ impl Standing {
     }
 }
 
-/// A test that is red.
+/// A red test.
 #[derive(Debug, Clone, Copy)]
 pub struct Red<'a> {
     /// Its name.
     pub name: &'a str,
     /// The file it is in.
     pub file: &'a PathBuf,
-    /// Where in the file.
+    /// The line in the file.
     pub line: usize,
-    /// Why, if it was run.
+    /// The failure, if the test was run.
     pub failure: Option<&'a Failure>,
 }

@@ -1,4 +1,4 @@
-//! The next step, in few words.
+//! The next step, in brief.
 
 use super::standing::{Red, Standing, State};
 use crate::starter::{self, Todo};
@@ -7,10 +7,10 @@ use crate::workspace::Workspace;
 use crate::{files, libtest};
 use std::fmt::Write;
 
-/// So many errors of the compiler are shown: the first is often the reason for the others.
+/// The maximum number of compiler errors shown; the first often explains the others.
 const ERRORS: usize = 2;
 
-/// What to do next in a lesson that isn't solved.
+/// Describes what to do next in a lesson that isn't solved.
 pub fn next(workspace: &Workspace, standing: &Standing) -> String {
     let lesson = &standing.lesson;
     let mut text = String::new();
@@ -41,20 +41,20 @@ fn field(text: &mut String, name: &str, value: &str) {
     let _ = writeln!(text, "  {name:<7} {value}");
 }
 
-/// The todo that a red test waits for, as long as it stands in the file.
+/// The todo that makes a test red, if it is still in the file.
 fn todo_of(workspace: &Workspace, standing: &Standing, red: &Red) -> Option<Todo> {
     let work = files::read(&standing.lesson.work()).ok()?;
     let todos = starter::make(&workspace.root, &standing.lesson).ok()?.todos;
-    let said = red.failure.map(|failure| failure.message.as_str());
+    let message = red.failure.map(|failure| failure.message.as_str());
     let task = libtest::task_of(red.name);
-    let meant = |todo: &&Todo| match said {
-        Some(said) => said.ends_with(&todo.message),
+    let meant = |todo: &&Todo| match message {
+        Some(message) => message.ends_with(&todo.message),
         None => Some(todo.task) == task && work.contains(&todo.escaped()),
     };
     todos.iter().find(meant).cloned()
 }
 
-/// Where in the learner's file to go on: at the first todo of the next task, if there is one.
+/// Where to continue in the learner's file: at the first todo of the next task, if there is one.
 pub fn place(workspace: &Workspace, standing: &Standing) -> String {
     let path = workspace.relative(&standing.lesson.work());
     let work = files::read(&standing.lesson.work()).unwrap_or_default();
@@ -64,7 +64,7 @@ pub fn place(workspace: &Workspace, standing: &Standing) -> String {
     line.map_or(path.clone(), |line| format!("{path}:{}", line + 1))
 }
 
-/// The first errors of the compiler.
+/// The first compiler errors.
 pub fn errors(standing: &Standing) -> String {
     let State::Broken(errors) = &standing.state else { return String::new() };
     let mut text = String::new();
@@ -79,11 +79,11 @@ pub fn errors(standing: &Standing) -> String {
     text
 }
 
-/// A warning to those who changed what judges them.
+/// Warns that the tests were edited.
 pub fn edited_tests(workspace: &Workspace, standing: &Standing) -> String {
     let tests = workspace.relative(&standing.lesson.folder.join("tests"));
     format!(
-        "\n{} {tests} is not as it was handed out. To have it back: {}\n",
+        "\n{} {tests} differs from what was handed out. To restore it: {}\n",
         style::warn("note:"),
         style::code(format!("git restore {tests}"))
     )

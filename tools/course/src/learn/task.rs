@@ -1,4 +1,4 @@
-//! `cargo learn check`: the tests of one lesson, and what the first red one says.
+//! `cargo learn check`: the tests of one lesson, and the message of the first red one.
 
 use super::standing::{Red, Standing, State};
 use super::step;
@@ -7,22 +7,22 @@ use crate::style;
 use crate::workspace::Workspace;
 use std::fmt::Write;
 
-/// So many lines of what a test says or prints are shown, and so much of each.
+/// The maximum number of lines shown of a test's output, and the maximum length of each, in characters.
 const LINES: usize = 16;
 const WIDTH: usize = 300;
 
-/// How a check went.
+/// The result of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// All tests are green.
     Green,
-    /// Some test is red.
+    /// A test is red.
     Red,
-    /// It doesn't compile.
+    /// The lesson doesn't compile.
     Broken,
 }
 
-/// How far a lesson is, or one of its tasks.
+/// Reports the progress of a lesson or of one of its tasks.
 pub fn check(
     workspace: &Workspace,
     standing: &Standing,
@@ -72,12 +72,12 @@ pub fn check(
     (verdict, text)
 }
 
-/// `Lesson 8: Convolution`.
+/// A lesson's number and title: `Lesson 8: Convolution`.
 pub fn heading(lesson: &Lesson) -> String {
     format!("Lesson {}: {}", lesson.number, lesson.title)
 }
 
-/// What the first red test says.
+/// Where and why the first red test fails.
 fn why(workspace: &Workspace, red: &Red) -> String {
     let line =
         red.failure.and_then(|failure| failure.place.as_ref()).filter(|(file, ..)| file.contains("/tests/"));
@@ -102,7 +102,7 @@ fn why(workspace: &Workspace, red: &Red) -> String {
     text
 }
 
-/// The beginning of a long text.
+/// Truncates a long text.
 fn shortened(text: &str) -> String {
     let cut = |line: &str| match line.char_indices().nth(WIDTH) {
         Some((end, _)) => format!("{} …", &line[..end]),

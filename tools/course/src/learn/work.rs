@@ -1,4 +1,4 @@
-//! `cargo learn reset`, `solution` and `diff`: the learner's file, and what takes its place.
+//! `cargo learn reset`, `solution` and `diff`: replace the learner's file, or compare it with the solution.
 
 use super::hint;
 use super::task::heading;
@@ -9,7 +9,7 @@ use crate::{backup, files, starter, style};
 use similar::{ChangeTag, TextDiff};
 use std::fmt::Write;
 
-/// Puts the starter in the place of the learner's work, which is kept.
+/// Replaces the learner's work by the starter; the work is backed up.
 pub fn reset(workspace: &Workspace, lesson: &Lesson) -> Result<String> {
     let starter = starter::make(&workspace.root, lesson)?.starter;
     hint::forget(workspace, lesson)?;
@@ -17,10 +17,10 @@ pub fn reset(workspace: &Workspace, lesson: &Lesson) -> Result<String> {
     Ok(format!("{text}  begin   {}\n", style::code(format!("book/src/{}", lesson.page))))
 }
 
-/// Puts the solution in the place of the learner's work, which is kept.
+/// Replaces the learner's work by the solution; the work is backed up.
 pub fn solution(workspace: &Workspace, lesson: &Lesson) -> Result<String> {
     let solution = starter::make(&workspace.root, lesson)?.solution;
-    let text = replace(workspace, lesson, &solution, "has the framework's own code now")?;
+    let text = replace(workspace, lesson, &solution, "now contains the framework's own code")?;
     let number = lesson.number;
     Ok(format!(
         "{text}  check   {}\n  compare {}\n  again   {}\n",
@@ -34,18 +34,18 @@ fn replace(workspace: &Workspace, lesson: &Lesson, text: &str, state: &str) -> R
     let made = starter::make(&workspace.root, lesson)?;
     let path = style::code(workspace.relative(&lesson.work()));
     let mut says = String::new();
-    // What the tool wrote itself needs no copy.
+    // The tool's own output needs no backup.
     let own = files::read(&lesson.work()).ok().filter(|old| ![&made.starter, &made.solution].contains(&old));
     if let Some(old) = own {
         let copy = backup::keep(workspace, lesson, &old)?;
-        let _ = writeln!(says, "Your work is kept in {}", style::code(workspace.relative(&copy)));
+        let _ = writeln!(says, "Your work is backed up in {}", style::code(workspace.relative(&copy)));
     }
     files::write(&lesson.work(), text)?;
     let _ = writeln!(says, "{path} {state}.");
     Ok(says)
 }
 
-/// The learner's work beside the solution. When the solution has taken its place, the copy that was kept.
+/// Compares the learner's work with the solution. If the solution has replaced it, its backup is compared.
 pub fn diff(workspace: &Workspace, lesson: &Lesson) -> Result<String> {
     let solution = starter::make(&workspace.root, lesson)?.solution;
     let mut mine = files::read(&lesson.work())?;

@@ -1,4 +1,4 @@
-//! A small repository with a course in it, copied anew for each test.
+//! A small repository that contains a course; each test gets a fresh copy.
 
 #![allow(
     dead_code,
@@ -19,7 +19,7 @@ pub struct Fixture {
     folder: tempfile::TempDir,
 }
 
-/// What a command answered.
+/// The result of a command.
 pub struct Answer {
     pub code: i32,
     pub text: String,

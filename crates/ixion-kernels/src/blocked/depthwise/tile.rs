@@ -1,34 +1,34 @@
-//! The innermost loops: some columns of a row of outputs, whose sums stay in registers.
+//! The innermost loops: some columns of an output row, whose sums stay in registers.
 
 use crate::isa::Isa;
 use crate::lanes::{Lanes, Plain};
 
-/// What a row of outputs is computed from. Distances are in numbers.
+/// The operands of an output row. Distances are in elements.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Operands<'a> {
-    /// What the windows of the row see, from the first place of the first window on.
+    /// The input that the windows of the row see, starting at the first tap of the first window.
     pub(super) input: &'a [f32],
     /// Rows and columns of a window.
     pub(super) window: [usize; 2],
-    /// From one row of a window to the next, and from one column to the next.
+    /// The distances between the rows and between the columns of a window.
     pub(super) steps: [usize; 2],
-    /// How many places there are from one window to the next.
+    /// The distance between adjacent windows, in pixels.
     pub(super) stride: usize,
-    /// A vector for each place of the window.
+    /// One vector per tap.
     pub(super) weights: &'a [f32],
     pub(super) bias: &'a [f32],
-    /// What is added to the row.
+    /// Values to add to the row.
     pub(super) added: Option<&'a [f32]>,
     pub(super) bounds: [f32; 2],
 }
 
-/// Columns of a tile: as many sums as hide how long one takes.
+/// Columns per tile: enough independent sums to hide the latency of a multiply-add.
 const COLUMNS: usize = 8;
 
-/// Computes a row of outputs, one vector for each column.
+/// Computes an output row, one vector per column.
 ///
 /// # Panics
-/// When the operands are too short for it, or the processor doesn't have the instructions.
+/// Panics if the operands are too short, or the processor lacks the instructions.
 pub(super) fn run(isa: Isa, operands: &Operands<'_>, output: &mut [f32]) {
     let (lanes, columns) = (isa.lanes(), output.len() / isa.lanes());
     let [rows, taps] = operands.window;
@@ -37,22 +37,25 @@ pub(super) fn run(isa: Isa, operands: &Operands<'_>, output: &mut [f32]) {
         + rows.saturating_sub(1) * operands.steps[0]
         + taps.saturating_sub(1) * operands.steps[1]
         + lanes;
-    assert!(isa.is_here() && output.len() == columns * lanes, "whole vectors");
-    assert!(rows * taps == 0 || end <= operands.input.len(), "too few places");
+    assert!(
+        isa.is_here() && output.len() == columns * lanes,
+        "the output must consist of whole vectors, and the processor must have the instructions"
+    );
+    assert!(rows * taps == 0 || end <= operands.input.len(), "the input is too short");
     assert!(rows * taps * lanes <= operands.weights.len() && lanes <= operands.bias.len(), "too few weights");
-    assert!(operands.added.is_none_or(|added| added.len() >= output.len()), "too few numbers to add");
+    assert!(operands.added.is_none_or(|added| added.len() >= output.len()), "too few values to add");
     let row = select(isa, operands.stride);
-    // SAFETY: the processor has the instructions, and all that is read and written lies within the operands.
+    // SAFETY: the processor has the instructions, and everything that is read and written is within the operands.
     unsafe { row(operands, output) }
 }
 
-/// A loop over the columns of a row.
+/// A kernel for a row of columns.
 type Row = unsafe fn(&Operands<'_>, &mut [f32]);
 
-/// Computes a row, in tiles of nearly equal size. A stride of 0 stands for any.
+/// Computes a row in tiles of nearly equal size. A stride of 0 means any stride.
 ///
 /// # Safety
-/// With operands that [`run`] has checked, and inlined where the instructions of `L` are enabled.
+/// [`run`] must have checked the operands, and the function must be inlined where the instructions of `L` are enabled.
 #[inline(always)]
 unsafe fn row<L: Lanes, const STRIDE: usize>(operands: &Operands<'_>, output: &mut [f32]) {
     let columns = output.len() / L::COUNT;
@@ -61,7 +64,7 @@ unsafe fn row<L: Lanes, const STRIDE: usize>(operands: &Operands<'_>, output: &m
     let mut first = 0;
     for index in 0..tiles {
         let len = size + usize::from(index < longer);
-        // SAFETY: the caller's promise: these columns are among those of the row.
+        // SAFETY: the caller's promise: these columns are within the row.
         unsafe {
             match len {
                 1 => tile::<L, STRIDE, 1>(operands, first, output),
@@ -78,7 +81,7 @@ unsafe fn row<L: Lanes, const STRIDE: usize>(operands: &Operands<'_>, output: &m
     }
 }
 
-/// A tile of C columns. Loops go over places, and not over arrays, whose iterators would be compiled for each C.
+/// Computes a tile of C columns. Loops run over indices, because iterators over arrays would be compiled for each C.
 ///
 /// # Safety
 /// As [`row`].
@@ -140,7 +143,7 @@ rows!(avx512, crate::lanes::x86::Avx512, "avx512f");
 rows!(avx2, crate::lanes::x86::Avx2, "avx2,fma");
 rows!(plain, Plain);
 
-/// The loop for an instruction set and a stride.
+/// The kernel for an instruction set and a stride.
 fn select(isa: Isa, stride: usize) -> Row {
     match isa {
         #[cfg(target_arch = "x86_64")]

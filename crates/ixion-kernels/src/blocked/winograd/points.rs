@@ -1,25 +1,25 @@
-//! The numbers of Winograd's transforms, from the points at which polynomials are evaluated.
+//! The coefficients of Winograd's transforms, derived from the points at which polynomials are evaluated.
 //!
-//! The points are 0, pairs ±p, and infinity. What belongs to the two points of a pair is the sum and the difference of the
-//! same two numbers, and so half of the work is shared.
+//! The points are 0, pairs ±p, and infinity. The values at the two points of a pair are the sum and the difference of the
+//! same two terms, so half of the work is shared.
 
-/// The most pairs of points.
+/// The maximum number of pairs of points.
 const PAIRS: usize = 3;
 
-/// The coefficients of the transforms for some pairs of points. Those that are not needed are 0.
+/// The coefficients of the transforms for up to three pairs of points. Unused ones are 0.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Points {
     /// The positive point of each pair.
     pub(super) pairs: [f64; PAIRS],
-    /// Of the product of all x² − p², the coefficients of 1, x², x⁴ and so on; the last is 1.
+    /// The coefficients of 1, x², x⁴ and so on of the product of all x² − p²; the last is 1.
     pub(super) all: [f64; PAIRS + 1],
-    /// The same without one of the pairs.
+    /// The same products, each without one of the pairs.
     pub(super) others: [[f64; PAIRS]; PAIRS],
-    /// How many pairs there are.
+    /// The number of pairs.
     count: usize,
 }
 
-/// The points for tiles of 2×2, 4×4 and 6×6 results: those of the smallest errors among simple ones.
+/// The points for tiles of 2×2, 4×4 and 6×6 results: the simple ones with the smallest errors.
 pub(super) const fn points(tile: usize) -> Points {
     match tile {
         2 => Points::new(1, [1.0, 0.0, 0.0]),
@@ -51,12 +51,12 @@ impl Points {
         Self { pairs, all, others, count }
     }
 
-    /// What one row of a window's three weights is multiplied with: for each place of a transformed row, three numbers.
+    /// The transform of a row of three weights: three factors for each value of the transformed row.
     pub(super) fn of_weights(&self) -> Vec<[f64; 3]> {
         let row = |at: f64, scale: f64| [scale, scale * at, scale * at * at];
         let mut rows = vec![row(0.0, 1.0 / self.all[0])];
         for (pair, &point) in self.pairs[..self.count].iter().enumerate() {
-            // The product of the differences to all other points.
+            // The product of the differences from all other points.
             let square = point * point;
             let others = self.others[pair].iter().rev().fold(0.0, |sum, factor| sum * square + factor);
             let scale = 1.0 / (2.0 * square * others);
@@ -67,7 +67,7 @@ impl Points {
     }
 }
 
-/// The coefficients of a polynomial in x², times x² − p².
+/// Multiplies a polynomial in x², given by its coefficients, by x² − p².
 const fn times(of: [f64; PAIRS + 1], point: f64) -> [f64; PAIRS + 1] {
     let mut product = [0.0; PAIRS + 1];
     let mut power = 0;

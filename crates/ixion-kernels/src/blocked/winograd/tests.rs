@@ -1,13 +1,13 @@
 use super::*;
-use crate::elementwise::Finish;
+use crate::elementwise::ApplyEpilogue;
 use crate::naive;
 use crate::parallel::tests::on_threads;
-use crate::testing::whole_noise;
+use crate::testing::integer_noise;
 use crate::window::Window;
 use ndarray::Ix4;
 use proptest::prelude::*;
 
-/// A convolution with all that may belong to it.
+/// A convolution with all its optional parts.
 #[derive(Debug, Clone)]
 struct Case {
     channels: usize,
@@ -20,11 +20,11 @@ struct Case {
     is_finished: bool,
 }
 
-/// Doubles what comes of a sum, and says where it was.
+/// Doubles each result and adds a number that depends on its position.
 #[derive(Debug)]
 struct Double;
 
-impl Finish<f32> for Double {
+impl ApplyEpilogue<f32> for Double {
     fn finish(&self, start: usize, piece: &mut [f32]) -> Result<()> {
         piece.iter_mut().enumerate().for_each(|(index, x)| *x = 2.0 * *x + ((start + index) % 3) as f32);
         Ok(())
@@ -44,17 +44,17 @@ impl Case {
         BlockedShape { channels, out_channels, groups: 1, lens: self.lens, windows: self.pads.map(window) }
     }
 
-    /// Numbers from -1 to 1.
+    /// Pseudo-random values from -1 to 1.
     fn noise(shape: &[usize], seed: usize) -> ndarray::ArrayD<f64> {
-        whole_noise(shape, seed) / 8.0
+        integer_noise(shape, seed) / 8.0
     }
 
-    /// What is added to the result of a place of the output.
+    /// The value that is added to the result at a position of the output.
     fn added(at: usize) -> f32 {
         (at * 7 % 11) as f32 / 11.0
     }
 
-    /// The output in blocks; what fills up the last block of the input is no number.
+    /// The blocked output; the padding of the last input block is NaN.
     fn run(&self, isa: Isa, tile: Tile) -> Vec<f32> {
         let (shape, block) = (self.shape(), isa.lanes());
         let [inputs, outputs] = shape.sample(block);
@@ -68,14 +68,14 @@ impl Case {
         let weights = WinogradWeights::for_isa(isa, &shape, (&weight, bias), tile);
         let conv = WinogradConv::for_isa(isa, shape, tile);
         let added: Vec<f32> = (0..outputs).map(Self::added).collect();
-        let ending = Ending {
+        let epilogue = SumEpilogue {
             bounds: self.bounds,
             added: self.is_added.then_some(&added),
             finish: self.is_finished.then_some(&Double),
             first: 1,
         };
         let (mut output, mut scratch) = (vec![f32::NAN; outputs], vec![f32::NAN; conv.scratch()]);
-        conv.run(&input, &weights, &mut output, &mut scratch, &ending, &Limits::default()).unwrap();
+        conv.run(&input, &weights, &mut output, &mut scratch, &epilogue, &Limits::default()).unwrap();
         output
     }
 
@@ -109,7 +109,7 @@ impl Case {
     }
 }
 
-/// Where a number of planes of these lengths lies.
+/// The position of an element in planes of these lengths.
 fn blocked([channel, y, x]: [usize; 3], [height, width]: [usize; 2], block: usize) -> usize {
     ((channel / block * height + y) * width + x) * block + channel % block
 }
@@ -165,7 +165,7 @@ proptest! {
     }
 }
 
-/// Neither strips of many tiles nor weights beyond the cache are met by small cases.
+/// Small cases have neither strips of many tiles nor weights that exceed the cache.
 #[test]
 fn many_tiles_and_many_weights_are_shared_by_threads() {
     let case = |channels, outputs, lens| Case {

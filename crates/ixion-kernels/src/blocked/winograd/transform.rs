@@ -5,35 +5,35 @@ use crate::isa::Isa;
 use crate::lanes::{Lanes, Plain};
 use std::mem::MaybeUninit;
 
-/// Tiles beside each other that are to be transformed. `N` places of an input's rows and columns are a tile.
+/// Adjacent tiles to transform. A tile is N×N input values.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Inputs {
-    /// The first place of the first tile.
+    /// The first input value of the first tile.
     pub(super) from: *const f32,
-    /// From one row of places to the next.
+    /// The distance between rows of input values.
     pub(super) line: usize,
-    /// The first of the transformed tiles, and the distance from one of its numbers to the next.
+    /// The first transformed tile, and the distance between its values.
     pub(super) to: *mut f32,
     pub(super) plane: usize,
-    /// How many tiles there are.
+    /// The number of tiles.
     pub(super) count: usize,
 }
 
-/// Tiles beside each other whose results are to be had.
+/// Adjacent tiles to transform back.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Outputs {
-    /// The first of the transformed tiles, and the distance from one of its numbers to the next.
+    /// The first transformed tile, and the distance between its values.
     pub(super) from: *const f32,
     pub(super) plane: usize,
-    /// A bias for each channel of the block.
+    /// One bias per channel of the block.
     pub(super) bias: *const f32,
-    /// What is added, which lies as the results do; null for nothing.
+    /// Values to add, in the layout of the results; null for none.
     pub(super) added: *const f32,
     pub(super) bounds: [f32; 2],
-    /// The first result of the first tile, and from one row of results to the next.
+    /// The first result of the first tile, and the distance between rows of results.
     pub(super) to: *mut f32,
     pub(super) line: usize,
-    /// How many rows and columns of results are stored: of the last tile, fewer columns than it has.
+    /// The number of rows and columns of results to store; the last tile may have more columns.
     pub(super) rows: usize,
     pub(super) columns: usize,
 }
@@ -41,14 +41,15 @@ pub(super) struct Outputs {
 /// Transforms for tiles of one size.
 ///
 /// # Safety
-/// Both are for a processor that has the instructions that they are made for, with pointers to all that is read and written.
+/// The processor must have the instructions that the functions are compiled for, and all pointers must be valid for what
+/// is read and written.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Transforms {
     pub(super) inputs: unsafe fn(&Inputs),
     pub(super) outputs: unsafe fn(&Outputs),
 }
 
-/// A coefficient times numbers, added to others.
+/// Adds `coefficient · x` to `sum`.
 ///
 /// # Safety
 /// As for [`Lanes`].
@@ -58,7 +59,7 @@ unsafe fn add<L: Lanes>(sum: L, coefficient: f64, x: L) -> L {
     unsafe { sum.add_product(L::splat(coefficient as f32), x) }
 }
 
-/// One row or column of `N` places: the values at 0, at both points of each pair, and at infinity.
+/// Transforms one row or column of `N` input values to the values at 0, at both points of each pair, and at infinity.
 ///
 /// # Safety
 /// As for [`Lanes`].
@@ -217,7 +218,7 @@ transforms! { avx2, crate::lanes::x86::Avx2, "avx2,fma" }
 
 transforms! { plain, Plain }
 
-/// The transforms for tiles of 2×2, 4×4 or 6×6 results, which have the instructions of a set.
+/// The transforms for tiles of 2×2, 4×4 or 6×6 results, compiled for an instruction set.
 pub(super) fn transforms(isa: Isa, tile: usize) -> Transforms {
     match isa {
         #[cfg(target_arch = "x86_64")]

@@ -1,28 +1,28 @@
-//! Weights as Winograd's method multiplies them.
+//! Weights transformed for Winograd's algorithm.
 
 use super::super::BlockedShape;
 use super::Tile;
 use super::points::points;
 use crate::isa::{Isa, isa_for};
-use crate::packed::{Panels, Words};
+use crate::packed::{Packing, Panels};
 use crate::parallel::for_each_chunk;
 use crate::widest;
 use ixion_tensor::{Result, Tensor};
 
-/// Transformed weights, in the order in which they are multiplied. They are the same for all sizes of planes.
+/// Transformed weights, packed in the order in which they are multiplied. They do not depend on the size of the planes.
 #[derive(Debug)]
 pub struct WinogradWeights {
     pub(super) tile: Tile,
-    /// For each number of a transformed tile, and then, without any weights, those of the biases.
+    /// The panels of each value of a transformed tile, and then panels that hold no weights but the biases.
     panels: Vec<Panels>,
 }
 
 impl WinogradWeights {
-    /// Transforms weights O×C×3×3, and orders as many biases as output channels or none. None where there are no kernels for
-    /// blocks of so many channels.
+    /// Transforms and packs weights O×C×3×3 and, if given, one bias per output channel. Returns `None` if there are no
+    /// kernels for blocks of `block` channels.
     ///
     /// # Panics
-    /// When there are fewer weights or biases than the shape says.
+    /// Panics if there are fewer weights or biases than the shape requires.
     pub fn new(
         shape: &BlockedShape,
         (weight, bias): (&[f32], Option<&[f32]>),
@@ -50,38 +50,39 @@ impl WinogradWeights {
             panels.fill_with(|| Some(Panels::for_isa(isa, outputs, channels, transformed, |_| 0.0)));
             Ok(())
         };
-        // Nothing of it fails.
+        // `work` never fails.
         _ = for_each_chunk(&mut panels, 1, &work);
         let bias = |output: usize| bias.map_or(0.0, |bias| bias[output]);
         let biases = Panels::for_isa(isa, outputs, 0, |_, _| 0.0, bias);
         Self { tile, panels: panels.into_iter().flatten().chain([biases]).collect() }
     }
 
-    /// Transformed weights that were stored: the [numbers](Panels::numbers) of all [panels](WinogradWeights::panels), one
-    /// behind the other. None where there are more or fewer than the shape says, or no kernels.
+    /// Restores transformed weights from the concatenated [elements](Panels::numbers) of all
+    /// [panels](WinogradWeights::panels). Returns `None` if their number does not match the shape, or if there are no
+    /// kernels.
     pub fn stored(shape: &BlockedShape, numbers: &Tensor, (tile, block): (Tile, usize)) -> Option<Self> {
         let (isa, outputs, mut end) = (isa_for(block)?, shape.out_channels, 0usize);
         let depths = std::iter::repeat_n(shape.channels, tile.numbers()).chain([0]);
         let panels = depths.map(|depth| {
             let (first, len) = (end, Panels::len(isa, outputs, depth));
             end = first.checked_add(len)?;
-            Panels::stored((isa, Words::Singles), outputs, depth, numbers.narrow(0, first, len).ok()?)
+            Panels::stored((isa, Packing::F32), outputs, depth, numbers.narrow(0, first, len).ok()?)
         });
         let panels = panels.collect::<Option<_>>()?;
         (numbers.num_elements() == end).then_some(Self { tile, panels })
     }
 
-    /// All panels.
+    /// The panels of all values of a transformed tile, and those of the biases.
     pub fn panels(&self) -> &[Panels] {
         &self.panels
     }
 
-    /// Those that a number of a transformed tile is multiplied with.
+    /// The panels that value `number` of a transformed tile is multiplied with.
     pub(super) fn of_number(&self, number: usize) -> &Panels {
         &self.panels[number]
     }
 
-    /// Whether they are those of so many channels and output channels.
+    /// Returns true if these are weights for this number of channels and output channels, in blocks of `lanes`.
     pub(super) fn is_of(&self, channels: usize, outputs: usize, lanes: usize) -> bool {
         let [weights @ .., biases] = &self.panels[..] else { return false };
         let has_lanes = |panels: &Panels| panels.outputs() == outputs && panels.lanes() == lanes;
@@ -96,9 +97,9 @@ impl WinogradWeights {
     }
 }
 
-/// The weights of each place of the window, those of all outputs of a channel beside each other.
+/// The weights of each tap, with those of all outputs of a channel adjacent.
 fn by_place(weight: &[[f32; 9]], [channels, outputs]: [usize; 2]) -> [Vec<f32>; 9] {
-    /// So many weights are a line of the cache.
+    /// Weights per cache line.
     const LINE: usize = 16;
     let mut places: [Vec<f32>; 9] = std::array::from_fn(|_| vec![0.0; channels * outputs]);
     for first in (0..outputs).step_by(LINE) {
@@ -113,7 +114,7 @@ fn by_place(weight: &[[f32; 9]], [channels, outputs]: [usize; 2]) -> [Vec<f32>; 
     places
 }
 
-/// The sums of what lies at each place of the window, times its factor.
+/// The sums of the weights of all taps, times their factors.
 #[inline(always)]
 fn transformed(places: &[Vec<f32>; 9], factors: &[f64; 9]) -> Vec<f32> {
     let len = places[0].len();

@@ -1,40 +1,40 @@
 //! Inverse trigonometric and hyperbolic functions of complex numbers.
 //!
-//! By W. Kahan, "Branch cuts for complex elementary functions" (1987): the sign of a zero says on which side of a branch
-//! cut a number lies, and nothing overflows or cancels.
+//! After W. Kahan, "Branch cuts for complex elementary functions" (1987): the sign of a zero determines on which side of
+//! a branch cut a number is, and nothing overflows or cancels.
 
 use super::Z;
 
-/// √(1 − z) and √(1 + z), whose zeros keep their signs.
+/// √(1 − z) and √(1 + z), which keep the signs of zeros.
 fn roots(z: Z) -> (Z, Z) {
     (Z::new(1.0 - z.re, -z.im).sqrt(), Z::new(1.0 + z.re, z.im).sqrt())
 }
 
-/// The number whose cosine is `z`; a cut on the real axis beyond ±1.
+/// The inverse cosine, with a branch cut on the real axis beyond ±1.
 pub(super) fn acos(z: Z) -> Z {
     let (minus, plus) = roots(z);
     Z::new(2.0 * minus.re.atan2(plus.re), arsinh((plus.conj() * minus).im))
 }
 
-/// The number whose sine is `z`; a cut on the real axis beyond ±1.
+/// The inverse sine, with a branch cut on the real axis beyond ±1.
 pub(super) fn asin(z: Z) -> Z {
     let (minus, plus) = roots(z);
     Z::new(z.re.atan2((minus * plus).re), arsinh((minus.conj() * plus).im))
 }
 
-/// The number whose hyperbolic cosine is `z`; a cut on the real axis below 1.
+/// The inverse hyperbolic cosine, with a branch cut on the real axis below 1.
 pub(super) fn acosh(z: Z) -> Z {
     let (minus, plus) = (Z::new(z.re - 1.0, z.im).sqrt(), Z::new(z.re + 1.0, z.im).sqrt());
     Z::new(arsinh((minus.conj() * plus).re), 2.0 * minus.im.atan2(plus.re))
 }
 
-/// The number whose hyperbolic sine is `z`; a cut on the imaginary axis beyond ±i.
+/// The inverse hyperbolic sine, with a branch cut on the imaginary axis beyond ±i.
 pub(super) fn asinh(z: Z) -> Z {
     let turned = asin(Z::new(-z.im, z.re));
     Z::new(turned.im, -turned.re)
 }
 
-/// The number whose hyperbolic tangent is `z`; a cut on the real axis beyond ±1.
+/// The inverse hyperbolic tangent, with a branch cut on the real axis beyond ±1.
 pub(super) fn atanh(z: Z) -> Z {
     if z.re.is_sign_negative() {
         return -atanh(-z);
@@ -42,7 +42,7 @@ pub(super) fn atanh(z: Z) -> Z {
     let (below, above) = (1.0 - z.re, 1.0 + z.re);
     let squared = z.im * z.im;
     let re = if squared.is_infinite() || z.re > 1e150 {
-        // 1/z, for its real part is all that is left.
+        // Only the real part of 1/z remains.
         inverse(z).re
     } else {
         (4.0 * z.re / (below * below + squared)).ln_1p() / 4.0
@@ -55,13 +55,13 @@ pub(super) fn atanh(z: Z) -> Z {
     Z::new(re, angle / 2.0)
 }
 
-/// The number whose tangent is `z`; a cut on the imaginary axis beyond ±i.
+/// The inverse tangent, with a branch cut on the imaginary axis beyond ±i.
 pub(super) fn atan(z: Z) -> Z {
     let turned = atanh(Z::new(-z.im, z.re));
     Z::new(turned.im, -turned.re)
 }
 
-/// 1/z without overflow on the way.
+/// 1/z without intermediate overflow.
 pub(super) fn inverse(z: Z) -> Z {
     divide(Z::new(1.0, 0.0), z)
 }
@@ -106,9 +106,9 @@ mod tests {
         }
     }
 
-    /// The values of `torch` at both sides of each cut, and where squares overflow.
+    /// PyTorch's values on both sides of each cut, and where squares overflow.
     #[test]
-    fn zeros_choose_the_side_of_a_cut() {
+    fn signs_of_zeros_select_the_side_of_a_cut() {
         let at = |function: fn(Z) -> Z, re, im, want: (f64, f64)| {
             let got = function(Z::new(re, im));
             assert!(close(got, Z::new(want.0, want.1)), "{got} where {want:?} is expected");

@@ -25,12 +25,12 @@ fn check_data(archive: &Archive) {
     }
 }
 
-/// Position of the directory in [`written`].
+/// The position of the directory in the bytes of [`written`].
 fn directory_start(bytes: &[u8]) -> usize {
     bytes.windows(4).position(|window| window == DIRECTORY_SIGNATURE).unwrap()
 }
 
-/// A zip without zip64 records, as other tools write it.
+/// A zip archive without zip64 records, as other tools write it.
 fn plain_zip(flags: u16, method: u16) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut directory = Vec::new();
@@ -59,13 +59,13 @@ fn zip64_and_plain_archives_open() {
 }
 
 #[test]
-fn a_comment_or_rubbish_after_the_end_does_not_matter() {
+fn trailing_comments_and_garbage_are_ignored() {
     check_data(&open(&[&written()[..], b"\n\0\n"].concat()).unwrap());
     check_data(&open(&[&plain_zip(0, 0)[..], &[7; 1000]].concat()).unwrap());
 }
 
 #[test]
-fn a_missing_or_wrong_directory_is_replaced_by_a_walk() {
+fn headers_are_walked_if_the_directory_is_missing_or_wrong() {
     let bytes = written();
     check_data(&open(&bytes[..directory_start(&bytes)]).unwrap());
     let mut wrong = bytes.clone();
@@ -78,7 +78,7 @@ fn a_missing_or_wrong_directory_is_replaced_by_a_walk() {
 }
 
 #[test]
-fn every_cut_is_noticed_or_leaves_whole_entries() {
+fn every_truncation_is_an_error_or_leaves_complete_entries() {
     for bytes in [written(), plain_zip(0, 0)] {
         for length in 0..bytes.len() {
             match open(&bytes[..length]) {
@@ -89,7 +89,7 @@ fn every_cut_is_noticed_or_leaves_whole_entries() {
                 Err(error) => panic!("{length}: {error}"),
                 Ok(archive) => {
                     let end = archive.entries().last().map(|entry| entry.offset + entry.size);
-                    assert_eq!(end, Some(length as u64), "only whole entries may be left");
+                    assert_eq!(end, Some(length as u64), "only complete entries may be left");
                 }
             }
         }
@@ -97,7 +97,7 @@ fn every_cut_is_noticed_or_leaves_whole_entries() {
 }
 
 #[test]
-fn a_cut_names_what_it_hit() {
+fn truncation_names_the_incomplete_part() {
     let bytes = written();
     let message = |length: usize| open(&bytes[..length]).unwrap_err().to_string();
     assert!(message(75).contains("cut off in the data of entry `a.weight`"), "{}", message(75));
@@ -107,7 +107,7 @@ fn a_cut_names_what_it_hit() {
 }
 
 #[test]
-fn features_that_pnnx_does_not_use_are_named() {
+fn unsupported_features_are_named() {
     for (flags, method, feature) in [(0, 8, "compressed"), (1, 0, "encrypted"), (8, 0, "streamed")] {
         let error = open(&plain_zip(flags, method)).unwrap_err();
         assert!(matches!(&error, ArchiveError::Unsupported { entry, .. } if entry == "a.weight"));
@@ -116,7 +116,7 @@ fn features_that_pnnx_does_not_use_are_named() {
 }
 
 #[test]
-fn other_files_are_told_from_archives() {
+fn other_file_types_are_recognised() {
     for (bytes, hint) in
         [(&b""[..], "empty"), (b"7767517\n3 2\n", "swapped"), (b"\x89PNG\r\n", "something else")]
     {
@@ -127,7 +127,7 @@ fn other_files_are_told_from_archives() {
 }
 
 #[test]
-fn two_entries_of_one_name_are_refused() {
+fn duplicate_entries_are_rejected() {
     let mut bytes = written();
     while let Some(at) = bytes.windows(6).position(|window| window == b"b.data") {
         bytes[at..at + 6].copy_from_slice(b"a.bias");

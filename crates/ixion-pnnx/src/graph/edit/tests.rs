@@ -23,7 +23,7 @@ fn names(graph: &Graph) -> Vec<&str> {
     graph.operators().map(|(_, operator)| operator.name()).collect()
 }
 
-/// Every link has two ends, every name its entry.
+/// Checks that both ends of every link agree, and that every name is indexed.
 fn check_links(graph: &Graph) {
     for (id, operator) in graph.operators() {
         assert_eq!(graph.operator_named(operator.name()), Some(id));
@@ -46,7 +46,7 @@ fn check_links(graph: &Graph) {
 }
 
 #[test]
-fn operators_are_inserted_where_they_are_wanted() {
+fn operators_are_inserted_at_the_requested_position() {
     let mut graph = sample();
     let relu = operator(&graph, "relu");
     graph.new_operator_before("F.silu", "before", relu).unwrap();
@@ -77,7 +77,7 @@ fn names_are_unique_even_after_renaming_and_removing() {
 }
 
 #[test]
-fn a_use_more_or_less_changes_one_entry() {
+fn connecting_and_disconnecting_changes_one_use() {
     let mut graph = sample();
     let (add, x, y) = (operator(&graph, "add"), operand(&graph, "x"), operand(&graph, "y"));
     graph.disconnect_input(add, 0).unwrap();
@@ -124,7 +124,7 @@ fn an_operand_has_one_producer() {
 }
 
 #[test]
-fn removing_cleans_up_and_refuses_what_is_used() {
+fn removing_cleans_up_and_rejects_used_operands() {
     let mut graph = sample();
     let (relu, out, z) = (operator(&graph, "relu"), operator(&graph, "out"), operand(&graph, "z"));
     let used = GraphError::StillUsed { operand: "z".into(), consumer: "out".into() };
@@ -146,7 +146,7 @@ fn removing_cleans_up_and_refuses_what_is_used() {
 }
 
 #[test]
-fn an_operator_that_reads_twice_is_removed_twice() {
+fn removing_an_operator_removes_both_of_its_uses() {
     let mut graph = sample();
     for name in ["out", "relu", "add"] {
         let id = operator(&graph, name);
@@ -157,7 +157,7 @@ fn an_operator_that_reads_twice_is_removed_twice() {
 }
 
 #[test]
-fn what_cannot_be_written_is_refused() {
+fn unwritable_names_and_values_are_rejected() {
     let mut graph = sample();
     let relu = operator(&graph, "relu");
     let refused = |result: Edit| matches!(result, Err(GraphError::Unwritable { .. }));
@@ -182,7 +182,7 @@ fn what_cannot_be_written_is_refused() {
 }
 
 #[test]
-fn settings_and_weights_are_replaced_and_removed() {
+fn parameters_and_attributes_are_replaced_and_removed() {
     let mut graph = sample();
     let relu = operator(&graph, "relu");
     assert_eq!(graph.set_param(relu, "inplace", true), Ok(None));

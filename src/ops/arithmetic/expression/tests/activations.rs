@@ -1,10 +1,10 @@
-//! Activation functions of an expression against the layers of the same name: they are to give the same bits.
+//! Activation functions of an expression against the layers of the same name: they must give the same bits.
 
 use super::*;
 use crate::ops::support::testing::operator;
 use proptest::prelude::*;
 
-/// An expression, and the operator that it stands for.
+/// An expression and the equivalent operator.
 type Pair = (&'static str, &'static str, &'static [(&'static str, &'static str)]);
 
 const PAIRS: &[Pair] = &[

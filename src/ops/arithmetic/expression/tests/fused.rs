@@ -29,7 +29,7 @@ fn trees(
     })
 }
 
-/// Axes that are broadcast against 2×3×… in every way; the last is longer than a block for some.
+/// Shapes that are broadcast against 2×3×… in every way; some have a last axis that is longer than a block.
 fn shapes() -> impl Strategy<Value = Vec<Vec<usize>>> {
     let shape = |last: usize| {
         (0usize..4, prop::collection::vec(any::<bool>(), 3)).prop_map(move |(skip, ones)| {
@@ -40,7 +40,7 @@ fn shapes() -> impl Strategy<Value = Vec<Vec<usize>>> {
     prop_oneof![Just(1), Just(5), Just(700)].prop_flat_map(move |last| prop::collection::vec(shape(last), 4))
 }
 
-/// Small whole numbers, in memory that is turned around for every other input.
+/// Small integers; every other input is stored transposed.
 fn inputs(shapes: &[Vec<usize>], dtypes: &[DType], seed: usize) -> Vec<Tensor> {
     let fill = |(position, (shape, dtype)): (usize, (&Vec<usize>, &DType))| {
         let reversed: Vec<usize> = shape.iter().rev().copied().collect();
@@ -48,9 +48,9 @@ fn inputs(shapes: &[Vec<usize>], dtypes: &[DType], seed: usize) -> Vec<Tensor> {
         let values: Vec<f64> =
             (0..count).map(|i| ((i * 7 + position * 5 + seed) % 13) as f64 - 6.0).collect();
         let axes: Vec<i64> = (0..shape.len() as i64).rev().collect();
-        let turned = (position + seed).is_multiple_of(2);
-        let tensor = tensor(&values, if turned { &reversed } else { shape }).cast(*dtype).unwrap();
-        if turned { tensor.permute(&axes).unwrap() } else { tensor }
+        let transposed = (position + seed).is_multiple_of(2);
+        let tensor = tensor(&values, if transposed { &reversed } else { shape }).cast(*dtype).unwrap();
+        if transposed { tensor.permute(&axes).unwrap() } else { tensor }
     };
     shapes.iter().zip(dtypes.iter().cycle()).enumerate().map(fill).collect()
 }
@@ -74,7 +74,7 @@ const BINARY: &[Function] = &[
     Function::Atan2,
 ];
 
-/// The result of running every function on its own, with whole tensors between them; numbers stay as they are.
+/// The result of running the functions one at a time, with complete tensors in between; numbers stay as they are.
 fn one_at_a_time(expr: &Expr, inputs: &[Tensor]) -> Result<Result<Tensor, Expr>, LayerError> {
     let Expr::Call { function, args } = expr else {
         return Ok(match expr {
@@ -159,8 +159,8 @@ fn size_trees() -> impl Strategy<Value = Expr> {
     })
 }
 
-/// Whether a part without inputs is rounded. PyTorch makes an integer of it, which has no negative zero; the naive
-/// evaluator knows floats only, and 1 / −0 is not 1 / 0.
+/// Returns true if a subexpression without inputs is rounded. In PyTorch the result is an integer, which has no negative zero;
+/// the naive evaluator supports only floats, and 1 / −0 is not 1 / 0.
 fn rounds_a_number(tree: &Expr) -> bool {
     let mut found = false;
     tree.walk(&mut |part| {

@@ -1,4 +1,4 @@
-//! Values and element types that PyTorch computed.
+//! Values and element types computed by PyTorch.
 
 use super::*;
 use crate::pnnx::Expr;
@@ -28,11 +28,11 @@ fn number(expr: &Expr) -> Complex<f64> {
         Expr::Float(value) => (*value).into(),
         Expr::Complex(value) => *value,
         Expr::Bool(value) => f64::from(u8::from(*value)).into(),
-        other => panic!("{other} is no number"),
+        other => panic!("{other} is not a number"),
     }
 }
 
-/// How far a result may be from PyTorch's, relative to it.
+/// The relative tolerance between a result and PyTorch's.
 fn tolerance(dtype: DType) -> f64 {
     match dtype {
         DType::F64 => 1e-13,
@@ -46,11 +46,11 @@ fn close(got: f64, want: f64, scale: f64) -> bool {
     got == want || (got.is_nan() && want.is_nan()) || (got - want).abs() <= scale
 }
 
-/// What is different, if anything is.
+/// Describes the difference, if there is any.
 fn difference(got: &Tensor, want: &Tensor) -> Option<String> {
     if (got.dtype(), got.shape()) != (want.dtype(), want.shape()) {
         return Some(format!(
-            "{} {} where {} {} is expected",
+            "got {} {}, expected {} {}",
             got.dtype(),
             got.shape(),
             want.dtype(),
@@ -65,7 +65,7 @@ fn difference(got: &Tensor, want: &Tensor) -> Option<String> {
     wide(got).into_iter().zip(wide(want)).find_map(|(got, want)| {
         let scale = want.norm() * tolerance(dtype);
         (!close(got.re, want.re, scale) || !close(got.im, want.im, scale))
-            .then(|| format!("{got} where {want} is expected"))
+            .then(|| format!("got {got}, expected {want}"))
     })
 }
 
@@ -84,7 +84,9 @@ fn every_function_and_promotion() {
         count += 1;
         match (run(text, &inputs), want) {
             (Err(_), "error") => {}
-            (Ok(got), "error") => faults.push(format!("{text}: {:?} where PyTorch refuses", got.dtype())),
+            (Ok(got), "error") => {
+                faults.push(format!("{text}: got {:?}, but PyTorch refuses it", got.dtype()))
+            }
             (Err(error), _) => faults.push(format!("{text}: {error}")),
             (Ok(got), want) => {
                 faults.extend(difference(&got, &read(want)).map(|what| format!("{line}: {what}")))
@@ -95,7 +97,7 @@ fn every_function_and_promotion() {
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
-/// The oracle of the fast programs has an oracle too, where it promises to be right: for moderate numbers.
+/// The oracle of the fast programs is checked as well, where it is meant to be exact: for moderate numbers.
 #[test]
 fn the_naive_evaluator_on_real_numbers() {
     let (mut inputs, mut count) = (Vec::<Vec<f64>>::new(), 0);
@@ -116,7 +118,7 @@ fn the_naive_evaluator_on_real_numbers() {
                 let got = got.iter().copied().nth(position).unwrap();
                 assert!(
                     close(got, want, want.abs() * 1e-13),
-                    "{text} at {position}: {got} where {want} is expected"
+                    "{text} at {position}: got {got}, expected {want}"
                 );
             }
         }
@@ -149,7 +151,7 @@ fn element_types_of_all_functions() {
     ];
     let all =
         kinds.iter().flat_map(|(types, names)| names.iter().map(move |name| (*types, *name))).chain(others);
-    let mut seen = 2; // `size`, and `clamp`, which is tested beside its layer
+    let mut seen = 2; // `size`, and `clamp`, which is tested with its layer
     for (types, name) in all {
         seen += 1;
         let unary = crate::pnnx::Function::from_name(name).unwrap().arity().contains(&1);

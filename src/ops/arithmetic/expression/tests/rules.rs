@@ -1,4 +1,4 @@
-//! Shapes, symbols, lists, and what is refused.
+//! Shapes, symbols, lists, and errors.
 
 use super::*;
 
@@ -38,13 +38,13 @@ fn sizes_stay_symbolic() {
     assert_eq!(shown("[ceil(div(size(@0,2),2)),int(floor(mul(size(@0,2),2.0)))]"), "(h + 1) / 2, h * 2");
     assert_eq!(shown("max(size(@0,0),min(size(@0,2),3))"), "max(n, min(h, 3))");
     assert_eq!(shown("remainder(size(@0,2),4)"), "h - (h / 4) * 4");
-    assert_eq!(shown("int(mul(size(@0,1),0.3))"), "3", "a number that no rule gives is computed");
+    assert_eq!(shown("int(mul(size(@0,1),0.3))"), "3", "a number that no rule yields is computed");
     assert_eq!(shown("int(mul(size(@0,2),0.3))"), "", "unknown");
     assert_eq!(shown("int(div(sub(size(@0,2),9),2))"), "", "it may be negative");
     assert_eq!(shown("floor_divide(size(@0,2),0)"), "", "an error when it runs");
     assert_eq!(shown("[size(@0,2),int(mul(size(@0,2),0.3))]"), "");
     let squares = (0..60).fold("size(@0,2)".to_owned(), |inner, _| format!("square({inner})"));
-    assert!(shown(&squares).len() < 5_000, "too long to be of use");
+    assert!(shown(&squares).len() < 5_000, "too long to be useful");
 }
 
 #[test]
@@ -80,19 +80,19 @@ fn lists_of_integers_and_of_indices() {
 }
 
 #[test]
-fn what_is_no_arithmetic_is_refused() {
+fn expressions_other_than_arithmetic_are_refused() {
     let text = |text: &str| layer(text).unwrap_err().to_string();
     for index in ["[None,[1,0]]", "[[2,1],[0,1]]", "[True,False]", "[1,all]"] {
-        assert!(text(index).contains("only Tensor.index takes"), "{index}");
+        assert!(text(index).contains("only Tensor.index supports"), "{index}");
     }
-    assert!(text("bilinear").contains("`bilinear` in an expression: this is no number"));
-    assert!(text("add(@0,None)").contains("this is no number"));
+    assert!(text("bilinear").contains("`bilinear` in an expression: expected a number"));
+    assert!(text("add(@0,None)").contains("expected a number"));
     assert!(text("add([1,2],3)").contains("a list can only be the whole expression"));
     assert!(text("add(size(@0),1)").contains("can only stand alone"));
     assert!(text("size(@0,@1)").contains("must be an integer"));
     assert_eq!(
         text("add(@0)"),
-        "parameter `expr` is `add(@0)`: column 1: `add` wants 2 argument(s), found 1"
+        "parameter `expr` is `add(@0)`: column 1: `add` requires 2 argument(s), found 1"
     );
     assert!(layer("torch.float").is_err());
 }
@@ -100,13 +100,13 @@ fn what_is_no_arithmetic_is_refused() {
 #[test]
 fn wrong_inputs_are_errors() {
     let x = || tensor(&[1i64, 2], &[2]);
-    assert!(error("add(@0,@1)", &[x()]).contains("at least 2 inputs are needed"));
+    assert!(error("add(@0,@1)", &[x()]).contains("expected at least 2"));
     assert_eq!(layer("add(@0,@4)").unwrap().num_inputs(), 5..=usize::MAX);
     assert!(error("size(@0,1)", &[x()]).contains("axis 1 is out of range"));
-    assert!(error("size(@0,0)", &[Tensor::scalar(1f32)]).contains("an axis needed"));
+    assert!(error("size(@0,0)", &[Tensor::scalar(1f32)]).contains("expected an axis"));
     assert!(error("remainder(@0,0)", &[x()]).contains("remainder: an integer is divided by zero"));
     assert!(error("pow(@0,-2)", &[x()]).contains("negative power -2"));
-    assert_eq!(error("lshift(@0,2.0)", &[x()]), "`lshift` of f32: this operator takes integers");
+    assert_eq!(error("lshift(@0,2.0)", &[x()]), "`lshift`: expected integers, got f32");
     let y = tensor(&[1i64, 2, 3], &[3]);
     assert!(error("add(@0,@1)", &[x(), y]).contains(r#"["2"] and ["3"]"#));
 }
@@ -123,7 +123,7 @@ fn only_the_key_expr_is_known() {
             .map_err(|error| error.to_string())
     };
     assert!(create(&["expr", "alpha"]).unwrap_err().contains("`alpha`"));
-    assert!(create(&[]).unwrap_err().contains("parameter `expr` (an expression) is missing"));
+    assert!(create(&[]).unwrap_err().contains("missing parameter `expr` (an expression)"));
     assert!(create(&["expr"]).is_ok());
 }
 

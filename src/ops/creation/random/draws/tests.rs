@@ -1,4 +1,4 @@
-//! Numbers are distributed as they should be. Every run draws the same ones, so that the tests end the same way each time.
+//! Tests of the distributions. Every run draws the same numbers, so the tests are deterministic.
 
 use super::*;
 use crate::ops::support::testing::{assert_close, operator, tensor};
@@ -6,12 +6,12 @@ use crate::tensor::Tensor;
 
 const COUNT: usize = 20_000;
 
-/// What an operator draws in the shape of so many elements, sorted.
+/// [`COUNT`] numbers drawn by an operator, sorted.
 fn drawn(op_type: &str, params: &[(&str, &str)], value: f64) -> Vec<f64> {
     drawn_of(DType::F64, op_type, params, value)
 }
 
-/// The same of another element type.
+/// As [`drawn`], of another element type.
 fn drawn_of(dtype: DType, op_type: &str, params: &[(&str, &str)], value: f64) -> Vec<f64> {
     let like = Tensor::full(&[COUNT], value).unwrap().cast(dtype).unwrap();
     let values = operator(op_type, params).run_one(&[&like]).unwrap();
@@ -21,8 +21,8 @@ fn drawn_of(dtype: DType, op_type: &str, params: &[(&str, &str)], value: f64) ->
     values
 }
 
-/// The test of Kolmogorov and Smirnov: the largest distance between the distribution and what was drawn of it is below
-/// 1.95/√n in 999 of 1,000 cases; the numbers are the same every time.
+/// The Kolmogorov–Smirnov test: the largest distance between the distribution function and the samples is below 1.95/√n in
+/// 999 of 1,000 cases; the samples are the same in every run.
 fn assert_distributed(values: &[f64], what: &str, distribution: impl Fn(f64) -> f64) {
     let count = values.len() as f64;
     let distance = values.iter().enumerate().fold(0.0f64, |most, (index, &value)| {
@@ -32,7 +32,7 @@ fn assert_distributed(values: &[f64], what: &str, distribution: impl Fn(f64) -> 
     assert!(distance * count.sqrt() < 1.95, "{what}: {distance}");
 }
 
-/// The same for whole numbers, by χ²: how often each is drawn, against how often it should be.
+/// The χ² test for integers: the observed counts against the expected ones.
 fn assert_counted(values: &[f64], what: &str, wanted: &[(f64, f64)]) {
     let mut chi = 0.0;
     for &(value, share) in wanted {
@@ -48,12 +48,12 @@ fn assert_counted(values: &[f64], what: &str, wanted: &[(f64, f64)]) {
     } else {
         assert_eq!(others, 0.0, "{what}: values that should never be drawn");
     }
-    // Five deviations above the mean of χ² for so many values.
+    // Five standard deviations above the mean of χ² for this number of values.
     let free = wanted.len() as f64;
     assert!(chi < free + 5.0 * (2.0 * free).sqrt(), "{what}: χ² is {chi} for {free} values");
 }
 
-/// Types of fewer bits round what is drawn by a thousandth at most, far less than the test can tell.
+/// Narrower types round samples by a thousandth at most, far less than the test can detect.
 #[test]
 fn continuous_distributions() {
     for dtype in [DType::F64, DType::F32, DType::F16] {
@@ -81,7 +81,7 @@ fn continuous_distributions() {
     }
 }
 
-/// Bounds that hardly any number lies between, so that rounding would give the upper one.
+/// Bounds with hardly any number between them, so that rounding would give the upper one.
 #[test]
 fn the_upper_bound_is_never_drawn() {
     for (dtype, from, to) in [
@@ -101,7 +101,7 @@ fn the_upper_bound_is_never_drawn() {
 }
 
 #[test]
-fn whole_numbers_as_large_as_their_type() {
+fn integers_as_large_as_their_type() {
     let params = [("low", "4611686018427387904"), ("high", "4611686018427387907"), ("size", "(300)")];
     let found = operator("aten::randint", &params).run_one(&[]).unwrap().to_vec::<i64>().unwrap();
     for wanted in 0..3 {
@@ -120,7 +120,7 @@ fn whole_numbers_as_large_as_their_type() {
 }
 
 #[test]
-fn whole_numbers() {
+fn integer_distributions() {
     let dice: Vec<(f64, f64)> = (1..7).map(|side| (f64::from(side), 1.0 / 6.0)).collect();
     assert_counted(&drawn("aten::randint_like", &[("low", "1"), ("high", "7")], 0.0), "randint_like", &dice);
     let randint = operator("aten::randint", &[("low", "1"), ("high", "7"), ("size", "(100,200)")]);
@@ -143,7 +143,7 @@ fn whole_numbers() {
 }
 
 #[test]
-fn places_are_drawn_by_their_weights() {
+fn indices_are_drawn_by_their_weights() {
     let weights = tensor(&[4], &[1.0f64, 0.0, 5.0, 2.0]);
     let params = [("num_samples", "20000"), ("replacement", "True")];
     let places = operator("aten::multinomial", &params).run_one(&[&weights]).unwrap();
@@ -170,7 +170,7 @@ fn a_permutation_has_every_number_once() {
     assert_eq!(numbers, (0..100).collect::<Vec<_>>());
 }
 
-/// Every number is as often at every place.
+/// Every number is equally often at every position.
 #[test]
 fn permutations_are_all_as_likely() {
     const LEN: usize = 6;
@@ -180,14 +180,14 @@ fn permutations_are_all_as_likely() {
         numbers.iter().enumerate().for_each(|(place, &number)| counts[place][number as usize] += 1.0);
     }
     let chi: f64 = counts.iter().flatten().map(|count| (count - 1_000.0).powi(2) / 1_000.0).sum();
-    // Of (LEN − 1)² free counts: five deviations above the mean, and not suspiciously even.
+    // With (LEN − 1)² degrees of freedom: five standard deviations above the mean, and not suspiciously even.
     let free = ((LEN - 1) * (LEN - 1)) as f64;
     assert!(chi < free + 5.0 * (2.0 * free).sqrt() && chi > free / 4.0, "χ² is {chi}");
 }
 
-/// The first of two places that are drawn is in proportion to the weights, and so is the second to those that are left.
+/// The first of two indices is drawn in proportion to the weights, the second in proportion to the remaining weights.
 #[test]
-fn places_are_drawn_once_one_after_the_other() {
+fn indices_are_drawn_without_replacement() {
     let weights = [1.0f64, 2.0, 5.0].repeat(COUNT);
     let rows = Tensor::from_vec(weights, &[COUNT, 3]).unwrap();
     let pairs = operator("aten::multinomial", &[("num_samples", "2")]).run_one(&[&rows]).unwrap();
@@ -205,9 +205,9 @@ fn places_are_drawn_once_one_after_the_other() {
     assert_counted(&pairs, "multinomial without replacement", &wanted);
 }
 
-/// A row of many places takes no longer for many draws.
+/// Many draws from a long row take no longer.
 #[test]
-fn many_draws_of_many_places() {
+fn many_draws_from_a_long_row() {
     let weights = Tensor::ones(DType::F32, &[200_000]).unwrap();
     for replacement in ["True", "False"] {
         let params = [("num_samples", "100000"), ("replacement", replacement)];
@@ -218,7 +218,7 @@ fn many_draws_of_many_places() {
 }
 
 #[test]
-fn what_is_drawn_looks_at_the_deadline() {
+fn draws_check_the_deadline() {
     let late = crate::Limits { deadline: Some(std::time::Instant::now()), ..crate::Limits::default() };
     let mut rng = Seed(1).rng();
     assert!(shuffled(200_000, &mut rng, &late).is_err());
@@ -236,7 +236,7 @@ fn without_training_slopes_are_their_mean() {
 }
 
 #[test]
-fn distributions_that_cannot_be() {
+fn invalid_distributions() {
     for (op_type, params) in [
         ("aten::randint_like", [("low", "3"), ("high", "3")]),
         ("aten::uniform", [("from", "1.0"), ("to", "0.0")]),

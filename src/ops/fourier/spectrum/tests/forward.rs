@@ -1,10 +1,10 @@
-//! Spectra of short frames.
+//! Tests of `torch.stft`.
 
 use super::{Case, parts, run};
 use crate::ops::support::testing::{assert_close, waves};
 use crate::tensor::DType;
 
-/// What `torch.stft` makes of 2×12 numbers: whether there is a window, parameters, shape and parts.
+/// Results of `torch.stft` for 2×12 elements: whether there is a window, parameters, shape and parts.
 const FORWARD: &[Case] = &[
     (
         false,

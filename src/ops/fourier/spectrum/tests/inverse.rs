@@ -1,10 +1,10 @@
-//! Signals from spectra of short frames.
+//! Tests of `torch.istft`.
 
 use super::{Case, parts, run};
 use crate::ops::support::testing::{assert_close, tensor, waves};
 use crate::tensor::Complex;
 
-/// What `torch.istft` makes of 2×3×5 complex numbers.
+/// Results of `torch.istft` for 2×3×5 complex numbers.
 const INVERSE: &[Case] = &[
     (
         true,

@@ -1,23 +1,23 @@
-//! Variable after variable is eliminated, the one with the smallest table first: the bookkeeping of [`solve`](super::solver::solve).
+//! Eliminates the variables, the one with the smallest table first: the bookkeeping of [`solve`](super::solver::solve).
 
 use super::solver::{Choices, Decided, Term, best_responses};
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 // ANCHOR: elimination
-/// The most entries that a table may have.
-const MOST_ENTRIES: usize = 1 << 13;
+/// The maximum number of entries of a table.
+const MAX_TABLE_ENTRIES: usize = 1 << 13;
 
-/// The variables that are left, and what was decided of the others.
+/// The variables that are left, and the decisions about the others.
 #[derive(Debug)]
 pub struct Elimination<'a> {
     options: Vec<usize>,
     incumbent: &'a [usize],
-    /// Terms that are still in use, by position; others are empty.
+    /// The terms that are still in use, by position; others are `None`.
     terms: Vec<Option<Term>>,
-    /// Positions of terms by variable.
+    /// The positions of the terms of each variable.
     of_variable: Vec<Vec<usize>>,
-    /// The variables that are left, each behind the size of the table that eliminating it takes.
+    /// The variables that are left, each preceded by the size of the table that eliminating it takes.
     left: BTreeSet<(usize, usize)>,
     table_lens: Vec<usize>,
     /// In the order of elimination.
@@ -25,7 +25,7 @@ pub struct Elimination<'a> {
 }
 
 impl<'a> Elimination<'a> {
-    /// With all variables left, and what each has in an assignment that is known.
+    /// Starts with all variables left, and with a known assignment, the incumbent.
     pub fn new(choices: &Choices, incumbent: &'a [usize]) -> Self {
         let count = choices.options.len();
         let mut elimination = Self {
@@ -41,15 +41,15 @@ impl<'a> Elimination<'a> {
         elimination
     }
 
-    /// The variables that are decided, in their order.
+    /// The variables that are decided, in the order of elimination.
     pub fn decided(&self) -> &[Decided] {
         &self.decided
     }
 
-    /// Decides one more variable. False when none is left.
+    /// Decides one more variable. Returns false if none is left.
     pub fn step(&mut self) -> bool {
         let Some(&(entries, variable)) = self.left.first() else { return false };
-        if entries <= MOST_ENTRIES {
+        if entries <= MAX_TABLE_ENTRIES {
             self.eliminate(variable);
         } else {
             let count =
@@ -60,7 +60,7 @@ impl<'a> Elimination<'a> {
         true
     }
 
-    /// Notes how large a table eliminating a variable would take.
+    /// Updates the size of the table that eliminating a variable takes.
     fn measure(&mut self, variable: usize) {
         let len = self.table_len(variable);
         let known = std::mem::replace(&mut self.table_lens[variable], len);
@@ -69,7 +69,7 @@ impl<'a> Elimination<'a> {
         }
     }
 
-    /// Notes that a variable is decided, by the choices of those in the scope.
+    /// Records the decision about a variable, which depends on the options of those in the scope.
     fn decide(&mut self, variable: usize, scope: Vec<usize>, best: Vec<usize>) {
         self.left.remove(&(self.table_lens[variable], variable));
         self.decided.push(Decided { variable, scope, best });
@@ -85,13 +85,13 @@ impl<'a> Elimination<'a> {
         found
     }
 
-    /// How many prices have to be looked at to eliminate a variable.
+    /// The number of prices that eliminating a variable looks at.
     fn table_len(&self, variable: usize) -> usize {
         let sizes = self.neighbours(variable).into_iter().chain([variable]).map(|v| self.options[v]);
         sizes.fold(1, usize::saturating_mul)
     }
 
-    /// Replaces a variable by the best that it can do.
+    /// Replaces a variable by its best responses.
     fn eliminate(&mut self, variable: usize) {
         let scope = self.neighbours(variable);
         let terms = self.take_terms(variable);
@@ -103,7 +103,7 @@ impl<'a> Elimination<'a> {
         self.decide(variable, scope, best);
     }
 
-    /// Gives a variable the option of the incumbent.
+    /// Fixes a variable to its option in the incumbent.
     fn fix(&mut self, variable: usize) {
         let (option, neighbours) = (self.incumbent[variable], self.neighbours(variable));
         for mut term in self.take_terms(variable) {

@@ -1,23 +1,23 @@
-//! Standard output: buffered, with colour on a terminal, and with errors as values.
+//! Standard output: buffered, with colour on a terminal, and with errors returned as values.
 
 use std::io::{self, BufWriter, IsTerminal, Write};
 
-/// Where a command writes its result.
-pub(crate) struct Screen {
+/// The output of a command.
+pub(crate) struct Terminal {
     out: Box<dyn Write>,
     colour: bool,
 }
 
-/// What a piece of text is, which decides its colour on a terminal.
+/// The role of a text, which determines its style on a terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Style {
-    /// What the eye should find first.
+    /// The most important text: bold.
     Strong,
-    /// What may be passed over.
+    /// Less important text: faint.
     Faint,
-    /// All is well.
+    /// Success: green.
     Good,
-    /// Something is wrong.
+    /// A problem: red.
     Bad,
 }
 
@@ -33,8 +33,8 @@ impl Style {
     }
 }
 
-impl Screen {
-    /// The standard output. It is coloured on a terminal, unless the variable `NO_COLOR` is set.
+impl Terminal {
+    /// The standard output, coloured if it is a terminal and the environment variable `NO_COLOR` is not set.
     pub(crate) fn stdout() -> Self {
         let stdout = io::stdout();
         let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
@@ -42,19 +42,19 @@ impl Screen {
         Self { out: Box::new(BufWriter::new(stdout)), colour }
     }
 
-    /// The text in the colour of its style; as it is where there are no colours.
+    /// The text in its style, or unchanged if colours are disabled.
     pub(crate) fn paint(&self, style: Style, text: impl std::fmt::Display) -> String {
         if self.colour { format!("\x1b[{}m{text}\x1b[0m", style.code()) } else { text.to_string() }
     }
 
-    /// Writes a value as JSON, indented, and a line break.
+    /// Writes a value as indented JSON, followed by a line break.
     pub(crate) fn json(&mut self, value: &serde_json::Value) -> io::Result<()> {
         serde_json::to_writer_pretty(&mut self.out, value).map_err(io::Error::from)?;
         writeln!(self)
     }
 }
 
-impl Write for Screen {
+impl Write for Terminal {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.out.write(bytes)
     }
@@ -70,8 +70,8 @@ mod tests {
 
     #[test]
     fn colour_is_for_terminals() {
-        let plain = Screen { out: Box::new(Vec::new()), colour: false };
-        let coloured = Screen { out: Box::new(Vec::new()), colour: true };
+        let plain = Terminal { out: Box::new(Vec::new()), colour: false };
+        let coloured = Terminal { out: Box::new(Vec::new()), colour: true };
         assert_eq!(plain.paint(Style::Good, "PASS"), "PASS");
         assert_eq!(coloured.paint(Style::Good, "PASS"), "\x1b[32mPASS\x1b[0m");
     }

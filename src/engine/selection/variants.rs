@@ -1,33 +1,33 @@
-//! Operators as the model has them and in other element types, and what they offer.
+//! The candidates of an operator on the CPU, in the model's element types and in others.
 //!
-//! Real numbers of f32 may become f16 or bf16: all tensors of an operator together, with its weights. That is another layer,
-//! a variant, which is asked like the first one.
+//! f32 may become f16 or bf16: all tensors of an operator together, with its weights. The result is another layer, a variant,
+//! which is probed like the original one.
 
-use super::Terms;
-use super::candidates::{Candidate, Offer, Tensors, combinations, priced};
-use super::survey::{Answers, Combination, Survey};
+use super::SelectionSettings;
+use super::candidates::{Candidate, CandidateSet, Tensors, combinations, priced};
+use super::probe::{Combination, Probe, SupportedFormats};
 use crate::engine::tuning::Key;
 use crate::graph::{RuntimeGraph, RuntimeOperator};
 use crate::op::{CpuLayer, LayerError, TensorFormat, TensorMeta, catch_panic};
 use crate::tensor::DType;
 
-/// An operator with tensors and weights of certain types, and the combinations of formats that it takes.
+/// An operator with tensors and weights of certain types, and the combinations of formats that it supports.
 struct Variant<'a> {
-    layer: Held<'a>,
+    layer: VariantLayer<'a>,
     tensors: Tensors,
-    /// Bytes of all weights.
+    /// The size of all weights in bytes.
     weights: u64,
     found: Vec<Combination>,
-    answers: Vec<Answers>,
+    answers: Vec<SupportedFormats>,
 }
 
-/// The operator's own layer, or one that was created to be asked.
-enum Held<'a> {
+/// The operator's own layer, or one that was created for probing.
+enum VariantLayer<'a> {
     Own(&'a dyn CpuLayer),
     Cast(Box<dyn CpuLayer>),
 }
 
-impl Held<'_> {
+impl VariantLayer<'_> {
     fn get(&self) -> &dyn CpuLayer {
         match self {
             Self::Own(layer) => *layer,
@@ -36,42 +36,50 @@ impl Held<'_> {
     }
 }
 
-/// Asks an operator in its own types and in `narrow` ones. An only candidate is not priced: there is nothing to compare.
+/// The candidates of an operator in its own types and in narrower ones. A single candidate is not priced: there is nothing to
+/// compare.
 ///
 /// # Errors
-/// A layer that panics, or fails to configure itself.
-pub(super) fn offer(
+/// Returns an error if a layer panics or fails to configure itself.
+pub(super) fn candidate_set(
     graph: &RuntimeGraph,
     operator: &RuntimeOperator,
     tensors: &Tensors,
-    terms: &Terms,
-) -> Result<Offer, LayerError> {
-    let Some(layer) = operator.layer() else { return Ok(Offer::default()) };
-    let blocks = terms.blocks();
-    let mut variants = vec![Variant::of(Held::Own(layer), tensors.clone(), operator.weight_bytes(), blocks)?];
-    for dtype in terms.narrow() {
+    settings: &SelectionSettings,
+) -> Result<CandidateSet, LayerError> {
+    let Some(layer) = operator.layer() else { return Ok(CandidateSet::default()) };
+    let blocks = settings.blocks();
+    let mut variants =
+        vec![Variant::of(VariantLayer::Own(layer), tensors.clone(), operator.weight_bytes(), blocks)?];
+    for dtype in settings.narrow() {
         variants.extend(Variant::cast(graph, operator, tensors, (dtype, blocks))?);
     }
-    let mut offer = Offer { answers: vec![Answers::default(); tensors.len()], ..Offer::default() };
-    if let Some(only) = only(&variants)? {
-        offer.candidates.push(only);
+    let mut candidate_set =
+        CandidateSet { answers: vec![SupportedFormats::default(); tensors.len()], ..CandidateSet::default() };
+    if let Some(candidate) = single_candidate(&variants)? {
+        candidate_set.candidates.push(candidate);
     } else {
         let key = Key::new(graph, operator);
         for variant in &variants {
             for formats in &variant.found {
                 let Variant { layer, tensors, weights, .. } = variant;
-                offer.candidates.extend(priced((layer.get(), *weights), tensors, formats, (terms, &key))?);
+                candidate_set.candidates.extend(priced(
+                    (layer.get(), *weights),
+                    tensors,
+                    formats,
+                    (settings, &key),
+                )?);
             }
         }
     }
     for variant in variants {
-        offer.answers.iter_mut().zip(variant.answers).for_each(|(all, answers)| all.add(answers));
+        candidate_set.answers.iter_mut().zip(variant.answers).for_each(|(all, answers)| all.add(answers));
     }
-    Ok(offer)
+    Ok(candidate_set)
 }
 
-/// The candidate, where there is one.
-fn only(variants: &[Variant<'_>]) -> Result<Option<Candidate>, LayerError> {
+/// The candidate, if there is exactly one.
+fn single_candidate(variants: &[Variant<'_>]) -> Result<Option<Candidate>, LayerError> {
     let mut all = variants.iter().flat_map(|variant| variant.found.iter().map(move |it| (variant, it)));
     let (Some((variant, formats)), None) = (all.next(), all.next()) else { return Ok(None) };
     let tactics = catch_panic(|| Ok(variant.layer.get().tactics()))?;
@@ -80,12 +88,17 @@ fn only(variants: &[Variant<'_>]) -> Result<Option<Candidate>, LayerError> {
 }
 
 impl<'a> Variant<'a> {
-    fn of(layer: Held<'a>, tensors: Tensors, weights: u64, blocks: &[u8]) -> Result<Self, LayerError> {
-        let Survey { found, answers, .. } = combinations(layer.get(), &tensors, blocks)?;
+    fn of(
+        layer: VariantLayer<'a>,
+        tensors: Tensors,
+        weights: u64,
+        blocks: &[u8],
+    ) -> Result<Self, LayerError> {
+        let Probe { found, answers, .. } = combinations(layer.get(), &tensors, blocks)?;
         Ok(Self { layer, tensors, weights, found, answers })
     }
 
-    /// The operator in another type; none where it has no real numbers, or does not keep to one type.
+    /// The operator in another type; `None` if it has no f32 tensors, or its outputs do not have that type.
     fn cast(
         graph: &RuntimeGraph,
         operator: &RuntimeOperator,
@@ -93,12 +106,12 @@ impl<'a> Variant<'a> {
         (dtype, blocks): (DType, &[u8]),
     ) -> Result<Option<Self>, LayerError> {
         let Some(tensors) = tensors.cast(dtype) else { return Ok(None) };
-        let made = catch_panic(|| graph.cast_layer(operator, dtype))
+        let cast = catch_panic(|| graph.cast_layer(operator, dtype))
             .and_then(|layer| layer.map(|layer| Ok((keeps_type(&*layer, &tensors)?, layer))).transpose());
-        match made {
+        match cast {
             Ok(Some((true, layer))) => {
                 let weights = weight_bytes(operator, dtype);
-                Self::of(Held::Cast(layer), tensors, weights, blocks).map(Some)
+                Self::of(VariantLayer::Cast(layer), tensors, weights, blocks).map(Some)
             }
             Ok(_) => Ok(None),
             Err(error) => {
@@ -121,7 +134,7 @@ fn weight_bytes(operator: &RuntimeOperator, dtype: DType) -> u64 {
     bytes.fold(0, u64::saturating_add)
 }
 
-/// Whether a layer's own rule says that outputs have the type of the inputs.
+/// Returns true if the types and shapes that a layer infers are those of the outputs.
 pub(super) fn keeps_type(layer: &dyn CpuLayer, tensors: &Tensors) -> Result<bool, LayerError> {
     let inferred = catch_panic(|| layer.infer(&tensors.inputs))?;
     let type_and_dims = |meta: &TensorMeta| (meta.dtype(), meta.dims().to_vec());
@@ -129,18 +142,18 @@ pub(super) fn keeps_type(layer: &dyn CpuLayer, tensors: &Tensors) -> Result<bool
 }
 
 impl Tensors {
-    /// The same with real numbers of another type; none where there are none.
+    /// The same tensors with another type instead of f32; `None` if there is no f32.
     pub(super) fn cast(&self, dtype: DType) -> Option<Self> {
-        let is_real = |meta: &TensorMeta| meta.dtype() == DType::F32;
-        let cast = |meta: &TensorMeta| if is_real(meta) { meta.with_dtype(dtype) } else { meta.clone() };
+        let is_f32 = |meta: &TensorMeta| meta.dtype() == DType::F32;
+        let cast = |meta: &TensorMeta| if is_f32(meta) { meta.with_dtype(dtype) } else { meta.clone() };
         let all = |metas: &[TensorMeta]| metas.iter().map(cast).collect();
         let Self { inputs, outputs, scales, likeness } = self;
-        let is_any = inputs.iter().chain(outputs).any(is_real);
+        let is_any = inputs.iter().chain(outputs).any(is_f32);
         let scales = vec![None; scales.len()];
         is_any.then(|| Self { inputs: all(inputs), outputs: all(outputs), scales, likeness: *likeness })
     }
 
-    /// The type that an operator's real numbers are brought into for a candidate, where it is not their own.
+    /// The type to which an operator's f32 tensors are cast for a candidate, if it is another one.
     pub(super) fn cast_of(&self, candidate: &Candidate) -> Option<DType> {
         let pairs = self.inputs.iter().chain(&self.outputs).zip(&candidate.formats);
         let mut others = pairs.filter_map(|(meta, format): (&TensorMeta, &TensorFormat)| {

@@ -1,20 +1,22 @@
-//! Element types, layouts and tactics: every operator is asked what it takes, and the cheapest agreement is built.
+//! Selection of element types, layouts and tactics: every operator is probed for what it supports, and the cheapest
+//! assignment is built.
 //!
-//! A layer answers for one position at a time, given those before it ([`CpuLayer::supports`]); an operator's answers make
-//! its [`Candidate`]s ([`survey`]). The [`solver`] picks one of each so that the whole graph costs least, with the
-//! [`Reformat`] operators that bring tensors from one format into another ([`conversion`]).
+//! A layer is probed one position at a time, given the formats of the positions before it ([`CpuLayer::supports`]); the
+//! combinations that it takes become the operator's [`Candidate`]s ([`probe`]). The [`solver`] picks one candidate of each
+//! operator so that the total price of the graph is minimal, including the [`Reformat`] operators that convert tensors from
+//! one format to another ([`conversion`]).
 
-mod accelerated;
 mod alternation;
+mod assignment;
 mod candidates;
 pub mod conversion;
-mod crossing;
+mod cross_device;
+mod device_candidates;
 pub mod elimination;
-mod negotiation;
 mod orders;
 mod price;
+pub mod probe;
 pub mod solver;
-pub mod survey;
 mod variants;
 
 use super::device::Accelerator;
@@ -29,46 +31,46 @@ use crate::ops::inserted::transfer::Transfer;
 use crate::pnnx;
 use crate::shape::Shapes;
 use crate::tensor::DType;
+use assignment::{assign, conversions};
 pub use candidates::Candidate;
-use candidates::{Likeness, Offer, Tensors, takes};
+use candidates::{CandidateSet, Likeness, Tensors, takes};
 use conversion::Conversion;
-use negotiation::{conversions, negotiate};
 use price::Prices;
 pub use price::reformat_price;
-pub use survey::Answers;
+pub use probe::SupportedFormats;
 
-/// Which formats an engine may choose from.
+/// The rule by which an engine selects formats.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Formats {
-    /// Those that layers want, at the least price.
+    /// The formats that layers support with the lowest total price.
     Cheapest,
-    /// Row-major layouts alone.
+    /// Row-major layouts only.
     Plain,
-    /// Another layout for every tensor and back again, whatever it costs: for tests.
+    /// Another layout for every tensor and back again, regardless of price: for tests.
     Alternating,
-    /// The fewest bits that layers take, whatever it costs: for those who measure what precisions lose.
+    /// The fewest bits that layers support, regardless of price: to measure the accuracy that low precision loses.
     Narrowest,
 }
 
-/// What may be chosen from.
+/// The settings of the selection.
 #[derive(Debug)]
-pub(super) struct Terms {
+pub(super) struct SelectionSettings {
     pub(super) formats: Formats,
-    /// f32 is always among them.
+    /// The allowed precisions, in addition to f32.
     pub(super) precisions: Vec<Precision>,
     pub(super) scales: Scales,
-    /// Names of tactics that are not chosen.
+    /// The names of excluded tactics.
     pub(super) left_out: Vec<String>,
-    /// Names of those that are chosen wherever they can be.
+    /// The names of tactics that are selected wherever possible.
     pub(super) preferred: Vec<String>,
-    /// What runs operators beside the CPU.
+    /// A device that runs operators in addition to the CPU.
     pub(super) accelerator: Option<Accelerator>,
-    /// Who measures; without one, prices are those of a model.
+    /// Measures prices; without one, they are estimated by a model.
     pub(super) tuner: Option<Tuner>,
 }
 
-impl Default for Terms {
+impl Default for SelectionSettings {
     fn default() -> Self {
         Self {
             formats: Formats::Cheapest,
@@ -82,24 +84,24 @@ impl Default for Terms {
     }
 }
 
-impl Terms {
-    /// The numbers of channels in a block.
+impl SelectionSettings {
+    /// The block sizes that layers are probed for, in channels.
     fn blocks(&self) -> &'static [u8] {
         if self.formats == Formats::Plain { &[] } else { &BLOCKS }
     }
 
-    /// Whether tensors on a device may have their channels last.
+    /// Returns true if tensors on a device may be channels-last.
     fn allow_channels_last(&self) -> bool {
         self.formats != Formats::Plain
     }
 
-    /// The types of real numbers beside f32.
+    /// The allowed float types other than f32.
     fn narrow(&self) -> Vec<DType> {
         self.precisions.iter().filter_map(|precision| precision.narrow()).collect()
     }
 
-    /// Whether a tactic may be chosen: not where its name is left out; one that is named after a precision only where that is
-    /// allowed, or the tactic itself is preferred.
+    /// Returns true if a tactic may be selected: its name must not be excluded, and if it is named after a precision, that
+    /// precision must be allowed or the tactic itself preferred.
     fn allows(&self, tactic: &Tactic) -> bool {
         let named = Precision::ALL.into_iter().find(|precision| precision.name() == tactic.name);
         let is_precise = named.is_none_or(|precision| self.precisions.contains(&precision));
@@ -111,10 +113,10 @@ impl Terms {
         Prices { tuner: self.tuner.as_ref(), accelerator: self.accelerator.as_ref() }
     }
 
-    /// Checks that scales that are to be used were made for this model.
+    /// Checks that the scales, if they are used, were computed for this model.
     ///
     /// # Errors
-    /// [`EngineError::OtherModel`]; weights that cannot be read.
+    /// [`EngineError::OtherModel`] if they were not. Also returns an error if weights cannot be read.
     pub(super) fn check_scales(&self, file: &pnnx::Graph) -> Result<(), EngineError> {
         let Some(wanted) = self.scales.model().filter(|_| self.precisions.contains(&Precision::Int8)) else {
             return Ok(());
@@ -127,122 +129,132 @@ impl Terms {
         }
     }
 
-    /// The scale of an operand of an operator, where it may be whole numbers.
+    /// The scale of an operator's operand, if it may be int8.
     fn scale(&self, operator: &RuntimeOperator, operand: &str) -> Option<f32> {
-        let may_be_whole = self.precisions.contains(&Precision::Int8) && !self.scales.keeps(operator.name());
-        self.scales.get(operand).filter(|_| may_be_whole)
+        let may_be_int8 = self.precisions.contains(&Precision::Int8) && !self.scales.keeps(operator.name());
+        self.scales.get(operand).filter(|_| may_be_int8)
     }
 }
 
-/// The numbers of channels in a block that layers are asked about.
+/// The block sizes that layers are probed for, in channels.
 const BLOCKS: [u8; 2] = [16, 8];
 
-/// What an operator settled on, and what it had to choose from.
+/// The candidates of an operator, and the one that was selected.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Settled {
+pub struct Selection {
     /// The operator's name.
     pub operator: String,
-    /// What it could have had. Empty where shapes are not known before the run: it works on the formats of the model.
+    /// Its candidates. Empty if shapes are unknown before the run: it then uses the formats of the model.
     pub candidates: Vec<Candidate>,
-    /// What was chosen.
+    /// The position of the selected candidate.
     pub chosen: Option<usize>,
-    /// What its layer answered, for each of its inputs and then each of its outputs.
-    pub answers: Vec<Answers>,
+    /// The formats that its layer supports, for each input and then each output.
+    pub answers: Vec<SupportedFormats>,
 }
 
-/// Settles formats and tactics of a graph whose layers are not initialised yet, for inputs of these sizes; `symbols` stand for
-/// all that there may be.
+/// Selects the formats and tactics of a graph whose layers are not initialised yet, for inputs of these sizes; `symbols`
+/// represents all sizes that may occur.
 ///
 /// # Errors
-/// A layer that takes no combination at all, with what it was asked; one that panics or fails to configure itself.
-pub(super) fn settle(
+/// Returns an error if a layer supports no combination, with the formats that it was probed for, or if a layer panics or fails
+/// to configure itself.
+pub(super) fn select_formats(
     graph: &mut RuntimeGraph,
     (inputs, symbols): (&[Option<TensorMeta>], &[Option<TensorMeta>]),
-    terms: &Terms,
-) -> Result<Vec<Settled>, EngineError> {
+    settings: &SelectionSettings,
+) -> Result<Vec<Selection>, EngineError> {
     let shapes =
         Sizes { optimum: Shapes::infer_known(graph, inputs)?, any: Shapes::infer_known(graph, symbols)? };
-    let mut offers = Vec::with_capacity(graph.operators().len());
+    let mut candidate_sets = Vec::with_capacity(graph.operators().len());
     for operator in graph.operators() {
-        offers.push(asked(graph, operator, &shapes, terms)?);
+        candidate_sets.push(candidate_set(graph, operator, &shapes, settings)?);
     }
-    for names in [&terms.left_out, &terms.preferred] {
-        for name in candidates::unknown(graph, terms.accelerator.as_ref(), names) {
+    for names in [&settings.left_out, &settings.preferred] {
+        for name in candidates::unknown_tactics(graph, settings.accelerator.as_ref(), names) {
             log::warn!("no operator has a tactic `{name}`");
         }
     }
-    let mut agreement = negotiate(graph, &offers, shapes.optimum.metas(), terms.prices());
-    match terms.formats {
-        Formats::Alternating => alternation::prefer_blocks(&offers, &mut agreement),
-        Formats::Narrowest => prefer_narrow(&offers, &mut agreement),
+    let mut assignment = assign(graph, &candidate_sets, shapes.optimum.metas(), settings.prices());
+    match settings.formats {
+        Formats::Alternating => alternation::prefer_blocks(&candidate_sets, &mut assignment),
+        Formats::Narrowest => prefer_narrow(&candidate_sets, &mut assignment),
         Formats::Cheapest | Formats::Plain => {}
     }
-    let (made, found) = conversions(graph, &offers, &agreement, shapes.optimum.metas());
-    for (position, format) in made.iter().enumerate() {
+    let (produced, needed) = conversions(graph, &candidate_sets, &assignment, shapes.optimum.metas());
+    for (position, format) in produced.iter().enumerate() {
         if let Some(format) = *format {
             let operand = OperandIndex::new(position);
-            let scale = scale_of(terms, graph.operand(operand).name(), format);
+            let scale = scale_of(settings, graph.operand(operand).name(), format);
             graph.set_format(operand, format, scale);
         }
     }
     let names: Vec<String> = graph.operators().iter().map(|operator| operator.name().to_owned()).collect();
-    let settled = names.into_iter().zip(offers).zip(&agreement.chosen).map(|((operator, offer), &chosen)| {
-        Settled { operator, candidates: offer.candidates, chosen, answers: offer.answers }
-    });
-    let settled: Vec<Settled> = settled.collect();
-    settle_layers(graph, &settled, &shapes, terms)?;
-    insert(graph, terms, found);
-    if terms.formats == Formats::Alternating {
-        alternation::insert_everywhere(graph, shapes.optimum.metas(), &made);
+    let selections = names.into_iter().zip(candidate_sets).zip(&assignment.chosen).map(
+        |((operator, candidate_set), &chosen)| Selection {
+            operator,
+            candidates: candidate_set.candidates,
+            chosen,
+            answers: candidate_set.answers,
+        },
+    );
+    let selections: Vec<Selection> = selections.collect();
+    configure_layers(graph, &selections, &shapes, settings)?;
+    insert(graph, settings, needed);
+    if settings.formats == Formats::Alternating {
+        alternation::insert_everywhere(graph, shapes.optimum.metas(), &produced);
     }
-    Ok(settled)
+    Ok(selections)
 }
 
-/// What is known of tensors: at the sizes that formats are chosen for, and at all sizes that there may be.
+/// The inferred shapes: at the sizes that formats are selected for, and at all sizes that may occur.
 struct Sizes {
     optimum: Shapes,
     any: Shapes,
 }
 
-/// The answers of an operator; none where its tensors are not described.
-fn asked(
+/// The candidates of an operator; empty if its shapes are unknown.
+fn candidate_set(
     graph: &RuntimeGraph,
     operator: &RuntimeOperator,
     shapes: &Sizes,
-    terms: &Terms,
-) -> Result<Offer, EngineError> {
-    let Some(tensors) = tensors(graph, operator, shapes, terms) else { return Ok(Offer::default()) };
+    settings: &SelectionSettings,
+) -> Result<CandidateSet, EngineError> {
+    let Some(tensors) = tensors(graph, operator, shapes, settings) else {
+        return Ok(CandidateSet::default());
+    };
     if tensors.inputs.iter().chain(&tensors.outputs).any(|meta| meta.shape().is_err()) {
-        return Ok(Offer::default());
+        return Ok(CandidateSet::default());
     }
     let fault = |source| EngineError::of_operator(operator, graph.path(), Stage::Configure, source);
-    // Letting its clones go is a call as well.
-    let on_device = catch_panic(|| accelerated::offer(graph, operator, &tensors, terms)).map_err(fault)?;
-    if let Some((mut offer, true)) = on_device {
-        keep_preferred(&mut offer, terms);
-        return Ok(offer);
+    // Dropping the layer's clones is a call into it as well.
+    let on_device = catch_panic(|| device_candidates::candidate_set(graph, operator, &tensors, settings))
+        .map_err(fault)?;
+    if let Some((mut candidate_set, true)) = on_device {
+        keep_preferred(&mut candidate_set, settings);
+        return Ok(candidate_set);
     }
-    let mut offer = catch_panic(|| variants::offer(graph, operator, &tensors, terms)).map_err(fault)?;
+    let mut candidate_set =
+        catch_panic(|| variants::candidate_set(graph, operator, &tensors, settings)).map_err(fault)?;
     if let Some((view, _)) = on_device {
-        offer.candidates.extend(view.candidates);
+        candidate_set.candidates.extend(view.candidates);
     }
-    keep_preferred(&mut offer, terms);
-    if offer.candidates.is_empty() && operator.layer().is_some() {
-        return Err(fault(LayerError::NoFormat(report(graph, operator, &offer.answers))));
+    keep_preferred(&mut candidate_set, settings);
+    if candidate_set.candidates.is_empty() && operator.layer().is_some() {
+        return Err(fault(LayerError::NoFormat(report(graph, operator, &candidate_set.answers))));
     }
-    Ok(offer)
+    Ok(candidate_set)
 }
 
-/// Leaves what has a preferred tactic, if anything has.
-fn keep_preferred(offer: &mut Offer, terms: &Terms) {
-    let is_preferred = |candidate: &Candidate| candidates::is_named(&candidate.tactic, &terms.preferred);
-    if offer.candidates.iter().any(is_preferred) {
-        offer.candidates.retain(is_preferred);
+/// Keeps only the candidates with a preferred tactic, if there are any.
+fn keep_preferred(candidate_set: &mut CandidateSet, settings: &SelectionSettings) {
+    let is_preferred = |candidate: &Candidate| candidates::is_named(&candidate.tactic, &settings.preferred);
+    if candidate_set.candidates.iter().any(is_preferred) {
+        candidate_set.candidates.retain(is_preferred);
     }
 }
 
-/// What each side offered, position by position.
-fn report(graph: &RuntimeGraph, operator: &RuntimeOperator, answers: &[Answers]) -> String {
+/// Lists the formats that the layer takes and refuses, by position.
+fn report(graph: &RuntimeGraph, operator: &RuntimeOperator, answers: &[SupportedFormats]) -> String {
     let list = |formats: &[TensorFormat]| match formats {
         [] => "nothing".to_owned(),
         formats => formats.iter().map(TensorFormat::to_string).collect::<Vec<_>>().join(", "),
@@ -259,57 +271,59 @@ fn report(graph: &RuntimeGraph, operator: &RuntimeOperator, answers: &[Answers])
     lines.collect::<Vec<_>>().join("; ")
 }
 
-/// An operator's tensors, where they are described.
+/// An operator's tensors; `None` if their shapes are unknown.
 fn tensors(
     graph: &RuntimeGraph,
     operator: &RuntimeOperator,
     Sizes { optimum, any }: &Sizes,
-    terms: &Terms,
+    settings: &SelectionSettings,
 ) -> Option<Tensors> {
     let (inputs, outputs) = optimum.get_all(operator.inputs()).zip(optimum.get_all(operator.outputs()))?;
     let operands: Vec<OperandIndex> = operator.inputs().iter().chain(operator.outputs()).copied().collect();
     let likeness = any.get_all(&operands).map_or(Likeness::None, |metas| Likeness::of(metas.iter()));
-    let scales = operands.iter().map(|&operand| terms.scale(operator, graph.operand(operand).name()));
+    let scales = operands.iter().map(|&operand| settings.scale(operator, graph.operand(operand).name()));
     Some(Tensors { inputs, outputs, scales: scales.collect(), likeness })
 }
 
-/// The scale of the operand of this name, where its numbers are whole.
-fn scale_of(terms: &Terms, name: &str, format: TensorFormat) -> Option<f32> {
-    terms.scales.get(name).filter(|_| format.is_quantized)
+/// The scale of the operand with this name, if its format is quantised.
+fn scale_of(settings: &SelectionSettings, name: &str, format: TensorFormat) -> Option<f32> {
+    settings.scales.get(name).filter(|_| format.is_quantized)
 }
 
-/// Chooses the candidates of the fewest bits.
-fn prefer_narrow(offers: &[Offer], agreement: &mut negotiation::Agreement) {
+/// Selects the candidates with the fewest bits.
+fn prefer_narrow(candidate_sets: &[CandidateSet], assignment: &mut assignment::Assignment) {
     let bits =
         |candidate: &Candidate| -> usize { candidate.formats.iter().map(|format| format.dtype.size()).sum() };
-    for (offer, chosen) in offers.iter().zip(&mut agreement.chosen) {
-        let is_there =
+    for (candidate_set, chosen) in candidate_sets.iter().zip(&mut assignment.chosen) {
+        let is_on_device =
             |candidate: &Candidate| candidate.formats.iter().any(|format| format.device == Device::Cuda);
-        let all = offer.candidates.iter().map(|it| (bits(it), !is_there(it))).enumerate();
-        // What a view reads is most likely on a device, if there is one; and the first of equals: the plainest.
+        let all = candidate_set.candidates.iter().map(|it| (bits(it), !is_on_device(it))).enumerate();
+        // Among equals, prefer a device, where the input of a view most likely is; then the first, which is the plainest.
         *chosen = all.min_by_key(|(at, price)| (*price, *at)).map(|(at, _)| at);
     }
 }
 
-/// Gives all layers the type that they settled on, and tells them formats and tactics.
-fn settle_layers(
+/// Casts all layers to their selected types, and configures them with formats and tactics.
+fn configure_layers(
     graph: &mut RuntimeGraph,
-    settled: &[Settled],
+    selections: &[Selection],
     shapes: &Sizes,
-    terms: &Terms,
+    settings: &SelectionSettings,
 ) -> Result<(), EngineError> {
-    for (position, settled) in settled.iter().enumerate() {
-        let Some(chosen) = settled.chosen.and_then(|chosen| settled.candidates.get(chosen)) else { continue };
+    for (position, selection) in selections.iter().enumerate() {
+        let Some(chosen) = selection.chosen.and_then(|chosen| selection.candidates.get(chosen)) else {
+            continue;
+        };
         let index = OperatorIndex::new(position);
-        let Some(tensors) = tensors(graph, graph.operator(index), shapes, terms) else { continue };
-        settle_layer(graph, index, chosen, &tensors).map_err(|source| {
+        let Some(tensors) = tensors(graph, graph.operator(index), shapes, settings) else { continue };
+        configure_layer(graph, index, chosen, &tensors).map_err(|source| {
             EngineError::of_operator(graph.operator(index), graph.path(), Stage::Configure, source)
         })?;
     }
     Ok(())
 }
 
-fn settle_layer(
+fn configure_layer(
     graph: &mut RuntimeGraph,
     index: OperatorIndex,
     chosen: &Candidate,
@@ -320,19 +334,19 @@ fn settle_layer(
     if is_on_device {
         graph.place_on(index, Device::Cuda, chosen.tactic.id);
     }
-    // The CPU's layer knows nothing of the order that its clone works in.
+    // The CPU's layer is not configured for the order in which its clone on the device works.
     let of_layer = |format: &TensorFormat| if is_on_device { format.row_major() } else { *format };
     let formats: Vec<TensorFormat> = chosen.formats.iter().map(of_layer).collect();
     let Tensors { inputs, outputs, .. } = tensors.in_formats(&formats);
-    // A device's layer is a clone, which is told the rest; scales are what its weights depend on.
+    // A device runs a clone, which is configured later, but its weights depend on the scales.
     match (is_on_device, chosen.formats.iter().any(|format| format.is_quantized)) {
         (true, true) => graph.configure_operator(index, &inputs, &outputs),
         (true, false) => Ok(()),
-        (false, _) => graph.settle(index, chosen.tactic.id, &inputs, &outputs),
+        (false, _) => graph.select_tactic(index, chosen.tactic.id, &inputs, &outputs),
     }
 }
 
-/// The operator that brings a tensor of some device and scale into a format, and its type.
+/// The type and layer of the operator that converts a tensor with this device and scale to a format.
 pub(super) fn between(
     (device, from_scale): (Device, Option<f32>),
     (to, to_scale): (TensorFormat, Option<f32>),
@@ -343,21 +357,21 @@ pub(super) fn between(
     }
 }
 
-/// Inserts what brings tensors into other formats.
-fn insert(graph: &mut RuntimeGraph, terms: &Terms, found: Vec<Conversion>) {
-    let (first, second) = crossing::split(graph, found);
-    let made: Vec<_> = first.iter().map(|conversion| (conversion.operand, conversion.to)).collect();
-    let own: Vec<String> = first.iter().map(|it| graph.operand(it.operand).name().to_owned()).collect();
+/// Inserts the operators that convert tensors to other formats.
+fn insert(graph: &mut RuntimeGraph, settings: &SelectionSettings, needed: Vec<Conversion>) {
+    let (first, second) = cross_device::split(graph, needed);
+    let inserted: Vec<_> = first.iter().map(|conversion| (conversion.operand, conversion.to)).collect();
+    let names: Vec<String> = first.iter().map(|it| graph.operand(it.operand).name().to_owned()).collect();
     let operands = graph.operands().len();
-    let insertions = first.into_iter().zip(&own);
+    let insertions = first.into_iter().zip(&names);
     let insertions =
-        insertions.map(|(it, name)| insertion(it, |format| scale_of(terms, name, format))).collect();
+        insertions.map(|(it, name)| insertion(it, |format| scale_of(settings, name, format))).collect();
     graph.insert(insertions);
-    let second = second.behind(graph, &made, operands);
-    let name = |conversion: &Conversion| own.get(conversion.operand.position() - operands).cloned();
+    let second = second.into_conversions(graph, &inserted, operands);
+    let name = |conversion: &Conversion| names.get(conversion.operand.position() - operands).cloned();
     let insertions = second.into_iter().map(|it| {
         let name = name(&it).unwrap_or_default();
-        insertion(it, |format| scale_of(terms, &name, format))
+        insertion(it, |format| scale_of(settings, &name, format))
     });
     let insertions = insertions.collect();
     graph.insert(insertions);
@@ -377,8 +391,8 @@ fn insertion(conversion: Conversion, scale: impl Fn(TensorFormat) -> Option<f32>
     }
 }
 
-/// The sizes that formats are chosen for: the optimum of a profile, or what the file recorded; a length that is not known
-/// counts as 1.
+/// The sizes that formats are selected for if there is no profile: fixed lengths, or those that the file recorded; an unknown
+/// length counts as 1.
 pub(super) fn optimum(graph: &RuntimeGraph, symbols: &[Option<TensorMeta>]) -> Vec<Option<TensorMeta>> {
     let fixed = |(port, meta): (&crate::graph::InputPort, &Option<TensorMeta>)| {
         let (meta, recorded) = (meta.as_ref()?, graph.operand(port.operand).shape());
@@ -394,14 +408,14 @@ pub(super) fn optimum(graph: &RuntimeGraph, symbols: &[Option<TensorMeta>]) -> V
     graph.inputs().iter().zip(symbols).map(fixed).collect()
 }
 
-/// Whether a layer takes its tensors in these formats.
+/// Returns true if a layer takes its tensors in these formats.
 pub(super) fn takes_all(layer: &dyn CpuLayer, metas: &[TensorMeta], formats: &[TensorFormat]) -> bool {
     let likeness = Likeness::of(metas.iter());
     let mut asked = (0..formats.len()).map(|at| (at, formats.get(..=at).unwrap_or_default()));
     asked.all(|(at, formats)| takes(layer, likeness, at, formats))
 }
 
-/// The error of a graph that cannot be negotiated with these sizes, which need not be possible ones, is no error.
+/// Returns true if an error may be due to the sizes that were assumed, which need not be valid for the model.
 pub(super) fn is_about_sizes(error: &EngineError) -> bool {
     matches!(error, EngineError::Shape(_))
         || matches!(error, EngineError::Graph(GraphError::Operator { stage: Stage::Infer, .. }))

@@ -5,23 +5,23 @@ use crate::op::{FieldValue, LayerError, NO_KEY, OperatorReader, PACKED, RuntimeA
 use crate::tensor::Tensor;
 use std::sync::{Arc, OnceLock};
 
-/// The packed weights of a plan, if it stored some, and the order in which they are, as the layer's state tells it. An
-/// attribute of that name without such a state says nothing: no plan has stored it.
+/// The packed weights that a plan stored, if any, and their packing order, which the layer's state records. An attribute of
+/// that name is ignored without such a state, because no plan has stored it.
 #[derive(Debug, Clone)]
-pub struct Stored<O> {
+pub struct PackedWeights<O> {
     attribute: Option<RuntimeAttribute>,
     order: Option<O>,
-    /// What was read of it; clones share it.
+    /// The loaded attribute; clones share it.
     loaded: Arc<OnceLock<Tensor>>,
 }
 
-impl<O> Default for Stored<O> {
+impl<O> Default for PackedWeights<O> {
     fn default() -> Self {
         Self { attribute: None, order: None, loaded: Arc::default() }
     }
 }
 
-impl<O: Send> FieldValue for Stored<O> {
+impl<O: Send> FieldValue for PackedWeights<O> {
     const KIND: &'static str = NO_KEY;
 
     fn read(reader: &mut OperatorReader<'_>, _: &'static str) -> Result<Option<Self>, LayerError> {
@@ -29,16 +29,16 @@ impl<O: Send> FieldValue for Stored<O> {
     }
 }
 
-impl<O: PartialEq> Stored<O> {
-    /// Takes over from a plan's state in which order they are.
-    pub(in crate::ops) fn settle(&mut self, order: Option<O>) {
+impl<O: PartialEq> PackedWeights<O> {
+    /// Restores the packing order from a plan's state.
+    pub(in crate::ops) fn set_order(&mut self, order: Option<O>) {
         self.order = order;
     }
 
-    /// All numbers, if they are stored in this order. Those of a mapped plan are not read here.
+    /// All elements, if they are stored in this order. If the plan is memory-mapped, they are not read yet.
     ///
     /// # Errors
-    /// Numbers that cannot be read.
+    /// Returns an error if the elements cannot be read.
     pub(in crate::ops) fn numbers(&self, order: &O) -> Result<Option<Tensor>, LayerError> {
         let is_of_order = self.order.as_ref() == Some(order);
         let Some(attribute) = self.attribute.as_ref().filter(|_| is_of_order) else { return Ok(None) };
@@ -50,7 +50,7 @@ impl<O: PartialEq> Stored<O> {
     }
 }
 
-/// All numbers of some panels, one after the other, as a plan stores them.
+/// The elements of all panels, concatenated, as a plan stores them.
 pub(in crate::ops) fn numbers_of<'a>(panels: impl IntoIterator<Item = &'a Panels>) -> Vec<f32> {
     panels.into_iter().flat_map(Panels::numbers).copied().collect()
 }

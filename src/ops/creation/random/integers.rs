@@ -1,4 +1,4 @@
-//! Whole numbers, permutations and places at random.
+//! Random integers, permutations and indices.
 
 use super::PATIENCE;
 use crate::op::{LayerError, TensorMeta};
@@ -7,7 +7,7 @@ use crate::{LimitError, Limits};
 use rand::Rng;
 use rand::rngs::StdRng;
 
-/// The least and the largest whole number of a type; wider types hold what a file can say.
+/// The smallest and the largest integer of a type; wider types hold every integer of a file.
 fn range(dtype: DType) -> Option<[i64; 2]> {
     Some(match dtype {
         DType::Bool => [0, 1],
@@ -21,43 +21,43 @@ fn range(dtype: DType) -> Option<[i64; 2]> {
     })
 }
 
-/// An output of whole numbers from `low` up to and without `high`, which its type must hold.
+/// Checks that the output's type holds the integers in `low..high`.
 pub(super) fn within(meta: TensorMeta, low: i64, high: i64) -> Result<Vec<TensorMeta>, LayerError> {
     let dtype = meta.dtype();
-    let Some([least, most]) = range(dtype) else {
-        return Err(LayerError::dtype("random whole numbers", "integers, floats and bool", dtype));
+    let Some([min, max]) = range(dtype) else {
+        return Err(LayerError::dtype("random integers", "integers, floats and bool", dtype));
     };
     for (key, found, number) in [("low", low, low), ("high", high, high.saturating_sub(1))] {
-        if !(least..=most).contains(&number) {
-            let reason = format!("the numbers of {dtype} lie from {least} to {most}");
+        if !(min..=max).contains(&number) {
+            let reason = format!("{dtype} holds {min} to {max}");
             return Err(LayerError::invalid(key, found, reason));
         }
     }
     Ok(vec![meta])
 }
 
-/// A permutation of so many numbers, each of which its type must hold exactly.
+/// Checks that the output's type holds each of the integers in `0..count` exactly.
 pub(super) fn permutable(meta: TensorMeta, count: i64) -> Result<Vec<TensorMeta>, LayerError> {
     let dtype = meta.dtype();
-    let most = match dtype {
+    let max = match dtype {
         DType::F64 => 1 << 53,
         DType::F32 => 1 << 24,
         DType::F16 => 1 << 11,
         DType::Bf16 => 1 << 8,
         DType::Bool => return Err(LayerError::dtype("a permutation", "integers and floats", dtype)),
-        _ => range(dtype).map_or(i64::MAX, |[_, most]| most),
+        _ => range(dtype).map_or(i64::MAX, |[_, max]| max),
     };
-    if count.saturating_sub(1) > most {
-        let reason = format!("{dtype} holds whole numbers up to {most}");
+    if count.saturating_sub(1) > max {
+        let reason = format!("{dtype} holds integers exactly only up to {max}");
         return Err(LayerError::invalid("n", count, reason));
     }
     within(meta, 0, 1)
 }
 
-/// The numbers from 0 up to and without another one, each order as likely.
+/// A uniformly random permutation of `0..count`.
 ///
 /// # Errors
-/// [`LimitError::DeadlineExceeded`].
+/// [`LimitError::DeadlineExceeded`] if the deadline has passed.
 pub(super) fn shuffled(count: usize, rng: &mut StdRng, limits: &Limits) -> Result<Vec<i64>, LimitError> {
     let mut numbers: Vec<i64> = (0..count).map(|number| number as i64).collect();
     for last in (1..count).rev() {
@@ -69,13 +69,13 @@ pub(super) fn shuffled(count: usize, rng: &mut StdRng, limits: &Limits) -> Resul
     Ok(numbers)
 }
 
-/// Places that are drawn with probabilities in proportion to weights.
+/// Indices that are drawn with probabilities proportional to weights.
 pub(super) struct Places<'a> {
     weights: &'a [f64],
 }
 
 impl<'a> Places<'a> {
-    /// Places of these weights.
+    /// Creates the distribution of the given weights.
     ///
     /// # Errors
     /// [`LayerError::Shape`] for a weight that is negative or not finite.
@@ -86,7 +86,7 @@ impl<'a> Places<'a> {
         }
     }
 
-    /// Draws places, each from all: the sums of the first weights are looked through by halves.
+    /// Draws indices with replacement, by a binary search of the cumulative weights.
     pub(super) fn draw(
         &self,
         count: usize,
@@ -115,7 +115,7 @@ impl<'a> Places<'a> {
         Ok(())
     }
 
-    /// Draws places, none twice. Of arrivals at rates in proportion to the weights, the first ones (Efraimidis and
+    /// Draws indices without replacement: the first of random arrivals at rates proportional to the weights (Efraimidis and
     /// Spirakis 2006).
     pub(super) fn draw_once(
         &self,
@@ -149,5 +149,5 @@ impl<'a> Places<'a> {
 }
 
 fn too_few() -> LayerError {
-    LayerError::shape("the weights", "as many above 0 as places are drawn", "fewer")
+    LayerError::shape("the weights", "at least as many positive weights as samples", "fewer")
 }

@@ -1,17 +1,17 @@
-//! Formats of a tensor that are there together, and the conversions that bring it from one into others.
+//! Sets of formats in which a tensor is available, and the conversions between these formats.
 
 use crate::graph::OperandIndex;
 use crate::op::TensorFormat;
 
 // ANCHOR: sets
-/// The most formats of a tensor of which all sets are tried.
+/// The maximum number of formats of a tensor for which all sets are tried.
 pub const FEW: usize = 4;
 
-/// The sets of formats in which a tensor may be there: every one that is not empty, in the order of binary numbers, where the first
-/// format is the lowest bit. Few tensors are wanted in more than three formats at a time; where there are more than [`FEW`]
-/// formats, sets of one and of two are all that is tried.
+/// The sets of formats in which a tensor may be available: all that are not empty, in the order of binary numbers whose
+/// lowest bit is the first format. Few tensors are needed in more than three formats at a time; if there are more than
+/// [`FEW`] formats, only sets of one and of two are tried.
 pub fn sets(formats: &[TensorFormat]) -> Vec<Vec<TensorFormat>> {
-    // ANCHOR: sets_todo -- task 2: each format doubles what there is: without it, and with it; the empty set goes in the end
+    // ANCHOR: sets_todo -- task 2: each format doubles the sets: without it, and with it; the empty set is removed in the end
     let most = if formats.len() <= FEW { formats.len() } else { 2 };
     let mut sets: Vec<Vec<TensorFormat>> = vec![Vec::new()];
     for &format in formats {
@@ -24,8 +24,8 @@ pub fn sets(formats: &[TensorFormat]) -> Vec<Vec<TensorFormat>> {
     // ANCHOR_END: sets_todo
 }
 
-/// What it costs to have a tensor in all formats of a set, if it is made in `made`: each of the others is brought from that one,
-/// once, for as many readers as there are. A set without `made` cannot be: ∞. `price` is that of one conversion, from and to.
+/// The price of a tensor in all formats of a set, if it is produced in `made`: it is converted once from `made` to each of the
+/// others, for any number of readers. Infinite for a set without `made`. `price` is the price of one conversion, from and to.
 pub fn price_of_set(
     set: &[TensorFormat],
     made: &TensorFormat,
@@ -40,34 +40,33 @@ pub fn price_of_set(
 }
 // ANCHOR_END: sets
 
-/// What is made of an operand, and for whom.
+/// The conversion of an operand to another format.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Conversion {
     /// The operand.
     pub operand: OperandIndex,
-    /// The format in which it is made.
+    /// The format in which it is produced.
     pub from: TensorFormat,
-    /// The format into which it is brought.
+    /// The format to which it is converted.
     pub to: TensorFormat,
-    /// Who reads the result: positions of operators, and of the operand among their inputs.
+    /// The readers of the result: the positions of operators, and of the operand among their inputs.
     pub readers: Vec<(usize, usize)>,
     /// Whether the result is an output of the model.
     pub is_output: bool,
 }
 
 // ANCHOR: want
-/// Notes that a reader wants an operand, which is made in `from`, in the format `to`. The reader is `None` where the
-/// model returns it: then the conversion's `is_output` is set.
+/// Records that a reader needs an operand, which is produced in `from`, in the format `to`. The reader is `None` if the model
+/// returns the operand: then the conversion's `is_output` is set.
 ///
-/// What is there already in the right format needs no conversion, and a conversion that another reader asked for serves this one as
-/// well.
+/// An operand that already has the right format needs no conversion, and all readers that need the same format share one.
 pub fn want(
     found: &mut Vec<Conversion>,
     operand: OperandIndex,
     (from, to): (TensorFormat, TensorFormat),
     reader: Option<(usize, usize)>,
 ) {
-    // ANCHOR: want_todo -- task 2: nothing for equal formats; else find the conversion or add it, and put the reader down
+    // ANCHOR: want_todo -- task 2: nothing for equal formats; else find the conversion or add it, and add the reader to it
     if from == to {
         return;
     }

@@ -1,14 +1,14 @@
-//! The cheapest choice for many variables at once, where the price of one choice depends on others.
+//! Finds the cheapest assignment of many variables, where the price of one choice depends on others.
 //!
-//! Each variable has a few options. Terms price the options of one variable or of several together; ∞ forbids a
-//! combination. [`solve`] minimises the sum of all terms by bucket elimination (Dechter 1999): a variable is replaced by
-//! the best that it can do for each choice of its neighbours, until none is left, and is set on the way back. The graphs of
-//! networks are nearly chains, so that few variables ever depend on each other and the result is exact. Where too many
-//! would, one of them is fixed first to what it has in the best assignment that local search found; the result is then
-//! never worse than that assignment.
+//! Each variable has a few options. [`Term`]s price the options of one variable or of several together; ∞ forbids a
+//! combination. [`solve`] minimises the sum of all terms by bucket elimination (Dechter 1999): variables are replaced in turn
+//! by their best response to each choice of their neighbours, until none is left, and then assigned in reverse order. The
+//! graphs of networks are nearly chains, so that few variables ever depend on each other and the result is exact. If too many
+//! would, one of them is first fixed to its option in the best assignment found by local search; the result is then never
+//! worse than that assignment.
 //!
 //! ```
-//! use ixion::engine::formats::solver::{Choices, solve};
+//! use ixion::engine::selection::solver::{Choices, solve};
 //!
 //! let mut choices = Choices::default();
 //! let (first, second) = (choices.add(vec![1.0, 2.0]), choices.add(vec![9.0, 0.0]));
@@ -24,23 +24,23 @@ use super::elimination::Elimination;
 pub struct Term {
     /// The variables that it depends on, in ascending order.
     pub scope: Vec<usize>,
-    /// A price for each combination, in row-major order: the options of the last variable follow each other.
+    /// A price for each combination, in row-major order: the options of the last variable are adjacent.
     pub prices: Vec<f64>,
 }
 
-/// Where in a table over the variables of `scope` the entry of an assignment stands.
+/// The position of an assignment's entry in a table over the variables of `scope`.
 ///
-/// `options` holds the number of options of each variable there is, `assignment` an option for each. The table is row-major: the
-/// options of the last variable of the scope follow each other.
+/// `options` holds the number of options of every variable, `assignment` an option for each. The table is row-major: the
+/// options of the last variable of the scope are adjacent.
 pub fn entry_of(scope: &[usize], options: &[usize], assignment: &[usize]) -> usize {
-    // ANCHOR: entry_of_todo -- task 3: as with the strides of a row-major array: times the length, plus the place, axis by axis
+    // ANCHOR: entry_of_todo -- task 3: as with the strides of a row-major array: times the length, plus the index, axis by axis
     scope.iter().fold(0, |entry, &variable| entry * options[variable] + assignment[variable])
     // ANCHOR_END: entry_of_todo
 }
 
-/// Writes into `assignment` the options that an entry of a table over `scope` stands for; it leaves other variables alone.
+/// Writes the options of an entry of a table over `scope` into `assignment`; other variables are left unchanged.
 pub fn spread(entry: usize, scope: &[usize], options: &[usize], assignment: &mut [usize]) {
-    // ANCHOR: spread_todo -- task 3: the way back: the last variable is the remainder, and the quotient goes on
+    // ANCHOR: spread_todo -- task 3: the inverse: the last variable is the remainder, and the quotient goes on
     let mut rest = entry;
     for &variable in scope.iter().rev() {
         assignment[variable] = rest % options[variable];
@@ -52,23 +52,23 @@ pub fn spread(entry: usize, scope: &[usize], options: &[usize], assignment: &mut
 
 // ANCHOR: choices
 impl Term {
-    /// The price of this combination; `assignment` holds an option for each variable there is.
+    /// The price of an assignment, which holds an option for every variable.
     pub fn price(&self, options: &[usize], assignment: &[usize]) -> f64 {
         self.prices[entry_of(&self.scope, options, assignment)]
     }
 }
 
-/// Variables, and what combinations of their options cost.
+/// Variables, and the prices of combinations of their options.
 #[derive(Debug, Clone, Default)]
 pub struct Choices {
-    /// How many options each variable has.
+    /// The number of options of each variable.
     pub options: Vec<usize>,
-    /// What is added up.
+    /// The terms, whose prices are added up.
     pub terms: Vec<Term>,
 }
 
 impl Choices {
-    /// Adds a variable with a price for each option; there must be at least one. Returns its number.
+    /// Adds a variable with a price for each option, of which there must be at least one. Returns its position.
     pub fn add(&mut self, prices: Vec<f64>) -> usize {
         let variable = self.options.len();
         self.options.push(prices.len());
@@ -76,12 +76,12 @@ impl Choices {
         variable
     }
 
-    /// Prices the options of a variable once more.
+    /// Adds another term for the options of one variable.
     pub fn alone(&mut self, variable: usize, prices: Vec<f64>) {
         self.terms.push(Term { scope: vec![variable], prices });
     }
 
-    /// Prices the options of two different variables together.
+    /// Adds a term for the options of two different variables together.
     pub fn pair(&mut self, a: usize, b: usize, price: impl Fn(usize, usize) -> f64) {
         let (first, second) = (a.min(b), a.max(b));
         let mut prices = Vec::with_capacity(self.options[first] * self.options[second]);
@@ -93,12 +93,12 @@ impl Choices {
         self.terms.push(Term { scope: vec![first, second], prices });
     }
 
-    /// What an assignment costs.
+    /// The total price of an assignment.
     pub fn price(&self, assignment: &[usize]) -> f64 {
         self.terms.iter().map(|term| term.price(&self.options, assignment)).sum()
     }
 
-    /// The terms of each variable, by their positions.
+    /// The positions of the terms of each variable.
     pub fn by_variable(&self) -> Vec<Vec<usize>> {
         let mut found = vec![Vec::new(); self.options.len()];
         for (position, term) in self.terms.iter().enumerate() {
@@ -110,9 +110,9 @@ impl Choices {
 // ANCHOR_END: choices
 
 // ANCHOR: eliminating
-/// The best that a variable can do for each combination of options of the variables in `scope`: the least price of all `terms`
-/// together, and the option that has it, of equals the first. Both lists are tables over `scope`, which holds all variables of
-/// the terms but this one.
+/// The best response of a variable to each combination of options of the variables in `scope`: the lowest total price of
+/// `terms`, and the first option that has it. Both lists are tables over `scope`, which holds all variables of the terms but
+/// this one.
 pub fn best_responses(
     options: &[usize],
     terms: &[Term],
@@ -143,17 +143,17 @@ pub fn best_responses(
 /// A variable that was eliminated.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Decided {
-    /// Its number.
+    /// Its position.
     pub variable: usize,
-    /// Whose options decide, in ascending order. All of them were eliminated later.
+    /// The variables that its best option depends on, in ascending order. All of them were eliminated later.
     pub scope: Vec<usize>,
-    /// Its best option for each combination of theirs: a table over the scope.
+    /// Its best option for each combination of their options: a table over the scope.
     pub best: Vec<usize>,
 }
 
-/// An option for each variable, of those that were decided in this order.
+/// An option for each variable, which were decided in this order.
 pub fn unwind(options: &[usize], decided: &[Decided]) -> Vec<usize> {
-    // ANCHOR: unwind_todo -- task 3: from the last to the first, each looks up its best option for what others have
+    // ANCHOR: unwind_todo -- task 3: from the last to the first, look up the best option given those that are already assigned
     let mut assignment = vec![0; options.len()];
     for Decided { variable, scope, best } in decided.iter().rev() {
         assignment[*variable] = best[entry_of(scope, options, &assignment)];
@@ -164,8 +164,8 @@ pub fn unwind(options: &[usize], decided: &[Decided]) -> Vec<usize> {
 // ANCHOR_END: eliminating
 
 // ANCHOR: solve
-/// The cheapest assignment, or nearly so where too much depends on too much; the same for the same choices. Where every
-/// assignment is forbidden, some assignment.
+/// The cheapest assignment, or nearly so if too many variables depend on each other. Deterministic. If every assignment is
+/// forbidden, returns some assignment.
 pub fn solve(choices: &Choices) -> Vec<usize> {
     let incumbent = improved(choices, greedy(choices));
     let mut elimination = Elimination::new(choices, &incumbent);
@@ -174,7 +174,7 @@ pub fn solve(choices: &Choices) -> Vec<usize> {
     if choices.price(&found) <= choices.price(&incumbent) { found } else { incumbent }
 }
 
-/// One variable after the other takes what is cheapest given those before it.
+/// Assigns the variables in order, each to its cheapest option given those before it.
 pub fn greedy(choices: &Choices) -> Vec<usize> {
     let terms = choices.by_variable();
     let mut assignment = vec![0; choices.options.len()];
@@ -186,9 +186,9 @@ pub fn greedy(choices: &Choices) -> Vec<usize> {
     assignment
 }
 
-/// Local search: changes one variable at a time for as long as that helps.
+/// Local search: changes one variable at a time for as long as that lowers the price.
 fn improved(choices: &Choices, mut assignment: Vec<usize>) -> Vec<usize> {
-    /// Enough for choices to travel along a network's branches; exactness does not depend on it.
+    /// Enough for choices to propagate along a network's branches; exactness does not depend on it.
     const ROUNDS: usize = 8;
     let terms = choices.by_variable();
     for _ in 0..ROUNDS {
@@ -203,7 +203,7 @@ fn improved(choices: &Choices, mut assignment: Vec<usize>) -> Vec<usize> {
     assignment
 }
 
-/// Gives a variable its cheapest option in these terms; of equals what it has, else the first.
+/// Sets a variable to its cheapest option in these terms; of equals, the current one or else the first.
 fn set_best(choices: &Choices, terms: &[usize], variable: usize, assignment: &mut [usize]) {
     let price = |assignment: &[usize]| -> f64 {
         terms.iter().map(|&term| choices.terms[term].price(&choices.options, assignment)).sum()
@@ -225,7 +225,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Tries everything.
+    /// Tries every assignment.
     fn brute_force(choices: &Choices) -> f64 {
         let scope: Vec<usize> = (0..choices.options.len()).collect();
         let count: usize = choices.options.iter().product();
@@ -251,7 +251,7 @@ mod tests {
 
     #[test]
     fn a_chain_looks_ahead() {
-        // Option 1 costs more at first, but the third variable cannot do without it, and changing is dear.
+        // Option 1 costs more at first, but the third variable needs it, and changing is expensive.
         let mut choices = Choices::default();
         let chain: Vec<usize> =
             [vec![1.0, 2.0], vec![0.0, 0.0], vec![9.0, 0.0]].into_iter().map(|p| choices.add(p)).collect();
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_forbidden_is_not_chosen() {
+    fn forbidden_options_are_not_chosen() {
         let mut choices = Choices::default();
         let (a, b) = (choices.add(vec![0.0, 3.0]), choices.add(vec![0.0, 3.0]));
         choices.pair(b, a, |b, a| if a == b { f64::INFINITY } else { 0.0 });
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thousand_variables_take_no_time() {
+    fn a_thousand_variables_are_solved_quickly() {
         let mut state = 1u64;
         let mut price = || {
             state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
@@ -285,7 +285,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_is_cheaper_than_what_is_found(
+        fn the_result_is_optimal(
             sizes in proptest::collection::vec(1usize..4, 1..7),
             pairs in proptest::collection::vec((0usize..7, 0usize..7), 0..12),
             prices in proptest::collection::vec(prop_oneof![9 => 0u8..50, 1 => Just(255u8)], 1..60),

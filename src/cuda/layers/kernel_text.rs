@@ -1,32 +1,33 @@
-//! Kernels of one element each, put together from what a layer does with numbers.
+//! Element-wise kernels, assembled from the code of each layer.
 
 use super::elementwise::Map;
 use super::formula::{converted, literal, number, rounded};
 use crate::op::TensorMeta;
-use crate::ops::support::broadcast::Factor;
+use crate::ops::support::broadcast::TensorOrScalar;
 use crate::tensor::{DType, Scalar};
 
-/// What a kernel reads and computes. Texts that it returns are names of numbers; none stands for what kernels do not compute in.
+/// The code of an element-wise kernel under construction. Methods return the names of variables, or `None` for types and values
+/// that kernels do not support.
 #[derive(Debug)]
-pub(super) struct Recipe<'a> {
+pub(super) struct KernelText<'a> {
     inputs: &'a [TensorMeta],
     read: Vec<(usize, DType)>,
     body: String,
     names: usize,
 }
 
-impl<'a> Recipe<'a> {
-    /// One for inputs like these.
+impl<'a> KernelText<'a> {
+    /// An empty kernel for inputs like these.
     pub(super) fn new(inputs: &'a [TensorMeta]) -> Self {
         Self { inputs, read: Vec::new(), body: String::new(), names: 0 }
     }
 
-    /// Element types and shapes of the inputs.
+    /// The element types and shapes of the inputs.
     pub(super) fn inputs(&self) -> &'a [TensorMeta] {
         self.inputs
     }
 
-    /// An input as a number of some type.
+    /// An input, converted to an element type.
     pub(super) fn input(&mut self, position: usize, dtype: DType) -> Option<String> {
         let from = self.inputs.get(position)?.dtype();
         if self.read.iter().all(|(read, _)| *read != position) {
@@ -37,20 +38,20 @@ impl<'a> Recipe<'a> {
         Some(self.name(to, &text))
     }
 
-    /// A tensor or a number, as a number of some type.
-    pub(super) fn factor(&mut self, factor: Factor, dtype: DType) -> Option<String> {
+    /// A tensor or a scalar, converted to an element type.
+    pub(super) fn factor(&mut self, factor: TensorOrScalar, dtype: DType) -> Option<String> {
         match factor {
-            Factor::Input(position) => self.input(position, dtype),
-            Factor::Number(scalar) => self.scalar(scalar, dtype),
+            TensorOrScalar::Input(position) => self.input(position, dtype),
+            TensorOrScalar::Number(scalar) => self.scalar(scalar, dtype),
         }
     }
 
-    /// A number of the file as one of some type.
+    /// A scalar of the file, converted to an element type.
     pub(super) fn scalar(&mut self, scalar: Scalar, dtype: DType) -> Option<String> {
         let to = number(dtype)?;
         let text = match (scalar, to) {
             (Scalar::Complex(_), _) => return None,
-            // Half a number is true as well.
+            // Fractions such as 0.5 are true as well.
             (Scalar::Float(value), _) if dtype == DType::Bool => format!("(i64){}", u8::from(value != 0.0)),
             (Scalar::Bool(value), _) => format!("({to}){}", u8::from(value)),
             (Scalar::Int(value), "i64") => format!("(i64){:#x}ull", value as u64),
@@ -61,12 +62,12 @@ impl<'a> Recipe<'a> {
         Some(self.name(to, &text))
     }
 
-    /// A constant.
+    /// A constant of an element type.
     pub(super) fn constant(&mut self, value: f64, dtype: DType) -> Option<String> {
         self.scalar(Scalar::Float(value), dtype)
     }
 
-    /// Gives a name to what a text computes.
+    /// Assigns an expression to a new variable, and returns its name.
     pub(super) fn name(&mut self, number: &str, text: &str) -> String {
         let name = format!("a{}", self.names);
         self.names += 1;
@@ -74,24 +75,24 @@ impl<'a> Recipe<'a> {
         name
     }
 
-    /// The kernel whose output is this value.
+    /// Completes the kernel, with this value as the output.
     pub(super) fn map(self, output: DType, value: &str) -> Option<Map> {
-        let made = number(output)?;
-        Map::new(self.read, output, &self.body, &format!("({made})({value})"))
+        let to = number(output)?;
+        Map::new(self.read, output, &self.body, &format!("({to})({value})"))
     }
 }
 
-/// Declares layers by what becomes of each element: a text, given the layer, the recipe and the type of the output.
+/// Declares element-wise layers by the code for one element, given the layer, the kernel and the output's element type.
 macro_rules! pointwise {
-    ($($layer:ident |$this:ident, $recipe:ident, $dtype:ident| $value:expr;)*) => {$(
+    ($($layer:ident |$this:ident, $kernel:ident, $dtype:ident| $value:expr;)*) => {$(
         impl $layer {
             fn map_of(&self, inputs: &[$crate::op::TensorMeta], outputs: &[$crate::op::TensorMeta]) -> Option<$crate::cuda::layers::elementwise::Map> {
                 let ($this, $dtype) = (self, outputs.first()?.dtype());
                 let _ = ($this, $dtype);
-                let mut recipe = $crate::cuda::layers::recipe::Recipe::new(inputs);
-                let $recipe = &mut recipe;
+                let mut kernel = $crate::cuda::layers::kernel_text::KernelText::new(inputs);
+                let $kernel = &mut kernel;
                 let value: String = $value;
-                recipe.map($dtype, &value)
+                kernel.map($dtype, &value)
             }
         }
 
@@ -102,7 +103,7 @@ macro_rules! pointwise {
             }
 
             fn configure(&mut self, inputs: &[$crate::op::TensorMeta], outputs: &[$crate::op::TensorMeta]) -> Result<(), $crate::op::LayerError> {
-                self.map_of(inputs, outputs).map(drop).ok_or_else($crate::cuda::layers::recipe::no_kernel)
+                self.map_of(inputs, outputs).map(drop).ok_or_else($crate::cuda::layers::kernel_text::no_kernel)
             }
 
             fn forward(
@@ -113,7 +114,7 @@ macro_rules! pointwise {
             ) -> Result<(), $crate::op::LayerError> {
                 use $crate::cuda::layers::product::metas;
                 let map = self.map_of(&metas(inputs), &metas(outputs));
-                map.ok_or_else($crate::cuda::layers::recipe::no_kernel)?.run(inputs, &outputs[0], context)
+                map.ok_or_else($crate::cuda::layers::kernel_text::no_kernel)?.run(inputs, &outputs[0], context)
             }
         }
     )*
@@ -127,7 +128,7 @@ macro_rules! pointwise {
 }
 pub(super) use pointwise;
 
-/// Numbers or functions that kernels do not compute.
+/// The error for types, values or functions that kernels do not support.
 pub(super) fn no_kernel() -> crate::op::LayerError {
-    crate::op::LayerError::Unsupported("there is no kernel for these numbers".to_owned())
+    crate::op::LayerError::Unsupported("no kernel supports these types and parameters".to_owned())
 }

@@ -1,14 +1,14 @@
-//! What things cost, as far as one can tell without trying: a model of a processor with two numbers.
+//! Prices of candidates and conversions, estimated without measuring by a processor model with two parameters.
 //!
-//! The model only has to rank alternatives, and to do so in the same way everywhere: plans are equal on all machines.
+//! The model only has to rank alternatives, and must do so identically everywhere, so that plans are equal on all machines.
 
-use super::crossing;
+use super::cross_device;
 use crate::engine::device::Accelerator;
 use crate::engine::tuning::{Key, Tuner};
 use crate::op::{Cost, CpuLayer, Device, LayerError, Tactic, TensorFormat, TensorMeta};
 use crate::tensor::{DType, Layout};
 
-/// Where prices come from: from a tuner, and where there is none or it cannot measure, from the model.
+/// The source of prices: a tuner, or the model if there is no tuner or it cannot measure.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Prices<'a> {
     pub(super) tuner: Option<&'a Tuner>,
@@ -16,10 +16,11 @@ pub(super) struct Prices<'a> {
 }
 
 impl Prices<'_> {
-    /// The price of a layer that is configured and has its tactic, with so many bytes of weights, and whether it was measured.
+    /// The price of a layer that is configured and has its tactic, and whether it was measured. `weights` is the size of its
+    /// weights in bytes.
     ///
     /// # Errors
-    /// A layer that cannot be initialised to be measured.
+    /// Returns an error if the layer cannot be initialised for measuring.
     pub(super) fn of_layer(
         &self,
         key: &Key,
@@ -42,10 +43,10 @@ impl Prices<'_> {
         Ok((of_layer(cost, layer.efficiency(inputs, outputs)), false))
     }
 
-    /// The price of bringing a tensor from one format into another. What lies on another device is copied as it is.
+    /// The price of converting a tensor from one format to another. Between devices, it is transferred as it is.
     pub(super) fn of_conversion(&self, meta: &TensorMeta, from: &TensorFormat, to: &TensorFormat) -> f64 {
         if from.device != to.device {
-            return self.of_crossing(meta, from, to);
+            return self.of_cross_device(meta, from, to);
         }
         if from.device == Device::Cuda {
             return self.of_device_reformat(meta, from, to);
@@ -53,7 +54,7 @@ impl Prices<'_> {
         self.of_reformat(&in_format(meta, from), &in_format(meta, to))
     }
 
-    /// The same of a tensor that stays in a GPU's memory.
+    /// The price of converting a tensor that stays in a GPU's memory.
     fn of_device_reformat(&self, meta: &TensorMeta, from: &TensorFormat, to: &TensorFormat) -> f64 {
         let tuned = self.tuner.zip(self.accelerator);
         let measured = tuned.and_then(|(tuner, accelerator)| {
@@ -62,18 +63,18 @@ impl Prices<'_> {
         measured.unwrap_or_else(|| of_device_reformat(meta, from, to))
     }
 
-    /// The price of bringing a tensor to another device, and into a format there or before.
-    fn of_crossing(&self, meta: &TensorMeta, from: &TensorFormat, to: &TensorFormat) -> f64 {
+    /// The price of transferring a tensor to another device, and of converting it on the GPU, before or after.
+    fn of_cross_device(&self, meta: &TensorMeta, from: &TensorFormat, to: &TensorFormat) -> f64 {
         if from.on(to.device) == *to {
             return of_transfer(&meta.with_dtype(from.dtype));
         }
-        let Some(middle) = crossing::between(from, to) else { return f64::INFINITY };
+        let Some(middle) = cross_device::between(from, to) else { return f64::INFINITY };
         let crosses = if from.device == Device::Cpu { from } else { to };
         let ends = if from.device == Device::Cpu { [&middle, to] } else { [from, &middle] };
         of_transfer(&meta.with_dtype(crosses.dtype)) + self.of_device_reformat(meta, ends[0], ends[1])
     }
 
-    /// The price of bringing a tensor from one format into another.
+    /// The price of converting a tensor on the CPU.
     fn of_reformat(&self, from: &TensorMeta, to: &TensorMeta) -> f64 {
         let measured = self.tuner.and_then(|tuner| tuner.reformat(from, to));
         measured.unwrap_or_else(|| reformat_price(from, to))
@@ -85,19 +86,19 @@ fn in_format(meta: &TensorMeta, format: &TensorFormat) -> TensorMeta {
     meta.with_dtype(format.dtype).with_format(format.format)
 }
 
-/// Bytes by which tensors of half precision are smaller than the f32 that is computed with. Converting them takes as long as
-/// reading these would.
+/// The number of bytes by which half-precision tensors are smaller than the f32 that is computed with. Converting them takes as
+/// long as reading these bytes would.
 fn widened(metas: &[TensorMeta]) -> u64 {
     let halves = metas.iter().filter(|meta| matches!(meta.dtype(), DType::F16 | DType::Bf16));
     halves.filter_map(TensorMeta::byte_len).fold(0, u64::saturating_add)
 }
 
-/// Whether a layer has nothing to do: all of its outputs lie in its inputs.
+/// Returns true if a layer does no work: all of its outputs are views of its inputs.
 pub(super) fn is_view(layer: &dyn CpuLayer, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> bool {
     views(layer, inputs, outputs).is_some()
 }
 
-/// Whether a layer has nothing to do, and its outputs lie in the order that their formats say.
+/// Returns true if a layer does no work, and its outputs have the order of their formats.
 pub(super) fn is_view_in_order(layer: &dyn CpuLayer, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> bool {
     let is_in_order = |(view, output): (&Layout, &TensorMeta)| {
         output.layout().is_ok_and(|layout| view.is_ordered_as(&layout))
@@ -105,10 +106,10 @@ pub(super) fn is_view_in_order(layer: &dyn CpuLayer, inputs: &[TensorMeta], outp
     views(layer, inputs, outputs).is_some_and(|views| views.iter().zip(outputs).all(is_in_order))
 }
 
-/// How the outputs of a layer lie in its inputs, where all of them do.
+/// The layouts of a layer's outputs within its inputs; `None` unless all of them are views.
 fn views(layer: &dyn CpuLayer, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Option<Vec<Layout>> {
-    let lies = |meta: &TensorMeta| Some((meta.dtype(), meta.layout().ok()?));
-    let inputs = inputs.iter().map(lies).collect::<Option<Vec<(DType, Layout)>>>()?;
+    let described = |meta: &TensorMeta| Some((meta.dtype(), meta.layout().ok()?));
+    let inputs = inputs.iter().map(described).collect::<Option<Vec<(DType, Layout)>>>()?;
     let view = |(position, output): (usize, &TensorMeta)| {
         let shape = output.shape().ok()?;
         Some(layer.view_of(position, &inputs, &shape).ok().flatten()?.layout)
@@ -116,31 +117,31 @@ fn views(layer: &dyn CpuLayer, inputs: &[TensorMeta], outputs: &[TensorMeta]) ->
     outputs.iter().enumerate().map(view).collect::<Option<Vec<Layout>>>().filter(|views| !views.is_empty())
 }
 
-/// Multiply-accumulate operations of a good kernel in a nanosecond.
-const MACS: f64 = 30.0;
+/// Multiply-accumulate operations of a good kernel per nanosecond.
+const MACS_PER_NS: f64 = 30.0;
 
-/// Bytes that are read or written in a nanosecond.
-const BYTES: f64 = 10.0;
+/// Bytes that are read or written per nanosecond.
+const BYTES_PER_NS: f64 = 10.0;
 
-/// Nanoseconds that calling a layer takes.
-const CALL: f64 = 100.0;
+/// Nanoseconds of a call to a layer.
+const CALL_NS: f64 = 100.0;
 
-/// Moving elements between formats skips through memory: so many times the price of copying them.
-const SCATTERED: f64 = 2.0;
+/// The price of moving elements between formats, which skips through memory, relative to copying them.
+const SCATTER_FACTOR: f64 = 2.0;
 
 /// The price of a layer's work in nanoseconds, for a layer of this [efficiency](crate::op::CpuLayer::efficiency).
 fn of_layer(cost: Cost, efficiency: f64) -> f64 {
-    CALL + cost.macs as f64 / (MACS * clamped(efficiency)) + cost.bytes as f64 / BYTES
+    CALL_NS + cost.macs as f64 / (MACS_PER_NS * clamped(efficiency)) + cost.bytes as f64 / BYTES_PER_NS
 }
 
-/// What a layer says of itself, within reason: it may say that it is bad, not that it never ends.
+/// Clamps the efficiency that a layer reports to a plausible range; NaN counts as 1.
 fn clamped(efficiency: f64) -> f64 {
-    const WORST: f64 = 1e-3;
-    if efficiency.is_nan() { 1.0 } else { efficiency.clamp(WORST, 1e3) }
+    const MIN_EFFICIENCY: f64 = 1e-3;
+    if efficiency.is_nan() { 1.0 } else { efficiency.clamp(MIN_EFFICIENCY, 1e3) }
 }
 
-/// Multiply-accumulate operations of a GPU in a nanosecond by the bytes of a number: tensor cores take numbers of fewer bits.
-fn device_macs(bytes: usize) -> f64 {
+/// Multiply-accumulate operations of a GPU per nanosecond, by the bytes of an element: narrow types run on tensor cores.
+fn device_macs_per_ns(bytes: usize) -> f64 {
     match bytes {
         0 | 1 => 800_000.0,
         2 => 400_000.0,
@@ -148,18 +149,18 @@ fn device_macs(bytes: usize) -> f64 {
     }
 }
 
-/// Bytes that a GPU reads or writes in a nanosecond, and the nanoseconds that a kernel takes beside that.
-const DEVICE_BYTES: f64 = 3_000.0;
-const LAUNCH: f64 = 2_000.0;
+/// Bytes that a GPU reads or writes per nanosecond, and the nanoseconds that a kernel takes in addition.
+const DEVICE_BYTES_PER_NS: f64 = 3_000.0;
+const LAUNCH_NS: f64 = 2_000.0;
 
-/// A tensor that only changes its name costs nothing, but none is better.
-const VIEW: f64 = 1.0;
+/// The price of a conversion that moves nothing: almost 0, but no conversion at all is better.
+const VIEW_NS: f64 = 1.0;
 
-/// The price of an operator on a GPU, whose first tensor says what is multiplied, by kernels of this efficiency.
+/// The price of an operator on a GPU, by kernels of this efficiency. Its first tensor has the type that is multiplied.
 pub(super) fn of_device(cost: Cost, efficiency: f64, formats: &[TensorFormat]) -> f64 {
     let bytes = formats.first().map_or(4, |format| format.dtype.size());
-    let macs = device_macs(bytes) * clamped(efficiency);
-    LAUNCH + cost.macs as f64 / macs + cost.bytes as f64 / DEVICE_BYTES
+    let macs = device_macs_per_ns(bytes) * clamped(efficiency);
+    LAUNCH_NS + cost.macs as f64 / macs + cost.bytes as f64 / DEVICE_BYTES_PER_NS
 }
 
 fn of_device_reformat(meta: &TensorMeta, from: &TensorFormat, to: &TensorFormat) -> f64 {
@@ -169,24 +170,24 @@ fn of_device_reformat(meta: &TensorMeta, from: &TensorFormat, to: &TensorFormat)
         _ => true,
     };
     if !is_moved && from.dtype == to.dtype && from.is_quantized == to.is_quantized {
-        return VIEW;
+        return VIEW_NS;
     }
     let elements = meta.num_elements().fixed().unwrap_or(0).max(0) as f64;
-    let times = if is_moved { SCATTERED } else { 1.0 };
-    LAUNCH + times * elements * (from.dtype.size() + to.dtype.size()) as f64 / DEVICE_BYTES
+    let times = if is_moved { SCATTER_FACTOR } else { 1.0 };
+    LAUNCH_NS + times * elements * (from.dtype.size() + to.dtype.size()) as f64 / DEVICE_BYTES_PER_NS
 }
 
-/// Bytes that go between the CPU's memory and a GPU's in a nanosecond, and the nanoseconds that asking for it takes.
-const TRANSFERRED: f64 = 12.0;
-const TRANSFER: f64 = 10_000.0;
+/// Bytes transferred between the memories of CPU and GPU per nanosecond, and the nanoseconds that starting a transfer takes.
+const TRANSFER_BYTES_PER_NS: f64 = 12.0;
+const TRANSFER_NS: f64 = 10_000.0;
 
 fn of_transfer(meta: &TensorMeta) -> f64 {
-    TRANSFER + meta.byte_len().unwrap_or(0) as f64 / TRANSFERRED
+    TRANSFER_NS + meta.byte_len().unwrap_or(0) as f64 / TRANSFER_BYTES_PER_NS
 }
 
-/// The price of bringing a tensor on the CPU from one format into another, in nanoseconds, by the model of a processor that
-/// is used where nobody measures.
+/// The price of converting a tensor on the CPU from one format to another, in nanoseconds, by the processor model that is used
+/// when nothing is measured.
 pub fn reformat_price(from: &TensorMeta, to: &TensorMeta) -> f64 {
     let cost = Cost::of_moving(std::slice::from_ref(from), std::slice::from_ref(to));
-    CALL + SCATTERED * cost.bytes as f64 / BYTES
+    CALL_NS + SCATTER_FACTOR * cost.bytes as f64 / BYTES_PER_NS
 }

@@ -1,29 +1,29 @@
-//! Tensors that one device makes in one format and another reads in another: they are brought into it where that is cheap, on the
-//! GPU, and cross as they are.
+//! Tensors that one device produces in one format and another reads in another: they are converted where that is cheap, on
+//! the GPU, and transferred as they are.
 
 use super::conversion::Conversion;
 use crate::graph::{OperandIndex, RuntimeGraph};
 use crate::op::{Device, TensorFormat};
 use crate::tensor::Format;
 
-/// The format in which a tensor lies on the GPU between its two steps; none where one step does.
+/// The format of a tensor on the GPU between the two steps of a conversion; `None` if one step suffices or two cannot do it.
 pub(super) fn between(from: &TensorFormat, to: &TensorFormat) -> Option<TensorFormat> {
-    let is_one = from.device == to.device || from.on(to.device) == *to;
+    let is_one_step = from.device == to.device || from.on(to.device) == *to;
     let (on_cpu, on_device) = if from.device == Device::Cpu { (from, to) } else { (to, from) };
-    let may_be = on_cpu.format == Format::Plain && !matches!(on_device.format, Format::Blocked { .. });
-    (!is_one && may_be).then(|| on_cpu.on(Device::Cuda))
+    let is_possible = on_cpu.format == Format::Plain && !matches!(on_device.format, Format::Blocked { .. });
+    (!is_one_step && is_possible).then(|| on_cpu.on(Device::Cuda))
 }
 
-/// Second steps, and by name who reads what they make.
+/// The second steps of conversions, with the names of the operators that read their results.
 #[derive(Debug, Default)]
-pub(super) struct Second {
+pub(super) struct SecondSteps {
     steps: Vec<(Conversion, Vec<(String, usize)>)>,
 }
 
-/// Takes conversions apart: what is left is to be inserted first, the rest behind that.
-pub(super) fn split(graph: &RuntimeGraph, found: Vec<Conversion>) -> (Vec<Conversion>, Second) {
+/// Splits conversions into steps that must be inserted first, and steps that follow them.
+pub(super) fn split(graph: &RuntimeGraph, found: Vec<Conversion>) -> (Vec<Conversion>, SecondSteps) {
     let mut first: Vec<Conversion> = Vec::new();
-    let mut second = Second::default();
+    let mut second = SecondSteps::default();
     for conversion in found {
         let Some(middle) = between(&conversion.from, &conversion.to) else {
             merge(&mut first, conversion);
@@ -37,7 +37,7 @@ pub(super) fn split(graph: &RuntimeGraph, found: Vec<Conversion>) -> (Vec<Conver
     (first, second)
 }
 
-/// What is made once is read by all.
+/// Adds a conversion, or its readers to an equal one.
 fn merge(found: &mut Vec<Conversion>, conversion: Conversion) {
     let is_same = |known: &&mut Conversion| known.operand == conversion.operand && known.to == conversion.to;
     match found.iter_mut().find(is_same) {
@@ -49,20 +49,20 @@ fn merge(found: &mut Vec<Conversion>, conversion: Conversion) {
     }
 }
 
-impl Second {
-    /// The second steps in a graph into which the first ones were inserted, whose results lie from this operand on.
-    pub(super) fn behind(
+impl SecondSteps {
+    /// The second steps for a graph into which the first ones were inserted, whose results start at operand `operands`.
+    pub(super) fn into_conversions(
         self,
         graph: &RuntimeGraph,
         first: &[(OperandIndex, TensorFormat)],
         operands: usize,
     ) -> Vec<Conversion> {
         let position = |name: &str| graph.operators().iter().position(|operator| operator.name() == name);
-        let behind = |(conversion, readers): (Conversion, Vec<(String, usize)>)| {
-            let made = first.iter().position(|made| *made == (conversion.operand, conversion.from))?;
+        let conversion = |(conversion, readers): (Conversion, Vec<(String, usize)>)| {
+            let step = first.iter().position(|step| *step == (conversion.operand, conversion.from))?;
             let readers = readers.iter().filter_map(|(name, at)| Some((position(name)?, *at))).collect();
-            Some(Conversion { operand: OperandIndex::new(operands + made), readers, ..conversion })
+            Some(Conversion { operand: OperandIndex::new(operands + step), readers, ..conversion })
         };
-        self.steps.into_iter().filter_map(behind).collect()
+        self.steps.into_iter().filter_map(conversion).collect()
     }
 }

@@ -1,21 +1,21 @@
-//! Other formats wherever they are possible, so that tests meet them all.
+//! Other formats wherever possible, so that tests cover all of them.
 
-use super::candidates::Offer;
-use super::negotiation::Agreement;
+use super::assignment::Assignment;
+use super::candidates::CandidateSet;
 use crate::graph::{Insertion, OperandIndex, OperatorIndex, RuntimeGraph};
 use crate::op::{TensorFormat, TensorMeta};
 use crate::ops::inserted::reformat::Reformat;
 use crate::tensor::Format;
 
-/// Lets every second operator that can take blocked tensors have them, and the others none.
-pub(super) fn prefer_blocks(offers: &[Offer], agreement: &mut Agreement) {
+/// Gives blocked tensors to every second operator that supports them, and none to the others.
+pub(super) fn prefer_blocks(candidate_sets: &[CandidateSet], assignment: &mut Assignment) {
     let mut turn = false;
-    for (offer, chosen) in offers.iter().zip(&mut agreement.chosen) {
+    for (candidate_set, chosen) in candidate_sets.iter().zip(&mut assignment.chosen) {
         let is_blocked = |at: &usize| {
-            let formats = offer.candidates.get(*at).map(|candidate| &candidate.formats[..]);
+            let formats = candidate_set.candidates.get(*at).map(|candidate| &candidate.formats[..]);
             formats.unwrap_or_default().iter().any(|format| format.format != Format::Plain)
         };
-        let all = 0..offer.candidates.len();
+        let all = 0..candidate_set.candidates.len();
         if !all.clone().any(|at| is_blocked(&at)) {
             continue;
         }
@@ -24,19 +24,19 @@ pub(super) fn prefer_blocks(offers: &[Offer], agreement: &mut Agreement) {
     }
 }
 
-/// Brings every plain tensor that an operator makes into blocks and back before anybody reads it.
-/// Those that are of another type than in the model, as `made` tells, stay as they are.
+/// Converts every plain tensor that an operator produces to blocks and back before it is read. Tensors with another type than
+/// in the model, according to `produced`, are left unchanged.
 pub(super) fn insert_everywhere(
     graph: &mut RuntimeGraph,
     metas: &[Option<TensorMeta>],
-    made: &[Option<TensorFormat>],
+    produced: &[Option<TensorFormat>],
 ) {
     let mut blocks = Vec::new();
     let mut back = Vec::new();
     for (position, operand) in graph.operands().iter().enumerate() {
         let Some(meta) = metas.get(position).and_then(Option::as_ref) else { continue };
         let own = Some(TensorFormat::plain(meta.dtype()));
-        let is_computed = operand.producer().is_some() && made.get(position).copied().flatten() == own;
+        let is_computed = operand.producer().is_some() && produced.get(position).copied().flatten() == own;
         if operand.format() != Format::Plain || !(2..=7).contains(&meta.rank()) || !is_computed {
             continue;
         }
@@ -46,12 +46,12 @@ pub(super) fn insert_everywhere(
     }
     let first = graph.operands().len();
     graph.insert(back);
-    let there = blocks.into_iter().enumerate().filter_map(|(at, (operand, blocked))| {
+    let to_blocks = blocks.into_iter().enumerate().filter_map(|(at, (operand, blocked))| {
         let reader = graph.operand(OperandIndex::new(first + at)).producer()?;
         Some(insertion(operand, blocked, vec![(reader, 0)], false))
     });
-    let there = there.collect();
-    graph.insert(there);
+    let to_blocks = to_blocks.collect();
+    graph.insert(to_blocks);
 }
 
 /// The operators that read an operand, each with the position among its inputs.

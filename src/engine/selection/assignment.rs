@@ -1,10 +1,10 @@
 //! The cheapest formats for a whole graph.
 //!
-//! Each operator chooses one of its candidates, each tensor the formats in which it is there: the one in which its producer
-//! makes it, and others that it is brought into once for all of its readers. What an operator reads must be there. All that
-//! is one problem for the [solver](super::solver).
+//! Each operator has one of its candidates. Each tensor has a set of formats in which it is available: the one in which it is
+//! produced, and others to which it is converted once for all of its readers. The formats that an operator reads must be
+//! available. Together, this is one problem for the [solver](super::solver).
 
-use super::candidates::{Candidate, Offer, is_plain};
+use super::candidates::{Candidate, CandidateSet, is_plain};
 use super::conversion::{Conversion, price_of_set, sets, want};
 use super::price::Prices;
 use super::solver::{Choices, solve};
@@ -12,58 +12,61 @@ use crate::graph::{OperandIndex, RuntimeGraph};
 use crate::op::{TensorFormat, TensorMeta};
 use std::collections::BTreeMap;
 
-/// What a graph settled on.
+/// The candidates that are selected for a graph.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Agreement {
-    /// For each operator the position of its candidate; none where there was nothing to choose from.
+pub(super) struct Assignment {
+    /// The position of the candidate of each operator; `None` if it has no candidates.
     pub(super) chosen: Vec<Option<usize>>,
 }
 
-/// Who makes or reads a tensor: with a format of its own, or by the choice of an operator.
+/// A producer or reader of a tensor: with a fixed format, or that of an operator's candidate.
 #[derive(Debug, Clone, Copy)]
 enum End {
-    /// The model's border, or an operator without a choice.
+    /// An input or output of the model, or an operator without candidates.
     Fixed(TensorFormat),
-    /// The operator of this position, at this position among its inputs and outputs.
+    /// The operator at this position, and the position among its inputs and outputs.
     Operator(usize, usize),
 }
 
-/// A tensor of which more than one format may be there.
+/// A tensor that may be available in more than one format.
 struct Tensor<'a> {
     meta: &'a TensorMeta,
     producer: Option<End>,
     readers: Vec<End>,
 }
 
-/// Chooses a candidate for each operator.
+/// Selects a candidate for each operator.
 ///
-/// `offers` are by the operator's position, `metas` by the operand's. An operator without candidates works on the formats
-/// of the model.
-pub(super) fn negotiate(
+/// `candidate_sets` is indexed by operator, `metas` by operand. An operator without candidates uses the formats of the model.
+pub(super) fn assign(
     graph: &RuntimeGraph,
-    offers: &[Offer],
+    candidate_sets: &[CandidateSet],
     metas: &[Option<TensorMeta>],
     prices: Prices<'_>,
-) -> Agreement {
+) -> Assignment {
     let mut choices = Choices::default();
-    let mut variables = Vec::with_capacity(offers.len());
-    for offer in offers {
-        let prices: Vec<f64> = offer.candidates.iter().map(|candidate| candidate.price).collect();
+    let mut variables = Vec::with_capacity(candidate_sets.len());
+    for candidate_set in candidate_sets {
+        let prices: Vec<f64> = candidate_set.candidates.iter().map(|candidate| candidate.price).collect();
         variables.push((prices.len() > 1).then(|| choices.add(prices)));
     }
-    for tensor in tensors(graph, offers, metas) {
-        tensor.describe(&mut choices, (offers, &variables), prices);
+    for tensor in tensors(graph, candidate_sets, metas) {
+        tensor.describe(&mut choices, (candidate_sets, &variables), prices);
     }
     let found = solve(&choices);
-    let pick = |(offer, variable): (&Offer, &Option<usize>)| match variable {
+    let pick = |(candidate_set, variable): (&CandidateSet, &Option<usize>)| match variable {
         Some(variable) => found.get(*variable).copied(),
-        None => (!offer.candidates.is_empty()).then_some(0),
+        None => (!candidate_set.candidates.is_empty()).then_some(0),
     };
-    Agreement { chosen: offers.iter().zip(&variables).map(pick).collect() }
+    Assignment { chosen: candidate_sets.iter().zip(&variables).map(pick).collect() }
 }
 
-/// The tensors of a graph that are described.
-fn tensors<'a>(graph: &RuntimeGraph, offers: &[Offer], metas: &'a [Option<TensorMeta>]) -> Vec<Tensor<'a>> {
+/// The tensors of a graph whose types and shapes are known.
+fn tensors<'a>(
+    graph: &RuntimeGraph,
+    candidate_sets: &[CandidateSet],
+    metas: &'a [Option<TensorMeta>],
+) -> Vec<Tensor<'a>> {
     let mut tensors: BTreeMap<usize, Tensor<'a>> = BTreeMap::new();
     for (position, meta) in metas.iter().enumerate() {
         let Some(meta) = meta else { continue };
@@ -75,8 +78,9 @@ fn tensors<'a>(graph: &RuntimeGraph, offers: &[Offer], metas: &'a [Option<Tensor
             tensor.producer = Some(own(tensor));
         }
     }
-    for (step, (operator, offer)) in graph.operators().iter().zip(offers).enumerate() {
-        let end = |position: usize| (!offer.candidates.is_empty()).then_some(End::Operator(step, position));
+    for (step, (operator, candidate_set)) in graph.operators().iter().zip(candidate_sets).enumerate() {
+        let end =
+            |position: usize| (!candidate_set.candidates.is_empty()).then_some(End::Operator(step, position));
         for (position, input) in operator.inputs().iter().enumerate() {
             if let Some(tensor) = tensors.get_mut(&input.position()) {
                 tensor.readers.push(end(position).unwrap_or_else(|| own(tensor)));
@@ -98,12 +102,13 @@ fn tensors<'a>(graph: &RuntimeGraph, offers: &[Offer], metas: &'a [Option<Tensor
 }
 
 impl End {
-    /// The formats that it may make or want.
-    fn formats(self, offers: &[Offer]) -> Vec<TensorFormat> {
+    /// The formats that it may produce or need.
+    fn formats(self, candidate_sets: &[CandidateSet]) -> Vec<TensorFormat> {
         match self {
             End::Fixed(format) => vec![format],
             End::Operator(step, position) => {
-                let candidates = offers.get(step).map_or(&[][..], |offer| &offer.candidates);
+                let candidates =
+                    candidate_sets.get(step).map_or(&[][..], |candidate_set| &candidate_set.candidates);
                 candidates.iter().filter_map(|candidate| candidate.formats.get(position).copied()).collect()
             }
         }
@@ -111,17 +116,17 @@ impl End {
 }
 
 impl Tensor<'_> {
-    /// Adds the formats that are there as a variable, and what depends on them.
+    /// Adds a variable for the available formats, and the terms that depend on it.
     fn describe(
         &self,
         choices: &mut Choices,
-        (offers, variables): (&[Offer], &[Option<usize>]),
+        (candidate_sets, variables): (&[CandidateSet], &[Option<usize>]),
         prices: Prices<'_>,
     ) {
         let Some(producer) = self.producer else { return };
         let mut formats: Vec<TensorFormat> = Vec::new();
         let ends = self.readers.iter().chain([&producer]);
-        for format in ends.flat_map(|end| end.formats(offers)) {
+        for format in ends.flat_map(|end| end.formats(candidate_sets)) {
             if !formats.contains(&format) {
                 formats.push(format);
             }
@@ -132,27 +137,27 @@ impl Tensor<'_> {
         let sets = sets(&formats);
         let variable = choices.add(vec![0.0; sets.len()]);
         let convert = |from: &TensorFormat, to: &TensorFormat| prices.of_conversion(self.meta, from, to);
-        let made = |set: usize, from: &TensorFormat| price_of_set(&sets[set], from, &convert);
+        let produce = |set: usize, from: &TensorFormat| price_of_set(&sets[set], from, &convert);
         let read =
             |set: usize, wanted: &TensorFormat| if sets[set].contains(wanted) { 0.0 } else { f64::INFINITY };
-        relate(choices, variable, sets.len(), (producer, offers, variables), made);
+        relate(choices, variable, sets.len(), (producer, candidate_sets, variables), produce);
         for &reader in &self.readers {
-            relate(choices, variable, sets.len(), (reader, offers, variables), read);
+            relate(choices, variable, sets.len(), (reader, candidate_sets, variables), read);
         }
     }
 }
 
-/// Prices the sets of a tensor together with the format at one of its ends.
+/// Adds a term for the sets of a tensor together with the format at one of its ends.
 fn relate(
     choices: &mut Choices,
     sets: usize,
     count: usize,
-    (end, offers, variables): (End, &[Offer], &[Option<usize>]),
+    (end, candidate_sets, variables): (End, &[CandidateSet], &[Option<usize>]),
     price: impl Fn(usize, &TensorFormat) -> f64,
 ) {
     let format = |step: usize, position: usize, candidate: usize| {
         let candidate: Option<&Candidate> =
-            offers.get(step).and_then(|offer| offer.candidates.get(candidate));
+            candidate_sets.get(step).and_then(|candidate_set| candidate_set.candidates.get(candidate));
         candidate.and_then(|candidate| candidate.formats.get(position))
     };
     let of =
@@ -168,30 +173,30 @@ fn relate(
     }
 }
 
-/// The formats in which operands are made, and the conversions that an agreement needs, by operand.
+/// The formats in which operands are produced, by operand, and the conversions that an assignment needs.
 pub(super) fn conversions(
     graph: &RuntimeGraph,
-    offers: &[Offer],
-    agreement: &Agreement,
+    candidate_sets: &[CandidateSet],
+    assignment: &Assignment,
     metas: &[Option<TensorMeta>],
 ) -> (Vec<Option<TensorFormat>>, Vec<Conversion>) {
     let chosen = |step: usize| -> Option<&Candidate> {
-        offers.get(step)?.candidates.get((*agreement.chosen.get(step)?)?)
+        candidate_sets.get(step)?.candidates.get((*assignment.chosen.get(step)?)?)
     };
-    let mut made: Vec<Option<TensorFormat>> =
+    let mut produced: Vec<Option<TensorFormat>> =
         metas.iter().map(|meta| meta.as_ref().map(|meta| TensorFormat::plain(meta.dtype()))).collect();
     for (step, operator) in graph.operators().iter().enumerate() {
         let Some(candidate) = chosen(step) else { continue };
         let formats = candidate.formats.iter().skip(operator.inputs().len());
         for (output, format) in operator.outputs().iter().zip(formats) {
-            if let Some(made) = made.get_mut(output.position()) {
-                *made = Some(*format);
+            if let Some(produced) = produced.get_mut(output.position()) {
+                *produced = Some(*format);
             }
         }
     }
     let mut found: Vec<Conversion> = Vec::new();
     let mut want = |operand: OperandIndex, to: TensorFormat, reader: Option<(usize, usize)>| {
-        if let Some(from) = made.get(operand.position()).copied().flatten() {
+        if let Some(from) = produced.get(operand.position()).copied().flatten() {
             want(&mut found, operand, (from, to), reader);
         }
     };
@@ -210,5 +215,5 @@ pub(super) fn conversions(
         }
     }
     debug_assert!(found.iter().all(|conversion| !conversion.is_output || is_plain(&conversion.to)));
-    (made, found)
+    (produced, found)
 }

@@ -1,4 +1,4 @@
-//! What an operator of ONNX comes to: operators of PyTorch, one after the other.
+//! The decomposition of an ONNX operator into PyTorch operators that run in sequence.
 
 use crate::Limits;
 use crate::op::{
@@ -10,16 +10,16 @@ use crate::pnnx::Expr;
 use crate::tensor::{DType, Layout, Shape, Tensor, TensorView, TensorViewMut, Workspace};
 use std::collections::BTreeMap;
 
-/// Where a step finds one of its inputs.
+/// The source of one input of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Source {
     /// An input of the operator.
     Input(usize),
-    /// An output of a step before.
-    Made {
-        /// The position of the step.
+    /// An output of an earlier step.
+    StepOutput {
+        /// The step's position.
         step: usize,
-        /// The position of its output.
+        /// The output's position among those of the step.
         output: usize,
     },
 }
@@ -29,12 +29,12 @@ impl Source {
     pub(super) fn output(self, output: usize) -> Self {
         match self {
             Self::Input(_) => self,
-            Self::Made { step, .. } => Self::Made { step, output },
+            Self::StepOutput { step, .. } => Self::StepOutput { step, output },
         }
     }
 }
 
-/// One operator of PyTorch on what came before it.
+/// One layer of a decomposition, with the sources of its inputs.
 #[derive(Debug)]
 struct Step {
     layer: Box<dyn CpuLayer>,
@@ -52,54 +52,56 @@ impl Drop for Step {
     }
 }
 
-/// The steps that an operator comes to for certain inputs. It is written by adding steps, each of which is checked at
-/// once, so that the next one may ask for the type and shape of what it gets.
+/// The steps that compute an ONNX operator for certain inputs. Steps are added one at a time, and each is checked as it
+/// is added, so that the next one can query the types and shapes of its inputs.
 #[derive(Debug)]
-pub(super) struct Recipe {
+pub(super) struct Decomposition {
     name: String,
     inputs: Vec<TensorMeta>,
     steps: Vec<Step>,
     outputs: Vec<Source>,
 }
 
-impl Recipe {
-    /// No steps yet, for the operator of this name and these inputs.
+impl Decomposition {
+    /// An empty decomposition of the operator with this name, for these inputs.
     pub(super) fn new(name: &str, inputs: &[TensorMeta]) -> Self {
         Self { name: name.to_owned(), inputs: inputs.to_vec(), steps: Vec::new(), outputs: Vec::new() }
     }
 
-    /// What is known of the operator's inputs.
+    /// The metadata of the operator's inputs.
     pub(super) fn inputs(&self) -> &[TensorMeta] {
         &self.inputs
     }
 
-    /// What is known of an input or a result.
+    /// The metadata of an input or of a step's output.
     ///
     /// # Errors
-    /// [`LayerError::InputCount`] for an input that the operator does not have.
+    /// [`LayerError::InputCount`] if there is no such input or output.
     pub(super) fn meta(&self, source: Source) -> Result<&TensorMeta, LayerError> {
         let meta = match source {
             Source::Input(position) => self.inputs.get(position),
-            Source::Made { step, output } => self.steps.get(step).and_then(|step| step.outputs.get(output)),
+            Source::StepOutput { step, output } => {
+                self.steps.get(step).and_then(|step| step.outputs.get(output))
+            }
         };
         let position = if let Source::Input(position) = source { position } else { 0 };
         meta.ok_or_else(|| LayerError::missing_input(position, self.inputs.len()))
     }
 
-    /// The number of axes of an input or a result.
+    /// The number of axes of a source.
     pub(super) fn rank(&self, source: Source) -> Result<usize, LayerError> {
         Ok(self.meta(source)?.rank())
     }
 
-    /// The element type of an input or a result.
+    /// The element type of a source.
     pub(super) fn dtype(&self, source: Source) -> Result<DType, LayerError> {
         Ok(self.meta(source)?.dtype())
     }
 
-    /// Adds an operator of PyTorch that reads these sources; returns its first output.
+    /// Adds a PyTorch operator that reads these sources; returns its first output.
     ///
     /// # Errors
-    /// What the layer says of its parameters or of these inputs.
+    /// Returns the layer's error if it rejects its parameters or these inputs.
     pub(super) fn then<L: FromOperator + CpuLayer + 'static>(
         &mut self,
         layer: L,
@@ -109,10 +111,10 @@ impl Recipe {
         self.add_checked(validated, Box::new(layer), inputs)
     }
 
-    /// As [`Recipe::then`], with a layer that no file can name.
+    /// As [`Decomposition::then`], with a layer that files cannot name.
     ///
     /// # Errors
-    /// What the layer says of these inputs.
+    /// Returns the layer's error if it rejects these inputs.
     pub(super) fn step<L: CpuLayer + 'static>(
         &mut self,
         layer: L,
@@ -136,7 +138,7 @@ impl Recipe {
             inputs.iter().map(|&input| self.meta(input).cloned()).collect::<Result<_, _>>()?;
         let wanted = layer.num_inputs();
         if !wanted.contains(&metas.len()) {
-            return Err(LayerError::InputCount { wanted: format!("{wanted:?}"), found: metas.len() });
+            return Err(LayerError::input_count(&wanted, metas.len()));
         }
         let outputs = layer.infer(&metas)?;
         self.steps.push(Step {
@@ -146,14 +148,14 @@ impl Recipe {
             configured: None,
             is_initialized: false,
         });
-        Ok(Source::Made { step: self.steps.len() - 1, output: 0 })
+        Ok(Source::StepOutput { step: self.steps.len() - 1, output: 0 })
     }
 
-    /// As [`Recipe::then`], with a layer that is read from the text of its parameters, as from a file with this number of
-    /// outputs. Inputs may have names.
+    /// As [`Decomposition::then`], with a layer that is built from the text of its parameters, as if read from a file
+    /// with this number of outputs. Inputs may be named.
     ///
     /// # Errors
-    /// As [`Recipe::then`].
+    /// As [`Decomposition::then`].
     pub(super) fn call<L: FromOperator + CpuLayer + 'static>(
         &mut self,
         params: &[(&str, &str)],
@@ -181,19 +183,19 @@ impl Recipe {
         self.add(layer, &inputs.iter().map(|(_, source)| *source).collect::<Vec<_>>())
     }
 
-    /// The value of an expression, such as `mul(@0,@0)`, of these sources.
+    /// Adds an expression of these sources, such as `mul(@0,@0)`.
     ///
     /// # Errors
-    /// What the expression says of these inputs.
+    /// Returns an error if the expression does not parse or rejects these inputs.
     pub(super) fn compute(&mut self, expression: &str, inputs: &[Source]) -> Result<Source, LayerError> {
         let parsed = Expr::parse(expression).map_err(|error| LayerError::Unsupported(error.to_string()))?;
         self.then(Expression::new(Compiled::new(&parsed)?), inputs)
     }
 
-    /// The same numbers as elements of another type; nothing to do where they are of that type.
+    /// Converts a source to another element type; returns the source itself if it already has that type.
     ///
     /// # Errors
-    /// As [`Recipe::then`].
+    /// As [`Decomposition::then`].
     pub(super) fn cast(&mut self, source: Source, dtype: DType) -> Result<Source, LayerError> {
         if self.dtype(source)? == dtype {
             return Ok(source);
@@ -201,26 +203,26 @@ impl Recipe {
         self.then(To { dtype: Some(dtype), copy: false, memory_format: None, non_blocking: false }, &[source])
     }
 
-    /// Says which results are the operator's outputs.
+    /// Sets the sources of the operator's outputs.
     pub(super) fn returning(mut self, outputs: Vec<Source>) -> Self {
         self.outputs = outputs;
         self
     }
 
-    /// What is known of the operator's outputs.
+    /// The metadata of the operator's outputs.
     ///
     /// # Errors
-    /// As [`Recipe::meta`].
+    /// As [`Decomposition::meta`].
     pub(super) fn outputs(&self) -> Result<Vec<TensorMeta>, LayerError> {
         self.outputs.iter().map(|&output| self.meta(output).cloned()).collect()
     }
 
-    /// Whether it is the recipe for these inputs.
+    /// Returns true if this is the decomposition for these inputs.
     pub(super) fn fits(&self, inputs: &[TensorMeta]) -> bool {
         self.inputs == inputs
     }
 
-    /// Multiply-accumulate operations of all steps.
+    /// The number of multiply-accumulate operations of all steps.
     pub(super) fn macs(&self) -> u64 {
         let macs = self.steps.iter().map(|step| {
             let inputs: Result<Vec<TensorMeta>, _> =
@@ -230,10 +232,10 @@ impl Recipe {
         macs.fold(0, u64::saturating_add)
     }
 
-    /// An output that lies in the memory of an input: where nothing is done, or one step that has views.
+    /// The output as a view of an input, if the decomposition has no steps or a single one that is a view.
     ///
     /// # Errors
-    /// What the step's layer says.
+    /// Returns the error of the step's layer.
     pub(super) fn view_of(
         &self,
         output: usize,
@@ -249,7 +251,7 @@ impl Recipe {
                 let view = input_of(source).and_then(|input| Some((input, inputs.get(input)?.1)));
                 Ok(view.map(|(input, layout)| View { input, layout }))
             }
-            ([step], Some(Source::Made { output, .. })) => {
+            ([step], Some(Source::StepOutput { output, .. })) => {
                 let known: Option<Vec<(DType, Layout)>> = step
                     .inputs
                     .iter()
@@ -264,7 +266,7 @@ impl Recipe {
     }
 }
 
-/// A layer of which all is read that its operator says.
+/// Builds a layer; fails if it leaves any parameter unread.
 fn create<L: FromOperator + CpuLayer + 'static>(
     reader: &mut OperatorReader<'_>,
 ) -> Result<Box<dyn CpuLayer>, LayerError> {
@@ -274,15 +276,15 @@ fn create<L: FromOperator + CpuLayer + 'static>(
     Ok(Box::new(layer))
 }
 
-/// A result while a recipe runs.
-enum Made<'a> {
-    /// A part of an input.
+/// A step's output while a decomposition runs.
+enum StepOutput<'a> {
+    /// A view of an input.
     View(TensorView<'a>),
-    /// Computed, or a part of what was computed.
+    /// A computed tensor, or a view of one.
     Tensor(Tensor),
 }
 
-impl Made<'_> {
+impl StepOutput<'_> {
     fn view(&self) -> TensorView<'_> {
         match self {
             Self::View(view) => *view,
@@ -299,31 +301,31 @@ impl Made<'_> {
     }
 }
 
-/// One run of a recipe.
+/// One run of a decomposition.
 struct Run<'a> {
-    inputs: &'a [Made<'a>],
-    made: Vec<Vec<Made<'a>>>,
+    inputs: &'a [StepOutput<'a>],
+    step_outputs: Vec<Vec<StepOutput<'a>>>,
     workspace: Workspace,
     limits: &'a Limits,
 }
 
-impl Recipe {
+impl Decomposition {
     /// Runs all steps and writes the outputs.
     ///
     /// # Errors
-    /// Those of the layers, and limits that are met.
+    /// Returns the errors of the layers, and an error if a limit is exceeded.
     pub(super) fn run(
         &mut self,
         inputs: &[TensorView<'_>],
         outputs: &mut [TensorViewMut<'_>],
         limits: &Limits,
     ) -> Result<(), LayerError> {
-        let inputs: Vec<Made<'_>> = inputs.iter().map(|input| Made::View(*input)).collect();
-        let mut run = Run { inputs: &inputs, made: Vec::new(), workspace: Workspace::new()?, limits };
+        let inputs: Vec<StepOutput<'_>> = inputs.iter().map(|input| StepOutput::View(*input)).collect();
+        let mut run = Run { inputs: &inputs, step_outputs: Vec::new(), workspace: Workspace::new()?, limits };
         let count = self.steps.len();
         for (position, step) in self.steps.iter_mut().enumerate() {
             let is_all =
-                |(output, source): (usize, &Source)| *source == Source::Made { step: position, output };
+                |(output, source): (usize, &Source)| *source == Source::StepOutput { step: position, output };
             if position + 1 == count && self.outputs.iter().enumerate().all(is_all) {
                 return run.last(step, outputs);
             }
@@ -335,32 +337,32 @@ impl Recipe {
         Ok(())
     }
 
-    /// Runs all steps and returns the outputs, whose sizes may depend on values.
+    /// Runs all steps and returns the outputs, whose shapes may depend on values.
     ///
     /// # Errors
-    /// As [`Recipe::run`].
+    /// As [`Decomposition::run`].
     pub(super) fn run_dynamic(
         &mut self,
         inputs: &[TensorView<'_>],
         limits: &Limits,
     ) -> Result<Vec<Tensor>, LayerError> {
-        let inputs: Vec<Made<'_>> = inputs.iter().map(|input| Made::View(*input)).collect();
-        let mut run = Run { inputs: &inputs, made: Vec::new(), workspace: Workspace::new()?, limits };
+        let inputs: Vec<StepOutput<'_>> = inputs.iter().map(|input| StepOutput::View(*input)).collect();
+        let mut run = Run { inputs: &inputs, step_outputs: Vec::new(), workspace: Workspace::new()?, limits };
         self.steps.iter_mut().try_for_each(|step| run.next(step))?;
         let output = |&source: &Source| match run.get(source)? {
-            Made::View(view) => Ok(view.to_tensor()?),
-            Made::Tensor(tensor) => Ok(tensor.clone()),
+            StepOutput::View(view) => Ok(view.to_tensor()?),
+            StepOutput::Tensor(tensor) => Ok(tensor.clone()),
         };
         self.outputs.iter().map(output).collect()
     }
 }
 
 impl<'a> Run<'a> {
-    fn get(&self, source: Source) -> Result<&Made<'a>, LayerError> {
-        find(self.inputs, &self.made, source)
+    fn get(&self, source: Source) -> Result<&StepOutput<'a>, LayerError> {
+        find(self.inputs, &self.step_outputs, source)
     }
 
-    /// Readies a step's layer for what it gets; returns what it will make.
+    /// Initialises and configures a step's layer for its inputs; returns the metadata of its outputs.
     fn prepare(&mut self, step: &mut Step, views: &[TensorView<'_>]) -> Result<Vec<TensorMeta>, LayerError> {
         self.limits.check_deadline()?;
         if !step.is_initialized {
@@ -379,10 +381,10 @@ impl<'a> Run<'a> {
         Ok(outputs)
     }
 
-    /// The step after which nothing comes: it writes to where its outputs belong, unless it only says where they lie.
+    /// Runs the last step: it writes directly to the operator's outputs, unless its outputs are views.
     fn last(mut self, step: &mut Step, outputs: &mut [TensorViewMut<'_>]) -> Result<(), LayerError> {
-        let made = std::mem::take(&mut self.made);
-        let views = views_of(self.inputs, &made, &step.inputs)?;
+        let step_outputs = std::mem::take(&mut self.step_outputs);
+        let views = views_of(self.inputs, &step_outputs, &step.inputs)?;
         let layouts: Vec<_> = views.iter().map(|view| (view.dtype(), *view.layout())).collect();
         let shapes: Vec<Shape> = outputs.iter().map(|output| *output.shape()).collect();
         let has_views = match shapes.first() {
@@ -394,25 +396,29 @@ impl<'a> Run<'a> {
             let mut context = ForwardContext::new(&mut self.workspace, self.limits);
             return step.layer.forward(&views, outputs, &mut context);
         }
-        let results = self.results(step, &made)?;
-        results.iter().zip(outputs).try_for_each(|(made, output)| Ok(output.copy_from(&made.view())?))
+        let results = self.results(step, &step_outputs)?;
+        results.iter().zip(outputs).try_for_each(|(result, output)| Ok(output.copy_from(&result.view())?))
     }
 
     fn next(&mut self, step: &mut Step) -> Result<(), LayerError> {
-        let made = std::mem::take(&mut self.made);
-        let results = self.results(step, &made);
-        self.made = made;
-        self.made.push(results?);
+        let step_outputs = std::mem::take(&mut self.step_outputs);
+        let results = self.results(step, &step_outputs);
+        self.step_outputs = step_outputs;
+        self.step_outputs.push(results?);
         Ok(())
     }
 
-    fn results(&mut self, step: &mut Step, made: &[Vec<Made<'a>>]) -> Result<Vec<Made<'a>>, LayerError> {
-        let views = views_of(self.inputs, made, &step.inputs)?;
+    fn results(
+        &mut self,
+        step: &mut Step,
+        step_outputs: &[Vec<StepOutput<'a>>],
+    ) -> Result<Vec<StepOutput<'a>>, LayerError> {
+        let views = views_of(self.inputs, step_outputs, &step.inputs)?;
         let metas = self.prepare(step, &views)?;
         if step.layer.is_data_dependent() {
             let mut context = ForwardContext::new(&mut self.workspace, self.limits);
             let outputs = step.layer.forward_dynamic(&views, &mut context)?;
-            return Ok(outputs.into_iter().map(Made::Tensor).collect());
+            return Ok(outputs.into_iter().map(StepOutput::Tensor).collect());
         }
         let shapes: Vec<Shape> = metas.iter().map(TensorMeta::shape).collect::<Result<_, _>>()?;
         let layouts: Vec<_> = views.iter().map(|view| (view.dtype(), *view.layout())).collect();
@@ -420,7 +426,7 @@ impl<'a> Run<'a> {
         for (position, (meta, shape)) in metas.iter().zip(&shapes).enumerate() {
             let Some(view) = step.layer.view_of(position, &layouts, shape)? else { break };
             let source = step.inputs.get(view.input).copied().unwrap_or(Source::Input(usize::MAX));
-            let whole = find(self.inputs, made, source)?;
+            let whole = find(self.inputs, step_outputs, source)?;
             parts.push(whole.part(meta.dtype(), view.layout)?);
         }
         if parts.len() == metas.len() {
@@ -428,7 +434,7 @@ impl<'a> Run<'a> {
         }
         let mut outputs = Vec::with_capacity(metas.len());
         for (meta, shape) in metas.iter().zip(&shapes) {
-            self.limits.check_tensor("a result on the way", meta.byte_len().unwrap_or(u64::MAX))?;
+            self.limits.check_tensor("an intermediate result", meta.byte_len().unwrap_or(u64::MAX))?;
             outputs.push(Tensor::zeros(meta.dtype(), shape)?);
         }
         let mut targets: Vec<TensorViewMut<'_>> =
@@ -436,26 +442,26 @@ impl<'a> Run<'a> {
         let mut context = ForwardContext::new(&mut self.workspace, self.limits);
         step.layer.forward(&views, &mut targets, &mut context)?;
         drop(targets);
-        Ok(outputs.into_iter().map(Made::Tensor).collect())
+        Ok(outputs.into_iter().map(StepOutput::Tensor).collect())
     }
 }
 
 fn find<'m, 'a>(
-    inputs: &'m [Made<'a>],
-    made: &'m [Vec<Made<'a>>],
+    inputs: &'m [StepOutput<'a>],
+    step_outputs: &'m [Vec<StepOutput<'a>>],
     source: Source,
-) -> Result<&'m Made<'a>, LayerError> {
+) -> Result<&'m StepOutput<'a>, LayerError> {
     let found = match source {
         Source::Input(position) => inputs.get(position),
-        Source::Made { step, output } => made.get(step).and_then(|outputs| outputs.get(output)),
+        Source::StepOutput { step, output } => step_outputs.get(step).and_then(|outputs| outputs.get(output)),
     };
     found.ok_or_else(|| LayerError::missing_input(0, inputs.len()))
 }
 
 fn views_of<'m>(
-    inputs: &'m [Made<'_>],
-    made: &'m [Vec<Made<'_>>],
+    inputs: &'m [StepOutput<'_>],
+    step_outputs: &'m [Vec<StepOutput<'_>>],
     sources: &[Source],
 ) -> Result<Vec<TensorView<'m>>, LayerError> {
-    sources.iter().map(|&source| Ok(find(inputs, made, source)?.view())).collect()
+    sources.iter().map(|&source| Ok(find(inputs, step_outputs, source)?.view())).collect()
 }

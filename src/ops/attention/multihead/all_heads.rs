@@ -1,10 +1,10 @@
-//! All heads at once, in `f32`, with packed projections.
+//! Multi-head attention of all heads together, in `f32`, with packed projections.
 
 use super::MultiheadAttention;
 use super::projections::Part;
 use crate::Limits;
 use crate::kernels::attention::{Heads, Matrices, Place, Sizes};
-use crate::kernels::packed::Ending;
+use crate::kernels::packed::SumEpilogue;
 use crate::op::{ForwardContext, LayerError};
 use crate::ops::support::float;
 use crate::ops::support::packed;
@@ -14,8 +14,9 @@ use ndarray::ArrayViewMut2;
 use std::borrow::Cow;
 
 impl MultiheadAttention {
-    /// Whether this way suits sizes (samples, rows, columns) and these weights.
-    pub(super) fn is_whole(&self, sizes: [usize; 3], with_weights: bool) -> bool {
+    /// Returns true if this algorithm supports these sizes (samples, rows, columns) and the layer's projections. It cannot
+    /// return attention weights.
+    pub(super) fn suits_all_heads(&self, sizes: [usize; 3], with_weights: bool) -> bool {
         !with_weights
             && self.extra_rows() == 0
             && sizes.iter().all(|&len| len > 0)
@@ -27,9 +28,9 @@ impl MultiheadAttention {
         Sizes { samples, heads: self.num_heads, rows, columns, width, out_width: width }
     }
 
-    /// Elements of scratch memory, what is needed and what is of use: the projections, what the heads give, what attention
-    /// takes, and the factors of projections where these are rounded.
-    pub(super) fn whole_scratch(&self, sizes: [usize; 3]) -> [usize; 2] {
+    /// The number of elements of scratch memory, required and useful: for the projections, the heads' results, and either the
+    /// attention or the rounded factors of a projection.
+    pub(super) fn all_heads_scratch(&self, sizes: [usize; 3]) -> [usize; 2] {
         let [samples, rows, columns] = sizes;
         let projected = rows.saturating_mul(2).saturating_add(columns.saturating_mul(2));
         let projected = projected.saturating_mul(samples).saturating_mul(self.embed_dim);
@@ -37,7 +38,7 @@ impl MultiheadAttention {
         [sizes.least_scratch(), sizes.scratch()].map(|len| projected.saturating_add(len.max(rounded)))
     }
 
-    /// Elements that the rounded factors of one projection take; none where they are multiplied as they are.
+    /// The largest number of elements for the rounded factors of one projection; 0 if they are not rounded.
     fn rounded(&self, [samples, rows, columns]: [usize; 3]) -> usize {
         let lines = [rows, columns, columns, rows].map(|lines| lines.saturating_mul(samples));
         let [query, key, value] = self.lengths();
@@ -45,8 +46,8 @@ impl MultiheadAttention {
         rounded.map(|(lines, len)| self.early().scratch(lines, len)).max().unwrap_or(0)
     }
 
-    /// Attention without weights as an output.
-    pub(super) fn run_whole(
+    /// Runs attention without the weights as an output.
+    pub(super) fn run_all_heads(
         &self,
         inputs: &[TensorView<'_>],
         output: &mut TensorViewMut<'_>,
@@ -58,8 +59,8 @@ impl MultiheadAttention {
         let masks = self.masks::<f32>(inputs, [samples, rows], limits)?;
         let views = masks.views::<f32>([samples, self.num_heads, rows, columns])?;
         let add = |at: [usize; 2], first: usize, block: ArrayViewMut2<'_, f32>| views.add(at, first, block);
-        let [least, most] = self.whole_scratch(sizes);
-        let scratch = context.scratch_between::<f32>(least, most)?;
+        let [required, useful] = self.all_heads_scratch(sizes);
+        let scratch = context.scratch_between::<f32>(required, useful)?;
         let (queries, offered) = (samples * rows, samples * columns);
         let (projected, scratch) = scratch.split_at_mut((queries + 2 * offered) * e);
         let (joined, scratch) = scratch.split_at_mut(queries * e);
@@ -72,7 +73,7 @@ impl MultiheadAttention {
         let [query, key, value] = if self.is_one() {
             let input = Matrix::of(&inputs[sources.query], queries, e)?;
             let weights = (self.panels(Part::Together)?, &mut scratch[..rounded]);
-            input.multiply(weights, (&mut *projected, 3 * e), &Ending::NONE, limits)?;
+            input.multiply(weights, (&mut *projected, 3 * e), &SumEpilogue::NONE, limits)?;
             [0, 1, 2].map(|part| Matrices { data: &projected[part * e..], place: place(rows, 3 * e) })
         } else {
             let (query, rest) = projected.split_at_mut(queries * e);
@@ -83,7 +84,7 @@ impl MultiheadAttention {
                 let (lines, len) = (projected.len() / e, self.lengths()[part]);
                 let input = Matrix::of(&inputs[source], lines, len)?;
                 let weights = (self.panels(Part::Apart(part))?, &mut scratch[..rounded]);
-                input.multiply(weights, (projected, e), &Ending::NONE, limits)?;
+                input.multiply(weights, (projected, e), &SumEpilogue::NONE, limits)?;
             }
             [(&*query, rows), (&*key, columns), (&*value, columns)]
                 .map(|(data, lines)| Matrices { data, place: place(lines, e) })
@@ -99,11 +100,11 @@ impl MultiheadAttention {
             blind_is_zero: true,
         };
         heads.attend((&mut *joined, place(rows, e)), scratch, limits)?;
-        self.project_whole(joined, output, &mut scratch[..rounded], limits)
+        self.project_all_heads(joined, output, &mut scratch[..rounded], limits)
     }
 
-    /// The last projection; rows lie in the order of the output.
-    fn project_whole(
+    /// Applies the output projection; rows are written in the order of the output.
+    fn project_all_heads(
         &self,
         joined: &[f32],
         output: &mut TensorViewMut<'_>,
@@ -114,7 +115,7 @@ impl MultiheadAttention {
         let panels = self.panels(Part::Back)?;
         let joined = Matrix { data: Cow::Borrowed(joined), rows, columns: e, row: e };
         float::write::<f32>(output, |output| {
-            joined.multiply((panels, scratch), (output, e), &Ending::NONE, limits)
+            joined.multiply((panels, scratch), (output, e), &SumEpilogue::NONE, limits)
         })
     }
 }

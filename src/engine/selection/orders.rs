@@ -1,58 +1,62 @@
-//! Orders of axes that an operator's tensors may have on a device: row-major, or with the channels last.
+//! Axis orders that an operator's tensors may have on a device: row-major or channels-last.
 
 use super::candidates::Tensors;
-use super::survey::Combination;
+use super::probe::Combination;
 use crate::op::{TensorFormat, TensorMeta};
 use crate::tensor::Format;
 use std::ops::RangeInclusive;
 
-/// The axes of tensors that may have their channels last: a batch, channels, and one to three more.
+/// The ranks of tensors that may be channels-last: a batch, channels, and one to three more axes.
 const RANKS: RangeInclusive<usize> = 3..=5;
 
-/// Whether all tensors lie in row-major order.
+/// Returns true if all tensors are row-major.
 pub(super) fn are_plain(formats: &Combination) -> bool {
     formats.iter().all(|format| format.format == Format::Plain)
 }
 
-/// The same formats in other orders: all of the tensors with the most axes have their channels last. An operator that changes the
-/// order may also read its first input in one and have all the others in the other one; a view, tensors of any rank.
-pub(super) fn others(
+/// The same formats in other orders: all tensors of the highest rank are channels-last. An operator that changes the order may
+/// also have its first input in one order and all other tensors in the other; a view, tensors of any rank.
+pub(super) fn other_orders(
     tensors: &Tensors,
     formats: &Combination,
     changes: bool,
     is_view: bool,
 ) -> Vec<Combination> {
     let ranks = |metas: &[TensorMeta]| metas.iter().map(TensorMeta::rank).max().unwrap_or(0);
-    let most = ranks(&tensors.inputs).max(ranks(&tensors.outputs));
-    // What makes axes of its own does not know where channels are.
-    let is_known = changes || ranks(&tensors.inputs) == most;
+    let max_rank = ranks(&tensors.inputs).max(ranks(&tensors.outputs));
+    // An operator that adds axes does not know which one the channels are.
+    let is_known = changes || ranks(&tensors.inputs) == max_rank;
     let mut found = Vec::new();
-    if is_known && RANKS.contains(&most) {
-        found.push(with(tensors, formats, |_, rank| rank == most));
+    if is_known && RANKS.contains(&max_rank) {
+        found.push(with_channels_last(tensors, formats, |_, rank| rank == max_rank));
     }
     if changes || is_view {
-        let may_be = |rank: usize| RANKS.contains(&rank) && (is_view || rank == most);
-        found.push(with(tensors, formats, |position, _| position == 0));
-        found.push(with(tensors, formats, |position, rank| position > 0 && may_be(rank)));
-        found.push(with(tensors, formats, |_, rank| may_be(rank)));
+        let may_be = |rank: usize| RANKS.contains(&rank) && (is_view || rank == max_rank);
+        found.push(with_channels_last(tensors, formats, |position, _| position == 0));
+        found.push(with_channels_last(tensors, formats, |position, rank| position > 0 && may_be(rank)));
+        found.push(with_channels_last(tensors, formats, |_, rank| may_be(rank)));
     }
-    let mut once: Vec<Combination> = Vec::new();
+    let mut unique: Vec<Combination> = Vec::new();
     for other in found {
-        if other != *formats && !once.contains(&other) {
-            once.push(other);
+        if other != *formats && !unique.contains(&other) {
+            unique.push(other);
         }
     }
-    once
+    unique
 }
 
-/// Formats of which some have their channels last, by position and number of axes.
-fn with(tensors: &Tensors, formats: &Combination, is_last: impl Fn(usize, usize) -> bool) -> Combination {
+/// The formats, channels-last where `is_last` is true of position and rank.
+fn with_channels_last(
+    tensors: &Tensors,
+    formats: &Combination,
+    is_last: impl Fn(usize, usize) -> bool,
+) -> Combination {
     let metas = tensors.inputs.iter().chain(&tensors.outputs).zip(formats).enumerate();
-    let turned = metas.map(|(position, (meta, format))| {
+    let formats = metas.map(|(position, (meta, format))| {
         let is_last = RANKS.contains(&meta.rank()) && is_last(position, meta.rank());
         if is_last { TensorFormat::channels_last(*format) } else { *format }
     });
-    turned.collect()
+    formats.collect()
 }
 
 #[cfg(test)]
@@ -75,11 +79,11 @@ mod tests {
         let (tensors, formats) = tensors(inputs, output);
         let letter = |format: &TensorFormat| if format.format == Format::Plain { 'p' } else { 'l' };
         let text = |formats: Combination| formats.iter().map(letter).collect::<String>();
-        others(&tensors, &formats, changes, is_view).into_iter().map(text).collect()
+        other_orders(&tensors, &formats, changes, is_view).into_iter().map(text).collect()
     }
 
     #[test]
-    fn tensors_of_most_axes_lie_alike() {
+    fn tensors_of_the_highest_rank_have_the_same_order() {
         let image: &[i64] = &[1, 4, 5, 5];
         assert_eq!(texts(&[image, &[5]], image, false, false), ["lpl"]);
         assert_eq!(texts(&[image], &[1, 4], false, false), ["lp"]);
@@ -88,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn some_change_the_order() {
+    fn some_operators_change_the_order() {
         let image: &[i64] = &[1, 4, 5, 5];
         assert_eq!(texts(&[image, image], image, true, false), ["lll", "lpp", "pll"]);
         assert_eq!(texts(&[image], &[1, 4, 25], true, false), ["lp"]);

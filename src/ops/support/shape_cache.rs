@@ -1,18 +1,18 @@
-//! What layers prepared for their last run, and may use again.
+//! A cache for data that depends on the input shapes of a layer.
 
 use crate::op::{FieldValue, LayerError, NO_KEY, OperatorReader};
 
-/// What a layer made for the shapes of its last run, so that the next run of the same shapes allocates nothing.
+/// Data that a layer prepared for the shapes of its last run, so that the next run with the same shapes allocates nothing.
 ///
-/// It is no key of a file. A clone begins with nothing, for it may run beside the original.
+/// It is not a key of the file. A clone starts empty, because it may run concurrently with the original.
 #[derive(Debug)]
-pub struct Ready<T>(Option<T>);
+pub struct ShapeCache<T>(Option<T>);
 
-impl<T> Ready<T> {
-    /// What was prepared if it `fits`, else what `make` makes, which is kept from now on.
+impl<T> ShapeCache<T> {
+    /// Returns the cached value if it `fits`; else calls `make` and caches the result.
     ///
     /// # Errors
-    /// Those of `make`.
+    /// The error of `make`; the cache is then empty.
     pub fn get_or_make(
         &mut self,
         fits: impl FnOnce(&T) -> bool,
@@ -26,23 +26,24 @@ impl<T> Ready<T> {
         Ok(self.0.insert(kept))
     }
 
-    /// What is kept, taken out while the layer works with it.
+    /// Takes the cached value out, for as long as the layer works with it.
     #[must_use]
     pub fn take(&mut self) -> Self {
         std::mem::take(self)
     }
 
-    /// What is kept.
+    /// The cached value.
     pub fn get(&self) -> Option<&T> {
         self.0.as_ref()
     }
 }
 
-impl<K: PartialEq, V> Ready<(K, V)> {
-    /// What was made for this key, such as the shapes of the inputs.
+impl<K: PartialEq, V> ShapeCache<(K, V)> {
+    /// Returns the cached value if it was created for this key, such as the input shapes; else calls `make` and caches the
+    /// result.
     ///
     /// # Errors
-    /// Those of `make`; nothing is kept then.
+    /// The error of `make`; the cache is then empty.
     pub fn of(
         &mut self,
         key: K,
@@ -51,27 +52,27 @@ impl<K: PartialEq, V> Ready<(K, V)> {
         let kept = match self.0.take().filter(|kept| kept.0 == key) {
             Some(kept) => kept,
             None => {
-                let made = make(&key)?;
-                (key, made)
+                let value = make(&key)?;
+                (key, value)
             }
         };
         Ok(&mut self.0.insert(kept).1)
     }
 }
 
-impl<T> Default for Ready<T> {
+impl<T> Default for ShapeCache<T> {
     fn default() -> Self {
         Self(None)
     }
 }
 
-impl<T> Clone for Ready<T> {
+impl<T> Clone for ShapeCache<T> {
     fn clone(&self) -> Self {
         Self::default()
     }
 }
 
-impl<T> FieldValue for Ready<T> {
+impl<T> FieldValue for ShapeCache<T> {
     const KIND: &'static str = NO_KEY;
 
     fn read(_: &mut OperatorReader<'_>, _: &'static str) -> Result<Option<Self>, LayerError> {
@@ -84,8 +85,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_made_once_for_what_fits() {
-        let mut kept = Ready::default();
+    fn a_value_that_fits_is_reused() {
+        let mut kept = ShapeCache::default();
         for (wanted, is_made) in [(3, true), (3, false), (4, true)] {
             let mut made = false;
             let got = kept.get_or_make(
@@ -103,8 +104,8 @@ mod tests {
     }
 
     #[test]
-    fn it_is_made_once_for_each_key() {
-        let (mut kept, mut made) = (Ready::<(usize, String)>::default(), 0);
+    fn a_value_of_the_same_key_is_reused() {
+        let (mut kept, mut made) = (ShapeCache::<(usize, String)>::default(), 0);
         for key in [3, 3, 4, 4, 3] {
             let text = kept.of(key, |key| {
                 made += 1;

@@ -1,4 +1,4 @@
-//! All heads at once, in `f32`.
+//! Attention of all heads together, in `f32`.
 
 use super::{ScaledDotProductAttention, expanded};
 use crate::Limits;
@@ -9,12 +9,13 @@ use crate::ops::support::broadcast::Converted;
 use crate::tensor::{DType, TensorView};
 use ndarray::{ArrayView4, ArrayViewD, ArrayViewMut2, Axis, s};
 
-/// Fewer queries are not worth packing keys and values for.
-const LEAST: usize = 8;
+/// With fewer queries, packing keys and values does not pay.
+const MIN_ROWS: usize = 8;
 
 impl ScaledDotProductAttention {
-    /// The sizes of an output with so many columns before it, queries being as long as this, where this way suits them.
-    pub(super) fn whole_sizes(&self, output: &[usize], columns: usize, width: usize) -> Option<Sizes> {
+    /// The sizes for an output, given the number of columns of the scores and the length of a query; `None` if this
+    /// algorithm does not suit them.
+    pub(super) fn all_heads_sizes(&self, output: &[usize], columns: usize, width: usize) -> Option<Sizes> {
         let [batch @ .., rows, out_width] = output else { return None };
         let (samples, heads) = match *batch {
             [] => (1, 1),
@@ -23,12 +24,12 @@ impl ScaledDotProductAttention {
             _ => return None,
         };
         let sizes = Sizes { samples, heads, rows: *rows, columns, width, out_width: *out_width };
-        (columns > 0 && width > 0 && *rows >= LEAST).then_some(sizes)
+        (columns > 0 && width > 0 && *rows >= MIN_ROWS).then_some(sizes)
     }
 }
 
-/// Queries, keys and values, and what is done with them.
-pub(super) struct Whole<'a> {
+/// Queries, keys and values, with the parameters of the attention.
+pub(super) struct AllHeads<'a> {
     pub(super) sizes: Sizes,
     pub(super) parts: [Matrices<'a>; 3],
     pub(super) mask: Option<ArrayView4<'a, f32>>,
@@ -36,8 +37,8 @@ pub(super) struct Whole<'a> {
     pub(super) causal: bool,
 }
 
-/// The matrices of a tensor whose axes before the last two are broadcast to `batch`; none where the numbers of a row don't lie
-/// beside each other.
+/// The matrices of a tensor with its batch axes broadcast to `batch`; `None` if its rows are not contiguous, or if it is
+/// empty or not `f32`.
 pub(super) fn matrices<'a>(
     tensor: &'a Converted<'_>,
     batch: &[usize],
@@ -52,17 +53,17 @@ pub(super) fn matrices<'a>(
         [sample, head, row, _] => Place { sample, head, row, shared },
         _ => return Ok(None),
     };
-    let is_beside = strides.last() == Some(&1) || shape.last() == Some(&1);
-    if view.dtype() != DType::F32 || !is_beside || view.num_elements() == 0 {
+    let is_contiguous = strides.last() == Some(&1) || shape.last() == Some(&1);
+    if view.dtype() != DType::F32 || !is_contiguous || view.num_elements() == 0 {
         return Ok(None);
     }
     Ok(Some(Matrices { data: storage::<f32>(&view)?, place }))
 }
 
-/// A mask of the output's leading axes and columns, as one of samples, heads, rows and columns.
+/// A mask with up to four axes as samples×heads×rows×columns.
 ///
 /// # Errors
-/// More axes than these.
+/// Fails if the mask has more than four axes.
 pub(super) fn of_all_heads(mut mask: ArrayViewD<'_, f32>) -> Result<ArrayView4<'_, f32>, LayerError> {
     while mask.ndim() < 4 {
         mask.insert_axis_inplace(Axis(0));
@@ -70,7 +71,7 @@ pub(super) fn of_all_heads(mut mask: ArrayViewD<'_, f32>) -> Result<ArrayView4<'
     Ok(mask.into_dimensionality()?)
 }
 
-impl Whole<'_> {
+impl AllHeads<'_> {
     /// Writes the output in row-major order.
     pub(super) fn run(
         &self,

@@ -1,20 +1,20 @@
-//! Better and better orders, step by step.
+//! Local search over packing orders.
 
 use super::packing::{Packing, Request, aligned, pack_in};
 
-/// Most comparisons of two requests, and most orders that are tried, from each order on.
-const MOST_COMPARISONS: usize = 6_000_000;
-const MOST_ORDERS: usize = 400;
+/// Limits for each starting order: the number of comparisons of two requests, and the number of orders tried.
+const MAX_COMPARISONS: usize = 6_000_000;
+const MAX_ORDERS: usize = 400;
 
-/// Improves orders, the best first, until one of them needs no more than `wanted`. Returns the best of all.
-pub(super) fn climb(
+/// Improves the orders in turn, best first, until one of them needs at most `wanted` bytes. Returns the best packing found.
+pub(super) fn search(
     requests: &[Request],
     orders: Vec<(Vec<usize>, Packing)>,
     wanted: usize,
 ) -> Option<Packing> {
     let mut best: Option<Packing> = None;
     for (order, packing) in orders {
-        let packing = climb_from(requests, order, packing, wanted);
+        let packing = improve_from(requests, order, packing, wanted);
         if best.as_ref().is_none_or(|best| packing.bytes < best.bytes) {
             best = Some(packing);
         }
@@ -25,18 +25,18 @@ pub(super) fn climb(
     best
 }
 
-/// Moves one request ahead of another in the order, both of them alive with one that reaches the top, and keeps what is no
-/// worse. Ends when nothing more than `wanted` is needed.
+/// Repeatedly moves one request ahead of another in the order, where both are alive together with a request that reaches the
+/// top of the arena, and keeps the new order if it is no worse. Stops once the packing needs at most `wanted` bytes.
 ///
-/// The choice looks random and is the same in every run.
-fn climb_from(requests: &[Request], order: Vec<usize>, packing: Packing, wanted: usize) -> Packing {
+/// The choices are pseudo-random and the same in every run.
+fn improve_from(requests: &[Request], order: Vec<usize>, packing: Packing, wanted: usize) -> Packing {
     let comparisons = requests.len().saturating_mul(requests.len()).max(1);
-    let (mut order, mut best, mut numbers) = (order, packing, Numbers(1));
-    for _ in 0..MOST_ORDERS.min(MOST_COMPARISONS / comparisons) {
+    let (mut order, mut best, mut random) = (order, packing, Random(1));
+    for _ in 0..MAX_ORDERS.min(MAX_COMPARISONS / comparisons) {
         if best.bytes <= wanted {
             break;
         }
-        let Some(next) = neighbour(requests, &order, &best, &mut numbers) else { break };
+        let Some(next) = neighbour(requests, &order, &best, &mut random) else { break };
         let packing = pack_in(requests, &next);
         if packing.bytes <= best.bytes {
             (order, best) = (next, packing);
@@ -45,12 +45,12 @@ fn climb_from(requests: &[Request], order: Vec<usize>, packing: Packing, wanted:
     best
 }
 
-/// An order in which one request comes earlier.
+/// A neighbour of an order: one request is moved ahead.
 fn neighbour(
     requests: &[Request],
     order: &[usize],
     packing: &Packing,
-    numbers: &mut Numbers,
+    random: &mut Random,
 ) -> Option<Vec<usize>> {
     let request = |position: usize| requests.get(position);
     let end = |position: usize| {
@@ -59,23 +59,23 @@ fn neighbour(
     };
     let highest: Vec<usize> =
         order.iter().copied().filter(|&position| end(position) == packing.bytes).collect();
-    let top = request(numbers.pick(&highest)?)?;
-    let beside: Vec<usize> = (0..order.len())
+    let top = request(random.pick(&highest)?)?;
+    let overlapping: Vec<usize> = (0..order.len())
         .filter(|&at| {
             order.get(at).and_then(|&position| request(position)).is_some_and(|other| other.meets(top))
         })
         .collect();
-    let (one, other) = (numbers.pick(&beside)?, numbers.pick(&beside)?);
+    let (one, other) = (random.pick(&overlapping)?, random.pick(&overlapping)?);
     let mut next = order.to_vec();
     let moved = next.remove(one.max(other));
     next.insert(one.min(other), moved);
     Some(next)
 }
 
-/// Numbers that look random: a linear congruential generator with the factors of Knuth's MMIX.
-struct Numbers(u64);
+/// A linear congruential generator with the constants of Knuth's MMIX.
+struct Random(u64);
 
-impl Numbers {
+impl Random {
     fn pick(&mut self, choices: &[usize]) -> Option<usize> {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let at = (self.0 >> 33) as usize;
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_no_plain_order_meets_is_met() {
+    fn the_search_reaches_a_bound_that_no_plain_order_reaches() {
         let request = |bytes: usize, first, last| Request { bytes: 64 * bytes, first, last };
         let requests = [
             request(3, 4, 7),
@@ -107,10 +107,10 @@ mod tests {
     }
 
     #[test]
-    fn it_gives_up_where_there_is_nothing_to_move() {
+    fn the_search_stops_if_there_is_nothing_to_move() {
         let alone = [Request { bytes: 64, first: 0, last: 1 }];
         let packing = pack_in(&alone, &[0]);
-        assert_eq!(climb(&alone, vec![(vec![0], packing.clone())], 0), Some(packing));
-        assert_eq!(climb(&[], Vec::new(), 0), None);
+        assert_eq!(search(&alone, vec![(vec![0], packing.clone())], 0), Some(packing));
+        assert_eq!(search(&[], Vec::new(), 0), None);
     }
 }

@@ -1,23 +1,23 @@
-//! Convolution of whole numbers that stand for real ones.
+//! Convolution of quantised (int8) tensors.
 
 use super::{Conv, Padding};
 use crate::Limits;
-use crate::kernels::quantized::{Outcome, Rows, WholeConv};
+use crate::kernels::quantized::{Int8Conv, Outcome, Rows};
 use crate::op::{Layer, LayerError, TensorFormat, Weight};
 use crate::ops::layout::padding::PaddingMode;
 use crate::ops::support::int8;
 use crate::ops::support::int8::{Channels, Fill, Real};
 use crate::tensor::{TensorView, TensorViewMut};
 
-/// Products of whole numbers in the time of one of `f32`, where there are many for each output.
-const BEST: f64 = 1.4;
+/// The number of int8 products in the time of one `f32` product, if each output sums many.
+const PEAK_INT8_SPEEDUP: f64 = 1.4;
 
-/// Products in the time that an output takes beside them.
-const LOST: f64 = 180.0;
+/// The overhead of one output, in products.
+const OVERHEAD_MACS: f64 = 180.0;
 
 impl Conv {
-    /// Whether there is a kernel of whole numbers for these parameters: what lies around the input must be zeros.
-    pub(super) fn may_be_whole(&self) -> bool {
+    /// Returns true if the int8 kernel supports these parameters: any padding must be zeros.
+    pub(super) fn may_be_int8(&self) -> bool {
         let is_unpadded = match &self.padding {
             Padding::Places(places) => places.values().iter().all(|&places| places == 0),
             Padding::Valid => true,
@@ -27,50 +27,50 @@ impl Conv {
         pads_zeros && int8::has_weights(&self.weight, self.bias.as_ref())
     }
 
-    /// A quantised input, and an output that is quantised or not.
-    pub(crate) fn takes_whole(&self, position: usize, formats: &[TensorFormat]) -> bool {
-        self.may_be_whole() && int8::takes(position, formats, *self.num_inputs().end())
+    /// Supports a quantised input with a quantised or float output.
+    pub(crate) fn supports_int8(&self, position: usize, formats: &[TensorFormat]) -> bool {
+        self.may_be_int8() && int8::takes(position, formats, *self.num_inputs().end())
     }
 
-    /// Makes the weights whole numbers, where scales were settled.
+    /// Quantises the weights if scales were configured.
     ///
     /// # Errors
-    /// Weights that cannot be read, or are not finite.
-    pub(super) fn initialize_whole(&mut self) -> Result<(), LayerError> {
+    /// Fails if the weights cannot be read or are not finite.
+    pub(super) fn initialize_int8(&mut self) -> Result<(), LayerError> {
         self.int8.initialize(&self.weight, self.bias.as_ref(), |rows| rows)
     }
 
-    /// How well the kernel uses the processor, compared with a product of matrices of `f32`, as `benches/int8.rs` measured it
-    /// on AVX-512 with VNNI: gathering and rounding cost as much as [`LOST`] products for each output.
-    pub(super) fn whole_efficiency(&self) -> f64 {
+    /// The kernel's efficiency relative to an `f32` matrix product, as measured by `benches/int8.rs` on AVX-512 with VNNI:
+    /// gathering and rounding cost as much as [`OVERHEAD_MACS`] products per output.
+    pub(super) fn int8_efficiency(&self) -> f64 {
         let depth: usize = match &self.weight {
             Weight::Attribute(weight) => weight.shape().iter().skip(1).product(),
             Weight::Input(_) => 0,
         };
-        BEST * depth as f64 / (depth as f64 + LOST)
+        PEAK_INT8_SPEEDUP * depth as f64 / (depth as f64 + OVERHEAD_MACS)
     }
 
-    /// Convolves whole numbers.
+    /// Runs the int8 convolution.
     ///
     /// # Errors
-    /// A deadline that has passed, or a limit that is too low; what the epilogue says.
-    pub(super) fn run_whole(
+    /// Fails if the deadline has passed, a limit is exceeded or the epilogue fails.
+    pub(super) fn run_int8(
         &mut self,
         inputs: &[TensorView<'_>],
         output: &mut TensorViewMut<'_>,
         limits: &Limits,
     ) -> Result<(), LayerError> {
-        self.initialize_whole()?;
-        let (mut whole, mut epilogue) = (self.whole.take(), self.epilogue.take());
-        let result = whole.of(*inputs[0].shape(), |shape| self.whole_conv(shape)).and_then(|conv| {
-            limits.check_tensor("what a convolution of whole numbers sees", conv.held_bytes())?;
+        self.initialize_int8()?;
+        let (mut int8_conv, mut epilogue) = (self.int8_conv.take(), self.epilogue.take());
+        let result = int8_conv.of(*inputs[0].shape(), |shape| self.int8_conv(shape)).and_then(|conv| {
+            limits.check_tensor("the samples of an int8 convolution", conv.held_bytes())?;
             let input = int8::read(&inputs[0], limits)?;
             let [_, out_sample] = conv.sample();
             let positions = out_sample.checked_div(self.weight_rows()).unwrap_or(0);
             let samples = Samples { conv, input: &input, limits };
             self.int8.write(epilogue.as_mut(), Channels::Rows(positions), inputs, output, samples)
         });
-        (self.whole, self.epilogue) = (whole, epilogue);
+        (self.int8_conv, self.epilogue) = (int8_conv, epilogue);
         result
     }
 
@@ -82,17 +82,17 @@ impl Conv {
         }
     }
 
-    fn whole_conv(&self, input: &[usize]) -> Result<WholeConv, LayerError> {
+    fn int8_conv(&self, input: &[usize]) -> Result<Int8Conv, LayerError> {
         let Weight::Attribute(weight) = &self.weight else {
-            return Err(LayerError::Unsupported("weights that the graph computes are not whole".into()));
+            return Err(LayerError::Unsupported("int8 convolution requires weights from the file".into()));
         };
-        Ok(WholeConv::new(self.shape(input, weight.shape())?.0))
+        Ok(Int8Conv::new(self.shape(input, weight.shape())?.0))
     }
 }
 
 /// The samples of an input.
 struct Samples<'a> {
-    conv: &'a WholeConv,
+    conv: &'a Int8Conv,
     input: &'a [i16],
     limits: &'a Limits,
 }

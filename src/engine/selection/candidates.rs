@@ -1,7 +1,7 @@
-//! In which formats an operator can run: what its layer answers when it is asked position by position.
+//! The candidates of an operator: the formats in which it can run, by probing its layer position by position.
 
-use super::Terms;
-use super::survey::{Answers, Combination, Survey, ask};
+use super::SelectionSettings;
+use super::probe::{Combination, Probe, SupportedFormats, ask};
 use crate::Limits;
 use crate::engine::device::Accelerator;
 use crate::engine::tuning::Key;
@@ -15,16 +15,16 @@ use std::fmt;
 pub struct Candidate {
     /// The formats of its inputs, then of its outputs.
     pub formats: Combination,
-    /// How the layer computes.
+    /// The algorithm of the layer.
     pub tactic: Tactic,
-    /// What it costs, in nanoseconds; 0 where there is nothing to compare it with.
+    /// The price in nanoseconds; 0 if there is nothing to compare it with.
     pub price: f64,
-    /// Whether the price was measured. Else it is that of a model of a processor.
+    /// Whether the price was measured; otherwise it is estimated by a processor model.
     pub is_measured: bool,
 }
 
-/// `f32 16c` where all tensors have one format, else those of the inputs and those of the outputs in their order; and the
-/// tactic, where it has a name of its own.
+/// `f32 16c` if all tensors have one format, else the formats of the inputs and the outputs, in order; and the tactic, if it
+/// is not the default one.
 impl fmt::Display for Candidate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut texts: Vec<String> = self.formats.iter().map(TensorFormat::to_string).collect();
@@ -36,19 +36,19 @@ impl fmt::Display for Candidate {
     }
 }
 
-/// An operator's tensors as the model has them, at the sizes that the plan is made for.
+/// An operator's tensors as in the model, at the sizes that the plan is built for.
 #[derive(Debug, Clone)]
 pub(super) struct Tensors {
     pub(super) inputs: Vec<TensorMeta>,
     pub(super) outputs: Vec<TensorMeta>,
-    /// What 1 stands for where they become whole numbers, by position; none for those that don't.
+    /// The scales of the tensors that may be int8, by position; `None` for others.
     pub(super) scales: Vec<Option<f32>>,
-    /// How far they are alike, whatever the sizes of the model's inputs are.
+    /// The similarity of the tensors, for all sizes of the model's inputs.
     pub(super) likeness: Likeness,
 }
 
 impl Tensors {
-    /// Each with its scale.
+    /// All tensors, each with its scale.
     fn all(&self) -> impl Iterator<Item = (&TensorMeta, Option<f32>)> {
         self.inputs.iter().chain(&self.outputs).zip(self.scales.iter().copied())
     }
@@ -57,7 +57,7 @@ impl Tensors {
         self.inputs.len() + self.outputs.len()
     }
 
-    /// The same in these formats.
+    /// The same tensors in these formats.
     pub(super) fn in_formats(&self, formats: &[TensorFormat]) -> Self {
         let all = self.inputs.iter().chain(&self.outputs).zip(formats).zip(&self.scales);
         let mut metas = all.map(|((meta, format), scale)| {
@@ -69,35 +69,35 @@ impl Tensors {
     }
 }
 
-/// The candidates of an operator, and what was answered about each position.
+/// The candidates of an operator, and the formats that it supports at each position.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Offer {
+pub(super) struct CandidateSet {
     pub(super) candidates: Vec<Candidate>,
-    pub(super) answers: Vec<Answers>,
+    pub(super) answers: Vec<SupportedFormats>,
 }
 
-/// Asks a layer for the combinations that it takes.
+/// Probes a layer for the combinations that it supports.
 ///
 /// # Errors
-/// One that panics, or that did not answer in time.
+/// Returns an error if the layer panics or did not answer in time.
 pub(super) fn combinations(
     layer: &dyn CpuLayer,
     tensors: &Tensors,
     blocks: &[u8],
-) -> Result<Survey, LayerError> {
+) -> Result<Probe, LayerError> {
     let options: Vec<Combination> = tensors.all().map(|(meta, scale)| options(meta, blocks, scale)).collect();
     let takes = |position: usize, formats: &[TensorFormat]| takes(layer, tensors.likeness, position, formats);
     catch_panic(|| {
-        let mut survey = Survey::of(&options);
-        ask(&options, &takes, &mut Combination::new(), &mut survey);
-        if survey.found.is_empty() {
+        let mut probe = Probe::of(&options);
+        ask(&options, &takes, &mut Combination::new(), &mut probe);
+        if probe.found.is_empty() {
             check_alive(layer)?;
         }
-        Ok(survey)
+        Ok(probe)
     })
 }
 
-/// Refuses a layer that took nothing because it could not answer: it says so wherever it can.
+/// Returns the error of a layer that took nothing because it could not answer: all calls that can fail then return it.
 fn check_alive(layer: &dyn CpuLayer) -> Result<(), LayerError> {
     match layer.constant(&Limits::default()) {
         Err(error @ (LayerError::Stuck(_) | LayerError::Limit(_) | LayerError::Panic(_))) => Err(error),
@@ -105,12 +105,12 @@ fn check_alive(layer: &dyn CpuLayer) -> Result<(), LayerError> {
     }
 }
 
-/// How far the tensors of an operator are alike.
+/// The similarity of an operator's tensors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Likeness {
     /// All have the same type and shape.
     Full,
-    /// All have as many axes, and the same length along the one that blocks cut.
+    /// All have the same rank, and the same length along the blocked axis.
     Channels,
     /// Neither.
     None,
@@ -132,23 +132,24 @@ impl Likeness {
     }
 }
 
-/// Whether a layer takes the last of these formats. Tensors of one that works element by element need to lie in the same way,
-/// and numbers to stand for themselves; it may broadcast blocks, but not along the axis that is cut.
+/// Returns true if a layer takes the last of these formats. An element-wise layer whose tensors are alike takes any float
+/// format, the same for all. It may broadcast blocked tensors, but not along the blocked axis. In all other cases, and for all
+/// other layers, [`CpuLayer::supports`] decides.
 pub(super) fn takes(
     layer: &dyn CpuLayer,
     likeness: Likeness,
     position: usize,
     formats: &[TensorFormat],
 ) -> bool {
-    // An order of devices.
+    // Only devices have this order.
     if formats.iter().any(|format| format.format == Format::ChannelsLast) {
         return false;
     }
-    let is_real = formats.iter().all(|format| !format.is_quantized);
+    let is_float = formats.iter().all(|format| !format.is_quantized);
     let is_blocked = formats.iter().any(|format| format.format != Format::Plain);
     match likeness {
         _ if !layer.is_pointwise() => layer.supports(position, formats),
-        Likeness::Full if is_real => formats.get(position) == formats.first(),
+        Likeness::Full if is_float => formats.get(position) == formats.first(),
         Likeness::None if is_blocked => false,
         _ => layer.supports(position, formats),
     }
@@ -156,7 +157,7 @@ pub(super) fn takes(
 
 /// The formats that a tensor may have, its own first.
 fn options(meta: &TensorMeta, blocks: &[u8], scale: Option<f32>) -> Combination {
-    /// One more axis lies in memory than there is, and there are 8 at most.
+    /// A blocked layout has one more axis in memory, and 8 is the maximum.
     const RANKS: std::ops::RangeInclusive<usize> = 2..=7;
     let plain = TensorFormat::plain(meta.dtype());
     let mut options = Combination::from_slice(&[plain]);
@@ -171,22 +172,22 @@ fn options(meta: &TensorMeta, blocks: &[u8], scale: Option<f32>) -> Combination 
     options
 }
 
-/// The candidates of one combination: one for each tactic of a layer with so many bytes of weights.
+/// The candidates of one combination: one for each tactic of a layer, whose weights have `weights` bytes.
 ///
 /// # Errors
-/// A layer that panics, fails to configure itself, or cannot be initialised to be measured.
+/// Returns an error if the layer panics, fails to configure itself, or cannot be initialised for measuring.
 pub(super) fn priced(
     (layer, weights): (&dyn CpuLayer, u64),
     tensors: &Tensors,
     formats: &Combination,
-    (terms, key): (&Terms, &Key),
+    (settings, key): (&SelectionSettings, &Key),
 ) -> Result<Vec<Candidate>, LayerError> {
     let Tensors { inputs, outputs, .. } = tensors.in_formats(formats);
-    let prices = terms.prices();
+    let prices = settings.prices();
     catch_panic(|| {
         let mut candidates = Vec::new();
         let tactics = layer.tactics().into_iter().enumerate();
-        for (_, tactic) in tactics.filter(|(at, tactic)| *at == 0 || terms.allows(tactic)) {
+        for (_, tactic) in tactics.filter(|(at, tactic)| *at == 0 || settings.allows(tactic)) {
             let mut layer = layer.clone_layer();
             layer.set_tactic(tactic.id)?;
             match layer.configure(&inputs, &outputs) {
@@ -204,7 +205,7 @@ pub(super) fn priced(
     })
 }
 
-/// Whether a tactic has one of these names, or one that goes on with a hyphen.
+/// Returns true if a tactic has one of these names, or one of them followed by a hyphen and more.
 pub(super) fn is_named(tactic: &Tactic, names: &[String]) -> bool {
     let is_of = |name: &String| {
         let rest = tactic.name.strip_prefix(name.as_str());
@@ -213,14 +214,14 @@ pub(super) fn is_named(tactic: &Tactic, names: &[String]) -> bool {
     names.iter().any(is_of)
 }
 
-/// Those of the names that no tactic of any layer has.
-pub(super) fn unknown<'a>(
+/// The names that match no tactic of any layer.
+pub(super) fn unknown_tactics<'a>(
     graph: &RuntimeGraph,
     accelerator: Option<&Accelerator>,
     names: &'a [String],
 ) -> Vec<&'a str> {
     let layers = graph.operators().iter().filter_map(RuntimeOperator::layer);
-    // A layer that panics is named where its candidates are asked for.
+    // A layer that panics is reported when its candidates are determined.
     let tactics = |layer: &dyn CpuLayer| {
         let on_device = || accelerator.and_then(|accelerator| accelerator.tactics(layer));
         catch_panic(|| Ok([layer.tactics(), on_device().unwrap_or_default()].concat())).unwrap_or_default()
@@ -231,7 +232,7 @@ pub(super) fn unknown<'a>(
     names.iter().filter(|name| !is_known(name)).map(String::as_str).collect()
 }
 
-/// Whether a format is one that a tensor of a model has at its borders: row-major, and nothing but itself.
+/// Returns true if a format is one that a model's inputs and outputs have: row-major and not quantised.
 pub(super) fn is_plain(format: &TensorFormat) -> bool {
     format.format == Format::Plain && !format.is_quantized
 }

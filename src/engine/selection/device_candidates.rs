@@ -1,10 +1,10 @@
-//! What a device offers for an operator: a kernel for each element type and each order of axes that may be chosen.
+//! The candidates of an operator on a device: kernels for each element type and axis order that may be selected.
 
-use super::Terms;
-use super::candidates::{Candidate, Offer, Tensors};
-use super::orders::{are_plain, others};
+use super::SelectionSettings;
+use super::candidates::{Candidate, CandidateSet, Tensors};
+use super::orders::{are_plain, other_orders};
 use super::price::{is_view, is_view_in_order, of_device};
-use super::survey::{Answers, Combination};
+use super::probe::{Combination, SupportedFormats};
 use super::variants::keeps_type;
 use crate::engine::device::Accelerator;
 use crate::engine::tuning::Key;
@@ -12,72 +12,73 @@ use crate::graph::{RuntimeGraph, RuntimeOperator};
 use crate::op::{CpuLayer, Device, LayerError, Tactic, TensorFormat};
 use crate::tensor::DType;
 
-/// How a device runs an operator, if it does, and whether it is to do so wherever it can: views are free on either side.
+/// The candidates of an operator on a device, if there are any, and whether it must run there: views, which are free on either
+/// side, need not.
 ///
 /// # Errors
-/// A layer that fails to configure itself.
-pub(super) fn offer(
+/// Returns an error if a layer fails to configure itself.
+pub(super) fn candidate_set(
     graph: &RuntimeGraph,
     operator: &RuntimeOperator,
     tensors: &Tensors,
-    terms: &Terms,
-) -> Result<Option<(Offer, bool)>, LayerError> {
-    let (Some(accelerator), Some(layer)) = (&terms.accelerator, operator.layer()) else { return Ok(None) };
+    settings: &SelectionSettings,
+) -> Result<Option<(CandidateSet, bool)>, LayerError> {
+    let (Some(accelerator), Some(layer)) = (&settings.accelerator, operator.layer()) else { return Ok(None) };
     let is_view = is_view(layer, &tensors.inputs, &tensors.outputs);
-    let inquiry = Inquiry { accelerator, terms, is_view };
-    let mut candidates = inquiry.in_any_order(layer, tensors, &own(tensors))?;
-    for dtype in terms.narrow() {
+    let enumerator = Enumerator { accelerator, settings, is_view };
+    let mut candidates = enumerator.in_all_orders(layer, tensors, &model_formats(tensors))?;
+    for dtype in settings.narrow() {
         let Some(cast) = tensors.cast(dtype) else { continue };
         if let Some(layer) = cast_layer(graph, operator, &cast, dtype) {
-            candidates.extend(inquiry.in_any_order(&*layer, &cast, &own(&cast))?);
+            candidates.extend(enumerator.in_all_orders(&*layer, &cast, &model_formats(&cast))?);
         }
     }
-    for formats in whole(tensors) {
-        candidates.extend(inquiry.in_any_order(layer, tensors, &formats)?);
+    for formats in int8_combinations(tensors) {
+        candidates.extend(enumerator.in_all_orders(layer, tensors, &formats)?);
     }
     if candidates.is_empty() {
         return Ok(None);
     }
     if !is_view {
-        candidates = inquiry.measured(graph, operator, tensors, candidates)?;
+        candidates = enumerator.measured(graph, operator, tensors, candidates)?;
     }
-    let answers = (0..tensors.len()).map(|position| answers(&candidates, position)).collect();
-    Ok(Some((Offer { candidates, answers }, !is_view)))
+    let answers = (0..tensors.len()).map(|position| supported_formats(&candidates, position)).collect();
+    Ok(Some((CandidateSet { candidates, answers }, !is_view)))
 }
 
-/// What was taken at a position.
-fn answers(candidates: &[Candidate], position: usize) -> Answers {
-    let mut answers = Answers::default();
+/// The formats of the candidates at a position.
+fn supported_formats(candidates: &[Candidate], position: usize) -> SupportedFormats {
+    let mut answers = SupportedFormats::default();
     let taken = candidates.iter().filter_map(|candidate| candidate.formats.get(position));
     taken.for_each(|format| answers.note(*format, true));
     answers
 }
 
 /// The formats of the model, in the device's memory.
-fn own(tensors: &Tensors) -> Combination {
+fn model_formats(tensors: &Tensors) -> Combination {
     let metas = tensors.inputs.iter().chain(&tensors.outputs);
     metas.map(|meta| TensorFormat::plain(meta.dtype()).on(Device::Cuda)).collect()
 }
 
-/// With a first input of whole numbers, and an output of them or of real ones.
-fn whole(tensors: &Tensors) -> Vec<Combination> {
+/// The combinations with an int8 first input, and an int8 or float output.
+fn int8_combinations(tensors: &Tensors) -> Vec<Combination> {
     let has_scale = |position: usize| {
         let meta = tensors.inputs.get(position).or_else(|| tensors.outputs.first());
-        let is_real = meta.is_some_and(|meta| meta.dtype() == DType::F32);
-        is_real && tensors.scales.get(position).is_some_and(Option::is_some)
+        let is_f32 = meta.is_some_and(|meta| meta.dtype() == DType::F32);
+        is_f32 && tensors.scales.get(position).is_some_and(Option::is_some)
     };
     let output = tensors.inputs.len();
     if tensors.inputs.is_empty() || tensors.outputs.len() != 1 || !has_scale(0) {
         return Vec::new();
     }
     let with = |positions: &[usize]| {
-        let mut formats = own(tensors);
-        let whole = TensorFormat::quantized().on(Device::Cuda);
+        let mut formats = model_formats(tensors);
+        let int8 = TensorFormat::quantized().on(Device::Cuda);
         formats
             .iter_mut()
             .enumerate()
             .filter(|(at, _)| positions.contains(at))
-            .for_each(|(_, it)| *it = whole);
+            .for_each(|(_, it)| *it = int8);
         formats
     };
     let mut all = vec![with(&[0])];
@@ -85,15 +86,15 @@ fn whole(tensors: &Tensors) -> Vec<Combination> {
     all
 }
 
-/// The operator's layer in another type; none where it does not keep to it.
+/// The operator's layer in another type; `None` if its outputs do not have that type.
 fn cast_layer(
     graph: &RuntimeGraph,
     operator: &RuntimeOperator,
     tensors: &Tensors,
     dtype: DType,
 ) -> Option<Box<dyn CpuLayer>> {
-    let made = graph.cast_layer(operator, dtype);
-    let kept = made.map(|layer| layer.map(|layer| (keeps_type(&*layer, tensors), layer)));
+    let cast = graph.cast_layer(operator, dtype);
+    let kept = cast.map(|layer| layer.map(|layer| (keeps_type(&*layer, tensors), layer)));
     match kept {
         Ok(Some((Ok(true), layer))) => Some(layer),
         Ok(_) => None,
@@ -104,38 +105,38 @@ fn cast_layer(
     }
 }
 
-/// What is asked for one operator.
-struct Inquiry<'a> {
+/// Enumerates the candidates of one operator.
+struct Enumerator<'a> {
     accelerator: &'a Accelerator,
-    terms: &'a Terms,
-    /// In row-major order.
+    settings: &'a SelectionSettings,
+    /// Whether the operator is a view in row-major order.
     is_view: bool,
 }
 
-/// A tactic that is not the layer's own choice costs a little more than that: a model of two numbers does not know better.
+/// The price of tactics other than the layer's first one, relative to it: the model has no parameters to tell them apart.
 const OTHER_TACTIC: f64 = 1.05;
 
-impl Inquiry<'_> {
-    /// The candidates of these element types: in row-major order, and in others.
-    fn in_any_order(
+impl Enumerator<'_> {
+    /// The candidates with these element types, in row-major and in other orders.
+    fn in_all_orders(
         &self,
         layer: &dyn CpuLayer,
         tensors: &Tensors,
         formats: &Combination,
     ) -> Result<Vec<Candidate>, LayerError> {
         let mut candidates = self.candidates(layer, tensors, formats)?;
-        // What is made without an input is a constant, which is brought to the device as it is.
-        if !self.terms.allow_channels_last() || tensors.inputs.is_empty() {
+        // The output of an operator without inputs is a constant, which is transferred to the device as it is.
+        if !self.settings.allow_channels_last() || tensors.inputs.is_empty() {
             return Ok(candidates);
         }
         let changes = self.accelerator.changes_order(layer);
-        for formats in others(tensors, formats, changes, self.is_view) {
+        for formats in other_orders(tensors, formats, changes, self.is_view) {
             candidates.extend(self.candidates(layer, tensors, &formats)?);
         }
         Ok(candidates)
     }
 
-    /// One for each tactic; none where there is no kernel.
+    /// One candidate for each tactic; empty if there is no kernel.
     fn candidates(
         &self,
         layer: &dyn CpuLayer,
@@ -143,8 +144,8 @@ impl Inquiry<'_> {
         formats: &Combination,
     ) -> Result<Vec<Candidate>, LayerError> {
         let Tensors { inputs, outputs, .. } = tensors.in_formats(formats);
-        let is_whole = formats.iter().any(|format| format.is_quantized);
-        if self.is_view && is_whole {
+        let is_quantized = formats.iter().any(|format| format.is_quantized);
+        if self.is_view && is_quantized {
             return Ok(Vec::new());
         }
         let is_free = self.is_view && (are_plain(formats) || is_view_in_order(layer, &inputs, &outputs));
@@ -162,7 +163,7 @@ impl Inquiry<'_> {
         let of_kernel = || of_device(layer.cost(&inputs, &outputs), efficiency(), formats);
         let price = if is_free { 0.0 } else { of_kernel() };
         let tactics = tactics.into_iter().enumerate();
-        let allowed = tactics.filter(|(at, tactic)| *at == 0 || self.terms.allows(tactic));
+        let allowed = tactics.filter(|(at, tactic)| *at == 0 || self.settings.allows(tactic));
         let candidate = |(at, tactic)| {
             let price = if at == 0 { price } else { price * OTHER_TACTIC };
             Candidate { formats: formats.clone(), tactic, price, is_measured: false }
@@ -170,8 +171,8 @@ impl Inquiry<'_> {
         Ok(allowed.map(candidate).collect())
     }
 
-    /// The same with times instead of prices, where there is a tuner and more than one to compare. What fails on the device is left
-    /// out, unless everything does.
+    /// The same candidates with measured prices, if there is a tuner and more than one candidate to compare. Those that fail on
+    /// the device are dropped, unless all of them do.
     fn measured(
         &self,
         graph: &RuntimeGraph,
@@ -179,15 +180,16 @@ impl Inquiry<'_> {
         tensors: &Tensors,
         candidates: Vec<Candidate>,
     ) -> Result<Vec<Candidate>, LayerError> {
-        let Some(tuner) = self.terms.tuner.as_ref().filter(|_| candidates.len() > 1) else {
+        let Some(tuner) = self.settings.tuner.as_ref().filter(|_| candidates.len() > 1) else {
             return Ok(candidates);
         };
         let key = Key::new(graph, operator);
         let mut measured = Vec::with_capacity(candidates.len());
         for candidate in &candidates {
             let cast = tensors.cast_of(candidate).and_then(|dtype| Some((dtype, tensors.cast(dtype)?)));
-            let made = cast.as_ref().and_then(|(dtype, cast)| cast_layer(graph, operator, cast, *dtype));
-            let Some(layer) = made.as_deref().or(operator.layer()) else { continue };
+            let cast_layer =
+                cast.as_ref().and_then(|(dtype, cast)| cast_layer(graph, operator, cast, *dtype));
+            let Some(layer) = cast_layer.as_deref().or(operator.layer()) else { continue };
             let Tensors { inputs, outputs, .. } = tensors.in_formats(&candidate.formats);
             let shapes = (inputs.as_slice(), outputs.as_slice());
             if let Some(price) = tuner.on_device(&key, self.accelerator, (layer, candidate.tactic), shapes)? {

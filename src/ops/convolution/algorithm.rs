@@ -1,50 +1,50 @@
-//! The ways of computing a convolution whose channels lie in blocks: where there is which, and what it gains.
+//! Algorithms for convolutions of blocked channels: when each is available, and its speedup.
 
 use super::Conv;
 use crate::kernels::blocked::{BlockedShape, Blocking, DenseMethod, Tile};
-use crate::kernels::packed::Words;
+use crate::kernels::packed::Packing;
 use crate::kernels::{gain_of_pairs, multiplies_pairs};
 use crate::op::{LayerError, Tactic, Weight};
 use crate::ops::layout::padding::PaddingMode;
 use crate::ops::support::packed::BF16;
 use crate::tensor::DType;
 
-/// A way of computing it.
+/// An algorithm for a convolution of blocked channels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) enum Method {
-    /// As it is defined.
+pub(super) enum ConvAlgorithm {
+    /// Direct convolution.
     #[default]
-    Definition,
-    /// The same, of factors that are rounded to `bf16`.
-    Rounded,
-    /// Winograd's method, in tiles of this size.
+    Direct,
+    /// Direct convolution with factors rounded to `bf16`.
+    Bf16,
+    /// Winograd's algorithm with tiles of this size.
     Winograd(Tile),
 }
 
-impl Method {
-    /// Its tactic.
+impl ConvAlgorithm {
+    /// The tactic that selects this algorithm.
     pub(super) fn tactic(self) -> Tactic {
         let winograd = |tile: Tile, name| Tactic { id: tile.side() as u32, name };
         match self {
-            Self::Definition => Tactic::DEFAULT,
-            Self::Rounded => BF16,
+            Self::Direct => Tactic::DEFAULT,
+            Self::Bf16 => BF16,
             Self::Winograd(tile @ Tile::Two) => winograd(tile, "winograd-2x2"),
             Self::Winograd(tile @ Tile::Four) => winograd(tile, "winograd-4x4"),
             Self::Winograd(tile @ Tile::Six) => winograd(tile, "winograd-6x6"),
         }
     }
 
-    /// How products compute it, where they do so without Winograd's transformations.
+    /// The method of the dense kernel, for algorithms without Winograd's transforms.
     pub(super) fn dense(self, blocking: Blocking) -> DenseMethod {
-        let words = if self == Self::Rounded { Words::Pairs } else { Words::Singles };
-        DenseMethod { blocking, words }
+        let packing = if self == Self::Bf16 { Packing::Bf16Pairs } else { Packing::F32 };
+        DenseMethod { blocking, packing }
     }
 
-    /// How many times as fast as the definition it is for a shape, with so many channels in a block.
+    /// The speedup over direct convolution for a shape, with `block` channels per block.
     pub(super) fn gain(self, shape: &BlockedShape, block: usize) -> f64 {
         match self {
-            Self::Definition => 1.0,
-            Self::Rounded => {
+            Self::Direct => 1.0,
+            Self::Bf16 => {
                 let numbers = |lens: [usize; 2], channels: usize| product(lens) * channels as f64;
                 let taps = (shape.taps() * shape.channels / shape.groups.max(1)) as f64;
                 let products = taps * numbers(shape.outputs(), shape.out_channels);
@@ -55,19 +55,19 @@ impl Method {
     }
 }
 
-/// What the steps of a method take, in the time of one multiplication by the definition.
+/// Costs of Winograd's algorithm, in units of one multiplication of direct convolution.
 struct Costs {
-    /// One of its own multiplications.
+    /// One multiplication of transformed values.
     product: f64,
-    /// A tile of a channel, as it is transformed.
+    /// The transforms of one tile of one channel.
     transform: f64,
 }
 
-/// Reading one weight, where there are so many bytes of them that they don't stay in the second-level cache.
-const WEIGHT: f64 = 12.0;
-const CACHED: usize = 1 << 20;
+/// The cost of reading one weight when the weights take more than [`L2_BYTES`], so that they do not stay in the L2 cache.
+const WEIGHT_READ_COST: f64 = 12.0;
+const L2_BYTES: usize = 1 << 20;
 
-/// As measured on AVX-512, but that tiles of 6×6, which round the most, seem dearer by 7 %: they are to gain something by it.
+/// As measured on AVX-512, except that 6×6 tiles, which round the most, count 7 % more: they must be worth their rounding.
 fn costs(tile: Tile) -> Costs {
     let (product, transform) = match tile {
         Tile::Two => (1.07, 116.0),
@@ -81,12 +81,12 @@ fn product(numbers: [usize; 2]) -> f64 {
     numbers[0] as f64 * numbers[1] as f64
 }
 
-/// The time of reading weights.
-fn of_reading(weights: f64) -> f64 {
-    if weights * size_of::<f32>() as f64 > CACHED as f64 { WEIGHT * weights } else { 0.0 }
+/// The cost of reading `weights` weights.
+fn weight_reads(weights: f64) -> f64 {
+    if weights * size_of::<f32>() as f64 > L2_BYTES as f64 { WEIGHT_READ_COST * weights } else { 0.0 }
 }
 
-/// How many times as fast as the definition Winograd's method is.
+/// The speedup of Winograd's algorithm over direct convolution.
 fn winograd_gain(shape: &BlockedShape, tile: Tile, block: usize) -> f64 {
     let outputs = shape.outputs();
     let tiles = product(outputs.map(|len| len.div_ceil(tile.side())));
@@ -94,14 +94,14 @@ fn winograd_gain(shape: &BlockedShape, tile: Tile, block: usize) -> f64 {
     let channels =
         [shape.channels, shape.out_channels].map(|channels| channels.next_multiple_of(block) as f64);
     let (numbers, costs) = (product([tile.side() + 2; 2]), costs(tile));
-    let by_definition = 9.0 * pairs * product(outputs) + of_reading(9.0 * pairs);
+    let direct = 9.0 * pairs * product(outputs) + weight_reads(9.0 * pairs);
     let in_tiles = tiles * (numbers * pairs * costs.product + (channels[0] + channels[1]) * costs.transform);
-    by_definition.max(1.0) / (in_tiles + of_reading(numbers * pairs)).max(1.0)
+    direct.max(1.0) / (in_tiles + weight_reads(numbers * pairs)).max(1.0)
 }
 
 impl Conv {
-    /// The tiles in which Winograd's method may compute it, as far as the parameters tell: with windows of 3×3 places that
-    /// follow each other, over all channels.
+    /// The tile sizes that Winograd's algorithm supports, judging by the parameters: it requires a 3×3 kernel, a stride and
+    /// dilation of 1, and one group.
     fn tiles(&self, weight: &[usize]) -> &'static [Tile] {
         let is_all_ones = |values: &[usize]| values.iter().all(|&value| value == 1);
         let suits = matches!(weight, [_, _, 3, 3])
@@ -111,38 +111,38 @@ impl Conv {
         if suits { &Tile::ALL } else { &[] }
     }
 
-    /// All that there may be, the definition first.
-    pub(super) fn methods(&self) -> Vec<Method> {
-        let mut methods = vec![Method::Definition];
+    /// The algorithms that may be available, direct convolution first.
+    pub(super) fn algorithms(&self) -> Vec<ConvAlgorithm> {
+        let mut algorithms = vec![ConvAlgorithm::Direct];
         let (Weight::Attribute(weight), None | Some(Weight::Attribute(_))) = (&self.weight, &self.bias)
         else {
-            return methods;
+            return algorithms;
         };
         let channels = weight.shape().get(1).copied().unwrap_or(0);
         if weight.dtype() == DType::F32 && self.padding_mode == PaddingMode::Zeros {
-            methods.extend(self.tiles(weight.shape()).iter().copied().map(Method::Winograd));
+            algorithms.extend(self.tiles(weight.shape()).iter().copied().map(ConvAlgorithm::Winograd));
             let are_pairs = weight.shape().len() == 4 && channels.is_multiple_of(2) && channels > 0;
-            methods.extend((are_pairs && multiplies_pairs()).then_some(Method::Rounded));
+            algorithms.extend((are_pairs && multiplies_pairs()).then_some(ConvAlgorithm::Bf16));
         }
-        methods
+        algorithms
     }
 
-    /// Whether a method other than the definition can compute it where channels lie so.
-    pub(super) fn has_method(&self, blocking: Blocking, method: Method) -> bool {
+    /// Returns true if an algorithm other than direct convolution supports this blocking.
+    pub(super) fn supports_algorithm(&self, blocking: Blocking, algorithm: ConvAlgorithm) -> bool {
         let Weight::Attribute(weight) = &self.weight else { return false };
         let [out_channels, per_group, ..] = *weight.shape() else { return false };
         let channels = per_group.saturating_mul(self.groups);
-        blocking.is_input_blocked && method.dense(blocking).suits(channels, out_channels, self.groups)
+        blocking.is_input_blocked && algorithm.dense(blocking).suits(channels, out_channels, self.groups)
     }
 
-    /// Settles the method of a tactic.
+    /// Selects the algorithm of a tactic.
     ///
     /// # Errors
-    /// [`LayerError::Unsupported`] for a number that is not among them.
-    pub(super) fn settle_tactic(&mut self, id: u32) -> Result<(), LayerError> {
-        let method = self.methods().into_iter().find(|method| method.tactic().id == id);
-        let method = method.ok_or_else(|| LayerError::Unsupported(format!("there is no tactic {id}")))?;
-        self.settle_method(method);
+    /// [`LayerError::Unsupported`] if no algorithm has this id.
+    pub(super) fn select_tactic(&mut self, id: u32) -> Result<(), LayerError> {
+        let algorithm = self.algorithms().into_iter().find(|algorithm| algorithm.tactic().id == id);
+        let algorithm = algorithm.ok_or_else(|| LayerError::Unsupported(format!("unknown tactic {id}")))?;
+        self.set_algorithm(algorithm);
         Ok(())
     }
 }
