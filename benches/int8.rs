@@ -66,7 +66,7 @@ fn convolutions(c: &mut Criterion) {
         let (input, weight) = (floats(sample), floats(out_channels * depth));
         let (mut output, mut scratch) = (vec![0.0; out_sample], vec![0.0; plan.scratch()]);
         group.bench_function("f32", |b| {
-            let factors = Factors { weight: &weight, bias: None, finish: None };
+            let factors = Factors { weight: &weight, bias: None, epilogue: None };
             b.iter(|| plan.run(black_box(&input), &factors, &mut output, &mut scratch, &LIMITS).unwrap());
         });
         let conv = Int8Conv::new(shape);

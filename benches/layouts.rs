@@ -45,7 +45,7 @@ fn convolutions(criterion: &mut Criterion) {
         let (input, mut output) = (noise(channels * side * side), vec![0.0; out_channels * outputs]);
         let mut scratch = vec![0.0; plan.scratch()];
         group.bench_function(BenchmarkId::from_parameter("plain"), |bencher| {
-            let factors = Factors { weight: &weight, bias: None, finish: None };
+            let factors = Factors { weight: &weight, bias: None, epilogue: None };
             bencher.iter(|| plan.run(&input, &factors, &mut output, &mut scratch, &limits).expect("it runs"));
         });
 

@@ -102,7 +102,7 @@ pub trait CudaLayer: Layer + CloneCudaLayer {
     /// The minimum bytes of scratch memory that `forward` needs. It gets only these if the device has no room for the
     /// [`workspace`](CudaLayer::workspace) of all layers, and can tell by [`CudaContext::scratch_left`]. Default: all of the
     /// workspace.
-    fn least_workspace(&self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> usize {
+    fn min_workspace(&self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> usize {
         self.workspace(inputs, outputs)
     }
 }

@@ -48,7 +48,7 @@ fn work_in_place(
     let others = others.filter_map(|(_, other)| values.value(other.position()));
     let others: Vec<usize> = others.map(|other| values.buffers.root(other.buffer).0).collect();
     let is_alike = from.dtype == to.dtype
-        && from.layout.lies_as(&to.layout)
+        && from.layout.has_same_positions(&to.layout)
         && buffer.device == values.buffers.get(to.buffer)?.device;
     if is_alike && aliases::may_overwrite((root, &buffer.request), step, is_own, &others) {
         values.buffers.join(to.buffer, root, 0)?;
@@ -160,7 +160,7 @@ fn parts(
         if layout.shape().num_elements() == 0 {
             continue;
         }
-        let is_alike = value.dtype == whole.dtype && value.layout.lies_as(layout);
+        let is_alike = value.dtype == whole.dtype && value.layout.has_same_positions(layout);
         let is_whole = is_alike && layout.is_dense() && value.layout.is_dense();
         let root = values.filled(input.position()).filter(|_| is_whole);
         let Some(root) = root.filter(|_| layout.span() <= whole.layout.span()) else { return Ok(None) };

@@ -28,8 +28,8 @@ pub use meta::TensorMeta;
 pub use plugin::{PluginName, lookup};
 pub use reader::{Field, FieldValue, FromParameter, OperatorReader, State};
 pub(crate) use reader::{INPUT_KIND, NO_KEY, SEED_KEY};
-pub(crate) use registry::Entry;
 pub use registry::{Creator, Device, DeviceLayer, FromOperator, Registry, RegistryError};
+pub(crate) use registry::{Entry, Overload};
 #[cfg(feature = "gpu")]
 pub(crate) use watchdog::unwatched;
 pub(crate) use watchdog::{Watchdog, timed_limits, watched, with_deadline};

@@ -63,6 +63,14 @@ pub trait FromOperator: Sized {
     }
 }
 
+/// The arguments of an overload of a TorchScript operator, if they are not `input` and the fields in their order.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Overload {
+    /// The number of arguments of the overload; `None` for all overloads that are not listed.
+    pub(crate) count: Option<usize>,
+    pub(crate) arguments: &'static [&'static str],
+}
+
 pub(super) type Create<L> = Arc<dyn Fn(&mut OperatorReader<'_>) -> Result<Box<L>, LayerError> + Send + Sync>;
 
 /// Creates the layers of one operator type, and describes the operator. [`Registry::add_plugin`] takes creators with a
@@ -80,6 +88,9 @@ pub struct Creator<L: ?Sized = dyn CpuLayer> {
     pub is_random: bool,
     /// Whether the result is a number in TorchScript; here it is a tensor without axes.
     pub returns_number: bool,
+    /// Whether the operator takes a list of tensors as one argument; other lists are lists of numbers.
+    pub takes_tensors: bool,
+    pub(super) overloads: Vec<Overload>,
     /// The [name](super::PluginName) of a plugin, set when the creator is added to a registry; `None` for other creators.
     pub plugin: Option<Arc<str>>,
     pub(super) create: Create<L>,
@@ -94,6 +105,8 @@ impl<L: ?Sized> Clone for Creator<L> {
             fields: self.fields.clone(),
             is_random: self.is_random,
             returns_number: self.returns_number,
+            takes_tensors: self.takes_tensors,
+            overloads: self.overloads.clone(),
             plugin: self.plugin.clone(),
             create: Arc::clone(&self.create),
         }
@@ -128,6 +141,8 @@ impl<L: ?Sized> Creator<L> {
             fields,
             is_random: false,
             returns_number: false,
+            takes_tensors: false,
+            overloads: Vec::new(),
             plugin: None,
             create,
         }
@@ -147,6 +162,13 @@ impl<L: ?Sized> Creator<L> {
     #[must_use]
     pub fn returning_number(self) -> Self {
         Self { returns_number: true, ..self }
+    }
+
+    /// The names of `count` positional arguments in TorchScript, unless they are `input` and the fields in their order.
+    pub(crate) fn overload(&self, count: usize) -> Option<&'static [&'static str]> {
+        let found =
+            self.overloads.iter().find(|overload| overload.count.is_none_or(|wanted| wanted == count));
+        found.map(|overload| overload.arguments)
     }
 
     /// Creates a layer, which must read every key of the operator.
@@ -310,6 +332,10 @@ pub(crate) enum Entry {
     Table(&'static [Entry]),
     /// Operators that a function adds, because their types or fields are computed.
     Computed(fn(&mut Registry) -> Result<(), RegistryError>),
+    /// An operator that was added before takes a list of tensors.
+    TakesTensors(&'static str),
+    /// An overload of an operator that was added before. Overloads with a number of arguments come first.
+    Overload(&'static str, Overload),
 }
 
 impl Entry {
@@ -337,9 +363,20 @@ impl Registry<dyn CpuLayer> {
                 }
                 Entry::Table(entries) => result = result.and(self.register_all(entries)),
                 Entry::Computed(add) => result = result.and(add(self)),
+                Entry::TakesTensors(op_type) => {
+                    result = result.and(self.change(op_type, |creator| creator.takes_tensors = true));
+                }
+                Entry::Overload(op_type, overload) => {
+                    result = result.and(self.change(op_type, |creator| creator.overloads.push(overload)));
+                }
             }
         }
         result
+    }
+
+    fn change(&mut self, op_type: &str, change: impl FnOnce(&mut Creator)) -> Result<(), RegistryError> {
+        let missing = || RegistryError::Missing { op_type: op_type.to_owned(), nearest: None };
+        Arc::make_mut(&mut self.creators).get_mut(op_type).map(change).ok_or_else(missing)
     }
 }
 

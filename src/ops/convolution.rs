@@ -213,9 +213,9 @@ impl Conv {
         }
         let limits = context.limits();
         let scratch = context.scratch_between::<T>(ready.conv.least_scratch(), ready.conv.scratch())?;
-        epilogue::with::<T>(epilogue, inputs, output, limits, |output, finish| {
-            let factors = Factors { weight: &weights, bias: bias.as_deref(), finish: None };
-            each_sample((&data, sample), (output, out_sample), factors, finish, |input, factors, output| {
+        epilogue::with::<T>(epilogue, inputs, output, limits, |output, epilogue| {
+            let factors = Factors { weight: &weights, bias: bias.as_deref(), epilogue: None };
+            each_sample((&data, sample), (output, out_sample), factors, epilogue, |input, factors, output| {
                 ready.conv.run(input, factors, output, scratch, limits)
             })
         })

@@ -71,34 +71,53 @@
 //!
 //! `examples/custom_operator.rs` implements a module with weights and a custom operator.
 
-/// Declares `OPERATORS`, the table of a module's operators: `of` adds the tables of other modules, `with` adds a function
-/// that registers operators whose types or fields are computed.
+/// Declares `OPERATORS`, the table of a module's operators: `of` adds the tables of other modules, `with` a function for
+/// operators whose types or fields are computed, `lists` the types that take lists of tensors, `overload` the arguments of
+/// overloads in TorchScript that are not `input` and the operator's fields in their order.
 ///
 /// ```ignore
 /// operators! { ReLU, ELU }                             // layers
-/// operators! { Logit; of complex; with add_functions } // a layer, a module's table, and computed operators
-/// operators! { of gating, softmax }                    // only the tables of modules
-/// operators! { entry => Conv, LpPool }                 // `entry::<Conv>()` creates the entry
+/// operators! { Logit; of complex; with add_functions } // and those of a module, and computed ones
+/// operators! { of gating, softmax }                    // those of modules alone
+/// operators! { entry => Conv, LpPool }                 // `entry::<Conv>()` makes the entry
+/// operators! { HStack; lists "aten::hstack" }          // its argument is a list of tensors
+/// operators! { Sort; overload "aten::sort"(input, stable, dim, descending) of 4 } // if called with 4 arguments
 /// ```
 macro_rules! operators {
-    (@ [$($entry:expr,)*] [$($(#[$meta:meta])* $module:ident),*] [$($add:ident)?]) => {
+    (
+        @ [$($entry:expr,)*] [$($(#[$meta:meta])* $module:ident),*] [$($add:ident)?]
+        [$($lists:literal),*] [$($op_type:literal($($argument:ident),*) $(of $count:literal)?),*]
+    ) => {
         pub(in crate::ops) const OPERATORS: &[$crate::op::Entry] = &[
             $($entry,)*
             $($(#[$meta])* $crate::op::Entry::Table($module::OPERATORS),)*
             $($crate::op::Entry::Computed($add),)?
+            $($crate::op::Entry::TakesTensors($lists),)*
+            $($crate::op::Entry::Overload($op_type, $crate::op::Overload {
+                count: operators!(@count $($count)?),
+                arguments: &[$(stringify!($argument)),*],
+            }),)*
         ];
     };
+    (@count) => { None };
+    (@count $count:literal) => { Some($count) };
     (of $($(#[$meta:meta])* $module:ident),* $(; with $add:ident)?) => {
-        operators! { @ [] [$($(#[$meta])* $module),*] [$($add)?] }
+        operators! { @ [] [$($(#[$meta])* $module),*] [$($add)?] [] [] }
     };
-    (with $add:ident) => {
-        operators! { @ [] [] [$add] }
+    (with $add:ident $(; overload $($overload:tt)*)?) => {
+        operators! { @ [] [] [$add] [] [$($($overload)*)?] }
     };
     ($make:ident => $($name:ty),*) => {
-        operators! { @ [$($make::<$name>(),)*] [] [] }
+        operators! { @ [$($make::<$name>(),)*] [] [] [] [] }
     };
-    ($($name:ty),* $(; of $($(#[$meta:meta])* $module:ident),*)? $(; with $add:ident)?) => {
-        operators! { @ [$($crate::op::Entry::of::<$name>(),)*] [$($($(#[$meta])* $module),*)?] [$($add)?] }
+    (
+        $($name:ty),* $(; of $($(#[$meta:meta])* $module:ident),*)? $(; with $add:ident)?
+        $(; lists $($lists:literal),*)? $(; overload $($overload:tt)*)?
+    ) => {
+        operators! {
+            @ [$($crate::op::Entry::of::<$name>(),)*] [$($($(#[$meta])* $module),*)?] [$($add)?]
+            [$($($lists),*)?] [$($($overload)*)?]
+        }
     };
 }
 
@@ -174,6 +193,18 @@ mod tests {
         assert!(!["torch.zeros", "torch.empty", "nn.RReLU", "nn.Dropout"].iter().any(is_random));
         let named_so = registry.iter().filter(|(op_type, _)| op_type.to_lowercase().contains("rand"));
         assert!(named_so.into_iter().all(|(_, creator)| creator.is_random));
+    }
+
+    #[test]
+    fn overloads_are_found_by_the_number_of_arguments() {
+        let registry = super::registry();
+        let arguments = |op_type, count| registry.get(op_type).unwrap().overload(count);
+        assert_eq!(arguments("aten::clamp_max", 2), Some(&["input", "max"][..]));
+        assert_eq!(arguments("aten::sort", 4), Some(&["input", "stable", "dim", "descending"][..]));
+        assert_eq!(arguments("aten::sort", 3), None);
+        assert_eq!(arguments("aten::var", 2), Some(&["input", "unbiased"][..]));
+        assert_eq!(arguments("aten::var", 4), Some(&["input", "dim", "unbiased", "keepdim"][..]));
+        assert_eq!(arguments("aten::copy", 3).and_then(|arguments| arguments.first()), Some(&"self"));
     }
 
     #[test]

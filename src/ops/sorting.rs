@@ -342,7 +342,11 @@ impl CpuLayer for Isin {
     }
 }
 
-operators! { Sort, Argsort, Kthvalue, Searchsorted, Bucketize, Isin }
+operators! {
+    Sort, Argsort, Kthvalue, Searchsorted, Bucketize, Isin;
+    overload "aten::sort"(input, stable, dim, descending) of 4,
+        "aten::argsort"(input, stable, dim, descending) of 4
+}
 
 #[cfg(test)]
 mod tests {

@@ -96,14 +96,14 @@ pub struct Factors<'a, T> {
     pub bias: Option<&'a [T]>,
     /// The epilogue that is applied to outputs while they are in the cache, and the position of the sample's first output
     /// in the whole output.
-    pub finish: Option<(&'a dyn ApplyEpilogue<T>, usize)>,
+    pub epilogue: Option<(&'a dyn ApplyEpilogue<T>, usize)>,
 }
 
 impl<T: Float> Factors<'_, T> {
     /// Applies the epilogue to outputs that begin at a position of the sample.
-    pub(super) fn finish(&self, position: usize, outputs: &mut [T]) -> Result<()> {
-        match self.finish {
-            Some((finish, first)) => finish.finish(first + position, outputs),
+    pub(super) fn apply_epilogue(&self, position: usize, outputs: &mut [T]) -> Result<()> {
+        match self.epilogue {
+            Some((epilogue, first)) => epilogue.apply(first + position, outputs),
             None => Ok(()),
         }
     }
@@ -333,7 +333,7 @@ impl<'a, T: Float> Product<'a, T> {
             let start = start + index * self.tile;
             self.start_from_bias(output.view_mut());
             self.multiply(start, output.view_mut(), scratch, in_parallel);
-            self.finish(start, output)?;
+            self.apply_epilogue(start, output)?;
         }
         Ok(())
     }
@@ -364,17 +364,17 @@ impl<'a, T: Float> Product<'a, T> {
     }
 
     /// Applies the epilogue to a tile: channel by channel, or to all channels together if they are contiguous.
-    fn finish(&self, start: usize, mut output: ArrayViewMut2<'_, T>) -> Result<()> {
-        if self.factors.finish.is_none() {
+    fn apply_epilogue(&self, start: usize, mut output: ArrayViewMut2<'_, T>) -> Result<()> {
+        if self.factors.epilogue.is_none() {
             return Ok(());
         }
         let first = self.group * self.out_channels * self.positions + start;
         if let Some(outputs) = output.as_slice_mut() {
-            return self.factors.finish(first, outputs);
+            return self.factors.apply_epilogue(first, outputs);
         }
         for (channel, row) in output.rows_mut().into_iter().enumerate() {
             let row = row.into_slice().unwrap_or_default();
-            self.factors.finish(first + channel * self.positions, row)?;
+            self.factors.apply_epilogue(first + channel * self.positions, row)?;
         }
         Ok(())
     }
@@ -428,7 +428,7 @@ mod tests {
         let (alone, pooled) = on_threads(&[1, 3], || {
             let plan = ConvPlan::new(shape.clone(), 8);
             let (mut got, mut scratch) = (vec![1.0; want.len()], vec![7.0; plan.scratch()]);
-            let factors = Factors { weight, bias, finish: None };
+            let factors = Factors { weight, bias, epilogue: None };
             plan.run(input, &factors, &mut got, &mut scratch, &Limits::default()).unwrap();
             got
         });

@@ -89,7 +89,7 @@ pub fn conv_transpose<T: Float>(
             gemm(weight.t(), input, matrix_mut(scratch, taps, width, width), false);
             columns.scatter(scratch, range, output);
         }
-        factors.finish(first, output)?;
+        factors.apply_epilogue(first, output)?;
     }
     Ok(())
 }
@@ -118,7 +118,7 @@ mod tests {
         );
         let (mut got, mut scratch) = (vec![1.0; want.len()], vec![7.0; shape.scratch(8)]);
         let (input, weight) = (input.as_slice().unwrap(), weight.as_slice().unwrap());
-        let factors = Factors { weight, bias, finish: None };
+        let factors = Factors { weight, bias, epilogue: None };
         conv_transpose(shape, input, &factors, &mut got, &mut scratch, &Limits::default()).unwrap();
         assert_eq!(got, want.as_slice().unwrap());
     }

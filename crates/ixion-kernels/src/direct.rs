@@ -220,7 +220,7 @@ impl Direct {
                 let start = sample.factors.bias.map_or(T::zero(), |bias| bias[channel]);
                 widest(|| fill_channel(&self.padded, &self.offsets, scratch, weight, start, output));
             }
-            sample.factors.finish(first * sample.positions, output)?;
+            sample.factors.apply_epilogue(first * sample.positions, output)?;
         }
         Ok(())
     }

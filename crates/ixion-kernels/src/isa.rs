@@ -36,7 +36,7 @@ impl Isa {
     }
 
     /// Returns true if this processor supports the instruction set.
-    pub fn is_here(self) -> bool {
+    pub fn is_supported(self) -> bool {
         static WIDEST: OnceLock<Isa> = OnceLock::new();
         let widest = || Self::ALL.into_iter().filter(|isa| isa.is_detected()).max();
         self <= *WIDEST.get_or_init(|| widest().unwrap_or(Self::Scalar))
@@ -62,8 +62,8 @@ impl Isa {
     }
 
     /// The instruction sets that this processor supports.
-    pub fn here() -> impl Iterator<Item = Self> {
-        Self::ALL.into_iter().filter(|isa| isa.is_here())
+    pub fn supported() -> impl Iterator<Item = Self> {
+        Self::ALL.into_iter().filter(|isa| isa.is_supported())
     }
 }
 
@@ -72,7 +72,7 @@ impl Isa {
 /// at the first call. Products that are left to the crate `gemm` select their own.
 ///
 /// ```
-/// assert!(ixion_kernels::isa().is_here());
+/// assert!(ixion_kernels::isa().is_supported());
 /// ```
 pub fn isa() -> Isa {
     static SELECTED: OnceLock<Isa> = OnceLock::new();
@@ -87,14 +87,14 @@ pub fn isa() -> Isa {
 }
 
 fn widest() -> Isa {
-    Isa::here().max().unwrap_or(Isa::Scalar)
+    Isa::supported().max().unwrap_or(Isa::Scalar)
 }
 
 /// The instruction set of this name, or the widest if there is no name.
 fn chosen(name: Option<&str>) -> Result<Isa, String> {
     let Some(name) = name.filter(|name| !name.is_empty()) else { return Ok(widest()) };
     match Isa::ALL.into_iter().find(|isa| isa.name() == name) {
-        Some(isa) if isa.is_here() => Ok(isa),
+        Some(isa) if isa.is_supported() => Ok(isa),
         Some(_) => Err(format!("this processor does not support {name}")),
         None => {
             let names = Isa::ALL.map(Isa::name).join(", ");
@@ -106,10 +106,10 @@ fn chosen(name: Option<&str>) -> Result<Isa, String> {
 /// Returns true if kernels may multiply pairs of `bf16`, which requires AVX-512 BF16 and [`isa`] to be [`Isa::Avx512`].
 pub fn multiplies_pairs() -> bool {
     #[cfg(target_arch = "x86_64")]
-    let is_here = is_x86_feature_detected!("avx512bf16");
+    let is_supported = is_x86_feature_detected!("avx512bf16");
     #[cfg(not(target_arch = "x86_64"))]
-    let is_here = false;
-    isa() == Isa::Avx512 && is_here
+    let is_supported = false;
+    isa() == Isa::Avx512 && is_supported
 }
 
 /// The speed of multiplying pairs of `bf16` relative to `f32`, as measured, if each rounded value takes part in
@@ -146,7 +146,7 @@ mod tests {
         assert_eq!(chosen(Some("")), Ok(widest()));
         assert_eq!(chosen(Some("scalar")), Ok(Isa::Scalar));
         for isa in Isa::ALL {
-            assert_eq!(chosen(Some(isa.name())).is_ok(), isa.is_here(), "{isa:?}");
+            assert_eq!(chosen(Some(isa.name())).is_ok(), isa.is_supported(), "{isa:?}");
         }
         assert_eq!(chosen(Some("mmx")), Err("expected one of scalar, avx2, avx512, got `mmx`".to_owned()));
     }

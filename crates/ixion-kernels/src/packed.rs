@@ -54,7 +54,7 @@ impl Packing {
     }
 
     /// Returns true if the instructions of this process multiply such words.
-    pub fn are_here(self) -> bool {
+    pub fn are_supported(self) -> bool {
         self == Self::F32 || multiplies_pairs()
     }
 }
@@ -159,7 +159,7 @@ pub struct SumEpilogue<'a> {
     /// Values that are added before clamping, in the layout of the results.
     pub added: Option<&'a [f32]>,
     /// An epilogue that is applied to pieces of the results while they are in the cache.
-    pub finish: Option<&'a dyn ApplyEpilogue<f32>>,
+    pub elementwise: Option<&'a dyn ApplyEpilogue<f32>>,
     /// The position of the first result for `finish`.
     pub first: usize,
 }
@@ -167,7 +167,7 @@ pub struct SumEpilogue<'a> {
 impl SumEpilogue<'_> {
     /// Stores the sums unchanged.
     pub const NONE: Self =
-        Self { bounds: [f32::NEG_INFINITY, f32::INFINITY], added: None, finish: None, first: 0 };
+        Self { bounds: [f32::NEG_INFINITY, f32::INFINITY], added: None, elementwise: None, first: 0 };
 }
 
 /// Multiplies rows with all panels, applies the epilogue, and stores the results. The threads of the current pool share

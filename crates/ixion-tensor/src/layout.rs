@@ -156,7 +156,7 @@ impl Layout {
 
     /// True if both layouts place each element at the same position relative to their offsets: strides of axes of length
     /// 1 do not matter.
-    pub fn lies_as(&self, other: &Layout) -> bool {
+    pub fn has_same_positions(&self, other: &Layout) -> bool {
         let is_same = |axis: usize| self.shape[axis] == 1 || self.strides[axis] == other.strides[axis];
         self.shape == other.shape
             && self.format == other.format

@@ -221,7 +221,7 @@ impl CpuLayer for Conv2d {
             None => {
                 let x = inputs[0].array::<f32>()?.into_dimensionality::<Ix4>()?;
                 let y = outputs[0].array::<f32>()?.into_dimensionality::<Ix4>()?;
-                self.forward_real(x, y, context.scratch::<f32>(elements)?)
+                self.forward_f32(x, y, context.scratch::<f32>(elements)?)
             }
             Some(weights) => {
                 let x = inputs[0].array::<i8>()?.into_dimensionality::<Ix4>()?;
@@ -358,7 +358,7 @@ fn see<T: Copy + Into<A>, A: Copy + Default>(
 
 impl Conv2d {
     /// Computes in `f32`. The scratch memory holds the columns and the products.
-    fn forward_real(
+    fn forward_f32(
         &self,
         x: ArrayView4<'_, f32>,
         mut y: ArrayViewMut4<'_, f32>,

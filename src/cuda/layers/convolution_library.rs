@@ -60,13 +60,14 @@ pub(super) fn convolution<'a>(
 ) -> Result<bool, LayerError> {
     let Convolved { x, weights, bias, y, whole, ref mut work } = convolved;
     let input_at = |position: Option<usize>| position.and_then(|position| inputs.get(position).copied());
-    let lies_as = |added: &DeviceTensor<'_>| {
+    let has_same_positions = |added: &DeviceTensor<'_>| {
         added.dtype() == whole.dtype()
             && added.shape() == whole.shape()
             && added.layout().strides() == whole.layout().strides()
     };
     let form = activation(epilogue.form()).filter(|(_, function)| *function != Activation::GeluTanh);
-    let form = form.filter(|(added, _)| added.is_none() || input_at(*added).is_some_and(|it| lies_as(&it)));
+    let form = form
+        .filter(|(added, _)| added.is_none() || input_at(*added).is_some_and(|it| has_same_positions(&it)));
     let added = form.and_then(|(added, _)| input_at(added));
     work.is_added = added.is_some();
     work.is_relu = form.is_some_and(|(_, function)| function == Activation::Relu);

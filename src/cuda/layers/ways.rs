@@ -108,7 +108,7 @@ macro_rules! ways {
             Way::of(self.on_device).workspace(inputs)
         }
 
-        fn least_workspace(&self, _: &[TensorMeta], _: &[TensorMeta]) -> usize {
+        fn min_workspace(&self, _: &[TensorMeta], _: &[TensorMeta]) -> usize {
             0
         }
     };

@@ -243,7 +243,7 @@ impl DeviceState {
         let layer = self.layers.get(position).and_then(Option::as_ref);
         layer.map_or(0, |layer| match scratch {
             Scratch::Preferred => layer.workspace(inputs, outputs),
-            Scratch::Minimum => layer.least_workspace(inputs, outputs),
+            Scratch::Minimum => layer.min_workspace(inputs, outputs),
         })
     }
 

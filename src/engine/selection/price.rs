@@ -166,7 +166,7 @@ pub(super) fn of_device(cost: Cost, efficiency: f64, formats: &[TensorFormat]) -
 fn of_device_reformat(meta: &TensorMeta, from: &TensorFormat, to: &TensorFormat) -> f64 {
     let layout = |format: &TensorFormat| meta.clone().with_format(format.format).layout();
     let is_moved = match (layout(from), layout(to)) {
-        (Ok(from), Ok(to)) => !from.lies_as(&to),
+        (Ok(from), Ok(to)) => !from.has_same_positions(&to),
         _ => true,
     };
     if !is_moved && from.dtype == to.dtype && from.is_quantized == to.is_quantized {

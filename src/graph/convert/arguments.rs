@@ -51,59 +51,6 @@ const IGNORED: [&str; 8] = [
     "generator",
 ];
 
-/// The argument names of TorchScript operators whose layers have their fields in another order.
-fn signature(op_type: &str, values: &[Value]) -> Option<&'static [&'static str]> {
-    let along_axis = matches!(values.get(1), Some(Value::Constant(_)));
-    match op_type {
-        "aten::max" | "aten::min" if along_axis => Some(&["input", "dim", "keepdim"]),
-        "aten::copy" => Some(&["self", "src", "non_blocking"]),
-        "aten::new_full" => Some(&["input", "size", "fill_value", "dtype", "layout", "device", "pin_memory"]),
-        "aten::where" if values.len() == 3 => Some(&["condition", "input", "other"]),
-        "aten::clamp_max" => Some(&["input", "max"]),
-        "aten::sum" | "aten::mean" | "aten::prod" if values.len() == 4 => {
-            Some(&["input", "dim", "keepdim", "dtype"])
-        }
-        "aten::var" | "aten::std" | "aten::var_mean" | "aten::std_mean" if values.len() == 2 => {
-            Some(&["input", "unbiased"])
-        }
-        "aten::var" | "aten::std" => Some(&["input", "dim", "unbiased", "keepdim"]),
-        "aten::embedding" => Some(&["weight", "input", "padding_idx", "scale_grad_by_freq", "sparse"]),
-        "aten::rand_like" => Some(&["input", "dtype", "layout", "device", "pin_memory", "memory_format"]),
-        "aten::rand" => Some(&["size", "dtype", "layout", "device", "pin_memory"]),
-        "aten::randint" if values.len() == 6 => {
-            Some(&["high", "size", "dtype", "layout", "device", "pin_memory"])
-        }
-        "aten::randint" => Some(&["low", "high", "size", "dtype", "layout", "device", "pin_memory"]),
-        "aten::randperm" => Some(&["n", "dtype", "layout", "device", "pin_memory"]),
-        "aten::randint_like" if values.len() == 7 => {
-            Some(&["input", "high", "dtype", "layout", "device", "pin_memory", "memory_format"])
-        }
-        "aten::randint_like" => {
-            Some(&["input", "low", "high", "dtype", "layout", "device", "pin_memory", "memory_format"])
-        }
-        "aten::poisson" => Some(&["input", "generator"]),
-        "aten::bernoulli" if values.len() == 2 => Some(&["input", "generator"]),
-        "aten::instance_norm" => Some(&[
-            "input",
-            "weight",
-            "bias",
-            "running_mean",
-            "running_var",
-            "use_input_stats",
-            "momentum",
-            "eps",
-            "cudnn_enabled",
-        ]),
-        "aten::linalg_matrix_rank" if values.len() == 3 => Some(&["input", "atol", "hermitian"]),
-        "aten::linalg_pinv" if values.len() == 3 => Some(&["input", "rtol", "hermitian"]),
-        "aten::nuclear_norm" if values.len() == 2 => Some(&["input", "keepdim"]),
-        "aten::sort" | "aten::argsort" if values.len() == 4 => {
-            Some(&["input", "stable", "dim", "descending"])
-        }
-        _ => None,
-    }
-}
-
 /// The names of an operator's inputs. If the file has none, the inputs of TorchScript operators are named by position: after
 /// the fields of the layer, or `arg_0`, `arg_1` and so on if the layer publishes no fields.
 fn argument_names(operator: &pnnx::Operator, creator: &Creator, values: &[Value]) -> Vec<Option<String>> {
@@ -111,7 +58,7 @@ fn argument_names(operator: &pnnx::Operator, creator: &Creator, values: &[Value]
     if !operator.op_type().contains("::") || names.iter().any(Option::is_some) {
         return names.to_vec();
     }
-    if let Some(keys) = signature(operator.op_type(), values) {
+    if let Some(keys) = creator.overload(values.len()) {
         return keys.iter().map(|key| Some((*key).to_owned())).collect();
     }
     if creator.fields.is_empty() {

@@ -9,29 +9,6 @@ use crate::pnnx::{self, Expr, OperandId, OperatorId};
 /// The maximum nesting depth of tuples. PyTorch models have two or three levels.
 const MAX_DEPTH: usize = 64;
 
-/// Operators that take a list of tensors, not a list of numbers.
-const TAKE_TENSORS: [&str; 19] = [
-    "nn.quantized.cat",
-    "Tensor.index",
-    "Tensor.index_put",
-    "aten::block_diag",
-    "aten::broadcast_tensors",
-    "aten::cartesian_prod",
-    "aten::chain_matmul",
-    "aten::column_stack",
-    "aten::dstack",
-    "aten::gru",
-    "aten::hstack",
-    "aten::linalg_multi_dot",
-    "aten::lstm",
-    "aten::meshgrid",
-    "aten::rnn_relu",
-    "aten::rnn_tanh",
-    "aten::vstack",
-    "pnnx.Output",
-    "prim::TupleConstruct",
-];
-
 impl Converter<'_> {
     pub(super) fn add_tuple(&mut self, operator: &pnnx::Operator) -> Result<(), GraphError> {
         let items = self.inputs_of(operator)?;
@@ -57,7 +34,10 @@ impl Converter<'_> {
         let is_list = operator.param("expr").is_some_and(|expr| expr.raw().starts_with('['));
         let [output] = operator.outputs() else { return false };
         let consumers = self.file.operand(*output).consumers();
-        let takes_tensors = |id: &OperatorId| TAKE_TENSORS.contains(&self.file.operator(*id).op_type());
+        let takes_tensors = |id: &OperatorId| match self.file.operator(*id).op_type() {
+            "pnnx.Output" | "prim::TupleConstruct" => true,
+            op_type => self.registry.known(op_type).is_some_and(|creator| creator.takes_tensors),
+        };
         // With other parameters, the layer of the expression reports the error.
         let has_no_others = operator.params().len() == 1;
         is_list

@@ -362,7 +362,10 @@ fn float_power() -> Creator {
     )
 }
 
-operators! { with add_operators }
+operators! {
+    with add_operators;
+    overload "aten::max"(input, dim, keepdim) of 3, "aten::min"(input, dim, keepdim) of 3
+}
 
 fn add_operators(registry: &mut Registry) -> Result<(), RegistryError> {
     for (op_type, arguments, template) in TEMPLATES {

@@ -418,12 +418,12 @@ fn run(
     let (bounds, added) = simple.unwrap_or((SumEpilogue::NONE.bounds, None));
     let epilogue = epilogue.filter(|_| simple.is_none());
     let run = epilogue.map(|epilogue| epilogue.start(&unrolled, DType::F32, layout.shape())).transpose()?;
-    let finish = run.as_ref().map(|run| run as &dyn ApplyEpilogue<f32>);
+    let elementwise = run.as_ref().map(|run| run as &dyn ApplyEpilogue<f32>);
     // A plain input may have any strides.
     let (input, output) = (float::read::<f32>(&unrolled[0])?, output.slice::<f32>()?);
     let samples = inputs[0].shape().first().copied().unwrap_or(1).max(1);
-    let ending = SumEpilogue { bounds, added, finish, first: 0 };
-    run_samples(sizes, weights, &input, (output, samples), &ending, context)
+    let epilogue = SumEpilogue { bounds, added, elementwise, first: 0 };
+    run_samples(sizes, weights, &input, (output, samples), &epilogue, context)
 }
 
 /// Convolves the samples in turn.
@@ -432,7 +432,7 @@ fn run_samples(
     weights: &Weights,
     input: &[f32],
     (output, samples): (&mut [f32], usize),
-    ending: &SumEpilogue<'_>,
+    epilogue: &SumEpilogue<'_>,
     context: &mut ForwardContext<'_>,
 ) -> Result<(), LayerError> {
     let (sample, out_sample) = (input.len() / samples, output.len() / samples);
@@ -447,17 +447,17 @@ fn run_samples(
     };
     for (index, output) in output.chunks_exact_mut(out_sample).enumerate() {
         let (input, first) = (&input[index * sample..][..sample], index * out_sample);
-        let added = ending.added.map(|added| &added[first..][..out_sample]);
-        let ending = SumEpilogue { added, first, ..*ending };
+        let added = epilogue.added.map(|added| &added[first..][..out_sample]);
+        let epilogue = SumEpilogue { added, first, ..*epilogue };
         match (sizes, weights) {
             (Sizes::Dense(conv), Weights::Dense(weights)) => {
-                conv.run(input, weights, output, scratch, &ending, limits)?;
+                conv.run(input, weights, output, scratch, &epilogue, limits)?;
             }
             (Sizes::Depthwise(conv), Weights::Depthwise(weights)) => {
-                conv.run(input, weights, output, &ending, limits)?;
+                conv.run(input, weights, output, &epilogue, limits)?;
             }
             (Sizes::Winograd(conv), Weights::Winograd(weights)) => {
-                conv.run(input, weights, output, scratch, &ending, limits)?;
+                conv.run(input, weights, output, scratch, &epilogue, limits)?;
             }
             _ => {
                 return Err(LayerError::Unsupported(

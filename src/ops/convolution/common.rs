@@ -185,13 +185,13 @@ pub(super) fn each_sample<T: Float, E: Into<LayerError>>(
     (input, sample): (&[T], usize),
     (output, out_sample): (&mut [T], usize),
     factors: Factors<'_, T>,
-    finish: Option<&dyn ApplyEpilogue<T>>,
+    epilogue: Option<&dyn ApplyEpilogue<T>>,
     mut compute: impl FnMut(&[T], &Factors<'_, T>, &mut [T]) -> Result<(), E>,
 ) -> Result<(), LayerError> {
     for (index, output) in output.chunks_exact_mut(out_sample).enumerate() {
         let input = input.get(index * sample..(index + 1) * sample).unwrap_or_default();
-        let finish = finish.map(|finish| (finish, index * out_sample));
-        compute(input, &Factors { finish, ..factors }, output).map_err(Into::into)?;
+        let epilogue = epilogue.map(|epilogue| (epilogue, index * out_sample));
+        compute(input, &Factors { epilogue, ..factors }, output).map_err(Into::into)?;
     }
     Ok(())
 }

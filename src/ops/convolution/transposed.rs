@@ -192,9 +192,9 @@ impl ConvTranspose {
         }
         let limits = context.limits();
         let scratch = context.scratch::<T>(shape.scratch(size_of::<T>()))?;
-        epilogue::with::<T>(epilogue, inputs, output, limits, |output, finish| {
-            let factors = Factors { weight: &weights, bias: bias.as_deref(), finish: None };
-            each_sample((&data, sample), (output, out_sample), factors, finish, |input, factors, output| {
+        epilogue::with::<T>(epilogue, inputs, output, limits, |output, epilogue| {
+            let factors = Factors { weight: &weights, bias: bias.as_deref(), epilogue: None };
+            each_sample((&data, sample), (output, out_sample), factors, epilogue, |input, factors, output| {
                 conv_transpose(shape, input, factors, output, scratch, limits)
             })
         })

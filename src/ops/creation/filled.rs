@@ -404,7 +404,8 @@ impl CpuLayer for Arange {
 
 operators! {
     Zeros, Ones, Empty, Full, ZerosLike, OnesLike, EmptyLike, FullLike, NewZeros, NewOnes, NewEmpty, NewFull, Fill,
-    Arange
+    Arange;
+    overload "aten::new_full"(input, size, fill_value, dtype, layout, device, pin_memory)
 }
 
 #[cfg(test)]

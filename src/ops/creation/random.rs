@@ -309,7 +309,10 @@ fn normal() -> Creator {
     creator("`torch.normal`: random numbers of normal distributions with the given means and standard deviations.".to_owned(), &fields, create)
 }
 
-operators! { Randn, RandnLike, Normal, RandLike; of draws; with add_normal }
+operators! {
+    Randn, RandnLike, Normal, RandLike; of draws; with add_normal;
+    overload "aten::rand_like"(input, dtype, layout, device, pin_memory, memory_format)
+}
 
 fn add_normal(registry: &mut Registry) -> Result<(), RegistryError> {
     registry.add("aten::normal", normal())

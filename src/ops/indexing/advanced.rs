@@ -306,7 +306,7 @@ impl CpuLayer for IndexAdd {
     }
 }
 
-operators! { Index, IndexPut, IndexFill, IndexAdd }
+operators! { Index, IndexPut, IndexFill, IndexAdd; lists "Tensor.index", "Tensor.index_put" }
 
 #[cfg(test)]
 mod tests;

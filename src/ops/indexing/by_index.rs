@@ -372,7 +372,10 @@ impl CpuLayer for Embedding {
     }
 }
 
-operators! { IndexSelect, Gather, ScatterAdd, Embedding }
+operators! {
+    IndexSelect, Gather, ScatterAdd, Embedding;
+    overload "aten::embedding"(weight, input, padding_idx, scale_grad_by_freq, sparse)
+}
 
 #[cfg(test)]
 mod tests {

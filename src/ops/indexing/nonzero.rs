@@ -263,7 +263,10 @@ fn where_creator() -> Creator {
     Creator::new(Creator::<dyn CpuLayer>::BUILT_IN, "1", create).described(doc, Where::FIELDS)
 }
 
-operators! { Nonzero, NonzeroOfAxes, OneHot, Bincount, CountNonzero; with add_where }
+operators! {
+    Nonzero, NonzeroOfAxes, OneHot, Bincount, CountNonzero; with add_where;
+    overload "aten::where"(condition, input, other) of 3
+}
 
 fn add_where(registry: &mut Registry) -> Result<(), RegistryError> {
     registry.add("aten::where", where_creator())

@@ -197,12 +197,12 @@ impl Layer for ScatterReduce {
 }
 
 /// A real number type that elements are reduced in.
-trait Joined: Number + PartialOrd {
+trait Reducible: Number + PartialOrd {
     fn product(self, other: Self) -> Self;
     fn part(self, count: usize) -> Self;
 }
 
-impl Joined for f64 {
+impl Reducible for f64 {
     fn product(self, other: Self) -> Self {
         self * other
     }
@@ -212,7 +212,7 @@ impl Joined for f64 {
     }
 }
 
-impl Joined for i64 {
+impl Reducible for i64 {
     fn product(self, other: Self) -> Self {
         self.wrapping_mul(other)
     }
@@ -223,7 +223,7 @@ impl Joined for i64 {
 }
 
 impl ScatterReduce {
-    fn run<T: Joined>(&self, inputs: &[TensorView<'_>], places: &Places) -> Result<Tensor, LayerError> {
+    fn run<T: Reducible>(&self, inputs: &[TensorView<'_>], places: &Places) -> Result<Tensor, LayerError> {
         let input = view_with_axis(&inputs[0])?;
         let mut result = input.cast(T::DTYPE)?.to_vec::<T>()?;
         let src = view_with_axis(&inputs[self.src.0])?.cast(T::DTYPE)?;
@@ -242,7 +242,7 @@ impl ScatterReduce {
         Ok(Tensor::from_vec(result, input.shape())?)
     }
 
-    fn join<T: Joined>(&self, a: T, b: T) -> T {
+    fn join<T: Reducible>(&self, a: T, b: T) -> T {
         let is_nan = |x: T| x.partial_cmp(&x).is_none();
         let one = T::of(1.0);
         match self.reduce {

@@ -337,7 +337,7 @@ impl CpuLayer for Clamp {
     }
 }
 
-operators! { Where, MaskedFill, MaskedSelect, Clamp }
+operators! { Where, MaskedFill, MaskedSelect, Clamp; overload "aten::clamp_max"(input, max) }
 
 #[cfg(test)]
 mod tests {

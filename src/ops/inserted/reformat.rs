@@ -75,7 +75,8 @@ impl Layer for Reformat {
             Format::ChannelsLast => Layout::channels_last(*shape),
             Format::Blocked { .. } => return Ok(None),
         };
-        let input = inputs.first().filter(|(dtype, layout)| is_kept(*dtype) && layout.lies_as(&wanted));
+        let input =
+            inputs.first().filter(|(dtype, layout)| is_kept(*dtype) && layout.has_same_positions(&wanted));
         Ok(input.map(|&(_, layout)| View { input: 0, layout: wanted.with_offset(layout.offset()) }))
     }
 

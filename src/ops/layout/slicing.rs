@@ -409,7 +409,10 @@ impl CpuLayer for SliceIndexes {
     }
 }
 
-operators! { Select, Slice, SliceCopy, SliceIndexes }
+operators! {
+    Select, Slice, SliceCopy, SliceIndexes;
+    overload "aten::copy"(self, src, non_blocking)
+}
 
 #[cfg(test)]
 mod tests;

@@ -301,7 +301,8 @@ view_layers!(BroadcastTensors, Meshgrid);
 
 operators! {
     HStack, VStack, DStack, ColumnStack, AtLeast1d, AtLeast2d, AtLeast3d, HSplit, VSplit, DSplit, BroadcastTensors,
-    Meshgrid
+    Meshgrid;
+    lists "aten::hstack", "aten::vstack", "aten::dstack", "aten::column_stack", "aten::broadcast_tensors", "aten::meshgrid"
 }
 
 #[cfg(test)]

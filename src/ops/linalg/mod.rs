@@ -146,7 +146,10 @@ operators! {
     Inverse, InverseEx, LdlFactor, LdlFactorEx, LdlSolve, LeastSquares, LogDet, Lu, LuFactor, LuFactorEx, LuSolve,
     LuSolveOfSides, LuUnpack, MatrixExp, MatrixPower, MatrixRank, NuclearNorm, PowersOfEach, PseudoInverse,
     PseudoInverseOfTolerances, Qr, SignAndLogDet, Solve, SolveEx, SolveTriangular, Svd, SvdOfThin, SvdVals,
-    TensorInverse, TensorSolve, TriangularSolve, Vander
+    TensorInverse, TensorSolve, TriangularSolve, Vander;
+    overload "aten::linalg_matrix_rank"(input, atol, hermitian) of 3,
+        "aten::linalg_pinv"(input, rtol, hermitian) of 3,
+        "aten::nuclear_norm"(input, keepdim) of 2
 }
 
 #[cfg(test)]

@@ -175,7 +175,10 @@ macro_rules! contracting_layers {
 
 contracting_layers!(Inner of 2..=2, Outer of 2..=2, Tensordot of 2..=2, MultiDot of 1..=51);
 
-operators! { Inner, Outer, Tensordot, MultiDot }
+operators! {
+    Inner, Outer, Tensordot, MultiDot;
+    lists "aten::linalg_multi_dot", "aten::chain_matmul"
+}
 
 #[cfg(test)]
 mod tests {

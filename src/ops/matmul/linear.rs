@@ -87,7 +87,7 @@ impl Linear {
         let rows = leading.iter().product();
         let mut copy = Cow::Borrowed(&[][..]);
         let input = rows_of(&inputs[0], rows, features, &mut copy)?;
-        epilogue::with::<T>(epilogue.as_mut(), inputs, output, limits, |output, finish| {
+        epilogue::with::<T>(epilogue.as_mut(), inputs, output, limits, |output, epilogue| {
             for_each_chunk(output, ROWS * outputs, &|start, output| {
                 limits.check_deadline()?;
                 let (first, rows) = (start / outputs.max(1), output.len() / outputs.max(1));
@@ -99,7 +99,7 @@ impl Linear {
                 }
                 let product = ArrayViewMut2::from_shape((rows, outputs), &mut *output)?;
                 weights.multiply(input.slice(s![first..first + rows, ..]), product, limits)?;
-                Ok(finish.map_or(Ok(()), |finish| finish.finish(start, output))?)
+                Ok(epilogue.map_or(Ok(()), |epilogue| epilogue.apply(start, output))?)
             })
         })
     }
@@ -173,8 +173,13 @@ impl Linear {
             let ending = SumEpilogue { bounds, added, ..SumEpilogue::NONE };
             return input.multiply(weights, (output.slice()?, outputs), &ending, limits);
         }
-        epilogue::with::<f32>(epilogue, inputs, output, limits, |output, finish| {
-            input.multiply(weights, (output, outputs), &SumEpilogue { finish, ..SumEpilogue::NONE }, limits)
+        epilogue::with::<f32>(epilogue, inputs, output, limits, |output, epilogue| {
+            input.multiply(
+                weights,
+                (output, outputs),
+                &SumEpilogue { elementwise: epilogue, ..SumEpilogue::NONE },
+                limits,
+            )
         })
     }
 }

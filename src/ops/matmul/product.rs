@@ -50,13 +50,13 @@ impl Matmul {
         let product = self.product();
         match (output.dtype(), &mut self.epilogue) {
             (DType::F32, epilogue) => {
-                epilogue::with::<f32>(epilogue.as_mut(), inputs, output, limits, |output, finish| {
-                    product.multiply(inputs, output, finish, limits)
+                epilogue::with::<f32>(epilogue.as_mut(), inputs, output, limits, |output, epilogue| {
+                    product.multiply(inputs, output, epilogue, limits)
                 })
             }
             (DType::F64, epilogue) => {
-                epilogue::with::<f64>(epilogue.as_mut(), inputs, output, limits, |output, finish| {
-                    product.multiply(inputs, output, finish, limits)
+                epilogue::with::<f64>(epilogue.as_mut(), inputs, output, limits, |output, epilogue| {
+                    product.multiply(inputs, output, epilogue, limits)
                 })
             }
             (dtype, epilogue) => {
@@ -254,14 +254,14 @@ impl Product {
         &self,
         inputs: &[TensorView<'_>],
         output: &mut [T],
-        finish: Option<&dyn ApplyEpilogue<T>>,
+        epilogue: Option<&dyn ApplyEpilogue<T>>,
         limits: &Limits,
     ) -> Result<(), LayerError> {
         let [left, right] = self.factors.map(|position| &inputs[position]);
         let (mut left_copy, mut right_copy) = (None, None);
         let left = elements::<T>(left, &mut left_copy)?;
         let right = elements::<T>(right, &mut right_copy)?;
-        Factors::new(&left, &right)?.multiply(output, finish, limits)
+        Factors::new(&left, &right)?.multiply(output, epilogue, limits)
     }
 
     fn cost(&self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Cost {
@@ -373,7 +373,7 @@ impl<'a, T: Number> Factors<'a, T> {
     fn multiply(
         &self,
         output: &mut [T],
-        finish: Option<&dyn ApplyEpilogue<T>>,
+        epilogue: Option<&dyn ApplyEpilogue<T>>,
         limits: &Limits,
     ) -> Result<(), LayerError> {
         let [rows, _, columns] = self.dims;
@@ -387,7 +387,7 @@ impl<'a, T: Number> Factors<'a, T> {
                 let (first, rows) = (from / columns, output.len() / columns);
                 let product = ArrayViewMut2::from_shape((rows, columns), &mut *output)?;
                 T::multiply(a.slice(s![first..first + rows, ..]), b, product);
-                Ok(finish.map_or(Ok(()), |finish| finish.finish(start + from, output))?)
+                Ok(epilogue.map_or(Ok(()), |epilogue| epilogue.apply(start + from, output))?)
             })
         })
     }

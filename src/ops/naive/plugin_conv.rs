@@ -220,7 +220,7 @@ impl CpuLayer for Conv2d {
             None => {
                 let x = inputs[0].array::<f32>()?.into_dimensionality::<Ix4>()?;
                 let y = outputs[0].array::<f32>()?.into_dimensionality::<Ix4>()?;
-                self.forward_real(x, y, context.scratch::<f32>(elements)?)
+                self.forward_f32(x, y, context.scratch::<f32>(elements)?)
             }
             Some(weights) => {
                 let x = inputs[0].array::<i8>()?.into_dimensionality::<Ix4>()?;
@@ -253,13 +253,13 @@ impl CpuLayer for Conv2d {
 // ANCHOR: real
 impl Conv2d {
     /// Computes in `f32`. The scratch memory holds the columns and the products.
-    fn forward_real(
+    fn forward_f32(
         &self,
         x: ArrayView4<'_, f32>,
         mut y: ArrayViewMut4<'_, f32>,
         memory: &mut [f32],
     ) -> Result<(), LayerError> {
-        // ANCHOR: forward_real_todo -- task 4: for each image, compute its columns, and the weights times the columns, plus the bias
+        // ANCHOR: forward_f32_todo -- task 4: for each image, compute its columns, and the weights times the columns, plus the bias
         let (rows, biases, positions) = (self.rows()?, self.biases()?, y.dim().2 * y.dim().3);
         let (columns, products) = memory.split_at_mut(self.taps() * positions);
         for (picture, mut planes) in x.outer_iter().zip(y.outer_iter_mut()) {
@@ -274,7 +274,7 @@ impl Conv2d {
             }
         }
         Ok(())
-        // ANCHOR_END: forward_real_todo
+        // ANCHOR_END: forward_f32_todo
     }
 }
 // ANCHOR_END: real

@@ -385,7 +385,12 @@ channel_layer!(InstanceNorm);
 channel_layer!(InstanceNormNd);
 channel_layer!(GroupNorm);
 
-operators! { BatchNorm, InstanceNorm, InstanceNormNd, GroupNorm }
+operators! {
+    BatchNorm, InstanceNorm, InstanceNormNd, GroupNorm;
+    overload "aten::instance_norm"(
+        input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps, cudnn_enabled
+    )
+}
 
 #[cfg(test)]
 mod tests;

@@ -277,14 +277,14 @@ fn create<L: FromOperator + CpuLayer + 'static>(
 }
 
 /// A step's output while a decomposition runs.
-enum StepOutput<'a> {
+enum Value<'a> {
     /// A view of an input.
     View(TensorView<'a>),
     /// A computed tensor, or a view of one.
     Tensor(Tensor),
 }
 
-impl StepOutput<'_> {
+impl Value<'_> {
     fn view(&self) -> TensorView<'_> {
         match self {
             Self::View(view) => *view,
@@ -303,8 +303,8 @@ impl StepOutput<'_> {
 
 /// One run of a decomposition.
 struct Run<'a> {
-    inputs: &'a [StepOutput<'a>],
-    step_outputs: Vec<Vec<StepOutput<'a>>>,
+    inputs: &'a [Value<'a>],
+    step_outputs: Vec<Vec<Value<'a>>>,
     workspace: Workspace,
     limits: &'a Limits,
 }
@@ -320,7 +320,7 @@ impl Decomposition {
         outputs: &mut [TensorViewMut<'_>],
         limits: &Limits,
     ) -> Result<(), LayerError> {
-        let inputs: Vec<StepOutput<'_>> = inputs.iter().map(|input| StepOutput::View(*input)).collect();
+        let inputs: Vec<Value<'_>> = inputs.iter().map(|input| Value::View(*input)).collect();
         let mut run = Run { inputs: &inputs, step_outputs: Vec::new(), workspace: Workspace::new()?, limits };
         let count = self.steps.len();
         for (position, step) in self.steps.iter_mut().enumerate() {
@@ -346,19 +346,19 @@ impl Decomposition {
         inputs: &[TensorView<'_>],
         limits: &Limits,
     ) -> Result<Vec<Tensor>, LayerError> {
-        let inputs: Vec<StepOutput<'_>> = inputs.iter().map(|input| StepOutput::View(*input)).collect();
+        let inputs: Vec<Value<'_>> = inputs.iter().map(|input| Value::View(*input)).collect();
         let mut run = Run { inputs: &inputs, step_outputs: Vec::new(), workspace: Workspace::new()?, limits };
         self.steps.iter_mut().try_for_each(|step| run.next(step))?;
         let output = |&source: &Source| match run.get(source)? {
-            StepOutput::View(view) => Ok(view.to_tensor()?),
-            StepOutput::Tensor(tensor) => Ok(tensor.clone()),
+            Value::View(view) => Ok(view.to_tensor()?),
+            Value::Tensor(tensor) => Ok(tensor.clone()),
         };
         self.outputs.iter().map(output).collect()
     }
 }
 
 impl<'a> Run<'a> {
-    fn get(&self, source: Source) -> Result<&StepOutput<'a>, LayerError> {
+    fn get(&self, source: Source) -> Result<&Value<'a>, LayerError> {
         find(self.inputs, &self.step_outputs, source)
     }
 
@@ -411,14 +411,14 @@ impl<'a> Run<'a> {
     fn results(
         &mut self,
         step: &mut Step,
-        step_outputs: &[Vec<StepOutput<'a>>],
-    ) -> Result<Vec<StepOutput<'a>>, LayerError> {
+        step_outputs: &[Vec<Value<'a>>],
+    ) -> Result<Vec<Value<'a>>, LayerError> {
         let views = views_of(self.inputs, step_outputs, &step.inputs)?;
         let metas = self.prepare(step, &views)?;
         if step.layer.is_data_dependent() {
             let mut context = ForwardContext::new(&mut self.workspace, self.limits);
             let outputs = step.layer.forward_dynamic(&views, &mut context)?;
-            return Ok(outputs.into_iter().map(StepOutput::Tensor).collect());
+            return Ok(outputs.into_iter().map(Value::Tensor).collect());
         }
         let shapes: Vec<Shape> = metas.iter().map(TensorMeta::shape).collect::<Result<_, _>>()?;
         let layouts: Vec<_> = views.iter().map(|view| (view.dtype(), *view.layout())).collect();
@@ -442,15 +442,15 @@ impl<'a> Run<'a> {
         let mut context = ForwardContext::new(&mut self.workspace, self.limits);
         step.layer.forward(&views, &mut targets, &mut context)?;
         drop(targets);
-        Ok(outputs.into_iter().map(StepOutput::Tensor).collect())
+        Ok(outputs.into_iter().map(Value::Tensor).collect())
     }
 }
 
 fn find<'m, 'a>(
-    inputs: &'m [StepOutput<'a>],
-    step_outputs: &'m [Vec<StepOutput<'a>>],
+    inputs: &'m [Value<'a>],
+    step_outputs: &'m [Vec<Value<'a>>],
     source: Source,
-) -> Result<&'m StepOutput<'a>, LayerError> {
+) -> Result<&'m Value<'a>, LayerError> {
     let found = match source {
         Source::Input(position) => inputs.get(position),
         Source::StepOutput { step, output } => step_outputs.get(step).and_then(|outputs| outputs.get(output)),
@@ -459,8 +459,8 @@ fn find<'m, 'a>(
 }
 
 fn views_of<'m>(
-    inputs: &'m [StepOutput<'_>],
-    step_outputs: &'m [Vec<StepOutput<'_>>],
+    inputs: &'m [Value<'_>],
+    step_outputs: &'m [Vec<Value<'_>>],
     sources: &[Source],
 ) -> Result<Vec<TensorView<'m>>, LayerError> {
     sources.iter().map(|&source| Ok(find(inputs, step_outputs, source)?.view())).collect()

@@ -57,7 +57,7 @@ crate::operator! {
 
 choices! {
     /// The reduction of elements that are written to one position.
-    pub enum Joined {
+    pub enum Reduction {
         /// The last one replaces the input's element.
         None = "none",
         /// The sum of them and the input's element.
@@ -78,7 +78,7 @@ crate::operator! {
         /// The axis; a negative one counts from the end.
         axis: i64 = 0,
         /// The reduction of elements that are written to one position.
-        reduction: Joined = Joined::None,
+        reduction: Reduction = Reduction::None,
         /// The indices, with as many axes as the input; negative ones count from the end.
         indices: InputIndex,
         /// The elements to write, in the shape of the indices.
@@ -91,7 +91,7 @@ crate::operator! {
     /// in each row of `indices`.
     pub struct ScatterNd for "ScatterND" {
         /// The reduction of elements that are written to one position.
-        reduction: Joined = Joined::None,
+        reduction: Reduction = Reduction::None,
         /// The indices, …×k; negative ones count from the end.
         indices: InputIndex,
         /// k as the file records it, for indices of unknown shape.
@@ -263,20 +263,20 @@ impl Decompose for GatherNd {
 /// Writes `updates` to the indices of an axis.
 fn scatter(
     decomposition: &mut Decomposition,
-    joined: Joined,
+    joined: Reduction,
     axis: usize,
     inputs: [Source; 3],
 ) -> Result<Source, LayerError> {
     let dim = i64::try_from(axis).unwrap_or(i64::MAX);
     let reduce = match joined {
-        Joined::None => {
+        Reduction::None => {
             return decomposition
                 .then(TorchScatter { dim, index: InputIndex(1), src: TensorOrScalar::Input(2) }, &inputs);
         }
-        Joined::Add => ScatterReduction::Sum,
-        Joined::Mul => ScatterReduction::Product,
-        Joined::Max => ScatterReduction::Amax,
-        Joined::Min => ScatterReduction::Amin,
+        Reduction::Add => ScatterReduction::Sum,
+        Reduction::Mul => ScatterReduction::Product,
+        Reduction::Max => ScatterReduction::Amax,
+        Reduction::Min => ScatterReduction::Amin,
     };
     let (index, src) = (InputIndex(1), InputIndex(2));
     decomposition.then(ScatterReduce { dim, index, src, reduce, include_self: true }, &inputs)

@@ -101,7 +101,7 @@ impl CpuLayer for QuantizedCat {
     }
 }
 
-operators! { QuantizedCat }
+operators! { QuantizedCat; lists "nn.quantized.cat" }
 
 #[cfg(test)]
 mod tests {

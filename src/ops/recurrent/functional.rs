@@ -199,7 +199,10 @@ impl Function<'_> {
     }
 }
 
-operators! { RnnTanhFunction, RnnReluFunction, LstmFunction, GruFunction }
+operators! {
+    RnnTanhFunction, RnnReluFunction, LstmFunction, GruFunction;
+    lists "aten::rnn_tanh", "aten::rnn_relu", "aten::lstm", "aten::gru"
+}
 
 #[cfg(test)]
 mod tests {

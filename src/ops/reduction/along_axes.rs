@@ -386,7 +386,14 @@ quantifiers! {
 }
 
 operators! {
-    Sum, Mean, Product, Amax, Amin, LogSumExp, Variance, Deviation, Norm, Any, All; of composed
+    Sum, Mean, Product, Amax, Amin, LogSumExp, Variance, Deviation, Norm, Any, All; of composed;
+    overload "aten::sum"(input, dim, keepdim, dtype) of 4,
+        "aten::mean"(input, dim, keepdim, dtype) of 4,
+        "aten::prod"(input, dim, keepdim, dtype) of 4,
+        "aten::var"(input, unbiased) of 2,
+        "aten::var"(input, dim, unbiased, keepdim),
+        "aten::std"(input, unbiased) of 2,
+        "aten::std"(input, dim, unbiased, keepdim)
 }
 
 #[cfg(test)]

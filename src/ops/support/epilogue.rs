@@ -186,8 +186,8 @@ pub(in crate::ops) fn with<T: Float>(
     fill: impl FnOnce(&mut [T], Option<&dyn ApplyEpilogue<T>>) -> Result<(), LayerError>,
 ) -> Result<(), LayerError> {
     let mut fill = Some(fill);
-    let mut fill = |values: &mut [T], finish: Option<&dyn ApplyEpilogue<T>>| {
-        fill.take().map_or(Ok(()), |fill| fill(values, finish))
+    let mut fill = |values: &mut [T], apply: Option<&dyn ApplyEpilogue<T>>| {
+        fill.take().map_or(Ok(()), |fill| fill(values, apply))
     };
     with_filled(epilogue, inputs, output, limits, &mut fill)
 }

@@ -194,9 +194,9 @@ impl<W> Int8<W> {
             return Ok(());
         }
         let run = epilogue.map(|epilogue| epilogue.start(inputs, DType::F32, &shape)).transpose()?;
-        let finish = run.as_ref().map(|run| run as &dyn ApplyEpilogue<f32>);
+        let epilogue = run.as_ref().map(|run| run as &dyn ApplyEpilogue<f32>);
         let scale = self.scales.and_then(|scales| scales.output).unwrap_or(1.0);
-        let real = Real { steps: &weights.steps, channels, first: 0, finish, scale };
+        let real = Real { steps: &weights.steps, channels, first: 0, epilogue, scale };
         match output.dtype() {
             DType::I8 => write::<i8>(output, |output| fill.fill(&weights.factors, real, output)),
             _ => write::<f32>(output, |output| fill.fill(&weights.factors, real, output)),
@@ -300,7 +300,7 @@ pub(in crate::ops) struct Real<'a> {
     channels: Channels,
     /// The position of the first row in the whole output.
     first: usize,
-    finish: Option<&'a dyn ApplyEpilogue<f32>>,
+    epilogue: Option<&'a dyn ApplyEpilogue<f32>>,
     /// The scale of a quantised output.
     scale: f32,
 }
@@ -330,8 +330,8 @@ impl Outcome<f32> for Real<'_> {
                 width
             }
         };
-        match self.finish {
-            Some(finish) => finish.finish(self.first + row * width + column, outputs),
+        match self.epilogue {
+            Some(epilogue) => epilogue.apply(self.first + row * width + column, outputs),
             None => Ok(()),
         }
     }

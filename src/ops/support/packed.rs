@@ -167,7 +167,7 @@ impl Early {
             _ => return Ok(false),
         };
         self.packing = if order == Some(PAIRS) { Packing::Bf16Pairs } else { Packing::F32 };
-        if !self.packing.are_here() {
+        if !self.packing.are_supported() {
             return Err(LayerError::Unsupported(NO_PAIRS.to_owned()));
         }
         self.is_wanted = order.is_some();

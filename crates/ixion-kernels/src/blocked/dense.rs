@@ -37,7 +37,7 @@ impl DenseMethod {
         let Self { blocking, packing } = self;
         let are_pairs = blocking.is_input_blocked && blocking.block == 16 && channels.is_multiple_of(2);
         blocking.suits(channels, out_channels, groups)
-            && (packing == Packing::F32 || packing.are_here() && are_pairs)
+            && (packing == Packing::F32 || packing.are_supported() && are_pairs)
     }
 }
 

@@ -108,7 +108,7 @@ impl DepthwiseConv {
         for_each_plane(output, [rows, columns * block], self.part[0], &|plane, rows, at, output| {
             limits.check_deadline()?;
             self.part(input, weights, plane, rows, output, (&epilogue, at));
-            epilogue.finish.map_or(Ok(()), |finish| finish.finish(epilogue.first + at, output))
+            epilogue.elementwise.map_or(Ok(()), |elementwise| elementwise.apply(epilogue.first + at, output))
         })
     }
 

@@ -137,8 +137,8 @@ fn pairs_need_blocked_input_and_an_even_number_of_channels() {
         let blocking = Blocking { block, is_input_blocked };
         DenseMethod { blocking, packing: Packing::Bf16Pairs }.suits(channels, 32, groups)
     };
-    let is_here = crate::multiplies_pairs();
-    assert_eq!([suits(16, true, 6, 1), suits(16, true, 64, 2)], [is_here; 2]);
+    let is_supported = crate::multiplies_pairs();
+    assert_eq!([suits(16, true, 6, 1), suits(16, true, 64, 2)], [is_supported; 2]);
     assert!(!suits(16, true, 5, 1) && !suits(16, false, 6, 1) && !suits(8, true, 6, 1));
 }
 

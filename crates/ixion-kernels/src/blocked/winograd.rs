@@ -385,12 +385,12 @@ impl WinogradConv {
             // SAFETY: the processor has the instructions for these blocks. There are sums of all values of all tiles of
             // the strip; the stored results are within the output, nothing else writes them, and `added` is as long.
             unsafe { (self.transforms.outputs)(&tiles) };
-            let Some(finish) = epilogue.finish else { continue };
+            let Some(elementwise) = epilogue.elementwise else { continue };
             for row in 0..stored {
                 let at = at + row * columns * block;
                 // SAFETY: these results are within the output, and no other thread uses them.
                 let piece = unsafe { std::slice::from_raw_parts_mut(sample.output.at(at), across * block) };
-                finish.finish(epilogue.first + at, piece)?;
+                elementwise.apply(epilogue.first + at, piece)?;
             }
         }
         Ok(())

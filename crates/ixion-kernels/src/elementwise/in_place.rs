@@ -87,7 +87,7 @@ mod tests {
         let mut prepared = program.prepare(value, &[], T::DTYPE, &shape).unwrap();
         assert_eq!(prepared.in_place, Some(InPlace(function)));
         let mut piece = numbers.to_vec();
-        prepared.start(&[]).unwrap().finish(0, &mut piece).unwrap();
+        prepared.start(&[]).unwrap().apply(0, &mut piece).unwrap();
 
         let mut program = Program::default();
         let x = program.input(0, T::DTYPE);

@@ -117,11 +117,11 @@ pub trait ApplyEpilogue<T>: Sync + std::fmt::Debug {
     ///
     /// # Errors
     /// As [`Run::piece`].
-    fn finish(&self, start: usize, piece: &mut [T]) -> Result<()>;
+    fn apply(&self, start: usize, piece: &mut [T]) -> Result<()>;
 }
 
 impl<T: Float> ApplyEpilogue<T> for Run<'_> {
-    fn finish(&self, start: usize, piece: &mut [T]) -> Result<()> {
+    fn apply(&self, start: usize, piece: &mut [T]) -> Result<()> {
         match self.prepared.in_place {
             Some(function) if self.prepared.dtype == T::DTYPE => function.apply(piece),
             _ => self.piece(start, piece)?,

@@ -162,8 +162,8 @@ mod tests {
             let run = prepared.start(&inputs).unwrap();
             let mut numbers = x.to_vec::<f32>().unwrap();
             let (first, second) = numbers.split_at_mut(cut.min(wanted.len()));
-            run.finish(0, first).unwrap();
-            run.finish(first.len(), second).unwrap();
+            run.apply(0, first).unwrap();
+            run.apply(first.len(), second).unwrap();
             prop_assert_eq!(&numbers, &wanted);
         }
     }

@@ -62,7 +62,7 @@ impl Panels {
         weight: impl Fn(usize, usize) -> f32,
         bias: impl Fn(usize) -> f32,
     ) -> Self {
-        assert!(isa.is_here(), "the processor must support the instructions of the panels");
+        assert!(isa.is_supported(), "the processor must support the instructions of the panels");
         let (lanes, lens) = (isa.lanes(), lens(isa, outputs, depth));
         let mut lines = vec![Line([0.0; LINE]); (lens[0].saturating_add(lens[1])) / LINE];
         let (weights, biases) = numbers_mut(&mut lines).split_at_mut(lens[0]);
@@ -86,7 +86,10 @@ impl Panels {
         weight: impl Fn(usize, usize) -> f32,
         bias: impl Fn(usize) -> f32,
     ) -> Self {
-        assert!(Packing::Bf16Pairs.are_here(), "the processor must support the instructions of the panels");
+        assert!(
+            Packing::Bf16Pairs.are_supported(),
+            "the processor must support the instructions of the panels"
+        );
         let depth = Packing::Bf16Pairs.count(numbers);
         let mut rounded = vec![0.0; outputs.saturating_mul(depth)];
         let mut row = vec![0.0; numbers];
@@ -110,7 +113,7 @@ impl Panels {
         numbers: Tensor,
     ) -> Option<Self> {
         assert!(
-            isa.is_here() && packing.are_here(),
+            isa.is_supported() && packing.are_supported(),
             "the processor must support the instructions of the panels"
         );
         let len = numbers.slice::<f32>().ok()?.len();

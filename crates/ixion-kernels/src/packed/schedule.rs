@@ -192,7 +192,7 @@ impl<'a> Schedule<'a> {
                     let panels = first..(first + group).min(last);
                     self.multiply(rows.clone(), panels.clone(), depth_segment, next);
                     if depth_segment.is_last {
-                        self.finish(rows.clone(), panels)?;
+                        self.apply_epilogue(rows.clone(), panels)?;
                     }
                 }
             }
@@ -391,27 +391,27 @@ impl<'a> Schedule<'a> {
     }
 
     /// Applies the epilogue to computed results, in pieces that are as long as possible.
-    fn finish(&self, rows: Range<usize>, panels: Range<usize>) -> Result<()> {
-        let Some(finish) = self.epilogue.finish else { return Ok(()) };
+    fn apply_epilogue(&self, rows: Range<usize>, panels: Range<usize>) -> Result<()> {
+        let Some(elementwise) = self.epilogue.elementwise else { return Ok(()) };
         let (lanes, count, last) = (self.panels.lanes(), self.panels.count(), self.target.last);
         let len = |panel: usize| if panel + 1 == count { last } else { lanes };
-        let finish = |at: usize, len: usize| finish.finish(self.epilogue.first + at, self.piece(at, len));
+        let apply = |at: usize, len: usize| elementwise.apply(self.epilogue.first + at, self.piece(at, len));
         for segment in self.segments(rows) {
             if self.target.panel == lanes {
                 let len = (panels.len() - 1) * lanes + len(panels.end - 1);
                 for row in segment.first..segment.first + segment.rows {
-                    finish(self.position(segment.line, row, panels.start), len)?;
+                    apply(self.position(segment.line, row, panels.start), len)?;
                 }
                 continue;
             }
             for panel in panels.clone() {
                 let at = self.position(segment.line, segment.first, panel);
                 if self.target.row == lanes && len(panel) == lanes {
-                    finish(at, segment.rows * lanes)?;
+                    apply(at, segment.rows * lanes)?;
                     continue;
                 }
                 for row in 0..segment.rows {
-                    finish(at + row * self.target.row, len(panel))?;
+                    apply(at + row * self.target.row, len(panel))?;
                 }
             }
         }

@@ -6,8 +6,8 @@ use proptest::prelude::*;
 
 /// All combinations of an instruction set and a packing that this processor supports.
 fn kinds() -> impl Iterator<Item = (Isa, Packing)> {
-    let pairs = Packing::Bf16Pairs.are_here().then_some((Isa::Avx512, Packing::Bf16Pairs));
-    Isa::here().map(|isa| (isa, Packing::F32)).chain(pairs)
+    let pairs = Packing::Bf16Pairs.are_supported().then_some((Isa::Avx512, Packing::Bf16Pairs));
+    Isa::supported().map(|isa| (isa, Packing::F32)).chain(pairs)
 }
 
 /// A product, and the layout of its operands. Lengths and distances are in words.
@@ -35,7 +35,7 @@ fn number(index: usize, seed: usize) -> f32 {
 struct Double;
 
 impl ApplyEpilogue<f32> for Double {
-    fn finish(&self, start: usize, piece: &mut [f32]) -> ixion_tensor::Result<()> {
+    fn apply(&self, start: usize, piece: &mut [f32]) -> ixion_tensor::Result<()> {
         piece.iter_mut().enumerate().for_each(|(index, y)| *y = *y * 2.0 + ((start + index) % 5) as f32);
         Ok(())
     }
@@ -113,7 +113,7 @@ impl Case {
         let epilogue = SumEpilogue {
             bounds: self.bounds,
             added: self.is_added.then_some(&added),
-            finish: self.is_finished.then_some(&Double),
+            elementwise: self.is_finished.then_some(&Double),
             first: 1,
         };
         let mut data = self.data(kind.1);
@@ -153,7 +153,7 @@ impl Case {
                     }
                     let mut result = [sum.max(self.bounds[0]).min(self.bounds[1])];
                     if self.is_finished {
-                        Double.finish(place + 1, &mut result).unwrap();
+                        Double.apply(place + 1, &mut result).unwrap();
                     }
                     results.push((place, result[0]));
                 }
@@ -259,7 +259,7 @@ proptest! {
     fn pairs_are_as_exact_as_their_rounded_factors(
         depth in 1usize..900, seed in 0usize..1000,
     ) {
-        prop_assume!(Packing::Bf16Pairs.are_here());
+        prop_assume!(Packing::Bf16Pairs.are_supported());
         let rounded = |index: usize| bf16::from_f32(rough(index + seed));
         let panels = Panels::pairs(5, depth, |o, k| rough(o * depth + k + seed), |_| 0.25);
         let row: Vec<f32> = (0..depth).map(|k| rough(7 * k + seed)).collect();
@@ -307,7 +307,7 @@ fn results_do_not_depend_on_their_position() {
 
 #[test]
 fn products_are_added_one_after_the_other() {
-    for (isa, depth) in Isa::here().flat_map(|isa| [(isa, 55), (isa, 2500)]) {
+    for (isa, depth) in Isa::supported().flat_map(|isa| [(isa, 55), (isa, 2500)]) {
         let panels = Panels::for_isa(isa, 70, depth, |o, k| rough(o * depth + k), |_| 0.1);
         let data: Vec<f32> = (0..2 * depth).map(rough).collect();
         let got = rows_of_seventy(&panels, &data, 0..2);
@@ -325,7 +325,7 @@ fn products_are_added_one_after_the_other() {
 
 #[test]
 fn nan_stays_nan() {
-    for isa in Isa::here() {
+    for isa in Isa::supported() {
         let panels = Panels::for_isa(isa, 3, 1, |o, _| [1.0, f32::NAN, f32::INFINITY][o], |_| 0.0);
         let factors = Factors { data: &[2.0], pieces: &[0], piece: 1, last: (0, 0), row: 0, line: 0 };
         let target = Target { row: 3, line: 0, panel: 0, last: 3 };
@@ -339,7 +339,7 @@ fn nan_stays_nan() {
 
 #[test]
 fn without_factors_the_result_is_the_bias() {
-    for isa in Isa::here() {
+    for isa in Isa::supported() {
         let panels = Panels::for_isa(isa, 5, 0, |_, _| 1.0, |o| o as f32);
         let factors = Factors { data: &[], pieces: &[], piece: 0, last: (0, 0), row: 0, line: 0 };
         let target = Target { row: 5, line: 0, panel: panels.lanes(), last: 5 };

@@ -35,7 +35,7 @@ impl<'a> PanelsView<'a> {
     /// # Panics
     /// Panics if there are too few weights, or the processor does not support the instructions.
     pub(crate) fn new(isa: Isa, outputs: usize, depth: usize, weights: &'a [f32]) -> Self {
-        assert!(isa.is_here(), "the processor must support the instructions of the panels");
+        assert!(isa.is_supported(), "the processor must support the instructions of the panels");
         let weights = &weights[..Self::len_of(isa, outputs, depth)];
         Self { isa, packing: Packing::F32, outputs, depth, weights, biases: None }
     }

@@ -50,7 +50,7 @@ readable!(f32, f64, i64, i32, i16, i8, u8, bool; f16, bf16);
 
 /// The auxiliary numbers that were passed to [`Walk::fold`], as far as they belong to a range of elements.
 #[derive(Debug, Clone, Copy)]
-pub enum Beside<'a> {
+pub enum Auxiliary<'a> {
     /// The number of the single result that all elements contribute to.
     One(f64),
     /// One number for each element.
@@ -58,25 +58,30 @@ pub enum Beside<'a> {
 }
 
 /// A function that writes the numbers that are computed from a range of elements and their auxiliary numbers.
-pub type Make<'a, N> = dyn Fn(Range<usize>, Beside<'_>, &mut [N]) + 'a;
+pub type Compute<'a, N> = dyn Fn(Range<usize>, Auxiliary<'_>, &mut [N]) + 'a;
 
 /// The source of the numbers that are folded. One loop serves all element types that are read as numbers of one type.
 #[derive(Clone, Copy)]
 pub enum Numbers<'a, N> {
     /// The elements themselves.
-    Here(&'a [N]),
+    Elements(&'a [N]),
     /// Numbers that are computed from the elements, at most [`BLOCK`] at a time.
-    Made(&'a Make<'a, N>),
+    Computed(&'a Compute<'a, N>),
 }
 
 impl<N: Copy> Numbers<'_, N> {
     #[inline(always)]
-    fn block<'b>(&'b self, range: Range<usize>, beside: Beside<'_>, buffer: &'b mut [N; BLOCK]) -> &'b [N] {
+    fn block<'b>(
+        &'b self,
+        range: Range<usize>,
+        auxiliary: Auxiliary<'_>,
+        buffer: &'b mut [N; BLOCK],
+    ) -> &'b [N] {
         match self {
-            Self::Here(elements) => elements.get(range).unwrap_or_default(),
-            Self::Made(make) => {
+            Self::Elements(elements) => elements.get(range).unwrap_or_default(),
+            Self::Computed(make) => {
                 let numbers = buffer.get_mut(..range.len()).unwrap_or_default();
-                make(range, beside, numbers);
+                make(range, auxiliary, numbers);
                 numbers
             }
         }
@@ -154,31 +159,31 @@ impl Walk {
     }
 
     /// Folds the elements of `storage`, whose positions the layout counts from its first element, to one number per
-    /// result. `beside` has one auxiliary number per result, which is passed to `lift` with every element of the result;
+    /// result. `auxiliary` has one auxiliary number per result, which is passed to `lift` with every element of the result;
     /// or it is empty, for zeros.
     pub fn fold<T, A>(
         &self,
         storage: &[T],
-        beside: &[f64],
+        auxiliary: &[f64],
         results: &mut [A],
         fold: &Fold<A, impl Fn(T::Number, f64) -> A, impl Fn(A, A) -> A>,
     ) where
         T: Readable,
         A: Copy,
     {
-        let make = |range: Range<usize>, _: Beside<'_>, numbers: &mut [T::Number]| {
+        let make = |range: Range<usize>, _: Auxiliary<'_>, numbers: &mut [T::Number]| {
             let mut buffer = [T::Number::default(); BLOCK];
             let elements = T::read(storage.get(range).unwrap_or_default(), &mut buffer);
             numbers.iter_mut().zip(elements).for_each(|(to, &from)| *to = from);
         };
-        self.fold_numbers(Numbers::Made(&make), beside, results, fold);
+        self.fold_numbers(Numbers::Computed(&make), auxiliary, results, fold);
     }
 
     /// As [`Walk::fold`], for numbers from any source.
     pub fn fold_numbers<N, A>(
         &self,
         numbers: Numbers<'_, N>,
-        beside: &[f64],
+        auxiliary: &[f64],
         results: &mut [A],
         fold: &Fold<A, impl Fn(N, f64) -> A, impl Fn(A, A) -> A>,
     ) where
@@ -187,7 +192,7 @@ impl Walk {
     {
         results.fill(fold.start);
         if self.axes.iter().all(|axis| axis.len > 0) {
-            widest(|| self.fold_into(numbers, beside, fold, results));
+            widest(|| self.fold_into(numbers, auxiliary, fold, results));
         }
     }
 
@@ -195,7 +200,7 @@ impl Walk {
     fn fold_into<N, A>(
         &self,
         numbers: Numbers<'_, N>,
-        beside: &[f64],
+        auxiliary: &[f64],
         fold: &Fold<A, impl Fn(N, f64) -> A, impl Fn(A, A) -> A>,
         results: &mut [A],
     ) where
@@ -212,7 +217,7 @@ impl Walk {
             let (mut offset, mut place) = (self.offset + start * inner.stride, start * inner.step);
             let mut index = [0; MAX_RANK];
             loop {
-                visit(numbers, offset, (run, place), beside, results, fold, &mut buffer);
+                visit(numbers, offset, (run, place), auxiliary, results, fold, &mut buffer);
                 // Advance the outer axes, the last one first.
                 let mut is_finished = true;
                 for (axis, index) in outer.iter().zip(&mut index).rev() {
@@ -238,7 +243,7 @@ fn visit<N, A>(
     numbers: Numbers<'_, N>,
     offset: usize,
     (run, place): (Axis, usize),
-    beside: &[f64],
+    auxiliary: &[f64],
     results: &mut [A],
     fold: &Fold<A, impl Fn(N, f64) -> A, impl Fn(A, A) -> A>,
     buffer: &mut [N; BLOCK],
@@ -249,52 +254,54 @@ fn visit<N, A>(
     if run.stride != 1 || (!run.is_reduced && run.step != 1) {
         for index in 0..run.len {
             let (place, at) = (place + index * run.step, offset + index * run.stride);
-            let beside = beside.get(place).copied().unwrap_or(0.0);
-            let number = numbers.block(at..at + 1, Beside::One(beside), buffer).first();
+            let auxiliary = auxiliary.get(place).copied().unwrap_or(0.0);
+            let number = numbers.block(at..at + 1, Auxiliary::One(auxiliary), buffer).first();
             let (Some(&x), Some(result)) = (number, results.get_mut(place)) else { return };
-            *result = (fold.join)(*result, (fold.lift)(x, beside));
+            *result = (fold.join)(*result, (fold.lift)(x, auxiliary));
         }
         return;
     }
     if run.is_reduced {
         let Some(result) = results.get_mut(place) else { return };
-        let beside = beside.get(place).copied().unwrap_or(0.0);
+        let auxiliary = auxiliary.get(place).copied().unwrap_or(0.0);
         if run.len < PARTS {
-            let short = numbers.block(offset..offset + run.len, Beside::One(beside), buffer);
-            *result = short.iter().map(|&x| (fold.lift)(x, beside)).fold(*result, &fold.join);
+            let short = numbers.block(offset..offset + run.len, Auxiliary::One(auxiliary), buffer);
+            *result = short.iter().map(|&x| (fold.lift)(x, auxiliary)).fold(*result, &fold.join);
             return;
         }
         let mut parts = [fold.start; PARTS];
         for start in (0..run.len).step_by(BLOCK) {
             let range = offset + start..offset + run.len.min(start + BLOCK);
-            let block = numbers.block(range, Beside::One(beside), buffer);
+            let block = numbers.block(range, Auxiliary::One(auxiliary), buffer);
             let chunks = block.chunks_exact(PARTS);
             let rest = chunks.remainder();
             for chunk in chunks {
                 parts
                     .iter_mut()
                     .zip(chunk)
-                    .for_each(|(part, &x)| *part = (fold.join)(*part, (fold.lift)(x, beside)));
+                    .for_each(|(part, &x)| *part = (fold.join)(*part, (fold.lift)(x, auxiliary)));
             }
             parts
                 .iter_mut()
                 .zip(rest)
-                .for_each(|(part, &x)| *part = (fold.join)(*part, (fold.lift)(x, beside)));
+                .for_each(|(part, &x)| *part = (fold.join)(*part, (fold.lift)(x, auxiliary)));
         }
         *result = parts.into_iter().fold(*result, &fold.join);
         return;
     }
     // The inner axis was split, so that this is one block.
     let range = offset..offset + run.len;
-    match beside.get(place..place + run.len) {
-        Some(beside) => {
-            let block = numbers.block(range, Beside::Each(beside), buffer);
+    match auxiliary.get(place..place + run.len) {
+        Some(auxiliary) => {
+            let block = numbers.block(range, Auxiliary::Each(auxiliary), buffer);
             let results = results.get_mut(place..place + run.len).unwrap_or_default();
-            let lanes = results.iter_mut().zip(block).zip(beside);
-            lanes.for_each(|((result, &x), &beside)| *result = (fold.join)(*result, (fold.lift)(x, beside)));
+            let lanes = results.iter_mut().zip(block).zip(auxiliary);
+            lanes.for_each(|((result, &x), &auxiliary)| {
+                *result = (fold.join)(*result, (fold.lift)(x, auxiliary))
+            });
         }
         None => {
-            let block = numbers.block(range, Beside::One(0.0), buffer);
+            let block = numbers.block(range, Auxiliary::One(0.0), buffer);
             let results = results.get_mut(place..place + run.len).unwrap_or_default();
             let lanes = results.iter_mut().zip(block);
             lanes.for_each(|(result, &x)| *result = (fold.join)(*result, (fold.lift)(x, 0.0)));
@@ -324,12 +331,12 @@ mod tests {
             let reduced = &reduced[..dims.len()];
             let walk = Walk::new(tensor.layout(), reduced);
             let whole = Tensor::from_vec(tensor.with_layout(Layout::contiguous(Shape::new(&[len]).unwrap())).unwrap().to_vec::<i64>().unwrap(), &[len]).unwrap();
-            let fold = Fold { start: 0, lift: |x: i64, beside: f64| x * x + beside as i64, join: |a: i64, b: i64| a + b };
-            let beside: Vec<f64> = (0..walk.outputs()).map(|i| i as f64).collect();
+            let fold = Fold { start: 0, lift: |x: i64, auxiliary: f64| x * x + auxiliary as i64, join: |a: i64, b: i64| a + b };
+            let auxiliary: Vec<f64> = (0..walk.outputs()).map(|i| i as f64).collect();
             let mut got = vec![7; walk.outputs()];
-            walk.fold_numbers(Numbers::Here(whole.slice::<i64>().unwrap()), &beside, &mut got, &fold);
+            walk.fold_numbers(Numbers::Elements(whole.slice::<i64>().unwrap()), &auxiliary, &mut got, &fold);
             let mut made = vec![8; walk.outputs()];
-            walk.fold(whole.slice::<i64>().unwrap(), &beside, &mut made, &fold);
+            walk.fold(whole.slice::<i64>().unwrap(), &auxiliary, &mut made, &fold);
             prop_assert_eq!(&got, &made);
             let squares = tensor.to_vec::<i64>().unwrap().into_iter().map(|x| x * x).collect();
             let mut want = ArrayD::from_shape_vec(tensor.shape().dims(), squares).unwrap();

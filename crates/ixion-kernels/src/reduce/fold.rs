@@ -1,6 +1,6 @@
 //! Reductions of real numbers along any axes of an array: sums, products, extremes, variances and norms.
 
-use super::axes::{BLOCK, Beside, Fold, Make, Numbers, Walk};
+use super::axes::{Auxiliary, BLOCK, Compute, Fold, Numbers, Walk};
 use crate::{Float, math, widest};
 use ixion_tensor::{Half, bf16, f16};
 use std::ops::Range;
@@ -58,7 +58,7 @@ pub enum Integers<'a> {
 }
 
 impl Operation {
-    /// Folds floats in f64, `len` of them to each result. `results` and `beside`, which holds intermediate values such as
+    /// Folds floats in f64, `len` of them to each result. `results` and `auxiliary`, which holds intermediate values such as
     /// means, must be as long as [`Walk::outputs`]; anything beyond the shorter one is left out.
     pub fn floats(
         self,
@@ -66,16 +66,16 @@ impl Operation {
         elements: Floats<'_>,
         len: usize,
         results: &mut [f64],
-        beside: &mut [f64],
+        auxiliary: &mut [f64],
     ) {
         match elements {
-            Floats::F32(elements) => self.numbers(walk, Numbers::Here(elements), len, results, beside),
-            Floats::F64(elements) => self.numbers(walk, Numbers::Here(elements), len, results, beside),
+            Floats::F32(elements) => self.numbers(walk, Numbers::Elements(elements), len, results, auxiliary),
+            Floats::F64(elements) => self.numbers(walk, Numbers::Elements(elements), len, results, auxiliary),
             Floats::F16(elements) => {
-                self.numbers(walk, Numbers::Made(&halves(elements)), len, results, beside)
+                self.numbers(walk, Numbers::Computed(&halves(elements)), len, results, auxiliary)
             }
             Floats::Bf16(elements) => {
-                self.numbers(walk, Numbers::Made(&halves(elements)), len, results, beside)
+                self.numbers(walk, Numbers::Computed(&halves(elements)), len, results, auxiliary)
             }
         }
     }
@@ -86,7 +86,7 @@ impl Operation {
         numbers: Numbers<'_, N>,
         len: usize,
         results: &mut [f64],
-        beside: &mut [f64],
+        auxiliary: &mut [f64],
     ) {
         let count = len as f64;
         match self {
@@ -98,12 +98,12 @@ impl Operation {
             Self::Product => product(walk, &terms(numbers, |x, _| x), results),
             Self::Max => largest(walk, numbers, f64::NEG_INFINITY, results),
             Self::Min => smallest(walk, numbers, results),
-            Self::Variance { correction } => variances(walk, numbers, count, correction, results, beside),
+            Self::Variance { correction } => variances(walk, numbers, count, correction, results, auxiliary),
             Self::Deviation { correction } => {
-                variances(walk, numbers, count, correction, results, beside);
+                variances(walk, numbers, count, correction, results, auxiliary);
                 each(results, f64::sqrt);
             }
-            Self::LogSumExp => log_sum_exp(walk, numbers, results, beside),
+            Self::LogSumExp => log_sum_exp(walk, numbers, results, auxiliary),
             Self::Norm { p } => norms(walk, numbers, p, results),
         }
     }
@@ -112,10 +112,10 @@ impl Operation {
     /// than a product or an extreme gives the sum.
     pub fn integers(self, walk: &Walk, elements: Integers<'_>, results: &mut [i64]) {
         match elements {
-            Integers::I64(elements) => self.wide(walk, Numbers::Here(elements), results),
-            Integers::I32(elements) => self.wide(walk, Numbers::Made(&integers(elements)), results),
-            Integers::U8(elements) => self.wide(walk, Numbers::Made(&integers(elements)), results),
-            Integers::Bool(elements) => self.wide(walk, Numbers::Made(&integers(elements)), results),
+            Integers::I64(elements) => self.wide(walk, Numbers::Elements(elements), results),
+            Integers::I32(elements) => self.wide(walk, Numbers::Computed(&integers(elements)), results),
+            Integers::U8(elements) => self.wide(walk, Numbers::Computed(&integers(elements)), results),
+            Integers::Bool(elements) => self.wide(walk, Numbers::Computed(&integers(elements)), results),
         }
     }
 
@@ -139,7 +139,7 @@ impl Operation {
 }
 
 /// Converts elements of half precision to numbers.
-fn halves<H: Half>(elements: &[H]) -> impl Fn(Range<usize>, Beside<'_>, &mut [f32]) {
+fn halves<H: Half>(elements: &[H]) -> impl Fn(Range<usize>, Auxiliary<'_>, &mut [f32]) {
     |range, _, to| {
         let elements = elements.get(range).unwrap_or_default();
         widest(|| H::load_all(elements, to));
@@ -147,7 +147,7 @@ fn halves<H: Half>(elements: &[H]) -> impl Fn(Range<usize>, Beside<'_>, &mut [f3
 }
 
 /// Converts integers of another type to numbers.
-fn integers<T: Copy + Into<i64>>(elements: &[T]) -> impl Fn(Range<usize>, Beside<'_>, &mut [i64]) {
+fn integers<T: Copy + Into<i64>>(elements: &[T]) -> impl Fn(Range<usize>, Auxiliary<'_>, &mut [i64]) {
     |range, _, to| {
         let elements = elements.get(range).unwrap_or_default();
         widest(|| to.iter_mut().zip(elements).for_each(|(to, &x)| *to = x.into()));
@@ -158,25 +158,25 @@ fn integers<T: Copy + Into<i64>>(elements: &[T]) -> impl Fn(Range<usize>, Beside
 fn terms<N: Float>(
     numbers: Numbers<'_, N>,
     term: impl Fn(f64, f64) -> f64,
-) -> impl Fn(Range<usize>, Beside<'_>, &mut [f64]) {
-    move |range, beside, to| match numbers {
-        Numbers::Here(elements) => lift(elements.get(range).unwrap_or_default(), beside, &term, to),
-        Numbers::Made(make) => {
+) -> impl Fn(Range<usize>, Auxiliary<'_>, &mut [f64]) {
+    move |range, auxiliary, to| match numbers {
+        Numbers::Elements(elements) => lift(elements.get(range).unwrap_or_default(), auxiliary, &term, to),
+        Numbers::Computed(make) => {
             let mut buffer = [N::zero(); BLOCK];
             let block = buffer.get_mut(..range.len()).unwrap_or_default();
-            make(range, Beside::One(0.0), block);
-            lift(block, beside, &term, to);
+            make(range, Auxiliary::One(0.0), block);
+            lift(block, auxiliary, &term, to);
         }
     }
 }
 
-fn lift<N: Float>(from: &[N], beside: Beside<'_>, term: &impl Fn(f64, f64) -> f64, to: &mut [f64]) {
+fn lift<N: Float>(from: &[N], auxiliary: Auxiliary<'_>, term: &impl Fn(f64, f64) -> f64, to: &mut [f64]) {
     widest(|| {
         let pairs = to.iter_mut().zip(from);
-        match beside {
-            Beside::One(beside) => pairs.for_each(|(to, &x)| *to = term(float(x), beside)),
-            Beside::Each(all) => {
-                pairs.zip(all).for_each(|((to, &x), &beside)| *to = term(float(x), beside));
+        match auxiliary {
+            Auxiliary::One(auxiliary) => pairs.for_each(|(to, &x)| *to = term(float(x), auxiliary)),
+            Auxiliary::Each(all) => {
+                pairs.zip(all).for_each(|((to, &x), &auxiliary)| *to = term(float(x), auxiliary));
             }
         }
     });
@@ -191,15 +191,15 @@ fn each(values: &mut [f64], function: impl Fn(f64) -> f64) {
     values.iter_mut().for_each(|value| *value = function(*value));
 }
 
-/// The sums of numbers, in f64; `beside` are the auxiliary numbers that they are computed with.
-fn sum<N: Float>(walk: &Walk, numbers: Numbers<'_, N>, beside: &[f64], results: &mut [f64]) {
+/// The sums of numbers, in f64; `auxiliary` are the auxiliary numbers that they are computed with.
+fn sum<N: Float>(walk: &Walk, numbers: Numbers<'_, N>, auxiliary: &[f64], results: &mut [f64]) {
     let fold = Fold { start: 0.0, lift: |x: N, _| float(x), join: |a: f64, b: f64| a + b };
-    walk.fold_numbers(numbers, beside, results, &fold);
+    walk.fold_numbers(numbers, auxiliary, results, &fold);
 }
 
-fn product(walk: &Walk, numbers: &Make<'_, f64>, results: &mut [f64]) {
+fn product(walk: &Walk, numbers: &Compute<'_, f64>, results: &mut [f64]) {
     let fold = Fold { start: 1.0, lift: |x: f64, _| x, join: |a: f64, b: f64| a * b };
-    walk.fold_numbers(Numbers::Made(numbers), &[], results, &fold);
+    walk.fold_numbers(Numbers::Computed(numbers), &[], results, &fold);
 }
 
 /// The largest number, where NaN wins over everything.
@@ -227,7 +227,7 @@ fn variances<N: Float>(
     sum(walk, numbers, &[], means);
     each(means, |sum| sum / count);
     let squares = terms(numbers, |x, mean| (x - mean) * (x - mean));
-    sum::<f64>(walk, Numbers::Made(&squares), means, results);
+    sum::<f64>(walk, Numbers::Computed(&squares), means, results);
     let divisor = if count > 0.0 { (count - correction).max(0.0) } else { 0.0 };
     each(results, |squares| squares / divisor);
 }
@@ -238,18 +238,19 @@ fn log_sum_exp<N: Float>(walk: &Walk, numbers: Numbers<'_, N>, results: &mut [f6
     // An infinite largest element minus itself would be NaN.
     each(shifts, |largest| if largest.is_finite() { largest } else { 0.0 });
     let powers = terms(numbers, |x, shift| math::power::<N>(x - shift));
-    sum::<f64>(walk, Numbers::Made(&powers), shifts, results);
+    sum::<f64>(walk, Numbers::Computed(&powers), shifts, results);
     results.iter_mut().zip(shifts).for_each(|(sum, shift)| *sum = *shift + sum.ln());
 }
 
 /// As [`norm`](super::norm).
 fn norms<N: Float>(walk: &Walk, numbers: Numbers<'_, N>, p: f64, results: &mut [f64]) {
     let magnitudes = terms(numbers, |x, _| x.abs());
-    let sum = |terms: &Make<'_, f64>, results: &mut [f64]| sum(walk, Numbers::Made(terms), &[], results);
+    let sum =
+        |terms: &Compute<'_, f64>, results: &mut [f64]| sum(walk, Numbers::Computed(terms), &[], results);
     if p == f64::INFINITY {
-        largest::<f64>(walk, Numbers::Made(&magnitudes), 0.0, results);
+        largest::<f64>(walk, Numbers::Computed(&magnitudes), 0.0, results);
     } else if p == f64::NEG_INFINITY {
-        smallest::<f64>(walk, Numbers::Made(&magnitudes), results);
+        smallest::<f64>(walk, Numbers::Computed(&magnitudes), results);
     } else if p == 0.0 {
         sum(&terms(numbers, |x, _| if x == 0.0 { 0.0 } else { 1.0 }), results);
     } else if p == 1.0 {
@@ -346,8 +347,8 @@ mod tests {
                 Floats::F16(half.slice().unwrap()),
                 Floats::Bf16(bf.slice().unwrap()),
             ] {
-                let (mut results, mut beside) = (vec![7.0; walk.outputs()], vec![8.0; walk.outputs()]);
-                operation.floats(&walk, elements, folded, &mut results, &mut beside);
+                let (mut results, mut auxiliary) = (vec![7.0; walk.outputs()], vec![8.0; walk.outputs()]);
+                operation.floats(&walk, elements, folded, &mut results, &mut auxiliary);
                 for (got, want) in results.iter().zip(&want) {
                     let near = got == want || (got - want).abs() <= 1e-6 * want.abs().max(1.0);
                     prop_assert!(near || (got.is_nan() && want.is_nan()), "{operation:?}: {got}, not {want}");

@@ -487,7 +487,15 @@ impl CpuLayer for Multinomial {
 
 operators! {
     RandOf, Randint, RandintLike, Randperm, Bernoulli, Multinomial, Uniform, Exponential, CauchyOf, LogNormalOf,
-    GeometricOf, PoissonOf, RReLUOf
+    GeometricOf, PoissonOf, RReLUOf;
+    overload "aten::rand"(size, dtype, layout, device, pin_memory),
+        "aten::randint"(high, size, dtype, layout, device, pin_memory) of 6,
+        "aten::randint"(low, high, size, dtype, layout, device, pin_memory),
+        "aten::randperm"(n, dtype, layout, device, pin_memory),
+        "aten::randint_like"(input, high, dtype, layout, device, pin_memory, memory_format) of 7,
+        "aten::randint_like"(input, low, high, dtype, layout, device, pin_memory, memory_format),
+        "aten::poisson"(input, generator),
+        "aten::bernoulli"(input, generator) of 2
 }
 
 #[cfg(test)]

@@ -425,7 +425,8 @@ macro_rules! norms {
 norms!(LinalgNorm, VectorNorm, MatrixNorm);
 
 operators! {
-    NanSum, NanMean, MinAndMax, VarianceAndMean, DeviationAndMean, LinalgNorm, VectorNorm, MatrixNorm
+    NanSum, NanMean, MinAndMax, VarianceAndMean, DeviationAndMean, LinalgNorm, VectorNorm, MatrixNorm;
+    overload "aten::var_mean"(input, unbiased) of 2, "aten::std_mean"(input, unbiased) of 2
 }
 
 #[cfg(test)]

@@ -38,7 +38,7 @@ pub(super) fn run(isa: Isa, operands: &Operands<'_>, output: &mut [f32]) {
         + taps.saturating_sub(1) * operands.steps[1]
         + lanes;
     assert!(
-        isa.is_here() && output.len() == columns * lanes,
+        isa.is_supported() && output.len() == columns * lanes,
         "the output must consist of whole vectors, and the processor must have the instructions"
     );
     assert!(rows * taps == 0 || end <= operands.input.len(), "the input is too short");

@@ -25,7 +25,7 @@ struct Case {
 struct Double;
 
 impl ApplyEpilogue<f32> for Double {
-    fn finish(&self, start: usize, piece: &mut [f32]) -> Result<()> {
+    fn apply(&self, start: usize, piece: &mut [f32]) -> Result<()> {
         piece.iter_mut().enumerate().for_each(|(index, x)| *x = 2.0 * *x + ((start + index) % 3) as f32);
         Ok(())
     }
@@ -71,7 +71,7 @@ impl Case {
         let epilogue = SumEpilogue {
             bounds: self.bounds,
             added: self.is_added.then_some(&added),
-            finish: self.is_finished.then_some(&Double),
+            elementwise: self.is_finished.then_some(&Double),
             first: 1,
         };
         let (mut output, mut scratch) = (vec![f32::NAN; outputs], vec![f32::NAN; conv.scratch()]);
@@ -98,7 +98,7 @@ impl Case {
             let sum = if self.is_added { sum + f64::from(Self::added(at)) } else { sum };
             let mut want = [sum.clamp(self.bounds[0].into(), self.bounds[1].into()) as f32];
             if self.is_finished {
-                Double.finish(at + 1, &mut want).unwrap();
+                Double.apply(at + 1, &mut want).unwrap();
             }
             let difference = f64::from((output[at] - want[0]).abs());
             // NaN is the largest error.
@@ -146,7 +146,7 @@ proptest! {
     #[test]
     fn it_is_close_to_the_naive_convolution(case in cases(), tile in prop::sample::select(&Tile::ALL[..])) {
         prop_assume!(case.shape().outputs().iter().all(|&len| len > 0));
-        for isa in Isa::here() {
+        for isa in Isa::supported() {
             let [error, largest] = case.error(&case.run(isa, tile), isa.lanes());
             prop_assert!(error <= 3e-5 * largest.max(1.0), "{:?}: {} of {}", isa, error, largest);
         }
@@ -158,7 +158,7 @@ proptest! {
     #[test]
     fn threads_change_no_bit(case in cases(), tile in prop::sample::select(&Tile::ALL[..])) {
         prop_assume!(case.shape().outputs().iter().all(|&len| len > 0));
-        for isa in Isa::here() {
+        for isa in Isa::supported() {
             let (alone, pooled) = on_threads(&[1, 2, 3], || case.run(isa, tile));
             prop_assert!(pooled.iter().all(|pooled| bits(pooled) == bits(&alone)), "{:?}", isa);
         }
