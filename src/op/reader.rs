@@ -228,7 +228,8 @@ fn in_file(default: &str) -> String {
     match (default, default.rsplit_once("::")) {
         ("true", _) => "True".to_owned(),
         ("false", _) => "False".to_owned(),
-        (_, Some((_, variant))) => variant.to_lowercase(),
+        // Tokens that a macro puts together are spelled `Mode :: Zeros`.
+        (_, Some((_, variant))) => variant.trim_start().to_lowercase(),
         _ => default.to_owned(),
     }
 }
@@ -404,9 +405,15 @@ pub(super) mod tests {
 
     #[test]
     fn defaults_are_written_as_in_a_file() {
-        let texts =
-            ["Padding::Places(PerAxis::all(0))", "PaddingMode::Zeros", "Some(true)", "None", "vec![0, 1]"];
-        assert_eq!(texts.map(in_file), ["0", "zeros", "True", "None", "(0,1)"]);
+        let texts = [
+            "Padding::Places(PerAxis::all(0))",
+            "PaddingMode::Zeros",
+            "PaddingMode :: Zeros",
+            "Some(true)",
+            "None",
+            "vec![0, 1]",
+        ];
+        assert_eq!(texts.map(in_file), ["0", "zeros", "zeros", "True", "None", "(0,1)"]);
     }
 
     pub(in crate::op) struct Source {
