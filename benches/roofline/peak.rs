@@ -66,7 +66,7 @@ fn compiled(rounds: u64) {
     std::hint::black_box(sums);
 }
 
-/// In assembly, because a compiler would add moves and spills for so many registers, and these would be measured.
+/// In assembly, because a compiler would add moves and spills, which would be measured as well.
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use std::arch::{asm, x86_64::*};

@@ -159,11 +159,18 @@ impl Converter<'_> {
         let count =
             catch_panic(|| Ok(layer.num_outputs())).map_err(|source| self.create_error(operator, source))?;
         let outputs = self.add_outputs(operator, count)?;
-        if creator.returns_number || self.is_of_numbers(operator, &arguments) {
+        let returns_number = self.fact_holds(operator.op_type(), |creator| creator.returns_number);
+        if returns_number || self.is_of_numbers(operator, &arguments) {
             self.numbers.extend(&outputs);
         }
         self.push_operator(made.with_layer(layer), arguments, outputs);
         Ok(())
+    }
+
+    /// Returns true if a fact of TorchScript holds for an operator type. It also holds for a layer that replaces a built-in one.
+    fn fact_holds(&self, op_type: &str, fact: impl Fn(&Creator) -> bool) -> bool {
+        let built_in = || Registry::default().known(op_type).is_some_and(&fact);
+        self.registry.known(op_type).is_some_and(&fact) || built_in()
     }
 
     /// Returns true if a TorchScript operator computes a number from numbers only.

@@ -3,7 +3,8 @@
 
 use ixion::Limits;
 use ixion::graph::{GraphError, RuntimeGraph};
-use ixion::op::{CpuLayer, ForwardContext, Layer, LayerError, Registry, TensorMeta, Weight};
+use ixion::op::{CpuLayer, Creator, ForwardContext, Layer, LayerError, Registry, TensorMeta, Weight};
+use ixion::ops::sorting::Argsort;
 use ixion::pnnx::{Attribute, Graph};
 use ixion::tensor::{DType, Element, Tensor, TensorView, TensorViewMut};
 
@@ -64,6 +65,24 @@ fn scalars_and_alpha_are_operands() {
     check(&run(addcmul, &[x(), y()]), &[2, 3], &[2f32, -4., -3., -10., -2.5, -21.]);
     let missing = try_run("aten::mul m 1 1 x out", &[x()]).unwrap_err().to_string();
     assert!(missing.contains("`other`"), "{missing}");
+}
+
+/// `argsort(input, stable, dim, descending)`, whose fields are in another order.
+#[test]
+fn a_replaced_layer_gets_the_arguments_of_the_overload() {
+    let text = "pnnx.Input in_x 0 1 x
+        prim::Constant s 0 1 stable value=True
+        prim::Constant d 0 1 dim value=1
+        prim::Constant e 0 1 descending value=True
+        aten::argsort r 4 1 x stable dim descending out
+        pnnx.Output output 1 0 out";
+    let mut registry = Registry::default();
+    registry.replace("aten::argsort", Creator::of::<Argsort>()).unwrap();
+    for registry in [Registry::default(), registry] {
+        let mut graph = RuntimeGraph::from_pnnx(parse(text)).with_registry(registry);
+        graph.build().unwrap();
+        check(&graph.run_with(vec![x()]).unwrap()[0], &[2, 3], &[2i64, 0, 1, 1, 0, 2]);
+    }
 }
 
 #[test]

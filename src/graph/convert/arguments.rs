@@ -8,7 +8,7 @@ use super::Converter;
 use super::values::expression_text;
 use crate::graph::draft::{self, Constant, Tuple, Value};
 use crate::graph::{GraphError, OperandIndex};
-use crate::op::{Creator, INPUT_KIND, RuntimeParameter};
+use crate::op::{Creator, INPUT_KIND, Registry, RuntimeParameter};
 use crate::pnnx;
 use std::collections::BTreeMap;
 
@@ -58,7 +58,9 @@ fn argument_names(operator: &pnnx::Operator, creator: &Creator, values: &[Value]
     if !operator.op_type().contains("::") || names.iter().any(Option::is_some) {
         return names.to_vec();
     }
-    if let Some(keys) = creator.overload(values.len()) {
+    // The arguments of TorchScript do not depend on who runs the operator: a replaced layer keeps those of the built-in one.
+    let built_in = || Registry::default().known(operator.op_type())?.overload(values.len());
+    if let Some(keys) = creator.overload(values.len()).or_else(built_in) {
         return keys.iter().map(|key| Some((*key).to_owned())).collect();
     }
     if creator.fields.is_empty() {

@@ -36,7 +36,9 @@ impl Converter<'_> {
         let consumers = self.file.operand(*output).consumers();
         let takes_tensors = |id: &OperatorId| match self.file.operator(*id).op_type() {
             "pnnx.Output" | "prim::TupleConstruct" => true,
-            op_type => self.registry.known(op_type).is_some_and(|creator| creator.takes_tensors),
+            // There is no built-in layer for these, but a registered one gets its list.
+            "aten::block_diag" | "aten::cartesian_prod" => true,
+            op_type => self.fact_holds(op_type, |creator| creator.takes_tensors),
         };
         // With other parameters, the layer of the expression reports the error.
         let has_no_others = operator.params().len() == 1;

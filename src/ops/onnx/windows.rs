@@ -118,7 +118,7 @@ impl Given<'_> {
 /// The upper limit, exclusive, of the size of windows and paddings.
 const MAX_EXTENT: usize = 1 << 40;
 
-/// One value per axis; `default` if there are none.
+/// One value per axis; `default` for an empty list.
 pub(super) fn per_axis(
     key: &'static str,
     found: Option<&[i64]>,

@@ -255,19 +255,19 @@ macro_rules! reductions {
 }
 
 reductions! {
-    /// `torch.sum`: the sum of the elements, 0 if there are none. Integers and bool are summed as i64.
+    /// `torch.sum`: the sum of the elements, 0 for an empty input. Integers and bool are summed as i64.
     Sum for "torch.sum", "aten::sum" {
         /// The element type that the input is converted to first.
         dtype: Accumulator = Accumulator(None),
     } |layer| Operation::Sum, layer.dtype;
 
-    /// `torch.mean`: the mean of the elements, NaN if there are none.
+    /// `torch.mean`: the mean of the elements, NaN for an empty input.
     Mean for "torch.mean", "aten::mean" {
         /// The element type that the input is converted to first.
         dtype: Accumulator = Accumulator(None),
     } |layer| Operation::Mean, layer.dtype;
 
-    /// `torch.prod`: the product of the elements, 1 if there are none. Integers and bool are multiplied as i64.
+    /// `torch.prod`: the product of the elements, 1 for an empty input. Integers and bool are multiplied as i64.
     Product for "torch.prod", "aten::prod" {
         /// The element type that the input is converted to first.
         dtype: Accumulator = Accumulator(None),

@@ -86,7 +86,7 @@ struct Place {
 
 /// The weights that tiles of the same panels prefetch together for the next panels, as many as these panels have.
 struct Ahead {
-    /// The weights of the first of the next panels; `None` if there are none.
+    /// The weights of the next panel; `None` after the last one.
     weights: Option<*const f32>,
     /// The number of tiles that prefetch, and the number of those that have done so.
     tiles: usize,

@@ -21,7 +21,7 @@ pub(crate) struct PanelsView<'a> {
 /// The maximum number of panels of a tile.
 const MAX_PANELS: usize = 8;
 
-/// The biases of the panels of a tile if there are none.
+/// The biases of a tile without biases: zeros.
 static ZEROS: [f32; MAX_PANELS * 16] = [0.0; MAX_PANELS * 16];
 
 impl<'a> PanelsView<'a> {

@@ -66,7 +66,7 @@ impl AveragePrecision {
         self.by_class.get(class).copied().flatten()
     }
 
-    /// The mean over all classes with ground truth (mAP); `None` if there are none.
+    /// The mean over all classes with ground truth (mAP); `None` without such classes.
     pub fn mean(&self) -> Option<f64> {
         mean(self.by_class.iter().copied())
     }
