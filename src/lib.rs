@@ -39,8 +39,8 @@
 //! {graph, ops, plugin} → op → pnnx → tensor; ops → kernels → tensor
 //! ```
 //!
-//! `tensor`, `pnnx`, `kernels` and `vision` are re-exports of separate crates (`ixion-tensor` and so on), which can be used on
-//! their own.
+//! `tensor`, `pnnx`, `kernels`, `ops` and `vision` are re-exports of separate crates (`ixion-tensor` and so on), which can be
+//! used on their own; `op` is a module of `ixion-ops`.
 //!
 //! ## Features
 //!
@@ -58,12 +58,16 @@ pub mod cuda;
 pub mod engine;
 pub mod graph;
 pub mod memory;
-pub mod op;
 pub mod ops;
 pub mod passes;
 pub mod plugin;
 pub mod shape;
 
+/// The operator interface: layer traits, parameters and weights, the registry.
+#[doc(inline)]
+pub use ixion_ops::op;
+#[doc(inline)]
+pub use ixion_ops::operator;
 /// The file format: the crate [`ixion_pnnx`].
 #[doc(inline)]
 pub use ixion_pnnx as pnnx;
@@ -92,9 +96,9 @@ pub mod kernels {
 
     /// Short, obviously correct kernels on ndarray views, used for teaching and to verify the fast ones.
     pub mod naive {
-        pub use crate::ops::naive::{evaluate, postfix};
         #[doc(inline)]
         pub use ixion_kernels::naive::*;
+        pub use ixion_ops::naive::{evaluate, postfix};
     }
 }
 

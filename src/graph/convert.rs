@@ -335,7 +335,7 @@ impl Converter<'_> {
 fn nearest(error: RegistryError) -> Option<String> {
     match error {
         RegistryError::Missing { nearest, .. } => nearest,
-        RegistryError::Duplicate { .. } | RegistryError::Name { .. } => None,
+        _ => None,
     }
 }
 

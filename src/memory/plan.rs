@@ -98,7 +98,7 @@ impl Slot {
         let (offset, bytes) = (self.offset, self.bytes);
         match self.device {
             Device::Cpu => Root::Arena { offset, bytes },
-            Device::Cuda => Root::Device { offset, bytes },
+            _ => Root::Device { offset, bytes },
         }
     }
 }
@@ -257,7 +257,7 @@ fn on(device: Device, bytes: usize) -> usize {
     const LINE: usize = 256;
     match device {
         Device::Cpu => bytes,
-        Device::Cuda => bytes.checked_next_multiple_of(LINE).unwrap_or(usize::MAX),
+        _ => bytes.checked_next_multiple_of(LINE).unwrap_or(usize::MAX),
     }
 }
 

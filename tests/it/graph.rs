@@ -430,3 +430,31 @@ fn a_layer_that_breaks_its_contract_is_detected() {
     let error = graph.run_with(vec![ones(&[1, 2])]).unwrap_err().to_string();
     assert!(error.contains("this is a bug in the layer"), "{error}");
 }
+
+/// Runs a graph of one LSTM of 3 inputs and 4 units over 5 steps of 2 sequences, with outputs of these shapes.
+fn lstm_outputs(shapes: &[&str]) -> Vec<Tensor> {
+    let names: Vec<String> = (0..shapes.len()).map(|output| format!("o{output}")).collect();
+    let hints: Vec<String> =
+        names.iter().zip(shapes).map(|(name, shape)| format!("#{name}={shape}")).collect();
+    let (count, names, hints) = (shapes.len(), names.join(" "), hints.join(" "));
+    let weights = "@weight_ih_l0=(16,3)f32 @weight_hh_l0=(16,4)f32 @bias_ih_l0=(16)f32 @bias_hh_l0=(16)f32";
+    let text = format!(
+        "7767517\n3 {operands}\npnnx.Input in 0 1 x #x=(5,2,3)f32\nnn.LSTM lstm 1 {count} x {names} input_size=3 hidden_size=4 {weights} #x=(5,2,3)f32 {hints}\npnnx.Output out {count} 0 {names}\n",
+        operands = count + 1
+    );
+    let file = pnnx::Graph::parse(&text, &Limits::default()).unwrap();
+    let mut graph = RuntimeGraph::from_pnnx(file).with_random_weights(7);
+    graph.build().unwrap();
+    graph.run_with(vec![Tensor::randn(&[5, 2, 3], 1).unwrap()]).unwrap()
+}
+
+#[test]
+fn recorded_shapes_identify_results_of_lstms() {
+    let all = lstm_outputs(&["(5,2,4)f32", "(1,2,4)f32", "(1,2,4)f32"]);
+    let bytes = |tensor: &Tensor| tensor.to_le_bytes().unwrap();
+    assert_ne!(bytes(&all[1]), bytes(&all[2]));
+    assert_eq!(bytes(&lstm_outputs(&["(1,2,4)f32"])[0]), bytes(&all[1]));
+    assert_eq!(bytes(&lstm_outputs(&["(5,2,4)f32"])[0]), bytes(&all[0]));
+    let turned = lstm_outputs(&["(1,2,4)f32", "(5,2,4)f32"]);
+    assert_eq!([bytes(&turned[0]), bytes(&turned[1])], [bytes(&all[1]), bytes(&all[0])]);
+}

@@ -104,12 +104,12 @@ impl Sources {
         for entry in std::fs::read_dir(root().join("crates")).unwrap() {
             let name = entry.unwrap().file_name().into_string().unwrap();
             let module = name.strip_prefix("ixion-").unwrap();
-            sources.read_below(&root().join("crates").join(&name).join("src"), &format!("{module}/"));
+            sources.read_below(&root().join("crates").join(&name).join("src"), module);
         }
         sources
     }
 
-    /// Reads the sources of a crate as a module; the name of `ixion` itself is empty.
+    /// Reads the sources of a crate as a module; the name of `ixion` itself is empty, and `op` is a module of its own.
     fn read_below(&mut self, src: &Path, module: &str) {
         let mut folders = vec![src.to_owned()];
         while let Some(folder) = folders.pop() {
@@ -121,7 +121,11 @@ impl Sources {
                     let parts = path.strip_prefix(src).unwrap().iter().map(|part| part.to_str().unwrap());
                     let parts: Vec<&str> = parts.collect();
                     let text = std::fs::read_to_string(&path).unwrap();
-                    self.add(format!("{module}{}", parts.join("/")), text);
+                    let place = match (module, parts.as_slice()) {
+                        ("", _) | ("ops", ["op", ..]) => parts.join("/"),
+                        _ => format!("{module}/{}", parts.join("/")),
+                    };
+                    self.add(place, text);
                 }
             }
         }

@@ -147,3 +147,19 @@ fn whole_networks_give_the_same() {
         assert!(comparison.holds(), "{name}: {comparison}");
     }
 }
+
+#[test]
+fn a_complete_graph_runs_both_ways() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("model_file/linear");
+    let input = Tensor::load_npy(folder.join("in_0.npy"), &Limits::default()).unwrap();
+    let run = |registry: Registry| {
+        let mut graph = RuntimeGraph::new(folder.join("linear.pnnx.param")).with_registry(registry);
+        graph.build().unwrap();
+        graph.run_with(vec![input.clone()]).unwrap().remove(0).to_vec::<f32>().unwrap()
+    };
+    let [alone, over, fast] =
+        [naive::registry().unwrap(), naive::over_built_in(&naive::registry().unwrap()), Registry::default()]
+            .map(run);
+    assert_eq!(alone, over);
+    assert!(over.iter().zip(&fast).all(|(slow, fast)| (slow - fast).abs() < 1e-6));
+}

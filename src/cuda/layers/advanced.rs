@@ -245,72 +245,68 @@ impl CudaLayer for IndexPut {
         let is_apart = is_summed_apart(self, outputs[0].dtype());
         if is_apart {
             let sums = context.scratch(DType::F32, *outputs[0].shape())?;
-            self.put(inputs, &sums, context)?;
+            put(self, inputs, &sums, context)?;
             return copy_as(&sums, &outputs[0], context);
         }
-        self.put(inputs, &outputs[0], context)
+        put(self, inputs, &outputs[0], context)
     }
 }
 
-impl IndexPut {
-    /// Writes to `y`, converting values to its type.
-    fn put(
-        &self,
-        inputs: &[DeviceTensor<'_>],
-        y: &DeviceTensor<'_>,
-        context: &mut CudaContext<'_>,
-    ) -> Result<(), LayerError> {
-        if inputs[0].dtype() == y.dtype() {
-            copy(&inputs[0], y, context)?
-        } else {
-            copy_as(&inputs[0], y, context)?
-        }
-        let taken = Taken::new(&self.indices, y.layout(), inputs, context)?;
-        let dims = taken.dims();
-        if dims.contains(&0) {
-            return Ok(());
-        }
-        let values = match self.values {
-            TensorOrScalar::Input(position) => input(inputs, position)?,
-            number => one_number(number, inputs, inputs[0].dtype(), context)?,
-        };
-        let layout = match self.values {
-            TensorOrScalar::Input(_) => values.layout().expand(&dims)?,
-            TensorOrScalar::Number(_) => values.layout().select(0, 0)?.expand(&dims)?,
-        };
-        let (first, last) = (taken.before.len(), taken.before.len() + taken.middle.len());
-        let ((_, before), (_, middle), (_, after)) =
-            (part(&layout, 0..first), part(&layout, first..last), part(&layout, last..dims.len()));
-        let lines = shape(&[&taken.before[..], &taken.after].concat())?;
-        let (many, count) = (shape(&taken.middle)?, lines.num_elements());
-        let (stored, from, joined) = match (self.accumulate, y.dtype()) {
-            (false, dtype) => (element(dtype), element(dtype), "b"),
-            (true, DType::Bool) => ("bool", "bool", "a | b"),
-            (true, dtype) if dtype.is_float() => (dtype.name(), values.dtype().name(), "a + b"),
-            (true, dtype) => {
-                (dtype.name(), dtype.name(), "(T)((unsigned long long)a + (unsigned long long)b)")
-            }
-        };
-        let unit = Unit::new("putting.cu", include_str!("../kernels/putting.cu"));
-        let unit = unit.define("T", stored).define("S", from).define("WRAPS", 1).define("JOIN(a, b)", joined);
-        let unit = unit.define("CONVERTED(b)", if stored == from { "b" } else { "load<T>(b)" });
-        let kernel = context.kernel(&unit, "put")?;
-        let values = values.with_layout(layout)?;
-        let mut arguments = vec![
-            Argument::Read(values),
-            Argument::Strides(kernel_steps(&[before, after].concat())),
-            Argument::Strides(kernel_steps(&middle)),
-            Argument::Write(*y),
-            Argument::Strides(kernel_steps(&taken.own.concat())),
-            Argument::Shape(kernel_shape(&lines)),
-            Argument::Shape(kernel_shape(&many)),
-            Argument::Long(many.num_elements() as i64),
-        ];
-        arguments.extend(taken.arguments(false)?);
-        arguments.push(Argument::Long(count as i64));
-        arguments.extend(context.faults());
-        context.launch(&kernel, Grid::over(count), &arguments)
+/// Writes to `y`, converting values to its type.
+fn put(
+    layer: &IndexPut,
+    inputs: &[DeviceTensor<'_>],
+    y: &DeviceTensor<'_>,
+    context: &mut CudaContext<'_>,
+) -> Result<(), LayerError> {
+    if inputs[0].dtype() == y.dtype() {
+        copy(&inputs[0], y, context)?
+    } else {
+        copy_as(&inputs[0], y, context)?
     }
+    let taken = Taken::new(&layer.indices, y.layout(), inputs, context)?;
+    let dims = taken.dims();
+    if dims.contains(&0) {
+        return Ok(());
+    }
+    let values = match layer.values {
+        TensorOrScalar::Input(position) => input(inputs, position)?,
+        number => one_number(number, inputs, inputs[0].dtype(), context)?,
+    };
+    let layout = match layer.values {
+        TensorOrScalar::Input(_) => values.layout().expand(&dims)?,
+        TensorOrScalar::Number(_) => values.layout().select(0, 0)?.expand(&dims)?,
+    };
+    let (first, last) = (taken.before.len(), taken.before.len() + taken.middle.len());
+    let ((_, before), (_, middle), (_, after)) =
+        (part(&layout, 0..first), part(&layout, first..last), part(&layout, last..dims.len()));
+    let lines = shape(&[&taken.before[..], &taken.after].concat())?;
+    let (many, count) = (shape(&taken.middle)?, lines.num_elements());
+    let (stored, from, joined) = match (layer.accumulate, y.dtype()) {
+        (false, dtype) => (element(dtype), element(dtype), "b"),
+        (true, DType::Bool) => ("bool", "bool", "a | b"),
+        (true, dtype) if dtype.is_float() => (dtype.name(), values.dtype().name(), "a + b"),
+        (true, dtype) => (dtype.name(), dtype.name(), "(T)((unsigned long long)a + (unsigned long long)b)"),
+    };
+    let unit = Unit::new("putting.cu", include_str!("../kernels/putting.cu"));
+    let unit = unit.define("T", stored).define("S", from).define("WRAPS", 1).define("JOIN(a, b)", joined);
+    let unit = unit.define("CONVERTED(b)", if stored == from { "b" } else { "load<T>(b)" });
+    let kernel = context.kernel(&unit, "put")?;
+    let values = values.with_layout(layout)?;
+    let mut arguments = vec![
+        Argument::Read(values),
+        Argument::Strides(kernel_steps(&[before, after].concat())),
+        Argument::Strides(kernel_steps(&middle)),
+        Argument::Write(*y),
+        Argument::Strides(kernel_steps(&taken.own.concat())),
+        Argument::Shape(kernel_shape(&lines)),
+        Argument::Shape(kernel_shape(&many)),
+        Argument::Long(many.num_elements() as i64),
+    ];
+    arguments.extend(taken.arguments(false)?);
+    arguments.push(Argument::Long(count as i64));
+    arguments.extend(context.faults());
+    context.launch(&kernel, Grid::over(count), &arguments)
 }
 
 /// Registers the layers of this family.

@@ -305,15 +305,16 @@ fn shared<'a>(tensor: &DeviceTensor<'a>, times: usize, is_own: bool) -> Result<D
     Ok(tensor.with_layout(Layout::strided(shape(&dims)?, &strides, tensor.layout().offset())?)?)
 }
 
-impl ScaledDotProductAttention {
-    /// The number of query heads that share one head of keys, and of values.
-    fn sharing(&self, ranks: impl Fn(usize) -> Option<i64>) -> Result<[usize; 2], LayerError> {
-        let times = |position: usize| -> Result<usize, LayerError> {
-            let times = self.shared_heads(ranks(0), ranks(position))?;
-            Ok(usize::try_from(times).unwrap_or(1).max(1))
-        };
-        Ok([times(self.key.0)?, times(self.value.0)?])
-    }
+/// The number of query heads that share one head of keys, and of values.
+fn sharing(
+    layer: &ScaledDotProductAttention,
+    ranks: impl Fn(usize) -> Option<i64>,
+) -> Result<[usize; 2], LayerError> {
+    let times = |position: usize| -> Result<usize, LayerError> {
+        let times = layer.shared_heads(ranks(0), ranks(position))?;
+        Ok(usize::try_from(times).unwrap_or(1).max(1))
+    };
+    Ok([times(layer.key.0)?, times(layer.value.0)?])
 }
 
 impl CudaLayer for ScaledDotProductAttention {
@@ -329,7 +330,7 @@ impl CudaLayer for ScaledDotProductAttention {
         let dtype = inputs.first().map_or(DType::F32, TensorMeta::dtype);
         check(dtype, last(inputs.first()).unwrap_or(1), last(outputs.first()).unwrap_or(1))?;
         let heads = |position: usize| inputs.get(position)?.dims().iter().rev().nth(2)?.fixed();
-        let [keys, values] = self.sharing(heads)?;
+        let [keys, values] = sharing(self, heads)?;
         let rank = outputs.first().map_or(0, TensorMeta::rank);
         match keys == values && rank <= if keys > 1 { 7 } else { 8 } {
             true => Ok(()),
@@ -352,7 +353,7 @@ impl CudaLayer for ScaledDotProductAttention {
             let heads = inputs.get(position)?.shape().iter().rev().nth(2)?;
             i64::try_from(*heads).ok()
         };
-        let [times, _] = self.sharing(heads)?;
+        let [times, _] = sharing(self, heads)?;
         let columns = key.shape().iter().rev().nth(1).copied().unwrap_or(1);
         if times > 1 {
             if let Some(own) = mask {

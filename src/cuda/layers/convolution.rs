@@ -321,7 +321,14 @@ fn ordered(order: Order, weight: &Weight, bias: Option<&Weight>) -> Result<Vec<T
     Ok(tensors)
 }
 
-impl Conv {
+/// The layers whose weights are those of convolutions.
+trait Filtered {
+    fn order(&self) -> Order;
+
+    fn may_be_tiled(&self) -> bool;
+}
+
+impl Filtered for Conv {
     fn order(&self) -> Order {
         Order { groups: self.groups, transposed: false }
     }
@@ -329,24 +336,24 @@ impl Conv {
     fn may_be_tiled(&self) -> bool {
         may_be_tiled(&self.weight, self.order())
     }
+}
 
-    /// Weights and bias, and the scales of quantised values, for windows over `axes` axes.
-    fn operands<'a>(
-        &self,
-        axes: usize,
-        inputs: &[DeviceTensor<'a>],
-        y: DeviceTensor<'a>,
-        context: &CudaContext<'a>,
-    ) -> Result<Operands<'a>, LayerError> {
-        let (x, mut weights) = (inputs[0], Weights::default());
-        let filter = Filter::of(&self.weight, (self.order(), axes), &mut weights, inputs, context)?;
-        if x.dtype() == DType::I8 && self.int8.is_selected() {
-            let steps = Some((context.weight(2)?, self.int8.output_scale().unwrap_or(1.0)));
-            return Ok(Operands { x, y, filter, bias: Some(context.weight(1)?), steps });
-        }
-        let bias = weights.next(self.bias.as_ref(), inputs, context)?;
-        Ok(Operands { x, y, filter, bias, steps: None })
+/// Weights and bias, and the scales of quantised values, for windows over `axes` axes.
+fn operands<'a>(
+    layer: &Conv,
+    axes: usize,
+    inputs: &[DeviceTensor<'a>],
+    y: DeviceTensor<'a>,
+    context: &CudaContext<'a>,
+) -> Result<Operands<'a>, LayerError> {
+    let (x, mut weights) = (inputs[0], Weights::default());
+    let filter = Filter::of(&layer.weight, (layer.order(), axes), &mut weights, inputs, context)?;
+    if x.dtype() == DType::I8 && layer.int8.is_selected() {
+        let steps = Some((context.weight(2)?, layer.int8.output_scale().unwrap_or(1.0)));
+        return Ok(Operands { x, y, filter, bias: Some(context.weight(1)?), steps });
     }
+    let bias = weights.next(layer.bias.as_ref(), inputs, context)?;
+    Ok(Operands { x, y, filter, bias, steps: None })
 }
 
 impl CudaLayer for Conv {
@@ -395,7 +402,7 @@ impl CudaLayer for Conv {
         for (window, pad) in windows.iter_mut().zip(pads.iter().skip(skipped)) {
             (window.pad_before, window.pad_after) = *pad;
         }
-        let operands = self.operands(windows.len(), inputs, outputs[0], context)?;
+        let operands = operands(self, windows.len(), inputs, outputs[0], context)?;
         let sizes = Sizes {
             windows: &windows,
             groups: self.groups,
@@ -415,7 +422,7 @@ fn dims_of(weight: &Weight, inputs: &[DeviceTensor<'_>]) -> Result<SmallVec<[usi
     })
 }
 
-impl ConvTranspose {
+impl Filtered for ConvTranspose {
     fn order(&self) -> Order {
         Order { groups: self.groups, transposed: true }
     }

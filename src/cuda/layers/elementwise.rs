@@ -113,7 +113,7 @@ impl CudaLayer for Expression {
     }
 
     fn configure(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<(), LayerError> {
-        self.map(inputs, outputs).map(drop)
+        map_of(self, inputs, outputs).map(drop)
     }
 
     fn forward(
@@ -126,17 +126,15 @@ impl CudaLayer for Expression {
             |tensor: &DeviceTensor<'_>| TensorMeta::new(tensor.dtype(), tensor.shape().iter().copied());
         let [inputs_meta, outputs_meta] =
             [inputs, outputs].map(|all| all.iter().map(meta).collect::<Vec<_>>());
-        self.map(&inputs_meta, &outputs_meta)?.run(inputs, &outputs[0], context)
+        map_of(self, &inputs_meta, &outputs_meta)?.run(inputs, &outputs[0], context)
     }
 }
 
-impl Expression {
-    /// The kernel for tensors like these.
-    fn map(&self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<Map, LayerError> {
-        let output = outputs.first().map(TensorMeta::dtype);
-        let map = output.and_then(|output| Map::of_expression(&self.expr, inputs, output));
-        map.ok_or_else(|| LayerError::Unsupported("this expression has no kernel".to_owned()))
-    }
+/// The kernel for tensors like these.
+fn map_of(expression: &Expression, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<Map, LayerError> {
+    let output = outputs.first().map(TensorMeta::dtype);
+    let map = output.and_then(|output| Map::of_expression(&expression.expr, inputs, output));
+    map.ok_or_else(|| LayerError::Unsupported("this expression has no kernel".to_owned()))
 }
 
 /// Registers the layers of this family.

@@ -82,10 +82,16 @@ impl<'a> KernelText<'a> {
     }
 }
 
+/// Layers that compute each element from those of the inputs at the same position.
+pub(super) trait Pointwise {
+    /// The kernel for tensors like these, or `None` if an element type has no kernel.
+    fn map_of(&self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Option<Map>;
+}
+
 /// Declares element-wise layers by the code for one element, given the layer, the kernel and the output's element type.
 macro_rules! pointwise {
     ($($layer:ident |$this:ident, $kernel:ident, $dtype:ident| $value:expr;)*) => {$(
-        impl $layer {
+        impl $crate::cuda::layers::kernel_text::Pointwise for $layer {
             fn map_of(&self, inputs: &[$crate::op::TensorMeta], outputs: &[$crate::op::TensorMeta]) -> Option<$crate::cuda::layers::elementwise::Map> {
                 let ($this, $dtype) = (self, outputs.first()?.dtype());
                 let _ = ($this, $dtype);
@@ -103,7 +109,7 @@ macro_rules! pointwise {
             }
 
             fn configure(&mut self, inputs: &[$crate::op::TensorMeta], outputs: &[$crate::op::TensorMeta]) -> Result<(), $crate::op::LayerError> {
-                self.map_of(inputs, outputs).map(drop).ok_or_else($crate::cuda::layers::kernel_text::no_kernel)
+                $crate::cuda::layers::kernel_text::Pointwise::map_of(self, inputs, outputs).map(drop).ok_or_else($crate::cuda::layers::kernel_text::no_kernel)
             }
 
             fn forward(
@@ -113,7 +119,7 @@ macro_rules! pointwise {
                 context: &mut $crate::cuda::CudaContext<'_>,
             ) -> Result<(), $crate::op::LayerError> {
                 use $crate::cuda::layers::product::metas;
-                let map = self.map_of(&metas(inputs), &metas(outputs));
+                let map = $crate::cuda::layers::kernel_text::Pointwise::map_of(self, &metas(inputs), &metas(outputs));
                 map.ok_or_else($crate::cuda::layers::kernel_text::no_kernel)?.run(inputs, &outputs[0], context)
             }
         }

@@ -11,6 +11,7 @@ use crate::cuda::{CudaContext, CudaLayer, CudaLayers, scratch_bytes};
 use crate::op::{LayerError, TensorFormat, TensorMeta};
 use crate::ops::attention::multihead::{FileWeight, MultiheadAttention};
 use crate::tensor::{DType, Dim, Tensor};
+use std::ops::Deref;
 
 /// The weights on the device.
 struct Weights<'a> {
@@ -22,7 +23,18 @@ struct Weights<'a> {
     back_bias: Option<DeviceTensor<'a>>,
 }
 
-impl MultiheadAttention {
+/// The layer, with what its parts are on a device.
+struct OnDevice<'l>(&'l MultiheadAttention);
+
+impl Deref for OnDevice<'_> {
+    type Target = MultiheadAttention;
+
+    fn deref(&self) -> &MultiheadAttention {
+        self.0
+    }
+}
+
+impl OnDevice<'_> {
     /// The weights of the file, in the order in which they are on the device.
     fn file_weights(&self) -> [&FileWeight; 9] {
         [
@@ -38,7 +50,7 @@ impl MultiheadAttention {
         ]
     }
 
-    fn on_device<'a>(&self, context: &CudaContext<'a>) -> Result<Weights<'a>, LayerError> {
+    fn device_weights<'a>(&self, context: &CudaContext<'a>) -> Result<Weights<'a>, LayerError> {
         let mut taken = 0;
         let mut found: [Option<DeviceTensor<'a>>; 9] = [None; 9];
         for (place, weight) in found.iter_mut().zip(self.file_weights()) {
@@ -223,7 +235,8 @@ impl CudaLayer for MultiheadAttention {
     }
 
     fn weights(&self) -> Result<Vec<Tensor>, LayerError> {
-        self.file_weights()
+        OnDevice(self)
+            .file_weights()
             .iter()
             .filter_map(|weight| weight.0.as_ref())
             .map(|weight| weight.load())
@@ -239,7 +252,7 @@ impl CudaLayer for MultiheadAttention {
         let (Some(sizes), Some(query)) = (self.fixed_sizes(inputs), inputs.get(self.sources.query)) else {
             return 0;
         };
-        let bytes = self.scratch_shapes(sizes).map(|dims| {
+        let bytes = OnDevice(self).scratch_shapes(sizes).map(|dims| {
             let elements = dims.into_iter().fold(1, usize::saturating_mul);
             scratch_bytes(query.dtype(), elements)
         });
@@ -252,12 +265,12 @@ impl CudaLayer for MultiheadAttention {
         outputs: &[DeviceTensor<'_>],
         context: &mut CudaContext<'_>,
     ) -> Result<(), LayerError> {
-        run(self, inputs, outputs, context)
+        run(&OnDevice(self), inputs, outputs, context)
     }
 }
 
 fn run(
-    layer: &MultiheadAttention,
+    layer: &OnDevice<'_>,
     inputs: &[DeviceTensor<'_>],
     outputs: &[DeviceTensor<'_>],
     context: &mut CudaContext<'_>,
@@ -269,7 +282,7 @@ fn run(
     let len = |of: usize, axis: usize| sizes[of].shape().get(axis).copied().unwrap_or(1);
     let (n, rows, seen) = (len(0, 0), len(0, 1), len(1, 1));
     let columns = seen + layer.extra_rows();
-    let weights = layer.on_device(context)?;
+    let weights = layer.device_weights(context)?;
     let mut scratch = Vec::with_capacity(4);
     for dims in layer.scratch_shapes([n, rows, columns]) {
         scratch.push(context.scratch(query.dtype(), shape(&dims)?)?);

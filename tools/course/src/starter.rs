@@ -152,11 +152,7 @@ impl Piece<'_> {
     /// A line as written outside the crate, with the template's indentation.
     fn moved(&self, line: &str, margin: usize) -> String {
         let line = line.get(margin..).unwrap_or_default();
-        if line.is_empty() {
-            String::new()
-        } else {
-            outside(&format!("{}{line}", self.indent), &crate_of(self.file))
-        }
+        if line.is_empty() { String::new() } else { outside(&format!("{}{line}", self.indent), self.file) }
     }
 
     /// Parses `task 1: what to write`.
@@ -195,8 +191,24 @@ fn crate_of(file: &str) -> String {
     package.map_or_else(|| "ixion".to_owned(), |(package, _)| package.replace('-', "_"))
 }
 
-/// A line as written in another crate: `crate::` becomes the crate's name.
-fn outside(line: &str, name: &str) -> String {
+/// The crate of the operators. Lessons about them use `ixion` as a whole, which re-exports it, and what it depends on.
+const OPERATORS: &str = "ixion_ops";
+
+/// A line of a file as written in another crate.
+fn outside(line: &str, file: &str) -> String {
+    let name = crate_of(file);
+    let line = renamed(line, &name);
+    if name != OPERATORS {
+        return line;
+    }
+    let line = line.replace("ixion_ops::op", "ixion::op").replace("ixion_ops::", "ixion::ops::");
+    ["tensor", "pnnx", "kernels"]
+        .iter()
+        .fold(line, |line, part| line.replace(&format!("ixion_{part}::"), &format!("ixion::{part}::")))
+}
+
+/// A line with the crate's name instead of `crate`.
+fn renamed(line: &str, name: &str) -> String {
     let mut moved = String::with_capacity(line.len());
     let mut rest = line;
     while let Some(at) = rest.find("crate::") {
@@ -262,6 +274,16 @@ mod inner {
     fn a_crate_is_named_by_its_folder() {
         let made = made("//@ take crates/my-crate/src/count.rs:count\n").unwrap();
         assert!(made.solution.contains("pub fn count(x: &my_crate::tensor::Tensor)"), "{}", made.solution);
+    }
+
+    #[test]
+    fn operators_are_those_of_ixion() {
+        let moved = |line: &str| outside(line, "crates/ixion-ops/src/count.rs");
+        assert_eq!(moved("crate::operator! { crate::op::Layer }"), "ixion::operator! { ixion::op::Layer }");
+        assert_eq!(
+            moved("crate::naive::map(ixion_tensor::view)"),
+            "ixion::ops::naive::map(ixion::tensor::view)"
+        );
     }
 
     #[test]

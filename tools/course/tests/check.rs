@@ -14,7 +14,7 @@ const TOML: &str = "lessons/01_sum/lesson.toml";
 const TESTS: &str = "lessons/01_sum/tests/tasks/mod.rs";
 const PAGE: &str = "book/src/lessons/01_sum.md";
 const TEMPLATE: &str = "lessons/01_sum/starter.tmpl";
-const SOURCE: &str = "src/ops/mod.rs";
+const SOURCE: &str = "src/graph/mod.rs";
 
 /// The findings of the static checks, as lines.
 fn read(course: &Fixture) -> Vec<String> {
@@ -135,7 +135,7 @@ fn each_fault_on_paper_is_found() {
 fn anchors_are_in_places_that_are_taught() {
     let course = Fixture::new();
     course.write("src/kernels/gemm.rs", &course.read(SOURCE));
-    course.replace(TEMPLATE, "//@ take src/ops/mod.rs:sum", "//@ take src/kernels/gemm.rs:sum");
+    course.replace(TEMPLATE, "//@ take src/graph/mod.rs:sum", "//@ take src/kernels/gemm.rs:sum");
     let found = read(&course);
     assert!(
         found.iter().any(|found| found.starts_with("anchor: src/kernels/gemm.rs:sum is not in a place")),
@@ -191,7 +191,11 @@ fn starters_are_written_all_or_none_and_work_is_kept() {
     course.replace("lessons/02_mean/starter.tmpl", ":mean", ":men");
     let broken = course.call(&["lessons", "generate"]);
     assert_eq!(broken.code, 2);
-    assert!(broken.text.contains("line 5: src/ops/mod.rs:men: there is no anchor 'men'"), "{}", broken.text);
+    assert!(
+        broken.text.contains("line 5: src/graph/mod.rs:men: there is no anchor 'men'"),
+        "{}",
+        broken.text
+    );
     assert_eq!(course.read("lessons/01_sum/src/lib.rs"), mine);
 
     course.replace("lessons/02_mean/starter.tmpl", ":men", ":mean");

@@ -144,7 +144,7 @@ fn edits_elsewhere_are_noticed() {
     assert!(note.contains("note: lessons/01_sum/tests differs from what was handed out"), "{note}");
     assert!(note.contains("git restore lessons/01_sum/tests"), "{note}");
 
-    course.replace("src/ops/mod.rs", "let mut total = 0.0;", "let mut total = ;");
+    course.replace("src/graph/mod.rs", "let mut total = 0.0;", "let mut total = ;");
     course.solve_sum("    row.iter().sum()");
     let broken = course.call(&["learn", "check", "1"]);
     assert_eq!(broken.code, 2);

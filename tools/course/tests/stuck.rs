@@ -19,7 +19,7 @@ fn endless_loops_and_endless_calls() {
     let packages = ["lesson01".to_owned()];
     let build = cargo::build_tests(&course.path("Cargo.toml"), &packages, Some(&target), &shown).unwrap();
     let binary = build.binaries.iter().find(|binary| binary.target == "chapter").unwrap();
-    let patience = (Duration::from_secs(3), Duration::from_secs(10));
+    let patience = (Duration::from_secs(2), Duration::from_secs(3));
     let program = Program { path: binary.path.clone(), folder: course.path("lessons/01_sum"), patience };
     let mut tests = program.run(&[]);
     tests.sort_by(|a, b| a.name.cmp(&b.name));

@@ -18,9 +18,8 @@ use crate::workspace::Workspace;
 const TAUGHT: &[&str] = &[
     "crates/ixion-tensor/src/",
     "crates/ixion-pnnx/src/",
-    "src/op/",
+    "crates/ixion-ops/src/",
     "src/graph/",
-    "src/ops/",
     "src/passes/",
     "src/shape/",
     "src/memory/",

@@ -1,0 +1,326 @@
+//! `pnnx.Expression`: element-wise arithmetic, arithmetic on sizes, and lists of integers.
+//!
+//! PNNX folds chains of such operators into one and writes them as text (see [`Expr`](ixion_pnnx::Expr)). The text is
+//! parsed once, when the layer is created. The whole expression is computed in one pass over the data
+//! ([`elementwise`](ixion_kernels::elementwise)), however many functions it has.
+//!
+//! Element types follow PyTorch. Inputs are tensors; literals and sizes are Python numbers, which decide only the kind of the
+//! result's type (bool, integer, float, complex), not its precision: see [`result_type`].
+
+mod formula;
+mod promotion;
+mod typing;
+mod values;
+
+pub use formula::Compiled;
+pub use promotion::{Standing, promote, result_type};
+
+use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorFormat, TensorMeta};
+use crate::support::broadcast::broadcast;
+use crate::support::shape_cache::ShapeCache;
+use formula::{Form, Formula};
+use ixion_kernels::elementwise::Prepared;
+use ixion_tensor::Limits;
+use ixion_tensor::{DType, Dim, Format, Layout, Shape, Tensor, TensorView, TensorViewMut};
+use smallvec::SmallVec;
+use std::ops::RangeInclusive;
+use typing::Type;
+
+crate::operator! {
+    /// `pnnx.Expression`: evaluates an expression such as `add(mul(@0,2),@1)`, where `@0` is the first input.
+    ///
+    /// Inputs may have any element type and are broadcast against each other. `[a,b]` of integers is a vector of i64; of
+    /// tensors with axes, it is their stack along a new first axis, for use as an index. `size(x,d)` is an integer, `size(x)`
+    /// a vector of all sizes. Without inputs, the result is a 0-D tensor: i64 for an integer, f32 for a float.
+    /// `floor_divide` rounds down, like PyTorch's function of that name.
+    pub struct Expression for "pnnx.Expression" {
+        /// The expression.
+        expr: Compiled,
+        /// The program that was prepared for the inputs of the last run.
+        ready: ShapeCache<PreparedExpression>,
+        /// The program that was prepared for the last run in place.
+        ready_in_place: ShapeCache<Prepared>,
+    }
+}
+
+impl Expression {
+    /// The layer of an expression.
+    pub fn new(expr: Compiled) -> Self {
+        Self { expr, ready: ShapeCache::default(), ready_in_place: ShapeCache::default() }
+    }
+
+    fn run(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        output: &mut TensorViewMut<'_>,
+        limits: &Limits,
+    ) -> Result<(), LayerError> {
+        let (form, shape, dtype) = (&self.expr.form, *output.shape(), output.dtype());
+        let fits = |ready: &PreparedExpression| ready.fits(inputs, dtype, &shape);
+        let ready = self.ready.get_or_make(fits, || PreparedExpression::new(form, inputs, dtype, &shape))?;
+        match &mut ready.result {
+            Computed::Known(value) => Ok(output.copy_from(&value.view())?),
+            Computed::Value(program) => Ok(program.start(inputs)?.whole(output, limits)?),
+            Computed::Items(programs) => {
+                for (position, program) in programs.iter_mut().enumerate() {
+                    let layout = output.layout().select(0, position)?;
+                    program.start(inputs)?.whole(&mut output.reborrow().with_layout(layout)?, limits)?;
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+/// An expression that is prepared for inputs of certain types, shapes and strides.
+#[derive(Debug)]
+pub struct PreparedExpression {
+    inputs: Vec<(DType, Layout)>,
+    output: (DType, Shape),
+    result: Computed,
+}
+
+#[derive(Debug)]
+enum Computed {
+    Value(Box<Prepared>),
+    Items(Vec<Prepared>),
+    /// Sizes, which do not depend on elements, or an empty tensor.
+    Known(Tensor),
+}
+
+impl PreparedExpression {
+    fn new(form: &Form, inputs: &[TensorView<'_>], dtype: DType, shape: &Shape) -> Result<Self, LayerError> {
+        let metas = metas_of(inputs);
+        let result = match form {
+            _ if shape.num_elements() == 0 => Computed::Known(Tensor::zeros(dtype, shape)?),
+            Form::Value(formula) => {
+                Computed::Value(Box::new(prepare(formula, &metas, inputs, dtype, shape)?))
+            }
+            Form::Sizes(formula) => {
+                let sizes: Option<Vec<i64>> = sizes(formula, &metas)?.iter().map(Dim::fixed).collect();
+                let sizes = sizes.unwrap_or_default();
+                Computed::Known(Tensor::from_vec(sizes.clone(), &[sizes.len()])?)
+            }
+            Form::List(items) => {
+                let shape = Shape::new(shape.get(1..).unwrap_or_default())?;
+                let items = items.iter().map(|item| prepare(item, &metas, inputs, dtype, &shape));
+                Computed::Items(items.collect::<Result<_, _>>()?)
+            }
+        };
+        let inputs = inputs.iter().map(|input| (input.dtype(), *input.layout())).collect();
+        Ok(Self { inputs, output: (dtype, *shape), result })
+    }
+
+    fn fits(&self, inputs: &[TensorView<'_>], dtype: DType, shape: &Shape) -> bool {
+        let same = |(known, input): (&(DType, Layout), &TensorView<'_>)| {
+            known.0 == input.dtype() && known.1.is_moved(input.layout())
+        };
+        self.output == (dtype, *shape)
+            && self.inputs.len() == inputs.len()
+            && self.inputs.iter().zip(inputs).all(same)
+    }
+}
+
+/// The axis of a blocked tensor that is split into blocks; `None` for other layouts.
+fn blocked_axis(meta: &TensorMeta) -> Option<usize> {
+    match meta.format() {
+        Format::Blocked { axis, .. } => Some(axis.into()),
+        Format::Plain | Format::ChannelsLast => None,
+    }
+}
+
+/// Tensors in the order in which they are stored.
+fn unrolled<'a>(inputs: &[TensorView<'a>]) -> Result<SmallVec<[TensorView<'a>; 4]>, LayerError> {
+    inputs.iter().map(|input| Ok(input.with_layout(input.layout().unrolled()?)?)).collect()
+}
+
+/// The element types and shapes of tensors, without known values.
+fn metas_of(inputs: &[TensorView<'_>]) -> Vec<TensorMeta> {
+    inputs.iter().map(|input| TensorMeta::new(input.dtype(), input.shape().iter().copied())).collect()
+}
+
+/// The program of a formula; the output may have another integer type than its value.
+fn prepare(
+    formula: &Formula,
+    metas: &[TensorMeta],
+    inputs: &[TensorView<'_>],
+    dtype: DType,
+    shape: &Shape,
+) -> Result<Prepared, LayerError> {
+    let (mut program, value) = formula.program(&formula.types(metas)?, Some)?;
+    let value = program.cast(value, dtype);
+    Ok(program.prepare(value, inputs, dtype, shape)?)
+}
+
+/// The program of a formula whose input 0 is in the output; `others` are the other inputs.
+fn prepare_in_place(
+    formula: &Formula,
+    data: (DType, &Shape),
+    others: &[TensorView<'_>],
+) -> Result<Prepared, LayerError> {
+    let mut metas = vec![TensorMeta::new(data.0, data.1.iter().copied())];
+    metas.extend(metas_of(others));
+    let (program, value) = formula.program(&formula.types(&metas)?, |position| position.checked_sub(1))?;
+    Ok(program.prepare(value, others, data.0, data.1)?)
+}
+
+fn sizes(formula: &Formula, inputs: &[TensorMeta]) -> Result<Vec<Dim>, LayerError> {
+    Ok(formula.types(inputs)?.pop().map(|last| last.dims).unwrap_or_default())
+}
+
+fn infer_sizes(formula: &Formula, inputs: &[TensorMeta]) -> Result<TensorMeta, LayerError> {
+    let sizes = sizes(formula, inputs)?;
+    Ok(TensorMeta::new(DType::I64, [sizes.len()]).with_values(sizes))
+}
+
+fn infer_value(formula: &Formula, inputs: &[TensorMeta]) -> Result<TensorMeta, LayerError> {
+    let types = formula.types(inputs)?;
+    let values = formula.values(&types, inputs);
+    let last = types.last().ok_or_else(|| LayerError::Unsupported("the expression is empty".to_owned()))?;
+    let meta = TensorMeta::new(last.stored(), last.dims.iter().cloned());
+    Ok(with_values(meta, values))
+}
+
+fn infer_list(items: &[Formula], inputs: &[TensorMeta]) -> Result<TensorMeta, LayerError> {
+    let (mut dims, mut masks) = (Vec::new(), 0);
+    let mut values = Some(Vec::new());
+    for (position, item) in items.iter().enumerate() {
+        let types = item.types(inputs)?;
+        let Some(last) = types.last() else { continue };
+        check_item(position, last)?;
+        masks += usize::from(last.dtype == DType::Bool);
+        dims = broadcast(&dims, &last.dims)?;
+        let item_values = item.values(&types, inputs);
+        values = values.zip(item_values).map(|(known, more)| [known, more].concat());
+    }
+    if masks != 0 && masks != items.len() {
+        return Err(LayerError::Unsupported(
+            "a list of masks and integers is an index, which only Tensor.index supports".to_owned(),
+        ));
+    }
+    let dtype = if masks == 0 { DType::I64 } else { DType::Bool };
+    let values = values.filter(|_| dims.is_empty() && items.len() <= TensorMeta::MAX_VALUES);
+    let meta = TensorMeta::new(dtype, std::iter::once(Dim::from(items.len())).chain(dims));
+    Ok(with_values(meta, values))
+}
+
+/// Checks that an item of a list is an integer or a mask: a bool tensor with axes.
+fn check_item(position: usize, item: &Type) -> Result<(), LayerError> {
+    if item.dtype.is_integer() || (item.dtype == DType::Bool && !item.dims.is_empty()) {
+        return Ok(());
+    }
+    let what = format!("item {position} of the list");
+    Err(LayerError::DType {
+        what,
+        wanted: "integers, or bool tensors with axes".to_owned(),
+        found: item.dtype,
+    })
+}
+
+fn with_values(meta: TensorMeta, values: Option<Vec<Dim>>) -> TensorMeta {
+    match values {
+        Some(values) => meta.with_values(values),
+        None => meta,
+    }
+}
+
+impl Layer for Expression {
+    /// At least n + 1 for the largest `@n`.
+    fn num_inputs(&self) -> RangeInclusive<usize> {
+        self.expr.input_count..=usize::MAX
+    }
+
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        Ok(vec![self.expr.infer(inputs)?])
+    }
+
+    /// Input 0, if the expression is arithmetic on it: an element that was overwritten is not read again.
+    fn in_place(&self, _: usize) -> Option<usize> {
+        match &self.expr.form {
+            Form::Value(formula) if formula.reads(0) => Some(0),
+            _ => None,
+        }
+    }
+
+    fn constant(&self, limits: &Limits) -> Result<Option<Tensor>, LayerError> {
+        if self.expr.input_count > 0 {
+            return Ok(None);
+        }
+        let Some(meta) = self.infer(&[])?.pop() else { return Ok(None) };
+        let mut value = Tensor::zeros(meta.dtype(), &meta.shape()?)?;
+        self.clone().run(&[], &mut value.view_mut()?, limits)?;
+        Ok(Some(value))
+    }
+}
+
+impl CpuLayer for Expression {
+    fn forward(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        outputs: &mut [TensorViewMut<'_>],
+        context: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        if outputs[0].layout().format() == Format::Plain {
+            return self.run(inputs, &mut outputs[0], context.limits());
+        }
+        let layout = outputs[0].layout().unrolled()?;
+        self.run(&unrolled(inputs)?, &mut outputs[0].reborrow().with_layout(layout)?, context.limits())
+    }
+
+    fn is_pointwise(&self) -> bool {
+        self.expr.is_pointwise()
+    }
+
+    /// Supports plain tensors of any type, and blocked `f32` tensors that all have the same layout, because these can be
+    /// broadcast in the order in which they are stored.
+    fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
+        let (Some(format), Some(first)) = (formats.get(position), formats.first()) else { return false };
+        let is_blocked = format.format != Format::Plain;
+        let is_possible = !is_blocked || (self.expr.is_pointwise() && format.dtype == DType::F32);
+        !format.is_quantized && format.format == first.format && is_possible
+    }
+
+    fn configure(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<(), LayerError> {
+        let Some((output, axis)) = outputs.first().and_then(|output| Some((output, blocked_axis(output)?)))
+        else {
+            return Ok(());
+        };
+        let whole = |meta: &TensorMeta| meta.dims().get(axis) == output.dims().get(axis);
+        if inputs.iter().all(|input| input.rank() == output.rank() && whole(input)) {
+            return Ok(());
+        }
+        Err(LayerError::Unsupported(
+            "blocked tensors cannot be broadcast along the axis that is split into blocks".to_owned(),
+        ))
+    }
+
+    fn forward_in_place(
+        &mut self,
+        data: &mut TensorViewMut<'_>,
+        others: &[TensorView<'_>],
+        context: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        if data.layout().format() != Format::Plain {
+            let layout = data.layout().unrolled()?;
+            let data = &mut data.reborrow().with_layout(layout)?;
+            return self.forward_in_place(data, &unrolled(others)?, context);
+        }
+        let Form::Value(formula) = &self.expr.form else {
+            return Err(LayerError::Unsupported("a list cannot be computed in place".to_owned()));
+        };
+        if data.num_elements() == 0 {
+            return Ok(());
+        }
+        let (dtype, shape) = (data.dtype(), *data.shape());
+        let program = self.ready_in_place.get_or_make(
+            |program| program.fits(others, dtype, &shape),
+            || prepare_in_place(formula, (dtype, &shape), others),
+        )?;
+        Ok(program.start(others)?.whole(data, context.limits())?)
+    }
+}
+
+operators! { Expression }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,176 @@
+//! Algorithms for convolutions of blocked channels: when each is available, and its speedup.
+
+use super::Conv;
+use crate::layout::padding::PaddingMode;
+use crate::op::{LayerError, Tactic, Weight};
+use crate::support::packed::BF16;
+use ixion_kernels::blocked::{BlockedShape, Blocking, DenseMethod, Tile};
+use ixion_kernels::packed::Packing;
+use ixion_kernels::{gain_of_pairs, multiplies_pairs};
+use ixion_tensor::DType;
+
+/// An algorithm for a convolution of blocked channels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum ConvAlgorithm {
+    /// Direct convolution.
+    #[default]
+    Direct,
+    /// Direct convolution with factors rounded to `bf16`.
+    Bf16,
+    /// Winograd's algorithm with tiles of this size.
+    Winograd(Tile),
+}
+
+impl ConvAlgorithm {
+    /// The tactic that selects this algorithm.
+    pub(super) fn tactic(self) -> Tactic {
+        let winograd = |tile: Tile, name| Tactic { id: tile.side() as u32, name };
+        match self {
+            Self::Direct => Tactic::DEFAULT,
+            Self::Bf16 => BF16,
+            Self::Winograd(tile @ Tile::Two) => winograd(tile, "winograd-2x2"),
+            Self::Winograd(tile @ Tile::Four) => winograd(tile, "winograd-4x4"),
+            Self::Winograd(tile @ Tile::Six) => winograd(tile, "winograd-6x6"),
+        }
+    }
+
+    /// The method of the dense kernel, for algorithms without Winograd's transforms.
+    pub(super) fn dense(self, blocking: Blocking) -> DenseMethod {
+        let packing = if self == Self::Bf16 { Packing::Bf16Pairs } else { Packing::F32 };
+        DenseMethod { blocking, packing }
+    }
+
+    /// The speedup over direct convolution for a shape, with `block` channels per block.
+    pub(super) fn gain(self, shape: &BlockedShape, block: usize) -> f64 {
+        match self {
+            Self::Direct => 1.0,
+            Self::Bf16 => {
+                let numbers = |lens: [usize; 2], channels: usize| product(lens) * channels as f64;
+                let taps = (shape.taps() * shape.channels / shape.groups.max(1)) as f64;
+                let products = taps * numbers(shape.outputs(), shape.out_channels);
+                gain_of_pairs(products / numbers(shape.lens, shape.channels).max(1.0))
+            }
+            Self::Winograd(tile) => winograd_gain(shape, tile, block),
+        }
+    }
+}
+
+/// Costs of Winograd's algorithm, in units of one multiplication of direct convolution.
+struct Costs {
+    /// One multiplication of transformed values.
+    product: f64,
+    /// The transforms of one tile of one channel.
+    transform: f64,
+}
+
+/// The cost of reading one weight when the weights take more than [`L2_BYTES`], so that they do not stay in the L2 cache.
+const WEIGHT_READ_COST: f64 = 12.0;
+const L2_BYTES: usize = 1 << 20;
+
+/// As measured on AVX-512, except that 6×6 tiles, which round the most, count 7 % more: they must be worth their rounding.
+fn costs(tile: Tile) -> Costs {
+    let (product, transform) = match tile {
+        Tile::Two => (1.07, 116.0),
+        Tile::Four => (1.21, 320.0),
+        Tile::Six => (1.29, 774.0),
+    };
+    Costs { product, transform }
+}
+
+fn product(numbers: [usize; 2]) -> f64 {
+    numbers[0] as f64 * numbers[1] as f64
+}
+
+/// The cost of reading `weights` weights.
+fn weight_reads(weights: f64) -> f64 {
+    if weights * size_of::<f32>() as f64 > L2_BYTES as f64 { WEIGHT_READ_COST * weights } else { 0.0 }
+}
+
+/// The speedup of Winograd's algorithm over direct convolution.
+fn winograd_gain(shape: &BlockedShape, tile: Tile, block: usize) -> f64 {
+    let outputs = shape.outputs();
+    let tiles = product(outputs.map(|len| len.div_ceil(tile.side())));
+    let pairs = product([shape.channels, shape.out_channels]);
+    let channels =
+        [shape.channels, shape.out_channels].map(|channels| channels.next_multiple_of(block) as f64);
+    let (numbers, costs) = (product([tile.side() + 2; 2]), costs(tile));
+    let direct = 9.0 * pairs * product(outputs) + weight_reads(9.0 * pairs);
+    let in_tiles = tiles * (numbers * pairs * costs.product + (channels[0] + channels[1]) * costs.transform);
+    direct.max(1.0) / (in_tiles + weight_reads(numbers * pairs)).max(1.0)
+}
+
+impl Conv {
+    /// The tile sizes that Winograd's algorithm supports, judging by the parameters: it requires a 3×3 kernel, a stride and
+    /// dilation of 1, and one group.
+    fn tiles(&self, weight: &[usize]) -> &'static [Tile] {
+        let is_all_ones = |values: &[usize]| values.iter().all(|&value| value == 1);
+        let suits = matches!(weight, [_, _, 3, 3])
+            && self.groups == 1
+            && is_all_ones(self.stride.values())
+            && is_all_ones(self.dilation.values());
+        if suits { &Tile::ALL } else { &[] }
+    }
+
+    /// The algorithms that may be available, direct convolution first.
+    pub(super) fn algorithms(&self) -> Vec<ConvAlgorithm> {
+        let mut algorithms = vec![ConvAlgorithm::Direct];
+        let (Weight::Attribute(weight), None | Some(Weight::Attribute(_))) = (&self.weight, &self.bias)
+        else {
+            return algorithms;
+        };
+        let channels = weight.shape().get(1).copied().unwrap_or(0);
+        if weight.dtype() == DType::F32 && self.padding_mode == PaddingMode::Zeros {
+            algorithms.extend(self.tiles(weight.shape()).iter().copied().map(ConvAlgorithm::Winograd));
+            let are_pairs = weight.shape().len() == 4 && channels.is_multiple_of(2) && channels > 0;
+            algorithms.extend((are_pairs && multiplies_pairs()).then_some(ConvAlgorithm::Bf16));
+        }
+        algorithms
+    }
+
+    /// Returns true if an algorithm other than direct convolution supports this blocking.
+    pub(super) fn supports_algorithm(&self, blocking: Blocking, algorithm: ConvAlgorithm) -> bool {
+        let Weight::Attribute(weight) = &self.weight else { return false };
+        let [out_channels, per_group, ..] = *weight.shape() else { return false };
+        let channels = per_group.saturating_mul(self.groups);
+        blocking.is_input_blocked && algorithm.dense(blocking).suits(channels, out_channels, self.groups)
+    }
+
+    /// Selects the algorithm of a tactic.
+    ///
+    /// # Errors
+    /// [`LayerError::Unsupported`] if no algorithm has this id.
+    pub(super) fn select_tactic(&mut self, id: u32) -> Result<(), LayerError> {
+        let algorithm = self.algorithms().into_iter().find(|algorithm| algorithm.tactic().id == id);
+        let algorithm = algorithm.ok_or_else(|| LayerError::Unsupported(format!("unknown tactic {id}")))?;
+        self.set_algorithm(algorithm);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ixion_kernels::window::Window;
+
+    #[test]
+    fn tiles_are_as_large_as_pays() {
+        let best = |channels: usize, len: usize| {
+            let window = Window { kernel: 3, stride: 1, dilation: 1, pad_before: 1, pad_after: 1 };
+            let (lens, windows) = ([len; 2], [window; 2]);
+            let shape = BlockedShape { channels, out_channels: channels, groups: 1, lens, windows };
+            let gains = Tile::ALL.map(|tile| (winograd_gain(&shape, tile, 16), tile));
+            gains.into_iter().max_by(|a, b| a.0.total_cmp(&b.0)).unwrap()
+        };
+        for (channels, len, tile, least) in [
+            (32, 160, Tile::Six, 2.2),
+            (64, 56, Tile::Four, 2.5),
+            (128, 28, Tile::Four, 2.4),
+            (256, 14, Tile::Two, 1.6),
+            (512, 7, Tile::Two, 1.0),
+        ] {
+            let (gain, found) = best(channels, len);
+            assert!(found == tile && gain > least, "{channels} channels of {len}×{len}: {found:?}, {gain}");
+        }
+        assert!(best(512, 2).0 < 1.0);
+    }
+}

@@ -1,0 +1,470 @@
+//! Convolution of tensors with blocked channels.
+
+mod state;
+
+use super::algorithm::ConvAlgorithm;
+use super::{Conv, pad_same};
+use crate::layout::padding::PaddingMode;
+use crate::op::{
+    FieldValue, ForwardContext, LayerError, NO_KEY, OperatorReader, TensorFormat, TensorMeta, Weight,
+};
+use crate::support::epilogue::Epilogue;
+use crate::support::float;
+use crate::support::packed_weights::{PackedWeights, numbers_of};
+use crate::support::shape_cache::ShapeCache;
+use ixion_kernels::blocked::{
+    BlockedShape, Blocking, DenseConv, DenseWeights, DepthwiseConv, WinogradConv, WinogradWeights,
+};
+use ixion_kernels::elementwise::ApplyEpilogue;
+use ixion_kernels::isa;
+use ixion_kernels::packed::{Panels, SumEpilogue};
+use ixion_tensor::{DType, Format, Shape, Tensor, TensorView, TensorViewMut};
+use smallvec::SmallVec;
+use std::sync::{Arc, OnceLock};
+
+/// Padding may enlarge a sample by at most this factor, unless it still has no more than [`MAX_PADDED_ELEMENTS`].
+const MAX_PADDED_RATIO: usize = 4;
+const MAX_PADDED_ELEMENTS: usize = 1 << 20;
+
+/// The state of a convolution for blocked tensors. Clones share the weights.
+#[derive(Debug, Clone, Default)]
+pub struct Blocks {
+    /// `None` unless blocked formats were configured.
+    blocking: Option<Blocking>,
+    algorithm: ConvAlgorithm,
+    weights: Option<Arc<OnceLock<Weights>>>,
+    stored: PackedWeights<(Blocking, ConvAlgorithm)>,
+    sizes: ShapeCache<(Shape, Sizes)>,
+}
+
+/// Weights in the order of the kernel.
+#[derive(Debug)]
+enum Weights {
+    Depthwise(Panels),
+    Dense(DenseWeights),
+    Winograd(WinogradWeights),
+}
+
+impl Weights {
+    fn panels(&self) -> &[Panels] {
+        match self {
+            Self::Depthwise(panels) => std::slice::from_ref(panels),
+            Self::Dense(weights) => weights.panels(),
+            Self::Winograd(weights) => weights.panels(),
+        }
+    }
+}
+
+/// State that depends on the input's shape.
+#[derive(Debug)]
+enum Sizes {
+    Depthwise(DepthwiseConv),
+    Dense(DenseConv),
+    Winograd(WinogradConv),
+}
+
+impl FieldValue for Blocks {
+    const KIND: &'static str = NO_KEY;
+
+    fn read(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Option<Self>, LayerError> {
+        Ok(PackedWeights::read(reader, key)?.map(|stored| Self { stored, ..Self::default() }))
+    }
+}
+
+/// The number of channels per block of a format that the kernels support.
+fn block_of(format: Format) -> Option<u8> {
+    match format {
+        Format::Blocked { axis: 1, block: block @ (8 | 16) } => Some(block),
+        _ => None,
+    }
+}
+
+/// The blocking of tensors with these formats; `None` if the output is not blocked.
+fn blocking_of(input: Format, output: Format) -> Option<Blocking> {
+    let block = block_of(output)?;
+    let is_input_blocked = input == output;
+    (is_input_blocked || input == Format::Plain).then_some(Blocking { block: block.into(), is_input_blocked })
+}
+
+impl Conv {
+    /// Returns true if a kernel supports this blocking, judging by the parameters.
+    fn suits(&self, blocking: Blocking) -> bool {
+        let (Weight::Attribute(weight), None | Some(Weight::Attribute(_))) = (&self.weight, &self.bias)
+        else {
+            return false;
+        };
+        let [out_channels, per_group, rows, columns] = *weight.shape() else { return false };
+        let is_depthwise = per_group == 1 && self.groups == out_channels && self.groups > 1;
+        let channels = per_group.saturating_mul(self.groups);
+        weight.dtype() == DType::F32
+            && out_channels > 0
+            && self.padding_mode == PaddingMode::Zeros
+            && match is_depthwise {
+                true => {
+                    let reach = self.windows(&[rows, columns]).is_ok_and(|windows| match windows[..] {
+                        [high, wide] => DepthwiseConv::suits([high, wide], blocking.block),
+                        _ => false,
+                    });
+                    blocking.is_input_blocked && reach
+                }
+                false => blocking.suits(channels, out_channels, self.groups),
+            }
+    }
+
+    /// Returns true if the tensor at a position may have its format. Input, output and the epilogue's inputs must have the same
+    /// format, except that the input may be plain if the others are blocked.
+    pub(super) fn takes(&self, position: usize, formats: &[TensorFormat]) -> bool {
+        let (Some(&format), Some(&first)) = (formats.get(position), formats.first()) else { return false };
+        if format.is_quantized {
+            return false;
+        }
+        let blocking = match position {
+            // The output's format is not known yet.
+            0 if format.format == Format::Plain => return true,
+            0 => blocking_of(format.format, format.format),
+            _ if formats[..=position].iter().all(|format| format.format == Format::Plain) => return true,
+            _ if formats[1] != format => return false,
+            _ => blocking_of(first.format, format.format),
+        };
+        let is_single = format.dtype == DType::F32 && first.dtype == DType::F32;
+        is_single && blocking.is_some_and(|blocking| self.suits(blocking))
+    }
+
+    /// Configures the convolution for blocked tensors.
+    ///
+    /// # Errors
+    /// [`LayerError::Unsupported`] for an input without a batch axis, padding far larger than the input, an epilogue that
+    /// broadcasts, or an algorithm other than direct convolution on an input that is not blocked or does not suit it.
+    pub(super) fn configure_blocks(
+        &mut self,
+        inputs: &[TensorMeta],
+        outputs: &[TensorMeta],
+    ) -> Result<(), LayerError> {
+        let formats = inputs.first().zip(outputs.first());
+        let blocking = formats.and_then(|(input, output)| blocking_of(input.format(), output.format()));
+        if blocking != self.blocks.blocking {
+            self.reset_blocks(blocking, self.blocks.algorithm);
+        }
+        if self.blocks.algorithm != ConvAlgorithm::Direct
+            && !blocking.is_some_and(|blocking| self.supports_algorithm(blocking, self.blocks.algorithm))
+        {
+            let (name, reason) =
+                (self.blocks.algorithm.tactic().name, "requires an input with channel blocks");
+            return Err(LayerError::Unsupported(format!("the tactic {name} {reason} that suit it")));
+        }
+        let (Some(_), Some(output)) = (blocking, outputs.first()) else { return Ok(()) };
+        let further = inputs.get(1..).unwrap_or_default();
+        let is_pointwise = self.epilogue.as_ref().is_none_or(Epilogue::is_pointwise)
+            && further.iter().all(|input| input.dims() == output.dims());
+        if output.rank() != 4 || !is_pointwise {
+            let reason = "blocked channels require a batch axis, and epilogue inputs of the output's shape";
+            return Err(LayerError::Unsupported(reason.to_owned()));
+        }
+        // Once configured, the layer must accept other shapes: they cannot be computed in another format.
+        let is_unconfigured = self.blocks.weights.is_none();
+        match inputs.first().and_then(|input| input.shape().ok()).filter(|_| is_unconfigured) {
+            Some(input) => check_padding(&self.blocked_shape(&input)?),
+            None => Ok(()),
+        }
+    }
+
+    /// Discards state that was prepared for another blocking or algorithm.
+    fn reset_blocks(&mut self, blocking: Option<Blocking>, algorithm: ConvAlgorithm) {
+        let stored = std::mem::take(&mut self.blocks.stored);
+        self.blocks = Blocks { blocking, algorithm, stored, ..Blocks::default() };
+    }
+
+    /// Sets the algorithm for blocked tensors.
+    pub(super) fn set_algorithm(&mut self, algorithm: ConvAlgorithm) {
+        if algorithm != self.blocks.algorithm {
+            self.reset_blocks(self.blocks.blocking, algorithm);
+        }
+    }
+
+    /// Packs the weights if tensors are blocked.
+    ///
+    /// # Errors
+    /// Fails if the weights cannot be read.
+    pub(super) fn initialize_blocks(&mut self) -> Result<(), LayerError> {
+        self.blocks.weights = self.blocks.blocking.map(|_| Arc::default());
+        let (Some(blocking), Some(weights)) = (self.blocks.blocking, &self.blocks.weights) else {
+            return Ok(());
+        };
+        self.packed_weights(blocking, weights).map(drop)
+    }
+
+    /// The packed weights, which a plan stores.
+    pub(super) fn packed_blocks(&self) -> Option<Vec<f32>> {
+        self.blocks.weights.as_ref()?.get().map(|weights| numbers_of(weights.panels()))
+    }
+
+    /// The packed weights, which are packed only once.
+    fn packed_weights<'a>(
+        &self,
+        blocking: Blocking,
+        weights: &'a OnceLock<Weights>,
+    ) -> Result<&'a Weights, LayerError> {
+        if let Some(weights) = weights.get() {
+            return Ok(weights);
+        }
+        let packed = match self.stored_weights(blocking)? {
+            Some(stored) => stored,
+            None => self.pack(blocking)?,
+        };
+        Ok(weights.get_or_init(|| packed))
+    }
+
+    /// The packed weights of a plan, if they match the packing order and size.
+    fn stored_weights(&self, blocking: Blocking) -> Result<Option<Weights>, LayerError> {
+        let algorithm = self.blocks.algorithm;
+        let Some(numbers) = self.blocks.stored.numbers(&(blocking, algorithm))? else { return Ok(None) };
+        let shape = self.blocked_shape(&[1, 1, 1, 1])?;
+        Ok(match algorithm {
+            ConvAlgorithm::Winograd(tile) => {
+                WinogradWeights::stored(&shape, &numbers, (tile, blocking.block)).map(Weights::Winograd)
+            }
+            _ if shape.is_depthwise() => {
+                DepthwiseConv::stored(&shape, blocking.block, numbers).map(Weights::Depthwise)
+            }
+            _ => DenseWeights::stored(&shape, numbers, self.blocks.algorithm.dense(blocking))
+                .map(Weights::Dense),
+        })
+    }
+
+    fn pack(&self, blocking: Blocking) -> Result<Weights, LayerError> {
+        let Weight::Attribute(weight) = &self.weight else { return Err(computed()) };
+        // Not cached: only the packed weights are needed from here on.
+        let (weight, bias) = (
+            weight.load()?,
+            match &self.bias {
+                Some(Weight::Attribute(bias)) => Some(bias.load()?),
+                _ => None,
+            },
+        );
+        let (weight, bias) = (weight.slice::<f32>()?, bias.as_ref().map(Tensor::slice::<f32>).transpose()?);
+        let shape = self.blocked_shape(&[1, 1, 1, 1])?;
+        if let Some(found) = bias.map(<[f32]>::len).filter(|&len| len != shape.out_channels) {
+            let wanted = shape.out_channels;
+            return Err(LayerError::Unsupported(format!(
+                "expected a bias of {wanted} elements, got {found}"
+            )));
+        }
+        let weights = if shape.is_depthwise() {
+            let conv = DepthwiseConv::new(shape, blocking.block);
+            conv.map(|conv| Weights::Depthwise(conv.weights(weight, bias)))
+        } else if let ConvAlgorithm::Winograd(tile) = self.blocks.algorithm {
+            let algorithm = (tile, blocking.block);
+            WinogradWeights::new(&shape, (weight, bias), algorithm).map(Weights::Winograd)
+        } else {
+            DenseWeights::new(&shape, (weight, bias), self.blocks.algorithm.dense(blocking))
+                .map(Weights::Dense)
+        };
+        weights.ok_or_else(no_kernel)
+    }
+
+    /// The sizes of a convolution of an input of this shape.
+    pub(super) fn blocked_shape(&self, input: &[usize]) -> Result<BlockedShape, LayerError> {
+        let (Weight::Attribute(weight), [_, _, lens @ ..]) = (&self.weight, input) else {
+            return Err(computed());
+        };
+        let (&[out_channels, per_group, rows, columns], &[height, width]) = (weight.shape(), lens) else {
+            return Err(LayerError::Unsupported("blocked channels require two spatial axes".into()));
+        };
+        let mut windows = self.windows(&[rows, columns])?;
+        if self.padding == super::Padding::Same {
+            windows.iter_mut().zip([height, width]).for_each(|(window, len)| pad_same(window, len));
+        }
+        let &[high, wide] = &windows[..] else {
+            return Err(LayerError::Unsupported("blocked channels require a window of two axes".into()));
+        };
+        Ok(BlockedShape {
+            channels: per_group.saturating_mul(self.groups),
+            out_channels,
+            groups: self.groups,
+            lens: [height, width],
+            windows: [high, wide],
+        })
+    }
+
+    fn sizes(&self, input: &[usize], blocking: Blocking) -> Result<Sizes, LayerError> {
+        let shape = self.blocked_shape(input)?;
+        if shape.is_depthwise() {
+            let conv = DepthwiseConv::new(shape, blocking.block);
+            return conv.map(Sizes::Depthwise).ok_or_else(no_kernel);
+        }
+        if with_channels(&shape, shape.padded_lens()) > isize::MAX as usize {
+            return Err(LayerError::Unsupported("the padded input exceeds the address space".to_owned()));
+        }
+        let ConvAlgorithm::Winograd(tile) = self.blocks.algorithm else {
+            return Ok(Sizes::Dense(DenseConv::new(shape, self.blocks.algorithm.dense(blocking))));
+        };
+        WinogradConv::new(shape, (tile, blocking.block)).map(Sizes::Winograd).ok_or_else(no_kernel)
+    }
+
+    /// Bytes of scratch memory for blocked tensors.
+    pub(super) fn blocked_workspace(&self, inputs: &[TensorMeta]) -> usize {
+        let (Some(blocking), Some(input)) = (self.blocks.blocking, inputs.first()) else { return 0 };
+        let sizes = input.shape().map_err(LayerError::from).and_then(|shape| self.sizes(&shape, blocking));
+        match sizes {
+            Ok(Sizes::Dense(conv)) => conv.scratch().saturating_mul(size_of::<f32>()),
+            Ok(Sizes::Winograd(conv)) => conv.scratch().saturating_mul(size_of::<f32>()),
+            _ => 0,
+        }
+    }
+
+    /// Convolves blocked tensors.
+    ///
+    /// # Errors
+    /// Fails if the deadline has passed or the epilogue fails.
+    pub(super) fn run_blocked(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        output: &mut TensorViewMut<'_>,
+        context: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        let Some(blocking) = blocking_of(inputs[0].layout().format(), output.layout().format()) else {
+            return Err(LayerError::Unsupported(
+                "the input and the output have different channel blocks".to_owned(),
+            ));
+        };
+        if self.blocks.weights.is_none() || self.blocks.blocking != Some(blocking) {
+            let algorithm = Some(self.blocks.algorithm).filter(|_| blocking.is_input_blocked);
+            self.reset_blocks(Some(blocking), algorithm.unwrap_or_default());
+        }
+        let weights = Arc::clone(self.blocks.weights.get_or_insert_default());
+        let weights = self.packed_weights(blocking, &weights)?;
+        let (mut sizes, mut epilogue) = (self.blocks.sizes.take(), self.epilogue.take());
+        let result = sizes
+            .of(*inputs[0].shape(), |input| self.sizes(input, blocking))
+            .and_then(|sizes| run(sizes, weights, epilogue.as_mut(), inputs, output, context));
+        (self.blocks.sizes, self.epilogue) = (sizes, epilogue);
+        result
+    }
+
+    /// The speedup of the selected algorithm over direct convolution.
+    fn gain(&self, input: &TensorMeta, block: usize) -> f64 {
+        let shape = input.shape().map_err(LayerError::from).and_then(|shape| self.blocked_shape(&shape));
+        shape.map_or(1.0, |shape| self.blocks.algorithm.gain(&shape, block))
+    }
+
+    /// The kernel's efficiency relative to a matrix product, as measured on AVX-512; only the 1.3 of dense blocks is an
+    /// estimate, of what they save around the product.
+    pub(super) fn blocked_efficiency(&self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> f64 {
+        let (Some(input), Some(output)) = (inputs.first(), outputs.first()) else { return 1.0 };
+        let block = block_of(output.format()).map(usize::from);
+        let is_wide = self.weight.meta(inputs).is_ok_and(|weight| match weight.dims() {
+            [_, _, .., columns] => columns.fixed().is_some_and(|columns| columns > 3),
+            _ => false,
+        });
+        let is_strided = self.stride.values().iter().any(|&stride| stride > 1);
+        let is_depthwise = match &self.weight {
+            Weight::Attribute(weight) => self.groups > 1 && weight.shape().get(1) == Some(&1),
+            Weight::Input(_) => false,
+        };
+        match (block, is_depthwise) {
+            (Some(block), false) => 1.3 * block as f64 / isa().lanes() as f64 * self.gain(input, block),
+            (Some(_), true) if is_wide && is_strided => 0.33,
+            (Some(_), true) if is_wide => 0.5,
+            (Some(_), true) if is_strided => 0.15,
+            (Some(_), true) => 0.3,
+            (None, _) if self.groups > 1 && is_strided => 0.1,
+            (None, _) if self.groups > 1 => 0.155,
+            // Half-precision values are converted first.
+            (None, _) if input.dtype().size() == 2 => 0.85,
+            (None, _) => 1.0,
+        }
+    }
+}
+
+/// The number of elements of planes of these lengths, including the rest of a last block.
+fn with_channels(shape: &BlockedShape, lens: [usize; 2]) -> usize {
+    let channels = shape.channels.saturating_add(16);
+    [channels, lens[0], lens[1]].into_iter().fold(1, usize::saturating_mul)
+}
+
+/// Rejects an input that is small compared with its padding, which is stored with it.
+fn check_padding(shape: &BlockedShape) -> Result<(), LayerError> {
+    let [elements, padded] = [shape.lens, shape.padded_lens()].map(|lens| with_channels(shape, lens));
+    if !shape.is_depthwise() && padded > elements.saturating_mul(MAX_PADDED_RATIO).max(MAX_PADDED_ELEMENTS) {
+        return Err(LayerError::Unsupported("the padding is far larger than the input".to_owned()));
+    }
+    Ok(())
+}
+
+fn no_kernel() -> LayerError {
+    LayerError::Unsupported("no kernel supports these channel blocks".to_owned())
+}
+
+fn computed() -> LayerError {
+    LayerError::Unsupported("blocked convolution requires weights from the file".to_owned())
+}
+
+/// Convolves all samples.
+fn run(
+    sizes: &Sizes,
+    weights: &Weights,
+    epilogue: Option<&mut Epilogue>,
+    inputs: &[TensorView<'_>],
+    output: &mut TensorViewMut<'_>,
+    context: &mut ForwardContext<'_>,
+) -> Result<(), LayerError> {
+    let mut unrolled: SmallVec<[TensorView<'_>; 4]> = SmallVec::new();
+    for input in inputs {
+        unrolled.push(input.with_layout(input.layout().unrolled()?)?);
+    }
+    let layout = output.layout().unrolled()?;
+    let mut output = output.reborrow().with_layout(layout)?;
+    let simple = epilogue.as_ref().and_then(|epilogue| epilogue.in_registers(&unrolled, &output));
+    let (bounds, added) = simple.unwrap_or((SumEpilogue::NONE.bounds, None));
+    let epilogue = epilogue.filter(|_| simple.is_none());
+    let run = epilogue.map(|epilogue| epilogue.start(&unrolled, DType::F32, layout.shape())).transpose()?;
+    let elementwise = run.as_ref().map(|run| run as &dyn ApplyEpilogue<f32>);
+    // A plain input may have any strides.
+    let (input, output) = (float::read::<f32>(&unrolled[0])?, output.slice::<f32>()?);
+    let samples = inputs[0].shape().first().copied().unwrap_or(1).max(1);
+    let epilogue = SumEpilogue { bounds, added, elementwise, first: 0 };
+    run_samples(sizes, weights, &input, (output, samples), &epilogue, context)
+}
+
+/// Convolves the samples in turn.
+fn run_samples(
+    sizes: &Sizes,
+    weights: &Weights,
+    input: &[f32],
+    (output, samples): (&mut [f32], usize),
+    epilogue: &SumEpilogue<'_>,
+    context: &mut ForwardContext<'_>,
+) -> Result<(), LayerError> {
+    let (sample, out_sample) = (input.len() / samples, output.len() / samples);
+    if out_sample == 0 {
+        return Ok(());
+    }
+    let limits = context.limits();
+    let scratch = match sizes {
+        Sizes::Dense(conv) => context.scratch::<f32>(conv.scratch())?,
+        Sizes::Winograd(conv) => context.scratch_between::<f32>(conv.least_scratch(), conv.scratch())?,
+        Sizes::Depthwise(_) => &mut [],
+    };
+    for (index, output) in output.chunks_exact_mut(out_sample).enumerate() {
+        let (input, first) = (&input[index * sample..][..sample], index * out_sample);
+        let added = epilogue.added.map(|added| &added[first..][..out_sample]);
+        let epilogue = SumEpilogue { added, first, ..*epilogue };
+        match (sizes, weights) {
+            (Sizes::Dense(conv), Weights::Dense(weights)) => {
+                conv.run(input, weights, output, scratch, &epilogue, limits)?;
+            }
+            (Sizes::Depthwise(conv), Weights::Depthwise(weights)) => {
+                conv.run(input, weights, output, &epilogue, limits)?;
+            }
+            (Sizes::Winograd(conv), Weights::Winograd(weights)) => {
+                conv.run(input, weights, output, scratch, &epilogue, limits)?;
+            }
+            _ => {
+                return Err(LayerError::Unsupported(
+                    "the weights were packed for another kind of convolution".to_owned(),
+                ));
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,412 @@
+//! Tensors filled with one value or a range of values.
+
+use crate::op::{CpuLayer, FieldValue, ForwardContext, Layer, LayerError, OperatorReader, TensorMeta};
+use crate::support::arguments::ParamOrInput;
+use crate::support::broadcast::{TensorOrScalar, fitting};
+use crate::support::choices::MemoryFormat;
+use ixion_tensor::Limits;
+use ixion_tensor::{DType, Dim, Scalar, Tensor, TensorError, TensorView, TensorViewMut};
+use std::ops::RangeInclusive;
+
+/// A shape given as a parameter or an input; unlike other arguments, it may be the first input.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Size(ParamOrInput<Vec<i64>>);
+
+impl Size {
+    /// The number of inputs for the shape: 0 or 1.
+    pub(crate) fn num_inputs(&self) -> usize {
+        self.0.num_inputs()
+    }
+
+    /// The dimensions, given the inputs.
+    pub(crate) fn dims(&self, inputs: &[TensorMeta]) -> Result<Vec<Dim>, LayerError> {
+        self.0.dims(inputs)
+    }
+}
+
+impl FieldValue for Size {
+    const KIND: &'static str = "a list of integers";
+
+    fn read(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Option<Self>, LayerError> {
+        Ok(match <Vec<i64> as FieldValue>::read(reader, key)? {
+            Some(value) => Some(Self(ParamOrInput::Value(value))),
+            None => reader.input(key).map(|position| Self(ParamOrInput::Input(position))),
+        })
+    }
+}
+
+/// An optional number given as a parameter or an input, which may be the first input.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct NumberArgument(Option<TensorOrScalar>);
+
+impl FieldValue for NumberArgument {
+    const KIND: &'static str = "a number or an input";
+
+    fn read(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Option<Self>, LayerError> {
+        Ok(match <Scalar as FieldValue>::read(reader, key)? {
+            Some(number) => Some(Self(Some(TensorOrScalar::Number(number)))),
+            None => reader.input(key).map(|position| Self(Some(TensorOrScalar::Input(position)))),
+        })
+    }
+}
+
+impl NumberArgument {
+    /// The number or the input.
+    #[cfg(feature = "gpu")]
+    pub fn factor(self) -> Option<TensorOrScalar> {
+        self.0
+    }
+
+    fn num_inputs(self) -> usize {
+        self.0.as_ref().map_or(0, TensorOrScalar::num_inputs)
+    }
+
+    /// The number, as PyTorch's `item()` returns it.
+    fn value(self, inputs: &[TensorView<'_>]) -> Result<Option<Scalar>, LayerError> {
+        self.0.map(|factor| factor.item(inputs)).transpose()
+    }
+}
+
+/// The element type that PyTorch chooses for a Python number.
+fn default_dtype(number: Scalar) -> DType {
+    match number {
+        Scalar::Bool(_) => DType::Bool,
+        Scalar::Int(_) => DType::I64,
+        Scalar::Float(_) => DType::F32,
+        _ => DType::C64,
+    }
+}
+
+/// Fills a tensor with a number.
+fn fill(output: &mut TensorViewMut<'_>, number: Scalar) -> Result<(), LayerError> {
+    // PyTorch converts through f32, so that numbers too large for half precision become infinite.
+    let through =
+        if matches!(output.dtype(), DType::F16 | DType::Bf16) { DType::F32 } else { output.dtype() };
+    let value = fitting(number, through)?.cast(output.dtype())?;
+    Ok(output.copy_from(&value.expand(output.shape())?.view())?)
+}
+
+/// Operators that fill a tensor with one number: of a given size, of a size and another tensor's type, or like a tensor.
+macro_rules! filled {
+    ($(
+        $(#[doc = $doc:literal])*
+        $name:ident for $($op_type:literal),+ { $($fields:tt)* }
+        |$layer:ident, $inputs:ident| takes $count:expr, $dtype:expr, $dims:expr, |$views:ident| $value:expr;
+    )*) => {$(
+        crate::operator! {
+            $(#[doc = $doc])*
+            pub struct $name for $($op_type),+ {
+                $($fields)*
+                /// The element type; PyTorch's choice by default.
+                dtype: Option<DType> = None,
+            }
+        }
+
+        impl Layer for $name {
+            fn num_inputs(&self) -> RangeInclusive<usize> {
+                let $layer = self;
+                let _ = $layer;
+                let count: usize = $count;
+                count..=count
+            }
+
+            fn infer(&self, $inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+                let $layer = self;
+                let dims: Vec<Dim> = $dims;
+                if dims.iter().any(|dim| dim.fixed().is_some_and(|dim| dim < 0)) {
+                    let (found, reason) = (format!("{dims:?}"), "lengths must not be negative".to_owned());
+                    return Err(LayerError::InvalidParameter { key: "size", found, reason });
+                }
+                Ok(vec![TensorMeta::new($layer.dtype.unwrap_or_else(|| $dtype), dims)])
+            }
+        }
+
+        impl CpuLayer for $name {
+            fn forward(
+                &mut self,
+                $views: &[TensorView<'_>],
+                outputs: &mut [TensorViewMut<'_>],
+                _: &mut ForwardContext<'_>,
+            ) -> Result<(), LayerError> {
+                let $layer = &*self;
+                let _ = ($layer, $views);
+                fill(&mut outputs[0], $value)
+            }
+        }
+    )*};
+}
+
+filled! {
+    /// `torch.zeros`: a tensor filled with 0.
+    Zeros for "torch.zeros" {
+        /// The shape.
+        size: Size,
+    }
+    |layer, inputs| takes layer.size.num_inputs(), DType::F32, layer.size.dims(inputs)?, |_views| Scalar::Int(0);
+
+    /// `torch.ones`: a tensor filled with 1.
+    Ones for "torch.ones" {
+        /// The shape.
+        size: Size,
+    }
+    |layer, inputs| takes layer.size.num_inputs(), DType::F32, layer.size.dims(inputs)?, |_views| Scalar::Int(1);
+
+    /// `torch.empty`: a tensor of unspecified values; they are 0 here, so that every run gives the same result.
+    Empty for "torch.empty" {
+        /// The shape.
+        size: Size,
+    }
+    |layer, inputs| takes layer.size.num_inputs(), DType::F32, layer.size.dims(inputs)?, |_views| Scalar::Int(0);
+
+    /// `torch.full`: a tensor filled with a number.
+    Full for "torch.full" {
+        /// The shape.
+        size: Size,
+        /// The number.
+        fill_value: NumberArgument,
+    }
+    |layer, inputs| takes layer.size.num_inputs() + layer.fill_value.num_inputs(),
+        number_dtype(layer.fill_value, inputs), layer.size.dims(inputs)?,
+        |views| layer.fill_value.value(views)?.unwrap_or(Scalar::Int(0));
+
+    /// `torch.zeros_like`: a tensor of the input's shape and element type, filled with 0.
+    ZerosLike for "torch.zeros_like", "aten::zero" {
+        /// Accepted for compatibility; without effect, because the memory layout cannot be observed.
+        memory_format: Option<MemoryFormat> = None,
+    }
+    |layer, inputs| takes 1, inputs[0].dtype(), inputs[0].dims().to_vec(), |_views| Scalar::Int(0);
+
+    /// `torch.ones_like`: a tensor of the input's shape and element type, filled with 1.
+    OnesLike for "torch.ones_like" {
+        /// Accepted for compatibility; without effect, because the memory layout cannot be observed.
+        memory_format: Option<MemoryFormat> = None,
+    }
+    |layer, inputs| takes 1, inputs[0].dtype(), inputs[0].dims().to_vec(), |_views| Scalar::Int(1);
+
+    /// `torch.empty_like`: a tensor of the input's shape and element type with unspecified values; they are 0 here, so that
+    /// every run gives the same result.
+    EmptyLike for "torch.empty_like" {
+        /// Accepted for compatibility; without effect, because the memory layout cannot be observed.
+        memory_format: Option<MemoryFormat> = None,
+    }
+    |layer, inputs| takes 1, inputs[0].dtype(), inputs[0].dims().to_vec(), |_views| Scalar::Int(0);
+
+    /// `torch.full_like`: a tensor of the input's shape and element type, filled with a number.
+    FullLike for "torch.full_like" {
+        /// The number.
+        fill_value: NumberArgument,
+        /// Accepted for compatibility; without effect, because the memory layout cannot be observed.
+        memory_format: Option<MemoryFormat> = None,
+    }
+    |layer, inputs| takes 1 + layer.fill_value.num_inputs(), inputs[0].dtype(), inputs[0].dims().to_vec(),
+        |views| layer.fill_value.value(views)?.unwrap_or(Scalar::Int(0));
+
+    /// `torch.Tensor.new_zeros`: a tensor of the given shape and the input's element type, filled with 0.
+    NewZeros for "Tensor.new_zeros" {
+        /// The shape.
+        size: Size,
+    }
+    |layer, inputs| takes 1 + layer.size.num_inputs(), inputs[0].dtype(), layer.size.dims(inputs)?, |_views| Scalar::Int(0);
+
+    /// `torch.Tensor.new_ones`: a tensor of the given shape and the input's element type, filled with 1.
+    NewOnes for "Tensor.new_ones" {
+        /// The shape.
+        size: Size,
+    }
+    |layer, inputs| takes 1 + layer.size.num_inputs(), inputs[0].dtype(), layer.size.dims(inputs)?, |_views| Scalar::Int(1);
+
+    /// `torch.Tensor.new_empty`: a tensor of the given shape and the input's element type with unspecified values; they are 0
+    /// here.
+    NewEmpty for "Tensor.new_empty" {
+        /// The shape.
+        size: Size,
+    }
+    |layer, inputs| takes 1 + layer.size.num_inputs(), inputs[0].dtype(), layer.size.dims(inputs)?, |_views| Scalar::Int(0);
+
+    /// `torch.Tensor.new_full`: a tensor of the given shape and the input's element type, filled with a number.
+    NewFull for "Tensor.new_full", "aten::new_full" {
+        /// The shape.
+        size: Size,
+        /// The number.
+        fill_value: NumberArgument,
+    }
+    |layer, inputs| takes 1 + layer.size.num_inputs() + layer.fill_value.num_inputs(),
+        inputs[0].dtype(), layer.size.dims(inputs)?,
+        |views| layer.fill_value.value(views)?.unwrap_or(Scalar::Int(0));
+
+    /// `torch.Tensor.fill_`: a tensor of the input's shape and element type, filled with a number.
+    Fill for "Tensor.fill" {
+        /// The number.
+        value: NumberArgument,
+    }
+    |layer, inputs| takes 1 + layer.value.num_inputs(), inputs[0].dtype(), inputs[0].dims().to_vec(),
+        |views| layer.value.value(views)?.unwrap_or(Scalar::Int(0));
+}
+
+fn number_dtype(number: NumberArgument, inputs: &[TensorMeta]) -> DType {
+    match number.0 {
+        Some(TensorOrScalar::Number(number)) => default_dtype(number),
+        Some(TensorOrScalar::Input(position)) => inputs[position].dtype(),
+        None => DType::F32,
+    }
+}
+
+crate::operator! {
+    /// `torch.arange`: a vector of the numbers `start`, `start + step`, … up to but excluding `end`.
+    pub struct Arange for "torch.arange" {
+        /// The first number; 0 by default.
+        start: NumberArgument = NumberArgument(None),
+        /// The end of the range, exclusive.
+        end: NumberArgument,
+        /// The difference of adjacent numbers; 1 by default.
+        step: NumberArgument = NumberArgument(None),
+        /// The element type; by default i64 if all three numbers are integers, otherwise f32.
+        dtype: Option<DType> = None,
+    }
+}
+
+impl Arange {
+    fn numbers(&self) -> [NumberArgument; 3] {
+        [self.start, self.end, self.step]
+    }
+
+    fn dtype(&self, inputs: &[TensorMeta]) -> DType {
+        let is_float = |number: &NumberArgument| {
+            number.0.is_some() && !matches!(number_dtype(*number, inputs), DType::Bool) && {
+                let dtype = number_dtype(*number, inputs);
+                !dtype.is_integer()
+            }
+        };
+        let usual = if self.numbers().iter().any(is_float) { DType::F32 } else { DType::I64 };
+        self.dtype.unwrap_or(usual)
+    }
+
+    /// The number of values, if known before the run.
+    fn len(&self, inputs: &[TensorMeta]) -> Option<Dim> {
+        let known = |number: NumberArgument, absent: i64| match number.0 {
+            None => Some(Dim::Fixed(absent)),
+            Some(TensorOrScalar::Number(Scalar::Int(value))) => Some(Dim::Fixed(value)),
+            Some(TensorOrScalar::Input(position)) => {
+                inputs[position].values().and_then(|values| values.first().cloned())
+            }
+            Some(_) => None,
+        };
+        let step = known(self.step, 1)?.fixed().filter(|&step| step > 0)?;
+        Some((known(self.end, 0)? - known(self.start, 0)?).max(0).ceil_div(step))
+    }
+
+    /// Start, end and step, if all of them and the elements are integers.
+    fn integers(&self, inputs: &[TensorView<'_>], dtype: DType) -> Result<Option<[i64; 3]>, LayerError> {
+        let mut integers = [0, 0, 1];
+        for (to, number) in integers.iter_mut().zip(self.numbers()) {
+            match number.value(inputs)? {
+                None => {}
+                Some(Scalar::Bool(value)) => *to = i64::from(value),
+                Some(Scalar::Int(value)) => *to = value,
+                Some(_) => return Ok(None),
+            }
+        }
+        Ok(dtype.is_integer().then_some(integers))
+    }
+
+    fn values(&self, inputs: &[TensorView<'_>], limits: &Limits) -> Result<Tensor, LayerError> {
+        let metas = TensorMeta::of_all(inputs);
+        let dtype = self.dtype(&metas);
+        let [start, end, step] = self.numbers();
+        if let Some(numbers) = self.integers(inputs, dtype)? {
+            return counted(numbers, dtype, limits);
+        }
+        let number = |number: NumberArgument, absent| {
+            Ok::<_, LayerError>(match number.value(inputs)? {
+                None => absent,
+                Some(Scalar::Bool(value)) => f64::from(u8::from(value)),
+                Some(Scalar::Int(value)) => value as f64,
+                Some(Scalar::Float(value)) => value,
+                Some(_) => f64::NAN,
+            })
+        };
+        let (start, end, step) = (number(start, 0.0)?, number(end, 0.0)?, number(step, 1.0)?);
+        let count = ((end - start) / step).ceil().max(0.0);
+        limits.check_tensor("the values of arange", (count as u64).saturating_mul(8))?;
+        if dtype.is_integer() && count.is_finite() {
+            // The count follows from the fractions, but the steps are integers.
+            return progression([start as i64, step as i64], count as usize, dtype);
+        }
+        Ok(Tensor::arange(dtype, start, end, step)?)
+    }
+}
+
+/// The integers `start`, `start + step`, … before `end`, computed exactly; narrow types keep the lowest bits.
+fn counted([start, end, step]: [i64; 3], dtype: DType, limits: &Limits) -> Result<Tensor, LayerError> {
+    let (wide_start, wide_step) = (i128::from(start), i128::from(step));
+    let distance = i128::from(end) - wide_start;
+    if step == 0 || (distance != 0 && (distance < 0) != (step < 0)) {
+        let reason = format!("arange from {start} in steps of {step} never reaches {end}");
+        return Err(TensorError::InvalidArgument(reason).into());
+    }
+    let count = (distance.abs() + wide_step.abs() - 1) / wide_step.abs();
+    let count = u64::try_from(count).unwrap_or(u64::MAX);
+    limits.check_tensor("the values of arange", count.saturating_mul(8))?;
+    progression([start, step], usize::try_from(count).unwrap_or(usize::MAX), dtype)
+}
+
+/// `count` integers from `start` on, computed exactly; narrow types keep the lowest bits.
+fn progression([start, step]: [i64; 2], count: usize, dtype: DType) -> Result<Tensor, LayerError> {
+    let mut tensor = Tensor::zeros(DType::I64, &[count])?;
+    let mut view = tensor.view_mut()?;
+    let numbers = view.slice::<i64>()?.iter_mut().zip(0i64..);
+    numbers.for_each(|(number, i)| *number = start.wrapping_add(i.wrapping_mul(step)));
+    Ok(tensor.cast(dtype)?)
+}
+
+impl Layer for Arange {
+    fn num_inputs(&self) -> RangeInclusive<usize> {
+        let count = self.numbers().into_iter().map(NumberArgument::num_inputs).sum();
+        count..=count
+    }
+
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        let dtype = self.dtype(inputs);
+        let len = self.len(inputs).unwrap_or_else(|| Dim::fresh("counted"));
+        Ok(vec![TensorMeta::new(dtype, [len])])
+    }
+
+    fn constant(&self, limits: &Limits) -> Result<Option<Tensor>, LayerError> {
+        if *self.num_inputs().end() > 0 {
+            return Ok(None);
+        }
+        self.values(&[], limits).map(Some)
+    }
+
+    fn is_data_dependent(&self) -> bool {
+        true
+    }
+}
+
+impl CpuLayer for Arange {
+    fn forward(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        outputs: &mut [TensorViewMut<'_>],
+        context: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        Ok(outputs[0].copy_from(&self.values(inputs, context.limits())?.view())?)
+    }
+
+    fn forward_dynamic(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        context: &mut ForwardContext<'_>,
+    ) -> Result<Vec<Tensor>, LayerError> {
+        Ok(vec![self.values(inputs, context.limits())?])
+    }
+}
+
+operators! {
+    Zeros, Ones, Empty, Full, ZerosLike, OnesLike, EmptyLike, FullLike, NewZeros, NewOnes, NewEmpty, NewFull, Fill,
+    Arange;
+    overload "aten::new_full"(input, size, fill_value, dtype, layout, device, pin_memory)
+}
+
+#[cfg(test)]
+mod tests;

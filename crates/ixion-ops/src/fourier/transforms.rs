@@ -1,0 +1,383 @@
+//! Fourier transforms: the family of `torch.fft`.
+
+use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
+use crate::support::arguments::ParamOrInput;
+use crate::support::choices::choices;
+use crate::support::float;
+use ixion_kernels::fourier::{Direction, Signal};
+use ixion_tensor::Limits;
+use ixion_tensor::{Complex, DType, Dim, Tensor, TensorView, TensorViewMut, resolve_axes};
+use std::ops::RangeInclusive;
+
+choices! {
+    /// The normalisation factor of a transform of n elements.
+    pub enum Norm {
+        /// 1 forward, 1/n backward.
+        Backward = "backward",
+        /// 1/n forward, 1 backward.
+        Forward = "forward",
+        /// 1/√n forward and backward.
+        Ortho = "ortho",
+    }
+}
+
+impl Norm {
+    /// The factor of a transform of `elements` elements.
+    pub fn factor(self, elements: f64, direction: Direction) -> f64 {
+        match (self, direction) {
+            (Norm::Ortho, _) => 1.0 / elements.sqrt(),
+            (Norm::Backward, Direction::Inverse) | (Norm::Forward, Direction::Forward) => 1.0 / elements,
+            _ => 1.0,
+        }
+    }
+}
+
+/// The kind of a transform's input and output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Complex to complex.
+    Complex,
+    /// Real to the first half of a Hermitian result.
+    FromReal,
+    /// The first half of a Hermitian input to real.
+    ToReal,
+}
+
+/// A transform of known axes.
+pub struct Transform {
+    /// Whether the input and the output are complex, real or half of a Hermitian signal.
+    pub kind: Kind,
+    /// The sign of the exponent: negative for a forward transform, positive for an inverse one.
+    pub direction: Direction,
+    /// The normalisation; [`Norm::Backward`] if the operator gives none.
+    pub norm: Norm,
+    /// The axes, counted from 0 and all different. A Hermitian half lies along the last one.
+    pub axes: Vec<usize>,
+    /// The length of the signal along each of these axes.
+    pub lens: Vec<Dim>,
+}
+
+/// The axes and lengths that an operator requests.
+struct Request {
+    kind: Kind,
+    direction: Direction,
+    norm: Option<Norm>,
+    axes: Option<Vec<i64>>,
+    lens: Option<Vec<Dim>>,
+}
+
+impl Request {
+    fn resolve(self, input: &TensorMeta) -> Result<Transform, LayerError> {
+        let rank = input.rank();
+        if rank == 0 && self.axes.as_ref().is_some_and(|axes| !axes.is_empty()) {
+            return Err(LayerError::shape("the input", "at least one axis", input));
+        }
+        let lens_count = self.lens.as_ref().map(Vec::len);
+        let axes = match (&self.axes, lens_count) {
+            (Some(axes), _) => resolve_axes(axes, rank)?,
+            (None, Some(count)) if count > rank => {
+                return Err(LayerError::shape("the input", format!("at least {count} axes"), input));
+            }
+            (None, count) => (rank - count.unwrap_or(rank)..rank).collect(),
+        };
+        let invalid = |key, found: String, reason: &str| {
+            Err(LayerError::InvalidParameter { key, found, reason: reason.to_owned() })
+        };
+        if let Some(count) = lens_count.filter(|&count| count != axes.len()) {
+            return invalid("s", format!("{count} lengths"), "expected one length for each axis");
+        }
+        if axes.iter().enumerate().any(|(i, axis)| axes[..i].contains(axis)) {
+            return invalid("dim", format!("{axes:?}"), "an axis is repeated");
+        }
+        if axes.is_empty() && self.kind != Kind::Complex {
+            return Err(LayerError::shape("the axes to transform", "at least one", input));
+        }
+        let natural = |(i, &axis): (usize, &usize)| {
+            let len = input.dims()[axis].clone();
+            if self.kind == Kind::ToReal && i + 1 == axes.len() { (len - 1) * 2 } else { len }
+        };
+        let natural = axes.iter().enumerate().map(natural);
+        let lens: Vec<Dim> = match &self.lens {
+            None => natural.collect(),
+            Some(lens) => {
+                natural.zip(lens).map(|(n, len)| if *len == -1 { n } else { len.clone() }).collect()
+            }
+        };
+        if let Some(len) = lens.iter().find(|len| len.fixed().is_some_and(|len| len < 1)) {
+            return Err(LayerError::shape("the length of a signal", "at least 1", len));
+        }
+        let norm = self.norm.unwrap_or(Norm::Backward);
+        Ok(Transform { kind: self.kind, direction: self.direction, norm, axes, lens })
+    }
+}
+
+/// The element type of a transform's real results: f32 or f64.
+///
+/// # Errors
+/// [`LayerError::DType`] for half precision, as in PyTorch on a CPU.
+pub fn precision(dtype: DType) -> Result<DType, LayerError> {
+    match dtype {
+        DType::F64 | DType::C128 => Ok(DType::F64),
+        DType::F16 | DType::Bf16 | DType::C32 => {
+            Err(LayerError::dtype("the input", "f32, f64, c64, c128, integers and bool", dtype))
+        }
+        _ => Ok(DType::F32),
+    }
+}
+
+/// The complex type of a precision.
+pub fn complex(precision: DType) -> DType {
+    if precision == DType::F64 { DType::C128 } else { DType::C64 }
+}
+
+/// All elements in row-major order as complex numbers. Transforms are always computed in f64: otherwise cancellation in
+/// long sums would lose digits that an f32 result can hold.
+pub(crate) fn read_complex(input: &TensorView<'_>) -> Result<Vec<Complex<f64>>, LayerError> {
+    if input.dtype().is_complex() {
+        return Ok(input.cast(DType::C128)?.to_vec()?);
+    }
+    let real = input.cast(DType::F64)?;
+    Ok(real.slice::<f64>()?.iter().map(|&real| Complex::new(real, 0.0)).collect())
+}
+
+impl Transform {
+    fn infer(&self, input: &TensorMeta) -> Result<TensorMeta, LayerError> {
+        let precision = precision(input.dtype())?;
+        if self.kind == Kind::FromReal && input.dtype().is_complex() {
+            return Err(LayerError::dtype("the input", "real numbers", input.dtype()));
+        }
+        let mut dims = input.dims().to_vec();
+        for (&axis, len) in self.axes.iter().zip(&self.lens) {
+            dims[axis] = len.clone();
+        }
+        if let (Kind::FromReal, Some(&last)) = (self.kind, self.axes.last()) {
+            dims[last] = dims[last].clone().floor_div(2) + 1;
+        }
+        let dtype = if self.kind == Kind::ToReal { precision } else { complex(precision) };
+        Ok(TensorMeta::new(dtype, dims))
+    }
+
+    fn run(
+        &self,
+        input: &TensorView<'_>,
+        output: &mut TensorViewMut<'_>,
+        limits: &Limits,
+    ) -> Result<(), LayerError> {
+        let lens: Option<Vec<usize>> =
+            self.lens.iter().map(|len| len.fixed().and_then(|len| usize::try_from(len).ok())).collect();
+        let lens = lens.unwrap_or_default();
+        self.check(input.shape(), &lens, size_of::<Complex<f64>>(), limits)?;
+        let mut signal = Signal::new(read_complex(input)?, input.shape());
+        let axes: Vec<(usize, usize)> = self.axes.iter().copied().zip(lens.iter().copied()).collect();
+        let elements: f64 = lens.iter().map(|&len| len as f64).product();
+        if let (Some((&(last, len), others)), true) = (axes.split_last(), self.kind != Kind::Complex) {
+            if self.kind == Kind::FromReal {
+                signal.resize(last, len);
+                signal.transform(last, self.direction, limits)?;
+                signal.resize(last, len / 2 + 1);
+            }
+            self.along(&mut signal, others, limits)?;
+            if self.kind == Kind::ToReal {
+                signal.mirror(last, len);
+                signal.transform(last, self.direction, limits)?;
+            }
+        } else {
+            self.along(&mut signal, &axes, limits)?;
+        }
+        let factor = self.norm.factor(elements, self.direction);
+        if factor != 1.0 {
+            signal.scale(factor);
+        }
+        if self.kind == Kind::ToReal {
+            return float::write::<f64>(output, |output| {
+                output.iter_mut().zip(signal.values()).for_each(|(to, from)| *to = from.re);
+                Ok(())
+            });
+        }
+        let shape = *output.shape();
+        Ok(output.cast_from(&Tensor::from_vec(signal.into_values(), &shape)?.view())?)
+    }
+
+    fn along(&self, signal: &mut Signal, axes: &[(usize, usize)], limits: &Limits) -> Result<(), LayerError> {
+        for &(axis, len) in axes {
+            signal.resize(axis, len);
+            signal.transform(axis, self.direction, limits)?;
+        }
+        Ok(())
+    }
+
+    /// Checks the largest intermediate signal, with each axis at its maximum length.
+    fn check(&self, shape: &[usize], lens: &[usize], size: usize, limits: &Limits) -> Result<(), LayerError> {
+        let mut largest = shape.to_vec();
+        for (&axis, &len) in self.axes.iter().zip(lens) {
+            largest[axis] = largest[axis].max(len);
+        }
+        let bytes = largest.iter().fold(size as u64, |bytes, &len| bytes.saturating_mul(len as u64));
+        Ok(limits.check_tensor("the values of a Fourier transform", bytes)?)
+    }
+}
+
+/// Declares transforms along one axis, with a length `n`, along two axes and along any number of axes, with lengths `s`.
+macro_rules! transforms {
+    (@fields line, [$($doc:literal)*] $name:ident $op_type:literal) => {
+        crate::operator! {
+            $(#[doc = $doc])*
+            pub struct $name for $op_type {
+                /// The length of the signal, which is truncated or padded with zeros. By default the length of the axis, or
+                /// 2(n − 1) for one of length n that holds the first half of a Hermitian input.
+                n: Option<ParamOrInput<i64>> = None,
+                /// The axis; may be negative, counting from the end. The last one by default.
+                dim: Option<i64> = None,
+                /// The normalisation; `backward` by default.
+                norm: Option<Norm> = None,
+            }
+        }
+
+        impl $name {
+            fn num_lengths(&self) -> usize {
+                self.n.as_ref().map_or(0, ParamOrInput::num_inputs)
+            }
+
+            fn axes(&self) -> Option<Vec<i64>> {
+                Some(vec![self.dim.unwrap_or(-1)])
+            }
+
+            fn lens(&self, inputs: &[TensorMeta]) -> Result<Option<Vec<Dim>>, LayerError> {
+                self.n.as_ref().map(|n| Ok(vec![n.dim(inputs)?])).transpose()
+            }
+        }
+    };
+    (@fields plane, [$($doc:literal)*] $name:ident $op_type:literal) => {
+        transforms!(@lists [$($doc)*] $name $op_type, "The axes; may be negative, counting from the end. The last two by default.");
+
+        impl $name {
+            fn axes(&self) -> Option<Vec<i64>> {
+                Some(self.dim.clone().unwrap_or_else(|| vec![-2, -1]))
+            }
+        }
+    };
+    (@fields volume, [$($doc:literal)*] $name:ident $op_type:literal) => {
+        transforms!(@lists [$($doc)*] $name $op_type, "The axes; may be negative, counting from the end. By default the last ones, one for each length of `s`, or all.");
+
+        impl $name {
+            fn axes(&self) -> Option<Vec<i64>> {
+                self.dim.clone()
+            }
+        }
+    };
+    (@lists [$($doc:literal)*] $name:ident $op_type:literal, $dim:literal) => {
+        crate::operator! {
+            $(#[doc = $doc])*
+            pub struct $name for $op_type {
+                /// The lengths of the signal along the axes, which is truncated or padded with zeros. By default and for -1 the
+                /// lengths of the axes, or 2(n − 1) for a last one of length n that holds the first half of a Hermitian input.
+                s: Option<ParamOrInput<Vec<i64>>> = None,
+                #[doc = $dim]
+                dim: Option<Vec<i64>> = None,
+                /// The normalisation; `backward` by default.
+                norm: Option<Norm> = None,
+            }
+        }
+
+        impl $name {
+            fn num_lengths(&self) -> usize {
+                self.s.as_ref().map_or(0, ParamOrInput::num_inputs)
+            }
+
+            fn lens(&self, inputs: &[TensorMeta]) -> Result<Option<Vec<Dim>>, LayerError> {
+                self.s.as_ref().map(|s| s.dims(inputs)).transpose()
+            }
+        }
+    };
+    ($($(#[doc = $doc:literal])* $name:ident for $op_type:literal is $form:ident $kind:ident $direction:ident;)*) => {
+        $(
+            transforms!(@fields $form, [$($doc)*] $name $op_type);
+
+            impl $name {
+                /// The transform of input 0, with its axes and lengths resolved.
+                ///
+                /// # Errors
+                /// Returns an error if an axis is out of range or repeated, if a transform from or to real numbers has none, or
+                /// if the lengths are unknown, less than 1 or not as many as the axes.
+                pub fn transform(&self, inputs: &[TensorMeta]) -> Result<Transform, LayerError> {
+                    let (kind, direction) = (Kind::$kind, Direction::$direction);
+                    let (axes, lens) = (self.axes(), self.lens(inputs)?);
+                    Request { kind, direction, norm: self.norm, axes, lens }.resolve(&inputs[0])
+                }
+            }
+
+            impl Layer for $name {
+                fn num_inputs(&self) -> RangeInclusive<usize> {
+                    let count = 1 + self.num_lengths();
+                    count..=count
+                }
+
+                fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+                    Ok(vec![self.transform(inputs)?.infer(&inputs[0])?])
+                }
+            }
+
+            impl CpuLayer for $name {
+                fn forward(
+                    &mut self,
+                    inputs: &[TensorView<'_>],
+                    outputs: &mut [TensorViewMut<'_>],
+                    context: &mut ForwardContext<'_>,
+                ) -> Result<(), LayerError> {
+                    let metas = TensorMeta::of_all(inputs);
+                    let transform = self.transform(&metas)?;
+                    let (output, limits) = (&mut outputs[0], context.limits());
+                    transform.run(&inputs[0], output, limits)
+                }
+            }
+        )*
+
+        operators! { $($name),* }
+    };
+}
+
+transforms! {
+    /// `torch.fft.fft`: the discrete Fourier transform of a real or complex signal along an axis.
+    Fft for "torch.fft.fft" is line Complex Forward;
+    /// `torch.fft.ifft`: the inverse discrete Fourier transform along an axis.
+    Ifft for "torch.fft.ifft" is line Complex Inverse;
+    /// `torch.fft.rfft`: the discrete Fourier transform of a real signal along an axis: the first half of its spectrum,
+    /// ⌊n/2⌋ + 1 elements for n.
+    Rfft for "torch.fft.rfft" is line FromReal Forward;
+    /// `torch.fft.irfft`: the inverse of [`Rfft`] along an axis: the real signal of the first half of a spectrum, 2(n − 1)
+    /// elements for n.
+    Irfft for "torch.fft.irfft" is line ToReal Inverse;
+    /// `torch.fft.hfft`: the discrete Fourier transform along an axis of a Hermitian signal that is given by its first half:
+    /// its real spectrum, 2(n − 1) elements for n.
+    Hfft for "torch.fft.hfft" is line ToReal Forward;
+    /// `torch.fft.ihfft`: the inverse of [`Hfft`] along an axis: the first half of the Hermitian signal of a real spectrum,
+    /// ⌊n/2⌋ + 1 elements for n.
+    Ihfft for "torch.fft.ihfft" is line FromReal Inverse;
+    /// `torch.fft.fft2`: [`Fft`] along two axes.
+    Fft2 for "torch.fft.fft2" is plane Complex Forward;
+    /// `torch.fft.ifft2`: [`Ifft`] along two axes.
+    Ifft2 for "torch.fft.ifft2" is plane Complex Inverse;
+    /// `torch.fft.rfft2`: [`Rfft`] along the last of two axes, then [`Fft`] along the other.
+    Rfft2 for "torch.fft.rfft2" is plane FromReal Forward;
+    /// `torch.fft.irfft2`: [`Ifft`] along the first of two axes, then [`Irfft`] along the last.
+    Irfft2 for "torch.fft.irfft2" is plane ToReal Inverse;
+    /// `torch.fft.hfft2`: [`Fft`] along the first of two axes, then [`Hfft`] along the last.
+    Hfft2 for "torch.fft.hfft2" is plane ToReal Forward;
+    /// `torch.fft.ihfft2`: [`Ihfft`] along the last of two axes, then [`Ifft`] along the other.
+    Ihfft2 for "torch.fft.ihfft2" is plane FromReal Inverse;
+    /// `torch.fft.fftn`: [`Fft`] along any number of axes.
+    Fftn for "torch.fft.fftn" is volume Complex Forward;
+    /// `torch.fft.ifftn`: [`Ifft`] along any number of axes.
+    Ifftn for "torch.fft.ifftn" is volume Complex Inverse;
+    /// `torch.fft.rfftn`: [`Rfft`] along the last axis, then [`Fft`] along the others.
+    Rfftn for "torch.fft.rfftn" is volume FromReal Forward;
+    /// `torch.fft.irfftn`: [`Ifft`] along all axes but the last, then [`Irfft`] along the last.
+    Irfftn for "torch.fft.irfftn" is volume ToReal Inverse;
+    /// `torch.fft.hfftn`: [`Fft`] along all axes but the last, then [`Hfft`] along the last.
+    Hfftn for "torch.fft.hfftn" is volume ToReal Forward;
+    /// `torch.fft.ihfftn`: [`Ihfft`] along the last axis, then [`Ifft`] along the others.
+    Ihfftn for "torch.fft.ihfftn" is volume FromReal Inverse;
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,312 @@
+//! Advanced indexing with tensors and masks, such as `x[[0, 2], :, mask]`, for reading and writing.
+
+mod items;
+mod places;
+
+use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
+use crate::support::arguments::InputIndex;
+use crate::support::broadcast::{TensorOrScalar, broadcasts};
+use ixion_kernels::elementwise::Program;
+use ixion_pnnx::Function;
+use ixion_tensor::Limits;
+use ixion_tensor::{
+    Complex, DType, Element, Scalar, Tensor, TensorView, TensorViewMut, resolve_axis, with_bits,
+};
+use places::{Places, indexed_dims};
+use std::ops::RangeInclusive;
+
+pub use items::{Indices, Item, Items};
+
+crate::operator! {
+    /// `torch.Tensor.__getitem__` with lists, tensors and masks: advanced indexing, with one item of `expr` per axis. `None`
+    /// selects the whole axis, a list or tensor of integers selects these indices, and a mask of n axes covers n axes. All
+    /// indices are broadcast to one shape, whose axes replace the indexed axes at the first of them, or come first if the
+    /// indexed axes are not adjacent.
+    pub struct Index for "Tensor.index" {
+        /// The items of the index, or an input of stacked index tensors, one for each of the first axes.
+        expr: Items,
+    }
+}
+
+crate::operator! {
+    /// `torch.Tensor.index_put`: a copy of the input with `values` at the given indices.
+    pub struct IndexPut for "Tensor.index_put" {
+        /// The items of the index, as for `Tensor.index`.
+        indices: Items,
+        /// The values to write: a number, or a tensor that is broadcast.
+        values: TensorOrScalar,
+        /// Whether the values are added to the input's elements instead of replacing them.
+        accumulate: bool = false,
+    }
+}
+
+crate::operator! {
+    /// `torch.index_fill`: a copy of the input filled with a number at the given indices of one axis.
+    pub struct IndexFill for "torch.index_fill", "Tensor.index_fill", "aten::index_fill" {
+        /// The axis; may be negative, counting from the end.
+        dim: i64,
+        /// The indices, a vector.
+        index: InputIndex,
+        /// The number.
+        value: TensorOrScalar,
+    }
+}
+
+crate::operator! {
+    /// `torch.index_add`: adds `alpha` times the slices of `source` to the input, at the given indices of one axis.
+    pub struct IndexAdd for "torch.index_add", "Tensor.index_add", "aten::index_add" {
+        /// The axis; may be negative, counting from the end.
+        dim: i64,
+        /// The indices, a vector.
+        index: InputIndex,
+        /// The slices to add, as many along the axis as there are indices.
+        source: InputIndex,
+        /// Factor of `source`.
+        alpha: Scalar = Scalar::Int(1),
+    }
+}
+
+impl Index {
+    fn fill(
+        places: &Places,
+        input: &TensorView<'_>,
+        output: &mut TensorViewMut<'_>,
+        limits: &Limits,
+    ) -> Result<(), LayerError> {
+        if output.num_elements() == 0 {
+            return Ok(());
+        }
+        if !input.layout().is_contiguous() {
+            return Self::fill(places, &input.to_tensor()?.view(), output, limits);
+        }
+        if !output.layout().is_contiguous() {
+            let mut result = Tensor::zeros(output.dtype(), &places.result)?;
+            Self::fill(places, input, &mut result.view_mut()?, limits)?;
+            return Ok(output.copy_from(&result.view())?);
+        }
+        limits.check_deadline()?;
+        with_bits!(input.dtype(), B => {
+            let (from, to) = (input.bits_slice::<B>()?, output.bits_slice::<B>()?);
+            for (to, start) in to.chunks_exact_mut(places.block.max(1)).zip(places.blocks()) {
+                to.copy_from_slice(from.get(start..start + places.block).unwrap_or_default());
+            }
+        });
+        Ok(())
+    }
+}
+
+impl Layer for Index {
+    fn num_inputs(&self) -> RangeInclusive<usize> {
+        let count = 1 + self.expr.num_inputs();
+        count..=count
+    }
+
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        let (shape, axes) = self.expr.shape(inputs)?;
+        Ok(vec![inputs[0].with_dims(indexed_dims(&inputs[0], shape, &axes)?)])
+    }
+
+    /// Index inputs may be masks, which select a number of elements that depends on their values.
+    fn is_data_dependent(&self) -> bool {
+        self.expr.num_inputs() > 0
+    }
+}
+
+impl CpuLayer for Index {
+    fn forward(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        outputs: &mut [TensorViewMut<'_>],
+        context: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        let limits = context.limits();
+        let places = Places::new(&self.expr.values(inputs, limits)?, inputs[0].shape(), limits)?;
+        Self::fill(&places, &inputs[0], &mut outputs[0], limits)
+    }
+
+    fn forward_dynamic(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        context: &mut ForwardContext<'_>,
+    ) -> Result<Vec<Tensor>, LayerError> {
+        let limits = context.limits();
+        let places = Places::new(&self.expr.values(inputs, limits)?, inputs[0].shape(), limits)?;
+        let bytes = (places.result.num_elements() as u64).saturating_mul(inputs[0].dtype().size() as u64);
+        limits.check_tensor("the indexed elements", bytes)?;
+        let mut output = Tensor::zeros(inputs[0].dtype(), &places.result)?;
+        Self::fill(&places, &inputs[0], &mut output.view_mut()?, limits)?;
+        Ok(vec![output])
+    }
+}
+
+impl Layer for IndexPut {
+    fn num_inputs(&self) -> RangeInclusive<usize> {
+        let count = 1 + self.indices.num_inputs() + self.values.num_inputs();
+        count..=count
+    }
+
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        let (shape, axes) = self.indices.shape(inputs)?;
+        let dims = indexed_dims(&inputs[0], shape, &axes)?;
+        if !broadcasts(self.values.dims(inputs), &dims) {
+            let wanted = format!("a shape that broadcasts to {}", inputs[0].with_dims(dims));
+            return Err(LayerError::shape("the values", wanted, format!("{:?}", self.values.dims(inputs))));
+        }
+        self.values.check_fits(inputs[0].dtype())?;
+        if let TensorOrScalar::Input(position) = self.values
+            && inputs[position].dtype() != inputs[0].dtype()
+        {
+            let (what, wanted) = ("the values".to_owned(), inputs[0].dtype().to_string());
+            return Err(LayerError::DType { what, wanted, found: inputs[position].dtype() });
+        }
+        Ok(vec![inputs[0].with_dims(inputs[0].dims().to_vec())])
+    }
+}
+
+impl CpuLayer for IndexPut {
+    fn forward(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        outputs: &mut [TensorViewMut<'_>],
+        context: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        let (input, limits) = (&inputs[0], context.limits());
+        let places = Places::new(&self.indices.values(inputs, limits)?, input.shape(), limits)?;
+        if places.result.num_elements() == 0 {
+            return Ok(outputs[0].copy_from(input)?);
+        }
+        let values = self.values.converted(inputs, input.dtype())?;
+        let values = values.expanded(&places.result)?;
+        let bytes = (places.result.num_elements() as u64).saturating_mul(size_of::<f64>() as u64);
+        limits.check_tensor("the values of index_put", bytes)?;
+        let result = match (self.accumulate, input.dtype()) {
+            (false, _) => replaced(&places, input, &values)?,
+            (true, DType::F32 | DType::F64 | DType::F16 | DType::Bf16) => {
+                added::<f64>(&places, input, &values, |a, b| a + b)?
+            }
+            // A bool is true if it or any of the values is.
+            (true, DType::Bool) => added::<i64>(&places, input, &values, |a, b| a | b)?,
+            (true, DType::C32 | DType::C64 | DType::C128) => {
+                added::<Complex<f64>>(&places, input, &values, |a, b| a + b)?
+            }
+            (true, _) => added::<i64>(&places, input, &values, i64::wrapping_add)?,
+        };
+        Ok(outputs[0].copy_from(&result.view())?)
+    }
+}
+
+/// The input with values written at the given places; if a place repeats, the last value is kept.
+fn replaced(places: &Places, input: &TensorView<'_>, values: &TensorView<'_>) -> Result<Tensor, LayerError> {
+    let (mut result, values) = (input.to_tensor()?, values.to_tensor()?);
+    let mut view = result.view_mut()?;
+    with_bits!(input.dtype(), B => {
+        let (to, from) = (view.bits_slice::<B>()?, values.view().bits_slice::<B>()?);
+        for (from, start) in from.chunks_exact(places.block.max(1)).zip(places.blocks()) {
+            to.get_mut(start..start + places.block).unwrap_or_default().copy_from_slice(from);
+        }
+    });
+    Ok(result)
+}
+
+/// The input with values added at the given places, in order and in the wide type `T`.
+fn added<T: Element>(
+    places: &Places,
+    input: &TensorView<'_>,
+    values: &TensorView<'_>,
+    add: impl Fn(T, T) -> T,
+) -> Result<Tensor, LayerError> {
+    let mut sum = input.cast(T::DTYPE)?.to_vec::<T>()?;
+    let values = values.cast(T::DTYPE)?;
+    for (values, start) in values.slice::<T>()?.chunks_exact(places.block.max(1)).zip(places.blocks()) {
+        let sums = sum.get_mut(start..start + places.block).unwrap_or_default();
+        sums.iter_mut().zip(values).for_each(|(sum, &value)| *sum = add(*sum, value));
+    }
+    Ok(Tensor::from_vec(sum, input.shape())?.cast(input.dtype())?)
+}
+
+/// An [`IndexPut`] for indices of one axis.
+fn along(
+    dim: i64,
+    rank: usize,
+    index: InputIndex,
+    values: TensorOrScalar,
+    accumulate: bool,
+) -> Result<IndexPut, LayerError> {
+    let axis = resolve_axis(dim, rank)?;
+    let mut items = vec![Item::Whole; axis];
+    items.push(Item::Input(index.0));
+    Ok(IndexPut { indices: Items::Listed(items), values, accumulate })
+}
+
+impl IndexFill {
+    fn put(&self, rank: usize) -> Result<IndexPut, LayerError> {
+        along(self.dim, rank, self.index, self.value, false)
+    }
+}
+
+impl Layer for IndexFill {
+    fn num_inputs(&self) -> RangeInclusive<usize> {
+        let count = 2 + self.value.num_inputs();
+        count..=count
+    }
+
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        self.put(inputs[0].rank())?.infer(inputs)
+    }
+}
+
+impl CpuLayer for IndexFill {
+    fn forward(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        outputs: &mut [TensorViewMut<'_>],
+        context: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        self.put(inputs[0].shape().rank())?.forward(inputs, outputs, context)
+    }
+}
+
+impl IndexAdd {
+    fn put(&self, rank: usize) -> Result<IndexPut, LayerError> {
+        along(self.dim, rank, self.index, TensorOrScalar::Input(self.source.0), true)
+    }
+}
+
+impl Layer for IndexAdd {
+    fn num_inputs(&self) -> RangeInclusive<usize> {
+        3..=3
+    }
+
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        self.put(inputs[0].rank())?.infer(inputs)
+    }
+}
+
+impl CpuLayer for IndexAdd {
+    fn forward(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        outputs: &mut [TensorViewMut<'_>],
+        context: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        let mut put = self.put(inputs[0].shape().rank())?;
+        if self.alpha == Scalar::Int(1) {
+            return put.forward(inputs, outputs, context);
+        }
+        let source = &inputs[self.source.0];
+        let mut program = Program::default();
+        let value = program.input(0, source.dtype());
+        let alpha = program.constant(self.alpha, source.dtype());
+        let product = program.apply(Function::Mul, source.dtype(), value, alpha);
+        let mut scaled = Tensor::zeros(source.dtype(), source.shape())?;
+        program.run(product, &[*source], &mut scaled.view_mut()?, context.limits())?;
+        let mut inputs = inputs.to_vec();
+        inputs[self.source.0] = scaled.view();
+        put.forward(&inputs, outputs, context)
+    }
+}
+
+operators! { Index, IndexPut, IndexFill, IndexAdd; lists "Tensor.index", "Tensor.index_put" }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,293 @@
+//! The items of an index, one per axis, from the file or from inputs.
+
+use crate::op::{FieldValue, LayerError, OperatorReader, TensorMeta};
+use crate::support::broadcast::{broadcast, owned};
+use ixion_pnnx::Expr;
+use ixion_tensor::Limits;
+#[cfg(feature = "gpu")]
+use ixion_tensor::Tensor;
+use ixion_tensor::{DType, Dim, TensorView};
+use ndarray::{Array1, ArrayD, ArrayViewD, Axis, IxDyn};
+
+/// The items of an index.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Items {
+    /// One item per axis, except that a mask covers all of its axes.
+    Listed(Vec<Item>),
+    /// The position of an input: stacked index tensors, one per axis, or a mask.
+    Input(usize),
+}
+
+/// One item of a list of indices.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Item {
+    /// The whole axis.
+    Whole,
+    /// Indices from the file.
+    Given(Indices),
+    /// The position of an input of indices, or of a mask of one or more axes.
+    Input(usize),
+}
+
+/// The indices of one axis.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Indices {
+    pub(super) array: ArrayD<i64>,
+    /// The length that the axis must have, if the indices are from a mask.
+    pub(super) covers: Option<usize>,
+}
+
+impl FieldValue for Items {
+    const KIND: &'static str = "a list of indices such as [None,[0,2]], or an input";
+
+    fn read(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Option<Self>, LayerError> {
+        let Some(parameter) = reader.param(key) else {
+            return Ok(reader.later_input(key)?.map(Items::Input));
+        };
+        let wrong = || LayerError::WrongParameter {
+            key: key.to_owned(),
+            wanted: Self::KIND.to_owned(),
+            found: parameter.raw().to_owned(),
+        };
+        let Ok(Expr::List(items)) = Expr::parse(parameter.raw()) else { return Err(wrong()) };
+        let mut given = Vec::new();
+        for item in &items {
+            match item {
+                Expr::None => given.push(Item::Whole),
+                Expr::Input(0) => return Err(wrong()),
+                Expr::Input(position) => given.push(Item::Input(*position)),
+                _ => given.extend(constant(item).ok_or_else(wrong)?.into_iter().map(Item::Given)),
+            }
+        }
+        Ok(Some(Items::Listed(given)))
+    }
+}
+
+/// The indices of an item of the file: one tensor, or one per axis for a mask.
+fn constant(item: &Expr) -> Option<Vec<Indices>> {
+    let Nested { shape, values, is_mask } = nested(item)?;
+    let array = ArrayD::from_shape_vec(IxDyn(&shape), values).ok()?;
+    if is_mask == Some(true) {
+        return Some(places_of(&array.mapv(|x| x != 0).view()));
+    }
+    Some(vec![Indices { array, covers: None }])
+}
+
+/// The contents of nested lists; `is_mask` is `None` for an empty list, which may be either.
+struct Nested {
+    shape: Vec<usize>,
+    values: Vec<i64>,
+    is_mask: Option<bool>,
+}
+
+/// The values of nested lists, if they are all of one shape and type.
+fn nested(item: &Expr) -> Option<Nested> {
+    let number = |value, is_mask| Nested { shape: Vec::new(), values: vec![value], is_mask: Some(is_mask) };
+    let items = match item {
+        Expr::Int(value) => return Some(number(*value, false)),
+        Expr::Bool(value) => return Some(number(i64::from(*value), true)),
+        Expr::List(items) => items,
+        _ => return None,
+    };
+    let mut parts = items.iter().map(nested);
+    let Some(first) = parts.next() else {
+        return Some(Nested { shape: vec![0], values: Vec::new(), is_mask: None });
+    };
+    let mut all = first?;
+    for part in parts {
+        let part = part?;
+        (part.shape == all.shape && part.is_mask == all.is_mask).then_some(())?;
+        all.values.extend(part.values);
+    }
+    all.shape.insert(0, items.len());
+    Some(all)
+}
+
+/// The indices of the true elements of a mask, one vector per axis.
+fn places_of(mask: &ArrayViewD<'_, bool>) -> Vec<Indices> {
+    let mut places: Vec<Vec<i64>> = vec![Vec::new(); mask.ndim()];
+    for (at, _) in mask.indexed_iter().filter(|(_, taken)| **taken) {
+        let at = ndarray::Dimension::slice(&at);
+        places.iter_mut().zip(at).for_each(|(places, &index)| places.push(index as i64));
+    }
+    let indices = |(places, &len): (Vec<i64>, &usize)| Indices {
+        array: Array1::from(places).into_dyn(),
+        covers: Some(len),
+    };
+    places.into_iter().zip(mask.shape()).map(indices).collect()
+}
+
+impl Indices {
+    /// The indices as a tensor.
+    ///
+    /// # Errors
+    /// Never in practice: the array is contiguous.
+    #[cfg(feature = "gpu")]
+    pub fn tensor(&self) -> Result<Tensor, LayerError> {
+        Ok(Tensor::from_array(self.array.clone())?)
+    }
+}
+
+impl Items {
+    /// The items, if each holds indices of a single axis from the file or the graph. `None` if the graph computes a mask,
+    /// or one tensor with the indices of several axes.
+    #[cfg(feature = "gpu")]
+    pub fn by_axis(&self, inputs: &[DType]) -> Option<&[Item]> {
+        let Items::Listed(items) = self else { return None };
+        let is_mask = |item: &Item| match item {
+            Item::Input(position) => !matches!(inputs.get(*position), Some(DType::I64 | DType::I32)),
+            _ => false,
+        };
+        (!items.iter().any(is_mask)).then_some(items)
+    }
+
+    /// The number of the operator's inputs that are items.
+    pub(super) fn num_inputs(&self) -> usize {
+        match self {
+            Items::Input(_) => 1,
+            Items::Listed(items) => items.iter().filter(|item| matches!(item, Item::Input(_))).count(),
+        }
+    }
+
+    /// The broadcast shape of the indices, and the axes that they index. Masks must have the lengths of their axes.
+    pub(super) fn shape(&self, inputs: &[TensorMeta]) -> Result<(Vec<Dim>, Vec<usize>), LayerError> {
+        match self {
+            Items::Listed(items) => listed_shape(items, inputs),
+            Items::Input(position) => {
+                let index = &inputs[*position];
+                let Some((count, dims)) = index.dims().split_first() else {
+                    return Err(LayerError::shape("the indices", "at least one axis", index));
+                };
+                let count = count.fixed().and_then(|count| usize::try_from(count).ok());
+                let count = count
+                    .ok_or_else(|| LayerError::shape("the indices", "a first axis of known length", index))?;
+                match index.dtype() {
+                    DType::Bool if count == 1 => {
+                        let mut axes = inputs[0].dims().iter().zip(dims);
+                        axes.try_for_each(|(axis, mask)| check_mask(axis, mask, &inputs[0]))?;
+                        Ok((vec![Dim::fresh("taken")], (0..dims.len()).collect()))
+                    }
+                    DType::I64 => Ok((dims.to_vec(), (0..count).collect())),
+                    found => {
+                        let wanted = "i64, or one mask of bool".to_owned();
+                        Err(LayerError::DType { what: "the indices".to_owned(), wanted, found })
+                    }
+                }
+            }
+        }
+    }
+
+    /// The indices for each axis.
+    pub(super) fn values(
+        &self,
+        inputs: &[TensorView<'_>],
+        limits: &Limits,
+    ) -> Result<Vec<Option<Indices>>, LayerError> {
+        match self {
+            Items::Listed(items) => listed_values(items, inputs, limits),
+            Items::Input(position) if inputs[*position].dtype() == DType::Bool => {
+                let mask = inputs[*position].array::<bool>()?;
+                if mask.len_of(Axis(0)) == 0 {
+                    return Ok(Vec::new());
+                }
+                Ok(checked_places(&mask.index_axis(Axis(0), 0), limits)?.into_iter().map(Some).collect())
+            }
+            Items::Input(position) => {
+                check_offsets(inputs[*position].num_elements(), limits)?;
+                let stacked = inputs[*position].array::<i64>()?;
+                let indices = |array| Some(Indices { array, covers: None });
+                stacked.outer_iter().map(|index| owned(&index).map(indices)).collect()
+            }
+        }
+    }
+}
+
+/// The indices of the true elements of a mask, if they are within the limits.
+fn checked_places(mask: &ArrayViewD<'_, bool>, limits: &Limits) -> Result<Vec<Indices>, LayerError> {
+    let taken = mask.iter().filter(|&&taken| taken).count();
+    check_offsets(taken.saturating_mul(mask.ndim()), limits)?;
+    Ok(places_of(mask))
+}
+
+/// [`Items::shape`] for listed items.
+fn listed_shape(items: &[Item], inputs: &[TensorMeta]) -> Result<(Vec<Dim>, Vec<usize>), LayerError> {
+    let (mut shape, mut axes, mut axis) = (Vec::new(), Vec::new(), 0);
+    for item in items {
+        let (dims, covered) = match item {
+            Item::Whole => {
+                axis += 1;
+                continue;
+            }
+            Item::Given(Indices { array, covers }) => {
+                let covered = covers.iter().map(|&len| Dim::from(len)).collect();
+                (array.shape().iter().map(|&len| Dim::from(len)).collect(), covered)
+            }
+            Item::Input(position) => computed_shape(&inputs[*position])?,
+        };
+        let mut lens = inputs[0].dims().iter().skip(axis).zip(&covered);
+        lens.try_for_each(|(len, mask)| check_mask(len, mask, &inputs[0]))?;
+        // A mask may select one element, which is broadcast, so its unknown count is compatible with any other.
+        shape = if shape.is_empty() { dims } else { broadcast(&shape, &dims)? };
+        let next = axis + covered.len().max(1);
+        axes.extend(axis..next);
+        axis = next;
+    }
+    Ok((shape, axes))
+}
+
+/// The shape of computed indices, and the dimensions of the axes that they cover if they are a mask.
+fn computed_shape(index: &TensorMeta) -> Result<(Vec<Dim>, Vec<Dim>), LayerError> {
+    match index.dtype() {
+        DType::I64 | DType::I32 | DType::I16 | DType::I8 => Ok((index.dims().to_vec(), Vec::new())),
+        DType::Bool | DType::U8 if index.rank() > 0 => Ok((vec![Dim::fresh("taken")], index.dims().to_vec())),
+        found => {
+            let wanted = "integers, or a mask of bool with axes".to_owned();
+            Err(LayerError::DType { what: "an index".to_owned(), wanted, found })
+        }
+    }
+}
+
+/// [`Items::values`] for listed items.
+fn listed_values(
+    items: &[Item],
+    inputs: &[TensorView<'_>],
+    limits: &Limits,
+) -> Result<Vec<Option<Indices>>, LayerError> {
+    let mut values = Vec::with_capacity(items.len());
+    for item in items {
+        match item {
+            Item::Whole => values.push(None),
+            Item::Given(indices) => values.push(Some(indices.clone())),
+            Item::Input(position) if matches!(inputs[*position].dtype(), DType::Bool | DType::U8) => {
+                let mask = inputs[*position].cast(DType::Bool)?;
+                let places = checked_places(&mask.view().array::<bool>()?, limits)?;
+                values.extend(places.into_iter().map(Some));
+            }
+            Item::Input(position) => {
+                check_offsets(inputs[*position].num_elements(), limits)?;
+                let indices = inputs[*position].cast(DType::I64)?;
+                let array = owned(&indices.view().array::<i64>()?)?;
+                values.push(Some(Indices { array, covers: None }));
+            }
+        }
+    }
+    Ok(values)
+}
+
+/// Checks that a mask is as long as the axis that it indexes.
+fn check_mask(axis: &Dim, mask: &Dim, input: &TensorMeta) -> Result<(), LayerError> {
+    if axis.differs(mask) {
+        return Err(LayerError::shape(
+            "the input",
+            format!("an axis of {mask} elements, like the mask"),
+            input,
+        ));
+    }
+    Ok(())
+}
+
+/// Checks that `count` positions are within the limits.
+pub(super) fn check_offsets(count: usize, limits: &Limits) -> Result<(), LayerError> {
+    let bytes = (count as u64).saturating_mul(size_of::<usize>() as u64);
+    Ok(limits.check_tensor("the positions of an index", bytes)?)
+}

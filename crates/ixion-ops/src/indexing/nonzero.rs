@@ -1,0 +1,320 @@
+//! Nonzero elements, one-hot vectors and counts: nonzero, count_nonzero, one_hot, bincount.
+
+use super::selection::Where;
+use crate::indexing::by_index::check_indices;
+use crate::op::{
+    CpuLayer, Creator, ForwardContext, FromOperator, Layer, LayerError, OperatorReader, Registry,
+    RegistryError, TensorMeta,
+};
+use crate::support::arguments::OutputCount;
+use crate::support::broadcast::owned;
+use ixion_tensor::{DType, Dim, Tensor, TensorError, TensorView, TensorViewMut};
+use ndarray::Dimension;
+
+crate::operator! {
+    /// `torch.nonzero`: the indices of all nonzero elements, one row per element.
+    pub struct Nonzero for "aten::nonzero", "aten::argwhere" {}
+}
+
+crate::operator! {
+    /// `torch.nonzero` with `as_tuple=True`: the indices of all nonzero elements, one vector per axis.
+    pub struct NonzeroOfAxes for "aten::nonzero_numpy" {
+        /// The number of outputs: one per axis.
+        outputs: OutputCount,
+    }
+}
+
+crate::operator! {
+    /// `torch.nn.functional.one_hot`: replaces each index by a vector with 1 at that index and 0 elsewhere.
+    pub struct OneHot for "aten::one_hot" {
+        /// Number of classes, which is the length of the vectors; -1 for the largest index plus 1.
+        num_classes: i64 = -1,
+    }
+}
+
+crate::operator! {
+    /// `torch.bincount`: how often each value from 0 on occurs in a vector of non-negative integers.
+    pub struct Bincount for "aten::bincount" {
+        /// Must be `None`: summing weights instead of counting is not supported.
+        weights: Option<i64> = None,
+        /// The minimum length of the output.
+        minlength: usize = 0,
+    }
+    validate |layer| {
+        match layer.weights {
+            None => Ok(()),
+            Some(_) => Err(LayerError::Unsupported("`weights` must be None".to_owned())),
+        }
+    }
+}
+
+/// The indices of the nonzero elements.
+fn found(input: &TensorView<'_>) -> Result<Vec<i64>, LayerError> {
+    let mask = input.to_tensor()?.cast(DType::Bool)?;
+    let mask = owned(&mask.array::<bool>()?)?;
+    let found = mask.indexed_iter().filter(|(_, nonzero)| **nonzero);
+    Ok(found.flat_map(|(at, _)| at.slice().iter().map(|&index| index as i64).collect::<Vec<_>>()).collect())
+}
+
+/// The error of `forward` for layers whose output size depends on values.
+fn not_in_place() -> LayerError {
+    LayerError::Unsupported("the size of the output depends on the values of the input".to_owned())
+}
+
+/// Checks that `count` 64-bit integers are within the limits.
+fn check_size(context: &ForwardContext<'_>, count: usize) -> Result<(), LayerError> {
+    Ok(context.limits().check_tensor("the output", (count as u64).saturating_mul(8))?)
+}
+
+impl Layer for Nonzero {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        Ok(vec![TensorMeta::new(DType::I64, [Dim::fresh("found"), Dim::from(inputs[0].rank())])])
+    }
+
+    fn is_data_dependent(&self) -> bool {
+        true
+    }
+}
+
+impl Layer for NonzeroOfAxes {
+    fn num_outputs(&self) -> usize {
+        self.outputs.0
+    }
+
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        let wanted = inputs[0].rank().max(1);
+        if wanted != self.outputs.0 {
+            return Err(LayerError::OutputCount { wanted, found: self.outputs.0 });
+        }
+        let count = Dim::fresh("found");
+        Ok(vec![TensorMeta::new(DType::I64, [count]); wanted])
+    }
+
+    fn is_data_dependent(&self) -> bool {
+        true
+    }
+}
+
+impl OneHot {
+    /// The length of the vectors, if it does not depend on the indices.
+    fn len(&self) -> Result<Option<usize>, LayerError> {
+        match self.num_classes {
+            -1 => Ok(None),
+            len @ 1.. => Ok(usize::try_from(len).ok()),
+            other => Err(LayerError::invalid("num_classes", other, "it must be -1 or at least 1")),
+        }
+    }
+}
+
+impl Layer for OneHot {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        check_indices("the input", &inputs[0])?;
+        let len = self.len()?.map_or_else(|| Dim::fresh("classes"), Dim::from);
+        Ok(vec![TensorMeta::new(DType::I64, inputs[0].dims().iter().cloned().chain([len]))])
+    }
+
+    fn is_data_dependent(&self) -> bool {
+        true
+    }
+}
+
+impl Layer for Bincount {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        if inputs[0].rank() != 1 || !inputs[0].dtype().is_integer() {
+            return Err(LayerError::shape("the input", "a vector of integers", &inputs[0]));
+        }
+        Ok(vec![TensorMeta::new(DType::I64, [Dim::fresh("bins")])])
+    }
+
+    fn is_data_dependent(&self) -> bool {
+        true
+    }
+}
+
+macro_rules! dynamic_layers {
+    ($($name:ident |$layer:ident, $input:ident, $context:ident| $outputs:expr;)*) => {$(
+        impl CpuLayer for $name {
+            fn forward(
+                &mut self,
+                _: &[TensorView<'_>],
+                _: &mut [TensorViewMut<'_>],
+                _: &mut ForwardContext<'_>,
+            ) -> Result<(), LayerError> {
+                Err(not_in_place())
+            }
+
+            fn forward_dynamic(
+                &mut self,
+                inputs: &[TensorView<'_>],
+                $context: &mut ForwardContext<'_>,
+            ) -> Result<Vec<Tensor>, LayerError> {
+                let ($layer, $input) = (&*self, &inputs[0]);
+                $outputs
+            }
+        }
+    )*};
+}
+
+dynamic_layers! {
+    Nonzero |_layer, input, context| {
+        let rank = input.shape().rank();
+        check_size(context, input.num_elements().saturating_mul(rank.max(1)))?;
+        if rank == 0 {
+            let count = usize::from(input.to_tensor()?.cast(DType::Bool)?.item::<bool>()?);
+            return Ok(vec![Tensor::zeros(DType::I64, &[count, 0])?]);
+        }
+        let found = found(input)?;
+        let count = found.len() / rank;
+        Ok(vec![Tensor::from_vec(found, &[count, rank])?])
+    };
+    NonzeroOfAxes |_layer, input, context| {
+        let rank = input.shape().rank();
+        check_size(context, input.num_elements().saturating_mul(rank.max(1)))?;
+        if rank == 0 {
+            let count = usize::from(input.to_tensor()?.cast(DType::Bool)?.item::<bool>()?);
+            return Ok(vec![Tensor::zeros(DType::I64, &[count])?]);
+        }
+        let found = found(input)?;
+        let of_axis = |axis| found.iter().copied().skip(axis).step_by(rank).collect::<Vec<i64>>();
+        (0..rank).map(of_axis).map(|places| {
+            let count = places.len();
+            Ok(Tensor::from_vec(places, &[count])?)
+        }).collect()
+    };
+    OneHot |layer, input, context| {
+        let indices = input.to_tensor()?.cast(DType::I64)?.to_vec::<i64>()?;
+        let largest = indices.iter().copied().max().unwrap_or(-1);
+        let len = match layer.len()? {
+            Some(len) => len,
+            None if indices.is_empty() => return Err(LayerError::shape("the input", "at least one index, or `num_classes`", input.shape())),
+            None => usize::try_from(largest).unwrap_or(0).saturating_add(1),
+        };
+        check_size(context, indices.len().saturating_mul(len))?;
+        let mut values = vec![0i64; indices.len() * len];
+        for (vector, index) in values.chunks_exact_mut(len.max(1)).zip(indices) {
+            let place = usize::try_from(index).ok().and_then(|index| vector.get_mut(index));
+            *place.ok_or(TensorError::OutOfRange { what: "index", index, len })? = 1;
+        }
+        let shape: Vec<usize> = input.shape().iter().copied().chain([len]).collect();
+        Ok(vec![Tensor::from_vec(values, &shape)?])
+    };
+    Bincount |layer, input, context| {
+        let numbers = input.to_tensor()?.cast(DType::I64)?.to_vec::<i64>()?;
+        let largest = numbers.iter().copied().max().unwrap_or(-1);
+        let len = usize::try_from(largest.saturating_add(1)).unwrap_or(0).max(layer.minlength);
+        check_size(context, len)?;
+        let mut counts = vec![0i64; len];
+        for index in numbers {
+            let place = usize::try_from(index).ok().and_then(|index| counts.get_mut(index));
+            *place.ok_or(TensorError::OutOfRange { what: "a value to count", index, len })? += 1;
+        }
+        Ok(vec![Tensor::from_vec(counts, &[len])?])
+    };
+}
+
+crate::operator! {
+    /// `torch.count_nonzero`: the number of nonzero elements, over all axes or the given ones.
+    pub struct CountNonzero for "aten::count_nonzero" {
+        /// The axes to count over, which are removed; may be negative, counting from the end. All axes by default.
+        dim: Option<Vec<i64>> = None,
+    }
+}
+
+impl CountNonzero {
+    fn axes(&self, rank: usize) -> Result<crate::reduction::along_axes::Axes, LayerError> {
+        crate::reduction::along_axes::Axes::new(self.dim.as_deref(), false, rank)
+    }
+}
+
+impl Layer for CountNonzero {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        Ok(vec![TensorMeta::new(DType::I64, self.axes(inputs[0].rank())?.dims(&inputs[0]))])
+    }
+}
+
+impl CpuLayer for CountNonzero {
+    fn forward(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        outputs: &mut [TensorViewMut<'_>],
+        _: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        let axes = self.axes(inputs[0].shape().rank())?;
+        let (rows, len) = (axes.rows(&inputs[0])?, axes.len(inputs[0].shape()));
+        let rows = rows.to_tensor()?.cast(DType::Bool)?.to_vec::<bool>()?;
+        let mut counts: Vec<i64> =
+            rows.chunks_exact(len.max(1)).map(|row| row.iter().filter(|&&x| x).count() as i64).collect();
+        counts.resize(outputs[0].num_elements(), 0);
+        let shape = *outputs[0].shape();
+        Ok(outputs[0].copy_from(&Tensor::from_vec(counts, &shape)?.view())?)
+    }
+}
+
+/// `aten::where`: the indices where the condition is true if it is alone, otherwise as `torch.where`.
+fn where_creator() -> Creator {
+    let create = |reader: &mut OperatorReader<'_>| -> Result<Box<dyn CpuLayer>, LayerError> {
+        let alone = reader.num_inputs() == 1 && reader.param("input").is_none();
+        Ok(match alone {
+            true => Box::new(NonzeroOfAxes::from_operator(reader)?),
+            false => Box::new(Where::from_operator(reader)?),
+        })
+    };
+    let doc = "`torch.where`: the elements of `input` where the condition is true and of `other` elsewhere; without these two, the indices where it is true.";
+    Creator::new(Creator::<dyn CpuLayer>::BUILT_IN, "1", create).described(doc, Where::FIELDS)
+}
+
+operators! {
+    Nonzero, NonzeroOfAxes, OneHot, Bincount, CountNonzero; with add_where;
+    overload "aten::where"(condition, input, other) of 3
+}
+
+fn add_where(registry: &mut Registry) -> Result<(), RegistryError> {
+    registry.add("aten::where", where_creator())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::support::testing::{operator, tensor};
+    use ixion_tensor::Workspace;
+
+    fn dynamic(
+        op_type: &str,
+        params: &[(&'static str, &'static str)],
+        outputs: usize,
+        x: &Tensor,
+    ) -> Result<Vec<Tensor>, LayerError> {
+        let mut layer = operator(op_type, params).with_outputs(outputs).create(1)?;
+        layer.infer(&[TensorMeta::of(&x.view())])?;
+        let (mut workspace, limits) = (Workspace::new()?, ixion_tensor::Limits::default());
+        layer.forward_dynamic(&[x.view()], &mut ForwardContext::new(&mut workspace, &limits))
+    }
+
+    #[test]
+    fn nonzero_elements() {
+        let x = tensor(&[2, 2], &[0f32, -1.0, f32::NAN, 0.0]);
+        let rows = dynamic("aten::nonzero", &[], 1, &x).unwrap();
+        assert_eq!(
+            (rows[0].shape().dims(), rows[0].to_vec::<i64>().unwrap()),
+            (&[2, 2][..], vec![0, 1, 1, 0])
+        );
+        let axes = dynamic("aten::nonzero_numpy", &[], 2, &x).unwrap();
+        assert_eq!(axes[1].to_vec::<i64>().unwrap(), [1, 0]);
+        assert!(dynamic("aten::nonzero_numpy", &[], 1, &x).is_err());
+        let count = operator("aten::count_nonzero", &[("dim", "(0)")]).run_one(&[&x]).unwrap();
+        assert_eq!(count.to_vec::<i64>().unwrap(), [1, 1]);
+        operator("aten::count_nonzero", &[("dim", "(1)")]).survives(1);
+    }
+
+    #[test]
+    fn indices_as_vectors() {
+        let x = tensor(&[2], &[2i64, 0]);
+        let vectors = dynamic("aten::one_hot", &[("num_classes", "-1")], 1, &x).unwrap();
+        assert_eq!(vectors[0].to_vec::<i64>().unwrap(), [0, 0, 1, 1, 0, 0]);
+        assert!(dynamic("aten::one_hot", &[("num_classes", "2")], 1, &x).is_err());
+        assert!(dynamic("aten::one_hot", &[("num_classes", "0")], 1, &x).is_err());
+        let counts = dynamic("aten::bincount", &[("minlength", "4")], 1, &x).unwrap();
+        assert_eq!(counts[0].to_vec::<i64>().unwrap(), [1, 0, 1, 0]);
+        assert!(dynamic("aten::bincount", &[], 1, &tensor(&[1], &[-1i64])).is_err());
+    }
+}

@@ -1,0 +1,399 @@
+//! Writing elements at given indices: scatter, scatter_reduce, index_copy, select_scatter.
+
+use crate::indexing::by_index::{check_indices, check_within, read_indices, view_with_axis, with_axis};
+use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
+use crate::support::arguments::InputIndex;
+use crate::support::broadcast::TensorOrScalar;
+use crate::support::choices::choices;
+use crate::support::number::Number;
+use crate::support::views::{axis_of, write_plain};
+use ixion_kernels::take::each_place;
+use ixion_tensor::{
+    DType, Layout, Shape, Tensor, TensorView, TensorViewMut, resolve_axis, resolve_index, with_bits,
+};
+use std::ops::RangeInclusive;
+
+crate::operator! {
+    /// `torch.scatter`: writes each element of `src` into a copy of the input, at the index along one axis that `index` gives,
+    /// and at the same position as the element along all others. If positions repeat, the last element is kept.
+    pub struct Scatter for "aten::scatter" {
+        /// The axis; may be negative, counting from the end.
+        dim: i64,
+        /// The indices.
+        index: InputIndex,
+        /// The elements to write: an input of the same element type, or a number.
+        src: TensorOrScalar,
+    }
+}
+
+crate::operator! {
+    /// `torch.scatter_reduce`: as `torch.scatter`, except that all elements written to one position are reduced to one.
+    pub struct ScatterReduce for "aten::scatter_reduce" {
+        /// The axis; may be negative, counting from the end.
+        dim: i64,
+        /// The indices.
+        index: InputIndex,
+        /// The elements to reduce; at least as long as `index` along every axis.
+        src: InputIndex,
+        /// The reduction.
+        reduce: ScatterReduction,
+        /// Whether the input's own elements are included in the reduction.
+        include_self: bool = true,
+    }
+}
+
+choices! {
+    /// A reduction of several elements to one.
+    pub enum ScatterReduction {
+        /// Their sum.
+        Sum = "sum",
+        /// Their product.
+        Product = "prod",
+        /// Their mean; rounded down for integers.
+        Mean = "mean",
+        /// The largest.
+        Amax = "amax",
+        /// The smallest.
+        Amin = "amin",
+    }
+}
+
+crate::operator! {
+    /// `torch.index_copy`: a copy of the input with the slices of `source` at the given indices of one axis.
+    pub struct IndexCopy for "aten::index_copy" {
+        /// The axis; may be negative, counting from the end.
+        dim: i64,
+        /// The indices, a vector.
+        index: InputIndex,
+        /// The slices to write: as many along the axis as there are indices.
+        source: InputIndex,
+    }
+}
+
+crate::operator! {
+    /// `torch.select_scatter`: a copy of the input with `src` at one index of an axis.
+    pub struct SelectScatter for "aten::select_scatter" {
+        /// The slice to write; of the input's shape without the axis.
+        src: InputIndex,
+        /// The axis; may be negative, counting from the end.
+        dim: i64,
+        /// The index; may be negative, counting from the end.
+        index: i64,
+    }
+}
+
+/// Checks the ranks, lengths and types for scattering.
+fn check(
+    inputs: &[TensorMeta],
+    dim: i64,
+    index: usize,
+    src: Option<usize>,
+) -> Result<Vec<TensorMeta>, LayerError> {
+    let (input, index) = (with_axis(&inputs[0]), with_axis(&inputs[index]));
+    check_indices("the index", &index)?;
+    let axis = axis_of(dim, &input)?;
+    let is_empty = index.num_elements() == 0usize;
+    if !is_empty {
+        check_within(&index, &input, Some(axis))?;
+    }
+    if let Some(src) = src.map(|src| &inputs[src]) {
+        if !is_empty {
+            check_within(&index, &with_axis(src), None)?;
+        }
+        if src.dtype() != inputs[0].dtype() {
+            return Err(LayerError::dtype("the source", inputs[0].dtype(), src.dtype()));
+        }
+    }
+    Ok(vec![inputs[0].with_dims(inputs[0].dims().to_vec())])
+}
+
+/// Checks that a source has the shape and element type of the part of a tensor to which it is written.
+pub(crate) fn check_source(source: &TensorMeta, part: &TensorMeta) -> Result<(), LayerError> {
+    if source.may_have_dims(part.dims()) && source.dtype() == part.dtype() {
+        return Ok(());
+    }
+    Err(LayerError::shape("the source", part, source))
+}
+
+/// The indices of a tensor: its shape, the axis along which they count, and all of them in row-major order.
+struct Places {
+    shape: Shape,
+    axis: usize,
+    indices: Vec<usize>,
+}
+
+impl Places {
+    fn new(index: &TensorView<'_>, dim: i64, whole: &Shape) -> Result<Self, LayerError> {
+        let axis = resolve_axis(dim, whole.rank())?;
+        let indices = read_indices(index, whole.get(axis).copied().unwrap_or(1))?;
+        Ok(Self { shape: *index.shape(), axis, indices })
+    }
+}
+
+impl Layer for Scatter {
+    fn num_inputs(&self) -> RangeInclusive<usize> {
+        let count = 2 + self.src.num_inputs();
+        count..=count
+    }
+
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        self.src.check_fits(inputs[0].dtype())?;
+        let src = match self.src {
+            TensorOrScalar::Input(position) => {
+                Some(position).filter(|_| inputs[0].rank() == 0 || inputs[position].rank() > 0)
+            }
+            TensorOrScalar::Number(_) => None,
+        };
+        check(inputs, self.dim, self.index.0, src)
+    }
+}
+
+impl CpuLayer for Scatter {
+    fn forward(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        outputs: &mut [TensorViewMut<'_>],
+        _: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        let input = view_with_axis(&inputs[0])?;
+        let places = Places::new(&view_with_axis(&inputs[self.index.0])?, self.dim, input.shape())?;
+        let source = match self.src {
+            TensorOrScalar::Input(position)
+                if inputs[position].shape().rank() > 0 || inputs[0].shape().rank() == 0 =>
+            {
+                view_with_axis(&inputs[position])?.to_tensor()?
+            }
+            src => src.number(inputs, inputs[0].dtype())?,
+        };
+        // A single number is broadcast.
+        let (across, along) = (Layout::contiguous(*input.shape()), *source.layout());
+        let layout = outputs[0].layout().reshape(input.shape())?.unwrap_or(*outputs[0].layout());
+        write_plain(&mut outputs[0].reborrow().with_layout(layout)?, &mut |output| {
+            output.copy_from(&input)?;
+            with_bits!(output.dtype(), B => {
+                let source = source.view();
+                let (from, to) = (source.bits_slice::<B>()?, output.bits_slice::<B>()?);
+                let Places { shape, axis, indices } = &places;
+                each_place(shape, *axis, indices, across.strides(), along.strides(), |target, source| {
+                    to[target] = from[source];
+                });
+            });
+            Ok(())
+        })
+    }
+}
+
+impl Layer for ScatterReduce {
+    fn num_inputs(&self) -> RangeInclusive<usize> {
+        3..=3
+    }
+
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        if inputs[0].dtype().is_complex() || inputs[0].dtype() == DType::Bool {
+            return Err(LayerError::dtype("the input", "real numbers", inputs[0].dtype()));
+        }
+        check(inputs, self.dim, self.index.0, Some(self.src.0))
+    }
+}
+
+/// A real number type that elements are reduced in.
+trait Reducible: Number + PartialOrd {
+    fn product(self, other: Self) -> Self;
+    fn part(self, count: usize) -> Self;
+}
+
+impl Reducible for f64 {
+    fn product(self, other: Self) -> Self {
+        self * other
+    }
+
+    fn part(self, count: usize) -> Self {
+        self / count as f64
+    }
+}
+
+impl Reducible for i64 {
+    fn product(self, other: Self) -> Self {
+        self.wrapping_mul(other)
+    }
+
+    fn part(self, count: usize) -> Self {
+        self.div_euclid(i64::try_from(count).unwrap_or(i64::MAX).max(1))
+    }
+}
+
+impl ScatterReduce {
+    fn run<T: Reducible>(&self, inputs: &[TensorView<'_>], places: &Places) -> Result<Tensor, LayerError> {
+        let input = view_with_axis(&inputs[0])?;
+        let mut result = input.cast(T::DTYPE)?.to_vec::<T>()?;
+        let src = view_with_axis(&inputs[self.src.0])?.cast(T::DTYPE)?;
+        let elements = src.slice::<T>()?;
+        let mut counts = vec![usize::from(self.include_self); result.len()];
+        let (across, along) = (Layout::contiguous(*input.shape()), *src.layout());
+        let Places { shape, axis, indices } = places;
+        each_place(shape, *axis, indices, across.strides(), along.strides(), |to, from| {
+            let value = elements[from];
+            result[to] = if counts[to] == 0 { value } else { self.join(result[to], value) };
+            counts[to] += 1;
+        });
+        if self.reduce == ScatterReduction::Mean {
+            result.iter_mut().zip(&counts).for_each(|(sum, &count)| *sum = sum.part(count.max(1)));
+        }
+        Ok(Tensor::from_vec(result, input.shape())?)
+    }
+
+    fn join<T: Reducible>(&self, a: T, b: T) -> T {
+        let is_nan = |x: T| x.partial_cmp(&x).is_none();
+        let one = T::of(1.0);
+        match self.reduce {
+            ScatterReduction::Sum | ScatterReduction::Mean => T::weighted(one, a, one, b),
+            ScatterReduction::Product => a.product(b),
+            ScatterReduction::Amax if b > a || is_nan(b) => b,
+            ScatterReduction::Amin if b < a || is_nan(b) => b,
+            ScatterReduction::Amax | ScatterReduction::Amin => a,
+        }
+    }
+}
+
+impl CpuLayer for ScatterReduce {
+    fn forward(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        outputs: &mut [TensorViewMut<'_>],
+        _: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        let whole = *view_with_axis(&inputs[0])?.shape();
+        let places = Places::new(&view_with_axis(&inputs[self.index.0])?, self.dim, &whole)?;
+        let joined = match inputs[0].dtype().is_float() {
+            true => self.run::<f64>(inputs, &places)?,
+            false => self.run::<i64>(inputs, &places)?,
+        };
+        let joined = joined.cast(inputs[0].dtype())?.reshape(inputs[0].shape())?;
+        Ok(outputs[0].copy_from(&joined.view())?)
+    }
+}
+
+impl Layer for IndexCopy {
+    fn num_inputs(&self) -> RangeInclusive<usize> {
+        3..=3
+    }
+
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        let (index, source) = (&inputs[self.index.0], &inputs[self.source.0]);
+        check_indices("the index", index)?;
+        if index.rank() > 1 {
+            return Err(LayerError::shape("the index", "a vector", index));
+        }
+        let mut wanted = inputs[0].dims().to_vec();
+        if let Some(dim) = wanted.get_mut(resolve_axis(self.dim, inputs[0].rank())?) {
+            *dim = index.num_elements();
+        }
+        let wanted = inputs[0].with_dims(wanted);
+        check_source(source, &wanted)?;
+        Ok(vec![inputs[0].with_dims(inputs[0].dims().to_vec())])
+    }
+}
+
+impl CpuLayer for IndexCopy {
+    fn forward(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        outputs: &mut [TensorViewMut<'_>],
+        _: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        if inputs[0].shape().rank() == 0 {
+            return Ok(outputs[0].copy_from(&inputs[self.source.0])?);
+        }
+        outputs[0].copy_from(&inputs[0])?;
+        let axis = inputs[0].shape().axis(self.dim)?;
+        let indices = read_indices(&inputs[self.index.0], inputs[0].shape()[axis])?;
+        let (source, whole) = (&inputs[self.source.0], *outputs[0].layout());
+        for (from, to) in indices.into_iter().enumerate() {
+            let part = source.with_layout(source.layout().select(axis, from)?)?;
+            outputs[0].reborrow().with_layout(whole.select(axis, to)?)?.copy_from(&part)?;
+        }
+        Ok(())
+    }
+}
+
+impl Layer for SelectScatter {
+    fn num_inputs(&self) -> RangeInclusive<usize> {
+        2..=2
+    }
+
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        let mut wanted = inputs[0].dims().to_vec();
+        wanted.remove(axis_of(self.dim, &inputs[0])?);
+        let (wanted, src) = (inputs[0].with_dims(wanted), &inputs[self.src.0]);
+        check_source(src, &wanted)?;
+        Ok(vec![inputs[0].with_dims(inputs[0].dims().to_vec())])
+    }
+}
+
+impl CpuLayer for SelectScatter {
+    fn forward(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        outputs: &mut [TensorViewMut<'_>],
+        _: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        outputs[0].copy_from(&inputs[0])?;
+        let axis = inputs[0].shape().axis(self.dim)?;
+        let index = resolve_index(self.index, inputs[0].shape()[axis])?;
+        let layout = outputs[0].layout().select(axis, index)?;
+        Ok(outputs[0].reborrow().with_layout(layout)?.copy_from(&inputs[self.src.0])?)
+    }
+}
+
+operators! { Scatter, ScatterReduce, IndexCopy, SelectScatter }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::support::testing::{counting, operator, tensor};
+
+    #[test]
+    fn elements_are_written_or_reduced() {
+        let (x, src) = (tensor(&[3], &[10i64, 20, 30]), tensor(&[4], &[1i64, 2, 4, 8]));
+        let index = tensor(&[3], &[0i64, 2, 0]);
+        let names = ["input", "index", "src"];
+        let scatter = operator("aten::scatter", &[("dim", "0")]).with_names(&names);
+        assert_eq!(scatter.run_one(&[&x, &index, &src]).unwrap().to_vec::<i64>().unwrap(), [4, 20, 2]);
+        let number = operator("aten::scatter", &[("dim", "0"), ("src", "7")]).with_names(&names[..2]);
+        assert_eq!(number.run_one(&[&x, &index]).unwrap().to_vec::<i64>().unwrap(), [7, 20, 7]);
+        let reduce = |reduce, include_self| {
+            let params = [("dim", "0"), ("reduce", reduce), ("include_self", include_self)];
+            let layer = operator("aten::scatter_reduce", &params).with_names(&names);
+            layer.run_one(&[&x, &index, &src]).unwrap().to_vec::<i64>().unwrap()
+        };
+        assert_eq!(reduce("sum", "True"), [15, 20, 32]);
+        assert_eq!(reduce("sum", "False"), [5, 20, 2]);
+        assert_eq!(reduce("prod", "True"), [40, 20, 60]);
+        assert_eq!(reduce("mean", "True"), [5, 20, 16]);
+        assert_eq!(reduce("amax", "False"), [4, 20, 2]);
+        assert_eq!(reduce("amin", "True"), [1, 20, 2]);
+        assert!(scatter.run(&[&x, &tensor(&[1], &[3i64]), &src]).is_err());
+    }
+
+    #[test]
+    fn slices_are_written() {
+        let x = counting(DType::I64, &[2, 3]);
+        let copy = operator("aten::index_copy", &[("dim", "1")]).with_names(&["input", "index", "source"]);
+        let parts = tensor(&[2, 2], &[7i64, 8, 9, 6]);
+        let got = copy.run_one(&[&x, &tensor(&[2], &[2i64, 0]), &parts]).unwrap();
+        assert_eq!(got.to_vec::<i64>().unwrap(), [8, 1, 7, 6, 4, 9]);
+        let select = operator("aten::select_scatter", &[("dim", "1"), ("index", "-1")]);
+        let got = select.run_one(&[&x, &tensor(&[2], &[7i64, 8])]).unwrap();
+        assert_eq!(got.to_vec::<i64>().unwrap(), [0, 1, 7, 3, 4, 8]);
+    }
+
+    #[test]
+    fn odd_inputs() {
+        for dim in ["0", "-1"] {
+            operator("aten::scatter", &[("dim", dim)]).with_names(&["input", "index", "src"]).survives(3);
+            operator("aten::scatter_reduce", &[("dim", dim), ("reduce", "mean")]).survives(3);
+            operator("aten::index_copy", &[("dim", dim)]).survives(3);
+            operator("aten::select_scatter", &[("dim", dim), ("index", "0")]).survives(2);
+        }
+    }
+}

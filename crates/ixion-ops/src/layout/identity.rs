@@ -1,0 +1,98 @@
+//! Operators that return their input: clone, contiguous, identity, and dropout in evaluation mode.
+
+use crate::op::{Layer, LayerError, TensorMeta, View};
+use crate::support::choices::MemoryFormat;
+use crate::support::views::view_layers;
+use ixion_tensor::{Layout, Shape};
+
+crate::operator! {
+    /// `torch.clone`, `torch.Tensor.contiguous`, `torch.Tensor.detach` and similar: returns the input. Tensors of a graph are
+    /// immutable, so a view serves as a copy, whatever its memory layout.
+    pub struct CloneTensor for
+        "torch.clone", "Tensor.clone", "Tensor.contiguous", "aten::detach", "aten::resolve_conj", "aten::resolve_neg"
+    {
+        /// Accepted for compatibility; the order in memory does not affect results.
+        memory_format: Option<MemoryFormat> = None,
+    }
+}
+
+crate::operator! {
+    /// `torch.nn.Identity`: returns the input.
+    pub struct Identity for "nn.Identity" {}
+}
+
+crate::operator! {
+    /// `torch.nn.Dropout` and its variants in evaluation mode: returns the input.
+    pub struct Dropout for
+        "nn.Dropout", "nn.Dropout1d", "nn.Dropout2d", "nn.Dropout3d", "nn.AlphaDropout", "nn.FeatureAlphaDropout",
+        "F.dropout", "F.dropoutnd", "F.dropout1d", "F.dropout2d", "F.dropout3d", "F.alpha_dropout", "F.feature_alpha_dropout"
+    {
+        /// The probability that an element is zeroed in training; not used.
+        p: f64 = 0.5,
+        /// Whether to drop elements; only `False` is supported.
+        training: bool = false,
+        /// Accepted for compatibility; the result is the same.
+        inplace: bool = false,
+    }
+    validate |dropout| {
+        if !dropout.training {
+            return Ok(());
+        }
+        let reason = "Ixion runs trained models; export it after `model.eval()`".to_owned();
+        Err(LayerError::InvalidParameter { key: "training", found: "True".to_owned(), reason })
+    }
+}
+
+macro_rules! identities {
+    ($($name:ident),+) => {$(
+        impl Layer for $name {
+            fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+                Ok(vec![inputs[0].clone()])
+            }
+
+            fn view(&self, _: usize, inputs: &[Layout], _: &Shape) -> Result<Option<View>, LayerError> {
+                Ok(Some(View { input: 0, layout: inputs[0] }))
+            }
+        }
+
+        view_layers!($name);
+    )+};
+}
+
+identities!(CloneTensor, Identity, Dropout);
+
+operators! { CloneTensor, Identity, Dropout }
+
+#[cfg(test)]
+mod tests {
+    use crate::support::testing::{counting, operator};
+    use ixion_tensor::DType;
+
+    #[test]
+    fn the_input_is_returned() {
+        let cases: [(&str, &[(&str, &str)]); 6] = [
+            ("torch.clone", &[("memory_format", "torch.channels_last")]),
+            ("Tensor.clone", &[]),
+            ("Tensor.contiguous", &[("memory_format", "torch.contiguous_format")]),
+            ("nn.Identity", &[]),
+            ("nn.Dropout2d", &[("p", "0.3"), ("inplace", "False")]),
+            ("F.dropout", &[("training", "False")]),
+        ];
+        let x = counting(DType::Bf16, &[2, 3]).permute(&[1, 0]).unwrap();
+        for (op_type, params) in cases {
+            let output = operator(op_type, params).run_one(&[&x]).unwrap();
+            assert!(output == x && output.shares_storage(&x), "{op_type}");
+            operator(op_type, params).survives(1);
+        }
+    }
+
+    #[test]
+    fn training_is_refused() {
+        let error =
+            operator("F.dropout", &[("p", "0.5"), ("training", "True")]).create(1).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "parameter `training` is True: Ixion runs trained models; export it after `model.eval()`"
+        );
+    }
+}

@@ -1,0 +1,450 @@
+//! Reversing, shifting and repeating elements: flip, roll, repeat, tile, repeat_interleave.
+
+use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
+use crate::support::arguments::ParamOrInput;
+use crate::support::views::{Plain, axis_of, write_plain};
+use ixion_tensor::Limits;
+use ixion_tensor::{DType, Dim, Layout, Shape, TensorView, TensorViewMut, resolve_axis, with_bits};
+use std::borrow::Cow;
+use std::ops::RangeInclusive;
+
+crate::operator! {
+    /// `torch.flip`: reverses the order of the elements along some axes.
+    pub struct Flip for "torch.flip" {
+        /// The axes to reverse; negative values count from the end.
+        dims: Vec<i64>,
+    }
+}
+
+crate::operator! {
+    /// `torch.roll`: shifts the elements along axes; elements shifted past one end reappear at the other.
+    pub struct Roll for "torch.roll" {
+        /// The number of positions by which each of `dims` is shifted towards its end; negative values shift towards its start.
+        shifts: ParamOrInput<Vec<i64>>,
+        /// The axes; negative values count from the end. If absent, elements are shifted as in the flattened input.
+        dims: Option<Vec<i64>> = None,
+    }
+}
+
+crate::operator! {
+    /// `torch.Tensor.repeat`: repeats the input along each axis.
+    pub struct Repeat for "Tensor.repeat" {
+        /// The number of repetitions along each axis. There must be at least as many as the input has axes; new axes are added
+        /// in front.
+        sizes: ParamOrInput<Vec<i64>>,
+    }
+}
+
+crate::operator! {
+    /// `torch.tile`: repeats the input along each axis.
+    pub struct Tile for "torch.tile" {
+        /// The number of repetitions along each of the last axes. If there are more than the input has axes, new axes are added
+        /// in front.
+        dims: ParamOrInput<Vec<i64>>,
+    }
+}
+
+crate::operator! {
+    /// `torch.repeat_interleave`: repeats each element along an axis.
+    pub struct RepeatInterleave for "torch.repeat_interleave" {
+        /// The number of repetitions: one for all elements, or an input with one for each element.
+        repeats: Repeats,
+        /// The axis; a negative value counts from the end. If absent, the input is flattened first.
+        dim: Option<i64> = None,
+        /// The length of the output's axis, if known. The repetitions must add up to it.
+        output_size: Option<usize> = None,
+    }
+}
+
+/// A number of repetitions for all elements, or an input.
+type Repeats = ParamOrInput<i64>;
+
+impl Layer for Flip {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        for (i, &dim) in self.dims.iter().enumerate() {
+            let axis = resolve_axis(dim, inputs[0].rank())?;
+            let twice = |&other: &i64| resolve_axis(other, inputs[0].rank()).is_ok_and(|other| other == axis);
+            if self.dims[..i].iter().any(twice) {
+                let reason = "it names an axis twice".to_owned();
+                return Err(LayerError::InvalidParameter {
+                    key: "dims",
+                    found: format!("{:?}", self.dims),
+                    reason,
+                });
+            }
+        }
+        Ok(vec![inputs[0].with_dims(inputs[0].dims().to_vec())])
+    }
+}
+
+impl CpuLayer for Flip {
+    fn forward(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        outputs: &mut [TensorViewMut<'_>],
+        _: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        let rank = inputs[0].shape().rank();
+        let axes: Vec<usize> =
+            self.dims.iter().map(|&dim| resolve_axis(dim, rank)).collect::<Result<_, _>>()?;
+        outputs[0].copy_reversed(&inputs[0], &axes)?;
+        Ok(())
+    }
+}
+
+impl Roll {
+    /// The axis and the shift of each step. Without `dims`, there is one step along axis 0 of the flattened input.
+    pub fn steps(&self, inputs: &[TensorMeta]) -> Result<Vec<(usize, Dim)>, LayerError> {
+        let (rank, shifts) = (inputs[0].rank(), self.shifts.dims(inputs)?);
+        let dims = self.dims.as_deref().unwrap_or_default();
+        let axes: Vec<usize> = match dims {
+            [] => vec![0],
+            dims => dims.iter().map(|&dim| resolve_axis(dim, rank)).collect::<Result<_, _>>()?,
+        };
+        if axes.len() == shifts.len() {
+            return Ok(axes.into_iter().zip(shifts).collect());
+        }
+        let reason = match dims {
+            [] => "without `dims`, expected one shift".to_owned(),
+            dims => format!("expected one shift for each of the {} axes in `dims`", dims.len()),
+        };
+        Err(LayerError::InvalidParameter { key: "shifts", found: format!("{shifts:?}"), reason })
+    }
+
+    /// Returns true if the input is rolled as a vector of all elements, because `dims` is absent or empty.
+    pub fn is_flat(&self) -> bool {
+        self.dims.as_ref().is_none_or(Vec::is_empty)
+    }
+}
+
+impl Layer for Roll {
+    fn num_inputs(&self) -> RangeInclusive<usize> {
+        let count = 1 + self.shifts.num_inputs();
+        count..=count
+    }
+
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        self.steps(inputs)?;
+        Ok(vec![inputs[0].with_dims(inputs[0].dims().to_vec())])
+    }
+}
+
+impl CpuLayer for Roll {
+    fn forward(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        outputs: &mut [TensorViewMut<'_>],
+        _: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        if outputs[0].num_elements() == 0 {
+            return Ok(());
+        }
+        let metas: Vec<TensorMeta> = inputs.iter().map(TensorMeta::of).collect();
+        let number = |(axis, shift): (usize, Dim)| (axis, shift.fixed().unwrap_or(0));
+        let steps: Vec<(usize, i64)> = self.steps(&metas)?.into_iter().map(number).collect();
+        if self.is_flat() {
+            let input = Plain::of(&inputs[0])?;
+            let count = inputs[0].num_elements();
+            let (from, line) = (input.view(), Shape::new(&[count])?);
+            let from = from.with_layout(Layout::contiguous(line).with_offset(from.layout().offset()))?;
+            let shift = steps.first().map_or(0, |(_, shift)| places(*shift, count));
+            return write_plain(&mut outputs[0], &mut |output| {
+                let layout = Layout::contiguous(line).with_offset(output.layout().offset());
+                rolled(&from, &mut output.reborrow().with_layout(layout)?, &[shift])
+            });
+        }
+        let shape = inputs[0].shape();
+        let mut shifts = vec![0; shape.rank()];
+        for (axis, shift) in steps {
+            if let Some(total) = shifts.get_mut(axis) {
+                *total = (*total + places(shift, shape[axis])) % shape[axis];
+            }
+        }
+        rolled(&inputs[0], &mut outputs[0], &shifts)
+    }
+}
+
+/// Writes the input shifted by this number of positions along each axis. Each shifted axis consists of two parts that are
+/// swapped, so that n shifted axes make 2ⁿ blocks.
+fn rolled(
+    input: &TensorView<'_>,
+    output: &mut TensorViewMut<'_>,
+    shifts: &[usize],
+) -> Result<(), LayerError> {
+    let moving: Vec<usize> = (0..shifts.len()).filter(|&axis| shifts[axis] > 0).collect();
+    for parts in 0..1usize << moving.len() {
+        let (mut from, mut to) = (*input.layout(), *output.layout());
+        for (bit, &axis) in moving.iter().enumerate() {
+            let (shift, len) = (shifts[axis], input.shape()[axis]);
+            let wraps = parts >> bit & 1 == 1;
+            let (source, target, len) = if wraps { (len - shift, 0, shift) } else { (0, shift, len - shift) };
+            (from, to) = (from.narrow(axis, source, len)?, to.narrow(axis, target, len)?);
+        }
+        output.reborrow().with_layout(to)?.copy_from(&input.with_layout(from)?)?;
+    }
+    Ok(())
+}
+
+/// A shift modulo the length of the axis.
+pub fn places(shift: i64, len: usize) -> usize {
+    let len = i64::try_from(len).unwrap_or(i64::MAX).max(1);
+    usize::try_from(shift.rem_euclid(len)).unwrap_or(0)
+}
+
+/// The dimensions after repeating. If there are more counts than axes, new axes of length 1 are added in front.
+fn repeated(input: &TensorMeta, counts: &[Dim], key: &'static str) -> Result<Vec<Dim>, LayerError> {
+    if counts.iter().any(|count| count.fixed().is_some_and(|count| count < 0)) {
+        let reason = "it must not be negative".to_owned();
+        return Err(LayerError::InvalidParameter { key, found: format!("{counts:?}"), reason });
+    }
+    let rank = counts.len().max(input.rank());
+    let padded = |dims: &[Dim]| -> Vec<Dim> {
+        let missing = rank - dims.len();
+        std::iter::repeat_n(Dim::Fixed(1), missing).chain(dims.iter().cloned()).collect()
+    };
+    Ok(padded(input.dims()).into_iter().zip(padded(counts)).map(|(dim, count)| dim * count).collect())
+}
+
+/// Repeats the input along each axis to fill the output.
+fn repeat(input: &TensorView<'_>, output: &mut TensorViewMut<'_>) -> Result<(), LayerError> {
+    if output.num_elements() == 0 {
+        return Ok(());
+    }
+    let mut shape = vec![1; output.shape().rank().saturating_sub(input.shape().rank())];
+    shape.extend_from_slice(input.shape());
+    let input = Plain::of(input)?;
+    write_plain(output, &mut |output| {
+        let (input, wanted) = (input.view(), *output.shape());
+        with_bits!(input.dtype(), B => {
+            repeat_axes(input.bits_slice::<B>()?, &shape, &wanted, output.bits_slice::<B>()?);
+        });
+        Ok(())
+    })
+}
+
+/// Repeats an array along each axis until it has the shape `wanted`, whose lengths are multiples of those in `shape`.
+fn repeat_axes<B: Copy + Default>(input: &[B], shape: &[usize], wanted: &[usize], output: &mut [B]) {
+    let mut current = Cow::Borrowed(input);
+    for axis in (0..shape.len()).rev().filter(|&axis| shape[axis] != wanted[axis]) {
+        // The inner axes have been repeated already.
+        let block = shape[axis] * wanted.iter().skip(axis + 1).product::<usize>();
+        let count = wanted[axis] / shape[axis].max(1);
+        let mut next = vec![B::default(); current.len() * count];
+        for (from, to) in
+            current.chunks_exact(block.max(1)).zip(next.chunks_exact_mut((block * count).max(1)))
+        {
+            match from {
+                [one] => to.fill(*one),
+                from => to.chunks_exact_mut(block).for_each(|to| to.copy_from_slice(from)),
+            }
+        }
+        current = Cow::Owned(next);
+    }
+    output.copy_from_slice(&current);
+}
+
+/// Repeats each element by its count.
+fn repeat_each<B: Copy>(values: &[B], counts: &[usize], mut output: &mut [B]) {
+    // Usually all counts are the same small number: pass it as a constant.
+    let one_count = counts.first().filter(|&first| counts.iter().all(|count| count == first));
+    match one_count {
+        Some(2) => return repeat_times::<B, 2>(values, output),
+        Some(3) => return repeat_times::<B, 3>(values, output),
+        Some(4) => return repeat_times::<B, 4>(values, output),
+        _ => {}
+    }
+    for (&value, &count) in values.iter().zip(counts) {
+        let Some((these, rest)) = output.split_at_mut_checked(count) else { return };
+        these.fill(value);
+        output = rest;
+    }
+}
+
+/// Writes each element `N` times.
+fn repeat_times<B: Copy, const N: usize>(values: &[B], output: &mut [B]) {
+    let (groups, _) = output.as_chunks_mut::<N>();
+    groups.iter_mut().zip(values).for_each(|(group, &value)| *group = [value; N]);
+}
+
+macro_rules! repeating_layers {
+    ($($name:ident by $field:ident, at least $least:expr;)*) => {$(
+        impl Layer for $name {
+            fn num_inputs(&self) -> RangeInclusive<usize> {
+                let count = 1 + self.$field.num_inputs();
+                count..=count
+            }
+
+            fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+                let counts = self.$field.dims(inputs)?;
+                let least: fn(usize) -> usize = $least;
+                if counts.len() < least(inputs[0].rank()) {
+                    return Err(LayerError::shape("the input", format!("at most {} axes", counts.len()), &inputs[0]));
+                }
+                Ok(vec![inputs[0].with_dims(repeated(&inputs[0], &counts, stringify!($field))?)])
+            }
+        }
+
+        impl CpuLayer for $name {
+            fn forward(
+                &mut self,
+                inputs: &[TensorView<'_>],
+                outputs: &mut [TensorViewMut<'_>],
+                _: &mut ForwardContext<'_>,
+            ) -> Result<(), LayerError> {
+                repeat(&inputs[0], &mut outputs[0])
+            }
+        }
+    )*};
+}
+
+repeating_layers! {
+    Repeat by sizes, at least |rank| rank;
+    Tile by dims, at least |_| 0;
+}
+
+impl RepeatInterleave {
+    /// The number of repetitions of each element along the axis.
+    fn counts(&self, inputs: &[TensorView<'_>], len: usize) -> Result<Vec<usize>, LayerError> {
+        let number = |value: i64| {
+            usize::try_from(value).map_err(|_| LayerError::InvalidParameter {
+                key: "repeats",
+                found: value.to_string(),
+                reason: "it must not be negative".to_owned(),
+            })
+        };
+        match self.repeats {
+            ParamOrInput::Value(value) => Ok(vec![number(value)?; len]),
+            ParamOrInput::Input(position) => {
+                let counts = inputs[position].cast(DType::I64)?.to_vec::<i64>()?;
+                let counts: Vec<usize> = counts.into_iter().map(number).collect::<Result<_, _>>()?;
+                match counts.as_slice() {
+                    [count] => Ok(vec![*count; len]),
+                    _ if counts.len() == len => Ok(counts),
+                    _ => Err(LayerError::shape(
+                        "the input `repeats`",
+                        format!("1 or {len} elements"),
+                        counts.len(),
+                    )),
+                }
+            }
+        }
+    }
+
+    /// Checks the length of the axis against `output_size`.
+    fn check_size(&self, len: &Dim) -> Result<(), LayerError> {
+        match self.output_size {
+            Some(size) if len.fixed().is_some() && *len != size => Err(LayerError::InvalidParameter {
+                key: "output_size",
+                found: size.to_string(),
+                reason: format!("the repetitions add up to {len}"),
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    fn axis(&self, input: &TensorMeta) -> Result<Option<usize>, LayerError> {
+        self.dim.map(|dim| axis_of(dim, input)).transpose()
+    }
+
+    fn fill(
+        &self,
+        input: &TensorView<'_>,
+        counts: &[usize],
+        output: &mut TensorViewMut<'_>,
+        limits: &Limits,
+    ) -> Result<(), LayerError> {
+        // The axis may be long even so, if an empty input is repeated many times.
+        if output.num_elements() == 0 {
+            return Ok(());
+        }
+        let Some(axis) = self.dim.map(|dim| input.shape().axis(dim)).transpose()? else {
+            let input = Plain::of(input)?;
+            return write_plain(output, &mut |output| {
+                with_bits!(input.view().dtype(), B => {
+                    repeat_each(input.view().bits_slice::<B>()?, counts, output.bits_slice::<B>()?);
+                });
+                Ok(())
+            });
+        };
+        let mut start = 0;
+        for (index, &count) in counts.iter().enumerate().filter(|(_, count)| **count > 0) {
+            limits.check_deadline()?;
+            let to = output.layout().narrow(axis, start, count)?;
+            let from = input.layout().narrow(axis, index, 1)?.expand(to.shape())?;
+            output.reborrow().with_layout(to)?.copy_from(&input.with_layout(from)?)?;
+            start += count;
+        }
+        Ok(())
+    }
+}
+
+impl Layer for RepeatInterleave {
+    fn num_inputs(&self) -> RangeInclusive<usize> {
+        let count = 1 + self.repeats.num_inputs();
+        count..=count
+    }
+
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        let axis = self.axis(&inputs[0])?;
+        let len = axis.map_or_else(|| inputs[0].num_elements(), |axis| inputs[0].dims()[axis].clone());
+        let len = match &self.repeats {
+            ParamOrInput::Value(..0) => {
+                let (found, reason) = (format!("{:?}", self.repeats), "it must not be negative".to_owned());
+                return Err(LayerError::InvalidParameter { key: "repeats", found, reason });
+            }
+            ParamOrInput::Value(count) => {
+                let len = len * *count;
+                self.check_size(&len)?;
+                len
+            }
+            ParamOrInput::Input(_) => self.output_size.map_or_else(|| Dim::fresh("repeated"), Dim::from),
+        };
+        let mut dims = if axis.is_some() { inputs[0].dims().to_vec() } else { vec![Dim::Fixed(0)] };
+        dims[axis.unwrap_or(0)] = len;
+        Ok(vec![inputs[0].with_dims(dims)])
+    }
+
+    fn is_data_dependent(&self) -> bool {
+        self.repeats.num_inputs() > 0
+    }
+}
+
+impl CpuLayer for RepeatInterleave {
+    fn forward(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        outputs: &mut [TensorViewMut<'_>],
+        context: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        let axis = self.axis(&TensorMeta::of(&inputs[0]))?;
+        let len = axis.map_or(inputs[0].num_elements(), |axis| inputs[0].shape()[axis]);
+        let counts = self.counts(inputs, len)?;
+        self.fill(&inputs[0], &counts, &mut outputs[0], context.limits())
+    }
+
+    fn forward_dynamic(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        context: &mut ForwardContext<'_>,
+    ) -> Result<Vec<ixion_tensor::Tensor>, LayerError> {
+        let input = &inputs[0];
+        let axis = self.axis(&TensorMeta::of(input))?;
+        let len = axis.map_or(input.num_elements(), |axis| input.shape()[axis]);
+        let counts = self.counts(inputs, len)?;
+        let total = counts.iter().fold(0, |total: usize, &count| total.saturating_add(count));
+        self.check_size(&Dim::from(total))?;
+        let mut shape = if axis.is_some() { input.shape().to_vec() } else { vec![0] };
+        shape[axis.unwrap_or(0)] = total;
+        let bytes =
+            shape.iter().fold(input.dtype().size() as u64, |bytes, &dim| bytes.saturating_mul(dim as u64));
+        context.limits().check_tensor("the repeated elements", bytes)?;
+        let mut output = ixion_tensor::Tensor::zeros(input.dtype(), &shape)?;
+        self.fill(input, &counts, &mut output.view_mut()?, context.limits())?;
+        Ok(vec![output])
+    }
+}
+
+operators! { Flip, Roll, Repeat, Tile, RepeatInterleave }
+
+#[cfg(test)]
+mod tests;

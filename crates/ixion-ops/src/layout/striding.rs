@@ -1,0 +1,193 @@
+//! Views of other shapes and strides.
+
+use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta, View};
+use crate::support::views::view_layers;
+use ixion_tensor::{Layout, Shape, TensorView, TensorViewMut, resolve_axis};
+
+crate::operator! {
+    /// `torch.as_strided`: the input's elements in another shape with other strides. Element (i, j, …) of the output is element
+    /// `storage_offset` + i·`stride[0]` + j·`stride[1]` + … of the input in row-major order. Elements may overlap. A view if
+    /// the input is contiguous.
+    pub struct AsStrided for "torch.as_strided", "Tensor.as_strided" {
+        /// The output's shape.
+        size: Vec<i64>,
+        /// The stride of each axis, in elements.
+        stride: Vec<i64>,
+        /// The index of the first element; by default 0, where an input in row-major order begins.
+        storage_offset: Option<usize> = None,
+    }
+    validate |layer| {
+        let negative = |(_, values): &(&'static str, &Vec<i64>)| values.iter().any(|value| *value < 0);
+        let wrong = [("size", &layer.size), ("stride", &layer.stride)].into_iter().find(negative);
+        let reason = match wrong {
+            Some(_) => "it must not contain negative values".to_owned(),
+            None if layer.size.len() == layer.stride.len() => return Ok(()),
+            None => format!("expected one stride for each of the {} lengths in `size`", layer.size.len()),
+        };
+        let (key, values) = wrong.unwrap_or(("stride", &layer.stride));
+        Err(LayerError::InvalidParameter { key, found: format!("{values:?}"), reason })
+    }
+}
+
+impl AsStrided {
+    /// The layout of the output in an input of this number of elements that begins at `start`.
+    fn layout(&self, shape: &Shape, elements: usize, start: usize) -> Result<Layout, LayerError> {
+        let strides: Option<Vec<usize>> =
+            self.stride.iter().map(|&stride| usize::try_from(stride).ok()).collect();
+        let offset = self.storage_offset.unwrap_or(0);
+        let within = Layout::strided(*shape, &strides.unwrap_or_default(), offset)?;
+        within.check_within(elements)?;
+        Ok(Layout::strided(*shape, within.strides(), start.saturating_add(offset))?)
+    }
+}
+
+impl Layer for AsStrided {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        let output = inputs[0].with_dims(self.size.iter().copied());
+        if let Some(elements) = inputs[0].num_elements().fixed() {
+            self.layout(&output.shape()?, usize::try_from(elements).unwrap_or(0), 0)?;
+        }
+        Ok(vec![output])
+    }
+
+    fn view(&self, _: usize, inputs: &[Layout], shape: &Shape) -> Result<Option<View>, LayerError> {
+        let input = &inputs[0];
+        if !input.is_contiguous() {
+            return Ok(None);
+        }
+        let layout = self.layout(shape, input.shape().num_elements(), input.offset())?;
+        Ok(Some(View { input: 0, layout }))
+    }
+}
+
+impl CpuLayer for AsStrided {
+    fn forward(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        outputs: &mut [TensorViewMut<'_>],
+        _: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        let layout = self.layout(outputs[0].shape(), inputs[0].num_elements(), 0)?;
+        let plain = inputs[0].to_tensor()?;
+        Ok(outputs[0].copy_from(&plain.view().with_layout(layout)?)?)
+    }
+}
+
+crate::operator! {
+    /// `torch.Tensor.unfold`: returns all windows of `size` elements along an axis, `step` apart. The elements of a window are
+    /// along a new last axis. A view.
+    pub struct Windows for "aten::unfold", "Tensor.unfold" {
+        /// The axis; a negative value counts from the end.
+        dimension: i64,
+        /// The length of a window.
+        size: usize,
+        /// The distance between the starts of adjacent windows.
+        step: usize,
+    }
+    validate |layer| {
+        match layer.step {
+            0 => Err(LayerError::invalid("step", 0, "it must be greater than 0")),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Layer for Windows {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        let axis = resolve_axis(self.dimension, inputs[0].rank())?;
+        let mut dims = inputs[0].dims().to_vec();
+        let len = dims.get(axis).cloned().unwrap_or(1.into());
+        if len.fixed().is_some_and(|len| usize::try_from(len).is_ok_and(|len| len < self.size)) {
+            return Err(LayerError::invalid(
+                "size",
+                self.size,
+                format!("it must not exceed the {len} elements of the axis"),
+            ));
+        }
+        if let Some(dim) = dims.get_mut(axis) {
+            *dim = (len - self.size).floor_div(self.step) + 1;
+        }
+        dims.push(self.size.into());
+        Ok(vec![inputs[0].with_dims(dims)])
+    }
+
+    fn view(&self, _: usize, inputs: &[Layout], shape: &Shape) -> Result<Option<View>, LayerError> {
+        let (input, axis) = (&inputs[0], resolve_axis(self.dimension, inputs[0].shape().rank())?);
+        let mut strides = input.strides().to_vec();
+        let own = strides.get(axis).copied().unwrap_or(1);
+        if let Some(stride) = strides.get_mut(axis) {
+            *stride = own.saturating_mul(self.step);
+        }
+        strides.push(own);
+        Ok(Some(View { input: 0, layout: Layout::strided(*shape, &strides, input.offset())? }))
+    }
+}
+
+view_layers!(Windows);
+
+operators! { AsStrided, Windows }
+
+#[cfg(test)]
+mod tests {
+    use crate::support::testing::{counting, operator};
+    use ixion_tensor::DType;
+
+    #[test]
+    fn strides_select_elements_that_may_overlap() {
+        let x = counting(DType::I64, &[2, 3]);
+        let strided = |params: &[(&str, &str)]| operator("torch.as_strided", params).run_one(&[&x]);
+        let windows =
+            strided(&[("size", "(2,2,2)"), ("stride", "(2,1,1)"), ("storage_offset", "1")]).unwrap();
+        assert_eq!(windows.shape().dims(), [2, 2, 2]);
+        assert_eq!(windows.to_vec::<i64>().unwrap(), [1, 2, 2, 3, 3, 4, 4, 5]);
+        let turned = strided(&[("size", "(3,2)"), ("stride", "(1,3)")]).unwrap();
+        assert_eq!(turned.to_vec::<i64>().unwrap(), [0, 3, 1, 4, 2, 5]);
+        let repeated = strided(&[("size", "(3)"), ("stride", "(0)"), ("storage_offset", "5")]).unwrap();
+        assert_eq!(repeated.to_vec::<i64>().unwrap(), [5, 5, 5]);
+        let scalar = strided(&[("size", "()"), ("stride", "()"), ("storage_offset", "4")]).unwrap();
+        assert_eq!((scalar.shape().rank(), scalar.to_vec::<i64>().unwrap()), (0, vec![4]));
+        assert_eq!(strided(&[("size", "(0,9)"), ("stride", "(1,1)")]).unwrap().num_elements(), 0);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_an_error() {
+        let x = counting(DType::F32, &[6]);
+        let strided = |size, stride, offset| {
+            let params = [("size", size), ("stride", stride), ("storage_offset", offset)];
+            operator("torch.as_strided", &params).run_one(&[&x])
+        };
+        assert!(strided("(2,3)", "(3,1)", "0").is_ok() && strided("(2,3)", "(3,1)", "1").is_err());
+        assert!(strided("(2,3)", "(3)", "0").is_err());
+        assert!(strided("(-1)", "(1)", "0").is_err() && strided("(1)", "(-1)", "0").is_err());
+        assert!(strided("(3)", "(9223372036854775807)", "0").is_err());
+        assert!(strided("(1)", "(1)", "9223372036854775807").is_err());
+    }
+
+    #[test]
+    fn windows_of_an_axis() {
+        let x = counting(DType::I64, &[2, 5]);
+        let windows = |dimension, size, step| {
+            let params = [("dimension", dimension), ("size", size), ("step", step)];
+            operator("aten::unfold", &params).run_one(&[&x])
+        };
+        let rows = windows("-1", "2", "3").unwrap();
+        assert_eq!(
+            (rows.shape().dims(), rows.to_vec::<i64>().unwrap()),
+            (&[2, 2, 2][..], vec![0, 1, 3, 4, 5, 6, 8, 9])
+        );
+        let columns = windows("0", "2", "1").unwrap();
+        assert_eq!(columns.shape().dims(), [1, 5, 2]);
+        assert_eq!(columns.to_vec::<i64>().unwrap(), [0, 5, 1, 6, 2, 7, 3, 8, 4, 9]);
+        assert_eq!(windows("1", "0", "1").unwrap().shape().dims(), [2, 6, 0]);
+        assert!(windows("1", "6", "1").is_err() && windows("1", "2", "0").is_err());
+        let large = "9223372036854775807";
+        assert!(windows("1", large, "1").is_err() && windows("1", "1", large).is_ok());
+    }
+
+    #[test]
+    fn odd_inputs() {
+        operator("aten::unfold", &[("dimension", "-1"), ("size", "1"), ("step", "2")]).survives(1);
+        operator("aten::unfold", &[("dimension", "0"), ("size", "3"), ("step", "1")]).survives(1);
+        operator("torch.as_strided", &[("size", "(2,3)"), ("stride", "(1,1)")]).survives(1);
+    }
+}

@@ -1,0 +1,484 @@
+//! Products of vectors, matrices and batches of matrices.
+
+mod vdot;
+mod vecdot;
+
+use crate::inserted::device_tactic::DeviceTactic;
+use crate::op::{Cost, CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
+use crate::support::arguments::InputIndex;
+use crate::support::broadcast::broadcasts;
+use crate::support::epilogue;
+use crate::support::epilogue::Epilogue;
+use crate::support::number;
+use crate::support::number::{Number, with_number};
+use ixion_kernels::elementwise::ApplyEpilogue;
+use ixion_kernels::parallel::for_each_chunk;
+use ixion_tensor::Limits;
+use ixion_tensor::{
+    DType, Dim, Layout, MAX_RANK, Shape, Tensor, TensorView, TensorViewMut, broadcast_shapes,
+};
+use ndarray::{ArrayView2, ArrayViewMut2, ShapeBuilder, s};
+use std::ops::RangeInclusive;
+pub use vdot::Vdot;
+pub use vecdot::Vecdot;
+
+crate::operator! {
+    /// `torch.matmul`: the matrix product of two tensors, …×m×k times …×k×n gives …×m×n. The batch axes are broadcast; a vector
+    /// is a row on the left and a column on the right, and its axis of length 1 is removed from the output.
+    pub struct Matmul for "torch.matmul", "Tensor.matmul" {
+        /// The right factor.
+        other: InputIndex,
+        /// Operations fused into this one and applied to the result before it is stored; set by Ixion's passes.
+        epilogue: Option<Epilogue> = None,
+        /// The tactic on a device.
+        on_device: DeviceTactic,
+    }
+}
+
+impl Matmul {
+    /// The product of input 0 and `other`, which may have any ranks, without the epilogue.
+    pub fn product(&self) -> Product {
+        Product { factors: [0, self.other.0], ranks: None, added: None }
+    }
+
+    /// Runs the product with its epilogue, which is applied in chunks if the elements are computed in their own type.
+    fn run(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        output: &mut TensorViewMut<'_>,
+        limits: &Limits,
+    ) -> Result<(), LayerError> {
+        let product = self.product();
+        match (output.dtype(), &mut self.epilogue) {
+            (DType::F32, epilogue) => {
+                epilogue::with::<f32>(epilogue.as_mut(), inputs, output, limits, |output, epilogue| {
+                    product.multiply(inputs, output, epilogue, limits)
+                })
+            }
+            (DType::F64, epilogue) => {
+                epilogue::with::<f64>(epilogue.as_mut(), inputs, output, limits, |output, epilogue| {
+                    product.multiply(inputs, output, epilogue, limits)
+                })
+            }
+            (dtype, epilogue) => {
+                with_number!(dtype, T => product.run::<T>(inputs, output, limits))?;
+                epilogue.as_mut().map_or(Ok(()), |epilogue| epilogue.apply(inputs, output, limits))
+            }
+        }
+    }
+}
+
+impl Layer for Matmul {
+    fn num_inputs(&self) -> RangeInclusive<usize> {
+        let count = 2 + epilogue::num_inputs(self.epilogue.as_ref());
+        count..=count
+    }
+
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        let outputs = self.product().infer(inputs)?;
+        epilogue::check(self.epilogue.as_ref(), &outputs[0], inputs)?;
+        Ok(outputs)
+    }
+
+    fn cost(&self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Cost {
+        self.product().cost(inputs, outputs)
+    }
+}
+
+impl CpuLayer for Matmul {
+    fn forward(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        outputs: &mut [TensorViewMut<'_>],
+        context: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        self.run(inputs, &mut outputs[0], context.limits())
+    }
+}
+
+crate::operator! {
+    /// `torch.mm`: the product of two matrices; m×k times k×n gives m×n.
+    pub struct Mm for "torch.mm" {
+        /// The right factor.
+        mat2: InputIndex,
+        /// The tactic on a device.
+        on_device: DeviceTactic,
+    }
+}
+
+crate::operator! {
+    /// `torch.bmm`: the products of two batches of matrices; b×m×k times b×k×n gives b×m×n.
+    pub struct Bmm for "torch.bmm" {
+        /// The right factor.
+        mat2: InputIndex,
+        /// The tactic on a device.
+        on_device: DeviceTactic,
+    }
+}
+
+crate::operator! {
+    /// `torch.mv`: the product of a matrix and a vector; m×k times k gives m.
+    pub struct Mv for "torch.mv" {
+        /// The vector.
+        vec: InputIndex,
+        /// The tactic on a device.
+        on_device: DeviceTactic,
+    }
+}
+
+crate::operator! {
+    /// `torch.dot`: the dot product of two vectors.
+    pub struct Dot for "aten::dot" {
+        /// The other vector.
+        tensor: InputIndex,
+        /// The tactic on a device.
+        on_device: DeviceTactic,
+    }
+}
+
+crate::operator! {
+    /// `torch.addmv`: `beta` · input + `alpha` · (`mat` · `vec`), for an m×k matrix and a vector of k. The input is
+    /// broadcast to m.
+    pub struct Addmv for "aten::addmv" {
+        /// The matrix.
+        mat: InputIndex,
+        /// The vector.
+        vec: InputIndex,
+        /// Factor of the input; if 0, the input is ignored, so that its NaN do not propagate.
+        beta: f64 = 1.0,
+        /// Factor of the product.
+        alpha: f64 = 1.0,
+        /// The tactic on a device.
+        on_device: DeviceTactic,
+    }
+}
+
+crate::operator! {
+    /// `torch.addmm`: `beta` · input + `alpha` · (`mat1` · `mat2`), for m×k and k×n matrices. The input is broadcast to m×n.
+    pub struct Addmm for "torch.addmm" {
+        /// The left factor.
+        mat1: InputIndex,
+        /// The right factor.
+        mat2: InputIndex,
+        /// Factor of the input; if 0, the input is ignored, so that its NaN do not propagate.
+        beta: f64 = 1.0,
+        /// Factor of the product.
+        alpha: f64 = 1.0,
+        /// The tactic on a device.
+        on_device: DeviceTactic,
+    }
+}
+
+crate::operator! {
+    /// `torch.baddbmm`: `beta` · input + `alpha` · (`batch1` · `batch2`), for b×m×k and b×k×n batches. The input is
+    /// broadcast to b×m×n.
+    pub struct Baddbmm for "torch.baddbmm" {
+        /// The left factor.
+        batch1: InputIndex,
+        /// The right factor.
+        batch2: InputIndex,
+        /// Factor of the input; if 0, the input is ignored, so that its NaN do not propagate.
+        beta: f64 = 1.0,
+        /// Factor of the product.
+        alpha: f64 = 1.0,
+        /// The tactic on a device.
+        on_device: DeviceTactic,
+    }
+}
+
+/// A product, and the input that is added to it.
+pub struct Product {
+    /// Input positions of the factors.
+    pub factors: [usize; 2],
+    /// The rank of each factor; `None` if they may have any.
+    ranks: Option<[usize; 2]>,
+    /// Factors of input 0 and of the product, if input 0 is added.
+    pub added: Option<[f64; 2]>,
+}
+
+impl Product {
+    fn num_inputs(&self) -> RangeInclusive<usize> {
+        let count = if self.added.is_some() { 3 } else { 2 };
+        count..=count
+    }
+
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        let input = &inputs[0];
+        number::check("the input", input.dtype())?;
+        let factors = self.factors.map(|position| &inputs[position]);
+        if let Some(other) = factors.into_iter().find(|other| other.dtype() != input.dtype()) {
+            let what = "another input".to_owned();
+            return Err(LayerError::DType { what, wanted: input.dtype().to_string(), found: other.dtype() });
+        }
+        let [left, right] = factors;
+        for (position, (factor, rank)) in
+            [left, right].into_iter().zip(self.ranks.into_iter().flatten()).enumerate()
+        {
+            if factor.rank() != rank {
+                let side = if position == 0 { "the left factor" } else { "the right factor" };
+                return Err(LayerError::shape(side, format!("{rank} axes"), factor));
+            }
+        }
+        let output = left.with_dims(product_dims(left, right, self.ranks.is_none())?);
+        match self.added {
+            Some(_) if !broadcasts(input.dims(), output.dims()) => {
+                Err(LayerError::shape("the input", format!("a shape that broadcasts to {output}"), input))
+            }
+            _ => Ok(vec![output]),
+        }
+    }
+
+    fn run<T: Number>(
+        &self,
+        inputs: &[TensorView<'_>],
+        output: &mut TensorViewMut<'_>,
+        limits: &Limits,
+    ) -> Result<(), LayerError> {
+        let shape = *output.shape();
+        number::write::<T>(output, |output| {
+            self.multiply(inputs, output, None, limits)?;
+            let Some([beta, alpha]) = self.added else { return Ok(()) };
+            let (alpha, zero) = (T::of(alpha), T::default());
+            if beta == 0.0 {
+                output.iter_mut().for_each(|y| *y = T::weighted(alpha, *y, zero, zero));
+                return Ok(());
+            }
+            let expanded = inputs[0].with_layout(inputs[0].layout().expand(&shape)?)?;
+            let (added, beta) = (number::read::<T>(&expanded)?, T::of(beta));
+            output.iter_mut().zip(added.iter()).for_each(|(y, &x)| *y = T::weighted(alpha, *y, beta, x));
+            Ok(())
+        })
+    }
+
+    /// Writes the product in row-major order; the factors' shapes must fit each other.
+    fn multiply<T: Number>(
+        &self,
+        inputs: &[TensorView<'_>],
+        output: &mut [T],
+        epilogue: Option<&dyn ApplyEpilogue<T>>,
+        limits: &Limits,
+    ) -> Result<(), LayerError> {
+        let [left, right] = self.factors.map(|position| &inputs[position]);
+        let (mut left_copy, mut right_copy) = (None, None);
+        let left = elements::<T>(left, &mut left_copy)?;
+        let right = elements::<T>(right, &mut right_copy)?;
+        Factors::new(&left, &right)?.multiply(output, epilogue, limits)
+    }
+
+    fn cost(&self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Cost {
+        let inner = inputs.get(self.factors[0]).and_then(|left| left.dims().last().cloned());
+        let macs =
+            inner.zip(outputs.first()).and_then(|(inner, output)| (output.num_elements() * inner).fixed());
+        Cost::of_moving(inputs, outputs)
+            .with_macs(macs.and_then(|macs| u64::try_from(macs).ok()).unwrap_or(0))
+    }
+}
+
+/// The dimensions of a product; batches are broadcast if `broadcast` is true.
+fn product_dims(left: &TensorMeta, right: &TensorMeta, broadcast: bool) -> Result<Vec<Dim>, LayerError> {
+    let refuse = |wanted: String| Err(LayerError::shape("the right factor", wanted, right));
+    let (left_batch, rows) = split_at_last(left.dims(), 2);
+    let (right_batch, columns) = split_at_last(right.dims(), 2);
+    let (Some(inner), Some(right_inner)) = (rows.last(), columns.first()) else {
+        let found = format!("{left} and {right}");
+        return Err(LayerError::shape("the factors", "at least one axis each", found));
+    };
+    if inner.differs(right_inner) {
+        return refuse(format!("{inner} rows, one for each column of the left factor {left}"));
+    }
+    let mut dims = Vec::new();
+    for i in (1..=left_batch.len().max(right_batch.len())).rev() {
+        let of = |dims: &[Dim]| dims.len().checked_sub(i).map_or(Dim::Fixed(1), |axis| dims[axis].clone());
+        let (left, right) = (of(left_batch), of(right_batch));
+        dims.push(match (left.fixed(), right.fixed()) {
+            (Some(a), Some(b)) if a != b && !(broadcast && (a == 1 || b == 1)) => {
+                return refuse(format!("a batch axis that fits {left}, not one of {right}"));
+            }
+            (Some(1), _) => right,
+            (_, Some(1)) => left,
+            (Some(_), _) => left,
+            (_, Some(_)) => right,
+            _ => left.max(right),
+        });
+    }
+    dims.extend(rows.iter().rev().skip(1).chain(columns.iter().skip(1)).cloned());
+    Ok(dims)
+}
+
+/// Splits off the last `count` axes, or all if there are fewer.
+fn split_at_last(dims: &[Dim], count: usize) -> (&[Dim], &[Dim]) {
+    dims.split_at(dims.len().saturating_sub(count))
+}
+
+/// A view of the elements if they are `T`; otherwise of the converted ones, which `copy` keeps.
+fn elements<'a, T: Number>(
+    view: &TensorView<'a>,
+    copy: &'a mut Option<Tensor>,
+) -> Result<TensorView<'a>, LayerError> {
+    if view.dtype() == T::DTYPE {
+        return Ok(*view);
+    }
+    Ok(copy.insert(view.cast(T::DTYPE)?).view())
+}
+
+/// Two factors as batches of equally many matrices.
+struct Factors<'a, T> {
+    /// The elements of each factor, starting with the first.
+    elements: [&'a [T]; 2],
+    /// The layout of each factor's matrices.
+    layouts: [Layout; 2],
+    /// The batch axes, which may be none.
+    batch: Shape,
+    /// Rows, inner length and columns.
+    dims: [usize; 3],
+}
+
+/// The number of rows computed at a time, so that the epilogue runs while they are in the cache.
+const ROWS: usize = 512;
+
+impl<'a, T: Number> Factors<'a, T> {
+    /// Vectors become a row on the left and a column on the right; batches are broadcast.
+    fn new(left: &TensorView<'a>, right: &TensorView<'a>) -> Result<Self, LayerError> {
+        let (mut a, mut b) = (*left.layout(), *right.layout());
+        if a.shape().rank() == 1 {
+            a = a.unsqueeze(0)?;
+        }
+        if b.shape().rank() == 1 {
+            b = b.unsqueeze(1)?;
+        }
+        let (rank, inner) = (a.shape().rank(), a.shape().last().copied().unwrap_or(1));
+        if b.shape().rank() == 2 && rank > 2 {
+            // One right matrix for the whole batch: the left matrices can be multiplied as one.
+            let rows: usize = a.shape()[..rank - 1].iter().product();
+            a = a.reshape(&Shape::new(&[rows, inner])?)?.unwrap_or(a);
+        }
+        let batch = |layout: &Layout| Shape::new(&layout.shape()[..layout.shape().rank() - 2]);
+        let batch = broadcast_shapes(&batch(&a)?, &batch(&b)?)?;
+        let matrices = |layout: Layout| -> Result<Layout, LayerError> {
+            let mut dims = [1; MAX_RANK];
+            let (all, own) = (batch.rank() + 2, layout.shape());
+            dims[..batch.rank()].copy_from_slice(&batch);
+            dims[all - 2..all].copy_from_slice(&own[own.rank() - 2..]);
+            Ok(layout.expand(&dims[..all])?)
+        };
+        let [rows, columns] = [a.shape()[a.shape().rank() - 2], b.shape()[b.shape().rank() - 1]];
+        Ok(Self {
+            elements: [storage(left)?, storage(right)?],
+            layouts: [matrices(a)?, matrices(b)?],
+            batch,
+            dims: [rows, inner, columns],
+        })
+    }
+
+    /// Writes the products of all matrices in turn.
+    fn multiply(
+        &self,
+        output: &mut [T],
+        epilogue: Option<&dyn ApplyEpilogue<T>>,
+        limits: &Limits,
+    ) -> Result<(), LayerError> {
+        let [rows, _, columns] = self.dims;
+        // Matrices without elements need no writing.
+        let of_matrix = (rows * columns).max(1);
+        for_each_chunk(output, of_matrix, &|start, output: &mut [T]| {
+            let [a, b] = [0, 1].map(|factor| self.matrix(factor, start / of_matrix));
+            let (a, b) = (a?, b?);
+            for_each_chunk(output, ROWS * columns, &|from, output: &mut [T]| {
+                limits.check_deadline()?;
+                let (first, rows) = (from / columns, output.len() / columns);
+                let product = ArrayViewMut2::from_shape((rows, columns), &mut *output)?;
+                T::multiply(a.slice(s![first..first + rows, ..]), b, product);
+                Ok(epilogue.map_or(Ok(()), |epilogue| epilogue.apply(start + from, output))?)
+            })
+        })
+    }
+
+    /// One matrix of a factor.
+    fn matrix(&self, factor: usize, index: usize) -> Result<ArrayView2<'a, T>, LayerError> {
+        let (layout, axes) = (&self.layouts[factor], self.batch.rank());
+        let (mut rest, mut offset) = (index, 0);
+        for (&len, &stride) in self.batch.iter().zip(layout.strides()).rev() {
+            offset += rest % len * stride;
+            rest /= len;
+        }
+        let (rows, columns) = (layout.shape()[axes], layout.shape()[axes + 1]);
+        let strides = (layout.strides()[axes], layout.strides()[axes + 1]);
+        if rows * columns == 0 {
+            return Ok(ArrayView2::from_shape((rows, columns), &[])?);
+        }
+        let elements = self.elements[factor].get(offset..).unwrap_or_default();
+        Ok(ArrayView2::from_shape((rows, columns).strides(strides), elements)?)
+    }
+}
+
+/// The storage of a view, from its first element to its last.
+pub(crate) fn storage<'a, T: Number>(view: &TensorView<'a>) -> Result<&'a [T], LayerError> {
+    let layout = view.layout();
+    let len = layout.span() - layout.offset();
+    Ok(view.with_layout(Layout::strided(Shape::new(&[len])?, &[1], layout.offset())?)?.slice()?)
+}
+
+macro_rules! product_layers {
+    ($($name:ident |$layer:ident| $product:expr;)*) => {$(
+        impl $name {
+            /// The product, with the required rank of each factor and, if an input is added, `beta` and `alpha`.
+            pub fn product(&self) -> Product {
+                let $layer = self;
+                $product
+            }
+        }
+
+        impl Layer for $name {
+            fn num_inputs(&self) -> RangeInclusive<usize> {
+                self.product().num_inputs()
+            }
+
+            fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+                self.product().infer(inputs)
+            }
+
+            fn cost(&self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Cost {
+                self.product().cost(inputs, outputs)
+            }
+        }
+
+        impl CpuLayer for $name {
+            fn forward(
+                &mut self,
+                inputs: &[TensorView<'_>],
+                outputs: &mut [TensorViewMut<'_>],
+                context: &mut ForwardContext<'_>,
+            ) -> Result<(), LayerError> {
+                let limits = context.limits();
+                with_number!(inputs[0].dtype(), T => self.product().run::<T>(inputs, &mut outputs[0], limits))
+            }
+        }
+    )*};
+}
+
+product_layers! {
+    Mm |layer| Product { factors: [0, layer.mat2.0], ranks: Some([2, 2]), added: None };
+    Bmm |layer| Product { factors: [0, layer.mat2.0], ranks: Some([3, 3]), added: None };
+    Mv |layer| Product { factors: [0, layer.vec.0], ranks: Some([2, 1]), added: None };
+    Dot |layer| Product { factors: [0, layer.tensor.0], ranks: Some([1, 1]), added: None };
+    Addmv |layer| Product {
+        factors: [layer.mat.0, layer.vec.0],
+        ranks: Some([2, 1]),
+        added: Some([layer.beta, layer.alpha]),
+    };
+    Addmm |layer| Product {
+        factors: [layer.mat1.0, layer.mat2.0],
+        ranks: Some([2, 2]),
+        added: Some([layer.beta, layer.alpha]),
+    };
+    Baddbmm |layer| Product {
+        factors: [layer.batch1.0, layer.batch2.0],
+        ranks: Some([3, 3]),
+        added: Some([layer.beta, layer.alpha]),
+    };
+}
+
+operators! { Matmul, Mm, Bmm, Mv, Dot, Vdot, Vecdot, Addmv, Addmm, Baddbmm }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,467 @@
+//! The decomposition of an ONNX operator into PyTorch operators that run in sequence.
+
+use crate::arithmetic::expression::{Compiled, Expression};
+use crate::conversion::To;
+use crate::op::{
+    CpuLayer, ForwardContext, FromOperator, LayerError, OperatorReader, RuntimeParameter, TensorMeta, View,
+};
+use ixion_pnnx::Expr;
+use ixion_tensor::Limits;
+use ixion_tensor::{DType, Layout, Shape, Tensor, TensorView, TensorViewMut, Workspace};
+use std::collections::BTreeMap;
+
+/// The source of one input of a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Source {
+    /// An input of the operator.
+    Input(usize),
+    /// An output of an earlier step.
+    StepOutput {
+        /// The step's position.
+        step: usize,
+        /// The output's position among those of the step.
+        output: usize,
+    },
+}
+
+impl Source {
+    /// Another output of the same step.
+    pub(super) fn output(self, output: usize) -> Self {
+        match self {
+            Self::Input(_) => self,
+            Self::StepOutput { step, .. } => Self::StepOutput { step, output },
+        }
+    }
+}
+
+/// One layer of a decomposition, with the sources of its inputs.
+#[derive(Debug)]
+struct Step {
+    layer: Box<dyn CpuLayer>,
+    inputs: Vec<Source>,
+    outputs: Vec<TensorMeta>,
+    configured: Option<Vec<TensorMeta>>,
+    is_initialized: bool,
+}
+
+impl Drop for Step {
+    fn drop(&mut self) {
+        if self.is_initialized {
+            self.layer.terminate();
+        }
+    }
+}
+
+/// The steps that compute an ONNX operator for certain inputs. Steps are added one at a time, and each is checked as it
+/// is added, so that the next one can query the types and shapes of its inputs.
+#[derive(Debug)]
+pub(super) struct Decomposition {
+    name: String,
+    inputs: Vec<TensorMeta>,
+    steps: Vec<Step>,
+    outputs: Vec<Source>,
+}
+
+impl Decomposition {
+    /// An empty decomposition of the operator with this name, for these inputs.
+    pub(super) fn new(name: &str, inputs: &[TensorMeta]) -> Self {
+        Self { name: name.to_owned(), inputs: inputs.to_vec(), steps: Vec::new(), outputs: Vec::new() }
+    }
+
+    /// The metadata of the operator's inputs.
+    pub(super) fn inputs(&self) -> &[TensorMeta] {
+        &self.inputs
+    }
+
+    /// The metadata of an input or of a step's output.
+    ///
+    /// # Errors
+    /// [`LayerError::InputCount`] if there is no such input or output.
+    pub(super) fn meta(&self, source: Source) -> Result<&TensorMeta, LayerError> {
+        let meta = match source {
+            Source::Input(position) => self.inputs.get(position),
+            Source::StepOutput { step, output } => {
+                self.steps.get(step).and_then(|step| step.outputs.get(output))
+            }
+        };
+        let position = if let Source::Input(position) = source { position } else { 0 };
+        meta.ok_or_else(|| LayerError::missing_input(position, self.inputs.len()))
+    }
+
+    /// The number of axes of a source.
+    pub(super) fn rank(&self, source: Source) -> Result<usize, LayerError> {
+        Ok(self.meta(source)?.rank())
+    }
+
+    /// The element type of a source.
+    pub(super) fn dtype(&self, source: Source) -> Result<DType, LayerError> {
+        Ok(self.meta(source)?.dtype())
+    }
+
+    /// Adds a PyTorch operator that reads these sources; returns its first output.
+    ///
+    /// # Errors
+    /// Returns the layer's error if it rejects its parameters or these inputs.
+    pub(super) fn then<L: FromOperator + CpuLayer + 'static>(
+        &mut self,
+        layer: L,
+        inputs: &[Source],
+    ) -> Result<Source, LayerError> {
+        let validated = layer.validate();
+        self.add_checked(validated, Box::new(layer), inputs)
+    }
+
+    /// As [`Decomposition::then`], with a layer that files cannot name.
+    ///
+    /// # Errors
+    /// Returns the layer's error if it rejects these inputs.
+    pub(super) fn step<L: CpuLayer + 'static>(
+        &mut self,
+        layer: L,
+        inputs: &[Source],
+    ) -> Result<Source, LayerError> {
+        self.add(Box::new(layer), inputs)
+    }
+
+    fn add_checked(
+        &mut self,
+        validated: Result<(), LayerError>,
+        layer: Box<dyn CpuLayer>,
+        inputs: &[Source],
+    ) -> Result<Source, LayerError> {
+        validated?;
+        self.add(layer, inputs)
+    }
+
+    fn add(&mut self, layer: Box<dyn CpuLayer>, inputs: &[Source]) -> Result<Source, LayerError> {
+        let metas: Vec<TensorMeta> =
+            inputs.iter().map(|&input| self.meta(input).cloned()).collect::<Result<_, _>>()?;
+        let wanted = layer.num_inputs();
+        if !wanted.contains(&metas.len()) {
+            return Err(LayerError::input_count(&wanted, metas.len()));
+        }
+        let outputs = layer.infer(&metas)?;
+        self.steps.push(Step {
+            layer,
+            inputs: inputs.to_vec(),
+            outputs,
+            configured: None,
+            is_initialized: false,
+        });
+        Ok(Source::StepOutput { step: self.steps.len() - 1, output: 0 })
+    }
+
+    /// As [`Decomposition::then`], with a layer that is built from the text of its parameters, as if read from a file
+    /// with this number of outputs. Inputs may be named.
+    ///
+    /// # Errors
+    /// As [`Decomposition::then`].
+    pub(super) fn call<L: FromOperator + CpuLayer + 'static>(
+        &mut self,
+        params: &[(&str, &str)],
+        inputs: &[(Option<&str>, Source)],
+        outputs: usize,
+    ) -> Result<Source, LayerError> {
+        self.read(params, inputs, outputs, L::TYPES.first().copied().unwrap_or_default(), create::<L>)
+    }
+
+    fn read(
+        &mut self,
+        params: &[(&str, &str)],
+        inputs: &[(Option<&str>, Source)],
+        outputs: usize,
+        op_type: &str,
+        create: fn(&mut OperatorReader<'_>) -> Result<Box<dyn CpuLayer>, LayerError>,
+    ) -> Result<Source, LayerError> {
+        let params: BTreeMap<String, RuntimeParameter> =
+            params.iter().map(|(key, raw)| ((*key).to_owned(), RuntimeParameter::parse(raw))).collect();
+        let names: Vec<Option<String>> = inputs.iter().map(|(name, _)| name.map(str::to_owned)).collect();
+        let attrs = BTreeMap::new();
+        let mut reader =
+            OperatorReader::new(&params, &attrs, &names, outputs).with_name(&self.name).with_op_type(op_type);
+        let layer = create(&mut reader)?;
+        self.add(layer, &inputs.iter().map(|(_, source)| *source).collect::<Vec<_>>())
+    }
+
+    /// Adds an expression of these sources, such as `mul(@0,@0)`.
+    ///
+    /// # Errors
+    /// Returns an error if the expression does not parse or rejects these inputs.
+    pub(super) fn compute(&mut self, expression: &str, inputs: &[Source]) -> Result<Source, LayerError> {
+        let parsed = Expr::parse(expression).map_err(|error| LayerError::Unsupported(error.to_string()))?;
+        self.then(Expression::new(Compiled::new(&parsed)?), inputs)
+    }
+
+    /// Converts a source to another element type; returns the source itself if it already has that type.
+    ///
+    /// # Errors
+    /// As [`Decomposition::then`].
+    pub(super) fn cast(&mut self, source: Source, dtype: DType) -> Result<Source, LayerError> {
+        if self.dtype(source)? == dtype {
+            return Ok(source);
+        }
+        self.then(To { dtype: Some(dtype), copy: false, memory_format: None, non_blocking: false }, &[source])
+    }
+
+    /// Sets the sources of the operator's outputs.
+    pub(super) fn returning(mut self, outputs: Vec<Source>) -> Self {
+        self.outputs = outputs;
+        self
+    }
+
+    /// The metadata of the operator's outputs.
+    ///
+    /// # Errors
+    /// As [`Decomposition::meta`].
+    pub(super) fn outputs(&self) -> Result<Vec<TensorMeta>, LayerError> {
+        self.outputs.iter().map(|&output| self.meta(output).cloned()).collect()
+    }
+
+    /// Returns true if this is the decomposition for these inputs.
+    pub(super) fn fits(&self, inputs: &[TensorMeta]) -> bool {
+        self.inputs == inputs
+    }
+
+    /// The number of multiply-accumulate operations of all steps.
+    pub(super) fn macs(&self) -> u64 {
+        let macs = self.steps.iter().map(|step| {
+            let inputs: Result<Vec<TensorMeta>, _> =
+                step.inputs.iter().map(|&input| self.meta(input).cloned()).collect();
+            inputs.map_or(0, |inputs| step.layer.cost(&inputs, &step.outputs).macs)
+        });
+        macs.fold(0, u64::saturating_add)
+    }
+
+    /// The output as a view of an input, if the decomposition has no steps or a single one that is a view.
+    ///
+    /// # Errors
+    /// Returns the error of the step's layer.
+    pub(super) fn view_of(
+        &self,
+        output: usize,
+        inputs: &[(DType, Layout)],
+        shape: &Shape,
+    ) -> Result<Option<View>, LayerError> {
+        let input_of = |source: Option<&Source>| match source {
+            Some(Source::Input(position)) => Some(*position),
+            _ => None,
+        };
+        match (self.steps.as_slice(), self.outputs.get(output)) {
+            ([], source) => {
+                let view = input_of(source).and_then(|input| Some((input, inputs.get(input)?.1)));
+                Ok(view.map(|(input, layout)| View { input, layout }))
+            }
+            ([step], Some(Source::StepOutput { output, .. })) => {
+                let known: Option<Vec<(DType, Layout)>> = step
+                    .inputs
+                    .iter()
+                    .map(|source| input_of(Some(source)).and_then(|input| inputs.get(input).copied()))
+                    .collect();
+                let Some(known) = known else { return Ok(None) };
+                let view = step.layer.view_of(*output, &known, shape)?;
+                Ok(view.and_then(|view| Some(View { input: input_of(step.inputs.get(view.input))?, ..view })))
+            }
+            _ => Ok(None),
+        }
+    }
+}
+
+/// Builds a layer; fails if it leaves any parameter unread.
+fn create<L: FromOperator + CpuLayer + 'static>(
+    reader: &mut OperatorReader<'_>,
+) -> Result<Box<dyn CpuLayer>, LayerError> {
+    let layer = L::from_operator(reader)?;
+    reader.finish()?;
+    layer.validate()?;
+    Ok(Box::new(layer))
+}
+
+/// A step's output while a decomposition runs.
+enum Value<'a> {
+    /// A view of an input.
+    View(TensorView<'a>),
+    /// A computed tensor, or a view of one.
+    Tensor(Tensor),
+}
+
+impl Value<'_> {
+    fn view(&self) -> TensorView<'_> {
+        match self {
+            Self::View(view) => *view,
+            Self::Tensor(tensor) => tensor.view(),
+        }
+    }
+
+    fn part(&self, dtype: DType, layout: Layout) -> Result<Self, LayerError> {
+        Ok(match self {
+            Self::View(view) if view.dtype() == dtype => Self::View(view.with_layout(layout)?),
+            Self::View(view) => Self::Tensor(view.to_tensor()?.as_parts(dtype, layout)?),
+            Self::Tensor(tensor) => Self::Tensor(tensor.as_parts(dtype, layout)?),
+        })
+    }
+}
+
+/// One run of a decomposition.
+struct Run<'a> {
+    inputs: &'a [Value<'a>],
+    step_outputs: Vec<Vec<Value<'a>>>,
+    workspace: Workspace,
+    limits: &'a Limits,
+}
+
+impl Decomposition {
+    /// Runs all steps and writes the outputs.
+    ///
+    /// # Errors
+    /// Returns the errors of the layers, and an error if a limit is exceeded.
+    pub(super) fn run(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        outputs: &mut [TensorViewMut<'_>],
+        limits: &Limits,
+    ) -> Result<(), LayerError> {
+        let inputs: Vec<Value<'_>> = inputs.iter().map(|input| Value::View(*input)).collect();
+        let mut run = Run { inputs: &inputs, step_outputs: Vec::new(), workspace: Workspace::new()?, limits };
+        let count = self.steps.len();
+        for (position, step) in self.steps.iter_mut().enumerate() {
+            let is_all =
+                |(output, source): (usize, &Source)| *source == Source::StepOutput { step: position, output };
+            if position + 1 == count && self.outputs.iter().enumerate().all(is_all) {
+                return run.last(step, outputs);
+            }
+            run.next(step)?;
+        }
+        for (&source, output) in self.outputs.iter().zip(outputs) {
+            output.copy_from(&run.get(source)?.view())?;
+        }
+        Ok(())
+    }
+
+    /// Runs all steps and returns the outputs, whose shapes may depend on values.
+    ///
+    /// # Errors
+    /// As [`Decomposition::run`].
+    pub(super) fn run_dynamic(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        limits: &Limits,
+    ) -> Result<Vec<Tensor>, LayerError> {
+        let inputs: Vec<Value<'_>> = inputs.iter().map(|input| Value::View(*input)).collect();
+        let mut run = Run { inputs: &inputs, step_outputs: Vec::new(), workspace: Workspace::new()?, limits };
+        self.steps.iter_mut().try_for_each(|step| run.next(step))?;
+        let output = |&source: &Source| match run.get(source)? {
+            Value::View(view) => Ok(view.to_tensor()?),
+            Value::Tensor(tensor) => Ok(tensor.clone()),
+        };
+        self.outputs.iter().map(output).collect()
+    }
+}
+
+impl<'a> Run<'a> {
+    fn get(&self, source: Source) -> Result<&Value<'a>, LayerError> {
+        find(self.inputs, &self.step_outputs, source)
+    }
+
+    /// Initialises and configures a step's layer for its inputs; returns the metadata of its outputs.
+    fn prepare(&mut self, step: &mut Step, views: &[TensorView<'_>]) -> Result<Vec<TensorMeta>, LayerError> {
+        self.limits.check_deadline()?;
+        if !step.is_initialized {
+            step.layer.initialize()?;
+            step.is_initialized = true;
+        }
+        let metas = TensorMeta::of_all(views);
+        let outputs = step.layer.infer(&metas)?;
+        let bytes = step.layer.workspace(&metas, &outputs);
+        if step.configured.as_ref() != Some(&metas) {
+            step.layer.configure(&metas, &outputs)?;
+            step.configured = Some(metas);
+        }
+        self.limits.check_tensor("workspace", bytes as u64)?;
+        self.workspace.reserve(bytes)?;
+        Ok(outputs)
+    }
+
+    /// Runs the last step: it writes directly to the operator's outputs, unless its outputs are views.
+    fn last(mut self, step: &mut Step, outputs: &mut [TensorViewMut<'_>]) -> Result<(), LayerError> {
+        let step_outputs = std::mem::take(&mut self.step_outputs);
+        let views = views_of(self.inputs, &step_outputs, &step.inputs)?;
+        let layouts: Vec<_> = views.iter().map(|view| (view.dtype(), *view.layout())).collect();
+        let shapes: Vec<Shape> = outputs.iter().map(|output| *output.shape()).collect();
+        let has_views = match shapes.first() {
+            Some(shape) => step.layer.view_of(0, &layouts, shape)?.is_some(),
+            None => true,
+        };
+        if !has_views && !step.layer.is_data_dependent() && step.outputs.len() == outputs.len() {
+            self.prepare(step, &views)?;
+            let mut context = ForwardContext::new(&mut self.workspace, self.limits);
+            return step.layer.forward(&views, outputs, &mut context);
+        }
+        let results = self.results(step, &step_outputs)?;
+        results.iter().zip(outputs).try_for_each(|(result, output)| Ok(output.copy_from(&result.view())?))
+    }
+
+    fn next(&mut self, step: &mut Step) -> Result<(), LayerError> {
+        let step_outputs = std::mem::take(&mut self.step_outputs);
+        let results = self.results(step, &step_outputs);
+        self.step_outputs = step_outputs;
+        self.step_outputs.push(results?);
+        Ok(())
+    }
+
+    fn results(
+        &mut self,
+        step: &mut Step,
+        step_outputs: &[Vec<Value<'a>>],
+    ) -> Result<Vec<Value<'a>>, LayerError> {
+        let views = views_of(self.inputs, step_outputs, &step.inputs)?;
+        let metas = self.prepare(step, &views)?;
+        if step.layer.is_data_dependent() {
+            let mut context = ForwardContext::new(&mut self.workspace, self.limits);
+            let outputs = step.layer.forward_dynamic(&views, &mut context)?;
+            return Ok(outputs.into_iter().map(Value::Tensor).collect());
+        }
+        let shapes: Vec<Shape> = metas.iter().map(TensorMeta::shape).collect::<Result<_, _>>()?;
+        let layouts: Vec<_> = views.iter().map(|view| (view.dtype(), *view.layout())).collect();
+        let mut parts = Vec::with_capacity(metas.len());
+        for (position, (meta, shape)) in metas.iter().zip(&shapes).enumerate() {
+            let Some(view) = step.layer.view_of(position, &layouts, shape)? else { break };
+            let source = step.inputs.get(view.input).copied().unwrap_or(Source::Input(usize::MAX));
+            let whole = find(self.inputs, step_outputs, source)?;
+            parts.push(whole.part(meta.dtype(), view.layout)?);
+        }
+        if parts.len() == metas.len() {
+            return Ok(parts);
+        }
+        let mut outputs = Vec::with_capacity(metas.len());
+        for (meta, shape) in metas.iter().zip(&shapes) {
+            self.limits.check_tensor("an intermediate result", meta.byte_len().unwrap_or(u64::MAX))?;
+            outputs.push(Tensor::zeros(meta.dtype(), shape)?);
+        }
+        let mut targets: Vec<TensorViewMut<'_>> =
+            outputs.iter_mut().map(Tensor::view_mut).collect::<Result<_, _>>()?;
+        let mut context = ForwardContext::new(&mut self.workspace, self.limits);
+        step.layer.forward(&views, &mut targets, &mut context)?;
+        drop(targets);
+        Ok(outputs.into_iter().map(Value::Tensor).collect())
+    }
+}
+
+fn find<'m, 'a>(
+    inputs: &'m [Value<'a>],
+    step_outputs: &'m [Vec<Value<'a>>],
+    source: Source,
+) -> Result<&'m Value<'a>, LayerError> {
+    let found = match source {
+        Source::Input(position) => inputs.get(position),
+        Source::StepOutput { step, output } => step_outputs.get(step).and_then(|outputs| outputs.get(output)),
+    };
+    found.ok_or_else(|| LayerError::missing_input(0, inputs.len()))
+}
+
+fn views_of<'m>(
+    inputs: &'m [Value<'_>],
+    step_outputs: &'m [Vec<Value<'_>>],
+    sources: &[Source],
+) -> Result<Vec<TensorView<'m>>, LayerError> {
+    sources.iter().map(|&source| Ok(find(inputs, step_outputs, source)?.view())).collect()
+}

@@ -1,0 +1,145 @@
+//! Non-maximum suppression.
+
+use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
+use crate::support::broadcast::Converted;
+use ixion_tensor::{DType, Dim, Tensor, TensorView, TensorViewMut};
+use ixion_tensor::{LimitError, Limits};
+use ndarray::{ArrayView1, ArrayView2, s};
+use std::ops::RangeInclusive;
+
+/// Greedy non-maximum suppression of boxes N×boxes×4 with scores N×classes×boxes: the best box is kept, boxes that
+/// overlap it too much are dropped, and so on with the next best.
+#[derive(Debug, Clone)]
+pub(super) struct Nms {
+    /// Whether boxes are centre and size, x first, instead of two opposite corners, y first.
+    pub(super) has_centres: bool,
+    /// The input with the maximum number of boxes per class and image; without it, no box is kept.
+    pub(super) max_boxes: Option<usize>,
+    /// The input with the largest intersection over union at which a box is kept; 0 without it.
+    pub(super) overlap: Option<usize>,
+    /// The input with the score that boxes must exceed; without it, all are kept.
+    pub(super) score: Option<usize>,
+}
+
+/// A box as its minimum and maximum coordinates.
+#[derive(Debug, Clone, Copy)]
+struct Corners([f64; 4]);
+
+impl Corners {
+    fn new(numbers: ArrayView1<'_, f64>, has_centre: bool) -> Self {
+        let number = |position: usize| numbers.get(position).copied().unwrap_or(f64::NAN);
+        let [a, b, c, d] = [number(0), number(1), number(2), number(3)];
+        if has_centre {
+            return Self([a - c / 2.0, b - d / 2.0, a + c / 2.0, b + d / 2.0]);
+        }
+        Self([a.min(c), b.min(d), a.max(c), b.max(d)])
+    }
+
+    fn area(self) -> f64 {
+        let Self([left, top, right, bottom]) = self;
+        (right - left) * (bottom - top)
+    }
+
+    /// Intersection over union.
+    fn overlap(self, other: Self) -> f64 {
+        let (Self(a), Self(b)) = (self, other);
+        let width = (a[2].min(b[2]) - a[0].max(b[0])).max(0.0);
+        let height = (a[3].min(b[3]) - a[1].max(b[1])).max(0.0);
+        let shared = width * height;
+        if shared > 0.0 { shared / (self.area() + other.area() - shared) } else { 0.0 }
+    }
+}
+
+/// The indices of the boxes that are kept, the best first.
+fn kept(
+    boxes: &[Corners],
+    scores: ArrayView1<'_, f64>,
+    max_boxes: usize,
+    [overlap, min_score]: [f64; 2],
+    limits: &Limits,
+) -> Result<Vec<usize>, LimitError> {
+    let mut order: Vec<usize> = (0..boxes.len()).filter(|&place| scores[place] > min_score).collect();
+    order.sort_by(|&a, &b| scores[b].total_cmp(&scores[a]).then(a.cmp(&b)));
+    let mut kept: Vec<usize> = Vec::new();
+    for place in order {
+        if kept.len() >= max_boxes {
+            break;
+        }
+        limits.check_deadline()?;
+        if kept.iter().all(|&better| boxes[place].overlap(boxes[better]) <= overlap) {
+            kept.push(place);
+        }
+    }
+    Ok(kept)
+}
+
+/// The value of a one-element input; `None` if the input is absent.
+fn number(inputs: &[TensorView<'_>], position: Option<usize>) -> Result<Option<f64>, LayerError> {
+    let Some(input) = position.and_then(|position| inputs.get(position)) else { return Ok(None) };
+    Ok(input.to_tensor()?.cast(DType::F64)?.to_vec::<f64>()?.first().copied())
+}
+
+impl Layer for Nms {
+    fn num_inputs(&self) -> RangeInclusive<usize> {
+        2..=5
+    }
+
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        let (boxes, scores) = (&inputs[0], &inputs[1]);
+        let [pictures, count, four] = boxes.dims() else {
+            return Err(LayerError::shape("the boxes", "N×boxes×4", boxes));
+        };
+        if four.differs(&Dim::Fixed(4)) {
+            return Err(LayerError::shape("the boxes", "N×boxes×4", boxes));
+        }
+        match scores.dims() {
+            [n, _, boxes] if !n.differs(pictures) && !boxes.differs(count) => {}
+            _ => return Err(LayerError::shape("the scores", format!("{pictures}×classes×{count}"), scores)),
+        }
+        Ok(vec![TensorMeta::new(DType::I64, [Dim::fresh("kept"), Dim::Fixed(3)])])
+    }
+
+    fn is_data_dependent(&self) -> bool {
+        true
+    }
+}
+
+impl CpuLayer for Nms {
+    fn forward(
+        &mut self,
+        _: &[TensorView<'_>],
+        _: &mut [TensorViewMut<'_>],
+        _: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        Err(LayerError::Unsupported("the output size is known only after the layer has run".to_owned()))
+    }
+
+    fn forward_dynamic(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        context: &mut ForwardContext<'_>,
+    ) -> Result<Vec<Tensor>, LayerError> {
+        let max_boxes = number(inputs, self.max_boxes)?.unwrap_or(0.0).max(0.0) as usize;
+        let overlap = number(inputs, self.overlap)?.unwrap_or(0.0);
+        let least = number(inputs, self.score)?.unwrap_or(f64::NEG_INFINITY);
+        let (boxes, scores) =
+            (Converted::of(&inputs[0], DType::F64)?, Converted::of(&inputs[1], DType::F64)?);
+        let (boxes, scores) = (boxes.view().array::<f64>()?, scores.view().array::<f64>()?);
+        let (boxes, scores) =
+            (boxes.into_dimensionality::<ndarray::Ix3>()?, scores.into_dimensionality::<ndarray::Ix3>()?);
+        let mut rows: Vec<i64> = Vec::new();
+        for (picture, (boxes, scores)) in boxes.outer_iter().zip(scores.outer_iter()).enumerate() {
+            let boxes: ArrayView2<'_, f64> = boxes.slice_move(s![.., ..]);
+            let corners: Vec<Corners> =
+                boxes.outer_iter().map(|numbers| Corners::new(numbers, self.has_centres)).collect();
+            for (class, scores) in scores.outer_iter().enumerate() {
+                let limits = context.limits();
+                for place in kept(&corners, scores, max_boxes, [overlap, least], limits)? {
+                    rows.extend([picture as i64, class as i64, place as i64]);
+                }
+            }
+        }
+        let count = rows.len() / 3;
+        Ok(vec![Tensor::from_vec(rows, &[count, 3])?])
+    }
+}

@@ -1,0 +1,501 @@
+//! The layer traits: the semantics of an operator, and its implementation on the CPU.
+//!
+//! Each operator type is one Rust type. It implements [`Layer`], which defines the device-independent semantics (shapes,
+//! element types, which outputs are views), and one trait for each device that it runs on, here [`CpuLayer`]. Only two
+//! methods are required, [`Layer::infer`] and [`CpuLayer::forward`]; all others have defaults.
+
+use super::{Device, LayerError, TensorMeta};
+use ixion_tensor::Limits;
+use ixion_tensor::{DType, Element, Format, Layout, Scratch, Shape, Tensor, TensorView, TensorViewMut};
+use std::any::Any;
+use std::fmt;
+use std::ops::RangeInclusive;
+
+/// The semantics of an operator, independent of the device that it runs on.
+///
+/// ```
+/// use ixion_ops::op::{Layer, LayerError, TensorMeta};
+///
+/// /// Twice its input.
+/// #[derive(Debug, Clone)]
+/// struct Double;
+///
+/// impl Layer for Double {
+///     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+///         Ok(vec![inputs[0].with_dims(inputs[0].dims().to_vec())])
+///     }
+/// }
+/// # let x = TensorMeta::new(ixion_tensor::DType::F32, [2, 3]);
+/// # assert_eq!(Double.infer(&[x.clone()]).unwrap(), [x]);
+/// ```
+pub trait Layer: fmt::Debug + Send + Sync {
+    /// The number of inputs that the layer takes. The graph checks it before it calls any other method with inputs, so that
+    /// indexing within this range is safe. Default: exactly one.
+    fn num_inputs(&self) -> RangeInclusive<usize> {
+        1..=1
+    }
+
+    /// The number of outputs that the layer produces. Default: one.
+    fn num_outputs(&self) -> usize {
+        1
+    }
+
+    /// The shape rule: infers the shapes and element types of the outputs from the inputs.
+    ///
+    /// The same rule is used when the model is built, with symbolic dimensions, and when it runs, with concrete ones. It is
+    /// also the place to refuse inputs that the layer does not support.
+    ///
+    /// # Errors
+    /// A [`LayerError`] that names the invalid input and what was expected.
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError>;
+
+    /// Returns an output as a view of an input with another layout, so that nothing needs to be computed or copied.
+    ///
+    /// `inputs` are the layouts of all inputs, `shape` is the shape of the output. A layer returns views for all of its
+    /// outputs or for none; if it does, `forward` is not called. Default: `None`.
+    ///
+    /// # Errors
+    /// A [`LayerError`] if the layout cannot be created.
+    fn view(&self, output: usize, inputs: &[Layout], shape: &Shape) -> Result<Option<View>, LayerError> {
+        let _ = (output, inputs, shape);
+        Ok(None)
+    }
+
+    /// As [`Layer::view`], for layers whose views depend on the element types of the inputs. Default: calls [`Layer::view`].
+    ///
+    /// # Errors
+    /// As [`Layer::view`].
+    fn view_of(
+        &self,
+        output: usize,
+        inputs: &[(DType, Layout)],
+        shape: &Shape,
+    ) -> Result<Option<View>, LayerError> {
+        with_layouts(inputs, &mut |layouts| self.view(output, layouts, shape))
+    }
+
+    /// The input whose memory an output may overwrite, element by element. A planner may then give both the same place and
+    /// call [`CpuLayer::forward_in_place`]. Default: `None`.
+    fn in_place(&self, output: usize) -> Option<usize> {
+        let _ = output;
+        None
+    }
+
+    /// The layout of each input within the only output, for a layer that only concatenates its inputs, such as `torch.cat`.
+    /// A planner may then let the preceding operators write directly into the output, so that nothing is left to do.
+    ///
+    /// `output` is the layout of the output. Default: `None`, for layers that do anything else.
+    ///
+    /// # Errors
+    /// A [`LayerError`] if a layout cannot be created.
+    fn parts(&self, inputs: &[TensorMeta], output: &Layout) -> Result<Option<Vec<Layout>>, LayerError> {
+        let _ = (inputs, output);
+        Ok(None)
+    }
+
+    /// The only output of a layer that does not depend on any input, such as a stored constant, within the limits of the
+    /// run. Default: `None`.
+    ///
+    /// # Errors
+    /// A [`LayerError`] if it cannot be read, or is larger than the limits allow.
+    fn constant(&self, limits: &Limits) -> Result<Option<Tensor>, LayerError> {
+        let _ = limits;
+        Ok(None)
+    }
+
+    /// Returns true if the output shapes depend on input values, as for `masked_select`. Such a layer implements
+    /// [`CpuLayer::forward_dynamic`] instead of `forward`. It is called even if the values, and so the shapes, are known before
+    /// the run, as is often the case for `torch.arange`. Default: false.
+    fn is_data_dependent(&self) -> bool {
+        false
+    }
+
+    /// The cost of one run. Default: no multiplications; every input is read and every output written once.
+    fn cost(&self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Cost {
+        Cost::of_moving(inputs, outputs)
+    }
+}
+
+/// An output that shares the memory of an input; see [`Layer::view`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct View {
+    /// The position of the input.
+    pub input: usize,
+    /// The layout of the output in the input's storage, in units of the output's element type: complex numbers may be viewed
+    /// as pairs of real numbers and vice versa.
+    pub layout: Layout,
+}
+
+/// The cost of one run of a layer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Cost {
+    /// Multiply-accumulate operations.
+    pub macs: u64,
+    /// The bytes of the inputs and outputs, each counted once. Weights that are attributes are not included.
+    pub bytes: u64,
+}
+
+impl Cost {
+    /// The cost of reading every input and writing every output once. Tensors with symbolic dimensions count as zero.
+    pub fn of_moving(inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Self {
+        let size = |meta: &TensorMeta| meta.byte_len().unwrap_or(0);
+        Self { macs: 0, bytes: inputs.iter().chain(outputs).map(size).fold(0, u64::saturating_add) }
+    }
+
+    /// The same cost with `macs` multiply-accumulate operations.
+    #[must_use]
+    pub fn with_macs(self, macs: u64) -> Self {
+        Self { macs, ..self }
+    }
+}
+
+/// Element type and memory format of one tensor of a layer, as passed to [`CpuLayer::supports`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct TensorFormat {
+    /// The element type.
+    pub dtype: DType,
+    /// The memory format: plain, blocked or channels-last.
+    pub format: Format,
+    /// Whether the elements are quantised, with the scale that is passed to [`CpuLayer::configure`].
+    pub is_quantized: bool,
+    /// The device whose memory holds the tensor.
+    pub device: Device,
+}
+
+impl TensorFormat {
+    /// Elements of this type in row-major order, in CPU memory.
+    pub fn plain(dtype: DType) -> Self {
+        Self { dtype, format: Format::Plain, is_quantized: false, device: Device::Cpu }
+    }
+
+    /// Quantised int8 values from -127 to 127 in row-major order, in CPU memory.
+    pub fn quantized() -> Self {
+        Self { is_quantized: true, ..Self::plain(DType::I8) }
+    }
+
+    /// The same format in the memory of a device.
+    #[must_use]
+    pub fn on(self, device: Device) -> Self {
+        Self { device, ..self }
+    }
+
+    /// The same element type and device, with one axis split into blocks that are stored innermost.
+    #[must_use]
+    pub fn blocked(self, axis: u8, block: u8) -> Self {
+        Self { format: Format::Blocked { axis, block }, ..self }
+    }
+
+    /// The same element type and device, in row-major order.
+    #[must_use]
+    pub fn row_major(self) -> Self {
+        Self { format: Format::Plain, ..self }
+    }
+
+    /// The same element type and device, with axis 1 innermost: [`Format::ChannelsLast`].
+    #[must_use]
+    pub fn channels_last(self) -> Self {
+        Self { format: Format::ChannelsLast, ..self }
+    }
+}
+
+/// Writes the element type and everything that differs from the default: `f32`, `i8 quantized`, `f32 16c` (channels in blocks
+/// of 16), `f32 8@2` (axis 2 in blocks of 8), `f16 nhwc cuda` (channels-last, in the memory of a GPU).
+impl fmt::Display for TensorFormat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let quantized = if self.is_quantized { " quantized" } else { "" };
+        let device = if self.device == Device::Cuda { " cuda" } else { "" };
+        f.pad(&match self.format {
+            Format::Plain => format!("{}{quantized}{device}", self.dtype),
+            Format::ChannelsLast => format!("{}{quantized} nhwc{device}", self.dtype),
+            Format::Blocked { axis: 1, block } => format!("{}{quantized} {block}c{device}", self.dtype),
+            Format::Blocked { axis, block } => format!("{}{quantized} {block}@{axis}{device}", self.dtype),
+        })
+    }
+}
+
+/// The key of the attribute in which a plan stores what [`CpuLayer::packed`] returned.
+pub const PACKED: &str = "ixion.packed";
+
+/// One implementation of a layer. The engine measures the available tactics and selects one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Tactic {
+    /// The identifier, unique within the layer.
+    pub id: u32,
+    /// A short name for reports, such as `im2col`. A tactic that is named after a precision, such as `bf16`, loses as much
+    /// accuracy: the engine selects it only if that precision is allowed, or if the tactic is requested by name.
+    pub name: &'static str,
+}
+
+impl Tactic {
+    /// The tactic of a layer with a single implementation.
+    pub const DEFAULT: Self = Self { id: 0, name: "default" };
+}
+
+/// The CPU implementation of a layer.
+///
+/// # Life of a layer
+///
+/// 1. It is **created** from its parameters and weights; its state may then be restored by
+///    [`deserialize`](CpuLayer::deserialize) from bytes that [`serialize`](CpuLayer::serialize) returned.
+/// 2. [`supports`](CpuLayer::supports) and [`tactics`](CpuLayer::tactics) report what it can do;
+///    [`set_tactic`](CpuLayer::set_tactic) selects a tactic.
+/// 3. [`configure`](CpuLayer::configure) passes shapes and types, and is called again whenever they change;
+///    [`workspace`](CpuLayer::workspace) is called after that.
+/// 4. [`initialize`](CpuLayer::initialize) is called once, before anything runs, then [`forward`](CpuLayer::forward) any number
+///    of times. [`terminate`](CpuLayer::terminate) is called once for each `initialize`, when the graph is dropped.
+/// 5. It is **cloned** for another context: the clone is initialised and configured like the original, has its own
+///    parameters and state, and shares only the weights, which are never changed.
+///
+/// When a plan is built, `configure` is called before `initialize`; when a plan is loaded, `initialize` is called right after
+/// `deserialize`, and `configure` later, in a context. Neither may rely on the other. Some layers are created, asked only
+/// for [`infer`](Layer::infer), and dropped.
+pub trait CpuLayer: Layer + CloneCpuLayer {
+    /// Computes the outputs.
+    ///
+    /// `outputs` have the shapes and types that [`Layer::infer`] returned for these inputs, and hold arbitrary values.
+    /// Inputs may have any strides.
+    ///
+    /// # Errors
+    /// A [`LayerError`], which ends the run.
+    fn forward(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        outputs: &mut [TensorViewMut<'_>],
+        context: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError>;
+
+    /// Computes outputs whose shapes are not known in advance. Called only if [`Layer::is_data_dependent`] returns true.
+    ///
+    /// # Errors
+    /// A [`LayerError`], which ends the run. The default always returns [`LayerError::Unsupported`].
+    fn forward_dynamic(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        context: &mut ForwardContext<'_>,
+    ) -> Result<Vec<Tensor>, LayerError> {
+        let _ = (inputs, context);
+        Err(lacks(&self, "has no outputs of data-dependent size"))
+    }
+
+    /// Computes the output in the memory of the input that [`Layer::in_place`] names; `others` are the other inputs.
+    ///
+    /// # Errors
+    /// A [`LayerError`], which ends the run. The default always returns [`LayerError::Unsupported`].
+    fn forward_in_place(
+        &mut self,
+        data: &mut TensorViewMut<'_>,
+        others: &[TensorView<'_>],
+        context: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        let _ = (data, others, context);
+        Err(lacks(&self, "cannot work in place"))
+    }
+
+    /// Returns true if the tensor at `position` may have the format `formats[position]`, given the formats before it.
+    ///
+    /// Positions count the inputs first, then the outputs. Combinations that [`Layer::infer`] refuses are never passed.
+    /// Default: every element type in the plain format, not quantised.
+    fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
+        is_plain(formats, position)
+    }
+
+    /// Returns true if every output element depends only on the input elements at the same position, given that all tensors
+    /// have the same shape. An engine may then pass tensors in any format, the same for all, which the layer sees as plain
+    /// tensors with the shape of their memory layout. [`CpuLayer::supports`] is not called for these formats. Default: false.
+    fn is_pointwise(&self) -> bool {
+        false
+    }
+
+    /// The tactics of this layer, the general one first. Default: [`Tactic::DEFAULT`] only.
+    fn tactics(&self) -> Vec<Tactic> {
+        one_tactic()
+    }
+
+    /// Selects one of [`tactics`](CpuLayer::tactics).
+    ///
+    /// # Errors
+    /// [`LayerError::Unsupported`] if there is no tactic with this identifier.
+    fn set_tactic(&mut self, id: u32) -> Result<(), LayerError> {
+        is_among(self.tactics(), id)
+    }
+
+    /// The estimated efficiency of the selected tactic for the configured shapes: its multiplication throughput relative to a
+    /// well-optimised product of large matrices. Engines that do not measure compare tactics and formats by it. Default: 1.
+    fn efficiency(&self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> f64 {
+        let _ = (inputs, outputs);
+        1.0
+    }
+
+    /// Prepares the layer for the final shapes and element types. Called before the first `forward` and again whenever they
+    /// change. Default: does nothing.
+    ///
+    /// # Errors
+    /// A [`LayerError`] if the layer does not support them.
+    fn configure(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<(), LayerError> {
+        let _ = (inputs, outputs);
+        Ok(())
+    }
+
+    /// The number of bytes of scratch memory that `forward` needs for the configured shapes and all smaller ones. Default: 0.
+    fn workspace(&self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> usize {
+        let _ = (inputs, outputs);
+        0
+    }
+
+    /// Prepares whatever lasts until [`terminate`](CpuLayer::terminate), such as packed weights. Default: does nothing.
+    ///
+    /// # Errors
+    /// A [`LayerError`], which makes building the graph fail.
+    fn initialize(&mut self) -> Result<(), LayerError> {
+        Ok(())
+    }
+
+    /// Releases what [`initialize`](CpuLayer::initialize) prepared. Default: does nothing.
+    fn terminate(&mut self) {}
+
+    /// The layer's state apart from its parameters and weights: tactic, configured types, packed weights. Default: empty.
+    ///
+    /// # Errors
+    /// A [`LayerError`] if the state cannot be written.
+    fn serialize(&self) -> Result<Vec<u8>, LayerError> {
+        Ok(Vec::new())
+    }
+
+    /// The packed weights, if [`initialize`](CpuLayer::initialize) has created them. A plan stores them as the operator's
+    /// attribute [`PACKED`], from which the layer can read them when it is created again; its serialised state should specify
+    /// the packing order. Default: `None`.
+    ///
+    /// # Errors
+    /// A [`LayerError`] if the weights cannot be read.
+    fn packed(&self) -> Result<Option<Vec<f32>>, LayerError> {
+        Ok(None)
+    }
+
+    /// Restores the state that [`serialize`](CpuLayer::serialize) returned on a layer with the same parameters.
+    ///
+    /// # Errors
+    /// A [`LayerError`] if the bytes were not written by such a layer. The default accepts only an empty state.
+    fn deserialize(&mut self, bytes: &[u8]) -> Result<(), LayerError> {
+        no_state(bytes)
+    }
+}
+
+// The bodies of the defaults as separate functions: a default method itself is compiled once for every layer.
+
+type ViewResult = Result<Option<View>, LayerError>;
+
+fn with_layouts(inputs: &[(DType, Layout)], view: &mut dyn FnMut(&[Layout]) -> ViewResult) -> ViewResult {
+    let layouts: Vec<Layout> = inputs.iter().map(|input| input.1).collect();
+    view(&layouts)
+}
+
+fn lacks(layer: &dyn fmt::Debug, what: &str) -> LayerError {
+    cannot(&format_args!("{layer:?} {what}"))
+}
+
+fn is_plain(formats: &[TensorFormat], position: usize) -> bool {
+    formats.get(position).is_some_and(|format| format.format == Format::Plain && !format.is_quantized)
+}
+
+fn one_tactic() -> Vec<Tactic> {
+    vec![Tactic::DEFAULT]
+}
+
+fn cannot(what: &dyn fmt::Display) -> LayerError {
+    LayerError::Unsupported(what.to_string())
+}
+
+fn is_among(tactics: Vec<Tactic>, id: u32) -> Result<(), LayerError> {
+    match tactics.iter().any(|tactic| tactic.id == id) {
+        true => Ok(()),
+        false => Err(cannot(&format_args!("there is no tactic {id}"))),
+    }
+}
+
+fn no_state(bytes: &[u8]) -> Result<(), LayerError> {
+    match bytes.len() {
+        0 => Ok(()),
+        len => Err(cannot(&format_args!("expected no stored state, got {len} bytes"))),
+    }
+}
+
+/// Cloning through a `dyn CpuLayer`. Implemented for every layer that is `Clone`.
+pub trait CloneCpuLayer {
+    /// A clone of the layer; see [the life of a layer](CpuLayer#life-of-a-layer).
+    fn clone_layer(&self) -> Box<dyn CpuLayer>;
+
+    /// The layer as [`Any`], so that it can be downcast to its concrete type, for instance to use another device's trait.
+    fn as_any(&self) -> &dyn Any;
+}
+
+impl<L: CpuLayer + Clone + 'static> CloneCpuLayer for L {
+    fn clone_layer(&self) -> Box<dyn CpuLayer> {
+        Box::new(self.clone())
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+impl Clone for Box<dyn CpuLayer> {
+    fn clone(&self) -> Self {
+        (**self).clone_layer()
+    }
+}
+
+/// The resources of a layer while it computes.
+#[derive(Debug)]
+pub struct ForwardContext<'a> {
+    scratch: Scratch<'a>,
+    limits: &'a Limits,
+}
+
+impl<'a> ForwardContext<'a> {
+    /// A context with scratch memory from a [`Workspace`](ixion_tensor::Workspace) or an arena, and with limits.
+    pub fn new(scratch: impl Into<Scratch<'a>>, limits: &'a Limits) -> Self {
+        Self { scratch: scratch.into(), limits }
+    }
+
+    /// Scratch memory for `len` elements with arbitrary values. [`CpuLayer::workspace`] must have requested it.
+    ///
+    /// # Errors
+    /// [`LayerError::Workspace`] if it requested less.
+    pub fn scratch<T: Element>(&mut self, len: usize) -> Result<&mut [T], LayerError> {
+        Ok(self.scratch_and_limits(len)?.0)
+    }
+
+    /// As [`ForwardContext::scratch`], together with the limits.
+    ///
+    /// # Errors
+    /// As [`ForwardContext::scratch`].
+    pub fn scratch_and_limits<T: Element>(
+        &mut self,
+        len: usize,
+    ) -> Result<(&mut [T], &'a Limits), LayerError> {
+        let (wanted, found) = (len.saturating_mul(size_of::<T>()), self.scratch.len());
+        if wanted > found {
+            return Err(LayerError::Workspace { wanted, found });
+        }
+        Ok((self.scratch.slice(len)?, self.limits))
+    }
+
+    /// As much scratch memory as is available: at least `min` and at most `max` elements, with arbitrary values.
+    ///
+    /// # Errors
+    /// As [`ForwardContext::scratch`], if fewer than `min` elements are available.
+    pub fn scratch_between<T: Element>(&mut self, min: usize, max: usize) -> Result<&mut [T], LayerError> {
+        let room = self.scratch.len() / size_of::<T>().max(1);
+        self.scratch(room.min(max).max(min))
+    }
+
+    /// The size of the scratch memory in bytes.
+    pub(crate) fn scratch_len(&self) -> usize {
+        self.scratch.len()
+    }
+
+    /// The limits of this run. A layer that computes for a long time should check the deadline regularly.
+    pub fn limits(&self) -> &'a Limits {
+        self.limits
+    }
+}

@@ -1,0 +1,39 @@
+//! The definition of operators: parameters and weights, semantics, and implementation.
+//!
+//! Each operator type is one Rust type, declared with [`operator!`](crate::operator). [`Layer`] defines its semantics,
+//! [`CpuLayer`] its implementation on the CPU, and a [`Registry`] maps the type in a file to the layer. This module contains no
+//! operators: they are in the crate itself.
+
+mod attribute;
+mod axes;
+mod error;
+mod guard;
+mod layer;
+mod meta;
+mod plugin;
+mod reader;
+mod registry;
+mod watchdog;
+mod weight;
+
+pub use crate::operator;
+pub use attribute::{RuntimeAttribute, WeightSource};
+pub use axes::SpatialAxes;
+pub use error::LayerError;
+pub use error::list;
+pub use guard::catch_panic;
+pub use guard::drop_layer;
+pub use layer::{CloneCpuLayer, Cost, CpuLayer, ForwardContext, Layer, PACKED, Tactic, TensorFormat, View};
+pub use meta::TensorMeta;
+pub use plugin::{PluginName, lookup};
+pub use reader::{Field, FieldValue, FromParameter, OperatorReader, State};
+pub use reader::{INPUT_KIND, NO_KEY, SEED_KEY};
+pub use registry::{Creator, Device, DeviceLayer, FromOperator, Registry, RegistryError};
+pub(crate) use registry::{Entry, Overload};
+#[cfg(feature = "gpu")]
+pub use watchdog::unwatched;
+pub use watchdog::{Watchdog, timed_limits, watched, with_deadline};
+pub use weight::Weight;
+
+/// A typed parameter of an operator, with its text in the file.
+pub type RuntimeParameter = ixion_pnnx::Parameter;

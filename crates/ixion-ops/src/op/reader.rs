@@ -1,0 +1,480 @@
+//! Reading operators: typed parameters and weights, with a check that no key is ignored.
+
+use super::{LayerError, RuntimeAttribute, RuntimeParameter};
+use ixion_pnnx::{Dim, Expr};
+use ixion_tensor::DType;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The parameters, attributes and named inputs of one operator, from which its layer is created.
+///
+/// The reader records every key that is read. [`finish`](OperatorReader::finish) refuses operators with keys that were not
+/// read, because ignoring a key could change the result.
+#[derive(Debug)]
+pub struct OperatorReader<'a> {
+    name: &'a str,
+    op_type: &'a str,
+    params: &'a BTreeMap<String, RuntimeParameter>,
+    attrs: &'a BTreeMap<String, RuntimeAttribute>,
+    input_names: &'a [Option<String>],
+    num_outputs: usize,
+    shapes: [Vec<Option<&'a [Dim]>>; 2],
+    dtypes: [Vec<Option<DType>>; 2],
+    read: BTreeSet<Cow<'static, str>>,
+    unnamed_taken: usize,
+}
+
+impl<'a> OperatorReader<'a> {
+    /// A reader for one operator. `input_names` has an entry for each input, `None` for inputs without a name.
+    pub fn new(
+        params: &'a BTreeMap<String, RuntimeParameter>,
+        attrs: &'a BTreeMap<String, RuntimeAttribute>,
+        input_names: &'a [Option<String>],
+        num_outputs: usize,
+    ) -> Self {
+        let (shapes, dtypes, read) = (Default::default(), Default::default(), BTreeSet::new());
+        Self {
+            name: "",
+            op_type: "",
+            params,
+            attrs,
+            input_names,
+            num_outputs,
+            shapes,
+            dtypes,
+            read,
+            unnamed_taken: 0,
+        }
+    }
+
+    /// Sets the operator's name.
+    #[must_use]
+    pub fn with_name(self, name: &'a str) -> Self {
+        Self { name, ..self }
+    }
+
+    /// The operator's name; empty if not set.
+    pub fn name(&self) -> &'a str {
+        self.name
+    }
+
+    /// Sets the operator's type.
+    #[must_use]
+    pub fn with_op_type(self, op_type: &'a str) -> Self {
+        Self { op_type, ..self }
+    }
+
+    /// The operator's type; empty if not set.
+    pub fn op_type(&self) -> &'a str {
+        self.op_type
+    }
+
+    /// Sets the shapes that the file records for inputs and outputs.
+    #[must_use]
+    pub fn with_shapes(self, inputs: Vec<Option<&'a [Dim]>>, outputs: Vec<Option<&'a [Dim]>>) -> Self {
+        Self { shapes: [inputs, outputs], ..self }
+    }
+
+    /// Sets the element types that the file records for inputs and outputs.
+    #[must_use]
+    pub fn with_dtypes(self, inputs: Vec<Option<DType>>, outputs: Vec<Option<DType>>) -> Self {
+        Self { dtypes: [inputs, outputs], ..self }
+    }
+
+    /// Returns the parameter with this key, and marks the key as read.
+    pub fn param(&mut self, key: &'static str) -> Option<&'a RuntimeParameter> {
+        self.read.insert(Cow::Borrowed(key));
+        self.params.get(key)
+    }
+
+    /// Returns the attribute with this key, and marks the key as read. Elements that it decodes belong to the layer and are not
+    /// kept by the graph.
+    pub fn attr(&mut self, key: impl Into<Cow<'static, str>>) -> Option<RuntimeAttribute> {
+        let key = key.into();
+        let attribute = self.attrs.get(key.as_ref()).map(RuntimeAttribute::detached);
+        self.read.insert(key);
+        attribute
+    }
+
+    /// Returns the position of the input with this name (`$key=…`), and marks the key as read.
+    ///
+    /// Names are optional in the file. If no input has this name, the next unnamed input is returned, in order. The first input
+    /// is excluded: it is the tensor that the operator works on, and layers expect it at position 0.
+    pub fn input(&mut self, key: &'static str) -> Option<usize> {
+        self.read.insert(Cow::Borrowed(key));
+        let named = self.input_names.iter().position(|name| name.as_deref() == Some(key));
+        named.or_else(|| {
+            let unnamed = self.input_names.iter().enumerate().skip(1).filter(|(_, name)| name.is_none());
+            let position = unnamed.map(|(position, _)| position).nth(self.unnamed_taken)?;
+            self.unnamed_taken += 1;
+            Some(position)
+        })
+    }
+
+    /// As [`input`](Self::input), for an additional input.
+    ///
+    /// # Errors
+    /// [`LayerError::InvalidParameter`] if it is the first input, which is the tensor that the operator works on.
+    pub fn later_input(&mut self, key: &'static str) -> Result<Option<usize>, LayerError> {
+        match self.input(key) {
+            Some(0) => Err(LayerError::InvalidParameter {
+                key,
+                found: "the first input".to_owned(),
+                reason: "the first input is the tensor that the operator works on".to_owned(),
+            }),
+            position => Ok(position),
+        }
+    }
+
+    /// The keys of all parameters and attributes in the file.
+    pub fn keys(&self) -> Vec<String> {
+        self.params.keys().chain(self.attrs.keys()).cloned().collect()
+    }
+
+    /// The number of inputs of the operator.
+    pub fn num_inputs(&self) -> usize {
+        self.input_names.len()
+    }
+
+    /// The number of outputs of the operator, or the number of items if its only output is a tuple that the file unpacks.
+    pub fn num_outputs(&self) -> usize {
+        self.num_outputs
+    }
+
+    /// The shape that the file records for an input: its shape in the sample that the model was exported with.
+    pub fn input_shape(&self, position: usize) -> Option<&'a [Dim]> {
+        self.shapes[0].get(position).copied().flatten()
+    }
+
+    /// The shape that the file records for an output.
+    pub fn output_shape(&self, position: usize) -> Option<&'a [Dim]> {
+        self.shapes[1].get(position).copied().flatten()
+    }
+
+    /// The element type that the file records for an input.
+    pub fn input_dtype(&self, position: usize) -> Option<DType> {
+        self.dtypes[0].get(position).copied().flatten()
+    }
+
+    /// The element type that the file records for an output.
+    pub fn output_dtype(&self, position: usize) -> Option<DType> {
+        self.dtypes[1].get(position).copied().flatten()
+    }
+
+    /// Checks that every key was read.
+    ///
+    /// # Errors
+    /// [`LayerError::UnknownKeys`] with the keys that were not read.
+    pub fn finish(&self) -> Result<(), LayerError> {
+        let named_inputs = self.input_names.iter().skip(1).flatten();
+        self.all_read("parameters", self.params.keys())?;
+        self.all_read("attributes", self.attrs.keys())?;
+        self.all_read("named inputs", named_inputs)
+    }
+
+    fn all_read<'k>(
+        &self,
+        what: &'static str,
+        keys: impl Iterator<Item = &'k String>,
+    ) -> Result<(), LayerError> {
+        let keys: Vec<String> = keys.filter(|key| !self.read.contains(key.as_str())).cloned().collect();
+        if keys.is_empty() {
+            return Ok(());
+        }
+        let known = self.read.iter().map(|key| key.clone().into_owned()).collect();
+        Err(LayerError::UnknownKeys { what, keys, known })
+    }
+}
+
+/// The kind of a field that is an input, never a parameter.
+pub const INPUT_KIND: &str = "an input";
+
+/// The kind of a field that no key of the file sets, such as the number of outputs. Such fields are not published.
+pub const NO_KEY: &str = "";
+
+/// The key of the seed field of operators with random results.
+pub const SEED_KEY: &str = "seed";
+
+/// One field of an operator, as published by a registry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Field {
+    /// The key in the file.
+    pub key: &'static str,
+    /// The kind of value, in words.
+    pub kind: &'static str,
+    /// The default value as Rust code; `None` if the key is required.
+    pub default: Option<&'static str>,
+    /// The documentation of the field.
+    pub doc: &'static str,
+}
+
+impl Field {
+    /// The default as written in a file: `zeros` for `PaddingMode::Zeros`, `1` for `PerAxis::all(1)`.
+    pub fn default_in_file(&self) -> Option<String> {
+        self.default.map(in_file)
+    }
+}
+
+fn in_file(default: &str) -> String {
+    if let Some(items) = default.strip_prefix("vec![").and_then(|items| items.strip_suffix(']')) {
+        return format!("({})", items.replace(' ', ""));
+    }
+    if let Some((_, inner)) = default.split_once('(')
+        && let Some((inner, _)) = inner.rsplit_once(')')
+        && !inner.is_empty()
+    {
+        return in_file(inner);
+    }
+    match (default, default.rsplit_once("::")) {
+        ("true", _) => "True".to_owned(),
+        ("false", _) => "False".to_owned(),
+        // Tokens that a macro puts together are spelled `Mode :: Zeros`.
+        (_, Some((_, variant))) => variant.trim_start().to_lowercase(),
+        _ => default.to_owned(),
+    }
+}
+
+/// A type that can be used for a field of an operator.
+pub trait FieldValue: Sized {
+    /// The kind of value in words, such as `2 integers`.
+    const KIND: &'static str;
+
+    /// Reads the value of a key; `None` if the key is absent.
+    ///
+    /// # Errors
+    /// A [`LayerError`] that names the key, the expected kind and the actual value.
+    fn read(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Option<Self>, LayerError>;
+
+    /// Reads the value of a required key.
+    ///
+    /// # Errors
+    /// [`LayerError::MissingParameter`] if the key is absent; otherwise as [`FieldValue::read`].
+    fn require(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Self, LayerError> {
+        Self::read(reader, key)?.ok_or_else(|| LayerError::MissingParameter {
+            key: key.to_owned(),
+            wanted: Self::KIND,
+            present: reader.keys(),
+        })
+    }
+}
+
+/// A type that is read from the value of a parameter, for fields of [`operator!`](crate::operator). It is more lenient than
+/// [`pnnx::FromParameter`](ixion_pnnx::FromParameter), which requires the kind of value that the file has: here a single
+/// integer is accepted as a list, as in PyTorch.
+pub trait FromParameter: Sized {
+    /// The kind of value in words.
+    const KIND: &'static str;
+
+    /// Converts the parameter; `None` if it is of another kind.
+    fn from_parameter(parameter: &RuntimeParameter) -> Option<Self>;
+}
+
+impl<T: FromParameter> FieldValue for T {
+    const KIND: &'static str = <T as FromParameter>::KIND;
+
+    fn read(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Option<Self>, LayerError> {
+        let Some(parameter) = reader.param(key) else { return Ok(None) };
+        T::from_parameter(parameter).map(Some).ok_or_else(|| LayerError::WrongParameter {
+            key: key.to_owned(),
+            wanted: <T as FromParameter>::KIND.to_owned(),
+            found: parameter.raw().to_owned(),
+        })
+    }
+}
+
+impl FromParameter for bool {
+    const KIND: &'static str = "a bool";
+
+    fn from_parameter(parameter: &RuntimeParameter) -> Option<Self> {
+        parameter.as_bool().ok()
+    }
+}
+
+impl FromParameter for i64 {
+    const KIND: &'static str = "an integer";
+
+    fn from_parameter(parameter: &RuntimeParameter) -> Option<Self> {
+        parameter.as_i64().ok()
+    }
+}
+
+impl FromParameter for usize {
+    const KIND: &'static str = "an integer of at least 0";
+
+    fn from_parameter(parameter: &RuntimeParameter) -> Option<Self> {
+        usize::try_from(parameter.as_i64().ok()?).ok()
+    }
+}
+
+impl FromParameter for f64 {
+    const KIND: &'static str = "a number";
+
+    fn from_parameter(parameter: &RuntimeParameter) -> Option<Self> {
+        parameter.as_f64().ok()
+    }
+}
+
+impl FromParameter for String {
+    const KIND: &'static str = "a string";
+
+    fn from_parameter(parameter: &RuntimeParameter) -> Option<Self> {
+        Some(parameter.raw().to_owned())
+    }
+}
+
+impl FromParameter for DType {
+    const KIND: &'static str = "an element type such as torch.float";
+
+    fn from_parameter(parameter: &RuntimeParameter) -> Option<Self> {
+        DType::from_torch_name(parameter.raw())
+    }
+}
+
+impl FromParameter for Vec<i64> {
+    const KIND: &'static str = "a list of integers";
+
+    fn from_parameter(parameter: &RuntimeParameter) -> Option<Self> {
+        if matches!(parameter.raw(), "()" | "[]") {
+            return Some(Vec::new());
+        }
+        parameter.as_i64s().ok().or_else(|| Some(vec![parameter.as_i64().ok()?]))
+    }
+}
+
+/// Integers are accepted as floats, and a single number as a list of one.
+impl FromParameter for Vec<f64> {
+    const KIND: &'static str = "a list of numbers";
+
+    fn from_parameter(parameter: &RuntimeParameter) -> Option<Self> {
+        if matches!(parameter.raw(), "()" | "[]") {
+            return Some(Vec::new());
+        }
+        parameter.as_f64s().ok().or_else(|| Some(vec![parameter.as_f64().ok()?]))
+    }
+}
+
+/// Integers of at least 0, one for each of `N` axes. A single integer applies to all axes, as in PyTorch.
+impl<const N: usize> FromParameter for [usize; N] {
+    const KIND: &'static str = "an integer of at least 0 for each axis, or one for all";
+
+    fn from_parameter(parameter: &RuntimeParameter) -> Option<Self> {
+        let values = Vec::<i64>::from_parameter(parameter)?;
+        let values: Option<Vec<usize>> =
+            values.into_iter().map(|value| usize::try_from(value).ok()).collect();
+        match values?.as_slice() {
+            [value] => Some([*value; N]),
+            values => values.try_into().ok(),
+        }
+    }
+}
+
+impl FromParameter for Expr {
+    const KIND: &'static str = "an expression such as add(@0,@1)";
+
+    fn from_parameter(parameter: &RuntimeParameter) -> Option<Self> {
+        parameter.raw().parse().ok()
+    }
+}
+
+/// `None` in the file, or a value.
+impl<T: FromParameter> FromParameter for Option<T> {
+    const KIND: &'static str = T::KIND;
+
+    fn from_parameter(parameter: &RuntimeParameter) -> Option<Self> {
+        if parameter.raw() == "None" { Some(None) } else { T::from_parameter(parameter).map(Some) }
+    }
+}
+
+/// A field of [`operator!`](crate::operator) that no key of the file sets, for state that a layer keeps in addition to its
+/// parameters. It starts with the default value and is cloned together with the layer.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct State<T>(pub T);
+
+impl<T: Default> FieldValue for State<T> {
+    const KIND: &'static str = NO_KEY;
+
+    fn read(_: &mut OperatorReader<'_>, _: &'static str) -> Result<Option<Self>, LayerError> {
+        Ok(Some(Self::default()))
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use ixion_tensor::Tensor;
+
+    #[test]
+    fn defaults_are_written_as_in_a_file() {
+        let texts = [
+            "Padding::Places(PerAxis::all(0))",
+            "PaddingMode::Zeros",
+            "PaddingMode :: Zeros",
+            "Some(true)",
+            "None",
+            "vec![0, 1]",
+        ];
+        assert_eq!(texts.map(in_file), ["0", "zeros", "zeros", "True", "None", "(0,1)"]);
+    }
+
+    pub(in crate::op) struct Source {
+        params: BTreeMap<String, RuntimeParameter>,
+        attrs: BTreeMap<String, RuntimeAttribute>,
+        names: Vec<Option<String>>,
+    }
+
+    pub(in crate::op) fn source(params: &[(&str, &str)], attrs: &[&str], names: &[Option<&str>]) -> Source {
+        let weight = RuntimeAttribute::from_tensor(Tensor::scalar(1f32));
+        Source {
+            params: params.iter().map(|(k, v)| (k.to_string(), RuntimeParameter::parse(v))).collect(),
+            attrs: attrs.iter().map(|k| (k.to_string(), weight.clone())).collect(),
+            names: names.iter().map(|name| name.map(str::to_owned)).collect(),
+        }
+    }
+
+    impl Source {
+        pub(in crate::op) fn reader(&self) -> OperatorReader<'_> {
+            OperatorReader::new(&self.params, &self.attrs, &self.names, 1)
+        }
+    }
+
+    fn read<T: FieldValue>(raw: &str) -> Result<T, LayerError> {
+        T::require(&mut source(&[("key", raw)], &[], &[None]).reader(), "key")
+    }
+
+    #[test]
+    fn values_are_read_as_in_pytorch() {
+        assert_eq!(read::<f64>("2").unwrap(), 2.0);
+        assert_eq!(read::<f64>("-inf").unwrap(), f64::NEG_INFINITY);
+        assert_eq!(read::<[usize; 2]>("3").unwrap(), [3, 3]);
+        assert_eq!(read::<[usize; 2]>("(3,1)").unwrap(), [3, 1]);
+        assert_eq!(read::<Vec<i64>>("()").unwrap(), [] as [i64; 0]);
+        assert_eq!(read::<Option<f64>>("None").unwrap(), None);
+        assert_eq!(read::<Vec<f64>>("(1,2)").unwrap(), [1.0, 2.0]);
+        assert_eq!(read::<DType>("torch.long").unwrap(), DType::I64);
+        assert_eq!(read::<String>("reflect").unwrap(), "reflect");
+    }
+
+    #[test]
+    fn errors_name_the_key_the_expected_kind_and_the_value() {
+        let message = |error: LayerError| error.to_string();
+        assert_eq!(
+            message(read::<[usize; 2]>("(1,2,3)").unwrap_err()),
+            "parameter `key`: expected an integer of at least 0 for each axis, or one for all, got `(1,2,3)`"
+        );
+        assert_eq!(
+            message(read::<usize>("-1").unwrap_err()),
+            "parameter `key`: expected an integer of at least 0, got `-1`"
+        );
+        let missing = bool::require(&mut source(&[], &[], &[]).reader(), "ceil_mode").unwrap_err();
+        assert_eq!(message(missing), "missing parameter `ceil_mode` (a bool); the file sets none");
+    }
+
+    #[test]
+    fn an_unread_key_is_an_error() {
+        let source = source(&[("dim", "1"), ("surprise", "2")], &[], &[None]);
+        let mut reader = source.reader();
+        i64::require(&mut reader, "dim").unwrap();
+        let error = reader.finish().unwrap_err().to_string();
+        assert_eq!(error, "unknown parameters: `surprise`; supported: `dim`");
+    }
+}

@@ -1,0 +1,533 @@
+//! The registry, which maps operator types to layers.
+
+use super::reader::{Field, NO_KEY, SEED_KEY};
+use super::{CpuLayer, LayerError, OperatorReader, catch_panic};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The device on which a layer runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+#[non_exhaustive]
+pub enum Device {
+    /// The CPU.
+    #[default]
+    Cpu,
+    /// A CUDA GPU, or a substitute for one.
+    Cuda,
+}
+
+impl Device {
+    /// The name in formats and plans: `cpu` or `cuda`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Cpu => "cpu",
+            Self::Cuda => "cuda",
+        }
+    }
+}
+
+/// Implemented for the trait object of each device's layer trait.
+pub trait DeviceLayer {
+    /// The device on which these layers run.
+    const DEVICE: Device;
+}
+
+impl DeviceLayer for dyn CpuLayer {
+    const DEVICE: Device = Device::Cpu;
+}
+
+/// An operator that can be created from the keys of a file.
+///
+/// The macro [`operator!`](crate::operator) implements it for a struct; by hand it is a dozen lines.
+pub trait FromOperator: Sized {
+    /// The operator types that this layer runs, the principal one first.
+    const TYPES: &'static [&'static str];
+    /// A description of the operator in one or a few sentences.
+    const DOC: &'static str;
+    /// The parameters, weights and named inputs.
+    const FIELDS: &'static [Field];
+
+    /// Reads the fields.
+    ///
+    /// # Errors
+    /// A [`LayerError`] that names the key, the expected kind and the actual value.
+    fn from_operator(reader: &mut OperatorReader<'_>) -> Result<Self, LayerError>;
+
+    /// Checks constraints that the types of the fields cannot express, such as a stride of 0. Default: accepts everything.
+    ///
+    /// # Errors
+    /// A [`LayerError`], usually [`LayerError::InvalidParameter`].
+    fn validate(&self) -> Result<(), LayerError> {
+        Ok(())
+    }
+}
+
+/// The arguments of an overload of a TorchScript operator, if they are not `input` and the fields in their order.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Overload {
+    /// The number of arguments of the overload; `None` for all overloads that are not listed.
+    pub(crate) count: Option<usize>,
+    pub(crate) arguments: &'static [&'static str],
+}
+
+pub(super) type Create<L> = Arc<dyn Fn(&mut OperatorReader<'_>) -> Result<Box<L>, LayerError> + Send + Sync>;
+
+/// Creates the layers of one operator type, and describes the operator. [`Registry::add_plugin`] takes creators with a
+/// namespace other than Ixion's.
+pub struct Creator<L: ?Sized = dyn CpuLayer> {
+    /// The namespace of the operator: `ixion` for built-in operators.
+    pub namespace: String,
+    /// The version, incremented when the meaning of the fields changes.
+    pub version: String,
+    /// The description of the operator.
+    pub doc: String,
+    /// The parameters, weights and named inputs.
+    pub fields: Vec<Field>,
+    /// Whether the results are random, as for operators with a field `seed`: identical operators must then not be merged.
+    pub is_random: bool,
+    /// Whether the result is a number in TorchScript; here it is a tensor without axes.
+    pub returns_number: bool,
+    /// Whether the operator takes a list of tensors as one argument; other lists are lists of numbers.
+    pub takes_tensors: bool,
+    pub(super) overloads: Vec<Overload>,
+    /// The [name](super::PluginName) of a plugin, set when the creator is added to a registry; `None` for other creators.
+    pub plugin: Option<Arc<str>>,
+    pub(super) create: Create<L>,
+}
+
+impl<L: ?Sized> Clone for Creator<L> {
+    fn clone(&self) -> Self {
+        Self {
+            namespace: self.namespace.clone(),
+            version: self.version.clone(),
+            doc: self.doc.clone(),
+            fields: self.fields.clone(),
+            is_random: self.is_random,
+            returns_number: self.returns_number,
+            takes_tensors: self.takes_tensors,
+            overloads: self.overloads.clone(),
+            plugin: self.plugin.clone(),
+            create: Arc::clone(&self.create),
+        }
+    }
+}
+
+impl<L: ?Sized> std::fmt::Debug for Creator<L> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Creator").field("namespace", &self.namespace).field("version", &self.version).finish()
+    }
+}
+
+impl<L: ?Sized> Creator<L> {
+    /// The namespace of the layers that come with Ixion.
+    pub const BUILT_IN: &'static str = "ixion";
+
+    /// A creator that calls `create`.
+    pub fn new(
+        namespace: impl Into<String>,
+        version: impl Into<String>,
+        create: impl Fn(&mut OperatorReader<'_>) -> Result<Box<L>, LayerError> + Send + Sync + 'static,
+    ) -> Self {
+        Self::calling(namespace.into(), version.into(), Arc::new(create))
+    }
+
+    fn calling(namespace: String, version: String, create: Create<L>) -> Self {
+        let (doc, fields) = (String::new(), Vec::new());
+        Self {
+            namespace,
+            version,
+            doc,
+            fields,
+            is_random: false,
+            returns_number: false,
+            takes_tensors: false,
+            overloads: Vec::new(),
+            plugin: None,
+            create,
+        }
+    }
+
+    /// Sets the published description and fields. The fields must be in the order of the arguments of the TorchScript operator,
+    /// whose inputs have no names: see [`Registry`].
+    #[must_use]
+    pub fn described(self, doc: impl Into<String>, fields: impl Into<Vec<Field>>) -> Self {
+        let mut fields = fields.into();
+        let is_random = fields.iter().any(|field| field.key == SEED_KEY);
+        fields.retain(|field| field.kind != NO_KEY);
+        Self { doc: without_links(&doc.into()), fields, is_random, ..self }
+    }
+
+    /// Marks an operator of TorchScript whose result is a number, such as `aten::size`.
+    #[must_use]
+    pub fn returning_number(self) -> Self {
+        Self { returns_number: true, ..self }
+    }
+
+    /// The names of `count` positional arguments in TorchScript, unless they are `input` and the fields in their order.
+    pub fn overload(&self, count: usize) -> Option<&'static [&'static str]> {
+        let found =
+            self.overloads.iter().find(|overload| overload.count.is_none_or(|wanted| wanted == count));
+        found.map(|overload| overload.arguments)
+    }
+
+    /// Creates a layer, which must read every key of the operator.
+    ///
+    /// # Errors
+    /// A [`LayerError`] that names the key; [`LayerError::Panic`] if the layer panics.
+    pub fn create(&self, mut reader: OperatorReader<'_>) -> Result<Box<L>, LayerError> {
+        let layer = catch_panic(|| (self.create)(&mut reader))?;
+        reader.finish()?;
+        Ok(layer)
+    }
+}
+
+/// Removes rustdoc links from documentation: ``[`name`](path)`` becomes `` `name` ``.
+fn without_links(doc: &str) -> String {
+    let mut text = String::with_capacity(doc.len());
+    let mut rest = doc;
+    while let Some((before, link)) = rest.split_once("[`") {
+        let (name, after) = link.split_once("`]").unwrap_or((link, ""));
+        let target = after.strip_prefix('(').and_then(|path| path.split_once(')'));
+        text.extend([before, "`", name, "`"]);
+        rest = target.map_or(after, |(_, after)| after);
+    }
+    text + rest
+}
+
+impl Creator<dyn CpuLayer> {
+    /// The creator of an operator that implements [`FromOperator`].
+    pub fn of<T: FromOperator + CpuLayer + 'static>() -> Self {
+        Self::built_in(create::<T>, T::DOC, T::FIELDS)
+    }
+
+    /// The part of [`Creator::of`] that does not depend on the operator.
+    fn built_in(create: CreateCpu, doc: &str, fields: &[Field]) -> Self {
+        Self::calling(Self::BUILT_IN.to_owned(), "1".to_owned(), Arc::new(create)).described(doc, fields)
+    }
+}
+
+/// A function pointer that creates a CPU layer, so that hundreds of layer types share the code around it.
+type CreateCpu = fn(&mut OperatorReader<'_>) -> Result<Box<dyn CpuLayer>, LayerError>;
+
+fn create<T: FromOperator + CpuLayer + 'static>(
+    reader: &mut OperatorReader<'_>,
+) -> Result<Box<dyn CpuLayer>, LayerError> {
+    match T::from_operator(reader) {
+        Ok(layer) => checked(layer.validate(), Box::new(layer)),
+        Err(error) => Err(error),
+    }
+}
+
+/// The part of [`create`] that does not depend on the type of the layer.
+fn checked(
+    validated: Result<(), LayerError>,
+    layer: Box<dyn CpuLayer>,
+) -> Result<Box<dyn CpuLayer>, LayerError> {
+    validated.map(|()| layer)
+}
+
+// ANCHOR: registry
+/// The layers of one device, by operator type. It is consulted while a graph is built, never while it runs.
+///
+/// ```
+/// use ixion_ops::op::Registry;
+/// let registry = Registry::default();
+/// assert!(registry.get("nn.ReLU").is_ok());
+/// let error = registry.get("nn.Relu").unwrap_err();
+/// assert_eq!(error.to_string(), "no layer is registered for `nn.Relu`; did you mean `nn.ReLU`?");
+/// ```
+#[derive(Debug)]
+pub struct Registry<L: ?Sized = dyn CpuLayer> {
+    /// Shared with clones until one of them changes: each graph, pass and plan has a registry, almost always the same one.
+    creators: Arc<BTreeMap<String, Creator<L>>>,
+}
+
+impl<L: ?Sized + DeviceLayer> Registry<L> {
+    /// An empty registry.
+    pub fn empty() -> Self {
+        Self { creators: Arc::default() }
+    }
+
+    /// The device that the layers run on.
+    pub fn device(&self) -> Device {
+        L::DEVICE
+    }
+
+    /// Adds a creator for an operator type.
+    ///
+    /// # Errors
+    /// [`RegistryError::Duplicate`] if the type already has a creator; use [`Registry::replace`] to replace it.
+    pub fn add(&mut self, op_type: impl Into<String>, creator: Creator<L>) -> Result<(), RegistryError> {
+        // ANCHOR: add_todo -- task 4: an error if the type already has a creator, which then stays
+        let op_type = op_type.into();
+        if self.creators.contains_key(&op_type) {
+            return Err(RegistryError::Duplicate { op_type });
+        }
+        self.replace(op_type, creator);
+        Ok(())
+        // ANCHOR_END: add_todo
+    }
+
+    /// Adds or replaces the creator for an operator type, and returns the previous one.
+    pub fn replace(&mut self, op_type: impl Into<String>, creator: Creator<L>) -> Option<Creator<L>> {
+        Arc::make_mut(&mut self.creators).insert(op_type.into(), creator)
+    }
+
+    /// The creator for an operator type.
+    ///
+    /// # Errors
+    /// [`RegistryError::Missing`] with the most similar registered type.
+    pub fn get(&self, op_type: &str) -> Result<&Creator<L>, RegistryError> {
+        // ANCHOR: get_todo -- task 4: the creator, or an error that names the type and the nearest one
+        self.creators.get(op_type).ok_or_else(|| RegistryError::Missing {
+            op_type: op_type.to_owned(),
+            nearest: self.nearest(op_type),
+        })
+        // ANCHOR_END: get_todo
+    }
+
+    /// All operator types and their creators, in alphabetical order.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Creator<L>)> {
+        self.creators.iter().map(|(op_type, creator)| (op_type.as_str(), creator))
+    }
+
+    /// The registered type with the most similar name, if any is similar enough.
+    pub fn nearest(&self, op_type: &str) -> Option<String> {
+        let wanted = op_type.to_lowercase();
+        let similarity = |known: &String| strsim::jaro_winkler(&wanted, &known.to_lowercase());
+        let scored = self.creators.keys().map(|known| (similarity(known), known));
+        let (score, best) = scored.max_by(|a, b| a.0.total_cmp(&b.0))?;
+        (score > 0.85).then(|| best.clone())
+    }
+}
+
+impl Registry<dyn CpuLayer> {
+    /// Adds an operator under all of its types.
+    ///
+    /// # Errors
+    /// [`RegistryError::Duplicate`] if one of the types already has a creator.
+    pub fn register<T: FromOperator + CpuLayer + 'static>(&mut self) -> Result<(), RegistryError> {
+        // ANCHOR: register_todo -- task 4: a creator of this operator for each of its types
+        for op_type in T::TYPES {
+            self.add(*op_type, Creator::of::<T>())?;
+        }
+        Ok(())
+        // ANCHOR_END: register_todo
+    }
+}
+// ANCHOR_END: registry
+
+/// An entry of a table of built-in operators.
+#[derive(Clone, Copy)]
+pub(crate) enum Entry {
+    /// One operator, under all of its types.
+    Operator {
+        types: &'static [&'static str],
+        create: CreateCpu,
+        doc: &'static str,
+        fields: &'static [Field],
+    },
+    /// The operators of another table.
+    Table(&'static [Entry]),
+    /// Operators that a function adds, because their types or fields are computed.
+    Computed(fn(&mut Registry) -> Result<(), RegistryError>),
+    /// An operator that was added before takes a list of tensors.
+    TakesTensors(&'static str),
+    /// An overload of an operator that was added before. Overloads with a number of arguments come first.
+    Overload(&'static str, Overload),
+}
+
+impl Entry {
+    /// An operator that is itself a layer.
+    pub(crate) const fn of<T: FromOperator + CpuLayer + 'static>() -> Self {
+        Self::made_by::<T>(create::<T>)
+    }
+
+    /// An operator whose layer is created by `create`.
+    pub(crate) const fn made_by<T: FromOperator>(create: CreateCpu) -> Self {
+        Self::Operator { types: T::TYPES, create, doc: T::DOC, fields: T::FIELDS }
+    }
+}
+
+impl Registry<dyn CpuLayer> {
+    /// Adds all operators of a table. After an error the remaining operators are still added; the first error is returned.
+    pub(crate) fn register_all(&mut self, entries: &[Entry]) -> Result<(), RegistryError> {
+        let mut result = Ok(());
+        for entry in entries {
+            match *entry {
+                Entry::Operator { types, create, doc, fields } => {
+                    for op_type in types {
+                        result = result.and(self.add(*op_type, Creator::built_in(create, doc, fields)));
+                    }
+                }
+                Entry::Table(entries) => result = result.and(self.register_all(entries)),
+                Entry::Computed(add) => result = result.and(add(self)),
+                Entry::TakesTensors(op_type) => {
+                    result = result.and(self.change(op_type, |creator| creator.takes_tensors = true));
+                }
+                Entry::Overload(op_type, overload) => {
+                    result = result.and(self.change(op_type, |creator| creator.overloads.push(overload)));
+                }
+            }
+        }
+        result
+    }
+
+    fn change(&mut self, op_type: &str, change: impl FnOnce(&mut Creator)) -> Result<(), RegistryError> {
+        let missing = || RegistryError::Missing { op_type: op_type.to_owned(), nearest: None };
+        Arc::make_mut(&mut self.creators).get_mut(op_type).map(change).ok_or_else(missing)
+    }
+}
+
+impl<L: ?Sized> Registry<L> {
+    /// The creator for an operator type, like [`Registry::get`], but without searching for similar names.
+    pub fn known(&self, op_type: &str) -> Option<&Creator<L>> {
+        self.creators.get(op_type)
+    }
+}
+
+impl<L: ?Sized> Clone for Registry<L> {
+    fn clone(&self) -> Self {
+        Self { creators: Arc::clone(&self.creators) }
+    }
+}
+
+/// An operator type that is already registered, is not registered, or has an invalid name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RegistryError {
+    /// The type already has a creator.
+    #[error(
+        "a layer is already registered for `{op_type}`; {}",
+        super::plugin::advice_for_duplicate(op_type)
+    )]
+    Duplicate {
+        /// The operator type.
+        op_type: String,
+    },
+    /// The type has no creator.
+    #[error("no layer is registered for `{op_type}`{}", nearest.as_ref().map(|n| format!("; did you mean `{n}`?")).unwrap_or_default())]
+    Missing {
+        /// The operator type.
+        op_type: String,
+        /// The registered type with the most similar name.
+        nearest: Option<String>,
+    },
+    /// An invalid plugin name.
+    #[error("`{name}` is not a valid plugin name: {reason}")]
+    Name {
+        /// The given name.
+        name: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+}
+
+/// Declares an operator: a struct whose fields are the operator's parameters and weights.
+///
+/// Each field states its type and, after `=`, the default that PyTorch uses if the key is absent; a field without a default is
+/// required in the file. `as "key"` reads a key that is not a valid Rust identifier. The macro generates the struct, with
+/// `Debug`, `Clone` and public fields, and its [`FromOperator`](crate::op::FromOperator) implementation. The semantics
+/// ([`Layer`](crate::op::Layer)) and the computation ([`CpuLayer`](crate::op::CpuLayer)) are implemented by hand.
+///
+/// | type of a field | in the file |
+/// |---|---|
+/// | `bool`, `i64`, `usize`, `f64`, `String`, [`DType`](ixion_tensor::DType) | `True`, `-1`, `3`, `0.5`, `reflect`, `torch.float` |
+/// | `Vec<i64>`, `Vec<f64>` | `(1,2)`; a single number is a list of one |
+/// | `[usize; N]`, [`PerAxis`](crate::support::choices::PerAxis) | `(3,3)`; a single number applies to all axes |
+/// | `Option<T>` of these | `None` or a value |
+/// | [`Weight`](crate::op::Weight), `Option<Weight>` | an attribute `@weight=…` or an input `$weight=…` |
+/// | [`InputIndex`](crate::support::arguments::InputIndex) | a second tensor, an input `$other=…`; its `.0` is the position |
+/// | [`SpatialAxes`](crate::op::SpatialAxes) | nothing: the number in the type, as in `nn.MaxPool2d` |
+/// | [`State<T>`](crate::op::State) | nothing: state of the layer |
+///
+/// For other types, implement [`FromParameter`](crate::op::FromParameter). After the struct, `validate |this| { … }` checks
+/// constraints that the types cannot express and returns a `Result<(), LayerError>`.
+///
+/// ```
+/// ixion_ops::operator! {
+///     /// `torch.nn.Threshold`: x where x is above the threshold, else a constant.
+///     pub struct Threshold for "nn.Threshold", "F.threshold" {
+///         /// The threshold.
+///         threshold: f64,
+///         /// The constant.
+///         value: f64 = 0.0,
+///     }
+///     validate |this| {
+///         if this.threshold.is_nan() {
+///             let (found, reason) = ("nan".to_owned(), "it must be a number".to_owned());
+///             return Err(ixion_ops::op::LayerError::InvalidParameter { key: "threshold", found, reason });
+///         }
+///         Ok(())
+///     }
+/// }
+/// use ixion_ops::op::FromOperator;
+/// assert_eq!(Threshold::TYPES, ["nn.Threshold", "F.threshold"]);
+/// assert_eq!(Threshold::FIELDS[1].default, Some("0.0"));
+/// ```
+#[macro_export]
+macro_rules! operator {
+    (
+        $(#[doc = $doc:literal])*
+        $vis:vis struct $name:ident for $($op_type:literal),+ $(,)? {
+            $($(#[doc = $field_doc:literal])* $field:ident $(as $key:literal)? : $type:ty $(= $default:expr)?),* $(,)?
+        }
+        $(validate |$this:ident| $validate:block)?
+    ) => {
+        $(#[doc = $doc])*
+        #[derive(Debug, Clone)]
+        $vis struct $name {
+            $($(#[doc = $field_doc])* pub $field: $type,)*
+        }
+
+        impl $crate::op::FromOperator for $name {
+            const TYPES: &'static [&'static str] = &[$($op_type),+];
+            const DOC: &'static str = concat!($($doc, "\n"),*);
+            const FIELDS: &'static [$crate::op::Field] = &[$($crate::op::Field {
+                key: $crate::operator!(@key $field $($key)?),
+                kind: <$type as $crate::op::FieldValue>::KIND,
+                default: $crate::operator!(@default $($default)?),
+                doc: concat!($($field_doc, "\n"),*),
+            }),*];
+
+            #[allow(unused_variables)]
+            fn from_operator(
+                reader: &mut $crate::op::OperatorReader<'_>,
+            ) -> Result<Self, $crate::op::LayerError> {
+                Ok(Self {
+                    $($field: $crate::operator!(@read reader, $type, $crate::operator!(@key $field $($key)?) $(, $default)?),)*
+                })
+            }
+
+            $(fn validate(&self) -> Result<(), $crate::op::LayerError> {
+                let $this = self;
+                $validate
+            })?
+        }
+    };
+    (@key $field:ident) => { stringify!($field) };
+    (@key $field:ident $key:literal) => { $key };
+    (@default) => { None };
+    (@default $default:expr) => { Some(stringify!($default)) };
+    (@read $reader:ident, $type:ty, $key:expr) => {
+        <$type as $crate::op::FieldValue>::require($reader, $key)?
+    };
+    (@read $reader:ident, $type:ty, $key:expr, $default:expr) => {
+        match <$type as $crate::op::FieldValue>::read($reader, $key)? {
+            Some(value) => value,
+            None => $default,
+        }
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_become_names() {
+        let doc = "as [`Fold`], by [`cast`](ixion_tensor::Tensor::cast) of `x[0]`.";
+        assert_eq!(without_links(doc), "as `Fold`, by `cast` of `x[0]`.");
+    }
+}

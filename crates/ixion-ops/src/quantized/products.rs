@@ -1,0 +1,484 @@
+//! Convolutions and linear layers of quantised tensors.
+
+use super::{check_bytes, quantization, with_quantized, write};
+use crate::layout::padding::PaddingMode;
+use crate::op::{
+    CpuLayer, FieldValue, ForwardContext, Layer, LayerError, NO_KEY, OperatorReader, RuntimeAttribute,
+    TensorMeta, Weight,
+};
+use crate::support::choices::{PerAxis, per_axis};
+use crate::support::shape_cache::ShapeCache;
+use ixion_kernels::conv::ConvShape;
+use ixion_kernels::quantization::{Quantization, Requantization};
+use ixion_kernels::quantized::{
+    ByColumn, ByRow, Int8Conv, QuantizedElement, Rows, Strips, centered, product,
+};
+use ixion_kernels::window::Window;
+use ixion_tensor::Limits;
+use ixion_tensor::{DType, Dim, TensorView, TensorViewMut};
+
+/// Whether ReLU follows the product. Derived from the operator's type; no key of a file sets it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FusedRelu(pub bool);
+
+impl FieldValue for FusedRelu {
+    const KIND: &'static str = NO_KEY;
+
+    fn read(reader: &mut OperatorReader<'_>, _: &'static str) -> Result<Option<Self>, LayerError> {
+        match reader.op_type() {
+            "" => Err(LayerError::Unsupported("the reader was given no operator type".to_owned())),
+            op_type => Ok(Some(Self(op_type.contains("ReLU")))),
+        }
+    }
+}
+
+crate::operator! {
+    /// `torch.ao.nn.quantized.Conv2d`: cross-correlation of a quantised N×C×H×W input with quantised O×(C/groups)×h×w
+    /// weights. The sum of products and the bias is multiplied by input scale · weight scale / output scale, rounded half
+    /// to even, offset by the zero point and saturated. `torch.ao.nn.intrinsic.quantized.ConvReLU2d`: the same, followed by
+    /// ReLU.
+    pub struct QuantizedConv for "nn.quantized.Conv2d", "nn.intrinsic.quantized.ConvReLU2d" {
+        /// Number of input channels; only checked against the weights.
+        in_channels: Option<usize> = None,
+        /// Number of output channels; only checked against the weights.
+        out_channels: Option<usize> = None,
+        /// Size of the kernel; only checked against the weights.
+        kernel_size: Option<PerAxis> = None,
+        /// Stride of the sliding window.
+        stride: PerAxis = PerAxis::all(1),
+        /// Padding added to both sides of each axis, filled with the input's zero point.
+        padding: PerAxis = PerAxis::all(0),
+        /// Spacing between kernel elements.
+        dilation: PerAxis = PerAxis::all(1),
+        /// Number of groups of channels that are convolved separately.
+        groups: usize = 1,
+        /// How the padding is filled; only `zeros` is supported.
+        padding_mode: PaddingMode = PaddingMode::Zeros,
+        /// Weights of i8, O×….
+        weight: Weight,
+        /// The scale of the weights of each output channel.
+        scales as "weight.q_per_channel_scales": Weight,
+        /// The zero point of the weights of each output channel.
+        zero_points as "weight.q_per_channel_zero_points": Weight,
+        /// Float bias of each output channel.
+        bias: Option<Weight> = None,
+        /// The scale of the output.
+        scale: f64,
+        /// The zero point of the output.
+        zero_point: i64,
+        /// The scale of the input; set when a model is built.
+        input_scale: f64,
+        /// The zero point of the input; set when a model is built.
+        input_zero_point: i64,
+        /// Whether ReLU is applied to the result.
+        relu: FusedRelu,
+        /// The prepared weights for inputs of the type of the last run.
+        ready: ShapeCache<(DType, (Rows, ByRow))>,
+    }
+    validate |layer| { layer.factors().validate()?; layer.check() }
+}
+
+crate::operator! {
+    /// `torch.ao.nn.quantized.Linear`: the affine map of a quantised …×I input with quantised O×I weights, rounded like
+    /// `nn.quantized.Conv2d`. Output: …×O. `torch.ao.nn.intrinsic.quantized.LinearReLU`: the same, followed by ReLU.
+    pub struct QuantizedLinear for "nn.quantized.Linear", "nn.intrinsic.quantized.LinearReLU" {
+        /// Number of input features I; only checked against the weights.
+        in_features: Option<usize> = None,
+        /// Number of output features O; only checked against the weights.
+        out_features: Option<usize> = None,
+        /// Weights of i8, O×….
+        weight: Weight,
+        /// The scale of the weights of each output channel.
+        scales as "weight.q_per_channel_scales": Weight,
+        /// The zero point of the weights of each output channel.
+        zero_points as "weight.q_per_channel_zero_points": Weight,
+        /// Float bias of each output channel.
+        bias: Option<Weight> = None,
+        /// The scale of the output.
+        scale: f64,
+        /// The zero point of the output.
+        zero_point: i64,
+        /// The scale of the input; set when a model is built.
+        input_scale: f64,
+        /// The zero point of the input; set when a model is built.
+        input_zero_point: i64,
+        /// Whether ReLU is applied to the result.
+        relu: FusedRelu,
+        /// The prepared weights for inputs of the type of the last run.
+        ready: ShapeCache<(DType, (Strips, ByColumn))>,
+    }
+    validate |layer| { layer.factors().validate()?; layer.check() }
+}
+
+/// The weights and quantisation of both operators.
+struct Factors<'a> {
+    weight: &'a Weight,
+    scales: &'a Weight,
+    zero_points: &'a Weight,
+    bias: Option<&'a Weight>,
+    output: (f64, i64),
+    input: (f64, i64),
+    relu: bool,
+}
+
+impl Factors<'_> {
+    fn attribute<'w>(key: &str, weight: &'w Weight) -> Result<&'w RuntimeAttribute, LayerError> {
+        match weight {
+            Weight::Attribute(attribute) => Ok(attribute),
+            Weight::Input(_) => Err(LayerError::MissingWeight { key: key.to_owned() }),
+        }
+    }
+
+    fn all(&self) -> Result<[Option<&RuntimeAttribute>; 4], LayerError> {
+        Ok([
+            Some(Self::attribute("weight", self.weight)?),
+            Some(Self::attribute("weight.q_per_channel_scales", self.scales)?),
+            Some(Self::attribute("weight.q_per_channel_zero_points", self.zero_points)?),
+            self.bias.map(|bias| Self::attribute("bias", bias)).transpose()?,
+        ])
+    }
+
+    /// Checks the shapes and types of the weights.
+    fn validate(&self) -> Result<(), LayerError> {
+        let [weight, scales, zero_points, bias] = self.all()?;
+        let Some((weight, &outputs)) = weight.and_then(|weight| Some((weight, weight.shape().first()?)))
+        else {
+            return Err(LayerError::shape("the weight", "at least one axis", "a scalar"));
+        };
+        if weight.dtype() != DType::I8 {
+            return Err(LayerError::dtype("the weight", DType::I8, weight.dtype()));
+        }
+        let others = [("the scales", scales), ("the zero points", zero_points), ("the bias", bias)];
+        for (what, other) in others.into_iter().filter_map(|(what, other)| Some((what, other?))) {
+            if other.dtype().is_complex() {
+                return Err(LayerError::dtype(what, "real numbers", other.dtype()));
+            }
+            if other.shape() != [outputs] {
+                return Err(LayerError::shape(
+                    what,
+                    format!("{outputs} numbers"),
+                    format!("{:?}", other.shape()),
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// The quantisations of input and output, which have the same type.
+    fn quantizations(&self, dtype: DType) -> Result<[Quantization; 2], LayerError> {
+        Ok([
+            quantization(["input_scale", "input_zero_point"], self.input.0, self.input.1, dtype)?,
+            quantization(["scale", "zero_point"], self.output.0, self.output.1, dtype)?,
+        ])
+    }
+
+    /// The weights minus their zero points, and the requantisation of the sums.
+    fn prepare(&self, dtype: DType) -> Result<(Rows, Vec<Requantization>), LayerError> {
+        let [input, mut output] = self.quantizations(dtype)?;
+        if self.relu {
+            output.range[0] = output.range[0].max(output.zero_point);
+        }
+        let [weight, scales, zero_points, bias] = self.all()?;
+        let numbers = |attribute: Option<&RuntimeAttribute>| -> Result<Vec<f64>, LayerError> {
+            attribute.map_or(Ok(Vec::new()), |found| Ok(found.decode()?.cast(DType::F64)?.to_vec()?))
+        };
+        let (scales, zero_points, bias) = (numbers(scales)?, numbers(zero_points)?, numbers(bias)?);
+        let values = match weight {
+            Some(weight) => weight.decode()?.to_vec::<i8>()?,
+            None => Vec::new(),
+        };
+        let depth = values.len() / scales.len().max(1);
+        let (mut weights, mut outputs) = (Vec::with_capacity(values.len()), Vec::with_capacity(scales.len()));
+        for (o, (&scale, &zero)) in scales.iter().zip(&zero_points).enumerate() {
+            let keys = ["weight.q_per_channel_scales", "weight.q_per_channel_zero_points"];
+            let how = quantization(keys, scale, zero as i64, DType::I8)?;
+            weights.extend(centered(&values[o * depth..][..depth], how.zero_point));
+            let step = input.scale * how.scale;
+            let bias = bias.get(o).map_or(0.0, |&bias| bias as f32 / step);
+            outputs.push(Requantization { multiplier: step / output.scale, bias, output });
+        }
+        Ok((Rows::new(&weights, [outputs.len(), depth]), outputs))
+    }
+}
+
+impl QuantizedConv {
+    fn factors(&self) -> Factors<'_> {
+        Factors {
+            weight: &self.weight,
+            scales: &self.scales,
+            zero_points: &self.zero_points,
+            bias: self.bias.as_ref(),
+            output: (self.scale, self.zero_point),
+            input: (self.input_scale, self.input_zero_point),
+            relu: self.relu.0,
+        }
+    }
+
+    fn convolution(&self) -> Convolution<'_> {
+        Convolution {
+            weight: &self.weight,
+            given: [self.in_channels, self.out_channels],
+            kernel_size: self.kernel_size.as_ref(),
+            distances: [&self.stride, &self.padding, &self.dilation],
+            groups: self.groups,
+        }
+    }
+
+    fn check(&self) -> Result<(), LayerError> {
+        if self.padding_mode != PaddingMode::Zeros {
+            let reason = "quantised tensors can only be padded with zeros";
+            return Err(LayerError::invalid("padding_mode", format!("{:?}", self.padding_mode), reason));
+        }
+        self.convolution().windows().map(drop)
+    }
+
+    fn shapes(&self, input: &TensorMeta) -> Result<Vec<TensorMeta>, LayerError> {
+        self.convolution().infer(input)
+    }
+
+    fn prepare(&self, dtype: DType) -> Result<(Rows, ByRow), LayerError> {
+        let (rows, outputs) = self.factors().prepare(dtype)?;
+        Ok((rows, ByRow(outputs)))
+    }
+
+    fn run<Q: QuantizedElement>(
+        &self,
+        input: &TensorView<'_>,
+        weights: &(Rows, ByRow),
+        output: &mut TensorViewMut<'_>,
+        limits: &Limits,
+    ) -> Result<(), LayerError> {
+        let zero_point = self.input_zero_point as i32;
+        self.convolution().run::<Q>(input, zero_point, weights, output, limits)
+    }
+}
+
+impl Layer for QuantizedConv {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        check_bytes("the input", &inputs[0])?;
+        self.factors().quantizations(inputs[0].dtype())?;
+        self.shapes(&inputs[0])
+    }
+}
+
+impl CpuLayer for QuantizedConv {
+    fn forward(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        outputs: &mut [TensorViewMut<'_>],
+        context: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        let mut ready = self.ready.take();
+        let weights = ready.of(inputs[0].dtype(), |&dtype| self.prepare(dtype));
+        let (input, output) = (&inputs[0], &mut outputs[0]);
+        let result = weights.and_then(|weights| {
+            with_quantized!(input.dtype(), Q => self.run::<Q>(input, weights, output, context.limits()))
+        });
+        self.ready = ready;
+        result
+    }
+}
+
+/// A two-dimensional convolution.
+struct Convolution<'a> {
+    weight: &'a Weight,
+    /// The input and output channels that the file specifies.
+    given: [Option<usize>; 2],
+    kernel_size: Option<&'a PerAxis>,
+    /// Stride, padding and dilation.
+    distances: [&'a PerAxis; 3],
+    groups: usize,
+}
+
+impl Convolution<'_> {
+    /// The numbers of output channels and of input channels per group, and the windows.
+    fn windows(&self) -> Result<(usize, usize, [Window; 2]), LayerError> {
+        let shape = Factors::attribute("weight", self.weight)?.shape();
+        let &[out_channels, channels, rows, columns] = shape else {
+            return Err(LayerError::shape("the weight", "O×C×h×w", format!("{shape:?}")));
+        };
+        if self.groups == 0 || out_channels % self.groups != 0 {
+            let reason = format!("it must divide the {out_channels} channels");
+            return Err(LayerError::invalid("groups", self.groups, reason));
+        }
+        let all = channels.saturating_mul(self.groups);
+        for (key, given, is) in
+            [("in_channels", self.given[0], all), ("out_channels", self.given[1], out_channels)]
+        {
+            if let Some(given) = given.filter(|&given| given != is) {
+                return Err(LayerError::invalid(key, given, format!("the weights have {is}")));
+            }
+        }
+        if let Some(given) =
+            self.kernel_size.filter(|given| given.get(2).as_deref() != Some(&[rows, columns]))
+        {
+            return Err(LayerError::invalid(
+                "kernel_size",
+                format!("{:?}", given.values()),
+                format!("the weights have [{rows}, {columns}]"),
+            ));
+        }
+        let [stride, padding, dilation] = self.distances;
+        let [stride, padding, dilation] = [
+            per_axis("stride", stride.values(), 2)?,
+            per_axis("padding", padding.values(), 2)?,
+            per_axis("dilation", dilation.values(), 2)?,
+        ];
+        let window = |axis: usize, kernel| Window {
+            kernel,
+            stride: stride[axis],
+            dilation: dilation[axis],
+            pad_before: padding[axis],
+            pad_after: padding[axis],
+        };
+        let windows = [window(0, rows), window(1, columns)];
+        if !windows.iter().all(|window| window.is_sane() && window.dilation > 0) {
+            let reason = "the window is empty or too large, or one of its distances is 0";
+            return Err(LayerError::invalid("kernel_size", format!("{rows}×{columns}"), reason));
+        }
+        Ok((out_channels, channels, windows))
+    }
+
+    fn infer(&self, input: &TensorMeta) -> Result<Vec<TensorMeta>, LayerError> {
+        let (out_channels, channels, windows) = self.windows()?;
+        let channels = channels.saturating_mul(self.groups);
+        let [samples, found, lens @ ..] = input.dims() else {
+            return Err(LayerError::shape("the input", "N×C×H×W", input));
+        };
+        if lens.len() != 2 || found.differs(&Dim::from(channels)) {
+            return Err(LayerError::shape("the input", format!("N×{channels}×H×W"), input));
+        }
+        let mut dims = vec![samples.clone(), Dim::from(out_channels)];
+        for (window, len) in windows.iter().zip(lens) {
+            let reach = window.dilation * (window.kernel - 1) + 1;
+            let room = len.clone() + (window.pad_before + window.pad_after) - reach;
+            if room.fixed().is_some_and(|room| room < 0) {
+                return Err(LayerError::shape("the input", "rows and columns that fit the window", input));
+            }
+            dims.push(room.floor_div(window.stride) + 1);
+        }
+        Ok(vec![input.with_dims(dims)])
+    }
+
+    fn run<Q: QuantizedElement>(
+        &self,
+        input: &TensorView<'_>,
+        zero_point: i32,
+        weights: &(Rows, ByRow),
+        output: &mut TensorViewMut<'_>,
+        limits: &Limits,
+    ) -> Result<(), LayerError> {
+        let (out_channels, channels, windows) = self.windows()?;
+        let dims = *input.shape();
+        let conv = Int8Conv::new(ConvShape {
+            channels: channels.saturating_mul(self.groups),
+            out_channels,
+            groups: self.groups,
+            lens: vec![dims[2], dims[3]],
+            windows: windows.to_vec(),
+        });
+        limits.check_tensor("the rows of a quantised convolution", conv.held_bytes())?;
+        let (values, samples) = (centered(&input.to_vec::<Q>()?, zero_point), dims[0].max(1));
+        let size = values.len() / samples;
+        write::<Q>(output, |output| {
+            let each = output.len() / samples;
+            for (sample, output) in output.chunks_exact_mut(each.max(1)).enumerate() {
+                conv.run(&values[sample * size..][..size], &weights.0, &weights.1, output, limits)?;
+            }
+            Ok(())
+        })
+    }
+}
+
+impl QuantizedLinear {
+    fn factors(&self) -> Factors<'_> {
+        Factors {
+            weight: &self.weight,
+            scales: &self.scales,
+            zero_points: &self.zero_points,
+            bias: self.bias.as_ref(),
+            output: (self.scale, self.zero_point),
+            input: (self.input_scale, self.input_zero_point),
+            relu: self.relu.0,
+        }
+    }
+
+    fn check(&self) -> Result<(), LayerError> {
+        let [outputs, features] = matrix(&self.weight)?;
+        let checks =
+            [("out_features", self.out_features, outputs), ("in_features", self.in_features, features)];
+        for (key, given, is) in checks {
+            if let Some(given) = given.filter(|&given| given != is) {
+                return Err(LayerError::invalid(key, given, format!("the weights have {is}")));
+            }
+        }
+        Ok(())
+    }
+
+    fn shapes(&self, input: &TensorMeta) -> Result<Vec<TensorMeta>, LayerError> {
+        let [outputs, features] = matrix(&self.weight)?;
+        match input.dims().split_last() {
+            Some((last, rest)) if !last.differs(&Dim::from(features)) => {
+                Ok(vec![input.with_dims(rest.iter().cloned().chain([Dim::from(outputs)]))])
+            }
+            _ => Err(LayerError::shape("the last axis of the input", features, input)),
+        }
+    }
+
+    fn prepare(&self, dtype: DType) -> Result<(Strips, ByColumn), LayerError> {
+        let (rows, outputs) = self.factors().prepare(dtype)?;
+        Ok((Strips::of_rows(&rows), ByColumn(outputs)))
+    }
+
+    fn run<Q: QuantizedElement>(
+        &self,
+        input: &TensorView<'_>,
+        weights: &(Strips, ByColumn),
+        output: &mut TensorViewMut<'_>,
+        limits: &Limits,
+    ) -> Result<(), LayerError> {
+        let [_, features] = matrix(&self.weight)?;
+        let values = centered(&input.to_vec::<Q>()?, self.input_zero_point as i32);
+        let dims = input.shape().dims();
+        let count = dims[..dims.len().saturating_sub(1)].iter().product();
+        let (rows, (strips, outcome)) = (Rows::new(&values, [count, features]), weights);
+        write::<Q>(output, |output| Ok(product(&rows, strips, outcome, output, limits)?))
+    }
+}
+
+impl Layer for QuantizedLinear {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        check_bytes("the input", &inputs[0])?;
+        self.factors().quantizations(inputs[0].dtype())?;
+        self.shapes(&inputs[0])
+    }
+}
+
+impl CpuLayer for QuantizedLinear {
+    fn forward(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        outputs: &mut [TensorViewMut<'_>],
+        context: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        let mut ready = self.ready.take();
+        let weights = ready.of(inputs[0].dtype(), |&dtype| self.prepare(dtype));
+        let (input, output) = (&inputs[0], &mut outputs[0]);
+        let result = weights.and_then(|weights| {
+            with_quantized!(input.dtype(), Q => self.run::<Q>(input, weights, output, context.limits()))
+        });
+        self.ready = ready;
+        result
+    }
+}
+
+fn matrix(weight: &Weight) -> Result<[usize; 2], LayerError> {
+    let shape = Factors::attribute("weight", weight)?.shape();
+    let wrong = || LayerError::shape("the weight", "out_features×in_features", format!("{shape:?}"));
+    shape.try_into().map_err(|_| wrong())
+}
+
+operators! { QuantizedConv, QuantizedLinear }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,496 @@
+//! Largest and smallest elements and their positions: max, min, argmax, argmin, topk.
+
+use crate::indexing::by_index::pick;
+use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
+use crate::reduction::along_axes::{Axes, extreme_of_all, workspace};
+use crate::support::arguments::OutputCount;
+use crate::support::broadcast::Converted;
+use crate::support::order::{Ordered, first_in_order, keys};
+use crate::support::rows::Rows;
+use crate::support::views::Plain;
+use ixion_kernels::reduce::position_of;
+use ixion_kernels::widest;
+use ixion_tensor::{DType, Dim, Tensor, TensorView, TensorViewMut, resolve_axis};
+use std::cmp::Ordering;
+
+/// The elements that come first in an order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Largest,
+    Smallest,
+}
+
+impl Kind {
+    /// Returns true if an element certainly does not come before another: a quick check before [`Kind::order`].
+    fn is_late<T: PartialOrd>(self, x: &T, other: &T) -> bool {
+        match self {
+            Self::Largest => x <= other,
+            Self::Smallest => x >= other,
+        }
+    }
+
+    /// The order of sorting; NaN counts as the largest, as in PyTorch.
+    pub(crate) fn order<T: PartialOrd>(self, a: &T, b: &T) -> Ordering {
+        let is_nan = |x: &T| x.partial_cmp(x).is_none();
+        let ascending = a.partial_cmp(b).unwrap_or_else(|| is_nan(a).cmp(&is_nan(b)));
+        if self == Self::Largest { ascending.reverse() } else { ascending }
+    }
+}
+
+/// Runs an expression with `$T` bound to the type in which elements are compared.
+macro_rules! with_order {
+    ($dtype:expr, $T:ident => $body:expr) => {
+        match $dtype {
+            $crate::tensor::DType::F32 | $crate::tensor::DType::F16 | $crate::tensor::DType::Bf16 => {
+                type $T = f32;
+                $body
+            }
+            $crate::tensor::DType::F64 => {
+                type $T = f64;
+                $body
+            }
+            $crate::tensor::DType::C32 | $crate::tensor::DType::C64 | $crate::tensor::DType::C128 => {
+                Err($crate::reduction::extremes::no_order($dtype))
+            }
+            _ => {
+                type $T = i64;
+                $body
+            }
+        }
+    };
+}
+
+pub(crate) use with_order;
+
+pub(crate) fn no_order(found: DType) -> LayerError {
+    let wanted = "real numbers (complex numbers have no order)".to_owned();
+    LayerError::DType { what: "the input".to_owned(), wanted, found }
+}
+
+pub(crate) fn check_order(input: &TensorMeta) -> Result<(), LayerError> {
+    if input.dtype().is_complex() { Err(no_order(input.dtype())) } else { Ok(()) }
+}
+
+/// The descriptions of two outputs: elements, and their positions.
+pub(crate) fn with_places(elements: TensorMeta) -> Vec<TensorMeta> {
+    let places = elements.with_dtype(DType::I64);
+    vec![elements, places]
+}
+
+/// The positions that `pick` returns for each row of `len` elements, concatenated.
+pub(crate) fn places<T: ixion_tensor::Element>(
+    rows: &TensorView<'_>,
+    len: usize,
+    pick: impl Fn(&[T]) -> Vec<usize>,
+) -> Result<Vec<i64>, LayerError> {
+    places_by(rows, len, &pick)
+}
+
+/// As [`places`], but compiled once for each `T`, not for each `pick`.
+fn places_by<T: ixion_tensor::Element>(
+    rows: &TensorView<'_>,
+    len: usize,
+    pick: &dyn Fn(&[T]) -> Vec<usize>,
+) -> Result<Vec<i64>, LayerError> {
+    let values = Converted::of(rows, T::DTYPE)?;
+    let values = values.view();
+    let (values, mut places) = (Plain::of(&values)?, Vec::new());
+    for row in values.view().slice::<T>()?.chunks_exact(len.max(1)) {
+        add_places(&mut places, pick(row));
+    }
+    Ok(places)
+}
+
+fn add_places(places: &mut Vec<i64>, picked: Vec<usize>) {
+    places.extend(picked.into_iter().map(|place| place as i64));
+}
+
+/// The position of the extreme of each row.
+fn extremes(kind: Kind, rows: &TensorView<'_>, len: usize) -> Result<Vec<i64>, LayerError> {
+    with_order!(rows.dtype(), T => places::<T>(rows, len, |row| {
+        let place = widest(|| match kind {
+            Kind::Largest => position_of(row, |x, best| x > best),
+            Kind::Smallest => position_of(row, |x, best| x < best),
+        });
+        place.into_iter().collect()
+    }))
+}
+
+/// Writes positions to an output of i64.
+pub(crate) fn write_places(places: Vec<i64>, output: &mut TensorViewMut<'_>) -> Result<(), LayerError> {
+    let shape = *output.shape();
+    Ok(output.copy_from(&Tensor::from_vec(places, &shape)?.view())?)
+}
+
+/// Writes the elements at some positions of each row.
+pub(crate) fn write_values(
+    rows: &TensorView<'_>,
+    len: usize,
+    places: &[i64],
+    output: &mut TensorViewMut<'_>,
+) -> Result<(), LayerError> {
+    let per_row = places.len() / (rows.num_elements() / len.max(1)).max(1);
+    let taken: Vec<usize> = places
+        .iter()
+        .enumerate()
+        .map(|(index, &place)| index / per_row.max(1) * len + usize::try_from(place).unwrap_or(0))
+        .collect();
+    pick(rows, &taken, output)
+}
+
+macro_rules! extremes {
+    ($($(#[doc = $doc:literal])* $name:ident is $kind:ident for $op_type:literal;)*) => {$(
+        crate::operator! {
+            $(#[doc = $doc])*
+            ///
+            /// If there is a NaN, it is the result. With `dim`, there is a second output: the position of the result, the first
+            /// one of equal elements.
+            pub struct $name for $op_type {
+                /// The axis; by default all axes. A negative value counts from the end.
+                dim: Option<i64> = None,
+                /// Whether to keep the axis, with length 1.
+                keepdim: bool = false,
+                /// The number of outputs that the file lists: with `dim`, the positions may be omitted.
+                outputs: OutputCount,
+            }
+        }
+
+        impl $name {
+            fn axes(&self, rank: usize) -> Result<Axes, LayerError> {
+                Axes::new(self.dim.as_ref().map(std::slice::from_ref), self.keepdim, rank)
+            }
+        }
+
+        impl Layer for $name {
+            fn num_outputs(&self) -> usize {
+                if self.dim.is_some() { self.outputs.0.clamp(1, 2) } else { 1 }
+            }
+
+            fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+                check_order(&inputs[0])?;
+                let axes = self.axes(inputs[0].rank())?;
+                axes.check_not_empty(&inputs[0])?;
+                let mut outputs = with_places(inputs[0].with_dims(axes.dims(&inputs[0])));
+                outputs.truncate(self.num_outputs());
+                Ok(outputs)
+            }
+        }
+
+        impl CpuLayer for $name {
+            fn forward(
+                &mut self,
+                inputs: &[TensorView<'_>],
+                outputs: &mut [TensorViewMut<'_>],
+                context: &mut ForwardContext<'_>,
+            ) -> Result<(), LayerError> {
+                if self.dim.is_none() {
+                    let is_largest = Kind::$kind == Kind::Largest;
+                    return extreme_of_all(is_largest, &inputs[0], &mut outputs[0], context);
+                }
+                let axes = self.axes(inputs[0].shape().rank())?;
+                let (rows, len) = (axes.rows(&inputs[0])?, axes.len(inputs[0].shape()));
+                let places = extremes(Kind::$kind, &rows, len)?;
+                write_values(&rows, len, &places, &mut outputs[0])?;
+                outputs.get_mut(1).map_or(Ok(()), |output| write_places(places, output))
+            }
+
+            fn workspace(&self, _: &[TensorMeta], outputs: &[TensorMeta]) -> usize {
+                if self.dim.is_none() { workspace(outputs) } else { 0 }
+            }
+        }
+    )*};
+}
+
+extremes! {
+    /// `torch.max`: the largest element.
+    Max is Largest for "torch.max";
+
+    /// `torch.min`: the smallest element.
+    Min is Smallest for "torch.min";
+}
+
+macro_rules! places_of_extremes {
+    ($($(#[doc = $doc:literal])* $name:ident is $kind:ident for $op_type:literal;)*) => {$(
+        crate::operator! {
+            $(#[doc = $doc])*
+            /// If there is a NaN, it is the position of the first NaN.
+            pub struct $name for $op_type {
+                /// The axis; a negative value counts from the end. By default the input is flattened.
+                dim: Option<i64> = None,
+                /// Whether to keep the reduced axes, with length 1.
+                keepdim: bool = false,
+            }
+        }
+
+        impl Layer for $name {
+            fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+                check_order(&inputs[0])?;
+                let axes =
+                    Axes::new(self.dim.as_ref().map(std::slice::from_ref), self.keepdim, inputs[0].rank())?;
+                axes.check_not_empty(&inputs[0])?;
+                Ok(vec![TensorMeta::new(DType::I64, axes.dims(&inputs[0]))])
+            }
+        }
+
+        impl CpuLayer for $name {
+            fn forward(
+                &mut self,
+                inputs: &[TensorView<'_>],
+                outputs: &mut [TensorViewMut<'_>],
+                _: &mut ForwardContext<'_>,
+            ) -> Result<(), LayerError> {
+                let rank = inputs[0].shape().rank();
+                let axes = Axes::new(self.dim.as_ref().map(std::slice::from_ref), self.keepdim, rank)?;
+                let places = extremes(Kind::$kind, &axes.rows(&inputs[0])?, axes.len(inputs[0].shape()))?;
+                write_places(places, &mut outputs[0])
+            }
+        }
+    )*};
+}
+
+places_of_extremes! {
+    /// `torch.argmax`: the position of the first largest element.
+    Argmax is Largest for "torch.argmax";
+
+    /// `torch.argmin`: the position of the first smallest element.
+    Argmin is Smallest for "torch.argmin";
+}
+
+crate::operator! {
+    /// `torch.topk`: the k largest or smallest elements along an axis, and their positions.
+    pub struct Topk for "torch.topk" {
+        /// The number of elements.
+        k: usize,
+        /// The axis; a negative value counts from the end.
+        dim: i64 = -1,
+        /// Whether to return the largest elements; else the smallest.
+        largest: bool = true,
+        /// Whether the elements are sorted, the first of equal elements first; else their order is unspecified, as in
+        /// PyTorch.
+        sorted: bool = true,
+    }
+}
+
+/// The positions of the first `k` elements in sorted order, the first of equal elements first.
+fn first_of<T: Ordered>(row: &[T], k: usize, kind: Kind) -> Vec<usize> {
+    const FEW: usize = 256;
+    if k > FEW {
+        return first_in_order(&keys(kind, row), k);
+    }
+    // The best so far; nearly all other elements do not come before the last of these.
+    let mut best: Vec<usize> = Vec::with_capacity(k + 1);
+    for (place, x) in row.iter().enumerate() {
+        if best.len() == k {
+            match best.last() {
+                Some(&last) if !kind.is_late(x, &row[last]) && kind.order(x, &row[last]).is_lt() => {}
+                _ => continue,
+            }
+            best.pop();
+        }
+        let at = best.partition_point(|&other| kind.order(&row[other], x).is_le());
+        best.insert(at, place);
+    }
+    best
+}
+
+/// The positions of the first `k` keys, in unspecified order.
+fn first_in_no_order(keys: &[i64], k: usize) -> Vec<usize> {
+    let mut places: Vec<usize> = (0..keys.len()).collect();
+    select(&mut places, k, |a, b| keys[a] < keys[b]);
+    places.truncate(k);
+    places
+}
+
+/// Moves the positions of the first `k` elements to the front, in unspecified order: a quickselect with the median of three
+/// as pivot, until at most three positions are left, which are sorted.
+fn select(places: &mut [usize], k: usize, less: impl Fn(usize, usize) -> bool) {
+    let (mut first, mut last) = (0, places.len());
+    let mut depth = 2 * places.len().max(1).ilog2();
+    let Some(nth) = k.checked_sub(1).filter(|&nth| nth < last) else { return };
+    while last - first > 3 {
+        if depth == 0 {
+            return places[first..last].sort_by(|&a, &b| less(b, a).cmp(&less(a, b)));
+        }
+        depth -= 1;
+        let middle = first + (last - first) / 2;
+        let median = median_of([first + 1, middle, last - 1], |a, b| less(places[a], places[b]));
+        places.swap(first, median);
+        let cut = part(places, first, last, &less);
+        if cut <= nth { first = cut } else { last = cut }
+    }
+    for sorted in first + 1..last {
+        for at in (first + 1..=sorted).rev().take_while(|&at| at > first) {
+            if !less(places[at], places[at - 1]) {
+                break;
+            }
+            places.swap(at, at - 1);
+        }
+    }
+}
+
+fn median_of([a, b, c]: [usize; 3], less: impl Fn(usize, usize) -> bool) -> usize {
+    match (less(a, b), less(b, c), less(a, c)) {
+        (true, true, _) => b,
+        (true, false, true) => c,
+        (true, false, false) => a,
+        (false, _, true) => a,
+        (false, true, false) => c,
+        (false, false, false) => b,
+    }
+}
+
+/// Partitions `first + 1..last` around the pivot at `first`; returns where the second part begins.
+fn part(places: &mut [usize], first: usize, last: usize, less: impl Fn(usize, usize) -> bool) -> usize {
+    let pivot = places[first];
+    let (mut low, mut high) = (first + 1, last);
+    loop {
+        while low < last && less(places[low], pivot) {
+            low += 1;
+        }
+        high -= 1;
+        while high > first && less(pivot, places[high]) {
+            high -= 1;
+        }
+        if low >= high {
+            return low;
+        }
+        places.swap(low, high);
+        low += 1;
+    }
+}
+
+impl Layer for Topk {
+    fn num_outputs(&self) -> usize {
+        2
+    }
+
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        check_order(&inputs[0])?;
+        let mut dims = inputs[0].dims().to_vec();
+        let axis = resolve_axis(self.dim, dims.len())?;
+        let len = dims.get(axis).cloned().unwrap_or(Dim::Fixed(1));
+        if len.fixed().is_some_and(|len| usize::try_from(len).unwrap_or(0) < self.k) {
+            let wanted = format!("at least {} elements along axis {axis}", self.k);
+            return Err(LayerError::shape("the input", wanted, &inputs[0]));
+        }
+        if let Some(dim) = dims.get_mut(axis) {
+            *dim = Dim::from(self.k);
+        } else if self.k != 1 {
+            return Err(LayerError::shape("the input", "an axis", &inputs[0]));
+        }
+        Ok(with_places(inputs[0].with_dims(dims)))
+    }
+}
+
+impl CpuLayer for Topk {
+    fn forward(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        outputs: &mut [TensorViewMut<'_>],
+        _: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        if outputs[0].num_elements() == 0 {
+            return Ok(());
+        }
+        let along = Rows::new(self.dim, inputs[0].shape())?;
+        let rows = along.of(&inputs[0])?;
+        let kind = if self.largest { Kind::Largest } else { Kind::Smallest };
+        let places = with_order!(rows.dtype(), T => places::<T>(&rows, along.len, |row| {
+            if self.sorted || self.k.saturating_mul(64) <= row.len() {
+                return first_of(row, self.k, kind);
+            }
+            first_in_no_order(&keys(kind, row), self.k)
+        }))?;
+        along.write(&rows, places, outputs)
+    }
+}
+
+operators! { Max, Min, Argmax, Argmin, Topk }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::support::testing::{operator, tensor};
+    use proptest::prelude::{Just, Strategy};
+
+    #[test]
+    fn values_and_positions() {
+        let x = tensor(&[2, 3], &[1f32, 5.0, 5.0, f32::NAN, 2.0, -1.0]);
+        let both =
+            operator("torch.max", &[("dim", "-1"), ("keepdim", "True")]).with_outputs(2).run(&[&x]).unwrap();
+        assert_eq!((both[0].shape().dims(), both[1].to_vec::<i64>().unwrap()), (&[2, 1][..], vec![1, 0]));
+        assert_eq!(both[0].to_vec::<f32>().unwrap()[0], 5.0);
+        assert!(both[0].to_vec::<f32>().unwrap()[1].is_nan());
+        let alone = operator("torch.min", &[("dim", "0")]).run_one(&[&x]).unwrap().to_vec::<f32>().unwrap();
+        assert!(alone[0].is_nan() && alone[1..] == [2.0, -1.0]);
+        let all = operator("torch.min", &[]).run_one(&[&tensor(&[3], &[3u8, 1, 2])]).unwrap();
+        assert_eq!((all.rank(), all.item::<u8>().unwrap()), (0, 1));
+        let place = |op_type, params: &[(&str, &str)]| {
+            operator(op_type, params).run_one(&[&x]).unwrap().to_vec::<i64>().unwrap()
+        };
+        assert_eq!(place("torch.argmax", &[("dim", "1")]), [1, 0]);
+        assert_eq!(place("torch.argmin", &[("dim", "None")]), [3]);
+        assert_eq!(place("torch.argmin", &[("dim", "0")]), [1, 1, 1]);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn the_first_of_a_row_are_those_of_a_stable_sort(
+            row in proptest::collection::vec(proptest::prop_oneof![9 => (-5i8..5).prop_map(f32::from), 1 => Just(f32::NAN)], 0..700),
+            k in 0usize..700,
+            largest: bool,
+        ) {
+            let kind = if largest { Kind::Largest } else { Kind::Smallest };
+            let k = k.min(row.len());
+            let mut want: Vec<usize> = (0..row.len()).collect();
+            want.sort_by(|&a, &b| kind.order(&row[a], &row[b]));
+            want.truncate(k);
+            proptest::prop_assert_eq!(first_of(&row, k, kind), want);
+        }
+    }
+
+    #[test]
+    fn the_first_k() {
+        let x = tensor(&[2, 3], &[1i64, 5, 5, 7, 2, -1]);
+        let topk = |params: &[(&str, &str)]| {
+            let outputs = operator("torch.topk", params).with_outputs(2).run(&[&x])?;
+            Ok::<_, LayerError>((outputs[0].to_vec::<i64>()?, outputs[1].to_vec::<i64>()?))
+        };
+        assert_eq!(topk(&[("k", "2"), ("dim", "-1")]).unwrap(), (vec![5, 5, 7, 2], vec![1, 2, 0, 1]));
+        assert_eq!(
+            topk(&[("k", "1"), ("dim", "0"), ("largest", "False")]).unwrap(),
+            (vec![1, 2, -1], vec![0, 1, 1])
+        );
+        assert!(topk(&[("k", "4")]).is_err());
+        let nan = tensor(&[3], &[1f64, f64::NAN, 2.0]);
+        let largest = operator("torch.topk", &[("k", "2")]).with_outputs(2).run(&[&nan]).unwrap();
+        assert_eq!(largest[1].to_vec::<i64>().unwrap(), [1, 2]);
+    }
+
+    #[test]
+    fn unsorted_selection_finds_the_same_elements() {
+        let values: Vec<usize> = (0..40).map(|i| (i * i * 7 + i * 3) % 23).collect();
+        for k in 0..=values.len() {
+            let mut places: Vec<usize> = (0..values.len()).collect();
+            select(&mut places, k, |a, b| values[a] < values[b]);
+            let (mut found, mut sorted) = (places[..k].to_vec(), values.clone());
+            found.iter_mut().for_each(|place| *place = values[*place]);
+            found.sort_unstable();
+            sorted.sort_unstable();
+            assert_eq!(found, sorted[..k], "the {k} smallest");
+        }
+    }
+
+    #[test]
+    fn symbols_and_odd_inputs() {
+        let x = TensorMeta::new(DType::F16, [Dim::symbol("n"), Dim::Fixed(3)]);
+        let both = operator("torch.max", &[("dim", "1")]).with_outputs(2).infer(&[x]).unwrap();
+        assert_eq!((both[0].to_string(), both[1].to_string()), ("n f16".to_owned(), "n i64".to_owned()));
+        for op_type in ["torch.max", "torch.min", "torch.argmax"] {
+            operator(op_type, &[("dim", "-1")]).survives(1);
+            operator(op_type, &[]).survives(1);
+        }
+        operator("torch.max", &[("dim", "0")]).with_outputs(2).survives(1);
+        operator("torch.topk", &[("k", "1"), ("dim", "0")]).with_outputs(2).survives(1);
+    }
+}

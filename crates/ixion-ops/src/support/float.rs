@@ -1,0 +1,375 @@
+//! Access to floating-point tensors for layers.
+//!
+//! Kernels compute in `f32` or `f64` on contiguous slices. A contiguous tensor of that type is used in place, any other
+//! layout is copied, and half precision is converted to `f32`. So no kernel needs a version for each of the four types.
+
+use crate::op::{LayerError, TensorMeta};
+use ixion_kernels::parallel::for_each_chunk;
+use ixion_kernels::{Float, Work, run_widest, widest};
+use ixion_tensor::{DType, Half, Layout, Tensor, TensorView, TensorViewMut, bf16, f16};
+use std::borrow::Cow;
+
+/// The minimum number of elements per thread when rows are split between threads.
+pub(crate) const SHARE: usize = 1 << 14;
+
+/// Runs an expression with `$T` bound to the type that tensors of a [`DType`] are computed in: `f32` for f16, bf16 and
+/// f32, `f64` for f64. The expression is usually a call of a function that is generic over
+/// [`Float`](ixion_kernels::Float), and must be a `Result`: other types are an error.
+#[macro_export]
+#[doc(hidden)]
+macro_rules! __with_float {
+    ($dtype:expr, $T:ident => $body:expr) => {
+        match $dtype {
+            $crate::tensor::DType::F32 | $crate::tensor::DType::F16 | $crate::tensor::DType::Bf16 => {
+                type $T = f32;
+                $body
+            }
+            $crate::tensor::DType::F64 => {
+                type $T = f64;
+                $body
+            }
+            other => Err($crate::support::float::not_a_float("the input", other)),
+        }
+    };
+}
+
+#[doc(inline)]
+pub use __with_float as with_float;
+
+/// As [`with_float`](crate::support::float::with_float), and integers are computed in `f64`, which is exact up to 2⁵³.
+#[macro_export]
+#[doc(hidden)]
+macro_rules! __with_real {
+    ($dtype:expr, $T:ident => $body:expr) => {
+        match $dtype {
+            integer if integer.is_integer() => {
+                type $T = f64;
+                $body
+            }
+            other => $crate::support::float::with_float!(other, $T => $body),
+        }
+    };
+}
+
+#[doc(inline)]
+pub use __with_real as with_real;
+
+/// Checks that a tensor has an integer or floating-point type.
+///
+/// # Errors
+/// [`LayerError::DType`] if it does not.
+pub fn check_real(what: &str, meta: &TensorMeta) -> Result<(), LayerError> {
+    if meta.dtype().is_integer() { Ok(()) } else { check(what, meta) }
+}
+
+/// The size, in bytes, of the type in which elements of `dtype` are computed.
+pub fn computed_size(dtype: DType) -> usize {
+    if dtype == DType::F64 || dtype.is_integer() { 8 } else { 4 }
+}
+
+/// The error for a tensor that does not have a floating-point type.
+pub fn not_a_float(what: &str, found: DType) -> LayerError {
+    LayerError::dtype(what, "f32, f64, f16 and bf16", found)
+}
+
+/// Checks that a tensor has a floating-point type.
+///
+/// # Errors
+/// [`LayerError::DType`] if it does not.
+pub fn check(what: &str, meta: &TensorMeta) -> Result<(), LayerError> {
+    if meta.dtype().is_float() { Ok(()) } else { Err(not_a_float(what, meta.dtype())) }
+}
+
+/// The shape rule of element-wise operators on floats: one output like the first input.
+///
+/// # Errors
+/// [`LayerError::DType`] if the input does not have a floating-point type.
+pub fn same_as_input(inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    let [input, ..] = inputs else { return Err(LayerError::InputCount { wanted: "1".into(), found: 0 }) };
+    check("the input", input)?;
+    Ok(vec![input.with_dims(input.dims().to_vec())])
+}
+
+/// The elements in row-major order as `T`; borrowed if they are stored that way.
+///
+/// # Errors
+/// [`LayerError::DType`] if the tensor is not computed in `T`.
+pub fn read<'a, T: Float>(view: &TensorView<'a>) -> Result<Cow<'a, [T]>, LayerError> {
+    if view.dtype() == T::DTYPE {
+        return match view.slice() {
+            Ok(slice) => Ok(Cow::Borrowed(slice)),
+            Err(_) => Ok(Cow::Owned(view.to_vec()?)),
+        };
+    }
+    let is_half = matches!(view.dtype(), DType::F16 | DType::Bf16);
+    let fits = if T::DTYPE == DType::F32 { is_half } else { view.dtype().is_integer() };
+    if !fits {
+        return Err(LayerError::dtype("an operand", T::DTYPE, view.dtype()));
+    }
+    let mut values = vec![T::zero(); view.num_elements()];
+    let shape = *view.shape();
+    TensorViewMut::from_slice(&mut values, Layout::contiguous(shape))?.cast_from(view)?;
+    Ok(Cow::Owned(values))
+}
+
+/// Lets `fill` write all elements of an output in row-major order.
+///
+/// # Errors
+/// The error of `fill`; [`LayerError::DType`] if the output is not computed in `T`.
+pub fn write<T: Float>(
+    output: &mut TensorViewMut<'_>,
+    fill: impl FnOnce(&mut [T]) -> Result<(), LayerError>,
+) -> Result<(), LayerError> {
+    let mut fill = Some(fill);
+    write_by(output, &mut |values| fill.take().map_or(Ok(()), |fill| fill(values)))
+}
+
+/// As [`write`], but compiled once for each `T`, not for each `fill`.
+fn write_by<T: Float>(
+    output: &mut TensorViewMut<'_>,
+    fill: &mut dyn FnMut(&mut [T]) -> Result<(), LayerError>,
+) -> Result<(), LayerError> {
+    if output.dtype() == T::DTYPE && output.layout().is_contiguous() {
+        return fill(output.slice()?);
+    }
+    let mut values = vec![T::zero(); output.num_elements()];
+    fill(&mut values)?;
+    let shape = *output.shape();
+    Ok(output.cast_from(&TensorView::from_slice(&values, Layout::contiguous(shape))?)?)
+}
+
+/// Lets `change` write all elements of an output in row-major order, given the input's elements, or `None` if the output
+/// already holds them.
+///
+/// # Errors
+/// The error of `change`; [`LayerError::DType`] if a tensor is not computed in `T`.
+pub(crate) fn transform<T: Float>(
+    input: Option<&TensorView<'_>>,
+    output: &mut TensorViewMut<'_>,
+    change: impl FnOnce(Option<&[T]>, &mut [T]) -> Result<(), LayerError>,
+) -> Result<(), LayerError> {
+    let mut change = Some(change);
+    transform_by(input, output, &mut |input, values| {
+        change.take().map_or(Ok(()), |change| change(input, values))
+    })
+}
+
+/// As [`transform`], but compiled once for each `T`, not for each `change`.
+fn transform_by<T: Float>(
+    input: Option<&TensorView<'_>>,
+    output: &mut TensorViewMut<'_>,
+    change: &mut Change<'_, T>,
+) -> Result<(), LayerError> {
+    if output.dtype() == T::DTYPE && output.layout().is_contiguous() {
+        let input = input.map(read::<T>).transpose()?;
+        return change(input.as_deref(), output.slice()?);
+    }
+    let mut values = match input {
+        Some(input) => read::<T>(input)?.into_owned(),
+        None => read::<T>(&output.as_view())?.into_owned(),
+    };
+    change(None, &mut values)?;
+    let shape = *output.shape();
+    Ok(output.cast_from(&TensorView::from_slice(&values, Layout::contiguous(shape))?)?)
+}
+
+type Change<'a, T> = dyn FnMut(Option<&[T]>, &mut [T]) -> Result<(), LayerError> + 'a;
+
+/// As [`transform`], row by row: `change` gets the index of a row and its `len` elements, which hold the input's, and
+/// overwrites them. Rows are split between threads.
+///
+/// # Errors
+/// As [`transform`].
+pub(crate) fn change_rows<T: Float>(
+    input: Option<&TensorView<'_>>,
+    output: &mut TensorViewMut<'_>,
+    len: usize,
+    change: impl Fn(usize, &mut [T]) + Sync,
+) -> Result<(), LayerError> {
+    let len = len.max(1);
+    let chunk = SHARE.div_ceil(len).saturating_mul(len);
+    transform::<T>(input, output, |input, output| {
+        for_each_chunk(output, chunk, &|start, rows| {
+            for (index, row) in rows.chunks_exact_mut(len).enumerate() {
+                let first = start + index * len;
+                if let Some(input) = input {
+                    row.copy_from_slice(&input[first..first + len]);
+                }
+                change(first / len, row);
+            }
+            Ok(())
+        })
+    })
+}
+
+/// A function of one element, in `f32` and `f64`. Mark `apply` `#[inline(always)]`, so that loops over it are vectorised
+/// however long it is.
+pub(crate) trait Unary {
+    /// The function's value.
+    fn apply<T: Float>(&self, x: T) -> T;
+}
+
+/// Applies a function to a slice and writes the results to another.
+struct Mapping<'a, T, U>(&'a U, &'a [T], &'a mut [T]);
+
+impl<T: Float, U: Unary> Work for Mapping<'_, T, U> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        for (to, &from) in self.2.iter_mut().zip(self.1) {
+            *to = self.0.apply(from);
+        }
+    }
+}
+
+/// Applies a function to a slice in place.
+struct MappingInPlace<'a, T, U>(&'a U, &'a mut [T]);
+
+impl<T: Float, U: Unary> Work for MappingInPlace<'_, T, U> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        for x in self.1.iter_mut() {
+            *x = self.0.apply(*x);
+        }
+    }
+}
+
+/// As [`map`], for a [`Unary`] function.
+///
+/// # Errors
+/// [`LayerError::DType`] if the input does not have a floating-point type.
+pub(crate) fn map_unary<U: Unary>(
+    input: &TensorView<'_>,
+    output: &mut TensorViewMut<'_>,
+    function: &U,
+) -> Result<(), LayerError> {
+    match input.dtype() {
+        DType::F32 => map_slices::<f32>(input, output, &|from, to| run_widest(Mapping(function, from, to))),
+        DType::F64 => map_slices::<f64>(input, output, &|from, to| run_widest(Mapping(function, from, to))),
+        _ => {
+            output.copy_from(input)?;
+            map_unary_in_place(output, function)
+        }
+    }
+}
+
+/// Lets `change` write all elements of an output, given the input's.
+fn map_slices<T: Float>(
+    input: &TensorView<'_>,
+    output: &mut TensorViewMut<'_>,
+    change: &dyn Fn(&[T], &mut [T]),
+) -> Result<(), LayerError> {
+    let input = read::<T>(input)?;
+    write::<T>(output, |output| {
+        change(&input, output);
+        Ok(())
+    })
+}
+
+/// As [`map_in_place`], for a [`Unary`] function.
+///
+/// # Errors
+/// [`LayerError::DType`] if the input does not have a floating-point type.
+pub(crate) fn map_unary_in_place<U: Unary>(
+    data: &mut TensorViewMut<'_>,
+    function: &U,
+) -> Result<(), LayerError> {
+    change_in_place(data, &|data| run_widest(MappingInPlace(function, data)), &|data| {
+        run_widest(MappingInPlace(function, data))
+    })
+}
+
+/// Changes all elements in place by `single` or `double`; half precision is converted block by block.
+fn change_in_place(
+    data: &mut TensorViewMut<'_>,
+    single: &dyn Fn(&mut [f32]),
+    double: &dyn Fn(&mut [f64]),
+) -> Result<(), LayerError> {
+    if !data.layout().is_contiguous() {
+        let mut copy = data.as_view().to_tensor()?;
+        change_in_place(&mut copy.view_mut()?, single, double)?;
+        return Ok(data.copy_from(&copy.view())?);
+    }
+    match data.dtype() {
+        DType::F32 => single(data.slice::<f32>()?),
+        DType::F64 => double(data.slice::<f64>()?),
+        DType::F16 => {
+            data.slice::<f16>()?.chunks_mut(BLOCK).for_each(|block| change_block(None, block, single))
+        }
+        DType::Bf16 => {
+            data.slice::<bf16>()?.chunks_mut(BLOCK).for_each(|block| change_block(None, block, single))
+        }
+        other => return Err(not_a_float("the input", other)),
+    }
+    Ok(())
+}
+
+/// Applies a function to every element; `single` serves f32 and the half types, `double` f64.
+///
+/// # Errors
+/// [`LayerError::DType`] if the input does not have a floating-point type.
+pub fn map(
+    input: &TensorView<'_>,
+    output: &mut TensorViewMut<'_>,
+    single: impl Fn(f32) -> f32,
+    double: impl Fn(f64) -> f64,
+) -> Result<(), LayerError> {
+    let change = |data: &mut [f32]| widest(|| data.iter_mut().for_each(|x| *x = single(*x)));
+    match input.dtype() {
+        DType::F64 => map_slices::<f64>(input, output, &|from, to| {
+            widest(|| to.iter_mut().zip(from).for_each(|(to, &from)| *to = double(from)));
+        }),
+        DType::F16 => map_halves::<f16>(input, output, &change),
+        DType::Bf16 => map_halves::<bf16>(input, output, &change),
+        _ => map_slices::<f32>(input, output, &|from, to| {
+            widest(|| to.iter_mut().zip(from).for_each(|(to, &from)| *to = single(from)));
+        }),
+    }
+}
+
+/// As [`map_slices`] for half precision, in blocks that fit in the L1 cache.
+fn map_halves<H: Half>(
+    input: &TensorView<'_>,
+    output: &mut TensorViewMut<'_>,
+    change: &dyn Fn(&mut [f32]),
+) -> Result<(), LayerError> {
+    if !output.layout().is_contiguous() {
+        let mut whole = Tensor::zeros(H::DTYPE, output.shape())?;
+        map_halves::<H>(input, &mut whole.view_mut()?, change)?;
+        return Ok(output.copy_from(&whole.view())?);
+    }
+    let copy = if input.layout().is_contiguous() { None } else { Some(input.to_tensor()?) };
+    let from = copy.as_ref().map_or(*input, Tensor::view).slice::<H>()?;
+    for (from, to) in from.chunks(BLOCK).zip(output.slice::<H>()?.chunks_mut(BLOCK)) {
+        change_block(Some(from), to, change);
+    }
+    Ok(())
+}
+
+/// The number of half-precision elements that are converted at a time.
+const BLOCK: usize = 2048;
+
+/// Writes the changed block `from` to `to`; without `from`, changes `to` in place.
+fn change_block<H: Half>(from: Option<&[H]>, to: &mut [H], change: &dyn Fn(&mut [f32])) {
+    let mut block = [0f32; BLOCK];
+    H::load_all(from.unwrap_or(to), &mut block);
+    change(&mut block[..to.len()]);
+    H::store_all(&block, to);
+}
+
+/// Applies a function to every element in place; as [`map`].
+///
+/// # Errors
+/// [`LayerError::DType`] if the input does not have a floating-point type.
+pub fn map_in_place(
+    data: &mut TensorViewMut<'_>,
+    single: impl Fn(f32) -> f32,
+    double: impl Fn(f64) -> f64,
+) -> Result<(), LayerError> {
+    change_in_place(data, &|data| widest(|| data.iter_mut().for_each(|x| *x = single(*x))), &|data| {
+        widest(|| data.iter_mut().for_each(|x| *x = double(*x)))
+    })
+}
