@@ -49,7 +49,7 @@ first_command() {
 }
 
 # Touches a layer; where it is depends on the revision.
-touch_softmax() { touch "$(git ls-files 'src/layers/softmax.rs' 'crates/ixion-ops/src/activation/softmax.rs' | head -n 1)"; }
+touch_softmax() { touch "$(git ls-files 'src/layers/softmax.rs' 'src/ops/activation/softmax.rs' 'crates/ixion-ops/src/activation/softmax.rs' | head -n 1)"; }
 
 row() {
   case "$1" in

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// Long enough for everything that returns, even on a busy machine.
-const TIMEOUT: Duration = Duration::from_millis(800);
+const TIMEOUT: Duration = Duration::from_millis(1000);
 
 /// Loads the plugin with this defect.
 fn load(defect: &str) -> Result<Plugin, PluginError> {

@@ -11,10 +11,7 @@ const STEPS: &[(&str, &str)] = &[
     ("format", "fmt --all --check"),
     ("lints: all warnings are errors", "clippy --workspace --all-targets -- -D warnings"),
     ("tests: the command of the README", "test"),
-    (
-        "features: the library alone, and lints of all",
-        "clippy -p ixion -p ixion-ops --lib --no-default-features -- -D warnings",
-    ),
+    ("features: the library alone, and lints of all", "clippy --lib --no-default-features -- -D warnings"),
     ("lessons: every one can be solved, and its tests bite", "xtask lessons check"),
     ("the book, its links and its formulas", "xtask book build"),
     ("broken files", "test --test it mutation::"),

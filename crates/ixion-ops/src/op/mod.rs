@@ -2,7 +2,7 @@
 //!
 //! Each operator type is one Rust type, declared with [`operator!`](crate::operator). [`Layer`] defines its semantics,
 //! [`CpuLayer`] its implementation on the CPU, and a [`Registry`] maps the type in a file to the layer. This module contains no
-//! operators: they are in the crate itself.
+//! operators: they are in the modules beside it.
 
 mod attribute;
 mod axes;
