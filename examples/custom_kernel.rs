@@ -28,7 +28,7 @@ const KERNEL: &str = r#"
 #include "common.cuh"
 
 extern "C" __global__ void bend(const f32* x, f32* y, i64 count, float slope) {
-    for (i64 i = FIRST; i < count; i += STEP) y[i] = x[i] > 0 ? x[i] : slope * x[i] * x[i];
+    for (i64 i = GLOBAL_THREAD; i < count; i += GRID_STRIDE) y[i] = x[i] > 0 ? x[i] : slope * x[i] * x[i];
 }"#;
 
 ixion::operator! {

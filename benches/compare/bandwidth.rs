@@ -56,7 +56,7 @@ const COPY: &str = r#"
 #include "common.cuh"
 
 extern "C" __global__ void copy_words(const Bytes16* x, Bytes16* y, i64 count) {
-    for (i64 i = FIRST; i < count; i += STEP) y[i] = x[i];
+    for (i64 i = GLOBAL_THREAD; i < count; i += GRID_STRIDE) y[i] = x[i];
 }"#;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
@@ -131,10 +131,10 @@ impl Bench {
         let output = if case.is_turned { output.with_layout(flat)? } else { output };
         let mut layer = case.layer(&inputs, &output)?;
         let limits = Limits::default();
-        let place = Layout::contiguous(Shape::new(&[3])?);
-        let place = self.memory.tensor(DType::I64, place, 3 * self.bytes, FAULTS)?;
+        let layout = Layout::contiguous(Shape::new(&[3])?);
+        let record = self.memory.tensor(DType::I64, layout, 3 * self.bytes, FAULTS)?;
         let seconds = self.seconds(|queue| {
-            let faults = Faults { place, who: 1, is_used: false };
+            let faults = Faults { record, operator_id: 1, is_used: false };
             let mut context = CudaContext::new(queue, None, &[], &limits, faults);
             Ok(layer.forward(&inputs, &[output], &mut context)?)
         })?;

@@ -168,17 +168,17 @@ impl Default for Tf32 {
 /// The layer types that can run on a GPU, and the precision that they may use.
 #[derive(Clone)]
 pub struct CudaLayers {
-    makers: HashMap<TypeId, Make>,
+    constructors: HashMap<TypeId, Constructor>,
     tf32: Tf32,
 }
 
-type Make = fn(&dyn Any) -> Option<Box<dyn CudaLayer>>;
+type Constructor = fn(&dyn Any) -> Option<Box<dyn CudaLayer>>;
 
 impl CudaLayers {
     /// An empty registry.
     #[must_use]
     pub fn empty() -> Self {
-        Self { makers: HashMap::new(), tf32: Tf32::default() }
+        Self { constructors: HashMap::new(), tf32: Tf32::default() }
     }
 
     /// Sets the operations in which f32 is multiplied as TF32.
@@ -194,8 +194,8 @@ impl CudaLayers {
 
     /// Registers a layer type. Registering it again has no effect.
     pub fn register<L: CudaLayer + Clone + 'static>(&mut self) {
-        let make: Make = |layer| Some(Box::new(layer.downcast_ref::<L>()?.clone()));
-        self.makers.insert(TypeId::of::<L>(), make);
+        let constructor: Constructor = |layer| Some(Box::new(layer.downcast_ref::<L>()?.clone()));
+        self.constructors.insert(TypeId::of::<L>(), constructor);
     }
 
     /// The GPU layer for a CPU layer, or `None` if its type is not registered.
@@ -205,19 +205,19 @@ impl CudaLayers {
             return self.of(&*layer);
         }
         let layer = layer.as_any();
-        self.makers.get(&layer.type_id())?(layer)
+        self.constructors.get(&layer.type_id())?(layer)
     }
 
     /// The number of registered layer types.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.makers.len()
+        self.constructors.len()
     }
 
     /// Returns true if no layer type is registered.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.makers.is_empty()
+        self.constructors.is_empty()
     }
 }
 
@@ -239,7 +239,7 @@ impl fmt::Debug for CudaLayers {
 pub struct CudaContext<'a> {
     queue: &'a mut Queue,
     scratch: Option<DeviceTensor<'a>>,
-    taken: usize,
+    scratch_used: usize,
     weights: &'a [DeviceTensor<'a>],
     limits: &'a Limits,
     faults: Faults<'a>,
@@ -250,9 +250,9 @@ pub struct CudaContext<'a> {
 #[derive(Debug, Clone, Copy)]
 pub struct Faults<'a> {
     /// Three `i64` for the first such value, all 0 until there is one: the layer, the value, and the length that it exceeds.
-    pub place: DeviceTensor<'a>,
+    pub record: DeviceTensor<'a>,
     /// The number, above 0, that identifies the layer there.
-    pub who: i64,
+    pub operator_id: i64,
     /// Whether the layer has passed it to a kernel.
     pub is_used: bool,
 }
@@ -266,7 +266,7 @@ impl<'a> CudaContext<'a> {
         limits: &'a Limits,
         faults: Faults<'a>,
     ) -> Self {
-        Self { queue, scratch, taken: 0, weights, limits, faults, tf32: Tf32::default() }
+        Self { queue, scratch, scratch_used: 0, weights, limits, faults, tf32: Tf32::default() }
     }
 
     /// Sets the operations in which f32 may be multiplied as TF32.
@@ -280,11 +280,11 @@ impl<'a> CudaContext<'a> {
         self.tf32
     }
 
-    /// The arguments `i64* faults, i64 who` of kernels that may meet invalid values, such as indices that are out of range. A
-    /// reported value fails the run when the device is done.
+    /// The arguments `i64* faults, i64 operator_id` of kernels that may meet invalid values, such as indices that are out of
+    /// range. A reported value fails the run when the device is done.
     pub fn faults(&mut self) -> [Argument<'a>; 2] {
         self.faults.is_used = true;
-        [Argument::Write(self.faults.place), Argument::Long(self.faults.who)]
+        [Argument::Write(self.faults.record), Argument::Long(self.faults.operator_id)]
     }
 
     /// Returns true if the layer may have met an invalid value.
@@ -313,7 +313,7 @@ impl<'a> CudaContext<'a> {
 
     /// The bytes of scratch memory that are not taken yet.
     pub fn scratch_left(&self) -> usize {
-        self.scratch.map_or(0, |it| it.num_elements()).saturating_sub(self.taken)
+        self.scratch.map_or(0, |it| it.num_elements()).saturating_sub(self.scratch_used)
     }
 
     /// Takes a tensor from the scratch memory, after those taken before. It holds arbitrary values.
@@ -326,11 +326,11 @@ impl<'a> CudaContext<'a> {
             return Ok(DeviceTensor::nothing(dtype, shape));
         }
         let (wanted, found) =
-            (self.taken.saturating_add(bytes), self.scratch.map_or(0, |it| it.num_elements()));
+            (self.scratch_used.saturating_add(bytes), self.scratch.map_or(0, |it| it.num_elements()));
         let memory =
             self.scratch.filter(|_| wanted <= found).ok_or(LayerError::Workspace { wanted, found })?;
-        let tensor = memory.reinterpreted(dtype, Layout::contiguous(shape), self.taken, bytes)?;
-        self.taken = wanted;
+        let tensor = memory.reinterpreted(dtype, Layout::contiguous(shape), self.scratch_used, bytes)?;
+        self.scratch_used = wanted;
         Ok(tensor)
     }
 
@@ -342,7 +342,7 @@ impl<'a> CudaContext<'a> {
         let left = self.scratch_left();
         let Some(memory) = self.scratch.filter(|_| left > 0) else { return Ok(None) };
         let layout = Layout::contiguous(Shape::new(&[left])?);
-        Ok(Some(memory.reinterpreted(DType::U8, layout, self.taken, left)?))
+        Ok(Some(memory.reinterpreted(DType::U8, layout, self.scratch_used, left)?))
     }
 
     /// A kernel of a source; see [`Device::kernel`].

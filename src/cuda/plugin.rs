@@ -30,8 +30,8 @@ impl CudaLayer for Foreign {
         let formats: Vec<abi::TensorFormat> = formats.iter().map(of_format).collect();
         let (data, count) = (formats.as_ptr(), formats.len());
         // SAFETY: the layer belongs to the library, and the formats outlive the call.
-        let answer = |host| unsafe { supports(host, layer, position, data, count) };
-        position < count && Call::timed().answer(answer) != 0
+        let query = |host| unsafe { supports(host, layer, position, data, count) };
+        position < count && Call::timed().answer(query) != 0
     }
 
     fn weights(&self) -> Result<Vec<Tensor>> {
@@ -67,8 +67,8 @@ impl CudaLayer for Foreign {
         }
         let mut y = Vec::with_capacity(outputs.len());
         for output in outputs {
-            let is_fine = self.accepts_layout(output);
-            y.push(if is_fine { *output } else { context.scratch(output.dtype(), *output.shape())? });
+            let is_accepted = self.accepts_layout(output);
+            y.push(if is_accepted { *output } else { context.scratch(output.dtype(), *output.shape())? });
         }
         for wanted in self.launches(&x, &y)? {
             self.launch(&wanted, &x, &y, context)?;
@@ -104,18 +104,19 @@ impl Foreign {
     ) -> Result<()> {
         let mut arguments = Vec::with_capacity(wanted.arguments.len());
         for (position, argument) in wanted.arguments.iter().enumerate() {
-            let (index, refused) = (argument.index as usize, || refused(wanted, position, argument));
+            let (index, invalid_argument) =
+                (argument.index as usize, || invalid_argument(wanted, position, argument));
             arguments.push(match argument.kind {
-                abi::CUDA_INPUT => Argument::Read(*inputs.get(index).ok_or_else(refused)?),
-                abi::CUDA_OUTPUT => Argument::Write(*outputs.get(index).ok_or_else(refused)?),
+                abi::CUDA_INPUT => Argument::Read(*inputs.get(index).ok_or_else(invalid_argument)?),
+                abi::CUDA_OUTPUT => Argument::Write(*outputs.get(index).ok_or_else(invalid_argument)?),
                 abi::CUDA_WEIGHT => {
-                    Argument::Read(context.weight(self.weight_of_field(index).ok_or_else(refused)?)?)
+                    Argument::Read(context.weight(self.weight_of_field(index).ok_or_else(invalid_argument)?)?)
                 }
-                abi::CUDA_INT => Argument::Int(i32::try_from(argument.i).map_err(|_| refused())?),
+                abi::CUDA_INT => Argument::Int(i32::try_from(argument.i).map_err(|_| invalid_argument())?),
                 abi::CUDA_LONG => Argument::Long(argument.i),
                 abi::CUDA_FLOAT => Argument::Float(argument.f as f32),
                 abi::CUDA_DOUBLE => Argument::Double(argument.f),
-                _ => return Err(refused()),
+                _ => return Err(invalid_argument()),
             });
         }
         let kernel =
@@ -126,7 +127,7 @@ impl Foreign {
 }
 
 /// The error for an invalid argument.
-fn refused(wanted: &Wanted, position: usize, argument: &abi::CudaArgument) -> LayerError {
+fn invalid_argument(wanted: &Wanted, position: usize, argument: &abi::CudaArgument) -> LayerError {
     let abi::CudaArgument { kind, index, i, .. } = *argument;
     let found = match kind {
         abi::CUDA_INPUT => format!("input {index}, which does not exist"),

@@ -15,12 +15,12 @@ use std::sync::Arc;
 /// A recorded launch, or a recorded library call.
 #[derive(Debug, Clone)]
 pub(super) struct Recorded {
-    pub(super) work: Done,
+    pub(super) work: RecordedWork,
     pub(super) extents: SmallVec<[Extent; 16]>,
 }
 
 #[derive(Debug, Clone)]
-pub(super) enum Done {
+pub(super) enum RecordedWork {
     Launch { kernel: Kernel, grid: Grid, slots: Vec<Slot> },
     Call { work: Box<LibraryWork>, addresses: SmallVec<[u64; 6]>, scratch: usize },
 }
@@ -76,9 +76,9 @@ impl Recording {
 
 /// Returns true if the second must wait for the first.
 fn conflict(first: &[Extent], second: &[Extent]) -> bool {
-    let meet =
+    let overlap =
         |a: &Extent, b: &Extent| (a.is_written | b.is_written) != 0 && a.start < b.end && b.start < a.end;
-    first.iter().any(|a| second.iter().any(|b| meet(a, b)))
+    first.iter().any(|a| second.iter().any(|b| overlap(a, b)))
 }
 
 /// A set of launches, with a bit for each.
@@ -93,10 +93,10 @@ impl Ancestors {
     }
 
     /// Adds a launch and all that it waits for.
-    fn add(&mut self, at: usize, its: Option<&Ancestors>) {
-        let its = its.map_or(&[][..], |its| &its.words);
-        self.words.resize(self.words.len().max(at / 64 + 1).max(its.len()), 0);
-        self.words.iter_mut().zip(its).for_each(|(word, its)| *word |= its);
+    fn add(&mut self, at: usize, other: Option<&Ancestors>) {
+        let other = other.map_or(&[][..], |other| &other.words);
+        self.words.resize(self.words.len().max(at / 64 + 1).max(other.len()), 0);
+        self.words.iter_mut().zip(other).for_each(|(word, other)| *word |= other);
         if let Some(word) = self.words.get_mut(at / 64) {
             *word |= 1 << (at % 64);
         }
@@ -142,7 +142,7 @@ impl Graph {
     }
 }
 
-impl Done {
+impl RecordedWork {
     /// Pointers to the arguments of a kernel.
     fn pointers(&mut self) -> SmallVec<[*mut c_void; 16]> {
         match self {
@@ -155,14 +155,14 @@ impl Done {
 impl Recorded {
     fn work<'a>(&'a self, arguments: &'a mut [*mut c_void]) -> Work<'a> {
         match &self.work {
-            Done::Launch { kernel, grid, .. } => Work::Launch(Launch {
+            RecordedWork::Launch { kernel, grid, .. } => Work::Launch(Launch {
                 kernel: &kernel.signature().name,
                 function: kernel.function,
                 grid: *grid,
                 arguments,
                 extents: &self.extents,
             }),
-            Done::Call { work, addresses, scratch } => {
+            RecordedWork::Call { work, addresses, scratch } => {
                 Work::Call(Call { work, addresses, scratch: *scratch })
             }
         }

@@ -58,13 +58,13 @@ pub enum LibraryWork {
 
 /// The memory layout of a batch of matrices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct MatrixPlace {
+pub struct MatrixLayout {
     /// Whether each row is contiguous; otherwise each column is.
-    pub is_by_rows: bool,
+    pub is_row_major: bool,
     /// The distance in elements between adjacent rows, or columns.
-    pub line: usize,
+    pub leading_dimension: usize,
     /// The distance in elements between adjacent matrices.
-    pub between: usize,
+    pub batch_stride: usize,
 }
 
 /// The activation function that a library applies to its result.
@@ -88,13 +88,13 @@ pub struct ProductWork {
     /// The number of products.
     pub batches: usize,
     /// The left factor, rows×depth.
-    pub left: MatrixPlace,
+    pub left: MatrixLayout,
     /// The right factor, depth×columns.
-    pub right: MatrixPlace,
+    pub right: MatrixLayout,
     /// The addend, rows×columns.
-    pub added: Option<MatrixPlace>,
+    pub added: Option<MatrixLayout>,
     /// The result, rows×columns; each row is contiguous.
-    pub output: MatrixPlace,
+    pub output: MatrixLayout,
     /// The factors of the product (alpha) and of the addend (beta).
     pub scales: [f32; 2],
     /// Whether there is a bias, with a value for each column.
@@ -140,7 +140,7 @@ pub struct ConvolutionWork {
 
 /// The kind of a Fourier transform.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Transformed {
+pub enum TransformKind {
     /// Complex to complex, forward or inverse.
     Complex {
         /// Whether the exponent is negative.
@@ -154,18 +154,18 @@ pub enum Transformed {
 
 /// The memory layout of a batch of signals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SignalPlace {
+pub struct SignalLayout {
     /// The distance between adjacent elements of a signal.
-    pub step: usize,
+    pub stride: usize,
     /// The distance in elements between adjacent signals.
-    pub between: usize,
+    pub distance: usize,
 }
 
 /// Fourier transforms of signals of equal length, without normalisation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TransformWork {
     /// The kind of transform.
-    pub kind: Transformed,
+    pub kind: TransformKind,
     /// Whether elements are double precision, instead of single.
     pub is_double: bool,
     /// The length of a signal in the time domain.
@@ -173,21 +173,21 @@ pub struct TransformWork {
     /// The number of signals.
     pub batches: usize,
     /// The layout of the input.
-    pub input: SignalPlace,
+    pub input: SignalLayout,
     /// The layout of the output.
-    pub output: SignalPlace,
+    pub output: SignalLayout,
 }
 
 /// A tensor that work requires: its element type, the number of elements from the first to the last, and whether it is written.
 #[derive(Debug, Clone, Copy)]
-struct Needed {
+struct Requirement {
     dtype: DType,
     elements: usize,
     is_written: bool,
     is_optional: bool,
 }
 
-impl Needed {
+impl Requirement {
     fn read(dtype: DType, elements: usize) -> Self {
         Self { dtype, elements, is_written: false, is_optional: false }
     }
@@ -196,10 +196,10 @@ impl Needed {
         Self { is_written: true, ..Self::read(dtype, elements) }
     }
 
-    /// A tensor that is passed only if `is_there`.
-    fn if_there(is_there: bool, dtype: DType, elements: usize) -> Self {
-        let elements = if is_there { elements } else { 0 };
-        Self { is_optional: !is_there, ..Self::read(dtype, elements) }
+    /// A tensor that is passed only if `is_used`.
+    fn read_if(is_used: bool, dtype: DType, elements: usize) -> Self {
+        let elements = if is_used { elements } else { 0 };
+        Self { is_optional: !is_used, ..Self::read(dtype, elements) }
     }
 
     fn scratch() -> Self {
@@ -225,31 +225,31 @@ fn span(lens: &[usize], strides: &[usize]) -> usize {
     if lens.contains(&0) {
         return 0;
     }
-    let steps = lens.iter().zip(strides).map(|(len, by)| (len - 1).saturating_mul(*by));
-    steps.fold(1, usize::saturating_add)
+    let extents = lens.iter().zip(strides).map(|(len, by)| (len - 1).saturating_mul(*by));
+    extents.fold(1, usize::saturating_add)
 }
 
-impl MatrixPlace {
+impl MatrixLayout {
     fn span(&self, batches: usize, [rows, columns]: [usize; 2]) -> usize {
         // Libraries treat a smaller distance as that of a contiguous line.
-        let line = self.line.max(if self.is_by_rows { columns } else { rows });
-        let strides = if self.is_by_rows { [line, 1] } else { [1, line] };
-        span(&[batches, rows, columns], &[self.between, strides[0], strides[1]])
+        let line = self.leading_dimension.max(if self.is_row_major { columns } else { rows });
+        let strides = if self.is_row_major { [line, 1] } else { [1, line] };
+        span(&[batches, rows, columns], &[self.batch_stride, strides[0], strides[1]])
     }
 }
 
 impl ProductWork {
-    fn needed(&self) -> SmallVec<[Needed; 6]> {
+    fn requirements(&self) -> SmallVec<[Requirement; 6]> {
         let [rows, columns, depth] = self.sizes;
         let (dtype, batches) = (self.dtype, self.batches);
         let added = self.added.map_or(0, |added| added.span(batches, [rows, columns]));
         SmallVec::from_slice(&[
-            Needed::read(dtype, self.left.span(batches, [rows, depth])),
-            Needed::read(dtype, self.right.span(batches, [depth, columns])),
-            Needed::if_there(self.added.is_some(), dtype, added),
-            Needed::if_there(self.has_bias, dtype, columns),
-            Needed::written(dtype, self.output.span(batches, [rows, columns])),
-            Needed::scratch(),
+            Requirement::read(dtype, self.left.span(batches, [rows, depth])),
+            Requirement::read(dtype, self.right.span(batches, [depth, columns])),
+            Requirement::read_if(self.added.is_some(), dtype, added),
+            Requirement::read_if(self.has_bias, dtype, columns),
+            Requirement::written(dtype, self.output.span(batches, [rows, columns])),
+            Requirement::scratch(),
         ])
     }
 }
@@ -258,50 +258,51 @@ impl ConvolutionWork {
     /// Returns true if the output has the lengths that windows over the input give.
     fn is_consistent(&self) -> bool {
         let positions = |axis: usize| {
-            let seen = self.taps[axis].checked_sub(1)?.checked_mul(self.dilation[axis])?.checked_add(1)?;
-            let room = self.input[2 + axis].checked_add(self.padding[axis].checked_mul(2)?)?;
-            Some(room.checked_sub(seen)?.checked_div(self.stride[axis])? + 1)
+            let extent = self.taps[axis].checked_sub(1)?.checked_mul(self.dilation[axis])?.checked_add(1)?;
+            let padded = self.input[2 + axis].checked_add(self.padding[axis].checked_mul(2)?)?;
+            Some(padded.checked_sub(extent)?.checked_div(self.stride[axis])? + 1)
         };
-        let are_whole = |channels: usize| self.groups > 0 && channels.is_multiple_of(self.groups);
+        let is_divisible = |channels: usize| self.groups > 0 && channels.is_multiple_of(self.groups);
         (0..3).all(|axis| positions(axis) == Some(self.output[2 + axis]))
             && self.input[0] == self.output[0]
-            && are_whole(self.input[1])
-            && are_whole(self.output[1])
+            && is_divisible(self.input[1])
+            && is_divisible(self.output[1])
     }
 
-    fn needed(&self) -> SmallVec<[Needed; 6]> {
+    fn requirements(&self) -> SmallVec<[Requirement; 6]> {
         let (dtype, channels) = (self.dtype, self.output[1]);
         let of_group = self.input[1].checked_div(self.groups).unwrap_or(0);
         let weights =
             self.taps.iter().copied().fold(channels.saturating_mul(of_group), usize::saturating_mul);
         let output = span(&self.output, &self.output_strides);
         SmallVec::from_slice(&[
-            Needed::read(dtype, span(&self.input, &self.input_strides)),
-            Needed::read(dtype, weights),
-            Needed::if_there(self.has_bias, dtype, channels),
-            Needed::if_there(self.is_added, dtype, output),
-            Needed::written(dtype, output),
-            Needed::scratch(),
+            Requirement::read(dtype, span(&self.input, &self.input_strides)),
+            Requirement::read(dtype, weights),
+            Requirement::read_if(self.has_bias, dtype, channels),
+            Requirement::read_if(self.is_added, dtype, output),
+            Requirement::written(dtype, output),
+            Requirement::scratch(),
         ])
     }
 }
 
 impl TransformWork {
-    fn needed(&self) -> SmallVec<[Needed; 6]> {
+    fn requirements(&self) -> SmallVec<[Requirement; 6]> {
         let (real, complex) =
             if self.is_double { (DType::F64, DType::C128) } else { (DType::F32, DType::C64) };
         let half = self.length / 2 + 1;
-        let [(from, given), (to, made)] = match self.kind {
-            Transformed::Complex { .. } => [(complex, self.length); 2],
-            Transformed::FromReal => [(real, self.length), (complex, half)],
-            Transformed::ToReal => [(complex, half), (real, self.length)],
+        let [(from, from_len), (to, to_len)] = match self.kind {
+            TransformKind::Complex { .. } => [(complex, self.length); 2],
+            TransformKind::FromReal => [(real, self.length), (complex, half)],
+            TransformKind::ToReal => [(complex, half), (real, self.length)],
         };
-        let of = |place: SignalPlace, len: usize| span(&[self.batches, len], &[place.between, place.step]);
+        let of =
+            |layout: SignalLayout, len: usize| span(&[self.batches, len], &[layout.distance, layout.stride]);
         let input = match self.kind {
-            Transformed::ToReal => Needed::written(from, of(self.input, given)),
-            _ => Needed::read(from, of(self.input, given)),
+            TransformKind::ToReal => Requirement::written(from, of(self.input, from_len)),
+            _ => Requirement::read(from, of(self.input, from_len)),
         };
-        SmallVec::from_slice(&[input, Needed::written(to, of(self.output, made))])
+        SmallVec::from_slice(&[input, Requirement::written(to, of(self.output, to_len))])
     }
 }
 
@@ -317,7 +318,7 @@ impl LibraryWork {
 
     /// Returns true if its sizes are consistent.
     fn is_consistent(&self) -> bool {
-        let has_strides = |place: &SignalPlace| place.step > 0 && place.between > 0;
+        let has_strides = |layout: &SignalLayout| layout.stride > 0 && layout.distance > 0;
         match self {
             Self::Product(_) => true,
             Self::Convolution(work) => work.is_consistent(),
@@ -325,24 +326,27 @@ impl LibraryWork {
         }
     }
 
-    fn needed(&self) -> SmallVec<[Needed; 6]> {
+    fn requirements(&self) -> SmallVec<[Requirement; 6]> {
         match self {
-            Self::Product(work) => work.needed(),
-            Self::Convolution(work) => work.needed(),
-            Self::Transform(work) => work.needed(),
+            Self::Product(work) => work.requirements(),
+            Self::Convolution(work) => work.requirements(),
+            Self::Transform(work) => work.requirements(),
         }
     }
 
     /// Returns an error if the sizes are inconsistent, or if a tensor is missing, too small, or of another element type.
     pub(super) fn check(&self, arguments: &[Argument<'_>]) -> Result<()> {
-        let needed = self.needed();
-        let fits = |(needed, argument): (&Needed, &Argument<'_>)| needed.fits(argument);
-        if self.is_consistent() && needed.len() == arguments.len() && needed.iter().zip(arguments).all(fits) {
+        let requirements = self.requirements();
+        let fits = |(requirement, argument): (&Requirement, &Argument<'_>)| requirement.fits(argument);
+        if self.is_consistent()
+            && requirements.len() == arguments.len()
+            && requirements.iter().zip(arguments).all(fits)
+        {
             return Ok(());
         }
-        let wanted = needed.iter().map(|needed| {
-            let is_const = if needed.is_written { "" } else { "const " };
-            format!("{is_const}{}*[{}]", needed.dtype, needed.elements)
+        let wanted = requirements.iter().map(|requirement| {
+            let is_const = if requirement.is_written { "" } else { "const " };
+            format!("{is_const}{}*[{}]", requirement.dtype, requirement.elements)
         });
         Err(CudaError::Arguments {
             unit: self.library().to_owned(),
@@ -378,11 +382,11 @@ mod tests {
 
     #[test]
     fn spans_reach_from_the_first_element_to_the_last() {
-        let place = MatrixPlace { is_by_rows: true, line: 10, between: 100 };
-        assert_eq!(place.span(3, [4, 5]), 2 * 100 + 3 * 10 + 4 + 1);
-        let place = MatrixPlace { is_by_rows: false, ..place };
-        assert_eq!(place.span(1, [4, 5]), 3 + 4 * 10 + 1);
-        assert_eq!(place.span(1, [0, 5]), 0);
+        let layout = MatrixLayout { is_row_major: true, leading_dimension: 10, batch_stride: 100 };
+        assert_eq!(layout.span(3, [4, 5]), 2 * 100 + 3 * 10 + 4 + 1);
+        let layout = MatrixLayout { is_row_major: false, ..layout };
+        assert_eq!(layout.span(1, [4, 5]), 3 + 4 * 10 + 1);
+        assert_eq!(layout.span(1, [0, 5]), 0);
         assert_eq!(span(&[usize::MAX, 2], &[usize::MAX, 1]), usize::MAX);
     }
 

@@ -20,7 +20,7 @@ impl Memory {
         } else {
             device.0.driver.allocate(bytes).map_err(|e| full(device, bytes, e))?
         };
-        device.0.taken.fetch_add(bytes, Ordering::Relaxed);
+        device.0.allocated_bytes.fetch_add(bytes, Ordering::Relaxed);
         device.0.blocks.fetch_add(usize::from(bytes > 0), Ordering::Relaxed);
         Ok(Self { device: device.clone(), address, bytes })
     }
@@ -79,7 +79,7 @@ impl Drop for Memory {
         }
         // SAFETY: this is the only owner of the allocation, and no queue uses it afterwards: drivers wait for work on it.
         unsafe { self.device.0.driver.free(self.address) };
-        self.device.0.taken.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.device.0.allocated_bytes.fetch_sub(self.bytes, Ordering::Relaxed);
         self.device.0.blocks.fetch_sub(1, Ordering::Relaxed);
     }
 }

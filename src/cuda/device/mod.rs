@@ -18,8 +18,8 @@ pub(crate) use error::Result;
 pub use graph::{Graph, Recording};
 pub(crate) use library::Call;
 pub use library::{
-    Activation, ConvolutionWork, Libraries, LibraryWork, MatrixPlace, ProductWork, SignalPlace,
-    TransformWork, Transformed, Version,
+    Activation, ConvolutionWork, Libraries, LibraryWork, MatrixLayout, ProductWork, SignalLayout,
+    TransformKind, TransformWork, Version,
 };
 pub use memory::Memory;
 pub use queue::{Argument, Grid, KernelShape, KernelStrides, Queue};
@@ -174,7 +174,7 @@ struct Inner {
     cache: KernelCache,
     modules: Mutex<BTreeMap<Unit, Arc<ModuleSlot>>>,
     /// Allocated bytes and blocks.
-    taken: AtomicUsize,
+    allocated_bytes: AtomicUsize,
     blocks: AtomicUsize,
     launches: AtomicU64,
 }
@@ -211,7 +211,7 @@ impl Device {
             driver,
             cache,
             modules: Mutex::default(),
-            taken: AtomicUsize::new(0),
+            allocated_bytes: AtomicUsize::new(0),
             blocks: AtomicUsize::new(0),
             launches: AtomicU64::new(0),
         }))
@@ -232,7 +232,7 @@ impl Device {
 
     /// The bytes of memory that this program has allocated on the device.
     pub fn allocated(&self) -> usize {
-        self.0.taken.load(Ordering::Relaxed)
+        self.0.allocated_bytes.load(Ordering::Relaxed)
     }
 
     /// The number of blocks of memory that this program has allocated on the device.

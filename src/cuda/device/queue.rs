@@ -1,6 +1,6 @@
 //! Queues of work for a device, executed in order.
 
-use super::graph::{Done, Recorded};
+use super::graph::{Recorded, RecordedWork};
 use super::{
     Call, CudaError, Device, DeviceTensor, DriverQueue, Extent, Graph, Kernel, Kind, Launch, LibraryWork,
     Memory, Recording, Result,
@@ -241,7 +241,7 @@ impl Queue {
         let mut slots: SmallVec<[Slot; 16]> = arguments.iter().map(slot).collect();
         let extents: SmallVec<[Extent; 16]> = arguments.iter().enumerate().filter_map(extent).collect();
         if let Some(recording) = &mut self.recording {
-            let work = Done::Launch { kernel: kernel.clone(), grid, slots: slots.to_vec() };
+            let work = RecordedWork::Launch { kernel: kernel.clone(), grid, slots: slots.to_vec() };
             recording.launches.push(Recorded { work, extents: extents.clone() });
         }
         let mut arguments = pointers(&mut slots);
@@ -275,9 +275,10 @@ impl Queue {
         self.count(1);
         if let Some(recording) = &mut self.recording {
             let extents = arguments.iter().enumerate().filter_map(extent).collect();
-            recording
-                .launches
-                .push(Recorded { work: Done::Call { work: Box::new(*work), addresses, scratch }, extents });
+            recording.launches.push(Recorded {
+                work: RecordedWork::Call { work: Box::new(*work), addresses, scratch },
+                extents,
+            });
         }
         Ok(true)
     }

@@ -16,15 +16,15 @@ const HEADERS: [(&str, &str); 13] = [
     ("blocks.cuh", include_str!("../kernels/blocks.cuh")),
     ("chunks.cuh", include_str!("../kernels/chunks.cuh")),
     ("common.cuh", include_str!("../kernels/common.cuh")),
+    ("convolution_offsets.cuh", include_str!("../kernels/convolution_offsets.cuh")),
+    ("coordinates.cuh", include_str!("../kernels/coordinates.cuh")),
     ("faults.cuh", include_str!("../kernels/faults.cuh")),
     ("functions.cuh", include_str!("../kernels/functions.cuh")),
     ("masks.cuh", include_str!("../kernels/masks.cuh")),
-    ("places.cuh", include_str!("../kernels/places.cuh")),
-    ("planes.cuh", include_str!("../kernels/planes.cuh")),
+    ("quantization.cuh", include_str!("../kernels/quantization.cuh")),
     ("rows.cuh", include_str!("../kernels/rows.cuh")),
     ("tensor_cores.cuh", include_str!("../kernels/tensor_cores.cuh")),
     ("tiles.cuh", include_str!("../kernels/tiles.cuh")),
-    ("whole_numbers.cuh", include_str!("../kernels/whole_numbers.cuh")),
     ("windows.cuh", include_str!("../kernels/windows.cuh")),
 ];
 

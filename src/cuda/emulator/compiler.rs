@@ -37,7 +37,7 @@ const FLAGS: [&str; 7] = [
 const DEBUG: &str = "-g";
 
 /// Flags that insert a call at every memory access; the checker implements these calls.
-const WATCHED: [&str; 2] = ["-fsanitize=thread", "-fsanitize=bounds"];
+const SANITIZERS: [&str; 2] = ["-fsanitize=thread", "-fsanitize=bounds"];
 
 /// A C++ compiler on this system.
 #[derive(Debug)]
@@ -101,8 +101,8 @@ impl Compiler {
     pub(super) fn target(&self) -> String {
         let checked = if self.is_checking { " checked" } else { "" };
         let debugged = if self.is_debugged { " debugged" } else { "" };
-        let sum = crc32fast::hash((self.text(&PRELUDE) + &self.support_text()).as_bytes());
-        format!("emulator{checked}{debugged} {sum:08x} {} {FLAGS:?}", self.version)
+        let checksum = crc32fast::hash((self.text(&PRELUDE) + &self.support_text()).as_bytes());
+        format!("emulator{checked}{debugged} {checksum:08x} {} {FLAGS:?}", self.version)
     }
 
     /// Compiles a source to a shared library.
@@ -111,7 +111,7 @@ impl Compiler {
         let folder = temporary()?;
         let path = |name: &str| folder.path().join(name);
         std::fs::write(path("unit.cpp"), self.source(unit)?).map_err(io("write to"))?;
-        let mut compile = self.watching();
+        let mut compile = self.kernel_command();
         compile.arg("-include").arg(prepared.join(HEADER));
         compile.arg("-c").arg(path("unit.cpp")).arg("-o").arg(path("unit.o"));
         run(compile, unit)?;
@@ -130,9 +130,9 @@ impl Compiler {
     }
 
     /// The command for kernels, whose accesses the checker watches.
-    fn watching(&self) -> Command {
+    fn kernel_command(&self) -> Command {
         let mut command = self.command();
-        command.args(if self.is_checking { &WATCHED[..] } else { &[] });
+        command.args(if self.is_checking { &SANITIZERS[..] } else { &[] });
         command
     }
 
@@ -152,7 +152,7 @@ impl Compiler {
         std::fs::write(path(HEADER), self.text(&PRELUDE)).map_err(io("write to"))?;
         std::fs::write(path("emulator.cpp"), self.support_text()).map_err(io("write to"))?;
         // Without a precompiled header, the compiler reads its text each time.
-        let mut precompile = self.watching();
+        let mut precompile = self.kernel_command();
         precompile.args(["-x", "c++-header"]).arg(path(HEADER)).arg("-o").arg(path("emulator.h.gch"));
         precompile.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let precompiling = precompile.spawn();

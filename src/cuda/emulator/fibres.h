@@ -1,4 +1,4 @@
-// CUDA C++ on a CPU: how threads run. This file is compiled once, and linked to each kernel source.
+// CUDA C++ on a CPU: the execution of threads. This file is compiled once, and linked to each kernel source.
 //
 // The threads of a block run one at a time. A thread that waits for others, at a barrier or in a shuffle, is suspended as a
 // fibre with its own stack until all have arrived. A kernel without barriers needs only one fibre.
@@ -58,7 +58,7 @@ ixion_switch:
     ret
 .size ixion_switch, .-ixion_switch
 )");
-static constexpr int KEPT = 6;
+static constexpr int SAVED_REGISTERS = 6;
 #elif defined(__aarch64__)
 asm(R"(
 .text
@@ -94,7 +94,7 @@ ixion_switch:
 .size ixion_switch, .-ixion_switch
 )");
 #else
-#error "the emulator knows how to switch stacks on x86-64 and aarch64"
+#error "the emulator only supports x86-64 and aarch64"
 #endif
 
 // Prepares a stack so that it starts with `ixion_begin`.
@@ -104,7 +104,7 @@ IXION_OWN static void reset(Fibre* fibre) {
     // The slot for the return address, as if `ixion_begin` had been called.
     --top;
     *--top = reinterpret_cast<uint64_t>(&ixion_begin);
-    for (int at = 0; at < KEPT; ++at) *--top = 0;
+    for (int at = 0; at < SAVED_REGISTERS; ++at) *--top = 0;
 #else
     top -= 22;
     memset(top, 0, 176);
@@ -115,19 +115,19 @@ IXION_OWN static void reset(Fibre* fibre) {
 
 IXION_OWN static Fibre* fibre() {
     if (!idle->empty()) {
-        Fibre* known = idle->back();
+        Fibre* reused = idle->back();
         idle->pop_back();
-        return known;
+        return reused;
     }
-    Fibre* made = new Fibre;
-    made->stack = mmap(nullptr, STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (made->stack == MAP_FAILED) {
-        delete made;
-        fail("there is no memory for the stack of another thread");
+    Fibre* created = new Fibre;
+    created->stack = mmap(nullptr, STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (created->stack == MAP_FAILED) {
+        delete created;
+        fail("cannot allocate the stack of another thread");
         return nullptr;
     }
-    reset(made);
-    return made;
+    reset(created);
+    return created;
 }
 
 IXION_OWN static void to_scheduler() {
@@ -136,7 +136,7 @@ IXION_OWN static void to_scheduler() {
     ixion_switch(&from->saved, scheduler.saved);
 }
 
-// The main loop of a fibre: runs one new thread after another.
+// The main loop of a fibre: runs new threads until none are left.
 extern "C" IXION_OWN void ixion_begin() {
     for (;;) {
         if (next_new < thread_count && !has_failed) {
@@ -199,7 +199,7 @@ IXION_OWN static bool release_warp(unsigned first) {
     return true;
 }
 
-IXION_OWN static const char* place(const Thread& thread) {
+IXION_OWN static const char* describe(const Thread& thread) {
     static char text[2][128];
     static int turn;
     turn ^= 1;
@@ -218,12 +218,12 @@ IXION_OWN static void fail(const char* format, ...) {
 }
 
 // Abandons the thread that runs on the current fibre.
-IXION_OWN static void give_up() {
+IXION_OWN static void abandon_thread() {
     reset(running);
     idle->push_back(running);
     running = nullptr;
-    void* nobody;
-    ixion_switch(&nobody, scheduler.saved);
+    void* discarded;
+    ixion_switch(&discarded, scheduler.saved);
 }
 
 IXION_OWN static void resume(Fibre* on) {
@@ -236,7 +236,7 @@ IXION_OWN static void report_deadlock() {
         const Thread& thread = threads[at];
         if (thread.state != State::AtBlock && thread.state != State::AtWarp) continue;
         const char* what = thread.state == State::AtBlock ? "__syncthreads()" : "a barrier of its warp";
-        fail("%s waits at %s for threads that never come there", place(thread), what);
+        fail("%s waits at %s for threads that never reach it", describe(thread), what);
         return;
     }
 }
@@ -315,12 +315,12 @@ IXION_OWN int run(const Launch* what, void (*kernel)(void**)) {
         begin_block();
         run_block();
     }
-    // Fibres that were suspended in the middle of a thread start afresh.
+    // Reset the fibres that were suspended in the middle of a thread.
     if (has_failed) {
         for (Thread& thread : all) {
             if (thread.state == State::New || thread.state == State::Done || !thread.fibre) continue;
             bool is_idle = false;
-            for (Fibre* known : *idle) is_idle |= known == thread.fibre;
+            for (Fibre* other : *idle) is_idle |= other == thread.fibre;
             if (is_idle) continue;
             reset(thread.fibre);
             idle->push_back(thread.fibre);
@@ -331,29 +331,29 @@ IXION_OWN int run(const Launch* what, void (*kernel)(void**)) {
 
 IXION_OWN uint64_t exchange(unsigned mask, uint64_t value, unsigned from, bool* is_there) {
     Thread* me = self;
-    me->brought = value;
+    me->published = value;
     wait(State::AtWarp, mask);
     unsigned first = me->number & ~31u;
     *is_there = from < 32 && first + from < thread_count;
-    uint64_t found = *is_there ? threads[first + from].brought : value;
+    uint64_t received = *is_there ? threads[first + from].published : value;
     wait(State::AtWarp, mask);
-    return found;
+    return received;
 }
 
 IXION_OWN unsigned lane() { return self->number & 31; }
 
-IXION_OWN void bring(const void* what) {
-    self->brought = reinterpret_cast<uint64_t>(what);
+IXION_OWN void publish(const void* what) {
+    self->published = reinterpret_cast<uint64_t>(what);
     wait(State::AtWarp, 0xffffffffu);
 }
 
 IXION_OWN unsigned ballot(unsigned mask, bool vote) {
     Thread* me = self;
-    me->brought = vote;
+    me->published = vote;
     wait(State::AtWarp, mask);
     unsigned first = me->number & ~31u, votes = 0;
     for (unsigned lane = 0; lane < 32 && first + lane < thread_count; ++lane) {
-        if ((mask >> lane & 1) && threads[first + lane].state != State::Done && threads[first + lane].brought) votes |= 1u << lane;
+        if ((mask >> lane & 1) && threads[first + lane].state != State::Done && threads[first + lane].published) votes |= 1u << lane;
     }
     wait(State::AtWarp, mask);
     return votes;
@@ -362,7 +362,7 @@ IXION_OWN unsigned ballot(unsigned mask, bool vote) {
 #ifndef IXION_CHECK
 static void begin_launch() {}
 static void begin_block() {}
-void touch_atomically(const volatile void*, unsigned) {}
+void check_atomically(const volatile void*, unsigned) {}
 #endif
 
 }  // namespace ixion

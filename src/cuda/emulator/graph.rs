@@ -6,8 +6,8 @@ use std::ffi::c_void;
 
 /// Launches with copies of their arguments.
 #[derive(Debug)]
-pub(super) struct Copied {
-    launches: Vec<Copy>,
+pub(super) struct EmulatedGraph {
+    launches: Vec<GraphLaunch>,
     seed: u32,
 }
 
@@ -15,7 +15,7 @@ pub(super) struct Copied {
 type Argument = [u64; 9];
 
 #[derive(Debug)]
-struct Copy {
+struct GraphLaunch {
     kernel: String,
     function: u64,
     grid: Grid,
@@ -24,11 +24,11 @@ struct Copy {
     after: Vec<usize>,
 }
 
-impl Copied {
+impl EmulatedGraph {
     /// Copies launches whose arguments are stored in slots of the size of [`Argument`], as those of a queue are.
     pub(super) fn new(nodes: &[Node<'_>], seed: u32) -> Result<Self> {
         let copy = |Node { work, after }: &Node<'_>| match work {
-            Work::Launch(launch) => Ok(Copy {
+            Work::Launch(launch) => Ok(GraphLaunch {
                 kernel: launch.kernel.to_owned(),
                 function: launch.function,
                 grid: launch.grid,
@@ -70,7 +70,7 @@ fn random(state: &mut u32) -> u32 {
     *state
 }
 
-impl DriverGraph for Copied {
+impl DriverGraph for EmulatedGraph {
     unsafe fn launch(&mut self) -> Result<()> {
         let mut is_done = vec![false; self.launches.len()];
         while let Some(next) = self.next(&is_done) {

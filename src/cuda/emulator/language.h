@@ -1,4 +1,4 @@
-// CUDA C++ on a CPU: the language. Its keywords, intrinsics and atomic functions, on top of the threads in `threads.h`.
+// CUDA C++ on a CPU: keywords, intrinsics and atomic functions, implemented on top of the threads of `threads.h`.
 
 #define IXION_EMULATOR 1
 
@@ -26,7 +26,7 @@ using std::isnan;
 #define gridDim (ixion::grid_dim)
 #define warpSize 32
 
-// The C library has undeclared functions with these names.
+// Macros, because the C library has undeclared functions with these names.
 #define __expf expf
 #define __logf logf
 #define __fdividef(a, b) ((a) / (b))
@@ -71,7 +71,7 @@ static inline void __threadfence_block() {}
 #define IXION_ATOMIC(NAME, EXPRESSION)                      \
     template <class T>                                      \
     IXION_OWN static T NAME(T* address, T value) {          \
-        ixion::touch_atomically(address, sizeof(T));        \
+        ixion::check_atomically(address, sizeof(T));        \
         T old = *address;                                   \
         *address = EXPRESSION;                              \
         return old;                                         \
@@ -87,7 +87,7 @@ IXION_ATOMIC(atomicXor, old ^ value)
 
 template <class T>
 IXION_OWN static T atomicCAS(T* address, T compare, T value) {
-    ixion::touch_atomically(address, sizeof(T));
+    ixion::check_atomically(address, sizeof(T));
     T old = *address;
     if (old == compare) *address = value;
     return old;

@@ -167,7 +167,7 @@ impl DriverQueue for Immediate {
     }
 
     unsafe fn graph(&mut self, nodes: &mut [Node<'_>]) -> Result<Box<dyn DriverGraph>> {
-        Ok(Box::new(graph::Copied::new(nodes, self.seed)?))
+        Ok(Box::new(graph::EmulatedGraph::new(nodes, self.seed)?))
     }
 
     fn synchronize(&mut self) -> Result<()> {

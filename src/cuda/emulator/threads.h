@@ -1,5 +1,5 @@
-// CUDA C++ on a CPU: threads, as kernels see them. This file and `language.h` are put before a kernel source, which is compiled
-// unchanged. The implementation, in `fibres.h`, is compiled once for many sources.
+// CUDA C++ on a CPU: threads, as kernels see them. This file and `language.h` precede a kernel source, which is compiled
+// unmodified. The implementation, in `fibres.h`, is compiled once for many sources.
 
 #include <cstddef>
 #include <cstdint>
@@ -9,7 +9,7 @@
 #include <tuple>
 #include <utility>
 
-// The checker does not check the emulator's own code.
+// Marks the emulator's own code, which the checker does not check.
 #define IXION_OWN __attribute__((no_sanitize("thread"), no_sanitize("undefined"), noinline))
 
 struct dim3 {
@@ -18,7 +18,7 @@ struct dim3 {
 
 namespace ixion {
 
-// These structs match those in emulator/mod.rs.
+// These structs match those of the device interface and of emulator/library.rs.
 struct Extent {
     uint64_t start, end;
     uint32_t is_written, position;
@@ -46,7 +46,7 @@ struct Thread {
     Fibre* fibre;
     unsigned mask;
     // The value that the thread contributes to a shuffle, and the counts of barriers that it has passed.
-    uint64_t brought;
+    uint64_t published;
     unsigned block_epoch, warp_epoch;
 };
 
@@ -63,10 +63,10 @@ int run(const Launch* what, void (*kernel)(void**));
 void wait(State state, unsigned mask);
 uint64_t exchange(unsigned mask, uint64_t value, unsigned from, bool* is_there);
 unsigned lane();
-// Shows a value of this thread to the warp until its next barrier.
-void bring(const void* what);
+// Makes a value of this thread visible to the warp until its next barrier.
+void publish(const void* what);
 unsigned ballot(unsigned mask, bool vote);
-void touch_atomically(const volatile void* address, unsigned size);
+void check_atomically(const volatile void* address, unsigned size);
 
 template <class... A, size_t... I>
 IXION_OWN static void call(void (*kernel)(A...), void** arguments, std::index_sequence<I...>) {
@@ -79,7 +79,7 @@ IXION_OWN static void unpack(void (*kernel)(A...), void** arguments) {
 
 template <class T>
 static inline T exchanged(unsigned mask, T value, unsigned from) {
-    static_assert(sizeof(T) <= 8, "a shuffle moves eight bytes at most");
+    static_assert(sizeof(T) <= 8, "a shuffle exchanges at most 8 bytes");
     uint64_t bits = 0;
     memcpy(&bits, &value, sizeof(T));
     bool is_there;
@@ -88,10 +88,10 @@ static inline T exchanged(unsigned mask, T value, unsigned from) {
     return value;
 }
 
-// The value that a lane of the warp contributed.
+// The value that a lane of the warp published.
 template <class T>
-IXION_OWN static const T* brought_by(unsigned lane) {
-    return reinterpret_cast<const T*>(threads[(self->number & ~31u) + lane].brought);
+IXION_OWN static const T* published_by(unsigned lane) {
+    return reinterpret_cast<const T*>(threads[(self->number & ~31u) + lane].published);
 }
 
 }  // namespace ixion

@@ -1,4 +1,4 @@
-// The places that affine maps send the elements of pictures or volumes to, in coordinates of -1 to 1 which count from the last axis.
+// Sampling grids of affine maps, for images or volumes. Coordinates are normalised to -1 to 1, and start with the last axis.
 
 #include "common.cuh"
 
@@ -8,7 +8,7 @@ static __device__ inline C normalized(i64 index, int length) {
 }
 
 extern "C" __global__ void affine_grid(const T* maps, Strides sm, T* y, Strides sy, Shape out, i64 count) {
-    for (i64 i = FIRST; i < count; i += STEP) {
+    for (i64 i = GLOBAL_THREAD; i < count; i += GRID_STRIDE) {
         i64 rest = i, at[8], to = 0;
         for (int axis = out.rank - 1; axis >= 0; --axis) {
             at[axis] = rest % out.dims[axis];

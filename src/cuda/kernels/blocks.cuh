@@ -1,20 +1,21 @@
-// What the threads of a block find out together. Blocks are of whole warps, and all threads must ask.
+// Reductions over warps and blocks. A block must consist of full warps, and all its threads must take part.
 
 #define WARP 32
 #define ALL_LANES 0xffffffffu
 
-// A value of every lane of a warp, or of LANES neighbours in it, combined to one that all get: in the same order at every run.
+// Reduces a value over a warp, or over groups of LANES adjacent lanes; every lane gets the result. The order of operations is
+// deterministic.
 template <int LANES = WARP, class Number, class Combine>
-static __device__ inline Number warp_combine(Number value, Combine combine) {
+static __device__ inline Number warp_reduce(Number value, Combine combine) {
     for (int step = LANES / 2; step > 0; step /= 2) value = combine(value, __shfl_xor_sync(ALL_LANES, value, step));
     return value;
 }
 
-// The same of every thread of a block.
+// Reduces a value over a block; every thread gets the result.
 template <class Number, class Combine>
-static __device__ inline Number block_combine(Number value, Combine combine) {
+static __device__ inline Number block_reduce(Number value, Combine combine) {
     __shared__ Number parts[WARP];
-    value = warp_combine(value, combine);
+    value = warp_reduce(value, combine);
     int warps = blockDim.x / WARP;
     if (warps == 1) return value;
     __syncthreads();
@@ -30,13 +31,13 @@ struct Sum {
     __device__ Number operator()(Number a, Number b) const { return a + b; }
 };
 
-// The greater of two; NaN where one is.
+// The maximum of two values, or NaN if either is.
 template <class Number>
-struct Greater {
+struct Max {
     __device__ Number operator()(Number a, Number b) const { return a >= b || a != a ? a : b; }
 };
 
-// What a type can hold of a number.
+// Rounds a value to what an element type can represent.
 template <class Element, class Number>
 static __device__ inline Number as_stored(Number x) {
     Element stored;
@@ -44,9 +45,9 @@ static __device__ inline Number as_stored(Number x) {
     return load<Number>(stored);
 }
 
-// The less of two; NaN where one is.
+// The minimum of two values, or NaN if either is.
 template <class Number>
-struct Lesser {
+struct Min {
     __device__ Number operator()(Number a, Number b) const { return a <= b || a != a ? a : b; }
 };
 

@@ -1,4 +1,4 @@
-// What all kernels use: element types, shapes and strides.
+// Definitions shared by all kernels: element types, shapes and strides.
 
 typedef float f32;
 typedef double f64;
@@ -8,7 +8,7 @@ typedef short i16;
 typedef signed char i8;
 typedef unsigned char u8;
 
-// Half precision, as it is stored. Arithmetic is in f32.
+// Storage types of half precision. Arithmetic is in f32.
 struct f16 {
     unsigned short bits;
 };
@@ -24,23 +24,23 @@ struct c128 {
     double re, im;
 };
 
-// An element of 16 bytes that is only moved.
+// A 16-byte element for kernels that only copy.
 struct alignas(16) Bytes16 {
     i64 half[2];
 };
 
-// The lengths of up to eight axes, outermost first. Loops over axes are unrolled: arguments whose elements are chosen at run time
-// would be copied to memory by every thread.
-#define MOST_AXES 8
+// The lengths of up to eight axes, outermost first. Loops over axes are unrolled: indexing a kernel argument dynamically would
+// make every thread copy it to local memory.
+#define MAX_AXES 8
 
 struct Shape {
     int rank;
-    int dims[MOST_AXES];
+    int dims[MAX_AXES];
 };
 
-// How many elements apart neighbours along each axis are, in the order of a shape.
+// The stride of each axis in elements, in the order of a shape.
 struct Strides {
-    i64 by[MOST_AXES];
+    i64 by[MAX_AXES];
 };
 
 #ifdef IXION_EMULATOR
@@ -107,7 +107,7 @@ static __device__ inline unsigned short f32_to_bf16(float value) {
     return (both.word + 0x7fffu + ((both.word >> 16) & 1)) >> 16;
 }
 
-// An element as the number that is computed with, Number being float, double or i64.
+// Converts an element to the type that is computed in: Number is float, double or i64.
 template <class Number, class Element>
 static __device__ inline Number load(const Element& x) {
     return (Number)x;
@@ -121,7 +121,7 @@ static __device__ inline Number load(const bf16& x) {
     return (Number)bf16_to_f32(x.bits);
 }
 
-// A number as an element.
+// Converts a value to the element type and stores it.
 template <class Number, class Element>
 static __device__ inline void store(Element& to, Number x) {
     to = (Element)x;
@@ -139,7 +139,7 @@ template <class Index>
 static __device__ inline i64 offset_of(Index index, const Shape& shape, const Strides& strides) {
     i64 at = 0;
 #pragma unroll
-    for (int axis = MOST_AXES - 1; axis > 0; --axis) {
+    for (int axis = MAX_AXES - 1; axis > 0; --axis) {
         if (axis >= shape.rank) continue;
         Index next = index / (Index)shape.dims[axis];
         at += (i64)(index - next * (Index)shape.dims[axis]) * strides.by[axis];
@@ -148,21 +148,21 @@ static __device__ inline i64 offset_of(Index index, const Shape& shape, const St
     return at + (i64)index * strides.by[0];
 }
 
-// Where the element of this number lies. Divisions of 64 bits take four times as long, and are hardly ever needed.
+// The offset of the element with this row-major index. 64-bit divisions take four times as long, and are rarely needed.
 static __device__ inline i64 offset(i64 index, const Shape& shape, const Strides& strides) {
     if (index >> 32) return offset_of((unsigned long long)index, shape, strides);
     return offset_of((unsigned)index, shape, strides);
 }
 
-// The place along the innermost axis, of so many elements, of an element of this number, which becomes its number along the axes
-// further out.
-static __device__ inline i64 innermost(i64& index, int length) {
+// Splits a row-major index: returns the coordinate along the innermost axis, which has this length, and leaves the index along
+// the outer axes.
+static __device__ inline i64 pop_innermost(i64& index, int length) {
     i64 next = index >> 32 ? index / length : (unsigned)index / (unsigned)length;
-    i64 place = index - next * length;
+    i64 coordinate = index - next * length;
     index = next;
-    return place;
+    return coordinate;
 }
 
-// The number of this thread, and how many there are.
-#define FIRST ((i64)blockIdx.x * blockDim.x + threadIdx.x)
-#define STEP ((i64)gridDim.x * blockDim.x)
+// For grid-stride loops: the index of this thread in the grid, and the number of threads of the grid.
+#define GLOBAL_THREAD ((i64)blockIdx.x * blockDim.x + threadIdx.x)
+#define GRID_STRIDE ((i64)gridDim.x * blockDim.x)

@@ -1,101 +1,100 @@
-// Convolution of one to three axes, and its transpose, as a product of matrices one of which is never written down: its rows are the
-// taps of all channels, its columns the places of the output.
+// Convolution over one to three axes, and transposed convolution, as an implicit matrix product (implicit GEMM): the right
+// factor, with a row for each tap of each channel and a column for each output position, is never materialised.
 //
-// A block computes 64 channels of 64 places of one group, as the kernel of products does. `out` has the lengths N, D, H, W; `in`,
-// `taps`, `stride`, `pad` and `dilation` are of the last three axes. Strides are those of N, C, D, H, W, and of the weights those of
-// output channels, input channels of the group and taps.
+// A block computes 64 channels at 64 positions of one group, tiled as in `product.cu`. `out` has the lengths N, D, H, W; `in`,
+// `taps`, `stride`, `pad` and `dilation` are those of the last three axes. Strides are those of N, C, D, H, W, and for the
+// weights those of output channels, input channels of the group, and taps.
 
 #include "common.cuh"
 #include "functions.cuh"
 #include "windows.cuh"
-#include "places.cuh"
+#include "convolution_offsets.cuh"
 
 #define TILE 64
 #define DEPTH 16
-#define EACH 4
+#define THREAD_TILE 4
 
 extern "C" __global__ void convolution(EPILOGUE_PARAMETERS const T* x, Strides sx, const W* w, Strides sw, const V* bias, T* y,
                                        Strides sy, Shape out, Shape in, Shape taps, Shape stride, Shape pad, Shape dilation, i64 count,
-                                       int channels, int out_channels, int groups,
-                                       i64 w_group) {
+                                       int channels, int out_channels, int groups, i64 w_group) {
     __shared__ C left[DEPTH][TILE + 1];
     __shared__ C right[DEPTH][TILE + 1];
     int thread = threadIdx.x, lane_x = thread % 16, lane_y = thread / 16, first_channel = blockIdx.y * TILE;
-    i64 first_place = (i64)blockIdx.x * TILE;
+    i64 first_position = (i64)blockIdx.x * TILE;
     int all_taps = taps.dims[0] * taps.dims[1] * taps.dims[2], depth = channels * all_taps;
-    // Each thread reads the same place of the output for all taps.
-    Position read = position_of(first_place + thread % TILE, count, out);
+    // A thread gathers the inputs of the same output position for all taps.
+    Position read = position_of(first_position + thread % TILE, count, out);
     for (int group = blockIdx.z; group < groups; group += gridDim.z) {
         const T* x_at = x + read.n * sx.by[0] + (i64)group * channels * sx.by[1];
         const W* w_at = w + group * w_group;
-        C sums[EACH][EACH] = {};
+        C sums[THREAD_TILE][THREAD_TILE] = {};
         for (int first = 0; first < depth; first += DEPTH) {
             for (int i = thread; i < TILE * DEPTH; i += 256) {
                 int k = first + i % DEPTH, channel = first_channel + i / DEPTH;
                 bool is_inside = k < depth && channel < out_channels;
                 left[i % DEPTH][i / DEPTH] =
-                    is_inside ? load<C>(w_at[channel * sw.by[0] + k % channels * sw.by[1] + weight_of(k / channels, taps, sw)]) : (C)0;
+                    is_inside ? load<C>(w_at[channel * sw.by[0] + k % channels * sw.by[1] + weight_offset(k / channels, taps, sw)]) : (C)0;
             }
             for (int i = thread; i < TILE * DEPTH; i += 256) {
                 int k = first + i / TILE;
-                i64 from = read.is_inside && k < depth ? input_of(read, k / channels, in, taps, stride, pad, dilation, sx) : -1;
+                i64 from = read.is_inside && k < depth ? input_offset(read, k / channels, in, taps, stride, pad, dilation, sx) : -1;
                 right[i / TILE][i % TILE] = from < 0 ? (C)0 : load<C>(x_at[from + k % channels * sx.by[1]]);
             }
             __syncthreads();
             for (int k = 0; k < DEPTH; ++k) {
-                C a[EACH], b[EACH];
-                for (int i = 0; i < EACH; ++i) a[i] = left[k][lane_y + 16 * i];
-                for (int j = 0; j < EACH; ++j) b[j] = right[k][lane_x + 16 * j];
-                for (int i = 0; i < EACH; ++i) {
-                    for (int j = 0; j < EACH; ++j) sums[i][j] += a[i] * b[j];
+                C a[THREAD_TILE], b[THREAD_TILE];
+                for (int i = 0; i < THREAD_TILE; ++i) a[i] = left[k][lane_y + 16 * i];
+                for (int j = 0; j < THREAD_TILE; ++j) b[j] = right[k][lane_x + 16 * j];
+                for (int i = 0; i < THREAD_TILE; ++i) {
+                    for (int j = 0; j < THREAD_TILE; ++j) sums[i][j] += a[i] * b[j];
                 }
             }
             __syncthreads();
         }
-        for (int j = 0; j < EACH; ++j) {
-            i64 place = first_place + lane_x + 16 * j;
-            Position position = position_of(place, count, out);
-            i64 of_sample = (i64)out.dims[1] * out.dims[2] * out.dims[3];
-            for (int i = 0; i < EACH; ++i) {
+        for (int j = 0; j < THREAD_TILE; ++j) {
+            i64 output = first_position + lane_x + 16 * j;
+            Position position = position_of(output, count, out);
+            i64 sample_size = (i64)out.dims[1] * out.dims[2] * out.dims[3];
+            for (int i = 0; i < THREAD_TILE; ++i) {
                 int in_group = first_channel + lane_y + 16 * i, channel = group * out_channels + in_group;
                 if (!position.is_inside || in_group >= out_channels) continue;
                 C value = sums[i][j] + (bias ? load<C>(bias[channel]) : (C)0);
-                i64 index = ((i64)position.n * out_channels * groups + channel) * of_sample + place % of_sample;
+                i64 index = ((i64)position.n * out_channels * groups + channel) * sample_size + output % sample_size;
                 (void)index;
                 EPILOGUE;
-                store<C>(y[output_of(position, channel, sy)], value);
+                store<C>(y[output_offset(position, channel, sy)], value);
             }
         }
     }
 }
 
-// The same with a thread for each number of the output, where groups are of few channels: depthwise convolutions read and write
-// more than they multiply. Y_BY_CHANNELS says that the output's channels lie side by side: neighbouring threads write neighbours.
+// Convolution with one thread per output element, for groups of few channels: depthwise convolutions are bound by memory rather
+// than arithmetic. With Y_CHANNELS_LAST, the output's channels are adjacent, so that adjacent threads write adjacent elements.
 extern "C" __global__ void depthwise(EPILOGUE_PARAMETERS const T* x, Strides sx, const W* w, Strides sw, const V* bias, T* y, Strides sy,
                                      Shape out, Shape in, Shape taps, Shape stride, Shape pad, Shape dilation, i64 count, int channels,
                                      int out_channels, int groups, i64 w_group) {
-    i64 all = count * out_channels * groups, of_sample = (i64)out.dims[1] * out.dims[2] * out.dims[3];
+    i64 all = count * out_channels * groups, sample_size = (i64)out.dims[1] * out.dims[2] * out.dims[3];
     int all_channels = out_channels * groups;
-    for (i64 i = FIRST; i < all; i += STEP) {
+    for (i64 i = GLOBAL_THREAD; i < all; i += GRID_STRIDE) {
         i64 n = i;
         Position position = {true};
-        int channel = Y_BY_CHANNELS ? (int)innermost(n, all_channels) : 0;
-        for (int axis = 2; axis >= 0; --axis) position.at[axis] = (int)innermost(n, out.dims[axis + 1]);
-        if (!Y_BY_CHANNELS) channel = (int)innermost(n, all_channels);
+        int channel = Y_CHANNELS_LAST ? (int)pop_innermost(n, all_channels) : 0;
+        for (int axis = 2; axis >= 0; --axis) position.at[axis] = (int)pop_innermost(n, out.dims[axis + 1]);
+        if (!Y_CHANNELS_LAST) channel = (int)pop_innermost(n, all_channels);
         int group = channel / out_channels;
         position.n = (int)n;
-        i64 place = ((i64)position.at[0] * out.dims[2] + position.at[1]) * out.dims[3] + position.at[2];
-        i64 index = (n * all_channels + channel) * of_sample + place;
+        i64 sample_offset = ((i64)position.at[0] * out.dims[2] + position.at[1]) * out.dims[3] + position.at[2];
+        i64 index = (n * all_channels + channel) * sample_size + sample_offset;
         (void)index;
         const T* x_at = x + n * sx.by[0] + (i64)group * channels * sx.by[1];
         const W* w_at = w + group * w_group + channel % out_channels * sw.by[0];
         C value = 0;
         for (int i = 0; i < taps.dims[0]; ++i) {
-            int d = place_at(position, 0, i, in, stride, pad, dilation);
+            int d = input_coordinate(position, 0, i, in, stride, pad, dilation);
             for (int j = 0; j < taps.dims[1] && d >= 0; ++j) {
-                int h = place_at(position, 1, j, in, stride, pad, dilation);
+                int h = input_coordinate(position, 1, j, in, stride, pad, dilation);
                 for (int k = 0; k < taps.dims[2] && h >= 0; ++k) {
-                    int v = place_at(position, 2, k, in, stride, pad, dilation);
+                    int v = input_coordinate(position, 2, k, in, stride, pad, dilation);
                     if (v < 0) continue;
                     const T* from = x_at + d * sx.by[2] + h * sx.by[3] + v * sx.by[4];
                     const W* weight = w_at + i * sw.by[2] + j * sw.by[3] + k * sw.by[4];
@@ -105,6 +104,6 @@ extern "C" __global__ void depthwise(EPILOGUE_PARAMETERS const T* x, Strides sx,
         }
         value += bias ? load<C>(bias[channel]) : (C)0;
         EPILOGUE;
-        store<C>(y[output_of(position, channel, sy)], value);
+        store<C>(y[output_offset(position, channel, sy)], value);
     }
 }

@@ -1,27 +1,28 @@
-// Windows that slide over pictures as columns, and columns added up to pictures: the sum of all that look at a place, in order.
+// `unfold` extracts sliding windows of images as columns (im2col); `fold` adds columns back up to images (col2im), summing in a
+// deterministic order.
 //
-// Pictures are N, C, H, W; columns N, C taps, positions. `window` has taps, stride, pad and dilation of both axes, `positions` how
-// many there are along each.
+// Images are N, C, H, W; columns are N, C * taps, positions. `window` holds the taps, stride, padding and dilation of both
+// axes, and `positions` the number of window positions along each.
 
 #include "common.cuh"
 
 extern "C" __global__ void unfold(const T* x, Strides sx, T* y, Strides sy, Shape in, Shape window, Shape positions, i64 count) {
-    for (i64 i = FIRST; i < count; i += STEP) {
+    for (i64 i = GLOBAL_THREAD; i < count; i += GRID_STRIDE) {
         i64 position = i % ((i64)positions.dims[0] * positions.dims[1]), rest = i / ((i64)positions.dims[0] * positions.dims[1]);
         i64 taps = (i64)window.dims[0] * window.dims[1], tap = rest % taps, channel = rest / taps % in.dims[1];
         i64 n = rest / taps / in.dims[1];
         i64 h = position / positions.dims[1] * window.dims[2] - window.dims[4] + tap / window.dims[1] * window.dims[6];
         i64 w = position % positions.dims[1] * window.dims[3] - window.dims[5] + tap % window.dims[1] * window.dims[7];
         bool is_inside = h >= 0 && h < in.dims[2] && w >= 0 && w < in.dims[3];
-        T none;
-        store<C>(none, (C)0);
+        T zero;
+        store<C>(zero, (C)0);
         y[n * sy.by[0] + (channel * taps + tap) * sy.by[1] + position * sy.by[2]] =
-            is_inside ? x[n * sx.by[0] + channel * sx.by[1] + h * sx.by[2] + w * sx.by[3]] : none;
+            is_inside ? x[n * sx.by[0] + channel * sx.by[1] + h * sx.by[2] + w * sx.by[3]] : zero;
     }
 }
 
 extern "C" __global__ void fold(const T* x, Strides sx, T* y, Strides sy, Shape in, Shape window, Shape positions, i64 count) {
-    for (i64 i = FIRST; i < count; i += STEP) {
+    for (i64 i = GLOBAL_THREAD; i < count; i += GRID_STRIDE) {
         i64 w = i % in.dims[3], h = i / in.dims[3] % in.dims[2], channel = i / in.dims[3] / in.dims[2] % in.dims[1];
         i64 n = i / in.dims[3] / in.dims[2] / in.dims[1], taps = (i64)window.dims[0] * window.dims[1];
         C sum = 0;

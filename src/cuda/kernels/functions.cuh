@@ -1,4 +1,4 @@
-// Functions of one element, in float, double and i64. Corner cases are those of PyTorch.
+// Element-wise functions in float, double and i64. Special cases are handled as in PyTorch.
 
 template <class Number> static __device__ inline Number f_sign(Number x) { return (Number)((x > (Number)0) - (x < (Number)0)); }
 template <class Number> static __device__ inline Number f_square(Number x) { return x * x; }
@@ -28,7 +28,7 @@ template <class Number> static __device__ inline Number f_remainder(Number a, Nu
     Number rest = fmod(a, b);
     return rest != (Number)0 && (b < (Number)0) != (rest < (Number)0) ? rest + b : rest;
 }
-// The whole number below a / b, found from the remainder because the quotient itself may be rounded up to the next.
+// floor(a / b), computed from the remainder because the quotient itself may be rounded up to the next integer.
 template <class Number> static __device__ inline Number f_floor_divide(Number a, Number b) {
     if (b == (Number)0) return a / b;
     Number rest = fmod(a, b);
@@ -51,7 +51,7 @@ template <class Number> static __device__ inline Number f_logaddexp(Number a, Nu
     return (a > b || a != a ? a : b) + log1p(exp(-fabs(a - b)));
 }
 
-// Of integers, which wrap. A division by 0 gives 0.
+// Integer functions. Overflow wraps, and division by 0 gives 0.
 static __device__ inline i64 i_abs(i64 x) { return x < 0 ? (i64)(0ull - (unsigned long long)x) : x; }
 static __device__ inline i64 i_fmod(i64 a, i64 b) { return b == 0 || b == -1 ? 0 : a % b; }
 static __device__ inline i64 i_floor_divide(i64 a, i64 b) {
@@ -72,7 +72,7 @@ static __device__ inline i64 i_pow(i64 base, i64 exponent) {
     return (i64)power;
 }
 
-// A number as an integer of 64 bits: what does not fit is cut off, NaN is 0.
+// Converts to a 64-bit integer. Values out of range saturate, and NaN becomes 0.
 template <class Number> static __device__ inline i64 f_int(Number x) {
     if (x != x) return 0;
     if (x >= (Number)9223372036854775807.0) return 0x7fffffffffffffffll;
@@ -86,11 +86,11 @@ template <class Number> static __device__ inline i64 f_int_within(Number x, i64 
 static __device__ inline float round_f16(float x) { return f16_to_f32(f32_to_f16(x)); }
 static __device__ inline float round_bf16(float x) { return bf16_to_f32(f32_to_bf16(x)); }
 
-// In double alone.
+// Functions in double only.
 #define D_PI 3.14159265358979323846
 #define D_INFINITY __longlong_as_double(0x7ff0000000000000ll)
 #define D_NAN __longlong_as_double(0x7ff8000000000000ll)
-// The derivative of the logarithm of the gamma function: the recurrence up to 10, then the asymptotic series.
+// The derivative of log gamma: the recurrence up to 10, then the asymptotic series.
 static __device__ inline double d_digamma(double x) {
     if (x == 0) return copysign(D_INFINITY, -x);
     double mirrored = 0, sum = 0;
@@ -111,7 +111,7 @@ static __device__ inline double d_digamma(double x) {
     series = (series * square + 1.0 / 12) * square;
     return sum + log(x) - 0.5 / x - series - mirrored;
 }
-// An estimate, made exact by Halley's method.
+// The inverse error function: an estimate, refined by Halley's method.
 static __device__ inline double d_erfinv(double y) {
     double size = fabs(y);
     if (!(size < 1) || y == 0) return size == 1 ? copysign(D_INFINITY, y) : y == 0 ? y : D_NAN;
@@ -119,14 +119,14 @@ static __device__ inline double d_erfinv(double y) {
     double middle = 2 / (D_PI * 0.147) + logarithm / 2;
     double x = sqrt(sqrt(middle * middle - logarithm / 0.147) - middle);
     for (int turn = 0; turn < 4; ++turn) {
-        // Near 1 the rest has the digits that the error function lacks.
+        // Near 1, the complement keeps the digits that the error function loses.
         double error = size > 0.5 ? rest - erfc(x) : erf(x) - size;
         double slope = 1.12837916709551257390 * exp(-x * x);
         x -= error / (slope + x * error);
     }
     return copysign(x, y);
 }
-// The power series of the modified Bessel function of order 0, all of whose terms are positive.
+// The modified Bessel function of order 0, by its power series, all of whose terms are positive.
 static __device__ inline double d_i0(double x) {
     if (isinf(x)) return D_NAN;
     if (fabs(x) > 720) return D_INFINITY;

@@ -1,10 +1,10 @@
-// Elements over a power of the mean of squares of neighbouring channels, whose axis is 1.
+// Local response normalisation: divides elements by a power of the mean square over neighbouring channels. Channels are axis 1.
 
 #include "common.cuh"
 
 extern "C" __global__ void local_response(const T* x, Strides sx, T* y, Strides sy, Shape shape, i64 count, i64 inner, int size,
                                           double alpha, double beta, double k) {
-    for (i64 i = FIRST; i < count; i += STEP) {
+    for (i64 i = GLOBAL_THREAD; i < count; i += GRID_STRIDE) {
         i64 at = offset(i, shape, sx), channels = shape.dims[1], channel = i / inner % channels;
         i64 first = channel - size / 2, end = channel + (size - size / 2);
         first = first < 0 ? 0 : first;

@@ -1,2 +1,2 @@
-// What a mask adds to a score. Of truth values, those that are `shows` add nothing.
-#define MASKED(number, is_bool, shows) ((is_bool) ? (((number) != 0) == (shows) ? (C)0 : -(C)INFINITY) : (number))
+// The term that a mask adds to a score. Boolean masks add nothing where they equal `keep`, and -infinity elsewhere.
+#define MASK_BIAS(value, is_bool, keep) ((is_bool) ? (((value) != 0) == (keep) ? (C)0 : -(C)INFINITY) : (value))

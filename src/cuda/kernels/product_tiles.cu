@@ -1,45 +1,45 @@
-// Batches of products of matrices by tensor cores: y = alpha a b + beta c, and what the epilogue makes of it.
+// Batched matrix products on tensor cores: y = alpha a b + beta c, followed by the epilogue.
 //
-// As `product.cu`, for factors of one type E: f16, bf16, or f32 that is rounded to TF32. A_COPIED and B_COPIED say that
-// numbers lie side by side along the depth, from boundaries of 16 bytes on. Whole numbers have a bias, in c, and a step for each column:
-// see `whole_numbers.cuh`.
+// As `product.cu`, for factors of the same type E: f16, bf16, f32 that is rounded to TF32, or i8. A_VECTORIZED and B_VECTORIZED
+// are set if a factor is contiguous along the depth and aligned to 16 bytes. Quantised products have a bias, in c, and a scale
+// for each column: see `quantization.cuh`.
 
 #include "common.cuh"
 #include "functions.cuh"
 #include "blocks.cuh"
 #include "tensor_cores.cuh"
 #include "tiles.cuh"
-#include "whole_numbers.cuh"
+#include "quantization.cuh"
 
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     product(EPILOGUE_PARAMETERS const E* a, Strides sa, const E* b, Strides sb, const D* c, Strides sc, T* y, Strides sy, Shape batch,
-            i64 batches, int rows, int columns, int depth, double alpha, double beta, const f32* steps, f32 scale, S* parts,
+            i64 batches, int rows, int columns, int depth, double alpha, double beta, const f32* scales, f32 output_scale, S* parts,
             int splits, int phase) {
     extern __shared__ unsigned shared[];
-    TileSum* tile = (TileSum*)shared;
-    int first_row = blockIdx.y * ROWS, first_column = blockIdx.x * COLUMNS, of_part = part_depth(depth, splits);
-    i64 tiles = (i64)gridDim.x * gridDim.y, place = ((i64)blockIdx.y * gridDim.x + blockIdx.x) * ROWS * COLUMNS;
+    Accumulator* tile = (Accumulator*)shared;
+    int first_row = blockIdx.y * ROWS, first_column = blockIdx.x * COLUMNS, depth_per_part = part_depth(depth, splits);
+    i64 tiles = (i64)gridDim.x * gridDim.y, tile_offset = ((i64)blockIdx.y * gridDim.x + blockIdx.x) * ROWS * COLUMNS;
     i64 all = phase == PART ? batches * splits : batches;
     for (i64 z = blockIdx.z; z < all; z += gridDim.z) {
         i64 at = phase == PART ? z / splits : z;
-        int from = phase == PART ? (int)(z % splits) * of_part : 0;
+        int from = phase == PART ? (int)(z % splits) * depth_per_part : 0;
         if (phase == ADD) {
-            add_parts(tile, parts + at * splits * tiles * ROWS * COLUMNS + place, splits, tiles * ROWS * COLUMNS);
+            reduce_partials(tile, parts + at * splits * tiles * ROWS * COLUMNS + tile_offset, splits, tiles * ROWS * COLUMNS);
         } else {
-            Lines<A_COPIED, !A_BY_DEPTH> left = {a + offset(at, batch, sa), sa.by[6], sa.by[7], first_row, rows, depth};
-            Lines<B_COPIED, !B_BY_DEPTH> right = {b + offset(at, batch, sb), sb.by[7], sb.by[6], first_column, columns, depth};
-            int end = phase == PART ? min(from + of_part, depth) : depth;
+            Lines<A_VECTORIZED, !A_K_MAJOR> left = {a + offset(at, batch, sa), sa.by[6], sa.by[7], first_row, rows, depth};
+            Lines<B_VECTORIZED, !B_K_MAJOR> right = {b + offset(at, batch, sb), sb.by[7], sb.by[6], first_column, columns, depth};
+            int end = phase == PART ? min(from + depth_per_part, depth) : depth;
             multiply(left, right, rows - first_row, columns - first_column, from, end, shared);
         }
         if (phase == PART) {
-            put_part(tile, parts + z * tiles * ROWS * COLUMNS + place);
+            store_partial(tile, parts + z * tiles * ROWS * COLUMNS + tile_offset);
         } else {
             for (int i = threadIdx.x; i < ROWS * COLUMNS; i += THREADS) {
                 i64 row = first_row + i / COLUMNS, column = first_column + i % COLUMNS;
                 if (row >= rows || column >= columns) continue;
-                TileSum sum = tile[i / COLUMNS * SUM_PITCH + i % COLUMNS];
+                Accumulator sum = tile[i / COLUMNS * SUM_PITCH + i % COLUMNS];
                 C value = sum;
-                if (WHOLE_NUMBERS) value = real_of((int)sum, load<f64>(c[column]), steps[column]);
+                if (QUANTIZED) value = dequantize((int)sum, load<f64>(c[column]), scales[column]);
                 if (SCALED) value *= (C)alpha;
                 if (ADDED) {
                     C added = load<C>(c[offset(at, batch, sc) + row * sc.by[6] + column * sc.by[7]]);
@@ -48,7 +48,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
                 i64 index = (at * rows + row) * columns + column;
                 (void)index;
                 EPILOGUE;
-                put(y[offset(at, batch, sy) + row * sy.by[6] + column * sy.by[7]], value, scale);
+                store_output(y[offset(at, batch, sy) + row * sy.by[6] + column * sy.by[7]], value, output_scale);
             }
         }
         __syncthreads();

@@ -1,5 +1,5 @@
-// One step of a recurrent layer: what becomes of the products of the input and of the state, for each unit of each sample. KIND is
-// TANH, RELU, LSTM or GRU; the parts of the products are in PyTorch's order.
+// One time step of a recurrent layer, given the products of the input and of the state with the weights, with one thread per
+// unit of each sample. KIND is TANH, RELU, LSTM or GRU; gates are in PyTorch's order.
 
 #include "common.cuh"
 #include "functions.cuh"
@@ -10,11 +10,11 @@
 #define GRU 3
 
 extern "C" __global__ void step(const T* from_input, const T* from_state, T* memory, T* state, int batch, int units) {
-    for (i64 i = FIRST; i < (i64)batch * units; i += STEP) {
+    for (i64 i = GLOBAL_THREAD; i < (i64)batch * units; i += GRID_STRIDE) {
         i64 sample = i / units, unit = i % units;
-        int parts = KIND == LSTM ? 4 : KIND == GRU ? 3 : 1;
-        const T* a = from_input + sample * parts * units + unit;
-        const T* b = from_state + sample * parts * units + unit;
+        int gates = KIND == LSTM ? 4 : KIND == GRU ? 3 : 1;
+        const T* a = from_input + sample * gates * units + unit;
+        const T* b = from_state + sample * gates * units + unit;
         if (KIND == TANH) state[i] = tanh(a[0] + b[0]);
         if (KIND == RELU) state[i] = f_relu(a[0] + b[0]);
         if (KIND == LSTM) {

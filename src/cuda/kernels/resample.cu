@@ -1,8 +1,8 @@
-// Resampling of up to three axes: each number of the output is mixed from up to four of the input along each axis. MODE is NEAREST,
-// NEAREST_EXACT, LINEAR or CUBIC. Places are computed in R, whose rounding decides which number is nearest.
+// Resampling over up to three axes: each output element is a weighted sum of up to four input elements along each axis. MODE is
+// NEAREST, NEAREST_EXACT, LINEAR or CUBIC. Coordinates are computed in R, whose rounding decides which element is nearest.
 
 #include "common.cuh"
-#include "planes.cuh"
+#include "coordinates.cuh"
 
 #define NEAREST 0
 #define NEAREST_EXACT 1
@@ -14,20 +14,20 @@ struct Taps {
     R weight[4];
 };
 
-static __device__ inline int within(R at, int length) {
-    int place = at < (R)0 ? 0 : (int)at;
-    return place < length ? place : length - 1;
+static __device__ inline int clamp_index(R at, int length) {
+    int index = at < (R)0 ? 0 : (int)at;
+    return index < length ? index : length - 1;
 }
 
 static __device__ inline Taps taps_of(int position, int length, int outputs, R step, bool is_resampled) {
     Taps taps = {1, {position}, {(R)1}};
     if (!is_resampled) return taps;
-    if (MODE == NEAREST) taps.at[0] = within(step * (R)position, length);
-    if (MODE == NEAREST_EXACT) taps.at[0] = within(step * ((R)position + (R)0.5), length);
+    if (MODE == NEAREST) taps.at[0] = clamp_index(step * (R)position, length);
+    if (MODE == NEAREST_EXACT) taps.at[0] = clamp_index(step * ((R)position + (R)0.5), length);
     R source = ALIGNED ? (outputs > 1 ? (R)position * step : (R)0) : step * ((R)position + (R)0.5) - (R)0.5;
     if (MODE == LINEAR && outputs != length) {
         source = source < (R)0 ? (R)0 : source;
-        int first = within(source, length);
+        int first = clamp_index(source, length);
         R second = source - (R)first;
         second = second < (R)0 ? (R)0 : second > (R)1 ? (R)1 : second;
         taps.count = 2;
@@ -38,10 +38,10 @@ static __device__ inline Taps taps_of(int position, int length, int outputs, R s
     }
     if (MODE == CUBIC) {
         R below = floor(source), t = source - below, a = (R)-0.75;
-        R places[4] = {t + (R)1, t, (R)1 - t, (R)2 - t};
+        R distances[4] = {t + (R)1, t, (R)1 - t, (R)2 - t};
         taps.count = 4;
         for (int i = 0; i < 4; ++i) {
-            R x = places[i];
+            R x = distances[i];
             bool is_near = i == 1 || i == 2;
             taps.weight[i] = is_near ? ((a + (R)2) * x - (a + (R)3)) * x * x + (R)1
                                      : ((a * x - (R)5 * a) * x + (R)8 * a) * x - (R)4 * a;
@@ -54,9 +54,9 @@ static __device__ inline Taps taps_of(int position, int length, int outputs, R s
 
 extern "C" __global__ void resample(const T* x, Strides sx, T* y, Strides sy, Shape out, Shape in, Shape resampled, i64 count,
                                     double step_0, double step_1, double step_2) {
-    for (i64 i = FIRST; i < count; i += STEP) {
+    for (i64 i = GLOBAL_THREAD; i < count; i += GRID_STRIDE) {
         int at[5];
-        places_of(i, out, at);
+        output_coordinates(i, out, at);
         double steps[3] = {step_0, step_1, step_2};
         Taps taps[3];
         for (int axis = 0; axis < 3; ++axis) {
@@ -72,12 +72,12 @@ extern "C" __global__ void resample(const T* x, Strides sx, T* y, Strides sy, Sh
         C value = 0;
         for (int d = 0; d < taps[0].count; ++d) {
             for (int h = 0; h < taps[1].count; ++h) {
-                C of_row = 0;
+                C row_sum = 0;
                 for (int w = 0; w < taps[2].count; ++w) {
-                    i64 place = taps[0].at[d] * sx.by[2] + taps[1].at[h] * sx.by[3] + taps[2].at[w] * sx.by[4];
-                    of_row += (C)taps[2].weight[w] * load<C>(from[place]);
+                    i64 source = taps[0].at[d] * sx.by[2] + taps[1].at[h] * sx.by[3] + taps[2].at[w] * sx.by[4];
+                    row_sum += (C)taps[2].weight[w] * load<C>(from[source]);
                 }
-                value += (C)taps[0].weight[d] * (C)taps[1].weight[h] * of_row;
+                value += (C)taps[0].weight[d] * (C)taps[1].weight[h] * row_sum;
             }
         }
         store<C>(y[to], value);

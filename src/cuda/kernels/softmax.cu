@@ -1,4 +1,4 @@
-// Softmax and its relatives of rows: SIGN is -1 for softmin, LOGARITHM 1 for log-softmax.
+// Softmax of rows. SIGN is -1 for softmin, and LOGARITHM is 1 for log-softmax.
 
 #include "common.cuh"
 #include "blocks.cuh"
@@ -11,30 +11,30 @@ struct Signed {
 
 extern "C" __global__ void softmax(const X* x, Strides x_outer, Strides x_row, T* y, Strides y_outer, Strides y_row, Shape outer,
                                    Shape row, i64 rows, i64 length) {
-    for (i64 at = FIRST_ROW; at < rows; at += ROW_STEP) {
+    for (i64 at = FIRST_ROW; at < rows; at += ROW_STRIDE) {
         T* to = y + offset(at, outer, y_outer);
-        Row<C, X, Signed> numbers(x + offset(at, outer, x_outer), row, x_row, length);
-        C largest = -INFINITY;
-        numbers.each([&](C number) { largest = Greater<C>()(largest, number); });
-        largest = together(largest, Greater<C>());
+        Row<C, X, Signed> elements(x + offset(at, outer, x_outer), row, x_row, length);
+        C maximum = -INFINITY;
+        elements.for_each([&](C x) { maximum = Max<C>()(maximum, x); });
+        maximum = row_reduce(maximum, Max<C>());
         C sum = 0;
-        numbers.each([&](C& number) {
-            number -= largest;
-            C power = exp(number);
+        elements.for_each([&](C& x) {
+            x -= maximum;
+            C power = exp(x);
             sum += power;
-            // Powers are kept, as far as anything is.
-            if (!LOGARITHM) number = power;
+            // Cached elements are replaced by their exponentials.
+            if (!LOGARITHM) x = power;
         });
-        sum = together(sum, Sum<C>());
+        sum = row_reduce(sum, Sum<C>());
         C scale = LOGARITHM ? log(sum) : (C)1 / sum;
-        numbers.each_chunk([&](C(&values)[CHUNK], i64 i) {
-            Chunk<T, CHUNK> made;
+        elements.for_each_chunk([&](C(&values)[CHUNK], i64 i) {
+            Chunk<T, CHUNK> result;
 #pragma unroll
             for (int k = 0; k < CHUNK; ++k) {
-                C value = KEPT > 0 ? values[k] : LOGARITHM ? values[k] - largest : exp(values[k] - largest);
-                store<C>(made.at[k], LOGARITHM ? value - scale : value * scale);
+                C value = CACHED_CHUNKS > 0 ? values[k] : LOGARITHM ? values[k] - maximum : exp(values[k] - maximum);
+                store<C>(result.at[k], LOGARITHM ? value - scale : value * scale);
             }
-            put_chunk(to + place_in(i, row, y_row), made);
+            store_chunk(to + row_offset(i, row, y_row), result);
         });
     }
 }

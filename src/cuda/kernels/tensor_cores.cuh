@@ -1,49 +1,51 @@
-// What tensor cores do: a warp multiplies 16 rows with 8 columns and adds the products to sums.
+// Warp-level matrix multiply-accumulate on tensor cores: a tile of 16 rows by 8 columns.
 //
-// Factors are in words of 32 bits along their depth, 8 of them at a time: two numbers of f16 or bf16, four of i8, or one of f32, of
-// which 10 bits behind the point count (TF32). With g = lane / 4 and t = lane % 4, a lane holds these words and sums:
+// Operands are 32-bit words along the depth, 8 of them per instruction. A word holds two elements of f16 or bf16, four of i8,
+// or one of f32, of which 10 mantissa bits are used (TF32). With g = lane / 4 and t = lane % 4, a lane holds these words and
+// sums:
 //
 //     left   (row g, word t), (row g + 8, word t), (row g, word t + 4), (row g + 8, word t + 4)
 //     right  (column g, word t), (column g, word t + 4)
 //     sums   (row g, columns 2t and 2t + 1), (row g + 8, columns 2t and 2t + 1)
 
-// Sums of products of whole numbers are exact, others are in f32.
+// The type of the accumulators: exact for integers, f32 for all other types.
 template <class Element>
-struct SumOf {
+struct AccumulatorOf {
     typedef float Type;
 };
 template <>
-struct SumOf<i8> {
+struct AccumulatorOf<i8> {
     typedef int Type;
 };
 
 #ifdef IXION_EMULATOR
 
-static inline float in_tf32(float value) {
+static inline float to_tf32(float value) {
     unsigned word = (unsigned)__float_as_int(value);
     return isfinite(value) ? __int_as_float((int)((word + 0x1000u) & ~0x1fffu)) : value;
 }
 
 template <class Element>
-static inline typename SumOf<Element>::Type factor(const Element& x) {
-    return load<typename SumOf<Element>::Type>(x);
+static inline typename AccumulatorOf<Element>::Type factor(const Element& x) {
+    return load<typename AccumulatorOf<Element>::Type>(x);
 }
 template <>
 inline float factor<f32>(const f32& x) {
-    return in_tf32(x);
+    return to_tf32(x);
 }
 
 struct Fragments {
     unsigned left[4], right[2];
 };
 
-// The sums of one row and column, whose words four lanes hold.
+// Accumulates the product of a row and a column; four lanes hold the words of each.
 template <class Element>
-IXION_OWN static typename SumOf<Element>::Type dot(typename SumOf<Element>::Type sum, unsigned row, unsigned column) {
+IXION_OWN static typename AccumulatorOf<Element>::Type dot(typename AccumulatorOf<Element>::Type sum, unsigned row,
+                                                           unsigned column) {
     const int count = 4 / sizeof(Element);
     for (int word = 0; word < 8; ++word) {
-        const Fragments* left = ixion::brought_by<Fragments>(4 * (row % 8) + word % 4);
-        const Fragments* right = ixion::brought_by<Fragments>(4 * column + word % 4);
+        const Fragments* left = ixion::published_by<Fragments>(4 * (row % 8) + word % 4);
+        const Fragments* right = ixion::published_by<Fragments>(4 * column + word % 4);
         Element x[count], w[count];
         memcpy(x, &left->left[2 * (word / 4) + row / 8], 4);
         memcpy(w, &right->right[word / 4], 4);
@@ -53,31 +55,32 @@ IXION_OWN static typename SumOf<Element>::Type dot(typename SumOf<Element>::Type
 }
 
 template <class Element>
-IXION_OWN static void multiply_add(typename SumOf<Element>::Type (&sums)[4], const unsigned (&left)[4], const unsigned (&right)[2]) {
+IXION_OWN static void multiply_add(typename AccumulatorOf<Element>::Type (&sums)[4], const unsigned (&left)[4],
+                                   const unsigned (&right)[2]) {
     Fragments mine;
     memcpy(mine.left, left, sizeof left);
     memcpy(mine.right, right, sizeof right);
-    ixion::bring(&mine);
+    ixion::publish(&mine);
     unsigned row = ixion::lane() / 4, column = ixion::lane() % 4 * 2;
     for (unsigned i = 0; i < 4; ++i) sums[i] = dot<Element>(sums[i], row + 8 * (i / 2), column + i % 2);
     __syncwarp();
 }
 
-static inline void read_words(unsigned (&words)[4], const unsigned* row, int pitch) {
+static inline void load_matrix(unsigned (&words)[4], const unsigned* row, int pitch) {
     const unsigned* mine = row + threadIdx.x % WARP / 4 * pitch + threadIdx.x % 4;
     for (int i = 0; i < 4; ++i) words[i] = mine[(i % 2) * 8 * pitch + (i / 2) * 4];
 }
 
-static inline void read_turned(unsigned (&words)[4], const unsigned* row, int pitch) {
+static inline void load_matrix_transposed(unsigned (&words)[4], const unsigned* row, int pitch) {
     for (int i = 0; i < 4; ++i) {
-        int above = i % 2 * 8 + threadIdx.x % 4 * 2, number = i / 2 * 8 + threadIdx.x % WARP / 4, shift = number % 2 * 16;
-        const unsigned* at = row + above * pitch + number / 2;
+        int first = i % 2 * 8 + threadIdx.x % 4 * 2, column = i / 2 * 8 + threadIdx.x % WARP / 4, shift = column % 2 * 16;
+        const unsigned* at = row + first * pitch + column / 2;
         words[i] = (at[0] >> shift & 0xffffu) | (at[pitch] >> shift) << 16;
     }
 }
 
 template <class Element>
-static inline unsigned pair(float first, float second) {
+static inline unsigned pack(float first, float second) {
     Element both[2];
     store<float>(both[0], first);
     store<float>(both[1], second);
@@ -86,13 +89,13 @@ static inline unsigned pair(float first, float second) {
     return word;
 }
 
-static inline void copy_behind(unsigned* to, const void* from, int bytes) {
+static inline void copy_async(unsigned* to, const void* from, int bytes) {
     unsigned char read[16] = {};
     for (int i = 0; i < bytes; ++i) read[i] = static_cast<const unsigned char*>(from)[i];
     for (int i = 0; i < 4; ++i) memcpy(&to[i], &read[4 * i], 4);
 }
 
-static inline void end_of_copies() {}
+static inline void commit_copies() {}
 template <int PENDING>
 static inline void wait_for_copies() {}
 
@@ -107,13 +110,13 @@ static inline void wait_for_copies() {}
     }
 
 template <class Element>
-__device__ __forceinline__ void multiply_add(typename SumOf<Element>::Type (&sums)[4], const unsigned (&left)[4],
+__device__ __forceinline__ void multiply_add(typename AccumulatorOf<Element>::Type (&sums)[4], const unsigned (&left)[4],
                                              const unsigned (&right)[2]);
 MULTIPLY_ADD(f16, float, "+f", "m16n8k16.row.col.f32.f16.f16.f32")
 MULTIPLY_ADD(bf16, float, "+f", "m16n8k16.row.col.f32.bf16.bf16.f32")
 MULTIPLY_ADD(i8, int, "+r", "m16n8k32.row.col.s32.s8.s8.s32")
 
-static __device__ __forceinline__ unsigned in_tf32(unsigned bits) {
+static __device__ __forceinline__ unsigned to_tf32(unsigned bits) {
     unsigned rounded;
     asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(rounded) : "f"(__int_as_float((int)bits)));
     return rounded;
@@ -121,64 +124,64 @@ static __device__ __forceinline__ unsigned in_tf32(unsigned bits) {
 
 template <>
 __device__ __forceinline__ void multiply_add<f32>(float (&sums)[4], const unsigned (&left)[4], const unsigned (&right)[2]) {
-    unsigned a[4] = {in_tf32(left[0]), in_tf32(left[1]), in_tf32(left[2]), in_tf32(left[3])};
-    unsigned b[2] = {in_tf32(right[0]), in_tf32(right[1])};
+    unsigned a[4] = {to_tf32(left[0]), to_tf32(left[1]), to_tf32(left[2]), to_tf32(left[3])};
+    unsigned b[2] = {to_tf32(right[0]), to_tf32(right[1])};
     asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
                  : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
-static __device__ __forceinline__ unsigned in_shared(const void* at) {
+static __device__ __forceinline__ unsigned shared_address(const void* at) {
     unsigned address;
     asm("{ .reg .u64 wide; cvta.to.shared.u64 wide, %1; cvt.u32.u64 %0, wide; }" : "=r"(address) : "l"(at));
     return address;
 }
 
-// 16 rows of 8 words, as `left` wants them.
-static __device__ __forceinline__ void read_words(unsigned (&words)[4], const unsigned* row, int pitch) {
+// Loads 16 rows of 8 words from shared memory, in the layout of `left`.
+static __device__ __forceinline__ void load_matrix(unsigned (&words)[4], const unsigned* row, int pitch) {
     int lane = threadIdx.x % WARP;
-    unsigned from = in_shared(row + (lane % 16) * pitch + lane / 16 * 4);
+    unsigned from = shared_address(row + (lane % 16) * pitch + lane / 16 * 4);
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
                  : "r"(from)
                  : "memory");
 }
 
-// 16 rows of 16 numbers of 2 bytes each, as `right` wants them where rows lie along the depth: words 0 and 1 are of the first eight
-// columns, words 2 and 3 of the others.
-static __device__ __forceinline__ void read_turned(unsigned (&words)[4], const unsigned* row, int pitch) {
+// Loads 16 rows of 16 elements of 2 bytes from shared memory, transposed to the layout of `right`, for rows along the depth.
+// Words 0 and 1 are those of the first eight columns, words 2 and 3 those of the others.
+static __device__ __forceinline__ void load_matrix_transposed(unsigned (&words)[4], const unsigned* row, int pitch) {
     int lane = threadIdx.x % WARP;
-    unsigned from = in_shared(row + (lane % 16) * pitch + lane / 16 * 4);
+    unsigned from = shared_address(row + (lane % 16) * pitch + lane / 16 * 4);
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
                  : "r"(from)
                  : "memory");
 }
 
-// Two neighbours of a row as a word: two sums become a part of another product's factor.
+// Packs two adjacent elements of a row into a word, so that the sums of one product can be a factor of another.
 template <class Element>
-__device__ __forceinline__ unsigned pair(float first, float second);
+__device__ __forceinline__ unsigned pack(float first, float second);
 template <>
-__device__ __forceinline__ unsigned pair<f16>(float first, float second) {
+__device__ __forceinline__ unsigned pack<f16>(float first, float second) {
     unsigned word;
     asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(second), "f"(first));
     return word;
 }
 template <>
-__device__ __forceinline__ unsigned pair<bf16>(float first, float second) {
+__device__ __forceinline__ unsigned pack<bf16>(float first, float second) {
     unsigned word;
     asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(second), "f"(first));
     return word;
 }
 
-// 16 bytes to shared memory while the threads go on; zeros behind the first `bytes`.
-static __device__ __forceinline__ void copy_behind(unsigned* to, const void* from, int bytes) {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(in_shared(to)), "l"(from), "r"(bytes) : "memory");
+// Copies 16 bytes to shared memory asynchronously, with zeros after the first `bytes`.
+static __device__ __forceinline__ void copy_async(unsigned* to, const void* from, int bytes) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)), "l"(from), "r"(bytes) : "memory");
 }
 
-static __device__ __forceinline__ void end_of_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+static __device__ __forceinline__ void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 
-// Waits for all of this thread's copies but those of the last groups.
+// Waits for this thread's copies, except those of its last PENDING groups.
 template <int PENDING>
 static __device__ __forceinline__ void wait_for_copies() {
     asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory");

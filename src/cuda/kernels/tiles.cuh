@@ -1,13 +1,14 @@
-// Products of matrices by tensor cores: a block computes ROWS by COLUMNS sums, each of its warps a tile of WARP_ROWS by 32 of them.
+// Tiled matrix products on tensor cores. A block computes a tile of ROWS by COLUMNS sums, and each of its warps a tile of
+// WARP_ROWS by 32.
 //
-// Both factors come to shared memory by rows (the right one by its columns), CHUNK numbers of the depth at a time, PITCH words
-// apart: eight rows begin in different banks. STAGES steps of the depth are there at once, so that the next ones come while one is
-// multiplied. Where they come from is a source's business:
+// Both factors are staged in shared memory as rows along the depth (columns for the right factor), in chunks of CHUNK elements.
+// Rows are PITCH words apart, so that eight rows start in different banks. The pipeline has STAGES stages, each a step of the
+// depth: the next ones are loaded while one is multiplied. A source provides the elements:
 //
-//     const E* at(int row, int first, int& count)        where CHUNK numbers lie; count of them are there
-//     Chunk read(int row, int first)                     these numbers, one by one
+//     const E* at(int row, int first, int& count)        the address of a chunk, of which `count` elements exist
+//     Chunk read(int row, int first)                     the chunk, gathered element by element
 //
-// The first is for numbers that lie side by side on a boundary of 16 bytes: they are copied while threads compute.
+// `at` requires chunks that are contiguous and aligned to 16 bytes; they are copied asynchronously.
 
 #define WORDS 16
 #define PITCH (WORDS + 4)
@@ -17,31 +18,31 @@
 #define STEP_DEPTH (CHUNKS * CHUNK)
 #define WARP_COLUMNS 32
 #define THREADS (WARP * (ROWS / WARP_ROWS) * (COLUMNS / WARP_COLUMNS))
-// Blocks that a multiprocessor is to run side by side.
+// The minimum number of resident blocks per multiprocessor.
 #define BLOCKS (ROWS == 128 ? 2 : 4)
-// Of a row of sums, or of a column where SUMS_BY_COLUMN says that those of a column lie behind each other.
+// The pitch of the sums in shared memory: of a row, or of a column if COLUMN_MAJOR_SUMS is set.
 #define SUM_PITCH (COLUMNS + 4)
-#ifndef SUMS_BY_COLUMN
-#define SUMS_BY_COLUMN 0
+#ifndef COLUMN_MAJOR_SUMS
+#define COLUMN_MAJOR_SUMS 0
 #endif
 
-// Where a sum lies in shared memory. Tiles are square.
+// The offset of a sum in shared memory. Tiles are square.
 static __device__ inline int sum_at(int row, int column) {
-    return SUMS_BY_COLUMN ? column * SUM_PITCH + row : row * SUM_PITCH + column;
+    return COLUMN_MAJOR_SUMS ? column * SUM_PITCH + row : row * SUM_PITCH + column;
 }
 
-typedef SumOf<E>::Type TileSum;
+typedef AccumulatorOf<E>::Type Accumulator;
 
 union Chunk {
     unsigned words[4];
-    E numbers[CHUNK];
+    E elements[CHUNK];
     __device__ Chunk() : words() {}
 };
 
-// Rows of a left factor, or columns of a right one.
-template <bool COPIED, bool ROWS_FIRST>
+// A source of rows of the left factor, or columns of the right one.
+template <bool VECTORIZED, bool ROWS_FIRST>
 struct Lines {
-    static constexpr bool IS_COPIED = COPIED, ALONG_ROWS = ROWS_FIRST;
+    static constexpr bool IS_VECTORIZED = VECTORIZED, ALONG_ROWS = ROWS_FIRST;
     const E* from;
     i64 by_line, by_depth;
     int first, lines, depth;
@@ -57,70 +58,70 @@ struct Lines {
         const E* at = from + (first + line) * by_line;
 #pragma unroll
         for (int i = 0; i < CHUNK; ++i) {
-            if (k + i < depth) chunk.numbers[i] = at[(k + i) * by_depth];
+            if (k + i < depth) chunk.elements[i] = at[(k + i) * by_depth];
         }
         return chunk;
     }
 };
 
-// The half of a stage that a source fills, `LENGTH` rows.
-template <class Source, int LENGTH, bool COPIED>
-struct Side;
+// Loads the part of a stage that belongs to one source, LENGTH rows.
+template <class Source, int LENGTH, bool VECTORIZED>
+struct StageLoader;
 
 template <class Source, int LENGTH>
-struct Side<Source, LENGTH, true> {
+struct StageLoader<Source, LENGTH, true> {
     __device__ void begin(Source& source, int first, unsigned* stage) {
         for (int i = threadIdx.x; i < LENGTH * CHUNKS; i += THREADS) {
             int row = i / CHUNKS, chunk = i % CHUNKS, count = 0;
             const E* from = source.at(row, first + chunk * CHUNK, count);
-            copy_behind(&stage[row * PITCH + chunk * 4], from, count * (int)sizeof(E));
+            copy_async(&stage[row * PITCH + chunk * 4], from, count * (int)sizeof(E));
         }
     }
     __device__ void end(unsigned*) {}
 };
 
 template <class Source, int LENGTH>
-struct Side<Source, LENGTH, false> {
-    Chunk held[LENGTH * CHUNKS / THREADS];
+struct StageLoader<Source, LENGTH, false> {
+    Chunk loaded[LENGTH * CHUNKS / THREADS];
 
-    // Neighbouring threads read neighbouring rows, or neighbouring numbers of one.
-    __device__ int place(int i, int& chunk) const {
-        int number = threadIdx.x + i * THREADS;
-        chunk = Source::ALONG_ROWS ? number / LENGTH : number % CHUNKS;
-        return Source::ALONG_ROWS ? number % LENGTH : number / CHUNKS;
+    // The row and the chunk of access i: adjacent threads read adjacent rows, or adjacent chunks of a row.
+    __device__ int locate(int i, int& chunk) const {
+        int index = threadIdx.x + i * THREADS;
+        chunk = Source::ALONG_ROWS ? index / LENGTH : index % CHUNKS;
+        return Source::ALONG_ROWS ? index % LENGTH : index / CHUNKS;
     }
     __device__ void begin(Source& source, int first, unsigned*) {
 #pragma unroll
         for (int i = 0; i < LENGTH * CHUNKS / THREADS; ++i) {
-            int chunk, row = place(i, chunk);
-            held[i] = source.read(row, first + chunk * CHUNK);
+            int chunk, row = locate(i, chunk);
+            loaded[i] = source.read(row, first + chunk * CHUNK);
         }
     }
     __device__ void end(unsigned* stage) {
 #pragma unroll
         for (int i = 0; i < LENGTH * CHUNKS / THREADS; ++i) {
-            int chunk, row = place(i, chunk);
-            for (int word = 0; word < 4; ++word) stage[row * PITCH + chunk * 4 + word] = held[i].words[word];
+            int chunk, row = locate(i, chunk);
+            for (int word = 0; word < 4; ++word) stage[row * PITCH + chunk * 4 + word] = loaded[i].words[word];
         }
     }
 };
 
-// The sums of a block in registers: of each warp 16 by 8 at a time.
+// The accumulators of a block in registers, in fragments of 16 by 8 per warp.
 struct Sums {
-    TileSum of[WARP_ROWS / 16][WARP_COLUMNS / 8][4];
+    Accumulator of[WARP_ROWS / 16][WARP_COLUMNS / 8][4];
 
-    // Of this thread's warp.
+    // The origin of the warp's tile.
     __device__ int first_row() const { return threadIdx.x / WARP / (COLUMNS / WARP_COLUMNS) * WARP_ROWS; }
     __device__ int first_column() const { return threadIdx.x / WARP % (COLUMNS / WARP_COLUMNS) * WARP_COLUMNS; }
 
-    // Adds the products of a stage to those sums that there are: warps beyond all rows or columns have nothing to do.
+    // Accumulates the products of a stage. Warps entirely outside the matrix skip it.
     __device__ void add(const unsigned* left, const unsigned* right, int rows, int columns) {
         if (first_row() >= rows || first_column() >= columns) return;
 #pragma unroll
         for (int word = 0; word < WORDS; word += 8) {
             unsigned a[WARP_ROWS / 16][4], b[WARP_COLUMNS / 16][4];
-            for (int i = 0; i < WARP_ROWS / 16; ++i) read_words(a[i], left + (first_row() + 16 * i) * PITCH + word, PITCH);
-            for (int j = 0; j < WARP_COLUMNS / 16; ++j) read_words(b[j], right + (first_column() + 16 * j) * PITCH + word, PITCH);
+            for (int i = 0; i < WARP_ROWS / 16; ++i) load_matrix(a[i], left + (first_row() + 16 * i) * PITCH + word, PITCH);
+            for (int j = 0; j < WARP_COLUMNS / 16; ++j) load_matrix(b[j], right + (first_column() + 16 * j) * PITCH + word, PITCH);
 #pragma unroll
             for (int i = 0; i < WARP_ROWS / 16; ++i) {
 #pragma unroll
@@ -132,8 +133,8 @@ struct Sums {
         }
     }
 
-    // In shared memory, where factors were.
-    __device__ void put(TileSum* tile) const {
+    // Stores the sums in shared memory, over the factors.
+    __device__ void store(Accumulator* tile) const {
         int lane = threadIdx.x % WARP;
         for (int i = 0; i < WARP_ROWS / 16; ++i) {
             for (int j = 0; j < WARP_COLUMNS / 8; ++j) {
@@ -146,13 +147,13 @@ struct Sums {
     }
 };
 
-// The sums of a block over the depth from `first` to `end`, in `shared`, as `sum_at` says. So many rows and columns, or
-// more, are there.
+// Computes the sums of a block over the depth from `first` to `end`, and stores them in `shared` at the offsets of `sum_at`.
+// `rows` and `columns` are the numbers of those that remain in the matrix from this tile on.
 template <class Left, class Right>
 static __device__ void multiply(Left left, Right right, int rows, int columns, int first, int end, unsigned* shared) {
     const int stage = (ROWS + COLUMNS) * PITCH;
-    Side<Left, ROWS, Left::IS_COPIED> of_left;
-    Side<Right, COLUMNS, Right::IS_COPIED> of_right;
+    StageLoader<Left, ROWS, Left::IS_VECTORIZED> of_left;
+    StageLoader<Right, COLUMNS, Right::IS_VECTORIZED> of_right;
     Sums sums = {};
     int steps = (end - first + STEP_DEPTH - 1) / STEP_DEPTH;
     for (int step = 0; step < STAGES - 1; ++step) {
@@ -163,7 +164,7 @@ static __device__ void multiply(Left left, Right right, int rows, int columns, i
             of_left.end(to);
             of_right.end(to + ROWS * PITCH);
         }
-        end_of_copies();
+        commit_copies();
     }
     for (int step = 0; step < steps; ++step) {
         wait_for_copies<STAGES - 2>();
@@ -174,7 +175,7 @@ static __device__ void multiply(Left left, Right right, int rows, int columns, i
             of_left.begin(left, first + next * STEP_DEPTH, to);
             of_right.begin(right, first + next * STEP_DEPTH, to + ROWS * PITCH);
         }
-        end_of_copies();
+        commit_copies();
         const unsigned* from = shared + step % STAGES * stage;
         sums.add(from, from + ROWS * PITCH, rows, columns);
         if (next < steps) {
@@ -184,29 +185,30 @@ static __device__ void multiply(Left left, Right right, int rows, int columns, i
     }
     wait_for_copies<0>();
     __syncthreads();
-    sums.put((TileSum*)shared);
+    sums.store((Accumulator*)shared);
     __syncthreads();
 }
 
-// What a launch does of a product whose depth is shared among blocks: each of them writes its sums, a second launch adds these up.
+// The phases of a launch. If the depth of a product is split among blocks (split-K), each block writes its partial sums, and a
+// second launch adds these up.
 #define WHOLE 0
 #define PART 1
 #define ADD 2
 
-// Steps of the depth that each of so many parts has.
+// The length of each of `parts` parts of the depth, a multiple of a step.
 static __device__ inline int part_depth(int depth, int parts) {
     int steps = (depth + STEP_DEPTH - 1) / STEP_DEPTH;
     return (steps + parts - 1) / parts * STEP_DEPTH;
 }
 
-// Writes a block's sums behind those of other blocks and parts, or adds up those of all parts: in the same order at every run.
-static __device__ void put_part(const TileSum* tile, TileSum* parts) {
+// Store the sums of a block in scratch memory, and add up those of all parts, in a deterministic order.
+static __device__ void store_partial(const Accumulator* tile, Accumulator* parts) {
     for (int i = threadIdx.x; i < ROWS * COLUMNS; i += THREADS) parts[i] = tile[i / COLUMNS * SUM_PITCH + i % COLUMNS];
 }
-static __device__ void add_parts(TileSum* tile, const TileSum* parts, int count, i64 apart) {
+static __device__ void reduce_partials(Accumulator* tile, const Accumulator* parts, int count, i64 stride) {
     for (int i = threadIdx.x; i < ROWS * COLUMNS; i += THREADS) {
-        TileSum sum = 0;
-        for (int part = 0; part < count; ++part) sum += parts[part * apart + i];
+        Accumulator sum = 0;
+        for (int part = 0; part < count; ++part) sum += parts[part * stride + i];
         tile[i / COLUMNS * SUM_PITCH + i % COLUMNS] = sum;
     }
     __syncthreads();

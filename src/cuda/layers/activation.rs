@@ -1,7 +1,7 @@
 //! Activation functions.
 
 use super::elementwise::Map;
-use super::kernel_text::{KernelText, no_kernel, pointwise};
+use super::kernel_builder::{KernelBuilder, no_kernel, pointwise};
 use super::support::{Weights, along, computed_in, is_float, row_major, stored};
 use crate::cuda::device::DeviceTensor;
 use crate::cuda::{CudaContext, CudaLayer, CudaLayers};
@@ -15,7 +15,7 @@ use crate::ops::activation::gelu::{Approximate, GELU};
 use crate::tensor::{DType, Tensor};
 
 /// Kernel code with the input in place of `$x`, and constants in place of `$0`, `$1`, ….
-fn of(kernel: &mut KernelText<'_>, dtype: DType, text: &str, constants: &[f64]) -> Option<String> {
+fn of(kernel: &mut KernelBuilder<'_>, dtype: DType, text: &str, constants: &[f64]) -> Option<String> {
     let x = kernel.input(0, dtype)?;
     let mut text = text.replace("$x", &x);
     for (position, value) in constants.iter().enumerate() {
@@ -103,8 +103,8 @@ impl CudaLayer for PRelu {
             slopes = along(&slopes, 1.min(rank.saturating_sub(1)), rank)?;
         }
         let read = vec![(0, x.dtype()), (1, slopes.dtype())];
-        let number = computed_in(x.dtype())?;
-        let value = format!("f_leaky_relu(in0, ({number})in1)");
+        let compute_type = computed_in(x.dtype())?;
+        let value = format!("f_leaky_relu(in0, ({compute_type})in1)");
         let map = Map::new(read, x.dtype(), "", &value).ok_or_else(no_kernel)?;
         map.run(&[x, slopes], &outputs[0], context)
     }

@@ -1,7 +1,7 @@
 //! Scaled dot-product attention.
 
 use super::support::{computed_in, input, int, is_float, is_real, shape};
-use super::tiles::{self, is_copied};
+use super::tiles::{self, is_vectorized};
 use crate::cuda::device::{Argument, DeviceTensor, Grid, Info, KernelShape, KernelStrides, Unit};
 use crate::cuda::{CudaContext, CudaLayer, CudaLayers};
 use crate::op::{LayerError, TensorFormat, TensorMeta};
@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 
 /// The rows of a block, and its maximum shared memory in bytes.
 const ROWS: usize = 16;
-const SHARED: usize = 48 * 1024;
+const MAX_SHARED: usize = 48 * 1024;
 
 /// Attention of a batch of heads. All tensors have the batch axes before their last two axes.
 #[derive(Clone, Copy)]
@@ -24,20 +24,20 @@ pub(super) struct Attention<'a> {
     /// A mask that is the same for all rows.
     pub(super) padding: Option<DeviceTensor<'a>>,
     /// The truth value of masks for a visible column.
-    pub(super) shows: bool,
+    pub(super) mask_keep: bool,
     /// The number of columns that masks cover.
-    pub(super) seen: usize,
+    pub(super) mask_columns: usize,
     pub(super) scale: f64,
     pub(super) is_causal: bool,
     /// Whether rows without visible columns are 0; otherwise they are NaN.
-    pub(super) blind_is_zero: bool,
+    pub(super) masked_row_is_zero: bool,
 }
 
 /// The maximum number of keys in a block at a time, and the shared memory for them in bytes.
 fn tile(dtype: DType, width: usize, out: usize) -> Option<(usize, usize)> {
     let size = if dtype == DType::F64 { 8 } else { 4 };
     let bytes = |tile: usize| (ROWS * width + tile * (width + 1) + tile * out) * size;
-    [32, 16, 8, 4].into_iter().map(|tile| (tile, bytes(tile))).find(|(_, bytes)| *bytes <= SHARED)
+    [32, 16, 8, 4].into_iter().map(|tile| (tile, bytes(tile))).find(|(_, bytes)| *bytes <= MAX_SHARED)
 }
 
 /// Checks that there is a kernel for heads of this width.
@@ -48,11 +48,11 @@ pub(super) fn check(dtype: DType, width: usize, out: usize) -> Result<(), LayerE
     const MAX_WIDTH: usize = 512;
     match tile(dtype, width, out).filter(|_| out <= MAX_WIDTH) {
         Some(_) => Ok(()),
-        None => Err(too_wide(width, out)),
+        None => Err(unsupported_width(width, out)),
     }
 }
 
-fn too_wide(width: usize, out: usize) -> LayerError {
+fn unsupported_width(width: usize, out: usize) -> LayerError {
     LayerError::Unsupported(format!("heads of width {width} (keys) and {out} (values) are too wide"))
 }
 
@@ -73,9 +73,9 @@ impl Tiles {
     fn of(dtype: DType, widths: [usize; 2], info: &Info) -> Option<Self> {
         const CHUNK: usize = 8;
         const MAX_WIDTH: usize = 128;
-        let is_fitting = |width: &usize| (1..=MAX_WIDTH).contains(width) && width.is_multiple_of(CHUNK);
+        let is_supported = |width: &usize| (1..=MAX_WIDTH).contains(width) && width.is_multiple_of(CHUNK);
         // Attention weights become factors in registers as pairs of 16-bit values, which f32 does not have.
-        if !tiles::suit(dtype, false, info) || !widths.iter().all(is_fitting) {
+        if !tiles::supports(dtype, false, info) || !widths.iter().all(is_supported) {
             return None;
         }
         let [depth, out] = widths.map(|width| width.next_multiple_of(16));
@@ -144,12 +144,12 @@ impl<'a> Attention<'a> {
             .define("P", of(self.padding).name())
             .define("MASK_IS_BOOL", is_bool(self.mask))
             .define("PADDING_IS_BOOL", is_bool(self.padding))
-            .define("MASK_SHOWS", u8::from(self.shows)))
+            .define("MASK_KEEP", u8::from(self.mask_keep)))
     }
 
     /// The arguments for masks.
     pub(super) fn masks(&self, batch: &[usize], rows: usize) -> Result<[Argument<'a>; 4], LayerError> {
-        let last = [rows, self.seen];
+        let last = [rows, self.mask_columns];
         let strides = |mask: Option<DeviceTensor<'a>>| match mask {
             Some(mask) => strides_of(mask.layout(), batch, last),
             None => Ok(Argument::Strides(KernelStrides::default())),
@@ -200,13 +200,13 @@ impl<'a> Attention<'a> {
             .define("HAS_PADDING", u8::from(attention.padding.is_some()));
         let &Sizes { ref batch, rows, columns, width, out } = sizes;
         for (name, tensor, last) in [
-            ("Q_COPIED", &self.query, [rows, width]),
-            ("K_COPIED", &self.key, [columns, width]),
-            ("V_COPIED", &self.value, [columns, out]),
-            ("Y_COPIED", y, [rows, out]),
+            ("Q_VECTORIZED", &self.query, [rows, width]),
+            ("K_VECTORIZED", &self.key, [columns, width]),
+            ("V_VECTORIZED", &self.value, [columns, out]),
+            ("Y_VECTORIZED", y, [rows, out]),
         ] {
             let strides = kernel_strides(tensor.layout(), batch, last)?.by;
-            unit = unit.define(name, u8::from(is_copied(tensor, &strides[..7], strides[7])));
+            unit = unit.define(name, u8::from(is_vectorized(tensor, &strides[..7], strides[7])));
         }
         let launch = Launch { unit, rows: Tiles::ROWS, shared: tiles.shared() };
         attention.launch(launch, y, sizes, context)
@@ -220,7 +220,8 @@ impl<'a> Attention<'a> {
         context: &mut CudaContext<'_>,
     ) -> Result<(), LayerError> {
         let &Sizes { width, out, .. } = sizes;
-        let (tile, shared) = tile(self.query.dtype(), width, out).ok_or_else(|| too_wide(width, out))?;
+        let (tile, shared) =
+            tile(self.query.dtype(), width, out).ok_or_else(|| unsupported_width(width, out))?;
         let unit = self
             .unit("attention.cu", include_str!("../kernels/attention.cu"))?
             .define("TILE", tile)
@@ -231,7 +232,7 @@ impl<'a> Attention<'a> {
     /// Turns a mask that does not depend on the row into a padding mask, which is read once for all rows of a thread.
     fn with_mask_of_columns(&self, sizes: &Sizes) -> Result<Self, LayerError> {
         let (Some(mask), None) = (self.mask, self.padding) else { return Ok(*self) };
-        let strides = kernel_strides(mask.layout(), &sizes.batch, [sizes.rows, self.seen])?;
+        let strides = kernel_strides(mask.layout(), &sizes.batch, [sizes.rows, self.mask_columns])?;
         let is_of_columns = sizes.rows == 1 || strides.by[6] == 0;
         Ok(if is_of_columns { Self { mask: None, padding: self.mask, ..*self } } else { *self })
     }
@@ -245,7 +246,7 @@ impl<'a> Attention<'a> {
     ) -> Result<(), LayerError> {
         let unit = unit
             .define("CAUSAL", u8::from(self.is_causal))
-            .define("BLIND_IS_ZERO", u8::from(self.blind_is_zero));
+            .define("MASKED_ROW_IS_ZERO", u8::from(self.masked_row_is_zero));
         let kernel = context.kernel(&unit, "attention")?;
         let &Sizes { ref batch, rows, columns, width, out } = sizes;
         let mut kernel_batch = KernelShape { rank: int(batch.len())?, ..KernelShape::default() };
@@ -271,7 +272,7 @@ impl<'a> Attention<'a> {
             Argument::Long(batches as i64),
             Argument::Int(int(rows)?),
             Argument::Int(int(columns)?),
-            Argument::Int(int(self.seen)?),
+            Argument::Int(int(self.mask_columns)?),
             Argument::Int(int(width)?),
             Argument::Int(int(out)?),
             Argument::Double(self.scale),
@@ -287,17 +288,21 @@ impl<'a> Attention<'a> {
     }
 }
 
-/// Splits the head axis (−3) in two, where several adjacent query heads share one head of keys and values: queries (`is_own`)
-/// are split into groups of `times` heads; for keys and values, the second axis is broadcast.
-fn shared<'a>(tensor: &DeviceTensor<'a>, times: usize, is_own: bool) -> Result<DeviceTensor<'a>, LayerError> {
+/// Splits the head axis (−3) in two, where several adjacent query heads share one head of keys and values: queries (`is_query`)
+/// are split into groups of `group_size` heads; for keys and values, the second axis is broadcast.
+fn group_heads<'a>(
+    tensor: &DeviceTensor<'a>,
+    group_size: usize,
+    is_query: bool,
+) -> Result<DeviceTensor<'a>, LayerError> {
     let (mut dims, mut strides) = (tensor.shape().dims().to_vec(), tensor.layout().strides().to_vec());
     let Some(axis) = dims.len().checked_sub(3) else { return Ok(*tensor) };
-    if is_own {
-        dims.insert(axis + 1, times);
-        dims[axis] /= times.max(1);
+    if is_query {
+        dims.insert(axis + 1, group_size);
+        dims[axis] /= group_size.max(1);
         let stride = strides[axis];
         strides.insert(axis + 1, stride);
-        strides[axis] = stride * times;
+        strides[axis] = stride * group_size;
     } else {
         dims.insert(axis + 1, 1);
         strides.insert(axis + 1, 0);
@@ -306,15 +311,15 @@ fn shared<'a>(tensor: &DeviceTensor<'a>, times: usize, is_own: bool) -> Result<D
 }
 
 /// The number of query heads that share one head of keys, and of values.
-fn sharing(
+fn group_sizes(
     layer: &ScaledDotProductAttention,
-    ranks: impl Fn(usize) -> Option<i64>,
+    heads: impl Fn(usize) -> Option<i64>,
 ) -> Result<[usize; 2], LayerError> {
-    let times = |position: usize| -> Result<usize, LayerError> {
-        let times = layer.shared_heads(ranks(0), ranks(position))?;
-        Ok(usize::try_from(times).unwrap_or(1).max(1))
+    let group_size = |position: usize| -> Result<usize, LayerError> {
+        let group_size = layer.shared_heads(heads(0), heads(position))?;
+        Ok(usize::try_from(group_size).unwrap_or(1).max(1))
     };
-    Ok([times(layer.key.0)?, times(layer.value.0)?])
+    Ok([group_size(layer.key.0)?, group_size(layer.value.0)?])
 }
 
 impl CudaLayer for ScaledDotProductAttention {
@@ -330,7 +335,7 @@ impl CudaLayer for ScaledDotProductAttention {
         let dtype = inputs.first().map_or(DType::F32, TensorMeta::dtype);
         check(dtype, last(inputs.first()).unwrap_or(1), last(outputs.first()).unwrap_or(1))?;
         let heads = |position: usize| inputs.get(position)?.dims().iter().rev().nth(2)?.fixed();
-        let [keys, values] = sharing(self, heads)?;
+        let [keys, values] = group_sizes(self, heads)?;
         let rank = outputs.first().map_or(0, TensorMeta::rank);
         match keys == values && rank <= if keys > 1 { 7 } else { 8 } {
             true => Ok(()),
@@ -353,17 +358,17 @@ impl CudaLayer for ScaledDotProductAttention {
             let heads = inputs.get(position)?.shape().iter().rev().nth(2)?;
             i64::try_from(*heads).ok()
         };
-        let [times, _] = sharing(self, heads)?;
+        let [group_size, _] = group_sizes(self, heads)?;
         let columns = key.shape().iter().rev().nth(1).copied().unwrap_or(1);
-        if times > 1 {
+        if group_size > 1 {
             if let Some(own) = mask {
                 let (dims, rows) = (y.shape().dims(), y.shape().iter().rev().nth(1).copied().unwrap_or(1));
                 let batch = dims.split_at(dims.len().saturating_sub(2)).0;
-                let whole = own.layout().expand(&[batch, &[rows, columns]].concat())?;
-                mask = Some(shared(&own.with_layout(whole)?, times, true)?);
+                let expanded = own.layout().expand(&[batch, &[rows, columns]].concat())?;
+                mask = Some(group_heads(&own.with_layout(expanded)?, group_size, true)?);
             }
-            (query, y) = (shared(&query, times, true)?, shared(&y, times, true)?);
-            (key, value) = (shared(&key, times, false)?, shared(&value, times, false)?);
+            (query, y) = (group_heads(&query, group_size, true)?, group_heads(&y, group_size, true)?);
+            (key, value) = (group_heads(&key, group_size, false)?, group_heads(&value, group_size, false)?);
         }
         let width = query.shape().last().copied().unwrap_or(1);
         let attention = Attention {
@@ -372,11 +377,11 @@ impl CudaLayer for ScaledDotProductAttention {
             value,
             mask,
             padding: None,
-            shows: true,
-            seen: columns,
+            mask_keep: true,
+            mask_columns: columns,
             scale: self.scale.unwrap_or(1.0 / (width as f64).sqrt()),
             is_causal: self.is_causal,
-            blind_is_zero: true,
+            masked_row_is_zero: true,
         };
         attention.run(&y, context)
     }

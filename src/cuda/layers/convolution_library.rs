@@ -1,9 +1,9 @@
 //! Convolutions by a library of the device, if it has one: the work for the library, and the conditions under which kernels run
 //! instead.
 
-use super::convolution::{AXES, Operands, Sizes, Work, mode};
+use super::convolution::{AXES, ConvParams, ConvSizes, Operands, mode};
 use super::epilogue::{Arguments, EpilogueCode};
-use super::library::{activation, finish, is_worth, scratch};
+use super::product_library::{activation, apply_epilogue, is_worthwhile, scratch};
 use super::tiles;
 use crate::cuda::CudaContext;
 use crate::cuda::device::{Activation, Argument, ConvolutionWork, DeviceTensor, LibraryWork};
@@ -12,20 +12,20 @@ use crate::op::LayerError;
 use crate::tensor::Layout;
 
 /// A convolution in the form of a library.
-pub(super) struct Convolved<'a> {
+pub(super) struct LibraryConvolution<'a> {
     pub(super) x: DeviceTensor<'a>,
     pub(super) weights: DeviceTensor<'a>,
     pub(super) bias: Option<DeviceTensor<'a>>,
     /// N×C×D×H×W.
     pub(super) y: DeviceTensor<'a>,
     /// The output with the operator's own rank.
-    pub(super) whole: DeviceTensor<'a>,
+    pub(super) output: DeviceTensor<'a>,
     pub(super) work: ConvolutionWork,
 }
 
 /// The lengths or strides of a tensor with five axes.
-pub(super) fn five(numbers: &[usize]) -> Option<[usize; 5]> {
-    numbers.try_into().ok()
+pub(super) fn five(values: &[usize]) -> Option<[usize; 5]> {
+    values.try_into().ok()
 }
 
 /// Returns true if the layout is channels-last, without gaps or overlaps.
@@ -33,9 +33,9 @@ pub(super) fn is_channels_last(layout: &Layout) -> bool {
     let (Some(lens), Some(by)) = (five(layout.shape().dims()), five(layout.strides())) else { return false };
     let mut wanted = 1;
     [1, 4, 3, 2, 0].into_iter().all(|axis| {
-        let lies = lens[axis] == 1 || by[axis] == wanted;
+        let is_dense = lens[axis] == 1 || by[axis] == wanted;
         wanted *= lens[axis];
-        lies
+        is_dense
     })
 }
 
@@ -52,28 +52,28 @@ pub(super) fn channels_last_strides(lens: [usize; 5]) -> [usize; 5] {
 ///
 /// # Errors
 /// Those of the library, and of the epilogue's kernel after it.
-pub(super) fn convolution<'a>(
-    mut convolved: Convolved<'a>,
+pub(super) fn run<'a>(
+    mut convolution: LibraryConvolution<'a>,
     inputs: &[DeviceTensor<'a>],
     (epilogue, arguments): (&EpilogueCode, &Arguments<'a>),
     context: &mut CudaContext<'_>,
 ) -> Result<bool, LayerError> {
-    let Convolved { x, weights, bias, y, whole, ref mut work } = convolved;
+    let LibraryConvolution { x, weights, bias, y, output, ref mut work } = convolution;
     let input_at = |position: Option<usize>| position.and_then(|position| inputs.get(position).copied());
-    let has_same_positions = |added: &DeviceTensor<'_>| {
-        added.dtype() == whole.dtype()
-            && added.shape() == whole.shape()
-            && added.layout().strides() == whole.layout().strides()
+    let has_output_layout = |added: &DeviceTensor<'_>| {
+        added.dtype() == output.dtype()
+            && added.shape() == output.shape()
+            && added.layout().strides() == output.layout().strides()
     };
     let form = activation(epilogue.form()).filter(|(_, function)| *function != Activation::GeluTanh);
     let form = form
-        .filter(|(added, _)| added.is_none() || input_at(*added).is_some_and(|it| has_same_positions(&it)));
+        .filter(|(added, _)| added.is_none() || input_at(*added).is_some_and(|it| has_output_layout(&it)));
     let added = form.and_then(|(added, _)| input_at(added));
     work.is_added = added.is_some();
     work.is_relu = form.is_some_and(|(_, function)| function == Activation::Relu);
-    let of_place =
+    let per_output =
         work.taps.iter().fold(work.input[1] / work.groups.max(1), |all, taps| all.saturating_mul(*taps));
-    if !is_worth(form.is_some(), y.num_elements().saturating_mul(of_place)) {
+    if !is_worthwhile(form.is_some(), y.num_elements().saturating_mul(per_output)) {
         return Ok(false);
     }
     // Fused operations need a bias, and tensor cores read words of 16 bytes.
@@ -93,54 +93,61 @@ pub(super) fn convolution<'a>(
         return Ok(false);
     }
     if form.is_none() {
-        finish(epilogue, arguments, &whole, context)?;
+        apply_epilogue(epilogue, arguments, &output, context)?;
     }
     Ok(true)
 }
 
-impl Sizes<'_> {
+impl ConvParams<'_> {
     /// The work for a library; `None` if there is no library, or it is known not to support this convolution or to be slow.
     pub(super) fn for_library<'a>(
         &self,
         operands: &Operands<'a>,
-        whole: DeviceTensor<'a>,
-        work: &Work,
+        output: DeviceTensor<'a>,
+        sizes: &ConvSizes,
         context: &CudaContext<'_>,
-    ) -> Option<Convolved<'a>> {
+    ) -> Option<LibraryConvolution<'a>> {
         context.device().info().libraries.convolutions?;
-        let &Operands { x, y, filter, bias, steps } = operands;
+        let &Operands { x, y, filter, bias, int8_scales } = operands;
         let allow_tf32 = context.tf32().convolutions;
-        let is_alike =
+        let has_same_dtype =
             [Some(filter.tensor), Some(y), bias].iter().flatten().all(|it| it.dtype() == x.dtype());
-        let is_suited = tiles::suit(x.dtype(), allow_tf32, context.device().info());
-        let is_even = self.windows.iter().all(|window| window.pad_before == window.pad_after);
-        let is_zero = !self.transposed && mode(self.mode) == "ZEROS";
-        let lie_last = [&x, &y].iter().all(|tensor| is_channels_last(tensor.layout()));
-        if !is_alike || !is_suited || !is_even || !is_zero || !lie_last || !filter.is_matrix {
+        let is_supported = tiles::supports(x.dtype(), allow_tf32, context.device().info());
+        let is_symmetric = self.windows.iter().all(|window| window.pad_before == window.pad_after);
+        let is_zero_padded = !self.transposed && mode(self.mode) == "ZEROS";
+        let are_channels_last = [&x, &y].iter().all(|tensor| is_channels_last(tensor.layout()));
+        if !has_same_dtype
+            || !is_supported
+            || !is_symmetric
+            || !is_zero_padded
+            || !are_channels_last
+            || !filter.is_matrix
+        {
             return None;
         }
-        if steps.is_some() || self.is_depthwise(work) || y.num_elements() == 0 || x.num_elements() == 0 {
+        if int8_scales.is_some() || self.is_depthwise(sizes) || y.num_elements() == 0 || x.num_elements() == 0
+        {
             return None;
         }
-        let of_windows = |number: fn(&Window) -> usize, default: usize| {
+        let of_windows = |value: fn(&Window) -> usize, default: usize| {
             let mut all = [default; AXES];
             let missing = AXES.saturating_sub(self.windows.len());
-            all.iter_mut().skip(missing).zip(self.windows).for_each(|(it, window)| *it = number(window));
+            all.iter_mut().skip(missing).zip(self.windows).for_each(|(it, window)| *it = value(window));
             all
         };
-        let (input, output) = (five(x.shape().dims())?, five(y.shape().dims())?);
-        Some(Convolved {
+        let (input_lens, output_lens) = (five(x.shape().dims())?, five(y.shape().dims())?);
+        Some(LibraryConvolution {
             x,
             weights: filter.tensor,
             bias,
             y,
-            whole,
+            output,
             work: ConvolutionWork {
                 dtype: x.dtype(),
-                input,
-                input_strides: channels_last_strides(input),
-                output,
-                output_strides: channels_last_strides(output),
+                input: input_lens,
+                input_strides: channels_last_strides(input_lens),
+                output: output_lens,
+                output_strides: channels_last_strides(output_lens),
                 taps: of_windows(|window| window.kernel, 1),
                 stride: of_windows(|window| window.stride, 1),
                 padding: of_windows(|window| window.pad_before, 0),
@@ -162,12 +169,12 @@ mod tests {
 
     #[test]
     fn only_one_order_is_channels_last() {
-        let lies = |lens: [usize; 5], by: [usize; 5]| {
+        let check = |lens: [usize; 5], by: [usize; 5]| {
             is_channels_last(&Layout::strided(Shape::new(&lens).unwrap(), &by, 0).unwrap())
         };
-        assert!(lies([2, 8, 1, 3, 4], [96, 1, 0, 32, 8]));
-        assert!(lies([1, 8, 2, 3, 4], [0, 1, 96, 32, 8]));
-        assert!(!lies([2, 8, 1, 3, 4], [96, 12, 0, 4, 1]));
-        assert!(!lies([2, 8, 1, 3, 4], [192, 1, 0, 64, 16]));
+        assert!(check([2, 8, 1, 3, 4], [96, 1, 0, 32, 8]));
+        assert!(check([1, 8, 2, 3, 4], [0, 1, 96, 32, 8]));
+        assert!(!check([2, 8, 1, 3, 4], [96, 12, 0, 4, 1]));
+        assert!(!check([2, 8, 1, 3, 4], [192, 1, 0, 64, 16]));
     }
 }

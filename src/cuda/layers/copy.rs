@@ -3,7 +3,7 @@
 //! If both are contiguous along the same axis, threads copy words. If they are contiguous along different axes, as when
 //! changing to channels-last, blocks transpose tiles, so that both reads and writes are contiguous.
 
-use super::axes::{AllStrides, Walk, collapsed_as_written};
+use super::axes::{AllStrides, Traversal, collapsed_in_output_order};
 use crate::cuda::CudaContext;
 use crate::cuda::device::{Argument, DeviceTensor, Grid, KernelShape, KernelStrides, Unit};
 use crate::op::LayerError;
@@ -15,12 +15,12 @@ pub(crate) fn copy(
     to: &DeviceTensor<'_>,
     context: &mut CudaContext<'_>,
 ) -> Result<(), LayerError> {
-    let (shape, strides) = collapsed_as_written(&[from.layout().expand(to.shape())?, *to.layout()])?;
+    let (shape, strides) = collapsed_in_output_order(&[from.layout().expand(to.shape())?, *to.layout()])?;
     if let Some(transpose) = TiledTranspose::of(&shape, &strides) {
         return transpose.run(from, to, context);
     }
-    let walk = Walk::of(&[from, to], &shape, &strides);
-    let kernel = context.kernel(&copying(from.dtype(), walk), "copy_elements")?;
+    let traversal = Traversal::of(&[from, to], &shape, &strides);
+    let kernel = context.kernel(&unit(from.dtype(), traversal), "copy_elements")?;
     let count = to.num_elements();
     let [from_strides, to_strides] = both(&strides);
     let arguments = [
@@ -31,12 +31,12 @@ pub(crate) fn copy(
         Argument::Shape(shape),
         Argument::Long(count as i64),
     ];
-    context.launch(&kernel, walk.grid(count), &arguments)
+    context.launch(&kernel, traversal.grid(count), &arguments)
 }
 
 /// The source of the kernels that copy elements of a type.
-pub(super) fn copying(dtype: DType, walk: Walk) -> Unit {
-    walk.define(Unit::new("copy.cu", include_str!("../kernels/copy.cu")).define("T", element(dtype)))
+pub(super) fn unit(dtype: DType, traversal: Traversal) -> Unit {
+    traversal.define(Unit::new("copy.cu", include_str!("../kernels/copy.cu")).define("T", element(dtype)))
 }
 
 /// A C++ type with the size of an element, for kernels that only move elements.
@@ -63,7 +63,7 @@ struct TiledTranspose {
     /// The lengths of the source's contiguous axis and of the target's.
     lengths: [i32; 2],
     /// The stride of the source along the target's contiguous axis, and that of the target along the source's.
-    steps: [i64; 2],
+    cross_strides: [i64; 2],
 }
 
 /// The minimum length of both axes: shorter ones fill too little of a tile.
@@ -77,8 +77,8 @@ impl TiledTranspose {
         let rank = usize::try_from(shape.rank).ok()?;
         let (to_axis, from_axis) = (rank.checked_sub(1)?, from.by.iter().take(rank).position(|by| *by == 1)?);
         let lengths = [shape.dims[from_axis], shape.dims[to_axis]];
-        let is_turned = from_axis != to_axis && from.by[to_axis] > 1 && to.by[to_axis] == 1;
-        if !is_turned || lengths.iter().any(|length| *length < MIN_LENGTH) {
+        let is_transposed = from_axis != to_axis && from.by[to_axis] > 1 && to.by[to_axis] == 1;
+        if !is_transposed || lengths.iter().any(|length| *length < MIN_LENGTH) {
             return None;
         }
         let mut outer = KernelShape { rank: rank as i32 - 2, ..KernelShape::default() };
@@ -87,7 +87,7 @@ impl TiledTranspose {
             outer.dims[at] = shape.dims[axis];
             outer_strides.iter_mut().zip([&from, &to]).for_each(|(outer, by)| outer.by[at] = by.by[axis]);
         }
-        Some(Self { outer, outer_strides, lengths, steps: [from.by[to_axis], to.by[from_axis]] })
+        Some(Self { outer, outer_strides, lengths, cross_strides: [from.by[to_axis], to.by[from_axis]] })
     }
 
     fn run(
@@ -98,9 +98,9 @@ impl TiledTranspose {
     ) -> Result<(), LayerError> {
         // Each thread copies enough bytes at a time to keep memory busy.
         let tile: usize = if from.dtype().size() <= 2 { 64 } else { 32 };
-        let unit = Unit::new("turned.cu", include_str!("../kernels/turned.cu"));
+        let unit = Unit::new("transpose.cu", include_str!("../kernels/transpose.cu"));
         let unit = unit.define("T", element(from.dtype())).define("TILE", tile);
-        let kernel = context.kernel(&unit, "turned")?;
+        let kernel = context.kernel(&unit, "transpose")?;
         let [tiles_x, tiles_y] = self.lengths.map(|length| (length as usize).div_ceil(tile));
         let [length_x, length_y] = self.lengths.map(|length| length as usize);
         let outer = to.num_elements() / (length_x * length_y);
@@ -108,10 +108,10 @@ impl TiledTranspose {
         let arguments = [
             Argument::Read(*from),
             Argument::Strides(self.outer_strides[0]),
-            Argument::Long(self.steps[0]),
+            Argument::Long(self.cross_strides[0]),
             Argument::Write(*to),
             Argument::Strides(self.outer_strides[1]),
-            Argument::Long(self.steps[1]),
+            Argument::Long(self.cross_strides[1]),
             Argument::Shape(self.outer),
             Argument::Int(self.lengths[0]),
             Argument::Int(self.lengths[1]),

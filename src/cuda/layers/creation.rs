@@ -1,6 +1,6 @@
 //! Tensors filled with one value.
 
-use super::kernel_text::{KernelText, pointwise};
+use super::kernel_builder::{KernelBuilder, pointwise};
 use crate::cuda::CudaLayers;
 use crate::ops::creation::filled::{
     Empty, EmptyLike, Fill, Full, FullLike, NewEmpty, NewFull, NewOnes, NewZeros, NumberArgument, Ones,
@@ -9,9 +9,9 @@ use crate::ops::creation::filled::{
 use crate::tensor::DType;
 
 /// A number of the file, or the only element of an input. Half-precision values are rounded from f32, as in PyTorch.
-fn given(kernel: &mut KernelText<'_>, number: NumberArgument, dtype: DType) -> Option<String> {
+fn fill_value(kernel: &mut KernelBuilder<'_>, number: NumberArgument, dtype: DType) -> Option<String> {
     match number.factor() {
-        Some(factor) => kernel.factor(factor, dtype),
+        Some(factor) => kernel.operand(factor, dtype),
         None => kernel.constant(0.0, dtype),
     }
 }
@@ -26,10 +26,10 @@ pointwise! {
     Ones |_layer, kernel, dtype| kernel.constant(1.0, dtype)?;
     OnesLike |_layer, kernel, dtype| kernel.constant(1.0, dtype)?;
     NewOnes |_layer, kernel, dtype| kernel.constant(1.0, dtype)?;
-    Full |layer, kernel, dtype| given(kernel, layer.fill_value, dtype)?;
-    FullLike |layer, kernel, dtype| given(kernel, layer.fill_value, dtype)?;
-    NewFull |layer, kernel, dtype| given(kernel, layer.fill_value, dtype)?;
-    Fill |layer, kernel, dtype| given(kernel, layer.value, dtype)?;
+    Full |layer, kernel, dtype| fill_value(kernel, layer.fill_value, dtype)?;
+    FullLike |layer, kernel, dtype| fill_value(kernel, layer.fill_value, dtype)?;
+    NewFull |layer, kernel, dtype| fill_value(kernel, layer.fill_value, dtype)?;
+    Fill |layer, kernel, dtype| fill_value(kernel, layer.value, dtype)?;
 }
 
 fn register_others(_: &mut CudaLayers) {}

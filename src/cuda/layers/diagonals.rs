@@ -2,10 +2,10 @@
 
 use super::copy::{copy, element};
 use super::epilogue::kernel_shape;
-use super::kernel_text::{KernelText, no_kernel};
+use super::kernel_builder::{KernelBuilder, no_kernel};
 use super::product::metas;
 use super::scattering::has_scalar_kernel;
-use super::support::{input, is_anything, is_real, shape, strides};
+use super::support::{input, is_any_dtype, is_real, shape, strides};
 use crate::cuda::device::{Argument, DeviceTensor, Grid, Unit};
 use crate::cuda::{CudaContext, CudaLayer, CudaLayers};
 use crate::op::{LayerError, TensorFormat, TensorMeta};
@@ -44,8 +44,8 @@ fn triangle(
 }
 
 /// Writes zeros.
-fn zeroed(y: &DeviceTensor<'_>, context: &mut CudaContext<'_>) -> Result<(), LayerError> {
-    let kernel = context.kernel(&unit(y, false), "zeroed")?;
+fn fill_zeros(y: &DeviceTensor<'_>, context: &mut CudaContext<'_>) -> Result<(), LayerError> {
+    let kernel = context.kernel(&unit(y, false), "zero_fill")?;
     let arguments = [
         Argument::Write(*y),
         Argument::Strides(strides(y.layout())),
@@ -61,7 +61,7 @@ macro_rules! diagonals {
         $(
             impl CudaLayer for $layer {
                 fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
-                    is_anything(position, formats)
+                    is_any_dtype(position, formats)
                 }
 
                 fn forward(
@@ -89,7 +89,7 @@ diagonals! {
     Triu |layer, inputs, y, context| triangle(layer.diagonal, true, &inputs[0], y, context);
     DiagEmbed |layer, inputs, y, context| {
         let place = Place::new(layer.offset, layer.dim1, layer.dim2, y.shape().len())?;
-        zeroed(y, context)?;
+        fill_zeros(y, context)?;
         copy(&inputs[0], &y.with_layout(place.layout(y.layout())?)?, context)
     };
     DiagonalScatter |layer, inputs, y, context| {
@@ -102,7 +102,7 @@ diagonals! {
         if x.shape().len() == 2 {
             return copy(&x.with_layout(place.layout(x.layout())?)?, y, context);
         }
-        zeroed(y, context)?;
+        fill_zeros(y, context)?;
         copy(x, &y.with_layout(place.layout(y.layout())?)?, context)
     };
 }
@@ -114,8 +114,8 @@ impl CudaLayer for FillDiagonal {
     }
 
     fn configure(&mut self, _: &[TensorMeta], outputs: &[TensorMeta]) -> Result<(), LayerError> {
-        let is_refused = self.wrap && outputs[0].rank() == 2;
-        if !is_refused && has_scalar_kernel(self.fill_value, outputs[0].dtype()) {
+        let is_unsupported = self.wrap && outputs[0].rank() == 2;
+        if !is_unsupported && has_scalar_kernel(self.fill_value, outputs[0].dtype()) {
             Ok(())
         } else {
             Err(no_kernel())
@@ -131,11 +131,11 @@ impl CudaLayer for FillDiagonal {
         let y = &outputs[0];
         copy(&inputs[0], y, context)?;
         let len = y.shape().iter().min().copied().unwrap_or(0);
-        let step = y.layout().strides().iter().copied().fold(0, usize::saturating_add);
-        let diagonal = Layout::strided(shape(&[len])?, &[step], y.layout().offset())?;
+        let stride = y.layout().strides().iter().copied().fold(0, usize::saturating_add);
+        let diagonal = Layout::strided(shape(&[len])?, &[stride], y.layout().offset())?;
         let metas = metas(inputs);
-        let mut kernel = KernelText::new(&metas);
-        let value = kernel.factor(self.fill_value, y.dtype()).ok_or_else(no_kernel)?;
+        let mut kernel = KernelBuilder::new(&metas);
+        let value = kernel.operand(self.fill_value, y.dtype()).ok_or_else(no_kernel)?;
         let map = kernel.map(y.dtype(), &value).ok_or_else(no_kernel)?;
         map.run(inputs, &y.with_layout(diagonal)?, context)
     }

@@ -107,7 +107,7 @@ fn lengths(labels: &[Label], tensors: &[&Labelled<'_>]) -> Result<(KernelShape, 
 }
 
 /// Computes every sum separately.
-fn one_by_one(
+fn sum_directly(
     factors: &[Labelled<'_>],
     output: &Labelled<'_>,
     context: &mut CudaContext<'_>,
@@ -120,7 +120,7 @@ fn one_by_one(
     }
     let all: Vec<&Labelled<'_>> = factors.iter().chain([output]).collect();
     let (out, count) = lengths(&output.labels, &all)?;
-    let (terms, number) = lengths(&summed, &all)?;
+    let (summed_shape, summed_count) = lengths(&summed, &all)?;
     let dtype = output.tensor.dtype();
     let unit = Unit::new("einsum.cu", include_str!("../kernels/einsum.cu"))
         .define("X", factors.first().map_or(dtype, |factor| factor.tensor.dtype()).name())
@@ -145,9 +145,9 @@ fn one_by_one(
         Argument::Write(output.tensor),
         output.strides(&output.labels),
         Argument::Shape(out),
-        Argument::Shape(terms),
+        Argument::Shape(summed_shape),
         Argument::Long(count as i64),
-        Argument::Long(number as i64),
+        Argument::Long(summed_count as i64),
     ]);
     context.launch(&kernel, Grid::over(count), &arguments)
 }
@@ -180,7 +180,7 @@ impl CudaLayer for Einsum {
         {
             return product.run(&EpilogueCode::default(), Arguments::new(), context);
         }
-        one_by_one(&factors, &output, context)
+        sum_directly(&factors, &output, context)
     }
 }
 

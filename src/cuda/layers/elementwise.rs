@@ -4,8 +4,8 @@
 //! are computed. Inputs are broadcast and may have any strides; axes that are contiguous in all tensors are merged. A thread
 //! processes as many elements at a time as fit a word, if the layouts permit.
 
-use super::axes::{Walk, collapsed_as_written};
-use super::formula::{code, number};
+use super::axes::{Traversal, collapsed_in_output_order};
+use super::codegen::{code, compute_type};
 use super::support::{is_real, row_major};
 use crate::cuda::device::{Argument, DeviceTensor, Unit};
 use crate::cuda::{CudaContext, CudaLayer, CudaLayers};
@@ -23,7 +23,7 @@ pub(super) struct Map {
     unit: Unit,
 }
 
-const HEADERS: [&str; 4] = ["common.cuh", "functions.cuh", "whole_numbers.cuh", "chunks.cuh"];
+const HEADERS: [&str; 4] = ["common.cuh", "functions.cuh", "quantization.cuh", "chunks.cuh"];
 
 impl Map {
     /// A kernel with these lines of C++ as its body, and an expression for the output, which is of this type. `None` for types
@@ -31,15 +31,19 @@ impl Map {
     pub(super) fn new(inputs: Vec<(usize, DType)>, output: DType, body: &str, value: &str) -> Option<Self> {
         let (mut parameters, mut chunks, mut loads) = (String::new(), String::new(), String::new());
         for (at, (position, dtype)) in inputs.iter().enumerate() {
-            let number = number(*dtype)?;
+            let compute_type = compute_type(*dtype)?;
             write!(parameters, "const {dtype}* x{position}, Strides s{position}, ").ok()?;
             let chunk = format!(
-                "chunk_at<CHUNK>(x{position} + offset(i, shape, s{position}), ALONE >> {at} & 1, count - i)"
+                "load_chunk<CHUNK>(x{position} + offset(i, shape, s{position}), BROADCAST >> {at} & 1, count - i)"
             );
             writeln!(chunks, "        Chunk<{dtype}, CHUNK> chunk{position} = {chunk};").ok()?;
-            writeln!(loads, "        {number} in{position} = load<{number}>(chunk{position}.at[k]);").ok()?;
+            writeln!(
+                loads,
+                "        {compute_type} in{position} = load<{compute_type}>(chunk{position}.at[k]);"
+            )
+            .ok()?;
         }
-        let to = number(output)?;
+        let to = compute_type(output)?;
         let mut text = String::new();
         for header in HEADERS {
             writeln!(text, "#include \"{header}\"").ok()?;
@@ -48,13 +52,13 @@ impl Map {
             text,
             "
 extern \"C\" __global__ void elementwise({parameters}{output}* y, Strides sy, Shape shape, i64 count) {{
-    for (i64 i = FIRST * CHUNK; i < count; i += STEP * CHUNK) {{
-{chunks}        Chunk<{output}, CHUNK> made;
+    for (i64 i = GLOBAL_THREAD * CHUNK; i < count; i += GRID_STRIDE * CHUNK) {{
+{chunks}        Chunk<{output}, CHUNK> results;
 #pragma unroll
         for (int k = 0; k < CHUNK; ++k) {{
-{loads}{body}        store<{to}>(made.at[k], {value});
+{loads}{body}        store<{to}>(results.at[k], {value});
         }}
-        put_chunk(y + offset(i, shape, sy), made, count - i);
+        store_chunk(y + offset(i, shape, sy), results, count - i);
     }}
 }}
 "
@@ -87,7 +91,7 @@ extern \"C\" __global__ void elementwise({parameters}{output}* y, Strides sy, Sh
             read.push(*input);
         }
         layouts.push(*output.layout());
-        let (shape, strides) = collapsed_as_written(&layouts)?;
+        let (shape, strides) = collapsed_in_output_order(&layouts)?;
         let mut arguments: SmallVec<[Argument<'_>; 16]> = SmallVec::new();
         for (tensor, strides) in read.iter().zip(&strides) {
             arguments.extend([Argument::Read(*tensor), Argument::Strides(*strides)]);
@@ -101,9 +105,9 @@ extern \"C\" __global__ void elementwise({parameters}{output}* y, Strides sy, Sh
             Argument::Long(count as i64),
         ]);
         let tensors: SmallVec<[&DeviceTensor<'_>; 8]> = read.iter().chain([output]).collect();
-        let walk = Walk::of(&tensors, &shape, &strides);
-        let kernel = context.kernel(&walk.define(self.unit.clone()), "elementwise")?;
-        context.launch(&kernel, walk.grid(count), &arguments)
+        let traversal = Traversal::of(&tensors, &shape, &strides);
+        let kernel = context.kernel(&traversal.define(self.unit.clone()), "elementwise")?;
+        context.launch(&kernel, traversal.grid(count), &arguments)
     }
 }
 

@@ -3,7 +3,7 @@
 use super::axes::{chunk, is_chunked};
 use super::copy::element;
 use super::epilogue::kernel_shape;
-use super::support::{Weights, int, is_anything, shape, stored, strides};
+use super::support::{Weights, int, is_any_dtype, shape, stored, strides};
 use crate::cuda::device::{Argument, DeviceTensor, Grid, Unit};
 use crate::cuda::{CudaContext, CudaLayer, CudaLayers};
 use crate::op::{LayerError, TensorFormat};
@@ -12,7 +12,7 @@ use crate::tensor::{Layout, Tensor};
 
 impl CudaLayer for Embedding {
     fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
-        is_anything(position, formats)
+        is_any_dtype(position, formats)
     }
 
     fn weights(&self) -> Result<Vec<Tensor>, LayerError> {
@@ -35,20 +35,20 @@ impl CudaLayer for Embedding {
         // All axes of the output but the last are those of the indices.
         let (dims, by_output) = (y.shape().dims(), y.layout().strides());
         let rank = dims.len().saturating_sub(1);
-        let places = shape(dims.get(..rank).unwrap_or_default())?;
-        let to = Layout::strided(places, by_output.get(..rank).unwrap_or_default(), 0)?;
+        let index_shape = shape(dims.get(..rank).unwrap_or_default())?;
+        let to = Layout::strided(index_shape, by_output.get(..rank).unwrap_or_default(), 0)?;
         let (width, to_column) = (len(1).max(1), by_output.get(rank).map_or(0, |by| *by as i64));
         let chunk = chunk(&[&y], |chunk| {
             let outer: Vec<i64> = by_output.iter().take(rank).map(|by| *by as i64).collect();
-            let is_whole = is_chunked(&table, &[by(0)], chunk) && is_chunked(&y, &outer, chunk);
-            [by(1), to_column] == [1, 1] && width.is_multiple_of(chunk) && is_whole
+            let is_aligned = is_chunked(&table, &[by(0)], chunk) && is_chunked(&y, &outer, chunk);
+            [by(1), to_column] == [1, 1] && width.is_multiple_of(chunk) && is_aligned
         });
         let kernel = context.kernel(&unit.define("CHUNK", chunk), "embedding")?;
-        let [faults, who] = context.faults();
+        let [faults, operator_id] = context.faults();
         let arguments = [
             Argument::Read(indices),
             Argument::Strides(strides(indices.layout())),
-            Argument::Shape(kernel_shape(&places)),
+            Argument::Shape(kernel_shape(&index_shape)),
             Argument::Read(table),
             Argument::Long(by(0)),
             Argument::Long(by(1)),
@@ -59,7 +59,7 @@ impl CudaLayer for Embedding {
             Argument::Long(to_column),
             Argument::Long(y.num_elements() as i64),
             faults,
-            who,
+            operator_id,
         ];
         context.launch(&kernel, Grid::over(y.num_elements().div_ceil(chunk)), &arguments)
     }

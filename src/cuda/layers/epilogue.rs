@@ -3,7 +3,7 @@
 //! Kernels that support an epilogue contain `EPILOGUE_PARAMETERS` before their parameters, and `EPILOGUE` at the point where a
 //! result is in `value`, of type `C`, and the row-major index of its element in `index`.
 
-use super::formula::{code_of, number};
+use super::codegen::{code_of, compute_type};
 use super::support::strides;
 use crate::cuda::device::{Argument, DeviceTensor, KernelShape, Unit};
 use crate::op::{LayerError, TensorMeta};
@@ -55,17 +55,17 @@ impl EpilogueCode {
         let form = epilogue
             .function_of_sum()
             .map_or(Form::Other, |(added, function)| Form::FunctionOfSum(added, function));
-        let mut finish = Self { form, ..Self::default() };
+        let mut generated = Self { form, ..Self::default() };
         for (position, dtype) in read {
-            if !finish.inputs.contains(&position) {
-                finish.read(position, dtype).ok_or_else(unsupported)?;
+            if !generated.inputs.contains(&position) {
+                generated.read(position, dtype).ok_or_else(unsupported)?;
             }
         }
         let last = value.position();
-        write!(finish.code, "\n{steps}        value = (C)v{last};\n").map_err(|_| unsupported())?;
-        finish.code.insert_str(0, "{\n");
-        finish.code.push('}');
-        Ok(finish)
+        write!(generated.code, "\n{steps}        value = (C)v{last};\n").map_err(|_| unsupported())?;
+        generated.code.insert_str(0, "{\n");
+        generated.code.push('}');
+        Ok(generated)
     }
 
     /// The form of the epilogue, for libraries.
@@ -74,10 +74,10 @@ impl EpilogueCode {
     }
 
     fn read(&mut self, position: usize, dtype: DType) -> Option<()> {
-        let number = number(dtype)?;
+        let compute_type = compute_type(dtype)?;
         write!(self.parameters, "const {dtype}* e{position}, Strides se{position}, ").ok()?;
-        let place = format!("e{position}[offset(index, epilogue_shape, se{position})]");
-        writeln!(self.code, "        {number} in{position} = load<{number}>({place});").ok()?;
+        let element = format!("e{position}[offset(index, epilogue_shape, se{position})]");
+        writeln!(self.code, "        {compute_type} in{position} = load<{compute_type}>({element});").ok()?;
         self.inputs.push(position);
         Some(())
     }

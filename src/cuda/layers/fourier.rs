@@ -1,11 +1,11 @@
 //! Fourier transforms, as a pass along each axis.
 
 use super::axes::collapsed;
+use super::fourier_library as library;
 use super::movement::copy_as;
 use super::product::metas;
 use super::rows::without_axis;
 use super::support::{int, shape};
-use super::transforms;
 use crate::cuda::device::{Argument, DeviceTensor, Grid, Info, KernelShape, KernelStrides, Unit};
 use crate::cuda::{CudaContext, CudaLayer, CudaLayers, Tf32, is_plain, scratch_bytes};
 use crate::kernels::fourier::Direction;
@@ -17,7 +17,7 @@ use crate::ops::fourier::transforms::{
 use crate::tensor::DType;
 
 /// The maximum shared memory of a block in bytes.
-const SHARED: usize = 48 * 1024;
+const MAX_SHARED: usize = 48 * 1024;
 
 /// A transform along one axis.
 #[derive(Debug, Clone, Copy)]
@@ -26,7 +26,7 @@ pub(super) struct Pass {
     /// The length of a transformed row, and of the result.
     pub(super) length: usize,
     pub(super) output_length: usize,
-    pub(super) is_mirrored: bool,
+    pub(super) is_hermitian: bool,
 }
 
 /// The shared memory of a block in bytes for rows of this length: the row, its second buffer and the roots of unity.
@@ -43,7 +43,7 @@ fn passes(transform: &Transform) -> Option<Vec<Pass>> {
         .axes
         .iter()
         .zip(lens)
-        .map(|(&axis, length)| Pass { axis, length, output_length: length, is_mirrored: false })
+        .map(|(&axis, length)| Pass { axis, length, output_length: length, is_hermitian: false })
         .collect();
     match transform.kind {
         Kind::Complex => {}
@@ -53,7 +53,7 @@ fn passes(transform: &Transform) -> Option<Vec<Pass>> {
             last.output_length = last.length / 2 + 1;
             passes.insert(0, last);
         }
-        Kind::ToReal => passes.last_mut()?.is_mirrored = true,
+        Kind::ToReal => passes.last_mut()?.is_hermitian = true,
     }
     Some(passes)
 }
@@ -67,26 +67,26 @@ impl Pass {
         factor: f64,
         context: &mut CudaContext<'_>,
     ) -> Result<(), LayerError> {
-        if transforms::run(&self, x, y, (direction, factor), context)? {
+        if library::run(&self, x, y, (direction, factor), context)? {
             return Ok(());
         }
-        if shared(y.dtype(), self.length) > SHARED {
+        if shared(y.dtype(), self.length) > MAX_SHARED {
             let reason = format!("signals of length {} are not supported by the library", self.length);
             return Err(LayerError::Unsupported(reason));
         }
-        let by_halving = self.length.is_power_of_two();
+        let is_radix_2 = self.length.is_power_of_two();
         let unit = unit(x.dtype(), y.dtype())
             .define("SIGN", if direction == Direction::Forward { "-1.0" } else { "1.0" })
-            .define("MIRRORED", u8::from(self.is_mirrored))
-            .define("BY_HALVING", u8::from(by_halving));
+            .define("HERMITIAN", u8::from(self.is_hermitian))
+            .define("RADIX_2", u8::from(is_radix_2));
         let kernel = context.kernel(&unit, "transform")?;
         let ((x_outer, x_by), (y_outer, y_by)) =
             (without_axis(x.layout(), self.axis)?, without_axis(y.layout(), self.axis)?);
         let (outer, outer_strides): (KernelShape, _) = collapsed(&[x_outer, y_outer]);
         let of = |at: usize| outer_strides.get(at).copied().unwrap_or_else(KernelStrides::default);
         let rows = x_outer.shape().num_elements();
-        let most = if self.is_mirrored { self.length / 2 + 1 } else { self.length };
-        let given = x.shape().get(self.axis).copied().unwrap_or(1).min(most);
+        let stored_length = if self.is_hermitian { self.length / 2 + 1 } else { self.length };
+        let input_length = x.shape().get(self.axis).copied().unwrap_or(1).min(stored_length);
         let arguments = [
             Argument::Read(*x),
             Argument::Strides(of(0)),
@@ -96,7 +96,7 @@ impl Pass {
             Argument::Long(y_by),
             Argument::Shape(outer),
             Argument::Long(rows as i64),
-            Argument::Int(int(given)?),
+            Argument::Int(int(input_length)?),
             Argument::Int(int(self.length)?),
             Argument::Int(int(self.output_length)?),
             Argument::Double(factor),
@@ -147,10 +147,10 @@ fn suits(transform: &Transform, input: &TensorMeta, device: &Info) -> bool {
     let last = passes.len().saturating_sub(1);
     passes.iter().zip(before).enumerate().all(|(at, (pass, before))| {
         let from = if at == 0 { input.dtype() } else { complex(dtype) };
-        let to = if at == last && pass.is_mirrored { dtype } else { complex(dtype) };
-        let given = before.get(pass.axis).copied().unwrap_or(1);
-        let is_known = transforms::is_known(pass, [from, to], given, transform.direction);
-        shared(dtype, pass.length) <= SHARED || (device.libraries.transforms.is_some() && is_known)
+        let to = if at == last && pass.is_hermitian { dtype } else { complex(dtype) };
+        let input_length = before.get(pass.axis).copied().unwrap_or(1);
+        let is_supported = library::is_supported(pass, [from, to], input_length, transform.direction);
+        shared(dtype, pass.length) <= MAX_SHARED || (device.libraries.transforms.is_some() && is_supported)
     })
 }
 
@@ -163,8 +163,8 @@ fn workspace(transform: &Transform, input: &TensorMeta) -> usize {
     let before = std::iter::once(dims.to_vec()).chain(after.iter().cloned());
     let copies = passes.iter().zip(before).zip(&after);
     let copies = copies.map(|((pass, before), after)| {
-        let is_long = shared(dtype, pass.length) > SHARED;
-        transforms::workspace(pass, dtype, [&before, after], is_long)
+        let is_long = shared(dtype, pass.length) > MAX_SHARED;
+        library::workspace(pass, dtype, [&before, after], is_long)
     });
     let between = after
         .iter()

@@ -2,7 +2,7 @@
 
 use super::convolution::{lengths, with_three_axes};
 use super::epilogue::kernel_shape;
-use super::support::{computed_in, input, int, is_anything, is_float, shape, strides};
+use super::support::{computed_in, input, int, is_any_dtype, is_float, shape, strides};
 use crate::cuda::device::{Argument, DeviceTensor, Grid, KernelShape, KernelStrides, Unit};
 use crate::cuda::{CudaContext, CudaLayer, CudaLayers};
 use crate::kernels::window::Window;
@@ -28,8 +28,8 @@ impl CudaLayer for GridSample {
         // The strides of N, of three spatial axes, and of the coordinates.
         let mut of_grid = KernelStrides::default();
         for (axis, &by) in grid.layout().strides().iter().enumerate() {
-            let place = if axis == 0 { 0 } else { axis + 3 - axes };
-            of_grid.by.get_mut(place).into_iter().for_each(|to| *to = by as i64);
+            let slot = if axis == 0 { 0 } else { axis + 3 - axes };
+            of_grid.by.get_mut(slot).into_iter().for_each(|to| *to = by as i64);
         }
         let unit = Unit::new("grid.cu", include_str!("../kernels/grid.cu"))
             .define("T", x.dtype().name())
@@ -71,7 +71,7 @@ impl CudaLayer for GridSample {
 impl CudaLayer for AffineGrid {
     fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
         let is_size = position == 1 && self.size.num_inputs() > 0;
-        if is_size { is_anything(position, formats) } else { is_float(position, formats) }
+        if is_size { is_any_dtype(position, formats) } else { is_float(position, formats) }
     }
 
     fn forward(
@@ -80,15 +80,15 @@ impl CudaLayer for AffineGrid {
         outputs: &[DeviceTensor<'_>],
         context: &mut CudaContext<'_>,
     ) -> Result<(), LayerError> {
-        let (maps, y) = (&inputs[0], &outputs[0]);
+        let (theta, y) = (&inputs[0], &outputs[0]);
         let unit = Unit::new("affine_grid.cu", include_str!("../kernels/affine_grid.cu"))
             .define("T", y.dtype().name())
             .define("C", computed_in(y.dtype())?)
             .define("ALIGNED", u8::from(self.align_corners.unwrap_or(false)));
         let kernel = context.kernel(&unit, "affine_grid")?;
         let arguments = [
-            Argument::Read(*maps),
-            Argument::Strides(strides(maps.layout())),
+            Argument::Read(*theta),
+            Argument::Strides(strides(theta.layout())),
             Argument::Write(*y),
             Argument::Strides(strides(y.layout())),
             Argument::Shape(kernel_shape(y.shape())),
@@ -99,7 +99,7 @@ impl CudaLayer for AffineGrid {
 }
 
 /// Unfolds images into columns, or folds columns into images.
-fn folded(
+fn fold_or_unfold(
     kernel: &str,
     windows: [Window; 2],
     [x, y]: [&DeviceTensor<'_>; 2],
@@ -109,29 +109,29 @@ fn folded(
     let with_batch = |tensor: &DeviceTensor<'_>, rank: usize| -> Result<Layout, LayerError> {
         Ok(if tensor.shape().len() < rank { tensor.layout().unsqueeze(0)? } else { *tensor.layout() })
     };
-    let (picture, columns) = if is_fold { (y, x) } else { (x, y) };
-    let (picture, columns) = (with_batch(picture, 4)?, with_batch(columns, 3)?);
+    let (image, columns) = if is_fold { (y, x) } else { (x, y) };
+    let (image, columns) = (with_batch(image, 4)?, with_batch(columns, 3)?);
     let mut window = KernelShape { rank: 8, ..KernelShape::default() };
     let mut positions = KernelShape { rank: 2, ..KernelShape::default() };
     for (axis, of_axis) in windows.iter().enumerate() {
-        let numbers = [of_axis.kernel, of_axis.stride, of_axis.pad_before, of_axis.dilation];
-        for (at, number) in numbers.into_iter().enumerate() {
-            window.dims[2 * at + axis] = int(number)?;
+        let values = [of_axis.kernel, of_axis.stride, of_axis.pad_before, of_axis.dilation];
+        for (at, value) in values.into_iter().enumerate() {
+            window.dims[2 * at + axis] = int(value)?;
         }
-        let len = picture.shape().get(2 + axis).copied().unwrap_or(0);
+        let len = image.shape().get(2 + axis).copied().unwrap_or(0);
         positions.dims[axis] = int(of_axis.positions(len))?;
     }
     let unit = Unit::new("folding.cu", include_str!("../kernels/folding.cu"))
         .define("T", y.dtype().name())
         .define("C", computed_in(y.dtype())?);
     let kernel = context.kernel(&unit, kernel)?;
-    let [from, to] = if is_fold { [&columns, &picture] } else { [&picture, &columns] };
+    let [from, to] = if is_fold { [&columns, &image] } else { [&image, &columns] };
     let arguments = [
         Argument::Read(*x),
         Argument::Strides(strides(from)),
         Argument::Write(*y),
         Argument::Strides(strides(to)),
-        Argument::Shape(kernel_shape(&shape(picture.shape().dims())?)),
+        Argument::Shape(kernel_shape(&shape(image.shape().dims())?)),
         Argument::Shape(window),
         Argument::Shape(positions),
         Argument::Long(y.num_elements() as i64),
@@ -143,7 +143,7 @@ macro_rules! folding {
     ($($layer:ident is $kernel:literal),*) => {$(
         impl CudaLayer for $layer {
             fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
-                if position == 1 && formats.len() > 2 { is_anything(position, formats) } else { is_float(position, formats) }
+                if position == 1 && formats.len() > 2 { is_any_dtype(position, formats) } else { is_float(position, formats) }
             }
 
             fn forward(
@@ -152,7 +152,7 @@ macro_rules! folding {
                 outputs: &[DeviceTensor<'_>],
                 context: &mut CudaContext<'_>,
             ) -> Result<(), LayerError> {
-                folded($kernel, self.windows()?, [&inputs[0], &outputs[0]], context)
+                fold_or_unfold($kernel, self.windows()?, [&inputs[0], &outputs[0]], context)
             }
         }
     )*};

@@ -3,7 +3,7 @@
 use super::axes::{chunk, is_chunked};
 use super::copy::{copy, element};
 use super::epilogue::kernel_shape;
-use super::support::{input, int, is_anything, shape, strides};
+use super::support::{input, int, is_any_dtype, shape, strides};
 use crate::cuda::device::{Argument, DeviceTensor, Grid, Unit};
 use crate::cuda::layer::scratch_bytes;
 use crate::cuda::{CudaContext, CudaLayer, CudaLayers};
@@ -20,7 +20,7 @@ pub(super) fn unit_of(unit: Unit, index: DType, wraps: bool) -> Unit {
 /// Returns true for a plain tensor of indices.
 pub(super) fn is_index(position: usize, formats: &[TensorFormat]) -> bool {
     let of = |format: &TensorFormat| matches!(format.dtype, DType::I64 | DType::I32);
-    is_anything(position, formats) && formats.get(position).is_some_and(of)
+    is_any_dtype(position, formats) && formats.get(position).is_some_and(of)
 }
 
 /// The tensor, with an axis of length 1 if it has none.
@@ -30,23 +30,23 @@ pub(super) fn with_axis<'a>(tensor: &DeviceTensor<'a>) -> Result<DeviceTensor<'a
 }
 
 /// A contiguous tensor as a vector.
-pub(super) fn flat<'a>(tensor: &DeviceTensor<'a>) -> Result<DeviceTensor<'a>, LayerError> {
+pub(super) fn flattened<'a>(tensor: &DeviceTensor<'a>) -> Result<DeviceTensor<'a>, LayerError> {
     let fault = || LayerError::Unsupported("the tensor must be contiguous".to_owned());
     let layout = tensor.layout().reshape(&shape(&[tensor.num_elements()])?)?.ok_or_else(fault)?;
     Ok(tensor.with_layout(layout)?)
 }
 
 /// A layout with another length, and stride 0, on one axis.
-pub(super) fn without(layout: &Layout, axis: usize, len: usize) -> Result<Layout, LayerError> {
-    let (mut dims, mut steps) = (layout.shape().to_vec(), layout.strides().to_vec());
+pub(super) fn with_broadcast_axis(layout: &Layout, axis: usize, len: usize) -> Result<Layout, LayerError> {
+    let (mut dims, mut strides) = (layout.shape().to_vec(), layout.strides().to_vec());
     dims.get_mut(axis).into_iter().for_each(|dim| *dim = len);
-    steps.get_mut(axis).into_iter().for_each(|step| *step = 0);
-    Ok(Layout::strided(shape(&dims)?, &steps, layout.offset())?)
+    strides.get_mut(axis).into_iter().for_each(|stride| *stride = 0);
+    Ok(Layout::strided(shape(&dims)?, &strides, layout.offset())?)
 }
 
 /// Writes for each element of `y` the element of `x` at an index along an axis. `index` has the shape of `y`, and so has `x`
 /// except for the axis, or they are broadcast to it.
-pub(super) fn gathered(
+pub(super) fn gather(
     x: &DeviceTensor<'_>,
     index: &DeviceTensor<'_>,
     y: &DeviceTensor<'_>,
@@ -61,12 +61,12 @@ pub(super) fn gathered(
     // Adjacent elements along another axis that share an index can be read in chunks.
     let chunk = chunk(&[y], |chunk| {
         let is_along = axis < last && [by_x.by[last], by_y.by[last], by_index.by[last]] == [1, 1, 0];
-        let is_even = y.shape().last().is_some_and(|len| len.is_multiple_of(chunk));
-        let is_whole = is_chunked(x, &by_x.by[..last], chunk) && is_chunked(y, &by_y.by[..last], chunk);
-        is_along && is_even && is_whole
+        let is_divisible = y.shape().last().is_some_and(|len| len.is_multiple_of(chunk));
+        let is_aligned = is_chunked(x, &by_x.by[..last], chunk) && is_chunked(y, &by_y.by[..last], chunk);
+        is_along && is_divisible && is_aligned
     });
-    let kernel = context.kernel(&unit.define("CHUNK", chunk), "gathered")?;
-    let [faults, who] = context.faults();
+    let kernel = context.kernel(&unit.define("CHUNK", chunk), "gather")?;
+    let [faults, operator_id] = context.faults();
     let arguments = [
         Argument::Read(*x),
         Argument::Strides(by_x),
@@ -79,13 +79,13 @@ pub(super) fn gathered(
         Argument::Int(int(x.shape().get(axis).copied().unwrap_or(1))?),
         Argument::Long(y.num_elements() as i64),
         faults,
-        who,
+        operator_id,
     ];
     context.launch(&kernel, Grid::over(y.num_elements().div_ceil(chunk)), &arguments)
 }
 
 /// A vector of indices as a tensor that can be broadcast along all axes but one.
-pub(super) fn spread<'a>(
+pub(super) fn broadcast_index<'a>(
     index: &DeviceTensor<'a>,
     axis: usize,
     rank: usize,
@@ -95,7 +95,7 @@ pub(super) fn spread<'a>(
 
 impl CudaLayer for IndexSelect {
     fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
-        is_anything(position, formats) && (position != self.index.0 || is_index(position, formats))
+        is_any_dtype(position, formats) && (position != self.index.0 || is_index(position, formats))
     }
 
     fn forward(
@@ -106,15 +106,15 @@ impl CudaLayer for IndexSelect {
     ) -> Result<(), LayerError> {
         let (x, y) = (with_axis(&inputs[0])?, with_axis(&outputs[0])?);
         let axis = x.shape().axis(self.dim)?;
-        let index = spread(&input(inputs, self.index.0)?, axis, x.shape().len())?;
+        let index = broadcast_index(&input(inputs, self.index.0)?, axis, x.shape().len())?;
         let index = index.with_layout(index.layout().expand(y.shape())?)?;
-        gathered(&x, &index, &y, axis, false, context)
+        gather(&x, &index, &y, axis, false, context)
     }
 }
 
 impl CudaLayer for Gather {
     fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
-        is_anything(position, formats) && (position != self.index.0 || is_index(position, formats))
+        is_any_dtype(position, formats) && (position != self.index.0 || is_index(position, formats))
     }
 
     fn forward(
@@ -128,17 +128,17 @@ impl CudaLayer for Gather {
         }
         let (x, y) = (with_axis(&inputs[0])?, with_axis(&outputs[0])?);
         let axis = x.shape().axis(self.dim)?;
-        gathered(&x, &with_axis(&input(inputs, self.index.0)?)?, &y, axis, false, context)
+        gather(&x, &with_axis(&input(inputs, self.index.0)?)?, &y, axis, false, context)
     }
 }
 
 impl CudaLayer for TakeAlongDim {
     fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
-        is_anything(position, formats) && (position != self.indices.0 || is_index(position, formats))
+        is_any_dtype(position, formats) && (position != self.indices.0 || is_index(position, formats))
     }
 
     fn workspace(&self, inputs: &[TensorMeta], _: &[TensorMeta]) -> usize {
-        if self.dim.is_some() { 0 } else { pieces(inputs) }
+        if self.dim.is_some() { 0 } else { copies_workspace(inputs) }
     }
 
     fn forward(
@@ -152,46 +152,46 @@ impl CudaLayer for TakeAlongDim {
             return Ok(());
         }
         let Some(dim) = self.dim else {
-            let (x, index) = (in_one_piece(&inputs[0], context)?, in_one_piece(&index, context)?);
-            return gathered(&x, &index, y, 0, false, context);
+            let (x, index) = (ravel(&inputs[0], context)?, ravel(&index, context)?);
+            return gather(&x, &index, y, 0, false, context);
         };
         let axis = y.shape().axis(dim)?;
         let index = index.with_layout(index.layout().expand(y.shape())?)?;
         // Along the axis the input keeps its length; along the others it is broadcast to the output.
-        let mut whole = y.shape().to_vec();
+        let mut dims = y.shape().to_vec();
         let len = inputs[0].shape().get(axis).copied().unwrap_or(1);
-        whole.get_mut(axis).into_iter().for_each(|dim| *dim = len);
-        let x = inputs[0].with_layout(inputs[0].layout().expand(&whole)?)?;
-        gathered(&x, &index, y, axis, false, context)
+        dims.get_mut(axis).into_iter().for_each(|dim| *dim = len);
+        let x = inputs[0].with_layout(inputs[0].layout().expand(&dims)?)?;
+        gather(&x, &index, y, axis, false, context)
     }
 }
 
 /// The bytes of scratch memory for copies of all inputs.
-pub(super) fn pieces(inputs: &[TensorMeta]) -> usize {
+pub(super) fn copies_workspace(inputs: &[TensorMeta]) -> usize {
     let count = |meta: &TensorMeta| meta.shape().map_or(usize::MAX, |shape| shape.num_elements());
     inputs.iter().fold(0, |sum, meta| sum.saturating_add(scratch_bytes(meta.dtype(), count(meta))))
 }
 
 /// The elements as a vector: in place if they are contiguous, else copied to scratch memory.
-pub(super) fn in_one_piece<'t, 'c: 't>(
+pub(super) fn ravel<'t, 'c: 't>(
     tensor: &DeviceTensor<'t>,
     context: &mut CudaContext<'c>,
 ) -> Result<DeviceTensor<'t>, LayerError> {
-    if let Ok(flat) = flat(tensor) {
-        return Ok(flat);
+    if let Ok(flattened) = flattened(tensor) {
+        return Ok(flattened);
     }
-    let whole = context.scratch(tensor.dtype(), *tensor.shape())?;
-    copy(tensor, &whole, context)?;
-    flat(&whole)
+    let copied = context.scratch(tensor.dtype(), *tensor.shape())?;
+    copy(tensor, &copied, context)?;
+    flattened(&copied)
 }
 
 impl CudaLayer for Take {
     fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
-        is_anything(position, formats) && (position != self.index.0 || is_index(position, formats))
+        is_any_dtype(position, formats) && (position != self.index.0 || is_index(position, formats))
     }
 
     fn workspace(&self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> usize {
-        pieces(inputs).saturating_add(pieces(outputs))
+        copies_workspace(inputs).saturating_add(copies_workspace(outputs))
     }
 
     fn forward(
@@ -200,13 +200,13 @@ impl CudaLayer for Take {
         outputs: &[DeviceTensor<'_>],
         context: &mut CudaContext<'_>,
     ) -> Result<(), LayerError> {
-        let (x, y) = (in_one_piece(&inputs[0], context)?, &outputs[0]);
-        let index = in_one_piece(&input(inputs, self.index.0)?, context)?;
-        if let Ok(y) = flat(y) {
-            return gathered(&x, &index, &y, 0, true, context);
+        let (x, y) = (ravel(&inputs[0], context)?, &outputs[0]);
+        let index = ravel(&input(inputs, self.index.0)?, context)?;
+        if let Ok(y) = flattened(y) {
+            return gather(&x, &index, &y, 0, true, context);
         }
         let taken = context.scratch(y.dtype(), *y.shape())?;
-        gathered(&x, &index, &flat(&taken)?, 0, true, context)?;
+        gather(&x, &index, &flattened(&taken)?, 0, true, context)?;
         copy(&taken, y, context)
     }
 }

@@ -2,7 +2,7 @@
 
 use super::convolution::{lengths, of_axes, with_three_axes};
 use super::pooling;
-use super::support::{computed_in, is_anything, is_float, row_major, strides};
+use super::support::{computed_in, is_any_dtype, is_float, row_major, strides};
 use crate::cuda::device::{Argument, DeviceTensor, Grid, Unit};
 use crate::cuda::{CudaContext, CudaLayer, CudaLayers};
 use crate::kernels::naive::Divisor;
@@ -12,21 +12,27 @@ use crate::ops::vision::interpolation::{Interpolate, Mode, Resize, UpsampleBilin
 use crate::tensor::DType;
 
 /// The distance between adjacent output elements along each axis, in input elements, with the rounding of the element type.
-fn steps(resize: &Resize<'_>, dtype: DType, lens: &[usize], sizes: &[usize]) -> Result<Vec<f64>, LayerError> {
+fn scales(
+    resize: &Resize<'_>,
+    dtype: DType,
+    lens: &[usize],
+    sizes: &[usize],
+) -> Result<Vec<f64>, LayerError> {
     let factors = if resize.keeps_factors { resize.factors(lens.len())? } else { Vec::new() };
     // In nearest mode on images, PyTorch ignores the factor of axes that keep or double their length.
-    let copies = resize.mode == Mode::Nearest && lens.len() == 2;
-    let even = |len: usize, size: usize| copies && (size == len || size == len.saturating_mul(2));
+    let ignores_factors = resize.mode == Mode::Nearest && lens.len() == 2;
+    let is_kept_or_doubled =
+        |len: usize, size: usize| ignores_factors && (size == len || size == len.saturating_mul(2));
     let over = |a: f64, b: f64| if dtype == DType::F64 { a / b } else { f64::from(a as f32 / b as f32) };
-    let step = |(axis, (&len, &size)): (usize, (&usize, &usize))| {
-        let factor = factors.get(axis).copied().filter(|_| !even(len, size));
+    let scale = |(axis, (&len, &size)): (usize, (&usize, &usize))| {
+        let factor = factors.get(axis).copied().filter(|_| !is_kept_or_doubled(len, size));
         match (factor, resize.align_corners) {
             (_, true) => over(len as f64 - 1.0, (size as f64 - 1.0).max(1.0)),
             (Some(factor), false) => 1.0 / factor,
             (None, false) => over(len as f64, size as f64),
         }
     };
-    Ok(lens.iter().zip(sizes).enumerate().map(step).collect())
+    Ok(lens.iter().zip(sizes).enumerate().map(scale).collect())
 }
 
 fn run(
@@ -48,11 +54,11 @@ fn run(
     };
     let after_channels =
         |tensor: &DeviceTensor<'_>| tensor.shape().iter().skip(2).copied().collect::<Vec<_>>();
-    let steps = steps(resize, x.dtype(), &after_channels(x), &after_channels(y))?;
-    let resampled = of_axes(steps.iter().map(|_| 1), 0)?;
-    let mut of_all = [1.0; 3];
-    for (step, of_axis) in of_all.iter_mut().rev().zip(steps.iter().rev()) {
-        *step = *of_axis;
+    let scales = scales(resize, x.dtype(), &after_channels(x), &after_channels(y))?;
+    let resampled_axes = of_axes(scales.iter().map(|_| 1), 0)?;
+    let mut padded_scales = [1.0; 3];
+    for (scale, axis_scale) in padded_scales.iter_mut().rev().zip(scales.iter().rev()) {
+        *scale = *axis_scale;
     }
     let (x, y) = (with_three_axes(x, axes, 2)?, with_three_axes(y, axes, 2)?);
     let real = if x.dtype() == DType::F64 { "double" } else { "float" };
@@ -71,11 +77,11 @@ fn run(
         Argument::Strides(strides(y.layout())),
         Argument::Shape(lengths(&y, &[0, 1, 2, 3, 4])?),
         Argument::Shape(lengths(&x, &[2, 3, 4])?),
-        Argument::Shape(resampled),
+        Argument::Shape(resampled_axes),
         Argument::Long(y.num_elements() as i64),
-        Argument::Double(of_all[0]),
-        Argument::Double(of_all[1]),
-        Argument::Double(of_all[2]),
+        Argument::Double(padded_scales[0]),
+        Argument::Double(padded_scales[1]),
+        Argument::Double(padded_scales[2]),
     ];
     context.launch(&kernel, Grid::over(y.num_elements()), &arguments)
 }
@@ -87,7 +93,7 @@ macro_rules! resizing {
                 let formats = &row_major(formats);
                 let is_size = position == 1 && formats.len() > 2;
                 let is_bytes = formats.get(position).is_some_and(|format| format.dtype == DType::U8);
-                is_float(position, formats) || (is_size || is_bytes) && is_anything(position, formats)
+                is_float(position, formats) || (is_size || is_bytes) && is_any_dtype(position, formats)
             }
 
             fn forward(

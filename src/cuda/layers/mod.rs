@@ -2,14 +2,14 @@
 //! `cuda/kernels`.
 
 mod activation;
-mod advanced;
+mod advanced_indexing;
 mod attention;
 mod axes;
-mod choosing;
+mod codegen;
+mod comparison;
 mod convolution;
 mod convolution_library;
 mod copy;
-mod copying;
 mod creation;
 mod diagonals;
 mod einsum;
@@ -17,22 +17,24 @@ mod elementwise;
 mod embedding;
 mod epilogue;
 mod filter;
-mod formula;
 mod fourier;
+mod fourier_library;
 mod grid;
 mod indexing;
 mod interpolation;
-mod kernel_text;
-mod library;
+mod kernel_builder;
 mod movement;
 mod multihead;
 mod norm;
 mod padding;
 mod pooling;
 mod product;
+mod product_library;
+mod product_tactic;
 mod recurrent;
 mod reduction;
 mod reformat;
+mod reshaping;
 mod rows;
 mod scattering;
 mod softmax;
@@ -40,8 +42,6 @@ mod sorting;
 mod special;
 mod support;
 mod tiles;
-mod transforms;
-mod ways;
 
 use super::CudaLayers;
 pub(crate) use copy::copy;
@@ -50,11 +50,11 @@ pub(crate) use copy::copy;
 pub(super) fn all() -> CudaLayers {
     let mut layers = CudaLayers::empty();
     super::plugin::register(&mut layers);
-    copying::register(&mut layers);
+    reshaping::register(&mut layers);
     einsum::register(&mut layers);
     elementwise::register(&mut layers);
     activation::register(&mut layers);
-    choosing::register(&mut layers);
+    comparison::register(&mut layers);
     attention::register(&mut layers);
     convolution::register(&mut layers);
     embedding::register(&mut layers);
@@ -76,7 +76,7 @@ pub(super) fn all() -> CudaLayers {
     special::register(&mut layers);
     creation::register(&mut layers);
     indexing::register(&mut layers);
-    advanced::register(&mut layers);
+    advanced_indexing::register(&mut layers);
     diagonals::register(&mut layers);
     layers
 }

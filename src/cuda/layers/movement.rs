@@ -1,11 +1,11 @@
 //! Operators that move elements: concatenation, shuffles, flips, rolls and repetition.
 
 use super::copy::{copy, element};
-use super::copying::{copy_bytes, in_order, reshaped};
 use super::epilogue::kernel_shape;
-use super::kernel_text::{KernelText, no_kernel};
+use super::kernel_builder::{KernelBuilder, no_kernel};
 use super::product::metas;
-use super::support::{input, int, is_anything, is_real, row_major, shape, strides};
+use super::reshaping::{copy_bytes, copy_in_order, reshaped};
+use super::support::{input, int, is_any_dtype, is_real, row_major, shape, strides};
 use crate::cuda::device::{Argument, DeviceTensor, Grid, KernelShape, Unit};
 use crate::cuda::{CudaContext, CudaLayer, CudaLayers, is_plain};
 use crate::op::{LayerError, TensorFormat, TensorMeta};
@@ -27,7 +27,7 @@ pub(super) fn copy_as(
         return copy(from, to, context);
     }
     let metas = metas(&[*from]);
-    let mut kernel = KernelText::new(&metas);
+    let mut kernel = KernelBuilder::new(&metas);
     let value = kernel.input(0, to.dtype()).ok_or_else(no_kernel)?;
     kernel.map(to.dtype(), &value).ok_or_else(no_kernel)?.run(&[*from], to, context)
 }
@@ -35,33 +35,34 @@ pub(super) fn copy_as(
 /// The movement of the elements along an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Movement {
-    Kept,
-    Reversed,
+    Identity,
+    Flipped,
     /// Rolled towards the end by this number of positions.
     Rolled(usize),
     /// The axis is repeated as a whole.
     Repeated,
     /// Each element is repeated this number of times.
-    EachRepeated(usize),
+    RepeatInterleaved(usize),
 }
 
 /// Writes elements that are moved along the axes.
-fn moved(
+fn move_elements(
     movements: &[Movement],
     x: &DeviceTensor<'_>,
     y: &DeviceTensor<'_>,
     context: &mut CudaContext<'_>,
 ) -> Result<(), LayerError> {
-    let unit = Unit::new("moved.cu", include_str!("../kernels/moved.cu")).define("T", element(x.dtype()));
-    let kernel = context.kernel(&unit, "moved")?;
-    let (mut kinds, mut numbers) = (KernelShape::default(), KernelShape::default());
-    for ((kind, number), movement) in kinds.dims.iter_mut().zip(&mut numbers.dims).zip(movements) {
-        (*kind, *number) = match movement {
-            Movement::Kept => (0, 0),
-            Movement::Reversed => (1, 0),
+    let unit = Unit::new("flip_roll_repeat.cu", include_str!("../kernels/flip_roll_repeat.cu"))
+        .define("T", element(x.dtype()));
+    let kernel = context.kernel(&unit, "flip_roll_repeat")?;
+    let (mut kinds, mut parameters) = (KernelShape::default(), KernelShape::default());
+    for ((kind, parameter), movement) in kinds.dims.iter_mut().zip(&mut parameters.dims).zip(movements) {
+        (*kind, *parameter) = match movement {
+            Movement::Identity => (0, 0),
+            Movement::Flipped => (1, 0),
             Movement::Rolled(by) => (2, int(*by)?),
             Movement::Repeated => (3, 0),
-            Movement::EachRepeated(times) => (4, int(*times)?),
+            Movement::RepeatInterleaved(times) => (4, int(*times)?),
         };
     }
     let arguments = [
@@ -72,18 +73,18 @@ fn moved(
         Argument::Shape(kernel_shape(y.shape())),
         Argument::Shape(kernel_shape(x.shape())),
         Argument::Shape(kinds),
-        Argument::Shape(numbers),
+        Argument::Shape(parameters),
         Argument::Long(y.num_elements() as i64),
     ];
     context.launch(&kernel, Grid::over(y.num_elements()), &arguments)
 }
 
 /// Implements a layer of tensors of any type.
-macro_rules! moving {
+macro_rules! movements {
     ($($layer:ident |$this:ident, $inputs:ident, $y:ident, $context:ident| $run:expr;)*) => {$(
         impl CudaLayer for $layer {
             fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
-                is_anything(position, &row_major(formats))
+                is_any_dtype(position, &row_major(formats))
             }
 
             fn forward(
@@ -100,26 +101,26 @@ macro_rules! moving {
     )*};
 }
 
-moving! {
-    PixelShuffle |layer, inputs, y, context| shuffled(layer, &inputs[0], y, context);
-    PixelUnshuffle |layer, inputs, y, context| shuffled(layer, &inputs[0], y, context);
-    ChannelShuffle |layer, inputs, y, context| shuffled(layer, &inputs[0], y, context);
+movements! {
+    PixelShuffle |layer, inputs, y, context| shuffle(layer, &inputs[0], y, context);
+    PixelUnshuffle |layer, inputs, y, context| shuffle(layer, &inputs[0], y, context);
+    ChannelShuffle |layer, inputs, y, context| shuffle(layer, &inputs[0], y, context);
     Flip |layer, inputs, y, context| {
-        let mut movements = vec![Movement::Kept; y.shape().len()];
+        let mut movements = vec![Movement::Identity; y.shape().len()];
         for &dim in &layer.dims {
             let axis = y.shape().axis(dim)?;
-            movements.get_mut(axis).into_iter().for_each(|movement| *movement = Movement::Reversed);
+            movements.get_mut(axis).into_iter().for_each(|movement| *movement = Movement::Flipped);
         }
-        moved(&movements, &inputs[0], y, context)
+        move_elements(&movements, &inputs[0], y, context)
     };
-    FlipColumns |_layer, inputs, y, context| moved(&[Movement::Kept, Movement::Reversed], &inputs[0], y, context);
-    FlipRows |_layer, inputs, y, context| moved(&[Movement::Reversed], &inputs[0], y, context);
-    Repeat |_layer, inputs, y, context| repeated(&inputs[0], y, context);
-    Tile |_layer, inputs, y, context| repeated(&inputs[0], y, context);
+    FlipColumns |_layer, inputs, y, context| move_elements(&[Movement::Identity, Movement::Flipped], &inputs[0], y, context);
+    FlipRows |_layer, inputs, y, context| move_elements(&[Movement::Flipped], &inputs[0], y, context);
+    Repeat |_layer, inputs, y, context| repeat(&inputs[0], y, context);
+    Tile |_layer, inputs, y, context| repeat(&inputs[0], y, context);
 }
 
 /// Splits axes, permutes them and merges them again.
-fn shuffled(
+fn shuffle(
     layer: &dyn Shuffle,
     x: &DeviceTensor<'_>,
     y: &DeviceTensor<'_>,
@@ -131,22 +132,22 @@ fn shuffled(
     let (split, order) = layer.split(x.shape());
     if let Some(layout) = x.layout().reshape(&shape(&split)?)? {
         let from = x.with_layout(layout.permute(&order)?)?;
-        return in_order(&from, y, context);
+        return copy_in_order(&from, y, context);
     }
     // View the output with the axes of the split input, permuted back.
-    let turned: Vec<usize> = order.iter().filter_map(|&axis| split.get(axis).copied()).collect();
+    let permuted: Vec<usize> = order.iter().filter_map(|&axis| split.get(axis).copied()).collect();
     let mut back = order.clone();
     order
         .iter()
         .enumerate()
-        .for_each(|(at, &axis)| back.get_mut(axis).into_iter().for_each(|place| *place = at));
+        .for_each(|(at, &axis)| back.get_mut(axis).into_iter().for_each(|slot| *slot = at));
     let fault = || LayerError::Unsupported("the axes of the output cannot be split".to_owned());
-    let layout = y.layout().reshape(&shape(&turned)?)?.ok_or_else(fault)?;
-    in_order(x, &y.with_layout(layout.permute(&back)?)?, context)
+    let layout = y.layout().reshape(&shape(&permuted)?)?.ok_or_else(fault)?;
+    copy_in_order(x, &y.with_layout(layout.permute(&back)?)?, context)
 }
 
 /// Repeats all axes to the lengths of the output.
-fn repeated(
+fn repeat(
     x: &DeviceTensor<'_>,
     y: &DeviceTensor<'_>,
     context: &mut CudaContext<'_>,
@@ -155,11 +156,11 @@ fn repeated(
     while layout.shape().len() < y.shape().len() {
         layout = layout.unsqueeze(0)?;
     }
-    moved(&vec![Movement::Repeated; y.shape().len()], &x.with_layout(layout)?, y, context)
+    move_elements(&vec![Movement::Repeated; y.shape().len()], &x.with_layout(layout)?, y, context)
 }
 
 /// Concatenates inputs along an axis.
-fn joined<'a>(
+fn concatenate<'a>(
     inputs: impl Iterator<Item = Result<DeviceTensor<'a>, LayerError>>,
     axis: usize,
     y: &DeviceTensor<'_>,
@@ -181,17 +182,17 @@ fn joined<'a>(
 }
 
 /// Returns true if tensors can be concatenated: all of the same type, or of types that kernels convert.
-fn can_be_joined(position: usize, formats: &[TensorFormat]) -> bool {
+fn can_be_concatenated(position: usize, formats: &[TensorFormat]) -> bool {
     let formats = &row_major(formats);
     let same = formats.iter().all(|format| is_plain(format) && format.dtype == formats[0].dtype);
     same || is_real(position, formats)
 }
 
-macro_rules! joining {
+macro_rules! concatenations {
     ($($layer:ident |$this:ident, $x:ident, $rank:ident| $axes:expr, along $axis:expr;)*) => {$(
         impl CudaLayer for $layer {
             fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
-                can_be_joined(position, formats)
+                can_be_concatenated(position, formats)
             }
 
             fn forward(
@@ -212,13 +213,13 @@ macro_rules! joining {
                     }
                     Ok($x.with_layout(layout)?)
                 });
-                joined(parts, axis, y, context)
+                concatenate(parts, axis, y, context)
             }
         }
     )*};
 }
 
-joining! {
+concatenations! {
     Cat |layer, _x, _rank| Vec::new(), along layer.dim;
     Stack |layer, _x, _rank| vec![usize::MAX], along layer.dim;
     HStack |_layer, x, rank| Self::new_axes(x.shape().len()).to_vec(), along Self::cat(rank).dim;
@@ -233,7 +234,7 @@ impl CudaLayer for Roll {
     }
 
     fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
-        is_anything(position, formats) && matches!(self.shifts, Given::Value(_))
+        is_any_dtype(position, formats) && matches!(self.shifts, Given::Value(_))
     }
 
     fn forward(
@@ -246,26 +247,26 @@ impl CudaLayer for Roll {
         if y.num_elements() == 0 {
             return Ok(());
         }
-        let steps = self.steps(&metas(inputs))?;
+        let axis_shifts = self.steps(&metas(inputs))?;
         let all = [y.num_elements()];
         let (x, y) = match self.is_flat() {
-            true => (reshaped(x, &all, context)?, flat(y)?),
+            true => (reshaped(x, &all, context)?, flattened(y)?),
             false => (*x, *y),
         };
         let mut shifts = vec![0usize; y.shape().len()];
-        for (axis, shift) in steps {
+        for (axis, shift) in axis_shifts {
             if let (Some(total), Some(&len)) = (shifts.get_mut(axis), y.shape().get(axis)) {
                 *total = (*total + crate::ops::layout::repetition::places(shift.fixed().unwrap_or(0), len))
                     % len.max(1);
             }
         }
         let movements: Vec<Movement> = shifts.into_iter().map(Movement::Rolled).collect();
-        moved(&movements, &x, &y, context)
+        move_elements(&movements, &x, &y, context)
     }
 }
 
 /// A contiguous tensor as a vector.
-fn flat<'a>(tensor: &DeviceTensor<'a>) -> Result<DeviceTensor<'a>, LayerError> {
+fn flattened<'a>(tensor: &DeviceTensor<'a>) -> Result<DeviceTensor<'a>, LayerError> {
     let fault = || LayerError::Unsupported("the tensor must be contiguous".to_owned());
     let layout = tensor.layout().reshape(&shape(&[tensor.num_elements()])?)?.ok_or_else(fault)?;
     Ok(tensor.with_layout(layout)?)
@@ -277,7 +278,7 @@ impl CudaLayer for RepeatInterleave {
     }
 
     fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
-        is_anything(position, formats) && matches!(self.repeats, Given::Value(_))
+        is_any_dtype(position, formats) && matches!(self.repeats, Given::Value(_))
     }
 
     fn forward(
@@ -290,19 +291,19 @@ impl CudaLayer for RepeatInterleave {
         let times = usize::try_from(times).unwrap_or(0);
         let all = [inputs[0].num_elements()];
         let x = if self.dim.is_some() { inputs[0] } else { reshaped(&inputs[0], &all, context)? };
-        let mut movements = vec![Movement::Kept; x.shape().len()];
+        let mut movements = vec![Movement::Identity; x.shape().len()];
         let axis = x.shape().axis(self.dim.unwrap_or(0))?;
         movements
             .get_mut(axis)
             .into_iter()
-            .for_each(|movement| *movement = Movement::EachRepeated(times.max(1)));
-        moved(&movements, &x, &outputs[0], context)
+            .for_each(|movement| *movement = Movement::RepeatInterleaved(times.max(1)));
+        move_elements(&movements, &x, &outputs[0], context)
     }
 }
 
 impl CudaLayer for SliceCopy {
     fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
-        can_be_joined(position, formats) && self.is_of_file()
+        can_be_concatenated(position, formats) && self.is_of_file()
     }
 
     fn forward(

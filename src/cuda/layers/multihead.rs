@@ -11,217 +11,209 @@ use crate::cuda::{CudaContext, CudaLayer, CudaLayers, scratch_bytes};
 use crate::op::{LayerError, TensorFormat, TensorMeta};
 use crate::ops::attention::multihead::{FileWeight, MultiheadAttention};
 use crate::tensor::{DType, Dim, Tensor};
-use std::ops::Deref;
 
 /// The weights on the device.
 struct Weights<'a> {
     /// The projections of queries, keys and values.
-    parts: [DeviceTensor<'a>; 3],
+    in_proj: [DeviceTensor<'a>; 3],
     biases: [Option<DeviceTensor<'a>>; 3],
-    learnt: [Option<DeviceTensor<'a>>; 2],
-    back: DeviceTensor<'a>,
-    back_bias: Option<DeviceTensor<'a>>,
+    kv_bias: [Option<DeviceTensor<'a>>; 2],
+    out_weight: DeviceTensor<'a>,
+    out_bias: Option<DeviceTensor<'a>>,
 }
 
-/// The layer, with what its parts are on a device.
-struct OnDevice<'l>(&'l MultiheadAttention);
-
-impl Deref for OnDevice<'_> {
-    type Target = MultiheadAttention;
-
-    fn deref(&self) -> &MultiheadAttention {
-        self.0
-    }
+/// The weights of the file, in the order in which they are on the device.
+fn file_weights(layer: &MultiheadAttention) -> [&FileWeight; 9] {
+    [
+        &layer.in_proj_weight,
+        &layer.q_proj_weight,
+        &layer.k_proj_weight,
+        &layer.v_proj_weight,
+        &layer.in_proj_bias,
+        &layer.bias_k,
+        &layer.bias_v,
+        &layer.out_weight,
+        &layer.out_bias,
+    ]
 }
 
-impl OnDevice<'_> {
-    /// The weights of the file, in the order in which they are on the device.
-    fn file_weights(&self) -> [&FileWeight; 9] {
-        [
-            &self.in_proj_weight,
-            &self.q_proj_weight,
-            &self.k_proj_weight,
-            &self.v_proj_weight,
-            &self.in_proj_bias,
-            &self.bias_k,
-            &self.bias_v,
-            &self.out_weight,
-            &self.out_bias,
-        ]
-    }
-
-    fn device_weights<'a>(&self, context: &CudaContext<'a>) -> Result<Weights<'a>, LayerError> {
-        let mut taken = 0;
-        let mut found: [Option<DeviceTensor<'a>>; 9] = [None; 9];
-        for (place, weight) in found.iter_mut().zip(self.file_weights()) {
-            if weight.0.is_some() {
-                *place = Some(context.weight(taken)?);
-                taken += 1;
-            }
+fn device_weights<'a>(
+    layer: &MultiheadAttention,
+    context: &CudaContext<'a>,
+) -> Result<Weights<'a>, LayerError> {
+    let mut used = 0;
+    let mut found: [Option<DeviceTensor<'a>>; 9] = [None; 9];
+    for (slot, weight) in found.iter_mut().zip(file_weights(layer)) {
+        if weight.0.is_some() {
+            *slot = Some(context.weight(used)?);
+            used += 1;
         }
-        let [all, q, k, v, bias, bias_k, bias_v, back, back_bias] = found;
-        let e = self.embed_dim;
-        let missing = |key: &str| LayerError::MissingWeight { key: key.to_owned() };
-        let part = |at: usize, own: Option<DeviceTensor<'a>>| match (all, own) {
-            (Some(all), _) => Ok(all.with_layout(all.layout().narrow(0, at * e, e)?)?),
-            (None, own) => own.ok_or_else(|| missing("in_proj_weight")),
+    }
+    let [all, q, k, v, bias, bias_k, bias_v, out_weight, out_bias] = found;
+    let e = layer.embed_dim;
+    let missing = |key: &str| LayerError::MissingWeight { key: key.to_owned() };
+    let projection = |at: usize, own: Option<DeviceTensor<'a>>| match (all, own) {
+        (Some(all), _) => Ok(all.with_layout(all.layout().narrow(0, at * e, e)?)?),
+        (None, own) => own.ok_or_else(|| missing("in_proj_weight")),
+    };
+    let bias_slice = |at: usize| -> Result<Option<DeviceTensor<'a>>, LayerError> {
+        let bias_slice = |bias: DeviceTensor<'a>| -> Result<DeviceTensor<'a>, LayerError> {
+            Ok(bias.with_layout(bias.layout().narrow(0, at * e, e)?)?)
         };
-        let share = |at: usize| -> Result<Option<DeviceTensor<'a>>, LayerError> {
-            let share = |bias: DeviceTensor<'a>| -> Result<DeviceTensor<'a>, LayerError> {
-                Ok(bias.with_layout(bias.layout().narrow(0, at * e, e)?)?)
+        bias.map(bias_slice).transpose()
+    };
+    Ok(Weights {
+        in_proj: [projection(0, q)?, projection(1, k)?, projection(2, v)?],
+        biases: [bias_slice(0)?, bias_slice(1)?, bias_slice(2)?],
+        kv_bias: [bias_k, bias_v],
+        out_weight: out_weight.ok_or_else(|| missing("out_proj.weight"))?,
+        out_bias,
+    })
+}
+
+/// An input or an output with the batch axis first.
+fn with_batch_first<'a>(
+    layer: &MultiheadAttention,
+    tensor: &DeviceTensor<'a>,
+) -> Result<DeviceTensor<'a>, LayerError> {
+    let layout = match (tensor.shape().len(), layer.batch_first) {
+        (2, _) => tensor.layout().unsqueeze(0)?,
+        (_, true) => *tensor.layout(),
+        (_, false) => tensor.layout().transpose(0, 1)?,
+    };
+    Ok(tensor.with_layout(layout)?)
+}
+
+/// The heads of a projection N×L×E, as N×heads×L×E/heads.
+fn heads<'a>(layer: &MultiheadAttention, tensor: &DeviceTensor<'a>) -> Result<DeviceTensor<'a>, LayerError> {
+    let dims = tensor.shape().dims();
+    let [n, len] = [dims.first(), dims.get(1)].map(|len| len.copied().unwrap_or(1));
+    let split = shape(&[n, len, layer.num_heads, layer.head_dim()])?;
+    let fault = || LayerError::Unsupported("heads must be contiguous".to_owned());
+    let layout = tensor.layout().reshape(&split)?.ok_or_else(fault)?;
+    Ok(tensor.with_layout(layout.transpose(1, 2)?)?)
+}
+
+/// Computes a projection, with its rows in addition to those of the input.
+fn project<'a>(
+    layer: &MultiheadAttention,
+    projection: usize,
+    x: &DeviceTensor<'a>,
+    y: &DeviceTensor<'a>,
+    weights: &Weights<'a>,
+    context: &mut CudaContext<'_>,
+) -> Result<(), LayerError> {
+    let (x, rows) = (with_batch_first(layer, x)?, y.shape().get(1).copied().unwrap_or(0));
+    let input_rows = x.shape().get(1).copied().unwrap_or(0);
+    let target = y.with_layout(y.layout().narrow(1, 0, input_rows)?)?;
+    let product = linear(&x, &weights.in_proj[projection], weights.biases[projection], &target)?;
+    product.run(&EpilogueCode::default(), Arguments::new(), context)?;
+    let mut next = input_rows;
+    if let Some(kv_bias) = projection.checked_sub(1).and_then(|at| weights.kv_bias[at]) {
+        let row = y.with_layout(y.layout().narrow(1, next, 1)?)?;
+        let kv_bias = kv_bias.with_layout(kv_bias.layout().expand(row.shape())?)?;
+        copy(&kv_bias, &row, context)?;
+        next += 1;
+    }
+    if next < rows {
+        let row = y.with_layout(y.layout().narrow(1, next, rows - next)?)?;
+        fill_zeros(&row, context)?;
+    }
+    Ok(())
+}
+
+/// The attention mask of the heads, N×heads×L×S, and the padding mask, the same for all rows.
+fn masks_of<'a>(
+    layer: &MultiheadAttention,
+    inputs: &[DeviceTensor<'a>],
+    [n, rows, mask_columns]: [usize; 3],
+) -> Result<[Option<DeviceTensor<'a>>; 2], LayerError> {
+    let first = |position: usize| {
+        let dims = inputs.get(position).map_or(&[][..], |tensor| tensor.shape().dims());
+        (dims.len(), dims.first().map(|&len| Dim::from(len)))
+    };
+    let sources = layer.sources.resolved(first, [&Dim::from(n), &Dim::from(rows)]);
+    let find = |position: Option<usize>| position.map(|position| input(inputs, position)).transpose();
+    let mask = match find(sources.mask)? {
+        Some(mask) => {
+            let all = mask.layout().expand(&[n * layer.num_heads, rows, mask_columns])?;
+            let heads = shape(&[n, layer.num_heads, rows, mask_columns])?;
+            let fault = || LayerError::Unsupported("the mask must be contiguous".to_owned());
+            let layout = match mask.shape().len() {
+                2 => mask.layout().expand(&heads)?,
+                _ => all.reshape(&heads)?.ok_or_else(fault)?,
             };
-            bias.map(share).transpose()
-        };
-        Ok(Weights {
-            parts: [part(0, q)?, part(1, k)?, part(2, v)?],
-            biases: [share(0)?, share(1)?, share(2)?],
-            learnt: [bias_k, bias_v],
-            back: back.ok_or_else(|| missing("out_proj.weight"))?,
-            back_bias,
-        })
-    }
-
-    /// An input or an output with the batch axis first.
-    fn samples_first<'a>(&self, tensor: &DeviceTensor<'a>) -> Result<DeviceTensor<'a>, LayerError> {
-        let layout = match (tensor.shape().len(), self.batch_first) {
-            (2, _) => tensor.layout().unsqueeze(0)?,
-            (_, true) => *tensor.layout(),
-            (_, false) => tensor.layout().transpose(0, 1)?,
-        };
-        Ok(tensor.with_layout(layout)?)
-    }
-
-    /// The heads of a projection N×L×E, as N×heads×L×E/heads.
-    fn heads<'a>(&self, tensor: &DeviceTensor<'a>) -> Result<DeviceTensor<'a>, LayerError> {
-        let dims = tensor.shape().dims();
-        let [n, len] = [dims.first(), dims.get(1)].map(|len| len.copied().unwrap_or(1));
-        let parts = shape(&[n, len, self.num_heads, self.head_dim()])?;
-        let fault = || LayerError::Unsupported("heads must be contiguous".to_owned());
-        let layout = tensor.layout().reshape(&parts)?.ok_or_else(fault)?;
-        Ok(tensor.with_layout(layout.transpose(1, 2)?)?)
-    }
-
-    /// Computes a projection, with its rows in addition to those of the input.
-    fn project_on<'a>(
-        &self,
-        part: usize,
-        x: &DeviceTensor<'a>,
-        y: &DeviceTensor<'a>,
-        weights: &Weights<'a>,
-        context: &mut CudaContext<'_>,
-    ) -> Result<(), LayerError> {
-        let (x, rows) = (self.samples_first(x)?, y.shape().get(1).copied().unwrap_or(0));
-        let own = x.shape().get(1).copied().unwrap_or(0);
-        let target = y.with_layout(y.layout().narrow(1, 0, own)?)?;
-        let product = linear(&x, &weights.parts[part], weights.biases[part], &target)?;
-        product.run(&EpilogueCode::default(), Arguments::new(), context)?;
-        let mut next = own;
-        if let Some(learnt) = part.checked_sub(1).and_then(|at| weights.learnt[at]) {
-            let row = y.with_layout(y.layout().narrow(1, next, 1)?)?;
-            let learnt = learnt.with_layout(learnt.layout().expand(row.shape())?)?;
-            copy(&learnt, &row, context)?;
-            next += 1;
+            Some(mask.with_layout(layout)?)
         }
-        if next < rows {
-            let row = y.with_layout(y.layout().narrow(1, next, rows - next)?)?;
-            fill(&row, context)?;
+        None => None,
+    };
+    let padding = match find(sources.padding)? {
+        Some(padding) => {
+            let layout = padding.layout().expand(&[n, mask_columns])?.unsqueeze(1)?.unsqueeze(1)?;
+            Some(padding.with_layout(layout)?)
         }
-        Ok(())
-    }
+        None => None,
+    };
+    Ok([mask, padding])
+}
 
-    /// The attention mask of the heads, N×heads×L×S, and the padding mask, the same for all rows.
-    fn masks_of<'a>(
-        &self,
-        inputs: &[DeviceTensor<'a>],
-        [n, rows, seen]: [usize; 3],
-    ) -> Result<[Option<DeviceTensor<'a>>; 2], LayerError> {
-        let first = |position: usize| {
-            let dims = inputs.get(position).map_or(&[][..], |tensor| tensor.shape().dims());
-            (dims.len(), dims.first().map(|&len| Dim::from(len)))
-        };
-        let sources = self.sources.resolved(first, [&Dim::from(n), &Dim::from(rows)]);
-        let find = |position: Option<usize>| position.map(|position| input(inputs, position)).transpose();
-        let mask = match find(sources.mask)? {
-            Some(mask) => {
-                let all = mask.layout().expand(&[n * self.num_heads, rows, seen])?;
-                let heads = shape(&[n, self.num_heads, rows, seen])?;
-                let fault = || LayerError::Unsupported("the mask must be contiguous".to_owned());
-                let layout = match mask.shape().len() {
-                    2 => mask.layout().expand(&heads)?,
-                    _ => all.reshape(&heads)?.ok_or_else(fault)?,
-                };
-                Some(mask.with_layout(layout)?)
-            }
-            None => None,
-        };
-        let padding = match find(sources.padding)? {
-            Some(padding) => {
-                let layout = padding.layout().expand(&[n, seen])?.unsqueeze(1)?.unsqueeze(1)?;
-                Some(padding.with_layout(layout)?)
-            }
-            None => None,
-        };
-        Ok([mask, padding])
+/// Writes the attention weights of the heads, or their mean.
+fn write_weights<'a>(
+    layer: &MultiheadAttention,
+    attention: &Attention<'a>,
+    y: &DeviceTensor<'a>,
+    [n, rows, columns]: [usize; 3],
+    context: &mut CudaContext<'_>,
+) -> Result<(), LayerError> {
+    let unit = attention
+        .unit("attention_weights.cu", include_str!("../kernels/attention_weights.cu"))?
+        .define("PER_HEAD", u8::from(layer.outputs.of_each_head));
+    let kernel = context.kernel(&unit, "attention_weights")?;
+    let batch = [n, layer.num_heads];
+    let width = layer.head_dim();
+    let mut layout = *y.layout();
+    if layout.shape().len() == 2 + usize::from(layer.outputs.of_each_head) {
+        layout = layout.unsqueeze(0)?;
     }
+    let by = layout.strides();
+    let mut strides = KernelStrides::default();
+    let last = by.len().saturating_sub(2);
+    strides.by[0] = by.first().map_or(0, |stride| *stride as i64);
+    strides.by[1] = by.get(1).map_or(0, |stride| *stride as i64);
+    strides.by[6] = by.get(last).map_or(0, |stride| *stride as i64);
+    strides.by[7] = by.get(last + 1).map_or(0, |stride| *stride as i64);
+    let [mask, mask_strides, padding, padding_strides] = attention.masks(&batch, rows)?;
+    let arguments = [
+        Argument::Read(attention.query),
+        strides_of(attention.query.layout(), &batch, [rows, width])?,
+        Argument::Read(attention.key),
+        strides_of(attention.key.layout(), &batch, [columns, width])?,
+        mask,
+        mask_strides,
+        padding,
+        padding_strides,
+        Argument::Write(*y),
+        Argument::Strides(strides),
+        Argument::Long(n as i64),
+        Argument::Int(int(layer.num_heads)?),
+        Argument::Int(int(rows)?),
+        Argument::Int(int(columns)?),
+        Argument::Int(int(attention.mask_columns)?),
+        Argument::Int(int(width)?),
+        Argument::Double(attention.scale),
+    ];
+    let threads = columns.clamp(1, 128).next_multiple_of(32) as u32;
+    context.launch(&kernel, Grid::of(n * rows, threads), &arguments)
+}
 
-    /// Writes the attention weights of the heads, or their mean.
-    fn write_weights<'a>(
-        &self,
-        attention: &Attention<'a>,
-        y: &DeviceTensor<'a>,
-        [n, rows, columns]: [usize; 3],
-        context: &mut CudaContext<'_>,
-    ) -> Result<(), LayerError> {
-        let unit = attention
-            .unit("attention_weights.cu", include_str!("../kernels/attention_weights.cu"))?
-            .define("OF_EACH_HEAD", u8::from(self.outputs.of_each_head));
-        let kernel = context.kernel(&unit, "attention_weights")?;
-        let batch = [n, self.num_heads];
-        let width = self.head_dim();
-        let mut layout = *y.layout();
-        if layout.shape().len() == 2 + usize::from(self.outputs.of_each_head) {
-            layout = layout.unsqueeze(0)?;
-        }
-        let by = layout.strides();
-        let mut strides = KernelStrides::default();
-        let last = by.len().saturating_sub(2);
-        strides.by[0] = by.first().map_or(0, |stride| *stride as i64);
-        strides.by[1] = by.get(1).map_or(0, |stride| *stride as i64);
-        strides.by[6] = by.get(last).map_or(0, |stride| *stride as i64);
-        strides.by[7] = by.get(last + 1).map_or(0, |stride| *stride as i64);
-        let [mask, mask_strides, padding, padding_strides] = attention.masks(&batch, rows)?;
-        let arguments = [
-            Argument::Read(attention.query),
-            strides_of(attention.query.layout(), &batch, [rows, width])?,
-            Argument::Read(attention.key),
-            strides_of(attention.key.layout(), &batch, [columns, width])?,
-            mask,
-            mask_strides,
-            padding,
-            padding_strides,
-            Argument::Write(*y),
-            Argument::Strides(strides),
-            Argument::Long(n as i64),
-            Argument::Int(int(self.num_heads)?),
-            Argument::Int(int(rows)?),
-            Argument::Int(int(columns)?),
-            Argument::Int(int(attention.seen)?),
-            Argument::Int(int(width)?),
-            Argument::Double(attention.scale),
-        ];
-        let threads = columns.clamp(1, 128).next_multiple_of(32) as u32;
-        context.launch(&kernel, Grid::of(n * rows, threads), &arguments)
-    }
-
-    /// The shapes of the tensors in scratch memory: the projections of queries, keys and values, and the output of the heads.
-    fn scratch_shapes(&self, [n, rows, columns]: [usize; 3]) -> [[usize; 3]; 4] {
-        let e = self.embed_dim;
-        [[n, rows, e], [n, columns, e], [n, columns, e], [n, rows, e]]
-    }
+/// The shapes of the tensors in scratch memory: the projections of queries, keys and values, and the output of the heads.
+fn scratch_shapes(layer: &MultiheadAttention, [n, rows, columns]: [usize; 3]) -> [[usize; 3]; 4] {
+    let e = layer.embed_dim;
+    [[n, rows, e], [n, columns, e], [n, columns, e], [n, rows, e]]
 }
 
 /// Fills a tensor with zeros.
-pub(super) fn fill(y: &DeviceTensor<'_>, context: &mut CudaContext<'_>) -> Result<(), LayerError> {
+pub(super) fn fill_zeros(y: &DeviceTensor<'_>, context: &mut CudaContext<'_>) -> Result<(), LayerError> {
     let unsupported = || LayerError::Unsupported("this element type has no kernel".to_owned());
     let zero = format!("({})0", computed_in(y.dtype())?);
     Map::new(Vec::new(), y.dtype(), "", &zero).ok_or_else(unsupported)?.run(&[], y, context)
@@ -235,12 +227,7 @@ impl CudaLayer for MultiheadAttention {
     }
 
     fn weights(&self) -> Result<Vec<Tensor>, LayerError> {
-        OnDevice(self)
-            .file_weights()
-            .iter()
-            .filter_map(|weight| weight.0.as_ref())
-            .map(|weight| weight.load())
-            .collect()
+        file_weights(self).iter().filter_map(|weight| weight.0.as_ref()).map(|weight| weight.load()).collect()
     }
 
     fn configure(&mut self, inputs: &[TensorMeta], _: &[TensorMeta]) -> Result<(), LayerError> {
@@ -252,7 +239,7 @@ impl CudaLayer for MultiheadAttention {
         let (Some(sizes), Some(query)) = (self.fixed_sizes(inputs), inputs.get(self.sources.query)) else {
             return 0;
         };
-        let bytes = OnDevice(self).scratch_shapes(sizes).map(|dims| {
+        let bytes = scratch_shapes(self, sizes).map(|dims| {
             let elements = dims.into_iter().fold(1, usize::saturating_mul);
             scratch_bytes(query.dtype(), elements)
         });
@@ -265,12 +252,12 @@ impl CudaLayer for MultiheadAttention {
         outputs: &[DeviceTensor<'_>],
         context: &mut CudaContext<'_>,
     ) -> Result<(), LayerError> {
-        run(&OnDevice(self), inputs, outputs, context)
+        run(self, inputs, outputs, context)
     }
 }
 
 fn run(
-    layer: &OnDevice<'_>,
+    layer: &MultiheadAttention,
     inputs: &[DeviceTensor<'_>],
     outputs: &[DeviceTensor<'_>],
     context: &mut CudaContext<'_>,
@@ -278,42 +265,42 @@ fn run(
     let sources = layer.sources;
     let [query, key, value] = [sources.query, sources.key, sources.value].map(|at| input(inputs, at));
     let (query, key, value) = (query?, key?, value?);
-    let sizes = [layer.samples_first(&query)?, layer.samples_first(&key)?];
+    let sizes = [with_batch_first(layer, &query)?, with_batch_first(layer, &key)?];
     let len = |of: usize, axis: usize| sizes[of].shape().get(axis).copied().unwrap_or(1);
-    let (n, rows, seen) = (len(0, 0), len(0, 1), len(1, 1));
-    let columns = seen + layer.extra_rows();
-    let weights = layer.device_weights(context)?;
+    let (n, rows, mask_columns) = (len(0, 0), len(0, 1), len(1, 1));
+    let columns = mask_columns + layer.extra_rows();
+    let weights = device_weights(layer, context)?;
     let mut scratch = Vec::with_capacity(4);
-    for dims in layer.scratch_shapes([n, rows, columns]) {
+    for dims in scratch_shapes(layer, [n, rows, columns]) {
         scratch.push(context.scratch(query.dtype(), shape(&dims)?)?);
     }
-    let [q, k, v, joined] = scratch.as_slice() else { return Ok(()) };
-    for (part, (x, y)) in [(&query, q), (&key, k), (&value, v)].into_iter().enumerate() {
-        layer.project_on(part, x, y, &weights, context)?;
+    let [q, k, v, concatenated] = scratch.as_slice() else { return Ok(()) };
+    for (projection, (x, y)) in [(&query, q), (&key, k), (&value, v)].into_iter().enumerate() {
+        project(layer, projection, x, y, &weights, context)?;
     }
-    let [mask, padding] = layer.masks_of(inputs, [n, rows, seen])?;
+    let [mask, padding] = masks_of(layer, inputs, [n, rows, mask_columns])?;
     let attention = Attention {
-        query: layer.heads(q)?,
-        key: layer.heads(k)?,
-        value: layer.heads(v)?,
+        query: heads(layer, q)?,
+        key: heads(layer, k)?,
+        value: heads(layer, v)?,
         mask,
         padding,
-        shows: false,
-        seen,
+        mask_keep: false,
+        mask_columns,
         scale: 1.0 / (layer.head_dim() as f64).sqrt(),
         is_causal: false,
         // Without weights as an output, PyTorch takes another path, in which a row without columns is 0.
-        blind_is_zero: outputs.len() < 2,
+        masked_row_is_zero: outputs.len() < 2,
     };
-    attention.run(&layer.heads(joined)?, context)?;
-    let back = layer.samples_first(&outputs[0])?;
-    linear(joined, &weights.back, weights.back_bias, &back)?.run(
+    attention.run(&heads(layer, concatenated)?, context)?;
+    let y = with_batch_first(layer, &outputs[0])?;
+    linear(concatenated, &weights.out_weight, weights.out_bias, &y)?.run(
         &EpilogueCode::default(),
         Arguments::new(),
         context,
     )?;
     match outputs.get(1) {
-        Some(y) => layer.write_weights(&attention, y, [n, rows, columns], context),
+        Some(y) => write_weights(layer, &attention, y, [n, rows, columns], context),
         None => Ok(()),
     }
 }

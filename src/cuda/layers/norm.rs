@@ -28,10 +28,11 @@ struct Affine<'a> {
 impl Affine<'_> {
     /// Returns true if the weights of `chunk` adjacent elements of a row are contiguous and aligned to their size, or are one
     /// and the same.
-    fn suits(&self, chunk: usize) -> bool {
-        let is_whole = |weight: &DeviceTensor<'_>| weight.is_aligned((chunk * weight.dtype().size()) as u64);
+    fn supports_chunk(&self, chunk: usize) -> bool {
+        let is_aligned =
+            |weight: &DeviceTensor<'_>| weight.is_aligned((chunk * weight.dtype().size()) as u64);
         match self.inner {
-            0 | 1 => self.weight.iter().chain(&self.bias).all(is_whole),
+            0 | 1 => self.weight.iter().chain(&self.bias).all(is_aligned),
             inner => inner.is_multiple_of(chunk),
         }
     }
@@ -62,8 +63,8 @@ impl Norm {
             .define("V", name(affine.bias))
             .define("CENTRED", u8::from(self.is_centred));
         let rows = Rows::along(axes, &[*x.layout(), *y.layout()])?;
-        let sharing = rows.sharing(&[x, y], |chunk| affine.suits(chunk));
-        let kernel = context.kernel(&sharing.define(unit), "normalize")?;
+        let schedule = rows.schedule(&[x, y], |chunk| affine.supports_chunk(chunk));
+        let kernel = context.kernel(&schedule.define(unit), "normalize")?;
         let mut arguments = rows.arguments(x, y);
         arguments.extend([
             affine.weight.map_or(Argument::None, Argument::Read),
@@ -73,12 +74,12 @@ impl Norm {
             Argument::Long(affine.inner.max(1) as i64),
             Argument::Double(self.eps),
         ]);
-        context.launch(&kernel, sharing.grid, &arguments)
+        context.launch(&kernel, schedule.grid, &arguments)
     }
 }
 
 /// Checks that weights are contiguous, as the kernels require.
-fn in_order(weight: Option<DeviceTensor<'_>>) -> Result<Option<DeviceTensor<'_>>, LayerError> {
+fn check_contiguous(weight: Option<DeviceTensor<'_>>) -> Result<Option<DeviceTensor<'_>>, LayerError> {
     match weight {
         Some(weight) if !weight.is_contiguous() => {
             Err(LayerError::Unsupported("weights must be contiguous".to_owned()))
@@ -109,7 +110,7 @@ macro_rules! of_last_axes {
                 let rank = inputs[0].shape().rank();
                 let axes: Vec<usize> = (rank.saturating_sub(self.normalized_shape.len())..rank).collect();
                 let mut affine = Affine { period: 1, inner: 1, ..Affine::default() };
-                $(affine.$weight = in_order(weights.next(self.$weight.as_ref(), inputs, context)?)?;)*
+                $(affine.$weight = check_contiguous(weights.next(self.$weight.as_ref(), inputs, context)?)?;)*
                 let norm = Norm { is_centred: $centred, eps: $eps };
                 norm.run(&axes, [&inputs[0], &outputs[0]], &affine, context)
             }
@@ -159,7 +160,7 @@ impl CudaLayer for LocalResponseNorm {
 }
 
 /// Normalises channels by stored statistics, element by element.
-fn by_stored(
+fn normalize_by_stored(
     norm: &ChannelNorm<'_>,
     statistics: [DeviceTensor<'_>; 2],
     affine: [Option<DeviceTensor<'_>>; 2],
@@ -172,8 +173,8 @@ fn by_stored(
     for tensor in statistics.into_iter().chain(affine.into_iter().flatten()) {
         tensors.push(along(&tensor, axis, rank)?);
     }
-    let number = computed_in(x.dtype())?;
-    let eps = super::formula::literal(norm.eps, "double");
+    let compute_type = computed_in(x.dtype())?;
+    let eps = super::codegen::literal(norm.eps, "double");
     let [has_weight, has_bias] = affine.map(|weight| weight.is_some());
     let weight = if has_weight { "(double)in3" } else { "1.0" };
     let bias = match (has_weight, has_bias) {
@@ -184,7 +185,7 @@ fn by_stored(
     let body = format!(
         "        double factor = {weight} / sqrt((double)in2 + {eps});\n        double summand = {bias} - (double)in1 * factor;\n"
     );
-    let value = format!("in0 * ({number})factor + ({number})summand");
+    let value = format!("in0 * ({compute_type})factor + ({compute_type})summand");
     let inputs = tensors.iter().enumerate().map(|(position, tensor)| (position, tensor.dtype())).collect();
     let unsupported = || LayerError::Unsupported("this element type has no kernel".to_owned());
     let map = Map::new(inputs, y.dtype(), &body, &value).ok_or_else(unsupported)?;
@@ -207,15 +208,15 @@ fn run(
             let statistics = [weights.must(mean, inputs, context)?, weights.must(variance, inputs, context)?];
             let affine =
                 [weights.next(norm.weight, inputs, context)?, weights.next(norm.bias, inputs, context)?];
-            return by_stored(norm, statistics, affine, [x, y], context);
+            return normalize_by_stored(norm, statistics, affine, [x, y], context);
         }
         Statistics::OfChannels => channels,
         Statistics::OfGroups(groups) => groups,
     };
     let inner: usize = x.shape().iter().skip(axis + 1).product();
     let affine = Affine {
-        weight: in_order(weights.next(norm.weight, inputs, context)?)?,
-        bias: in_order(weights.next(norm.bias, inputs, context)?)?,
+        weight: check_contiguous(weights.next(norm.weight, inputs, context)?)?,
+        bias: check_contiguous(weights.next(norm.bias, inputs, context)?)?,
         period: groups,
         channels: channels / groups.max(1),
         inner,
@@ -231,11 +232,11 @@ fn grouped<'a>(x: &DeviceTensor<'a>, axis: usize, groups: usize) -> Result<Devic
     let mut strides = x.layout().strides().to_vec();
     let (len, stride) =
         (dims.get(axis).copied().unwrap_or(1), strides.get(axis).copied().unwrap_or_default());
-    let each = len / groups.max(1);
+    let group_len = len / groups.max(1);
     if let (Some(dim), Some(by)) = (dims.get_mut(axis), strides.get_mut(axis)) {
-        (*dim, *by) = (groups, stride * each);
+        (*dim, *by) = (groups, stride * group_len);
     }
-    dims.insert((axis + 1).min(dims.len()), each);
+    dims.insert((axis + 1).min(dims.len()), group_len);
     strides.insert((axis + 1).min(strides.len()), stride);
     Ok(x.with_layout(Layout::strided(shape(&dims)?, &strides, x.layout().offset())?)?)
 }

@@ -21,19 +21,23 @@ fn run(
     let rank = x.shape().len();
     let mut layout = *x.layout();
     let mut before = KernelShape { rank: int(rank)?, ..KernelShape::default() };
-    let positive = |number: i64| usize::try_from(number).unwrap_or(0);
+    let positive = |amount: i64| usize::try_from(amount).unwrap_or(0);
     for (pair, axis) in padding.pairs.iter().zip((0..rank).rev()) {
-        let (cut, cut_after) = (positive(-pair.0), positive(-pair.1));
+        let (crop_before, crop_after) = (positive(-pair.0), positive(-pair.1));
         let len = layout.shape().get(axis).copied().unwrap_or(0);
-        layout = layout.narrow(axis, cut.min(len), len.saturating_sub(cut).saturating_sub(cut_after))?;
+        layout = layout.narrow(
+            axis,
+            crop_before.min(len),
+            len.saturating_sub(crop_before).saturating_sub(crop_after),
+        )?;
         if let Some(dim) = before.dims.get_mut(axis) {
             *dim = int(positive(pair.0))?;
         }
     }
     // Adjacent threads write adjacent elements.
     let order = in_memory(y.layout());
-    let mut turned = before;
-    for (to, &axis) in turned.dims.iter_mut().zip(&order) {
+    let mut permuted = before;
+    for (to, &axis) in permuted.dims.iter_mut().zip(&order) {
         *to = before.dims.get(axis).copied().unwrap_or(0);
     }
     let (x, y) = (x.with_layout(layout.permute(&order)?)?, y.with_layout(y.layout().permute(&order)?)?);
@@ -41,7 +45,7 @@ fn run(
         .define("T", x.dtype().name())
         .define("C", computed_in(x.dtype())?)
         .define("MODE", mode(padding.mode.mirror()));
-    let kernel = context.kernel(&unit, "padded")?;
+    let kernel = context.kernel(&unit, "pad")?;
     let arguments = [
         Argument::Read(x),
         Argument::Strides(strides(x.layout())),
@@ -49,7 +53,7 @@ fn run(
         Argument::Strides(strides(y.layout())),
         Argument::Shape(kernel_shape(y.shape())),
         Argument::Shape(kernel_shape(x.shape())),
-        Argument::Shape(turned),
+        Argument::Shape(permuted),
         Argument::Long(y.num_elements() as i64),
         Argument::Double(padding.value),
     ];

@@ -32,12 +32,12 @@ pub(super) fn run(
     let with_axes = |tensor: &DeviceTensor<'_>| with_three_axes(tensor, axes, 2).map(|it| *it.layout());
     let (planes, pooled) = (with_axes(x)?, with_axes(&y)?);
     let of_indices = indices.as_ref().map(with_axes).transpose()?;
-    let (kind, divisor, number, whole) = match reduction {
-        Reduction::Max { .. } => ("MAX", "BY_ELEMENTS", 0.0, 0),
-        Reduction::Mean(Divisor::Elements) => ("MEAN", "BY_ELEMENTS", 0.0, 0),
-        Reduction::Mean(Divisor::ElementsAndPadding) => ("MEAN", "BY_PLACES", 0.0, 0),
-        Reduction::Mean(Divisor::Fixed(number)) => ("MEAN", "BY_NUMBER", number as f64, 0),
-        Reduction::Norm { p, places } => ("NORM", "BY_ELEMENTS", p, places),
+    let (kind, divisor, parameter, window_len) = match reduction {
+        Reduction::Max { .. } => ("MAX", "EXCLUDE_PADDING", 0.0, 0),
+        Reduction::Mean(Divisor::Elements) => ("MEAN", "EXCLUDE_PADDING", 0.0, 0),
+        Reduction::Mean(Divisor::ElementsAndPadding) => ("MEAN", "INCLUDE_PADDING", 0.0, 0),
+        Reduction::Mean(Divisor::Fixed(divisor)) => ("MEAN", "FIXED_DIVISOR", divisor as f64, 0),
+        Reduction::Norm { p, places } => ("NORM", "EXCLUDE_PADDING", p, places),
     };
     let computed = computed_in(y.dtype())?;
     let unit = Unit::new("pooling.cu", include_str!("../kernels/pooling.cu"))
@@ -47,9 +47,9 @@ pub(super) fn run(
         .define("KIND", kind)
         .define("DIVISOR", divisor)
         .define("ADAPTIVE", u8::from(windows.is_none()))
-        .define("MAGNITUDES", u8::from(kind == "NORM" && number.is_infinite()))
+        .define("INFINITY_NORM", u8::from(kind == "NORM" && parameter.is_infinite()))
         .define("INDICES", u8::from(indices.is_some()))
-        .define("LEAST", if computed == "i64" { "(-0x7fffffffffffffffll - 1)" } else { "-(C)INFINITY" });
+        .define("LOWEST", if computed == "i64" { "(-0x7fffffffffffffffll - 1)" } else { "-(C)INFINITY" });
     let kernel = context.kernel(&unit, "pooling")?;
     let windows = windows.unwrap_or_default().iter();
     let arguments = [
@@ -67,8 +67,8 @@ pub(super) fn run(
         Argument::Shape(of_axes(windows.clone().map(|window| window.pad_after), 0)?),
         Argument::Shape(of_axes(windows.map(|window| window.dilation), 1)?),
         Argument::Long(y.num_elements() as i64),
-        Argument::Double(number),
-        Argument::Long(whole as i64),
+        Argument::Double(parameter),
+        Argument::Long(window_len as i64),
     ];
     context.launch(&kernel, Grid::over(y.num_elements()), &arguments)
 }

@@ -1,10 +1,10 @@
 //! Matrix products, and the layers that mostly consist of one.
 
 use super::epilogue::{Arguments, EpilogueCode};
-use super::library;
-use super::support::{Weights, computed_in, input, int, is_real, on_cpu, real, shape, stored};
+use super::product_library as library;
+use super::product_tactic::{ProductTactic, product_tactics};
+use super::support::{Weights, computed_in, dequantized, input, int, is_real, on_cpu, shape, stored};
 use super::tiles::{self, Tiles};
-use super::ways::{Way, ways};
 use crate::cuda::device::{Argument, DeviceTensor, Grid, KernelShape, KernelStrides, Unit};
 use crate::cuda::{CudaContext, CudaLayer, CudaLayers};
 use crate::op::{LayerError, TensorFormat, TensorMeta};
@@ -31,20 +31,28 @@ pub(super) struct Product<'a> {
     pub(super) scales: [f64; 2],
     /// For quantised products: the scale of the sums for each column, and the scale of the output. The addend is then a bias in
     /// units of the former.
-    pub(super) steps: Option<(DeviceTensor<'a>, f32)>,
+    pub(super) int8_scales: Option<(DeviceTensor<'a>, f32)>,
     /// The algorithm.
-    pub(super) way: Way,
+    pub(super) tactic: ProductTactic,
 }
 
 impl<'a> Product<'a> {
     /// The product without an addend.
     pub(super) fn new(left: DeviceTensor<'a>, right: DeviceTensor<'a>, output: DeviceTensor<'a>) -> Self {
-        Self { left, right, added: None, output, scales: [1.0, 1.0], steps: None, way: Way::Any }
+        Self {
+            left,
+            right,
+            added: None,
+            output,
+            scales: [1.0, 1.0],
+            int8_scales: None,
+            tactic: ProductTactic::Auto,
+        }
     }
 
     /// Selects the algorithm of a tactic.
-    fn by(self, tactic: DeviceTactic) -> Self {
-        Self { way: Way::of(tactic), ..self }
+    fn with_tactic(self, selected: DeviceTactic) -> Self {
+        Self { tactic: ProductTactic::of(selected), ..self }
     }
 
     /// Computes the product and its epilogue, whose arguments are those of [`EpilogueCode::arguments`].
@@ -53,30 +61,32 @@ impl<'a> Product<'a> {
     /// Returns an error if the shapes do not match.
     pub(super) fn run(
         &self,
-        finish: &EpilogueCode,
+        epilogue: &EpilogueCode,
         mut arguments: Arguments<'a>,
         context: &mut CudaContext<'_>,
     ) -> Result<(), LayerError> {
-        let sides = Sides::of(self)?;
-        if self.way == Way::Any && library::product(self, &sides, (finish, &arguments), context)? {
+        let layouts = ProductLayouts::of(self)?;
+        if self.tactic == ProductTactic::Auto
+            && library::product(self, &layouts, (epilogue, &arguments), context)?
+        {
             return Ok(());
         }
-        arguments.extend(self.arguments(&sides)?);
+        arguments.extend(self.arguments(&layouts)?);
         let dtype = self.left.dtype();
         let is_float = self.right.dtype() == dtype && computed_in(self.output.dtype())? == "float";
-        let is_suited = is_float
-            && Tiles::have_room(sides.sizes[0])
-            && tiles::suit(dtype, context.tf32().products, context.device().info());
-        if self.steps.is_some() || (is_suited && self.way != Way::Plain) {
-            return self.run_tiles(&sides, finish, &arguments, context);
+        let is_supported = is_float
+            && Tiles::fit_grid(layouts.sizes[0])
+            && tiles::supports(dtype, context.tf32().products, context.device().info());
+        if self.int8_scales.is_some() || (is_supported && self.tactic != ProductTactic::Plain) {
+            return self.run_tiles(&layouts, epilogue, &arguments, context);
         }
-        let unit = finish.unit("product.cu", include_str!("../kernels/product.cu"));
+        let unit = epilogue.unit("product.cu", include_str!("../kernels/product.cu"));
         let unit =
-            self.define(unit, &sides)?.define("A", dtype.name()).define("B", self.right.dtype().name());
+            self.define(unit, &layouts)?.define("A", dtype.name()).define("B", self.right.dtype().name());
         let kernel = context.kernel(&unit, "product")?;
-        let [rows, columns, _] = sides.sizes;
+        let [rows, columns, _] = layouts.sizes;
         let blocks =
-            [columns.div_ceil(TILE), rows.div_ceil(TILE).min(MAX_BLOCKS), sides.batches.min(MAX_BLOCKS)];
+            [columns.div_ceil(TILE), rows.div_ceil(TILE).min(MAX_BLOCKS), layouts.batches.min(MAX_BLOCKS)];
         let blocks = blocks.map(|count| u32::try_from(count).unwrap_or(u32::MAX));
         context.launch(&kernel, Grid { blocks, ..Grid::of(1, 256) }, &arguments)
     }
@@ -84,50 +94,51 @@ impl<'a> Product<'a> {
     /// Computes the product with tensor cores.
     fn run_tiles(
         &self,
-        sides: &Sides,
-        finish: &EpilogueCode,
+        layouts: &ProductLayouts,
+        epilogue: &EpilogueCode,
         arguments: &[Argument<'_>],
         context: &mut CudaContext<'_>,
     ) -> Result<(), LayerError> {
         let dtype = self.left.dtype();
-        let tiles = Tiles::of(sides.batches, sides.sizes, dtype, (self.way, context));
-        let is_copied = |factor: usize, tensor: &DeviceTensor<'_>| {
-            let along = sides.strides[factor].by[7 - factor];
-            u8::from(tiles::is_copied(tensor, &sides.between(factor), along))
+        let tiles = Tiles::of(layouts.batches, layouts.sizes, dtype, (self.tactic, context));
+        let is_vectorized = |factor: usize, tensor: &DeviceTensor<'_>| {
+            let along = layouts.strides[factor].by[7 - factor];
+            u8::from(tiles::is_vectorized(tensor, &layouts.outer_strides(factor), along))
         };
-        let unit = finish.unit("product_tiles.cu", include_str!("../kernels/product_tiles.cu"));
-        let unit = tiles.define(self.define(unit, sides)?).define("E", dtype.name());
-        let unit = unit.define("A_COPIED", is_copied(0, &self.left));
-        let unit = unit.define("B_COPIED", is_copied(1, &self.right));
-        let sums = if self.steps.is_some() { DType::I32 } else { DType::F32 };
-        let unit = unit.define("S", sums.name()).define("WHOLE_NUMBERS", u8::from(self.steps.is_some()));
+        let unit = epilogue.unit("product_tiles.cu", include_str!("../kernels/product_tiles.cu"));
+        let unit = tiles.define(self.define(unit, layouts)?).define("E", dtype.name());
+        let unit = unit.define("A_VECTORIZED", is_vectorized(0, &self.left));
+        let unit = unit.define("B_VECTORIZED", is_vectorized(1, &self.right));
+        let sums = if self.int8_scales.is_some() { DType::I32 } else { DType::F32 };
+        let unit = unit.define("S", sums.name()).define("QUANTIZED", u8::from(self.int8_scales.is_some()));
         let kernel = context.kernel(&unit, "product")?;
         let mut arguments: Arguments<'_> = Arguments::from_slice(arguments);
         arguments.extend([
-            self.steps.map_or(Argument::None, |(steps, _)| Argument::Read(steps)),
-            Argument::Float(self.steps.map_or(1.0, |(_, scale)| scale)),
+            self.int8_scales.map_or(Argument::None, |(sum_scales, _)| Argument::Read(sum_scales)),
+            Argument::Float(self.int8_scales.map_or(1.0, |(_, scale)| scale)),
         ]);
         tiles.launch(&kernel, &arguments, sums, context)
     }
 
     /// Defines the types and the layouts of the factors, which all product kernels need.
-    fn define(&self, unit: Unit, sides: &Sides) -> Result<Unit, LayerError> {
-        let by_depth = |factor: usize| u8::from(sides.strides[factor].by[7 - factor] == 1);
+    fn define(&self, unit: Unit, layouts: &ProductLayouts) -> Result<Unit, LayerError> {
+        let by_depth = |factor: usize| u8::from(layouts.strides[factor].by[7 - factor] == 1);
         let added = self.added.map_or(self.left.dtype(), |added| added.dtype());
-        let number = if self.steps.is_some() { "float" } else { computed_in(self.output.dtype())? };
+        let compute_type =
+            if self.int8_scales.is_some() { "float" } else { computed_in(self.output.dtype())? };
         Ok(unit
             .define("D", added.name())
             .define("T", self.output.dtype().name())
-            .define("C", number)
-            .define("A_BY_DEPTH", by_depth(0))
-            .define("B_BY_DEPTH", by_depth(1))
-            .define("ADDED", u8::from(self.added.is_some() && self.steps.is_none()))
+            .define("C", compute_type)
+            .define("A_K_MAJOR", by_depth(0))
+            .define("B_K_MAJOR", by_depth(1))
+            .define("ADDED", u8::from(self.added.is_some() && self.int8_scales.is_none()))
             .define("SCALED", u8::from(self.scales != [1.0, 1.0])))
     }
 
     /// The arguments of product kernels, after those of the epilogue.
-    fn arguments(&self, sides: &Sides) -> Result<[Argument<'a>; 15], LayerError> {
-        let ([a, b, c, y], [rows, columns, depth]) = (sides.strides, sides.sizes);
+    fn arguments(&self, layouts: &ProductLayouts) -> Result<[Argument<'a>; 15], LayerError> {
+        let ([a, b, c, y], [rows, columns, depth]) = (layouts.strides, layouts.sizes);
         Ok([
             Argument::Read(self.left),
             Argument::Strides(a),
@@ -137,8 +148,8 @@ impl<'a> Product<'a> {
             Argument::Strides(c),
             Argument::Write(self.output),
             Argument::Strides(y),
-            Argument::Shape(sides.batch),
-            Argument::Long(sides.batches as i64),
+            Argument::Shape(layouts.batch),
+            Argument::Long(layouts.batches as i64),
             Argument::Int(int(rows)?),
             Argument::Int(int(columns)?),
             Argument::Int(int(depth)?),
@@ -149,7 +160,7 @@ impl<'a> Product<'a> {
 }
 
 /// The layouts of factors, addend and output: strides of the batch axes, and at positions 6 and 7 those of rows and columns.
-pub(super) struct Sides {
+pub(super) struct ProductLayouts {
     pub(super) strides: [KernelStrides; 4],
     pub(super) batch: KernelShape,
     pub(super) batches: usize,
@@ -157,7 +168,7 @@ pub(super) struct Sides {
     pub(super) sizes: [usize; 3],
 }
 
-impl Sides {
+impl ProductLayouts {
     fn of(product: &Product<'_>) -> Result<Self, LayerError> {
         let output = *product.output.layout();
         let (dims, rank) = (output.shape().dims().to_vec(), output.shape().len());
@@ -185,7 +196,7 @@ impl Sides {
     }
 
     /// The strides of a factor between its matrices, and between its lines: rows of the left factor, columns of the right one.
-    fn between(&self, factor: usize) -> SmallVec<[i64; 8]> {
+    fn outer_strides(&self, factor: usize) -> SmallVec<[i64; 8]> {
         let (by, dims) = (&self.strides[factor].by, self.batch.dims.iter().take(self.batch.rank as usize));
         let of_batch = by.iter().zip(dims).filter(|(_, len)| **len > 1).map(|(by, _)| *by);
         of_batch.chain([by[6 + factor]]).collect()
@@ -237,11 +248,12 @@ impl CudaLayer for Linear {
 
     fn configure(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<(), LayerError> {
         self.int8.configure(inputs, outputs);
-        let is_whole = self.int8.is_selected();
-        epilogue_code(self.epilogue.as_ref(), &real(inputs, is_whole), &real(outputs, is_whole)).map(drop)
+        let is_int8 = self.int8.is_selected();
+        epilogue_code(self.epilogue.as_ref(), &dequantized(inputs, is_int8), &dequantized(outputs, is_int8))
+            .map(drop)
     }
 
-    ways!(products);
+    product_tactics!(products);
 
     fn forward(
         &mut self,
@@ -249,27 +261,27 @@ impl CudaLayer for Linear {
         outputs: &[DeviceTensor<'_>],
         context: &mut CudaContext<'_>,
     ) -> Result<(), LayerError> {
-        let is_whole = inputs[0].dtype() == DType::I8 && self.int8.is_selected();
-        let real = |tensors: &[DeviceTensor<'_>]| real(&metas(tensors), is_whole);
-        let finish = epilogue_code(self.epilogue.as_ref(), &real(inputs), &real(outputs))?;
+        let is_int8 = inputs[0].dtype() == DType::I8 && self.int8.is_selected();
+        let dequantized = |tensors: &[DeviceTensor<'_>]| dequantized(&metas(tensors), is_int8);
+        let epilogue = epilogue_code(self.epilogue.as_ref(), &dequantized(inputs), &dequantized(outputs))?;
         let mut weights = Weights::default();
         let mut weight = weights.must(&self.weight, inputs, context)?;
-        let mut steps = None;
-        let bias = match is_whole {
+        let mut int8_scales = None;
+        let bias = match is_int8 {
             true => Some(context.weight(1)?),
             false => weights.next(self.bias.as_ref(), inputs, context)?,
         };
-        if is_whole {
-            steps = Some((context.weight(2)?, self.int8.output_scale().unwrap_or(1.0)));
+        if is_int8 {
+            int8_scales = Some((context.weight(2)?, self.int8.output_scale().unwrap_or(1.0)));
         }
         let mut y = outputs[0];
         if weight.shape().len() == 1 {
             weight = unsqueezed(&weight, 0)?;
             y = unsqueezed(&y, y.shape().len())?;
         }
-        let arguments = finish.arguments(inputs, outputs[0].shape())?;
-        let product = Product { steps, ..linear(&inputs[0], &weight, bias, &y)? };
-        product.by(self.on_device).run(&finish, arguments, context)
+        let arguments = epilogue.arguments(inputs, outputs[0].shape())?;
+        let product = Product { int8_scales, ..linear(&inputs[0], &weight, bias, &y)? };
+        product.with_tactic(self.on_device).run(&epilogue, arguments, context)
     }
 }
 
@@ -327,7 +339,7 @@ impl CudaLayer for Matmul {
         epilogue_code(self.epilogue.as_ref(), inputs, outputs).map(drop)
     }
 
-    ways!(products);
+    product_tactics!(products);
 
     fn forward(
         &mut self,
@@ -335,10 +347,10 @@ impl CudaLayer for Matmul {
         outputs: &[DeviceTensor<'_>],
         context: &mut CudaContext<'_>,
     ) -> Result<(), LayerError> {
-        let finish = epilogue_code(self.epilogue.as_ref(), &metas(inputs), &metas(outputs))?;
-        let arguments = finish.arguments(inputs, outputs[0].shape())?;
+        let epilogue = epilogue_code(self.epilogue.as_ref(), &metas(inputs), &metas(outputs))?;
+        let arguments = epilogue.arguments(inputs, outputs[0].shape())?;
         let product = of_inputs(&self.product(), inputs, &outputs[0])?;
-        product.by(self.on_device).run(&finish, arguments, context)
+        product.with_tactic(self.on_device).run(&epilogue, arguments, context)
     }
 }
 
@@ -349,7 +361,7 @@ macro_rules! products {
                 is_real(position, formats)
             }
 
-            ways!(products);
+            product_tactics!(products);
 
             fn forward(
                 &mut self,
@@ -358,7 +370,7 @@ macro_rules! products {
                 context: &mut CudaContext<'_>,
             ) -> Result<(), LayerError> {
                 let product = of_inputs(&self.product(), inputs, &outputs[0])?;
-                product.by(self.on_device).run(&EpilogueCode::default(), Arguments::new(), context)
+                product.with_tactic(self.on_device).run(&EpilogueCode::default(), Arguments::new(), context)
             }
         }
     )*

@@ -3,7 +3,7 @@
 
 use super::epilogue::{Arguments, EpilogueCode};
 use super::movement::copy_as;
-use super::multihead::fill;
+use super::multihead::fill_zeros;
 use super::product::linear;
 use super::support::{input, int, is_float, shape};
 use crate::cuda::device::{Argument, DeviceTensor, Grid, Unit};
@@ -19,10 +19,10 @@ struct Buffers<'a> {
     from_input: DeviceTensor<'a>,
     from_state: DeviceTensor<'a>,
     /// A state before its projection.
-    long: DeviceTensor<'a>,
+    unprojected: DeviceTensor<'a>,
     /// The hidden states and cell states of all layers.
     hidden: DeviceTensor<'a>,
-    memory: DeviceTensor<'a>,
+    cell_state: DeviceTensor<'a>,
     /// The sequences that a layer reads and writes.
     sequences: [DeviceTensor<'a>; 2],
 }
@@ -33,17 +33,17 @@ fn computed(dtype: DType) -> DType {
 }
 
 /// The shapes of the [`Buffers`].
-fn lengths(network: &Network<'_>, sizes: &Sizes) -> [Vec<usize>; 7] {
+fn buffer_shapes(network: &Network<'_>, sizes: &Sizes) -> [Vec<usize>; 7] {
     let gates = network.cell.gates() * network.hidden_size;
     let (steps, batch) = (sizes.steps, sizes.batch);
     let sequence = vec![steps, batch, network.width()];
-    let memory = if network.cell == Cell::Lstm { network.states() } else { 0 };
+    let cell_state = if network.cell == Cell::Lstm { network.states() } else { 0 };
     [
         vec![steps, batch, gates],
         vec![batch, gates],
         vec![if network.proj_size > 0 { batch } else { 0 }, network.hidden_size],
         vec![network.states(), batch, network.output_size()],
-        vec![memory, batch, network.hidden_size],
+        vec![cell_state, batch, network.hidden_size],
         sequence.clone(),
         sequence,
     ]
@@ -53,7 +53,7 @@ fn workspace(network: &Network<'_>, inputs: &[TensorMeta]) -> usize {
     let Some(meta) = inputs.first() else { return 0 };
     let sizes = meta.shape().ok().and_then(|shape| network.sizes(shape.dims()).ok());
     let Some(sizes) = sizes else { return 0 };
-    let bytes = lengths(network, &sizes)
+    let bytes = buffer_shapes(network, &sizes)
         .map(|dims| scratch_bytes(computed(meta.dtype()), dims.into_iter().fold(1, usize::saturating_mul)));
     bytes.into_iter().fold(0, usize::saturating_add)
 }
@@ -73,24 +73,25 @@ fn run(
     let sizes = network.sizes(x.shape())?;
     let dtype = computed(x.dtype());
     let mut scratch = Vec::with_capacity(7);
-    for dims in lengths(network, &sizes) {
+    for dims in buffer_shapes(network, &sizes) {
         scratch.push(context.scratch(dtype, shape(&dims)?)?);
     }
-    let &[from_input, from_state, long, hidden, memory, first, second] = scratch.as_slice() else {
+    let &[from_input, from_state, unprojected, hidden, cell_state, first, second] = scratch.as_slice() else {
         return Ok(());
     };
-    let mut buffers = Buffers { from_input, from_state, long, hidden, memory, sequences: [first, second] };
-    for (position, state) in network.initial.iter().zip([&buffers.hidden, &buffers.memory]) {
+    let mut buffers =
+        Buffers { from_input, from_state, unprojected, hidden, cell_state, sequences: [first, second] };
+    for (position, state) in network.initial.iter().zip([&buffers.hidden, &buffers.cell_state]) {
         match position {
             Some(position) => {
-                let given = input(inputs, *position)?;
-                let layout = given.layout().expand(state.shape()).or_else(|_| {
+                let initial = input(inputs, *position)?;
+                let layout = initial.layout().expand(state.shape()).or_else(|_| {
                     // Without a batch, a state has no batch axis.
-                    given.layout().unsqueeze(1)
+                    initial.layout().unsqueeze(1)
                 })?;
-                copy_as(&given.with_layout(layout)?, state, context)?;
+                copy_as(&initial.with_layout(layout)?, state, context)?;
             }
-            None if state.num_elements() > 0 => fill(state, context)?,
+            None if state.num_elements() > 0 => fill_zeros(state, context)?,
             None => {}
         }
     }
@@ -110,7 +111,7 @@ fn run(
         let (from, to) = match part {
             Part::Output => (&rows, y.with_layout(network.by_steps(y.layout())?)?),
             Part::Hidden => (&buffers.hidden, *y),
-            Part::Memory => (&buffers.memory, *y),
+            Part::Memory => (&buffers.cell_state, *y),
         };
         let layout = if to.shape().len() == 2 { to.layout().unsqueeze(1)? } else { *to.layout() };
         copy_as(from, &to.with_layout(layout)?, context)?;
@@ -127,16 +128,22 @@ fn run_direction(
     sizes: &Sizes,
     context: &mut CudaContext<'_>,
 ) -> Result<(), LayerError> {
-    let places = network.layers.places(index);
-    let weight = |place: Option<usize>| place.map(|place| context.weight(place)).transpose();
-    let [of_input, of_state, first, second, projection] =
-        [weight(places[0])?, weight(places[1])?, weight(places[2])?, weight(places[3])?, weight(places[4])?];
+    let positions = network.layers.places(index);
+    let weight = |position: Option<usize>| position.map(|position| context.weight(position)).transpose();
+    let [weight_ih, weight_hh, bias_ih, bias_hh, weight_hr] = [
+        weight(positions[0])?,
+        weight(positions[1])?,
+        weight(positions[2])?,
+        weight(positions[3])?,
+        weight(positions[4])?,
+    ];
     let missing = || LayerError::MissingWeight { key: "weight_ih".to_owned() };
-    let (of_input, of_state) = (of_input.ok_or_else(missing)?, of_state.ok_or_else(missing)?);
-    let finish = EpilogueCode::default();
-    linear(rows, &of_input, first, &buffers.from_input)?.run(&finish, Arguments::new(), context)?;
+    let (weight_ih, weight_hh) = (weight_ih.ok_or_else(missing)?, weight_hh.ok_or_else(missing)?);
+    let epilogue = EpilogueCode::default();
+    linear(rows, &weight_ih, bias_ih, &buffers.from_input)?.run(&epilogue, Arguments::new(), context)?;
     let hidden = at(&buffers.hidden, index)?;
-    let memory = if network.cell == Cell::Lstm { at(&buffers.memory, index)? } else { buffers.memory };
+    let cell_state =
+        if network.cell == Cell::Lstm { at(&buffers.cell_state, index)? } else { buffers.cell_state };
     let is_reverse = index % network.directions() == 1;
     let width = network.output_size();
     let columns = buffers.sequences[1].layout().narrow(2, if is_reverse { width } else { 0 }, width)?;
@@ -154,19 +161,27 @@ fn run_direction(
     let order: Box<dyn Iterator<Item = usize>> =
         if is_reverse { Box::new((0..sizes.steps).rev()) } else { Box::new(0..sizes.steps) };
     for step in order {
-        linear(&hidden, &of_state, second, &buffers.from_state)?.run(&finish, Arguments::new(), context)?;
-        let state = if projection.is_some() { buffers.long } else { hidden };
+        linear(&hidden, &weight_hh, bias_hh, &buffers.from_state)?.run(
+            &epilogue,
+            Arguments::new(),
+            context,
+        )?;
+        let state = if weight_hr.is_some() { buffers.unprojected } else { hidden };
         let arguments = [
             Argument::Read(at(&buffers.from_input, step)?),
             Argument::Read(buffers.from_state),
-            Argument::Write(memory),
+            Argument::Write(cell_state),
             Argument::Write(state),
             Argument::Int(int(sizes.batch)?),
             Argument::Int(int(network.hidden_size)?),
         ];
         context.launch(&kernel, Grid::over(sizes.batch * network.hidden_size), &arguments)?;
-        if let Some(projection) = &projection {
-            linear(&buffers.long, projection, None, &hidden)?.run(&finish, Arguments::new(), context)?;
+        if let Some(weight_hr) = &weight_hr {
+            linear(&buffers.unprojected, weight_hr, None, &hidden)?.run(
+                &epilogue,
+                Arguments::new(),
+                context,
+            )?;
         }
         copy_as(&hidden, &at(&columns, step)?, context)?;
     }

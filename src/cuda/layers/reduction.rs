@@ -14,7 +14,7 @@ use crate::ops::reduction::scan::{Cumprod, Cumsum};
 use crate::tensor::{DType, Layout};
 
 /// The steps of a row's reduction, as kernel code.
-struct RowCode {
+struct ReductionCode {
     start: &'static str,
     map: &'static str,
     combine: &'static str,
@@ -24,20 +24,20 @@ struct RowCode {
     number: f64,
 }
 
-impl RowCode {
+impl ReductionCode {
     const SUM: Self =
         Self { start: "0", map: "v", combine: "Sum", finish: "value", centre: "0", number: 0.0 };
 
     fn of(operation: Operation, computed: DType) -> Self {
-        let is_real = computed.is_float();
+        let is_float = computed.is_float();
         match operation {
             Operation::Sum => Self::SUM,
             Operation::Mean => Self { finish: "value / (A)length", ..Self::SUM },
             Operation::Product => Self { start: "1", combine: "Product", ..Self::SUM },
-            Operation::Max if is_real => Self { start: "-(C)INFINITY", combine: "Greater", ..Self::SUM },
-            Operation::Max => Self { start: "(-0x7fffffffffffffffll - 1)", combine: "Greater", ..Self::SUM },
-            Operation::Min if is_real => Self { start: "(C)INFINITY", combine: "Lesser", ..Self::SUM },
-            Operation::Min => Self { start: "0x7fffffffffffffffll", combine: "Lesser", ..Self::SUM },
+            Operation::Max if is_float => Self { start: "-(C)INFINITY", combine: "Max", ..Self::SUM },
+            Operation::Max => Self { start: "(-0x7fffffffffffffffll - 1)", combine: "Max", ..Self::SUM },
+            Operation::Min if is_float => Self { start: "(C)INFINITY", combine: "Min", ..Self::SUM },
+            Operation::Min => Self { start: "0x7fffffffffffffffll", combine: "Min", ..Self::SUM },
             Operation::Variance { correction } => Self {
                 map: "(v - centre) * (v - centre)",
                 finish: "value / (A)(length > number ? length - number : 0.0)",
@@ -59,8 +59,8 @@ impl RowCode {
     fn norm(p: f64) -> Self {
         let magnitudes = Self { map: "fabs(v)", ..Self::SUM };
         match p {
-            f64::INFINITY => Self { combine: "Greater", ..magnitudes },
-            f64::NEG_INFINITY => Self { start: "(C)INFINITY", combine: "Lesser", ..magnitudes },
+            f64::INFINITY => Self { combine: "Max", ..magnitudes },
+            f64::NEG_INFINITY => Self { start: "(C)INFINITY", combine: "Min", ..magnitudes },
             0.0 => Self { map: "(C)(v != 0)", ..Self::SUM },
             1.0 => magnitudes,
             2.0 => Self { map: "v * v", finish: "sqrt(value)", ..Self::SUM },
@@ -74,8 +74,8 @@ impl RowCode {
     }
 
     /// True if any element is non-zero, or if all are.
-    fn truth(is_any: bool) -> Self {
-        let (start, combine) = if is_any { ("0", "Greater") } else { ("1", "Lesser") };
+    fn any_or_all(is_any: bool) -> Self {
+        let (start, combine) = if is_any { ("0", "Max") } else { ("1", "Min") };
         Self { start, combine, map: "(C)(v != 0)", ..Self::SUM }
     }
 
@@ -87,19 +87,22 @@ impl RowCode {
         context: &mut CudaContext<'_>,
     ) -> Result<(), LayerError> {
         let rows = rows_of(reduced, x, &[y])?;
-        let (sharing, number) = (rows.sharing(&[x], |_| true), computed_in(computed)?);
+        let (schedule, compute_type) = (rows.schedule(&[x], |_| true), computed_in(computed)?);
         let unit = Unit::new("reduce.cu", include_str!("../kernels/reduce.cu"))
             .define("X", x.dtype().name())
             .define("S", computed.name())
             .define("T", y.dtype().name())
-            .define("C", number)
-            .define("A", if self.combine == "Sum" && number == "float" { "double" } else { number })
+            .define("C", compute_type)
+            .define(
+                "A",
+                if self.combine == "Sum" && compute_type == "float" { "double" } else { compute_type },
+            )
             .define("START", self.start)
             .define("MAP", self.map)
             .define("COMBINE", self.combine)
             .define("FINISH", self.finish)
             .define("CENTRE", self.centre);
-        let kernel = context.kernel(&sharing.define(unit), "reduce")?;
+        let kernel = context.kernel(&schedule.define(unit), "reduce")?;
         let arguments = [
             Argument::Read(*x),
             rows.outer_strides(0),
@@ -112,7 +115,7 @@ impl RowCode {
             Argument::Long(rows.length as i64),
             Argument::Double(self.number),
         ];
-        context.launch(&kernel, sharing.grid, &arguments)
+        context.launch(&kernel, schedule.grid, &arguments)
     }
 }
 
@@ -184,7 +187,7 @@ fn reduce(
 ) -> Result<(), LayerError> {
     let axes = Axes::new(reduction.dim, reduction.keepdim, x.shape().len())?;
     let computed = reduction.computed(x.dtype())?;
-    RowCode::of(reduction.operation, computed).run(&axes.reduced, [x, y], computed, context)
+    ReductionCode::of(reduction.operation, computed).run(&axes.reduced, [x, y], computed, context)
 }
 
 reductions!(Sum, Mean, Product, Amax, Amin, LogSumExp, Variance, Deviation, Norm);
@@ -204,7 +207,7 @@ macro_rules! quantifiers {
             ) -> Result<(), LayerError> {
                 let (x, y) = (&inputs[0], &outputs[0]);
                 let axes = Axes::new(self.dim.as_deref(), self.keepdim, x.shape().len())?;
-                RowCode::truth($is_any).run(&axes.reduced, [x, y], x.dtype(), context)
+                ReductionCode::any_or_all($is_any).run(&axes.reduced, [x, y], x.dtype(), context)
             }
         }
     )*};
@@ -217,7 +220,7 @@ fn extremes(
     is_largest: bool,
     reduced: &[bool],
     x: &DeviceTensor<'_>,
-    [y, places]: [Option<&DeviceTensor<'_>>; 2],
+    [y, indices]: [Option<&DeviceTensor<'_>>; 2],
     context: &mut CudaContext<'_>,
 ) -> Result<(), LayerError> {
     let unit = Unit::new("extremes.cu", include_str!("../kernels/extremes.cu"))
@@ -225,7 +228,7 @@ fn extremes(
         .define("C", computed_in(x.dtype())?)
         .define("LARGEST", u8::from(is_largest));
     let kernel = context.kernel(&unit, "extremes")?;
-    let outputs: Vec<&DeviceTensor<'_>> = [y, places].into_iter().flatten().collect();
+    let outputs: Vec<&DeviceTensor<'_>> = [y, indices].into_iter().flatten().collect();
     let rows = rows_of(reduced, x, &outputs)?;
     let of = |tensor: Option<&DeviceTensor<'_>>, position: usize| match tensor {
         Some(_) => rows.outer_strides(position),
@@ -237,8 +240,8 @@ fn extremes(
         rows.row_strides(0),
         y.map_or(Argument::None, |y| Argument::Write(*y)),
         of(y, 1),
-        places.map_or(Argument::None, |places| Argument::Write(*places)),
-        of(places, 1 + usize::from(y.is_some())),
+        indices.map_or(Argument::None, |indices| Argument::Write(*indices)),
+        of(indices, 1 + usize::from(y.is_some())),
         Argument::Shape(rows.outer),
         Argument::Shape(rows.row),
         Argument::Long(rows.count as i64),
@@ -304,12 +307,12 @@ fn scan(
     context: &mut CudaContext<'_>,
 ) -> Result<(), LayerError> {
     let axes: Vec<usize> = if x.shape().is_empty() { Vec::new() } else { vec![x.shape().axis(dim)?] };
-    let number = computed_in(y.dtype())?;
+    let compute_type = computed_in(y.dtype())?;
     let unit = Unit::new("scan.cu", include_str!("../kernels/scan.cu"))
         .define("X", x.dtype().name())
         .define("T", y.dtype().name())
-        .define("C", number)
-        .define("W", if number == "i64" { "unsigned long long" } else { "double" })
+        .define("C", compute_type)
+        .define("W", if compute_type == "i64" { "unsigned long long" } else { "double" })
         .define("IS_PRODUCT", u8::from(is_product));
     let kernel = context.kernel(&unit, "scan")?;
     let rows = Rows::along(&axes, &[*x.layout(), *y.layout()])?;

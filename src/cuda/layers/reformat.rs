@@ -1,8 +1,8 @@
 //! Conversion between tensor formats: element types, quantisation, and order of axes.
 
+use super::codegen::literal;
 use super::elementwise::Map;
-use super::formula::literal;
-use super::kernel_text::no_kernel;
+use super::kernel_builder::no_kernel;
 use super::movement::copy_as;
 use crate::cuda::device::DeviceTensor;
 use crate::cuda::{CudaContext, CudaLayer, CudaLayers};
@@ -17,7 +17,7 @@ fn map([from, to]: [DType; 2], [from_scale, to_scale]: [Option<f32>; 2]) -> Opti
         None => "(float)in0".to_owned(),
     };
     let value = match to_scale {
-        Some(scale) => format!("(i64)whole_of({real}, {})", literal(f64::from(scale), "float")),
+        Some(scale) => format!("(i64)quantize({real}, {})", literal(f64::from(scale), "float")),
         None if from_scale.is_some() => real,
         None => "in0".to_owned(),
     };

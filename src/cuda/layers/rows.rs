@@ -28,27 +28,29 @@ const WARP: usize = 32;
 
 /// How threads share rows: the definitions for `rows.cuh`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Sharing {
+pub(super) struct RowSchedule {
     /// The number of threads that share a row.
-    readers: usize,
+    threads_per_row: usize,
     /// The number of elements that a thread reads at a time.
     chunk: usize,
     /// The number of chunks of a row that each thread keeps in registers; 0 if rows are too long, or have several axes.
-    kept: usize,
+    cached_chunks: usize,
     /// The grid for all rows.
     pub(super) grid: Grid,
 }
 
 /// The maximum length of rows that a warp shares, the number of warps of a block with a row each, and the maximum number of
 /// elements that a thread keeps in registers.
-const SHORT: usize = 1024;
-const WARPS: usize = 4;
-const KEPT: usize = 32;
+const MAX_WARP_LENGTH: usize = 1024;
+const WARPS_PER_BLOCK: usize = 4;
+const MAX_CACHED: usize = 32;
 
-impl Sharing {
-    /// Defines the sharing for a source that includes `rows.cuh`.
+impl RowSchedule {
+    /// Defines the schedule for a source that includes `rows.cuh`.
     pub(super) fn define(&self, unit: Unit) -> Unit {
-        unit.define("READERS", self.readers).define("CHUNK", self.chunk).define("KEPT", self.kept)
+        unit.define("THREADS_PER_ROW", self.threads_per_row)
+            .define("CHUNK", self.chunk)
+            .define("CACHED_CHUNKS", self.cached_chunks)
     }
 }
 
@@ -106,8 +108,8 @@ impl Rows {
     /// elements. Long rows must be numerous enough to keep a large GPU busy.
     pub(super) fn are_interleaved(&self) -> bool {
         const LONG: usize = 128;
-        const BUSY: usize = 1 << 16;
-        let are_enough = self.count >= if self.length > LONG { BUSY } else { MAX_THREADS };
+        const MIN_LONG_ROWS: usize = 1 << 16;
+        let are_enough = self.count >= if self.length > LONG { MIN_LONG_ROWS } else { MAX_THREADS };
         let last = usize::try_from(self.outer.rank - 1).ok();
         let by = last.and_then(|axis| self.outer_strides.first()?.by.get(axis).copied());
         by == Some(1) && are_enough
@@ -119,27 +121,36 @@ impl Rows {
         Grid::of(self.count, threads as u32)
     }
 
-    /// The sharing for the rows of these tensors, the first of which is read: in chunks if these suit the kernel, too.
-    pub(super) fn sharing(&self, tensors: &[&DeviceTensor<'_>], suits: impl Fn(usize) -> bool) -> Sharing {
-        let chunk = chunk(tensors, |chunk| self.are_chunked(tensors, chunk) && suits(chunk));
+    /// The schedule for the rows of these tensors, the first of which is read: in chunks if these suit the kernel, too.
+    pub(super) fn schedule(
+        &self,
+        tensors: &[&DeviceTensor<'_>],
+        fits: impl Fn(usize) -> bool,
+    ) -> RowSchedule {
+        let chunk = chunk(tensors, |chunk| self.are_chunked(tensors, chunk) && fits(chunk));
         let chunks = self.length.div_ceil(chunk);
-        let (readers, grid) = if self.are_interleaved() {
+        let (threads_per_row, grid) = if self.are_interleaved() {
             (1, Grid::over(self.count))
-        } else if self.length <= SHORT {
-            (WARP, Grid::of(self.count.div_ceil(WARPS), (WARP * WARPS) as u32))
+        } else if self.length <= MAX_WARP_LENGTH {
+            (WARP, Grid::of(self.count.div_ceil(WARPS_PER_BLOCK), (WARP * WARPS_PER_BLOCK) as u32))
         } else {
             (MAX_THREADS, Grid::of(self.count, MAX_THREADS as u32))
         };
         // A power of two, so that only few variants of a kernel are compiled.
-        let kept = chunks.div_ceil(readers).next_power_of_two();
-        let are_kept = self.row.rank <= 1 && kept * chunk <= KEPT;
-        Sharing { readers, chunk, kept: if are_kept { kept } else { 0 }, grid }
+        let cached_chunks = chunks.div_ceil(threads_per_row).next_power_of_two();
+        let are_cached = self.row.rank <= 1 && cached_chunks * chunk <= MAX_CACHED;
+        RowSchedule {
+            threads_per_row,
+            chunk,
+            cached_chunks: if are_cached { cached_chunks } else { 0 },
+            grid,
+        }
     }
 
     /// Returns true if all rows are contiguous, and divide into chunks that are aligned to their size.
     fn are_chunked(&self, tensors: &[&DeviceTensor<'_>], chunk: usize) -> bool {
         let outer = self.outer.rank as usize;
-        let is_whole = |(at, tensor): (usize, &&DeviceTensor<'_>)| {
+        let is_aligned = |(at, tensor): (usize, &&DeviceTensor<'_>)| {
             let row = self.row_strides.get(at).map(|row| row.by[0]);
             let by = self.outer_strides.get(at);
             row == Some(1) && by.is_some_and(|by| is_chunked(tensor, &by.by[..outer], chunk))
@@ -147,7 +158,7 @@ impl Rows {
         self.row.rank == 1
             && self.length.is_multiple_of(chunk)
             && !self.are_interleaved()
-            && tensors.iter().enumerate().all(is_whole)
+            && tensors.iter().enumerate().all(is_aligned)
     }
 }
 

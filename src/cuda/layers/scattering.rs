@@ -1,13 +1,13 @@
 //! Elements written or added at indices.
 
+use super::codegen::compute_type;
 use super::copy::{copy, element};
 use super::epilogue::kernel_shape;
-use super::formula::number;
-use super::indexing::{is_index, pieces, spread, unit_of, with_axis, without};
-use super::kernel_text::{KernelText, no_kernel};
+use super::indexing::{broadcast_index, copies_workspace, is_index, unit_of, with_axis, with_broadcast_axis};
+use super::kernel_builder::{KernelBuilder, no_kernel};
 use super::movement::copy_as;
 use super::product::metas;
-use super::support::{input, int, is_anything, is_real, shape, strides};
+use super::support::{input, int, is_any_dtype, is_real, shape, strides};
 use crate::cuda::device::{Argument, DeviceTensor, Grid, Unit};
 use crate::cuda::layer::scratch_bytes;
 use crate::cuda::{CudaContext, CudaLayer, CudaLayers, is_plain};
@@ -20,15 +20,15 @@ use crate::tensor::{DType, Scalar, resolve_axis, resolve_index};
 
 /// How a written element is combined with the existing one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Join {
-    Replaced,
-    Added,
+enum Reduction {
+    None,
+    Add,
 }
 
 /// Writes the elements of `x` to `y` at indices along an axis. All three tensors have the same axes; only the leading part of
 /// `x` and `y` that `index` covers is used.
-fn scattered(
-    join: Join,
+fn scatter(
+    reduction: Reduction,
     x: &DeviceTensor<'_>,
     index: &DeviceTensor<'_>,
     y: &DeviceTensor<'_>,
@@ -37,58 +37,59 @@ fn scattered(
     context: &mut CudaContext<'_>,
 ) -> Result<(), LayerError> {
     let unit = Unit::new("scattering.cu", include_str!("../kernels/scattering.cu"));
-    let (stored, joined) = match join {
-        Join::Replaced => (element(x.dtype()), "b"),
-        Join::Added if x.dtype() == DType::Bool => (x.dtype().name(), "a | b"),
-        Join::Added if number(x.dtype()) == Some("i64") => {
+    let (stored, combined) = match reduction {
+        Reduction::None => (element(x.dtype()), "b"),
+        Reduction::Add if x.dtype() == DType::Bool => (x.dtype().name(), "a | b"),
+        Reduction::Add if compute_type(x.dtype()) == Some("i64") => {
             (x.dtype().name(), "(T)((unsigned long long)a + (unsigned long long)b)")
         }
-        Join::Added => (x.dtype().name(), "a + b"),
+        Reduction::Add => (x.dtype().name(), "a + b"),
     };
-    let unit = unit_of(unit.define("T", stored).define("JOIN(a, b)", joined), index.dtype(), wraps);
-    let kernel = context.kernel(&unit, "scattered")?;
-    let lines = without(index.layout(), axis, 1)?;
-    let step = |tensor: &DeviceTensor<'_>| tensor.layout().strides().get(axis).map_or(0, |&step| step as i64);
+    let unit = unit_of(unit.define("T", stored).define("COMBINE(a, b)", combined), index.dtype(), wraps);
+    let kernel = context.kernel(&unit, "scatter")?;
+    let outer = with_broadcast_axis(index.layout(), axis, 1)?;
+    let stride =
+        |tensor: &DeviceTensor<'_>| tensor.layout().strides().get(axis).map_or(0, |&stride| stride as i64);
     let along = |tensor: &DeviceTensor<'_>| -> Result<Argument<'static>, LayerError> {
-        Ok(Argument::Strides(strides(&without(tensor.layout(), axis, 1)?)))
+        Ok(Argument::Strides(strides(&with_broadcast_axis(tensor.layout(), axis, 1)?)))
     };
-    let many = index.shape().get(axis).copied().unwrap_or(1);
-    let count = if index.num_elements() == 0 { 0 } else { lines.shape().num_elements() };
-    let [faults, who] = context.faults();
+    let index_len = index.shape().get(axis).copied().unwrap_or(1);
+    let count = if index.num_elements() == 0 { 0 } else { outer.shape().num_elements() };
+    let [faults, operator_id] = context.faults();
     let arguments = [
         Argument::Read(*x),
         along(x)?,
-        Argument::Long(step(x)),
+        Argument::Long(stride(x)),
         Argument::Read(*index),
         along(index)?,
-        Argument::Long(step(index)),
+        Argument::Long(stride(index)),
         Argument::Write(*y),
         along(y)?,
-        Argument::Long(step(y)),
-        Argument::Shape(kernel_shape(lines.shape())),
-        Argument::Int(int(many)?),
+        Argument::Long(stride(y)),
+        Argument::Shape(kernel_shape(outer.shape())),
+        Argument::Int(int(index_len)?),
         Argument::Int(int(y.shape().get(axis).copied().unwrap_or(1))?),
         Argument::Long(count as i64),
         faults,
-        who,
+        operator_id,
     ];
     context.launch(&kernel, Grid::over(count), &arguments)
 }
 
 /// The type in which sums are accumulated.
-pub(super) fn summed_in(dtype: DType) -> DType {
+pub(super) fn accumulator_dtype(dtype: DType) -> DType {
     if matches!(dtype, DType::F16 | DType::Bf16) { DType::F32 } else { dtype }
 }
 
 /// The bytes of scratch memory for sums and addends, in a type that is more precise than half precision.
-fn room_for_sums(sum: &TensorMeta, added: &TensorMeta) -> usize {
-    let wide = |meta: &TensorMeta| meta.with_dtype(summed_in(meta.dtype()));
-    pieces(&[wide(sum), wide(added)])
+fn accumulator_workspace(sum: &TensorMeta, addend: &TensorMeta) -> usize {
+    let wide = |meta: &TensorMeta| meta.with_dtype(accumulator_dtype(meta.dtype()));
+    copies_workspace(&[wide(sum), wide(addend)])
 }
 
 /// Adds the elements of `x` to the input at indices along an axis.
-fn added(
-    given: &DeviceTensor<'_>,
+fn scatter_add(
+    base: &DeviceTensor<'_>,
     x: &DeviceTensor<'_>,
     index: &DeviceTensor<'_>,
     y: &DeviceTensor<'_>,
@@ -96,15 +97,15 @@ fn added(
     wraps: bool,
     context: &mut CudaContext<'_>,
 ) -> Result<(), LayerError> {
-    let wide = summed_in(y.dtype());
+    let wide = accumulator_dtype(y.dtype());
     if wide == y.dtype() {
-        copy(given, y, context)?;
-        return scattered(Join::Added, x, index, y, axis, wraps, context);
+        copy(base, y, context)?;
+        return scatter(Reduction::Add, x, index, y, axis, wraps, context);
     }
     let (sum, source) = (context.scratch(wide, *y.shape())?, context.scratch(wide, *x.shape())?);
-    copy_as(given, &sum, context)?;
+    copy_as(base, &sum, context)?;
     copy_as(x, &source, context)?;
-    scattered(Join::Added, &source, index, &sum, axis, wraps, context)?;
+    scatter(Reduction::Add, &source, index, &sum, axis, wraps, context)?;
     copy_as(&sum, y, context)
 }
 
@@ -114,7 +115,7 @@ impl CudaLayer for ScatterAdd {
     }
 
     fn workspace(&self, inputs: &[TensorMeta], _: &[TensorMeta]) -> usize {
-        inputs.get(self.src.0).map_or(0, |src| room_for_sums(&inputs[0], src))
+        inputs.get(self.src.0).map_or(0, |src| accumulator_workspace(&inputs[0], src))
     }
 
     fn forward(
@@ -123,19 +124,19 @@ impl CudaLayer for ScatterAdd {
         outputs: &[DeviceTensor<'_>],
         context: &mut CudaContext<'_>,
     ) -> Result<(), LayerError> {
-        let (given, y) = (with_axis(&inputs[0])?, with_axis(&outputs[0])?);
+        let (base, y) = (with_axis(&inputs[0])?, with_axis(&outputs[0])?);
         let (src, index) =
             (with_axis(&input(inputs, self.src.0)?)?, with_axis(&input(inputs, self.index.0)?)?);
         let axis = y.shape().axis(self.dim)?;
         if index.num_elements() == 0 {
-            return copy(&given, &y, context);
+            return copy(&base, &y, context);
         }
-        added(&given, &src, &index, &y, axis, false, context)
+        scatter_add(&base, &src, &index, &y, axis, false, context)
     }
 }
 
 /// A number of the file, or an input with one element, in scratch memory.
-pub(super) fn one_number<'a>(
+pub(super) fn scalar_tensor<'a>(
     factor: TensorOrScalar,
     inputs: &[DeviceTensor<'_>],
     dtype: DType,
@@ -143,8 +144,8 @@ pub(super) fn one_number<'a>(
 ) -> Result<DeviceTensor<'a>, LayerError> {
     let to = context.scratch(dtype, shape(&[1])?)?;
     let metas = metas(inputs);
-    let mut kernel = KernelText::new(&metas);
-    let value = kernel.factor(factor, dtype).ok_or_else(no_kernel)?;
+    let mut kernel = KernelBuilder::new(&metas);
+    let value = kernel.operand(factor, dtype).ok_or_else(no_kernel)?;
     let map = kernel.map(dtype, &value).ok_or_else(no_kernel)?;
     map.run(inputs, &to, context)?;
     Ok(to)
@@ -152,7 +153,7 @@ pub(super) fn one_number<'a>(
 
 /// Returns true if there is a kernel that writes this scalar.
 pub(super) fn has_scalar_kernel(factor: TensorOrScalar, dtype: DType) -> bool {
-    number(dtype).is_some() && !matches!(factor, TensorOrScalar::Number(Scalar::Complex(_)))
+    compute_type(dtype).is_some() && !matches!(factor, TensorOrScalar::Number(Scalar::Complex(_)))
 }
 
 impl CudaLayer for Scatter {
@@ -192,17 +193,17 @@ impl CudaLayer for Scatter {
                 input(inputs, position)?
             }
             src => {
-                let number = one_number(src, inputs, y.dtype(), context)?;
-                number.with_layout(number.layout().expand(index.shape())?)?
+                let scalar = scalar_tensor(src, inputs, y.dtype(), context)?;
+                scalar.with_layout(scalar.layout().expand(index.shape())?)?
             }
         };
-        scattered(Join::Replaced, &src, &index, &y, axis, false, context)
+        scatter(Reduction::None, &src, &index, &y, axis, false, context)
     }
 }
 
 impl CudaLayer for IndexCopy {
     fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
-        is_anything(position, formats) && (position != self.index.0 || is_index(position, formats))
+        is_any_dtype(position, formats) && (position != self.index.0 || is_index(position, formats))
     }
 
     fn forward(
@@ -217,15 +218,15 @@ impl CudaLayer for IndexCopy {
         }
         copy(&inputs[0], &outputs[0], context)?;
         let axis = outputs[0].shape().axis(self.dim)?;
-        let index = spread(&input(inputs, self.index.0)?, axis, source.shape().len())?;
+        let index = broadcast_index(&input(inputs, self.index.0)?, axis, source.shape().len())?;
         let index = index.with_layout(index.layout().expand(source.shape())?)?;
-        scattered(Join::Replaced, &source, &index, &outputs[0], axis, false, context)
+        scatter(Reduction::None, &source, &index, &outputs[0], axis, false, context)
     }
 }
 
 impl CudaLayer for SelectScatter {
     fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
-        is_anything(position, formats)
+        is_any_dtype(position, formats)
     }
 
     fn forward(
@@ -243,9 +244,9 @@ impl CudaLayer for SelectScatter {
 }
 
 /// The shape of the slices of a tensor at a vector of indices of one axis.
-fn parts(y: &DeviceTensor<'_>, axis: usize, many: usize) -> Vec<usize> {
+fn slice_dims(y: &DeviceTensor<'_>, axis: usize, index_len: usize) -> Vec<usize> {
     let mut dims = y.shape().to_vec();
-    dims.get_mut(axis).into_iter().for_each(|dim| *dim = many);
+    dims.get_mut(axis).into_iter().for_each(|dim| *dim = index_len);
     dims
 }
 
@@ -256,9 +257,9 @@ impl CudaLayer for IndexFill {
 
     fn configure(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<(), LayerError> {
         let is_vector = inputs.get(self.index.0).is_some_and(|index| index.rank() <= 1);
-        let is_right =
+        let is_supported =
             is_vector && outputs[0].rank() > 0 && has_scalar_kernel(self.value, outputs[0].dtype());
-        if is_right { Ok(()) } else { Err(no_kernel()) }
+        if is_supported { Ok(()) } else { Err(no_kernel()) }
     }
 
     fn workspace(&self, inputs: &[TensorMeta], _: &[TensorMeta]) -> usize {
@@ -274,12 +275,12 @@ impl CudaLayer for IndexFill {
         let y = &outputs[0];
         copy(&inputs[0], y, context)?;
         let (axis, index) = (resolve_axis(self.dim, y.shape().len())?, input(inputs, self.index.0)?);
-        let dims = parts(y, axis, index.num_elements());
-        let index = spread(&index, axis, dims.len())?;
+        let dims = slice_dims(y, axis, index.num_elements());
+        let index = broadcast_index(&index, axis, dims.len())?;
         let index = index.with_layout(index.layout().expand(&dims)?)?;
-        let value = one_number(self.value, inputs, y.dtype(), context)?;
+        let value = scalar_tensor(self.value, inputs, y.dtype(), context)?;
         let value = value.with_layout(value.layout().expand(&dims)?)?;
-        scattered(Join::Replaced, &value, &index, y, axis, true, context)
+        scatter(Reduction::None, &value, &index, y, axis, true, context)
     }
 }
 
@@ -290,8 +291,8 @@ impl CudaLayer for IndexAdd {
 
     fn configure(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<(), LayerError> {
         let is_vector = inputs.get(self.index.0).is_some_and(|index| index.rank() <= 1);
-        let is_right = is_vector && outputs[0].rank() > 0 && self.alpha == Scalar::Int(1);
-        if is_right { Ok(()) } else { Err(no_kernel()) }
+        let is_supported = is_vector && outputs[0].rank() > 0 && self.alpha == Scalar::Int(1);
+        if is_supported { Ok(()) } else { Err(no_kernel()) }
     }
 
     fn workspace(&self, inputs: &[TensorMeta], _: &[TensorMeta]) -> usize {
@@ -301,7 +302,7 @@ impl CudaLayer for IndexAdd {
         let mut dims = y.dims().to_vec();
         let axis = resolve_axis(self.dim, dims.len()).unwrap_or(0);
         dims.get_mut(axis).into_iter().for_each(|dim| *dim = index.num_elements());
-        room_for_sums(y, &y.with_dims(dims))
+        accumulator_workspace(y, &y.with_dims(dims))
     }
 
     fn forward(
@@ -312,12 +313,12 @@ impl CudaLayer for IndexAdd {
     ) -> Result<(), LayerError> {
         let y = &outputs[0];
         let (axis, index) = (resolve_axis(self.dim, y.shape().len())?, input(inputs, self.index.0)?);
-        let dims = parts(y, axis, index.num_elements());
-        let index = spread(&index, axis, dims.len())?;
+        let dims = slice_dims(y, axis, index.num_elements());
+        let index = broadcast_index(&index, axis, dims.len())?;
         let index = index.with_layout(index.layout().expand(&dims)?)?;
         let source = input(inputs, self.source.0)?;
         let source = source.with_layout(source.layout().expand(&dims)?)?;
-        added(&inputs[0], &source, &index, y, axis, true, context)
+        scatter_add(&inputs[0], &source, &index, y, axis, true, context)
     }
 }
 

@@ -24,15 +24,15 @@ fn run(
     context: &mut CudaContext<'_>,
 ) -> Result<(), LayerError> {
     let rows = Rows::along(&[axis], &[*x.layout(), *y.layout()])?;
-    let sharing = rows.sharing(&[x, y], |_| true);
+    let schedule = rows.schedule(&[x, y], |_| true);
     let unit = Unit::new("softmax.cu", include_str!("../kernels/softmax.cu"))
         .define("X", x.dtype().name())
         .define("T", y.dtype().name())
         .define("C", computed_in(y.dtype())?)
         .define("SIGN", if kind == Kind::Softmin { "(C)-1" } else { "(C)1" })
         .define("LOGARITHM", u8::from(kind == Kind::LogSoftmax));
-    let kernel = context.kernel(&sharing.define(unit), "softmax")?;
-    context.launch(&kernel, sharing.grid, &rows.arguments(x, y))
+    let kernel = context.kernel(&schedule.define(unit), "softmax")?;
+    context.launch(&kernel, schedule.grid, &rows.arguments(x, y))
 }
 
 macro_rules! softmaxes {

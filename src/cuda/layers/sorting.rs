@@ -18,7 +18,7 @@ struct Order {
     axis: usize,
     is_descending: bool,
     first: usize,
-    kept: usize,
+    count: usize,
 }
 
 /// Returns an error if rows are too long.
@@ -39,15 +39,15 @@ impl Order {
     fn run(
         &self,
         x: &DeviceTensor<'_>,
-        [y, places]: [Option<&DeviceTensor<'_>>; 2],
+        [y, indices]: [Option<&DeviceTensor<'_>>; 2],
         context: &mut CudaContext<'_>,
     ) -> Result<(), LayerError> {
         let length = x.shape().get(self.axis).copied().unwrap_or(1);
-        let room = length.next_power_of_two().max(2);
+        let padded_length = length.next_power_of_two().max(2);
         let unit = Unit::new("sort.cu", include_str!("../kernels/sort.cu"))
             .define("T", x.dtype().name())
             .define("C", computed_in(x.dtype())?)
-            .define("ROOM", room)
+            .define("CAPACITY", padded_length)
             .define("DESCENDING", self.is_descending);
         let kernel = context.kernel(&unit, "sort")?;
         let (x_outer, x_by) = without_axis(x.layout(), self.axis)?;
@@ -60,8 +60,8 @@ impl Order {
                 None => Ok((x_outer, 0)),
             }
         };
-        let ((y_outer, y_by), (p_outer, p_by)) = (of(y)?, of(places)?);
-        let (outer, strides) = collapsed(&[x_outer, y_outer, p_outer]);
+        let ((y_outer, y_by), (indices_outer, indices_by)) = (of(y)?, of(indices)?);
+        let (outer, strides) = collapsed(&[x_outer, y_outer, indices_outer]);
         let by =
             |at: usize| Argument::Strides(strides.get(at).copied().unwrap_or_else(KernelStrides::default));
         let rows = x_outer.shape().num_elements();
@@ -72,22 +72,22 @@ impl Order {
             y.map_or(Argument::None, |y| Argument::Write(*y)),
             by(1),
             Argument::Long(y_by),
-            places.map_or(Argument::None, |places| Argument::Write(*places)),
+            indices.map_or(Argument::None, |indices| Argument::Write(*indices)),
             by(2),
-            Argument::Long(p_by),
+            Argument::Long(indices_by),
             Argument::Shape(outer),
             Argument::Long(rows as i64),
             Argument::Int(int(length)?),
             Argument::Int(int(self.first)?),
-            Argument::Int(int(self.kept)?),
+            Argument::Int(int(self.count)?),
         ];
-        let threads = (room / 2).clamp(32, 256) as u32;
+        let threads = (padded_length / 2).clamp(32, 256) as u32;
         context.launch(&kernel, Grid::of(rows, threads), &arguments)
     }
 }
 
 macro_rules! sorting {
-    ($($layer:ident |$this:ident, $x:ident, $outputs:ident| $is_descending:expr, $first:expr, $kept:expr, $targets:expr;)*) => {$(
+    ($($layer:ident |$this:ident, $x:ident, $outputs:ident| $is_descending:expr, $first:expr, $count:expr, $targets:expr;)*) => {$(
         impl CudaLayer for $layer {
             fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
                 is_real(position, formats)
@@ -106,8 +106,8 @@ macro_rules! sorting {
                 let ($this, $x) = (&*self, &inputs[0]);
                 let axis = resolve_axis($this.dim, $x.shape().len())?;
                 let len = $x.shape().get(axis).copied().unwrap_or(1);
-                let (first, kept): (usize, Option<usize>) = ($first, $kept);
-                let order = Order { axis, is_descending: $is_descending, first, kept: kept.unwrap_or(len) };
+                let (first, count): (usize, Option<usize>) = ($first, $count);
+                let order = Order { axis, is_descending: $is_descending, first, count: count.unwrap_or(len) };
                 order.run($x, $targets, context)
             }
         }
@@ -142,7 +142,7 @@ impl CudaLayer for Topk {
     ) -> Result<(), LayerError> {
         let x = &inputs[0];
         let axis = resolve_axis(self.dim, x.shape().len())?;
-        let order = Order { axis, is_descending: self.largest, first: 0, kept: self.k };
+        let order = Order { axis, is_descending: self.largest, first: 0, count: self.k };
         order.run(x, [outputs.first(), outputs.get(1)], context)
     }
 }

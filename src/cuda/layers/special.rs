@@ -1,15 +1,15 @@
 //! Functions of one or two operands that expressions do not have. Functions of one operand are computed in double, as on the
 //! CPU.
 
-use super::formula::number;
-use super::kernel_text::{KernelText, pointwise};
+use super::codegen::compute_type;
+use super::kernel_builder::{KernelBuilder, pointwise};
 use crate::cuda::CudaLayers;
 use crate::ops::arithmetic::finite::{NanToNum, greatest};
 use crate::ops::arithmetic::special::{IsClose, Logit, Pair, Question, Single};
 use crate::tensor::DType;
 
 /// Kernel code with the input, in double, in place of `$x`.
-fn of_double(kernel: &mut KernelText<'_>, text: &str) -> Option<String> {
+fn of_double(kernel: &mut KernelBuilder<'_>, text: &str) -> Option<String> {
     let x = kernel.input(0, DType::F64)?;
     Some(text.replace("$x", &x))
 }
@@ -26,7 +26,7 @@ pointwise! {
         format!("d_logit({x})")
     };
     Pair |layer, kernel, dtype| {
-        let [x, y] = layer.factors.map(|factor| kernel.factor(factor, dtype));
+        let [x, y] = layer.factors.map(|factor| kernel.operand(factor, dtype));
         layer.code(dtype.is_float()).replace("$x", &x?).replace("$y", &y?)
     };
     IsClose |layer, kernel, dtype| {
@@ -43,9 +43,9 @@ pointwise! {
     NanToNum |layer, kernel, dtype| {
         let x = kernel.input(0, dtype)?;
         if dtype.is_float() {
-            let (most, to) = (greatest(dtype), number(dtype)?);
-            let values = [layer.nan.unwrap_or(0.0), layer.posinf.unwrap_or(most), layer.neginf.unwrap_or(-most)];
-            let [nan, above, below] = values.map(|value| super::formula::literal(value, to));
+            let (max, to) = (greatest(dtype), compute_type(dtype)?);
+            let values = [layer.nan.unwrap_or(0.0), layer.posinf.unwrap_or(max), layer.neginf.unwrap_or(-max)];
+            let [nan, above, below] = values.map(|value| super::codegen::literal(value, to));
             format!("isnan({x}) ? {nan} : !isinf({x}) ? {x} : {x} > 0 ? {above} : {below}")
         } else {
             x

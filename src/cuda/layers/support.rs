@@ -1,6 +1,6 @@
 //! Shared helpers of all layers: supported tensors, weights, and strides for kernels.
 
-use super::formula::number;
+use super::codegen::compute_type;
 use crate::cuda::device::{DeviceTensor, KernelStrides};
 use crate::cuda::{CudaContext, is_plain};
 use crate::op::{Device, LayerError, TensorFormat, TensorMeta, Weight};
@@ -8,13 +8,13 @@ use crate::tensor::{DType, Layout, Shape, Tensor};
 use smallvec::SmallVec;
 
 /// Returns true for a plain tensor of any element type.
-pub(super) fn is_anything(position: usize, formats: &[TensorFormat]) -> bool {
+pub(super) fn is_any_dtype(position: usize, formats: &[TensorFormat]) -> bool {
     formats.get(position).is_some_and(is_plain)
 }
 
 /// Returns true for a plain tensor of real values, with which kernels compute.
 pub(super) fn is_real(position: usize, formats: &[TensorFormat]) -> bool {
-    formats.get(position).is_some_and(|format| is_plain(format) && number(format.dtype).is_some())
+    formats.get(position).is_some_and(|format| is_plain(format) && compute_type(format.dtype).is_some())
 }
 
 /// Returns true for a plain tensor of floating-point values.
@@ -32,13 +32,13 @@ pub(super) fn on_cpu(formats: &[TensorFormat]) -> SmallVec<[TensorFormat; 4]> {
     formats.iter().map(|format| format.on(Device::Cpu)).collect()
 }
 
-/// Tensors as epilogues see them: if `is_whole`, i8 tensors are quantised, and count as f32.
-pub(super) fn real(metas: &[TensorMeta], is_whole: bool) -> Vec<TensorMeta> {
-    let real = |meta: &TensorMeta| match meta.dtype() {
-        DType::I8 if is_whole => meta.with_dtype(DType::F32).with_scale(None),
+/// Tensors as epilogues see them: if `is_int8`, i8 tensors are quantised, and count as f32.
+pub(super) fn dequantized(metas: &[TensorMeta], is_int8: bool) -> Vec<TensorMeta> {
+    let dequantized = |meta: &TensorMeta| match meta.dtype() {
+        DType::I8 if is_int8 => meta.with_dtype(DType::F32).with_scale(None),
         _ => meta.clone(),
     };
-    metas.iter().map(real).collect()
+    metas.iter().map(dequantized).collect()
 }
 
 /// The C++ type in which elements of a type are computed.
@@ -46,7 +46,7 @@ pub(super) fn real(metas: &[TensorMeta], is_whole: bool) -> Vec<TensorMeta> {
 /// # Errors
 /// [`LayerError::Unsupported`] for complex types.
 pub(super) fn computed_in(dtype: DType) -> Result<&'static str, LayerError> {
-    number(dtype).ok_or_else(|| LayerError::Unsupported(format!("kernels do not support {dtype}")))
+    compute_type(dtype).ok_or_else(|| LayerError::Unsupported(format!("kernels do not support {dtype}")))
 }
 
 /// The weights that are stored in the file, in this order.

@@ -1,7 +1,7 @@
 //! Tiling of products for tensor cores: the size of the tiles, and the number of blocks that share the depth of a product.
 
+use super::product_tactic::ProductTactic;
 use super::support::int;
-use super::ways::Way;
 use crate::cuda::device::{Argument, DeviceTensor, Grid, Info, Kernel, Unit};
 use crate::cuda::{CudaContext, scratch_bytes};
 use crate::op::{LayerError, TensorMeta};
@@ -30,7 +30,7 @@ pub(super) struct Tiles {
     /// The number of tiles of a product along columns and rows.
     tiles: [usize; 2],
     /// The number of blocks that share the depth of a tile.
-    parts: usize,
+    splits: usize,
 }
 
 /// The phases of a product, as defined in `tiles.cuh`.
@@ -49,24 +49,24 @@ impl Tiles {
         batches: usize,
         [rows, columns, depth]: [usize; 3],
         dtype: DType,
-        (way, context): (Way, &CudaContext<'_>),
+        (tactic, context): (ProductTactic, &CudaContext<'_>),
     ) -> Self {
-        let cut = |side: usize| {
+        let tiling = |side: usize| {
             let tiles = [columns.div_ceil(side), rows.div_ceil(side)];
-            Self { side, batches, tiles, parts: 1 }
+            Self { side, batches, tiles, splits: 1 }
         };
-        let large = cut(Self::LARGE);
-        let is_large = match way {
-            Way::Tiles(side) => side == Self::LARGE,
+        let large = tiling(Self::LARGE);
+        let is_large = match tactic {
+            ProductTactic::Tiles(side) => side == Self::LARGE,
             _ => large.count() >= CONCURRENT_BLOCKS,
         };
         if is_large && Self::shared(Self::LARGE) <= context.device().info().shared_memory {
             return large;
         }
-        let (small, steps) = (cut(Self::SMALL), depth.saturating_mul(dtype.size()).div_ceil(STEP_BYTES));
-        let parts = (CONCURRENT_BLOCKS / small.count().max(1)).min(steps / MIN_STEPS);
+        let (small, steps) = (tiling(Self::SMALL), depth.saturating_mul(dtype.size()).div_ceil(STEP_BYTES));
+        let splits = (CONCURRENT_BLOCKS / small.count().max(1)).min(steps / MIN_STEPS);
         let has_room = context.scratch_left() >= Self::workspace();
-        Self { parts: if has_room { parts.max(1) } else { 1 }, ..small }
+        Self { splits: if has_room { splits.max(1) } else { 1 }, ..small }
     }
 
     /// The bytes of scratch memory that products of any size need: blocks share the depth of a tile only if there are few
@@ -76,7 +76,7 @@ impl Tiles {
     }
 
     /// Returns true if a launch can have enough blocks for `rows` rows: the number of blocks along that axis is limited.
-    pub(super) fn have_room(rows: usize) -> bool {
+    pub(super) fn fit_grid(rows: usize) -> bool {
         rows.div_ceil(Self::SMALL) <= MAX_BLOCKS
     }
 
@@ -104,15 +104,15 @@ impl Tiles {
         context: &mut CudaContext<'_>,
     ) -> Result<(), LayerError> {
         let tile = self.side * self.side;
-        let parts = match self.parts {
+        let partial_sums = match self.splits {
             1 => None,
-            parts => Some(context.scratch(sums, Shape::new(&[parts * self.count() * tile])?)?),
+            splits => Some(context.scratch(sums, Shape::new(&[splits * self.count() * tile])?)?),
         };
         let launch = |phase: i32, batches: usize, context: &mut CudaContext<'_>| {
             let mut arguments: SmallVec<[Argument<'_>; 32]> = SmallVec::from_slice(arguments);
             arguments.extend([
-                parts.map_or(Argument::None, Argument::Write),
-                Argument::Int(int(self.parts)?),
+                partial_sums.map_or(Argument::None, Argument::Write),
+                Argument::Int(int(self.splits)?),
                 Argument::Int(phase),
             ]);
             let [along_columns, along_rows] = self.tiles;
@@ -125,10 +125,10 @@ impl Tiles {
                 &arguments,
             )
         };
-        if parts.is_none() {
+        if partial_sums.is_none() {
             return launch(WHOLE, self.batches, context);
         }
-        launch(PART, self.batches * self.parts, context)?;
+        launch(PART, self.batches * self.splits, context)?;
         launch(ADD, self.batches, context)
     }
 }
@@ -140,19 +140,19 @@ pub(super) fn chunk(dtype: DType) -> usize {
 
 /// Returns true if a matrix of a batch can be copied 16 bytes at a time: elements are contiguous along an axis of its layout,
 /// and everything else is aligned to such a boundary.
-pub(super) fn is_copied(tensor: &DeviceTensor<'_>, strides: &[i64], along: i64) -> bool {
+pub(super) fn is_vectorized(tensor: &DeviceTensor<'_>, strides: &[i64], along: i64) -> bool {
     let chunk = chunk(tensor.dtype()) as i64;
     along == 1 && tensor.is_aligned(16) && strides.iter().all(|stride| stride % chunk == 0)
 }
 
 /// The scratch memory of a product with these inputs, depending on the type of the first factor.
 pub(super) fn workspace(inputs: &[TensorMeta]) -> usize {
-    let may_suit = |dtype: DType| matches!(dtype, DType::F16 | DType::Bf16 | DType::F32 | DType::I8);
-    inputs.first().filter(|meta| may_suit(meta.dtype())).map_or(0, |_| Tiles::workspace())
+    let may_be_tiled = |dtype: DType| matches!(dtype, DType::F16 | DType::Bf16 | DType::F32 | DType::I8);
+    inputs.first().filter(|meta| may_be_tiled(meta.dtype())).map_or(0, |_| Tiles::workspace())
 }
 
 /// Returns true if tensor cores multiply elements of this type; f32 only if it may be multiplied as TF32.
-pub(super) fn suit(dtype: DType, allow_tf32: bool, info: &Info) -> bool {
-    let is_known = matches!(dtype, DType::F16 | DType::Bf16) || (dtype == DType::F32 && allow_tf32);
-    is_known && info.has_tensor_cores
+pub(super) fn supports(dtype: DType, allow_tf32: bool, info: &Info) -> bool {
+    let is_supported = matches!(dtype, DType::F16 | DType::Bf16) || (dtype == DType::F32 && allow_tf32);
+    is_supported && info.has_tensor_cores
 }

@@ -1,7 +1,7 @@
 //! Work for NVIDIA's libraries: prepared once, then enqueued in a stream or added to a graph.
 
 use super::convolutions::Convolutions;
-use super::primary::Primary;
+use super::primary::PrimaryContext;
 use super::products::Products;
 use super::queue::Stream;
 use super::transforms;
@@ -22,14 +22,14 @@ pub(super) trait Prepared: fmt::Debug + Send {
 
 /// The libraries of one queue, each initialised on first use.
 #[derive(Debug)]
-pub(super) struct Calls {
+pub(super) struct LibraryCalls {
     products: Lazy<Products>,
     convolutions: Lazy<Convolutions>,
     has_transforms: bool,
     /// Prepared work for calls outside graphs; `None` if a library rejected the work.
-    known: HashMap<Key, Option<Box<dyn Prepared>>>,
+    cache: HashMap<Key, Option<Box<dyn Prepared>>>,
     /// The stream in which library work is captured for graphs.
-    captured: Option<Stream>,
+    capture_stream: Option<Stream>,
 }
 
 /// What prepared work depends on: the work, the addresses of its tensors, and the bytes of scratch memory.
@@ -38,14 +38,14 @@ type Key = (String, Vec<u64>, usize);
 /// The maximum number of cached entries.
 const MAX_CACHED: usize = 512;
 
-impl Calls {
+impl LibraryCalls {
     pub(super) fn new(found: Libraries) -> Self {
         Self {
             products: Lazy::new(found.products.is_some()),
             convolutions: Lazy::new(found.convolutions.is_some()),
             has_transforms: found.transforms.is_some(),
-            known: HashMap::new(),
-            captured: None,
+            cache: HashMap::new(),
+            capture_stream: None,
         }
     }
 
@@ -55,16 +55,16 @@ impl Calls {
     /// As [`Prepared::run`].
     pub(super) unsafe fn run(&mut self, call: Call<'_>, stream: &Stream) -> Result<bool> {
         let key = (format!("{:?}", call.work), call.addresses.to_vec(), call.scratch);
-        if !self.known.contains_key(&key) {
-            if self.known.len() >= MAX_CACHED {
+        if !self.cache.contains_key(&key) {
+            if self.cache.len() >= MAX_CACHED {
                 // Running work may still need its prepared state.
                 stream.synchronize()?;
-                self.known.clear();
+                self.cache.clear();
             }
             let prepared = self.prepare(&call);
-            self.known.insert(key.clone(), prepared);
+            self.cache.insert(key.clone(), prepared);
         }
-        let Some(entry) = self.known.get_mut(&key) else { return Ok(false) };
+        let Some(entry) = self.cache.get_mut(&key) else { return Ok(false) };
         let Some(prepared) = entry else { return Ok(false) };
         // SAFETY: it was prepared for this call, whose tensors are valid by contract.
         let done = unsafe { prepared.run(call, stream.handle()) };
@@ -77,8 +77,8 @@ impl Calls {
     }
 
     /// The stream in which library work is captured.
-    pub(super) fn captured(&mut self, primary: &Arc<Primary>) -> Result<&Stream> {
-        match &mut self.captured {
+    pub(super) fn capture_stream(&mut self, primary: &Arc<PrimaryContext>) -> Result<&Stream> {
+        match &mut self.capture_stream {
             Some(stream) => Ok(stream),
             none => Ok(none.insert(Stream::new(primary)?)),
         }
@@ -107,8 +107,8 @@ enum Lazy<T> {
 }
 
 impl<T> Lazy<T> {
-    fn new(is_there: bool) -> Self {
-        if is_there { Self::Uninitialized } else { Self::Missing }
+    fn new(is_available: bool) -> Self {
+        if is_available { Self::Uninitialized } else { Self::Missing }
     }
 
     fn get(&mut self, initialize: impl FnOnce() -> Result<T>) -> Option<Arc<T>> {

@@ -22,13 +22,13 @@ unsafe impl Send for Convolutions {}
 // SAFETY: as above.
 unsafe impl Sync for Convolutions {}
 
-fn refused(call: &'static str) -> impl Fn(CudnnError) -> CudaError {
+fn library_error(call: &'static str) -> impl Fn(CudnnError) -> CudaError {
     move |error| CudaError::Driver { call: call.to_owned(), reason: error.to_string() }
 }
 
 /// Converts the status of a call to an error that names the call.
 fn check(call: &'static str, status: Status) -> Result<()> {
-    status.result().map_err(refused(call))
+    status.result().map_err(library_error(call))
 }
 
 fn type_of(dtype: DType) -> Result<Type> {
@@ -92,14 +92,14 @@ unsafe impl Send for Convolution {}
 /// The values of all axes, or for 2-D convolutions without the first spatial axis.
 fn of_axes(lens: &[usize], is_plane: bool) -> Result<Vec<c_int>> {
     let dropped = lens.len() - 3;
-    let kept = lens.iter().enumerate().filter(|(axis, _)| !is_plane || *axis != dropped);
+    let used = lens.iter().enumerate().filter(|(axis, _)| !is_plane || *axis != dropped);
     let number = |len: usize| {
         c_int::try_from(len).map_err(|_| CudaError::Driver {
             call: "cudnnConvolutionForward".to_owned(),
             reason: format!("{len} exceeds the limits of the library"),
         })
     };
-    kept.map(|(_, len)| number(*len)).collect()
+    used.map(|(_, len)| number(*len)).collect()
 }
 
 impl Convolution {
@@ -152,13 +152,13 @@ impl Convolution {
         check("cudnnGetConvolutionForwardAlgorithm_v7", status)?;
         let count = usize::try_from(count).unwrap_or(0);
         // SAFETY: the library wrote the first `count` of them.
-        let answers = found.iter().take(count).map(|answer| unsafe { answer.assume_init_ref() });
+        let candidates = found.iter().take(count).map(|candidate| unsafe { candidate.assume_init_ref() });
         // A fused convolution without an activation supports only one algorithm.
-        let may_be = |algorithm| !self.is_fused() || self.work.is_relu || algorithm == FUSED;
-        let mut suited = answers.filter(|it| {
-            it.status == Status::CUDNN_STATUS_SUCCESS && it.memory <= scratch && may_be(it.algo)
+        let is_allowed = |algorithm| !self.is_fused() || self.work.is_relu || algorithm == FUSED;
+        let mut suitable = candidates.filter(|it| {
+            it.status == Status::CUDNN_STATUS_SUCCESS && it.memory <= scratch && is_allowed(it.algo)
         });
-        let chosen = suited.next().ok_or_else(|| CudaError::Driver {
+        let chosen = suitable.next().ok_or_else(|| CudaError::Driver {
             call: "cudnnGetConvolutionForwardAlgorithm_v7".to_owned(),
             reason: format!("no algorithm works with {scratch} bytes of scratch memory"),
         })?;
@@ -172,11 +172,11 @@ impl Convolution {
 impl Prepared for Convolution {
     unsafe fn run(&self, call: Call<'_>, stream: CUstream) -> Result<()> {
         let [input, weights, bias, added, output, scratch] = call.tensors();
-        let (one, none) = (1.0f32, 0.0f32);
+        let (one, zero) = (1.0f32, 0.0f32);
         let handle = self.library.handle;
         // SAFETY: both are valid.
         check("cudnnSetStream", unsafe { sys::cudnnSetStream(handle, stream.cast()) })?;
-        let (alpha, beta) = ((&raw const one).cast(), (&raw const none).cast());
+        let (alpha, beta) = ((&raw const one).cast(), (&raw const zero).cast());
         if !self.is_fused() {
             // SAFETY: by contract all tensors are valid, with the described layouts.
             let status = unsafe {
@@ -227,7 +227,7 @@ impl Prepared for Convolution {
 }
 
 /// Declares a descriptor of the library: its creation and destruction.
-macro_rules! described {
+macro_rules! descriptors {
     ($(#[doc = $doc:literal] $name:ident($handle:ty): $create:ident, $destroy:ident;)*) => {$(
         #[doc = $doc]
         #[derive(Debug)]
@@ -251,7 +251,7 @@ macro_rules! described {
     )*};
 }
 
-described! {
+descriptors! {
     #[doc = "The layout of a tensor."]
     Tensor(sys::cudnnTensorDescriptor_t): cudnnCreateTensorDescriptor, cudnnDestroyTensorDescriptor;
     #[doc = "The layout of the weights: output channels, taps, input channels."]

@@ -2,9 +2,9 @@
 
 use super::compiler::{architecture, compile, version};
 use super::libraries::{self, DRIVER};
-use super::primary::Primary;
+use super::primary::PrimaryContext;
 use super::queue::{Stream, StreamQueue};
-use super::{reason, refused};
+use super::{driver_error, reason};
 use crate::cuda::device::{CudaError, Driver, DriverQueue, Info, Libraries, Module, Result, Unit};
 use cudarc::driver::result::{self, device};
 use cudarc::driver::sys::{
@@ -14,7 +14,7 @@ use std::ffi::CString;
 use std::sync::Arc;
 
 /// The oldest CUDA version of a driver that has all functions called here, and that runs the output of NVRTC 12.
-const OLDEST: i32 = 12000;
+const MIN_CUDA_VERSION: i32 = 12000;
 
 /// The bytes of shared memory that a block may use without opting in to more.
 const SHARED: i32 = 48 * 1024;
@@ -27,8 +27,8 @@ pub(super) fn count(wanted: &str) -> Result<usize> {
     let missing = |reason| CudaError::NoDevice { wanted: wanted.to_owned(), reason };
     DRIVER.find().map_err(missing)?;
     let found = driver_version().map_err(|error| missing(reason(error)))?;
-    if found < OLDEST {
-        let (found, oldest) = (dotted(found), dotted(OLDEST));
+    if found < MIN_CUDA_VERSION {
+        let (found, oldest) = (dotted(found), dotted(MIN_CUDA_VERSION));
         let advice = "install a newer one, or use --device cuda-emulator or cpu";
         return Err(missing(format!(
             "the driver supports CUDA {found}, but {oldest} or later is required; {advice}"
@@ -56,13 +56,13 @@ fn dotted(version: i32) -> String {
 
 /// The properties of a GPU. The driver must have been [counted](count).
 pub(super) fn describe(ordinal: usize, id: &str) -> Result<Info> {
-    let device = device::get(ordinal as i32).map_err(refused("cuDeviceGet"))?;
+    let device = device::get(ordinal as i32).map_err(driver_error("cuDeviceGet"))?;
     let compiler =
         version().map_or_else(|_| "no NVRTC".to_owned(), |(major, minor)| format!("NVRTC {major}.{minor}"));
     let driver = driver_version().map_or_else(reason, dotted);
     let (major, minor) = capability(device)?;
     // SAFETY: the driver returned the device.
-    let memory = unsafe { device::total_mem(device) }.map_err(refused("cuDeviceTotalMem"))?;
+    let memory = unsafe { device::total_mem(device) }.map_err(driver_error("cuDeviceTotalMem"))?;
     let shared =
         attribute(device, CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?;
     let multiprocessors = attribute(device, CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
@@ -74,7 +74,7 @@ pub(super) fn describe(ordinal: usize, id: &str) -> Result<Info> {
     };
     Ok(Info {
         id: id.to_owned(),
-        name: device::get_name(device).map_err(refused("cuDeviceGetName"))?,
+        name: device::get_name(device).map_err(driver_error("cuDeviceGetName"))?,
         details,
         target,
         memory: memory as u64,
@@ -93,14 +93,14 @@ fn capability(device: sys::CUdevice) -> Result<(i32, i32)> {
 
 fn attribute(device: sys::CUdevice, which: CUdevice_attribute) -> Result<i32> {
     // SAFETY: the driver returned the device.
-    unsafe { device::get_attribute(device, which) }.map_err(refused("cuDeviceGetAttribute"))
+    unsafe { device::get_attribute(device, which) }.map_err(driver_error("cuDeviceGetAttribute"))
 }
 
 /// A GPU.
 #[derive(Debug)]
 pub(super) struct Nvidia {
     info: Info,
-    primary: Arc<Primary>,
+    primary: Arc<PrimaryContext>,
     /// The architecture that kernels are compiled for.
     architecture: String,
     /// The stream in which memory is allocated and freed; `None` if the device has no memory pools.
@@ -113,8 +113,8 @@ impl Nvidia {
         let missing = |reason| CudaError::NoDevice { wanted: id.to_owned(), reason };
         version().map_err(missing)?;
         let info = describe(ordinal, id)?;
-        let primary = Arc::new(Primary::retain(ordinal as i32)?);
-        primary.enter()?;
+        let primary = Arc::new(PrimaryContext::retain(ordinal as i32)?);
+        primary.make_current()?;
         let architecture = architecture(capability(primary.device)?).map_err(missing)?;
         let pools =
             attribute(primary.device, CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED)?;
@@ -123,15 +123,15 @@ impl Nvidia {
     }
 
     /// Makes the memory pool of the device keep some of the freed memory.
-    fn pool(primary: &Arc<Primary>) -> Result<Stream> {
-        let mut kept = RELEASE_THRESHOLD;
-        let threshold = CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD;
+    fn pool(primary: &Arc<PrimaryContext>) -> Result<Stream> {
+        let mut bytes = RELEASE_THRESHOLD;
+        let attribute = CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD;
         // SAFETY: the device has pools, and the number outlives the call.
         unsafe {
-            let pool =
-                device::get_default_mem_pool(primary.device).map_err(refused("cuDeviceGetDefaultMemPool"))?;
-            result::mem_pool::set_attribute(pool, threshold, (&raw mut kept).cast())
-                .map_err(refused("cuMemPoolSetAttribute"))?;
+            let pool = device::get_default_mem_pool(primary.device)
+                .map_err(driver_error("cuDeviceGetDefaultMemPool"))?;
+            result::mem_pool::set_attribute(pool, attribute, (&raw mut bytes).cast())
+                .map_err(driver_error("cuMemPoolSetAttribute"))?;
         }
         Stream::new(primary)
     }
@@ -142,7 +142,7 @@ impl Nvidia {
             CUresult::CUDA_ERROR_OUT_OF_MEMORY => {
                 CudaError::OutOfMemory { device: self.info.id.clone(), wanted, taken: 0 }
             }
-            _ => refused(call)(error),
+            _ => driver_error(call)(error),
         }
     }
 }
@@ -153,7 +153,7 @@ impl Driver for Nvidia {
     }
 
     fn allocate(&self, bytes: usize) -> Result<u64> {
-        self.primary.enter()?;
+        self.primary.make_current()?;
         let Some(stream) = &self.pool else {
             // SAFETY: nothing reads the memory before it is written.
             let address = unsafe { result::malloc_sync(bytes) };
@@ -168,7 +168,7 @@ impl Driver for Nvidia {
     }
 
     unsafe fn free(&self, address: u64) {
-        if self.primary.enter().is_err() {
+        if self.primary.make_current().is_err() {
             return;
         }
         // All work that uses the memory must be done, in any stream. If the device failed, everything is freed with its
@@ -190,13 +190,13 @@ impl Driver for Nvidia {
     }
 
     fn load(&self, _: &Unit, image: &[u8]) -> Result<Box<dyn Module>> {
-        self.primary.enter()?;
+        self.primary.make_current()?;
         let mut image = image.to_vec();
         // PTX must end with a 0.
         image.push(0);
         // SAFETY: the image comes from NVRTC: it contains its length, or ends with a 0.
         let handle = unsafe { result::module::load_data(image.as_ptr().cast()) };
-        let handle = handle.map_err(refused("cuModuleLoadData"))?;
+        let handle = handle.map_err(driver_error("cuModuleLoadData"))?;
         let shared = i32::try_from(self.info.shared_memory).unwrap_or(SHARED);
         Ok(Box::new(LoadedModule { primary: Arc::clone(&self.primary), handle, shared }))
     }
@@ -208,7 +208,7 @@ impl Driver for Nvidia {
 
 #[derive(Debug)]
 struct LoadedModule {
-    primary: Arc<Primary>,
+    primary: Arc<PrimaryContext>,
     handle: CUmodule,
     /// The maximum shared memory of a block in bytes.
     shared: i32,
@@ -221,17 +221,17 @@ unsafe impl Sync for LoadedModule {}
 
 impl Module for LoadedModule {
     fn function(&self, kernel: &str) -> Option<u64> {
-        self.primary.enter().ok()?;
+        self.primary.make_current().ok()?;
         // SAFETY: the module is loaded.
         let function =
             unsafe { result::module::get_function(self.handle, CString::new(kernel).ok()?) }.ok()?;
-        let own = CUfunction_attribute::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES;
-        let most = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+        let static_shared = CUfunction_attribute::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES;
+        let max_dynamic = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
         // More than the default must be requested. A launch that exceeds the maximum fails with an error.
         // SAFETY: the function belongs to the module.
         unsafe {
-            let own = result::function::get_function_attribute(function, own).unwrap_or(0);
-            let _ = result::function::set_function_attribute(function, most, self.shared - own);
+            let used = result::function::get_function_attribute(function, static_shared).unwrap_or(0);
+            let _ = result::function::set_function_attribute(function, max_dynamic, self.shared - used);
         }
         Some(function as u64)
     }
@@ -239,7 +239,7 @@ impl Module for LoadedModule {
 
 impl Drop for LoadedModule {
     fn drop(&mut self) {
-        if self.primary.enter().is_ok() {
+        if self.primary.make_current().is_ok() {
             // SAFETY: devices keep their modules until no kernel is launched any more.
             let _ = unsafe { result::module::unload(self.handle) };
         }

@@ -1,8 +1,8 @@
 //! Graphs: launches that are submitted to the driver as a whole.
 
-use super::calls::{Calls, Prepared};
+use super::calls::{LibraryCalls, Prepared};
+use super::driver_error;
 use super::queue::Stream;
-use super::refused;
 use crate::cuda::device::{Call, CudaError, DriverGraph, Launch, Node, Result, Work};
 use cudarc::driver::result;
 use cudarc::driver::sys::{
@@ -31,7 +31,7 @@ impl Description {
     fn new() -> Result<Self> {
         let mut handle = null_mut();
         // SAFETY: the handle outlives the call.
-        unsafe { sys::cuGraphCreate(&raw mut handle, 0) }.result().map_err(refused("cuGraphCreate"))?;
+        unsafe { sys::cuGraphCreate(&raw mut handle, 0) }.result().map_err(driver_error("cuGraphCreate"))?;
         Ok(Self(handle))
     }
 
@@ -65,7 +65,7 @@ impl Description {
             )
         }
         .result()
-        .map_err(refused("cuGraphAddKernelNode"))?;
+        .map_err(driver_error("cuGraphAddKernelNode"))?;
         Ok(handle)
     }
 
@@ -77,7 +77,7 @@ impl Description {
             sys::cuGraphAddChildGraphNode(&raw mut handle, self.0, after.as_ptr(), after.len(), graph.0)
         }
         .result()
-        .map_err(refused("cuGraphAddChildGraphNode"))?;
+        .map_err(driver_error("cuGraphAddChildGraphNode"))?;
         Ok(handle)
     }
 
@@ -85,17 +85,17 @@ impl Description {
     ///
     /// # Safety
     /// As [`Prepared::run`].
-    unsafe fn of_call(stream: &Stream, prepared: &dyn Prepared, call: Call<'_>) -> Result<Self> {
+    unsafe fn capture(stream: &Stream, prepared: &dyn Prepared, call: Call<'_>) -> Result<Self> {
         let mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
         let _captures = stream.primary.while_capturing();
         // SAFETY: the stream is valid, and nothing else uses it.
         unsafe { result::stream::begin_capture(stream.handle(), mode) }
-            .map_err(refused("cuStreamBeginCapture"))?;
+            .map_err(driver_error("cuStreamBeginCapture"))?;
         // SAFETY: by contract.
         let done = unsafe { prepared.run(call, stream.handle()) };
         // SAFETY: the capture was begun above. It must end even after an error.
         let captured = unsafe { result::stream::end_capture(stream.handle()) };
-        let captured = captured.map_err(refused("cuStreamEndCapture")).map(Self);
+        let captured = captured.map_err(driver_error("cuStreamEndCapture")).map(Self);
         done.and(captured)
     }
 }
@@ -110,7 +110,7 @@ impl Drop for Description {
 /// A graph under construction.
 struct Builder<'a> {
     description: Description,
-    calls: &'a mut Calls,
+    calls: &'a mut LibraryCalls,
     prepared: Vec<Box<dyn Prepared>>,
 }
 
@@ -132,9 +132,9 @@ impl Builder<'_> {
                     call: call.work.library().to_owned(),
                     reason: "it can no longer do work that it did while recording".to_owned(),
                 })?;
-                let captured = self.calls.captured(&stream.primary)?;
+                let capture_stream = self.calls.capture_stream(&stream.primary)?;
                 // SAFETY: by contract.
-                let graph = unsafe { Description::of_call(captured, &*prepared, *call) }?;
+                let graph = unsafe { Description::capture(capture_stream, &*prepared, *call) }?;
                 self.prepared.push(prepared);
                 self.description.add_graph(&graph, &after)
             }
@@ -147,7 +147,7 @@ impl Instantiated {
     /// As for launching each node.
     pub(super) unsafe fn new(
         stream: &Arc<Stream>,
-        calls: &mut Calls,
+        calls: &mut LibraryCalls,
         nodes: &mut [Node<'_>],
     ) -> Result<Self> {
         let mut builder = Builder { description: Description::new()?, calls, prepared: Vec::new() };
@@ -159,19 +159,21 @@ impl Instantiated {
         let Builder { description, prepared, .. } = builder;
         // SAFETY: the graph is complete.
         let handle = unsafe { result::graph::instantiate(description.0, CUgraphInstantiate_flags(0)) };
-        let handle = handle.map_err(refused("cuGraphInstantiate"))?;
+        let handle = handle.map_err(driver_error("cuGraphInstantiate"))?;
         let graph = Self { stream: Arc::clone(stream), handle, _prepared: prepared };
         // SAFETY: both are valid. Uploading now makes the first launch faster.
-        unsafe { result::graph::upload(graph.handle, stream.handle()) }.map_err(refused("cuGraphUpload"))?;
+        unsafe { result::graph::upload(graph.handle, stream.handle()) }
+            .map_err(driver_error("cuGraphUpload"))?;
         Ok(graph)
     }
 }
 
 impl DriverGraph for Instantiated {
     unsafe fn launch(&mut self) -> Result<()> {
-        self.stream.primary.enter()?;
+        self.stream.primary.make_current()?;
         // SAFETY: both are valid; by contract so is the memory that the nodes access.
-        unsafe { result::graph::launch(self.handle, self.stream.handle()) }.map_err(refused("cuGraphLaunch"))
+        unsafe { result::graph::launch(self.handle, self.stream.handle()) }
+            .map_err(driver_error("cuGraphLaunch"))
     }
 }
 

@@ -4,49 +4,49 @@ use crate::cuda::device::{Libraries, Version};
 use std::path::PathBuf;
 
 /// A library of the driver or the toolkit.
-pub(super) struct Wanted {
+pub(super) struct SharedLibrary {
     /// Its name without version and extension.
     pub(super) name: &'static str,
     /// File names to try in a toolkit's folder, if the system's loader does not find the library.
     pub(super) files: &'static [&'static str],
     /// Returns true if cudarc finds it.
-    pub(super) is_there: unsafe fn() -> bool,
+    pub(super) is_present: unsafe fn() -> bool,
     /// Advice if it is missing.
     pub(super) advice: &'static str,
 }
 
-pub(super) const DRIVER: Wanted = Wanted {
+pub(super) const DRIVER: SharedLibrary = SharedLibrary {
     name: "libcuda",
     files: &["libcuda.so.1", "nvcuda.dll"],
-    is_there: cudarc::driver::sys::is_culib_present,
+    is_present: cudarc::driver::sys::is_culib_present,
     advice: "install NVIDIA's driver, or use --device cuda-emulator or cpu",
 };
 
-pub(super) const COMPILER: Wanted = Wanted {
+pub(super) const COMPILER: SharedLibrary = SharedLibrary {
     name: "libnvrtc",
     files: &["libnvrtc.so.12", "libnvrtc.so", "nvrtc64_120_0.dll"],
-    is_there: cudarc::nvrtc::sys::is_culib_present,
+    is_present: cudarc::nvrtc::sys::is_culib_present,
     advice: "install the CUDA toolkit 12, or the Python package nvidia-cuda-nvrtc-cu12 and name its folder in LD_LIBRARY_PATH",
 };
 
-pub(super) const PRODUCTS: Wanted = Wanted {
+pub(super) const PRODUCTS: SharedLibrary = SharedLibrary {
     name: "libcublasLt",
     files: &["libcublasLt.so.12", "libcublasLt.so", "cublasLt64_12.dll"],
-    is_there: cudarc::cublaslt::sys::is_culib_present,
+    is_present: cudarc::cublaslt::sys::is_culib_present,
     advice: "matrix products use built-in kernels",
 };
 
-pub(super) const CONVOLUTIONS: Wanted = Wanted {
+pub(super) const CONVOLUTIONS: SharedLibrary = SharedLibrary {
     name: "libcudnn",
     files: &["libcudnn.so.9", "libcudnn.so", "cudnn64_9.dll"],
-    is_there: cudarc::cudnn::sys::is_culib_present,
+    is_present: cudarc::cudnn::sys::is_culib_present,
     advice: "convolutions use built-in kernels",
 };
 
-pub(super) const TRANSFORMS: Wanted = Wanted {
+pub(super) const TRANSFORMS: SharedLibrary = SharedLibrary {
     name: "libcufft",
     files: &["libcufft.so.11", "libcufft.so", "cufft64_11.dll"],
-    is_there: cudarc::cufft::sys::is_culib_present,
+    is_present: cudarc::cufft::sys::is_culib_present,
     advice: "Fourier transforms use built-in kernels",
 };
 
@@ -65,14 +65,14 @@ pub(super) fn version(major: usize, minor: usize, oldest: usize) -> Option<Versi
     (major >= oldest).then(|| Version { major: of(major), minor: of(minor) })
 }
 
-impl Wanted {
+impl SharedLibrary {
     /// Finds and loads the library.
     ///
     /// # Errors
     /// Returns the file names and the folders that were searched.
     pub(super) fn find(&self) -> Result<(), String> {
         // SAFETY: this loads libraries of NVIDIA, whose initialisation code is harmless.
-        if unsafe { (self.is_there)() } || (self.load_from_toolkit() && unsafe { (self.is_there)() }) {
+        if unsafe { (self.is_present)() } || (self.load_from_toolkit() && unsafe { (self.is_present)() }) {
             return Ok(());
         }
         let folders: Vec<String> = folders().iter().map(|folder| folder.display().to_string()).collect();

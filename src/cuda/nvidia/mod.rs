@@ -62,7 +62,7 @@ fn id(ordinal: usize) -> String {
 }
 
 /// Converts the driver's error of a call. The driver must be loaded.
-fn refused(call: &'static str) -> impl Fn(DriverError) -> CudaError {
+fn driver_error(call: &'static str) -> impl Fn(DriverError) -> CudaError {
     move |error| CudaError::Driver { call: call.to_owned(), reason: reason(error) }
 }
 

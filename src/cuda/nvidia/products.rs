@@ -5,12 +5,15 @@
 
 use super::calls::Prepared;
 use super::libraries;
-use crate::cuda::device::{Activation, Call, CudaError, MatrixPlace, ProductWork, Result, Version};
+use crate::cuda::device::{Activation, Call, CudaError, MatrixLayout, ProductWork, Result, Version};
 use crate::tensor::DType;
 use cudarc::cublaslt::result::{self, CublasError};
-use cudarc::cublaslt::sys::{self, cublasLtMatmulDescAttributes_t as Described, cudaDataType as Type};
 use cudarc::cublaslt::sys::{
-    cublasLtMatmulPreferenceAttributes_t as Preferred, cublasLtMatrixLayoutAttribute_t as Laid,
+    self, cublasLtMatmulDescAttributes_t as DescriptionAttribute, cudaDataType as Type,
+};
+use cudarc::cublaslt::sys::{
+    cublasLtMatmulPreferenceAttributes_t as PreferenceAttribute,
+    cublasLtMatrixLayoutAttribute_t as LayoutAttribute,
 };
 use cudarc::driver::sys::CUstream;
 use std::ffi::c_void;
@@ -27,7 +30,7 @@ unsafe impl Send for Products {}
 // SAFETY: as above.
 unsafe impl Sync for Products {}
 
-fn refused(call: &'static str) -> impl Fn(CublasError) -> CudaError {
+fn library_error(call: &'static str) -> impl Fn(CublasError) -> CudaError {
     move |error| CudaError::Driver { call: call.to_owned(), reason: error.to_string() }
 }
 
@@ -45,7 +48,7 @@ fn type_of(dtype: DType) -> Result<Type> {
 
 impl Products {
     pub(super) fn new() -> Result<Self> {
-        Ok(Self { handle: result::create_handle().map_err(refused("cublasLtCreate"))? })
+        Ok(Self { handle: result::create_handle().map_err(library_error("cublasLtCreate"))? })
     }
 
     /// Selects the algorithm that the library considers best.
@@ -54,28 +57,29 @@ impl Products {
     /// Returns an error if the library has none.
     pub(super) fn prepare(self: Arc<Self>, work: &ProductWork, call: &Call<'_>) -> Result<Box<dyn Prepared>> {
         let [rows, columns, depth] = work.sizes;
-        let layout = |place: MatrixPlace, sizes| Matrix::new(work, place, sizes);
+        let matrix = |layout: MatrixLayout, sizes| Matrix::new(work, layout, sizes);
         let added = work.added.unwrap_or(work.output);
-        if !added.is_by_rows || !work.output.is_by_rows {
+        if !added.is_row_major || !work.output.is_row_major {
             let reason = "the rows of the result must be contiguous".to_owned();
             return Err(CudaError::Driver { call: "cublasLtMatmul".to_owned(), reason });
         }
         let [left_at, right_at, added_at, bias_at, output_at, _] = call.tensors();
-        let described = Description::new(work, bias_at)?;
+        let description = Description::new(work, bias_at)?;
         let matrices = [
-            layout(work.right, [depth, columns])?,
-            layout(work.left, [rows, depth])?,
-            layout(added, [rows, columns])?,
-            layout(work.output, [rows, columns])?,
+            matrix(work.right, [depth, columns])?,
+            matrix(work.left, [rows, depth])?,
+            matrix(added, [rows, columns])?,
+            matrix(work.output, [rows, columns])?,
         ];
         let added_at = if work.added.is_some() { added_at } else { output_at };
         let preference = Preference::new(call.scratch, [right_at, left_at, added_at, output_at])?;
         let [a, b, c, d] = matrices.each_ref().map(|matrix| matrix.0);
         // SAFETY: all of these were created above, and are valid.
-        let found =
-            unsafe { result::get_matmul_algo_heuristic(self.handle, described.0, a, b, c, d, preference.0) };
-        let found = found.map_err(refused("cublasLtMatmulAlgoGetHeuristic"))?;
-        Ok(Box::new(Product { library: self, described, matrices, algorithm: found.algo, work: *work }))
+        let found = unsafe {
+            result::get_matmul_algo_heuristic(self.handle, description.0, a, b, c, d, preference.0)
+        };
+        let found = found.map_err(library_error("cublasLtMatmulAlgoGetHeuristic"))?;
+        Ok(Box::new(Product { library: self, description, matrices, algorithm: found.algo, work: *work }))
     }
 }
 
@@ -90,7 +94,7 @@ impl Drop for Products {
 #[derive(Debug)]
 struct Product {
     library: Arc<Products>,
-    described: Description,
+    description: Description,
     /// The layouts of the right factor, the left factor, the addend and the result.
     matrices: [Matrix; 4],
     algorithm: sys::cublasLtMatmulAlgo_t,
@@ -110,7 +114,7 @@ impl Prepared for Product {
         unsafe {
             result::matmul(
                 self.library.handle,
-                self.described.0,
+                self.description.0,
                 (&raw const alpha).cast(),
                 (&raw const beta).cast(),
                 right,
@@ -127,7 +131,7 @@ impl Prepared for Product {
                 stream.cast(),
             )
         }
-        .map_err(refused("cublasLtMatmul"))
+        .map_err(library_error("cublasLtMatmul"))
     }
 }
 
@@ -144,25 +148,28 @@ impl Description {
         use sys::cublasComputeType_t::{CUBLAS_COMPUTE_32F, CUBLAS_COMPUTE_32F_FAST_TF32};
         let is_fast = work.dtype == DType::F32 && work.allow_tf32;
         let computed = if is_fast { CUBLAS_COMPUTE_32F_FAST_TF32 } else { CUBLAS_COMPUTE_32F };
-        let made = result::create_matmul_desc(computed, Type::CUDA_R_32F);
-        let described = Self(made.map_err(refused("cublasLtMatmulDescCreate"))?);
-        let operation = |is_by_rows: bool| if is_by_rows { NOT_TRANSPOSED } else { TRANSPOSED };
-        described.set(Described::CUBLASLT_MATMUL_DESC_TRANSA, &operation(work.right.is_by_rows))?;
-        described.set(Described::CUBLASLT_MATMUL_DESC_TRANSB, &operation(work.left.is_by_rows))?;
-        described.set(Described::CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue(work))?;
+        let created = result::create_matmul_desc(computed, Type::CUDA_R_32F);
+        let description = Self(created.map_err(library_error("cublasLtMatmulDescCreate"))?);
+        let operation = |is_row_major: bool| if is_row_major { NOT_TRANSPOSED } else { TRANSPOSED };
+        description
+            .set(DescriptionAttribute::CUBLASLT_MATMUL_DESC_TRANSA, &operation(work.right.is_row_major))?;
+        description
+            .set(DescriptionAttribute::CUBLASLT_MATMUL_DESC_TRANSB, &operation(work.left.is_row_major))?;
+        description.set(DescriptionAttribute::CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue(work))?;
         if work.has_bias {
-            described.set(Described::CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias)?;
-            described.set(Described::CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &type_of(work.dtype)?)?;
+            description.set(DescriptionAttribute::CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias)?;
+            description
+                .set(DescriptionAttribute::CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &type_of(work.dtype)?)?;
         }
-        Ok(described)
+        Ok(description)
     }
 
-    fn set<T>(&self, attribute: Described, value: &T) -> Result<()> {
+    fn set<T>(&self, attribute: DescriptionAttribute, value: &T) -> Result<()> {
         // SAFETY: the description is valid, and each attribute gets a value of its type.
         unsafe {
             result::set_matmul_desc_attribute(self.0, attribute, (&raw const *value).cast(), size_of::<T>())
         }
-        .map_err(refused("cublasLtMatmulDescSetAttribute"))
+        .map_err(library_error("cublasLtMatmulDescSetAttribute"))
     }
 }
 
@@ -190,27 +197,35 @@ fn epilogue(work: &ProductWork) -> sys::cublasLtEpilogue_t {
 struct Matrix(sys::cublasLtMatrixLayout_t);
 
 impl Matrix {
-    fn new(work: &ProductWork, place: MatrixPlace, [rows, columns]: [usize; 2]) -> Result<Self> {
+    fn new(work: &ProductWork, layout: MatrixLayout, [rows, columns]: [usize; 2]) -> Result<Self> {
         // Our rows are the library's columns.
-        let [piece, pieces] = if place.is_by_rows { [columns, rows] } else { [rows, columns] };
-        let apart = place.line.max(piece) as i64;
-        let made = result::create_matrix_layout(type_of(work.dtype)?, piece as u64, pieces as u64, apart);
-        let matrix = Self(made.map_err(refused("cublasLtMatrixLayoutCreate"))?);
+        let [length, lines] = if layout.is_row_major { [columns, rows] } else { [rows, columns] };
+        let leading_dimension = layout.leading_dimension.max(length) as i64;
+        let created = result::create_matrix_layout(
+            type_of(work.dtype)?,
+            length as u64,
+            lines as u64,
+            leading_dimension,
+        );
+        let matrix = Self(created.map_err(library_error("cublasLtMatrixLayoutCreate"))?);
         let batches = i32::try_from(work.batches).map_err(|_| CudaError::Driver {
             call: "cublasLtMatmul".to_owned(),
             reason: format!("{} products exceed the limits of the library", work.batches),
         })?;
-        matrix.set(Laid::CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &batches)?;
-        matrix.set(Laid::CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &(place.between as i64))?;
+        matrix.set(LayoutAttribute::CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &batches)?;
+        matrix.set(
+            LayoutAttribute::CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET,
+            &(layout.batch_stride as i64),
+        )?;
         Ok(matrix)
     }
 
-    fn set<T>(&self, attribute: Laid, value: &T) -> Result<()> {
+    fn set<T>(&self, attribute: LayoutAttribute, value: &T) -> Result<()> {
         // SAFETY: as for descriptions.
         unsafe {
             result::set_matrix_layout_attribute(self.0, attribute, (&raw const *value).cast(), size_of::<T>())
         }
-        .map_err(refused("cublasLtMatrixLayoutSetAttribute"))
+        .map_err(library_error("cublasLtMatrixLayoutSetAttribute"))
     }
 }
 
@@ -227,14 +242,15 @@ struct Preference(sys::cublasLtMatmulPreference_t);
 impl Preference {
     /// With `scratch` bytes of scratch memory, and matrices at these addresses.
     fn new(scratch: usize, addresses: [*mut c_void; 4]) -> Result<Self> {
-        let made = result::create_matmul_pref().map_err(refused("cublasLtMatmulPreferenceCreate"))?;
-        let preference = Self(made);
-        preference.set(Preferred::CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &(scratch as u64))?;
+        let created =
+            result::create_matmul_pref().map_err(library_error("cublasLtMatmulPreferenceCreate"))?;
+        let preference = Self(created);
+        preference.set(PreferenceAttribute::CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &(scratch as u64))?;
         let attributes = [
-            Preferred::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES,
-            Preferred::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
-            Preferred::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,
-            Preferred::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES,
+            PreferenceAttribute::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES,
+            PreferenceAttribute::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+            PreferenceAttribute::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,
+            PreferenceAttribute::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES,
         ];
         for (attribute, address) in attributes.into_iter().zip(addresses) {
             preference.set(attribute, &alignment(address as u64))?;
@@ -242,12 +258,12 @@ impl Preference {
         Ok(preference)
     }
 
-    fn set<T>(&self, attribute: Preferred, value: &T) -> Result<()> {
+    fn set<T>(&self, attribute: PreferenceAttribute, value: &T) -> Result<()> {
         // SAFETY: as for descriptions.
         unsafe {
             result::set_matmul_pref_attribute(self.0, attribute, (&raw const *value).cast(), size_of::<T>())
         }
-        .map_err(refused("cublasLtMatmulPreferenceSetAttribute"))
+        .map_err(library_error("cublasLtMatmulPreferenceSetAttribute"))
     }
 }
 

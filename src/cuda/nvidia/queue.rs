@@ -1,9 +1,9 @@
 //! Streams: queues of work that a GPU executes in order.
 
-use super::calls::Calls;
+use super::calls::LibraryCalls;
+use super::driver_error;
 use super::graph::Instantiated;
-use super::primary::Primary;
-use super::refused;
+use super::primary::PrimaryContext;
 use super::staging::Staging;
 use crate::cuda::device::{Call, DriverGraph, DriverQueue, Launch, Libraries, Node, Result};
 use cudarc::driver::result;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// A non-blocking stream.
 #[derive(Debug)]
 pub(super) struct Stream {
-    pub(super) primary: Arc<Primary>,
+    pub(super) primary: Arc<PrimaryContext>,
     handle: CUstream,
 }
 
@@ -23,10 +23,10 @@ unsafe impl Send for Stream {}
 unsafe impl Sync for Stream {}
 
 impl Stream {
-    pub(super) fn new(primary: &Arc<Primary>) -> Result<Self> {
-        primary.enter()?;
+    pub(super) fn new(primary: &Arc<PrimaryContext>) -> Result<Self> {
+        primary.make_current()?;
         let handle = result::stream::create(result::stream::StreamKind::NonBlocking);
-        Ok(Self { primary: Arc::clone(primary), handle: handle.map_err(refused("cuStreamCreate"))? })
+        Ok(Self { primary: Arc::clone(primary), handle: handle.map_err(driver_error("cuStreamCreate"))? })
     }
 
     pub(super) fn handle(&self) -> CUstream {
@@ -34,9 +34,9 @@ impl Stream {
     }
 
     pub(super) fn synchronize(&self) -> Result<()> {
-        self.primary.enter()?;
+        self.primary.make_current()?;
         // SAFETY: the stream is valid.
-        unsafe { result::stream::synchronize(self.handle) }.map_err(refused("cuStreamSynchronize"))
+        unsafe { result::stream::synchronize(self.handle) }.map_err(driver_error("cuStreamSynchronize"))
     }
 }
 
@@ -52,32 +52,32 @@ impl Drop for Stream {
 #[derive(Debug)]
 pub(super) struct StreamQueue {
     staging: Staging,
-    calls: Calls,
+    calls: LibraryCalls,
     stream: Arc<Stream>,
 }
 
 impl StreamQueue {
-    pub(super) fn new(primary: &Arc<Primary>, libraries: Libraries) -> Result<Self> {
+    pub(super) fn new(primary: &Arc<PrimaryContext>, libraries: Libraries) -> Result<Self> {
         let stream = Arc::new(Stream::new(primary)?);
-        Ok(Self { staging: Staging::new(&stream)?, calls: Calls::new(libraries), stream })
+        Ok(Self { staging: Staging::new(&stream)?, calls: LibraryCalls::new(libraries), stream })
     }
 }
 
 impl DriverQueue for StreamQueue {
     unsafe fn upload(&mut self, to: u64, from: &[u8]) -> Result<()> {
-        self.stream.primary.enter()?;
+        self.stream.primary.make_current()?;
         // SAFETY: by contract there is that much memory.
         unsafe { self.staging.upload(&self.stream, to, from) }
     }
 
     unsafe fn download(&mut self, to: &mut [u8], from: u64) -> Result<()> {
-        self.stream.primary.enter()?;
+        self.stream.primary.make_current()?;
         // SAFETY: by contract there is that much memory.
         unsafe { self.staging.download(&self.stream, to, from) }
     }
 
     unsafe fn launch(&mut self, launch: Launch<'_>) -> Result<()> {
-        self.stream.primary.enter()?;
+        self.stream.primary.make_current()?;
         let [blocks, threads] = [launch.grid.blocks, launch.grid.threads].map(|[x, y, z]| (x, y, z));
         // SAFETY: by contract the function is loaded, and the arguments match it.
         unsafe {
@@ -90,17 +90,17 @@ impl DriverQueue for StreamQueue {
                 launch.arguments,
             )
         }
-        .map_err(refused("cuLaunchKernel"))
+        .map_err(driver_error("cuLaunchKernel"))
     }
 
     unsafe fn call(&mut self, call: Call<'_>) -> Result<bool> {
-        self.stream.primary.enter()?;
+        self.stream.primary.make_current()?;
         // SAFETY: by contract its tensors are valid.
         unsafe { self.calls.run(call, &self.stream) }
     }
 
     unsafe fn graph(&mut self, nodes: &mut [Node<'_>]) -> Result<Box<dyn DriverGraph>> {
-        self.stream.primary.enter()?;
+        self.stream.primary.make_current()?;
         // SAFETY: by contract the nodes may be launched.
         Ok(Box::new(unsafe { Instantiated::new(&self.stream, &mut self.calls, nodes) }?))
     }

@@ -3,8 +3,8 @@
 //! Copies to and from pageable memory are serialised, and slower. Two halves alternate: while the GPU copies one, the CPU fills
 //! or empties the other.
 
+use super::driver_error;
 use super::queue::Stream;
-use super::refused;
 use crate::cuda::device::Result;
 use cudarc::driver::result::{self, event};
 use cudarc::driver::sys::{CUevent, CUevent_flags};
@@ -34,8 +34,9 @@ unsafe impl Send for Half {}
 
 impl Half {
     fn new(stream: &Arc<Stream>) -> Result<Self> {
-        stream.primary.enter()?;
-        let done = event::create(CUevent_flags::CU_EVENT_DISABLE_TIMING).map_err(refused("cuEventCreate"))?;
+        stream.primary.make_current()?;
+        let done =
+            event::create(CUevent_flags::CU_EVENT_DISABLE_TIMING).map_err(driver_error("cuEventCreate"))?;
         // Not write-combined, which would be slow to read.
         // SAFETY: nothing reads the memory before it is written.
         match unsafe { result::malloc_host(HALF, 0) } {
@@ -43,7 +44,7 @@ impl Half {
             Err(error) => {
                 // SAFETY: the event was created above, and this is its only owner.
                 let _ = unsafe { event::destroy(done) };
-                Err(refused("cuMemHostAlloc")(error))
+                Err(driver_error("cuMemHostAlloc")(error))
             }
         }
     }
@@ -51,13 +52,13 @@ impl Half {
     /// Waits until the GPU is done with the half.
     fn wait(&self) -> Result<()> {
         // SAFETY: the event is valid. An event that was never recorded counts as complete.
-        unsafe { event::synchronize(self.done) }.map_err(refused("cuEventSynchronize"))
+        unsafe { event::synchronize(self.done) }.map_err(driver_error("cuEventSynchronize"))
     }
 
     /// Records that the GPU is done with the half after all work enqueued so far.
     fn record(&self) -> Result<()> {
         // SAFETY: both are valid.
-        unsafe { event::record(self.done, self.stream.handle()) }.map_err(refused("cuEventRecord"))
+        unsafe { event::record(self.done, self.stream.handle()) }.map_err(driver_error("cuEventRecord"))
     }
 
     /// The half's bytes. The GPU must be done with them.
@@ -83,7 +84,7 @@ impl Staging {
         Ok(Self { halves: [Half::new(stream)?, Half::new(stream)?], next: 0 })
     }
 
-    fn turn(&mut self) -> &mut Half {
+    fn next_half(&mut self) -> &mut Half {
         self.next ^= 1;
         &mut self.halves[self.next & 1]
     }
@@ -93,13 +94,13 @@ impl Staging {
     pub(super) unsafe fn upload(&mut self, stream: &Stream, to: u64, from: &[u8]) -> Result<()> {
         let mut to = to;
         for part in from.chunks(HALF) {
-            let half = self.turn();
+            let half = self.next_half();
             half.wait()?;
             let bytes = half.bytes(part.len());
             bytes.copy_from_slice(part);
             // SAFETY: by contract there is room, and the bytes do not change until the event reports that they were copied.
             unsafe { result::memcpy_htod_async(to, bytes, stream.handle()) }
-                .map_err(refused("cuMemcpyHtoDAsync"))?;
+                .map_err(driver_error("cuMemcpyHtoDAsync"))?;
             half.record()?;
             to += part.len() as u64;
         }
@@ -113,11 +114,11 @@ impl Staging {
         // The chunk that is being copied; it is read after the next copy is enqueued.
         let mut pending: Option<&mut [u8]> = None;
         for part in to.chunks_mut(HALF) {
-            let half = self.turn();
+            let half = self.next_half();
             half.wait()?;
             // SAFETY: by contract there are that many bytes, and the half is not read before they arrive.
             unsafe { result::memcpy_dtoh_async(half.bytes(part.len()), from, stream.handle()) }
-                .map_err(refused("cuMemcpyDtoHAsync"))?;
+                .map_err(driver_error("cuMemcpyDtoHAsync"))?;
             half.record()?;
             from += part.len() as u64;
             if let Some(part) = pending.replace(part) {

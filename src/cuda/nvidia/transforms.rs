@@ -2,7 +2,7 @@
 
 use super::calls::Prepared;
 use super::libraries;
-use crate::cuda::device::{Call, CudaError, Result, SignalPlace, TransformWork, Transformed, Version};
+use crate::cuda::device::{Call, CudaError, Result, SignalLayout, TransformKind, TransformWork, Version};
 use cudarc::cufft::result::{self, CufftError};
 use cudarc::cufft::sys::{self, cufftType as Kind};
 use cudarc::driver::sys::CUstream;
@@ -15,18 +15,18 @@ struct Plan {
     work: TransformWork,
 }
 
-fn refused(call: &'static str) -> impl Fn(CufftError) -> CudaError {
+fn library_error(call: &'static str) -> impl Fn(CufftError) -> CudaError {
     move |error| CudaError::Driver { call: call.to_owned(), reason: error.to_string() }
 }
 
 fn kind(work: &TransformWork) -> Kind {
     match (work.kind, work.is_double) {
-        (Transformed::Complex { .. }, false) => Kind::CUFFT_C2C,
-        (Transformed::Complex { .. }, true) => Kind::CUFFT_Z2Z,
-        (Transformed::FromReal, false) => Kind::CUFFT_R2C,
-        (Transformed::FromReal, true) => Kind::CUFFT_D2Z,
-        (Transformed::ToReal, false) => Kind::CUFFT_C2R,
-        (Transformed::ToReal, true) => Kind::CUFFT_Z2D,
+        (TransformKind::Complex { .. }, false) => Kind::CUFFT_C2C,
+        (TransformKind::Complex { .. }, true) => Kind::CUFFT_Z2Z,
+        (TransformKind::FromReal, false) => Kind::CUFFT_R2C,
+        (TransformKind::FromReal, true) => Kind::CUFFT_D2Z,
+        (TransformKind::ToReal, false) => Kind::CUFFT_C2R,
+        (TransformKind::ToReal, true) => Kind::CUFFT_Z2D,
     }
 }
 
@@ -42,43 +42,45 @@ fn number(count: usize) -> Result<c_int> {
 /// # Errors
 /// Returns an error if the library cannot do them.
 pub(super) fn prepare(work: &TransformWork) -> Result<Box<dyn Prepared>> {
-    let handle = result::create().map_err(refused("cufftCreate"))?;
+    let handle = result::create().map_err(library_error("cufftCreate"))?;
     let plan = Plan { handle, work: *work };
     let mut length = number(work.length)?;
-    let place = |place: SignalPlace| Ok::<_, CudaError>([number(place.step)?, number(place.between)?]);
-    let ([step, between], [to_step, to_between]) = (place(work.input)?, place(work.output)?);
+    let layout =
+        |layout: SignalLayout| Ok::<_, CudaError>([number(layout.stride)?, number(layout.distance)?]);
+    let ([from_stride, from_distance], [to_stride, to_distance]) =
+        (layout(work.input)?, layout(work.output)?);
     // The lengths of signals in memory only matter for further axes.
-    let (mut given, mut made, mut bytes) = (length, length, 0);
+    let (mut from_lens, mut to_lens, mut bytes) = (length, length, 0);
     // SAFETY: the plan is valid, and all values outlive the call.
     let status = unsafe {
         sys::cufftMakePlanMany(
             plan.handle,
             1,
             &raw mut length,
-            &raw mut given,
-            step,
-            between,
-            &raw mut made,
-            to_step,
-            to_between,
+            &raw mut from_lens,
+            from_stride,
+            from_distance,
+            &raw mut to_lens,
+            to_stride,
+            to_distance,
             kind(work),
             number(work.batches)?,
             &raw mut bytes,
         )
     };
-    status.result().map_err(refused("cufftMakePlanMany"))?;
+    status.result().map_err(library_error("cufftMakePlanMany"))?;
     Ok(Box::new(plan))
 }
 
 impl Prepared for Plan {
     unsafe fn run(&self, call: Call<'_>, stream: CUstream) -> Result<()> {
         let ([from, to], plan) = (call.tensors(), self.handle);
-        let is_forward = matches!(self.work.kind, Transformed::Complex { is_forward: true });
+        let is_forward = matches!(self.work.kind, TransformKind::Complex { is_forward: true });
         let direction = if is_forward { -1 } else { 1 };
         // SAFETY: by contract all tensors are valid and match the plan; the library overwrites its input only for
         // complex-to-real transforms, which the caller allows.
         let status = unsafe {
-            sys::cufftSetStream(plan, stream.cast()).result().map_err(refused("cufftSetStream"))?;
+            sys::cufftSetStream(plan, stream.cast()).result().map_err(library_error("cufftSetStream"))?;
             match kind(&self.work) {
                 Kind::CUFFT_C2C => sys::cufftExecC2C(plan, from.cast(), to.cast(), direction),
                 Kind::CUFFT_Z2Z => sys::cufftExecZ2Z(plan, from.cast(), to.cast(), direction),
@@ -88,7 +90,7 @@ impl Prepared for Plan {
                 Kind::CUFFT_Z2D => sys::cufftExecZ2D(plan, from.cast(), to.cast()),
             }
         };
-        status.result().map_err(refused("cufftExec"))
+        status.result().map_err(library_error("cufftExec"))
     }
 }
 

@@ -1,7 +1,7 @@
 //! The GPU parts of a builder, a plan and a context.
 
-use super::Scratch;
-use super::segments::Segments;
+use super::segments::{MIN_JOBS, Segments};
+use super::{Scratch, SegmentAction};
 use crate::Limits;
 use crate::cuda::device::{CudaError, Device, DeviceTensor, Memory as DeviceMemory, Queue};
 use crate::cuda::{CudaContext, CudaLayer, CudaLayers, Faults, Tf32, Uses};
@@ -109,7 +109,7 @@ pub(in crate::engine) struct OnDevice {
     layers: Vec<Option<Box<dyn CudaLayer>>>,
     weights: Vec<Vec<Resident>>,
     constants: Vec<Option<Resident>>,
-    pub(super) memory: Arc<DeviceMemory>,
+    memory: Arc<DeviceMemory>,
 }
 
 impl OnDevice {
@@ -197,12 +197,12 @@ fn with_bytes(
 /// The device part of a context: a queue, its own layers, and the memory for activations.
 #[derive(Debug)]
 pub(in crate::engine) struct DeviceState {
-    pub(super) queue: Queue,
-    pub(super) layers: Vec<Option<Box<dyn CudaLayer>>>,
-    pub(super) arena: Arc<DeviceMemory>,
-    pub(super) segments: Segments,
+    queue: Queue,
+    layers: Vec<Option<Box<dyn CudaLayer>>>,
+    arena: Arc<DeviceMemory>,
+    segments: Segments,
     /// The memory in which kernels report errors; see [`Faults`].
-    pub(super) faults: Arc<DeviceMemory>,
+    faults: Arc<DeviceMemory>,
     /// Whether a kernel may have reported an error.
     may_have_failed: bool,
     /// The bytes of a download that cannot go to its target directly.
@@ -260,6 +260,42 @@ impl DeviceState {
         Ok(())
     }
 
+    /// Replays the segment that starts at `position`, or else starts to record it and returns its number of jobs.
+    pub(in crate::engine) fn segment(
+        &mut self,
+        plan: &OnDevice,
+        jobs: &[Job],
+        position: usize,
+    ) -> Result<SegmentAction, LayerError> {
+        let memory = [&self.arena, &plan.memory, &self.faults];
+        if let Some(known) = self.segments.replay(position, &mut self.queue, memory)? {
+            return Ok(known);
+        }
+        let rest = jobs.get(position..).unwrap_or_default();
+        let count = rest.iter().take_while(|job| self.computes(job)).count();
+        if count < MIN_JOBS {
+            return Ok(SegmentAction::One);
+        }
+        self.queue.record();
+        Ok(SegmentAction::Record(count))
+    }
+
+    /// Returns true if the device computes a job.
+    fn computes(&self, job: &Job) -> bool {
+        job.is_on_device && self.layers.get(job.operator).is_some_and(Option::is_some)
+    }
+
+    /// Keeps the recorded launches of a segment.
+    pub(in crate::engine) fn keep(&mut self, position: usize, jobs: usize) {
+        self.segments.keep(position, jobs, self.queue.recorded());
+    }
+
+    /// Discards all recordings after a job failed.
+    fn forget(&mut self) {
+        self.queue.recorded();
+        self.segments.clear();
+    }
+
     /// Drops a layer that failed.
     pub(in crate::engine) fn drop_layer(&mut self, position: usize) {
         self.forget();
@@ -313,7 +349,8 @@ impl DeviceState {
         for kept in plan.weights.get(job.operator).into_iter().flatten() {
             weights.push(kept.tensor(&plan.memory)?);
         }
-        let faults = Faults { place: faults_in(faults)?, who: job.operator as i64 + 1, is_used: false };
+        let faults =
+            Faults { record: faults_in(faults)?, operator_id: job.operator as i64 + 1, is_used: false };
         let mut context = CudaContext::new(queue, scratch, &weights, limits, faults).with_tf32(plan.tf32);
         let layer = layers.get_mut(job.operator).and_then(Option::as_mut);
         let result = layer.map_or(Ok(()), |layer| layer.forward(&inputs, &outputs, &mut context));
@@ -373,8 +410,8 @@ impl DeviceState {
     /// Returns the error, and the position of the operator whose kernel reported it, if one did.
     pub(in crate::engine) fn synchronize(&mut self) -> Result<(), (Option<usize>, LayerError)> {
         let reported = self.wait().map_err(|source| (None, source))?;
-        let Some([who, index, len]) = reported else { return Ok(()) };
-        let position = usize::try_from(who - 1).ok();
+        let Some([operator_id, index, len]) = reported else { return Ok(()) };
+        let position = usize::try_from(operator_id - 1).ok();
         let len = usize::try_from(len).unwrap_or(0);
         Err((position, TensorError::OutOfRange { what: "index", index, len }.into()))
     }
@@ -386,14 +423,14 @@ impl DeviceState {
             return Ok(None);
         }
         let mut bytes = [0; FAULTS];
-        let place = faults_in(&self.faults)?;
-        self.queue.download(&mut bytes, &place)?;
+        let record = faults_in(&self.faults)?;
+        self.queue.download(&mut bytes, &record)?;
         let (numbers, _) = bytes.as_chunks::<8>();
         let reported = [0, 1, 2].map(|at| numbers.get(at).map_or(0, |number| i64::from_le_bytes(*number)));
         if reported[0] == 0 {
             return Ok(None);
         }
-        self.queue.upload(&place, &[0; FAULTS])?;
+        self.queue.upload(&record, &[0; FAULTS])?;
         self.queue.synchronize()?;
         Ok(Some(reported))
     }

@@ -131,10 +131,10 @@ impl<'a> Bench<'a> {
             |kept: &[Resident]| kept.iter().map(|kept| kept.tensor(memory)).collect::<Result<Vec<_>, _>>();
         let [inputs, outputs, weights] = [all(&self.inputs)?, all(&self.outputs)?, all(&self.weights)?];
         let scratch = self.scratch.map(|scratch| scratch.tensor(memory)).transpose()?;
-        let place = self.faults.tensor(memory)?;
+        let record = self.faults.tensor(memory)?;
         let start = Instant::now();
         for _ in 0..runs {
-            let faults = Faults { place, who: 1, is_used: false };
+            let faults = Faults { record, operator_id: 1, is_used: false };
             let context = CudaContext::new(queue, scratch, &weights, limits, faults);
             let mut context = context.with_tf32(self.accelerator.layers.tf32());
             layer.forward(&inputs, &outputs, &mut context)?;

@@ -126,7 +126,7 @@ fn the_checker_finds_a_store_that_is_out_of_bounds() {
     let device = Emulator::new().with_checker(1).open().unwrap();
     let error = run(&device, text, Grid::of(3, 32), &[1.0; 70]).unwrap_err().to_string();
     let want =
-        "thread (6, 0, 0) of block (2, 0, 0) writes 4 bytes that begin 0 bytes behind the end of argument 1";
+        "thread (6, 0, 0) of block (2, 0, 0) writes 4 bytes starting 0 bytes past the end of argument 1";
     assert!(error.contains(want), "{error}");
     let text = r#"
     extern "C" __global__ void test(const float* x, float* y, int count) {

@@ -220,7 +220,7 @@ const COPY: &str = r#"
 #include "common.cuh"
 
 extern "C" __global__ void copy(const f32* x, f32* y, i64 count) {
-    for (i64 i = FIRST; i < count; i += STEP) y[i] = x[i];
+    for (i64 i = GLOBAL_THREAD; i < count; i += GRID_STRIDE) y[i] = x[i];
     FAULT
 }"#;
 

@@ -1,10 +1,10 @@
 //! Layers that only change the shape. If an output is a view of an input, nothing needs to be done; this module handles the
 //! other cases.
 
-use super::axes::Walk;
-use super::copy::{copy, copying};
+use super::axes::Traversal;
+use super::copy::{copy, unit};
 use super::epilogue::kernel_shape;
-use super::support::{is_anything, row_major, shape, strides};
+use super::support::{is_any_dtype, row_major, shape, strides};
 use crate::cuda::device::{Argument, DeviceTensor, Grid};
 use crate::cuda::{CudaContext, CudaLayer, CudaLayers, scratch_bytes};
 use crate::op::{LayerError, TensorFormat, TensorMeta};
@@ -17,7 +17,7 @@ macro_rules! reshaping {
     ($($layer:ty),* $(,)?) => {$(
         impl CudaLayer for $layer {
             fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
-                is_anything(position, &row_major(formats))
+                is_any_dtype(position, &row_major(formats))
             }
 
             fn changes_order(&self) -> bool {
@@ -30,7 +30,7 @@ macro_rules! reshaping {
                 outputs: &[DeviceTensor<'_>],
                 context: &mut CudaContext<'_>,
             ) -> Result<(), LayerError> {
-                in_order(&inputs[0], &outputs[0], context)
+                copy_in_order(&inputs[0], &outputs[0], context)
             }
         }
     )*
@@ -45,7 +45,7 @@ macro_rules! reshaping {
 reshaping!(Flatten, FlattenModule, Ravel, Reshape, ReshapeAs, Squeeze, Unflatten, UnflattenModule, Unsqueeze);
 
 /// Copies elements in row-major order between tensors of different shapes.
-pub(super) fn in_order(
+pub(super) fn copy_in_order(
     from: &DeviceTensor<'_>,
     to: &DeviceTensor<'_>,
     context: &mut CudaContext<'_>,
@@ -57,7 +57,7 @@ pub(super) fn in_order(
     if let Some(layout) = from.layout().reshape(to.shape())? {
         return copy(&from.with_layout(layout)?, to, context);
     }
-    let kernel = context.kernel(&copying(from.dtype(), Walk::default()), "copy_in_order")?;
+    let kernel = context.kernel(&unit(from.dtype(), Traversal::default()), "copy_in_order")?;
     let arguments = [
         Argument::Read(*from),
         Argument::Strides(strides(from.layout())),
@@ -81,7 +81,7 @@ pub(super) fn reshaped<'a, 'c: 'a>(
         return Ok(tensor.with_layout(layout)?);
     }
     let copied = context.scratch(tensor.dtype(), wanted)?;
-    in_order(tensor, &copied, context)?;
+    copy_in_order(tensor, &copied, context)?;
     Ok(copied)
 }
 

@@ -9,25 +9,25 @@ use crate::tensor::DType;
 
 /// An algorithm for products. If it does not support certain tensors, the choice falls back to their types and sizes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) enum Way {
+pub(super) enum ProductTactic {
     /// A library if it can, else as types and sizes suggest.
     #[default]
-    Any,
+    Auto,
     /// Tensor-core tiles with this side.
     Tiles(usize),
     /// Kernels without tensor cores.
     Plain,
 }
 
-/// All algorithms with their tactics, the general-purpose one first.
-const ALL: [(Way, Tactic); 4] = [
-    (Way::Any, Tactic::DEFAULT),
-    (Way::Tiles(Tiles::LARGE), Tactic { id: 1, name: "tiles-128" }),
-    (Way::Tiles(Tiles::SMALL), Tactic { id: 2, name: "tiles-64" }),
-    (Way::Plain, Tactic { id: 3, name: "plain" }),
+/// All algorithms with their IDs and names, the general-purpose one first.
+const ALL: [(ProductTactic, Tactic); 4] = [
+    (ProductTactic::Auto, Tactic::DEFAULT),
+    (ProductTactic::Tiles(Tiles::LARGE), Tactic { id: 1, name: "tiles-128" }),
+    (ProductTactic::Tiles(Tiles::SMALL), Tactic { id: 2, name: "tiles-64" }),
+    (ProductTactic::Plain, Tactic { id: 3, name: "plain" }),
 ];
 
-impl Way {
+impl ProductTactic {
     /// The tactics of a layer of products.
     pub(super) fn tactics(device: &Info) -> Vec<Tactic> {
         let count = if device.has_tensor_cores { ALL.len() } else { 1 };
@@ -49,13 +49,13 @@ impl Way {
     /// The algorithm of the selected tactic.
     pub(super) fn of(selected: DeviceTactic) -> Self {
         let found = ALL.iter().find(|(_, tactic)| tactic.id == selected.0);
-        found.map_or(Self::Any, |(way, _)| *way)
+        found.map_or(Self::Auto, |(algorithm, _)| *algorithm)
     }
 
     /// The bytes of scratch memory that products with these inputs use.
     pub(super) fn workspace(self, inputs: &[TensorMeta]) -> usize {
         match self {
-            Self::Any | Self::Tiles(Tiles::SMALL) => tiles::workspace(inputs),
+            Self::Auto | Self::Tiles(Tiles::SMALL) => tiles::workspace(inputs),
             Self::Tiles(_) | Self::Plain => 0,
         }
     }
@@ -69,10 +69,10 @@ impl Way {
         device: &Info,
     ) -> bool {
         let Some(dtype) = factor.map(TensorMeta::dtype) else { return false };
-        let is_whole = dtype == DType::I8 && factor.is_some_and(|factor| factor.scale().is_some());
-        let is_tiled = is_whole || tiles::suit(dtype, allow_tf32, device);
+        let is_int8 = dtype == DType::I8 && factor.is_some_and(|factor| factor.scale().is_some());
+        let is_tiled = is_int8 || tiles::supports(dtype, allow_tf32, device);
         match self {
-            Self::Any => true,
+            Self::Auto => true,
             Self::Tiles(side) => is_tiled && Tiles::shared(side) <= device.shared_memory,
             Self::Plain => dtype == DType::F32 && (is_tiled || has_library),
         }
@@ -80,16 +80,16 @@ impl Way {
 }
 
 /// Implements the tactics of a layer of products, with the selected one in its field `on_device`, and the scratch memory that
-/// they use. `$of` selects the TF32 setting and the library; a method of the layer may return whether tiles are possible at
+/// they use. `$kind` selects the TF32 setting and the library; a method of the layer may return whether tiles are possible at
 /// all.
-macro_rules! ways {
-    ($of:ident $(, $is_possible:ident)?) => {
+macro_rules! product_tactics {
+    ($kind:ident $(, $may_be_tiled:ident)?) => {
         fn tactics(&self, device: &crate::cuda::device::Info) -> Vec<crate::op::Tactic> {
-            Way::tactics(device)
+            ProductTactic::tactics(device)
         }
 
         fn set_tactic(&mut self, id: u32) -> Result<(), LayerError> {
-            Way::select(&mut self.on_device, id)
+            ProductTactic::select(&mut self.on_device, id)
         }
 
         fn suits(
@@ -99,13 +99,14 @@ macro_rules! ways {
             inputs: &[TensorMeta],
             _: &[TensorMeta],
         ) -> bool {
-            let terms = (tf32.$of, device.libraries.$of.is_some());
-            let way = Way::of(self.on_device);
-            way == Way::Any || ($(self.$is_possible() &&)? way.suits(inputs.first(), terms, device))
+            let (allow_tf32, has_library) = (tf32.$kind, device.libraries.$kind.is_some());
+            let tactic = ProductTactic::of(self.on_device);
+            tactic == ProductTactic::Auto
+                || ($(self.$may_be_tiled() &&)? tactic.suits(inputs.first(), (allow_tf32, has_library), device))
         }
 
         fn workspace(&self, inputs: &[TensorMeta], _: &[TensorMeta]) -> usize {
-            Way::of(self.on_device).workspace(inputs)
+            ProductTactic::of(self.on_device).workspace(inputs)
         }
 
         fn min_workspace(&self, _: &[TensorMeta], _: &[TensorMeta]) -> usize {
@@ -113,4 +114,4 @@ macro_rules! ways {
         }
     };
 }
-pub(super) use ways;
+pub(super) use product_tactics;

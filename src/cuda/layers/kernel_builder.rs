@@ -1,7 +1,7 @@
 //! Element-wise kernels, assembled from the code of each layer.
 
+use super::codegen::{compute_type, converted, literal, rounded};
 use super::elementwise::Map;
-use super::formula::{converted, literal, number, rounded};
 use crate::op::TensorMeta;
 use crate::ops::support::broadcast::TensorOrScalar;
 use crate::tensor::{DType, Scalar};
@@ -9,17 +9,17 @@ use crate::tensor::{DType, Scalar};
 /// The code of an element-wise kernel under construction. Methods return the names of variables, or `None` for types and values
 /// that kernels do not support.
 #[derive(Debug)]
-pub(super) struct KernelText<'a> {
+pub(super) struct KernelBuilder<'a> {
     inputs: &'a [TensorMeta],
     read: Vec<(usize, DType)>,
     body: String,
-    names: usize,
+    variables: usize,
 }
 
-impl<'a> KernelText<'a> {
+impl<'a> KernelBuilder<'a> {
     /// An empty kernel for inputs like these.
     pub(super) fn new(inputs: &'a [TensorMeta]) -> Self {
-        Self { inputs, read: Vec::new(), body: String::new(), names: 0 }
+        Self { inputs, read: Vec::new(), body: String::new(), variables: 0 }
     }
 
     /// The element types and shapes of the inputs.
@@ -33,14 +33,14 @@ impl<'a> KernelText<'a> {
         if self.read.iter().all(|(read, _)| *read != position) {
             self.read.push((position, from));
         }
-        let to = number(dtype)?;
+        let to = compute_type(dtype)?;
         let text = converted(&format!("in{position}"), from, dtype)?;
-        Some(self.name(to, &text))
+        Some(self.assign(to, &text))
     }
 
     /// A tensor or a scalar, converted to an element type.
-    pub(super) fn factor(&mut self, factor: TensorOrScalar, dtype: DType) -> Option<String> {
-        match factor {
+    pub(super) fn operand(&mut self, operand: TensorOrScalar, dtype: DType) -> Option<String> {
+        match operand {
             TensorOrScalar::Input(position) => self.input(position, dtype),
             TensorOrScalar::Number(scalar) => self.scalar(scalar, dtype),
         }
@@ -48,7 +48,7 @@ impl<'a> KernelText<'a> {
 
     /// A scalar of the file, converted to an element type.
     pub(super) fn scalar(&mut self, scalar: Scalar, dtype: DType) -> Option<String> {
-        let to = number(dtype)?;
+        let to = compute_type(dtype)?;
         let text = match (scalar, to) {
             (Scalar::Complex(_), _) => return None,
             // Fractions such as 0.5 are true as well.
@@ -59,7 +59,7 @@ impl<'a> KernelText<'a> {
             (Scalar::Float(value), _) => literal(value, to),
         };
         let text = rounded(&text, dtype);
-        Some(self.name(to, &text))
+        Some(self.assign(to, &text))
     }
 
     /// A constant of an element type.
@@ -68,16 +68,16 @@ impl<'a> KernelText<'a> {
     }
 
     /// Assigns an expression to a new variable, and returns its name.
-    pub(super) fn name(&mut self, number: &str, text: &str) -> String {
-        let name = format!("a{}", self.names);
-        self.names += 1;
-        self.body.push_str(&format!("        {number} {name} = {text};\n"));
+    pub(super) fn assign(&mut self, compute_type: &str, text: &str) -> String {
+        let name = format!("a{}", self.variables);
+        self.variables += 1;
+        self.body.push_str(&format!("        {compute_type} {name} = {text};\n"));
         name
     }
 
     /// Completes the kernel, with this value as the output.
     pub(super) fn map(self, output: DType, value: &str) -> Option<Map> {
-        let to = number(output)?;
+        let to = compute_type(output)?;
         Map::new(self.read, output, &self.body, &format!("({to})({value})"))
     }
 }
@@ -91,11 +91,11 @@ pub(super) trait Pointwise {
 /// Declares element-wise layers by the code for one element, given the layer, the kernel and the output's element type.
 macro_rules! pointwise {
     ($($layer:ident |$this:ident, $kernel:ident, $dtype:ident| $value:expr;)*) => {$(
-        impl $crate::cuda::layers::kernel_text::Pointwise for $layer {
+        impl $crate::cuda::layers::kernel_builder::Pointwise for $layer {
             fn map_of(&self, inputs: &[$crate::op::TensorMeta], outputs: &[$crate::op::TensorMeta]) -> Option<$crate::cuda::layers::elementwise::Map> {
                 let ($this, $dtype) = (self, outputs.first()?.dtype());
                 let _ = ($this, $dtype);
-                let mut kernel = $crate::cuda::layers::kernel_text::KernelText::new(inputs);
+                let mut kernel = $crate::cuda::layers::kernel_builder::KernelBuilder::new(inputs);
                 let $kernel = &mut kernel;
                 let value: String = $value;
                 kernel.map($dtype, &value)
@@ -109,7 +109,7 @@ macro_rules! pointwise {
             }
 
             fn configure(&mut self, inputs: &[$crate::op::TensorMeta], outputs: &[$crate::op::TensorMeta]) -> Result<(), $crate::op::LayerError> {
-                $crate::cuda::layers::kernel_text::Pointwise::map_of(self, inputs, outputs).map(drop).ok_or_else($crate::cuda::layers::kernel_text::no_kernel)
+                $crate::cuda::layers::kernel_builder::Pointwise::map_of(self, inputs, outputs).map(drop).ok_or_else($crate::cuda::layers::kernel_builder::no_kernel)
             }
 
             fn forward(
@@ -119,8 +119,8 @@ macro_rules! pointwise {
                 context: &mut $crate::cuda::CudaContext<'_>,
             ) -> Result<(), $crate::op::LayerError> {
                 use $crate::cuda::layers::product::metas;
-                let map = $crate::cuda::layers::kernel_text::Pointwise::map_of(self, &metas(inputs), &metas(outputs));
-                map.ok_or_else($crate::cuda::layers::kernel_text::no_kernel)?.run(inputs, &outputs[0], context)
+                let map = $crate::cuda::layers::kernel_builder::Pointwise::map_of(self, &metas(inputs), &metas(outputs));
+                map.ok_or_else($crate::cuda::layers::kernel_builder::no_kernel)?.run(inputs, &outputs[0], context)
             }
         }
     )*

@@ -6,7 +6,7 @@ use crate::tensor::{Complex, DType, Scalar};
 use std::fmt::Write;
 
 /// The C++ type in which elements of a type are computed; `None` for complex types.
-pub(super) fn number(dtype: DType) -> Option<&'static str> {
+pub(super) fn compute_type(dtype: DType) -> Option<&'static str> {
     Some(match dtype {
         DType::F32 | DType::F16 | DType::Bf16 => "float",
         DType::F64 => "double",
@@ -28,33 +28,33 @@ pub(super) fn code_of(
 ) -> Option<(String, Vec<(usize, DType)>)> {
     let (mut text, mut inputs) = (String::new(), Vec::new());
     for (at, step) in program.steps_to(value).iter().enumerate() {
-        let number = number(step.dtype)?;
+        let compute_type = compute_type(step.dtype)?;
         if let Operation::Input(position) = step.operation {
             inputs.push((position, step.dtype));
         }
-        let term = step_code(program, step, output)?;
-        let rounded = rounded(&term, step.dtype);
-        writeln!(text, "        {number} v{at} = {rounded};").ok()?;
+        let expression = step_code(program, step, output)?;
+        let rounded = rounded(&expression, step.dtype);
+        writeln!(text, "        {compute_type} v{at} = {rounded};").ok()?;
     }
     Some((text, inputs))
 }
 
 fn step_code(program: &Program, step: &Step, output: Option<&str>) -> Option<String> {
-    let number = number(step.dtype)?;
+    let compute_type = compute_type(step.dtype)?;
     Some(match step.operation {
         Operation::Input(position) => format!("in{position}"),
-        Operation::Output => format!("({number}){}", output?),
-        Operation::Constant(scalar) => constant(scalar, number)?,
+        Operation::Output => format!("({compute_type}){}", output?),
+        Operation::Constant(scalar) => constant(scalar, compute_type)?,
         // Fractions such as 0.5 are true as well.
         Operation::Cast(from) if step.dtype == DType::Bool => format!("v{}", from.position()),
-        Operation::Cast(from) => cast(from.position(), program.dtype(from), number)?,
-        Operation::Apply(function, [a, b]) => apply(function, number, a.position(), b.position())?,
+        Operation::Cast(from) => cast(from.position(), program.dtype(from), compute_type)?,
+        Operation::Apply(function, [a, b]) => apply(function, compute_type, a.position(), b.position())?,
     })
 }
 
 fn cast(from: usize, source: DType, to: &str) -> Option<String> {
-    let is_real = self::number(source)? != "i64";
-    Some(match (is_real, to) {
+    let is_float = self::compute_type(source)? != "i64";
+    Some(match (is_float, to) {
         (true, "i64") => format!("f_int(v{from})"),
         _ => format!("({to})v{from}"),
     })
@@ -71,42 +71,42 @@ pub(super) fn rounded(value: &str, dtype: DType) -> String {
     }
 }
 
-pub(super) fn constant(scalar: Scalar, number: &str) -> Option<String> {
-    let real = match scalar {
+pub(super) fn constant(scalar: Scalar, compute_type: &str) -> Option<String> {
+    let value = match scalar {
         Scalar::Bool(value) => f64::from(u8::from(value)),
-        Scalar::Int(value) if number == "i64" => return Some(long(value)),
+        Scalar::Int(value) if compute_type == "i64" => return Some(i64_literal(value)),
         Scalar::Int(value) => value as f64,
         Scalar::Float(value) => value,
         Scalar::Complex(Complex { .. }) => return None,
     };
-    Some(literal(real, number))
+    Some(literal(value, compute_type))
 }
 
-fn long(value: i64) -> String {
+fn i64_literal(value: i64) -> String {
     format!("(i64){:#x}ull", value as u64)
 }
 
 /// A literal with all bits of a number.
-pub(super) fn literal(value: f64, number: &str) -> String {
-    match number {
+pub(super) fn literal(value: f64, compute_type: &str) -> String {
+    match compute_type {
         "float" => format!("__int_as_float({:#x})", (value as f32).to_bits()),
         "double" => format!("__longlong_as_double((i64){:#x}ull)", value.to_bits()),
-        _ => long(value as i64),
+        _ => i64_literal(value as i64),
     }
 }
 
-pub(super) fn apply(function: Function, number: &str, a: usize, b: usize) -> Option<String> {
-    if number == "i64" { whole(function, a, b) } else { real(function, a, b) }
+pub(super) fn apply(function: Function, compute_type: &str, a: usize, b: usize) -> Option<String> {
+    if compute_type == "i64" { integer_function(function, a, b) } else { float_function(function, a, b) }
 }
 
 /// Functions of float and double; C functions of the same name are overloaded for both.
-fn real(function: Function, a: usize, b: usize) -> Option<String> {
+fn float_function(function: Function, a: usize, b: usize) -> Option<String> {
     use Function as F;
-    let one = |name: &str| format!("{name}(v{a})");
-    let two = |name: &str| format!("{name}(v{a}, v{b})");
-    let between = |sign: &str| format!("v{a} {sign} v{b}");
+    let unary = |name: &str| format!("{name}(v{a})");
+    let binary = |name: &str| format!("{name}(v{a}, v{b})");
+    let infix = |sign: &str| format!("v{a} {sign} v{b}");
     Some(match function {
-        F::Abs => one("fabs"),
+        F::Abs => unary("fabs"),
         F::Neg => format!("-v{a}"),
         F::Acos
         | F::Acosh
@@ -129,44 +129,44 @@ fn real(function: Function, a: usize, b: usize) -> Option<String> {
         | F::Sqrt
         | F::Tan
         | F::Tanh
-        | F::Trunc => one(function.name()),
-        F::Round => one("rint"),
-        F::Reciprocal => one("f_reciprocal"),
-        F::Rsqrt => one("f_rsqrt"),
-        F::Sign => one("f_sign"),
-        F::Square => one("f_square"),
-        F::Relu => one("f_relu"),
-        F::Relu6 => one("f_relu6"),
-        F::Sigmoid => one("f_sigmoid"),
-        F::Silu => one("f_silu"),
-        F::Gelu => one("f_gelu"),
-        F::GeluTanh => one("f_gelu_tanh"),
-        F::Hardsigmoid => one("f_hardsigmoid"),
-        F::Hardswish => one("f_hardswish"),
-        F::Softplus => one("f_softplus"),
-        F::Mish => one("f_mish"),
-        F::Add => between("+"),
-        F::Sub => between("-"),
-        F::Mul => between("*"),
-        F::Div => between("/"),
-        F::FloorDivide => two("f_floor_divide"),
-        F::Remainder => two("f_remainder"),
-        F::Fmod => two("fmod"),
-        F::Pow => two("f_pow"),
-        F::Atan2 => two("atan2"),
-        F::Max | F::Maximum => two("f_max"),
-        F::Min | F::Minimum => two("f_min"),
-        F::Logaddexp => two("f_logaddexp"),
-        F::LeakyRelu => two("f_leaky_relu"),
-        F::Elu => two("f_elu"),
+        | F::Trunc => unary(function.name()),
+        F::Round => unary("rint"),
+        F::Reciprocal => unary("f_reciprocal"),
+        F::Rsqrt => unary("f_rsqrt"),
+        F::Sign => unary("f_sign"),
+        F::Square => unary("f_square"),
+        F::Relu => unary("f_relu"),
+        F::Relu6 => unary("f_relu6"),
+        F::Sigmoid => unary("f_sigmoid"),
+        F::Silu => unary("f_silu"),
+        F::Gelu => unary("f_gelu"),
+        F::GeluTanh => unary("f_gelu_tanh"),
+        F::Hardsigmoid => unary("f_hardsigmoid"),
+        F::Hardswish => unary("f_hardswish"),
+        F::Softplus => unary("f_softplus"),
+        F::Mish => unary("f_mish"),
+        F::Add => infix("+"),
+        F::Sub => infix("-"),
+        F::Mul => infix("*"),
+        F::Div => infix("/"),
+        F::FloorDivide => binary("f_floor_divide"),
+        F::Remainder => binary("f_remainder"),
+        F::Fmod => binary("fmod"),
+        F::Pow => binary("f_pow"),
+        F::Atan2 => binary("atan2"),
+        F::Max | F::Maximum => binary("f_max"),
+        F::Min | F::Minimum => binary("f_min"),
+        F::Logaddexp => binary("f_logaddexp"),
+        F::LeakyRelu => binary("f_leaky_relu"),
+        F::Elu => binary("f_elu"),
         _ => return None,
     })
 }
 
-fn whole(function: Function, a: usize, b: usize) -> Option<String> {
+fn integer_function(function: Function, a: usize, b: usize) -> Option<String> {
     use Function as F;
-    let two = |name: &str| format!("{name}(v{a}, v{b})");
-    let between = |sign: &str| format!("v{a} {sign} v{b}");
+    let binary = |name: &str| format!("{name}(v{a}, v{b})");
+    let infix = |sign: &str| format!("v{a} {sign} v{b}");
     // Signed overflow is undefined in C++.
     let wrapping = |sign: &str| format!("(i64)((unsigned long long)v{a} {sign} (unsigned long long)v{b})");
     Some(match function {
@@ -179,17 +179,17 @@ fn whole(function: Function, a: usize, b: usize) -> Option<String> {
         F::Add => wrapping("+"),
         F::Sub => wrapping("-"),
         F::Mul => wrapping("*"),
-        F::FloorDivide => two("i_floor_divide"),
-        F::Remainder => two("i_remainder"),
-        F::Fmod => two("i_fmod"),
-        F::Pow => two("i_pow"),
-        F::Max | F::Maximum => two("f_max"),
-        F::Min | F::Minimum => two("f_min"),
-        F::And => between("&"),
-        F::Or => between("|"),
-        F::Xor => between("^"),
-        F::Lshift => two("i_lshift"),
-        F::Rshift => two("i_rshift"),
+        F::FloorDivide => binary("i_floor_divide"),
+        F::Remainder => binary("i_remainder"),
+        F::Fmod => binary("i_fmod"),
+        F::Pow => binary("i_pow"),
+        F::Max | F::Maximum => binary("f_max"),
+        F::Min | F::Minimum => binary("f_min"),
+        F::And => infix("&"),
+        F::Or => infix("|"),
+        F::Xor => infix("^"),
+        F::Lshift => binary("i_lshift"),
+        F::Rshift => binary("i_rshift"),
         _ => return None,
     })
 }
@@ -197,15 +197,15 @@ fn whole(function: Function, a: usize, b: usize) -> Option<String> {
 /// Converts a value to another type, by the rules of [`Tensor::cast`](crate::tensor::Tensor::cast): integers wrap in narrower
 /// types, and floats are truncated.
 pub(super) fn converted(value: &str, source: DType, to: DType) -> Option<String> {
-    let (is_real, number) = (number(source)? != "i64", number(to)?);
+    let (is_float, compute_type) = (compute_type(source)? != "i64", compute_type(to)?);
     Some(match to {
         to if to == source => value.to_owned(),
         DType::Bool => format!("(i64)({value} != 0)"),
-        DType::I64 if is_real => format!("f_int({value})"),
-        DType::I32 if is_real => format!("f_int_within({value}, -2147483648ll, 2147483647ll)"),
-        DType::I16 if is_real => format!("f_int_within({value}, -32768ll, 32767ll)"),
-        DType::I8 if is_real => format!("f_int_within({value}, -128ll, 127ll)"),
-        DType::U8 if is_real => format!("f_int_within({value}, 0ll, 255ll)"),
-        _ => rounded(&format!("({number})({value})"), to),
+        DType::I64 if is_float => format!("f_int({value})"),
+        DType::I32 if is_float => format!("f_int_within({value}, -2147483648ll, 2147483647ll)"),
+        DType::I16 if is_float => format!("f_int_within({value}, -32768ll, 32767ll)"),
+        DType::I8 if is_float => format!("f_int_within({value}, -128ll, 127ll)"),
+        DType::U8 if is_float => format!("f_int_within({value}, 0ll, 255ll)"),
+        _ => rounded(&format!("({compute_type})({value})"), to),
     })
 }

@@ -1,6 +1,6 @@
 //! Comparisons, logical and bitwise operators, selection, and type conversion.
 
-use super::kernel_text::{KernelText, pointwise};
+use super::kernel_builder::{KernelBuilder, pointwise};
 use super::product::metas;
 use super::support::{is_real, row_major};
 use crate::cuda::device::DeviceTensor;
@@ -17,38 +17,43 @@ use crate::ops::support::broadcast::{TensorOrScalar, common};
 use crate::tensor::DType;
 
 /// A comparison of two operands in their common type.
-fn compared(kernel: &mut KernelText<'_>, other: TensorOrScalar, sign: &str) -> Option<String> {
+fn comparison(kernel: &mut KernelBuilder<'_>, other: TensorOrScalar, sign: &str) -> Option<String> {
     let dtype = common(kernel.inputs(), &[TensorOrScalar::Input(0), other]);
-    let [a, b] = [TensorOrScalar::Input(0), other].map(|factor| kernel.factor(factor, dtype));
+    let [a, b] = [TensorOrScalar::Input(0), other].map(|factor| kernel.operand(factor, dtype));
     Some(format!("{} {sign} {}", a?, b?))
 }
 
 /// A logical operator on two truth values.
-fn logical(kernel: &mut KernelText<'_>, other: usize, sign: &str) -> Option<String> {
+fn logical(kernel: &mut KernelBuilder<'_>, other: usize, sign: &str) -> Option<String> {
     let [a, b] = [0, other].map(|position| kernel.input(position, DType::Bool));
     Some(format!("{} {sign} {}", a?, b?))
 }
 
 /// A predicate of the input, `$x`.
-fn predicate(kernel: &mut KernelText<'_>, text: &str) -> Option<String> {
+fn predicate(kernel: &mut KernelBuilder<'_>, text: &str) -> Option<String> {
     let x = kernel.input(0, DType::F64)?;
     Some(text.replace("$x", &x))
 }
 
 /// A bitwise operator on two integers, `$a` and `$b`.
-fn bitwise(kernel: &mut KernelText<'_>, other: TensorOrScalar, dtype: DType, text: &str) -> Option<String> {
-    let [a, b] = [TensorOrScalar::Input(0), other].map(|factor| kernel.factor(factor, dtype));
+fn bitwise(
+    kernel: &mut KernelBuilder<'_>,
+    other: TensorOrScalar,
+    dtype: DType,
+    text: &str,
+) -> Option<String> {
+    let [a, b] = [TensorOrScalar::Input(0), other].map(|factor| kernel.operand(factor, dtype));
     Some(text.replace("$a", &a?).replace("$b", &b?))
 }
 
 /// Clamps a value. For integers, bounds are i64, so that a bound beyond the range of the input's type has no effect.
-fn clamped(clamp: &Clamp, kernel: &mut KernelText<'_>, dtype: DType) -> Option<String> {
+fn clamped(clamp: &Clamp, kernel: &mut KernelBuilder<'_>, dtype: DType) -> Option<String> {
     let mut value = kernel.input(0, dtype)?;
     for (bound, function) in [(clamp.min, "f_max"), (clamp.max, "f_min")] {
         if let Some(bound) = bound {
-            let of_number = if dtype.is_float() { dtype } else { DType::I64 };
+            let number_dtype = if dtype.is_float() { dtype } else { DType::I64 };
             let is_input = matches!(bound, TensorOrScalar::Input(_));
-            let bound = kernel.factor(bound, if is_input { dtype } else { of_number })?;
+            let bound = kernel.operand(bound, if is_input { dtype } else { number_dtype })?;
             value = format!("{function}({value}, {bound})");
         }
     }
@@ -56,12 +61,12 @@ fn clamped(clamp: &Clamp, kernel: &mut KernelText<'_>, dtype: DType) -> Option<S
 }
 
 pointwise! {
-    Eq |layer, kernel, dtype| compared(kernel, layer.other, "==")?;
-    Ne |layer, kernel, dtype| compared(kernel, layer.other, "!=")?;
-    Lt |layer, kernel, dtype| compared(kernel, layer.other, "<")?;
-    Le |layer, kernel, dtype| compared(kernel, layer.other, "<=")?;
-    Gt |layer, kernel, dtype| compared(kernel, layer.other, ">")?;
-    Ge |layer, kernel, dtype| compared(kernel, layer.other, ">=")?;
+    Eq |layer, kernel, dtype| comparison(kernel, layer.other, "==")?;
+    Ne |layer, kernel, dtype| comparison(kernel, layer.other, "!=")?;
+    Lt |layer, kernel, dtype| comparison(kernel, layer.other, "<")?;
+    Le |layer, kernel, dtype| comparison(kernel, layer.other, "<=")?;
+    Gt |layer, kernel, dtype| comparison(kernel, layer.other, ">")?;
+    Ge |layer, kernel, dtype| comparison(kernel, layer.other, ">=")?;
     LogicalAnd |layer, kernel, dtype| logical(kernel, layer.other.0, "&")?;
     LogicalOr |layer, kernel, dtype| logical(kernel, layer.other.0, "|")?;
     LogicalXor |layer, kernel, dtype| logical(kernel, layer.other.0, "^")?;
@@ -81,12 +86,12 @@ pointwise! {
     };
     Where |layer, kernel, dtype| {
         let condition = kernel.input(0, DType::Bool)?;
-        let [a, b] = [layer.input, layer.other].map(|factor| kernel.factor(factor, dtype));
+        let [a, b] = [layer.input, layer.other].map(|factor| kernel.operand(factor, dtype));
         format!("{condition} ? {} : {}", a?, b?)
     };
     MaskedFill |layer, kernel, dtype| {
         let (x, mask) = (kernel.input(0, dtype)?, kernel.input(layer.mask.0, DType::Bool)?);
-        format!("{mask} ? {} : {x}", kernel.factor(layer.value, dtype)?)
+        format!("{mask} ? {} : {x}", kernel.operand(layer.value, dtype)?)
     };
     Clamp |layer, kernel, dtype| clamped(layer, kernel, dtype)?;
     To |_layer, kernel, dtype| kernel.input(0, dtype)?;

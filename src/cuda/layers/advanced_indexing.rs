@@ -3,10 +3,10 @@
 use super::copy::{copy, element};
 use super::epilogue::kernel_shape;
 use super::indexing::is_index;
-use super::kernel_text::no_kernel;
+use super::kernel_builder::no_kernel;
 use super::movement::copy_as;
-use super::scattering::{has_scalar_kernel, one_number, summed_in};
-use super::support::{input, int, is_anything, shape, strides};
+use super::scattering::{accumulator_dtype, has_scalar_kernel, scalar_tensor};
+use super::support::{input, int, is_any_dtype, shape, strides};
 use crate::cuda::device::{Argument, DeviceTensor, Grid, KernelStrides, Unit};
 use crate::cuda::layer::scratch_bytes;
 use crate::cuda::{CudaContext, CudaLayer, CudaLayers};
@@ -19,7 +19,7 @@ use crate::tensor::{DType, Layout, Tensor, broadcast_shapes};
 const MAX_INDICES: usize = 4;
 
 /// The index tensors of the file.
-fn given(items: &Items) -> Result<Vec<Tensor>, LayerError> {
+fn constant_indices(items: &Items) -> Result<Vec<Tensor>, LayerError> {
     let Items::Listed(items) = items else { return Ok(Vec::new()) };
     let of_file = items.iter().filter_map(|item| match item {
         Item::Given(indices) => Some(indices),
@@ -32,44 +32,44 @@ fn given(items: &Items) -> Result<Vec<Tensor>, LayerError> {
 fn check(items: &Items, inputs: &[TensorMeta]) -> Result<(), LayerError> {
     let dtypes: Vec<DType> = inputs.iter().map(TensorMeta::dtype).collect();
     let items = items.by_axis(&dtypes).ok_or_else(no_kernel)?;
-    let used = items.iter().filter(|item| **item != Item::Whole);
+    let indexed = items.iter().filter(|item| **item != Item::Whole);
     let same = |item: &Item| match item {
         Item::Input(position) => dtypes.get(*position) == Some(&DType::I64),
         _ => true,
     };
-    let count = used.clone().count();
-    if (1..=MAX_INDICES).contains(&count) && used.clone().all(same) { Ok(()) } else { Err(no_kernel()) }
+    let count = indexed.clone().count();
+    if (1..=MAX_INDICES).contains(&count) && indexed.clone().all(same) { Ok(()) } else { Err(no_kernel()) }
 }
 
 /// An indexed axis.
 #[derive(Debug)]
-struct Indexed<'a> {
+struct IndexedAxis<'a> {
     index: DeviceTensor<'a>,
     /// The stride and the length of the axis.
-    step: usize,
+    stride: usize,
     len: usize,
 }
 
 /// The elements that indices select: the axes of the result, in three groups of which the middle one belongs to the indices.
 #[derive(Debug)]
-struct Taken<'a> {
-    axes: Vec<Indexed<'a>>,
+struct AdvancedIndex<'a> {
+    axes: Vec<IndexedAxis<'a>>,
     before: Vec<usize>,
     middle: Vec<usize>,
     after: Vec<usize>,
     /// The strides of the indexed tensor along the axes before and after.
-    own: [Vec<usize>; 2],
+    outer_strides: [Vec<usize>; 2],
 }
 
-impl<'a> Taken<'a> {
+impl<'a> AdvancedIndex<'a> {
     fn new<'c: 'a>(
         items: &Items,
-        whole: &Layout,
+        layout: &Layout,
         inputs: &[DeviceTensor<'a>],
         context: &CudaContext<'c>,
     ) -> Result<Self, LayerError> {
         let Items::Listed(items) = items else { return Err(no_kernel()) };
-        let (mut axes, mut used, mut weight) = (Vec::new(), Vec::new(), 0);
+        let (mut axes, mut indexed, mut weight) = (Vec::new(), Vec::new(), 0);
         let mut middle = shape(&[])?;
         for (axis, item) in items.iter().enumerate() {
             let index = match item {
@@ -81,26 +81,26 @@ impl<'a> Taken<'a> {
                 }
             };
             middle = broadcast_shapes(&middle, index.shape())?;
-            let (Some(&step), Some(&len)) = (whole.strides().get(axis), whole.shape().get(axis)) else {
-                return Err(LayerError::shape("the input", "an axis for each index", whole.shape()));
+            let (Some(&stride), Some(&len)) = (layout.strides().get(axis), layout.shape().get(axis)) else {
+                return Err(LayerError::shape("the input", "an axis for each index", layout.shape()));
             };
-            axes.push(Indexed { index, step, len });
-            used.push(axis);
+            axes.push(IndexedAxis { index, stride, len });
+            indexed.push(axis);
         }
-        let first = match (used.first(), used.last()) {
-            (Some(first), Some(last)) if last - first + 1 == used.len() => *first,
+        let first = match (indexed.first(), indexed.last()) {
+            (Some(first), Some(last)) if last - first + 1 == indexed.len() => *first,
             _ => 0,
         };
-        let (mut dims, mut own) = ([Vec::new(), Vec::new()], [Vec::new(), Vec::new()]);
-        for (axis, (&len, &step)) in whole.shape().iter().zip(whole.strides()).enumerate() {
-            if !used.contains(&axis) {
+        let (mut dims, mut outer_strides) = ([Vec::new(), Vec::new()], [Vec::new(), Vec::new()]);
+        for (axis, (&len, &stride)) in layout.shape().iter().zip(layout.strides()).enumerate() {
+            if !indexed.contains(&axis) {
                 let part = usize::from(axis >= first);
                 dims[part].push(len);
-                own[part].push(step);
+                outer_strides[part].push(stride);
             }
         }
         let [before, after] = dims;
-        Ok(Self { axes, before, middle: middle.to_vec(), after, own })
+        Ok(Self { axes, before, middle: middle.to_vec(), after, outer_strides })
     }
 
     /// The shape of the result.
@@ -109,28 +109,28 @@ impl<'a> Taken<'a> {
     }
 
     /// The strides of the indexed tensor along the axes of the result.
-    fn steps(&self) -> KernelStrides {
-        let mut steps = KernelStrides::default();
+    fn strides(&self) -> KernelStrides {
+        let mut strides = KernelStrides::default();
         let middle = vec![0; self.middle.len()];
-        let all = [&self.own[0][..], &middle, &self.own[1]].concat();
-        steps.by.iter_mut().zip(all).for_each(|(to, step)| *to = step as i64);
-        steps
+        let all = [&self.outer_strides[0][..], &middle, &self.outer_strides[1]].concat();
+        strides.by.iter_mut().zip(all).for_each(|(to, stride)| *to = stride as i64);
+        strides
     }
 
-    /// The arguments of kernels for all index tensors, with strides along the axes of the result (`is_whole`), or of the middle
-    /// group alone.
-    fn arguments(&self, is_whole: bool) -> Result<Vec<Argument<'a>>, LayerError> {
+    /// The arguments of kernels for all index tensors, with strides along the axes of the result (`along_result`), or of the
+    /// middle group alone.
+    fn arguments(&self, along_result: bool) -> Result<Vec<Argument<'a>>, LayerError> {
         let mut arguments = Vec::new();
         for axis in &self.axes {
             let layout = axis.index.layout().expand(&shape(&self.middle)?)?;
-            let mut steps = KernelStrides::default();
-            let first = if is_whole { self.before.len() } else { 0 };
-            let by = steps.by.iter_mut().skip(first);
-            by.zip(layout.strides()).for_each(|(to, &step)| *to = step as i64);
+            let mut strides = KernelStrides::default();
+            let first = if along_result { self.before.len() } else { 0 };
+            let by = strides.by.iter_mut().skip(first);
+            by.zip(layout.strides()).for_each(|(to, &stride)| *to = stride as i64);
             arguments.extend([
                 Argument::Read(axis.index),
-                Argument::Strides(steps),
-                Argument::Long(axis.step as i64),
+                Argument::Strides(strides),
+                Argument::Long(axis.stride as i64),
                 Argument::Int(int(axis.len)?),
             ]);
         }
@@ -146,7 +146,7 @@ fn supports(items: &Items, position: usize, formats: &[TensorFormat]) -> bool {
     let is_item = |item: &Item| *item == Item::Input(position);
     match items {
         Items::Listed(items) if items.iter().any(is_item) => is_index(position, formats),
-        Items::Listed(_) => is_anything(position, formats),
+        Items::Listed(_) => is_any_dtype(position, formats),
         Items::Input(_) => false,
     }
 }
@@ -157,7 +157,7 @@ impl CudaLayer for Index {
     }
 
     fn weights(&self) -> Result<Vec<Tensor>, LayerError> {
-        given(&self.expr)
+        constant_indices(&self.expr)
     }
 
     fn configure(&mut self, inputs: &[TensorMeta], _: &[TensorMeta]) -> Result<(), LayerError> {
@@ -171,22 +171,22 @@ impl CudaLayer for Index {
         context: &mut CudaContext<'_>,
     ) -> Result<(), LayerError> {
         let (x, y) = (&inputs[0], &outputs[0]);
-        let taken = Taken::new(&self.expr, x.layout(), inputs, context)?;
+        let selected = AdvancedIndex::new(&self.expr, x.layout(), inputs, context)?;
         let unit = Unit::new("indexing.cu", include_str!("../kernels/indexing.cu"));
         let unit = unit
             .define("T", element(x.dtype()))
             .define("I", DType::I64)
             .define("WRAPS", 1)
             .define("CHUNK", 1);
-        let kernel = context.kernel(&unit, "indexed")?;
+        let kernel = context.kernel(&unit, "advanced_index")?;
         let mut arguments = vec![
             Argument::Read(*x),
-            Argument::Strides(taken.steps()),
+            Argument::Strides(selected.strides()),
             Argument::Write(*y),
             Argument::Strides(strides(y.layout())),
             Argument::Shape(kernel_shape(y.shape())),
         ];
-        arguments.extend(taken.arguments(true)?);
+        arguments.extend(selected.arguments(true)?);
         arguments.push(Argument::Long(y.num_elements() as i64));
         arguments.extend(context.faults());
         context.launch(&kernel, Grid::over(y.num_elements()), &arguments)
@@ -199,15 +199,15 @@ fn part(layout: &Layout, axes: std::ops::Range<usize>) -> (Vec<usize>, Vec<usize
     (of(layout.shape().dims()), of(layout.strides()))
 }
 
-fn kernel_steps(steps: &[usize]) -> KernelStrides {
+fn kernel_strides(strides: &[usize]) -> KernelStrides {
     let mut kernel = KernelStrides::default();
-    kernel.by.iter_mut().zip(steps).for_each(|(to, &step)| *to = step as i64);
+    kernel.by.iter_mut().zip(strides).for_each(|(to, &stride)| *to = stride as i64);
     kernel
 }
 
 /// Returns true if sums are accumulated in another type than the output's.
-fn is_summed_apart(layer: &IndexPut, dtype: DType) -> bool {
-    layer.accumulate && summed_in(dtype) != dtype
+fn needs_accumulator(layer: &IndexPut, dtype: DType) -> bool {
+    layer.accumulate && accumulator_dtype(dtype) != dtype
 }
 
 impl CudaLayer for IndexPut {
@@ -216,7 +216,7 @@ impl CudaLayer for IndexPut {
     }
 
     fn weights(&self) -> Result<Vec<Tensor>, LayerError> {
-        given(&self.indices)
+        constant_indices(&self.indices)
     }
 
     fn configure(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<(), LayerError> {
@@ -232,8 +232,8 @@ impl CudaLayer for IndexPut {
     fn workspace(&self, _: &[TensorMeta], outputs: &[TensorMeta]) -> usize {
         let (dtype, shape) = (outputs[0].dtype(), outputs[0].shape());
         let sums =
-            if is_summed_apart(self, dtype) { shape.map_or(usize::MAX, |it| it.num_elements()) } else { 0 };
-        scratch_bytes(DType::F64, 1).saturating_add(scratch_bytes(summed_in(dtype), sums))
+            if needs_accumulator(self, dtype) { shape.map_or(usize::MAX, |it| it.num_elements()) } else { 0 };
+        scratch_bytes(DType::F64, 1).saturating_add(scratch_bytes(accumulator_dtype(dtype), sums))
     }
 
     fn forward(
@@ -242,8 +242,8 @@ impl CudaLayer for IndexPut {
         outputs: &[DeviceTensor<'_>],
         context: &mut CudaContext<'_>,
     ) -> Result<(), LayerError> {
-        let is_apart = is_summed_apart(self, outputs[0].dtype());
-        if is_apart {
+        let needs_accumulator = needs_accumulator(self, outputs[0].dtype());
+        if needs_accumulator {
             let sums = context.scratch(DType::F32, *outputs[0].shape())?;
             put(self, inputs, &sums, context)?;
             return copy_as(&sums, &outputs[0], context);
@@ -264,46 +264,47 @@ fn put(
     } else {
         copy_as(&inputs[0], y, context)?
     }
-    let taken = Taken::new(&layer.indices, y.layout(), inputs, context)?;
-    let dims = taken.dims();
+    let selected = AdvancedIndex::new(&layer.indices, y.layout(), inputs, context)?;
+    let dims = selected.dims();
     if dims.contains(&0) {
         return Ok(());
     }
     let values = match layer.values {
         TensorOrScalar::Input(position) => input(inputs, position)?,
-        number => one_number(number, inputs, inputs[0].dtype(), context)?,
+        number => scalar_tensor(number, inputs, inputs[0].dtype(), context)?,
     };
     let layout = match layer.values {
         TensorOrScalar::Input(_) => values.layout().expand(&dims)?,
         TensorOrScalar::Number(_) => values.layout().select(0, 0)?.expand(&dims)?,
     };
-    let (first, last) = (taken.before.len(), taken.before.len() + taken.middle.len());
+    let (first, last) = (selected.before.len(), selected.before.len() + selected.middle.len());
     let ((_, before), (_, middle), (_, after)) =
         (part(&layout, 0..first), part(&layout, first..last), part(&layout, last..dims.len()));
-    let lines = shape(&[&taken.before[..], &taken.after].concat())?;
-    let (many, count) = (shape(&taken.middle)?, lines.num_elements());
-    let (stored, from, joined) = match (layer.accumulate, y.dtype()) {
+    let outer_shape = shape(&[&selected.before[..], &selected.after].concat())?;
+    let (index_shape, count) = (shape(&selected.middle)?, outer_shape.num_elements());
+    let (stored, from, combined) = match (layer.accumulate, y.dtype()) {
         (false, dtype) => (element(dtype), element(dtype), "b"),
         (true, DType::Bool) => ("bool", "bool", "a | b"),
         (true, dtype) if dtype.is_float() => (dtype.name(), values.dtype().name(), "a + b"),
         (true, dtype) => (dtype.name(), dtype.name(), "(T)((unsigned long long)a + (unsigned long long)b)"),
     };
-    let unit = Unit::new("putting.cu", include_str!("../kernels/putting.cu"));
-    let unit = unit.define("T", stored).define("S", from).define("WRAPS", 1).define("JOIN(a, b)", joined);
-    let unit = unit.define("CONVERTED(b)", if stored == from { "b" } else { "load<T>(b)" });
-    let kernel = context.kernel(&unit, "put")?;
+    let unit = Unit::new("index_put.cu", include_str!("../kernels/index_put.cu"));
+    let unit =
+        unit.define("T", stored).define("S", from).define("WRAPS", 1).define("COMBINE(a, b)", combined);
+    let unit = unit.define("CONVERT(b)", if stored == from { "b" } else { "load<T>(b)" });
+    let kernel = context.kernel(&unit, "index_put")?;
     let values = values.with_layout(layout)?;
     let mut arguments = vec![
         Argument::Read(values),
-        Argument::Strides(kernel_steps(&[before, after].concat())),
-        Argument::Strides(kernel_steps(&middle)),
+        Argument::Strides(kernel_strides(&[before, after].concat())),
+        Argument::Strides(kernel_strides(&middle)),
         Argument::Write(*y),
-        Argument::Strides(kernel_steps(&taken.own.concat())),
-        Argument::Shape(kernel_shape(&lines)),
-        Argument::Shape(kernel_shape(&many)),
-        Argument::Long(many.num_elements() as i64),
+        Argument::Strides(kernel_strides(&selected.outer_strides.concat())),
+        Argument::Shape(kernel_shape(&outer_shape)),
+        Argument::Shape(kernel_shape(&index_shape)),
+        Argument::Long(index_shape.num_elements() as i64),
     ];
-    arguments.extend(taken.arguments(false)?);
+    arguments.extend(selected.arguments(false)?);
     arguments.push(Argument::Long(count as i64));
     arguments.extend(context.faults());
     context.launch(&kernel, Grid::over(count), &arguments)
