@@ -3,10 +3,9 @@
 use super::failure::{Exit, Failure};
 use super::files;
 use super::limits::LimitArgs;
-use super::model::ModelArgs;
+use super::model::{ModelArgs, PlanFileArgs};
 use super::numbers;
 use super::plan::planned::passes;
-use super::plan_file::PlanFileArgs;
 use super::plugins::PluginArgs;
 use super::progress::{Bar, Spinner};
 use super::run::files::{Source, sources};

@@ -32,7 +32,6 @@ mod measure;
 mod model;
 mod operators;
 mod plan;
-mod plan_file;
 mod plugins;
 mod profile;
 mod progress;

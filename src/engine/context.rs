@@ -4,7 +4,7 @@ use super::device::{DeviceState, Scratch, is_out_of_memory};
 use super::prepared::{Key, Prepared};
 use super::run::Execution;
 use super::state::{State, cloned, configure};
-use super::{EngineError, Plan, Request, Trace};
+use super::{EngineError, Plan, Trace};
 use crate::graph::{GraphError, OperatorIndex, OperatorPlace, RuntimeOperator, Stage};
 use crate::memory::{Arena, InputBinding, MemoryPlan, MemoryReport, Problem};
 use crate::op::{TensorMeta, catch_panic, with_deadline};
@@ -14,7 +14,7 @@ use crate::{CancelToken, LimitError, Limits};
 use smallvec::SmallVec;
 use std::ops::Deref;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The number of input shapes whose memory plans a context keeps.
 const KEPT_SHAPES: usize = 16;
@@ -61,10 +61,6 @@ impl Deref for Shared<'_> {
 }
 
 impl<'p> Context<'p> {
-    pub(super) fn borrowed(plan: &'p Plan) -> Result<Self, EngineError> {
-        Self::new(Shared::Borrowed(plan))
-    }
-
     /// Creates a context that shares ownership of a plan, for threads that outlive their parent.
     ///
     /// # Errors
@@ -135,70 +131,9 @@ impl<'p> Context<'p> {
         self.shapes = None;
     }
 
-    /// Runs the model on its inputs, in the order of [`Plan::inputs`], and returns all outputs in the order of
-    /// [`Plan::outputs`].
-    ///
-    /// # Errors
-    /// [`EngineError::Graph`] if inputs are missing or do not fit, or if an operator fails; [`EngineError::Shape`] if shapes
-    /// are outside of a profile; [`EngineError::Panic`], [`EngineError::Cancelled`], [`EngineError::TimedOut`].
-    pub fn run(&mut self, inputs: &[Tensor]) -> Result<Vec<Tensor>, EngineError> {
-        let mut request = self.request();
-        for (position, input) in inputs.iter().enumerate() {
-            request.set_input(position, input.view())?;
-        }
-        Ok(request.run()?.into_tensors())
-    }
-
-    /// As [`Context::run`], but writes to buffers that the context keeps; the next run overwrites them. On one thread, a
-    /// run with shapes that were seen before does not allocate, unless sizes in the model depend on values.
-    ///
-    /// # Errors
-    /// As [`Context::run`].
-    pub fn run_reusing(&mut self, inputs: &[TensorView<'_>]) -> Result<&[Option<Tensor>], EngineError> {
-        let mut bound: Bound<'_> = inputs.iter().copied().map(InputBinding::Shared).collect();
-        let mut none: Targets<'_> = self.plan.outputs.iter().map(|_| None).collect();
-        self.run_bound(&mut bound, &mut none, None)?;
-        Ok(&self.buffers)
-    }
-
-    /// As [`Context::run`], but writes to buffers of the caller, which have the outputs' types and shapes, in the order of
-    /// [`Plan::outputs`].
-    ///
-    /// # Errors
-    /// As [`Context::run`]; [`EngineError::OutputBuffer`] and [`EngineError::OutputCount`].
-    pub fn run_into(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-    ) -> Result<(), EngineError> {
-        if outputs.len() != self.plan.outputs.len() {
-            return Err(EngineError::OutputCount { wanted: self.plan.outputs.len(), found: outputs.len() });
-        }
-        let mut bound: Bound<'_> = inputs.iter().copied().map(InputBinding::Shared).collect();
-        let mut targets: Targets<'_> = outputs.iter_mut().map(|output| Some(output.reborrow())).collect();
-        self.run_bound(&mut bound, &mut targets, None)
-    }
-
-    /// As [`Context::run_reusing`], but also reports when each operator ran and how long it took.
-    ///
-    /// # Errors
-    /// As [`Context::run`].
-    pub fn run_traced(&mut self, inputs: &[TensorView<'_>]) -> Result<Trace, EngineError> {
-        let mut trace = Trace { start: Instant::now(), total: Duration::ZERO, steps: Vec::new() };
-        let mut bound: Bound<'_> = inputs.iter().copied().map(InputBinding::Shared).collect();
-        let mut none: Targets<'_> = self.plan.outputs.iter().map(|_| None).collect();
-        self.run_bound(&mut bound, &mut none, Some(&mut trace))?;
-        Ok(trace)
-    }
-
     /// The outputs of the last [`Context::run_reusing`] or [`Context::run_traced`], in the order of [`Plan::outputs`].
     pub fn outputs(&self) -> &[Option<Tensor>] {
         &self.buffers
-    }
-
-    /// Starts a run whose inputs, buffers and donations are given by name.
-    pub fn request(&mut self) -> Request<'_, 'p> {
-        Request::new(self)
     }
 
     /// The memory plan for inputs of these types and shapes, which is kept for their runs.
@@ -339,11 +274,18 @@ impl<'p> Context<'p> {
     }
 }
 
+impl Plan {
+    /// Creates a context, which can run the plan.
+    ///
+    /// # Errors
+    /// Returns an error if the largest shapes of a profile do not fit the model or the memory.
+    pub fn context(&self) -> Result<Context<'_>, EngineError> {
+        Context::new(Shared::Borrowed(self))
+    }
+}
+
 /// Inputs of one run.
 pub(super) type Bound<'a> = SmallVec<[InputBinding<'a>; 4]>;
-
-/// Buffers for the outputs of one run.
-pub(super) type Targets<'a> = SmallVec<[Option<TensorViewMut<'a>>; 4]>;
 
 /// Shape inference and memory planning.
 impl Context<'_> {

@@ -1,7 +1,7 @@
 //! A built model: immutable layers and weights.
 
+use super::Selection;
 use super::device::OnDevice;
-use super::{Context, EngineError, Selection};
 use crate::Limits;
 use crate::graph::RuntimeGraph;
 use crate::kernels::parallel::Threads;
@@ -25,7 +25,7 @@ pub struct Port {
 
 /// A model, ready to run on any number of threads at once.
 ///
-/// It is immutable: weights are shared by all [`Context`]s, which borrow the plan and so cannot outlive it:
+/// It is immutable: weights are shared by all [`Context`](super::Context)s, which borrow the plan and so cannot outlive it:
 ///
 /// ```compile_fail,E0505
 /// # let model = concat!(env!("CARGO_MANIFEST_DIR"), "/model_file/linear/linear.pnnx.param");
@@ -70,14 +70,6 @@ pub(super) struct Names {
 }
 
 impl Plan {
-    /// Creates a context, which can run the plan.
-    ///
-    /// # Errors
-    /// Returns an error if the largest shapes of a profile do not fit the model or the memory.
-    pub fn context(&self) -> Result<Context<'_>, EngineError> {
-        Context::borrowed(self)
-    }
-
     /// The graph that is run: the file's graph after the passes.
     pub fn graph(&self) -> &RuntimeGraph {
         &self.graph
@@ -108,12 +100,12 @@ impl Plan {
         self.profile.as_ref()
     }
 
-    /// The inputs, in the order in which [`Context::run`] takes them.
+    /// The inputs, in the order in which [`Context::run`](super::Context::run) takes them.
     pub fn inputs(&self) -> &[Port] {
         &self.inputs
     }
 
-    /// The outputs, in the order in which [`Context::run`] returns them.
+    /// The outputs, in the order in which [`Context::run`](super::Context::run) returns them.
     pub fn outputs(&self) -> &[Port] {
         &self.outputs
     }

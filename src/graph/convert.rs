@@ -18,12 +18,11 @@ use super::operator::{OperandIndex, RuntimeOperand, RuntimeOperator};
 use super::sort::{dependencies, topological_order};
 use crate::Limits;
 use crate::op::{
-    CpuLayer, Creator, LayerError, OperatorReader, Registry, RegistryError, RuntimeAttribute, Watchdog,
-    catch_panic,
+    CpuLayer, Creator, LayerError, OperatorReader, Registry, RegistryError, RuntimeAttribute,
+    RuntimeParameter, Watchdog, catch_panic,
 };
 use crate::pnnx::{self, OperandId, OperatorId};
 use crate::tensor::Tensor;
-use arguments::Arguments;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 pub(super) use values::literal;
@@ -99,6 +98,32 @@ struct Converter<'a> {
     numbers: HashSet<OperandIndex>,
     unknown: Vec<UnknownOperator>,
     draft: Draft,
+}
+
+/// The parameters and inputs with which a layer is created.
+#[derive(Debug, Default)]
+struct Arguments {
+    params: BTreeMap<String, RuntimeParameter>,
+    inputs: Vec<OperandIndex>,
+    names: Vec<Option<String>>,
+}
+
+impl Arguments {
+    /// Adds inputs; the first one gets the name.
+    fn push(&mut self, inputs: &[OperandIndex], name: Option<String>) {
+        if let Some(first) = inputs.first() {
+            self.inputs.push(*first);
+            self.names.push(name);
+        }
+        self.inputs.extend(inputs.iter().skip(1));
+        self.names.resize(self.inputs.len(), None);
+    }
+
+    /// Adds a parameter.
+    fn with_param(mut self, key: &str, raw: &str) -> Self {
+        self.params.insert(key.to_owned(), RuntimeParameter::parse(raw));
+        self
+    }
 }
 
 impl Converter<'_> {

@@ -8,7 +8,7 @@ mod value;
 pub use value::{Constant, Tuple, Value};
 
 use super::operator::{OperandIndex, OperatorIndex, RuntimeOperand, RuntimeOperator};
-use super::runtime::{InputPort, OutputPort};
+use super::port::{InputPort, OutputPort};
 use crate::op::RuntimeAttribute;
 use crate::pnnx::{self, OperandId};
 use std::collections::HashMap;

@@ -1,6 +1,7 @@
-//! Operators that an engine inserts into a graph, and the other decisions that it stores in a plan.
+//! Inserting operators into a graph, and the other decisions of an engine: making them, and repeating them.
 
 use super::RuntimeGraph;
+use super::change::{Change, Inserted, OperandFormat, Unfit};
 use super::operator::{OperandIndex, OperatorIndex, RuntimeOperand, RuntimeOperator};
 use crate::op::{CpuLayer, Device, LayerError, TensorFormat, TensorMeta, catch_panic};
 
@@ -23,50 +24,12 @@ pub(crate) struct Insertion {
     pub(crate) is_output: bool,
 }
 
-/// A decision of an engine, in a form that can be stored and repeated.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Change {
-    /// See [`RuntimeGraph::set_format`].
-    Format(OperandFormat),
-    /// See [`RuntimeGraph::set_tactic`].
-    Tactic(OperatorIndex, u32),
-    /// See [`RuntimeGraph::place_on`].
-    Device(OperatorIndex, Device, u32),
-    /// See [`RuntimeGraph::insert`].
-    Insert(Vec<Inserted>),
-}
-
-/// The reason why a decision cannot be repeated.
-#[derive(Debug)]
-pub(crate) enum Unfit {
-    /// It was made for another graph.
-    Changes(String),
-    /// The layer of this operator refuses its tactic.
-    Tactic(OperatorIndex, LayerError),
-}
-
 impl Inserted {
     fn of(insertion: &Insertion) -> Self {
         let Insertion { operand, format, scale, readers, is_output, .. } = insertion;
         let made = OperandFormat { operand: *operand, format: *format, scale: *scale };
         Self { made, readers: readers.clone(), is_output: *is_output }
     }
-}
-
-/// The format of an operand.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct OperandFormat {
-    pub(crate) operand: OperandIndex,
-    pub(crate) format: TensorFormat,
-    pub(crate) scale: Option<f32>,
-}
-
-/// An [`Insertion`] without its layer. `made` is the operand that it reads, with the format of its output.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Inserted {
-    pub(crate) made: OperandFormat,
-    pub(crate) readers: Vec<(OperatorIndex, usize)>,
-    pub(crate) is_output: bool,
 }
 
 impl RuntimeGraph {

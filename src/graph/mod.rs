@@ -5,12 +5,14 @@
 //! order. Then set inputs by name, run, and get outputs by name.
 
 mod cast;
+mod change;
 mod convert;
 pub mod draft;
 mod error;
 mod insert;
 mod live;
 mod operator;
+mod port;
 mod quantization;
 mod release;
 mod run;
@@ -18,12 +20,14 @@ mod runtime;
 pub mod sort;
 mod trace;
 
+pub(crate) use change::{Change, Inserted, OperandFormat, Unfit};
 pub use error::{GraphError, OperatorPlace, Stage, UnknownOperator};
-pub(crate) use insert::{Change, Inserted, Insertion, OperandFormat, Unfit};
+pub(crate) use insert::Insertion;
 pub use operator::{OperandIndex, OperatorIndex, RuntimeOperand, RuntimeOperator};
+pub use port::{InputPort, OutputPort};
 pub(crate) use quantization::resolve as resolve_quantization;
 pub use release::{last_user, releases};
 pub(crate) use run::compute_alone;
-pub use runtime::{BuildState, InputPort, OutputPort, RuntimeGraph, default_bin_path};
+pub use runtime::{BuildState, RuntimeGraph, default_bin_path};
 pub use sort::topological_order;
 pub use trace::{LayerTrace, Trace};

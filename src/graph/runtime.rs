@@ -1,9 +1,10 @@
 //! The runtime graph, from the path of a model to named inputs and outputs.
 
+use super::change::Change;
 use super::convert::{convert, randomize};
 use super::draft::Draft;
-use super::insert::Change;
 use super::operator::{OperandIndex, OperatorIndex, RuntimeOperand, RuntimeOperator};
+use super::port::{InputPort, OutputPort};
 use super::release::releases;
 use super::{GraphError, Stage, resolve_quantization};
 use crate::Limits;
@@ -59,24 +60,6 @@ pub struct RuntimeGraph {
     /// For each operator, the operands that are no longer needed once it has run.
     pub(super) releases: Vec<Vec<OperandIndex>>,
     pub(super) workspace: Option<Workspace>,
-}
-
-/// A named input of a model.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct InputPort {
-    /// The name of the `pnnx.Input` operator. Callers may also use the name of its operand.
-    pub name: String,
-    /// The operand that holds the input.
-    pub operand: OperandIndex,
-}
-
-/// A named output of a model.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OutputPort {
-    /// The name of the operand, or of the `pnnx.Output` operator if that returns a single operand.
-    pub name: String,
-    /// The operand that is returned.
-    pub operand: OperandIndex,
 }
 
 /// The path of the archive that belongs to a `.param` file: `x.pnnx.bin` next to `x.pnnx.param`.

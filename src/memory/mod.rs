@@ -27,6 +27,7 @@ mod tests;
 pub use arena::Arena;
 pub use borrow::{Borrowed, InputBinding, Memory};
 pub use error::MemoryError;
-pub use plan::{Action, Holds, Load, MemoryPlan, Place, Root, Slot, Step};
+pub use plan::{Holds, Load, MemoryPlan, Place, Root, Slot, Step};
 pub use problem::Problem;
 pub use report::MemoryReport;
+pub use values::Action;

@@ -2,7 +2,7 @@
 
 use super::groups::{Buffers, Pin};
 use super::packing::{self, Request};
-use super::values::{Value, Values};
+use super::values::{Action, Value, Values};
 use super::{MemoryError, Problem, offsets, sharing};
 use crate::graph::OperatorIndex;
 use crate::op::Device;
@@ -50,22 +50,6 @@ impl Place {
     pub fn contiguous(root: Root, dtype: DType, shape: Shape) -> Self {
         Self { root, dtype, layout: Layout::contiguous(shape) }
     }
-}
-
-/// The action left to do for an operator.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Action {
-    /// Nothing: the outputs are views or constants, or preceding operators wrote directly into them.
-    Nothing,
-    /// [`CpuLayer::forward`](crate::op::CpuLayer::forward).
-    Forward,
-    /// [`CpuLayer::forward_in_place`](crate::op::CpuLayer::forward_in_place) on the input at this position.
-    InPlace {
-        /// The position of the input.
-        input: usize,
-    },
-    /// The shapes are unknown until preceding operators have run: the operator allocates its own tensors.
-    Dynamic,
 }
 
 /// The part of a plan that belongs to one operator.

@@ -2,8 +2,7 @@
 
 use super::groups::Pin;
 use super::packing::Request;
-use super::plan::Action;
-use super::values::{Values, fault};
+use super::values::{Action, Values, fault};
 use super::{MemoryError, Problem, aliases, packing};
 use crate::graph::RuntimeOperator;
 use crate::op::{Device, TensorMeta, catch_panic};

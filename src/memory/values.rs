@@ -1,7 +1,7 @@
-//! The operands before any memory is shared: each has its own buffer, or is a view of another operand's buffer.
+//! The operands before any memory is shared, each with its own buffer or as a view of another operand's, and the action of each
+//! operator, which follows from that.
 
 use super::groups::{Buffer, Buffers, Pin};
-use super::plan::Action;
 use super::{MemoryError, Problem};
 use crate::graph::{OperandIndex, RuntimeOperator};
 use crate::op::{Layer, LayerError, View, catch_panic};
@@ -14,6 +14,22 @@ pub(super) struct Value {
     pub(super) dtype: DType,
     /// Its layout in the buffer, in elements.
     pub(super) layout: Layout,
+}
+
+/// The action left to do for an operator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Action {
+    /// Nothing: the outputs are views or constants, or preceding operators wrote directly into them.
+    Nothing,
+    /// [`CpuLayer::forward`](crate::op::CpuLayer::forward).
+    Forward,
+    /// [`CpuLayer::forward_in_place`](crate::op::CpuLayer::forward_in_place) on the input at this position.
+    InPlace {
+        /// The position of the input.
+        input: usize,
+    },
+    /// The shapes are unknown until preceding operators have run: the operator allocates its own tensors.
+    Dynamic,
 }
 
 /// All operands, their buffers, and the actions of the operators.

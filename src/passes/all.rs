@@ -1,6 +1,6 @@
 //! The list of all passes.
 
-use super::registry::Entry;
+use super::pass::Entry;
 use super::{
     common_subexpressions::CommonSubexpressions, constant_folding::ConstantFolding, dead_code::DeadCode,
     expression_chains::ExpressionChains, expression_identities::ExpressionIdentities, fusion, no_ops::NoOps,

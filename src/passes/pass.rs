@@ -1,8 +1,9 @@
-//! The trait [`Pass`], and the outcome of a run.
+//! The trait [`Pass`], a pass with its priority, and the outcome of a run.
 
 use super::{PassContext, PassError};
 use crate::pnnx::Graph;
 use std::fmt;
+use std::sync::Arc;
 
 /// A graph transformation that preserves what the graph computes.
 ///
@@ -29,6 +30,24 @@ pub trait Pass: fmt::Debug + Send + Sync {
     /// A [`PassError`] if the deadline has passed, a limit is exceeded, or the pass is faulty. A pass that finds nothing to
     /// do returns `Ok`.
     fn run(&self, graph: &mut Graph, context: &mut PassContext) -> Result<Outcome, PassError>;
+}
+
+/// A pass with its priority.
+#[derive(Debug, Clone)]
+pub struct Entry {
+    /// Passes of a lower priority run first.
+    pub priority: u32,
+    /// Whether it runs.
+    pub enabled: bool,
+    /// The pass.
+    pub pass: Arc<dyn Pass>,
+}
+
+impl Entry {
+    /// An enabled pass.
+    pub fn new(priority: u32, pass: impl Pass + 'static) -> Self {
+        Self { priority, enabled: true, pass: Arc::new(pass) }
+    }
 }
 
 /// The result of running a pass once.

@@ -1,9 +1,8 @@
 //! All passes, in their order.
 
-use super::{Pass, PassContext, PassError, PassStatistics, Statistics};
+use super::{Entry, Pass, PassContext, PassError, PassStatistics, Statistics};
 use crate::graph::resolve_quantization;
 use crate::pnnx::{Graph, OperandId};
-use std::sync::Arc;
 use std::time::Instant;
 
 /// Passes in order of priority, each enabled or disabled.
@@ -15,29 +14,11 @@ pub struct Passes {
     max_rounds: usize,
 }
 
-/// A pass with its priority.
-#[derive(Debug, Clone)]
-pub struct Entry {
-    /// Passes of a lower priority run first.
-    pub priority: u32,
-    /// Whether it runs.
-    pub enabled: bool,
-    /// The pass.
-    pub pass: Arc<dyn Pass>,
-}
-
 impl Default for Passes {
     fn default() -> Self {
         let mut entries = super::all::all();
         entries.sort_by_key(|entry| entry.priority);
         Self { entries, ..Self::empty() }
-    }
-}
-
-impl Entry {
-    /// An enabled pass.
-    pub fn new(priority: u32, pass: impl Pass + 'static) -> Self {
-        Self { priority, enabled: true, pass: Arc::new(pass) }
     }
 }
 

@@ -1,7 +1,7 @@
 //! The functions that a plugin may call during a call, and the conversion of its results.
 
 use super::abi::{self, Host};
-use super::table::lossy;
+use super::text::lossy;
 use crate::Limits;
 use crate::op::{LayerError, timed_limits};
 use crate::tensor::Dim;

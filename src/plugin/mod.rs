@@ -31,6 +31,7 @@ mod library;
 mod redzone;
 mod table;
 pub(crate) mod tensors;
+mod text;
 mod values;
 
 pub use declare::{Constant, Member, Struct};

@@ -1,17 +1,15 @@
 //! Reading and validating a library's table.
 
-use super::abi::{self, MAX_NAME, Operator, Plugin};
+use super::abi::{self, Operator, Plugin};
 use super::error::PluginProblem;
-use super::values::fallback;
+use super::text::{name, text};
+use super::values::{CheckedField, fallback};
 use crate::op::{Creator, Field, PluginName};
-use std::ffi::{CStr, c_char};
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 
 type Result<T> = std::result::Result<T, PluginProblem>;
 
-/// The maximum length in bytes of a description, a default or the words for a kind.
-const MAX_TEXT: usize = 1 << 16;
 /// The maximum numbers of operators in a library, and of fields of an operator.
 const MAX_COUNT: usize = 4096;
 
@@ -44,16 +42,6 @@ pub(super) struct Checked {
 unsafe impl Send for Checked {}
 // SAFETY: as above.
 unsafe impl Sync for Checked {}
-
-/// A field with a validated description.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct CheckedField {
-    pub(super) kind: i32,
-    /// The published description. The default is written as in a file.
-    pub(super) published: Field,
-    /// The library's own key.
-    pub(super) key: *const c_char,
-}
 
 /// Reads the table of a library: its name and its operators.
 ///
@@ -263,67 +251,6 @@ unsafe fn list<'a, T>(first: *const T, count: usize, place: &str, what: &str) ->
     let first = present(first, place, &format!("the list of {what}"))?;
     // SAFETY: by contract; the pointer is aligned and not null.
     Ok(unsafe { std::slice::from_raw_parts(first.as_ptr(), count) })
-}
-
-/// Reads a name, which has at least one byte and no characters that would end a word of a `.param` text.
-///
-/// # Safety
-/// Same as [`text`].
-unsafe fn name(pointer: *const c_char, place: &str, what: &str) -> Result<String> {
-    // SAFETY: by contract.
-    let name = unsafe { bounded(pointer, MAX_NAME as usize, place, what) }?;
-    let name = name.ok_or_else(|| PluginProblem::broken(place, format!("{what} is null")))?;
-    if name.is_empty() {
-        return Err(PluginProblem::broken(place, format!("{what} is empty")));
-    }
-    if name.chars().any(|c| c.is_whitespace() || c.is_control()) {
-        return Err(PluginProblem::broken(
-            place,
-            format!("{what}, {name:?}, has a blank or a control character"),
-        ));
-    }
-    Ok(name.to_owned())
-}
-
-/// Reads a text; `None` if the pointer is null.
-///
-/// # Safety
-/// A pointer that is not null must point to a text that ends with a zero byte.
-unsafe fn text<'a>(pointer: *const c_char, place: &str, what: &str) -> Result<Option<&'a str>> {
-    // SAFETY: by contract.
-    unsafe { bounded(pointer, MAX_TEXT, place, what) }
-}
-
-/// # Safety
-/// As [`text`].
-unsafe fn bounded<'a>(
-    pointer: *const c_char,
-    most: usize,
-    place: &str,
-    what: &str,
-) -> Result<Option<&'a str>> {
-    if pointer.is_null() {
-        return Ok(None);
-    }
-    // SAFETY: by contract the text ends with a zero, and nothing after it is read.
-    let length = (0..=most).find(|&at| unsafe { *pointer.add(at) } == 0);
-    let Some(length) = length else {
-        return Err(PluginProblem::broken(place, format!("{what} is longer than {most} bytes")));
-    };
-    // SAFETY: the bytes up to there were just read.
-    let bytes = unsafe { std::slice::from_raw_parts(pointer.cast::<u8>(), length) };
-    let text = std::str::from_utf8(bytes);
-    text.map(Some).map_err(|_| PluginProblem::broken(place, format!("{what} is not UTF-8")))
-}
-
-/// The text at a pointer, with `�` in place of bytes that are not UTF-8.
-///
-/// # Safety
-/// Same as [`text`].
-pub(super) unsafe fn lossy(pointer: *const c_char) -> Option<String> {
-    // SAFETY: by contract.
-    let text = (!pointer.is_null()).then(|| unsafe { CStr::from_ptr(pointer) })?;
-    Some(text.to_string_lossy().into_owned())
 }
 
 #[cfg(test)]

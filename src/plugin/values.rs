@@ -1,12 +1,21 @@
 //! Reading the fields of an operator from a file, and passing them to a plugin.
 
 use super::abi;
-use super::table::CheckedField;
 use super::tensors::of_view;
-use crate::op::{FieldValue, FromParameter, LayerError, OperatorReader, RuntimeParameter, Weight};
+use crate::op::{Field, FieldValue, FromParameter, LayerError, OperatorReader, RuntimeParameter, Weight};
 use crate::tensor::Tensor;
-use std::ffi::CString;
+use std::ffi::{CString, c_char};
 use std::ptr::{null, null_mut};
+
+/// A field with a validated description.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct CheckedField {
+    pub(super) kind: i32,
+    /// The published description. The default is written as in a file.
+    pub(super) published: Field,
+    /// The library's own key.
+    pub(super) key: *const c_char,
+}
 
 /// The value of a field from the file, or its fallback.
 #[derive(Debug, Default)]

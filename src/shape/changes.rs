@@ -1,8 +1,6 @@
-//! Updating shapes when the shapes of the inputs change.
+//! What an update of shapes changed.
 
-use super::{ShapeError, Shapes};
-use crate::graph::{OperandIndex, OperatorIndex, RuntimeGraph};
-use crate::op::TensorMeta;
+use crate::graph::{OperandIndex, OperatorIndex};
 
 /// The changes made by an update.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -31,23 +29,5 @@ impl Changes {
     /// The operators whose rules were applied again.
     pub fn operators(&self) -> &[OperatorIndex] {
         &self.operators
-    }
-}
-
-impl Shapes {
-    /// Updates the shapes for new inputs. Only operators that depend on an actual change are inferred again; if the inputs are
-    /// unchanged, nothing is done.
-    ///
-    /// `graph` must be the graph from which these shapes were inferred.
-    ///
-    /// # Errors
-    /// As [`Shapes::infer`]; the shapes are then unchanged.
-    pub fn update(&mut self, graph: &RuntimeGraph, inputs: &[TensorMeta]) -> Result<Changes, ShapeError> {
-        if self.has_inputs(graph, inputs) {
-            log::trace!("the shapes of the inputs are unchanged");
-            return Ok(Changes::default());
-        }
-        let inputs: Vec<_> = inputs.iter().cloned().map(Some).collect();
-        self.apply(graph, &inputs)
     }
 }

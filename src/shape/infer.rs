@@ -82,6 +82,22 @@ impl Shapes {
         operands.iter().map(|&operand| self.get(operand).cloned()).collect()
     }
 
+    /// Updates the shapes for new inputs. Only operators that depend on an actual change are inferred again; if the inputs are
+    /// unchanged, nothing is done.
+    ///
+    /// `graph` must be the graph from which these shapes were inferred.
+    ///
+    /// # Errors
+    /// As [`Shapes::infer`]; the shapes are then unchanged.
+    pub fn update(&mut self, graph: &RuntimeGraph, inputs: &[TensorMeta]) -> Result<Changes, ShapeError> {
+        if self.has_inputs(graph, inputs) {
+            log::trace!("the shapes of the inputs are unchanged");
+            return Ok(Changes::default());
+        }
+        let inputs: Vec<_> = inputs.iter().cloned().map(Some).collect();
+        self.apply(graph, &inputs)
+    }
+
     /// Clears the cache: the next update applies all rules and reports all operands as changed.
     pub fn clear(&mut self) {
         log::debug!("cleared the shapes of {} operands", self.metas.len());
@@ -89,7 +105,7 @@ impl Shapes {
     }
 
     /// Returns true if the shapes were inferred from these inputs.
-    pub(super) fn has_inputs(&self, graph: &RuntimeGraph, inputs: &[TensorMeta]) -> bool {
+    fn has_inputs(&self, graph: &RuntimeGraph, inputs: &[TensorMeta]) -> bool {
         self.is_complete(graph) && same_inputs(graph, &self.metas, inputs)
     }
 
@@ -98,11 +114,7 @@ impl Shapes {
     }
 
     /// Sets the inputs, and applies the rules of all operators that depend on a change; of all operators if the cache is empty.
-    pub(super) fn apply(
-        &mut self,
-        graph: &RuntimeGraph,
-        inputs: &[Option<TensorMeta>],
-    ) -> Result<Changes, ShapeError> {
+    fn apply(&mut self, graph: &RuntimeGraph, inputs: &[Option<TensorMeta>]) -> Result<Changes, ShapeError> {
         let stored_input = |(port, input): (&InputPort, &Option<TensorMeta>)| {
             input.clone().map(|input| stored(graph.operand(port.operand), input))
         };

@@ -8,9 +8,12 @@
 use std::collections::BTreeMap;
 
 use super::Drawing;
+use super::bands::Bands;
 use super::layers::Link;
-use super::layout::{Bands, LABEL_FONT};
 use super::routes::{Leg, Route};
+use super::text::Font;
+
+pub(super) const LABEL_FONT: Font = Font::mono(10.5);
 
 /// Height of a row, distance between the tops of two rows (which overlap), and between a row's top and the baseline of
 /// its text.

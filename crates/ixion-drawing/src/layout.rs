@@ -1,16 +1,16 @@
 //! The layout: sizes and positions in pixels, from the top left corner.
 
+use super::bands::Bands;
 use super::labels::{self, Label};
 use super::layers::{self, Link};
 use super::mesh::Mesh;
-use super::routes::{self, Leg, Route};
+use super::routes::{self, Route};
 use super::text::Font;
 use super::{Drawing, Node, align, coordinates, order};
 
 pub(super) const TITLE_FONT: Font = Font::bold_sans(12.5);
 pub(super) const NAME_FONT: Font = Font::mono(11.0);
 pub(super) const DETAIL_FONT: Font = Font::mono(10.5);
-pub(super) const LABEL_FONT: Font = Font::mono(10.5);
 
 /// Height of a card's header, of its name and of each detail, and the space below the last of these.
 pub(super) const HEADER: f64 = 26.0;
@@ -24,14 +24,6 @@ const MIN_CARD_WIDTH: f64 = 132.0;
 const MAX_CARD_WIDTH: f64 = 240.0;
 /// Widths are rounded up to multiples of this, so that cards in a column often have the same width.
 const WIDTH_STEP: f64 = 12.0;
-
-/// Height of a gap between layers, its growth per pixel of the largest horizontal shift in it, and the maximum growth.
-const GAP: f64 = 52.0;
-const GAP_PER_SHIFT: f64 = 0.07;
-const MAX_EXTRA_GAP: f64 = 70.0;
-/// Straight part of an arrow below its first card, and above its last (with the head).
-const STEM: f64 = 4.0;
-const HEAD: f64 = 12.0;
 
 /// A card with its displayed text.
 #[derive(Debug, Clone, PartialEq)]
@@ -78,7 +70,8 @@ impl Layout {
         let half_widths: Vec<f64> = cards.iter().map(|card| card.width / 2.0).collect();
         let centres = coordinates::place(&mesh, &blocks, &half_widths);
         let routes = routes::routes(&mesh, &links, &centres, &half_widths);
-        let bands = Bands::new(&mesh, &cards, &routes);
+        let heights: Vec<f64> = cards.iter().map(|card| card.height).collect();
+        let bands = Bands::new(&mesh, &heights, &routes);
         for (node, card) in cards.iter_mut().enumerate() {
             let (top, bottom) = bands.layer(mesh.layer_of[node]);
             card.x = centres[node] - card.width / 2.0;
@@ -127,68 +120,6 @@ fn card(node: &Node) -> Card {
         height += CARD_FOOT;
     }
     Card { x: 0.0, y: 0.0, width, height, title: TITLE_FONT.elide_end(&node.title, room), name, details }
-}
-
-/// The vertical positions of the layers and of the gaps between them.
-#[derive(Debug, Clone)]
-pub(super) struct Bands {
-    /// The top and bottom of each layer.
-    layers: Vec<(f64, f64)>,
-}
-
-impl Bands {
-    fn new(mesh: &Mesh, cards: &[Card], routes: &[Route]) -> Bands {
-        let mut heights = vec![0.0_f64; mesh.layers.len()];
-        for (node, card) in cards.iter().enumerate() {
-            let height = &mut heights[mesh.layer_of[node]];
-            *height = height.max(card.height);
-        }
-        let mut shifts = vec![0.0_f64; mesh.layers.len()];
-        for leg in routes.iter().flat_map(|route| &route.legs) {
-            shifts[leg.gap] = shifts[leg.gap].max((leg.top - leg.bottom).abs());
-        }
-        let mut y = 0.0;
-        let place = |(height, shift): (f64, f64)| {
-            let band = (y, y + height);
-            y = band.1 + GAP + (shift * GAP_PER_SHIFT).min(MAX_EXTRA_GAP).round();
-            band
-        };
-        Bands { layers: heights.into_iter().zip(shifts).map(place).collect() }
-    }
-
-    fn layer(&self, layer: usize) -> (f64, f64) {
-        self.layers.get(layer).copied().unwrap_or_default()
-    }
-
-    /// The bottom of the last layer.
-    fn bottom(&self) -> f64 {
-        self.layers.last().map_or(0.0, |band| band.1)
-    }
-
-    /// The number of gaps, including the empty one below the last layer.
-    pub(super) fn gaps(&self) -> usize {
-        self.layers.len()
-    }
-
-    /// The top and bottom of the part of a gap in which arrows bend.
-    pub(super) fn gap(&self, gap: usize) -> (f64, f64) {
-        (self.layer(gap).1 + STEM, self.layer(gap + 1).0 - HEAD)
-    }
-
-    /// The horizontal position of a leg at `y`.
-    pub(super) fn x_at(&self, leg: &Leg, y: f64) -> f64 {
-        let (top, bottom) = self.gap(leg.gap);
-        let wanted = ((y - top) / (bottom - top)).clamp(0.0, 1.0);
-        let (mut low, mut high) = (0.0, 1.0);
-        for _ in 0..16 {
-            let t = (low + high) / 2.0;
-            // The height of a cubic with control points at 0, 1/2, 1/2 and 1.
-            let height = t * (1.5 - t * (1.5 - t));
-            if height < wanted { low = t } else { high = t }
-        }
-        let t = (low + high) / 2.0;
-        leg.top + (leg.bottom - leg.top) * t * t * (3.0 - 2.0 * t)
-    }
 }
 
 /// The points of a route, without those inside straight lines.
@@ -325,16 +256,5 @@ mod tests {
                 assert!(card.y >= 0.0 && card.y + card.height <= layout.height + 1e-6);
             }
         }
-    }
-
-    #[test]
-    fn a_point_on_a_leg_moves_from_its_top_to_its_bottom() {
-        let bands = Bands { layers: vec![(0.0, 40.0), (100.0, 140.0)] };
-        let leg = Leg { gap: 0, top: 10.0, bottom: 90.0 };
-        let (top, bottom) = bands.gap(0);
-        assert!(
-            (bands.x_at(&leg, top) - 10.0).abs() < 1e-3 && (bands.x_at(&leg, bottom) - 90.0).abs() < 1e-3
-        );
-        assert!((bands.x_at(&leg, (top + bottom) / 2.0) - 50.0).abs() < 1e-2);
     }
 }

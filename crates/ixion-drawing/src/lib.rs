@@ -20,6 +20,7 @@
 //! Output is deterministic: the same drawing gives the same text, byte for byte.
 
 mod align;
+mod bands;
 mod coordinates;
 mod dot;
 mod labels;

@@ -1,7 +1,8 @@
 //! The style sheet of the SVG: fonts, and colours for light and dark mode.
 
 use super::NodeKind;
-use super::layout::{DETAIL_FONT, LABEL_FONT, NAME_FONT, TITLE_FONT};
+use super::labels::LABEL_FONT;
+use super::layout::{DETAIL_FONT, NAME_FONT, TITLE_FONT};
 use super::page::{HEADING_FONT, LEGEND_FONT, line};
 
 const SANS: &str = r#"system-ui,-apple-system,"Segoe UI",Roboto,"Helvetica Neue",Arial,sans-serif"#;

@@ -4,72 +4,21 @@
 //! positions at a time, in scratch memory of a fixed size that stays in the cache. The outputs of a tile stay in the
 //! cache as well, from their initialisation with the bias to the addition of the product.
 
+mod direct;
+mod operands;
+
 use super::Float;
 use super::columns::{Columns, TILE_BYTES, matrix, matrix_mut};
-use super::direct::{self, Direct};
-use super::elementwise::ApplyEpilogue;
 use super::gemm::{gemm, gemm_here};
 use super::parallel::{for_each_item, threads};
-use super::window::Window;
+use direct::Direct;
 use ixion_tensor::Limits;
 use ixion_tensor::Result;
 use ndarray::{ArrayView2, ArrayViewMut2, Axis};
-
-/// The sizes of a convolution of one sample: C×… → O×….
-#[derive(Debug, Clone)]
-pub struct ConvShape {
-    /// Input channels.
-    pub channels: usize,
-    /// Output channels.
-    pub out_channels: usize,
-    /// The number of groups; both channel counts are multiples of it.
-    pub groups: usize,
-    /// Lengths of the input's axes after the channels.
-    pub lens: Vec<usize>,
-    /// The window along each of these axes.
-    pub windows: Vec<Window>,
-}
+pub use operands::{ConvShape, Factors};
 
 /// The granularity of positions in a matrix product: a multiple of the block width on every processor.
 const BLOCK: usize = 48;
-
-/// The maximum number of channels of a group that is convolved directly.
-const NARROW: usize = 8;
-
-impl ConvShape {
-    /// Lengths of the output's axes after the channels.
-    pub fn outputs(&self) -> Vec<usize> {
-        self.windows.iter().zip(&self.lens).map(|(window, &len)| window.positions(len)).collect()
-    }
-
-    /// The number of products per output: the row length of the weight matrix of a group.
-    fn taps(&self) -> usize {
-        self.channels / self.groups.max(1) * self.kernel_size()
-    }
-
-    fn kernel_size(&self) -> usize {
-        self.windows.iter().map(|window| window.kernel).product()
-    }
-
-    /// Returns true if groups are too narrow for matrix products, and their padded planes do not become too large.
-    fn is_narrow(&self, outputs: &[usize]) -> bool {
-        let groups = self.groups.max(1);
-        let narrow = |channels: usize| (1..=NARROW).contains(&(channels / groups));
-        groups > 1 && narrow(self.channels) && narrow(self.out_channels) && direct::is_dense(self, outputs)
-    }
-
-    /// Returns true if a column is just a pixel, so that the input itself is the matrix of columns.
-    fn is_pointwise(&self) -> bool {
-        let pointwise = Window { kernel: 1, stride: 1, dilation: 1, pad_before: 0, pad_after: 0 };
-        self.windows.iter().all(|window| Window { dilation: 1, ..*window } == pointwise)
-    }
-
-    /// The number of multiply-accumulate operations for one sample.
-    pub fn macs(&self) -> u64 {
-        let positions = self.outputs().iter().fold(1u64, |product, &len| product.saturating_mul(len as u64));
-        positions.saturating_mul(self.out_channels as u64).saturating_mul(self.taps() as u64)
-    }
-}
 
 /// A convolution that is ready to run on samples of one shape, any number of times, without allocating.
 #[derive(Debug, Clone)]
@@ -85,28 +34,6 @@ enum Algorithm {
     Direct(Box<Direct>),
     /// By matrix products over tiles of `tile` positions.
     Product { tile: usize },
-}
-
-/// The weights, the bias and the epilogue of a convolution.
-#[derive(Debug, Clone, Copy)]
-pub struct Factors<'a, T> {
-    /// O×(C/groups)×….
-    pub weight: &'a [T],
-    /// One value per output channel, added to the sums.
-    pub bias: Option<&'a [T]>,
-    /// The epilogue that is applied to outputs while they are in the cache, and the position of the sample's first output
-    /// in the whole output.
-    pub epilogue: Option<(&'a dyn ApplyEpilogue<T>, usize)>,
-}
-
-impl<T: Float> Factors<'_, T> {
-    /// Applies the epilogue to outputs that begin at a position of the sample.
-    pub(super) fn apply_epilogue(&self, position: usize, outputs: &mut [T]) -> Result<()> {
-        match self.epilogue {
-            Some((epilogue, first)) => epilogue.apply(first + position, outputs),
-            None => Ok(()),
-        }
-    }
 }
 
 /// Element types whose convolutions are compiled and optimised once, in this crate, instead of in each caller: `f32` and
@@ -154,7 +81,7 @@ impl ConvPlan {
     /// Prepares a convolution for elements of `element_bytes` bytes, and for the threads of the current pool.
     pub fn new(shape: ConvShape, element_bytes: usize) -> Self {
         let outputs = shape.outputs();
-        let algorithm = match shape.is_narrow(&outputs) {
+        let algorithm = match Direct::suits(&shape, &outputs) {
             true => Algorithm::Direct(Box::new(Direct::new(&shape, &outputs))),
             false => Algorithm::Product { tile: tile(&shape, &outputs, element_bytes) },
         };
@@ -386,6 +313,7 @@ mod tests {
     use crate::naive;
     use crate::parallel::tests::on_threads;
     use crate::testing::integer_noise;
+    use crate::window::Window;
     use ndarray::{ArrayD, Ix4};
     use proptest::prelude::*;
 
@@ -470,19 +398,6 @@ mod tests {
                 assert!(scratch < 1 << 16, "{shape:?} needs {scratch}");
                 check(&shape, 1, true);
             }
-        }
-    }
-
-    #[test]
-    fn usual_narrow_groups_are_convolved_directly() {
-        for (kernel, stride, dilation, len) in
-            [(3, 1, 1, 7), (3, 2, 1, 56), (1, 2, 1, 14), (3, 1, 36, 33), (7, 4, 1, 9)]
-        {
-            let pad = dilation * (kernel / 2);
-            let window = Window { kernel, stride, dilation, pad_before: pad, pad_after: pad };
-            let windows = vec![window; 2];
-            let shape = ConvShape { channels: 8, out_channels: 8, groups: 8, lens: vec![len; 2], windows };
-            assert!(shape.is_narrow(&shape.outputs()), "{window:?}");
         }
     }
 

@@ -21,6 +21,7 @@ mod real;
 mod run;
 mod scaling;
 mod source;
+mod values;
 
 use ixion_tensor::Function;
 use ixion_tensor::Limits;
@@ -192,7 +193,9 @@ impl Program {
         dtype: DType,
         shape: &Shape,
     ) -> Result<Prepared> {
-        Prepared::new(&self.steps[..=value.0], inputs, dtype, shape)
+        let mut prepared = Prepared::new(&self.steps[..=value.0], inputs, dtype, shape)?;
+        prepared.compute_constants()?;
+        Ok(prepared)
     }
 }
 

@@ -10,7 +10,6 @@ mod columns;
 pub mod conv;
 pub mod conv_transpose;
 pub mod deformable;
-mod direct;
 pub mod elementwise;
 pub mod elimination;
 

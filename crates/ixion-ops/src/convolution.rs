@@ -2,6 +2,7 @@
 
 mod algorithm;
 mod blocked;
+mod blocks;
 mod common;
 mod deformable;
 mod int8;
@@ -22,7 +23,7 @@ use crate::support::int8::Int8;
 use crate::support::rules;
 use crate::support::shape_cache::ShapeCache;
 use algorithm::ConvAlgorithm;
-use blocked::Blocks;
+use blocks::Blocks;
 use common::{Parameters, Sizes, each_sample, per_axis};
 pub use deformable::{DeformConv, DeformConvFunction};
 use ixion_kernels::Float;
@@ -31,8 +32,7 @@ use ixion_kernels::naive::pad;
 use ixion_kernels::parallel::threads;
 use ixion_kernels::quantized::{Int8Conv, Rows};
 use ixion_kernels::window::Window;
-use ixion_tensor::Limits;
-use ixion_tensor::{DType, Dim, Format, Shape, TensorError, TensorView, TensorViewMut};
+use ixion_tensor::{DType, Dim, Format, Limits, Shape, TensorError, TensorView, TensorViewMut};
 use ndarray::{ArrayViewD, IxDyn};
 use std::borrow::Cow;
 use std::ops::RangeInclusive;

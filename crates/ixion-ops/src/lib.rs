@@ -81,7 +81,7 @@ pub mod support;
 pub mod vision;
 
 use crate::op::{CpuLayer, Registry};
-/// What the macros of this crate expand to names it, also where only `ixion` is a dependency.
+/// Exported macros name it: their callers need not depend on `ixion-tensor`.
 #[doc(hidden)]
 pub use ixion_tensor as tensor;
 use std::sync::OnceLock;

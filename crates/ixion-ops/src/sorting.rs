@@ -2,13 +2,11 @@
 
 use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
 use crate::reduction::along_axes::Axes;
-use crate::reduction::extremes::{
-    Kind, check_order, places, with_order, with_places, write_places, write_values,
-};
+use crate::reduction::extremes::{check_order, places, with_order, with_places};
 use crate::support::arguments::InputIndex;
 use crate::support::broadcast::{Converted, TensorOrScalar, common};
-use crate::support::order::{Ordered, in_order, keys};
-use crate::support::rows::Rows;
+use crate::support::order::{Kind, Ordered, in_order, keys};
+use crate::support::rows::{Rows, write_places, write_values};
 use ixion_tensor::{DType, Dim, Element, Tensor, TensorView, TensorViewMut, resolve_axis};
 use std::cmp::Ordering;
 use std::ops::RangeInclusive;

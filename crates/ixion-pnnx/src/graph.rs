@@ -11,8 +11,9 @@ mod weights;
 
 pub use error::GraphError;
 
-use super::operand::{Operand, OperandId};
-use super::operator::{Operator, OperatorId};
+use super::ids::{OperandId, OperatorId};
+use super::operand::Operand;
+use super::operator::Operator;
 use std::collections::HashMap;
 use std::sync::Arc;
 

@@ -1,28 +1,11 @@
 //! Operands: the values that operators compute and read.
 
-use super::operator::{Few, OperatorId};
+use super::ids::{Few, OperatorId};
 use super::parameter::Parameter;
 use ixion_tensor::DType;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
-
-/// The id of an operand of a [`Graph`](super::Graph). It stays valid while the graph is edited, until the
-/// operand is removed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct OperandId(u32);
-
-impl OperandId {
-    /// The id of the operand at an index of its graph's list; `None` beyond 2^32 operands.
-    pub(super) fn at(index: usize) -> Option<Self> {
-        u32::try_from(index).ok().map(Self)
-    }
-
-    /// The index in its graph's list.
-    pub(super) fn index(self) -> usize {
-        self.0 as usize
-    }
-}
 
 /// One size of an operand's shape.
 ///

@@ -1,32 +1,12 @@
 //! Operators: the steps of a model.
 
 use super::attribute::Attribute;
-use super::operand::OperandId;
+use super::ids::{Few, OperandId};
 use super::parameter::{FromParameter, ParamTypeError, Parameter};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
-
-/// The id of an operator of a [`Graph`](super::Graph). It stays valid while the graph is edited, until the
-/// operator is removed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct OperatorId(u32);
-
-impl OperatorId {
-    /// The id of the operator at an index of its graph's list; `None` beyond 2^32 operators.
-    pub(super) fn at(index: usize) -> Option<Self> {
-        u32::try_from(index).ok().map(Self)
-    }
-
-    /// The index in its graph's list.
-    pub(super) fn index(self) -> usize {
-        self.0 as usize
-    }
-}
-
-/// A list that stores up to four items inline: most operators have few inputs and outputs.
-pub(super) type Few<T> = SmallVec<[T; 4]>;
 
 /// One step of a model: its type, its inputs and outputs, its parameters and its attributes.
 ///

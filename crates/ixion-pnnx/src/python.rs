@@ -15,8 +15,8 @@ mod prelude;
 mod statement;
 
 use super::graph::Graph;
-use super::operand::OperandId;
-use super::operator::{Operator, OperatorId};
+use super::ids::{OperandId, OperatorId};
+use super::operator::Operator;
 use names::Names;
 use prelude::Helper;
 use std::collections::{BTreeSet, HashMap, HashSet};

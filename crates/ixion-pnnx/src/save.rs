@@ -4,7 +4,7 @@ use super::archive::ArchiveWriter;
 use super::attribute::entry_name;
 use super::error::PnnxError;
 use super::graph::Graph;
-use super::operand::OperandId;
+use super::ids::OperandId;
 use super::operator::Operator;
 use super::text::MAGIC;
 use std::fmt::Write as _;

@@ -52,12 +52,13 @@ pub use layout::{Format, Layout, resolve_axes};
 pub use limits::{CancelToken, LimitError, Limits};
 pub use mapping::Mapping;
 pub use num_complex::Complex;
-pub use reshape::Order;
 pub use shape::{Shape, broadcast_shapes, resolve_axis, resolve_index};
 pub use storage::ALIGNMENT;
 #[doc(hidden)]
 pub use storage::Storage;
-pub use strides::{Axes, contiguous_strides, expanded_axes, index_of, merged_axes, position, reshaped_axes};
+pub use strides::{
+    Axes, Order, contiguous_strides, expanded_axes, index_of, merged_axes, position, reshaped_axes,
+};
 pub use view::{TensorView, TensorViewMut};
 pub use wide::Scalar;
 pub use workspace::{Scratch, Workspace};

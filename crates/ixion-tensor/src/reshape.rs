@@ -1,16 +1,6 @@
 //! Reading, reshaping and flattening in row-major and column-major order.
 
-use super::{Element, Layout, Result, Tensor, TensorError};
-
-/// The order in which the elements of a tensor are counted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum Order {
-    /// The last index changes fastest (C, NumPy, PyTorch).
-    #[default]
-    RowMajor,
-    /// The first index changes fastest (Fortran, MATLAB, Armadillo).
-    ColumnMajor,
-}
+use super::{Element, Layout, Order, Result, Shape, Tensor, TensorError};
 
 impl Tensor {
     /// The axes in reverse order, without a copy (`numpy.transpose`).
@@ -20,6 +10,21 @@ impl Tensor {
     pub fn reverse_axes(&self) -> Result<Self> {
         let order: Vec<usize> = (0..self.rank()).rev().collect();
         self.with_layout(self.layout().permute(&order)?)
+    }
+
+    /// The same elements in row-major order under another shape (`torch.reshape`); copies only if necessary.
+    ///
+    /// # Errors
+    /// [`TensorError::ShapeMismatch`], with both shapes, if the numbers of elements differ.
+    pub fn reshape(&self, shape: &[usize]) -> Result<Self> {
+        let shape = Shape::new(shape)?;
+        match self.layout().reshape(&shape)? {
+            Some(layout) => self.with_layout(layout),
+            None => {
+                let copy = self.deep_copy()?;
+                copy.with_layout(Layout::contiguous(shape))
+            }
+        }
     }
 
     /// The same elements under another shape, both read in `order` (`numpy.reshape` with `order`). Copies only if
@@ -77,7 +82,7 @@ impl Tensor {
 
     /// Checks the number of elements first, so that an error reports the caller's shapes and not the reversed ones.
     fn check_reshape(&self, shape: &[usize]) -> Result<()> {
-        if super::Shape::new(shape)?.num_elements() == self.num_elements() {
+        if Shape::new(shape)?.num_elements() == self.num_elements() {
             return Ok(());
         }
         Err(TensorError::ShapeMismatch {
@@ -107,6 +112,17 @@ mod tests {
         assert_eq!(back, x);
         assert!(x.flatten(Order::RowMajor).unwrap().shares_storage(&x));
         assert_eq!(Tensor::scalar(5u8).flatten(Order::ColumnMajor).unwrap().shape().dims(), &[1]);
+    }
+
+    #[test]
+    fn views_share_and_reshape_copies_only_if_necessary() {
+        let x = counting(&[2, 3, 4]);
+        let turned = x.permute(&[0, -1, 1]).unwrap();
+        assert!(turned.shares_storage(&x) && x.reshape(&[6, 4]).unwrap().shares_storage(&x));
+        let flat = turned.reshape(&[24]).unwrap();
+        assert!(!flat.shares_storage(&x));
+        assert_eq!(flat.to_vec::<i32>().unwrap()[..4], [0, 4, 8, 1]);
+        assert!(x.reshape(&[5, 5]).unwrap_err().to_string().contains("[2, 3, 4]"));
     }
 
     #[test]

@@ -1,10 +1,20 @@
 //! Arithmetic on shapes and strides without a tensor: positions of elements, and views of the same memory.
 
-use super::{MAX_RANK, Order};
+use super::MAX_RANK;
 use smallvec::SmallVec;
 
 /// The (length, stride) pair of each axis; a `Vec<(usize, usize)>` stored inline, without an allocation.
 pub type Axes = SmallVec<[(usize, usize); MAX_RANK]>;
+
+/// The order in which the elements of a tensor are counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Order {
+    /// The last index changes fastest (C, NumPy, PyTorch).
+    #[default]
+    RowMajor,
+    /// The first index changes fastest (Fortran, MATLAB, Armadillo).
+    ColumnMajor,
+}
 
 // ANCHOR: contiguous_strides
 /// Writes the strides of a tensor whose elements are stored in `order` without gaps, one for each axis. An axis of

@@ -3,7 +3,7 @@
 //! The bytes of a [`TensorView`] or [`TensorViewMut`] may belong to a [`Tensor`](super::Tensor), a caller's slice or a
 //! slot of an arena. Typed access checks the element type and returns ndarray views or slices.
 
-use super::{Bits, DType, Element, Format, Layout, Result, Shape, Tensor, TensorError};
+use super::{Bits, DType, Element, Format, Layout, Result, Shape, TensorError};
 use ndarray::{ArrayViewD, ArrayViewMutD, IxDyn, ShapeBuilder};
 use std::marker::PhantomData;
 
@@ -127,31 +127,6 @@ impl<'a> TensorView<'a> {
         Ok(unsafe {
             std::slice::from_raw_parts(self.data.cast::<T>().add(self.layout.offset()), self.num_elements())
         })
-    }
-
-    /// All elements in row-major order, copied.
-    ///
-    /// # Errors
-    /// As [`TensorView::array`].
-    pub fn to_vec<T: Element>(&self) -> Result<Vec<T>> {
-        match self.slice() {
-            Ok(slice) => Ok(slice.to_vec()),
-            // Faster than an iterator over permuted axes: the copy follows the memory order of both.
-            Err(_) => {
-                self.check_dtype::<T>()?;
-                Ok(self.to_tensor()?.slice::<T>()?.to_vec())
-            }
-        }
-    }
-
-    /// An owned, contiguous copy.
-    ///
-    /// # Errors
-    /// [`TensorError::OutOfMemory`], or [`TensorError::Blocked`] for a blocked layout.
-    pub fn to_tensor(&self) -> Result<Tensor> {
-        let mut tensor = Tensor::zeros(self.dtype, self.shape())?;
-        tensor.view_mut()?.copy_from(self)?;
-        Ok(tensor)
     }
 
     /// The bytes of a contiguous view in row-major order.

@@ -12,9 +12,9 @@ use super::runner::{Runner, run_failure};
 use super::terminal::Terminal;
 use clap::Args;
 use ixion::graph::{RuntimeGraph, default_bin_path};
-use ixion::tensor::{DType, Tensor};
+use ixion::tensor::Tensor;
 use report::{Agreement, Findings};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use thin::{Layer, Wanted};
 

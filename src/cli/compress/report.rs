@@ -1,13 +1,15 @@
 //! The report of `ixion compress`.
 
-use super::{DType, Duration, Layer, Path, Subject, Tensor};
-use crate::cli::measure::milliseconds;
+use super::thin::Layer;
+use crate::cli::measure::{Subject, milliseconds};
 use crate::cli::numbers;
 use crate::cli::table::{Align, Table};
 use crate::cli::terminal::{Style, Terminal};
-use ixion::tensor::TensorError;
+use ixion::tensor::{DType, Tensor, TensorError};
 use serde_json::{Value, json};
 use std::io::{self, Write};
+use std::path::Path;
+use std::time::Duration;
 
 /// A comparison of the outputs of two models.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -2,6 +2,7 @@
 
 use super::files::{Kind, Source};
 use super::picture::{Preparer, Shot};
+use super::port::{Port, ports};
 use crate::cli::failure::Failure;
 use ixion::Limits;
 use ixion::graph::{GraphError, RuntimeGraph};
@@ -10,35 +11,6 @@ use ixion::tensor::{DType, Shape, Tensor, TensorError};
 use ixion::vision::ModelCard;
 use std::collections::BTreeMap;
 use std::path::Path;
-
-/// An input of a model, as described by its file.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Port {
-    pub(super) name: String,
-    operand: String,
-    pub(super) dtype: Option<DType>,
-    pub(super) shape: Option<Vec<Dim>>,
-}
-
-impl Port {
-    pub(super) fn new(name: &str, dtype: Option<DType>, shape: Option<Vec<Dim>>) -> Self {
-        Self { name: name.to_owned(), operand: String::new(), dtype, shape }
-    }
-
-    fn is_called(&self, name: &str) -> bool {
-        self.name == name || self.operand == name
-    }
-
-    fn describe(&self) -> String {
-        match (&self.shape, self.dtype) {
-            (Some(shape), Some(dtype)) => {
-                let dims: Vec<String> = shape.iter().map(ToString::to_string).collect();
-                format!("`{}` ({} {dtype})", self.name, dims.join("×"))
-            }
-            _ => format!("`{}`", self.name),
-        }
-    }
-}
 
 /// Pairs of input name and tensor, in the order of the model's inputs.
 pub(in crate::cli) type Inputs = Vec<(String, Tensor)>;
@@ -71,15 +43,6 @@ pub(super) fn port_of_pictures(sources: &[Source], graph: &RuntimeGraph) -> Opti
 
 fn has_names(source: &Source) -> bool {
     source.name.is_some() || source.kind == Kind::Npz(None)
-}
-
-fn ports(graph: &RuntimeGraph) -> Vec<Port> {
-    let ports = graph.inputs().iter().map(|port| {
-        let operand = graph.operand(port.operand);
-        let shape = operand.shape().map(<[Dim]>::to_vec);
-        Port { operand: operand.name().to_owned(), ..Port::new(&port.name, operand.dtype(), shape) }
-    });
-    ports.collect()
 }
 
 struct Gathering<'a> {

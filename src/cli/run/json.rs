@@ -1,51 +1,18 @@
-//! The result of a run as JSON.
+//! Tensors and numbers as JSON.
 
-use super::report::Report;
-use super::trace;
-use crate::cli::failure::Failure;
 use ixion::tensor::{Complex, DType, Tensor, TensorError};
 use serde_json::{Value, json};
 
 /// The maximum number of values of one output; --output saves all of them.
 const MAX_VALUES: usize = 1000;
 
-/// The result as a JSON object; `version` increases when the meaning of a field changes.
-///
-/// Depending on the model's task, `classes`, `detections` or `masks` has an entry for each of the `pictures`. Images that
-/// could not be read are in `failed`. The outputs are those of all images, or null if they cannot be concatenated.
-pub(super) fn json(report: &Report<'_>) -> Result<Value, Failure> {
-    let outputs = report.joined().ok();
-    let outputs = outputs.map(|outputs| outputs.iter().map(output).collect::<Result<Vec<Value>, _>>());
-    let inputs = report.rounds.first().map(|round| round.inputs.as_slice()).unwrap_or_default();
-    let inputs = inputs.iter().map(|(name, tensor)| port(name, tensor));
-    let failed = report.skipped.iter();
-    let failed = failed.map(|(path, error)| json!({ "file": path.display().to_string(), "error": error }));
-    let mut object = json!({
-        "version": 1,
-        "file": report.args.model.param.display().to_string(),
-        "name": report.card.map(|card| card.name.clone()),
-        "task": report.card.map(|card| card.task.name()),
-        "inputs": inputs.collect::<Vec<_>>(),
-        "outputs": outputs.transpose().map_err(Failure::failed)?,
-        "pictures": report.pictures,
-        "failed": failed.collect::<Vec<_>>(),
-        "classes": null,
-        "detections": null,
-        "masks": null,
-        "seconds": report.time.as_secs_f64(),
-        "trace": report.trace.as_ref().map(trace::json),
-    });
-    if let Some((name, found)) = &report.findings {
-        object[*name] = found.clone().into();
-    }
-    Ok(object)
-}
-
-fn port(name: &str, tensor: &Tensor) -> Value {
+/// The name, shape and element type of an input or output.
+pub(super) fn port(name: &str, tensor: &Tensor) -> Value {
     json!({ "name": name, "shape": tensor.shape().dims(), "dtype": tensor.dtype().name() })
 }
 
-fn output((name, tensor): &(String, Tensor)) -> Result<Value, TensorError> {
+/// An output with its values, of which at most [`MAX_VALUES`] are listed, and their statistics.
+pub(super) fn output((name, tensor): &(String, Tensor)) -> Result<Value, TensorError> {
     let mut object = port(name, tensor);
     let shown = tensor.num_elements().min(MAX_VALUES);
     object["values"] = values(&tensor.reshape(&[tensor.num_elements()])?.narrow(0, 0, shown)?)?;

@@ -10,6 +10,7 @@ mod json;
 mod output;
 mod picture;
 mod pictures;
+mod port;
 mod report;
 mod round;
 mod trace;
@@ -21,7 +22,6 @@ use super::limits::LimitArgs;
 use super::progress::Spinner;
 use super::runner::Runner;
 use super::terminal::Terminal;
-use drawings::Drawings;
 use ixion::Limits;
 use ixion::vision::ModelCard;
 use report::Report;
@@ -62,13 +62,4 @@ impl RunArgs {
         };
         report.add(round, &shots, terminal)
     }
-}
-
-/// Checks the files that a run writes in addition to its result, and plans the drawings.
-fn places(args: &RunArgs, pictures: &[files::Source]) -> Result<Drawings, Failure> {
-    let drawings = Drawings::plan(args, pictures)?;
-    if let Some(path) = &args.output {
-        output::check(path)?;
-    }
-    Ok(drawings)
 }

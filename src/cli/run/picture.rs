@@ -1,6 +1,6 @@
 //! Images as inputs.
 
-use super::inputs::Port;
+use super::port::Port;
 use crate::cli::failure::Failure;
 use ixion::Limits;
 use ixion::pnnx::Dim;

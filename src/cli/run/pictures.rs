@@ -1,8 +1,8 @@
 //! Running any number of images for a model's only input, in batches.
 
 use super::files::Source;
-use super::inputs::Port;
 use super::picture::{Preparer, Shot};
+use super::port::Port;
 use super::report::Report;
 use super::round::execute;
 use crate::cli::failure::Failure;

@@ -6,7 +6,7 @@ use super::files::{self, Source};
 use super::findings::{self, Findings};
 use super::picture::Shot;
 use super::round::Round;
-use super::{json, output, places, trace};
+use super::{json, output, trace};
 use crate::cli::failure::{Exit, Failure};
 use crate::cli::numbers;
 use crate::cli::terminal::{Style, Terminal};
@@ -27,20 +27,20 @@ pub(super) struct Report<'a> {
     drawings: Drawings,
     /// The number of images done.
     done: usize,
-    pub(super) skipped: Vec<(PathBuf, String)>,
+    skipped: Vec<(PathBuf, String)>,
     /// The inputs and outputs of each run, if they are still needed.
-    pub(super) rounds: Vec<Kept>,
+    rounds: Vec<Kept>,
     /// The name of the list of findings, and the findings for each image.
-    pub(super) findings: Option<(&'static str, Vec<Value>)>,
-    pub(super) pictures: Vec<Value>,
-    pub(super) time: Duration,
-    pub(super) trace: Option<Trace>,
+    findings: Option<(&'static str, Vec<Value>)>,
+    pictures: Vec<Value>,
+    time: Duration,
+    trace: Option<Trace>,
 }
 
 /// The part of a run that is still needed after its results have been shown.
-pub(super) struct Kept {
-    pub(super) inputs: Vec<(String, Tensor)>,
-    pub(super) outputs: Vec<(String, Tensor)>,
+struct Kept {
+    inputs: Vec<(String, Tensor)>,
+    outputs: Vec<(String, Tensor)>,
 }
 
 impl<'a> Report<'a> {
@@ -60,9 +60,12 @@ impl<'a> Report<'a> {
         }
     }
 
-    /// Checks that everything can be written, before anything runs.
+    /// Checks that everything can be written, before anything runs, and plans the drawings.
     pub(super) fn check_places(&mut self, pictures: &[Source]) -> Result<(), Failure> {
-        self.drawings = places(self.args, pictures)?;
+        self.drawings = Drawings::plan(self.args, pictures)?;
+        if let Some(path) = &self.args.output {
+            output::check(path)?;
+        }
         Ok(())
     }
 
@@ -155,7 +158,7 @@ impl<'a> Report<'a> {
             output::save(path, &self.joined()?, &kept)?;
         }
         if self.args.json {
-            terminal.json(&json::json(&self)?)?;
+            terminal.json(&self.json()?)?;
         } else if let Some(trace) = &self.trace {
             writeln!(terminal)?;
             trace::write(terminal, trace)?;
@@ -169,8 +172,41 @@ impl<'a> Report<'a> {
         Ok(if self.done > 0 { Exit::FellShort } else { Exit::Unusable })
     }
 
+    /// The result as a JSON object; `version` increases when the meaning of a field changes.
+    ///
+    /// Depending on the model's task, `classes`, `detections` or `masks` has an entry for each of the `pictures`. Images that
+    /// could not be read are in `failed`. The outputs are those of all images, or null if they cannot be concatenated.
+    fn json(&self) -> Result<Value, Failure> {
+        let outputs: Option<Result<Vec<Value>, _>> =
+            self.joined().ok().map(|outputs| outputs.iter().map(json::output).collect());
+        let inputs = self.rounds.first().map(|round| round.inputs.as_slice()).unwrap_or_default();
+        let inputs = inputs.iter().map(|(name, tensor)| json::port(name, tensor));
+        let failed = self.skipped.iter();
+        let failed =
+            failed.map(|(path, error)| json!({ "file": path.display().to_string(), "error": error }));
+        let mut object = json!({
+            "version": 1,
+            "file": self.args.model.param.display().to_string(),
+            "name": self.card.map(|card| card.name.clone()),
+            "task": self.card.map(|card| card.task.name()),
+            "inputs": inputs.collect::<Vec<_>>(),
+            "outputs": outputs.transpose().map_err(Failure::failed)?,
+            "pictures": self.pictures,
+            "failed": failed.collect::<Vec<_>>(),
+            "classes": null,
+            "detections": null,
+            "masks": null,
+            "seconds": self.time.as_secs_f64(),
+            "trace": self.trace.as_ref().map(trace::json),
+        });
+        if let Some((name, found)) = &self.findings {
+            object[*name] = found.clone().into();
+        }
+        Ok(object)
+    }
+
     /// The outputs of all runs, concatenated.
-    pub(super) fn joined(&self) -> Result<Vec<(String, Tensor)>, Failure> {
+    fn joined(&self) -> Result<Vec<(String, Tensor)>, Failure> {
         if let [only] = self.rounds.as_slice() {
             return Ok(only.outputs.clone());
         }

@@ -1,7 +1,7 @@
 //! The formats and tactics that were selected for a plan, as JSON: the changes to the graph, and the candidates.
 
 use super::error::PlanFileProblem;
-use super::header::Kind;
+use super::layout::Kind;
 use crate::engine::device::Accelerator;
 use crate::engine::selection::{self, Candidate, Selection, SupportedFormats};
 use crate::engine::{EngineError, Plan};

@@ -1,6 +1,6 @@
 //! Errors of saving and loading plans.
 
-use super::header::{Kind, VERSION};
+use super::layout::{Kind, VERSION};
 use crate::LimitError;
 use crate::pnnx::ArchiveError;
 use std::io;

@@ -5,7 +5,7 @@
 //! text, so that the loaded graph equals the saved one.
 
 use super::error::PlanFileProblem;
-use super::header::Kind;
+use super::layout::Kind;
 use crate::Limits;
 use crate::pnnx::{Dim, Graph};
 use crate::tensor::DType;

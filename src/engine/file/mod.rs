@@ -64,6 +64,7 @@ mod error;
 mod exact;
 mod features;
 pub mod header;
+mod layout;
 mod read;
 mod settings;
 mod states;
@@ -73,17 +74,16 @@ mod write;
 
 pub use error::{PlanFileError, PlanFileProblem};
 pub(super) use features::present as processor_features;
-pub use header::{Kind, Section};
+pub use layout::{Kind, Section};
 
 use super::device::Accelerator;
 use super::{EngineError, Plan};
 use crate::Limits;
 use crate::op::Registry;
 use crate::passes::Statistics;
-use crate::pnnx;
 use crate::pnnx::archive::ArchiveFile;
 use choices::Choices;
-use header::MAGIC;
+use layout::MAGIC;
 use settings::Settings;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -128,7 +128,7 @@ pub struct PlanFile {
 
 impl PlanFile {
     /// The version of the format that is written and read.
-    pub const VERSION: u32 = header::VERSION;
+    pub const VERSION: u32 = layout::VERSION;
 
     /// Returns true if a file begins with the magic number of a plan.
     pub fn is_plan(path: impl AsRef<Path>) -> bool {
@@ -226,11 +226,4 @@ impl Plan {
     pub fn load(path: impl AsRef<Path>) -> Result<Self, EngineError> {
         PlanFile::open(path, &Limits::default())?.load()
     }
-}
-
-/// All attributes of a graph in the order of its text, each with its operator.
-fn attributes(graph: &pnnx::Graph) -> impl Iterator<Item = (&str, &str, &pnnx::Attribute)> {
-    graph.operators().flat_map(|(_, operator)| {
-        operator.attrs().iter().map(|(key, attribute)| (operator.name(), key.as_str(), attribute))
-    })
 }

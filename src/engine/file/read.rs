@@ -2,7 +2,8 @@
 
 use super::choices::{self, Choices};
 use super::error::{PlanFileError, PlanFileProblem};
-use super::header::{self, Kind, PAGE, Section, checked};
+use super::header::{self, checked};
+use super::layout::{Kind, PAGE, Section};
 use super::settings::Settings;
 use super::{PlanFile, exact, features, states, weights};
 use crate::Limits;

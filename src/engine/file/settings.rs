@@ -3,7 +3,7 @@
 use super::error::PlanFileProblem;
 use super::exact::{InputNames, OperandType};
 use super::features;
-use super::header::Kind;
+use super::layout::Kind;
 use crate::engine::Plan;
 use crate::graph::RuntimeOperator;
 use crate::op::{PluginName, Registry};

@@ -1,7 +1,8 @@
 //! The stored state of layers, by the names of their operators.
 
 use super::error::PlanFileProblem;
-use super::header::{Kind, long, number};
+use super::header::{long, number};
+use super::layout::Kind;
 use crate::engine::{EngineError, Plan};
 use crate::graph::Stage;
 use crate::op::catch_panic;

@@ -1,9 +1,10 @@
 //! Verifies the bytes of a plan that opening it does not check.
 
+use super::PlanFile;
 use super::error::PlanFileProblem;
-use super::header::{Kind, PAGE};
+use super::layout::{Kind, PAGE};
 use super::read::of_kind;
-use super::{PlanFile, attributes};
+use super::weights::attributes;
 use crate::engine::EngineError;
 use crate::pnnx::archive::{PIECE, checksum};
 use crate::pnnx::{ArchiveError, Entry};

@@ -1,8 +1,9 @@
-//! The table of weights, which locates each weight of a plan.
+//! The weights of a plan, and the table that locates each of them.
 
 use super::error::PlanFileProblem;
-use super::header::{Kind, aligned, long, number};
-use crate::pnnx::{Entry, Graph};
+use super::header::{long, number};
+use super::layout::{Kind, aligned};
+use crate::pnnx::{Attribute, Entry, Graph};
 
 /// Weights begin at multiples of this: a cache line, and the widest vector register.
 pub(super) const ALIGNMENT: u64 = crate::tensor::ALIGNMENT as u64;
@@ -60,17 +61,24 @@ pub(super) fn decode(table: &[u8], length: u64) -> Result<Vec<Place>, PlanFilePr
     }
 }
 
+/// All attributes of a graph in the order of its text, each with its operator.
+pub(super) fn attributes(graph: &Graph) -> impl Iterator<Item = (&str, &str, &Attribute)> {
+    graph.operators().flat_map(|(_, operator)| {
+        operator.attrs().iter().map(|(key, attribute)| (operator.name(), key.as_str(), attribute))
+    })
+}
+
 /// The entries of all attributes of a graph, in a file whose section of weights begins at `start`.
 pub(super) fn entries(graph: &Graph, places: &[Place], start: u64) -> Result<Vec<Entry>, PlanFileProblem> {
     let wrong = |reason: String| PlanFileProblem::corrupt(Kind::Table, reason);
-    let count = super::attributes(graph).count();
+    let count = attributes(graph).count();
     if count != places.len() {
         return Err(wrong(format!(
             "the table has {} weights, but the graph has {count} attributes",
             places.len()
         )));
     }
-    let entry = |((operator, key, attribute), place): ((&str, &str, &crate::pnnx::Attribute), &Place)| {
+    let entry = |((operator, key, attribute), place): ((&str, &str, &Attribute), &Place)| {
         if attribute.byte_len() as u64 != place.length {
             let reason = format!(
                 "weight `{key}` of `{operator}` needs {} bytes, not {}",
@@ -82,7 +90,7 @@ pub(super) fn entries(graph: &Graph, places: &[Place], start: u64) -> Result<Vec
         let offset = start.saturating_add(place.offset);
         Ok(Entry::new([operator, key].join("."), offset, place.length, place.crc32))
     };
-    super::attributes(graph).zip(places).map(entry).collect()
+    attributes(graph).zip(places).map(entry).collect()
 }
 
 #[cfg(test)]

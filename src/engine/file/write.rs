@@ -2,10 +2,11 @@
 
 use super::choices::Choices;
 use super::error::PlanFileProblem;
-use super::header::{self, Kind, PAGE, Section, aligned};
+use super::header;
+use super::layout::{Kind, PAGE, Section, aligned};
 use super::settings::Settings;
-use super::weights::{ALIGNMENT, Place};
-use super::{attributes, states, weights};
+use super::states;
+use super::weights::{self, ALIGNMENT, Place, attributes};
 use crate::engine::{EngineError, Plan};
 use crate::graph::Stage;
 use crate::op::{LayerError, PACKED, catch_panic};

@@ -1,7 +1,7 @@
 //! The candidates of an operator: the formats in which it can run, by probing its layer position by position.
 
-use super::SelectionSettings;
 use super::probe::{Combination, Probe, SupportedFormats, ask};
+use super::settings::{SelectionSettings, is_named};
 use crate::Limits;
 use crate::engine::device::Accelerator;
 use crate::engine::tuning::Key;
@@ -203,15 +203,6 @@ pub(super) fn priced(
         }
         Ok(candidates)
     })
-}
-
-/// Returns true if a tactic has one of these names, or one of them followed by a hyphen and more.
-pub(super) fn is_named(tactic: &Tactic, names: &[String]) -> bool {
-    let is_of = |name: &String| {
-        let rest = tactic.name.strip_prefix(name.as_str());
-        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
-    };
-    names.iter().any(is_of)
 }
 
 /// The names that match no tactic of any layer.

@@ -1,10 +1,10 @@
 //! The candidates of an operator on a device: kernels for each element type and axis order that may be selected.
 
-use super::SelectionSettings;
 use super::candidates::{Candidate, CandidateSet, Tensors};
 use super::orders::{are_plain, other_orders};
 use super::price::{is_view, is_view_in_order, of_device};
 use super::probe::{Combination, SupportedFormats};
+use super::settings::SelectionSettings;
 use super::variants::keeps_type;
 use crate::engine::device::Accelerator;
 use crate::engine::tuning::Key;

@@ -1,8 +1,62 @@
-//! Eliminates the variables, the one with the smallest table first: the bookkeeping of [`solve`](super::solver::solve).
+//! Eliminates the variables, the one with the smallest table first, and goes back to choose the best value of each.
 
-use super::solver::{Choices, Decided, Term, best_responses};
+use super::choices::{Choices, Term, entry_of, spread};
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
+
+// ANCHOR: eliminating
+/// The best response of a variable to each combination of options of the variables in `scope`: the lowest total price of
+/// `terms`, and the first option that has it. Both lists are tables over `scope`, which holds all variables of the terms but
+/// this one.
+pub fn best_responses(
+    options: &[usize],
+    terms: &[Term],
+    variable: usize,
+    scope: &[usize],
+) -> (Vec<f64>, Vec<usize>) {
+    // ANCHOR: best_responses_todo -- task 3: for each entry of the table try every option of the variable, and keep the cheapest
+    let entries: usize = scope.iter().map(|&other| options[other]).product();
+    let (mut prices, mut best) = (Vec::with_capacity(entries), Vec::with_capacity(entries));
+    let mut assignment = vec![0; options.len()];
+    for entry in 0..entries {
+        spread(entry, scope, options, &mut assignment);
+        let (mut option, mut least) = (0, f64::INFINITY);
+        for candidate in 0..options[variable] {
+            assignment[variable] = candidate;
+            let price: f64 = terms.iter().map(|term| term.price(options, &assignment)).sum();
+            if price < least {
+                (option, least) = (candidate, price);
+            }
+        }
+        prices.push(least);
+        best.push(option);
+    }
+    (prices, best)
+    // ANCHOR_END: best_responses_todo
+}
+
+/// A variable that was eliminated.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Decided {
+    /// Its position.
+    pub variable: usize,
+    /// The variables that its best option depends on, in ascending order. All of them were eliminated later.
+    pub scope: Vec<usize>,
+    /// Its best option for each combination of their options: a table over the scope.
+    pub best: Vec<usize>,
+}
+
+/// An option for each variable, which were decided in this order.
+pub fn unwind(options: &[usize], decided: &[Decided]) -> Vec<usize> {
+    // ANCHOR: unwind_todo -- task 3: from the last to the first, look up the best option given those that are already assigned
+    let mut assignment = vec![0; options.len()];
+    for Decided { variable, scope, best } in decided.iter().rev() {
+        assignment[*variable] = best[entry_of(scope, options, &assignment)];
+    }
+    assignment
+    // ANCHOR_END: unwind_todo
+}
+// ANCHOR_END: eliminating
 
 // ANCHOR: elimination
 /// The maximum number of entries of a table.

@@ -9,6 +9,7 @@
 mod alternation;
 mod assignment;
 mod candidates;
+mod choices;
 pub mod conversion;
 mod cross_device;
 mod device_candidates;
@@ -16,128 +17,27 @@ pub mod elimination;
 mod orders;
 mod price;
 pub mod probe;
+mod settings;
 pub mod solver;
 mod variants;
 
-use super::device::Accelerator;
-use super::tuning::Tuner;
-use super::{EngineError, Fingerprint, Precision, Scales};
+use super::EngineError;
 use crate::graph::{
     GraphError, Insertion, OperandIndex, OperatorIndex, RuntimeGraph, RuntimeOperator, Stage,
 };
-use crate::op::{CpuLayer, Device, LayerError, Tactic, TensorFormat, TensorMeta, catch_panic};
+use crate::op::{CpuLayer, Device, LayerError, TensorFormat, TensorMeta, catch_panic};
 use crate::ops::inserted::reformat::Reformat;
 use crate::ops::inserted::transfer::Transfer;
-use crate::pnnx;
 use crate::shape::Shapes;
-use crate::tensor::DType;
 use assignment::{assign, conversions};
 pub use candidates::Candidate;
 use candidates::{CandidateSet, Likeness, Tensors, takes};
 use conversion::Conversion;
-use price::Prices;
 pub use price::reformat_price;
 pub use probe::SupportedFormats;
-
-/// The rule by which an engine selects formats.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Formats {
-    /// The formats that layers support with the lowest total price.
-    Cheapest,
-    /// Row-major layouts only.
-    Plain,
-    /// Another layout for every tensor and back again, regardless of price: for tests.
-    Alternating,
-    /// The fewest bits that layers support, regardless of price: to measure the accuracy that low precision loses.
-    Narrowest,
-}
-
-/// The settings of the selection.
-#[derive(Debug)]
-pub(super) struct SelectionSettings {
-    pub(super) formats: Formats,
-    /// The allowed precisions, in addition to f32.
-    pub(super) precisions: Vec<Precision>,
-    pub(super) scales: Scales,
-    /// The names of excluded tactics.
-    pub(super) left_out: Vec<String>,
-    /// The names of tactics that are selected wherever possible.
-    pub(super) preferred: Vec<String>,
-    /// A device that runs operators in addition to the CPU.
-    pub(super) accelerator: Option<Accelerator>,
-    /// Measures prices; without one, they are estimated by a model.
-    pub(super) tuner: Option<Tuner>,
-}
-
-impl Default for SelectionSettings {
-    fn default() -> Self {
-        Self {
-            formats: Formats::Cheapest,
-            precisions: Vec::new(),
-            scales: Scales::default(),
-            left_out: Vec::new(),
-            preferred: Vec::new(),
-            accelerator: None,
-            tuner: None,
-        }
-    }
-}
-
-impl SelectionSettings {
-    /// The block sizes that layers are probed for, in channels.
-    fn blocks(&self) -> &'static [u8] {
-        if self.formats == Formats::Plain { &[] } else { &BLOCKS }
-    }
-
-    /// Returns true if tensors on a device may be channels-last.
-    fn allow_channels_last(&self) -> bool {
-        self.formats != Formats::Plain
-    }
-
-    /// The allowed float types other than f32.
-    fn narrow(&self) -> Vec<DType> {
-        self.precisions.iter().filter_map(|precision| precision.narrow()).collect()
-    }
-
-    /// Returns true if a tactic may be selected: its name must not be excluded, and if it is named after a precision, that
-    /// precision must be allowed or the tactic itself preferred.
-    fn allows(&self, tactic: &Tactic) -> bool {
-        let named = Precision::ALL.into_iter().find(|precision| precision.name() == tactic.name);
-        let is_precise = named.is_none_or(|precision| self.precisions.contains(&precision));
-        !candidates::is_named(tactic, &self.left_out)
-            && (is_precise || candidates::is_named(tactic, &self.preferred))
-    }
-
-    fn prices(&self) -> Prices<'_> {
-        Prices { tuner: self.tuner.as_ref(), accelerator: self.accelerator.as_ref() }
-    }
-
-    /// Checks that the scales, if they are used, were computed for this model.
-    ///
-    /// # Errors
-    /// [`EngineError::OtherModel`] if they were not. Also returns an error if weights cannot be read.
-    pub(super) fn check_scales(&self, file: &pnnx::Graph) -> Result<(), EngineError> {
-        let Some(wanted) = self.scales.model().filter(|_| self.precisions.contains(&Precision::Int8)) else {
-            return Ok(());
-        };
-        let found = Fingerprint::of(file).map_err(|error| GraphError::from(pnnx::PnnxError::from(error)))?;
-        match (found.graph == wanted.graph, found.weights == wanted.weights) {
-            (true, true) => Ok(()),
-            (false, _) => Err(EngineError::OtherModel("graphs")),
-            (true, false) => Err(EngineError::OtherModel("weights")),
-        }
-    }
-
-    /// The scale of an operator's operand, if it may be int8.
-    fn scale(&self, operator: &RuntimeOperator, operand: &str) -> Option<f32> {
-        let may_be_int8 = self.precisions.contains(&Precision::Int8) && !self.scales.keeps(operator.name());
-        self.scales.get(operand).filter(|_| may_be_int8)
-    }
-}
-
-/// The block sizes that layers are probed for, in channels.
-const BLOCKS: [u8; 2] = [16, 8];
+pub use settings::Formats;
+pub(super) use settings::SelectionSettings;
+use settings::is_named;
 
 /// The candidates of an operator, and the one that was selected.
 #[derive(Debug, Clone, PartialEq)]
@@ -247,7 +147,7 @@ fn candidate_set(
 
 /// Keeps only the candidates with a preferred tactic, if there are any.
 fn keep_preferred(candidate_set: &mut CandidateSet, settings: &SelectionSettings) {
-    let is_preferred = |candidate: &Candidate| candidates::is_named(&candidate.tactic, &settings.preferred);
+    let is_preferred = |candidate: &Candidate| is_named(&candidate.tactic, &settings.preferred);
     if candidate_set.candidates.iter().any(is_preferred) {
         candidate_set.candidates.retain(is_preferred);
     }

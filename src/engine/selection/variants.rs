@@ -3,9 +3,9 @@
 //! f32 may become f16 or bf16: all tensors of an operator together, with its weights. The result is another layer, a variant,
 //! which is probed like the original one.
 
-use super::SelectionSettings;
 use super::candidates::{Candidate, CandidateSet, Tensors, combinations, priced};
 use super::probe::{Combination, Probe, SupportedFormats};
+use super::settings::SelectionSettings;
 use crate::engine::tuning::Key;
 use crate::graph::{RuntimeGraph, RuntimeOperator};
 use crate::op::{CpuLayer, LayerError, TensorFormat, TensorMeta, catch_panic};

@@ -4,39 +4,12 @@
 //! feed named inputs (`$dim=3`), and TorchScript operators (`aten::add`) whose inputs have no names at all. Both are converted
 //! to the form of level 2 here, so that layers only need to support that.
 
-use super::Converter;
 use super::values::expression_text;
+use super::{Arguments, Converter};
 use crate::graph::draft::{self, Constant, Tuple, Value};
 use crate::graph::{GraphError, OperandIndex};
 use crate::op::{Creator, INPUT_KIND, Registry, RuntimeParameter};
 use crate::pnnx;
-use std::collections::BTreeMap;
-
-/// The parameters and inputs with which a layer is created.
-#[derive(Debug, Default)]
-pub(super) struct Arguments {
-    pub(super) params: BTreeMap<String, RuntimeParameter>,
-    pub(super) inputs: Vec<OperandIndex>,
-    pub(super) names: Vec<Option<String>>,
-}
-
-impl Arguments {
-    /// Adds inputs; the first one gets the name.
-    pub(super) fn push(&mut self, inputs: &[OperandIndex], name: Option<String>) {
-        if let Some(first) = inputs.first() {
-            self.inputs.push(*first);
-            self.names.push(name);
-        }
-        self.inputs.extend(inputs.iter().skip(1));
-        self.names.resize(self.inputs.len(), None);
-    }
-
-    /// Adds a parameter.
-    pub(super) fn with_param(mut self, key: &str, raw: &str) -> Self {
-        self.params.insert(key.to_owned(), RuntimeParameter::parse(raw));
-        self
-    }
-}
 
 /// Arguments of TorchScript operators that are ignored: the device, layout and memory format of a tensor, the library that
 /// computes it, and settings that only affect training.

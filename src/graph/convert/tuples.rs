@@ -1,7 +1,6 @@
 //! Tuples, lists and dictionaries: construction, unpacking, and expressions that are lists of indices.
 
-use super::arguments::Arguments;
-use super::{Converter, place_of};
+use super::{Arguments, Converter, place_of};
 use crate::graph::GraphError;
 use crate::graph::draft::{Value, pack, unpack};
 use crate::pnnx::{self, Expr, OperandId, OperatorId};

@@ -4,8 +4,7 @@
 //! elements of the view replaced. So each view on the path from `z` becomes a write: a slice or selection becomes a
 //! `Tensor.slice_copy`, and a reshape becomes a reshape back to the previous shape.
 
-use super::Converter;
-use super::arguments::Arguments;
+use super::{Arguments, Converter};
 use crate::graph::GraphError;
 use crate::graph::draft::Value;
 use crate::graph::operator::{OperandIndex, RuntimeOperator};

@@ -7,7 +7,7 @@ use crate::op::{
     TensorMeta, catch_panic,
 };
 use crate::plugin::abi::{self, Host, Node, Operator, Tensor, Value};
-use crate::plugin::table::lossy;
+use crate::plugin::text::lossy;
 use crate::tensor::{ALIGNMENT, DType, Layout, Scratch, TensorView, TensorViewMut};
 use std::collections::BTreeMap;
 use std::ffi::{CString, c_void};

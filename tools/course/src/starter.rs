@@ -201,7 +201,10 @@ fn outside(line: &str, file: &str) -> String {
     if name != OPERATORS {
         return line;
     }
-    let line = line.replace("ixion_ops::op", "ixion::op").replace("ixion_ops::", "ixion::ops::");
+    let line = line
+        .replace("ixion_ops::op::", "ixion::op::")
+        .replace("ixion_ops::operator", "ixion::operator")
+        .replace("ixion_ops::", "ixion::ops::");
     ["tensor", "pnnx", "kernels"]
         .iter()
         .fold(line, |line, part| line.replace(&format!("ixion_{part}::"), &format!("ixion::{part}::")))
@@ -280,6 +283,7 @@ mod inner {
     fn operators_are_those_of_ixion() {
         let moved = |line: &str| outside(line, "crates/ixion-ops/src/count.rs");
         assert_eq!(moved("crate::operator! { crate::op::Layer }"), "ixion::operator! { ixion::op::Layer }");
+        assert_eq!(moved("/// See [`operator!`](crate::operator)."), "/// See [`operator!`](ixion::operator).");
         assert_eq!(
             moved("crate::naive::map(ixion_tensor::view)"),
             "ixion::ops::naive::map(ixion::tensor::view)"

@@ -5,35 +5,46 @@
 
 mod inverse;
 
-use super::number::Number;
 use super::{Operand, undefined};
+use crate::Float;
 use ixion_tensor::Function;
-use ixion_tensor::{Complex, Result};
-use num_traits::{NumOps, One};
+use ixion_tensor::{Complex, Element, Result};
+use num_traits::One;
 
 type Z = Complex<f64>;
 
-pub(super) fn apply<T: Number + NumOps>(
+pub(super) fn apply<T: Float + Into<f64>>(
     function: Function,
-    a: Operand<'_, T>,
-    b: Operand<'_, T>,
-    out: &mut [T],
-) -> Result<()> {
+    a: Operand<'_, Complex<T>>,
+    b: Operand<'_, Complex<T>>,
+    out: &mut [Complex<T>],
+) -> Result<()>
+where
+    Complex<T>: Element,
+{
     match function {
         Function::Add => a.zip(b, out, |a, b| a + b),
         Function::Sub => a.zip(b, out, |a, b| a - b),
         Function::Mul => a.zip(b, out, |a, b| a * b),
         _ => {
             if let Some(unary) = unary(function) {
-                a.map(out, |a| T::from_complex(unary(a.to())));
+                a.map(out, |a| rounded(unary(exact(a))));
             } else if let Some(binary) = binary(function) {
-                a.zip(b, out, |a, b| T::from_complex(binary(a.to(), b.to())));
+                a.zip(b, out, |a, b| rounded(binary(exact(a), exact(b))));
             } else {
-                return Err(undefined(function, T::DTYPE));
+                return Err(undefined(function, Complex::<T>::DTYPE));
             }
         }
     }
     Ok(())
+}
+
+fn exact<T: Into<f64>>(z: Complex<T>) -> Z {
+    Z::new(z.re.into(), z.im.into())
+}
+
+fn rounded<T: Float>(z: Z) -> Complex<T> {
+    Complex::new(T::of(z.re), T::of(z.im))
 }
 
 fn unary(function: Function) -> Option<fn(Z) -> Z> {

@@ -3,7 +3,6 @@
 
 use super::in_place::InPlace;
 use super::number::{Number, Registers, with_number};
-use super::run::{Run, number_of};
 use super::scaling::Scaling;
 use super::source::Source;
 use super::{Operation, Step, Value};
@@ -44,11 +43,12 @@ pub struct Prepared {
     /// The product that the program computes, if it is a product with a repeating input.
     pub(super) scaling: Option<Scaling>,
     pub(super) dtype: DType,
-    shape: Shape,
+    pub(super) shape: Shape,
     inputs: Vec<(DType, Layout)>,
 }
 
 impl Prepared {
+    /// A program whose values have places. Its constants are still to be [computed](Prepared::compute_constants).
     pub(super) fn new(
         steps: &[Step],
         inputs: &[TensorView<'_>],
@@ -76,7 +76,6 @@ impl Prepared {
         };
         prepared.check_output()?;
         prepared.place_all();
-        prepared.compute_constants()?;
         Ok(prepared)
     }
 
@@ -91,23 +90,6 @@ impl Prepared {
             && self.inputs.iter().zip(inputs).all(same)
     }
 
-    /// Starts a run on these inputs, which it must [fit](Prepared::fits).
-    ///
-    /// # Errors
-    /// [`TensorError::InvalidArgument`] if it was prepared for other inputs. Also fails if a function is not defined for
-    /// its type.
-    pub fn start<'a>(&'a mut self, inputs: &'a [TensorView<'a>]) -> Result<Run<'a>> {
-        if !self.fits(inputs, self.dtype, &self.shape.clone()) {
-            let reason = "the program was prepared for other inputs; prepare it again".to_owned();
-            return Err(TensorError::InvalidArgument(reason));
-        }
-        for position in 0..self.uniform.len() {
-            let index = self.uniform[position];
-            with_number!(self.steps[index].dtype, T => self.compute_uniform::<T>(index, inputs)?);
-        }
-        Run::new(self, inputs)
-    }
-
     fn check_output(&self) -> Result<()> {
         match self.steps.last() {
             Some(step) if step.dtype != self.dtype => {
@@ -115,33 +97,6 @@ impl Prepared {
             }
             _ => Ok(()),
         }
-    }
-
-    /// Computes a value that is the same for all elements.
-    fn compute_uniform<T: Number>(&mut self, index: usize, inputs: &[TensorView<'_>]) -> Result<()> {
-        let number = number_of::<T>(self, index, inputs)?;
-        if let Place::Uniform(register) = self.places[index] {
-            T::pool_mut(&mut self.uniforms).uniforms[register] = number;
-        }
-        Ok(())
-    }
-
-    /// Sorts the steps into uniform and varying ones, and computes those that depend on no input.
-    fn compute_constants(&mut self) -> Result<()> {
-        let mut depends = vec![false; self.steps.len()];
-        for index in 0..self.steps.len() {
-            let step = self.steps[index];
-            depends[index] = self.sources[index].is_some()
-                || step.operation.arguments().iter().any(|value| depends[value.0]);
-            if !matches!(self.places[index], Place::Uniform(_)) {
-                self.varying.push(index);
-            } else if depends[index] {
-                self.uniform.push(index);
-            } else {
-                with_number!(step.dtype, T => self.compute_uniform::<T>(index, &[])?);
-            }
-        }
-        Ok(())
     }
 
     /// Assigns a place to every value. A block is reused once the last step that reads it has run.

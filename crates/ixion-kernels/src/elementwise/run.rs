@@ -1,16 +1,16 @@
 //! One run of a prepared program: the loop over blocks.
 
-use super::number::{Number, Registers, Stored, constant, convert, with_number};
+use super::number::{Number, Registers, Stored, with_number};
 use super::prepared::{Place, Prepared};
 use super::scaling::{Scaling, scale};
 use super::source::{Axes, Source, merge, offset_of, row, slice_of};
+use super::values::Values;
 use super::{BLOCK, Operand, Operation, Step, Value};
 use crate::Float;
 use crate::parallel::for_each_chunk;
 use ixion_tensor::Limits;
 use ixion_tensor::{
-    Complex, DType, Element, Layout, Result, Scalar, Shape, TensorError, TensorView, TensorViewMut,
-    with_element,
+    Complex, DType, Element, Layout, Result, Shape, TensorError, TensorView, TensorViewMut, with_element,
 };
 use smallvec::SmallVec;
 use std::cell::RefCell;
@@ -19,9 +19,6 @@ use std::ops::Range;
 
 /// Elements per task: enough to make up for the cost of handing out a task, and few enough that threads finish together.
 const CHUNK: usize = 4 * BLOCK;
-
-/// The type that elements of type `E` are computed in.
-type NumberOf<E> = <E as Stored>::Number;
 
 thread_local! {
     /// The blocks of this thread, which all programs share, so that they stay in its first-level cache.
@@ -36,8 +33,24 @@ pub struct Run<'a> {
     rows: SmallVec<[TensorView<'a>; 4]>,
 }
 
+impl Prepared {
+    /// Starts a run on these inputs, which it must [fit](Prepared::fits).
+    ///
+    /// # Errors
+    /// [`TensorError::InvalidArgument`] if it was prepared for other inputs. Also fails if a function is not defined for
+    /// its type.
+    pub fn start<'a>(&'a mut self, inputs: &'a [TensorView<'a>]) -> Result<Run<'a>> {
+        if !self.fits(inputs, self.dtype, &self.shape.clone()) {
+            let reason = "the program was prepared for other inputs; prepare it again".to_owned();
+            return Err(TensorError::InvalidArgument(reason));
+        }
+        self.compute_uniforms(inputs)?;
+        Run::new(self, inputs)
+    }
+}
+
 impl<'a> Run<'a> {
-    pub(super) fn new(prepared: &'a Prepared, inputs: &[TensorView<'a>]) -> Result<Self> {
+    fn new(prepared: &'a Prepared, inputs: &[TensorView<'a>]) -> Result<Self> {
         let rows = inputs.iter().map(row).collect::<Result<_>>()?;
         Ok(Self { prepared, rows })
     }
@@ -139,14 +152,6 @@ struct Block<'r, 'o> {
     output: &'r mut TensorViewMut<'o>,
 }
 
-/// What a step may read: inputs, uniform values, and blocks that are not being written.
-struct Values<'r> {
-    prepared: &'r Prepared,
-    rows: &'r [TensorView<'r>],
-    range: Range<usize>,
-    registers: &'r Registers,
-}
-
 impl Block<'_, '_> {
     fn compute(&mut self) -> Result<()> {
         let prepared = self.prepared;
@@ -224,81 +229,10 @@ impl Block<'_, '_> {
         let values = Values { prepared, rows, range: range.clone(), registers: self.registers };
         let last = Value(prepared.steps.len() - 1);
         let to = self.output.slice::<E>()?;
-        match values.operand::<NumberOf<E>>(last)? {
+        match values.operand::<E::Number>(last)? {
             Operand::Block(block) => E::store_all(block, to),
             Operand::Uniform(number) => to.fill(E::store(number)),
         }
         Ok(())
     }
-}
-
-impl Values<'_> {
-    fn gather<E: Stored>(&self, index: usize, out: &mut [E::Number]) -> Result<()> {
-        let Some(source) = &self.prepared.sources[index] else { return Ok(()) };
-        source.gather(self.rows[source.position].slice::<E>()?, self.range.clone(), out);
-        Ok(())
-    }
-
-    fn apply<T: Number>(&self, index: usize, out: &mut [T]) -> Result<()> {
-        let Step { dtype, operation } = self.prepared.steps[index];
-        match operation {
-            Operation::Input(_) | Operation::Output => {}
-            Operation::Constant(scalar) => out.fill(constant(scalar)),
-            Operation::Cast(value) => {
-                let from = self.prepared.steps[value.0].dtype;
-                with_number!(from, S => convert(self.operand::<S>(value)?, out, dtype));
-            }
-            Operation::Apply(function, [a, b]) => {
-                T::apply(function, self.operand(a)?, self.operand(b)?, out)?;
-            }
-        }
-        // The last value is rounded when it is stored.
-        if index + 1 < self.prepared.steps.len() {
-            T::round_to(dtype, out);
-        }
-        Ok(())
-    }
-
-    fn operand<T: Number>(&self, value: Value) -> Result<Operand<'_, T>> {
-        Ok(match (self.prepared.places[value.0], &self.prepared.sources[value.0]) {
-            (Place::Direct, Some(source)) => {
-                Operand::Block(slice_of(&self.rows[source.position], self.range.clone())?)
-            }
-            (Place::Uniform(number), _) => {
-                Operand::Uniform(T::pool(&self.prepared.uniforms).uniforms[number])
-            }
-            (Place::Block(block), _) => {
-                Operand::Block(&T::pool(self.registers).blocks[block][..self.range.len()])
-            }
-            // Nothing reads the output: its step is the last.
-            (Place::Direct | Place::Output, _) => Operand::Block(&[]),
-        })
-    }
-}
-
-/// The value of a step that is the same for all elements.
-pub(super) fn number_of<T: Number>(
-    prepared: &Prepared,
-    index: usize,
-    inputs: &[TensorView<'_>],
-) -> Result<T> {
-    let source = prepared.sources[index].as_ref();
-    let input = source.and_then(|source| inputs.get(source.position)).map(row).transpose()?;
-    if let (Some(source), Some(row)) = (source, input) {
-        return Ok(constant(first_of(source, &row)?));
-    }
-    let registers = Registers::default();
-    let values = Values { prepared, rows: &[], range: 0..1, registers: &registers };
-    let mut number = T::default();
-    values.apply(index, std::slice::from_mut(&mut number))?;
-    Ok(number)
-}
-
-/// The first element that a source reads.
-fn first_of(source: &Source, row: &TensorView<'_>) -> Result<Scalar> {
-    with_element!(row.dtype(), E => {
-        let mut found = NumberOf::<E>::default();
-        source.gather(row.slice::<E>()?, 0..1, std::slice::from_mut(&mut found));
-        Ok(found.scalar())
-    })
 }

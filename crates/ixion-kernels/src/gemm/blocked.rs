@@ -3,7 +3,7 @@
 //! The output is column-major. k is split so that a block of A stays in the second-level cache, and a few columns of B in
 //! the first-level cache. Both are packed in the order in which they are read.
 
-use super::Problem;
+use super::problem::Problem;
 use crate::{Float, Isa, isa};
 use gemm_common::Parallelism;
 use gemm_common::microkernel::MicroKernelFn;

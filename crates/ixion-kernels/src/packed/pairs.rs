@@ -1,6 +1,6 @@
 //! Values of `f32` rounded to `bf16`, two of which fit one word.
 
-use super::Packing;
+use super::packing::Packing;
 use crate::parallel::for_each_chunk;
 use crate::wide::{Work, run_widest};
 use ixion_tensor::Limits;

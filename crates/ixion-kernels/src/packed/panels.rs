@@ -1,6 +1,6 @@
 //! Weights in the order in which they are multiplied.
 
-use super::Packing;
+use super::packing::Packing;
 use super::pairs::round;
 use super::view::PanelsView;
 use crate::isa::{Isa, isa};

@@ -1,9 +1,9 @@
 //! The order in which tiles are computed, so that data that is read again is still in a cache, and how threads share
 //! them.
 
+use super::product::{Factors, Results, Size, SumEpilogue, Target};
 use super::tile::{self, MAX_ROWS, Operands};
 use super::view::PanelsView;
-use super::{Factors, Results, Size, SumEpilogue, Target};
 use crate::parallel::for_each_item;
 use ixion_tensor::Limits;
 use ixion_tensor::Result;

@@ -1,4 +1,5 @@
 use super::*;
+use crate::elementwise::ApplyEpilogue;
 use crate::isa::Isa;
 use crate::parallel::tests::on_threads;
 use ixion_tensor::bf16;

@@ -1,6 +1,6 @@
 //! The innermost loops: some rows times some panels, whose sums stay in registers.
 
-use super::Packing;
+use super::packing::Packing;
 use crate::isa::Isa;
 use crate::lanes::{Lanes, Plain};
 

@@ -1,7 +1,7 @@
 //! Views of packed weights in borrowed memory: those of [`Panels`](super::Panels), or weights that are packed
 //! temporarily.
 
-use super::Packing;
+use super::packing::Packing;
 use crate::isa::Isa;
 use crate::wide::{Work, run_widest};
 use std::ops::Range;

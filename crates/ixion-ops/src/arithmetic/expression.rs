@@ -8,23 +8,21 @@
 //! result's type (bool, integer, float, complex), not its precision: see [`result_type`].
 
 mod formula;
-mod promotion;
+mod inference;
 mod typing;
 mod values;
 
+pub use crate::support::promotion::{Standing, promote, result_type};
 pub use formula::Compiled;
-pub use promotion::{Standing, promote, result_type};
 
 use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorFormat, TensorMeta};
-use crate::support::broadcast::broadcast;
 use crate::support::shape_cache::ShapeCache;
 use formula::{Form, Formula};
+use inference::sizes;
 use ixion_kernels::elementwise::Prepared;
-use ixion_tensor::Limits;
-use ixion_tensor::{DType, Dim, Format, Layout, Shape, Tensor, TensorView, TensorViewMut};
+use ixion_tensor::{DType, Dim, Format, Layout, Limits, Shape, Tensor, TensorView, TensorViewMut};
 use smallvec::SmallVec;
 use std::ops::RangeInclusive;
-use typing::Type;
 
 crate::operator! {
     /// `pnnx.Expression`: evaluates an expression such as `add(mul(@0,2),@1)`, where `@0` is the first input.
@@ -162,66 +160,6 @@ fn prepare_in_place(
     metas.extend(metas_of(others));
     let (program, value) = formula.program(&formula.types(&metas)?, |position| position.checked_sub(1))?;
     Ok(program.prepare(value, others, data.0, data.1)?)
-}
-
-fn sizes(formula: &Formula, inputs: &[TensorMeta]) -> Result<Vec<Dim>, LayerError> {
-    Ok(formula.types(inputs)?.pop().map(|last| last.dims).unwrap_or_default())
-}
-
-fn infer_sizes(formula: &Formula, inputs: &[TensorMeta]) -> Result<TensorMeta, LayerError> {
-    let sizes = sizes(formula, inputs)?;
-    Ok(TensorMeta::new(DType::I64, [sizes.len()]).with_values(sizes))
-}
-
-fn infer_value(formula: &Formula, inputs: &[TensorMeta]) -> Result<TensorMeta, LayerError> {
-    let types = formula.types(inputs)?;
-    let values = formula.values(&types, inputs);
-    let last = types.last().ok_or_else(|| LayerError::Unsupported("the expression is empty".to_owned()))?;
-    let meta = TensorMeta::new(last.stored(), last.dims.iter().cloned());
-    Ok(with_values(meta, values))
-}
-
-fn infer_list(items: &[Formula], inputs: &[TensorMeta]) -> Result<TensorMeta, LayerError> {
-    let (mut dims, mut masks) = (Vec::new(), 0);
-    let mut values = Some(Vec::new());
-    for (position, item) in items.iter().enumerate() {
-        let types = item.types(inputs)?;
-        let Some(last) = types.last() else { continue };
-        check_item(position, last)?;
-        masks += usize::from(last.dtype == DType::Bool);
-        dims = broadcast(&dims, &last.dims)?;
-        let item_values = item.values(&types, inputs);
-        values = values.zip(item_values).map(|(known, more)| [known, more].concat());
-    }
-    if masks != 0 && masks != items.len() {
-        return Err(LayerError::Unsupported(
-            "a list of masks and integers is an index, which only Tensor.index supports".to_owned(),
-        ));
-    }
-    let dtype = if masks == 0 { DType::I64 } else { DType::Bool };
-    let values = values.filter(|_| dims.is_empty() && items.len() <= TensorMeta::MAX_VALUES);
-    let meta = TensorMeta::new(dtype, std::iter::once(Dim::from(items.len())).chain(dims));
-    Ok(with_values(meta, values))
-}
-
-/// Checks that an item of a list is an integer or a mask: a bool tensor with axes.
-fn check_item(position: usize, item: &Type) -> Result<(), LayerError> {
-    if item.dtype.is_integer() || (item.dtype == DType::Bool && !item.dims.is_empty()) {
-        return Ok(());
-    }
-    let what = format!("item {position} of the list");
-    Err(LayerError::DType {
-        what,
-        wanted: "integers, or bool tensors with axes".to_owned(),
-        found: item.dtype,
-    })
-}
-
-fn with_values(meta: TensorMeta, values: Option<Vec<Dim>>) -> TensorMeta {
-    match values {
-        Some(values) => meta.with_values(values),
-        None => meta,
-    }
 }
 
 impl Layer for Expression {

@@ -29,7 +29,6 @@ pub struct Single {
     real: Real,
     complex: Option<Holomorphic>,
     /// The kernel code, with the operand, a double, in place of `$x`.
-    #[cfg_attr(not(feature = "gpu"), allow(dead_code, reason = "kernels are for GPUs"))]
     pub code: &'static str,
 }
 
@@ -94,7 +93,6 @@ fn complex_sinc(z: Double) -> Double {
 pub struct Question {
     predicate: Predicate,
     /// The kernel code, with the operand, a double, in place of `$x`.
-    #[cfg_attr(not(feature = "gpu"), allow(dead_code, reason = "kernels are for GPUs"))]
     pub code: &'static str,
 }
 
@@ -138,7 +136,6 @@ struct OfNumbers {
     real: Option<OfTwo>,
     integers: Integers,
     /// The kernel code for floats and for integers, with the operands in place of `$x` and `$y`.
-    #[cfg_attr(not(feature = "gpu"), allow(dead_code, reason = "kernels are for GPUs"))]
     code: [&'static str; 2],
 }
 
@@ -284,7 +281,6 @@ pub struct Pair {
 
 impl Pair {
     /// The kernel code for floats or integers, with the operands in place of `$x` and `$y`.
-    #[cfg(feature = "gpu")]
     pub fn code(&self, is_float: bool) -> &'static str {
         let [of_floats, of_integers] = self.function.code;
         if is_float { of_floats } else { of_integers }

@@ -7,11 +7,10 @@ use crate::support::arguments::InputIndex;
 use crate::support::broadcast::{Converted, broadcast, broadcasts};
 use crate::support::float;
 use crate::support::float::with_float;
-use all_heads::{AllHeads, matrices, of_all_heads};
+use all_heads::{AllHeads, matrices, of_all_heads, sizes_of};
 use ixion_kernels::Float;
 use ixion_kernels::attention::{Head, attend, scratch_len};
-use ixion_tensor::Limits;
-use ixion_tensor::{DType, Dim, Layout, MAX_RANK, Shape, Tensor, TensorView, TensorViewMut};
+use ixion_tensor::{DType, Dim, Layout, Limits, MAX_RANK, Shape, Tensor, TensorView, TensorViewMut};
 use ndarray::{ArrayView2, ArrayViewD, ArrayViewMut2, Axis, Ix2, IxDyn};
 use smallvec::SmallVec;
 use std::ops::RangeInclusive;
@@ -161,13 +160,13 @@ impl ScaledDotProductAttention {
         }
         let convert = |i: usize| Converted::of(&inputs[positions[i]], T::DTYPE);
         let (query, key, value) = (convert(0)?, convert(1)?, convert(2)?);
-        let parts = [(&query, shared[0]), (&key, shared[1]), (&value, shared[2])];
-        let parts = parts.map(|(tensor, shared)| matrices(tensor, batch, shared));
         let query = expanded(&query, batch, shared[0])?;
         let (key, value) = (expanded(&key, batch, shared[1])?, expanded(&value, batch, shared[2])?);
+        let parts = [(&query, shared[0]), (&key, shared[1]), (&value, shared[2])];
+        let parts = parts.map(|(view, shared)| matrices(view, shared));
         let (query, key, value) = (query.array::<T>()?, key.array::<T>()?, value.array::<T>()?);
         let (columns, width) = (key.shape()[rank - 2], query.shape()[rank - 1]);
-        let sizes = self.all_heads_sizes(&shape, columns, width).filter(|_| T::DTYPE == DType::F32);
+        let sizes = sizes_of(&shape, columns, width).filter(|_| T::DTYPE == DType::F32);
         let [query_part, key_part, value_part] = parts;
         let parts = query_part?.zip(key_part?).zip(value_part?);
         let all_heads = sizes.zip(parts);
@@ -326,7 +325,7 @@ impl CpuLayer for ScaledDotProductAttention {
             let output = outputs.first()?.shape().ok()?;
             let width = inputs[0].dims().last()?.fixed()?;
             let [columns, width] = [columns?, width].map(|len| usize::try_from(len).unwrap_or(0));
-            Some(self.all_heads_sizes(&output, columns, width)?.scratch().saturating_mul(size_of::<f32>()))
+            Some(sizes_of(&output, columns, width)?.scratch().saturating_mul(size_of::<f32>()))
         };
         let all_heads = all_heads().unwrap_or(0);
         scratch_bytes(columns, inputs[0].dtype()).max(all_heads).saturating_add(mask)

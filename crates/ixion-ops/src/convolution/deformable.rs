@@ -10,8 +10,7 @@ use ixion_kernels::Float;
 use ixion_kernels::deformable::{DeformInputs, DeformShape, deform_conv};
 use ixion_kernels::naive::Deforming;
 use ixion_kernels::window::Window;
-use ixion_tensor::Limits;
-use ixion_tensor::{Dim, TensorView, TensorViewMut};
+use ixion_tensor::{Dim, Limits, TensorView, TensorViewMut};
 use std::ops::RangeInclusive;
 
 crate::operator! {

@@ -6,8 +6,7 @@ use crate::op::{Layer, LayerError, TensorFormat, Weight};
 use crate::support::int8;
 use crate::support::int8::{Channels, Fill, Real};
 use ixion_kernels::quantized::{Int8Conv, Outcome, Rows};
-use ixion_tensor::Limits;
-use ixion_tensor::{TensorView, TensorViewMut};
+use ixion_tensor::{Limits, TensorView, TensorViewMut};
 
 /// The number of int8 products in the time of one `f32` product, if each output sums many.
 const PEAK_INT8_SPEEDUP: f64 = 1.4;

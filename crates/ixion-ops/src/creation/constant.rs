@@ -1,8 +1,7 @@
 //! Tensors that are stored in the model file.
 
 use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, RuntimeAttribute, TensorMeta, Weight};
-use ixion_tensor::Limits;
-use ixion_tensor::{Tensor, TensorView, TensorViewMut};
+use ixion_tensor::{Limits, Tensor, TensorView, TensorViewMut};
 use std::ops::RangeInclusive;
 
 crate::operator! {

@@ -4,8 +4,7 @@ use crate::op::{CpuLayer, FieldValue, ForwardContext, Layer, LayerError, Operato
 use crate::support::arguments::ParamOrInput;
 use crate::support::broadcast::{TensorOrScalar, fitting};
 use crate::support::choices::MemoryFormat;
-use ixion_tensor::Limits;
-use ixion_tensor::{DType, Dim, Scalar, Tensor, TensorError, TensorView, TensorViewMut};
+use ixion_tensor::{DType, Dim, Limits, Scalar, Tensor, TensorError, TensorView, TensorViewMut};
 use std::ops::RangeInclusive;
 
 /// A shape given as a parameter or an input; unlike other arguments, it may be the first input.
@@ -52,7 +51,6 @@ impl FieldValue for NumberArgument {
 
 impl NumberArgument {
     /// The number or the input.
-    #[cfg(feature = "gpu")]
     pub fn factor(self) -> Option<TensorOrScalar> {
         self.0
     }

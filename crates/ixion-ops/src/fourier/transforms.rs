@@ -5,8 +5,7 @@ use crate::support::arguments::ParamOrInput;
 use crate::support::choices::choices;
 use crate::support::float;
 use ixion_kernels::fourier::{Direction, Signal};
-use ixion_tensor::Limits;
-use ixion_tensor::{Complex, DType, Dim, Tensor, TensorView, TensorViewMut, resolve_axes};
+use ixion_tensor::{Complex, DType, Dim, Limits, Tensor, TensorView, TensorViewMut, resolve_axes};
 use std::ops::RangeInclusive;
 
 choices! {

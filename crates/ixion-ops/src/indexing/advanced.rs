@@ -8,9 +8,8 @@ use crate::support::arguments::InputIndex;
 use crate::support::broadcast::{TensorOrScalar, broadcasts};
 use ixion_kernels::elementwise::Program;
 use ixion_pnnx::Function;
-use ixion_tensor::Limits;
 use ixion_tensor::{
-    Complex, DType, Element, Scalar, Tensor, TensorView, TensorViewMut, resolve_axis, with_bits,
+    Complex, DType, Element, Limits, Scalar, Tensor, TensorView, TensorViewMut, resolve_axis, with_bits,
 };
 use places::{Places, indexed_dims};
 use std::ops::RangeInclusive;

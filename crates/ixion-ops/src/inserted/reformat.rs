@@ -28,13 +28,11 @@ impl Reformat {
     }
 
     /// Returns true if the output is blocked.
-    #[cfg(feature = "gpu")]
     pub fn makes_blocks(&self) -> bool {
         matches!(self.to.format, Format::Blocked { .. })
     }
 
     /// The scales of input and output, if these are quantised.
-    #[cfg(feature = "gpu")]
     pub fn scales(&self) -> [Option<f32>; 2] {
         [self.from_scale, self.to_scale]
     }

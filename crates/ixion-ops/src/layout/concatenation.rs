@@ -1,8 +1,8 @@
 //! Concatenating and stacking tensors.
 
-use crate::arithmetic::expression::result_type;
 use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorFormat, TensorMeta};
 use crate::support::broadcast::{Converted, kind};
+use crate::support::promotion::result_type;
 use crate::support::rules;
 use crate::support::views::axis_of;
 use ixion_tensor::{DType, Dim, Format, Layout, TensorView, TensorViewMut, resolve_axis};

@@ -6,8 +6,7 @@ use crate::support::choices::choices;
 use crate::support::views::{Plain, write_plain};
 use ixion_kernels::naive::PadMode;
 use ixion_kernels::take::take_axes;
-use ixion_tensor::Limits;
-use ixion_tensor::{Dim, Layout, Tensor, TensorError, TensorView, TensorViewMut, with_bits};
+use ixion_tensor::{Dim, Layout, Limits, Tensor, TensorError, TensorView, TensorViewMut, with_bits};
 use std::ops::RangeInclusive;
 
 choices! {
@@ -115,7 +114,7 @@ pub struct Padding {
     pub pairs: Vec<(i64, i64)>,
     /// What the padding holds: a constant, or elements of the tensor.
     pub mode: PaddingMode,
-    /// The value of a constant padding, converted to the tensor's element type; the other modes ignore it.
+    /// The value that is written, converted to the tensor's element type; modes that mirror or repeat the tensor ignore it.
     pub value: f64,
 }
 

@@ -3,8 +3,7 @@
 use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
 use crate::support::arguments::ParamOrInput;
 use crate::support::views::{Plain, axis_of, write_plain};
-use ixion_tensor::Limits;
-use ixion_tensor::{DType, Dim, Layout, Shape, TensorView, TensorViewMut, resolve_axis, with_bits};
+use ixion_tensor::{DType, Dim, Layout, Limits, Shape, TensorView, TensorViewMut, resolve_axis, with_bits};
 use std::borrow::Cow;
 use std::ops::RangeInclusive;
 

@@ -284,7 +284,6 @@ impl CpuLayer for Slice {
 
 impl SliceCopy {
     /// Returns true if all bounds are in the file.
-    #[cfg(feature = "gpu")]
     pub fn is_of_file(&self) -> bool {
         self.region().num_inputs() == 0
     }
@@ -293,7 +292,6 @@ impl SliceCopy {
     ///
     /// # Errors
     /// Returns an error if the bounds do not fit the inputs.
-    #[cfg(feature = "gpu")]
     pub fn part(&self, inputs: &[TensorMeta], output: Layout) -> Result<Layout, LayerError> {
         cut_layout(output, &self.region().cuts(inputs)?)
     }

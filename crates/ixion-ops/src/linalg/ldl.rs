@@ -7,8 +7,7 @@ use crate::op::{Layer, LayerError, TensorMeta};
 use crate::support::arguments::InputIndex;
 use ixion_kernels::matrix::{Fault, Field};
 use ixion_kernels::symmetric::{self, Ldl};
-use ixion_tensor::Limits;
-use ixion_tensor::{DType, TensorView};
+use ixion_tensor::{DType, Limits, TensorView};
 use std::ops::RangeInclusive;
 
 crate::operator! {

@@ -6,8 +6,7 @@ use crate::op::{Layer, LayerError, TensorMeta};
 use crate::support::arguments::InputIndex;
 use ixion_kernels::elimination::{self, Lu as Factors, rows_of};
 use ixion_kernels::matrix::{Fault, Field, adjoint};
-use ixion_tensor::Limits;
-use ixion_tensor::{DType, Dim, TensorView};
+use ixion_tensor::{DType, Dim, Limits, TensorView};
 use ndarray::{Array2, ArrayView2};
 use std::ops::RangeInclusive;
 

@@ -98,6 +98,7 @@ mod inverse;
 mod ldl;
 mod least_squares;
 mod lu;
+pub(crate) mod order;
 mod power;
 mod qr;
 mod reflection;

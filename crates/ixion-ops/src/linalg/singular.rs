@@ -2,13 +2,12 @@
 
 #[cfg(feature = "linalg")]
 use super::blocks::*;
+use super::order::Order;
 use super::stack::{Stack, distinct_axes};
 use crate::op::{Layer, LayerError, TensorMeta};
-use crate::reduction::along_axes::Order;
 use crate::support::broadcast::TensorOrScalar;
 use crate::support::choices::choices;
-use ixion_tensor::Limits;
-use ixion_tensor::{DType, TensorView, TensorViewMut};
+use ixion_tensor::{DType, Limits, TensorView, TensorViewMut};
 use std::ops::RangeInclusive;
 
 choices! {
@@ -374,17 +373,6 @@ by_lapack!(Cond: |layer, inputs, outputs, limits| T => {
     let order = layer.p.unwrap_or(Order::Number(2.0));
     put(&mut outputs[0], each(&inputs[0], limits, |a| lapack::condition::<T>(&a, order.into()))?)
 });
-
-#[cfg(feature = "linalg")]
-impl From<Order> for lapack::Norm {
-    fn from(order: Order) -> Self {
-        match order {
-            Order::Frobenius => Self::Frobenius,
-            Order::Nuclear => Self::Nuclear,
-            Order::Number(p) => Self::Order(p),
-        }
-    }
-}
 
 impl NuclearNorm {
     fn axes(&self, rank: usize) -> Result<Vec<usize>, LayerError> {

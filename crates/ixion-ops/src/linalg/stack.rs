@@ -3,8 +3,7 @@
 use crate::op::{LayerError, TensorMeta};
 use crate::support::broadcast::broadcast;
 use ixion_kernels::matrix::{Fault, Field};
-use ixion_tensor::Limits;
-use ixion_tensor::{DType, Dim, Element, Shape, TensorView, TensorViewMut};
+use ixion_tensor::{DType, Dim, Element, Limits, Shape, TensorView, TensorViewMut};
 use ndarray::{Array2, ArrayView2, ArrayViewD, Axis, Ix2, ShapeError};
 
 /// The shape of a stack of matrices: batch axes, then rows and columns.

@@ -4,8 +4,7 @@ use super::stack::{Stack, common_batch, each, each_pair, lens, put_matrices};
 use crate::op::{Layer, LayerError, TensorMeta};
 use crate::support::arguments::InputIndex;
 use ixion_kernels::matrix::{Fault, Field, Triangle, adjoint, solve_triangular};
-use ixion_tensor::Limits;
-use ixion_tensor::Shape;
+use ixion_tensor::{Limits, Shape};
 use ndarray::{Array2, ArrayView2};
 use std::ops::RangeInclusive;
 

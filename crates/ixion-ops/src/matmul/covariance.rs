@@ -1,13 +1,12 @@
 //! Covariances and correlations.
 
-use crate::arithmetic::expression::promote;
 use crate::attention::dot_product::OptionalInput;
 use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
 use crate::support::number;
 use crate::support::number::Number;
+use crate::support::promotion::promote;
 use ixion_kernels::matrix::{Field, adjoint, product};
-use ixion_tensor::Limits;
-use ixion_tensor::{Complex, DType, Dim, TensorView, TensorViewMut};
+use ixion_tensor::{Complex, DType, Dim, Limits, TensorView, TensorViewMut};
 use ndarray::{Array2, ArrayView2};
 use std::borrow::Cow;
 use std::ops::RangeInclusive;

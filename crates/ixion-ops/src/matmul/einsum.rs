@@ -6,8 +6,7 @@ use crate::op::{
 use crate::support::broadcast::join;
 use crate::support::number;
 use crate::support::number::{Number, sums_along, with_number};
-use ixion_tensor::Limits;
-use ixion_tensor::{DType, Dim, Format, Layout, Shape, TensorView, TensorViewMut};
+use ixion_tensor::{DType, Dim, Format, Layout, Limits, Shape, TensorView, TensorViewMut};
 use ndarray::{ArrayD, ArrayView3, ArrayViewMut3, Axis, IxDyn};
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;

@@ -1,12 +1,11 @@
 //! The Kronecker product.
 
-use crate::arithmetic::expression::promote;
 use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
 use crate::support::arguments::InputIndex;
 use crate::support::number;
 use crate::support::number::{Number, with_number};
-use ixion_tensor::Limits;
-use ixion_tensor::{Dim, TensorView, TensorViewMut};
+use crate::support::promotion::promote;
+use ixion_tensor::{Dim, Limits, TensorView, TensorViewMut};
 use std::ops::RangeInclusive;
 
 crate::operator! {

@@ -13,9 +13,8 @@ use crate::support::number;
 use crate::support::number::{Number, with_number};
 use ixion_kernels::elementwise::ApplyEpilogue;
 use ixion_kernels::parallel::for_each_chunk;
-use ixion_tensor::Limits;
 use ixion_tensor::{
-    DType, Dim, Layout, MAX_RANK, Shape, Tensor, TensorView, TensorViewMut, broadcast_shapes,
+    DType, Dim, Layout, Limits, MAX_RANK, Shape, Tensor, TensorView, TensorViewMut, broadcast_shapes,
 };
 use ndarray::{ArrayView2, ArrayViewMut2, ShapeBuilder, s};
 use std::ops::RangeInclusive;

@@ -269,7 +269,7 @@ impl BatchNorm {
     /// The normalisation of axis 1 by the running mean and variance.
     ///
     /// # Errors
-    /// Never returns an error; the type is that of the other operators of this family.
+    /// Never fails; other norms of this family can, and all are called alike.
     pub fn norm(&self) -> Result<ChannelNorm<'_>, LayerError> {
         Ok(ChannelNorm {
             place: Place::One { least_rank: 2 },
@@ -339,7 +339,7 @@ impl GroupNorm {
     /// The normalisation of axis 1 in `num_groups` groups of channels.
     ///
     /// # Errors
-    /// Never returns an error; the type is that of the other operators of this family.
+    /// Never fails; other norms of this family can, and all are called alike.
     pub fn norm(&self) -> Result<ChannelNorm<'_>, LayerError> {
         Ok(ChannelNorm {
             place: Place::One { least_rank: 2 },

@@ -6,8 +6,7 @@ use crate::op::{
     CpuLayer, ForwardContext, FromOperator, LayerError, OperatorReader, RuntimeParameter, TensorMeta, View,
 };
 use ixion_pnnx::Expr;
-use ixion_tensor::Limits;
-use ixion_tensor::{DType, Layout, Shape, Tensor, TensorView, TensorViewMut, Workspace};
+use ixion_tensor::{DType, Layout, Limits, Shape, Tensor, TensorView, TensorViewMut, Workspace};
 use std::collections::BTreeMap;
 
 /// The source of one input of a step.

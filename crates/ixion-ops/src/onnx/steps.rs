@@ -4,9 +4,9 @@ use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta, View};
 use crate::support::broadcast::Converted;
 use crate::support::views::{view_layers, write_plain};
 use ixion_tensor::{
-    DType, Dim, Layout, Shape, TensorError, TensorView, TensorViewMut, resolve_axis, with_bits,
+    DType, Dim, Layout, LimitError, Limits, Shape, TensorError, TensorView, TensorViewMut, resolve_axis,
+    with_bits,
 };
-use ixion_tensor::{LimitError, Limits};
 use std::ops::RangeInclusive;
 
 /// Reshapes a tensor, in row-major order. Lengths may be symbolic.

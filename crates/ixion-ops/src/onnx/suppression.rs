@@ -2,8 +2,7 @@
 
 use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
 use crate::support::broadcast::Converted;
-use ixion_tensor::{DType, Dim, Tensor, TensorView, TensorViewMut};
-use ixion_tensor::{LimitError, Limits};
+use ixion_tensor::{DType, Dim, LimitError, Limits, Tensor, TensorView, TensorViewMut};
 use ndarray::{ArrayView1, ArrayView2, s};
 use std::ops::RangeInclusive;
 

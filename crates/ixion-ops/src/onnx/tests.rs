@@ -3,8 +3,7 @@
 use super::steps::ReverseSequences;
 use crate::op::{CpuLayer, ForwardContext};
 use crate::support::testing::{assert_close, operator, tensor, waves};
-use ixion_tensor::Limits;
-use ixion_tensor::{DType, Tensor, Workspace};
+use ixion_tensor::{DType, Limits, Tensor, Workspace};
 
 /// Checks that an operator rejects these inputs, with `why` in the message.
 #[track_caller]

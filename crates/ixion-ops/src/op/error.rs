@@ -1,8 +1,7 @@
 //! Errors of layers.
 
 use ixion_pnnx::WeightError;
-use ixion_tensor::LimitError;
-use ixion_tensor::{DType, TensorError};
+use ixion_tensor::{DType, LimitError, TensorError};
 use std::fmt;
 use std::ops::RangeInclusive;
 

@@ -1,6 +1,6 @@
 //! Tensor metadata, known before the tensor exists: element type, dimensions, and sometimes values.
 
-use super::{Device, TensorFormat};
+use super::format::{Device, TensorFormat};
 use ixion_tensor::{DType, Dim, Format, Layout, Shape, TensorError, TensorView};
 use std::fmt;
 

@@ -6,7 +6,9 @@
 
 mod attribute;
 mod axes;
+mod declaration;
 mod error;
+mod format;
 mod guard;
 mod layer;
 mod meta;
@@ -20,19 +22,23 @@ pub use crate::operator;
 pub use attribute::{RuntimeAttribute, WeightSource};
 pub use axes::SpatialAxes;
 pub use error::LayerError;
+#[doc(hidden)]
 pub use error::list;
+pub use format::{Device, TensorFormat};
 pub use guard::catch_panic;
+#[doc(hidden)]
 pub use guard::drop_layer;
-pub use layer::{CloneCpuLayer, Cost, CpuLayer, ForwardContext, Layer, PACKED, Tactic, TensorFormat, View};
+pub use layer::{CloneCpuLayer, Cost, CpuLayer, ForwardContext, Layer, PACKED, Tactic, View};
 pub use meta::TensorMeta;
-pub use plugin::{PluginName, lookup};
+pub use plugin::{PluginName, RegistryError, lookup};
+#[doc(hidden)]
+pub use reader::INPUT_KIND;
 pub use reader::{Field, FieldValue, FromParameter, OperatorReader, State};
-pub use reader::{INPUT_KIND, NO_KEY, SEED_KEY};
-pub use registry::{Creator, Device, DeviceLayer, FromOperator, Registry, RegistryError};
+pub(crate) use reader::{NO_KEY, SEED_KEY};
+pub use registry::{Creator, DeviceLayer, FromOperator, Registry};
 pub(crate) use registry::{Entry, Overload};
-#[cfg(feature = "gpu")]
-pub use watchdog::unwatched;
-pub use watchdog::{Watchdog, timed_limits, watched, with_deadline};
+#[doc(hidden)]
+pub use watchdog::{Watchdog, timed_limits, unwatched, watched, with_deadline};
 pub use weight::Weight;
 
 /// A typed parameter of an operator, with its text in the file.

@@ -9,10 +9,9 @@ mod name;
 #[cfg(test)]
 mod tests;
 
-pub use name::PluginName;
-pub(super) use name::advice_for_duplicate;
+pub use name::{PluginName, RegistryError};
 
-use super::registry::{Creator, DeviceLayer, FromOperator, Registry, RegistryError};
+use super::registry::{Creator, DeviceLayer, FromOperator, Registry};
 use super::{CpuLayer, INPUT_KIND};
 use ixion_pnnx::{Graph, GraphError, OperatorId};
 use std::collections::BTreeSet;

@@ -190,10 +190,10 @@ impl<'a> OperatorReader<'a> {
 pub const INPUT_KIND: &str = "an input";
 
 /// The kind of a field that no key of the file sets, such as the number of outputs. Such fields are not published.
-pub const NO_KEY: &str = "";
+pub(crate) const NO_KEY: &str = "";
 
 /// The key of the seed field of operators with random results.
-pub const SEED_KEY: &str = "seed";
+pub(crate) const SEED_KEY: &str = "seed";
 
 /// One field of an operator, as published by a registry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

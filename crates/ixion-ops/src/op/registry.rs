@@ -1,31 +1,10 @@
 //! The registry, which maps operator types to layers.
 
+use super::format::Device;
 use super::reader::{Field, NO_KEY, SEED_KEY};
-use super::{CpuLayer, LayerError, OperatorReader, catch_panic};
+use super::{CpuLayer, LayerError, OperatorReader, RegistryError, catch_panic};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-
-/// The device on which a layer runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
-#[non_exhaustive]
-pub enum Device {
-    /// The CPU.
-    #[default]
-    Cpu,
-    /// A CUDA GPU, or a substitute for one.
-    Cuda,
-}
-
-impl Device {
-    /// The name in formats and plans: `cpu` or `cuda`.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Cpu => "cpu",
-            Self::Cuda => "cuda",
-        }
-    }
-}
 
 /// Implemented for the trait object of each device's layer trait.
 pub trait DeviceLayer {
@@ -391,134 +370,6 @@ impl<L: ?Sized> Clone for Registry<L> {
     fn clone(&self) -> Self {
         Self { creators: Arc::clone(&self.creators) }
     }
-}
-
-/// An operator type that is already registered, is not registered, or has an invalid name.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum RegistryError {
-    /// The type already has a creator.
-    #[error(
-        "a layer is already registered for `{op_type}`; {}",
-        super::plugin::advice_for_duplicate(op_type)
-    )]
-    Duplicate {
-        /// The operator type.
-        op_type: String,
-    },
-    /// The type has no creator.
-    #[error("no layer is registered for `{op_type}`{}", nearest.as_ref().map(|n| format!("; did you mean `{n}`?")).unwrap_or_default())]
-    Missing {
-        /// The operator type.
-        op_type: String,
-        /// The registered type with the most similar name.
-        nearest: Option<String>,
-    },
-    /// An invalid plugin name.
-    #[error("`{name}` is not a valid plugin name: {reason}")]
-    Name {
-        /// The given name.
-        name: String,
-        /// What is wrong with it.
-        reason: String,
-    },
-}
-
-/// Declares an operator: a struct whose fields are the operator's parameters and weights.
-///
-/// Each field states its type and, after `=`, the default that PyTorch uses if the key is absent; a field without a default is
-/// required in the file. `as "key"` reads a key that is not a valid Rust identifier. The macro generates the struct, with
-/// `Debug`, `Clone` and public fields, and its [`FromOperator`](crate::op::FromOperator) implementation. The semantics
-/// ([`Layer`](crate::op::Layer)) and the computation ([`CpuLayer`](crate::op::CpuLayer)) are implemented by hand.
-///
-/// | type of a field | in the file |
-/// |---|---|
-/// | `bool`, `i64`, `usize`, `f64`, `String`, [`DType`](ixion_tensor::DType) | `True`, `-1`, `3`, `0.5`, `reflect`, `torch.float` |
-/// | `Vec<i64>`, `Vec<f64>` | `(1,2)`; a single number is a list of one |
-/// | `[usize; N]`, [`PerAxis`](crate::support::choices::PerAxis) | `(3,3)`; a single number applies to all axes |
-/// | `Option<T>` of these | `None` or a value |
-/// | [`Weight`](crate::op::Weight), `Option<Weight>` | an attribute `@weight=…` or an input `$weight=…` |
-/// | [`InputIndex`](crate::support::arguments::InputIndex) | a second tensor, an input `$other=…`; its `.0` is the position |
-/// | [`SpatialAxes`](crate::op::SpatialAxes) | nothing: the number in the type, as in `nn.MaxPool2d` |
-/// | [`State<T>`](crate::op::State) | nothing: state of the layer |
-///
-/// For other types, implement [`FromParameter`](crate::op::FromParameter). After the struct, `validate |this| { … }` checks
-/// constraints that the types cannot express and returns a `Result<(), LayerError>`.
-///
-/// ```
-/// ixion_ops::operator! {
-///     /// `torch.nn.Threshold`: x where x is above the threshold, else a constant.
-///     pub struct Threshold for "nn.Threshold", "F.threshold" {
-///         /// The threshold.
-///         threshold: f64,
-///         /// The constant.
-///         value: f64 = 0.0,
-///     }
-///     validate |this| {
-///         if this.threshold.is_nan() {
-///             let (found, reason) = ("nan".to_owned(), "it must be a number".to_owned());
-///             return Err(ixion_ops::op::LayerError::InvalidParameter { key: "threshold", found, reason });
-///         }
-///         Ok(())
-///     }
-/// }
-/// use ixion_ops::op::FromOperator;
-/// assert_eq!(Threshold::TYPES, ["nn.Threshold", "F.threshold"]);
-/// assert_eq!(Threshold::FIELDS[1].default, Some("0.0"));
-/// ```
-#[macro_export]
-macro_rules! operator {
-    (
-        $(#[doc = $doc:literal])*
-        $vis:vis struct $name:ident for $($op_type:literal),+ $(,)? {
-            $($(#[doc = $field_doc:literal])* $field:ident $(as $key:literal)? : $type:ty $(= $default:expr)?),* $(,)?
-        }
-        $(validate |$this:ident| $validate:block)?
-    ) => {
-        $(#[doc = $doc])*
-        #[derive(Debug, Clone)]
-        $vis struct $name {
-            $($(#[doc = $field_doc])* pub $field: $type,)*
-        }
-
-        impl $crate::op::FromOperator for $name {
-            const TYPES: &'static [&'static str] = &[$($op_type),+];
-            const DOC: &'static str = concat!($($doc, "\n"),*);
-            const FIELDS: &'static [$crate::op::Field] = &[$($crate::op::Field {
-                key: $crate::operator!(@key $field $($key)?),
-                kind: <$type as $crate::op::FieldValue>::KIND,
-                default: $crate::operator!(@default $($default)?),
-                doc: concat!($($field_doc, "\n"),*),
-            }),*];
-
-            #[allow(unused_variables)]
-            fn from_operator(
-                reader: &mut $crate::op::OperatorReader<'_>,
-            ) -> Result<Self, $crate::op::LayerError> {
-                Ok(Self {
-                    $($field: $crate::operator!(@read reader, $type, $crate::operator!(@key $field $($key)?) $(, $default)?),)*
-                })
-            }
-
-            $(fn validate(&self) -> Result<(), $crate::op::LayerError> {
-                let $this = self;
-                $validate
-            })?
-        }
-    };
-    (@key $field:ident) => { stringify!($field) };
-    (@key $field:ident $key:literal) => { $key };
-    (@default) => { None };
-    (@default $default:expr) => { Some(stringify!($default)) };
-    (@read $reader:ident, $type:ty, $key:expr) => {
-        <$type as $crate::op::FieldValue>::require($reader, $key)?
-    };
-    (@read $reader:ident, $type:ty, $key:expr, $default:expr) => {
-        match <$type as $crate::op::FieldValue>::read($reader, $key)? {
-            Some(value) => value,
-            None => $default,
-        }
-    };
 }
 
 #[cfg(test)]

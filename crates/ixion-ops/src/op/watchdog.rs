@@ -8,8 +8,9 @@ use crate::op::{
     CloneCpuLayer, Cost, CpuLayer, ForwardContext, Layer, LayerError, Tactic, TensorFormat, TensorMeta, View,
     catch_panic,
 };
-use ixion_tensor::{DType, Format, Layout, Shape, Tensor, TensorView, TensorViewMut, Workspace};
-use ixion_tensor::{LimitError, Limits};
+use ixion_tensor::{
+    DType, Format, Layout, LimitError, Limits, Shape, Tensor, TensorView, TensorViewMut, Workspace,
+};
 use std::cell::RefCell;
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -438,7 +439,6 @@ impl CpuLayer for Watchdog {
 }
 
 /// A copy of the layer inside of a watchdog, for a device, which computes without it. `None` for a layer that is not watched.
-#[cfg(feature = "gpu")]
 pub fn unwatched(layer: &dyn CpuLayer) -> Option<Box<dyn CpuLayer>> {
     let watched = layer.as_any().downcast_ref::<Watchdog>()?;
     match timed_limits() {

@@ -13,8 +13,7 @@ use crate::support::shape_cache::ShapeCache;
 use ixion_kernels::naive::Divisor;
 use ixion_kernels::pool::{self, PoolShape};
 use ixion_kernels::window::Window;
-use ixion_tensor::Limits;
-use ixion_tensor::{DType, Dim, Format, Layout, Shape, TensorView, TensorViewMut};
+use ixion_tensor::{DType, Dim, Format, Layout, Limits, Shape, TensorView, TensorViewMut};
 use std::fmt;
 use std::ops::RangeInclusive;
 

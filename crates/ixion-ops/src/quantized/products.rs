@@ -14,8 +14,7 @@ use ixion_kernels::quantized::{
     ByColumn, ByRow, Int8Conv, QuantizedElement, Rows, Strips, centered, product,
 };
 use ixion_kernels::window::Window;
-use ixion_tensor::Limits;
-use ixion_tensor::{DType, Dim, TensorView, TensorViewMut};
+use ixion_tensor::{DType, Dim, Limits, TensorView, TensorViewMut};
 
 /// Whether ReLU follows the product. Derived from the operator's type; no key of a file sets it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

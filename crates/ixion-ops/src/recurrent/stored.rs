@@ -118,14 +118,12 @@ impl Layers {
     }
 
     /// The weights of all layers, in the order in which they run.
-    #[cfg(feature = "gpu")]
     pub fn attributes(&self) -> impl Iterator<Item = &RuntimeAttribute> {
         self.0.iter().flat_map(StoredWeights::all)
     }
 
     /// The positions of the weights of a layer in one direction among [`Layers::attributes`]: of the input, of the state,
     /// the two biases and the projection.
-    #[cfg(feature = "gpu")]
     pub fn places(&self, index: usize) -> [Option<usize>; 5] {
         let mut next: usize = self.0.iter().take(index).map(|stored| stored.all().count()).sum();
         let mut place = |is_there: bool| {

@@ -4,17 +4,18 @@ mod composed;
 mod fold;
 
 pub use composed::{
-    DeviationAndMean, LinalgNorm, MatrixNorm, MinAndMax, NanMean, NanSum, Order, VarianceAndMean, VectorNorm,
+    DeviationAndMean, LinalgNorm, MatrixNorm, MinAndMax, NanMean, NanSum, VarianceAndMean, VectorNorm,
 };
 
+pub use crate::linalg::order::Order;
 use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
 use crate::support::arguments::Accumulator;
 use crate::support::broadcast::Converted;
 use ixion_kernels::reduce;
 pub use ixion_kernels::reduce::fold::Operation;
-use ixion_tensor::Limits;
 use ixion_tensor::{
-    Complex, DType, Dim, Element, MAX_RANK, Tensor, TensorView, TensorViewMut, Workspace, resolve_axis,
+    Complex, DType, Dim, Element, Limits, MAX_RANK, Tensor, TensorView, TensorViewMut, Workspace,
+    resolve_axis,
 };
 use smallvec::{SmallVec, smallvec};
 

@@ -1,41 +1,15 @@
 //! Largest and smallest elements and their positions: max, min, argmax, argmin, topk.
 
-use crate::indexing::by_index::pick;
 use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
 use crate::reduction::along_axes::{Axes, extreme_of_all, workspace};
 use crate::support::arguments::OutputCount;
 use crate::support::broadcast::Converted;
-use crate::support::order::{Ordered, first_in_order, keys};
-use crate::support::rows::Rows;
+use crate::support::order::{Kind, Ordered, first_in_order, keys};
+use crate::support::rows::{Rows, write_places, write_values};
 use crate::support::views::Plain;
 use ixion_kernels::reduce::position_of;
 use ixion_kernels::widest;
-use ixion_tensor::{DType, Dim, Tensor, TensorView, TensorViewMut, resolve_axis};
-use std::cmp::Ordering;
-
-/// The elements that come first in an order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
-    Largest,
-    Smallest,
-}
-
-impl Kind {
-    /// Returns true if an element certainly does not come before another: a quick check before [`Kind::order`].
-    fn is_late<T: PartialOrd>(self, x: &T, other: &T) -> bool {
-        match self {
-            Self::Largest => x <= other,
-            Self::Smallest => x >= other,
-        }
-    }
-
-    /// The order of sorting; NaN counts as the largest, as in PyTorch.
-    pub(crate) fn order<T: PartialOrd>(self, a: &T, b: &T) -> Ordering {
-        let is_nan = |x: &T| x.partial_cmp(x).is_none();
-        let ascending = a.partial_cmp(b).unwrap_or_else(|| is_nan(a).cmp(&is_nan(b)));
-        if self == Self::Largest { ascending.reverse() } else { ascending }
-    }
-}
+use ixion_tensor::{DType, Dim, TensorView, TensorViewMut, resolve_axis};
 
 /// Runs an expression with `$T` bound to the type in which elements are compared.
 macro_rules! with_order {
@@ -114,28 +88,6 @@ fn extremes(kind: Kind, rows: &TensorView<'_>, len: usize) -> Result<Vec<i64>, L
         });
         place.into_iter().collect()
     }))
-}
-
-/// Writes positions to an output of i64.
-pub(crate) fn write_places(places: Vec<i64>, output: &mut TensorViewMut<'_>) -> Result<(), LayerError> {
-    let shape = *output.shape();
-    Ok(output.copy_from(&Tensor::from_vec(places, &shape)?.view())?)
-}
-
-/// Writes the elements at some positions of each row.
-pub(crate) fn write_values(
-    rows: &TensorView<'_>,
-    len: usize,
-    places: &[i64],
-    output: &mut TensorViewMut<'_>,
-) -> Result<(), LayerError> {
-    let per_row = places.len() / (rows.num_elements() / len.max(1)).max(1);
-    let taken: Vec<usize> = places
-        .iter()
-        .enumerate()
-        .map(|(index, &place)| index / per_row.max(1) * len + usize::try_from(place).unwrap_or(0))
-        .collect();
-    pick(rows, &taken, output)
 }
 
 macro_rules! extremes {

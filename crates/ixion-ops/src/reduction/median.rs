@@ -1,9 +1,10 @@
 //! Medians: median and nanmedian.
 
-use super::extremes::{Kind, check_order, places, with_order, write_places, write_values};
+use super::extremes::{check_order, places, with_order};
 use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
 use crate::reduction::along_axes::Axes;
-use crate::support::order::{Ordered, keys, part};
+use crate::support::order::{Kind, Ordered, keys, part};
+use crate::support::rows::{write_places, write_values};
 use ixion_tensor::{DType, Tensor, TensorView, TensorViewMut};
 
 /// The position of the median of a row: of two middle elements, the lower one. If there is a NaN, it is the position of the

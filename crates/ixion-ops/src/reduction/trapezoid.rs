@@ -5,8 +5,7 @@ use crate::support::broadcast::{Converted, TensorOrScalar, broadcast, common};
 use crate::support::number;
 use crate::support::number::Number;
 use ixion_kernels::matrix::Field;
-use ixion_tensor::Limits;
-use ixion_tensor::{Complex, DType, Dim, Scalar, TensorView, TensorViewMut, resolve_axis};
+use ixion_tensor::{Complex, DType, Dim, Limits, Scalar, TensorView, TensorViewMut, resolve_axis};
 use ndarray::{ArrayD, ArrayViewD, Axis, Slice};
 use std::ops::RangeInclusive;
 

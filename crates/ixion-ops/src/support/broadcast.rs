@@ -1,7 +1,7 @@
 //! Broadcasting and type promotion: one shape and one element type for several operands.
 
-use crate::arithmetic::expression::{Standing, result_type};
 use crate::op::{FieldValue, LayerError, OperatorReader, TensorMeta};
+use crate::support::promotion::{Standing, result_type};
 use ixion_tensor::{DType, Dim, Scalar, Shape, Tensor, TensorView, bf16};
 
 /// An operand that is another input (`$other=…`) or a number of the file (`other=0.5`).

@@ -7,12 +7,9 @@ use crate::arithmetic::expression::Compiled;
 use crate::op::{FieldValue, LayerError, OperatorReader, TensorMeta};
 use ixion_kernels::Float;
 use ixion_kernels::elementwise::{ApplyEpilogue, Prepared, Run};
-#[cfg(feature = "gpu")]
 use ixion_kernels::elementwise::{Program, Value};
-#[cfg(feature = "gpu")]
 use ixion_pnnx::Function;
-use ixion_tensor::Limits;
-use ixion_tensor::{DType, Shape, TensorView, TensorViewMut};
+use ixion_tensor::{DType, Limits, Shape, TensorView, TensorViewMut};
 
 /// The parameter `epilogue=relu(add(@0,@1))` of convolutions, `linear` and `matmul`: an expression that is applied to each
 /// element of the result while it is still in the cache. PNNX does not write it, Ixion's passes do.
@@ -53,7 +50,6 @@ impl Epilogue {
 
     /// The position of the added input and the function, if the epilogue is a function of the result, or of the sum of the
     /// result and an additional input. The function is ReLU, ReLU6, GELU by tanh, or `None` for the identity.
-    #[cfg(feature = "gpu")]
     pub fn function_of_sum(&self) -> Option<(Option<usize>, Option<Function>)> {
         let (added, function) = self.expr.function_of_sum()?;
         let position = |input: usize| self.inputs.get(input.checked_sub(1)?).copied();
@@ -100,7 +96,6 @@ impl Epilogue {
     ///
     /// # Errors
     /// As [`Epilogue::check`].
-    #[cfg(feature = "gpu")]
     pub fn program(
         &self,
         result: &TensorMeta,

@@ -23,10 +23,7 @@ use ixion_kernels::quantization::{ChannelStep, channel_scale, quantize_channel};
 use ixion_kernels::quantized::{Outcome, Rows, centered};
 use ixion_kernels::reformat::Stored;
 use ixion_kernels::widest;
-use ixion_tensor::Limits;
-#[cfg(feature = "gpu")]
-use ixion_tensor::Tensor;
-use ixion_tensor::{DType, Result, TensorView, TensorViewMut};
+use ixion_tensor::{DType, Limits, Result, Tensor, TensorView, TensorViewMut};
 use std::sync::Arc;
 
 /// A layer's state for int8. `W` holds the weights in the order in which they are multiplied. Clones share the weights.
@@ -100,7 +97,6 @@ impl<W> Int8<W> {
     }
 
     /// The scale of the output; `None` for an `f32` output.
-    #[cfg(feature = "gpu")]
     pub fn output_scale(&self) -> Option<f32> {
         self.scales.and_then(|scales| scales.output)
     }
@@ -109,8 +105,7 @@ impl<W> Int8<W> {
     /// and the step of its sums. `None` if there are no scales.
     ///
     /// # Errors
-    /// As [`Int8::initialize`].
-    #[cfg(feature = "gpu")]
+    /// Returns an error if the weights cannot be read, or are not finite.
     pub fn tensors(
         &self,
         weight: &Weight,

@@ -11,6 +11,7 @@ pub(crate) mod order;
 pub mod packed;
 pub mod packed_weights;
 pub(crate) mod pairs;
+pub(crate) mod promotion;
 pub(crate) mod rows;
 pub mod rules;
 pub mod shape_cache;

@@ -1,6 +1,30 @@
 //! Sorting. Elements are mapped to integer keys of the same order, so that one sort serves all element types.
 
-use crate::reduction::extremes::Kind;
+use std::cmp::Ordering;
+
+/// The elements that come first in an order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Largest,
+    Smallest,
+}
+
+impl Kind {
+    /// Returns true if an element certainly does not come before another: a quick check before [`Kind::order`].
+    pub(crate) fn is_late<T: PartialOrd>(self, x: &T, other: &T) -> bool {
+        match self {
+            Self::Largest => x <= other,
+            Self::Smallest => x >= other,
+        }
+    }
+
+    /// The order of sorting; NaN counts as the largest, as in PyTorch.
+    pub(crate) fn order<T: PartialOrd>(self, a: &T, b: &T) -> Ordering {
+        let is_nan = |x: &T| x.partial_cmp(x).is_none();
+        let ascending = a.partial_cmp(b).unwrap_or_else(|| is_nan(a).cmp(&is_nan(b)));
+        if self == Self::Largest { ascending.reverse() } else { ascending }
+    }
+}
 
 /// A type whose elements can be sorted. As in PyTorch, NaN is the largest, and both zeros are equal.
 pub(crate) trait Ordered: PartialOrd + Copy {

@@ -8,8 +8,7 @@ use ixion_kernels::packed::{
     Factors, Packing, Panels, Rounded, Size, SumEpilogue, Target, multiply, round_rows,
 };
 use ixion_kernels::{gain_of_pairs, isa, multiplies_pairs};
-use ixion_tensor::Limits;
-use ixion_tensor::{DType, Shape, TensorView};
+use ixion_tensor::{DType, Limits, Shape, TensorView};
 use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};

@@ -1,8 +1,8 @@
-//! Moves an axis to the end, so that functions along the axis become functions of rows.
+//! Moves an axis to the end, so that functions along the axis become functions of rows, and writes what they select.
 
+use crate::indexing::by_index::pick;
 use crate::op::LayerError;
-use crate::reduction::extremes::{write_places, write_values};
-use ixion_tensor::{TensorView, TensorViewMut, resolve_axis};
+use ixion_tensor::{Tensor, TensorView, TensorViewMut, resolve_axis};
 
 /// An axis whose lines of elements are processed as rows.
 pub(crate) struct Rows {
@@ -45,4 +45,26 @@ impl Rows {
         write_values(rows, self.len, &positions, &mut self.of_output(&mut outputs[0])?)?;
         write_places(positions, &mut self.of_output(&mut outputs[1])?)
     }
+}
+
+/// Writes positions to an output of i64.
+pub(crate) fn write_places(places: Vec<i64>, output: &mut TensorViewMut<'_>) -> Result<(), LayerError> {
+    let shape = *output.shape();
+    Ok(output.copy_from(&Tensor::from_vec(places, &shape)?.view())?)
+}
+
+/// Writes the elements at some positions of each row.
+pub(crate) fn write_values(
+    rows: &TensorView<'_>,
+    len: usize,
+    places: &[i64],
+    output: &mut TensorViewMut<'_>,
+) -> Result<(), LayerError> {
+    let per_row = places.len() / (rows.num_elements() / len.max(1)).max(1);
+    let taken: Vec<usize> = places
+        .iter()
+        .enumerate()
+        .map(|(index, &place)| index / per_row.max(1) * len + usize::try_from(place).unwrap_or(0))
+        .collect();
+    pick(rows, &taken, output)
 }

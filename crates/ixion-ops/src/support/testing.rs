@@ -5,8 +5,7 @@ use crate::op::{
     TensorMeta,
 };
 use ixion_kernels::parallel::Threads;
-use ixion_tensor::Limits;
-use ixion_tensor::{DType, Element, Layout, Shape, Tensor, TensorView, Workspace};
+use ixion_tensor::{DType, Element, Layout, Limits, Shape, Tensor, TensorView, Workspace};
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 

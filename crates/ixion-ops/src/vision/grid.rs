@@ -7,8 +7,7 @@ use crate::support::float;
 use crate::support::float::with_float;
 use ixion_kernels::naive::{GridMode, GridPadding, Sampling};
 use ixion_kernels::{Float, grid};
-use ixion_tensor::Limits;
-use ixion_tensor::{Dim, TensorView, TensorViewMut};
+use ixion_tensor::{Dim, Limits, TensorView, TensorViewMut};
 use std::ops::RangeInclusive;
 
 crate::operator! {

@@ -11,8 +11,7 @@ use ixion_kernels::Float;
 use ixion_kernels::naive::{Divisor, Interpolation, Resampling};
 use ixion_kernels::pool::{self, PoolShape};
 use ixion_kernels::resample::{self, Resampler};
-use ixion_tensor::Limits;
-use ixion_tensor::{DType, Dim, Format, Shape, TensorView, TensorViewMut};
+use ixion_tensor::{DType, Dim, Format, Limits, Shape, TensorView, TensorViewMut};
 use std::ops::RangeInclusive;
 
 choices! {

@@ -8,8 +8,7 @@ use crate::support::float::with_float;
 use ixion_kernels::Float;
 use ixion_kernels::naive::RegionAlign;
 use ixion_kernels::regions::{Region, region_align};
-use ixion_tensor::Limits;
-use ixion_tensor::{Dim, TensorView, TensorViewMut};
+use ixion_tensor::{Dim, Limits, TensorView, TensorViewMut};
 use std::ops::RangeInclusive;
 
 crate::operator! {

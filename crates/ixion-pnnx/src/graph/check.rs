@@ -1,8 +1,8 @@
 //! Checking that a graph can be executed in its order, and so be written and loaded again.
 
 use super::{Graph, GraphError};
+use crate::ids::OperatorId;
 use crate::operand::Operand;
-use crate::operator::OperatorId;
 
 impl Graph {
     /// Checks that every operand has a producer, and is computed before it is read.

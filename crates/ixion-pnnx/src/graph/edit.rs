@@ -3,8 +3,9 @@
 
 use super::{Graph, GraphError};
 use crate::attribute::Attribute;
-use crate::operand::{Dim, Operand, OperandId};
-use crate::operator::{Operator, OperatorId};
+use crate::ids::{OperandId, OperatorId};
+use crate::operand::{Dim, Operand};
+use crate::operator::Operator;
 use crate::parameter::Parameter;
 use crate::text::is_blank;
 use ixion_tensor::DType;

@@ -1,7 +1,7 @@
 //! Adding the operator of one line to a graph.
 
 use crate::graph::{Graph, GraphError};
-use crate::operator::OperatorId;
+use crate::ids::OperatorId;
 use crate::text::Line;
 
 // ANCHOR: unlinked

@@ -4,7 +4,8 @@ use super::Writer;
 use super::arguments::Arguments;
 use super::call::none_for_zero;
 use super::literal::{string, tuple};
-use crate::operator::{Operator, OperatorId};
+use crate::ids::OperatorId;
+use crate::operator::Operator;
 
 /// Returns true if a type is a module class: PyTorch capitalises these.
 pub(super) fn is_module(op_type: &str) -> bool {

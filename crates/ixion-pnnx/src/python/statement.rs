@@ -8,7 +8,8 @@ use super::prelude::Helper;
 use super::{Writer, literal};
 use crate::Value;
 use crate::expression::Expr;
-use crate::operator::{Operator, OperatorId};
+use crate::ids::OperatorId;
+use crate::operator::Operator;
 
 impl Writer<'_> {
     /// Writes an operator.

@@ -264,7 +264,7 @@ fn reduced(left: DimSum, by: i64, mut taken: Vec<Dim>) -> Dim {
     let common = gcd(number, by).max(1);
     let (left, right) = (DimSum::product(number / common, factors), DimSum::product(by / common, taken));
     match (Dim::from(left), Dim::from(right)) {
-        (Dim::Fixed(left), Dim::Fixed(right)) => Dim::Fixed(super::floor_div(left, right)),
+        (Dim::Fixed(left), Dim::Fixed(right)) => Dim::Fixed(super::value::floor_div(left, right)),
         (left, Dim::Fixed(divisor)) if divisor > 0 => floor_div(left, Dim::Fixed(divisor)),
         (left, right) => symbolic(DimExpr::FloorDiv(left, right)),
     }

@@ -1,10 +1,12 @@
-//! Decoding of PNG and JPEG files.
+//! Reading of PNG and JPEG files.
 
 use super::orientation::Orientation;
 use super::{Color, Picture};
+use ixion_tensor::file::{in_file, io_error, open};
 use ixion_tensor::{Limits, Result, TensorError};
 use std::fmt::Display;
-use std::io::Cursor;
+use std::io::{Cursor, Read};
+use std::path::Path;
 use zune_core::bytestream::ZCursor;
 use zune_core::colorspace::ColorSpace;
 use zune_core::options::DecoderOptions;
@@ -13,14 +15,40 @@ use zune_jpeg::JpegDecoder;
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\n";
 const JPEG: &[u8] = b"\xff\xd8\xff";
 
-/// Decodes a PNG or JPEG file; its first bytes determine the format.
-pub(super) fn decode(bytes: &[u8], limits: &Limits) -> Result<Picture> {
-    if bytes.starts_with(PNG) {
-        png(bytes, limits)
-    } else if bytes.starts_with(JPEG) {
-        jpeg(bytes, limits)
-    } else {
-        Err(malformed("it has the signature of neither"))
+impl Picture {
+    /// Reads a PNG or JPEG file; the format is determined by the contents, not the name.
+    ///
+    /// Transparent pixels are composited over white, as most viewers show them. The Exif orientation is applied, so that the
+    /// picture is upright. 16-bit values are rounded to 8 bits.
+    ///
+    /// # Errors
+    /// Returns an error if the file is missing or broken, or its size exceeds `limits`, which is checked before anything is
+    /// decoded. The error names the file.
+    pub fn load(path: impl AsRef<Path>, limits: &Limits) -> Result<Self> {
+        let path = path.as_ref();
+        let load = || {
+            let (file, len) = open(path)?;
+            limits.check_tensor("the file", len.unwrap_or(0))?;
+            let mut bytes = Vec::new();
+            let most = limits.max_tensor_bytes.saturating_add(1);
+            file.take(most).read_to_end(&mut bytes).map_err(io_error("read"))?;
+            Self::from_bytes(&bytes, limits)
+        };
+        in_file(path, load())
+    }
+
+    /// Decodes the bytes of a PNG or JPEG file, as [`Picture::load`] does.
+    ///
+    /// # Errors
+    /// As [`Picture::load`].
+    pub fn from_bytes(bytes: &[u8], limits: &Limits) -> Result<Self> {
+        if bytes.starts_with(PNG) {
+            png(bytes, limits)
+        } else if bytes.starts_with(JPEG) {
+            jpeg(bytes, limits)
+        } else {
+            Err(malformed("it has the signature of neither"))
+        }
     }
 }
 

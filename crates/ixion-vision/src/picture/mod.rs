@@ -1,7 +1,7 @@
 //! Pictures: PNG and JPEG files, and conversion between pictures and tensors.
 
 mod decode;
-mod indexed;
+mod encode;
 mod orientation;
 mod preprocess;
 mod resize;
@@ -9,13 +9,9 @@ mod resize;
 pub use preprocess::{Fit, Placement, Preprocess, letterboxed, surround};
 pub use resize::Filter;
 
-use decode::decode;
-use ixion_tensor::file::{in_file, io_error, open, write_atomically};
-use ixion_tensor::{DType, Limits, Result, Tensor, TensorError};
+use ixion_tensor::{DType, Result, Tensor, TensorError};
 use ndarray::Array2;
 use serde::Deserialize;
-use std::io::Read;
-use std::path::Path;
 
 /// The colour model of a picture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -67,35 +63,6 @@ impl Picture {
             });
         }
         Ok(Self { height, width, color, pixels })
-    }
-
-    /// Reads a PNG or JPEG file; the format is determined by the contents, not the name.
-    ///
-    /// Transparent pixels are composited over white, as most viewers show them. The Exif orientation is applied, so that the
-    /// picture is upright. 16-bit values are rounded to 8 bits.
-    ///
-    /// # Errors
-    /// Returns an error if the file is missing or broken, or its size exceeds `limits`, which is checked before anything is
-    /// decoded. The error names the file.
-    pub fn load(path: impl AsRef<Path>, limits: &Limits) -> Result<Self> {
-        let path = path.as_ref();
-        let load = || {
-            let (file, len) = open(path)?;
-            limits.check_tensor("the file", len.unwrap_or(0))?;
-            let mut bytes = Vec::new();
-            let most = limits.max_tensor_bytes.saturating_add(1);
-            file.take(most).read_to_end(&mut bytes).map_err(io_error("read"))?;
-            Self::from_bytes(&bytes, limits)
-        };
-        in_file(path, load())
-    }
-
-    /// Decodes the bytes of a PNG or JPEG file, as [`Picture::load`] does.
-    ///
-    /// # Errors
-    /// As [`Picture::load`].
-    pub fn from_bytes(bytes: &[u8], limits: &Limits) -> Result<Self> {
-        decode(bytes, limits)
     }
 
     /// The number of rows.
@@ -185,19 +152,6 @@ impl Picture {
         let by_pixel = cube.permuted_axes([1, 2, 0]);
         Self::new(height, width, color, by_pixel.iter().copied().collect())
     }
-
-    /// Writes a PNG file atomically: to a temporary file in the same folder, which is then renamed.
-    ///
-    /// # Errors
-    /// [`TensorError::Io`] if writing fails. The error names the file.
-    pub fn save_png(&self, path: impl AsRef<Path>) -> Result<()> {
-        let path = path.as_ref();
-        let color = match self.color {
-            Color::Gray => png::ColorType::Grayscale,
-            Color::Rgb => png::ColorType::Rgb,
-        };
-        in_file(path, write_atomically(path, |writer| self.write_png(writer, color, None)))
-    }
 }
 
 /// Pillow's weights for red, green and blue, in 65536ths.
@@ -209,6 +163,7 @@ fn luma(pixel: &[u8]) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ixion_tensor::Limits;
 
     fn rainbow() -> Picture {
         let pixels = [[10, 200, 30], [255, 255, 255], [1, 2, 3], [255, 0, 0], [0, 255, 0], [77, 13, 201]];

@@ -1,7 +1,6 @@
 //! The compiled form of an expression: a flat list of nodes, without names, brackets and recursion.
 
-use crate::op::{FieldValue, LayerError, OperatorReader, RuntimeParameter, TensorMeta};
-use ixion_kernels::elementwise::{Program, Value};
+use crate::op::{FieldValue, LayerError, OperatorReader, RuntimeParameter};
 use ixion_pnnx::{Expr, Function};
 use ixion_tensor::Scalar;
 
@@ -138,28 +137,6 @@ impl Compiled {
                 _ => None,
             },
             _ => None,
-        }
-    }
-
-    /// Infers the element type, the shape and the known values of the result.
-    pub(crate) fn infer(&self, inputs: &[TensorMeta]) -> Result<TensorMeta, LayerError> {
-        match &self.form {
-            Form::Value(formula) => super::infer_value(formula, inputs),
-            Form::List(items) => super::infer_list(items, inputs),
-            Form::Sizes(formula) => super::infer_sizes(formula, inputs),
-        }
-    }
-
-    /// The program that computes the expression. `place` maps an input of the expression to an input of the program, or to
-    /// `None` if it is in the output.
-    pub fn program(
-        &self,
-        inputs: &[TensorMeta],
-        place: impl Fn(usize) -> Option<usize>,
-    ) -> Result<(Program, Value), LayerError> {
-        match &self.form {
-            Form::Value(formula) => formula.program(&formula.types(inputs)?, place),
-            _ => Err(LayerError::Unsupported("a list has no program".to_owned())),
         }
     }
 }

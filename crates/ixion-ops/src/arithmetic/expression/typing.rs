@@ -1,9 +1,9 @@
 //! Element types and shapes of the nodes of a formula, and the program that computes them.
 
-use super::formula::{Formula, Node};
-use super::promotion::{Kind, Standing, default_precision, kind, result_type};
+use super::formula::{Compiled, Form, Formula, Node};
 use crate::op::{LayerError, TensorMeta};
 use crate::support::broadcast::broadcast;
+use crate::support::promotion::{Kind, Standing, default_precision, kind, result_type};
 use ixion_kernels::elementwise::{Program, Value};
 use ixion_pnnx::Function;
 use ixion_tensor::{DType, Dim, Scalar, resolve_axis};
@@ -107,6 +107,21 @@ impl Formula {
             last.ok_or_else(|| LayerError::Unsupported("the expression is empty".to_owned()))?;
         let value = program.cast(value, stored);
         Ok((program, value))
+    }
+}
+
+impl Compiled {
+    /// The program that computes the expression. `place` maps an input of the expression to an input of the program, or to
+    /// `None` if it is in the output.
+    pub fn program(
+        &self,
+        inputs: &[TensorMeta],
+        place: impl Fn(usize) -> Option<usize>,
+    ) -> Result<(Program, Value), LayerError> {
+        match &self.form {
+            Form::Value(formula) => formula.program(&formula.types(inputs)?, place),
+            _ => Err(LayerError::Unsupported("a list has no program".to_owned())),
+        }
     }
 }
 

@@ -4,8 +4,7 @@ use super::formula::{Formula, Node};
 use super::typing::Type;
 use crate::op::TensorMeta;
 use ixion_pnnx::Function;
-use ixion_tensor::Limits;
-use ixion_tensor::{DType, Dim, Scalar, Shape, Tensor, resolve_axis};
+use ixion_tensor::{DType, Dim, Limits, Scalar, Shape, Tensor, resolve_axis};
 
 impl Formula {
     /// The integers that the last node holds, if they follow from sizes and known values.

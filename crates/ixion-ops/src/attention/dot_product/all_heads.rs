@@ -1,31 +1,26 @@
 //! Attention of all heads together, in `f32`.
 
-use super::{ScaledDotProductAttention, expanded};
 use crate::matmul::product::storage;
 use crate::op::LayerError;
-use crate::support::broadcast::Converted;
 use ixion_kernels::attention::{Heads, Matrices, Place, Sizes};
-use ixion_tensor::Limits;
-use ixion_tensor::{DType, TensorView};
+use ixion_tensor::{DType, Limits, TensorView};
 use ndarray::{ArrayView4, ArrayViewD, ArrayViewMut2, Axis, s};
 
 /// With fewer queries, packing keys and values does not pay.
 const MIN_ROWS: usize = 8;
 
-impl ScaledDotProductAttention {
-    /// The sizes for an output, given the number of columns of the scores and the length of a query; `None` if this
-    /// algorithm does not suit them.
-    pub(super) fn all_heads_sizes(&self, output: &[usize], columns: usize, width: usize) -> Option<Sizes> {
-        let [batch @ .., rows, out_width] = output else { return None };
-        let (samples, heads) = match *batch {
-            [] => (1, 1),
-            [heads] => (1, heads),
-            [samples, heads] => (samples, heads),
-            _ => return None,
-        };
-        let sizes = Sizes { samples, heads, rows: *rows, columns, width, out_width: *out_width };
-        (columns > 0 && width > 0 && *rows >= MIN_ROWS).then_some(sizes)
-    }
+/// The sizes for an output, given the number of columns of the scores and the length of a query; `None` if this algorithm does
+/// not suit them.
+pub(super) fn sizes_of(output: &[usize], columns: usize, width: usize) -> Option<Sizes> {
+    let [batch @ .., rows, out_width] = output else { return None };
+    let (samples, heads) = match *batch {
+        [] => (1, 1),
+        [heads] => (1, heads),
+        [samples, heads] => (samples, heads),
+        _ => return None,
+    };
+    let sizes = Sizes { samples, heads, rows: *rows, columns, width, out_width: *out_width };
+    (columns > 0 && width > 0 && *rows >= MIN_ROWS).then_some(sizes)
 }
 
 /// Queries, keys and values, with the parameters of the attention.
@@ -37,15 +32,13 @@ pub(super) struct AllHeads<'a> {
     pub(super) causal: bool,
 }
 
-/// The matrices of a tensor with its batch axes broadcast to `batch`; `None` if its rows are not contiguous, or if it is
-/// empty or not `f32`.
+/// The matrices of a tensor whose batch axes are broadcast, where each head is shared by `shared` heads of the queries; `None`
+/// if its rows are not contiguous, or if it is empty or not `f32`.
 pub(super) fn matrices<'a>(
-    tensor: &'a Converted<'_>,
-    batch: &[usize],
+    tensor: &TensorView<'a>,
     shared: usize,
 ) -> Result<Option<Matrices<'a>>, LayerError> {
-    let view: TensorView<'a> = expanded(tensor, batch, shared)?;
-    let layout = view.layout();
+    let layout = tensor.layout();
     let (shape, strides) = (layout.shape(), layout.strides());
     let place = match *strides {
         [row, _] => Place { sample: 0, head: 0, row, shared },
@@ -54,10 +47,10 @@ pub(super) fn matrices<'a>(
         _ => return Ok(None),
     };
     let is_contiguous = strides.last() == Some(&1) || shape.last() == Some(&1);
-    if view.dtype() != DType::F32 || !is_contiguous || view.num_elements() == 0 {
+    if tensor.dtype() != DType::F32 || !is_contiguous || tensor.num_elements() == 0 {
         return Ok(None);
     }
-    Ok(Some(Matrices { data: storage::<f32>(&view)?, place }))
+    Ok(Some(Matrices { data: storage::<f32>(tensor)?, place }))
 }
 
 /// A mask with up to four axes as samples×heads×rows×columns.

@@ -8,8 +8,7 @@ use crate::support::packed;
 use crate::support::packed::Matrix;
 use ixion_kernels::attention::{Heads, Matrices, Place, Sizes};
 use ixion_kernels::packed::SumEpilogue;
-use ixion_tensor::Limits;
-use ixion_tensor::{TensorView, TensorViewMut};
+use ixion_tensor::{Limits, TensorView, TensorViewMut};
 use ndarray::ArrayViewMut2;
 use std::borrow::Cow;
 

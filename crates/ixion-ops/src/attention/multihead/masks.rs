@@ -6,8 +6,7 @@ use super::{MultiheadAttention, Sources};
 use crate::attention::dot_product::{added, check_mask};
 use crate::op::{LayerError, TensorMeta};
 use ixion_kernels::Float;
-use ixion_tensor::Limits;
-use ixion_tensor::{Dim, Tensor, TensorView};
+use ixion_tensor::{Dim, Limits, Tensor, TensorView};
 use ndarray::{ArrayView2, ArrayView3, ArrayViewMut2, Ix2, Ix3, s};
 
 /// The masks as numbers, in their own shapes.

@@ -1,7 +1,6 @@
 use crate::op::{ForwardContext, LayerError, TensorMeta};
 use crate::support::testing::{Operator, assert_close, operator, tensor, waves};
-use ixion_tensor::Limits;
-use ixion_tensor::{DType, Dim, Tensor, Workspace};
+use ixion_tensor::{DType, Dim, Limits, Tensor, Workspace};
 
 const COMMON: [(&str, &str); 2] = [("embed_dim", "4"), ("num_heads", "2")];
 

@@ -2,8 +2,7 @@
 
 use super::PATIENCE;
 use crate::op::{LayerError, TensorMeta};
-use ixion_tensor::DType;
-use ixion_tensor::{LimitError, Limits};
+use ixion_tensor::{DType, LimitError, Limits};
 use rand::Rng;
 use rand::rngs::StdRng;
 

@@ -4,8 +4,7 @@ use super::{Frames, Normalization, check_window, frame_norm, norm, precision};
 use crate::fourier::transforms::{complex, read_complex};
 use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta, Weight};
 use ixion_kernels::fourier::{Direction, Plan, Signal};
-use ixion_tensor::Limits;
-use ixion_tensor::{Complex, Dim, Tensor, TensorView, TensorViewMut};
+use ixion_tensor::{Complex, Dim, Limits, Tensor, TensorView, TensorViewMut};
 use std::ops::RangeInclusive;
 
 crate::operator! {

@@ -5,8 +5,7 @@ use crate::fourier::transforms::{complex, read_complex};
 use crate::layout::padding::PaddingMode;
 use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta, Weight};
 use ixion_kernels::fourier::{Direction, Plan};
-use ixion_tensor::Limits;
-use ixion_tensor::{Complex, DType, Dim, Layout, Shape, Tensor, TensorView, TensorViewMut};
+use ixion_tensor::{Complex, DType, Dim, Layout, Limits, Shape, Tensor, TensorView, TensorViewMut};
 use std::ops::RangeInclusive;
 
 crate::operator! {

@@ -3,10 +3,7 @@
 use crate::op::{FieldValue, LayerError, OperatorReader, TensorMeta};
 use crate::support::broadcast::{broadcast, owned};
 use ixion_pnnx::Expr;
-use ixion_tensor::Limits;
-#[cfg(feature = "gpu")]
-use ixion_tensor::Tensor;
-use ixion_tensor::{DType, Dim, TensorView};
+use ixion_tensor::{DType, Dim, Limits, Tensor, TensorView};
 use ndarray::{Array1, ArrayD, ArrayViewD, Axis, IxDyn};
 
 /// The items of an index.
@@ -122,7 +119,6 @@ impl Indices {
     ///
     /// # Errors
     /// Never in practice: the array is contiguous.
-    #[cfg(feature = "gpu")]
     pub fn tensor(&self) -> Result<Tensor, LayerError> {
         Ok(Tensor::from_array(self.array.clone())?)
     }
@@ -131,7 +127,6 @@ impl Indices {
 impl Items {
     /// The items, if each holds indices of a single axis from the file or the graph. `None` if the graph computes a mask,
     /// or one tensor with the indices of several axes.
-    #[cfg(feature = "gpu")]
     pub fn by_axis(&self, inputs: &[DType]) -> Option<&[Item]> {
         let Items::Listed(items) = self else { return None };
         let is_mask = |item: &Item| match item {

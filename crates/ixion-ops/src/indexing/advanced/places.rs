@@ -2,8 +2,7 @@
 
 use super::items::{Indices, check_offsets};
 use crate::op::{LayerError, TensorMeta};
-use ixion_tensor::Limits;
-use ixion_tensor::{Dim, Shape, resolve_index};
+use ixion_tensor::{Dim, Limits, Shape, resolve_index};
 use ndarray::IxDyn;
 
 /// The dimensions of an input that is indexed along `axes` by indices of the given shape.

@@ -7,8 +7,7 @@ use crate::support::number;
 use crate::support::number::Number;
 use crate::support::rows::Rows;
 use ixion_kernels::matrix::Field;
-use ixion_tensor::Limits;
-use ixion_tensor::{Complex, TensorView, TensorViewMut, resolve_axis};
+use ixion_tensor::{Complex, Limits, TensorView, TensorViewMut, resolve_axis};
 use ndarray::Axis;
 use std::ops::RangeInclusive;
 

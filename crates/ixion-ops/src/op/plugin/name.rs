@@ -1,6 +1,5 @@
-//! Plugin names: namespace, operator type and version.
+//! Plugin names: namespace, operator type and version, and the error for names that are taken, unknown or invalid.
 
-use crate::op::RegistryError;
 use std::fmt;
 use std::str::FromStr;
 
@@ -110,8 +109,36 @@ impl FromStr for PluginName {
 }
 // ANCHOR_END: name
 
+/// An operator type that is already registered, is not registered, or has an invalid name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RegistryError {
+    /// The type already has a creator.
+    #[error("a layer is already registered for `{op_type}`; {}", advice_for_duplicate(op_type))]
+    Duplicate {
+        /// The operator type.
+        op_type: String,
+    },
+    /// The type has no creator.
+    #[error("no layer is registered for `{op_type}`{}", nearest.as_ref().map(|n| format!("; did you mean `{n}`?")).unwrap_or_default())]
+    Missing {
+        /// The operator type.
+        op_type: String,
+        /// The registered type with the most similar name.
+        nearest: Option<String>,
+    },
+    /// An invalid plugin name.
+    #[error("`{name}` is not a valid plugin name: {reason}")]
+    Name {
+        /// The given name.
+        name: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+}
+
 /// The advice for a layer that is already registered. For a plugin, `op_type` is its full name.
-pub(in crate::op) fn advice_for_duplicate(op_type: &str) -> &'static str {
+fn advice_for_duplicate(op_type: &str) -> &'static str {
     match op_type.parse::<PluginName>() {
         Ok(_) => "it was registered twice, or two libraries provide it; use `replace_plugin` to replace it",
         Err(_) => "use `replace` to replace it",

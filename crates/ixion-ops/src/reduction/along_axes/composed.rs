@@ -1,11 +1,11 @@
 //! Reductions with two steps or two results: sums and means without NaN, pairs of extremes and moments, matrix norms.
 
 use super::{Axes, Operation, Power, Reduction, Unbiased};
+use crate::linalg::order::Order;
 use crate::linalg::{self, SingularNorm};
-use crate::op::{CpuLayer, ForwardContext, FromParameter, Layer, LayerError, TensorMeta};
+use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
 use crate::support::arguments::{Accumulator, Wanted};
-use ixion_tensor::Limits;
-use ixion_tensor::{DType, Tensor, TensorView, TensorViewMut, resolve_axes};
+use ixion_tensor::{DType, Limits, Tensor, TensorView, TensorViewMut, resolve_axes};
 
 crate::operator! {
     /// `torch.nansum`: the sum of all elements that are not NaN. Integers and bool are summed as i64.
@@ -183,29 +183,6 @@ impl CpuLayer for NanMean {
         let means: Vec<f64> =
             sums.to_vec::<f64>()?.iter().zip(total(&present)?).map(|(sum, n)| sum / n).collect();
         Ok(outputs[0].cast_from(&Tensor::from_vec(means, &shape)?.view())?)
-    }
-}
-
-/// The order of a norm of [`torch.linalg`](LinalgNorm).
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Order {
-    /// The square root of the sum of the squared elements of a matrix.
-    Frobenius,
-    /// The sum of the singular values of a matrix.
-    Nuclear,
-    /// A number, which may be infinite.
-    Number(f64),
-}
-
-impl FromParameter for Order {
-    const KIND: &'static str = "a number, fro or nuc";
-
-    fn from_parameter(parameter: &crate::op::RuntimeParameter) -> Option<Self> {
-        match parameter.raw() {
-            "fro" => Some(Self::Frobenius),
-            "nuc" => Some(Self::Nuclear),
-            _ => parameter.as_f64().ok().map(Self::Number),
-        }
     }
 }
 

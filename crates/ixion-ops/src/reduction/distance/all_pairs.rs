@@ -8,8 +8,7 @@ use crate::support::float;
 use crate::support::float::with_float;
 use crate::support::number;
 use ixion_kernels::{Float, reduce};
-use ixion_tensor::Limits;
-use ixion_tensor::{Complex, Dim, Shape, TensorView, TensorViewMut};
+use ixion_tensor::{Complex, Dim, Limits, Shape, TensorView, TensorViewMut};
 use std::ops::RangeInclusive;
 
 crate::operator! {

@@ -5,8 +5,7 @@ use crate::support::testing::on_threads;
 use crate::support::testing::{self, Operator, operator};
 use ixion_kernels::naive;
 use ixion_kernels::reformat::Stored;
-use ixion_tensor::Limits;
-use ixion_tensor::{DType, Tensor, Workspace};
+use ixion_tensor::{DType, Limits, Tensor, Workspace};
 use ndarray::Array2;
 use proptest::prelude::*;
 

@@ -4,11 +4,11 @@
 //! modulo the stride. In this order, every tap sees consecutive elements at consecutive positions, and borders need no
 //! special handling: a block of outputs is a weighted sum of blocks.
 
-use super::Float;
-use super::conv::{ConvShape, Factors};
-use super::parallel::for_each_item;
-use super::wide::widest;
-use super::window::Window;
+use super::operands::{ConvShape, Factors};
+use crate::Float;
+use crate::parallel::for_each_item;
+use crate::wide::widest;
+use crate::window::Window;
 use ixion_tensor::Limits;
 use ixion_tensor::Result;
 use std::array::from_fn;
@@ -16,6 +16,9 @@ use std::ops::Range;
 
 /// Outputs computed at a time: one of the widest vectors of f32.
 const BLOCK: usize = 16;
+
+/// The maximum number of channels of a group that is convolved directly.
+const NARROW: usize = 8;
 
 /// The maximum number of elements of a padded plane per element that a window sees; a stride of 2 over three axes needs
 /// 8.
@@ -127,7 +130,7 @@ fn copy_strided<T: Float>(from: &[T], stride: usize, to: &mut [T]) {
 
 /// Returns true if padded planes are not much larger than the part that the windows see. Large strides or dilations would
 /// leave most of a plane unused. Like the scratch memory, this depends on positions and not on lengths.
-pub(super) fn is_dense(shape: &ConvShape, outputs: &[usize]) -> bool {
+fn is_dense(shape: &ConvShape, outputs: &[usize]) -> bool {
     let axes = shape.windows.iter().zip(outputs);
     let seen = axes.fold(SPARSE, |seen, (window, &positions)| {
         seen.saturating_mul(positions).saturating_mul(window.kernel)
@@ -155,6 +158,13 @@ struct Sample<'a, T> {
 }
 
 impl Direct {
+    /// Returns true if groups are too narrow for matrix products, and their padded planes do not become too large.
+    pub(super) fn suits(shape: &ConvShape, outputs: &[usize]) -> bool {
+        let groups = shape.groups.max(1);
+        let narrow = |channels: usize| (1..=NARROW).contains(&(channels / groups));
+        groups > 1 && narrow(shape.channels) && narrow(shape.out_channels) && is_dense(shape, outputs)
+    }
+
     pub(super) fn new(shape: &ConvShape, outputs: &[usize]) -> Self {
         let groups = shape.groups.max(1);
         let (padded, channels) = (Padded::new(shape, outputs), shape.channels / groups);
@@ -171,7 +181,7 @@ impl Direct {
         self.padded.scratch(self.channels)
     }
 
-    /// Convolves one sample; as [`ConvPlan::run`](super::conv::ConvPlan::run), on as many threads as there are lanes of
+    /// Convolves one sample; as [`ConvPlan::run`](super::ConvPlan::run), on as many threads as there are lanes of
     /// scratch memory.
     pub(super) fn run<T: Float>(
         &self,
@@ -254,4 +264,22 @@ fn block_sums<T: Float>(elements: &[T], offsets: &[usize], weight: &[T], start: 
         sums.iter_mut().zip(elements).for_each(|(sum, &x)| *sum += weight * x);
     }
     sums
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn usual_narrow_groups_are_convolved_directly() {
+        for (kernel, stride, dilation, len) in
+            [(3, 1, 1, 7), (3, 2, 1, 56), (1, 2, 1, 14), (3, 1, 36, 33), (7, 4, 1, 9)]
+        {
+            let pad = dilation * (kernel / 2);
+            let window = Window { kernel, stride, dilation, pad_before: pad, pad_after: pad };
+            let windows = vec![window; 2];
+            let shape = ConvShape { channels: 8, out_channels: 8, groups: 8, lens: vec![len; 2], windows };
+            assert!(Direct::suits(&shape, &shape.outputs()), "{window:?}");
+        }
+    }
 }

@@ -77,14 +77,14 @@ fn outrank(higher: Option<DType>, lower: Option<DType>) -> Option<DType> {
 
 /// The four kinds of numbers, from the narrowest to the widest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     Bool,
     Integer,
     Float,
     Complex,
 }
 
-pub(super) fn kind(dtype: DType) -> Kind {
+pub(crate) fn kind(dtype: DType) -> Kind {
     match dtype {
         DType::Bool => Kind::Bool,
         _ if dtype.is_integer() => Kind::Integer,
@@ -94,7 +94,7 @@ pub(super) fn kind(dtype: DType) -> Kind {
 }
 
 /// The type of the tensor that PyTorch creates from a Python number.
-pub(super) fn default_precision(dtype: DType) -> DType {
+pub(crate) fn default_precision(dtype: DType) -> DType {
     match dtype {
         DType::F64 => DType::F32,
         DType::C128 => DType::C64,

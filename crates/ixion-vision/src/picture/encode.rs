@@ -1,4 +1,4 @@
-//! Writing of PNG files, including indexed ones with a palette.
+//! Writes PNG files, including indexed ones with a palette.
 
 use super::{Color, Picture};
 use ixion_tensor::file::{in_file, io_error, write_atomically};
@@ -7,6 +7,19 @@ use std::io::{self, Write};
 use std::path::Path;
 
 impl Picture {
+    /// Writes a PNG file atomically: to a temporary file in the same folder, which is then renamed.
+    ///
+    /// # Errors
+    /// [`TensorError::Io`] if writing fails. The error names the file.
+    pub fn save_png(&self, path: impl AsRef<Path>) -> Result<()> {
+        let path = path.as_ref();
+        let color = match self.color {
+            Color::Gray => png::ColorType::Grayscale,
+            Color::Rgb => png::ColorType::Rgb,
+        };
+        in_file(path, write_atomically(path, |writer| self.write_png(writer, color, None)))
+    }
+
     /// Writes a grey picture as an indexed PNG file: its values are indices into `palette` (red, green and blue). Readers
     /// that ask for indices get them, all others get the colours. The file is written atomically.
     ///
@@ -32,7 +45,7 @@ impl Picture {
     }
 
     /// Writes a PNG file of 8 bits per channel.
-    pub(super) fn write_png(
+    fn write_png(
         &self,
         writer: &mut dyn Write,
         color: png::ColorType,

@@ -1,0 +1,98 @@
+//! The macro that declares operators.
+
+/// Declares an operator: a struct whose fields are the operator's parameters and weights.
+///
+/// Each field states its type and, after `=`, the default that PyTorch uses if the key is absent; a field without a default is
+/// required in the file. `as "key"` reads a key that is not a valid Rust identifier. The macro generates the struct, with
+/// `Debug`, `Clone` and public fields, and its [`FromOperator`](crate::op::FromOperator) implementation. The semantics
+/// ([`Layer`](crate::op::Layer)) and the computation ([`CpuLayer`](crate::op::CpuLayer)) are implemented by hand.
+///
+/// | type of a field | in the file |
+/// |---|---|
+/// | `bool`, `i64`, `usize`, `f64`, `String`, [`DType`](ixion_tensor::DType) | `True`, `-1`, `3`, `0.5`, `reflect`, `torch.float` |
+/// | `Vec<i64>`, `Vec<f64>` | `(1,2)`; a single number is a list of one |
+/// | `[usize; N]`, [`PerAxis`](crate::support::choices::PerAxis) | `(3,3)`; a single number applies to all axes |
+/// | `Option<T>` of these | `None` or a value |
+/// | [`Weight`](crate::op::Weight), `Option<Weight>` | an attribute `@weight=…` or an input `$weight=…` |
+/// | [`InputIndex`](crate::support::arguments::InputIndex) | a second tensor, an input `$other=…`; its `.0` is the position |
+/// | [`SpatialAxes`](crate::op::SpatialAxes) | nothing: the number in the type, as in `nn.MaxPool2d` |
+/// | [`State<T>`](crate::op::State) | nothing: state of the layer |
+///
+/// For other types, implement [`FromParameter`](crate::op::FromParameter). After the struct, `validate |this| { … }` checks
+/// constraints that the types cannot express and returns a `Result<(), LayerError>`.
+///
+/// ```
+/// ixion_ops::operator! {
+///     /// `torch.nn.Threshold`: x where x is above the threshold, else a constant.
+///     pub struct Threshold for "nn.Threshold", "F.threshold" {
+///         /// The threshold.
+///         threshold: f64,
+///         /// The constant.
+///         value: f64 = 0.0,
+///     }
+///     validate |this| {
+///         if this.threshold.is_nan() {
+///             let (found, reason) = ("nan".to_owned(), "it must be a number".to_owned());
+///             return Err(ixion_ops::op::LayerError::InvalidParameter { key: "threshold", found, reason });
+///         }
+///         Ok(())
+///     }
+/// }
+/// use ixion_ops::op::FromOperator;
+/// assert_eq!(Threshold::TYPES, ["nn.Threshold", "F.threshold"]);
+/// assert_eq!(Threshold::FIELDS[1].default, Some("0.0"));
+/// ```
+#[macro_export]
+macro_rules! operator {
+    (
+        $(#[doc = $doc:literal])*
+        $vis:vis struct $name:ident for $($op_type:literal),+ $(,)? {
+            $($(#[doc = $field_doc:literal])* $field:ident $(as $key:literal)? : $type:ty $(= $default:expr)?),* $(,)?
+        }
+        $(validate |$this:ident| $validate:block)?
+    ) => {
+        $(#[doc = $doc])*
+        #[derive(Debug, Clone)]
+        $vis struct $name {
+            $($(#[doc = $field_doc])* pub $field: $type,)*
+        }
+
+        impl $crate::op::FromOperator for $name {
+            const TYPES: &'static [&'static str] = &[$($op_type),+];
+            const DOC: &'static str = concat!($($doc, "\n"),*);
+            const FIELDS: &'static [$crate::op::Field] = &[$($crate::op::Field {
+                key: $crate::operator!(@key $field $($key)?),
+                kind: <$type as $crate::op::FieldValue>::KIND,
+                default: $crate::operator!(@default $($default)?),
+                doc: concat!($($field_doc, "\n"),*),
+            }),*];
+
+            #[allow(unused_variables)]
+            fn from_operator(
+                reader: &mut $crate::op::OperatorReader<'_>,
+            ) -> Result<Self, $crate::op::LayerError> {
+                Ok(Self {
+                    $($field: $crate::operator!(@read reader, $type, $crate::operator!(@key $field $($key)?) $(, $default)?),)*
+                })
+            }
+
+            $(fn validate(&self) -> Result<(), $crate::op::LayerError> {
+                let $this = self;
+                $validate
+            })?
+        }
+    };
+    (@key $field:ident) => { stringify!($field) };
+    (@key $field:ident $key:literal) => { $key };
+    (@default) => { None };
+    (@default $default:expr) => { Some(stringify!($default)) };
+    (@read $reader:ident, $type:ty, $key:expr) => {
+        <$type as $crate::op::FieldValue>::require($reader, $key)?
+    };
+    (@read $reader:ident, $type:ty, $key:expr, $default:expr) => {
+        match <$type as $crate::op::FieldValue>::read($reader, $key)? {
+            Some(value) => value,
+            None => $default,
+        }
+    };
+}

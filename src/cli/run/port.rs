@@ -1,0 +1,46 @@
+//! The inputs of a model, as described by its file.
+
+use ixion::graph::RuntimeGraph;
+use ixion::pnnx::Dim;
+use ixion::tensor::DType;
+
+/// An input of a model, as described by its file.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Port {
+    pub(super) name: String,
+    operand: String,
+    pub(super) dtype: Option<DType>,
+    pub(super) shape: Option<Vec<Dim>>,
+}
+
+impl Port {
+    pub(super) fn new(name: &str, dtype: Option<DType>, shape: Option<Vec<Dim>>) -> Self {
+        Self { name: name.to_owned(), operand: String::new(), dtype, shape }
+    }
+
+    /// Returns true if the input or its operand has this name.
+    pub(super) fn is_called(&self, name: &str) -> bool {
+        self.name == name || self.operand == name
+    }
+
+    /// The name, and shape and element type if they are known; for messages.
+    pub(super) fn describe(&self) -> String {
+        match (&self.shape, self.dtype) {
+            (Some(shape), Some(dtype)) => {
+                let dims: Vec<String> = shape.iter().map(ToString::to_string).collect();
+                format!("`{}` ({} {dtype})", self.name, dims.join("×"))
+            }
+            _ => format!("`{}`", self.name),
+        }
+    }
+}
+
+/// All inputs of a model, in order.
+pub(super) fn ports(graph: &RuntimeGraph) -> Vec<Port> {
+    let ports = graph.inputs().iter().map(|port| {
+        let operand = graph.operand(port.operand);
+        let shape = operand.shape().map(<[Dim]>::to_vec);
+        Port { operand: operand.name().to_owned(), ..Port::new(&port.name, operand.dtype(), shape) }
+    });
+    ports.collect()
+}

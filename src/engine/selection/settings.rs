@@ -1,0 +1,118 @@
+//! The settings of the selection.
+
+use super::price::Prices;
+use crate::engine::device::Accelerator;
+use crate::engine::tuning::Tuner;
+use crate::engine::{EngineError, Fingerprint, Precision, Scales};
+use crate::graph::{GraphError, RuntimeOperator};
+use crate::op::Tactic;
+use crate::pnnx;
+use crate::tensor::DType;
+
+/// The rule by which an engine selects formats.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Formats {
+    /// The formats that layers support with the lowest total price.
+    Cheapest,
+    /// Row-major layouts only.
+    Plain,
+    /// Another layout for every tensor and back again, regardless of price: for tests.
+    Alternating,
+    /// The fewest bits that layers support, regardless of price: to measure the accuracy that low precision loses.
+    Narrowest,
+}
+
+/// The block sizes that layers are probed for, in channels.
+const BLOCKS: [u8; 2] = [16, 8];
+
+/// The settings of the selection.
+#[derive(Debug)]
+pub(in crate::engine) struct SelectionSettings {
+    pub(in crate::engine) formats: Formats,
+    /// The allowed precisions, in addition to f32.
+    pub(in crate::engine) precisions: Vec<Precision>,
+    pub(in crate::engine) scales: Scales,
+    /// The names of excluded tactics.
+    pub(in crate::engine) left_out: Vec<String>,
+    /// The names of tactics that are selected wherever possible.
+    pub(in crate::engine) preferred: Vec<String>,
+    /// A device that runs operators in addition to the CPU.
+    pub(in crate::engine) accelerator: Option<Accelerator>,
+    /// Measures prices; without one, they are estimated by a model.
+    pub(in crate::engine) tuner: Option<Tuner>,
+}
+
+impl Default for SelectionSettings {
+    fn default() -> Self {
+        Self {
+            formats: Formats::Cheapest,
+            precisions: Vec::new(),
+            scales: Scales::default(),
+            left_out: Vec::new(),
+            preferred: Vec::new(),
+            accelerator: None,
+            tuner: None,
+        }
+    }
+}
+
+impl SelectionSettings {
+    /// The block sizes that layers are probed for, in channels.
+    pub(super) fn blocks(&self) -> &'static [u8] {
+        if self.formats == Formats::Plain { &[] } else { &BLOCKS }
+    }
+
+    /// Returns true if tensors on a device may be channels-last.
+    pub(super) fn allow_channels_last(&self) -> bool {
+        self.formats != Formats::Plain
+    }
+
+    /// The allowed float types other than f32.
+    pub(super) fn narrow(&self) -> Vec<DType> {
+        self.precisions.iter().filter_map(|precision| precision.narrow()).collect()
+    }
+
+    /// Returns true if a tactic may be selected: its name must not be excluded, and if it is named after a precision, that
+    /// precision must be allowed or the tactic itself preferred.
+    pub(super) fn allows(&self, tactic: &Tactic) -> bool {
+        let named = Precision::ALL.into_iter().find(|precision| precision.name() == tactic.name);
+        let is_precise = named.is_none_or(|precision| self.precisions.contains(&precision));
+        !is_named(tactic, &self.left_out) && (is_precise || is_named(tactic, &self.preferred))
+    }
+
+    pub(super) fn prices(&self) -> Prices<'_> {
+        Prices { tuner: self.tuner.as_ref(), accelerator: self.accelerator.as_ref() }
+    }
+
+    /// Checks that the scales, if they are used, were computed for this model.
+    ///
+    /// # Errors
+    /// [`EngineError::OtherModel`] if they were not. Also returns an error if weights cannot be read.
+    pub(in crate::engine) fn check_scales(&self, file: &pnnx::Graph) -> Result<(), EngineError> {
+        let Some(wanted) = self.scales.model().filter(|_| self.precisions.contains(&Precision::Int8)) else {
+            return Ok(());
+        };
+        let found = Fingerprint::of(file).map_err(|error| GraphError::from(pnnx::PnnxError::from(error)))?;
+        match (found.graph == wanted.graph, found.weights == wanted.weights) {
+            (true, true) => Ok(()),
+            (false, _) => Err(EngineError::OtherModel("graphs")),
+            (true, false) => Err(EngineError::OtherModel("weights")),
+        }
+    }
+
+    /// The scale of an operator's operand, if it may be int8.
+    pub(super) fn scale(&self, operator: &RuntimeOperator, operand: &str) -> Option<f32> {
+        let may_be_int8 = self.precisions.contains(&Precision::Int8) && !self.scales.keeps(operator.name());
+        self.scales.get(operand).filter(|_| may_be_int8)
+    }
+}
+
+/// Returns true if a tactic has one of these names, or one of them followed by a hyphen and more.
+pub(super) fn is_named(tactic: &Tactic, names: &[String]) -> bool {
+    let is_of = |name: &String| {
+        let rest = tactic.name.strip_prefix(name.as_str());
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+    };
+    names.iter().any(is_of)
+}
