@@ -11,6 +11,7 @@ mod ancestors;
 mod architecture;
 #[cfg(feature = "cli")]
 mod cases;
+mod circles;
 #[cfg(feature = "cli")]
 mod cli;
 mod common;

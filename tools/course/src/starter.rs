@@ -283,7 +283,10 @@ mod inner {
     fn operators_are_those_of_ixion() {
         let moved = |line: &str| outside(line, "crates/ixion-ops/src/count.rs");
         assert_eq!(moved("crate::operator! { crate::op::Layer }"), "ixion::operator! { ixion::op::Layer }");
-        assert_eq!(moved("/// See [`operator!`](crate::operator)."), "/// See [`operator!`](ixion::operator).");
+        assert_eq!(
+            moved("/// See [`operator!`](crate::operator)."),
+            "/// See [`operator!`](ixion::operator)."
+        );
         assert_eq!(
             moved("crate::naive::map(ixion_tensor::view)"),
             "ixion::ops::naive::map(ixion::tensor::view)"

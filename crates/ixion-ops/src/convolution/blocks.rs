@@ -4,7 +4,9 @@ use super::algorithm::ConvAlgorithm;
 use crate::op::{FieldValue, LayerError, NO_KEY, OperatorReader};
 use crate::support::packed_weights::PackedWeights;
 use crate::support::shape_cache::ShapeCache;
-use ixion_kernels::blocked::{Blocking, DenseConv, DenseWeights, DepthwiseConv, WinogradConv, WinogradWeights};
+use ixion_kernels::blocked::{
+    Blocking, DenseConv, DenseWeights, DepthwiseConv, WinogradConv, WinogradWeights,
+};
 use ixion_kernels::packed::Panels;
 use ixion_tensor::Shape;
 use std::sync::{Arc, OnceLock};
