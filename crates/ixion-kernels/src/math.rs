@@ -439,7 +439,9 @@ mod tests {
         #[test]
         fn powers_of_doubles_are_those_of_the_library(x in -800f64..800.0) {
             let (got, want) = (exp(x), x.exp());
-            prop_assert!((got - want).abs() <= 4.0 * f64::EPSILON * want || got == want, "exp({}) is {}, not {}", x, got, want);
+            // Subnormal results are rounded twice.
+            let allowed = (4.0 * f64::EPSILON * want).max(f64::from_bits(1));
+            prop_assert!((got - want).abs() <= allowed || got == want, "exp({}) is {}, not {}", x, got, want);
         }
     }
 }

@@ -6,6 +6,7 @@ mod blocks;
 mod common;
 mod deformable;
 mod int8;
+mod tactics;
 mod transposed;
 
 use crate::inserted::device_tactic::DeviceTactic;

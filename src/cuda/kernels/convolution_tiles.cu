@@ -1,8 +1,8 @@
 // Convolution on tensor cores, with the operands of `convolution.cu`.
 //
 // x and w have the same type E. The weights of a group are a contiguous matrix with a row for each output channel, in which the
-// input channels of each tap are adjacent. X_VECTORIZED is set if the input's channels are adjacent and those of a tap are
-// whole chunks. With Y_CHANNELS_LAST, the output's channels are adjacent, and threads write them in that order. Quantised
+// input channels of each tap are adjacent. X_VECTORIZED is set if the input's channels are adjacent, those of a tap are
+// whole chunks, and chunks are aligned to 16 bytes. With Y_CHANNELS_LAST, the output's channels are adjacent, and threads write them in that order. Quantised
 // convolutions have a bias and a scale for each output channel: see `quantization.cuh`.
 
 #include "common.cuh"

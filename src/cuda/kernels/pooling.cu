@@ -1,7 +1,7 @@
 // Pooling over one to three axes: the maximum, the mean or a norm of each window, with one thread per window.
 //
-// `out` has the lengths N, C, D, H, W. With ADAPTIVE, each axis of the input is divided evenly among the outputs. KIND is MAX,
-// MEAN or NORM. DIVISOR is EXCLUDE_PADDING, INCLUDE_PADDING or FIXED_DIVISOR, and applies to means.
+// `out` has the lengths N, C, D, H, W. With ADAPTIVE, the window of output i of P along an axis of length L is floor(i·L/P) to
+// ceil((i+1)·L/P): windows may overlap. KIND is MAX, MEAN or NORM. DIVISOR is EXCLUDE_PADDING, INCLUDE_PADDING or FIXED_DIVISOR, and applies to means.
 
 #include "common.cuh"
 #include "coordinates.cuh"

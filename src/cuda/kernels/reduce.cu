@@ -1,7 +1,7 @@
 // Reduces each row to one element. MAP transforms an element `v`, COMBINE<A> is the reduction operator, START its initial
 // value, and FINISH transforms the result `value`.
 //
-// With CENTRE, `centre` is computed first and available to MAP: the mean, or the maximum if it is finite (0 otherwise).
+// With CENTRE, `centre` is computed first and available to MAP and FINISH: the mean, or the maximum if it is finite (0 otherwise).
 // Elements are rounded to type S first. A is the type of the accumulator, which may be the widest: the kernel is bound by
 // memory, not arithmetic.
 

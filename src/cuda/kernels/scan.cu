@@ -1,5 +1,5 @@
-// Inclusive scan (sum or product) of each row, with one thread per row. W is the widest type, so that long rows lose no
-// precision.
+// Inclusive scan (sum or product) of each row, with one thread per row. It is accumulated in W, the widest type of
+// its kind.
 
 #include "common.cuh"
 

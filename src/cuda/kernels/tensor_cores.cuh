@@ -147,7 +147,8 @@ static __device__ __forceinline__ void load_matrix(unsigned (&words)[4], const u
                  : "memory");
 }
 
-// Loads 16 rows of 16 elements of 2 bytes from shared memory, transposed to the layout of `right`, for rows along the depth.
+// Loads 16 rows of 16 elements of 2 bytes from shared memory, transposed to the layout of `right`: each row in memory has
+// one index of the depth.
 // Words 0 and 1 are those of the first eight columns, words 2 and 3 those of the others.
 static __device__ __forceinline__ void load_matrix_transposed(unsigned (&words)[4], const unsigned* row, int pitch) {
     int lane = threadIdx.x % WARP;

@@ -48,7 +48,8 @@ pub struct Prepared {
 }
 
 impl Prepared {
-    /// A program whose values have places. Its constants are still to be [computed](Prepared::compute_constants).
+    /// A program whose values have places. The places of constants are empty until they are
+    /// [computed](Prepared::compute_constants).
     pub(super) fn new(
         steps: &[Step],
         inputs: &[TensorView<'_>],
@@ -76,6 +77,7 @@ impl Prepared {
         };
         prepared.check_output()?;
         prepared.place_all();
+        prepared.sort_steps();
         Ok(prepared)
     }
 
@@ -96,6 +98,20 @@ impl Prepared {
                 Err(TensorError::WrongDType { wanted: step.dtype, found: self.dtype })
             }
             _ => Ok(()),
+        }
+    }
+
+    /// Sorts the steps that are not constants into uniform and varying ones.
+    fn sort_steps(&mut self) {
+        let mut depends = vec![false; self.steps.len()];
+        for (index, step) in self.steps.iter().enumerate() {
+            depends[index] = self.sources[index].is_some()
+                || step.operation.arguments().iter().any(|value| depends[value.0]);
+            if !matches!(self.places[index], Place::Uniform(_)) {
+                self.varying.push(index);
+            } else if depends[index] {
+                self.uniform.push(index);
+            }
         }
     }
 

@@ -63,19 +63,12 @@ impl Values<'_> {
 }
 
 impl Prepared {
-    /// Sorts the steps into uniform and varying ones, and computes those that depend on no input.
+    /// Computes the values that are the same for all elements and depend on no input.
     pub(super) fn compute_constants(&mut self) -> Result<()> {
-        let mut depends = vec![false; self.steps.len()];
         for index in 0..self.steps.len() {
-            let step = self.steps[index];
-            depends[index] = self.sources[index].is_some()
-                || step.operation.arguments().iter().any(|value| depends[value.0]);
-            if !matches!(self.places[index], Place::Uniform(_)) {
-                self.varying.push(index);
-            } else if depends[index] {
-                self.uniform.push(index);
-            } else {
-                with_number!(step.dtype, T => self.compute_uniform::<T>(index, &[])?);
+            let is_uniform = matches!(self.places[index], Place::Uniform(_));
+            if is_uniform && !self.uniform.contains(&index) {
+                with_number!(self.steps[index].dtype, T => self.compute_uniform::<T>(index, &[])?);
             }
         }
         Ok(())

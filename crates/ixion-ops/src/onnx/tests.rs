@@ -134,6 +134,7 @@ fn both_layouts() {
     assert_eq!(batch_first[1], turned(&steps_first[1], &[1, 0, 2]));
 }
 
+#[cfg(feature = "fourier")]
 #[test]
 fn transforms_of_an_unspecified_axis() {
     refused("DFT", &[], &[&waves(&[2, 3, 4, 2])], "does not specify the axis");
