@@ -8,12 +8,12 @@
 //! To run a CPU layer on a GPU as well, implement [`CudaLayer`] for it; its shapes and parameters stay the same.
 
 use ixion::Limits;
-use ixion::cuda::device::{Argument, DeviceTensor, Grid, KernelCache, Unit};
-use ixion::cuda::{CudaContext, CudaLayer, CudaLayers};
+use ixion::cuda::device::{Argument, Grid, KernelCache, Unit};
+use ixion::cuda::{CudaIo, CudaLayer, CudaLayers};
 use ixion::engine::{Builder, Context};
-use ixion::op::{CpuLayer, ForwardContext, Layer, LayerError, Registry, TensorMeta};
+use ixion::op::{CpuLayer, Io, Layer, LayerError, Registry, Result, TensorMeta};
 use ixion::pnnx::Graph;
-use ixion::tensor::{Tensor, TensorView, TensorViewMut};
+use ixion::tensor::Tensor;
 use std::error::Error;
 use std::sync::Arc;
 
@@ -40,38 +40,28 @@ ixion::operator! {
 }
 
 impl Layer for Bend {
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         Ok(vec![inputs[0].clone()])
     }
 }
 
 impl CpuLayer for Bend {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
         let slope = self.slope as f32;
-        let mut y = outputs[0].array::<f32>()?;
-        y.assign(&inputs[0].array::<f32>()?);
+        let mut y = io.outputs[0].array::<f32>()?;
+        y.assign(&io.inputs[0].array::<f32>()?);
         y.mapv_inplace(|x| if x > 0.0 { x } else { slope * x * x });
         Ok(())
     }
 }
 
 impl CudaLayer for Bend {
-    fn forward(
-        &mut self,
-        inputs: &[DeviceTensor<'_>],
-        outputs: &[DeviceTensor<'_>],
-        context: &mut CudaContext<'_>,
-    ) -> Result<(), LayerError> {
-        let (x, y) = (inputs[0], outputs[0]);
+    fn forward(&mut self, io: &mut CudaIo<'_, '_>) -> Result<()> {
+        let (x, y) = (io.inputs[0], io.outputs[0]);
         if !x.is_contiguous() || !y.is_contiguous() {
             return Err(LayerError::Unsupported("the tensors must be contiguous".to_owned()));
         }
-        let kernel = context.kernel(&Unit::new("bend.cu", KERNEL), "bend")?;
+        let kernel = io.context.kernel(&Unit::new("bend.cu", KERNEL), "bend")?;
         let count = y.num_elements();
         let arguments = [
             Argument::Read(x),
@@ -79,7 +69,7 @@ impl CudaLayer for Bend {
             Argument::Long(count as i64),
             Argument::Float(self.slope as f32),
         ];
-        context.launch(&kernel, Grid::over(count), &arguments)
+        io.context.launch(&kernel, Grid::over(count), &arguments)
     }
 }
 

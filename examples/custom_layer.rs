@@ -6,9 +6,9 @@
 
 use ixion::Limits;
 use ixion::graph::RuntimeGraph;
-use ixion::op::{CpuLayer, ForwardContext, Layer, LayerError, Registry, TensorMeta};
+use ixion::op::{CpuLayer, Io, Layer, Registry, Result, TensorMeta};
 use ixion::pnnx;
-use ixion::tensor::{Tensor, TensorView, TensorViewMut};
+use ixion::tensor::Tensor;
 use std::error::Error;
 
 const MODEL: &str = "7767517
@@ -28,20 +28,15 @@ ixion::operator! {
 }
 
 impl Layer for Clipped {
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         Ok(vec![inputs[0].clone()])
     }
 }
 
 impl CpuLayer for Clipped {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        let (x, most) = (inputs[0].array::<f32>()?, self.most as f32);
-        outputs[0].array::<f32>()?.zip_mut_with(&x, |y, &x| *y = x.min(most));
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        let (x, most) = (io.inputs[0].array::<f32>()?, self.most as f32);
+        io.outputs[0].array::<f32>()?.zip_mut_with(&x, |y, &x| *y = x.min(most));
         Ok(())
     }
 }

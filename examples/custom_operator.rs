@@ -11,10 +11,10 @@
 
 use ixion::Limits;
 use ixion::graph::{GraphError, RuntimeGraph};
-use ixion::op::{CpuLayer, ForwardContext, Layer, LayerError, Registry, TensorMeta, Weight};
+use ixion::op::{CpuLayer, Io, Layer, LayerError, Registry, Result, TensorMeta, Weight};
 use ixion::ops::support::arguments::InputIndex;
 use ixion::pnnx::{Attribute, Graph};
-use ixion::tensor::{Tensor, TensorView, TensorViewMut};
+use ixion::tensor::Tensor;
 use std::error::Error;
 
 const MODEL: &str = "7767517
@@ -35,7 +35,7 @@ ixion::operator! {
 }
 
 impl Layer for Focus {
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let [n, c, height, width] = inputs[0].dims() else {
             return Err(LayerError::shape("the input", "N×1×H×W", &inputs[0]));
         };
@@ -45,15 +45,10 @@ impl Layer for Focus {
 }
 
 impl CpuLayer for Focus {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        let weights = self.weight.view(inputs)?.to_vec::<f32>()?;
-        let x = inputs[0].array::<f32>()?;
-        for (index, y) in outputs[0].array::<f32>()?.indexed_iter_mut() {
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        let weights = self.weight.view(io.inputs)?.to_vec::<f32>()?;
+        let x = io.inputs[0].array::<f32>()?;
+        for (index, y) in io.outputs[0].array::<f32>()?.indexed_iter_mut() {
             let corners = [(0, 0), (1, 0), (0, 1), (1, 1)].into_iter().zip(&weights);
             *y = corners
                 .map(|((down, right), weight)| {
@@ -80,7 +75,7 @@ impl Layer for Gated {
         2..=2
     }
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         if inputs[0].dims() != inputs[self.mask.0].dims() {
             return Err(LayerError::shape("the mask", &inputs[0], &inputs[self.mask.0]));
         }
@@ -89,15 +84,10 @@ impl Layer for Gated {
 }
 
 impl CpuLayer for Gated {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        let (x, mask) = (inputs[0].array::<f32>()?, inputs[self.mask.0].array::<f32>()?);
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        let (x, mask) = (io.inputs[0].array::<f32>()?, io.inputs[self.mask.0].array::<f32>()?);
         let threshold = self.threshold as f32;
-        ndarray::Zip::from(outputs[0].array::<f32>()?)
+        ndarray::Zip::from(io.outputs[0].array::<f32>()?)
             .and(&x)
             .and(&mask)
             .for_each(|y, &x, &mask| *y = if mask > threshold { x } else { 0.0 });

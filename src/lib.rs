@@ -4,16 +4,19 @@
 //! Ixion reads both and runs the model, without libtorch and without a conversion to ONNX.
 //!
 //! ```
-//! use ixion::engine::Model;
-//! use ixion::tensor::Tensor;
-//! use ixion::Limits;
+//! use ixion::{Limits, Model, Tensor};
 //!
-//! # let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/model_file/digits");
-//! let pictures = Tensor::load_npy(format!("{folder}/in_0.npy"), &Limits::default())?;
-//! let outputs = Model::load(format!("{folder}/digits.pnnx.param"))?.run(&[pictures])?;
-//! assert_eq!(outputs[0].shape().dims(), &[10, 10]);
-//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! fn main() -> ixion::Result<()> {
+//!     let digits = Tensor::load_npy("model_file/digits/in_0.npy", &Limits::default())?;
+//!     let outputs = Model::load("model_file/digits/digits.pnnx.param")?.run(&[digits])?;
+//!     assert_eq!(outputs[0].shape().dims(), &[10, 10]);
+//!     Ok(())
+//! }
 //! ```
+//!
+//! [`Model`] loads a model and runs it. [`Plan`] is what it runs: any number of threads can share one, and
+//! [`engine::Builder`] sets how it is built. Inputs and outputs are [`Tensor`]s; with the feature `vision`, a `Picture` becomes
+//! one. [`Limits`] bound what a file may make the program allocate. [`Error`] converts from every error of this crate.
 //!
 //! ## Modules
 //!
@@ -22,14 +25,14 @@
 //! | [`pnnx`] | the file format: text, archive, the file's graph, expressions, Python source |
 //! | [`tensor`] | N-d tensors of 13 element types over ndarray; `.npy` files |
 //! | [`op`] | the operator interface: layer traits, parameters and weights, the registry |
-//! | [`ops`] | the operators by family: semantics and CPU implementations |
+//! | [`ops`] | how to find and to add an operator, and what operators share |
 //! | [`graph`] | the runtime graph and the interpreter |
-//! | [`kernels`] | arithmetic on arrays and slices, independent of graphs |
 //! | [`plugin`] | plugins from shared libraries, through a C ABI |
 //! | [`passes`] | graph optimisations: folding, fusion, elimination |
 //! | [`shape`] | symbolic shape inference over a whole graph, profiles, incremental updates when an input's shape changes |
 //! | [`memory`] | lifetimes, and one arena for all activations |
 //! | [`engine`] | `Builder → Plan → Context`: passes, shapes and memory together |
+//! | `cuda` | GPUs: devices, the emulator, the trait of layers on a GPU |
 //! | `vision` | converts images to inputs, and outputs to classes, boxes and masks |
 //!
 //! Dependencies point in one direction:
@@ -41,6 +44,11 @@
 //!
 //! `tensor`, `pnnx`, `kernels`, `ops` and `vision` are re-exports of separate crates (`ixion-tensor` and so on), which can be
 //! used on their own; `op` is a module of `ixion-ops`.
+//!
+//! ## The API
+//!
+//! `tests/api.txt` in the repository lists the API. It does not include what this documentation hides: the built-in operators
+//! and their kernels, and `course`, the parts of the framework that lessons take apart. These change without notice.
 //!
 //! ## Features
 //!
@@ -56,6 +64,7 @@
 #[cfg(feature = "gpu")]
 pub mod cuda;
 pub mod engine;
+mod error;
 pub mod graph;
 pub mod memory;
 pub mod ops;
@@ -63,6 +72,9 @@ pub mod passes;
 pub mod plugin;
 pub mod shape;
 
+#[doc(inline)]
+pub use engine::{Model, Plan};
+pub use error::{Error, Result};
 /// The operator interface: layer traits, parameters and weights, the registry.
 #[doc(inline)]
 pub use ixion_ops::op;
@@ -72,11 +84,14 @@ pub use ixion_ops::operator;
 #[doc(inline)]
 pub use ixion_pnnx as pnnx;
 #[doc(inline)]
-pub use ixion_tensor::{CancelToken, LimitError, Limits};
+pub use ixion_tensor::{CancelToken, LimitError, Limits, Tensor};
 /// Images, classes, boxes and masks: the crate [`ixion_vision`].
 #[cfg(feature = "vision")]
 #[doc(inline)]
 pub use ixion_vision as vision;
+#[cfg(feature = "vision")]
+#[doc(inline)]
+pub use ixion_vision::Picture;
 
 /// Tensors, their types, shapes and files: the crate [`ixion_tensor`]; with the feature `vision`, also images.
 pub mod tensor {
@@ -90,6 +105,7 @@ pub mod tensor {
 }
 
 /// Arithmetic on arrays and slices: the crate [`ixion_kernels`].
+#[doc(hidden)]
 pub mod kernels {
     #[doc(inline)]
     pub use ixion_kernels::*;
@@ -100,6 +116,36 @@ pub mod kernels {
         pub use ixion_kernels::naive::*;
         pub use ixion_ops::naive::{evaluate, postfix};
     }
+}
+
+/// The parts of the framework that lessons take apart, by the module that they belong to.
+#[doc(hidden)]
+pub mod course {
+    pub use crate::engine::calibration::{entropy, threshold, too_lossy};
+    pub use crate::engine::file::header;
+    pub use crate::engine::selection::{conversion, elimination, probe, reformat_price, solver};
+    pub use crate::engine::tuning;
+    pub use crate::graph::{draft, last_user, releases, sort};
+    pub use crate::kernels::{naive, quantization, window};
+    pub use crate::memory::{Problem, aliases, packing};
+    pub use crate::op::{catch_panic, lookup};
+    pub use crate::ops::naive as layers;
+    pub use crate::ops::support::rules;
+    pub use crate::passes::{
+        bypass, common_subexpressions, constant_folding, dead_code, folding, frozen_operators, pattern,
+        repeatable, run_to_fixpoint,
+    };
+    pub use crate::pnnx::{Unlinked, archive, decode_floats, element_count, expression, link, text, value};
+    pub use crate::shape::{
+        Binding, apply_rule, at_operator, by_name, check_inputs, disorder, is_open, symbolic_inputs, update,
+        walk,
+    };
+    pub use crate::tensor::{
+        Axes, bf16_bits, bf16_value, contiguous_strides, dim, expanded_axes, index_of, merged_axes, position,
+        reshaped_axes,
+    };
+    #[cfg(feature = "vision")]
+    pub use crate::vision::{cell_box, decode_row, detection, highest, most_probable};
 }
 
 /// The programs in the README, as doc tests.

@@ -5,14 +5,20 @@
 //! [`CpuLayer`](crate::op::CpuLayer) for the computation, which usually calls a kernel from [`kernels`](crate::kernels). Each
 //! file lists its operators in an `operators!` table, and each family lists its files.
 //!
+//! # Finding an operator
+//!
+//! Search `crates/ixion-ops/src/` for its type in quotes, as it is in a `.param` file: `"nn.Conv2d"`. PNNX writes `F` for
+//! `torch.nn.functional`, leaves out the underscore of methods that work in place (`Tensor.index_put`), and keeps TorchScript's
+//! names of functions that it does not know (`aten::sort`). The computation starts at `forward`, which is in the same file, or
+//! in a type that several operators share, such as `Pooled`. The short layers in `naive` are those of the lessons.
+//!
 //! # Adding an operator
 //!
 //! A complete element-wise operator:
 //!
 //! ```
-//! use ixion::op::{CpuLayer, ForwardContext, Layer, LayerError, Registry, TensorMeta};
+//! use ixion::op::{CpuLayer, Io, Layer, Registry, Result, TensorMeta};
 //! use ixion::ops::support::float;
-//! use ixion::tensor::{TensorView, TensorViewMut};
 //!
 //! ixion::operator! {
 //!     /// x where |x| is at most `limit`, else 0.
@@ -23,16 +29,16 @@
 //! }
 //!
 //! impl Layer for Gate {
-//!     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+//!     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
 //!         float::same_as_input(inputs)
 //!     }
 //! }
 //!
 //! impl CpuLayer for Gate {
-//!     fn forward(&mut self, inputs: &[TensorView], outputs: &mut [TensorViewMut], _: &mut ForwardContext) -> Result<(), LayerError> {
+//!     fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
 //!         let limit = self.limit;
-//!         float::map(&inputs[0], &mut outputs[0], |x| if x.abs() <= limit as f32 { x } else { 0.0 },
-//!             |x| if x.abs() <= limit { x } else { 0.0 })
+//!         let single = |x: f32| if x.abs() <= limit as f32 { x } else { 0.0 };
+//!         float::map(&io.inputs[0], &mut io.outputs[0], single, |x| if x.abs() <= limit { x } else { 0.0 })
 //!     }
 //! }
 //!
@@ -48,9 +54,10 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! [`operator!`](crate::operator) lists the types that a field can have. An operator with several inputs returns their
-//! number from [`Layer::num_inputs`](crate::op::Layer::num_inputs), compares their shapes in `infer`, and declares an input
-//! that files name (`$other=…`) as a field of type [`InputIndex`](support::arguments::InputIndex).
+//! [`operator!`](crate::operator) lists the types that a field can have. An operator with several inputs declares those that
+//! files name (`$other=…`) as fields of type [`InputIndex`](support::arguments::InputIndex), returns the number of inputs from
+//! [`Layer::num_inputs`](crate::op::Layer::num_inputs), usually `exactly(1 + self.field_inputs())`, and compares their shapes
+//! in `infer`.
 //!
 //! A graph uses a new operator through [`RuntimeGraph::with_registry`](crate::graph::RuntimeGraph::with_registry). A built-in
 //! operator belongs in a file of its family's folder and in the `operators!` table of that file; a new file must be added to
@@ -71,12 +78,13 @@
 //!
 //! `examples/custom_operator.rs` implements a module with weights and a custom operator.
 
-#[doc(inline)]
+#[doc(hidden)]
 #[cfg(feature = "fourier")]
 pub use ixion_ops::fourier;
-#[doc(inline)]
+#[doc(hidden)]
 pub use ixion_ops::{
     activation, arithmetic, attention, conversion, convolution, creation, indexing, inserted, layout, linalg,
-    matmul, naive, normalization, onnx, pooling, quantized, recurrent, reduction, registry, sorting, support,
-    vision,
+    matmul, naive, normalization, onnx, pooling, quantized, recurrent, reduction, sorting, vision,
 };
+#[doc(inline)]
+pub use ixion_ops::{registry, support};

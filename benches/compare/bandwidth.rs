@@ -10,7 +10,7 @@
 
 use ixion::Limits;
 use ixion::cuda::device::{Argument, Device, DeviceTensor, Grid, KernelCache, Memory, Queue, Unit};
-use ixion::cuda::{CudaContext, CudaLayer, CudaLayers, Faults};
+use ixion::cuda::{CudaContext, CudaIo, CudaLayer, CudaLayers, Faults};
 use ixion::op::{OperatorReader, Registry, RuntimeParameter, TensorMeta};
 use ixion::tensor::{DType, Layout, Shape};
 use std::collections::BTreeMap;
@@ -136,7 +136,7 @@ impl Bench {
         let seconds = self.seconds(|queue| {
             let faults = Faults { record, operator_id: 1, is_used: false };
             let mut context = CudaContext::new(queue, None, &[], &limits, faults);
-            Ok(layer.forward(&inputs, &[output], &mut context)?)
+            Ok(layer.forward(&mut CudaIo::new(&inputs, &[output], &mut context))?)
         })?;
         Ok((case.inputs + 1) as f64 * self.bytes as f64 / seconds)
     }

@@ -9,8 +9,8 @@
 
 #![allow(missing_docs, reason = "only the plugin table is exported")]
 
-use ixion::op::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta, Weight};
-use ixion::tensor::{DType, TensorView, TensorViewMut};
+use ixion::op::{CpuLayer, Io, Layer, LayerError, Registry, RegistryError, Result, TensorMeta, Weight};
+use ixion::tensor::DType;
 
 ixion::operator! {
     /// x * weight + bias along the last axis.
@@ -25,7 +25,7 @@ ixion::operator! {
 }
 
 impl Layer for Affine {
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         match inputs[0].dtype() {
             DType::F32 => Ok(vec![inputs[0].clone()]),
             other => Err(LayerError::dtype("the input", "f32", other)),
@@ -34,21 +34,16 @@ impl Layer for Affine {
 }
 
 impl CpuLayer for Affine {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        context: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        let weight = self.weight.view(inputs)?.array::<f32>()?;
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        let weight = self.weight.view(io.inputs)?.array::<f32>()?;
         let bias = match &self.bias {
-            Some(bias) => Some(bias.view(inputs)?.array::<f32>()?),
+            Some(bias) => Some(bias.view(io.inputs)?.array::<f32>()?),
             None => None,
         };
         // Scratch memory, for demonstration only.
-        let sum = context.scratch::<f32>(1)?;
-        let mut output = outputs[0].array::<f32>()?;
-        output.assign(&inputs[0].array::<f32>()?);
+        let sum = io.context.scratch::<f32>(1)?;
+        let mut output = io.outputs[0].array::<f32>()?;
+        output.assign(&io.inputs[0].array::<f32>()?);
         for _ in 0..self.times {
             output *= &weight;
             if let Some(bias) = &bias {
@@ -63,11 +58,11 @@ impl CpuLayer for Affine {
         size_of::<f32>()
     }
 
-    fn serialize(&self) -> Result<Vec<u8>, LayerError> {
+    fn serialize(&self) -> Result<Vec<u8>> {
         Ok(b"affine".to_vec())
     }
 
-    fn deserialize(&mut self, bytes: &[u8]) -> Result<(), LayerError> {
+    fn deserialize(&mut self, bytes: &[u8]) -> Result<()> {
         if bytes == b"affine" { Ok(()) } else { Err(LayerError::Unsupported("not an affine".to_owned())) }
     }
 }
@@ -78,7 +73,7 @@ ixion::operator! {
 }
 
 impl Layer for Pairs {
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let mut dims = inputs[0].dims().to_vec();
         let last = dims.pop().ok_or_else(|| LayerError::shape("the input", "an axis", &inputs[0]))?;
         dims.push(last.floor_div(2usize));
@@ -87,13 +82,8 @@ impl Layer for Pairs {
 }
 
 impl CpuLayer for Pairs {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        let (x, mut y) = (inputs[0].array::<f32>()?, outputs[0].array::<f32>()?);
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        let (x, mut y) = (io.inputs[0].array::<f32>()?, io.outputs[0].array::<f32>()?);
         let last = ndarray::Axis(x.ndim() - 1);
         for (at, mut pair) in y.axis_iter_mut(last).enumerate() {
             pair.assign(&x.index_axis(last, 2 * at));
@@ -123,21 +113,16 @@ impl Panics {
 }
 
 impl Layer for Panics {
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         self.panic_in("infer");
         Ok(vec![inputs[0].clone()])
     }
 }
 
 impl CpuLayer for Panics {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
         self.panic_in("forward");
-        Ok(outputs[0].copy_from(&inputs[0])?)
+        Ok(io.outputs[0].copy_from(&io.inputs[0])?)
     }
 }
 

@@ -1,12 +1,8 @@
 //! `ixion bench`: measuring how long a model takes.
 
-use super::failure::{Exit, Failure};
-use super::limits::LimitArgs;
 use super::measure::{Subject, SubjectArgs, giga_per_second, milliseconds, percentile};
-use super::numbers;
-use super::progress::Bar;
 use super::runner::run_failure;
-use super::terminal::{Style, Terminal};
+use super::{Bar, Exit, Failure, LimitArgs, Style, Terminal, numbers};
 use clap::Args;
 use serde_json::{Value, json};
 use std::io::{self, Write};
@@ -123,12 +119,11 @@ fn rates(subject: &Subject<'_>, time: Duration) -> (f64, f64) {
     (images, giga_per_second(subject.macs().saturating_mul(2), time))
 }
 
-/// The result as a JSON object; `version` increases when the meaning of a field changes.
+/// The result as a JSON object.
 fn as_json(subject: &Subject<'_>, times: &[Duration]) -> Value {
     let median = percentile(times, 0.5);
     let (images, gflops) = rates(subject, median);
-    let mut object = subject.json();
-    let numbers = json!({
+    subject.json(json!({
         "build_ms": milliseconds(subject.build),
         "first_ms": milliseconds(subject.first),
         "runs": times.len(),
@@ -144,11 +139,7 @@ fn as_json(subject: &Subject<'_>, times: &[Duration]) -> Value {
         "arena_bytes": subject.runner.arena_bytes(),
         "activation_bytes": subject.record.trace.peak_bytes,
         "weight_bytes": subject.runner.weight_bytes(),
-    });
-    if let (Some(object), Value::Object(numbers)) = (object.as_object_mut(), numbers) {
-        object.extend(numbers);
-    }
-    object
+    }))
 }
 
 #[cfg(test)]

@@ -1,16 +1,10 @@
 //! `ixion build`: compiling a model into a plan file.
 
 use super::device::DeviceArgs;
-use super::failure::{Exit, Failure};
-use super::files;
 use super::formats::FormatArgs;
-use super::limits::LimitArgs;
-use super::model::{ModelArgs, PlanFileArgs};
-use super::numbers;
-use super::plan::planned::passes;
+use super::model::ModelArgs;
 use super::plugins::PluginArgs;
-use super::progress::Spinner;
-use super::terminal::Terminal;
+use super::{Exit, Failure, LimitArgs, Spinner, Terminal, files, numbers};
 use clap::Args;
 use ixion::Limits;
 use ixion::engine::Builder;
@@ -109,19 +103,18 @@ impl Range {
 
 impl BuildArgs {
     pub(crate) fn run(&self, limits: &LimitArgs, terminal: &mut Terminal) -> Result<Exit, Failure> {
-        let (limits, model) = (limits.start(), self.model());
+        let limits = limits.start();
+        let model = ModelArgs::new(&self.param, self.bin.as_deref(), &self.plugins);
         if model.is_plan() {
             return Err(Failure::unusable(format!("{} is already a plan", self.param.display()))
                 .advise("build from the .param file that it was built from"));
         }
         self.formats.check()?;
-        files::check_kept(&self.output, model.files().iter().map(PathBuf::as_path))?;
+        files::check_kept(&self.output, model.files())?;
         files::check_new_file(&self.output)?;
         let spinner = Spinner::start(format!("building {}", self.param.display()));
         let ranges = self.ranges(&model, &limits)?;
-        let mut builder = Builder::from_graph(model.runtime(limits.clone())?)
-            .with_limits(limits)
-            .with_passes(passes(&self.without)?);
+        let mut builder = model.builder(&self.without, limits)?;
         builder = self.formats.apply(builder).map_err(Failure::unusable)?;
         builder = self.device.apply(builder).map_err(Failure::unusable)?;
         if let Some(seed) = self.random_weights {
@@ -142,11 +135,6 @@ impl BuildArgs {
         let operators = numbers::plural(plan.graph().operators().len(), "operator");
         writeln!(terminal, "{}: {operators}, {}", self.output.display(), numbers::bytes(bytes))?;
         Ok(Exit::Fine)
-    }
-
-    fn model(&self) -> ModelArgs {
-        let (param, bin, plugins) = (self.param.clone(), self.bin.clone(), self.plugins.clone());
-        ModelArgs { param, bin, plan: PlanFileArgs::default(), plugins }
     }
 
     /// The ranges, with the element types from the model's text.

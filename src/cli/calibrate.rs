@@ -1,22 +1,15 @@
 //! `ixion calibrate`: finding the scales of int8 tensors.
 
-use super::failure::{Exit, Failure};
-use super::files;
-use super::limits::LimitArgs;
-use super::model::{ModelArgs, PlanFileArgs};
-use super::numbers;
-use super::plan::planned::passes;
+use super::model::ModelArgs;
 use super::plugins::PluginArgs;
-use super::progress::{Bar, Spinner};
 use super::run::files::{Source, sources};
 use super::run::inputs;
 use super::runner::run_failure;
-use super::table::{Align, Table};
-use super::terminal::Terminal;
+use super::{Bar, Exit, Failure, LimitArgs, Spinner, Table, Terminal, files, numbers};
 use clap::{Args, ValueEnum};
 use ixion::Limits;
 use ixion::engine::calibration::{Loss, Operand};
-use ixion::engine::{Builder, Calibration, EngineError, Method, Scales};
+use ixion::engine::{Calibration, EngineError, Method, Scales};
 use ixion::tensor::Tensor;
 use ixion::vision::ModelCard;
 use serde_json::{Value, json};
@@ -111,15 +104,16 @@ struct Found<'a> {
 
 impl CalibrateArgs {
     pub(crate) fn run(&self, limits: &LimitArgs, terminal: &mut Terminal) -> Result<Exit, Failure> {
-        let (limits, model) = (limits.start(), self.model());
+        let limits = limits.start();
+        let model = ModelArgs::new(&self.param, self.bin.as_deref(), &self.plugins);
         if model.is_plan() {
             let message = format!("{} is a plan, whose formats are fixed", self.param.display());
             return Err(Failure::unusable(message).advise("calibrate the model that it was built from"));
         }
         files::check_new_file(&self.output)?;
         let (card, files) = (model.card(&limits)?, self.files()?);
-        let kept = model.files().into_iter().chain(files.iter().flatten().map(|file| file.path.clone()));
-        files::check_kept(&self.output, kept.collect::<Vec<_>>().iter().map(PathBuf::as_path))?;
+        let given = files.iter().flatten().map(|file| file.path.clone());
+        files::check_kept(&self.output, model.files().into_iter().chain(given))?;
         let mut calibration = self.start(&model, &limits)?;
         let (runs, method) = (files.len(), Method::from(self.method));
         let mut rounds = Rounds { files, card, limits, bar: Bar::start(runs * self.rounds()) };
@@ -145,17 +139,9 @@ impl CalibrateArgs {
         if self.method == How::Entropy { 3 } else { 2 }
     }
 
-    fn model(&self) -> ModelArgs {
-        let (param, bin, plugins) = (self.param.clone(), self.bin.clone(), self.plugins.clone());
-        ModelArgs { param, bin, plan: PlanFileArgs::default(), plugins }
-    }
-
     fn start(&self, model: &ModelArgs, limits: &Limits) -> Result<Calibration, Failure> {
         let _spinner = Spinner::start(format!("reading {}", self.param.display()));
-        let graph = model.runtime(limits.clone())?;
-        let registry = graph.registry().clone();
-        let builder = Builder::from_graph(graph).with_limits(limits.clone()).with_registry(registry);
-        let builder = builder.with_passes(passes(&self.without)?);
+        let builder = model.builder(&self.without, limits.clone())?;
         Calibration::new(builder).map_err(|error| model.unbuilt(error))
     }
 
@@ -216,15 +202,7 @@ impl Rounds {
 
 impl Found<'_> {
     fn print(&self, output: &Path, terminal: &mut Terminal) -> io::Result<()> {
-        let right = Align::Right;
-        let columns = [
-            ("operand", Align::Left),
-            ("least", right),
-            ("largest", right),
-            ("threshold", right),
-            ("cut off", right),
-        ];
-        let mut table = Table::new(&columns);
+        let mut table = Table::new(&["operand", ">least", ">largest", ">threshold", ">cut off"]);
         for Operand { name, range, threshold, clipped } in &self.operands {
             let number = |x: f32| numbers::small(x.into());
             let threshold = threshold.map_or_else(|| "none".to_owned(), number);
@@ -233,9 +211,7 @@ impl Found<'_> {
         }
         table.write(terminal)?;
         writeln!(terminal)?;
-        let columns =
-            [("operator", Align::Left), ("type", Align::Left), ("signal to noise", right), ("", Align::Left)];
-        let mut table = Table::new(&columns);
+        let mut table = Table::new(&["operator", "type", ">signal to noise", ""]);
         for loss in &self.losses {
             let kept = if self.scales.keeps(&loss.operator) { "stays in f32" } else { "" };
             let decibels = format!("{:.1} dB", loss.decibels());

@@ -1,12 +1,7 @@
 //! `ixion convert`: writing a model in another form.
 
-use super::failure::{Exit, Failure};
-use super::files;
-use super::limits::LimitArgs;
 use super::model::ModelArgs;
-use super::numbers;
-use super::progress::Spinner;
-use super::terminal::Terminal;
+use super::{Exit, Failure, LimitArgs, Spinner, Terminal, files, numbers};
 use clap::Args;
 use ixion::graph::default_bin_path;
 use ixion::pnnx::Graph;
@@ -54,7 +49,7 @@ impl ConvertArgs {
             let archive =
                 self.model.bin.clone().filter(|_| self.param.is_none()).unwrap_or(default_bin_path(archive));
             let name = archive.file_stem().unwrap_or_default().to_string_lossy();
-            files::check_kept(python, self.model.files().iter().map(PathBuf::as_path))?;
+            files::check_kept(python, self.model.files())?;
             files::write_text(python, &graph.to_python(&name))?;
             writeln!(terminal, "{}: reads {name}.bin from the same folder", python.display())?;
         }

@@ -40,7 +40,7 @@ impl DeviceArgs {
     pub(crate) fn apply(&self, builder: Builder) -> Result<Builder, EngineError> {
         match self.wanted() {
             None => Ok(builder),
-            Some(id) => there::builder(builder, &there::open(id, self.check_kernels)?, self.tf32()),
+            Some(id) => there::builder(builder, id, self),
         }
     }
 
@@ -51,12 +51,8 @@ impl DeviceArgs {
     pub(crate) fn apply_to_file(&self, plan: PlanFile) -> Result<PlanFile, EngineError> {
         match self.wanted() {
             None => Ok(plan),
-            Some(id) => there::file(plan, &there::open(id, self.check_kernels)?, self.tf32()),
+            Some(id) => there::file(plan, id, self),
         }
-    }
-
-    fn tf32(&self) -> Tf32Arg {
-        self.tf32.unwrap_or(Tf32Arg::Convolutions)
     }
 
     fn wanted(&self) -> Option<&str> {
@@ -67,14 +63,22 @@ impl DeviceArgs {
 #[cfg(feature = "gpu")]
 mod there {
     use super::super::formats::caches;
-    use super::Tf32Arg;
+    use super::{DeviceArgs, Tf32Arg};
     use ixion::cuda::device::{CudaError, Device, KernelCache};
     use ixion::cuda::{CudaLayers, Tf32};
     use ixion::engine::{Builder, EngineError, PlanFile};
     use std::sync::OnceLock;
 
+    pub(super) fn builder(builder: Builder, id: &str, args: &DeviceArgs) -> Result<Builder, EngineError> {
+        Ok(builder.with_device(open(id, args.check_kernels)?, layers(args)))
+    }
+
+    pub(super) fn file(plan: PlanFile, id: &str, args: &DeviceArgs) -> Result<PlanFile, EngineError> {
+        Ok(plan.with_device(open(id, args.check_kernels)?, layers(args)))
+    }
+
     /// The device, which all models of this process share, so that kernels are loaded once.
-    pub(super) fn open(id: &str, is_checked: bool) -> Result<Device, EngineError> {
+    fn open(id: &str, is_checked: bool) -> Result<Device, EngineError> {
         static OPENED: OnceLock<Result<Device, CudaError>> = OnceLock::new();
         let opened = OPENED.get_or_init(|| {
             let folder = caches().map(|caches| caches.join("ixion").join("kernels"));
@@ -84,42 +88,31 @@ mod there {
         opened.clone().map_err(|error| EngineError::Device(Box::new(error)))
     }
 
-    pub(super) fn builder(builder: Builder, device: &Device, tf32: Tf32Arg) -> Result<Builder, EngineError> {
-        Ok(builder.with_device(device.clone(), layers(tf32)))
-    }
-
-    pub(super) fn file(plan: PlanFile, device: &Device, tf32: Tf32Arg) -> Result<PlanFile, EngineError> {
-        Ok(plan.with_device(device.clone(), layers(tf32)))
-    }
-
-    fn layers(tf32: Tf32Arg) -> CudaLayers {
-        CudaLayers::default().with_tf32(match tf32 {
-            Tf32Arg::None => Tf32::NONE,
-            Tf32Arg::Convolutions => Tf32::default(),
-            Tf32Arg::All => Tf32::ALL,
+    fn layers(args: &DeviceArgs) -> CudaLayers {
+        CudaLayers::default().with_tf32(match args.tf32 {
+            Some(Tf32Arg::None) => Tf32::NONE,
+            Some(Tf32Arg::Convolutions) | None => Tf32::default(),
+            Some(Tf32Arg::All) => Tf32::ALL,
         })
     }
 }
 
 #[cfg(not(feature = "gpu"))]
 mod there {
-    use super::Tf32Arg;
+    use super::DeviceArgs;
     use ixion::engine::{Builder, EngineError, PlanFile};
 
-    /// No device, since this program was built without any.
-    pub(super) enum Device {}
+    pub(super) fn builder(_: Builder, id: &str, _: &DeviceArgs) -> Result<Builder, EngineError> {
+        Err(absent(id))
+    }
 
-    pub(super) fn open(id: &str, _: bool) -> Result<Device, EngineError> {
+    pub(super) fn file(_: PlanFile, id: &str, _: &DeviceArgs) -> Result<PlanFile, EngineError> {
+        Err(absent(id))
+    }
+
+    fn absent(id: &str) -> EngineError {
         let advice = "this `ixion` was built for the CPU only; rebuild it with `--features cuda`, or with `cuda-emulator` to run \
             without a GPU";
-        Err(EngineError::Device(format!("there is no device `{id}`: {advice}").into()))
-    }
-
-    pub(super) fn builder(_: Builder, device: &Device, _: Tf32Arg) -> Result<Builder, EngineError> {
-        match *device {}
-    }
-
-    pub(super) fn file(_: PlanFile, device: &Device, _: Tf32Arg) -> Result<PlanFile, EngineError> {
-        match *device {}
+        EngineError::Device(format!("there is no device `{id}`: {advice}").into())
     }
 }

@@ -1,10 +1,9 @@
 //! `ixion devices`: listing the devices that models can run on.
 
-use super::failure::{Exit, Failure};
-use super::table::{Align, Table};
-use super::terminal::{Style, Terminal};
+use super::{Exit, Failure, Style, Table, Terminal};
 use clap::Args;
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::json;
 use std::io::Write;
 
 const HELP: &str = "\
@@ -28,6 +27,7 @@ pub(crate) struct DevicesArgs {
 }
 
 /// An available device.
+#[derive(Serialize)]
 struct Shown {
     id: String,
     name: String,
@@ -37,6 +37,7 @@ struct Shown {
 }
 
 /// A kind of device of which none is available.
+#[derive(Serialize)]
 struct Missing {
     kind: String,
     reason: String,
@@ -47,15 +48,10 @@ impl DevicesArgs {
         let (others, missing) = others();
         let devices: Vec<Shown> = std::iter::once(processor()).chain(others).collect();
         if self.json {
-            terminal.json(&as_json(&devices, &missing))?;
+            terminal.json(&json!({ "version": 1, "devices": devices, "missing": missing }))?;
             return Ok(Exit::Fine);
         }
-        let mut table = Table::new(&[
-            ("device", Align::Left),
-            ("memory", Align::Right),
-            ("name", Align::Left),
-            ("details", Align::Left),
-        ]);
+        let mut table = Table::new(&["device", ">memory", "name", "details"]);
         for Shown { id, name, details, memory } in devices {
             let memory = memory.map_or_else(String::new, |bytes| format!("{} GiB", bytes >> 30));
             table.row([id, memory, name, details]);
@@ -110,21 +106,4 @@ fn others() -> (Vec<Shown>, Vec<Missing>) {
 fn others() -> (Vec<Shown>, Vec<Missing>) {
     let reason = "this `ixion` was built for the CPU only; rebuild it with `--features cuda`".to_owned();
     (Vec::new(), vec![Missing { kind: "cuda".to_owned(), reason }])
-}
-
-fn as_json(devices: &[Shown], missing: &[Missing]) -> Value {
-    let device = |device: &Shown| {
-        json!({
-            "id": device.id,
-            "name": device.name,
-            "details": device.details,
-            "memory": device.memory,
-        })
-    };
-    let absent = |missing: &Missing| json!({ "kind": missing.kind, "reason": missing.reason });
-    json!({
-        "version": 1,
-        "devices": devices.iter().map(device).collect::<Vec<_>>(),
-        "missing": missing.iter().map(absent).collect::<Vec<_>>(),
-    })
 }

@@ -11,7 +11,7 @@ pub(crate) enum Exit {
     /// Success: exit code 0.
     Fine,
     /// The command ran, but the result is negative or the work failed: exit code 1.
-    FellShort,
+    Failed,
     /// The arguments could not be used: exit code 2.
     Unusable,
 }
@@ -20,7 +20,7 @@ impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
         ExitCode::from(match exit {
             Exit::Fine => 0,
-            Exit::FellShort => 1,
+            Exit::Failed => 1,
             Exit::Unusable => 2,
         })
     }
@@ -42,7 +42,7 @@ impl Failure {
 
     /// The work failed: exit code 1.
     pub(crate) fn failed(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
-        Self { exit: Exit::FellShort, error: error.into(), advice: None }
+        Self { exit: Exit::Failed, error: error.into(), advice: None }
     }
 
     /// Adds a hint about what to do.
@@ -129,6 +129,6 @@ mod tests {
         let gone = Failure::from(io::Error::from(io::ErrorKind::BrokenPipe));
         assert_eq!(gone.exit(), Exit::Fine);
         let full = Failure::from(io::Error::from(io::ErrorKind::StorageFull));
-        assert_eq!(full.exit(), Exit::FellShort);
+        assert_eq!(full.exit(), Exit::Failed);
     }
 }

@@ -1,6 +1,6 @@
 //! Writing files atomically.
 
-use super::failure::Failure;
+use super::Failure;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -40,9 +40,12 @@ pub(crate) fn check_new_file(path: &Path) -> Result<(), Failure> {
 }
 
 /// Refuses a target that is one of the input files, even under another path.
-pub(crate) fn check_kept<'a>(target: &Path, kept: impl IntoIterator<Item = &'a Path>) -> Result<(), Failure> {
+pub(crate) fn check_kept(
+    target: &Path,
+    kept: impl IntoIterator<Item = impl AsRef<Path>>,
+) -> Result<(), Failure> {
     let place = real_path(target);
-    if kept.into_iter().any(|file| real_path(file) == place) {
+    if kept.into_iter().any(|file| real_path(file.as_ref()) == place) {
         let message = format!("{} would be overwritten, but it is one of the inputs", target.display());
         return Err(Failure::unusable(message).advise("choose another file"));
     }

@@ -1,7 +1,7 @@
 //! `--precision`, `--scales`, `--layouts`, `--tactic`, `--without-tactic` and `--tune`: the element types, layouts and
 //! tactics that the engine chooses from, and how.
 
-use super::failure::Failure;
+use super::Failure;
 use clap::{Args, ValueEnum};
 use ixion::engine::{Builder, EngineError, Formats, Precision, Scales, TimingCache};
 use std::path::PathBuf;

@@ -1,40 +1,25 @@
 //! The kind of an operator, by its type, which determines the colour of its card.
 
+use ixion::op::{Category, PluginName, Properties};
 use ixion_drawing::NodeKind;
-
-/// For each kind, patterns for the last component of a type in lower case: `=t` matches the whole component, others a part of
-/// it. The first matching line decides.
-const SIGNS: &[(NodeKind, &str)] = &[
-    (NodeKind::Input, "=input"),
-    (NodeKind::Output, "=output"),
-    (NodeKind::Pooling, "pool"),
-    (NodeKind::Normalisation, "norm"),
-    (NodeKind::Weighted, "conv linear embedding lstm gru rnn attention attribute matmul =mm =bmm einsum"),
-    (
-        NodeKind::Activation,
-        "relu elu silu glu sigmoid tanh softmax softmin softplus softsign swish mish shrink threshold dropout",
-    ),
-    (
-        NodeKind::Shape,
-        "reshape view flatten permute transpose squeeze cat stack slice select split chunk expand repeat pad flip roll \
-         tuple list shuffle unbind index gather upsample interpolate fold size narrow clone contiguous tile movedim =t =to",
-    ),
-    (
-        NodeKind::Elementwise,
-        "expression =add =sub =mul =div pow =exp =log sqrt abs neg clamp hardtanh where mean =sum =prod =max =min =eq =ne \
-         =lt =le =gt =ge",
-    ),
-];
 
 /// The kind of an operator of this type.
 pub(crate) fn kind(op_type: &str) -> NodeKind {
-    let last = op_type.rsplit(['.', ':']).next().unwrap_or(op_type).to_lowercase();
-    let shows = |sign: &str| match sign.strip_prefix('=') {
-        Some(word) => last == word,
-        None => last.contains(sign),
-    };
-    let found = SIGNS.iter().find(|(_, signs)| signs.split_whitespace().any(shows));
-    found.map_or(NodeKind::Other, |(kind, _)| *kind)
+    let plugin = op_type.parse::<PluginName>().ok();
+    let op_type = plugin.as_ref().map_or(op_type, PluginName::op_type);
+    let builds_list = ["prim::Tuple", "prim::List"].iter().any(|prefix| op_type.starts_with(prefix));
+    match (op_type, Properties::of(op_type).category) {
+        ("pnnx.Input", _) => NodeKind::Input,
+        ("pnnx.Output", _) => NodeKind::Output,
+        (_, Category::Activation) => NodeKind::Activation,
+        (_, Category::Elementwise) => NodeKind::Elementwise,
+        (_, Category::Normalization) => NodeKind::Normalisation,
+        (_, Category::Pooling) => NodeKind::Pooling,
+        (_, Category::Shape) => NodeKind::Shape,
+        (_, Category::Weighted) => NodeKind::Weighted,
+        (_, Category::Other) if builds_list => NodeKind::Shape,
+        (_, Category::Other) => NodeKind::Other,
+    }
 }
 
 #[cfg(test)]
@@ -52,7 +37,18 @@ mod tests {
             (NodeKind::Pooling, "nn.AdaptiveAvgPool2d F.max_pool2d"),
             (NodeKind::Elementwise, "pnnx.Expression torch.add torch.max"),
             (NodeKind::Shape, "torch.cat Tensor.reshape prim::TupleConstruct torch.t"),
-            (NodeKind::Other, "torch.fft.fft aten::stft torch.topk"),
+            (NodeKind::Other, "torch.fft.fft aten::stft aten::sort"),
+        ] {
+            types.split_whitespace().for_each(|op_type| assert_eq!(kind(op_type), wanted, "{op_type}"));
+        }
+    }
+
+    #[test]
+    fn some_operators_are_of_another_kind_than_their_family() {
+        for (wanted, types) in [
+            (NodeKind::Weighted, "nn.Embedding pnnx.Attribute nn.quantized.Conv2d acme/nn.Linear/1"),
+            (NodeKind::Elementwise, "torch.clamp ReduceMean"),
+            (NodeKind::Shape, "torch.index_select F.interpolate Tensor.to nn.quantized.cat"),
         ] {
             types.split_whitespace().for_each(|op_type| assert_eq!(kind(op_type), wanted, "{op_type}"));
         }

@@ -1,11 +1,10 @@
 //! Code shared by `bench`, `profile` and `compress`: a model with its inputs, ready to be measured.
 
-use super::failure::Failure;
-use super::limits::LimitArgs;
 use super::model::ModelArgs;
 use super::run::files::{self, Source};
 use super::run::inputs;
 use super::runner::{EngineArgs, Record, Runner, run_failure};
+use super::{Failure, LimitArgs, list, numbers};
 use clap::Args;
 use ixion::Limits;
 use ixion::graph::RuntimeGraph;
@@ -130,11 +129,11 @@ fn with_rows(tensor: &Tensor, rows: usize) -> Result<Tensor, ixion::tensor::Tens
 }
 
 impl Subject<'_> {
-    /// Runs the model until both minima of [`WARM_UP`] are reached, or `most` times if that is earlier, but never fewer times
-    /// than the minimum number of runs.
-    pub(crate) fn warm_up(&mut self, most: usize) -> Result<(), Failure> {
+    /// Runs the model until both minima of [`WARM_UP`] are reached, or `max_runs` times if that is earlier, but never fewer
+    /// times than the minimum number of runs.
+    pub(crate) fn warm_up(&mut self, max_runs: usize) -> Result<(), Failure> {
         let start = Instant::now();
-        for run in 0..most.max(WARM_UP.0) {
+        for run in 0..max_runs.max(WARM_UP.0) {
             if run >= WARM_UP.0 && start.elapsed() >= WARM_UP.1 {
                 break;
             }
@@ -161,10 +160,9 @@ impl Subject<'_> {
     /// How the model runs, and its inputs.
     pub(crate) fn settings(&self) -> String {
         let inputs = self.names.iter().zip(&self.inputs);
-        let inputs: Vec<String> =
-            inputs.map(|(name, tensor)| format!("{name} {} {}", tensor.shape(), tensor.dtype())).collect();
-        let threads = super::numbers::plural(self.runner.threads(), "thread");
-        format!("{}, {threads}, {}", self.args.engine.name(), inputs.join(", "))
+        let inputs = inputs.map(|(name, tensor)| format!("{name} {} {}", tensor.shape(), tensor.dtype()));
+        let threads = numbers::plural(self.runner.threads(), "thread");
+        format!("{}, {threads}, {}", self.args.engine.name(), list(inputs))
     }
 
     /// The file of the model.
@@ -172,11 +170,11 @@ impl Subject<'_> {
         self.args.model.param.display()
     }
 
-    /// The settings as a JSON object.
-    pub(crate) fn json(&self) -> Value {
+    /// The settings and these results as a JSON object; `version` increases when the meaning of a field changes.
+    pub(crate) fn json(&self, results: Value) -> Value {
         let inputs = self.names.iter().zip(&self.inputs);
         let input = |(name, tensor): (&String, &Tensor)| json!({ "name": name, "shape": tensor.shape().dims(), "dtype": tensor.dtype().name() });
-        json!({
+        let mut object = json!({
             "version": 1,
             "file": self.args.model.param.display().to_string(),
             "mode": self.args.engine.name(),
@@ -184,7 +182,11 @@ impl Subject<'_> {
             "without": self.args.engine.without,
             "inputs": inputs.map(input).collect::<Vec<_>>(),
             "batch": self.batch(),
-        })
+        });
+        if let (Some(object), Value::Object(results)) = (object.as_object_mut(), results) {
+            object.extend(results);
+        }
+        object
     }
 }
 

@@ -45,9 +45,11 @@ use clap::{Parser, Subcommand};
 use failure::{Exit, Failure};
 use ixion_drawing::numbers;
 use limits::LimitArgs;
+use progress::{Bar, Spinner};
 use std::io::Write;
 use std::process::ExitCode;
-use terminal::Terminal;
+use table::{Table, list};
+use terminal::{Style, Terminal};
 
 const EXIT_CODES: &str = "\
 Exit codes:

@@ -1,12 +1,11 @@
 //! The files of a model, as arguments of most subcommands: a text and an archive, or a plan that `ixion build` wrote.
 
-use super::failure::Failure;
 use super::formats::FormatArgs;
 use super::plugins::PluginArgs;
-use super::progress::Spinner;
-use super::runner::{EngineArgs, Runner, graph_error};
+use super::runner::{EngineArgs, Runner, graph_error, passes};
+use super::{Failure, Spinner};
 use clap::Args;
-use ixion::engine::{EngineError, PlanFile, PlanFileProblem};
+use ixion::engine::{Builder, EngineError, PlanFile, PlanFileProblem};
 use ixion::graph::{GraphError, RuntimeGraph, default_bin_path};
 use ixion::op::{Creator, PluginName};
 use ixion::pnnx::Graph;
@@ -42,6 +41,12 @@ pub(crate) struct PlanFileArgs {
 }
 
 impl ModelArgs {
+    /// The arguments of a command that has no options for plans.
+    pub(crate) fn new(param: &Path, bin: Option<&Path>, plugins: &PluginArgs) -> Self {
+        let (param, bin) = (param.to_owned(), bin.map(Path::to_owned));
+        Self { param, bin, plan: PlanFileArgs::default(), plugins: plugins.clone() }
+    }
+
     /// Returns true if the model is a plan, judging by its first bytes.
     pub(crate) fn is_plan(&self) -> bool {
         PlanFile::is_plan(&self.param)
@@ -135,6 +140,12 @@ impl ModelArgs {
             Some(bin) => graph.with_bin(bin),
             None => graph,
         })
+    }
+
+    /// A builder for these files, with all passes except those in `without`; see [`passes`].
+    pub(crate) fn builder(&self, without: &[String], limits: Limits) -> Result<Builder, Failure> {
+        let builder = Builder::from_graph(self.runtime(limits.clone())?).with_limits(limits);
+        Ok(builder.with_passes(passes(without).map_err(Failure::unusable)?))
     }
 
     /// Builds a model that is ready to run, with random weights if a seed is given.
@@ -255,8 +266,7 @@ mod tests {
     use super::*;
 
     fn args(param: &str, bin: Option<&str>) -> ModelArgs {
-        let (plan, plugins) = Default::default();
-        ModelArgs { param: param.into(), bin: bin.map(Into::into), plan, plugins }
+        ModelArgs::new(param.as_ref(), bin.map(Path::new), &PluginArgs::default())
     }
 
     #[test]

@@ -1,8 +1,7 @@
 //! `ixion operators`: listing the supported operators.
 
-use super::failure::{Exit, Failure};
 use super::plugins::PluginArgs;
-use super::terminal::{Style, Terminal};
+use super::{Exit, Failure, Style, Terminal, list};
 use clap::Args;
 use ixion::op::{CpuLayer, Creator, Field, Registry};
 use serde_json::{Value, json};
@@ -97,14 +96,13 @@ fn write_list(terminal: &mut Terminal, entries: &[Entry<'_>]) -> io::Result<()> 
 fn write_markdown(terminal: &mut Terminal, entries: &[Entry<'_>]) -> io::Result<()> {
     writeln!(terminal, "| Operator | What it does | Parameters and weights |\n|---|---|---|")?;
     for entry in entries {
-        let types: Vec<String> = entry.types.iter().map(|op_type| format!("`{op_type}`")).collect();
+        let types = entry.types.iter().map(|op_type| format!("`{op_type}`"));
         let fields = entry.creator.fields.iter().map(|field| match field.default_in_file() {
             Some(default) => format!("`{}={default}`", field.key),
             None => format!("`{}`", field.key),
         });
-        let fields: Vec<String> = fields.collect();
         let doc = first_sentence(&entry.creator.doc).replace('|', "\\|");
-        writeln!(terminal, "| {} | {doc} | {} |", types.join(", "), fields.join(", "))?;
+        writeln!(terminal, "| {} | {doc} | {} |", list(types), list(fields))?;
     }
     Ok(())
 }

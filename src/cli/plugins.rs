@@ -1,6 +1,6 @@
 //! Layers from plugins, and the operators that they run.
 
-use super::failure::Failure;
+use super::Failure;
 use clap::Args;
 use ixion::op::{PluginName, Registry};
 use ixion::plugin::Plugin;

@@ -3,15 +3,9 @@
 mod events;
 mod picture;
 
-use super::failure::{Exit, Failure};
-use super::files;
-use super::limits::LimitArgs;
 use super::measure::{Subject, SubjectArgs, giga_per_second, milliseconds, percentile};
-use super::numbers;
-use super::progress::Bar;
 use super::runner::{Record, run_failure};
-use super::table::{Align, Table};
-use super::terminal::{Style, Terminal};
+use super::{Bar, Exit, Failure, LimitArgs, Style, Table, Terminal, files, list, numbers};
 use clap::Args;
 use ixion::op::TensorMeta;
 use serde_json::{Value, json};
@@ -78,7 +72,7 @@ impl ProfileArgs {
     pub(crate) fn run(&self, limits: &LimitArgs, terminal: &mut Terminal) -> Result<Exit, Failure> {
         for path in [&self.trace, &self.timeline].into_iter().flatten() {
             files::check_new_file(path)?;
-            files::check_kept(path, self.subject.files()?.iter().map(PathBuf::as_path))?;
+            files::check_kept(path, self.subject.files()?)?;
         }
         if let (Some(trace), Some(timeline)) = (&self.trace, &self.timeline)
             && files::real_path(timeline) == files::real_path(trace)
@@ -124,41 +118,17 @@ impl ProfileArgs {
         let title = terminal.paint(Style::Strong, subject.title());
         writeln!(terminal, "{title}")?;
         writeln!(terminal)?;
-        let mut table = Table::new(&[
-            ("operator", Align::Left),
-            ("type", Align::Left),
-            ("time", Align::Right),
-            ("share", Align::Right),
-            ("GFLOP/s", Align::Right),
-            ("GB/s", Align::Right),
-            ("output", Align::Left),
-        ]);
+        let mut table = Table::new(&["operator", "type", ">time", ">share", ">GFLOP/s", ">GB/s", "output"]);
         for row in self.slowest(rows) {
-            let outputs: Vec<String> = row.outputs.iter().map(ToString::to_string).collect();
-            let [time, share, gflops, gigabytes] = row.cells(total);
-            table.row([
-                row.name.clone(),
-                row.op_type.clone(),
-                time,
-                share,
-                gflops,
-                gigabytes,
-                outputs.join(", "),
-            ]);
+            let names = [row.name.clone(), row.op_type.clone()];
+            table.row(names.into_iter().chain(row.cells(total)).chain([list(&row.outputs)]));
         }
         table.write(terminal)?;
         writeln!(terminal)?;
-        let mut table = Table::new(&[
-            ("type", Align::Left),
-            ("count", Align::Right),
-            ("time", Align::Right),
-            ("share", Align::Right),
-            ("GFLOP/s", Align::Right),
-            ("GB/s", Align::Right),
-        ]);
+        let mut table = Table::new(&["type", ">count", ">time", ">share", ">GFLOP/s", ">GB/s"]);
         for row in by_type(rows) {
-            let [time, share, gflops, gigabytes] = row.cells(total);
-            table.row([row.op_type.clone(), row.count.to_string(), time, share, gflops, gigabytes]);
+            let names = [row.op_type.clone(), row.count.to_string()];
+            table.row(names.into_iter().chain(row.cells(total)));
         }
         table.write(terminal)?;
         writeln!(terminal)?;
@@ -263,7 +233,7 @@ impl Row {
     }
 }
 
-/// The result as a JSON object; `version` increases when the meaning of a field changes.
+/// The result as a JSON object.
 fn as_json(subject: &Subject<'_>, rows: &[Row]) -> Value {
     let total: Duration = rows.iter().map(|row| row.time).sum();
     let operator = |row: &Row| {
@@ -273,11 +243,11 @@ fn as_json(subject: &Subject<'_>, rows: &[Row]) -> Value {
         object["outputs"] = row.outputs.iter().map(ToString::to_string).collect();
         object
     };
-    let mut object = subject.json();
-    object["total_ms"] = milliseconds(total).into();
-    object["operators"] = rows.iter().map(operator).collect();
-    object["types"] = by_type(rows).iter().map(|row| row.json(total)).collect();
-    object
+    subject.json(json!({
+        "total_ms": milliseconds(total),
+        "operators": rows.iter().map(operator).collect::<Vec<_>>(),
+        "types": by_type(rows).iter().map(|row| row.json(total)).collect::<Vec<_>>(),
+    }))
 }
 
 #[cfg(test)]

@@ -1,14 +1,14 @@
 //! Running a model: planned by the engine, or interpreted operator by operator.
 
+use super::Failure;
 use super::device::DeviceArgs;
-use super::failure::Failure;
 use super::formats::FormatArgs;
 use clap::{Args, ValueEnum};
 use ixion::Limits;
-use ixion::engine::{Builder, Context, EngineError, PlanFile};
+use ixion::engine::{Builder, Context, EngineError, Plan, PlanFile};
 use ixion::graph::{GraphError, LayerTrace, OperandIndex, RuntimeGraph, RuntimeOperator, Trace};
 use ixion::op::TensorMeta;
-use ixion::passes::{PassContext, Passes};
+use ixion::passes::{PassContext, PassError, Passes};
 use ixion::tensor::{DType, Tensor, TensorView};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -97,51 +97,31 @@ impl EngineArgs {
         Err(failure.advise("`--interpret=optimised --without …` runs the graph after all passes but these"))
     }
 
-    /// The passes that are enabled.
-    fn passes(&self) -> Result<Passes, EngineError> {
-        let mut passes = Passes::default();
-        for name in &self.without {
-            match name.as_str() {
-                "all" => passes.set_all_enabled(false),
-                name => passes.set_enabled(name, false)?,
-            }
-        }
-        Ok(passes)
-    }
-
     /// Builds a model from a graph with its files, limits and weights.
     ///
     /// # Errors
     /// As [`Builder::build`].
     pub(crate) fn build(&self, source: RuntimeGraph, limits: &Limits) -> Result<Runner, EngineError> {
-        let limits = limits.clone();
-        let kind = match self.mode.interpret {
-            Some(Interpret::Plain) => {
-                let mut graph = source;
-                graph.build()?;
-                Kind::Graph(Box::new(graph))
-            }
+        match self.mode.interpret {
+            Some(Interpret::Plain) => Runner::interpreted(source, limits),
             Some(Interpret::Optimised) => {
                 let registry = source.registry().clone();
                 let mut file = source.into_pnnx()?;
                 let known =
                     PassContext::default().with_limits(limits.clone()).with_registry(registry.clone());
-                self.passes()?.run(&mut file, known)?;
-                let mut graph =
-                    RuntimeGraph::from_pnnx(file).with_limits(limits.clone()).with_registry(registry);
-                graph.build()?;
-                Kind::Graph(Box::new(graph))
+                passes(&self.without)?.run(&mut file, known)?;
+                let graph = RuntimeGraph::from_pnnx(file).with_limits(limits.clone());
+                Runner::interpreted(graph.with_registry(registry), limits)
             }
             None => {
                 let builder = Builder::from_graph(source)
                     .with_limits(limits.clone())
-                    .with_passes(self.passes()?)
+                    .with_passes(passes(&self.without)?)
                     .with_threads(self.threads.into());
-                let plan = self.mode.device.apply(self.mode.formats.apply(builder)?)?.build()?;
-                Kind::Engine(Box::new(Context::shared(Arc::new(plan))?))
+                let builder = self.mode.device.apply(self.mode.formats.apply(builder)?)?;
+                Runner::planned(builder.build()?, limits)
             }
-        };
-        Ok(Runner { kind, limits })
+        }
     }
 
     /// Loads a plan, or its graph for the interpreter, to which passes have already been applied.
@@ -149,19 +129,12 @@ impl EngineArgs {
     /// # Errors
     /// As [`PlanFile::load`].
     pub(crate) fn load(&self, plan: PlanFile, limits: &Limits) -> Result<Runner, EngineError> {
-        let kind = match self.mode.interpret {
-            Some(_) => {
-                let graph = RuntimeGraph::from_pnnx(plan.graph()?).with_limits(limits.clone());
-                let mut graph = graph.with_registry(plan.registry().clone());
-                graph.build()?;
-                Kind::Graph(Box::new(graph))
-            }
-            None => {
-                let plan = self.mode.device.apply_to_file(plan.with_threads(self.threads.into()))?.load()?;
-                Kind::Engine(Box::new(Context::shared(Arc::new(plan))?))
-            }
-        };
-        Ok(Runner { kind, limits: limits.clone() })
+        if self.mode.interpret.is_some() {
+            let graph = RuntimeGraph::from_pnnx(plan.graph()?).with_limits(limits.clone());
+            return Runner::interpreted(graph.with_registry(plan.registry().clone()), limits);
+        }
+        let plan = self.mode.device.apply_to_file(plan.with_threads(self.threads.into()))?;
+        Runner::planned(plan.load()?, limits)
     }
 
     /// The name of the mode in which the model runs.
@@ -174,7 +147,40 @@ impl EngineArgs {
     }
 }
 
+/// All passes except these. No passes if one of the names is `all`.
+///
+/// # Errors
+/// Fails if a name is unknown.
+pub(crate) fn passes(without: &[String]) -> Result<Passes, PassError> {
+    let mut passes = Passes::default();
+    for name in without {
+        match name.as_str() {
+            "all" => passes.set_all_enabled(false),
+            name => passes.set_enabled(name, false)?,
+        }
+    }
+    Ok(passes)
+}
+
 impl Runner {
+    fn interpreted(mut graph: RuntimeGraph, limits: &Limits) -> Result<Self, EngineError> {
+        graph.build()?;
+        Ok(Self { kind: Kind::Graph(Box::new(graph)), limits: limits.clone() })
+    }
+
+    fn planned(plan: Plan, limits: &Limits) -> Result<Self, EngineError> {
+        let context = Context::shared(Arc::new(plan))?;
+        Ok(Self { kind: Kind::Engine(Box::new(context)), limits: limits.clone() })
+    }
+
+    /// The context of a plan; `None` if the graph is interpreted.
+    fn context(&self) -> Option<&Context<'static>> {
+        match &self.kind {
+            Kind::Graph(_) => None,
+            Kind::Engine(context) => Some(context),
+        }
+    }
+
     /// The graph that runs.
     pub(crate) fn graph(&self) -> &RuntimeGraph {
         match &self.kind {
@@ -185,26 +191,17 @@ impl Runner {
 
     /// The operators that the CPU computed in the last run; empty without a plan.
     pub(crate) fn on_cpu(&self) -> Vec<&RuntimeOperator> {
-        match &self.kind {
-            Kind::Graph(_) => Vec::new(),
-            Kind::Engine(context) => context.on_cpu(),
-        }
+        self.context().map_or_else(Vec::new, |context| context.on_cpu())
     }
 
     /// The number of threads of one run.
     pub(crate) fn threads(&self) -> usize {
-        match &self.kind {
-            Kind::Graph(_) => 1,
-            Kind::Engine(context) => context.plan().threads(),
-        }
+        self.context().map_or(1, |context| context.plan().threads())
     }
 
     /// The size of the arena in bytes, if there is a plan.
     pub(crate) fn arena_bytes(&self) -> Option<u64> {
-        match &self.kind {
-            Kind::Graph(_) => None,
-            Kind::Engine(context) => Some(context.arena_bytes() as u64),
-        }
+        self.context().map(|context| context.arena_bytes() as u64)
     }
 
     /// The size of all weights in bytes.
@@ -320,11 +317,11 @@ pub(crate) fn graph_error(error: &EngineError) -> Option<&GraphError> {
 pub(crate) fn run_failure(error: EngineError) -> Failure {
     match graph_error(&error) {
         Some(GraphError::InputDType { wanted, .. }) => {
-            let advice = numpy_name(*wanted)
-                .map(|name| format!("in Python: numpy.save(\"x.npy\", x.astype(\"{name}\"))"));
-            let failure = Failure::unusable(error);
-            match advice {
-                Some(advice) => failure.advise(advice),
+            let (name, failure) = (numpy_name(*wanted), Failure::unusable(error));
+            match name {
+                Some(name) => {
+                    failure.advise(format!("in Python: numpy.save(\"x.npy\", x.astype(\"{name}\"))"))
+                }
                 None => failure,
             }
         }

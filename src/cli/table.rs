@@ -3,17 +3,11 @@
 use super::terminal::{Style, Terminal};
 use std::io::{self, Write};
 
-/// The alignment of a column.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Align {
-    Left,
-    Right,
-}
-
 /// A table: a heading for each column, and rows with one cell for each column.
 #[derive(Debug, Clone)]
 pub(crate) struct Table {
-    columns: Vec<(&'static str, Align)>,
+    /// The heading of each column, and whether it is aligned to the right.
+    columns: Vec<(&'static str, bool)>,
     rows: Vec<Vec<String>>,
 }
 
@@ -21,8 +15,13 @@ pub(crate) struct Table {
 const GAP: usize = 2;
 
 impl Table {
-    pub(crate) fn new(columns: &[(&'static str, Align)]) -> Self {
-        Self { columns: columns.to_vec(), rows: Vec::new() }
+    /// A table without rows. A column whose heading begins with `>` is aligned to the right.
+    pub(crate) fn new(headings: &[&'static str]) -> Self {
+        let column = |&heading: &&'static str| match heading.strip_prefix('>') {
+            Some(heading) => (heading, true),
+            None => (heading, false),
+        };
+        Self { columns: headings.iter().map(column).collect(), rows: Vec::new() }
     }
 
     pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
@@ -51,19 +50,21 @@ impl Table {
 
     fn line(&self, cells: &[String], widths: &[usize]) -> String {
         let mut line = String::new();
-        for ((cell, (_, align)), &room) in
-            cells.iter().zip(&self.columns).zip(widths).filter(|(_, room)| **room > 0)
-        {
+        let columns = cells.iter().zip(&self.columns).zip(widths).filter(|(_, room)| **room > 0);
+        for ((cell, (_, is_right)), &room) in columns {
             let blanks = " ".repeat(room.saturating_sub(width(cell)));
-            match align {
-                Align::Left => line.extend([cell, blanks.as_str()]),
-                Align::Right => line.extend([blanks.as_str(), cell]),
-            }
+            let (left, right) = if *is_right { (&blanks, cell) } else { (cell, &blanks) };
+            line.extend([left.as_str(), right.as_str()]);
             line.push_str(&" ".repeat(GAP));
         }
         line.truncate(line.trim_end().len());
         line
     }
+}
+
+/// The items, separated by commas.
+pub(crate) fn list(items: impl IntoIterator<Item = impl ToString>) -> String {
+    items.into_iter().map(|item| item.to_string()).collect::<Vec<_>>().join(", ")
 }
 
 /// The width of a text on a terminal, counted as one column for each character.
@@ -77,7 +78,7 @@ mod tests {
 
     #[test]
     fn columns_are_aligned_and_empty_ones_left_out() {
-        let mut table = Table::new(&[("name", Align::Left), ("note", Align::Left), ("MACs", Align::Right)]);
+        let mut table = Table::new(&["name", "note", ">MACs"]);
         table.row(["conv×1".to_owned(), String::new(), "12".to_owned()]);
         table.row(["a".to_owned(), String::new(), "1,234,567".to_owned()]);
         let widths = table.widths();

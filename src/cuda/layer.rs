@@ -4,31 +4,27 @@ use super::device::{
     Argument, CudaError, Device, DeviceTensor, Grid, Info, Kernel, LibraryWork, Queue, Unit,
 };
 use crate::Limits;
-use crate::op;
-use crate::op::{CpuLayer, Layer, LayerError, Tactic, TensorFormat, TensorMeta};
+use crate::op::{self, CpuLayer, LayerError, Result, Tactic, TensorFormat, TensorMeta};
 use crate::tensor::{DType, Format, Layout, Shape, Tensor};
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
 use std::fmt;
+use std::marker::PhantomData;
 
 /// A layer that can run on a GPU. The trait is implemented on the type that implements [`CpuLayer`], which defines the
 /// operator; the GPU's layer is a clone of the CPU's.
 ///
 /// Calls do not compute anything themselves: they enqueue work. Only [`forward`](CudaLayer::forward) is required.
-pub trait CudaLayer: Layer + CloneCudaLayer {
+pub trait CudaLayer: fmt::Debug + Send + Sync + CloneCudaLayer {
     /// Launches the kernels that compute the outputs.
     ///
-    /// `outputs` have the shapes and element types that [`Layer::infer`] returned for these inputs, and hold arbitrary values.
-    /// Inputs and outputs may have any strides. An output may share the memory of the input that [`Layer::in_place`] names.
+    /// `io.outputs` have the shapes and element types that [`infer`](op::Layer::infer) returned for `io.inputs`, and hold
+    /// arbitrary values. Inputs and outputs may have any strides. An output may share the memory of the input that
+    /// [`in_place`](op::Layer::in_place) names.
     ///
     /// # Errors
     /// Returns a [`LayerError`], which ends the run.
-    fn forward(
-        &mut self,
-        inputs: &[DeviceTensor<'_>],
-        outputs: &[DeviceTensor<'_>],
-        context: &mut CudaContext<'_>,
-    ) -> Result<(), LayerError>;
+    fn forward(&mut self, io: &mut CudaIo<'_, '_>) -> Result<()>;
 
     /// Returns true if there are kernels for the tensor at `position`, as [`CpuLayer::supports`]. Default: every plain `f32`
     /// tensor.
@@ -41,7 +37,7 @@ pub trait CudaLayer: Layer + CloneCudaLayer {
     ///
     /// # Errors
     /// Returns a [`LayerError`] if the weights cannot be read.
-    fn weights(&self) -> Result<Vec<Tensor>, LayerError> {
+    fn weights(&self) -> Result<Vec<Tensor>> {
         Ok(Vec::new())
     }
 
@@ -56,7 +52,7 @@ pub trait CudaLayer: Layer + CloneCudaLayer {
     ///
     /// # Errors
     /// [`LayerError::Unsupported`] if this layer has no tactic with this ID on any device.
-    fn set_tactic(&mut self, id: u32) -> Result<(), LayerError> {
+    fn set_tactic(&mut self, id: u32) -> Result<()> {
         match id == Tactic::DEFAULT.id {
             true => Ok(()),
             false => Err(no_tactic(id)),
@@ -75,7 +71,7 @@ pub trait CudaLayer: Layer + CloneCudaLayer {
     ///
     /// # Errors
     /// [`LayerError::Unsupported`] if there is no kernel for them: the operator then runs on the CPU.
-    fn configure(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<(), LayerError> {
+    fn configure(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<()> {
         let _ = (inputs, outputs);
         Ok(())
     }
@@ -122,7 +118,7 @@ pub struct Uses<'a> {
 }
 
 /// Returns true if a tensor is row-major and not quantised.
-pub fn is_plain(format: &TensorFormat) -> bool {
+pub(crate) fn is_plain(format: &TensorFormat) -> bool {
     format.format == Format::Plain && !format.is_quantized
 }
 
@@ -165,20 +161,45 @@ impl Default for Tf32 {
     }
 }
 
+/// An entry of a table of layers: a type of CPU layers, and how their GPU layers are made.
+pub(super) trait Entry: Sync {
+    /// The type of the CPU layers.
+    fn layer_type(&self) -> TypeId;
+
+    /// The GPU layer for a CPU layer of this type; `None` for one of another type.
+    fn make(&'static self, layer: &dyn Any) -> Option<Box<dyn CudaLayer>>;
+}
+
+/// The entry of a type of CPU layers that implements [`CudaLayer`] itself.
+pub(super) struct Own<L>(PhantomData<fn() -> L>);
+
+impl<L> Own<L> {
+    /// The entry.
+    pub(super) const ENTRY: Self = Self(PhantomData);
+}
+
+impl<L: CudaLayer + Clone + 'static> Entry for Own<L> {
+    fn layer_type(&self) -> TypeId {
+        TypeId::of::<L>()
+    }
+
+    fn make(&'static self, layer: &dyn Any) -> Option<Box<dyn CudaLayer>> {
+        Some(Box::new(layer.downcast_ref::<L>()?.clone()))
+    }
+}
+
 /// The layer types that can run on a GPU, and the precision that they may use.
 #[derive(Clone)]
 pub struct CudaLayers {
-    constructors: HashMap<TypeId, Constructor>,
+    entries: HashMap<TypeId, &'static dyn Entry>,
     tf32: Tf32,
 }
-
-type Constructor = fn(&dyn Any) -> Option<Box<dyn CudaLayer>>;
 
 impl CudaLayers {
     /// An empty registry.
     #[must_use]
     pub fn empty() -> Self {
-        Self { constructors: HashMap::new(), tf32: Tf32::default() }
+        Self { entries: HashMap::new(), tf32: Tf32::default() }
     }
 
     /// Sets the operations in which f32 is multiplied as TF32.
@@ -194,8 +215,12 @@ impl CudaLayers {
 
     /// Registers a layer type. Registering it again has no effect.
     pub fn register<L: CudaLayer + Clone + 'static>(&mut self) {
-        let constructor: Constructor = |layer| Some(Box::new(layer.downcast_ref::<L>()?.clone()));
-        self.constructors.insert(TypeId::of::<L>(), constructor);
+        self.add(const { &Own::<L>::ENTRY });
+    }
+
+    /// Registers the layer type of an entry.
+    pub(super) fn add(&mut self, entry: &'static dyn Entry) {
+        self.entries.insert(entry.layer_type(), entry);
     }
 
     /// The GPU layer for a CPU layer, or `None` if its type is not registered.
@@ -205,19 +230,19 @@ impl CudaLayers {
             return self.of(&*layer);
         }
         let layer = layer.as_any();
-        self.constructors.get(&layer.type_id())?(layer)
+        self.entries.get(&layer.type_id())?.make(layer)
     }
 
     /// The number of registered layer types.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.constructors.len()
+        self.entries.len()
     }
 
     /// Returns true if no layer type is registered.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.constructors.is_empty()
+        self.entries.is_empty()
     }
 }
 
@@ -231,6 +256,28 @@ impl Default for CudaLayers {
 impl fmt::Debug for CudaLayers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("CudaLayers").field("types", &self.len()).finish()
+    }
+}
+
+/// What one call of [`CudaLayer::forward`] reads, writes and uses.
+#[derive(Debug)]
+pub struct CudaIo<'a, 'c> {
+    /// The inputs, as many as [`num_inputs`](op::Layer::num_inputs) allows.
+    pub inputs: &'a [DeviceTensor<'a>],
+    /// The outputs to write, as many as [`num_outputs`](op::Layer::num_outputs).
+    pub outputs: &'a [DeviceTensor<'a>],
+    /// The queue, scratch memory and weights.
+    pub context: &'a mut CudaContext<'c>,
+}
+
+impl<'a, 'c> CudaIo<'a, 'c> {
+    /// A call with these inputs and outputs, for as long as the context is borrowed.
+    pub fn new(
+        inputs: &'a [DeviceTensor<'a>],
+        outputs: &'a [DeviceTensor<'a>],
+        context: &'a mut CudaContext<'c>,
+    ) -> Self {
+        Self { inputs, outputs, context }
     }
 }
 
@@ -288,7 +335,7 @@ impl<'a> CudaContext<'a> {
     }
 
     /// Returns true if the layer may have met an invalid value.
-    pub fn may_have_failed(&self) -> bool {
+    pub(crate) fn may_have_failed(&self) -> bool {
         self.faults.is_used
     }
 
@@ -306,7 +353,7 @@ impl<'a> CudaContext<'a> {
     ///
     /// # Errors
     /// [`LayerError::MissingWeight`] if the layer has fewer.
-    pub fn weight(&self, position: usize) -> Result<DeviceTensor<'a>, LayerError> {
+    pub fn weight(&self, position: usize) -> Result<DeviceTensor<'a>> {
         let missing = || LayerError::MissingWeight { key: position.to_string() };
         self.weights.get(position).copied().ok_or_else(missing)
     }
@@ -320,7 +367,7 @@ impl<'a> CudaContext<'a> {
     ///
     /// # Errors
     /// [`LayerError::Workspace`] if the scratch memory is smaller: [`CudaLayer::workspace`] returned too few bytes.
-    pub fn scratch(&mut self, dtype: DType, shape: Shape) -> Result<DeviceTensor<'a>, LayerError> {
+    pub fn scratch(&mut self, dtype: DType, shape: Shape) -> Result<DeviceTensor<'a>> {
         let bytes = scratch_bytes(dtype, shape.num_elements());
         if bytes == 0 {
             return Ok(DeviceTensor::nothing(dtype, shape));
@@ -338,7 +385,7 @@ impl<'a> CudaContext<'a> {
     ///
     /// # Errors
     /// Only if the engine has a bug.
-    pub fn spare_scratch(&self) -> Result<Option<DeviceTensor<'a>>, LayerError> {
+    pub fn spare_scratch(&self) -> Result<Option<DeviceTensor<'a>>> {
         let left = self.scratch_left();
         let Some(memory) = self.scratch.filter(|_| left > 0) else { return Ok(None) };
         let layout = Layout::contiguous(Shape::new(&[left])?);
@@ -349,7 +396,7 @@ impl<'a> CudaContext<'a> {
     ///
     /// # Errors
     /// As [`Device::kernel`].
-    pub fn kernel(&self, unit: &Unit, name: &str) -> Result<Kernel, LayerError> {
+    pub fn kernel(&self, unit: &Unit, name: &str) -> Result<Kernel> {
         Ok(self.device().kernel(unit, name)?)
     }
 
@@ -357,26 +404,36 @@ impl<'a> CudaContext<'a> {
     ///
     /// # Errors
     /// As [`Queue::launch`].
-    pub fn launch(
+    pub fn launch(&mut self, kernel: &Kernel, grid: Grid, arguments: &[Argument<'_>]) -> Result<()> {
+        Ok(self.queue.launch(kernel, grid, arguments)?)
+    }
+
+    /// Launches a kernel of a source.
+    ///
+    /// # Errors
+    /// As [`CudaContext::kernel`] and [`CudaContext::launch`].
+    pub(super) fn run(
         &mut self,
-        kernel: &Kernel,
+        unit: &Unit,
+        name: &str,
         grid: Grid,
         arguments: &[Argument<'_>],
-    ) -> Result<(), LayerError> {
-        Ok(self.queue.launch(kernel, grid, arguments)?)
+    ) -> Result<()> {
+        let kernel = self.kernel(unit, name)?;
+        self.launch(&kernel, grid, arguments)
     }
 
     /// Calls a library; see [`Queue::call`].
     ///
     /// # Errors
     /// As [`Queue::call`].
-    pub fn call(&mut self, work: &LibraryWork, arguments: &[Argument<'_>]) -> Result<bool, LayerError> {
+    pub fn call(&mut self, work: &LibraryWork, arguments: &[Argument<'_>]) -> Result<bool> {
         Ok(self.queue.call(work, arguments)?)
     }
 }
 
 /// The bytes that a tensor takes in scratch memory: a multiple of 256.
-pub fn scratch_bytes(dtype: DType, elements: usize) -> usize {
+pub(crate) fn scratch_bytes(dtype: DType, elements: usize) -> usize {
     const ALIGNMENT: usize = 256;
     elements.saturating_mul(dtype.size()).checked_next_multiple_of(ALIGNMENT).unwrap_or(usize::MAX)
 }

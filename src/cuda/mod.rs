@@ -8,15 +8,13 @@ pub mod device;
 #[cfg(feature = "cuda-emulator")]
 pub mod emulator;
 mod layer;
-pub mod layers;
+mod layers;
 #[cfg(feature = "cuda")]
 pub mod nvidia;
 mod plugin;
 
-pub use layer::{
-    CloneCudaLayer, CudaContext, CudaLayer, CudaLayers, Faults, Tf32, Uses, is_plain, no_tactic,
-    scratch_bytes,
-};
+pub use layer::{CloneCudaLayer, CudaContext, CudaIo, CudaLayer, CudaLayers, Faults, Tf32, Uses, no_tactic};
+pub(crate) use layer::{is_plain, scratch_bytes};
 use layers::copy;
 
 use device::{CudaError, Device, Info, KernelCache};

@@ -1,8 +1,9 @@
 //! Plugin layers with CUDA kernels: the library describes the launches, and Ixion compiles and launches the kernels.
 
 use super::device::{Argument, DeviceTensor, Grid, Unit};
-use super::{CudaContext, CudaLayer, CudaLayers, is_plain, scratch_bytes};
-use crate::op::{LayerError, TensorFormat, TensorMeta};
+use super::layer::{Entry, Own};
+use super::{CudaContext, CudaIo, CudaLayer, is_plain, scratch_bytes};
+use crate::op::{LayerError, Result, TensorFormat, TensorMeta};
 use crate::plugin::abi::{self, Tensor as CTensor};
 use crate::plugin::host::{Call, Wanted};
 use crate::plugin::layer::Foreign;
@@ -10,12 +11,8 @@ use crate::plugin::tensors::{of_format, of_layout};
 use crate::tensor::{DType, Format, Tensor};
 use std::ptr::null_mut;
 
-type Result<T> = std::result::Result<T, LayerError>;
-
-/// Registers the layers of plugin libraries.
-pub(super) fn register(layers: &mut CudaLayers) {
-    layers.register::<Foreign>();
-}
+/// The layers of plugin libraries.
+pub(super) const LAYERS: &[&dyn Entry] = &[&Own::<Foreign>::ENTRY];
 
 impl CudaLayer for Foreign {
     fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
@@ -48,33 +45,32 @@ impl CudaLayer for Foreign {
         if self.takes_strides() { 0 } else { all }
     }
 
-    fn forward(
-        &mut self,
-        inputs: &[DeviceTensor<'_>],
-        outputs: &[DeviceTensor<'_>],
-        context: &mut CudaContext<'_>,
-    ) -> Result<()> {
-        let mut x = Vec::with_capacity(inputs.len());
-        for input in inputs {
+    fn forward(&mut self, io: &mut CudaIo<'_, '_>) -> Result<()> {
+        let mut x = Vec::with_capacity(io.inputs.len());
+        for input in io.inputs {
             x.push(match self.accepts_layout(input) {
                 true => *input,
                 false => {
-                    let dense = context.scratch(input.dtype(), *input.shape())?;
-                    super::copy(input, &dense, context)?;
+                    let dense = io.context.scratch(input.dtype(), *input.shape())?;
+                    super::copy(input, &dense, io.context)?;
                     dense
                 }
             });
         }
-        let mut y = Vec::with_capacity(outputs.len());
-        for output in outputs {
+        let mut y = Vec::with_capacity(io.outputs.len());
+        for output in io.outputs {
             let is_accepted = self.accepts_layout(output);
-            y.push(if is_accepted { *output } else { context.scratch(output.dtype(), *output.shape())? });
+            y.push(if is_accepted {
+                *output
+            } else {
+                io.context.scratch(output.dtype(), *output.shape())?
+            });
         }
         for wanted in self.launches(&x, &y)? {
-            self.launch(&wanted, &x, &y, context)?;
+            self.launch(&wanted, &x, &y, io.context)?;
         }
-        let copied = y.iter().zip(outputs).filter(|(_, output)| !self.accepts_layout(output));
-        copied.into_iter().try_for_each(|(dense, output)| super::copy(dense, output, context))
+        let copied = y.iter().zip(io.outputs).filter(|(_, output)| !self.accepts_layout(output));
+        copied.into_iter().try_for_each(|(dense, output)| super::copy(dense, output, io.context))
     }
 }
 

@@ -1,13 +1,12 @@
 //! Builds a plan from a model.
 
 use super::device::{Accelerator, OnDevice};
-use super::plan::Names;
 use super::selection::{self, Formats, Selection, SelectionSettings};
+use super::threads::{pool, within};
 use super::tuning::{TimingCache, Tuner};
 use super::{EngineError, Fingerprint, Plan, Port, Precision, Scales};
 use crate::Limits;
-use crate::graph::{GraphError, OperatorIndex, RuntimeGraph, Stage};
-use crate::kernels::parallel::Threads;
+use crate::graph::{GraphError, OperandIndex, RuntimeGraph, RuntimeOperator, Stage};
 use crate::op::{CpuLayer, Creator, Device, Registry, TensorMeta, catch_panic, with_deadline};
 use crate::ops::inserted::transfer::Transfer;
 use crate::passes::{PassContext, Passes, Statistics};
@@ -219,8 +218,8 @@ impl Builder {
     fn improve(&self, mut file: pnnx::Graph) -> Result<(RuntimeGraph, Statistics), EngineError> {
         let (limits, registry) = (self.limits.clone(), self.registry.clone());
         let known = PassContext::default().with_limits(limits.clone()).with_registry(registry.clone());
-        let fixed: Vec<(String, TensorMeta)> = fixed_inputs(&file, &self.shapes).collect();
-        let known = fixed.into_iter().fold(known, |known, (name, meta)| known.with_input(name, meta));
+        let fixed = fixed_inputs(&file, &self.shapes);
+        let known = fixed.fold(known, |known, (name, meta)| known.with_input(name, meta));
         let statistics = self.passes.run(&mut file, known)?;
         let graph = RuntimeGraph::from_pnnx(file).with_registry(registry).with_limits(limits);
         Ok((graph.with_path(self.source.path()), statistics))
@@ -316,11 +315,7 @@ impl Parts {
         let profile = if self.ranges.is_empty() { None } else { Some(Profile::new(&graph, self.ranges)?) };
         let selections = select(&mut graph, &symbols, profile.as_ref())?;
         let pool = pool(self.threads)?;
-        let source = match &pool {
-            Some(pool) => pool.install(|| graph.initialize()),
-            None => graph.initialize(),
-        }?;
-        let source = source.ok_or(GraphError::AlreadyBuilt)?;
+        let source = within(&pool, || graph.initialize())?.ok_or(GraphError::AlreadyBuilt)?;
         let constants = constants(&graph, &self.limits)?;
         let device = on_device(self.accelerator.as_ref(), &graph, &constants)?;
         Ok(Plan {
@@ -334,9 +329,8 @@ impl Parts {
             profile,
             constants,
             device,
-            inputs: inputs(&graph),
-            outputs: outputs(&graph),
-            names: names(&graph),
+            inputs: graph.inputs().iter().map(|it| port(&graph, &it.name, it.operand)).collect(),
+            outputs: graph.outputs().iter().map(|it| port(&graph, &it.name, it.operand)).collect(),
             donations: Vec::new(),
             limits: Limits { deadline: None, ..self.limits },
             pool,
@@ -355,13 +349,7 @@ fn on_device(
     let Some(first) = operators.find(|operator| operator.device() != Device::Cpu) else { return Ok(None) };
     let needed = || EngineError::NeedsDevice { operator: first.name().to_owned() };
     let created = OnDevice::new(accelerator.ok_or_else(needed)?, graph, constants);
-    created.map(Some).map_err(|(position, source)| match position {
-        Some(position) => {
-            let operator = graph.operator(OperatorIndex::new(position));
-            EngineError::of_operator(operator, graph.path(), Stage::Initialize, source)
-        }
-        None => EngineError::of_device(source),
-    })
+    created.map(Some).map_err(|error| EngineError::on_device(graph, Stage::Initialize, error))
 }
 
 /// Selects formats for the most likely sizes. Without a profile these are a guess: if they are invalid, nothing is selected.
@@ -409,11 +397,9 @@ fn fixed_inputs<'a>(
 
 /// The values of operators that depend on no input.
 fn constants(graph: &RuntimeGraph, limits: &Limits) -> Result<Vec<Option<Tensor>>, EngineError> {
-    let value = |operator: &crate::graph::RuntimeOperator| match operator.layer() {
+    let value = |operator: &RuntimeOperator| match operator.layer() {
         Some(layer) if operator.inputs().is_empty() => {
-            catch_panic(|| layer.constant(limits)).map_err(|source| {
-                EngineError::of_operator(operator, graph.path(), crate::graph::Stage::Forward, source)
-            })
+            catch_panic(|| layer.constant(limits)).map_err(EngineError::at(graph, operator, Stage::Forward))
         }
         _ => Ok(None),
     };
@@ -428,53 +414,9 @@ fn constants(graph: &RuntimeGraph, limits: &Limits) -> Result<Vec<Option<Tensor>
     Ok(values)
 }
 
-fn inputs(graph: &RuntimeGraph) -> Vec<Port> {
-    let port = |port: &crate::graph::InputPort| Port {
-        name: port.name.clone(),
-        operand: port.operand.position(),
-        dtype: graph.operand(port.operand).dtype(),
-    };
-    graph.inputs().iter().map(port).collect()
-}
-
-fn outputs(graph: &RuntimeGraph) -> Vec<Port> {
-    let port = |port: &crate::graph::OutputPort| Port {
-        name: port.name.clone(),
-        operand: port.operand.position(),
-        dtype: graph.operand(port.operand).dtype(),
-    };
-    graph.outputs().iter().map(port).collect()
-}
-
-/// Port names take precedence over operand names; of equal names, the first one wins.
-fn names(graph: &RuntimeGraph) -> Names {
-    let mut names = Names::default();
-    let operand = |index| graph.operand(index).name().to_owned();
-    let inputs = graph.inputs().iter().map(|port| port.name.clone()).enumerate();
-    let operands = graph.inputs().iter().map(|port| operand(port.operand)).enumerate();
-    for (position, name) in inputs.chain(operands) {
-        names.inputs.entry(name).or_insert(position);
-    }
-    let outputs = graph.outputs().iter().map(|port| port.name.clone()).enumerate();
-    let operands = graph.outputs().iter().map(|port| operand(port.operand)).enumerate();
-    for (position, name) in outputs.chain(operands) {
-        names.outputs.entry(name).or_insert(position);
-    }
-    names
-}
-
-/// A pool of this number of threads, where 0 means all that the process may use. `None` for one: the caller's thread is used.
-fn pool(threads: usize) -> Result<Option<Threads>, EngineError> {
-    let threads = match threads {
-        0 => std::thread::available_parallelism().map_or(1, usize::from),
-        threads => threads,
-    };
-    if threads == 1 {
-        return Ok(None);
-    }
-    Threads::new(threads)
-        .map(Some)
-        .map_err(|error| EngineError::Threads { count: threads, reason: error.to_string() })
+fn port(graph: &RuntimeGraph, name: &str, operand: OperandIndex) -> Port {
+    let dtype = graph.operand(operand).dtype();
+    Port { name: name.to_owned(), operand: operand.position(), dtype }
 }
 
 impl Plan {
@@ -489,19 +431,5 @@ impl Plan {
             self.donations.push(pair);
         }
         Ok(self)
-    }
-
-    /// The position of a named input, or an error that lists the known names.
-    pub(super) fn known_input(&self, name: &str) -> Result<usize, GraphError> {
-        let known = || self.inputs.iter().map(|port| port.name.clone()).collect();
-        let unknown = || GraphError::UnknownName { what: "input", name: name.to_owned(), known: known() };
-        self.input(name).ok_or_else(unknown)
-    }
-
-    /// The position of a named output, or an error that lists the known names.
-    pub(super) fn known_output(&self, name: &str) -> Result<usize, GraphError> {
-        let known = || self.outputs.iter().map(|port| port.name.clone()).collect();
-        let unknown = || GraphError::UnknownName { what: "output", name: name.to_owned(), known: known() };
-        self.output(name).ok_or_else(unknown)
     }
 }

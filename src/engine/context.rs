@@ -1,23 +1,23 @@
 //! Executes a plan.
 
-use super::device::{DeviceState, Scratch, is_out_of_memory};
-use super::prepared::{Key, Prepared};
+mod planning;
+
+use super::device::DeviceState;
+use super::prepared::Prepared;
 use super::run::Execution;
-use super::state::{State, cloned, configure};
+use super::state::{State, cloned};
+use super::threads::within;
 use super::{EngineError, Plan, Trace};
-use crate::graph::{GraphError, OperatorIndex, OperatorPlace, RuntimeOperator, Stage};
-use crate::memory::{Arena, InputBinding, MemoryPlan, MemoryReport, Problem};
-use crate::op::{TensorMeta, catch_panic, with_deadline};
-use crate::shape::{Binding, Changes, Shapes};
+use crate::graph::{OperatorPlace, RuntimeOperator};
+use crate::memory::{Arena, InputBinding, MemoryPlan};
+use crate::op::{TensorMeta, with_deadline};
+use crate::shape::{Changes, Shapes};
 use crate::tensor::{Tensor, TensorView, TensorViewMut, Workspace};
-use crate::{CancelToken, LimitError, Limits};
+use crate::{CancelToken, Limits};
 use smallvec::SmallVec;
 use std::ops::Deref;
 use std::sync::Arc;
-use std::time::Duration;
-
-/// The number of input shapes whose memory plans a context keeps.
-const KEPT_SHAPES: usize = 16;
+use std::time::{Duration, Instant};
 
 /// Runs a [`Plan`]. Holds the state of its layers, an arena and output buffers.
 ///
@@ -35,7 +35,7 @@ pub struct Context<'p> {
     changes: Changes,
     /// The memory plan for the largest shapes of the profile.
     largest: Option<MemoryPlan>,
-    buffers: Vec<Option<Tensor>>,
+    pub(super) buffers: Vec<Option<Tensor>>,
     timeout: Option<Duration>,
     cancel: CancelToken,
     /// The operator whose plugin never returned.
@@ -164,6 +164,66 @@ impl<'p> Context<'p> {
         &self.changes
     }
 
+    /// Runs the model on its inputs, in the order of [`Plan::inputs`], and returns all outputs in the order of
+    /// [`Plan::outputs`].
+    ///
+    /// # Errors
+    /// [`EngineError::Graph`] if inputs are missing or do not fit, or if an operator fails; [`EngineError::Shape`] if shapes
+    /// are outside of a profile; [`EngineError::Panic`], [`EngineError::Cancelled`], [`EngineError::TimedOut`].
+    pub fn run(&mut self, inputs: &[Tensor]) -> Result<Vec<Tensor>, EngineError> {
+        let views: SmallVec<[TensorView<'_>; 4]> = inputs.iter().map(Tensor::view).collect();
+        self.run_reusing(&views)?;
+        Ok(self.buffers.iter_mut().filter_map(Option::take).collect())
+    }
+
+    /// As [`Context::run`], but writes to buffers that the context keeps; the next run overwrites them. On one thread, a
+    /// run with shapes that were seen before does not allocate, unless sizes in the model depend on values.
+    ///
+    /// # Errors
+    /// As [`Context::run`].
+    pub fn run_reusing(&mut self, inputs: &[TensorView<'_>]) -> Result<&[Option<Tensor>], EngineError> {
+        self.run_in_buffers(inputs, None)?;
+        Ok(self.outputs())
+    }
+
+    /// As [`Context::run_reusing`], but also reports when each operator ran and how long it took.
+    ///
+    /// # Errors
+    /// As [`Context::run`].
+    pub fn run_traced(&mut self, inputs: &[TensorView<'_>]) -> Result<Trace, EngineError> {
+        let mut trace = Trace { start: Instant::now(), total: Duration::ZERO, steps: Vec::new() };
+        self.run_in_buffers(inputs, Some(&mut trace))?;
+        Ok(trace)
+    }
+
+    fn run_in_buffers(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        trace: Option<&mut Trace>,
+    ) -> Result<(), EngineError> {
+        let mut bound: Bound<'_> = inputs.iter().copied().map(InputBinding::Shared).collect();
+        let mut none: Targets<'_> = self.plan.outputs.iter().map(|_| None).collect();
+        self.run_bound(&mut bound, &mut none, trace)
+    }
+
+    /// As [`Context::run`], but writes to buffers of the caller, which have the outputs' types and shapes, in the order of
+    /// [`Plan::outputs`].
+    ///
+    /// # Errors
+    /// As [`Context::run`]; [`EngineError::OutputBuffer`] and [`EngineError::OutputCount`].
+    pub fn run_into(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        outputs: &mut [TensorViewMut<'_>],
+    ) -> Result<(), EngineError> {
+        if outputs.len() != self.plan.outputs.len() {
+            return Err(EngineError::OutputCount { wanted: self.plan.outputs.len(), found: outputs.len() });
+        }
+        let mut bound: Bound<'_> = inputs.iter().copied().map(InputBinding::Shared).collect();
+        let mut targets: Targets<'_> = outputs.iter_mut().map(|output| Some(output.reborrow())).collect();
+        self.run_bound(&mut bound, &mut targets, None)
+    }
+
     /// Runs on bound inputs and buffers; outputs without a buffer are written to the context's own.
     pub(super) fn run_bound(
         &mut self,
@@ -239,10 +299,7 @@ impl<'p> Context<'p> {
             outputs: &mut targets,
             limits,
         };
-        match &plan.pool {
-            Some(pool) => pool.install(|| execution.run(trace))?,
-            None => execution.run(trace)?,
-        }
+        within(&plan.pool, || execution.run(trace))?;
         drop(targets);
         drop(contiguous);
         super::run::deliver(plan, prepared, &mut self.state, outputs, &mut self.buffers)?;
@@ -267,11 +324,6 @@ impl<'p> Context<'p> {
         self.state.dynamic.fill(None);
         self.current = None;
     }
-
-    /// Moves an output of the last run out of the context.
-    pub(super) fn take_output(&mut self, position: usize) -> Option<Tensor> {
-        self.buffers.get_mut(position)?.take()
-    }
 }
 
 impl Plan {
@@ -287,191 +339,5 @@ impl Plan {
 /// Inputs of one run.
 pub(super) type Bound<'a> = SmallVec<[InputBinding<'a>; 4]>;
 
-/// Shape inference and memory planning.
-impl Context<'_> {
-    /// Prepares the context for inputs of these types and shapes; free if they are those of the last run.
-    fn prepare(&mut self, inputs: &[TensorView<'_>]) -> Result<usize, EngineError> {
-        match self.current {
-            Some(current) if self.prepared[current].key.is_of(inputs.iter()) => Ok(current),
-            _ => {
-                let metas = inputs.iter().map(|x| TensorMeta::new(x.dtype(), x.shape().iter().copied()));
-                self.prepare_metas(&metas.collect::<Vec<_>>())
-            }
-        }
-    }
-
-    fn prepare_metas(&mut self, inputs: &[TensorMeta]) -> Result<usize, EngineError> {
-        self.check_inputs(inputs)?;
-        let mut key = Vec::with_capacity(inputs.len());
-        for input in inputs {
-            key.push((input.dtype(), input.shape()?));
-        }
-        let key = Key::new(key.into_iter());
-        let known = self.prepared.iter().position(|prepared| prepared.key == key);
-        self.current = None;
-        let position = match known {
-            Some(position) => position,
-            None => self.plan_shapes(key, inputs)?,
-        };
-        let prepared = &self.prepared[position];
-        configure(&self.plan, &mut self.state, &prepared.metas)?;
-        self.state.arena.reserve(prepared.memory.arena_bytes)?;
-        self.reserve_on_device(position)?;
-        self.current = Some(position);
-        Ok(position)
-    }
-
-    /// Reserves memory on a device. If the device does not have enough for the scratch memory that layers prefer, they get the
-    /// minimum; if even that does not fit, the shapes are discarded, and others may be tried.
-    fn reserve_on_device(&mut self, position: usize) -> Result<(), EngineError> {
-        let Some(device) = &mut self.state.device else { return Ok(()) };
-        let wanted = self.prepared[position].memory.device_bytes;
-        let Err(error) = device.reserve(wanted) else { return Ok(()) };
-        if !is_out_of_memory(&error) {
-            return Err(EngineError::of_device(error));
-        }
-        let Prepared { key, metas, .. } = self.prepared.remove(position);
-        let memory = self.planned_memory(&metas, Scratch::Minimum)?;
-        if let Some(device) = self.state.device.as_mut().filter(|_| memory.device_bytes < wanted) {
-            log::warn!("{error}; trying {} bytes, with less scratch memory", memory.device_bytes);
-            device.reserve(memory.device_bytes).map_err(EngineError::of_device)?;
-            self.prepared.insert(position, Prepared::new(&self.plan.graph, key, metas, memory));
-            return Ok(());
-        }
-        Err(EngineError::of_device(error))
-    }
-
-    fn plan_shapes(&mut self, key: Key, inputs: &[TensorMeta]) -> Result<usize, EngineError> {
-        let graph = &self.plan.graph;
-        if let Some(profile) = &self.plan.profile {
-            profile.check(inputs)?;
-        }
-        Binding::of(graph, &self.plan.symbols, inputs)?;
-        let shapes = match self.shapes.take() {
-            Some(mut shapes) => {
-                self.changes = shapes.update(graph, inputs)?;
-                shapes
-            }
-            None => Shapes::infer(graph, inputs)?,
-        };
-        let metas = shapes.metas().to_vec();
-        self.shapes = Some(shapes);
-        configure(&self.plan, &mut self.state, &metas)?;
-        let memory = self.fit_to_largest(self.planned_memory(&metas, Scratch::Preferred)?);
-        if self.prepared.len() >= KEPT_SHAPES {
-            self.prepared.remove(0);
-        }
-        self.prepared.push(Prepared::new(graph, key, metas, memory));
-        Ok(self.prepared.len() - 1)
-    }
-
-    fn planned_memory(
-        &self,
-        metas: &[Option<TensorMeta>],
-        scratch: Scratch,
-    ) -> Result<MemoryPlan, EngineError> {
-        // Layers size their scratch memory for the pool in which they are called.
-        match &self.plan.pool {
-            Some(pool) => pool.install(|| self.plan_memory(metas, scratch)),
-            None => self.plan_memory(metas, scratch),
-        }
-    }
-
-    fn plan_memory(&self, metas: &[Option<TensorMeta>], scratch: Scratch) -> Result<MemoryPlan, EngineError> {
-        let limits = &self.plan.limits;
-        for (operand, meta) in self.plan.graph.operands().iter().zip(metas) {
-            let Some(shape) = meta.as_ref().and_then(|meta| meta.shape().ok()) else { continue };
-            let size = meta.as_ref().map_or(0, |meta| meta.dtype().size());
-            let bytes = (shape.num_elements() as u64).saturating_mul(size as u64);
-            let what = if operand.producer().is_some() { "its output" } else { "input" };
-            let named = |_| limits.check_tensor(&format!("{what} `{}`", operand.name()), bytes);
-            let checked = limits.check_tensor(what, bytes).or_else(named);
-            checked.map_err(|limit| self.limit_at(operand.producer(), limit))?;
-        }
-        let workspaces = self.workspaces(scratch)?;
-        for (position, &bytes) in workspaces.iter().enumerate() {
-            let operator = Some(OperatorIndex::new(position));
-            limits
-                .check_tensor("its workspace", bytes as u64)
-                .map_err(|limit| self.limit_at(operator, limit))?;
-        }
-        let constants: Vec<bool> = self.plan.constants.iter().map(Option::is_some).collect();
-        let plan = MemoryPlan::new(&Problem {
-            graph: &self.plan.graph,
-            metas,
-            workspaces: &workspaces,
-            constants: &constants,
-            donations: &self.plan.donations,
-        })?;
-        let checked = limits.check_total("the memory for all activations", plan.arena_bytes as u64);
-        checked.map_err(|limit| {
-            let fullest = MemoryReport::new(&self.plan.graph, &plan).fullest;
-            self.limit_at(Some(OperatorIndex::new(fullest)), limit)
-        })?;
-        Ok(plan)
-    }
-
-    /// The error of an exceeded limit, at an operator or, with `None`, at an input of the model.
-    fn limit_at(&self, operator: Option<OperatorIndex>, limit: LimitError) -> EngineError {
-        match operator {
-            Some(index) => {
-                let place = self.plan.graph.operator(index).place(self.plan.graph.path());
-                GraphError::Limit { place, source: limit }.into()
-            }
-            None => limit.into(),
-        }
-    }
-
-    /// The bytes of scratch memory that each layer requests; on a device, `scratch` selects the amount.
-    fn workspaces(&self, scratch: Scratch) -> Result<Vec<usize>, EngineError> {
-        let (graph, state) = (&self.plan.graph, &self.state);
-        let mut workspaces = vec![0; state.layers.len()];
-        let layers = state.layers.iter().zip(&state.configured).zip(graph.operators());
-        for (position, (((layer, configured), operator), bytes)) in layers.zip(&mut workspaces).enumerate() {
-            if let Some(known) = configured {
-                let tensors = (known.inputs.as_slice(), known.outputs.as_slice());
-                let asked = catch_panic(|| {
-                    Ok(match (layer, &state.device) {
-                        (Some(layer), _) => layer.workspace(tensors.0, tensors.1),
-                        (None, Some(device)) => device.workspace(position, tensors, scratch),
-                        (None, None) => 0,
-                    })
-                });
-                *bytes = asked.map_err(|source| {
-                    EngineError::of_operator(operator, graph.path(), Stage::Configure, source)
-                })?;
-            }
-        }
-        Ok(workspaces)
-    }
-
-    /// Moves a plan to the slots of the largest shapes if it needs more memory than they do, since packing is not optimal.
-    fn fit_to_largest(&self, plan: MemoryPlan) -> MemoryPlan {
-        let largest = self.largest.as_ref().filter(|largest| plan.arena_bytes > largest.arena_bytes);
-        largest.and_then(|largest| plan.in_slots_of(largest)).unwrap_or(plan)
-    }
-
-    /// Reserves the memory for the largest shapes of the profile, if there is one.
-    fn prepare_largest(&mut self) -> Result<(), EngineError> {
-        let Some(inputs) = self.plan.profile.as_ref().map(crate::shape::Profile::max) else { return Ok(()) };
-        let position = self.prepare_metas(&inputs)?;
-        self.largest = Some(self.prepared[position].memory.clone());
-        Ok(())
-    }
-
-    fn check_inputs(&self, inputs: &[TensorMeta]) -> Result<(), EngineError> {
-        let ports = &self.plan.inputs;
-        let names = |range: &[super::Port]| range.iter().map(|port| port.name.clone()).collect();
-        if inputs.len() > ports.len() {
-            let (wanted, found, names) = (ports.len(), inputs.len(), names(ports));
-            return Err(GraphError::TooManyInputs { wanted, found, names }.into());
-        }
-        if let Some(missing) = ports.get(inputs.len()..).filter(|missing| !missing.is_empty()) {
-            return Err(GraphError::MissingInputs { missing: names(missing) }.into());
-        }
-        for (port, input) in self.plan.graph.inputs().iter().zip(inputs) {
-            self.plan.graph.check_input(port, input.dtype(), &input.shape()?)?;
-        }
-        Ok(())
-    }
-}
+/// The caller's buffers for the outputs of one run.
+pub(super) type Targets<'a> = SmallVec<[Option<TensorViewMut<'a>>; 4]>;

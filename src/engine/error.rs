@@ -1,14 +1,14 @@
 //! Errors of building and running plans.
 
 use super::{PlanFileError, ScalesError};
-use crate::graph::{GraphError, OperatorPlace};
+use crate::LimitError;
+use crate::graph::{GraphError, OperatorPlace, RuntimeGraph, RuntimeOperator, Stage};
 use crate::memory::MemoryError;
 use crate::op::LayerError;
 use crate::passes::PassError;
 use crate::pnnx::PnnxError;
 use crate::shape::ShapeError;
 use crate::tensor::TensorError;
-use crate::{LimitError, graph};
 
 /// An error of building or running a plan. A context that returns one can run again, except after [`EngineError::Stuck`].
 #[derive(Debug, thiserror::Error)]
@@ -145,16 +145,27 @@ impl EngineError {
         }
     }
 
-    /// The error of an operator, as a dedicated variant if there is one.
-    pub(super) fn of_operator(
-        operator: &graph::RuntimeOperator,
-        path: Option<&std::path::Path>,
-        stage: graph::Stage,
-        source: LayerError,
+    /// The error of a device that failed in the operator at this position, if it is known.
+    pub(super) fn on_device(
+        graph: &RuntimeGraph,
+        stage: Stage,
+        (position, source): (Option<usize>, LayerError),
     ) -> Self {
-        match Self::named(&source, || operator.place(path)) {
+        match position.and_then(|position| graph.operators().get(position)) {
+            Some(operator) => Self::at(graph, operator, stage)(source),
+            None => Self::of_device(source),
+        }
+    }
+
+    /// Converts the errors of an operator, to a dedicated variant if there is one.
+    pub(super) fn at(
+        graph: &RuntimeGraph,
+        operator: &RuntimeOperator,
+        stage: Stage,
+    ) -> impl Fn(LayerError) -> Self {
+        move |source| match Self::named(&source, || operator.place(graph.path())) {
             Some(error) => error,
-            None => Self::Graph(operator.error(path, stage, source)),
+            None => Self::Graph(operator.error(graph.path(), stage, source)),
         }
     }
 

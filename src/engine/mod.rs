@@ -41,9 +41,12 @@ mod precision;
 mod prepared;
 mod request;
 mod run;
+#[doc(hidden)]
 pub mod selection;
 mod state;
+mod threads;
 mod trace;
+#[doc(hidden)]
 pub mod tuning;
 
 pub use builder::Builder;
@@ -57,6 +60,8 @@ pub use network::{Fields, Len, Network, Operand};
 pub use plan::{Plan, Port};
 pub use precision::Precision;
 pub use request::{Outputs, Request};
+#[doc(inline)]
 pub use selection::{Candidate, Formats, Selection, SupportedFormats};
 pub use trace::{StepTrace, Trace};
+#[doc(inline)]
 pub use tuning::TimingCache;

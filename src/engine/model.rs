@@ -8,8 +8,7 @@ use std::sync::Arc;
 /// A plan with a single context: the simplest way to run a model.
 ///
 /// ```
-/// use ixion::engine::Model;
-/// use ixion::tensor::Tensor;
+/// use ixion::{Model, Tensor};
 /// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/model_file/linear/linear.pnnx.param");
 /// let input = Tensor::from_vec(vec![0.5f32; 32], &[1, 32])?;
 /// let outputs = Model::load(path)?.run(&[input])?;

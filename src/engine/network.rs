@@ -93,11 +93,8 @@ impl Fields {
     }
 
     fn attrs(&self) -> BTreeMap<String, RuntimeAttribute> {
-        let mut attrs = BTreeMap::new();
-        for (key, weight) in &self.weights {
-            attrs.insert(key.clone(), RuntimeAttribute::from_tensor(weight.clone()));
-        }
-        attrs
+        let weights = self.weights.iter();
+        weights.map(|(key, weight)| (key.clone(), RuntimeAttribute::from_tensor(weight.clone()))).collect()
     }
 }
 

@@ -3,14 +3,13 @@
 use super::Selection;
 use super::device::OnDevice;
 use crate::Limits;
-use crate::graph::RuntimeGraph;
+use crate::graph::{GraphError, RuntimeGraph};
 use crate::kernels::parallel::Threads;
 use crate::op::TensorMeta;
 use crate::passes::Statistics;
 use crate::pnnx;
 use crate::shape::{InputShape, Profile, Shapes};
 use crate::tensor::{DType, Tensor};
-use std::collections::HashMap;
 
 /// An input or output of a plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,20 +52,12 @@ pub struct Plan {
     pub(super) constants: Vec<Option<Tensor>>,
     pub(super) inputs: Vec<Port>,
     pub(super) outputs: Vec<Port>,
-    pub(super) names: Names,
     /// Inputs and the outputs that may take their memory, by position.
     pub(super) donations: Vec<(usize, usize)>,
     pub(super) limits: Limits,
     pub(super) pool: Option<Threads>,
     /// The part that runs on a device.
     pub(super) device: Option<OnDevice>,
-}
-
-/// Positions of inputs and outputs by name.
-#[derive(Debug, Default)]
-pub(super) struct Names {
-    pub(super) inputs: HashMap<String, usize>,
-    pub(super) outputs: HashMap<String, usize>,
 }
 
 impl Plan {
@@ -112,12 +103,28 @@ impl Plan {
 
     /// The position of an input, by the name of its `pnnx.Input` operator or of its operand.
     pub fn input(&self, name: &str) -> Option<usize> {
-        self.names.inputs.get(name).copied()
+        self.named(&self.inputs, name)
     }
 
     /// The position of an output, by its name or its operand's name.
     pub fn output(&self, name: &str) -> Option<usize> {
-        self.names.outputs.get(name).copied()
+        self.named(&self.outputs, name)
+    }
+
+    /// Names of ports take precedence over names of operands; of equal names, the first one wins.
+    fn named(&self, ports: &[Port], name: &str) -> Option<usize> {
+        let is_of_operand = |port: &Port| self.graph.operands()[port.operand].name() == name;
+        ports.iter().position(|port| port.name == name).or_else(|| ports.iter().position(is_of_operand))
+    }
+
+    /// The position of an input, or an error that lists the known names.
+    pub(super) fn known_input(&self, name: &str) -> Result<usize, GraphError> {
+        self.input(name).ok_or_else(|| unknown("input", name, &self.inputs))
+    }
+
+    /// The position of an output, or an error that lists the known names.
+    pub(super) fn known_output(&self, name: &str) -> Result<usize, GraphError> {
+        self.output(name).ok_or_else(|| unknown("output", name, &self.outputs))
     }
 
     /// The input whose memory an output takes over.
@@ -135,4 +142,9 @@ impl Plan {
         let weights = self.graph.operators().iter().map(crate::graph::RuntimeOperator::weight_bytes);
         weights.fold(0, u64::saturating_add)
     }
+}
+
+fn unknown(what: &'static str, name: &str, ports: &[Port]) -> GraphError {
+    let known = ports.iter().map(|port| port.name.clone()).collect();
+    GraphError::UnknownName { what, name: name.to_owned(), known }
 }

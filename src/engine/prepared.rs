@@ -22,25 +22,7 @@ pub(super) struct Prepared {
 }
 
 /// Element types and shapes of all inputs.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct Key(Vec<(DType, Shape)>);
-
-impl Key {
-    pub(super) fn new(inputs: impl Iterator<Item = (DType, Shape)>) -> Self {
-        Self(inputs.collect())
-    }
-
-    /// Returns true if this is the key of these inputs. Does not allocate.
-    pub(super) fn is_of<'a, 'b: 'a>(
-        &self,
-        inputs: impl ExactSizeIterator<Item = &'a TensorView<'b>>,
-    ) -> bool {
-        let same = |((dtype, shape), input): (&(DType, Shape), &TensorView<'_>)| {
-            *dtype == input.dtype() && shape == input.shape()
-        };
-        self.0.len() == inputs.len() && self.0.iter().zip(inputs).all(same)
-    }
-}
+pub(super) type Key = Vec<(DType, Shape)>;
 
 /// One operator's work.
 #[derive(Debug)]
@@ -73,6 +55,14 @@ impl Prepared {
         let jobs =
             (0..graph.operators().len()).filter_map(|position| job(graph, &memory, position)).collect();
         Self { key, metas, memory, jobs, outputs }
+    }
+
+    /// Returns true if this is for inputs of these types and shapes. Does not allocate.
+    pub(super) fn is_for(&self, inputs: &[TensorView<'_>]) -> bool {
+        let is_same = |((dtype, shape), input): (&(DType, Shape), &TensorView<'_>)| {
+            *dtype == input.dtype() && shape == input.shape()
+        };
+        self.key.len() == inputs.len() && self.key.iter().zip(inputs).all(is_same)
     }
 }
 

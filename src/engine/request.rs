@@ -1,76 +1,18 @@
-//! The runs of a context: on inputs in order, or with inputs, output buffers and donations by name.
+//! Runs of a context whose inputs, output buffers and donations are given by name.
 
-use super::context::Bound;
-use super::{Context, EngineError, Trace};
+use super::context::{Bound, Targets};
+use super::{Context, EngineError};
 use crate::graph::GraphError;
 use crate::memory::InputBinding;
 use crate::tensor::{Tensor, TensorView, TensorViewMut};
 use smallvec::SmallVec;
-use std::time::{Duration, Instant};
-
-/// Buffers for the outputs of one run.
-type Targets<'a> = SmallVec<[Option<TensorViewMut<'a>>; 4]>;
 
 impl<'p> Context<'p> {
-    /// Runs the model on its inputs, in the order of [`Plan::inputs`](super::Plan::inputs), and returns all outputs in the
-    /// order of [`Plan::outputs`](super::Plan::outputs).
-    ///
-    /// # Errors
-    /// [`EngineError::Graph`] if inputs are missing or do not fit, or if an operator fails; [`EngineError::Shape`] if shapes
-    /// are outside of a profile; [`EngineError::Panic`], [`EngineError::Cancelled`], [`EngineError::TimedOut`].
-    pub fn run(&mut self, inputs: &[Tensor]) -> Result<Vec<Tensor>, EngineError> {
-        let mut request = self.request();
-        for (position, input) in inputs.iter().enumerate() {
-            request.set_input(position, input.view())?;
-        }
-        Ok(request.run()?.into_tensors())
-    }
-
-    /// As [`Context::run`], but writes to buffers that the context keeps; the next run overwrites them. On one thread, a
-    /// run with shapes that were seen before does not allocate, unless sizes in the model depend on values.
-    ///
-    /// # Errors
-    /// As [`Context::run`].
-    pub fn run_reusing(&mut self, inputs: &[TensorView<'_>]) -> Result<&[Option<Tensor>], EngineError> {
-        let mut bound: Bound<'_> = inputs.iter().copied().map(InputBinding::Shared).collect();
-        let mut none: Targets<'_> = self.plan().outputs.iter().map(|_| None).collect();
-        self.run_bound(&mut bound, &mut none, None)?;
-        Ok(self.outputs())
-    }
-
-    /// As [`Context::run`], but writes to buffers of the caller, which have the outputs' types and shapes, in the order of
-    /// [`Plan::outputs`](super::Plan::outputs).
-    ///
-    /// # Errors
-    /// As [`Context::run`]; [`EngineError::OutputBuffer`] and [`EngineError::OutputCount`].
-    pub fn run_into(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-    ) -> Result<(), EngineError> {
-        if outputs.len() != self.plan().outputs.len() {
-            return Err(EngineError::OutputCount { wanted: self.plan().outputs.len(), found: outputs.len() });
-        }
-        let mut bound: Bound<'_> = inputs.iter().copied().map(InputBinding::Shared).collect();
-        let mut targets: Targets<'_> = outputs.iter_mut().map(|output| Some(output.reborrow())).collect();
-        self.run_bound(&mut bound, &mut targets, None)
-    }
-
-    /// As [`Context::run_reusing`], but also reports when each operator ran and how long it took.
-    ///
-    /// # Errors
-    /// As [`Context::run`].
-    pub fn run_traced(&mut self, inputs: &[TensorView<'_>]) -> Result<Trace, EngineError> {
-        let mut trace = Trace { start: Instant::now(), total: Duration::ZERO, steps: Vec::new() };
-        let mut bound: Bound<'_> = inputs.iter().copied().map(InputBinding::Shared).collect();
-        let mut none: Targets<'_> = self.plan().outputs.iter().map(|_| None).collect();
-        self.run_bound(&mut bound, &mut none, Some(&mut trace))?;
-        Ok(trace)
-    }
-
     /// Starts a run whose inputs, buffers and donations are given by name.
     pub fn request(&mut self) -> Request<'_, 'p> {
-        Request::new(self)
+        let inputs = self.plan().inputs().iter().map(|_| None).collect();
+        let outputs = self.plan().outputs().iter().map(|_| None).collect();
+        Request { context: self, inputs, outputs }
     }
 }
 
@@ -113,13 +55,7 @@ impl Outputs {
     }
 }
 
-impl<'a, 'p> Request<'a, 'p> {
-    fn new(context: &'a mut Context<'p>) -> Self {
-        let inputs = context.plan().inputs().iter().map(|_| None).collect();
-        let outputs = context.plan().outputs().iter().map(|_| None).collect();
-        Self { context, inputs, outputs }
-    }
-
+impl<'a> Request<'a, '_> {
     /// Sets an input.
     ///
     /// # Errors
@@ -136,16 +72,6 @@ impl<'a, 'p> Request<'a, 'p> {
             return Err(EngineError::GivenTwice { what: "input", name: name.to_owned() });
         }
         *place = Some(input);
-        Ok(())
-    }
-
-    /// Sets an input by its position.
-    fn set_input(&mut self, position: usize, tensor: TensorView<'a>) -> Result<(), EngineError> {
-        let (wanted, names) = (self.inputs.len(), self.names());
-        match self.inputs.get_mut(position) {
-            Some(input) => *input = Some(InputBinding::Shared(tensor)),
-            None => return Err(GraphError::TooManyInputs { wanted, found: position + 1, names }.into()),
-        }
         Ok(())
     }
 
@@ -197,7 +123,12 @@ impl<'a, 'p> Request<'a, 'p> {
     /// # Errors
     /// As [`Context::run`]; [`EngineError::OutputBuffer`].
     pub fn run(mut self) -> Result<Outputs, EngineError> {
-        self.check()?;
+        let ports = self.context.plan().inputs();
+        let unset = ports.iter().zip(&self.inputs).filter(|(_, input)| input.is_none());
+        let missing: Vec<String> = unset.map(|(port, _)| port.name.clone()).collect();
+        if !missing.is_empty() {
+            return Err(GraphError::MissingInputs { missing }.into());
+        }
         let mut inputs: Bound<'_> = self.inputs.iter_mut().flatten().map(InputBinding::reborrow).collect();
         self.context.run_bound(&mut inputs, &mut self.outputs, None)?;
         drop(inputs);
@@ -211,27 +142,12 @@ impl<'a, 'p> Request<'a, 'p> {
             let pair = context.plan().donations.iter().find(|pair| pair.1 == position);
             pair.is_some_and(|pair| matches!(inputs[pair.0], Some(InputBinding::Donated(_))))
         };
-        let kept: Vec<bool> = outputs
-            .iter()
-            .enumerate()
-            .map(|(position, given)| given.is_none() && !is_donated(position))
-            .collect();
-        let mut names = Vec::with_capacity(outputs.len());
-        for (position, kept) in kept.into_iter().enumerate() {
-            let name = context.plan().outputs()[position].name.clone();
-            names.push((name, if kept { context.take_output(position) } else { None }));
-        }
-        Outputs { names }
-    }
-
-    fn check(&self) -> Result<(), EngineError> {
-        let ports = self.context.plan().inputs();
-        let unset = ports.iter().zip(&self.inputs).filter(|(_, input)| input.is_none());
-        let missing: Vec<String> = unset.map(|(port, _)| port.name.clone()).collect();
-        if missing.is_empty() { Ok(()) } else { Err(GraphError::MissingInputs { missing }.into()) }
-    }
-
-    fn names(&self) -> Vec<String> {
-        self.context.plan().inputs().iter().map(|port| port.name.clone()).collect()
+        let kept = outputs.iter().enumerate();
+        let kept: Vec<bool> = kept.map(|(at, given)| given.is_none() && !is_donated(at)).collect();
+        let tensors =
+            context.buffers.iter_mut().zip(kept).map(|(it, kept)| if kept { it.take() } else { None });
+        let tensors: Vec<Option<Tensor>> = tensors.collect();
+        let names = context.plan().outputs().iter().map(|port| port.name.clone());
+        Outputs { names: names.zip(tensors).collect() }
     }
 }

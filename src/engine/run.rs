@@ -7,7 +7,7 @@ use super::{EngineError, Plan, StepTrace, Trace};
 use crate::Limits;
 use crate::graph::{GraphError, OperandIndex, OperatorIndex, Stage, compute_alone};
 use crate::memory::{Action, InputBinding, Memory, Root};
-use crate::op::{ForwardContext, LayerError, catch_panic};
+use crate::op::{ForwardContext, Io, LayerError, catch_panic};
 use crate::tensor::{Layout, Shape, Tensor, TensorViewMut};
 use smallvec::SmallVec;
 use std::time::Instant;
@@ -24,7 +24,7 @@ pub(super) struct Execution<'a, 'b> {
     pub(super) limits: &'a Limits,
 }
 
-impl Execution<'_, '_> {
+impl<'b> Execution<'_, 'b> {
     pub(super) fn run(&mut self, mut trace: Option<&mut Trace>) -> Result<(), EngineError> {
         let logs = log::log_enabled!(log::Level::Debug);
         if trace.is_none() && !logs && self.state.device.is_some() {
@@ -85,35 +85,27 @@ impl Execution<'_, '_> {
             return Ok(SegmentAction::One);
         };
         let in_time = self.limits.check_deadline().map_err(LayerError::from);
-        in_time.and_then(|()| device.segment(plan, jobs, position)).map_err(|source| {
-            let operator = &self.plan.graph.operators()[job.operator];
-            EngineError::of_operator(operator, self.plan.graph.path(), Stage::Forward, source)
-        })
+        let action = in_time.and_then(|()| device.segment(plan, jobs, position));
+        let graph = &self.plan.graph;
+        action.map_err(EngineError::at(graph, &graph.operators()[job.operator], Stage::Forward))
     }
 
     /// Waits for the device's work, which may fail.
     fn synchronize(&mut self) -> Result<(), EngineError> {
         let Some(device) = &mut self.state.device else { return Ok(()) };
-        device.synchronize().map_err(|(position, source)| {
-            match position.and_then(|position| self.plan.graph.operators().get(position)) {
-                Some(operator) => {
-                    EngineError::of_operator(operator, self.plan.graph.path(), Stage::Forward, source)
-                }
-                None => EngineError::of_device(source),
-            }
-        })
+        device.synchronize().map_err(|error| EngineError::on_device(&self.plan.graph, Stage::Forward, error))
     }
 
     fn step(&mut self, job: &Job) -> Result<(), EngineError> {
-        let operator = &self.plan.graph.operators()[job.operator];
         let result = match self.limits.check_deadline() {
             Ok(()) if job.action == Action::Dynamic => self.step_dynamic(job),
             Ok(()) => self.step_planned(job),
             Err(limit) => Err(Fault::Layer(Stage::Forward, limit.into())),
         };
+        let graph = &self.plan.graph;
         result.map_err(|fault| match fault {
             Fault::Layer(stage, source) => {
-                EngineError::of_operator(operator, self.plan.graph.path(), stage, source)
+                EngineError::at(graph, &graph.operators()[job.operator], stage)(source)
             }
             Fault::Engine(error) => *error,
         })
@@ -145,7 +137,7 @@ impl Execution<'_, '_> {
                 let tensors = layer.forward_dynamic(&borrowed.inputs, &mut context)?;
                 copy_all(&tensors, &mut borrowed.outputs)
             }
-            _ => layer.forward(&borrowed.inputs, &mut borrowed.outputs, &mut context),
+            _ => layer.forward(&mut Io::new(&borrowed.inputs, &mut borrowed.outputs, &mut context)),
         };
         caught(|| compute().map_err(|error| (Stage::Forward, error)))
     }
@@ -176,12 +168,7 @@ impl Execution<'_, '_> {
             let name = self.plan.graph.operand(operand).name().to_owned();
             return Err(GraphError::NotRun(name).into());
         };
-        let mut memory = Memory {
-            arena: &mut self.state.arena,
-            inputs: self.inputs,
-            outputs: self.outputs,
-            constants: &self.plan.constants,
-        };
+        let mut memory = self.memory();
         let borrowed = memory.borrow(&[place], &[], 0..0)?;
         match borrowed.inputs.first() {
             Some(view) => Ok(view.to_tensor()?),
@@ -191,18 +178,22 @@ impl Execution<'_, '_> {
 
     /// Copies outputs that are stored elsewhere: views, inputs, constants, and operands that are returned twice.
     fn copy_outputs(&mut self) -> Result<(), EngineError> {
-        for &(operand, output) in &self.prepared.memory.copies {
-            let Some(from) = self.prepared.memory.places[operand] else { continue };
-            let to = self.plan.donor(output).map_or(Root::Output(output), Root::Input);
-            let mut memory = Memory {
-                arena: &mut self.state.arena,
-                inputs: self.inputs,
-                outputs: self.outputs,
-                constants: &self.plan.constants,
-            };
-            memory.copy(&from, to)?;
+        let (plan, prepared) = (self.plan, self.prepared);
+        for &(operand, output) in &prepared.memory.copies {
+            let Some(from) = prepared.memory.places[operand] else { continue };
+            let to = plan.donor(output).map_or(Root::Output(output), Root::Input);
+            self.memory().copy(&from, to)?;
         }
         Ok(())
+    }
+
+    fn memory(&mut self) -> Memory<'_, 'b> {
+        Memory {
+            arena: &mut self.state.arena,
+            inputs: self.inputs,
+            outputs: self.outputs,
+            constants: &self.plan.constants,
+        }
     }
 }
 
@@ -349,6 +340,6 @@ pub(super) fn deliver(
             given.copy_from(&buffer.view())?;
         }
     }
-    state.dynamic.iter_mut().for_each(|tensor| *tensor = None);
+    state.dynamic.fill(None);
     Ok(())
 }

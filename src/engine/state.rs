@@ -52,7 +52,7 @@ pub(super) fn cloned(
 ) -> Result<Option<Box<dyn CpuLayer>>, EngineError> {
     let layer = operator.layer().filter(|_| operator.device() == Device::Cpu);
     let cloned = catch_panic(|| Ok(layer.map(CloneCpuLayer::clone_layer)));
-    cloned.map_err(|source| EngineError::of_operator(operator, plan.graph.path(), Stage::Initialize, source))
+    cloned.map_err(EngineError::at(&plan.graph, operator, Stage::Initialize))
 }
 
 /// Configures the layers whose shapes changed.
@@ -91,7 +91,7 @@ pub(super) fn configure(
         let tensors = (inputs.as_slice(), outputs.as_slice());
         if let Err(source) = catch_panic(|| configure_one(plan, state, position, tensors)) {
             state.drop_layer(position);
-            return Err(EngineError::of_operator(operator, plan.graph.path(), Stage::Configure, source));
+            return Err(EngineError::at(&plan.graph, operator, Stage::Configure)(source));
         }
         state.configured[position] = Some(Configured { inputs, outputs });
     }

@@ -4,6 +4,7 @@
 //! are resolved here, so that the operands of the runtime graph are tensors only.
 
 mod arguments;
+mod inputs;
 mod shared;
 mod tuples;
 mod values;
@@ -13,19 +14,21 @@ use super::GraphError;
 use super::draft::{
     Draft, Value, add_input, add_operand, add_outputs, add_tensor, connect, inputs_of, runtime_operator,
 };
-use super::error::{OperatorPlace, Stage, UnknownOperator};
+use super::error::{OperatorPlace, UnknownOperator};
 use super::operator::{OperandIndex, RuntimeOperand, RuntimeOperator};
 use super::sort::{dependencies, topological_order};
 use crate::Limits;
 use crate::op::{
-    CpuLayer, Creator, LayerError, OperatorReader, Registry, RegistryError, RuntimeAttribute,
-    RuntimeParameter, Watchdog, catch_panic,
+    CpuLayer, Creator, LayerError, OperatorReader, Registry, RegistryError, RuntimeAttribute, Watchdog,
+    catch_panic,
 };
 use crate::pnnx::{self, OperandId, OperatorId};
 use crate::tensor::Tensor;
+use arguments::Arguments;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 pub(super) use values::literal;
+pub(crate) use writes::{is_view, is_write};
 
 /// Converts a graph.
 ///
@@ -63,7 +66,7 @@ fn sorted(file: &pnnx::Graph, path: Option<&Path>) -> Result<Vec<OperatorId>, Gr
     let ids = file.operator_ids();
     let dependencies = dependencies(file).map_err(|(reader, operand)| GraphError::DanglingOperand {
         operand: file.operand(operand).name().to_owned(),
-        consumer: place_of(file.operator(reader), path),
+        consumer: OperatorPlace::of(file.operator(reader), path),
     })?;
     match topological_order(&dependencies) {
         Ok(order) => Ok(order.into_iter().map(|index| ids[index]).collect()),
@@ -72,15 +75,6 @@ fn sorted(file: &pnnx::Graph, path: Option<&Path>) -> Result<Vec<OperatorId>, Gr
             Err(GraphError::Cycle { operators: cycle.into_iter().map(name).collect() })
         }
     }
-}
-
-fn place_of(operator: &pnnx::Operator, path: Option<&Path>) -> Box<OperatorPlace> {
-    Box::new(OperatorPlace {
-        op_type: operator.op_type().to_owned(),
-        name: operator.name().to_owned(),
-        file: path.map(Path::to_path_buf),
-        line: operator.line(),
-    })
 }
 
 /// The maximum number of outputs of one operator: a layer may report a wrong number.
@@ -100,32 +94,6 @@ struct Converter<'a> {
     draft: Draft,
 }
 
-/// The parameters and inputs with which a layer is created.
-#[derive(Debug, Default)]
-struct Arguments {
-    params: BTreeMap<String, RuntimeParameter>,
-    inputs: Vec<OperandIndex>,
-    names: Vec<Option<String>>,
-}
-
-impl Arguments {
-    /// Adds inputs; the first one gets the name.
-    fn push(&mut self, inputs: &[OperandIndex], name: Option<String>) {
-        if let Some(first) = inputs.first() {
-            self.inputs.push(*first);
-            self.names.push(name);
-        }
-        self.inputs.extend(inputs.iter().skip(1));
-        self.names.resize(self.inputs.len(), None);
-    }
-
-    /// Adds a parameter.
-    fn with_param(mut self, key: &str, raw: &str) -> Self {
-        self.params.insert(key.to_owned(), RuntimeParameter::parse(raw));
-        self
-    }
-}
-
 impl Converter<'_> {
     fn add(&mut self, id: OperatorId) -> Result<(), GraphError> {
         let operator = self.file.operator(id);
@@ -139,7 +107,7 @@ impl Converter<'_> {
             "prim::DictConstruct" => self.add_dict(operator),
             "prim::TupleUnpack" | "prim::ListUnpack" => self.unpack_tuple(operator),
             "pnnx.Expression" if self.is_index_list(operator) => self.add_index_list(operator),
-            "Tensor.copy" | "aten::copy" => self.add_write(operator),
+            op_type if is_write(op_type) => self.add_write(operator),
             _ => match (literal(operator), operator.outputs()) {
                 (Some(raw), &[output]) => {
                     self.draft.values.insert(output, Value::constant(&raw, Some(output)));
@@ -194,8 +162,7 @@ impl Converter<'_> {
 
     /// Returns true if a fact of TorchScript holds for an operator type. It also holds for a layer that replaces a built-in one.
     fn fact_holds(&self, op_type: &str, fact: impl Fn(&Creator) -> bool) -> bool {
-        let built_in = || Registry::default().known(op_type).is_some_and(&fact);
-        self.registry.known(op_type).is_some_and(&fact) || built_in()
+        [self.registry, Registry::built_in()].iter().filter_map(|layers| layers.known(op_type)).any(fact)
     }
 
     /// Returns true if a TorchScript operator computes a number from numbers only.
@@ -219,7 +186,8 @@ impl Converter<'_> {
         let creator = match registry.get(op_type) {
             Ok(creator) => creator,
             Err(error) => {
-                let place = OperatorPlace { op_type: op_type.to_owned(), ..*place_of(operator, self.path) };
+                let place =
+                    OperatorPlace { op_type: op_type.to_owned(), ..*OperatorPlace::of(operator, self.path) };
                 self.unknown.push(UnknownOperator { place, nearest: nearest(error) });
                 return Ok(output);
             }
@@ -271,7 +239,10 @@ impl Converter<'_> {
 
     /// Records an operator without a layer and continues, so that all of them are reported together.
     fn skip_unknown(&mut self, operator: &pnnx::Operator, error: RegistryError) -> Result<(), GraphError> {
-        self.unknown.push(UnknownOperator { place: *place_of(operator, self.path), nearest: nearest(error) });
+        self.unknown.push(UnknownOperator {
+            place: *OperatorPlace::of(operator, self.path),
+            nearest: nearest(error),
+        });
         for &output in operator.outputs() {
             let index = add_tensor(&mut self.draft, self.file, output);
             if self.is_unpacked(output) {
@@ -316,7 +287,7 @@ impl Converter<'_> {
     fn inputs_of(&self, operator: &pnnx::Operator) -> Result<Vec<Value>, GraphError> {
         inputs_of(&self.draft, operator).map_err(|input| GraphError::DanglingOperand {
             operand: self.file.operand(input).name().to_owned(),
-            consumer: place_of(operator, self.path),
+            consumer: OperatorPlace::of(operator, self.path),
         })
     }
 
@@ -348,12 +319,7 @@ impl Converter<'_> {
     }
 
     fn create_error(&self, operator: &pnnx::Operator, source: LayerError) -> GraphError {
-        GraphError::Operator {
-            place: place_of(operator, self.path),
-            stage: Stage::Create,
-            source: Box::new(source),
-            inputs: Vec::new(),
-        }
+        GraphError::in_creation(operator, self.path, source)
     }
 }
 
@@ -371,12 +337,7 @@ fn nearest(error: RegistryError) -> Option<String> {
 pub(super) fn randomize(file: &mut pnnx::Graph, seed: u64) -> Result<(), GraphError> {
     for id in file.operator_ids().to_vec() {
         let operator = file.operator(id).clone();
-        let fault = |source: LayerError| GraphError::Operator {
-            place: place_of(&operator, None),
-            stage: Stage::Create,
-            source: Box::new(source),
-            inputs: Vec::new(),
-        };
+        let fault = |source: LayerError| GraphError::in_creation(&operator, None, source);
         for (key, attribute) in operator.attrs() {
             let random = random_attribute(attribute, operator.name(), key, seed).map_err(fault)?;
             let bytes = random.decode().and_then(|tensor| Ok(tensor.to_le_bytes()?)).map_err(fault)?;

@@ -7,8 +7,7 @@ mod value;
 
 pub use value::{Constant, Tuple, Value};
 
-use super::operator::{OperandIndex, OperatorIndex, RuntimeOperand, RuntimeOperator};
-use super::port::{InputPort, OutputPort};
+use super::operator::{InputPort, OperandIndex, OperatorIndex, OutputPort, RuntimeOperand, RuntimeOperator};
 use crate::op::RuntimeAttribute;
 use crate::pnnx::{self, OperandId};
 use std::collections::HashMap;

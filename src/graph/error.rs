@@ -4,11 +4,11 @@ mod advice;
 
 use crate::LimitError;
 use crate::op::{LayerError, list};
-use crate::pnnx::PnnxError;
+use crate::pnnx::{Operator, PnnxError};
 use crate::tensor::{DType, Shape};
 use advice::advice;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The operator that an error is about, and its position in the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,6 +21,18 @@ pub struct OperatorPlace {
     pub file: Option<PathBuf>,
     /// The line in the file, counted from 1.
     pub line: Option<usize>,
+}
+
+impl OperatorPlace {
+    /// The place of an operator of this file.
+    pub(super) fn of(operator: &Operator, file: Option<&Path>) -> Box<Self> {
+        Box::new(Self {
+            op_type: operator.op_type().to_owned(),
+            name: operator.name().to_owned(),
+            file: file.map(Path::to_path_buf),
+            line: operator.line(),
+        })
+    }
 }
 
 impl fmt::Display for OperatorPlace {
@@ -221,6 +233,12 @@ pub enum GraphError {
 }
 
 impl GraphError {
+    /// The error for an operator of this file whose layer cannot be created.
+    pub(super) fn in_creation(operator: &Operator, file: Option<&Path>, source: LayerError) -> Self {
+        let place = OperatorPlace::of(operator, file);
+        Self::Operator { place, stage: Stage::Create, source: Box::new(source), inputs: Vec::new() }
+    }
+
     /// Adds notes on inputs that may be the cause, if the error is about an operator.
     pub(super) fn with_inputs(mut self, notes: &[String]) -> Self {
         if let Self::Operator { inputs, .. } = &mut self {

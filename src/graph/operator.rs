@@ -1,4 +1,4 @@
-//! The nodes and edges of the runtime graph.
+//! The nodes and edges of the runtime graph, and its named inputs and outputs.
 
 use super::GraphError;
 use super::error::{OperatorPlace, Stage};
@@ -68,6 +68,7 @@ pub struct RuntimeOperator {
     pub(super) configured: Option<Vec<TensorMeta>>,
 }
 
+#[doc(hidden)]
 impl RuntimeOperator {
     /// An operator without connections, parameters, weights or layer.
     pub fn new(name: impl Into<String>, op_type: impl Into<String>) -> Self {
@@ -129,11 +130,13 @@ impl RuntimeOperator {
 
     /// Sets the layer that runs it.
     #[must_use]
-    pub fn with_layer(mut self, layer: Box<dyn CpuLayer>) -> Self {
+    pub(super) fn with_layer(mut self, layer: Box<dyn CpuLayer>) -> Self {
         self.layer = Some(layer);
         self
     }
+}
 
+impl RuntimeOperator {
     /// The operator's name, unique in its graph.
     pub fn name(&self) -> &str {
         &self.name
@@ -271,6 +274,7 @@ pub struct RuntimeOperand {
     pub(super) data: Option<Tensor>,
 }
 
+#[doc(hidden)]
 impl RuntimeOperand {
     /// An operand without producer and consumers.
     pub fn new(name: impl Into<String>) -> Self {
@@ -308,7 +312,9 @@ impl RuntimeOperand {
     pub fn mark_output(&mut self) {
         self.is_output = true;
     }
+}
 
+impl RuntimeOperand {
     /// The operand's name, unique in its graph.
     pub fn name(&self) -> &str {
         &self.name
@@ -358,4 +364,22 @@ impl RuntimeOperand {
     pub fn data(&self) -> Option<&Tensor> {
         self.data.as_ref()
     }
+}
+
+/// A named input of a model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InputPort {
+    /// The name of the `pnnx.Input` operator. Callers may also use the name of its operand.
+    pub name: String,
+    /// The operand that holds the input.
+    pub operand: OperandIndex,
+}
+
+/// A named output of a model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OutputPort {
+    /// The name of the operand, or of the `pnnx.Output` operator if that returns a single operand.
+    pub name: String,
+    /// The operand that is returned.
+    pub operand: OperandIndex,
 }

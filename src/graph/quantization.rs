@@ -24,13 +24,12 @@ mod roles;
 
 use super::GraphError;
 use super::convert::literal;
-use super::error::{OperatorPlace, Stage};
 use super::sort::{dependencies, topological_order};
 use crate::op::LayerError;
 use crate::pnnx::{Graph, OperandId, Operator, OperatorId, Parameter, PnnxError};
 use crate::tensor::DType;
 use axis::Move;
-use roles::{Role, is_function, role, supported_functions};
+use roles::{Role, function, role, supported_functions};
 use std::collections::HashMap;
 
 /// A number that is a constant, or that the graph computes.
@@ -80,7 +79,7 @@ enum Kind {
 /// Returns an error for an operator that does not support quantised tensors, or not with a computed scale.
 pub(crate) fn resolve(file: &mut Graph) -> Result<(), GraphError> {
     let quantizes = |operator| {
-        is_function(operator)
+        function(operator).is_some()
             || matches!(role(operator), Role::Quantize | Role::QuantizeChannels | Role::Quantized)
     };
     if !file.operators().any(|(_, operator)| quantizes(operator)) {
@@ -117,7 +116,7 @@ impl Resolver<'_> {
             Role::Stack if reads => self.stacked(&operator, kinds)?,
             Role::Lowered(lowering) if reads => self.lower(id, &operator, lowering, &kinds)?,
             Role::Unknown => return Err(refused(&operator, &supported_functions())),
-            _ if is_function(&operator) && !reads => {
+            _ if function(&operator).is_some() && !reads => {
                 return Err(refused(&operator, "none of its inputs is quantised"));
             }
             Role::Refused if reads => {
@@ -330,17 +329,7 @@ fn constant<'k>(operator: &Operator, known: &'k Known) -> Result<(&'k str, &'k s
 
 fn refused(operator: &Operator, reason: &str) -> GraphError {
     let source = LayerError::Unsupported(format!("quantised tensors: {reason}"));
-    GraphError::Operator {
-        place: Box::new(OperatorPlace {
-            op_type: operator.op_type().to_owned(),
-            name: operator.name().to_owned(),
-            file: None,
-            line: operator.line(),
-        }),
-        stage: Stage::Create,
-        source: Box::new(source),
-        inputs: Vec::new(),
-    }
+    GraphError::in_creation(operator, None, source)
 }
 
 #[cfg(test)]

@@ -3,11 +3,10 @@
 use super::GraphError;
 use super::error::Stage;
 use super::live::LiveMemory;
-use super::operator::{OperandIndex, RuntimeOperator};
-use super::port::InputPort;
+use super::operator::{InputPort, OperandIndex, RuntimeOperator};
 use super::runtime::{BuildState, RuntimeGraph};
 use super::trace::{LayerTrace, Trace};
-use crate::op::{CpuLayer, ForwardContext, LayerError, TensorMeta, catch_panic, with_deadline};
+use crate::op::{CpuLayer, ForwardContext, Io, LayerError, TensorMeta, catch_panic, with_deadline};
 use crate::pnnx::Dim;
 use crate::tensor::{DType, Layout, Shape, Tensor, TensorView, Workspace};
 use crate::{LimitError, Limits};
@@ -368,7 +367,7 @@ impl Computation<'_> {
             targets.push(output.view_mut().map_err(at(Stage::Forward))?);
         }
         let mut context = ForwardContext::new(&mut *self.workspace, self.limits);
-        self.layer.forward(views, &mut targets, &mut context).map_err(at(Stage::Forward))?;
+        self.layer.forward(&mut Io::new(views, &mut targets, &mut context)).map_err(at(Stage::Forward))?;
         drop(targets);
         Ok(outputs)
     }

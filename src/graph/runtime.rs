@@ -3,8 +3,7 @@
 use super::change::Change;
 use super::convert::{convert, randomize};
 use super::draft::Draft;
-use super::operator::{OperandIndex, OperatorIndex, RuntimeOperand, RuntimeOperator};
-use super::port::{InputPort, OutputPort};
+use super::operator::{InputPort, OperandIndex, OperatorIndex, OutputPort, RuntimeOperand, RuntimeOperator};
 use super::release::releases;
 use super::{GraphError, Stage, resolve_quantization};
 use crate::Limits;

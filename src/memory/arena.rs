@@ -4,7 +4,7 @@ use crate::tensor::{Result, Storage};
 
 /// A block of memory, aligned to [`ALIGNMENT`](crate::tensor::ALIGNMENT), that grows and never shrinks.
 #[derive(Debug)]
-pub struct Arena {
+pub(crate) struct Arena {
     storage: Storage,
 }
 
@@ -14,7 +14,7 @@ impl Arena {
     ///
     /// # Errors
     /// [`TensorError::OutOfMemory`](crate::tensor::TensorError::OutOfMemory).
-    pub fn new(bytes: usize) -> Result<Self> {
+    pub(crate) fn new(bytes: usize) -> Result<Self> {
         Ok(Self { storage: Storage::zeroed(bytes)? })
     }
 
@@ -22,7 +22,7 @@ impl Arena {
     ///
     /// # Errors
     /// [`TensorError::OutOfMemory`](crate::tensor::TensorError::OutOfMemory); the arena is then unchanged.
-    pub fn reserve(&mut self, bytes: usize) -> Result<()> {
+    pub(crate) fn reserve(&mut self, bytes: usize) -> Result<()> {
         if bytes > self.len() {
             self.storage = Storage::zeroed(bytes)?;
         }
@@ -30,13 +30,8 @@ impl Arena {
     }
 
     /// The size in bytes.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.storage.len()
-    }
-
-    /// Returns true if the arena has no bytes.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
     }
 
     /// A pointer to the first byte, valid while the arena is borrowed.

@@ -10,7 +10,7 @@ use std::ops::Range;
 
 /// The caller's tensor for an input of the model. It is contiguous.
 #[derive(Debug)]
-pub enum InputBinding<'a> {
+pub(crate) enum InputBinding<'a> {
     /// A tensor that is only read.
     Shared(TensorView<'a>),
     /// A tensor that the caller donated, so that it may be overwritten.
@@ -19,7 +19,7 @@ pub enum InputBinding<'a> {
 
 impl InputBinding<'_> {
     /// A view of the tensor.
-    pub fn view(&self) -> TensorView<'_> {
+    pub(crate) fn view(&self) -> TensorView<'_> {
         match self {
             InputBinding::Shared(view) => *view,
             InputBinding::Donated(view) => view.as_view(),
@@ -27,7 +27,7 @@ impl InputBinding<'_> {
     }
 
     /// A binding with a shorter lifetime; this one cannot be used meanwhile.
-    pub fn reborrow(&mut self) -> InputBinding<'_> {
+    pub(crate) fn reborrow(&mut self) -> InputBinding<'_> {
         match self {
             InputBinding::Shared(view) => InputBinding::Shared(*view),
             InputBinding::Donated(view) => InputBinding::Donated(view.reborrow()),
@@ -37,26 +37,26 @@ impl InputBinding<'_> {
 
 /// All memory that a plan refers to.
 #[derive(Debug)]
-pub struct Memory<'m, 't> {
+pub(crate) struct Memory<'m, 't> {
     /// The arena, at least [`MemoryPlan::arena_bytes`](super::MemoryPlan::arena_bytes) long.
-    pub arena: &'m mut Arena,
+    pub(crate) arena: &'m mut Arena,
     /// The inputs, by position.
-    pub inputs: &'m mut [InputBinding<'t>],
+    pub(crate) inputs: &'m mut [InputBinding<'t>],
     /// The output buffers, by position: contiguous for outputs whose root is [`Root::Output`], unused for the others.
-    pub outputs: &'m mut [TensorViewMut<'t>],
+    pub(crate) outputs: &'m mut [TensorViewMut<'t>],
     /// The constants, by position of the operator: contiguous tensors for those whose root is [`Root::Constant`].
-    pub constants: &'m [Option<Tensor>],
+    pub(crate) constants: &'m [Option<Tensor>],
 }
 
 /// The tensors that one operator reads and writes.
 #[derive(Debug)]
-pub struct Borrowed<'a> {
+pub(crate) struct Borrowed<'a> {
     /// The tensors to read, in the order of the requested places.
-    pub inputs: SmallVec<[TensorView<'a>; 4]>,
+    pub(crate) inputs: SmallVec<[TensorView<'a>; 4]>,
     /// The tensors to write, in the order of the requested places. They hold whatever was there before.
-    pub outputs: SmallVec<[TensorViewMut<'a>; 4]>,
+    pub(crate) outputs: SmallVec<[TensorViewMut<'a>; 4]>,
     /// The scratch memory.
-    pub scratch: Scratch<'a>,
+    pub(crate) scratch: Scratch<'a>,
 }
 
 /// A tensor's bytes, from its first element to its last.
@@ -78,7 +78,7 @@ impl Memory<'_, '_> {
     /// [`MemoryError::Plan`] if a place is outside of its memory or not aligned, if a tensor to write or the scratch memory
     /// overlaps another tensor, or if a tensor to write is a constant or an input that is not donated;
     /// [`MemoryError::Tensor`] if a tensor of the caller is not contiguous.
-    pub fn borrow(
+    pub(crate) fn borrow(
         &mut self,
         reads: &[Place],
         writes: &[Place],
@@ -128,7 +128,7 @@ impl Memory<'_, '_> {
     ///
     /// # Errors
     /// As [`Memory::borrow`].
-    pub fn copy(&mut self, from: &Place, to: Root) -> Result<(), MemoryError> {
+    pub(crate) fn copy(&mut self, from: &Place, to: Root) -> Result<(), MemoryError> {
         let to = Place::contiguous(to, from.dtype, *from.layout.shape());
         let mut borrowed = self.borrow(&[*from], &[to], 0..0)?;
         if let ([from], [to]) = (borrowed.inputs.as_slice(), borrowed.outputs.as_mut_slice()) {

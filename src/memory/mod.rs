@@ -2,8 +2,9 @@
 //!
 //! A [`MemoryPlan`] is created for concrete shapes. It gives the location of every operand's elements ([`Place`]) and what is
 //! left to do for every operator ([`Action`]): views cost nothing, and some operators overwrite an input. While the model
-//! runs, [`Memory`] lends each operator its tensors out of an [`Arena`] and the caller's tensors.
+//! runs, each operator is lent its tensors out of one arena and the caller's tensors.
 
+#[doc(hidden)]
 pub mod aliases;
 mod arena;
 mod borrow;
@@ -11,6 +12,7 @@ mod error;
 mod groups;
 mod local_search;
 mod offsets;
+#[doc(hidden)]
 pub mod packing;
 mod plan;
 mod problem;
@@ -24,10 +26,11 @@ mod testing;
 #[cfg(test)]
 mod tests;
 
-pub use arena::Arena;
-pub use borrow::{Borrowed, InputBinding, Memory};
+pub(crate) use arena::Arena;
+pub(crate) use borrow::{InputBinding, Memory};
 pub use error::MemoryError;
 pub use plan::{Holds, Load, MemoryPlan, Place, Root, Slot, Step};
+#[doc(hidden)]
 pub use problem::Problem;
 pub use report::MemoryReport;
 pub use values::Action;

@@ -123,6 +123,7 @@ impl MemoryPlan {
     /// # Errors
     /// [`MemoryError::Problem`] if a list has the wrong length, a donation is invalid, or a size exceeds the address space;
     /// [`MemoryError::Layer`] if a layer fails or breaks its contract.
+    #[doc(hidden)]
     pub fn new(problem: &Problem<'_>) -> Result<Self, MemoryError> {
         problem.check()?;
         let mut values = Values::new(problem)?;

@@ -1,6 +1,6 @@
 //! Reusing the slots of a larger plan.
 
-use super::{Holds, MemoryPlan, Slot};
+use super::{Holds, MemoryPlan};
 
 impl MemoryPlan {
     /// The same plan with every slot moved to its offset in a plan for larger shapes, so that it fits any arena of the larger
@@ -22,7 +22,11 @@ impl MemoryPlan {
         for slot in &plan.slots {
             match &slot.holds {
                 Holds::Operands(operands) => {
-                    operands.iter().for_each(|&operand| move_operand(&mut plan.places, operand, slot));
+                    for &operand in operands {
+                        if let Some(Some(place)) = plan.places.get_mut(operand) {
+                            place.root = slot.root();
+                        }
+                    }
                 }
                 Holds::Workspace(step) => {
                     plan.steps.get_mut(*step)?.workspace = slot.offset..slot.offset + slot.bytes;
@@ -30,12 +34,6 @@ impl MemoryPlan {
             }
         }
         Some(plan)
-    }
-}
-
-fn move_operand(places: &mut [Option<super::Place>], operand: usize, slot: &Slot) {
-    if let Some(Some(place)) = places.get_mut(operand) {
-        place.root = slot.root();
     }
 }
 

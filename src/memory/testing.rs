@@ -6,7 +6,7 @@ use super::{
 };
 use crate::Limits;
 use crate::graph::{OperandIndex, RuntimeGraph, RuntimeOperator};
-use crate::op::{ForwardContext, TensorMeta};
+use crate::op::{ForwardContext, Io, TensorMeta};
 use crate::pnnx::Graph;
 use crate::shape::Shapes;
 use crate::tensor::{Shape, Tensor};
@@ -196,7 +196,9 @@ impl Planned {
                 );
                 layer.forward_in_place(&mut borrowed.outputs[0], &borrowed.inputs, &mut context).unwrap();
             }
-            None => layer.forward(&borrowed.inputs, &mut borrowed.outputs, &mut context).unwrap(),
+            None => {
+                layer.forward(&mut Io::new(&borrowed.inputs, &mut borrowed.outputs, &mut context)).unwrap()
+            }
         }
         layer.terminate();
     }

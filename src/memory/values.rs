@@ -74,9 +74,8 @@ impl Values {
         for input in operator.inputs() {
             self.read(input.position(), step)?;
         }
-        let metas = operator.outputs().iter().map(|i| problem.metas.get(i.position())?.as_ref());
-        let shapes: Option<Vec<(DType, Shape)>> =
-            metas.map(|meta| meta.and_then(|meta| Some((meta.dtype(), meta.shape().ok()?)))).collect();
+        let shapes = operator.outputs().iter().map(|i| shape_of(problem.metas.get(i.position())?));
+        let shapes: Option<Vec<(DType, Shape)>> = shapes.collect();
         let (Some(layer), Some(inputs), Some(shapes)) = (operator.layer(), inputs, shapes) else {
             return Ok(Action::Dynamic);
         };

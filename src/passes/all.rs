@@ -2,9 +2,9 @@
 
 use super::pass::Entry;
 use super::{
-    common_subexpressions::CommonSubexpressions, constant_folding::ConstantFolding, dead_code::DeadCode,
-    expression_chains::ExpressionChains, expression_identities::ExpressionIdentities, fusion, no_ops::NoOps,
-    permute_chains::PermuteChains, reshape_chains::ReshapeChains,
+    chains, common_subexpressions::CommonSubexpressions, constant_folding::ConstantFolding,
+    dead_code::DeadCode, expression_chains::ExpressionChains, expression_identities::EXPRESSION_IDENTITIES,
+    fusion, lower_onnx::LowerOnnx, no_ops::NO_OPS,
 };
 
 /// All passes with their priorities. Below 200: passes that make the graph smaller; from 200: fusions; from 800: passes
@@ -12,12 +12,13 @@ use super::{
 pub(super) fn all() -> Vec<Entry> {
     let mut all = vec![
         Entry::new(100, DeadCode),
-        Entry::new(110, NoOps),
+        Entry::new(105, LowerOnnx),
+        Entry::new(110, NO_OPS),
         Entry::new(120, ConstantFolding),
         Entry::new(130, CommonSubexpressions),
-        Entry::new(140, ReshapeChains),
-        Entry::new(150, PermuteChains),
-        Entry::new(160, ExpressionIdentities),
+        Entry::new(140, chains::RESHAPE_CHAINS),
+        Entry::new(150, chains::PERMUTE_CHAINS),
+        Entry::new(160, EXPRESSION_IDENTITIES),
         Entry::new(900, ExpressionChains),
     ];
     let fusions =

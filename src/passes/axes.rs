@@ -1,31 +1,16 @@
 //! Operators that only reshape a tensor or permute its axes.
 
+use crate::op::{Elements, Properties};
 use crate::pnnx::Operator;
 
 /// Returns true if an operator only changes the shape and keeps the elements in row-major order.
 pub(super) fn is_reshape(op_type: &str) -> bool {
-    matches!(
-        op_type,
-        "Tensor.reshape"
-            | "Tensor.view"
-            | "torch.reshape"
-            | "Tensor.reshape_as"
-            | "Tensor.view_as"
-            | "torch.flatten"
-            | "nn.Flatten"
-            | "torch.squeeze"
-            | "Tensor.squeeze"
-            | "torch.unsqueeze"
-            | "Tensor.unsqueeze"
-            | "torch.unflatten"
-            | "Tensor.unflatten"
-            | "nn.Unflatten"
-    )
+    matches!(Properties::of(op_type).elements, Elements::Reshaped | Elements::Unsqueezed)
 }
 
 /// Returns true if an operator only permutes axes.
-pub(super) fn moves_axes(op_type: &str) -> bool {
-    matches!(op_type, "Tensor.permute" | "torch.permute" | "torch.transpose" | "Tensor.transpose" | "torch.t")
+pub(super) fn is_permutation(op_type: &str) -> bool {
+    Properties::of(op_type).elements == Elements::Permuted
 }
 
 /// The permutation of an operator that only permutes axes: for each axis of the output, the axis of the input.
@@ -35,16 +20,18 @@ pub(super) fn order_of(operator: &Operator, rank: usize) -> Option<Vec<usize>> {
         usize::try_from(axis).ok().filter(|&axis| axis < rank)
     };
     let mut order: Vec<usize> = (0..rank).collect();
-    match operator.op_type() {
-        "Tensor.permute" | "torch.permute" => {
-            let dims = operator.get::<Vec<i64>>("dims").ok()?;
-            order = dims.into_iter().map(axis).collect::<Option<_>>()?;
-        }
-        "torch.transpose" | "Tensor.transpose" => {
-            order.swap(axis(operator.get("dim0").ok()?)?, axis(operator.get("dim1").ok()?)?);
-        }
-        "torch.t" if rank <= 2 => order.reverse(),
-        _ => return None,
+    if !is_permutation(operator.op_type()) {
+        return None;
+    }
+    if operator.has_param("dims") {
+        let dims = operator.get::<Vec<i64>>("dims").ok()?;
+        order = dims.into_iter().map(axis).collect::<Option<_>>()?;
+    } else if operator.has_param("dim0") {
+        order.swap(axis(operator.get("dim0").ok()?)?, axis(operator.get("dim1").ok()?)?);
+    } else if rank <= 2 && operator.inputs().len() == 1 {
+        order.reverse();
+    } else {
+        return None;
     }
     let mut sorted = order.clone();
     sorted.sort_unstable();

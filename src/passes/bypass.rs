@@ -1,6 +1,6 @@
 //! Replacing an operand by another one with the same value.
 
-use crate::pnnx::{Graph, GraphError, OperandId, Parameter};
+use crate::pnnx::{Graph, GraphError, OperandId, OperatorId, Parameter};
 
 /// Returns true if the model returns an operand, alone or in a tuple, list or dictionary.
 pub(super) fn is_returned(graph: &Graph, operand: OperandId) -> bool {
@@ -82,4 +82,22 @@ pub fn bypass(graph: &mut Graph, old: OperandId, new: OperandId) -> Result<(), G
         graph.rename_operand(new, &name)?;
     }
     Ok(())
+}
+
+/// Changes the type of an operator, removes all its parameters, and connects it to these inputs alone.
+pub(super) fn become_operator(
+    graph: &mut Graph,
+    id: OperatorId,
+    op_type: &str,
+    inputs: &[OperandId],
+    name: Option<&str>,
+) -> Result<(), GraphError> {
+    for key in graph.operator(id).params().keys().cloned().collect::<Vec<_>>() {
+        graph.remove_param(id, &key)?;
+    }
+    for index in (0..graph.operator(id).inputs().len()).rev() {
+        graph.disconnect_input(id, index)?;
+    }
+    inputs.iter().try_for_each(|&input| graph.connect_input(id, input, name))?;
+    graph.set_op_type(id, op_type)
 }

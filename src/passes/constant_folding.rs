@@ -4,7 +4,7 @@ use super::bypass::is_returned;
 use super::context::repeatable;
 use super::replacement::fresh;
 use super::{Facts, Outcome, Pass, PassContext, PassError};
-use crate::graph::{GraphError, RuntimeGraph};
+use crate::graph::{GraphError, RuntimeGraph, is_write};
 use crate::pnnx::{self, Attribute, Graph, OperandId, OperatorId};
 use crate::tensor::Tensor;
 use std::collections::{HashMap, HashSet};
@@ -148,7 +148,7 @@ fn is_read_as_literal(graph: &Graph, operand: OperandId) -> bool {
 
 /// Returns true for operators that inspect the producers of their inputs.
 fn wants_literals(op_type: &str) -> bool {
-    op_type.contains("::") || matches!(op_type, "Tensor.index" | "Tensor.index_put" | "Tensor.copy")
+    op_type.contains("::") || is_write(op_type) || matches!(op_type, "Tensor.index" | "Tensor.index_put")
 }
 
 /// One operand and the operators that compute it.

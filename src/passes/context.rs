@@ -1,8 +1,8 @@
 //! The information that passes have in addition to the graph.
 
 use super::Facts;
-use super::writes::frozen_operators;
 use crate::Limits;
+use crate::graph::{is_view, is_write};
 use crate::op::{CpuLayer, Creator, Registry, TensorMeta};
 use crate::pnnx::{Graph, OperatorId};
 use std::cell::OnceCell;
@@ -23,6 +23,26 @@ pub struct PassContext {
     registry: Registry,
     limits: Limits,
     facts: OnceCell<Facts>,
+}
+
+/// The operators that write to a tensor, and the views that they write through.
+///
+/// `Tensor.copy` writes into a view of a tensor and returns the whole tensor. The runtime graph finds that tensor by following
+/// the operators that created the view, so a pass that changed one of them would change what is written.
+pub fn frozen_operators(graph: &Graph) -> HashSet<OperatorId> {
+    let mut frozen = HashSet::new();
+    for (id, operator) in graph.operators().filter(|(_, operator)| is_write(operator.op_type())) {
+        frozen.insert(id);
+        let mut target = operator.inputs().first().copied();
+        while let Some(view) = target.and_then(|operand| graph.get_operand(operand)?.producer()) {
+            let operator = graph.operator(view);
+            if !is_view(operator.op_type()) || !frozen.insert(view) {
+                break;
+            }
+            target = operator.inputs().first().copied();
+        }
+    }
+    frozen
 }
 
 // ANCHOR: repeatable

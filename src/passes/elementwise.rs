@@ -1,18 +1,8 @@
 //! Element-wise operators as expressions.
 
-use crate::pnnx::{Expr, Function, Operator};
-
-/// Activation functions without parameters.
-const ACTIVATIONS: [(&str, Function); 8] = [
-    ("ReLU", Function::Relu),
-    ("ReLU6", Function::Relu6),
-    ("Sigmoid", Function::Sigmoid),
-    ("SiLU", Function::Silu),
-    ("Tanh", Function::Tanh),
-    ("Hardsigmoid", Function::Hardsigmoid),
-    ("Hardswish", Function::Hardswish),
-    ("Mish", Function::Mish),
-];
+use super::pattern::same;
+use crate::op::{Creator, Registry};
+use crate::pnnx::{Expr, Function, Operator, Parameter};
 
 /// The expression that an operator computes for each element, if it consists of floating-point arithmetic alone.
 pub(super) fn as_expression(operator: &Operator) -> Option<Expr> {
@@ -29,56 +19,59 @@ pub(super) fn as_expression(operator: &Operator) -> Option<Expr> {
     }
 }
 
+/// The expression of an activation function with the operator's parameters.
 fn activation(operator: &Operator) -> Option<Expr> {
-    let number =
-        |key: &str, default: f64| operator.get_or(key, default).ok().filter(|value| value.is_finite());
-    let has_only =
-        |keys: &[&str]| operator.params().keys().all(|key| key == "inplace" || keys.contains(&key.as_str()));
-    let name = module_name(operator.op_type())?;
-    let x = Expr::Input(0);
-    match name {
-        "LeakyReLU" if has_only(&["negative_slope"]) => {
-            Some(call(Function::LeakyRelu, vec![x, Expr::Float(number("negative_slope", 0.01)?)]))
-        }
-        "ELU" if has_only(&["alpha"]) => {
-            Some(call(Function::Elu, vec![x, Expr::Float(number("alpha", 1.0)?)]))
-        }
-        "Hardtanh" if has_only(&["min_val", "max_val"]) => {
-            let bounds = [number("min_val", -1.0)?, number("max_val", 1.0)?].map(Expr::Float);
-            Some(call(Function::Clamp, [vec![x], bounds.to_vec()].concat()))
-        }
-        "GELU" if has_only(&["approximate"]) => {
-            match operator.get_or("approximate", "none".to_owned()).ok()?.as_str() {
-                "none" => Some(call(Function::Gelu, vec![x])),
-                "tanh" => Some(call(Function::GeluTanh, vec![x])),
-                _ => None,
-            }
-        }
-        "Softplus" if has_only(&["beta", "threshold"]) => {
-            let usual = number("beta", 1.0)? == 1.0 && number("threshold", 20.0)? == 20.0;
-            usual.then(|| call(Function::Softplus, vec![x]))
-        }
-        _ if has_only(&[]) => {
-            let (_, function) = ACTIVATIONS.iter().find(|(known, _)| *known == name)?;
-            Some(call(*function, vec![x]))
-        }
-        _ => None,
+    let creator = Registry::built_in().known(operator.op_type())?;
+    let setting = |key: &str| operator.param(key).cloned().or_else(|| default_of(creator, key));
+    let has = |(key, value): &(&str, &str)| equals(setting(key), value);
+    let (expr, when) = creator.properties.forms.iter().find(|(_, when)| when.iter().all(has))?;
+    let expr = Expr::parse(expr).ok()?;
+    let mut used = vec!["inplace"];
+    used.extend(when.iter().map(|(key, _)| *key));
+    expr.walk(&mut |part| used.extend(if let Expr::Word(key) = part { Some(key.as_str()) } else { None }));
+    if operator.params().keys().any(|key| !used.contains(&key.as_str())) {
+        return None;
     }
+    let mut are_finite = true;
+    let number = |key: &str| setting(key)?.as_f64().ok().filter(|number| number.is_finite());
+    let with_numbers = changed(&expr, &mut |node| {
+        let Expr::Word(key) = node else { return None };
+        are_finite &= number(key).is_some();
+        number(key).map(Expr::Float)
+    });
+    are_finite.then_some(with_numbers)
 }
 
-/// The module name of an operator in either form: `ReLU` for both `nn.ReLU` and `F.relu`.
-fn module_name(op_type: &str) -> Option<&str> {
-    if let Some(module) = op_type.strip_prefix("nn.") {
-        return Some(module);
-    }
-    let function = op_type.strip_prefix("F.")?.replace('_', "");
-    let all =
-        ACTIVATIONS.iter().map(|(name, _)| *name).chain(["LeakyReLU", "ELU", "Hardtanh", "GELU", "Softplus"]);
-    all.into_iter().find(|name| name.eq_ignore_ascii_case(&function))
+/// The functional operator that computes an expression, with the parameters that it needs.
+pub(super) fn as_operator(expr: &Expr) -> Option<(&'static str, Vec<(&'static str, &'static str)>)> {
+    let mut functions = Registry::built_in().iter().filter(|(op_type, _)| op_type.starts_with("F."));
+    functions.find_map(|(op_type, creator)| {
+        let is_it = |form: &str| Expr::parse(form).is_ok_and(|form| form == *expr);
+        let (_, when) = creator.properties.forms.iter().find(|(form, _)| is_it(form))?;
+        let differs = |(key, value): &&(&str, &str)| !equals(default_of(creator, key), value);
+        Some((op_type, when.iter().filter(differs).copied().collect()))
+    })
 }
 
-fn call(function: Function, args: Vec<Expr>) -> Expr {
-    Expr::Call { function, args }
+/// The default of an operator's parameter.
+fn default_of(creator: &Creator, key: &str) -> Option<Parameter> {
+    let field = creator.fields.iter().find(|field| field.key == key)?;
+    Some(Parameter::parse(&field.default_in_file()?))
+}
+
+fn equals(found: Option<Parameter>, value: &str) -> bool {
+    found.is_some_and(|found| same(&found, &Parameter::parse(value)))
+}
+
+/// An expression in which `change` may replace every node, parents first.
+pub(super) fn changed(expr: &Expr, change: &mut dyn FnMut(&Expr) -> Option<Expr>) -> Expr {
+    change(expr).unwrap_or_else(|| match expr {
+        Expr::Call { function, args } => {
+            let args = args.iter().map(|arg| changed(arg, change)).collect();
+            Expr::Call { function: *function, args }
+        }
+        leaf => leaf.clone(),
+    })
 }
 
 /// Returns true if an expression has only inputs, real literals and functions of floats.

@@ -1,7 +1,8 @@
 //! Merging chains of element-wise operators into one expression: one loop over the data, without intermediate tensors.
 
-use super::elementwise::as_expression;
-use super::writes::frozen_operators;
+use super::bypass::become_operator;
+use super::context::frozen_operators;
+use super::elementwise::{as_expression, changed};
 use super::{Facts, Outcome, Pass, PassContext, PassError};
 use crate::pnnx::{Expr, Graph, GraphError, OperandId, OperatorId};
 use crate::tensor::DType;
@@ -102,7 +103,7 @@ fn merge(
         return Err(format!("`{name}` is used several times and would be computed each time"));
     }
     check_facts(graph, &[operator.inputs(), before.inputs(), &[output]].concat(), facts)?;
-    let dims = |operand: OperandId| facts.get(graph.operand(operand).name()).map(|meta| meta.dims());
+    let dims = |operand: OperandId| facts.meta(graph, operand).map(|meta| meta.dims());
     if dims(middle) != dims(output) {
         return Err(format!("`{name}` is broadcast and would be computed again for every element"));
     }
@@ -159,38 +160,28 @@ fn inline(
     inputs: &mut Vec<OperandId>,
     place: Option<&(OperandId, Expr)>,
 ) -> Option<Expr> {
-    match expr {
-        Expr::Input(position) => {
-            let operand = operand_of(*position)?;
-            if let Some((_, inner)) = place.filter(|(middle, _)| *middle == operand) {
-                return Some(inner.clone());
-            }
-            let known = inputs.iter().position(|&input| input == operand);
-            let position = known.unwrap_or_else(|| {
-                inputs.push(operand);
-                inputs.len() - 1
-            });
-            Some(Expr::Input(position))
+    let mut are_known = true;
+    let inlined = changed(expr, &mut |node| {
+        let Expr::Input(position) = node else { return None };
+        let operand = operand_of(*position);
+        are_known &= operand.is_some();
+        let operand = operand?;
+        if let Some((_, inner)) = place.filter(|(middle, _)| *middle == operand) {
+            return Some(inner.clone());
         }
-        Expr::Call { function, args } => {
-            let args = args.iter().map(|arg| inline(arg, operand_of, inputs, place));
-            Some(Expr::Call { function: *function, args: args.collect::<Option<_>>()? })
-        }
-        leaf => Some(leaf.clone()),
-    }
+        let known = inputs.iter().position(|&input| input == operand);
+        Some(Expr::Input(known.unwrap_or_else(|| {
+            inputs.push(operand);
+            inputs.len() - 1
+        })))
+    });
+    are_known.then_some(inlined)
 }
 
 impl Merged {
     fn apply(self, graph: &mut Graph, id: OperatorId) -> Result<(), GraphError> {
-        for key in graph.operator(id).params().keys().cloned().collect::<Vec<_>>() {
-            graph.remove_param(id, &key)?;
-        }
-        for index in (0..graph.operator(id).inputs().len()).rev() {
-            graph.disconnect_input(id, index)?;
-        }
-        graph.set_op_type(id, "pnnx.Expression")?;
+        become_operator(graph, id, "pnnx.Expression", &self.inputs, None)?;
         graph.set_param(id, "expr", self.expr.to_string())?;
-        self.inputs.iter().try_for_each(|&input| graph.connect_input(id, input, None))?;
         graph.remove_operator(self.inner).map(|_| ())
     }
 }

@@ -2,46 +2,31 @@
 //!
 //! `x + 0` is not an identity for floats, since it turns -0 into 0.
 
-use super::bypass::{bypass, refuse_bypass};
-use super::{Facts, Outcome, Pass, PassContext, PassError};
-use crate::pnnx::{Expr, Function, Graph, OperandId, Operator, OperatorId};
+use super::visit::{Verdict, Visit, remove};
+use super::{Facts, PassContext};
+use crate::pnnx::{Expr, Function, Graph, GraphError, OperandId, Operator, OperatorId};
 use crate::tensor::DType;
 
-/// Removes identities from expressions, and then expressions that only return an input from the graph.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct ExpressionIdentities;
+/// The pass. Expressions that then only return an input are removed from the graph.
+pub(super) const EXPRESSION_IDENTITIES: Visit = Visit {
+    name: "expression_identities",
+    doc: "Removes arithmetic that changes nothing, such as x * 1, if the element type stays the same.",
+    visit,
+};
 
-impl Pass for ExpressionIdentities {
-    fn name(&self) -> &str {
-        "expression_identities"
+fn visit(graph: &mut Graph, context: &PassContext, id: OperatorId) -> Result<Verdict, GraphError> {
+    let Some(expr) = expression(graph.operator(id)) else { return Ok(Verdict::Other) };
+    let facts = context.facts(graph);
+    let Some(numbers) = numbers(graph, id, facts) else { return Ok(Verdict::Other) };
+    let simple = simplified(expr.clone(), numbers);
+    if let Some((input, output)) = copied(graph, id, &simple, facts) {
+        return remove(graph, id, output, input);
     }
-
-    fn doc(&self) -> &str {
-        "Removes arithmetic that changes nothing, such as x * 1, if the element type stays the same."
+    if simple == expr || simple.input_count() != expr.input_count() {
+        return Ok(Verdict::Other);
     }
-
-    fn run(&self, graph: &mut Graph, context: &mut PassContext) -> Result<Outcome, PassError> {
-        let mut outcome = Outcome::default();
-        for id in graph.operator_ids().to_vec() {
-            let Some(expr) = expression(graph.operator(id)) else { continue };
-            let Some(numbers) = numbers(graph, id, context.facts(graph)) else { continue };
-            let simple = simplified(expr.clone(), numbers);
-            if let Some(input) = copied(graph, id, &simple, context.facts(graph)) {
-                let &[output] = graph.operator(id).outputs() else { continue };
-                if let Some(reason) = refuse_bypass(graph, output, input) {
-                    outcome.refuse(graph.operator(id).name(), reason);
-                    continue;
-                }
-                bypass(graph, output, input).map_err(PassError::edit(self.name()))?;
-                graph.remove_operator(id).map_err(PassError::edit(self.name()))?;
-                outcome.fired += 1;
-            } else if simple != expr && simple.input_count() == expr.input_count() {
-                graph.set_param(id, "expr", simple.to_string()).map_err(PassError::edit(self.name()))?;
-                outcome.fired += 1;
-            }
-        }
-        Ok(outcome)
-    }
+    graph.set_param(id, "expr", simple.to_string())?;
+    Ok(Verdict::Fired)
 }
 
 /// The expression that an operator computes.
@@ -58,7 +43,7 @@ enum Numbers {
 }
 
 fn numbers(graph: &Graph, id: OperatorId, facts: &Facts) -> Option<Numbers> {
-    let dtype = |&input: &OperandId| facts.get(graph.operand(input).name()).map(|meta| meta.dtype());
+    let dtype = |&input: &OperandId| facts.meta(graph, input).map(|meta| meta.dtype());
     let dtypes: Vec<DType> = graph.operator(id).inputs().iter().map(dtype).collect::<Option<_>>()?;
     match dtypes.first()? {
         first if first.is_float() && dtypes.iter().all(|dtype| dtype == first) => Some(Numbers::Floats),
@@ -115,14 +100,12 @@ fn is_tensor(expr: &Expr) -> bool {
     }
 }
 
-/// The input that the expression returns, if the output has the same element type and shape.
-fn copied(graph: &Graph, id: OperatorId, expr: &Expr, facts: &Facts) -> Option<OperandId> {
+/// The input that the expression returns and the output, if they have the same element type and shape.
+fn copied(graph: &Graph, id: OperatorId, expr: &Expr, facts: &Facts) -> Option<(OperandId, OperandId)> {
     let Expr::Input(position) = expr else { return None };
     let operator = graph.operator(id);
     let (&input, &[output]) = (operator.inputs().get(*position)?, operator.outputs()) else { return None };
-    let [before, after] = [input, output].map(|operand| facts.get(graph.operand(operand).name()));
-    let (before, after) = (before?, after?);
-    (before.dtype() == after.dtype() && before.dims() == after.dims()).then_some(input)
+    facts.are_alike(graph, input, output).then_some((input, output))
 }
 
 #[cfg(test)]
@@ -137,7 +120,7 @@ mod tests {
              F.sigmoid s 1 1 1 2
              pnnx.Output out 1 0 2"
         ));
-        let outcome = run(&ExpressionIdentities, &mut graph);
+        let outcome = run(&EXPRESSION_IDENTITIES, &mut graph);
         (outcome.fired, lines(&graph).remove(0))
     }
 

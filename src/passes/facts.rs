@@ -3,7 +3,7 @@
 use crate::Limits;
 use crate::graph::{GraphError, OperandIndex, RuntimeGraph, RuntimeOperator};
 use crate::op::{Registry, TensorMeta, catch_panic};
-use crate::pnnx::Graph;
+use crate::pnnx::{Graph, OperandId};
 use crate::shape::{Shapes, symbolic_inputs};
 use std::collections::{BTreeMap, HashMap};
 
@@ -59,6 +59,17 @@ impl Facts {
     /// The element type and dimensions of the operand of this name, if known.
     pub fn get(&self, operand: &str) -> Option<&TensorMeta> {
         self.shapes.get(*self.operands.get(operand)?)
+    }
+
+    /// As [`Facts::get`], by the operand itself.
+    pub(super) fn meta(&self, graph: &Graph, operand: OperandId) -> Option<&TensorMeta> {
+        self.get(graph.get_operand(operand)?.name())
+    }
+
+    /// Returns true if two operands are known to have the same element type and dimensions.
+    pub(super) fn are_alike(&self, graph: &Graph, a: OperandId, b: OperandId) -> bool {
+        let alike = |a: &TensorMeta, b: &TensorMeta| a.dtype() == b.dtype() && a.dims() == b.dims();
+        self.meta(graph, a).zip(self.meta(graph, b)).is_some_and(|(a, b)| alike(a, b))
     }
 
     /// The outputs that an operator would have for these inputs. `None` if its layer rejects them or cannot infer them.

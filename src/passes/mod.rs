@@ -4,7 +4,8 @@
 //! alone. [`Passes`] holds all passes and runs them in order until none fires any more.
 //!
 //! Most passes are [`Rewrite`]s: a [`Pattern`] and its replacement, both written in the syntax of a `.param` file. Passes
-//! that handle any number of operators, or take expressions apart, are written as code.
+//! that handle any number of operators, or take expressions apart, are written as code, most of them as a function that
+//! visits the operators one by one.
 //!
 //! ```
 //! use ixion::passes::{PassContext, Passes, Rewrite, Rule};
@@ -40,11 +41,15 @@
 
 mod all;
 mod axes;
+#[doc(hidden)]
 pub mod bypass;
 mod chains;
+#[doc(hidden)]
 pub mod common_subexpressions;
+#[doc(hidden)]
 pub mod constant_folding;
 mod context;
+#[doc(hidden)]
 pub mod dead_code;
 mod elementwise;
 mod error;
@@ -52,29 +57,34 @@ mod expression_chains;
 mod expression_identities;
 mod facts;
 mod fusion;
+mod lower_onnx;
 mod matched;
 mod no_ops;
 mod pass;
+#[doc(hidden)]
 pub mod pattern;
-mod permute_chains;
 mod registry;
 mod replacement;
-mod reshape_chains;
 mod rewrite;
 mod statistics;
 #[cfg(test)]
 mod testing;
-mod writes;
+mod visit;
 
-pub use context::{PassContext, repeatable};
+pub use context::PassContext;
+#[doc(hidden)]
+pub use context::{frozen_operators, repeatable};
 pub use error::{PassError, PatternError};
 pub use facts::Facts;
+#[doc(hidden)]
 pub use fusion::folding;
 pub use matched::Match;
 pub use pass::{Entry, Outcome, Pass, Refusal};
+#[doc(inline)]
 pub use pattern::Pattern;
-pub use registry::{Passes, run_to_fixpoint};
+pub use registry::Passes;
+#[doc(hidden)]
+pub use registry::run_to_fixpoint;
 pub use replacement::{Draft, Replacement};
 pub use rewrite::{Check, Rewrite, Rule, Write};
 pub use statistics::{PassStatistics, Statistics};
-pub use writes::frozen_operators;

@@ -1,48 +1,27 @@
 //! Operators that return their input.
 
-use super::axes::{is_reshape, moves_axes, order_of};
-use super::bypass::{bypass, refuse_bypass};
-use super::writes::frozen_operators;
-use super::{Facts, Outcome, Pass, PassContext, PassError};
-use crate::pnnx::{Graph, OperandId, Operator};
+use super::PassContext;
+use super::axes::order_of;
+use super::visit::{Verdict, Visit, remove};
+use crate::op::{Elements, Properties};
+use crate::pnnx::{Graph, GraphError, OperandId, Operator, OperatorId};
 
-/// Removes operators that return their input unchanged: copies, dropout, conversions to the same type, reshapes to the
-/// same shape.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct NoOps;
+/// The pass: copies, dropout, conversions to the same type, reshapes to the same shape.
+pub(super) const NO_OPS: Visit = Visit {
+    name: "no_ops",
+    doc: "Removes operators that return their input unchanged: copies, dropout, reshapes to the same shape.",
+    visit,
+};
 
-impl Pass for NoOps {
-    fn name(&self) -> &str {
-        "no_ops"
+fn visit(graph: &mut Graph, context: &PassContext, id: OperatorId) -> Result<Verdict, GraphError> {
+    let operator = graph.operator(id);
+    let (Some(input), &[output]) = (main_input(operator), operator.outputs()) else {
+        return Ok(Verdict::Other);
+    };
+    if !does_nothing(graph, operator, input, output, context) {
+        return Ok(Verdict::Other);
     }
-
-    fn doc(&self) -> &str {
-        "Removes operators that return their input unchanged: copies, dropout, reshapes to the same shape."
-    }
-
-    fn run(&self, graph: &mut Graph, context: &mut PassContext) -> Result<Outcome, PassError> {
-        let mut outcome = Outcome::default();
-        let frozen = frozen_operators(graph);
-        for id in graph.operator_ids().to_vec() {
-            let operator = graph.operator(id);
-            let (Some(input), &[output]) = (main_input(operator), operator.outputs()) else { continue };
-            let always = is_copy(operator) || pads_nothing(operator) || joins_one(operator);
-            if frozen.contains(&id) || !(always || may_do_nothing(operator)) {
-                continue;
-            }
-            if !always && !does_nothing(graph, operator, input, output, context.facts(graph)) {
-                continue;
-            }
-            if let Some(reason) = refuse_bypass(graph, output, input) {
-                outcome.refuse(operator.name(), reason);
-                continue;
-            }
-            bypass(graph, output, input).map_err(PassError::edit(self.name()))?;
-            graph.remove_operator(id).map_err(PassError::edit(self.name()))?;
-            outcome.fired += 1;
-        }
-        Ok(outcome)
-    }
+    remove(graph, id, output, input)
 }
 
 /// The main tensor that an operator reads: the input named `input`, else the first one.
@@ -50,54 +29,35 @@ pub(super) fn main_input(operator: &Operator) -> Option<OperandId> {
     operator.named_input("input").or_else(|| operator.inputs().first().copied())
 }
 
-/// Returns true if an operator only copies. No operator writes to the tensors of a graph, so a copy equals the original.
-fn is_copy(operator: &Operator) -> bool {
-    match operator.op_type() {
-        "nn.Identity" | "torch.clone" | "Tensor.clone" | "Tensor.contiguous" | "Tensor.detach"
-        | "aten::detach" | "aten::resolve_conj" | "aten::resolve_neg" => operator.inputs().len() == 1,
-        name if name.to_lowercase().contains("dropout") => {
-            operator.inputs().len() == 1 && operator.get_or("training", false) == Ok(false)
-        }
-        _ => false,
-    }
-}
-
-fn pads_nothing(operator: &Operator) -> bool {
-    let key = match operator.op_type() {
-        "F.pad" => "pad",
-        name if name.starts_with("nn.") && name.contains("Pad") => "padding",
-        _ => return false,
-    };
-    let zeros = |sizes: Vec<i64>| !sizes.is_empty() && sizes.iter().all(|&size| size == 0);
-    operator.inputs().len() == 1 && operator.get::<Vec<i64>>(key).is_ok_and(zeros)
-}
-
-fn joins_one(operator: &Operator) -> bool {
-    operator.op_type() == "torch.cat" && operator.inputs().len() == 1
-}
-
-/// Returns true for operators that do nothing if they keep the element type and shape.
-fn may_do_nothing(operator: &Operator) -> bool {
-    let listed = matches!(
-        operator.op_type(),
-        "Tensor.to" | "Tensor.type_as" | "Tensor.expand" | "Tensor.expand_as" | "Tensor.slice"
-    );
-    listed || is_reshape(operator.op_type()) || moves_axes(operator.op_type())
-}
-
+/// Returns true if an operator returns its input. No operator writes to the tensors of a graph, so a copy is as good.
 fn does_nothing(
     graph: &Graph,
     operator: &Operator,
     input: OperandId,
     output: OperandId,
-    facts: &Facts,
+    context: &PassContext,
 ) -> bool {
-    let [before, after] = [input, output].map(|operand| facts.get(graph.operand(operand).name()));
-    let (Some(before), Some(after)) = (before, after) else { return false };
-    let same = before.dtype() == after.dtype() && before.dims() == after.dims();
-    let stays =
-        || order_of(operator, before.rank()).is_some_and(|order| order.into_iter().eq(0..before.rank()));
-    same && (!moves_axes(operator.op_type()) || stays())
+    use Elements::{Cast, Copied, Expanded, Joined, Padded, Permuted, Reshaped, Sliced, Unsqueezed};
+    let is_alone = operator.inputs().len() == 1;
+    let is_alike = || context.facts(graph).are_alike(graph, input, output);
+    let keeps_axes = || {
+        let rank = context.facts(graph).meta(graph, input).map(|meta| meta.rank());
+        rank.and_then(|rank| order_of(operator, rank)).is_some_and(|order| order.is_sorted())
+    };
+    match Properties::of(operator.op_type()).elements {
+        Copied => is_alone && operator.get_or("training", false) == Ok(false),
+        Padded => is_alone && pads_nothing(operator),
+        Joined => is_alone,
+        Permuted => is_alike() && keeps_axes(),
+        Reshaped | Unsqueezed | Sliced | Expanded | Cast => is_alike(),
+        _ => false,
+    }
+}
+
+fn pads_nothing(operator: &Operator) -> bool {
+    let key = if operator.has_param("pad") { "pad" } else { "padding" };
+    let zeros = |sizes: Vec<i64>| !sizes.is_empty() && sizes.iter().all(|&size| size == 0);
+    operator.get::<Vec<i64>>(key).is_ok_and(zeros)
 }
 
 #[cfg(test)]
@@ -113,7 +73,7 @@ mod tests {
         let text = format!(
             "pnnx.Input in 0 1 0 #0=(2,3,4)f32\n{operators}\nF.sigmoid s 1 1 {last} end\npnnx.Output out 1 0 end"
         );
-        run(&NoOps, &mut graph(&text)).fired
+        run(&NO_OPS, &mut graph(&text)).fired
     }
 
     #[test]
@@ -146,21 +106,21 @@ mod tests {
              Tensor.reshape a 1 1 0 1 shape=(2,3,4)
              Tensor.permute b 1 1 1 2 dims=(1,0,2)
              pnnx.Output out 1 0 2";
-        assert_eq!(run(&NoOps, &mut graph(text)).fired, 0);
+        assert_eq!(run(&NO_OPS, &mut graph(text)).fired, 0);
         let fixed = PassContext::default().with_input("in", TensorMeta::new(DType::F32, [2, 3, 4]));
-        assert_eq!(run_in(&NoOps, &mut graph(text), fixed).fired, 1);
+        assert_eq!(run_in(&NO_OPS, &mut graph(text), fixed).fired, 1);
         // Swapping axes of the same length is not a no-op.
         let square = PassContext::default().with_input("in", TensorMeta::new(DType::F32, [3, 3, 4]));
         let square_text = text.replace("(2,3,4)", "(3,3,4)");
         let mut graph = graph(&square_text);
-        assert_eq!(run_in(&NoOps, &mut graph, square).fired, 1);
+        assert_eq!(run_in(&NO_OPS, &mut graph, square).fired, 1);
         assert_eq!(lines(&graph), ["Tensor.permute(0)->2 dims=(1,0,2)"]);
     }
 
     #[test]
     fn an_input_that_is_returned_stays_two_operands() {
         let mut graph = graph("pnnx.Input in 0 1 0\nnn.Identity a 1 1 0 1\npnnx.Output out 1 0 1");
-        let outcome = run(&NoOps, &mut graph);
+        let outcome = run(&NO_OPS, &mut graph);
         assert_eq!(
             outcome.refused[0].to_string(),
             "`a`: `1` is an output of the model and `0` is an input of the model: both keep their names"

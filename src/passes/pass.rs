@@ -63,7 +63,9 @@ impl Outcome {
     /// Records why an operator was left alone. Duplicates are dropped.
     pub fn refuse(&mut self, operator: impl Into<String>, reason: impl Into<String>) {
         let refusal = Refusal { operator: operator.into(), reason: reason.into() };
-        if !self.refused.contains(&refusal) {
+        // Passes visit one operator after another.
+        let mut same = self.refused.iter().rev().take_while(|known| known.operator == refusal.operator);
+        if same.all(|known| *known != refusal) {
             self.refused.push(refusal);
         }
     }

@@ -1,9 +1,9 @@
 //! Passes that replace patterns.
 
+use super::context::frozen_operators;
 use super::matched::Match;
 use super::pattern::{Pattern, Solver, read_lines};
 use super::replacement::{Draft, Edit, Problem, Replacement};
-use super::writes::frozen_operators;
 use super::{Outcome, Pass, PassContext, PassError, PatternError};
 use crate::pnnx::{Graph, OperatorId};
 use std::borrow::Cow;

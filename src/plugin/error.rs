@@ -59,12 +59,13 @@ pub enum PluginProblem {
     Twice(#[from] RegistryError),
 }
 
-impl PluginProblem {
-    pub(super) fn broken(place: &str, reason: impl Into<String>) -> Self {
-        let place = if place.is_empty() { String::new() } else { format!("{place}: ") };
-        Self::Broken { place, reason: reason.into() }
-    }
+/// The problem with an operator or, if `place` is empty, with the table itself.
+pub(super) fn broken(place: &str, reason: impl Into<String>) -> PluginProblem {
+    let place = if place.is_empty() { String::new() } else { format!("{place}: ") };
+    PluginProblem::Broken { place, reason: reason.into() }
+}
 
+impl PluginProblem {
     pub(super) fn of(self, path: impl Into<PathBuf>) -> PluginError {
         PluginError { path: path.into(), problem: self }
     }

@@ -7,17 +7,14 @@ use super::table::Checked;
 use super::tensors::{Described, blank, of_format, of_layout, of_view, output};
 use super::values::{Given, Values, Weights, as_values};
 use crate::op::{
-    CpuLayer, ForwardContext, Layer, LayerError, OperatorReader, TensorFormat, TensorMeta, timed_limits,
-    watched,
+    CpuLayer, Io, Layer, LayerError, OperatorReader, Result, TensorFormat, TensorMeta, timed_limits, watched,
 };
-use crate::tensor::{DType, Format, Tensor, TensorView, TensorViewMut};
+use crate::tensor::{DType, Format, Shape, Tensor, TensorView, TensorViewMut};
 use std::ffi::{CString, c_void};
 use std::fmt;
 use std::ops::RangeInclusive;
 use std::ptr::null_mut;
 use std::sync::Arc;
-
-type Result<T> = std::result::Result<T, LayerError>;
 
 /// A layer whose code is in a plugin library.
 pub(crate) struct Foreign {
@@ -192,25 +189,18 @@ impl Foreign {
 
     /// The configuration, if it is for these tensors.
     fn known(&self, inputs: &[TensorView<'_>], outputs: &[TensorViewMut<'_>]) -> Result<&Configured> {
+        let inputs = || inputs.iter().map(|x| Some((x.dtype(), *x.shape())));
+        let outputs = || outputs.iter().map(|y| Some((y.dtype(), *y.shape())));
         let known = self.configured.as_ref().filter(|known| {
-            let inputs_are = inputs.len() == known.inputs.len()
-                && inputs
-                    .iter()
-                    .zip(&known.inputs)
-                    .all(|(x, meta)| x.dtype() == meta.dtype() && is_of(x.shape(), meta));
-            let outputs_are = outputs.len() == known.outputs.len()
-                && outputs
-                    .iter()
-                    .zip(&known.outputs)
-                    .all(|(y, meta)| y.dtype() == meta.dtype() && is_of(y.shape(), meta));
-            inputs_are && outputs_are
+            let (known_inputs, known_outputs) = (known.inputs.iter(), known.outputs.iter());
+            inputs().eq(known_inputs.map(type_and_shape)) && outputs().eq(known_outputs.map(type_and_shape))
         });
         known.ok_or_else(|| LayerError::Unsupported("it is not configured for these tensors".to_owned()))
     }
 }
 
-fn is_of(shape: &crate::tensor::Shape, meta: &TensorMeta) -> bool {
-    meta.shape().is_ok_and(|known| known == *shape)
+fn type_and_shape(meta: &TensorMeta) -> Option<(DType, Shape)> {
+    Some((meta.dtype(), meta.shape().ok()?))
 }
 
 fn not_null(layer: Opaque, what: &str) -> Result<Opaque> {
@@ -329,28 +319,24 @@ impl CpuLayer for Foreign {
         }
     }
 
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        context: &mut ForwardContext<'_>,
-    ) -> Result<()> {
-        let known = self.known(inputs, outputs)?;
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        let known = self.known(io.inputs, io.outputs)?;
         let (layer, forward) = (self.layer()?, self.operator.required.forward);
-        let copies = inputs.iter().map(|input| self.copied(input)).collect::<Result<Vec<_>>>()?;
+        let copies = io.inputs.iter().map(|input| self.copied(input)).collect::<Result<Vec<_>>>()?;
         let views =
-            inputs.iter().zip(&copies).map(|(input, copy)| copy.as_ref().map_or(*input, Tensor::view));
+            io.inputs.iter().zip(&copies).map(|(input, copy)| copy.as_ref().map_or(*input, Tensor::view));
         let scale = |meta: &TensorMeta| meta.scale().unwrap_or_default();
         let x: Vec<CTensor> =
             views.zip(&known.inputs).map(|(view, meta)| of_view(&view, scale(meta))).collect();
-        let mut targets = outputs
+        let mut targets = io
+            .outputs
             .iter_mut()
             .zip(&known.outputs)
             .map(|(output, meta)| Target::new(output.reborrow(), scale(meta), self.takes_strides()))
             .collect::<Result<Vec<_>>>()?;
         let y: Vec<CTensor> = targets.iter().map(|target| target.described).collect();
         let bytes = known.workspace;
-        let (scratch, limits) = context.scratch_and_limits::<u8>(Redzone::around(bytes))?;
+        let (scratch, limits) = io.context.scratch_and_limits::<u8>(Redzone::around(bytes))?;
         let zone = Redzone::mark(scratch, bytes);
         let room = if bytes == 0 { null_mut() } else { scratch.as_mut_ptr().cast::<c_void>() };
         // SAFETY: the library created the layer, and `&mut self` gives exclusive access to it. Until the call returns, inputs,

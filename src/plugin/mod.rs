@@ -20,6 +20,7 @@
 //! represents one of Ixion's expressions: it can be copied from an input to an output, passed to `host->dim`, or replaced by
 //! `IXION_UNKNOWN`. So one rule serves both cases, as in [`Layer::infer`](crate::op::Layer::infer).
 
+#[doc(hidden)]
 pub mod abi;
 mod declare;
 mod error;
@@ -34,8 +35,11 @@ pub(crate) mod tensors;
 mod text;
 mod values;
 
+#[doc(hidden)]
 pub use declare::{Constant, Member, Struct};
 pub use error::{PluginError, PluginProblem};
+#[doc(hidden)]
 pub use export::Exported;
+#[doc(hidden)]
 pub use header::header;
 pub use library::Plugin;

@@ -1,10 +1,10 @@
 //! Reading and validating a library's table.
 
 use super::abi::{self, Operator, Plugin};
-use super::error::PluginProblem;
+use super::error::{PluginProblem, broken};
 use super::text::{name, text};
 use super::values::{CheckedField, fallback};
-use crate::op::{Creator, Field, PluginName};
+use crate::op::{Creator, Field, FieldDefault, PluginName};
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 
@@ -63,7 +63,7 @@ pub(super) unsafe fn read(table: *const Plugin) -> Result<(String, Vec<Checked>)
     // SAFETY: by contract.
     let name = unsafe { name(table.name, "", "the plugin's name") }?;
     if table.num_operators == 0 {
-        return Err(PluginProblem::broken("", "it has no operators"));
+        return Err(broken("", "it has no operators"));
     }
     // SAFETY: by contract.
     let operators = unsafe { list(table.operators, table.num_operators, "", "operators") }?;
@@ -73,7 +73,7 @@ pub(super) unsafe fn read(table: *const Plugin) -> Result<(String, Vec<Checked>)
         let next = unsafe { self::operator(operator, position) }?;
         let names = |it: &Checked| [it.name_space.clone(), it.type_name.clone(), it.version.clone()];
         if checked.iter().any(|other| names(other) == names(&next)) {
-            return Err(PluginProblem::broken("", format!("it has `{}` twice", names(&next).join("/"))));
+            return Err(broken("", format!("it has `{}` twice", names(&next).join("/"))));
         }
         checked.push(next);
     }
@@ -96,21 +96,20 @@ unsafe fn operator(original: *const Operator, position: usize) -> Result<Checked
     // SAFETY: by contract.
     let name_space = unsafe { name(table.name_space, &place, "its namespace") }?;
     if name_space == Creator::<dyn crate::op::CpuLayer>::BUILT_IN {
-        return Err(PluginProblem::broken(&place, "its namespace is Ixion's own"));
+        return Err(broken(&place, "its namespace is Ixion's own"));
     }
     // SAFETY: by contract.
     let version = unsafe { name(table.version, &place, "its version") }?;
-    PluginName::new(&*name_space, &*type_name, &*version)
-        .map_err(|error| PluginProblem::broken("", error.to_string()))?;
+    PluginName::new(&*name_space, &*type_name, &*version).map_err(|error| broken("", error.to_string()))?;
     // SAFETY: by contract.
     let doc = unsafe { text(table.doc, &place, "its description") }?.unwrap_or_default().to_owned();
     if table.min_inputs > table.max_inputs {
         let reason =
             format!("it takes at least {} and at most {} inputs", table.min_inputs, table.max_inputs);
-        return Err(PluginProblem::broken(&place, reason));
+        return Err(broken(&place, reason));
     }
     if table.flags & !abi::TAKES_STRIDES != 0 {
-        return Err(PluginProblem::broken(&place, format!("it has unknown flags: {:#x}", table.flags)));
+        return Err(broken(&place, format!("it has unknown flags: {:#x}", table.flags)));
     }
     // SAFETY: by contract.
     let fields = unsafe { fields(&table, &place) }?;
@@ -119,7 +118,7 @@ unsafe fn operator(original: *const Operator, position: usize) -> Result<Checked
 }
 
 fn required(table: &Operator, place: &str) -> Result<Required> {
-    let missing = |name: &str| PluginProblem::broken(place, format!("its function `{name}` is null"));
+    let missing = |name: &str| broken(place, format!("its function `{name}` is null"));
     Ok(Required {
         create: table.create.ok_or_else(|| missing("create"))?,
         clone: table.clone.ok_or_else(|| missing("clone"))?,
@@ -139,10 +138,7 @@ unsafe fn fields(table: &Operator, place: &str) -> Result<Vec<CheckedField>> {
         // SAFETY: by contract.
         let next = unsafe { self::field(field, position, place) }?;
         if checked.iter().any(|other| other.published.key == next.published.key) {
-            return Err(PluginProblem::broken(
-                place,
-                format!("it has the field `{}` twice", next.published.key),
-            ));
+            return Err(broken(place, format!("it has the field `{}` twice", next.published.key)));
         }
         checked.push(next);
     }
@@ -173,19 +169,17 @@ unsafe fn field(field: &abi::Field, position: usize, place: &str) -> Result<Chec
         abi::OPTIONAL_WEIGHT => "a weight or None",
         abi::INPUT => crate::op::INPUT_KIND,
         other => {
-            return Err(PluginProblem::broken(place, format!("field `{key}` has the unknown kind {other}")));
+            return Err(broken(place, format!("field `{key}` has the unknown kind {other}")));
         }
     };
     if let Some(text) = default
         && !is_fallback(field.kind, text)
     {
-        return Err(PluginProblem::broken(
-            place,
-            format!("the fallback of field `{key}`, `{text}`, is not {usual}"),
-        ));
+        return Err(broken(place, format!("the fallback of field `{key}`, `{text}`, is not {usual}")));
     }
     let kind = words.map_or(usual, leaked);
-    let published = Field { key, kind, default: default.map(leaked), doc: leaked(doc) };
+    let published =
+        Field { key, kind, default: default.map(leaked).map(FieldDefault::Text), doc: leaked(doc) };
     Ok(CheckedField { kind: field.kind, published, key: field.key })
 }
 
@@ -204,10 +198,8 @@ fn leaked(text: &str) -> &'static str {
 
 fn present<T>(pointer: *const T, place: &str, what: &str) -> Result<NonNull<T>> {
     match NonNull::new(pointer.cast_mut()) {
-        None => Err(PluginProblem::broken(place, format!("{what} is null"))),
-        Some(pointer) if !pointer.is_aligned() => {
-            Err(PluginProblem::broken(place, format!("{what} is not aligned")))
-        }
+        None => Err(broken(place, format!("{what} is null"))),
+        Some(pointer) if !pointer.is_aligned() => Err(broken(place, format!("{what} is not aligned"))),
         Some(pointer) => Ok(pointer),
     }
 }
@@ -218,7 +210,7 @@ fn check_size(place: &str, found: usize, wanted: usize) -> Result<()> {
     }
     let reason =
         format!("the `size` of its table is {found} bytes, expected at least {wanted}; set it with sizeof");
-    Err(PluginProblem::broken(place, reason))
+    Err(broken(place, reason))
 }
 
 /// Copies a table of `size` bytes into a `T`. Members that the table lacks are null; members that `T` lacks are ignored.
@@ -246,7 +238,7 @@ unsafe fn list<'a, T>(first: *const T, count: usize, place: &str, what: &str) ->
     }
     if count > MAX_COUNT {
         let reason = format!("it has {count} {what}, but at most {MAX_COUNT} are allowed");
-        return Err(PluginProblem::broken(place, reason));
+        return Err(broken(place, reason));
     }
     let first = present(first, place, &format!("the list of {what}"))?;
     // SAFETY: by contract; the pointer is aligned and not null.

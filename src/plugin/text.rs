@@ -1,7 +1,7 @@
 //! Reading the texts of a library.
 
 use super::abi::MAX_NAME;
-use super::error::PluginProblem;
+use super::error::{PluginProblem, broken};
 use std::ffi::{CStr, c_char};
 
 type Result<T> = std::result::Result<T, PluginProblem>;
@@ -16,15 +16,12 @@ const MAX_TEXT: usize = 1 << 16;
 pub(super) unsafe fn name(pointer: *const c_char, place: &str, what: &str) -> Result<String> {
     // SAFETY: by contract.
     let name = unsafe { bounded(pointer, MAX_NAME as usize, place, what) }?;
-    let name = name.ok_or_else(|| PluginProblem::broken(place, format!("{what} is null")))?;
+    let name = name.ok_or_else(|| broken(place, format!("{what} is null")))?;
     if name.is_empty() {
-        return Err(PluginProblem::broken(place, format!("{what} is empty")));
+        return Err(broken(place, format!("{what} is empty")));
     }
     if name.chars().any(|c| c.is_whitespace() || c.is_control()) {
-        return Err(PluginProblem::broken(
-            place,
-            format!("{what}, {name:?}, has a blank or a control character"),
-        ));
+        return Err(broken(place, format!("{what}, {name:?}, has a blank or a control character")));
     }
     Ok(name.to_owned())
 }
@@ -42,7 +39,7 @@ pub(super) unsafe fn text<'a>(pointer: *const c_char, place: &str, what: &str) -
 /// As [`text`].
 unsafe fn bounded<'a>(
     pointer: *const c_char,
-    most: usize,
+    max: usize,
     place: &str,
     what: &str,
 ) -> Result<Option<&'a str>> {
@@ -50,14 +47,14 @@ unsafe fn bounded<'a>(
         return Ok(None);
     }
     // SAFETY: by contract the text ends with a zero, and nothing after it is read.
-    let length = (0..=most).find(|&at| unsafe { *pointer.add(at) } == 0);
+    let length = (0..=max).find(|&at| unsafe { *pointer.add(at) } == 0);
     let Some(length) = length else {
-        return Err(PluginProblem::broken(place, format!("{what} is longer than {most} bytes")));
+        return Err(broken(place, format!("{what} is longer than {max} bytes")));
     };
     // SAFETY: the bytes up to there were just read.
     let bytes = unsafe { std::slice::from_raw_parts(pointer.cast::<u8>(), length) };
     let text = std::str::from_utf8(bytes);
-    text.map(Some).map_err(|_| PluginProblem::broken(place, format!("{what} is not UTF-8")))
+    text.map(Some).map_err(|_| broken(place, format!("{what} is not UTF-8")))
 }
 
 /// The text at a pointer, with `�` in place of bytes that are not UTF-8.

@@ -135,11 +135,11 @@ fn missing(reader: &OperatorReader<'_>, field: &CheckedField) -> LayerError {
 }
 
 fn parameter(reader: &mut OperatorReader<'_>, field: &CheckedField, kind: i32) -> Result<Given, LayerError> {
-    let (key, default) = (field.published.key, field.published.default);
+    let (key, default) = (field.published.key, field.published.default_in_file());
     let found = reader.param(key);
-    let given = match (found, default) {
+    let given = match (found, &default) {
         (Some(found), _) => {
-            parsed(kind, found, default == Some("None")).map(|it| Given { is_given: true, ..it })
+            parsed(kind, found, default.as_deref() == Some("None")).map(|it| Given { is_given: true, ..it })
         }
         (None, Some(default)) => fallback(kind, default),
         (None, None) => return Err(missing(reader, field)),
@@ -147,11 +147,11 @@ fn parameter(reader: &mut OperatorReader<'_>, field: &CheckedField, kind: i32) -
     given.ok_or_else(|| LayerError::WrongParameter {
         key: key.to_owned(),
         wanted: field.published.kind.to_owned(),
-        found: found.map(RuntimeParameter::raw).or(default).unwrap_or_default().to_owned(),
+        found: found.map(RuntimeParameter::raw).or(default.as_deref()).unwrap_or_default().to_owned(),
     })
 }
 
-/// The value of a fallback, or `None` if it is not of this kind.
+/// The value of a fallback of a field, or `None` if the text is not of this kind.
 pub(super) fn fallback(kind: i32, text: &str) -> Option<Given> {
     parsed(kind, &RuntimeParameter::parse(text), true)
 }

@@ -90,7 +90,7 @@ impl Shapes {
     /// # Errors
     /// As [`Shapes::infer`]; the shapes are then unchanged.
     pub fn update(&mut self, graph: &RuntimeGraph, inputs: &[TensorMeta]) -> Result<Changes, ShapeError> {
-        if self.has_inputs(graph, inputs) {
+        if self.is_complete(graph) && same_inputs(graph, &self.metas, inputs) {
             log::trace!("the shapes of the inputs are unchanged");
             return Ok(Changes::default());
         }
@@ -102,11 +102,6 @@ impl Shapes {
     pub fn clear(&mut self) {
         log::debug!("cleared the shapes of {} operands", self.metas.len());
         *self = Self::default();
-    }
-
-    /// Returns true if the shapes were inferred from these inputs.
-    fn has_inputs(&self, graph: &RuntimeGraph, inputs: &[TensorMeta]) -> bool {
-        self.is_complete(graph) && same_inputs(graph, &self.metas, inputs)
     }
 
     fn is_complete(&self, graph: &RuntimeGraph) -> bool {

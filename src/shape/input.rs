@@ -119,10 +119,10 @@ impl FromStr for InputShape {
         let axis = |word: &str| match word.trim() {
             "?" => Ok(Axis::Free),
             word if is_name(word) => Ok(Axis::Named(word.to_owned())),
-            word => word.parse().map(Axis::Fixed).map_err(|_| {
-                let reason = format!("`{word}` is neither a length, a name nor `?`");
-                ShapeError::Syntax { text: text.to_owned(), reason }
-            }),
+            word => word
+                .parse()
+                .map(Axis::Fixed)
+                .map_err(|_| syntax(text, &format!("`{word}` is neither a length, a name nor `?`"))),
         };
         if text.trim().is_empty() {
             return Ok(Self(Vec::new()));

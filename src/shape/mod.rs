@@ -11,17 +11,26 @@ mod input;
 mod profile;
 mod rule;
 mod symbols;
+#[doc(hidden)]
 pub mod update;
+#[doc(hidden)]
 pub mod walk;
 
 #[cfg(test)]
 mod tests;
 
+#[doc(hidden)]
 pub use binding::Binding;
 pub use changes::Changes;
 pub use error::ShapeError;
 pub use infer::Shapes;
-pub use input::{InputShape, by_name};
-pub use profile::{InputRange, Profile, disorder};
+pub use input::InputShape;
+#[doc(hidden)]
+pub use input::by_name;
+#[doc(hidden)]
+pub use profile::disorder;
+pub use profile::{InputRange, Profile};
+#[doc(hidden)]
 pub use rule::{apply_rule, at_operator, check_inputs, is_open};
+#[doc(hidden)]
 pub use symbols::symbolic_inputs;

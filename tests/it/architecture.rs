@@ -31,7 +31,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
 ];
 
-fn sources(folder: &Path) -> Vec<PathBuf> {
+/// The source files in a folder and the folders in it, without those of tests.
+pub(crate) fn sources(folder: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();

@@ -9,8 +9,6 @@ use std::path::Path;
 const KNOWN: &[&[&str]] = &[
     &["ixion_tensor::dim::rebuild", "ixion_tensor::dim::sum", "ixion_tensor::dim::value"],
     &["ixion::cuda::layers::product", "ixion::cuda::layers::product_library"],
-    &["ixion::cuda::layers::product_tactic", "ixion::cuda::layers::tiles"],
-    &["ixion::cuda::layers::fourier", "ixion::cuda::layers::fourier_library"],
 ];
 
 /// A file of each of the large groups that are left, and the number of their files.

@@ -2,9 +2,9 @@
 
 use ixion::Limits;
 use ixion::engine::{Builder, Formats, Plan};
-use ixion::op::{CpuLayer, Creator, ForwardContext, Layer, LayerError, Registry, TensorFormat, TensorMeta};
+use ixion::op::{CpuLayer, Creator, Io, Layer, LayerError, Registry, TensorFormat, TensorMeta};
 use ixion::pnnx;
-use ixion::tensor::{DType, Format, Tensor, TensorView, TensorViewMut};
+use ixion::tensor::{DType, Format, Tensor};
 use std::fmt::Write;
 
 const C16: Format = Format::Blocked { axis: 1, block: 16 };
@@ -259,15 +259,10 @@ impl CpuLayer for Picky {
         (self.0)(position, formats)
     }
 
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        let (from, to) = (inputs[0].layout().unrolled()?, outputs[0].layout().unrolled()?);
-        assert_eq!(inputs[0].layout().format(), outputs[0].layout().format());
-        Ok(outputs[0].reborrow().with_layout(to)?.copy_from(&inputs[0].with_layout(from)?)?)
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<(), LayerError> {
+        let (from, to) = (io.inputs[0].layout().unrolled()?, io.outputs[0].layout().unrolled()?);
+        assert_eq!(io.inputs[0].layout().format(), io.outputs[0].layout().format());
+        Ok(io.outputs[0].reborrow().with_layout(to)?.copy_from(&io.inputs[0].with_layout(from)?)?)
     }
 }
 

@@ -1,9 +1,9 @@
 //! The runtime graph's public API: states, names, tuples, release of buffers, errors, and the life cycle of a layer.
 
 use ixion::graph::{BuildState, GraphError, RuntimeGraph};
-use ixion::op::{CpuLayer, Creator, ForwardContext, Layer, LayerError, Registry, TensorMeta, View};
+use ixion::op::{CpuLayer, Creator, ForwardContext, Io, Layer, LayerError, Registry, TensorMeta, View};
 use ixion::pnnx;
-use ixion::tensor::{DType, Layout, Shape, Tensor, TensorView, TensorViewMut};
+use ixion::tensor::{DType, Layout, Shape, Tensor};
 use ixion::{LimitError, Limits};
 use std::sync::{Arc, Mutex};
 
@@ -43,16 +43,11 @@ impl Layer for Recorder {
 }
 
 impl CpuLayer for Recorder {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        context: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<(), LayerError> {
         self.note("forward");
-        assert_eq!(context.scratch::<f32>(4)?.len(), 4);
-        for output in outputs {
-            output.array::<f32>()?.assign(&(&inputs[0].array::<f32>()? + 1.0));
+        assert_eq!(io.context.scratch::<f32>(4)?.len(), 4);
+        for output in &mut *io.outputs {
+            output.array::<f32>()?.assign(&(&io.inputs[0].array::<f32>()? + 1.0));
         }
         Ok(())
     }
@@ -408,12 +403,7 @@ impl Layer for Liar {
 }
 
 impl CpuLayer for Liar {
-    fn forward(
-        &mut self,
-        _: &[TensorView<'_>],
-        _: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
+    fn forward(&mut self, _: &mut Io<'_, '_>) -> Result<(), LayerError> {
         Ok(())
     }
 }

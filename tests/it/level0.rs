@@ -3,10 +3,10 @@
 
 use ixion::Limits;
 use ixion::graph::{GraphError, RuntimeGraph};
-use ixion::op::{CpuLayer, Creator, ForwardContext, Layer, LayerError, Registry, TensorMeta, Weight};
+use ixion::op::{CpuLayer, Creator, Io, Layer, LayerError, Registry, TensorMeta, Weight};
 use ixion::ops::sorting::Argsort;
 use ixion::pnnx::{Attribute, Graph};
-use ixion::tensor::{DType, Element, Tensor, TensorView, TensorViewMut};
+use ixion::tensor::{DType, Element, Tensor};
 
 /// Parses operator lines, with the header and counts added.
 fn parse(lines: &str) -> Graph {
@@ -359,14 +359,9 @@ macro_rules! element_wise {
         }
 
         impl CpuLayer for $layer {
-            fn forward(
-                &mut self,
-                inputs: &[TensorView<'_>],
-                outputs: &mut [TensorViewMut<'_>],
-                _: &mut ForwardContext<'_>,
-            ) -> Result<(), LayerError> {
-                let ($this, $all) = (self, inputs);
-                Ok(outputs[0].array::<f32>()?.assign(&$of))
+            fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<(), LayerError> {
+                let ($this, $all) = (self, io.inputs);
+                Ok(io.outputs[0].array::<f32>()?.assign(&$of))
             }
         }
     )*};

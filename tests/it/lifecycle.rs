@@ -4,10 +4,10 @@
 use ixion::Limits;
 use ixion::engine::{Builder, Context, Fields, Formats, Network, Plan, PlanFile, Precision, TimingCache};
 use ixion::op::{
-    Cost, CpuLayer, Creator, ForwardContext, Layer, LayerError, OperatorReader, PluginName, Registry, Tactic,
+    Cost, CpuLayer, Creator, Io, Layer, LayerError, OperatorReader, PluginName, Registry, Tactic,
     TensorFormat, TensorMeta,
 };
-use ixion::tensor::{DType, Tensor, TensorView, TensorViewMut};
+use ixion::tensor::{DType, Tensor};
 use std::ops::RangeInclusive;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -136,15 +136,10 @@ impl CpuLayer for Recorder {
         Ok(())
     }
 
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        context: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<(), LayerError> {
         self.note("forward");
-        context.scratch::<u8>(64)?;
-        Ok(outputs[0].copy_from(&inputs[0])?)
+        io.context.scratch::<u8>(64)?;
+        Ok(io.outputs[0].copy_from(&io.inputs[0])?)
     }
 }
 

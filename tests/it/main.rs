@@ -38,6 +38,8 @@ mod mutation;
 mod naive_layers;
 mod network;
 mod numerics;
+mod onnx_lowering;
+mod operator_lists;
 mod operator_table;
 mod packed_weights;
 mod pass_table;

@@ -3,7 +3,7 @@
 use ixion::Limits;
 use ixion::engine::{Builder, Fields, Len, Network, Operand, Plan};
 use ixion::op::{Creator, Layer, LayerError, Registry, RuntimeAttribute, TensorMeta};
-use ixion::tensor::{DType, Tensor, TensorView, TensorViewMut};
+use ixion::tensor::{DType, Tensor};
 
 fn random(dims: &[usize], seed: u64) -> Tensor {
     RuntimeAttribute::random(DType::F32, dims, seed).decode().unwrap().clone()
@@ -125,14 +125,9 @@ impl Layer for Times {
 }
 
 impl ixion::op::CpuLayer for Times {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        _: &mut ixion::op::ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        let (x, factor) = (inputs[0].array::<f32>()?, self.factor as f32);
-        outputs[0].array::<f32>()?.zip_mut_with(&x, |y, &x| *y = x * factor);
+    fn forward(&mut self, io: &mut ixion::op::Io<'_, '_>) -> Result<(), LayerError> {
+        let (x, factor) = (io.inputs[0].array::<f32>()?, self.factor as f32);
+        io.outputs[0].array::<f32>()?.zip_mut_with(&x, |y, &x| *y = x * factor);
         Ok(())
     }
 }

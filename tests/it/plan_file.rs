@@ -5,11 +5,11 @@ use ixion::Limits;
 use ixion::engine::file::Kind;
 use ixion::engine::{Builder, EngineError, Formats, Model, Plan, PlanFile, PlanFileProblem};
 use ixion::graph::{GraphError, Stage};
-use ixion::op::{CpuLayer, Creator, ForwardContext, Layer, LayerError, Registry, TensorMeta};
+use ixion::op::{CpuLayer, Creator, Io, Layer, LayerError, Registry, TensorMeta};
 use ixion::passes::{Outcome, Pass, PassContext, PassError, Passes};
 use ixion::pnnx::Graph;
 use ixion::shape::{InputRange, ShapeError};
-use ixion::tensor::{DType, Format, Tensor, TensorView, TensorViewMut};
+use ixion::tensor::{DType, Format, Tensor};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -267,13 +267,8 @@ impl Layer for Remembers {
 }
 
 impl CpuLayer for Remembers {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        Ok(outputs[0].copy_from(&inputs[0])?)
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<(), LayerError> {
+        Ok(io.outputs[0].copy_from(&io.inputs[0])?)
     }
 
     fn initialize(&mut self) -> Result<(), LayerError> {

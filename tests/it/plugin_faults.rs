@@ -5,7 +5,7 @@ use ixion::Limits;
 use ixion::engine::{Builder, Calibration, Method, PlanFile, Precision};
 use ixion::graph::RuntimeGraph;
 use ixion::op::{
-    Cost, CpuLayer, Creator, ForwardContext, Layer, LayerError, OperatorReader, Registry, Tactic,
+    Cost, CpuLayer, Creator, ForwardContext, Io, Layer, LayerError, OperatorReader, Registry, Tactic,
     TensorFormat, TensorMeta, View,
 };
 use ixion::pnnx::Graph;
@@ -178,18 +178,13 @@ impl CpuLayer for Faulty {
         Ok(())
     }
 
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        context: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<(), LayerError> {
         self.enter("forward");
-        if inputs[0].dtype() == DType::I8 {
+        if io.inputs[0].dtype() == DType::I8 {
             self.enter("forward_of_int8");
         }
-        context.scratch::<f32>(16)?;
-        Ok(outputs[0].copy_from(&inputs[0])?)
+        io.context.scratch::<f32>(16)?;
+        Ok(io.outputs[0].copy_from(&io.inputs[0])?)
     }
 
     fn forward_dynamic(

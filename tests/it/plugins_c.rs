@@ -84,7 +84,10 @@ fn what_is_published_is_that_of_the_table() {
     let swish = registry.get("my.Swish").unwrap();
     assert_eq!((swish.namespace.as_str(), swish.version.as_str()), ("examples", "1"));
     let field = &swish.fields[0];
-    assert_eq!((field.key, field.kind, field.default), ("beta", "a number", Some("1.0")));
+    assert_eq!(
+        (field.key, field.kind, field.default_in_file().as_deref()),
+        ("beta", "a number", Some("1.0"))
+    );
     assert_eq!(registry.get("my.ChannelScale").unwrap().fields[0].kind, "a weight");
     let error = plugin.register(&mut registry.clone()).unwrap_err().to_string();
     assert!(

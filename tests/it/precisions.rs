@@ -3,10 +3,10 @@
 use ixion::Limits;
 use ixion::engine::{Builder, Formats, Plan, Precision, Scales};
 use ixion::op::{
-    CpuLayer, Creator, ForwardContext, Layer, LayerError, OperatorReader, Registry, TensorFormat, TensorMeta,
+    CpuLayer, Creator, Io, Layer, LayerError, OperatorReader, Registry, TensorFormat, TensorMeta,
 };
 use ixion::pnnx;
-use ixion::tensor::{DType, Tensor, TensorView, TensorViewMut};
+use ixion::tensor::{DType, Tensor};
 use std::path::PathBuf;
 
 fn param(name: &str) -> PathBuf {
@@ -201,15 +201,10 @@ impl CpuLayer for Whole {
         Ok(())
     }
 
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<(), LayerError> {
         assert_eq!(self.scales, [Some(0.5), Some(0.25)]);
-        assert_eq!((inputs[0].dtype(), outputs[0].dtype()), (DType::I8, DType::I8));
-        Ok(outputs[0].copy_from(&inputs[0])?)
+        assert_eq!((io.inputs[0].dtype(), io.outputs[0].dtype()), (DType::I8, DType::I8));
+        Ok(io.outputs[0].copy_from(&io.inputs[0])?)
     }
 }
 

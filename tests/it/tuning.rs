@@ -2,11 +2,9 @@
 
 use ixion::Limits;
 use ixion::engine::{Builder, Plan, TimingCache};
-use ixion::op::{
-    CpuLayer, Creator, ForwardContext, Layer, LayerError, OperatorReader, Registry, Tactic, TensorMeta,
-};
+use ixion::op::{CpuLayer, Creator, Io, Layer, LayerError, OperatorReader, Registry, Tactic, TensorMeta};
 use ixion::pnnx;
-use ixion::tensor::{Tensor, TensorView, TensorViewMut};
+use ixion::tensor::Tensor;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -37,17 +35,12 @@ impl CpuLayer for Copy {
         Ok(())
     }
 
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<(), LayerError> {
         self.runs.fetch_add(1, Ordering::Relaxed);
         if self.tactic == 3 {
             std::thread::sleep(Duration::from_millis(20));
         }
-        Ok(outputs[0].copy_from(&inputs[0])?)
+        Ok(io.outputs[0].copy_from(&io.inputs[0])?)
     }
 }
 

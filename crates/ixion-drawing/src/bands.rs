@@ -3,12 +3,15 @@
 use super::mesh::Mesh;
 use super::routes::{Leg, Route};
 
-/// Height of a gap between layers, its growth per pixel of the largest horizontal shift in it, and the maximum growth.
+/// The height of a gap between layers if no arrow in it bends.
 const GAP: f64 = 52.0;
+/// The additional height of a gap for each pixel of the largest horizontal shift in it.
 const GAP_PER_SHIFT: f64 = 0.07;
+/// The maximum additional height of a gap.
 const MAX_EXTRA_GAP: f64 = 70.0;
-/// Straight part of an arrow below its first card, and above its last (with the head).
+/// The straight part of an arrow below its first card.
 const STEM: f64 = 4.0;
+/// The straight part of an arrow above its last card, including the arrowhead.
 const HEAD: f64 = 12.0;
 
 /// The vertical positions of the layers and of the gaps between them.

@@ -1,6 +1,6 @@
 //! A memory map: operators from left to right, addresses upwards, and a box for the lifetime of each buffer.
 
-use super::page::{self, LEGEND_FONT, MARGIN, Px, TICK_FONT, legend, line, ticks};
+use super::page::{self, LEGEND_FONT, Lines, MARGIN, Px, TICK_FONT, legend, ticks};
 use super::text::{Font, escape};
 use super::{NodeKind, style};
 use crate::numbers;
@@ -98,7 +98,7 @@ impl MemoryMap {
         page::heading(&mut text, &self.title, &self.summary, (width, height));
         text.push_str(&legend.text);
         let left = MARGIN + LEFT;
-        line(&mut text, format_args!(r#"<g class="plot" transform="translate({} {})">"#, Px(left), Px(top)));
+        text.line(format_args!(r#"<g class="plot" transform="translate({} {})">"#, Px(left), Px(top)));
         self.draw_grid(&mut text, &plot);
         self.draw_steps(&mut text, &plot);
         self.draw_blocks(&mut text, &plot);
@@ -115,12 +115,12 @@ impl MemoryMap {
     fn draw_grid(&self, text: &mut String, plot: &Plot) {
         for bytes in ticks(plot.bytes) {
             let (y, across) = (Px(plot.y(bytes)), Px(plot.width));
-            line(text, format_args!(r#"<path class="grid" d="M0 {y}h{across}"/>"#));
+            text.line(format_args!(r#"<path class="grid" d="M0 {y}h{across}"/>"#));
             let baseline = Px(plot.y(bytes) + TICK_FONT.size / 3.0);
             let size = numbers::bytes(bytes);
-            line(text, format_args!(r#"<text class="detail right" x="-{GAP}" y="{baseline}">{size}</text>"#));
+            text.line(format_args!(r#"<text class="detail right" x="-{GAP}" y="{baseline}">{size}</text>"#));
         }
-        line(text, format_args!(r#"<path class="frame" d="M0 0V{HEIGHT}H{}"/>"#, Px(plot.width)));
+        text.line(format_args!(r#"<path class="frame" d="M0 0V{HEIGHT}H{}"/>"#, Px(plot.width)));
     }
 
     /// Draws the operators below the plot, by name if there is room, otherwise some of them by number, and a mark at the
@@ -130,39 +130,33 @@ impl MemoryMap {
         let lines = [format!("the fullest step: {}", numbers::bytes(self.least))].into_iter();
         let tooltip =
             escape(&lines.chain(self.steps.get(self.fullest).cloned()).collect::<Vec<_>>().join("\n"));
-        line(
-            text,
-            format_args!(
-                r#"<path class="fullest" d="M{x} {y}l{MARK} 7h-{}z"><title>{tooltip}</title></path>"#,
-                2.0 * MARK
-            ),
-        );
+        text.line(format_args!(
+            r#"<path class="fullest" d="M{x} {y}l{MARK} 7h-{}z"><title>{tooltip}</title></path>"#,
+            2.0 * MARK
+        ));
         if plot.names {
             for (step, name) in self.steps.iter().enumerate() {
                 let (x, y) = (plot.x(step) + plot.step / 2.0 + TICK_FONT.size / 3.0, HEIGHT + 2.0 * GAP);
                 let name = escape(&TICK_FONT.elide_middle(name, BELOW));
-                line(
-                    text,
-                    format_args!(
-                        r#"<text class="detail right" transform="translate({} {}) rotate(-90)">{name}</text>"#,
-                        Px(x),
-                        Px(y)
-                    ),
-                );
+                text.line(format_args!(
+                    r#"<text class="detail right" transform="translate({} {}) rotate(-90)">{name}</text>"#,
+                    Px(x),
+                    Px(y)
+                ));
             }
             return;
         }
         let baseline = Px(HEIGHT + 2.0 * GAP + TICK_FONT.size);
         for step in ticks(self.steps.len() as u64) {
             let x = Px((step as f64).mul_add(plot.step, -TICK_FONT.width(&step.to_string()) / 2.0));
-            line(text, format_args!(r#"<text class="detail" x="{x}" y="{baseline}">{step}</text>"#));
+            text.line(format_args!(r#"<text class="detail" x="{x}" y="{baseline}">{step}</text>"#));
         }
     }
 
     fn draw_blocks(&self, text: &mut String, plot: &Plot) {
         if self.blocks.is_empty() {
             let (x, y) = (Px(2.0 * GAP), Px(HEIGHT / 2.0));
-            line(text, format_args!(r#"<text class="summary" x="{x}" y="{y}">no buffers are needed</text>"#));
+            text.line(format_args!(r#"<text class="summary" x="{x}" y="{y}">no buffers are needed</text>"#));
         }
         text.push_str("<g class=\"blocks\">\n");
         for block in &self.blocks {
@@ -172,22 +166,19 @@ impl MemoryMap {
             let class = block.kind.map_or("scratch", NodeKind::class);
             let tooltip = escape(&block.tooltip.join("\n"));
             let radius = if width.min(height) > 8.0 { 3.0 } else { 0.0 };
-            line(
-                text,
-                format_args!(
-                    r#"<g class="{class}"><title>{tooltip}</title><rect class="bar" x="{}" y="{}" width="{}" height="{}" rx="{radius}"/>"#,
-                    Px(left),
-                    Px(top),
-                    Px(width),
-                    Px(height)
-                ),
-            );
+            text.line(format_args!(
+                r#"<g class="{class}"><title>{tooltip}</title><rect class="bar" x="{}" y="{}" width="{}" height="{}" rx="{radius}"/>"#,
+                Px(left),
+                Px(top),
+                Px(width),
+                Px(height)
+            ));
             let room = width - 8.0;
             let is_wide = room >= LABEL_ROOM.0 || room >= BLOCK_FONT.width(&block.label);
             if is_wide && height >= LABEL_ROOM.1 && !block.label.is_empty() {
                 let (x, y) = (Px(left + 4.0), Px(top + height / 2.0 + BLOCK_FONT.size / 3.0));
                 let label = escape(&BLOCK_FONT.elide_middle(&block.label, room));
-                line(text, format_args!(r#"<text class="detail" x="{x}" y="{y}">{label}</text>"#));
+                text.line(format_args!(r#"<text class="detail" x="{x}" y="{y}">{label}</text>"#));
             }
             text.push_str("</g>\n");
         }
@@ -204,16 +195,13 @@ impl MemoryMap {
             ("least", "lower bound", least, peak + apart, self.least),
         ] {
             let (y, across, x) = (Px(y), Px(plot.width), Px(plot.width + GAP));
-            line(text, format_args!(r#"<path class="{class}" d="M0 {y}h{across}"/>"#));
-            line(
-                text,
-                format_args!(
-                    r#"<text class="summary {class}-text" x="{x}" y="{}">{name}</text>"#,
-                    Px(beside)
-                ),
-            );
+            text.line(format_args!(r#"<path class="{class}" d="M0 {y}h{across}"/>"#));
+            text.line(format_args!(
+                r#"<text class="summary {class}-text" x="{x}" y="{}">{name}</text>"#,
+                Px(beside)
+            ));
             let (below, size) = (Px(beside + 13.0), numbers::bytes(bytes));
-            line(text, format_args!(r#"<text class="name" x="{x}" y="{below}">{size}</text>"#));
+            text.line(format_args!(r#"<text class="name" x="{x}" y="{below}">{size}</text>"#));
         }
     }
 }
@@ -254,7 +242,7 @@ impl Plot {
 /// The style rules specific to this drawing.
 fn style_sheet() -> String {
     let mut rules = STYLE.to_owned();
-    line(&mut rules, format_args!(".drawing .blocks text{{font-size:{}px}}", BLOCK_FONT.size));
+    rules.line(format_args!(".drawing .blocks text{{font-size:{}px}}", BLOCK_FONT.size));
     colours(&mut rules, &LIGHT);
     rules.push_str("@media (prefers-color-scheme:dark){\n");
     colours(&mut rules, &DARK);
@@ -263,15 +251,12 @@ fn style_sheet() -> String {
 }
 
 fn colours(rules: &mut String, [scratch, grid, peak, least]: &[&str; 4]) {
-    line(rules, format_args!(".drawing .scratch rect{{fill:{scratch}}}"));
-    line(rules, format_args!(".drawing .grid,.drawing .frame{{stroke:{grid}}}"));
-    line(rules, format_args!(".drawing .peak{{stroke:{peak}}}.drawing .least{{stroke:{least}}}"));
-    line(
-        rules,
-        format_args!(
-            ".drawing .fullest,.drawing .least-text{{fill:{least}}}.drawing .peak-text{{fill:{peak}}}"
-        ),
-    );
+    rules.line(format_args!(".drawing .scratch rect{{fill:{scratch}}}"));
+    rules.line(format_args!(".drawing .grid,.drawing .frame{{stroke:{grid}}}"));
+    rules.line(format_args!(".drawing .peak{{stroke:{peak}}}.drawing .least{{stroke:{least}}}"));
+    rules.line(format_args!(
+        ".drawing .fullest,.drawing .least-text{{fill:{least}}}.drawing .peak-text{{fill:{peak}}}"
+    ));
 }
 
 #[cfg(test)]

@@ -31,32 +31,37 @@ impl fmt::Display for Px {
     }
 }
 
-/// Appends a line. Writing to a `String` never fails.
-pub(super) fn line(svg: &mut String, text: fmt::Arguments<'_>) {
-    let _ = svg.write_fmt(text);
-    svg.push('\n');
+/// A text that is written line by line.
+pub(super) trait Lines {
+    /// Appends a line.
+    fn line(&mut self, text: fmt::Arguments<'_>);
+}
+
+impl Lines for String {
+    fn line(&mut self, text: fmt::Arguments<'_>) {
+        // Writing to a `String` never fails.
+        let _ = self.write_fmt(text);
+        self.push('\n');
+    }
 }
 
 /// The start of a document of the given size.
 pub(super) fn open(title: &str, width: f64, height: f64) -> String {
     let mut svg = String::new();
-    line(
-        &mut svg,
-        format_args!(
-            r#"<svg xmlns="http://www.w3.org/2000/svg" class="drawing" width="{width}" height="{height}" viewBox="0 0 {width} {height}" role="img">"#
-        ),
-    );
-    line(&mut svg, format_args!("<title>{}</title>", escape(title)));
+    svg.line(format_args!(
+        r#"<svg xmlns="http://www.w3.org/2000/svg" class="drawing" width="{width}" height="{height}" viewBox="0 0 {width} {height}" role="img">"#
+    ));
+    svg.line(format_args!("<title>{}</title>", escape(title)));
     svg
 }
 
 /// Writes the background, the heading, and a summary line below it.
 pub(super) fn heading(svg: &mut String, title: &str, summary: &str, (width, height): (f64, f64)) {
-    line(svg, format_args!(r#"<rect class="page" width="{width}" height="{height}"/>"#));
+    svg.line(format_args!(r#"<rect class="page" width="{width}" height="{height}"/>"#));
     let title = escape(&HEADING_FONT.elide_middle(title, width - 2.0 * MARGIN));
-    line(svg, format_args!(r#"<text class="heading" x="{MARGIN}" y="{HEADING_LINE}">{title}</text>"#));
+    svg.line(format_args!(r#"<text class="heading" x="{MARGIN}" y="{HEADING_LINE}">{title}</text>"#));
     let summary = escape(summary);
-    line(svg, format_args!(r#"<text class="summary" x="{MARGIN}" y="{SUMMARY_LINE}">{summary}</text>"#));
+    svg.line(format_args!(r#"<text class="summary" x="{MARGIN}" y="{SUMMARY_LINE}">{summary}</text>"#));
 }
 
 /// A legend and its bottom edge.
@@ -82,15 +87,12 @@ pub(super) fn legend(entries: &[(&str, &str)], width: f64) -> Legend {
             y += LEGEND_ROW;
             legend.bottom += LEGEND_ROW;
         }
-        line(
-            &mut legend.text,
-            format_args!(
-                r#"<g class="{class}"><rect class="bar" x="{}" y="{}" width="{SAMPLE}" height="{SAMPLE}" rx="3"/><text class="summary" x="{}" y="{y}">{name}</text></g>"#,
-                Px(x),
-                Px(y - 9.5),
-                Px(x + SAMPLE + AFTER_SAMPLE),
-            ),
-        );
+        legend.text.line(format_args!(
+            r#"<g class="{class}"><rect class="bar" x="{}" y="{}" width="{SAMPLE}" height="{SAMPLE}" rx="3"/><text class="summary" x="{}" y="{y}">{name}</text></g>"#,
+            Px(x),
+            Px(y - 9.5),
+            Px(x + SAMPLE + AFTER_SAMPLE),
+        ));
         x += entry + BETWEEN_ENTRIES;
     }
     legend

@@ -3,49 +3,35 @@
 use super::NodeKind;
 
 impl NodeKind {
+    /// The name in the legend, the CSS class in the SVG, and the header colour. White text on the colour has a contrast of at
+    /// least 4.5 (WCAG 2, level AA).
+    fn look(self) -> [&'static str; 3] {
+        match self {
+            NodeKind::Input => ["Input", "input", "#0f766e"],
+            NodeKind::Output => ["Output", "output", "#9f1239"],
+            NodeKind::Weighted => ["Weighted", "weighted", "#1d4ed8"],
+            NodeKind::Normalisation => ["Normalisation", "normalisation", "#7c3aed"],
+            NodeKind::Activation => ["Activation", "activation", "#b45309"],
+            NodeKind::Pooling => ["Pooling", "pooling", "#15803d"],
+            NodeKind::Elementwise => ["Elementwise", "elementwise", "#be185d"],
+            NodeKind::Shape => ["Shape", "shape", "#475569"],
+            NodeKind::Other => ["Other", "other", "#6b5b4d"],
+        }
+    }
+
     /// The name in the legend.
     pub(super) fn name(self) -> &'static str {
-        match self {
-            NodeKind::Input => "Input",
-            NodeKind::Output => "Output",
-            NodeKind::Weighted => "Weighted",
-            NodeKind::Normalisation => "Normalisation",
-            NodeKind::Activation => "Activation",
-            NodeKind::Pooling => "Pooling",
-            NodeKind::Elementwise => "Elementwise",
-            NodeKind::Shape => "Shape",
-            NodeKind::Other => "Other",
-        }
+        self.look()[0]
     }
 
     /// The CSS class in the SVG.
     pub(super) fn class(self) -> &'static str {
-        match self {
-            NodeKind::Input => "input",
-            NodeKind::Output => "output",
-            NodeKind::Weighted => "weighted",
-            NodeKind::Normalisation => "normalisation",
-            NodeKind::Activation => "activation",
-            NodeKind::Pooling => "pooling",
-            NodeKind::Elementwise => "elementwise",
-            NodeKind::Shape => "shape",
-            NodeKind::Other => "other",
-        }
+        self.look()[1]
     }
 
-    /// The header colour. White text on it has a contrast of at least 4.5 (WCAG 2, level AA).
+    /// The header colour.
     pub(super) fn colour(self) -> &'static str {
-        match self {
-            NodeKind::Input => "#0f766e",
-            NodeKind::Output => "#9f1239",
-            NodeKind::Weighted => "#1d4ed8",
-            NodeKind::Normalisation => "#7c3aed",
-            NodeKind::Activation => "#b45309",
-            NodeKind::Pooling => "#15803d",
-            NodeKind::Elementwise => "#be185d",
-            NodeKind::Shape => "#475569",
-            NodeKind::Other => "#6b5b4d",
-        }
+        self.look()[2]
     }
 }
 

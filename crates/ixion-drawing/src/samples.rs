@@ -1,5 +1,8 @@
 //! Networks for the tests: small ones with typical topologies, and large ones for the limits.
 
+use super::NodeKind::{
+    Activation, Elementwise, Input, Normalisation, Other, Output, Pooling, Shape, Weighted,
+};
 use super::{Drawing, Edge, Node, NodeKind};
 
 /// Builds a drawing node by node.
@@ -40,27 +43,22 @@ impl Sketch {
     }
 
     fn conv(&mut self, name: &str, detail: &str, input: usize, shape: &str) -> usize {
-        self.node(NodeKind::Weighted, "nn.Conv2d", name, detail, &[(input, shape)])
+        self.node(Weighted, "nn.Conv2d", name, detail, &[(input, shape)])
     }
 
     fn relu(&mut self, name: &str, input: usize, shape: &str) -> usize {
-        self.node(NodeKind::Activation, "F.relu", name, "", &[(input, shape)])
+        self.node(Activation, "F.relu", name, "", &[(input, shape)])
     }
 }
 
 /// A ResNet: stem, then stages whose first block has a projection shortcut.
 pub(crate) fn resnet() -> Drawing {
     let mut net = Sketch::new("resnet10.pnnx.param");
-    let input = net.node(NodeKind::Input, "pnnx.Input", "pnnx_input_0", "", &[]);
+    let input = net.node(Input, "pnnx.Input", "pnnx_input_0", "", &[]);
     let stem = net.conv("conv1", "64×3×7×7 weights, 37.6 KB\nstride 2, padding 3", input, "1×3×224×224 f32");
     let relu = net.relu("relu", stem, "1×64×112×112 f32");
-    let pool = net.node(
-        NodeKind::Pooling,
-        "nn.MaxPool2d",
-        "maxpool",
-        "kernel 3, stride 2",
-        &[(relu, "1×64×112×112 f32")],
-    );
+    let pool =
+        net.node(Pooling, "nn.MaxPool2d", "maxpool", "kernel 3, stride 2", &[(relu, "1×64×112×112 f32")]);
     let mut last = pool;
     let mut before = "1×64×56×56 f32".to_owned();
     for (stage, (channels, size)) in [(64, 56), (128, 28), (256, 14)].into_iter().enumerate() {
@@ -70,7 +68,7 @@ pub(crate) fn resnet() -> Drawing {
             let weights =
                 format!("{channels}×{channels}×3×3 weights, {} KB", channels * channels * 36 / 1024);
             let a = net.conv(&name("conv1"), &weights, last, &before);
-            let norm = net.node(NodeKind::Normalisation, "nn.BatchNorm2d", &name("bn1"), "", &[(a, &shape)]);
+            let norm = net.node(Normalisation, "nn.BatchNorm2d", &name("bn1"), "", &[(a, &shape)]);
             let b = net.relu(&name("relu"), norm, &shape);
             let c = net.conv(&name("conv2"), &weights, b, &shape);
             let shortcut = if stage > 0 && block == 0 {
@@ -84,7 +82,7 @@ pub(crate) fn resnet() -> Drawing {
                 last
             };
             let d = net.node(
-                NodeKind::Elementwise,
+                Elementwise,
                 "pnnx.Expression",
                 &name("add"),
                 "add(@0,@1)",
@@ -94,19 +92,17 @@ pub(crate) fn resnet() -> Drawing {
             before.clone_from(&shape);
         }
     }
-    let pool =
-        net.node(NodeKind::Pooling, "nn.AdaptiveAvgPool2d", "avgpool", "output 1×1", &[(last, &before)]);
-    let flat = net.node(NodeKind::Shape, "torch.flatten", "torch.flatten_9", "", &[(pool, "1×256×1×1 f32")]);
-    let fc =
-        net.node(NodeKind::Weighted, "nn.Linear", "fc", "1000×256 weights, 1.0 MB", &[(flat, "1×256 f32")]);
-    net.node(NodeKind::Output, "pnnx.Output", "pnnx_output_0", "", &[(fc, "1×1000 f32")]);
+    let pool = net.node(Pooling, "nn.AdaptiveAvgPool2d", "avgpool", "output 1×1", &[(last, &before)]);
+    let flat = net.node(Shape, "torch.flatten", "torch.flatten_9", "", &[(pool, "1×256×1×1 f32")]);
+    let fc = net.node(Weighted, "nn.Linear", "fc", "1000×256 weights, 1.0 MB", &[(flat, "1×256 f32")]);
+    net.node(Output, "pnnx.Output", "pnnx_output_0", "", &[(fc, "1×1000 f32")]);
     net.finish()
 }
 
 /// Two inception blocks: four branches of different length, concatenated.
 pub(crate) fn inception() -> Drawing {
     let mut net = Sketch::new("inception.pnnx.param");
-    let mut last = net.node(NodeKind::Input, "pnnx.Input", "pnnx_input_0", "", &[]);
+    let mut last = net.node(Input, "pnnx.Input", "pnnx_input_0", "", &[]);
     let mut shape = "1×192×28×28 f32";
     for (block, out) in [("3a", "1×256×28×28 f32"), ("3b", "1×480×28×28 f32")] {
         let name = |part: &str| format!("inception{block}.{part}.conv");
@@ -116,16 +112,11 @@ pub(crate) fn inception() -> Drawing {
         let three = net.conv(&name("branch3.0"), "16×192×1×1 weights", last, shape);
         let three = net.conv(&name("branch3.1"), "32×16×3×3 weights", three, "1×16×28×28 f32");
         let three = net.conv(&name("branch3.2"), "32×32×3×3 weights", three, "1×32×28×28 f32");
-        let four = net.node(
-            NodeKind::Pooling,
-            "nn.MaxPool2d",
-            &name("branch4.0"),
-            "kernel 3, stride 1",
-            &[(last, shape)],
-        );
+        let four =
+            net.node(Pooling, "nn.MaxPool2d", &name("branch4.0"), "kernel 3, stride 1", &[(last, shape)]);
         let four = net.conv(&name("branch4.1"), "32×192×1×1 weights", four, shape);
         last = net.node(
-            NodeKind::Shape,
+            Shape,
             "torch.cat",
             &format!("cat_{block}"),
             "dim 1",
@@ -138,51 +129,50 @@ pub(crate) fn inception() -> Drawing {
         );
         shape = out;
     }
-    net.node(NodeKind::Output, "pnnx.Output", "pnnx_output_0", "", &[(last, shape)]);
+    net.node(Output, "pnnx.Output", "pnnx_output_0", "", &[(last, shape)]);
     net.finish()
 }
 
 /// A network with two inputs, a constant and two outputs.
 pub(crate) fn two_inputs() -> Drawing {
     let mut net = Sketch::new("Two inputs <image & question>");
-    let image = net.node(NodeKind::Input, "pnnx.Input", "image", "", &[]);
-    let words = net.node(NodeKind::Input, "pnnx.Input", "question", "", &[]);
+    let image = net.node(Input, "pnnx.Input", "image", "", &[]);
+    let words = net.node(Input, "pnnx.Input", "question", "", &[]);
     let seen = net.conv("vision.conv", "32×3×3×3 weights, 3.4 KB", image, "1×3×64×64 f32");
     let seen = net.relu("vision.relu", seen, "1×32×64×64 f32");
-    let seen = net.node(NodeKind::Shape, "Tensor.reshape", "vision.flatten", "", &[(seen, "1×32×64×64 f32")]);
+    let seen = net.node(Shape, "Tensor.reshape", "vision.flatten", "", &[(seen, "1×32×64×64 f32")]);
     let read = net.node(
-        NodeKind::Weighted,
+        Weighted,
         "nn.Embedding",
         "language.embedding",
         "30522×128 weights, 14.9 MB",
         &[(words, "1×12 i64")],
     );
-    let read =
-        net.node(NodeKind::Weighted, "nn.LSTM", "language.lstm", "hidden 128", &[(read, "1×12×128 f32")]);
-    let scale = net.node(NodeKind::Other, "pnnx.Attribute", "logit_scale", "1 value", &[]);
+    let read = net.node(Weighted, "nn.LSTM", "language.lstm", "hidden 128", &[(read, "1×12×128 f32")]);
+    let scale = net.node(Other, "pnnx.Attribute", "logit_scale", "1 value", &[]);
     let both = net.node(
-        NodeKind::Elementwise,
+        Elementwise,
         "pnnx.Expression",
         "expr_0",
         "mul(add(@0,@1),@2)",
         &[(seen, "1×128 f32"), (read, "1×128 f32"), (scale, "1 f32")],
     );
     let norm = net.node(
-        NodeKind::Normalisation,
+        Normalisation,
         "nn.LayerNorm",
         "head.a_name_so_long_that_it_cannot_fit_on_a_card.norm",
         "",
         &[(both, "1×128 f32")],
     );
-    net.node(NodeKind::Output, "pnnx.Output", "answer", "", &[(norm, "1×128 f32")]);
-    net.node(NodeKind::Output, "pnnx.Output", "state", "", &[(read, "1×1×128 f32")]);
+    net.node(Output, "pnnx.Output", "answer", "", &[(norm, "1×128 f32")]);
+    net.node(Output, "pnnx.Output", "state", "", &[(read, "1×1×128 f32")]);
     net.finish()
 }
 
 /// A U-Net of `levels` levels with long skip connections.
 pub(crate) fn unet(levels: u32) -> Drawing {
     let mut net = Sketch::new("unet.pnnx.param");
-    let mut last = net.node(NodeKind::Input, "pnnx.Input", "pnnx_input_0", "", &[]);
+    let mut last = net.node(Input, "pnnx.Input", "pnnx_input_0", "", &[]);
     let shape_at = |level: u32| format!("1×{}×{}×{} f32", 32 << level, 256 >> level, 256 >> level);
     let mut shape = "1×3×256×256 f32".to_owned();
     let mut skips = Vec::new();
@@ -190,27 +180,22 @@ pub(crate) fn unet(levels: u32) -> Drawing {
         let conv = net.conv(&format!("down.{level}.conv"), "3×3, padding 1", last, &shape);
         let relu = net.relu(&format!("down.{level}.relu"), conv, &shape_at(level));
         skips.push(relu);
-        last = net.node(
-            NodeKind::Pooling,
-            "F.max_pool2d",
-            &format!("down.{level}.pool"),
-            "",
-            &[(relu, &shape_at(level))],
-        );
+        last =
+            net.node(Pooling, "F.max_pool2d", &format!("down.{level}.pool"), "", &[(relu, &shape_at(level))]);
         shape = shape_at(level);
     }
     last = net.conv("middle.conv", "3×3, padding 1", last, &shape);
     for level in (0..levels).rev() {
         let shape = shape_at(level);
         let up = net.node(
-            NodeKind::Weighted,
+            Weighted,
             "nn.ConvTranspose2d",
             &format!("up.{level}.up"),
             "2×2, stride 2",
             &[(last, &shape_at(level + 1))],
         );
         let cat = net.node(
-            NodeKind::Shape,
+            Shape,
             "torch.cat",
             &format!("up.{level}.cat"),
             "dim 1",
@@ -219,20 +204,19 @@ pub(crate) fn unet(levels: u32) -> Drawing {
         let conv = net.conv(&format!("up.{level}.conv"), "3×3, padding 1", cat, &shape);
         last = net.relu(&format!("up.{level}.relu"), conv, &shape);
     }
-    net.node(NodeKind::Output, "pnnx.Output", "pnnx_output_0", "", &[(last, &shape_at(0))]);
+    net.node(Output, "pnnx.Output", "pnnx_output_0", "", &[(last, &shape_at(0))]);
     net.finish()
 }
 
 /// A densely connected block: each layer reads everything before it.
 pub(crate) fn densenet(layers: usize) -> Drawing {
     let mut net = Sketch::new("densenet.pnnx.param");
-    let mut features = vec![net.node(NodeKind::Input, "pnnx.Input", "pnnx_input_0", "", &[])];
+    let mut features = vec![net.node(Input, "pnnx.Input", "pnnx_input_0", "", &[])];
     for layer in 0..layers {
         let inputs: Vec<(usize, &str)> =
             features.iter().map(|&feature| (feature, "1×32×56×56 f32")).collect();
-        let cat = net.node(NodeKind::Shape, "torch.cat", &format!("cat_{layer}"), "dim 1", &inputs);
-        let norm =
-            net.node(NodeKind::Normalisation, "nn.BatchNorm2d", &format!("norm_{layer}"), "", &[(cat, "")]);
+        let cat = net.node(Shape, "torch.cat", &format!("cat_{layer}"), "dim 1", &inputs);
+        let norm = net.node(Normalisation, "nn.BatchNorm2d", &format!("norm_{layer}"), "", &[(cat, "")]);
         features.push(net.conv(&format!("conv_{layer}"), "3×3", norm, "1×?×56×56 f32"));
     }
     net.finish()
@@ -241,87 +225,62 @@ pub(crate) fn densenet(layers: usize) -> Drawing {
 /// Multi-head attention blocks with a mask that every block reads.
 pub(crate) fn transformer(blocks: usize) -> Drawing {
     let mut net = Sketch::new("encoder.pnnx.param");
-    let tokens = net.node(NodeKind::Input, "pnnx.Input", "tokens", "", &[]);
-    let mask = net.node(NodeKind::Input, "pnnx.Input", "mask", "", &[]);
-    let mut last = net.node(
-        NodeKind::Weighted,
-        "nn.Embedding",
-        "embed",
-        "30522×768 weights, 89.4 MB",
-        &[(tokens, "1×128 i64")],
-    );
+    let tokens = net.node(Input, "pnnx.Input", "tokens", "", &[]);
+    let mask = net.node(Input, "pnnx.Input", "mask", "", &[]);
+    let mut last =
+        net.node(Weighted, "nn.Embedding", "embed", "30522×768 weights, 89.4 MB", &[(tokens, "1×128 i64")]);
     let (wide, heads) = ("1×128×768 f32", "1×12×128×64 f32");
     for block in 0..blocks {
         let name = |part: &str| format!("encoder.layer.{block}.{part}");
         let mut parts = Vec::new();
         for part in ["query", "key", "value"] {
             let linear = net.node(
-                NodeKind::Weighted,
+                Weighted,
                 "nn.Linear",
                 &name(&format!("attention.{part}")),
                 "768×768 weights",
                 &[(last, wide)],
             );
-            let view = net.node(
-                NodeKind::Shape,
-                "Tensor.reshape",
-                &name(&format!("{part}.view")),
-                "",
-                &[(linear, wide)],
-            );
+            let view =
+                net.node(Shape, "Tensor.reshape", &name(&format!("{part}.view")), "", &[(linear, wide)]);
             parts.push(net.node(
-                NodeKind::Shape,
+                Shape,
                 "torch.permute",
                 &name(&format!("{part}.permute")),
                 "",
                 &[(view, "1×128×12×64 f32")],
             ));
         }
-        let scores = net.node(
-            NodeKind::Other,
-            "torch.matmul",
-            &name("scores"),
-            "",
-            &[(parts[0], heads), (parts[1], heads)],
-        );
+        let scores =
+            net.node(Other, "torch.matmul", &name("scores"), "", &[(parts[0], heads), (parts[1], heads)]);
         let masked = net.node(
-            NodeKind::Elementwise,
+            Elementwise,
             "pnnx.Expression",
             &name("mask"),
             "add(div(@0,8.0),@1)",
             &[(scores, "1×12×128×128 f32"), (mask, "1×1×1×128 f32")],
         );
-        let soft = net.node(
-            NodeKind::Activation,
-            "F.softmax",
-            &name("softmax"),
-            "dim −1",
-            &[(masked, "1×12×128×128 f32")],
-        );
+        let soft =
+            net.node(Activation, "F.softmax", &name("softmax"), "dim −1", &[(masked, "1×12×128×128 f32")]);
         let mixed = net.node(
-            NodeKind::Other,
+            Other,
             "torch.matmul",
             &name("context"),
             "",
             &[(soft, "1×12×128×128 f32"), (parts[2], heads)],
         );
-        let out = net.node(
-            NodeKind::Weighted,
-            "nn.Linear",
-            &name("output.dense"),
-            "768×768 weights",
-            &[(mixed, heads)],
-        );
+        let out =
+            net.node(Weighted, "nn.Linear", &name("output.dense"), "768×768 weights", &[(mixed, heads)]);
         let add = net.node(
-            NodeKind::Elementwise,
+            Elementwise,
             "pnnx.Expression",
             &name("add"),
             "add(@0,@1)",
             &[(out, wide), (last, wide)],
         );
-        last = net.node(NodeKind::Normalisation, "nn.LayerNorm", &name("output.norm"), "", &[(add, wide)]);
+        last = net.node(Normalisation, "nn.LayerNorm", &name("output.norm"), "", &[(add, wide)]);
     }
-    net.node(NodeKind::Output, "pnnx.Output", "hidden", "", &[(last, wide)]);
+    net.node(Output, "pnnx.Output", "hidden", "", &[(last, wide)]);
     net.finish()
 }
 
@@ -331,7 +290,7 @@ pub(crate) fn plain(count: usize, edges: &[(usize, usize)]) -> Drawing {
         title: format!("op{index}"),
         subtitle: String::new(),
         details: Vec::new(),
-        kind: NodeKind::Other,
+        kind: Other,
     };
     Drawing {
         title: "plain".into(),

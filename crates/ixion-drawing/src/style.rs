@@ -3,7 +3,7 @@
 use super::NodeKind;
 use super::labels::LABEL_FONT;
 use super::layout::{DETAIL_FONT, NAME_FONT, TITLE_FONT};
-use super::page::{HEADING_FONT, LEGEND_FONT, line};
+use super::page::{HEADING_FONT, LEGEND_FONT, Lines};
 
 const SANS: &str = r#"system-ui,-apple-system,"Segoe UI",Roboto,"Helvetica Neue",Arial,sans-serif"#;
 const MONO: &str = r#"ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monospace"#;
@@ -26,19 +26,18 @@ const DARK: [&str; 6] = ["#0d1117", "#171d27", "#64748b", "#e6edf3", "#a3b1c6", 
 pub(super) fn write(svg: &mut String, kinds: &[NodeKind], more: &str) {
     svg.push_str("<style>\n");
     for (class, font) in [("heading", HEADING_FONT), ("summary", LEGEND_FONT), ("type", TITLE_FONT)] {
-        line(svg, format_args!(".drawing .{class}{{font:{}px {SANS}}}", font.size));
+        svg.line(format_args!(".drawing .{class}{{font:{}px {SANS}}}", font.size));
     }
     for (class, font) in [("name", NAME_FONT), ("detail", DETAIL_FONT), ("labels text", LABEL_FONT)] {
-        line(svg, format_args!(".drawing .{class}{{font:{}px {MONO}}}", font.size));
+        svg.line(format_args!(".drawing .{class}{{font:{}px {MONO}}}", font.size));
     }
     svg.push_str(".drawing .heading{font-weight:700}\n");
     svg.push_str(STYLE);
     for kind in kinds {
         let (class, colour) = (kind.class(), kind.colour());
-        line(
-            svg,
-            format_args!(".drawing .{class} rect{{stroke:{colour}}}.drawing .{class} .bar{{fill:{colour}}}"),
-        );
+        svg.line(format_args!(
+            ".drawing .{class} rect{{stroke:{colour}}}.drawing .{class} .bar{{fill:{colour}}}"
+        ));
     }
     colours(svg, &LIGHT);
     svg.push_str("@media (prefers-color-scheme:dark){\n");
@@ -53,9 +52,9 @@ pub(super) fn write(svg: &mut String, kinds: &[NodeKind], more: &str) {
 }
 
 fn colours(svg: &mut String, [page, card, edge, text, faint, label]: &[&str; 6]) {
-    line(svg, format_args!(".drawing .page{{fill:{page}}}.drawing .card{{fill:{card}}}"));
-    line(svg, format_args!(".drawing .edges path{{stroke:{edge}}}.drawing .head{{fill:{edge}}}"));
-    line(svg, format_args!(".drawing .heading,.drawing .name{{fill:{text}}}"));
-    line(svg, format_args!(".drawing .summary,.drawing .detail{{fill:{faint}}}"));
-    line(svg, format_args!(".drawing .labels text{{fill:{label};stroke:{page}}}"));
+    svg.line(format_args!(".drawing .page{{fill:{page}}}.drawing .card{{fill:{card}}}"));
+    svg.line(format_args!(".drawing .edges path{{stroke:{edge}}}.drawing .head{{fill:{edge}}}"));
+    svg.line(format_args!(".drawing .heading,.drawing .name{{fill:{text}}}"));
+    svg.line(format_args!(".drawing .summary,.drawing .detail{{fill:{faint}}}"));
+    svg.line(format_args!(".drawing .labels text{{fill:{label};stroke:{page}}}"));
 }

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use super::labels::Label;
 use super::layout::{Arrow, CARD_PADDING, Card, DETAIL_FONT, DETAIL_LINE, HEADER, Layout, NAME_LINE};
-use super::page::{self, MARGIN, Px, legend, line};
+use super::page::{self, Lines, MARGIN, Px, legend};
 use super::text::escape;
 use super::{Drawing, Node, NodeKind, style};
 use crate::numbers::plural;
@@ -33,7 +33,7 @@ pub(super) fn write(drawing: &Drawing) -> String {
     page::heading(&mut svg, &drawing.title, &summary(drawing), (width, height));
     svg.push_str(&legend.text);
     let left = (width - layout.width) / 2.0;
-    line(&mut svg, format_args!(r#"<g transform="translate({} {})">"#, Px(left), Px(top)));
+    svg.line(format_args!(r#"<g transform="translate({} {})">"#, Px(left), Px(top)));
     edges(&mut svg, drawing, &layout.arrows);
     labels(&mut svg, &layout.labels);
     cards(&mut svg, drawing, &layout.cards);
@@ -56,7 +56,7 @@ fn edges(svg: &mut String, drawing: &Drawing, arrows: &[Arrow]) {
     svg.push_str("<g class=\"edges\">\n");
     for arrow in arrows {
         let tooltip = escape(&edge_tooltip(drawing, arrow.edge));
-        line(svg, format_args!(r#"<path d="{}"><title>{tooltip}</title></path>"#, path(&arrow.points)));
+        svg.line(format_args!(r#"<path d="{}"><title>{tooltip}</title></path>"#, path(&arrow.points)));
     }
     svg.push_str("</g>\n");
 }
@@ -104,10 +104,8 @@ fn labels(svg: &mut String, labels: &[Label]) {
     for label in labels {
         let (x, class) =
             if label.ends_at_arrow { (label.x + label.width, r#" class="end""#) } else { (label.x, "") };
-        line(
-            svg,
-            format_args!(r#"<text{class} x="{}" y="{}">{}</text>"#, Px(x), Px(label.y), escape(&label.text)),
-        );
+        let (x, y, text) = (Px(x), Px(label.y), escape(&label.text));
+        svg.line(format_args!(r#"<text{class} x="{x}" y="{y}">{text}</text>"#));
     }
     svg.push_str("</g>\n");
 }
@@ -122,34 +120,22 @@ fn cards(svg: &mut String, drawing: &Drawing, cards: &[Card]) {
 
 fn write_card(svg: &mut String, node: &Node, card: &Card) {
     let (width, height) = (Px(card.width), Px(card.height));
-    line(
-        svg,
-        format_args!(
-            r#"<g class="{}" transform="translate({} {})">"#,
-            node.kind.class(),
-            Px(card.x),
-            Px(card.y)
-        ),
-    );
-    line(svg, format_args!("<title>{}</title>", escape(&node_tooltip(node))));
+    let (class, x, y) = (node.kind.class(), Px(card.x), Px(card.y));
+    svg.line(format_args!(r#"<g class="{class}" transform="translate({x} {y})">"#));
+    svg.line(format_args!("<title>{}</title>", escape(&node_tooltip(node))));
     if card.height > HEADER {
-        line(svg, format_args!(r#"<rect class="card" width="{width}" height="{height}" rx="{RADIUS}"/>"#));
+        svg.line(format_args!(r#"<rect class="card" width="{width}" height="{height}" rx="{RADIUS}"/>"#));
         let across = Px(card.width - 2.0 * RADIUS);
         let down = Px(HEADER - RADIUS);
-        line(
-            svg,
-            format_args!(
-                r#"<path class="bar" d="M0 {RADIUS}a{RADIUS} {RADIUS} 0 0 1 {RADIUS}-{RADIUS}h{across}a{RADIUS} {RADIUS} 0 0 1 {RADIUS} {RADIUS}v{down}H0z"/>"#
-            ),
-        );
+        svg.line(format_args!(
+            r#"<path class="bar" d="M0 {RADIUS}a{RADIUS} {RADIUS} 0 0 1 {RADIUS}-{RADIUS}h{across}a{RADIUS} {RADIUS} 0 0 1 {RADIUS} {RADIUS}v{down}H0z"/>"#
+        ));
     } else {
-        line(svg, format_args!(r#"<rect class="bar" width="{width}" height="{height}" rx="{RADIUS}"/>"#));
+        svg.line(format_args!(r#"<rect class="bar" width="{width}" height="{height}" rx="{RADIUS}"/>"#));
     }
     let mut text = |class: &str, y: f64, text: &str| {
-        line(
-            svg,
-            format_args!(r#"<text class="{class}" x="{CARD_PADDING}" y="{}">{}</text>"#, Px(y), escape(text)),
-        );
+        let (y, text) = (Px(y), escape(text));
+        svg.line(format_args!(r#"<text class="{class}" x="{CARD_PADDING}" y="{y}">{text}</text>"#));
     };
     text("type", HEADER / 2.0 + 4.5, &card.title);
     let mut bottom = HEADER;

@@ -1,6 +1,6 @@
 //! A timeline of a run: a row for each operator, from top to bottom in execution order, and time from left to right.
 
-use super::page::{self, LEGEND_FONT, MARGIN, Px, TICK_FONT, legend, line, ticks};
+use super::page::{self, LEGEND_FONT, Lines, MARGIN, Px, TICK_FONT, legend, ticks};
 use super::text::{Font, escape};
 use super::{NodeKind, style};
 use crate::numbers;
@@ -75,7 +75,7 @@ impl Timeline {
         style::write(&mut text, &kinds, STYLE);
         page::heading(&mut text, &self.title, &self.summary, (width.ceil(), height));
         text.push_str(&legend.text);
-        line(&mut text, format_args!(r#"<g transform="translate({} {})">"#, Px(MARGIN + names), Px(top)));
+        text.line(format_args!(r#"<g transform="translate({} {})">"#, Px(MARGIN + names), Px(top)));
         self.draw_grid(&mut text);
         self.draw_bars(&mut text, names);
         text.push_str("</g>\n</svg>\n");
@@ -99,8 +99,8 @@ impl Timeline {
         for time in ticks(most).into_iter().map(Duration::from_nanos) {
             let label = if time.is_zero() { "0".to_owned() } else { numbers::time(time) };
             let (x, left) = (x(time, whole), x(time, whole) - TICK_FONT.width(&label) / 2.0);
-            line(text, format_args!(r#"<path class="grid" d="M{} 0v{down}"/>"#, Px(x)));
-            line(text, format_args!(r#"<text class="detail" x="{}" y="-{GAP}">{label}</text>"#, Px(left)));
+            text.line(format_args!(r#"<path class="grid" d="M{} 0v{down}"/>"#, Px(x)));
+            text.line(format_args!(r#"<text class="detail" x="{}" y="-{GAP}">{label}</text>"#, Px(left)));
         }
     }
 
@@ -112,29 +112,23 @@ impl Timeline {
             let (x, right) = (x(bar.start, whole), x(bar.start.saturating_add(bar.time), whole));
             let (class, width) = (bar.kind.class(), (right - x).max(0.7));
             let tooltip = escape(&bar.tooltip.join("\n"));
-            line(text, format_args!(r#"<g class="{class}"><title>{tooltip}</title>"#));
+            text.line(format_args!(r#"<g class="{class}"><title>{tooltip}</title>"#));
             let (left, all) = (Px(-names), Px(names + WIDTH + TIMES));
-            line(
-                text,
-                format_args!(
-                    r#"<rect class="row" x="{left}" y="{}" width="{all}" height="{ROW}"/>"#,
-                    Px(top)
-                ),
-            );
+            text.line(format_args!(
+                r#"<rect class="row" x="{left}" y="{}" width="{all}" height="{ROW}"/>"#,
+                Px(top)
+            ));
             let (y, baseline) = (Px(top + (ROW - BAR) / 2.0), Px(top + ROW / 2.0 + TICK_FONT.size / 3.0));
-            line(
-                text,
-                format_args!(
-                    r#"<rect class="bar" x="{}" y="{y}" width="{}" height="{BAR}" rx="{}"/>"#,
-                    Px(x),
-                    Px(width),
-                    if width > 6.0 { 2 } else { 0 }
-                ),
-            );
+            text.line(format_args!(
+                r#"<rect class="bar" x="{}" y="{y}" width="{}" height="{BAR}" rx="{}"/>"#,
+                Px(x),
+                Px(width),
+                if width > 6.0 { 2 } else { 0 }
+            ));
             let name = escape(&NAME_FONT.elide_middle(&bar.name, NAMES));
-            line(text, format_args!(r#"<text class="detail right" x="-{GAP}" y="{baseline}">{name}</text>"#));
+            text.line(format_args!(r#"<text class="detail right" x="-{GAP}" y="{baseline}">{name}</text>"#));
             let (after, time) = (Px(x + width + GAP), numbers::time(bar.time));
-            line(text, format_args!(r#"<text class="name" x="{after}" y="{baseline}">{time}</text></g>"#));
+            text.line(format_args!(r#"<text class="name" x="{after}" y="{baseline}">{time}</text></g>"#));
         }
         text.push_str("</g>\n");
     }

@@ -1,7 +1,8 @@
 //! Convolution in a blocked channel layout: N, ⌈C/b⌉, H, W, b.
 //!
 //! A block fills one vector register, so that b output channels are computed at a time, without gathering columns and
-//! without partial vectors.
+//! without partial vectors. Except for depthwise ones, convolutions are products with packed weights, whose innermost loop is
+//! in [`packed`](super::packed) (`tile.rs`).
 
 mod dense;
 mod depthwise;

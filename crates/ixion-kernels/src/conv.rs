@@ -1,4 +1,5 @@
-//! Convolution: direct for narrow groups, otherwise by matrix products over tiles of im2col columns.
+//! Convolution of plain tensors: direct for narrow groups, otherwise by matrix products over tiles of im2col columns. See
+//! [`blocked`](super::blocked) for blocked channels.
 //!
 //! The columns of a whole image can be larger than all activations together, so they are built for one tile of output
 //! positions at a time, in scratch memory of a fixed size that stays in the cache. The outputs of a tile stay in the

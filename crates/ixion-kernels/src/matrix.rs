@@ -1,6 +1,6 @@
 //! Matrix operations by products and substitution alone: triangular systems, powers, the exponential.
 
-use ixion_tensor::{Complex, Element};
+use ixion_tensor::{Complex, Element, Float};
 use ixion_tensor::{LimitError, Limits};
 use ndarray::linalg::general_mat_mul;
 use ndarray::{Array2, ArrayView2, ArrayViewMut2, Axis, LinalgScalar, ScalarOperand};
@@ -44,57 +44,74 @@ pub enum Fault {
 
 /// An element type of matrices: `f32`, `f64` and their complex counterparts.
 pub trait Field: Element + LinalgScalar + ScalarOperand + std::ops::Neg<Output = Self> {
-    /// The complex conjugate; a real number is its own.
-    #[must_use]
-    fn conj(self) -> Self;
-    /// The absolute value.
-    fn magnitude(self) -> f64;
-    /// The sum of the magnitudes of the real and the imaginary part, by which LAPACK compares elements when it looks for
-    /// a large one.
-    fn taxicab(self) -> f64;
-    /// The number of this type that is nearest to a real number.
-    fn nearest(value: f64) -> Self;
     /// The distance between 1 and the next larger number.
     const EPSILON: f64;
+
+    /// The complex conjugate; a real number is its own.
+    #[must_use]
+    fn conj(self) -> Self {
+        self
+    }
+
+    /// The absolute value.
+    fn magnitude(self) -> f64;
+
+    /// The sum of the magnitudes of the real and the imaginary part, by which LAPACK compares elements when it looks for
+    /// a large one.
+    fn taxicab(self) -> f64 {
+        self.magnitude()
+    }
+
+    /// The number of this type that is nearest to a real number.
+    fn nearest(value: f64) -> Self;
 }
 
-macro_rules! fields {
-    ($($real:ty),*) => {$(
-        impl Field for $real {
-            fn conj(self) -> Self {
-                self
-            }
-            fn magnitude(self) -> f64 {
-                f64::from(self.abs())
-            }
-            fn taxicab(self) -> f64 {
-                self.magnitude()
-            }
-            fn nearest(value: f64) -> Self {
-                value as $real
-            }
-            const EPSILON: f64 = <$real>::EPSILON as f64;
-        }
+impl Field for f32 {
+    const EPSILON: f64 = f32::EPSILON as f64;
 
-        impl Field for Complex<$real> {
-            fn conj(self) -> Self {
-                Complex::conj(&self)
-            }
-            fn magnitude(self) -> f64 {
-                f64::from(self.norm())
-            }
-            fn taxicab(self) -> f64 {
-                f64::from(self.re.abs()) + f64::from(self.im.abs())
-            }
-            fn nearest(value: f64) -> Self {
-                Complex::new(value as $real, 0.0)
-            }
-            const EPSILON: f64 = <$real>::EPSILON as f64;
-        }
-    )*};
+    fn magnitude(self) -> f64 {
+        self.abs().into()
+    }
+
+    fn nearest(value: f64) -> Self {
+        value as f32
+    }
 }
 
-fields!(f32, f64);
+impl Field for f64 {
+    const EPSILON: f64 = f64::EPSILON;
+
+    fn magnitude(self) -> f64 {
+        self.abs()
+    }
+
+    fn nearest(value: f64) -> Self {
+        value
+    }
+}
+
+impl<R: Float + Field> Field for Complex<R>
+where
+    Complex<R>: Element + ScalarOperand,
+{
+    const EPSILON: f64 = <R as Field>::EPSILON;
+
+    fn conj(self) -> Self {
+        Complex::conj(&self)
+    }
+
+    fn magnitude(self) -> f64 {
+        self.norm().magnitude()
+    }
+
+    fn taxicab(self) -> f64 {
+        self.re.magnitude() + self.im.magnitude()
+    }
+
+    fn nearest(value: f64) -> Self {
+        Complex::new(R::nearest(value), R::zero())
+    }
+}
 
 /// The conjugate transpose.
 pub fn adjoint<T: Field>(a: &ArrayView2<'_, T>) -> Array2<T> {

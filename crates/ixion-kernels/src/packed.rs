@@ -35,7 +35,7 @@ pub(super) use view::{PanelsView, pack_columns, pack_rows};
 /// Results of the last panel beyond the outputs are sums of zeros.
 ///
 /// # Errors
-/// Fails if the deadline has passed or `finish` fails.
+/// Fails if the deadline has passed or the epilogue fails.
 ///
 /// # Panics
 /// Panics if rows are not as long as the weights, a slice is too short for its sizes, or results overlap; callers check

@@ -18,7 +18,7 @@ use lanes::{COLUMNS, ROWS, sums};
 use std::cell::Cell;
 
 /// An element type of quantised values.
-pub trait QuantizedElement: ixion_tensor::Element {
+pub trait QuantizedElement: ixion_tensor::Element + Into<i32> {
     /// The smallest and the largest value.
     const RANGE: [i32; 2];
 
@@ -26,28 +26,38 @@ pub trait QuantizedElement: ixion_tensor::Element {
     fn of(value: i32) -> Self;
 
     /// The value as an integer.
-    fn value(self) -> i32;
+    #[inline(always)]
+    fn value(self) -> i32 {
+        self.into()
+    }
 }
 
-macro_rules! quantized_elements {
-    ($($type:ty),*) => {$(
-        impl QuantizedElement for $type {
-            const RANGE: [i32; 2] = [<$type>::MIN as i32, <$type>::MAX as i32];
+impl QuantizedElement for u8 {
+    const RANGE: [i32; 2] = [u8::MIN as i32, u8::MAX as i32];
 
-            #[inline(always)]
-            fn of(value: i32) -> Self {
-                value as Self
-            }
-
-            #[inline(always)]
-            fn value(self) -> i32 {
-                self.into()
-            }
-        }
-    )*};
+    #[inline(always)]
+    fn of(value: i32) -> Self {
+        value as u8
+    }
 }
 
-quantized_elements!(u8, i8, i32);
+impl QuantizedElement for i8 {
+    const RANGE: [i32; 2] = [i8::MIN as i32, i8::MAX as i32];
+
+    #[inline(always)]
+    fn of(value: i32) -> Self {
+        value as i8
+    }
+}
+
+impl QuantizedElement for i32 {
+    const RANGE: [i32; 2] = [i32::MIN, i32::MAX];
+
+    #[inline(always)]
+    fn of(value: i32) -> Self {
+        value
+    }
+}
 
 /// Values minus their zero point, which must be a value of the type too, so that the differences fit 16 bits.
 pub fn centered<Q: QuantizedElement>(values: &[Q], zero_point: i32) -> Vec<i16> {

@@ -1,12 +1,13 @@
 //! Conversion of element types, and complex numbers as pairs of real numbers.
 
-use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta, View};
+use crate::op::{CpuLayer, FromOperator, Io, Layer, LayerError, Result, TensorMeta, View, exactly};
 use crate::support::arguments::InputIndex;
 use crate::support::broadcast::broadcast;
 use crate::support::choices::MemoryFormat;
+use crate::support::delegation::delegating;
 use crate::support::views::view_layers;
 use ixion_tensor::{Complex, DType, Dim, Element, Layout, Shape, TensorView, TensorViewMut, f16};
-use ndarray::{Axis, Zip};
+use ndarray::Zip;
 use std::ops::RangeInclusive;
 
 crate::operator! {
@@ -32,63 +33,43 @@ crate::operator! {
     }
 }
 
-/// Implements the traits for layers that only convert the element type.
-macro_rules! converting_layers {
-    ($($name:ident takes $count:literal, |$layer:ident, $type_of:ident| $dtype:expr;)*) => {$(
-        impl $name {
-            /// The type that elements are converted to, given the inputs' types.
-            fn target(&self, $type_of: impl Fn(usize) -> DType) -> DType {
-                let $layer = self;
-                $dtype
-            }
-        }
-
-        impl Layer for $name {
-            fn num_inputs(&self) -> RangeInclusive<usize> {
-                $count..=$count
-            }
-
-            fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
-                let dtype = self.target(|position| inputs[position].dtype());
-                if dtype == inputs[0].dtype() {
-                    return Ok(vec![inputs[0].clone()]);
-                }
-                let output = inputs[0].with_dtype(dtype);
-                let known = inputs[0].values().filter(|_| dtype == DType::I64);
-                Ok(vec![match known {
-                    Some(values) => output.with_values(values.to_vec()),
-                    None => output,
-                }])
-            }
-
-            fn view_of(
-                &self,
-                _: usize,
-                inputs: &[(DType, Layout)],
-                _: &Shape,
-            ) -> Result<Option<View>, LayerError> {
-                let (dtype, layout) = inputs[0];
-                let is_same = self.target(|position| inputs[position].0) == dtype;
-                Ok(is_same.then_some(View { input: 0, layout }))
-            }
-        }
-
-        impl CpuLayer for $name {
-            fn forward(
-                &mut self,
-                inputs: &[TensorView<'_>],
-                outputs: &mut [TensorViewMut<'_>],
-                _: &mut ForwardContext<'_>,
-            ) -> Result<(), LayerError> {
-                Ok(outputs[0].cast_from(&inputs[0])?)
-            }
-        }
-    )*};
+/// Converts the elements to a type, or else to that of the input at a position.
+#[derive(Debug, Clone)]
+struct Conversion {
+    dtype: Option<DType>,
+    like: usize,
 }
 
-converting_layers! {
-    To takes 1, |layer, type_of| layer.dtype.unwrap_or(type_of(0));
-    TypeAs takes 2, |layer, type_of| type_of(layer.other.0);
+impl Layer for Conversion {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
+        let dtype = self.dtype.unwrap_or(inputs[self.like].dtype());
+        if dtype == inputs[0].dtype() {
+            return Ok(vec![inputs[0].clone()]);
+        }
+        let output = inputs[0].with_dtype(dtype);
+        let known = inputs[0].values().filter(|_| dtype == DType::I64);
+        Ok(vec![match known {
+            Some(values) => output.with_values(values.to_vec()),
+            None => output,
+        }])
+    }
+
+    fn view_of(&self, _: usize, inputs: &[(DType, Layout)], _: &Shape) -> Result<Option<View>> {
+        let (dtype, layout) = inputs[0];
+        let is_same = self.dtype.unwrap_or(inputs[self.like].0) == dtype;
+        Ok(is_same.then_some(View { input: 0, layout }))
+    }
+}
+
+impl CpuLayer for Conversion {
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        Ok(io.outputs[0].cast_from(&io.inputs[0])?)
+    }
+}
+
+delegating! {
+    To |layer| Conversion { dtype: layer.dtype, like: 0 };
+    TypeAs |layer| Conversion { dtype: None, like: layer.other.0 };
 }
 
 crate::operator! {
@@ -97,15 +78,14 @@ crate::operator! {
 }
 
 impl Layer for Positive {
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         if inputs[0].dtype() == DType::Bool {
-            let wanted = "numbers".to_owned();
-            return Err(LayerError::DType { what: "the input".to_owned(), wanted, found: DType::Bool });
+            return Err(LayerError::dtype("the input", "numbers", DType::Bool));
         }
         Ok(vec![inputs[0].clone()])
     }
 
-    fn view(&self, _: usize, inputs: &[Layout], _: &Shape) -> Result<Option<View>, LayerError> {
+    fn view(&self, _: usize, inputs: &[Layout], _: &Shape) -> Result<Option<View>> {
         Ok(Some(View { input: 0, layout: inputs[0] }))
     }
 }
@@ -140,33 +120,11 @@ crate::operator! {
     pub struct Imag for "torch.imag" {}
 }
 
-/// Runs an expression with `$T` bound to the type of a complex number's parts; other types are an error.
-macro_rules! with_parts {
-    ($dtype:expr, $T:ident => $body:expr) => {
-        match $dtype {
-            DType::F32 | DType::C64 => {
-                type $T = f32;
-                $body
-            }
-            DType::F64 | DType::C128 => {
-                type $T = f64;
-                $body
-            }
-            DType::F16 | DType::C32 => {
-                type $T = f16;
-                $body
-            }
-            other => Err(not_complex(other)),
-        }
-    };
-}
-
 fn not_complex(found: DType) -> LayerError {
-    let wanted = "f32, f64 and f16, or complex numbers of them".to_owned();
-    LayerError::DType { what: "the input".to_owned(), wanted, found }
+    LayerError::dtype("the input", "f32, f64 and f16, or complex numbers of them", found)
 }
 
-fn complex_of(dtype: DType) -> Result<DType, LayerError> {
+fn complex_of(dtype: DType) -> Result<DType> {
     match dtype {
         DType::F16 => Ok(DType::C32),
         DType::F32 => Ok(DType::C64),
@@ -175,7 +133,7 @@ fn complex_of(dtype: DType) -> Result<DType, LayerError> {
     }
 }
 
-fn real_of(dtype: DType) -> Result<DType, LayerError> {
+fn real_of(dtype: DType) -> Result<DType> {
     if dtype.is_complex() { Ok(dtype.real()) } else { Err(not_complex(dtype)) }
 }
 
@@ -187,16 +145,54 @@ fn doubled(layout: &Layout) -> (Vec<usize>, usize) {
     )
 }
 
-impl Layer for MakeComplex {
-    fn num_inputs(&self) -> RangeInclusive<usize> {
-        2..=2
+/// Copies the real parts (0) or the imaginary parts (1) of complex numbers.
+fn copy_part(index: usize, complex: &TensorView<'_>, real: &mut TensorViewMut<'_>) -> Result<()> {
+    fn copy<T: Element>(index: usize, complex: &TensorView<'_>, real: &mut TensorViewMut<'_>) -> Result<()>
+    where
+        Complex<T>: Element,
+    {
+        let numbers = complex.array::<Complex<T>>()?;
+        Zip::from(real.array::<T>()?).and(numbers).for_each(|part, z| *part = [z.re, z.im][index]);
+        Ok(())
     }
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    match complex.dtype() {
+        DType::C64 => copy::<f32>(index, complex, real),
+        DType::C128 => copy::<f64>(index, complex, real),
+        DType::C32 => copy::<f16>(index, complex, real),
+        other => Err(not_complex(other)),
+    }
+}
+
+/// Writes complex numbers, given their real and their imaginary parts.
+fn join(parts: [&TensorView<'_>; 2], complex: &mut TensorViewMut<'_>) -> Result<()> {
+    fn write<T: Element>([re, im]: [&TensorView<'_>; 2], complex: &mut TensorViewMut<'_>) -> Result<()>
+    where
+        Complex<T>: Element,
+    {
+        let numbers = Zip::from(complex.array::<Complex<T>>()?);
+        let numbers = numbers.and(re.array::<T>()?).and(im.array::<T>()?);
+        numbers.for_each(|z, &re, &im| *z = Complex { re, im });
+        Ok(())
+    }
+
+    match complex.dtype() {
+        DType::C64 => write::<f32>(parts, complex),
+        DType::C128 => write::<f64>(parts, complex),
+        DType::C32 => write::<f16>(parts, complex),
+        other => Err(not_complex(other)),
+    }
+}
+
+impl Layer for MakeComplex {
+    fn num_inputs(&self) -> RangeInclusive<usize> {
+        exactly(1 + self.field_inputs())
+    }
+
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let (real, imag) = (&inputs[0], &inputs[self.imag.0]);
         if real.dtype() != imag.dtype() {
-            let (what, wanted) = ("the imaginary part".to_owned(), real.dtype().to_string());
-            return Err(LayerError::DType { what, wanted, found: imag.dtype() });
+            return Err(LayerError::dtype("the imaginary part", real.dtype(), imag.dtype()));
         }
         let dims = broadcast(real.dims(), imag.dims())?;
         Ok(vec![TensorMeta::new(complex_of(real.dtype())?, dims)])
@@ -204,36 +200,16 @@ impl Layer for MakeComplex {
 }
 
 impl CpuLayer for MakeComplex {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        let shape = *outputs[0].shape();
-        let [real, imag] = [&inputs[0], &inputs[self.imag.0]]
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        let shape = *io.outputs[0].shape();
+        let [real, imag] = [&io.inputs[0], &io.inputs[self.imag.0]]
             .map(|part| part.layout().expand(&shape).and_then(|layout| part.with_layout(layout)));
-        with_parts!(inputs[0].dtype(), T => join::<T>(&real?, &imag?, &mut outputs[0]))
+        join([&real?, &imag?], &mut io.outputs[0])
     }
 }
 
-fn join<T: Element>(
-    real: &TensorView<'_>,
-    imag: &TensorView<'_>,
-    output: &mut TensorViewMut<'_>,
-) -> Result<(), LayerError>
-where
-    Complex<T>: Element,
-{
-    Zip::from(output.array::<Complex<T>>()?)
-        .and(real.array::<T>()?)
-        .and(imag.array::<T>()?)
-        .for_each(|z, &re, &im| *z = Complex { re, im });
-    Ok(())
-}
-
 impl Layer for ViewAsComplex {
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let Some((last, dims)) = inputs[0].dims().split_last() else {
             return Err(LayerError::shape("the input", "…×2", &inputs[0]));
         };
@@ -243,7 +219,7 @@ impl Layer for ViewAsComplex {
         Ok(vec![TensorMeta::new(complex_of(inputs[0].dtype())?, dims.iter().cloned())])
     }
 
-    fn view(&self, _: usize, inputs: &[Layout], _: &Shape) -> Result<Option<View>, LayerError> {
+    fn view(&self, _: usize, inputs: &[Layout], _: &Shape) -> Result<Option<View>> {
         // Both parts are adjacent, and all pairs are an even number of parts apart.
         let shape = inputs[0].shape();
         let Some((&1, strides)) = inputs[0].strides().split_last() else { return Ok(None) };
@@ -257,27 +233,22 @@ impl Layer for ViewAsComplex {
 }
 
 impl CpuLayer for ViewAsComplex {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
         let part = |index| {
-            let layout = inputs[0].layout().select(inputs[0].shape().rank() - 1, index)?;
-            inputs[0].with_layout(layout)
+            let layout = io.inputs[0].layout().select(io.inputs[0].shape().rank() - 1, index)?;
+            io.inputs[0].with_layout(layout)
         };
-        with_parts!(inputs[0].dtype(), T => join::<T>(&part(0)?, &part(1)?, &mut outputs[0]))
+        join([&part(0)?, &part(1)?], &mut io.outputs[0])
     }
 }
 
 impl Layer for ViewAsReal {
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let dims = inputs[0].dims().iter().cloned().chain([Dim::Fixed(2)]);
         Ok(vec![TensorMeta::new(real_of(inputs[0].dtype())?, dims)])
     }
 
-    fn view(&self, _: usize, inputs: &[Layout], shape: &Shape) -> Result<Option<View>, LayerError> {
+    fn view(&self, _: usize, inputs: &[Layout], shape: &Shape) -> Result<Option<View>> {
         let (mut strides, offset) = doubled(&inputs[0]);
         strides.push(1);
         Ok(Some(View { input: 0, layout: Layout::strided(*shape, &strides, offset)? }))
@@ -285,45 +256,28 @@ impl Layer for ViewAsReal {
 }
 
 impl CpuLayer for ViewAsReal {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        with_parts!(inputs[0].dtype(), T => separate::<T>(&inputs[0], &mut outputs[0]))
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        let (input, output) = (&io.inputs[0], &mut io.outputs[0]);
+        // A complex number is stored as its two parts.
+        if let (Ok(from), Ok(to)) = (input.bytes(), output.bytes_mut()) {
+            to.copy_from_slice(from);
+            return Ok(());
+        }
+        for index in 0..2 {
+            let parts = output.layout().select(output.shape().rank() - 1, index)?;
+            copy_part(index, input, &mut output.reborrow().with_layout(parts)?)?;
+        }
+        Ok(())
     }
-}
-
-fn separate<T: Element>(input: &TensorView<'_>, output: &mut TensorViewMut<'_>) -> Result<(), LayerError>
-where
-    Complex<T>: Element,
-{
-    if let (true, Ok(input)) = (output.layout().is_contiguous(), input.slice::<Complex<T>>()) {
-        let pairs = output.slice::<T>()?.chunks_exact_mut(2);
-        pairs.zip(input).for_each(|(parts, z)| parts.copy_from_slice(&[z.re, z.im]));
-        return Ok(());
-    }
-    let mut output = output.array::<T>()?;
-    let last = Axis(output.ndim() - 1);
-    let input = input.array::<Complex<T>>()?;
-    Zip::from(output.index_axis_mut(last, 0)).and(&input).for_each(|part, z| *part = z.re);
-    Zip::from(output.index_axis_mut(last, 1)).and(&input).for_each(|part, z| *part = z.im);
-    Ok(())
 }
 
 impl Layer for Real {
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let dtype = inputs[0].dtype();
         Ok(vec![inputs[0].with_dtype(dtype.real())])
     }
 
-    fn view_of(
-        &self,
-        _: usize,
-        inputs: &[(DType, Layout)],
-        shape: &Shape,
-    ) -> Result<Option<View>, LayerError> {
+    fn view_of(&self, _: usize, inputs: &[(DType, Layout)], shape: &Shape) -> Result<Option<View>> {
         let (dtype, layout) = inputs[0];
         if !dtype.is_complex() {
             return Ok(Some(View { input: 0, layout }));
@@ -334,25 +288,20 @@ impl Layer for Real {
 }
 
 impl CpuLayer for Real {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        if !inputs[0].dtype().is_complex() {
-            return Ok(outputs[0].copy_from(&inputs[0])?);
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        if !io.inputs[0].dtype().is_complex() {
+            return Ok(io.outputs[0].copy_from(&io.inputs[0])?);
         }
-        with_parts!(inputs[0].dtype(), T => part::<T>(&inputs[0], &mut outputs[0], |z| z.re))
+        copy_part(0, &io.inputs[0], &mut io.outputs[0])
     }
 }
 
 impl Layer for Imag {
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         Ok(vec![inputs[0].with_dtype(real_of(inputs[0].dtype())?)])
     }
 
-    fn view(&self, _: usize, inputs: &[Layout], shape: &Shape) -> Result<Option<View>, LayerError> {
+    fn view(&self, _: usize, inputs: &[Layout], shape: &Shape) -> Result<Option<View>> {
         let (strides, offset) = doubled(&inputs[0]);
         // An empty tensor has no imaginary part to point to.
         let offset = offset.saturating_add(usize::from(shape.num_elements() > 0));
@@ -361,29 +310,14 @@ impl Layer for Imag {
 }
 
 impl CpuLayer for Imag {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        with_parts!(inputs[0].dtype(), T => part::<T>(&inputs[0], &mut outputs[0], |z| z.im))
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        copy_part(1, &io.inputs[0], &mut io.outputs[0])
     }
 }
 
-fn part<T: Element>(
-    input: &TensorView<'_>,
-    output: &mut TensorViewMut<'_>,
-    of: impl Fn(&Complex<T>) -> T,
-) -> Result<(), LayerError>
-where
-    Complex<T>: Element,
-{
-    Zip::from(output.array::<T>()?).and(input.array::<Complex<T>>()?).for_each(|part, z| *part = of(z));
-    Ok(())
+operators! {
+    To: moves(Cast), TypeAs: moves(Cast), Positive, MakeComplex, ViewAsComplex, ViewAsReal, Real, Imag; category Shape
 }
-
-operators! { To, TypeAs, Positive, MakeComplex, ViewAsComplex, ViewAsReal, Real, Imag }
 
 #[cfg(test)]
 mod tests {

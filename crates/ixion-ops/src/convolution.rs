@@ -1,19 +1,21 @@
 //! Convolution and its transpose in one, two and three dimensions.
+//!
+//! [`Conv`] has three kinds of kernels: for plain tensors ([`ixion_kernels::conv`]); for images in `f32` with blocked channels,
+//! which an engine selects where they are faster ([`ixion_kernels::blocked`], called in `blocked.rs`); and for int8
+//! ([`ixion_kernels::quantized`], called in `int8.rs`).
 
 mod algorithm;
 mod blocked;
-mod blocks;
 mod common;
 mod deformable;
 mod int8;
-mod tactics;
 mod transposed;
 
 use crate::inserted::device_tactic::DeviceTactic;
 use crate::layout::padding::PaddingMode;
 use crate::op::{
-    Cost, CpuLayer, ForwardContext, FromParameter, Layer, LayerError, RuntimeParameter, Tactic, TensorFormat,
-    TensorMeta, Weight,
+    Cost, CpuLayer, ForwardContext, FromOperator, FromParameter, Io, Layer, LayerError, Result,
+    RuntimeParameter, Tactic, TensorFormat, TensorMeta, Weight, exactly,
 };
 use crate::support::choices::PerAxis;
 use crate::support::epilogue;
@@ -24,7 +26,7 @@ use crate::support::int8::Int8;
 use crate::support::rules;
 use crate::support::shape_cache::ShapeCache;
 use algorithm::ConvAlgorithm;
-use blocks::Blocks;
+use blocked::Blocks;
 use common::{Parameters, Sizes, each_sample, per_axis};
 pub use deformable::{DeformConv, DeformConvFunction};
 use ixion_kernels::Float;
@@ -59,6 +61,14 @@ impl FromParameter for Padding {
             "same" => Some(Self::Same),
             "valid" => Some(Self::Valid),
             _ => PerAxis::from_parameter(parameter).map(Self::Places),
+        }
+    }
+
+    fn to_parameter(&self) -> Option<RuntimeParameter> {
+        match self {
+            Self::Places(places) => places.to_parameter(),
+            Self::Same => Some("same".into()),
+            Self::Valid => Some("valid".into()),
         }
     }
 }
@@ -122,7 +132,7 @@ impl Conv {
     }
 
     /// The window along each axis, for a kernel of the given size.
-    fn windows(&self, kernel: &[usize]) -> Result<Vec<Window>, LayerError> {
+    fn windows(&self, kernel: &[usize]) -> Result<Vec<Window>> {
         let pads: Vec<(usize, usize)> = match &self.padding {
             // With some padding modes, PNNX writes two numbers per axis, the last axis first.
             Padding::Places(places) if places.values().len() == 2 * kernel.len() => {
@@ -144,11 +154,10 @@ impl Conv {
 
     /// The sizes of one sample, and the padding to add to each axis of the input beforehand; empty if the padding is zeros,
     /// which the kernel handles.
-    pub fn shape(
-        &self,
-        input: &[usize],
-        weight: &[usize],
-    ) -> Result<(ConvShape, Vec<(usize, usize)>), LayerError> {
+    ///
+    /// # Errors
+    /// [`LayerError::InvalidParameter`] if a parameter has a wrong number of values, or a window is empty or too large.
+    pub fn shape(&self, input: &[usize], weight: &[usize]) -> Result<(ConvShape, Vec<(usize, usize)>)> {
         let kernel = weight.get(2..).unwrap_or_default();
         let mut windows = self.windows(kernel)?;
         let mut lens = input[input.len().saturating_sub(kernel.len())..].to_vec();
@@ -169,7 +178,7 @@ impl Conv {
     }
 
     /// Prepares everything that depends on shapes alone.
-    fn plan(&self, input: &[usize], weight: &[usize], dtype: DType) -> Result<PreparedConv, LayerError> {
+    fn plan(&self, input: &[usize], weight: &[usize], dtype: DType) -> Result<PreparedConv> {
         let (shape, pads) = self.shape(input, weight)?;
         let conv = ConvPlan::new(shape, float::computed_size(dtype));
         Ok(PreparedConv {
@@ -186,7 +195,7 @@ impl Conv {
         inputs: &[TensorView<'_>],
         output: &mut TensorViewMut<'_>,
         context: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
+    ) -> Result<()> {
         let (mut ready, mut epilogue) = (self.ready.take(), self.epilogue.take());
         let result = self.run_with::<T>(&mut ready, epilogue.as_mut(), inputs, output, context);
         (self.ready, self.epilogue) = (ready, epilogue);
@@ -200,7 +209,7 @@ impl Conv {
         inputs: &[TensorView<'_>],
         output: &mut TensorViewMut<'_>,
         context: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
+    ) -> Result<()> {
         let (weights, bias) = Parameters::read::<T>(&self.weight, self.bias.as_ref(), inputs)?;
         let (input, weight) = (&inputs[0], self.weight.view(inputs)?);
         let ready = ready.get_or_make(
@@ -228,7 +237,7 @@ impl Conv {
         input: &TensorView<'a>,
         pads: &[(usize, usize)],
         limits: &Limits,
-    ) -> Result<Cow<'a, [T]>, LayerError> {
+    ) -> Result<Cow<'a, [T]>> {
         let data = float::read::<T>(input)?;
         let Some(mode) = self.padding_mode.mirror() else { return Ok(data) };
         let padded = input.shape().iter().zip(pads).map(|(&len, pad)| (len + pad.0 + pad.1) as u64);
@@ -267,11 +276,10 @@ impl PreparedConv {
 
 impl Layer for Conv {
     fn num_inputs(&self) -> RangeInclusive<usize> {
-        let count = self.parameters().num_inputs() + epilogue::num_inputs(self.epilogue.as_ref());
-        count..=count
+        exactly(1 + self.field_inputs())
     }
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let Sizes { out_channels, kernel, leading: first } = self.parameters().sizes(inputs)?;
         let input = &inputs[0];
         let mut dims = input.dims()[..first - 1].to_vec();
@@ -317,7 +325,7 @@ impl CpuLayer for Conv {
         self.algorithms().into_iter().map(ConvAlgorithm::tactic).collect()
     }
 
-    fn set_tactic(&mut self, id: u32) -> Result<(), LayerError> {
+    fn set_tactic(&mut self, id: u32) -> Result<()> {
         self.select_tactic(id)
     }
 
@@ -328,25 +336,25 @@ impl CpuLayer for Conv {
         }
     }
 
-    fn configure(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<(), LayerError> {
+    fn configure(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<()> {
         self.int8.configure(inputs, outputs);
         self.configure_blocks(inputs, outputs)
     }
 
-    fn initialize(&mut self) -> Result<(), LayerError> {
+    fn initialize(&mut self) -> Result<()> {
         self.initialize_blocks()?;
         self.initialize_int8()
     }
 
-    fn packed(&self) -> Result<Option<Vec<f32>>, LayerError> {
+    fn packed(&self) -> Result<Option<Vec<f32>>> {
         Ok(self.packed_blocks())
     }
 
-    fn serialize(&self) -> Result<Vec<u8>, LayerError> {
+    fn serialize(&self) -> Result<Vec<u8>> {
         Ok(self.int8.stored().unwrap_or_else(|| self.stored_blocks()))
     }
 
-    fn deserialize(&mut self, bytes: &[u8]) -> Result<(), LayerError> {
+    fn deserialize(&mut self, bytes: &[u8]) -> Result<()> {
         if self.may_be_int8() && self.int8.restore(bytes) {
             return Ok(());
         }
@@ -370,23 +378,20 @@ impl CpuLayer for Conv {
         scratch().unwrap_or(0)
     }
 
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        context: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        if outputs[0].layout().format() != Format::Plain {
-            return self.run_blocked(inputs, &mut outputs[0], context);
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        if io.outputs[0].layout().format() != Format::Plain {
+            return self.run_blocked(io.inputs, &mut io.outputs[0], &mut io.context);
         }
-        if inputs[0].dtype() == DType::I8 && self.int8.is_selected() {
-            return self.run_int8(inputs, &mut outputs[0], context.limits());
+        if io.inputs[0].dtype() == DType::I8 && self.int8.is_selected() {
+            return self.run_int8(io.inputs, &mut io.outputs[0], io.context.limits());
         }
-        with_real!(inputs[0].dtype(), T => self.run::<T>(inputs, &mut outputs[0], context))
+        with_real!(io.inputs[0].dtype(), T => self.run::<T>(io.inputs, &mut io.outputs[0], &mut io.context))
     }
 }
 
-operators! { Conv, ConvTranspose, DeformConv, DeformConvFunction }
+operators! {
+    Conv: multiplies(Convolution), ConvTranspose: multiplies(Transposed), DeformConv, DeformConvFunction; category Weighted
+}
 
 #[cfg(test)]
 mod tests;

@@ -5,24 +5,27 @@
 //! usually calls a kernel of [`ixion_kernels`]. Each file lists its operators in an `operators!` table, and each family lists
 //! its files. The documentation of the module `ops` of the crate `ixion` shows how to add one.
 
-/// Declares `OPERATORS`, the table of a module's operators: `of` adds the tables of other modules, `with` a function for
-/// operators whose types or fields are computed, `lists` the types that take lists of tensors, `overload` the arguments of
-/// overloads in TorchScript that are not `input` and the operator's fields in their order.
+/// Declares `OPERATORS`, the table of a module's operators. After a colon follow the [`Properties`] of an operator, in the words
+/// of `op::properties::table`. `of` adds the tables of other modules, `with` a function for operators whose types or fields are
+/// computed; `category` states the category of all of these. `lists` names types that take lists of tensors, `overload` the
+/// arguments of overloads in TorchScript that are not `input` and the operator's fields in their order.
 ///
 /// ```ignore
 /// operators! { ReLU, ELU }                             // layers
+/// operators! { Flatten: moves(Reshaped) }              // a layer that only moves elements
 /// operators! { Logit; of complex; with add_functions } // and those of a module, and computed ones
-/// operators! { of gating, softmax }                    // those of modules alone
+/// operators! { of gating, softmax; category Activation } // those of modules alone
 /// operators! { entry => Conv, LpPool }                 // `entry::<Conv>()` makes the entry
 /// operators! { HStack; lists "aten::hstack" }          // its argument is a list of tensors
 /// operators! { Sort; overload "aten::sort"(input, stable, dim, descending) of 4 } // if called with 4 arguments
 /// ```
 macro_rules! operators {
     (
-        @ [$($entry:expr,)*] [$($(#[$meta:meta])* $module:ident),*] [$($add:ident)?]
+        @ [$($category:ident)?] [$($entry:expr,)*] [$($(#[$meta:meta])* $module:ident),*] [$($add:ident)?]
         [$($lists:literal),*] [$($op_type:literal($($argument:ident),*) $(of $count:literal)?),*]
     ) => {
         pub(crate) const OPERATORS: &[$crate::op::Entry] = &[
+            $($crate::op::Entry::Category($crate::op::Category::$category),)?
             $($entry,)*
             $($(#[$meta])* $crate::op::Entry::Table($module::OPERATORS),)*
             $($crate::op::Entry::Computed($add),)?
@@ -35,22 +38,23 @@ macro_rules! operators {
     };
     (@count) => { None };
     (@count $count:literal) => { Some($count) };
-    (of $($(#[$meta:meta])* $module:ident),* $(; with $add:ident)?) => {
-        operators! { @ [] [$($(#[$meta])* $module),*] [$($add)?] [] [] }
+    (of $($(#[$meta:meta])* $module:ident),* $(; with $add:ident)? $(; category $category:ident)?) => {
+        operators! { @ [$($category)?] [] [$($(#[$meta])* $module),*] [$($add)?] [] [] }
     };
     (with $add:ident $(; overload $($overload:tt)*)?) => {
-        operators! { @ [] [] [$add] [] [$($($overload)*)?] }
+        operators! { @ [] [] [] [$add] [] [$($($overload)*)?] }
     };
-    ($make:ident => $($name:ty),*) => {
-        operators! { @ [$($make::<$name>(),)*] [] [] [] [] }
+    ($make:ident => $($name:ty),* $(; category $category:ident)?) => {
+        operators! { @ [$($category)?] [$($make::<$name>(),)*] [] [] [] [] }
     };
     (
-        $($name:ty),* $(; of $($(#[$meta:meta])* $module:ident),*)? $(; with $add:ident)?
-        $(; lists $($lists:literal),*)? $(; overload $($overload:tt)*)?
+        $($name:ty $(: $properties:expr)?),* $(; of $($(#[$meta:meta])* $module:ident),*)? $(; with $add:ident)?
+        $(; category $category:ident)? $(; lists $($lists:literal),*)? $(; overload $($overload:tt)*)?
     ) => {
         operators! {
-            @ [$($crate::op::Entry::of::<$name>(),)*] [$($($(#[$meta])* $module),*)?] [$($add)?]
-            [$($($lists),*)?] [$($($overload)*)?]
+            @ [$($category)?]
+            [$($crate::op::Entry::of::<$name>()$(.with({ use $crate::op::properties::table::*; $properties }))?,)*]
+            [$($($(#[$meta])* $module),*)?] [$($add)?] [$($($lists),*)?] [$($($overload)*)?]
         }
     };
 }
@@ -80,7 +84,7 @@ pub mod sorting;
 pub mod support;
 pub mod vision;
 
-use crate::op::{CpuLayer, Registry};
+use crate::op::{CpuLayer, Properties, Registry};
 /// Exported macros name it: their callers need not depend on `ixion-tensor`.
 #[doc(hidden)]
 pub use ixion_tensor as tensor;
@@ -91,11 +95,33 @@ operators! {
     layout, linalg, matmul, normalization, onnx, pooling, quantized, recurrent, reduction, sorting, vision
 }
 
+impl Registry<dyn CpuLayer> {
+    /// All built-in layers, as in [`Registry::default`].
+    #[doc(hidden)]
+    pub fn built_in() -> &'static Self {
+        static BUILT_IN: OnceLock<Registry> = OnceLock::new();
+        BUILT_IN.get_or_init(registry)
+    }
+}
+
 impl Default for Registry<dyn CpuLayer> {
     /// All built-in layers; see [`registry`].
     fn default() -> Self {
-        static BUILT_IN: OnceLock<Registry> = OnceLock::new();
-        BUILT_IN.get_or_init(registry).clone()
+        Self::built_in().clone()
+    }
+}
+
+impl Properties {
+    /// The properties of an operator type, whichever layer runs it. If there is no built-in layer of the type, they are those of
+    /// the same function in another namespace: PyTorch has most functions of tensors as methods too, and TorchScript has both.
+    pub fn of(op_type: &str) -> Self {
+        const NAMESPACES: [&str; 3] = ["torch.", "Tensor.", "aten::"];
+        let known = |op_type: &str| Registry::built_in().known(op_type);
+        let elsewhere = || {
+            let name = NAMESPACES.iter().find_map(|namespace| op_type.strip_prefix(namespace))?;
+            NAMESPACES.iter().find_map(|namespace| known(&format!("{namespace}{name}")))
+        };
+        known(op_type).or_else(elsewhere).map_or(Self::NONE, |creator| creator.properties)
     }
 }
 
@@ -111,7 +137,8 @@ pub fn registry() -> Registry<dyn CpuLayer> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::op::FromOperator;
+    use crate::op::{Category, Elements, FromOperator};
+    use ixion_pnnx::Expr;
 
     #[test]
     fn no_type_is_registered_twice() {
@@ -153,6 +180,42 @@ mod tests {
             ["aten::size", "Tensor.size", "aten::Int", "aten::ScalarImplicit"].iter().all(returns_number)
         );
         assert!(!["aten::numel", "prim::NumToTensor", "aten::add"].iter().any(returns_number));
+    }
+
+    #[test]
+    fn properties_are_those_of_the_type() {
+        let elements = |op_type: &str| Properties::of(op_type).elements;
+        assert_eq!(["Tensor.view", "torch.unflatten"].map(elements), [Elements::Reshaped; 2]);
+        assert_eq!(["aten::permute", "Tensor.detach"].map(elements), [Elements::Permuted, Elements::Copied]);
+        assert_eq!(["aten::max", "aten::maximum"].map(elements), [Elements::Moved, Elements::Computed]);
+        assert_eq!(elements("acme/Tensor.view/1"), Elements::Computed);
+    }
+
+    #[test]
+    fn the_category_is_that_of_the_operator_or_its_table_or_its_family() {
+        let category = |op_type: &str| Properties::of(op_type).category;
+        assert_eq!(category("nn.Embedding"), Category::Weighted);
+        assert_eq!(category("torch.where"), Category::Elementwise);
+        assert_eq!(["torch.gather", "torch.index_select"].map(category), [Category::Shape; 2]);
+        assert_eq!(["aten::add", "torch.eq"].map(category), [Category::Elementwise; 2]);
+        assert_eq!(
+            ["Conv", "MaxPool", "Unique"].map(category),
+            [Category::Weighted, Category::Pooling, Category::Other]
+        );
+    }
+
+    #[test]
+    fn forms_are_expressions_over_fields() {
+        for (op_type, creator) in super::registry().iter() {
+            let is_field = |key: &str| creator.fields.iter().any(|field| field.key == key);
+            for (expr, when) in creator.properties.forms {
+                Expr::parse(expr).unwrap().walk(&mut |node| match node {
+                    Expr::Word(key) => assert!(is_field(key), "{op_type}: `{key}`"),
+                    node => assert!(matches!(node, Expr::Call { .. } | Expr::Input(0)), "{op_type}: {node}"),
+                });
+                assert!(when.iter().all(|(key, _)| is_field(key)), "{op_type}: {when:?}");
+            }
+        }
     }
 
     #[test]

@@ -27,7 +27,7 @@ pub use postfix::{evaluate, postfix};
 pub use smooth::Smooth;
 
 use crate::op;
-use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta, Weight};
+use crate::op::{CpuLayer, Io, Layer, LayerError, Registry, RegistryError, Result, TensorMeta, Weight};
 use ixion_tensor::{DType, Dim, TensorView, TensorViewMut};
 
 // ANCHOR: map
@@ -35,7 +35,7 @@ use ixion_tensor::{DType, Dim, TensorView, TensorViewMut};
 ///
 /// # Errors
 /// [`LayerError::DType`] if the input has another element type.
-pub fn like_the_input(inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+pub fn like_the_input(inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
     // ANCHOR: like_the_input_todo -- task 1: return an error unless the input is f32, else the one output
     let input = &inputs[0];
     if input.dtype() != DType::F32 {
@@ -53,7 +53,7 @@ pub fn map(
     input: &TensorView<'_>,
     output: &mut TensorViewMut<'_>,
     function: impl Fn(f32) -> f32,
-) -> Result<(), LayerError> {
+) -> Result<()> {
     // ANCHOR: map_todo -- task 1: get both as arrays, and apply the function to each element
     let input = input.array::<f32>()?;
     output.array::<f32>()?.zip_mut_with(&input, |to, &from| *to = function(from));
@@ -72,20 +72,15 @@ crate::operator! {
 }
 
 impl Layer for ReLU {
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         like_the_input(inputs)
     }
 }
 
 impl CpuLayer for ReLU {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
         // ANCHOR: relu_todo -- task 1: 0 for negative numbers, all others unchanged
-        map(&inputs[0], &mut outputs[0], |x| if x < 0.0 { 0.0 } else { x })
+        map(&io.inputs[0], &mut io.outputs[0], |x| if x < 0.0 { 0.0 } else { x })
         // ANCHOR_END: relu_todo
     }
 }
@@ -103,21 +98,16 @@ crate::operator! {
 // ANCHOR_END: declaration
 
 impl Layer for LeakyReLU {
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         like_the_input(inputs)
     }
 }
 
 impl CpuLayer for LeakyReLU {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
         // ANCHOR: leaky_relu_todo -- task 2: x if it is positive, else the slope times x
         let slope = self.negative_slope as f32;
-        map(&inputs[0], &mut outputs[0], |x| if x > 0.0 { x } else { slope * x })
+        map(&io.inputs[0], &mut io.outputs[0], |x| if x > 0.0 { x } else { slope * x })
         // ANCHOR_END: leaky_relu_todo
     }
 }
@@ -128,20 +118,15 @@ crate::operator! {
 }
 
 impl Layer for Sigmoid {
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         like_the_input(inputs)
     }
 }
 
 impl CpuLayer for Sigmoid {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
         // ANCHOR: sigmoid_todo -- task 2: 1 / (1 + e⁻ˣ)
-        map(&inputs[0], &mut outputs[0], |x| 1.0 / (1.0 + (-x).exp()))
+        map(&io.inputs[0], &mut io.outputs[0], |x| 1.0 / (1.0 + (-x).exp()))
         // ANCHOR_END: sigmoid_todo
     }
 }
@@ -164,7 +149,7 @@ crate::operator! {
 }
 
 impl Layer for Linear {
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         // ANCHOR: linear_infer_todo -- task 3: check weight, bias and input, and replace the input's last length
         check_weight("the weight", &self.weight.meta(inputs)?, &[self.out_features, self.in_features])?;
         if let Some(bias) = &self.bias {
@@ -184,28 +169,23 @@ impl Layer for Linear {
 }
 
 /// Checks that a weight is `f32` and has these dimensions.
-fn check_weight(what: &str, weight: &TensorMeta, dims: &[usize]) -> Result<(), LayerError> {
+fn check_weight(what: &str, weight: &TensorMeta, dims: &[usize]) -> Result<()> {
     let wanted = TensorMeta::new(DType::F32, dims.iter().copied());
     if *weight == wanted { Ok(()) } else { Err(LayerError::shape(what, wanted, weight)) }
 }
 
 impl CpuLayer for Linear {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
         // ANCHOR: linear_todo -- task 3: the dot product of each input row with each weight row, then the bias
-        let (input, mut output) = (inputs[0].array::<f32>()?, outputs[0].array::<f32>()?);
-        let weight = self.weight.view(inputs)?.array::<f32>()?;
+        let (input, mut output) = (io.inputs[0].array::<f32>()?, io.outputs[0].array::<f32>()?);
+        let weight = self.weight.view(io.inputs)?.array::<f32>()?;
         for (x, mut y) in input.rows().into_iter().zip(output.rows_mut()) {
             for (y, weights) in y.iter_mut().zip(weight.rows()) {
                 *y = weights.dot(&x);
             }
         }
         if let Some(bias) = &self.bias {
-            output += &bias.view(inputs)?.array::<f32>()?;
+            output += &bias.view(io.inputs)?.array::<f32>()?;
         }
         Ok(())
         // ANCHOR_END: linear_todo

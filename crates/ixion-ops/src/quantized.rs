@@ -17,7 +17,7 @@ mod fake;
 mod join;
 mod products;
 
-use crate::op::{FromParameter, LayerError, RuntimeParameter, TensorMeta};
+use crate::op::{FromParameter, LayerError, Result, RuntimeParameter, TensorMeta};
 pub use conversion::{DeQuantize, IntRepr, QuantizePerChannel, QuantizePerTensor};
 pub use fake::{FakeQuantize, FakeQuantizePerChannel};
 use ixion_kernels::quantization::Quantization;
@@ -29,21 +29,11 @@ pub use products::{FusedRelu, QuantizedConv, QuantizedLinear};
 /// Evaluates an expression with `$Q` bound to the type of a quantised tensor's elements.
 macro_rules! with_quantized {
     ($dtype:expr, $Q:ident => $body:expr) => {
-        match $dtype {
-            $crate::tensor::DType::U8 => {
-                type $Q = u8;
-                $body
-            }
-            $crate::tensor::DType::I8 => {
-                type $Q = i8;
-                $body
-            }
-            $crate::tensor::DType::I32 => {
-                type $Q = i32;
-                $body
-            }
-            other => Err($crate::op::LayerError::dtype("a quantised tensor", "u8, i8 and i32", other)),
-        }
+        ixion_tensor::__with_type!(
+            $dtype, $Q => $body;
+            U8 => u8, I8 => i8, I32 => i32;
+            else other => Err($crate::op::LayerError::dtype("a quantised tensor", "u8, i8 and i32", other))
+        )
     };
 }
 
@@ -70,7 +60,7 @@ impl FromParameter for QuantizedType {
 ///
 /// # Errors
 /// [`LayerError::DType`] if quantised tensors do not have this type.
-fn range(dtype: DType) -> Result<[i32; 2], LayerError> {
+fn range(dtype: DType) -> Result<[i32; 2]> {
     with_quantized!(dtype, Q => Ok(Q::RANGE))
 }
 
@@ -78,12 +68,7 @@ fn range(dtype: DType) -> Result<[i32; 2], LayerError> {
 ///
 /// # Errors
 /// [`LayerError::InvalidParameter`] if the scale is not positive or the zero point is outside the type's range.
-fn quantization(
-    keys: [&'static str; 2],
-    scale: f64,
-    zero_point: i64,
-    dtype: DType,
-) -> Result<Quantization, LayerError> {
+fn quantization(keys: [&'static str; 2], scale: f64, zero_point: i64, dtype: DType) -> Result<Quantization> {
     let (scale, range) = (scale as f32, range(dtype)?);
     if !(scale > 0.0 && scale.is_finite() && (1.0 / scale).is_finite()) {
         return Err(LayerError::invalid(
@@ -104,7 +89,7 @@ fn quantization(
 ///
 /// # Errors
 /// [`LayerError::DType`] if it is not.
-fn check_bytes(what: &str, meta: &TensorMeta) -> Result<(), LayerError> {
+fn check_bytes(what: &str, meta: &TensorMeta) -> Result<()> {
     if matches!(meta.dtype(), DType::U8 | DType::I8) {
         return Ok(());
     }
@@ -117,16 +102,16 @@ fn check_bytes(what: &str, meta: &TensorMeta) -> Result<(), LayerError> {
 /// Returns the errors of `fill`.
 pub(super) fn write<Q: Element>(
     output: &mut TensorViewMut<'_>,
-    fill: impl FnOnce(&mut [Q]) -> Result<(), LayerError>,
-) -> Result<(), LayerError> {
+    fill: impl FnOnce(&mut [Q]) -> Result<()>,
+) -> Result<()> {
     let mut fill = Some(fill);
     write_by(output, &mut |values| fill.take().map_or(Ok(()), |fill| fill(values)))
 }
 
 fn write_by<Q: Element>(
     output: &mut TensorViewMut<'_>,
-    fill: &mut dyn FnMut(&mut [Q]) -> Result<(), LayerError>,
-) -> Result<(), LayerError> {
+    fill: &mut dyn FnMut(&mut [Q]) -> Result<()>,
+) -> Result<()> {
     if output.layout().is_contiguous() {
         return fill(output.slice()?);
     }

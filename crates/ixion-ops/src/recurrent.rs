@@ -5,7 +5,9 @@ mod results;
 mod stored;
 
 use crate::attention::dot_product::OptionalInput;
-use crate::op::{Cost, CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
+use crate::op::{
+    Cost, CpuLayer, ForwardContext, FromOperator, Io, Layer, LayerError, Result, TensorMeta, exactly,
+};
 use crate::support::choices::choices;
 use crate::support::float;
 use crate::support::float::with_float;
@@ -91,15 +93,14 @@ macro_rules! recurrent_layers {
 
         impl Layer for $name {
             fn num_inputs(&self) -> RangeInclusive<usize> {
-                let count = 1 + self.network().initial.iter().flatten().count();
-                count..=count
+                exactly(1 + self.field_inputs())
             }
 
             fn num_outputs(&self) -> usize {
                 self.network().parts().map_or(1, <[Part]>::len)
             }
 
-            fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+            fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
                 self.network().infer(inputs)
             }
 
@@ -115,13 +116,8 @@ macro_rules! recurrent_layers {
                 sizes.map_or(0, |sizes| sizes.total().saturating_mul(compute_size(inputs[0].dtype())))
             }
 
-            fn forward(
-                &mut self,
-                inputs: &[TensorView<'_>],
-                outputs: &mut [TensorViewMut<'_>],
-                context: &mut ForwardContext<'_>,
-            ) -> Result<(), LayerError> {
-                with_float!(inputs[0].dtype(), T => self.network().run::<T>(inputs, outputs, context))
+            fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+                with_float!(io.inputs[0].dtype(), T => self.network().run::<T>(io.inputs, io.outputs, &mut io.context))
             }
         }
     )*};
@@ -162,6 +158,7 @@ fn compute_size(dtype: DType) -> usize {
 }
 
 /// The parameters of a recurrent network, common to all operators.
+#[derive(Debug)]
 pub struct Network<'a> {
     /// The recurrence that all layers compute at each step.
     pub cell: Cell,
@@ -184,6 +181,7 @@ pub struct Network<'a> {
 }
 
 /// The extents of a run, and the numbers of elements that it holds.
+#[derive(Debug)]
 pub struct Sizes {
     /// Number of steps L of each sequence.
     pub steps: usize,
@@ -209,12 +207,12 @@ impl Sizes {
 }
 
 impl Network<'_> {
-    fn check(&self) -> Result<(), LayerError> {
+    fn check(&self) -> Result<()> {
         self.check_sizes()?;
         self.layers.check(self)
     }
 
-    fn check_sizes(&self) -> Result<(), LayerError> {
+    fn check_sizes(&self) -> Result<()> {
         let sizes = [
             ("input_size", self.input_size),
             ("hidden_size", self.hidden_size),
@@ -265,7 +263,10 @@ impl Network<'_> {
     }
 
     /// The results that the operator's outputs hold.
-    pub fn parts(&self) -> Result<&'static [Part], LayerError> {
+    ///
+    /// # Errors
+    /// [`LayerError::OutputCount`] if the network has no such number of results.
+    pub fn parts(&self) -> Result<&'static [Part]> {
         let lengths = Lengths {
             states: self.states(),
             output: self.width(),
@@ -289,7 +290,7 @@ impl Network<'_> {
         }
     }
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let input = &inputs[0];
         float::check("the input", input)?;
         self.layers.check_dtype(input.dtype())?;
@@ -341,7 +342,10 @@ impl Network<'_> {
     }
 
     /// The sizes of a run over an input of this shape.
-    pub fn sizes(&self, shape: &[usize]) -> Result<Sizes, LayerError> {
+    ///
+    /// # Errors
+    /// [`LayerError::Shape`] if the input has neither two nor three axes.
+    pub fn sizes(&self, shape: &[usize]) -> Result<Sizes> {
         let (steps, batch) =
             self.split(shape).ok_or_else(|| LayerError::shape("the input", "2 or 3 axes", shape.len()))?;
         let batch = batch.unwrap_or(1);
@@ -376,7 +380,7 @@ impl Network<'_> {
         inputs: &[TensorView<'_>],
         outputs: &mut [TensorViewMut<'_>],
         context: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
+    ) -> Result<()> {
         let limits = context.limits();
         let sizes = self.sizes(inputs[0].shape())?;
         limits.check_tensor("the input of a recurrent network", self.held(&inputs[0], &sizes) as u64)?;
@@ -423,7 +427,10 @@ impl Network<'_> {
     }
 
     /// The layout of a sequence with the steps first.
-    pub fn by_steps(&self, layout: &Layout) -> Result<Layout, LayerError> {
+    ///
+    /// # Errors
+    /// Never in practice: the axes that are swapped exist.
+    pub fn by_steps(&self, layout: &Layout) -> Result<Layout> {
         let turned = self.batch_first && layout.shape().rank() == 3;
         if turned { Ok(layout.transpose(0, 1)?) } else { Ok(*layout) }
     }
@@ -434,7 +441,7 @@ impl Network<'_> {
         output: &'o mut [T],
         sizes: &Sizes,
         reverse: bool,
-    ) -> Result<ArrayViewMut2<'o, T>, LayerError> {
+    ) -> Result<ArrayViewMut2<'o, T>> {
         let output = &mut output[..sizes.sequence];
         let output = ArrayViewMut2::from_shape((sizes.steps * sizes.batch, self.width()), output)?;
         let first = if reverse { self.output_size() } else { 0 };
@@ -449,7 +456,7 @@ fn part<T>(values: &mut [T], index: usize, count: usize) -> &mut [T] {
 }
 
 /// Copies a state, or zeros.
-fn load<T: Float>(state: Option<&TensorView<'_>>, to: &mut [T]) -> Result<(), LayerError> {
+fn load<T: Float>(state: Option<&TensorView<'_>>, to: &mut [T]) -> Result<()> {
     match state {
         Some(state) => to.copy_from_slice(&float::read::<T>(state)?),
         None => to.fill(T::zero()),
@@ -458,7 +465,7 @@ fn load<T: Float>(state: Option<&TensorView<'_>>, to: &mut [T]) -> Result<(), La
 }
 
 /// Copies elements in row-major order, converting them if the types differ.
-fn store<T: Float>(values: &[T], output: &mut TensorViewMut<'_>) -> Result<(), LayerError> {
+fn store<T: Float>(values: &[T], output: &mut TensorViewMut<'_>) -> Result<()> {
     if output.dtype() == T::DTYPE {
         let layout = Layout::contiguous(*output.shape());
         return Ok(output.copy_from(&TensorView::from_slice(values, layout)?)?);
@@ -469,7 +476,7 @@ fn store<T: Float>(values: &[T], output: &mut TensorViewMut<'_>) -> Result<(), L
     })
 }
 
-fn check_state(what: &str, wanted: &TensorMeta, found: &TensorMeta) -> Result<(), LayerError> {
+fn check_state(what: &str, wanted: &TensorMeta, found: &TensorMeta) -> Result<()> {
     if found.dtype() != wanted.dtype() {
         let (what, wanted) = (format!("`{what}`"), wanted.dtype().to_string());
         return Err(LayerError::DType { what, wanted, found: found.dtype() });
@@ -480,7 +487,7 @@ fn check_state(what: &str, wanted: &TensorMeta, found: &TensorMeta) -> Result<()
     Ok(())
 }
 
-operators! { Rnn, Lstm, Gru; of functional }
+operators! { Rnn, Lstm, Gru; of functional; category Weighted }
 
 #[cfg(test)]
 mod tests;

@@ -1,13 +1,14 @@
 //! Sorting, and searching in sorted sequences: sort, argsort, kthvalue, searchsorted, bucketize, isin.
 
-use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
+use crate::op::{CpuLayer, FromOperator, Io, Layer, LayerError, Result, TensorMeta, exactly};
 use crate::reduction::along_axes::Axes;
-use crate::reduction::extremes::{check_order, places, with_order, with_places};
+use crate::reduction::extremes::{check_order, places, with_order, with_places, write_both};
 use crate::support::arguments::InputIndex;
 use crate::support::broadcast::{Converted, TensorOrScalar, common};
-use crate::support::order::{Kind, Ordered, in_order, keys};
-use crate::support::rows::{Rows, write_places, write_values};
-use ixion_tensor::{DType, Dim, Element, Tensor, TensorView, TensorViewMut, resolve_axis};
+use crate::support::delegation::Delegating;
+use crate::support::order::{First, Ordered, in_order, keys};
+use crate::support::rows::{Rows, write_places};
+use ixion_tensor::{DType, Dim, Element, Tensor, TensorView, resolve_axis};
 use std::cmp::Ordering;
 use std::ops::RangeInclusive;
 
@@ -49,9 +50,9 @@ crate::operator! {
 }
 
 /// The positions that sort each row.
-fn sorted(rows: &TensorView<'_>, len: usize, descending: bool) -> Result<Vec<i64>, LayerError> {
-    let kind = if descending { Kind::Largest } else { Kind::Smallest };
-    with_order!(rows.dtype(), T => places::<T>(rows, len, |row| in_order(&keys(kind, row))))
+fn sorted(rows: &TensorView<'_>, len: usize, descending: bool) -> Result<Vec<i64>> {
+    let first = if descending { First::Largest } else { First::Smallest };
+    with_order!(rows.dtype(), T => places::<T>(rows, len, |row| in_order(&keys(first, row))))
 }
 
 impl Layer for Sort {
@@ -59,7 +60,7 @@ impl Layer for Sort {
         2
     }
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         check_order(&inputs[0])?;
         resolve_axis(self.dim, inputs[0].rank())?;
         Ok(with_places(inputs[0].with_dims(inputs[0].dims().to_vec())))
@@ -67,20 +68,15 @@ impl Layer for Sort {
 }
 
 impl CpuLayer for Sort {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        let along = Rows::new(self.dim, inputs[0].shape())?;
-        let rows = along.of(&inputs[0])?;
-        along.write(&rows, sorted(&rows, along.len, self.descending)?, outputs)
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        let along = Rows::new(self.dim, io.inputs[0].shape())?;
+        let rows = along.of(&io.inputs[0])?;
+        along.write(&rows, sorted(&rows, along.len, self.descending)?, io.outputs)
     }
 }
 
 impl Layer for Argsort {
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         check_order(&inputs[0])?;
         resolve_axis(self.dim, inputs[0].rank())?;
         Ok(vec![inputs[0].with_dtype(DType::I64)])
@@ -88,21 +84,16 @@ impl Layer for Argsort {
 }
 
 impl CpuLayer for Argsort {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        let along = Rows::new(self.dim, inputs[0].shape())?;
-        let places = sorted(&along.of(&inputs[0])?, along.len, self.descending)?;
-        write_places(places, &mut along.of_output(&mut outputs[0])?)
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        let along = Rows::new(self.dim, io.inputs[0].shape())?;
+        let places = sorted(&along.of(&io.inputs[0])?, along.len, self.descending)?;
+        write_places(places, &mut along.of_output(&mut io.outputs[0])?)
     }
 }
 
 impl Kthvalue {
-    fn axes(&self, rank: usize) -> Result<Axes, LayerError> {
-        Axes::new(Some(std::slice::from_ref(&self.dim)), self.keepdim, rank)
+    fn axes(&self, rank: usize) -> Result<Axes> {
+        Axes::along(Some(self.dim), self.keepdim, rank)
     }
 }
 
@@ -111,7 +102,7 @@ impl Layer for Kthvalue {
         2
     }
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         check_order(&inputs[0])?;
         let axis = resolve_axis(self.dim, inputs[0].rank())?;
         let len = inputs[0].dims().get(axis).cloned().unwrap_or(Dim::Fixed(1));
@@ -123,18 +114,12 @@ impl Layer for Kthvalue {
 }
 
 impl CpuLayer for Kthvalue {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        let axes = self.axes(inputs[0].shape().rank())?;
-        let (rows, len) = (axes.rows(&inputs[0])?, axes.len(inputs[0].shape()));
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        let axes = self.axes(io.inputs[0].shape().rank())?;
+        let (rows, len) = (axes.rows(&io.inputs[0])?, axes.len(io.inputs[0].shape()));
         let all = sorted(&rows, len, false)?;
-        let places: Vec<i64> = all.into_iter().skip(self.k - 1).step_by(len.max(1)).collect();
-        write_values(&rows, len, &places, &mut outputs[0])?;
-        write_places(places, &mut outputs[1])
+        let places = all.into_iter().skip(self.k - 1).step_by(len.max(1)).collect();
+        write_both(&rows, len, places, io.outputs)
     }
 }
 
@@ -168,6 +153,7 @@ crate::operator! {
 }
 
 /// The sorted sequences, the values to insert, and the options of a search.
+#[derive(Debug, Clone)]
 struct Search {
     sequence: TensorOrScalar,
     values: TensorOrScalar,
@@ -175,8 +161,8 @@ struct Search {
     right: bool,
 }
 
-impl Search {
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+impl Layer for Search {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let (sequence, values) = (self.sequence.dims(inputs), self.values.dims(inputs));
         let rows = sequence.len().saturating_sub(1);
         let fits = sequence.len() == 1
@@ -190,22 +176,25 @@ impl Search {
         let dtype = if self.out_int32 { DType::I32 } else { DType::I64 };
         Ok(vec![TensorMeta::new(dtype, values.to_vec())])
     }
+}
 
-    fn run(&self, inputs: &[TensorView<'_>], output: &mut TensorViewMut<'_>) -> Result<(), LayerError> {
-        let metas = TensorMeta::of_all(inputs);
-        let dtype = common(&metas, &[self.sequence, self.values]);
+impl CpuLayer for Search {
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        let dtype = common(&TensorMeta::of_all(io.inputs), &[self.sequence, self.values]);
         let (sequence, values) =
-            (self.sequence.converted(inputs, dtype)?, self.values.converted(inputs, dtype)?);
+            (self.sequence.converted(io.inputs, dtype)?, self.values.converted(io.inputs, dtype)?);
         let places = with_order!(dtype, T => self.places::<T>(&sequence.view(), &values.view()))?;
-        let shape = *output.shape();
-        Ok(output.copy_from(&Tensor::from_vec(places, &shape)?.cast(output.dtype())?.view())?)
+        let output = &mut io.outputs[0];
+        Ok(output.copy_from(&Tensor::from_vec(places, output.shape())?.cast(output.dtype())?.view())?)
     }
+}
 
+impl Search {
     fn places<T: Element + PartialOrd>(
         &self,
         sequence: &TensorView<'_>,
         values: &TensorView<'_>,
-    ) -> Result<Vec<i64>, LayerError> {
+    ) -> Result<Vec<i64>> {
         let len = sequence.shape().last().copied().unwrap_or(0);
         let per_row = match sequence.shape().rank() {
             1 => usize::MAX,
@@ -227,62 +216,36 @@ impl Search {
     }
 }
 
-impl Searchsorted {
-    fn search(&self) -> Result<Search, LayerError> {
+impl Delegating for Searchsorted {
+    fn delegate(&self, _: usize) -> Result<impl CpuLayer> {
         let right = match self.side.as_deref() {
             None => self.right,
             Some("left") if !self.right => false,
             Some("right") => true,
             Some(other) => {
-                return Err(LayerError::invalid(
-                    "side",
-                    other,
-                    "expected `left` or `right`, in agreement with `right`",
-                ));
+                let reason = "expected `left` or `right`, in agreement with `right`";
+                return Err(LayerError::invalid("side", other, reason));
             }
         };
-        Ok(Search {
-            sequence: TensorOrScalar::Input(0),
-            values: self.values,
-            out_int32: self.out_int32,
-            right,
-        })
+        let (sequence, values) = (TensorOrScalar::Input(0), self.values);
+        Ok(Search { sequence, values, out_int32: self.out_int32, right })
+    }
+
+    fn takes(&self) -> RangeInclusive<usize> {
+        1..=2
     }
 }
 
-impl Bucketize {
-    fn search(&self) -> Result<Search, LayerError> {
+impl Delegating for Bucketize {
+    fn delegate(&self, _: usize) -> Result<impl CpuLayer> {
         let (sequence, values) = (TensorOrScalar::Input(self.boundaries.0), TensorOrScalar::Input(0));
         Ok(Search { sequence, values, out_int32: self.out_int32, right: self.right })
     }
+
+    fn takes(&self) -> RangeInclusive<usize> {
+        1..=2
+    }
 }
-
-macro_rules! search_layers {
-    ($($name:ident),*) => {$(
-        impl Layer for $name {
-            fn num_inputs(&self) -> RangeInclusive<usize> {
-                1..=2
-            }
-
-            fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
-                self.search()?.infer(inputs)
-            }
-        }
-
-        impl CpuLayer for $name {
-            fn forward(
-                &mut self,
-                inputs: &[TensorView<'_>],
-                outputs: &mut [TensorViewMut<'_>],
-                _: &mut ForwardContext<'_>,
-            ) -> Result<(), LayerError> {
-                self.search()?.run(inputs, &mut outputs[0])
-            }
-        }
-    )*};
-}
-
-search_layers!(Searchsorted, Bucketize);
 
 crate::operator! {
     /// `torch.isin`: whether each element is among the test elements.
@@ -301,9 +264,9 @@ impl Isin {
         &self,
         values: &TensorView<'_>,
         tests: &TensorView<'_>,
-    ) -> Result<Vec<bool>, LayerError> {
+    ) -> Result<Vec<bool>> {
         let tests = tests.to_tensor()?.cast(T::DTYPE)?.to_vec::<T>()?;
-        let places = in_order(&keys(Kind::Smallest, &tests));
+        let places = in_order(&keys(First::Smallest, &tests));
         let tests: Vec<T> = places.into_iter().map(|place| tests[place]).collect();
         let values = values.to_tensor()?.cast(T::DTYPE)?.to_vec::<T>()?;
         let is_in = |x: &T| tests.get(tests.partition_point(|test| test < x)).is_some_and(|test| test == x);
@@ -313,35 +276,28 @@ impl Isin {
 
 impl Layer for Isin {
     fn num_inputs(&self) -> RangeInclusive<usize> {
-        let count = 1 + self.test_elements.num_inputs();
-        count..=count
+        exactly(1 + self.field_inputs())
     }
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         inputs.iter().try_for_each(check_order)?;
         Ok(vec![inputs[0].with_dtype(DType::Bool)])
     }
 }
 
 impl CpuLayer for Isin {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        let metas = TensorMeta::of_all(inputs);
-        let dtype = common(&metas, &[TensorOrScalar::Input(0), self.test_elements]);
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        let dtype = common(&TensorMeta::of_all(io.inputs), &[TensorOrScalar::Input(0), self.test_elements]);
         let (values, tests) =
-            (Converted::of(&inputs[0], dtype)?, self.test_elements.converted(inputs, dtype)?);
+            (Converted::of(&io.inputs[0], dtype)?, self.test_elements.converted(io.inputs, dtype)?);
         let found = with_order!(dtype, T => self.run::<T>(&values.view(), &tests.view()))?;
-        let shape = *outputs[0].shape();
-        Ok(outputs[0].copy_from(&Tensor::from_vec(found, &shape)?.view())?)
+        let shape = *io.outputs[0].shape();
+        Ok(io.outputs[0].copy_from(&Tensor::from_vec(found, &shape)?.view())?)
     }
 }
 
 operators! {
-    Sort, Argsort, Kthvalue, Searchsorted, Bucketize, Isin;
+    Sort: moves(Moved), Argsort, Kthvalue, Searchsorted, Bucketize, Isin;
     overload "aten::sort"(input, stable, dim, descending) of 4,
         "aten::argsort"(input, stable, dim, descending) of 4
 }

@@ -84,9 +84,11 @@
 //! `model.param:12:34: …`, with line and column; an error in the weights names the operator, the key and the
 //! archive. Sizes are checked against [`Limits`](ixion_tensor::Limits) before anything is allocated.
 
+#[doc(hidden)]
 pub mod archive;
 mod attribute;
 mod error;
+#[doc(hidden)]
 pub mod expression;
 mod graph;
 mod ids;
@@ -97,19 +99,28 @@ mod parameter;
 mod problem;
 mod python;
 mod save;
+#[doc(hidden)]
 pub mod text;
+#[doc(hidden)]
 pub mod value;
 
+#[doc(inline)]
 pub use archive::{Archive, ArchiveError, ArchiveWriter, Entry};
-pub use attribute::{Attribute, WeightError, decode_floats, element_count};
+pub use attribute::{Attribute, WeightError};
+#[doc(hidden)]
+pub use attribute::{decode_floats, element_count};
 pub use error::{PnnxError, Position};
+#[doc(inline)]
 pub use expression::{Expr, ExpressionError, ExpressionProblem, Function};
 pub use graph::{Graph, GraphError};
 pub use ids::{OperandId, OperatorId};
+#[doc(hidden)]
 pub use load::{Unlinked, link};
 pub use operand::{Dim, Operand};
 pub use operator::{Operator, ParamError, ParamProblem};
 pub use parameter::{FromParameter, ParamTypeError, Parameter};
 pub use problem::SyntaxProblem;
+#[doc(hidden)]
 pub use save::{replace, write_beside};
+#[doc(inline)]
 pub use value::Value;

@@ -5,7 +5,7 @@
 //! width).
 
 use super::{Complex, DType, Element, Result, Tensor, TensorError, broadcast_shapes};
-use ndarray::Zip;
+use ndarray::{LinalgScalar, Zip};
 
 /// An element-wise operation on two operands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,10 +89,10 @@ fn zip<T: Number>(operation: Operation, left: &Tensor, right: &Tensor, result: &
         return Err(TensorError::DivisionByZero { operation: operation.name() });
     }
     let apply = match operation {
-        Operation::Add => T::add,
-        Operation::Sub => T::sub,
-        Operation::Mul => T::mul,
-        Operation::Div => T::div,
+        Operation::Add => T::sum,
+        Operation::Sub => T::difference,
+        Operation::Mul => T::product,
+        Operation::Div => T::quotient,
     };
     let mut view = result.view_mut()?;
     let triples = Zip::from(view.array::<T>()?).and(left).and(right);
@@ -122,66 +122,63 @@ pub(super) fn computed_in(operation: &'static str, dtype: DType) -> Result<DType
     }
 }
 
-/// A type that arithmetic is compiled for.
-pub(super) trait Number: Element {
+/// A type that arithmetic is compiled for. The defaults are those of floats.
+pub(super) trait Number: Element + LinalgScalar {
     /// Whether division by zero is defined.
-    const HAS_INFINITY: bool;
+    const HAS_INFINITY: bool = true;
 
-    fn add(self, other: Self) -> Self;
-    fn sub(self, other: Self) -> Self;
-    fn mul(self, other: Self) -> Self;
-    fn div(self, other: Self) -> Self;
+    fn sum(self, other: Self) -> Self {
+        self + other
+    }
+    fn difference(self, other: Self) -> Self {
+        self - other
+    }
+    fn product(self, other: Self) -> Self {
+        self * other
+    }
+    fn quotient(self, other: Self) -> Self {
+        self / other
+    }
 }
 
-macro_rules! floats {
-    ($($float:ty),*) => {$(
-        impl Number for $float {
-            const HAS_INFINITY: bool = true;
-
-            fn add(self, other: Self) -> Self {
-                self + other
-            }
-            fn sub(self, other: Self) -> Self {
-                self - other
-            }
-            fn mul(self, other: Self) -> Self {
-                self * other
-            }
-            fn div(self, other: Self) -> Self {
-                self / other
-            }
-        }
-    )*};
-}
-
-floats!(f32, f64, Complex<f32>, Complex<f64>);
+impl Number for f32 {}
+impl Number for f64 {}
+impl Number for Complex<f32> {}
+impl Number for Complex<f64> {}
 
 impl Number for i64 {
     const HAS_INFINITY: bool = false;
 
-    fn add(self, other: Self) -> Self {
+    fn sum(self, other: Self) -> Self {
         self.wrapping_add(other)
     }
-    fn sub(self, other: Self) -> Self {
+    fn difference(self, other: Self) -> Self {
         self.wrapping_sub(other)
     }
-    fn mul(self, other: Self) -> Self {
+    fn product(self, other: Self) -> Self {
         self.wrapping_mul(other)
     }
-    fn div(self, other: Self) -> Self {
+    fn quotient(self, other: Self) -> Self {
         self.checked_div(other).unwrap_or(if other == 0 { 0 } else { i64::MIN })
     }
 }
 
-/// Runs an expression with `$T` bound to the [`Number`] type of an element type returned by [`computed_in`].
-macro_rules! with_number {
+/// Runs an expression with `$T` bound to the type that elements of a [`DType`] are computed in: `f32`, `f64`, `i64` or a
+/// complex type.
+#[macro_export]
+#[doc(hidden)]
+macro_rules! __with_number {
     ($dtype:expr, $T:ident => $body:expr) => {
         match $dtype {
+            $crate::DType::F32 | $crate::DType::F16 | $crate::DType::Bf16 => {
+                type $T = f32;
+                $body
+            }
             $crate::DType::F64 => {
                 type $T = f64;
                 $body
             }
-            $crate::DType::C64 => {
+            $crate::DType::C32 | $crate::DType::C64 => {
                 type $T = $crate::Complex<f32>;
                 $body
             }
@@ -189,18 +186,14 @@ macro_rules! with_number {
                 type $T = $crate::Complex<f64>;
                 $body
             }
-            $crate::DType::I64 => {
-                type $T = i64;
-                $body
-            }
             _ => {
-                type $T = f32;
+                type $T = i64;
                 $body
             }
         }
     };
 }
-pub(super) use with_number;
+pub(super) use __with_number as with_number;
 
 #[cfg(test)]
 mod tests {

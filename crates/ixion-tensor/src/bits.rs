@@ -22,89 +22,80 @@ pub trait Bits: sealed::Sealed + Copy + Default + Send + Sync + 'static {
     fn push_le(self, bytes: &mut Vec<u8>);
 }
 
-macro_rules! bits {
-    ($($word:ty, $pattern:pat => $pair:pat),* $(,)?) => {$(
+/// The first `N` bytes; missing ones count as zero.
+fn first<const N: usize>(bytes: &[u8]) -> [u8; N] {
+    let mut first = [0; N];
+    first.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
+    first
+}
+
+impl<const N: usize> sealed::Sealed for [u8; N] {}
+
+/// Bytes as they are: the size of a word depends on the [`DType`].
+impl<const N: usize> Bits for [u8; N]
+where
+    [u8; N]: Default,
+{
+    fn stands_for(dtype: DType) -> bool {
+        N > 1 && dtype.size() == N
+    }
+    fn from_le_slice(bytes: &[u8]) -> Self {
+        first(bytes)
+    }
+    fn push_le(self, bytes: &mut Vec<u8>) {
+        bytes.extend(self);
+    }
+}
+
+macro_rules! words {
+    ($($word:ty => $pattern:pat),* $(,)?) => {$(
         impl sealed::Sealed for $word {}
         impl Bits for $word {
             fn stands_for(dtype: DType) -> bool {
                 matches!(dtype, $pattern)
             }
             fn from_le_slice(bytes: &[u8]) -> Self {
-                let mut word = [0; size_of::<$word>()];
-                word.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
-                <$word>::from_le_bytes(word)
+                <$word>::from_le_bytes(first(bytes))
             }
             fn push_le(self, bytes: &mut Vec<u8>) {
-                bytes.extend_from_slice(&self.to_le_bytes());
-            }
-        }
-
-        impl sealed::Sealed for [$word; 2] {}
-        impl Bits for [$word; 2] {
-            fn stands_for(dtype: DType) -> bool {
-                matches!(dtype, $pair)
-            }
-            fn from_le_slice(bytes: &[u8]) -> Self {
-                let (real, imaginary) = bytes.split_at(bytes.len().min(size_of::<$word>()));
-                [<$word as Bits>::from_le_slice(real), <$word as Bits>::from_le_slice(imaginary)]
-            }
-            fn push_le(self, bytes: &mut Vec<u8>) {
-                self.into_iter().for_each(|word| word.push_le(bytes));
+                bytes.extend(self.to_le_bytes());
             }
         }
     )*};
 }
 
-// For each size a word, and a pair of words (the two parts of a complex number).
-bits! {
-    u16, DType::F16 | DType::Bf16 | DType::I16 => DType::C32,
-    u32, DType::F32 | DType::I32 => DType::C64,
-    u64, DType::F64 | DType::I64 => DType::C128,
+words! {
+    u8 => DType::U8 | DType::I8,
+    u16 => DType::F16 | DType::Bf16 | DType::I16,
+    u32 => DType::F32 | DType::I32,
+    u64 => DType::F64 | DType::I64,
 }
 
-macro_rules! bytes {
-    ($($size:literal => $pattern:pat),* $(,)?) => {$(
-        impl sealed::Sealed for [u8; $size] {}
-        impl Bits for [u8; $size] {
-            fn stands_for(dtype: DType) -> bool {
-                matches!(dtype, $pattern)
-            }
-            /// The bytes unchanged: the size of a word depends on the [`DType`].
-            fn from_le_slice(bytes: &[u8]) -> Self {
-                let mut word = [0; $size];
-                word.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
-                word
-            }
-            fn push_le(self, bytes: &mut Vec<u8>) {
-                bytes.extend_from_slice(&self);
-            }
-        }
-    )*};
-}
+/// A word that is a part of complex numbers.
+trait Part: Bits {}
+impl Part for u16 {}
+impl Part for u32 {}
+impl Part for u64 {}
 
-bytes! {
-    2 => DType::F16 | DType::Bf16 | DType::I16,
-    4 => DType::F32 | DType::I32 | DType::C32,
-    8 => DType::F64 | DType::I64 | DType::C64,
-    16 => DType::C128,
+impl<P: Part> sealed::Sealed for [P; 2] {}
+
+/// The real and the imaginary part of a complex number.
+impl<P: Part> Bits for [P; 2] {
+    fn stands_for(dtype: DType) -> bool {
+        dtype.is_complex() && P::stands_for(dtype.real())
+    }
+    fn from_le_slice(bytes: &[u8]) -> Self {
+        let (real, imaginary) = bytes.split_at(bytes.len().min(size_of::<P>()));
+        [P::from_le_slice(real), P::from_le_slice(imaginary)]
+    }
+    fn push_le(self, bytes: &mut Vec<u8>) {
+        self.into_iter().for_each(|part| part.push_le(bytes));
+    }
 }
 
 /// Reverses the byte order of elements, word by word.
 pub(super) fn reverse_words(bytes: &mut [u8], dtype: DType) {
     bytes.chunks_exact_mut(dtype.real().size()).for_each(<[u8]>::reverse);
-}
-
-impl sealed::Sealed for u8 {}
-impl Bits for u8 {
-    fn stands_for(dtype: DType) -> bool {
-        matches!(dtype, DType::U8 | DType::I8)
-    }
-    fn from_le_slice(bytes: &[u8]) -> Self {
-        bytes.first().copied().unwrap_or(0)
-    }
-    fn push_le(self, bytes: &mut Vec<u8>) {
-        bytes.push(self);
-    }
 }
 
 impl sealed::Sealed for bool {}

@@ -56,34 +56,35 @@ impl DType {
         DType::C128,
     ];
 
-    /// Size of one element in bytes.
-    pub const fn size(self) -> usize {
+    /// The name in PNNX's `.param` text, PyTorch's preferred name, the code in PNNX's C++ graph, and the size in bytes.
+    #[inline]
+    const fn row(self) -> (&'static str, &'static str, i32, usize) {
         match self {
-            DType::I8 | DType::U8 | DType::Bool => 1,
-            DType::F16 | DType::Bf16 | DType::I16 => 2,
-            DType::F32 | DType::I32 | DType::C32 => 4,
-            DType::F64 | DType::I64 | DType::C64 => 8,
-            DType::C128 => 16,
+            DType::F32 => ("f32", "torch.float", 1, 4),
+            DType::F64 => ("f64", "torch.double", 2, 8),
+            DType::F16 => ("f16", "torch.half", 3, 2),
+            DType::Bf16 => ("bf16", "torch.bfloat16", 13, 2),
+            DType::I64 => ("i64", "torch.long", 5, 8),
+            DType::I32 => ("i32", "torch.int", 4, 4),
+            DType::I16 => ("i16", "torch.short", 6, 2),
+            DType::I8 => ("i8", "torch.int8", 7, 1),
+            DType::U8 => ("u8", "torch.uint8", 8, 1),
+            DType::Bool => ("bool", "torch.bool", 9, 1),
+            DType::C32 => ("c32", "torch.complex32", 12, 4),
+            DType::C64 => ("c64", "torch.complex64", 10, 8),
+            DType::C128 => ("c128", "torch.complex128", 11, 16),
         }
+    }
+
+    /// Size of one element in bytes.
+    #[inline]
+    pub const fn size(self) -> usize {
+        self.row().3
     }
 
     /// The name in PNNX's `.param` text, such as `f32`.
     pub const fn name(self) -> &'static str {
-        match self {
-            DType::F32 => "f32",
-            DType::F64 => "f64",
-            DType::F16 => "f16",
-            DType::Bf16 => "bf16",
-            DType::I64 => "i64",
-            DType::I32 => "i32",
-            DType::I16 => "i16",
-            DType::I8 => "i8",
-            DType::U8 => "u8",
-            DType::Bool => "bool",
-            DType::C32 => "c32",
-            DType::C64 => "c64",
-            DType::C128 => "c128",
-        }
+        self.row().0
     }
 
     /// The element type with a PNNX name, the inverse of [`DType::name`].
@@ -93,21 +94,7 @@ impl DType {
 
     /// PyTorch's preferred name, as PNNX writes it in parameters, such as `torch.float`.
     pub const fn torch_name(self) -> &'static str {
-        match self {
-            DType::F32 => "torch.float",
-            DType::F64 => "torch.double",
-            DType::F16 => "torch.half",
-            DType::Bf16 => "torch.bfloat16",
-            DType::I64 => "torch.long",
-            DType::I32 => "torch.int",
-            DType::I16 => "torch.short",
-            DType::I8 => "torch.int8",
-            DType::U8 => "torch.uint8",
-            DType::Bool => "torch.bool",
-            DType::C32 => "torch.complex32",
-            DType::C64 => "torch.complex64",
-            DType::C128 => "torch.complex128",
-        }
+        self.row().1
     }
 
     /// The element type with a PyTorch name, including PyTorch's aliases (`torch.float32` for `torch.float`, …).
@@ -129,21 +116,7 @@ impl DType {
 
     /// The code of this type in PNNX's C++ graph (1 to 13; 0 means unknown there).
     pub const fn pnnx_code(self) -> i32 {
-        match self {
-            DType::F32 => 1,
-            DType::F64 => 2,
-            DType::F16 => 3,
-            DType::I32 => 4,
-            DType::I64 => 5,
-            DType::I16 => 6,
-            DType::I8 => 7,
-            DType::U8 => 8,
-            DType::Bool => 9,
-            DType::C64 => 10,
-            DType::C128 => 11,
-            DType::C32 => 12,
-            DType::Bf16 => 13,
-        }
+        self.row().2
     }
 
     /// True for f16, bf16, f32 and f64.
@@ -208,9 +181,10 @@ elements! {
     Complex<f16> => C32, Complex<f32> => C64, Complex<f64> => C128,
 }
 
-/// Runs an expression with `$T` bound to the Rust type of a [`DType`], for all 13 types.
+/// Runs an expression with `$T` bound to the Rust type of a [`DType`], for all 13 types, or for those of a list.
 ///
-/// For reading and printing only: arithmetic kernels are never instantiated 13 times.
+/// All 13 are for reading and printing only: arithmetic kernels are never instantiated 13 times. After a list, the `else` arm
+/// handles the other types.
 ///
 /// ```
 /// use ixion_tensor::{DType, with_element};
@@ -219,7 +193,7 @@ elements! {
 /// ```
 #[macro_export]
 #[doc(hidden)]
-macro_rules! __with_element {
+macro_rules! __with_type {
     ($dtype:expr, $T:ident => $body:expr) => {
         $crate::__with_type!(
             $dtype, $T => $body;
@@ -229,12 +203,6 @@ macro_rules! __with_element {
             C64 => $crate::Complex<f32>, C128 => $crate::Complex<f64>
         )
     };
-}
-
-/// Runs an expression with `$T` bound to the type listed for a [`DType`]; the `else` arm handles types that are not listed.
-#[macro_export]
-#[doc(hidden)]
-macro_rules! __with_type {
     ($dtype:expr, $T:ident => $body:expr; $($name:ident => $rust:ty),+ $(; else $found:ident => $other:expr)?) => {
         match $dtype {
             $($crate::DType::$name => {
@@ -247,7 +215,7 @@ macro_rules! __with_type {
 }
 
 #[doc(inline)]
-pub use __with_element as with_element;
+pub use __with_type as with_element;
 
 #[cfg(test)]
 mod tests {

@@ -14,10 +14,12 @@ mod cast;
 mod compare;
 mod copy;
 mod csv;
+#[doc(hidden)]
 pub mod dim;
 mod display;
 mod dtype;
 mod error;
+#[doc(hidden)]
 pub mod file;
 mod fill;
 mod float;
@@ -41,24 +43,27 @@ mod workspace;
 pub use base::Tensor;
 pub use bits::{Bits, with_bits};
 pub use compare::{Comparison, Difference};
+#[doc(inline)]
 pub use dim::{Dim, DimExpr, DimSum};
 pub use dtype::{DType, Element, with_element};
 pub use error::{Result, TensorError};
 pub use float::Float;
 pub use function::Function;
 pub use half::{bf16, f16};
+#[doc(hidden)]
 pub use halves::{Half, bf16_bits, bf16_value};
 pub use layout::{Format, Layout, resolve_axes};
 pub use limits::{CancelToken, LimitError, Limits};
+#[doc(hidden)]
 pub use mapping::Mapping;
 pub use num_complex::Complex;
 pub use shape::{Shape, broadcast_shapes, resolve_axis, resolve_index};
 pub use storage::ALIGNMENT;
 #[doc(hidden)]
 pub use storage::Storage;
-pub use strides::{
-    Axes, Order, contiguous_strides, expanded_axes, index_of, merged_axes, position, reshaped_axes,
-};
+pub use strides::Order;
+#[doc(hidden)]
+pub use strides::{Axes, contiguous_strides, expanded_axes, index_of, merged_axes, position, reshaped_axes};
 pub use view::{TensorView, TensorViewMut};
 pub use wide::Scalar;
 pub use workspace::{Scratch, Workspace};

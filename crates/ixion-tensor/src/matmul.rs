@@ -116,20 +116,15 @@ fn each_matrix<T: MatMul>(
 /// A computation type with a matrix product.
 trait MatMul: Number {
     /// Writes the product into `result`, which holds zeros.
-    fn matmul(left: ArrayView2<'_, Self>, right: ArrayView2<'_, Self>, result: ArrayViewMut2<'_, Self>);
+    fn matmul(left: ArrayView2<'_, Self>, right: ArrayView2<'_, Self>, mut result: ArrayViewMut2<'_, Self>) {
+        general_mat_mul(Self::one(), &left, &right, Self::default(), &mut result);
+    }
 }
 
-macro_rules! matmul_of_ndarray {
-    ($($number:ty => $one:expr),*) => {$(
-        impl MatMul for $number {
-            fn matmul(left: ArrayView2<'_, Self>, right: ArrayView2<'_, Self>, mut result: ArrayViewMut2<'_, Self>) {
-                general_mat_mul($one, &left, &right, <$number>::default(), &mut result);
-            }
-        }
-    )*};
-}
-
-matmul_of_ndarray!(f32 => 1.0, f64 => 1.0, Complex<f32> => Complex::ONE, Complex<f64> => Complex::ONE);
+impl MatMul for f32 {}
+impl MatMul for f64 {}
+impl MatMul for Complex<f32> {}
+impl MatMul for Complex<f64> {}
 
 impl MatMul for i64 {
     fn matmul(left: ArrayView2<'_, Self>, right: ArrayView2<'_, Self>, mut result: ArrayViewMut2<'_, Self>) {

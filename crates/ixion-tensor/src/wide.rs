@@ -74,17 +74,29 @@ pub(super) fn complex_text(value: Complex<f64>, part: impl Fn(f64) -> String) ->
     format!("{}{sign}{}j", part(value.re), part(value.im))
 }
 
-macro_rules! scalars {
-    ($($wide:ty => $variant:ident),*) => {$(
-        impl From<$wide> for Scalar {
-            fn from(value: $wide) -> Self {
-                Scalar::$variant(value)
-            }
-        }
-    )*};
+impl From<bool> for Scalar {
+    fn from(value: bool) -> Self {
+        Self::Bool(value)
+    }
 }
 
-scalars!(bool => Bool, i64 => Int, f64 => Float, Complex<f64> => Complex);
+impl From<i64> for Scalar {
+    fn from(value: i64) -> Self {
+        Self::Int(value)
+    }
+}
+
+impl From<f64> for Scalar {
+    fn from(value: f64) -> Self {
+        Self::Float(value)
+    }
+}
+
+impl From<Complex<f64>> for Scalar {
+    fn from(value: Complex<f64>) -> Self {
+        Self::Complex(value)
+    }
+}
 
 /// A type that represents a group of element types exactly.
 pub(super) trait Wide: Copy + Default + PartialEq + Into<Scalar> + 'static {
@@ -151,8 +163,12 @@ pub(super) trait Widen: Element {
     type Wide: Wide;
 
     fn widen(self) -> Self::Wide;
-    fn from_integer(value: i64) -> Self;
     fn from_float(value: f64) -> Self;
+
+    /// Converts by way of a float, which is exact enough for short floats.
+    fn from_integer(value: i64) -> Self {
+        Self::from_float(jam(value))
+    }
 
     fn from_complex(value: Complex<f64>) -> Self {
         Self::from_float(value.re)
@@ -180,25 +196,27 @@ macro_rules! widen_numbers {
 widen_numbers!(i64: i64, i32, i16, i8, u8);
 widen_numbers!(f64: f64, f32);
 
-macro_rules! widen_short_floats {
-    ($($float:ty),*) => {$(
-        impl Widen for $float {
-            type Wide = f64;
+impl Widen for f16 {
+    type Wide = f64;
 
-            fn widen(self) -> f64 {
-                self.into()
-            }
-            fn from_integer(value: i64) -> Self {
-                Self::from_float(jam(value))
-            }
-            fn from_float(value: f64) -> Self {
-                Self::from_f32(round_to_odd(value))
-            }
-        }
-    )*};
+    fn widen(self) -> f64 {
+        self.into()
+    }
+    fn from_float(value: f64) -> Self {
+        Self::from_f32(round_to_odd(value))
+    }
 }
 
-widen_short_floats!(f16, bf16);
+impl Widen for bf16 {
+    type Wide = f64;
+
+    fn widen(self) -> f64 {
+        self.into()
+    }
+    fn from_float(value: f64) -> Self {
+        Self::from_f32(round_to_odd(value))
+    }
+}
 
 impl Widen for bool {
     type Wide = i64;
@@ -217,28 +235,25 @@ impl Widen for bool {
     }
 }
 
-macro_rules! widen_complex {
-    ($($part:ty),*) => {$(
-        impl Widen for Complex<$part> {
-            type Wide = Complex<f64>;
+impl<P: Widen<Wide = f64>> Widen for Complex<P>
+where
+    Complex<P>: Element,
+{
+    type Wide = Complex<f64>;
 
-            fn widen(self) -> Complex<f64> {
-                Complex::new(self.re.widen(), self.im.widen())
-            }
-            fn from_integer(value: i64) -> Self {
-                Complex::new(<$part>::from_integer(value), <$part>::default())
-            }
-            fn from_float(value: f64) -> Self {
-                Complex::new(<$part>::from_float(value), <$part>::default())
-            }
-            fn from_complex(value: Complex<f64>) -> Self {
-                Complex::new(<$part>::from_float(value.re), <$part>::from_float(value.im))
-            }
-        }
-    )*};
+    fn widen(self) -> Complex<f64> {
+        Complex::new(self.re.widen(), self.im.widen())
+    }
+    fn from_integer(value: i64) -> Self {
+        Complex::new(P::from_integer(value), P::default())
+    }
+    fn from_float(value: f64) -> Self {
+        Complex::new(P::from_float(value), P::default())
+    }
+    fn from_complex(value: Complex<f64>) -> Self {
+        Complex::new(P::from_float(value.re), P::from_float(value.im))
+    }
 }
-
-widen_complex!(f16, f32, f64);
 
 /// Rounds to one of the two neighbouring `f32` so that an inexact result has an odd last bit. Such a result is never
 /// a tie for a shorter type, so rounding it again gives what rounding once would have given (Boldo and Melquiond,

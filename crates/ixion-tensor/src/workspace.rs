@@ -97,8 +97,12 @@ impl<'a> Scratch<'a> {
     /// [`TensorError::OutOfRange`] if the buffer is too small; [`TensorError::WrongDType`] for bool, whose bytes may only
     /// be 0 or 1.
     pub fn slice<T: Element>(&mut self, len: usize) -> Result<&mut [T]> {
-        let whole = Scratch { lifetime: PhantomData, ..*self };
-        whole.into_slice(len)
+        self.reborrow().into_slice(len)
+    }
+
+    /// The same memory, borrowed for a shorter time.
+    pub fn reborrow(&mut self) -> Scratch<'_> {
+        Scratch { lifetime: PhantomData, ..*self }
     }
 
     fn into_slice<T: Element>(self, len: usize) -> Result<&'a mut [T]> {

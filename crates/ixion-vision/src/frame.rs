@@ -1,9 +1,8 @@
 //! The mapping between a picture and a model's input.
 
 use super::Rect;
-use crate::{Fit, Picture, Placement, Preprocess};
-use ixion_tensor::Limits;
-use ixion_tensor::{Result, Tensor, TensorError};
+use crate::{Picture, Placement, Preprocess};
+use ixion_tensor::{Limits, Result, Tensor, TensorError};
 
 // ANCHOR: frame
 /// The size of a picture, the size of the model's input, and the placement of the picture in the input.
@@ -62,15 +61,10 @@ impl Frame {
 }
 // ANCHOR_END: frame_rects
 
-/// The default for a card without `[input]`: RGB, scaled to 0..1, in the picture's own size.
-pub(super) fn plain() -> Preprocess {
-    Preprocess { fit: Fit::Stretch, ..Preprocess::default() }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Color;
+    use crate::{Color, Fit};
     use proptest::prelude::*;
 
     proptest! {

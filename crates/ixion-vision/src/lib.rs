@@ -38,9 +38,9 @@ mod segment;
 pub use activation::{Activation, sigmoid};
 pub use card::{ModelCard, Reading, Task};
 pub use classify::{Class, accuracy, rank, ranked};
-pub use detect::{
-    Detection, DetectionFormat, Detector, Head, cell_box, decode_row, detection, most_probable, suppress,
-};
+pub use detect::{Detection, DetectionFormat, Detector, Head, suppress};
+#[doc(hidden)]
+pub use detect::{cell_box, decode_row, detection, most_probable};
 pub use draw::{draw_detections, draw_mask};
 pub use error::{OutputError, VisionError};
 pub use frame::Frame;
@@ -48,7 +48,9 @@ pub use metrics::{AveragePrecision, Confusion, Truth};
 pub use palette::{PALETTE, color_of};
 pub use picture::{Color, Filter, Fit, Picture, Placement, Preprocess, letterboxed, surround};
 pub use rect::Rect;
-pub use segment::{ClassMap, Segmenter, VOID, highest};
+#[doc(hidden)]
+pub use segment::highest;
+pub use segment::{ClassMap, Segmenter, VOID};
 
 /// The name of a class: its label, or its number if it has no label.
 pub fn label_of(labels: &[String], class: usize) -> String {

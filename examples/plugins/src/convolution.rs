@@ -10,8 +10,8 @@ mod kernel;
 mod quantized;
 
 use geometry::{Geometry, sizes};
-use ixion::op::{Cost, CpuLayer, ForwardContext, Layer, LayerError, State, TensorFormat, TensorMeta, Weight};
-use ixion::tensor::{DType, Dim, TensorView, TensorViewMut};
+use ixion::op::{Cost, CpuLayer, Io, Layer, LayerError, Result, State, TensorFormat, TensorMeta, Weight};
+use ixion::tensor::{DType, Dim};
 use kernel::{Factors, convolve};
 use ndarray::{ArrayViewMutD, CowArray, IxDyn};
 use quantized::{Quantized, to_int8};
@@ -61,7 +61,7 @@ pub struct Configuration {
 // ANCHOR_END: configuration
 
 impl Convolution {
-    fn check(&self) -> Result<(), LayerError> {
+    fn check(&self) -> Result<()> {
         if self.padding_mode != "zeros" {
             return Err(LayerError::invalid("padding_mode", &self.padding_mode, "only `zeros` is supported"));
         }
@@ -105,7 +105,7 @@ impl Convolution {
         (reach, Dim::from(self.padding[axis]) * 2)
     }
 
-    fn configuration(&self) -> Result<&Configuration, LayerError> {
+    fn configuration(&self) -> Result<&Configuration> {
         let not_yet = || LayerError::Unsupported("the layer was not configured".to_owned());
         self.state.0.as_ref().ok_or_else(not_yet)
     }
@@ -113,7 +113,7 @@ impl Convolution {
 
 // ANCHOR: layer
 impl Layer for Convolution {
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let [batch, channels, lens @ ..] = inputs[0].dims() else {
             return Err(LayerError::shape("the input", "N×C×H×W", &inputs[0]));
         };
@@ -156,7 +156,7 @@ impl CpuLayer for Convolution {
     // ANCHOR_END: supports
 
     // ANCHOR: configure
-    fn configure(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<(), LayerError> {
+    fn configure(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<()> {
         let geometry = self.geometry(sizes(&inputs[0])?, sizes(&outputs[0])?)?;
         let quantized = match inputs[0].scale().map(|x_scale| (x_scale, outputs[0].scale())) {
             None => None,
@@ -178,11 +178,11 @@ impl CpuLayer for Convolution {
     }
 
     // ANCHOR: serialize
-    fn serialize(&self) -> Result<Vec<u8>, LayerError> {
+    fn serialize(&self) -> Result<Vec<u8>> {
         Ok(self.state.0.as_ref().map(bytes::encode).unwrap_or_default())
     }
 
-    fn deserialize(&mut self, bytes: &[u8]) -> Result<(), LayerError> {
+    fn deserialize(&mut self, bytes: &[u8]) -> Result<()> {
         if bytes.is_empty() {
             return Ok(());
         }
@@ -200,29 +200,24 @@ impl CpuLayer for Convolution {
     }
     // ANCHOR_END: serialize
 
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        context: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
         let Configuration { geometry, quantized } = self.configuration()?;
         match quantized {
             Some(quantized) => {
-                let x = inputs[0].array::<i8>()?;
+                let x = io.inputs[0].array::<i8>()?;
                 let x = x.as_standard_layout();
-                let (sums, limits) = context.scratch_and_limits::<i32>(geometry.row())?;
+                let (sums, limits) = io.context.scratch_and_limits::<i32>(geometry.row())?;
                 let Quantized { weights, bias, .. } = &**quantized;
                 let product = |x: i8, w: i8| i32::from(x) * i32::from(w);
                 let factors = Factors { x: elements(&x)?, weights, bias: Some(bias), product };
                 if quantized.y_scale.is_some() {
-                    let mut y = outputs[0].array::<i8>()?;
+                    let mut y = io.outputs[0].array::<i8>()?;
                     let y = flat(&mut y)?;
                     convolve(geometry, &factors, sums, limits, |channel, at, sums| {
                         quantized.finish(channel, sums, &mut y[at..at + sums.len()], to_int8);
                     })
                 } else {
-                    let mut y = outputs[0].array::<f32>()?;
+                    let mut y = io.outputs[0].array::<f32>()?;
                     let y = flat(&mut y)?;
                     convolve(geometry, &factors, sums, limits, |channel, at, sums| {
                         quantized.finish(channel, sums, &mut y[at..at + sums.len()], |y| y);
@@ -230,9 +225,9 @@ impl CpuLayer for Convolution {
                 }
             }
             None => {
-                let (x, mut y) = (inputs[0].array::<f32>()?, outputs[0].array::<f32>()?);
+                let (x, mut y) = (io.inputs[0].array::<f32>()?, io.outputs[0].array::<f32>()?);
                 let (x, y) = (x.as_standard_layout(), flat(&mut y)?);
-                let (sums, limits) = context.scratch_and_limits::<f32>(geometry.row())?;
+                let (sums, limits) = io.context.scratch_and_limits::<f32>(geometry.row())?;
                 let weights = self.weight.view(&[])?.slice::<f32>()?;
                 let bias =
                     self.bias.as_ref().map(|bias| bias.view(&[])?.slice::<f32>().map_err(LayerError::from));
@@ -247,11 +242,11 @@ impl CpuLayer for Convolution {
 }
 
 /// The elements of a contiguous array.
-fn elements<'a, T>(array: &'a CowArray<'_, T, IxDyn>) -> Result<&'a [T], LayerError> {
+fn elements<'a, T>(array: &'a CowArray<'_, T, IxDyn>) -> Result<&'a [T]> {
     array.as_slice().ok_or_else(|| LayerError::Unsupported("the input is not contiguous".to_owned()))
 }
 
 /// The elements of an output; the engine passes contiguous ones.
-fn flat<'a, T>(array: &'a mut ArrayViewMutD<'_, T>) -> Result<&'a mut [T], LayerError> {
+fn flat<'a, T>(array: &'a mut ArrayViewMutD<'_, T>) -> Result<&'a mut [T]> {
     array.as_slice_mut().ok_or_else(|| LayerError::Unsupported("the output is not contiguous".to_owned()))
 }

@@ -1,6 +1,6 @@
 //! The two-input, two-output example of TensorRT's guide: a copy of one input, and the concatenation of both.
 
-use ixion::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorFormat, TensorMeta};
+use ixion::op::{CpuLayer, Io, Layer, LayerError, Result, TensorFormat, TensorMeta};
 use ixion::tensor::{Bits, DType, Format, TensorView, TensorViewMut};
 use ndarray::Axis;
 use std::ops::RangeInclusive;
@@ -25,7 +25,7 @@ ixion::operator! {
 
 impl CopyConcat {
     /// The axis as a non-negative index, for tensors of this rank.
-    fn position(&self, rank: usize) -> Result<usize, LayerError> {
+    fn position(&self, rank: usize) -> Result<usize> {
         let axis = if self.axis < 0 { self.axis.saturating_add_unsigned(rank as u64) } else { self.axis };
         let position = usize::try_from(axis).ok().filter(|&position| position < rank);
         position.ok_or_else(|| LayerError::invalid("axis", self.axis, format!("the inputs have {rank} axes")))
@@ -42,7 +42,7 @@ impl Layer for CopyConcat {
         2
     }
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let [first, second] = inputs else { return Err(LayerError::shape("inputs", 2, inputs.len())) };
         let axis = self.position(first.rank())?;
         if first.dtype() != second.dtype() {
@@ -75,28 +75,19 @@ impl CpuLayer for CopyConcat {
         }
     }
 
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        outputs[0].copy_from(&inputs[self.copy])?;
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        io.outputs[0].copy_from(&io.inputs[self.copy])?;
         // Elements are only moved, so the copy is generic over their size: 4 or 2 bytes.
-        match inputs[0].dtype().size() {
-            4 => self.concat::<u32>(inputs, &mut outputs[1]),
-            _ => self.concat::<u16>(inputs, &mut outputs[1]),
+        match io.inputs[0].dtype().size() {
+            4 => self.concat::<u32>(io.inputs, &mut io.outputs[1]),
+            _ => self.concat::<u16>(io.inputs, &mut io.outputs[1]),
         }
     }
 }
 // ANCHOR_END: forward
 
 impl CopyConcat {
-    fn concat<B: Bits>(
-        &self,
-        inputs: &[TensorView<'_>],
-        output: &mut TensorViewMut<'_>,
-    ) -> Result<(), LayerError> {
+    fn concat<B: Bits>(&self, inputs: &[TensorView<'_>], output: &mut TensorViewMut<'_>) -> Result<()> {
         let axis = Axis(self.position(inputs[0].shape().rank())?);
         let mut concatenated = output.bits::<B>()?;
         let (mut first, mut second) = concatenated.view_mut().split_at(axis, inputs[0].shape()[axis.0]);

@@ -6,7 +6,7 @@
 //! A [`Draft`] holds the parts of a runtime graph under construction. `pnnx::Operator` is an operator of the file,
 //! [`RuntimeOperator`] an operator of the runtime graph.
 
-use ixion::graph::draft::{Draft, Value};
+use ixion::course::draft::{Draft, Value};
 use ixion::graph::{InputPort, OperandIndex, OperatorIndex, OutputPort, RuntimeOperand, RuntimeOperator};
 use ixion::op::RuntimeAttribute;
 use ixion::pnnx::{self, OperandId};

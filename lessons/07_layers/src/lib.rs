@@ -2,11 +2,12 @@
 //!
 //! The page of the book: `book/src/lessons/07_layers.md`. Replace each `todo!` by code. This is the only file to edit.
 //!
-//! `input.array::<f32>()?` is an ndarray view of a tensor, whatever its strides; the view of an output is writable.
+//! `forward` gets everything in `io`: `io.inputs`, `io.outputs` and `io.context`. `input.array::<f32>()?` is an ndarray view of
+//! a tensor, whatever its strides; the view of an output is writable.
 
 use ixion::op::{
-    self, CpuLayer, Creator, Device, DeviceLayer, ForwardContext, FromOperator, Layer, LayerError,
-    RegistryError, TensorMeta, Weight,
+    self, CpuLayer, Creator, Device, DeviceLayer, FromOperator, Io, Layer, LayerError, RegistryError, Result,
+    TensorMeta, Weight,
 };
 use ixion::tensor::{DType, Dim, TensorView, TensorViewMut};
 use std::collections::BTreeMap;
@@ -18,7 +19,7 @@ use std::sync::Arc;
 ///
 /// # Errors
 /// [`LayerError::DType`] if the input has another element type.
-pub fn like_the_input(inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+pub fn like_the_input(inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
     todo!(
         "lesson 07, task 1: return an error unless the input is f32, else the one output (book chapter 7; stuck? cargo learn hint 7)"
     )
@@ -32,7 +33,7 @@ pub fn map(
     input: &TensorView<'_>,
     output: &mut TensorViewMut<'_>,
     function: impl Fn(f32) -> f32,
-) -> Result<(), LayerError> {
+) -> Result<()> {
     todo!(
         "lesson 07, task 1: get both as arrays, and apply the function to each element (book chapter 7; stuck? cargo learn hint 7)"
     )
@@ -47,18 +48,13 @@ ixion::operator! {
 }
 
 impl Layer for ReLU {
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         like_the_input(inputs)
     }
 }
 
 impl CpuLayer for ReLU {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
         todo!(
             "lesson 07, task 1: 0 for negative numbers, all others unchanged (book chapter 7; stuck? cargo learn hint 7)"
         )
@@ -76,18 +72,13 @@ ixion::operator! {
 }
 
 impl Layer for LeakyReLU {
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         like_the_input(inputs)
     }
 }
 
 impl CpuLayer for LeakyReLU {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
         todo!(
             "lesson 07, task 2: x if it is positive, else the slope times x (book chapter 7; stuck? cargo learn hint 7)"
         )
@@ -100,18 +91,13 @@ ixion::operator! {
 }
 
 impl Layer for Sigmoid {
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         like_the_input(inputs)
     }
 }
 
 impl CpuLayer for Sigmoid {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
         todo!("lesson 07, task 2: 1 / (1 + e⁻ˣ) (book chapter 7; stuck? cargo learn hint 7)")
     }
 }
@@ -134,7 +120,7 @@ ixion::operator! {
 }
 
 impl Layer for Linear {
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         todo!(
             "lesson 07, task 3: check weight, bias and input, and replace the input's last length (book chapter 7; stuck? cargo learn hint 7)"
         )
@@ -142,18 +128,13 @@ impl Layer for Linear {
 }
 
 /// Checks that a weight is `f32` and has these dimensions.
-fn check_weight(what: &str, weight: &TensorMeta, dims: &[usize]) -> Result<(), LayerError> {
+fn check_weight(what: &str, weight: &TensorMeta, dims: &[usize]) -> Result<()> {
     let wanted = TensorMeta::new(DType::F32, dims.iter().copied());
     if *weight == wanted { Ok(()) } else { Err(LayerError::shape(what, wanted, weight)) }
 }
 
 impl CpuLayer for Linear {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
         todo!(
             "lesson 07, task 3: the dot product of each input row with each weight row, then the bias (book chapter 7; stuck? cargo learn hint 7)"
         )

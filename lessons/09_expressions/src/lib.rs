@@ -2,8 +2,8 @@
 //!
 //! The page of the book: `book/src/lessons/09_expressions.md`. Replace each `todo!` by code. This is the only file to edit.
 
-use ixion::kernels::naive::{binary, unary};
-use ixion::pnnx::expression::literal;
+use ixion::course::expression::literal;
+use ixion::course::naive::{binary, unary};
 use ixion::pnnx::{Expr, ExpressionError, ExpressionProblem, Function};
 use ndarray::{ArrayD, ArrayViewD, Zip, arr0};
 

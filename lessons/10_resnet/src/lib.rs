@@ -2,14 +2,12 @@
 //!
 //! The page of the book: `book/src/lessons/10_resnet.md`. Replace each `todo!` by code. This is the only file to edit.
 //!
-//! `inputs[0].array::<f32>()?` is a tensor's view as an ndarray, and `.into_dimensionality::<Ix4>()?` converts it to four
+//! `io.inputs[0].array::<f32>()?` is a tensor's view as an ndarray, and `.into_dimensionality::<Ix4>()?` converts it to four
 //! axes. An output's array is writable: `.assign(&y)` copies another one into it.
 
-use ixion::kernels::naive::{adaptive_range, conv2d, evaluate, max_pool};
-use ixion::kernels::window::Window;
-use ixion::op::{
-    CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta, View, Weight,
-};
+use ixion::course::naive::{adaptive_range, conv2d, evaluate, max_pool};
+use ixion::course::window::Window;
+use ixion::op::{CpuLayer, Io, Layer, LayerError, Registry, RegistryError, Result, TensorMeta, View, Weight};
 use ixion::pnnx::Expr;
 use ixion::tensor::{DType, Dim, Layout, Shape, TensorView, TensorViewMut};
 use ndarray::{Ix4, s};
@@ -22,7 +20,7 @@ use std::ops::RangeInclusive;
 ///
 /// # Errors
 /// [`LayerError::DType`] if the input has another element type.
-pub fn like_the_input(inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+pub fn like_the_input(inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
     let input = &inputs[0];
     if input.dtype() != DType::F32 {
         return Err(LayerError::dtype("the input", DType::F32, input.dtype()));
@@ -38,7 +36,7 @@ pub fn map(
     input: &TensorView<'_>,
     output: &mut TensorViewMut<'_>,
     function: impl Fn(f32) -> f32,
-) -> Result<(), LayerError> {
+) -> Result<()> {
     let input = input.array::<f32>()?;
     output.array::<f32>()?.zip_mut_with(&input, |to, &from| *to = function(from));
     Ok(())
@@ -53,19 +51,14 @@ ixion::operator! {
 }
 
 impl Layer for ReLU {
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         like_the_input(inputs)
     }
 }
 
 impl CpuLayer for ReLU {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        map(&inputs[0], &mut outputs[0], |x| if x < 0.0 { 0.0 } else { x })
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        map(&io.inputs[0], &mut io.outputs[0], |x| if x < 0.0 { 0.0 } else { x })
     }
 }
 
@@ -85,7 +78,7 @@ ixion::operator! {
 }
 
 impl Layer for Linear {
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         check_weight("the weight", &self.weight.meta(inputs)?, &[self.out_features, self.in_features])?;
         if let Some(bias) = &self.bias {
             check_weight("the bias", &bias.meta(inputs)?, &[self.out_features])?;
@@ -103,27 +96,22 @@ impl Layer for Linear {
 }
 
 /// Checks that a weight is `f32` and has these dimensions.
-fn check_weight(what: &str, weight: &TensorMeta, dims: &[usize]) -> Result<(), LayerError> {
+fn check_weight(what: &str, weight: &TensorMeta, dims: &[usize]) -> Result<()> {
     let wanted = TensorMeta::new(DType::F32, dims.iter().copied());
     if *weight == wanted { Ok(()) } else { Err(LayerError::shape(what, wanted, weight)) }
 }
 
 impl CpuLayer for Linear {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        let (input, mut output) = (inputs[0].array::<f32>()?, outputs[0].array::<f32>()?);
-        let weight = self.weight.view(inputs)?.array::<f32>()?;
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        let (input, mut output) = (io.inputs[0].array::<f32>()?, io.outputs[0].array::<f32>()?);
+        let weight = self.weight.view(io.inputs)?.array::<f32>()?;
         for (x, mut y) in input.rows().into_iter().zip(output.rows_mut()) {
             for (y, weights) in y.iter_mut().zip(weight.rows()) {
                 *y = weights.dot(&x);
             }
         }
         if let Some(bias) = &self.bias {
-            output += &bias.view(inputs)?.array::<f32>()?;
+            output += &bias.view(io.inputs)?.array::<f32>()?;
         }
         Ok(())
     }
@@ -147,7 +135,7 @@ impl Layer for Expression {
         )
     }
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         todo!(
             "lesson 10, task 1: return one output like the first input, if all inputs have its shape (book chapter 10; stuck? cargo learn hint 10)"
         )
@@ -155,12 +143,7 @@ impl Layer for Expression {
 }
 
 impl CpuLayer for Expression {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
         todo!(
             "lesson 10, task 1: evaluate the expression on the inputs as f64 (book chapter 10; stuck? cargo learn hint 10)"
         )
@@ -192,7 +175,7 @@ pub fn slid(len: &Dim, window: &Window) -> Dim {
 ///
 /// # Errors
 /// [`LayerError::Shape`] if the input has another rank, or if a window does not fit.
-pub fn planes(input: &TensorMeta, windows: &[Window; 2]) -> Result<[Dim; 4], LayerError> {
+pub fn planes(input: &TensorMeta, windows: &[Window; 2]) -> Result<[Dim; 4]> {
     let [batch, channels, height, width] = input.dims() else {
         return Err(LayerError::shape("the input", "N×C×H×W", input));
     };
@@ -207,7 +190,7 @@ pub fn planes(input: &TensorMeta, windows: &[Window; 2]) -> Result<[Dim; 4], Lay
 ///
 /// # Errors
 /// [`LayerError::InvalidParameter`] with the first window that cannot.
-pub fn check(windows: &[Window; 2]) -> Result<(), LayerError> {
+pub fn check(windows: &[Window; 2]) -> Result<()> {
     match windows.iter().find(|window| !window.is_sane()) {
         Some(window) => {
             Err(LayerError::invalid("kernel_size", format!("{window:?}"), "this window cannot slide"))
@@ -260,7 +243,7 @@ impl Conv2d {
     }
 
     /// Checks that the weight and the bias have the shapes that the parameters specify.
-    fn check_weights(&self, inputs: &[TensorMeta]) -> Result<(), LayerError> {
+    fn check_weights(&self, inputs: &[TensorMeta]) -> Result<()> {
         let [height, width] = self.kernel_size;
         let wanted = [self.out_channels, self.in_channels / self.groups, height, width].map(Dim::from);
         let weight = self.weight.meta(inputs)?;
@@ -277,7 +260,7 @@ impl Conv2d {
 }
 
 impl Layer for Conv2d {
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         todo!(
             "lesson 10, task 2: check weights and channels; then return N×O×H×W (book chapter 10; stuck? cargo learn hint 10)"
         )
@@ -285,12 +268,7 @@ impl Layer for Conv2d {
 }
 
 impl CpuLayer for Conv2d {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
         todo!(
             "lesson 10, task 2: get input, weight and bias as arrays, and call conv2d (book chapter 10; stuck? cargo learn hint 10)"
         )
@@ -332,18 +310,13 @@ impl MaxPool2d {
 }
 
 impl Layer for MaxPool2d {
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         Ok(vec![inputs[0].with_dims(planes(&inputs[0], &self.windows())?)])
     }
 }
 
 impl CpuLayer for MaxPool2d {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
         todo!(
             "lesson 10, task 3: write the values of max_pool, without their positions (book chapter 10; stuck? cargo learn hint 10)"
         )
@@ -365,7 +338,7 @@ ixion::operator! {
 }
 
 impl Layer for AdaptiveAvgPool2d {
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         todo!(
             "lesson 10, task 3: return N×C, followed by the numbers of parts (book chapter 10; stuck? cargo learn hint 10)"
         )
@@ -373,12 +346,7 @@ impl Layer for AdaptiveAvgPool2d {
 }
 
 impl CpuLayer for AdaptiveAvgPool2d {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
         todo!("lesson 10, task 3: write the mean of each part (book chapter 10; stuck? cargo learn hint 10)")
     }
 }
@@ -403,13 +371,13 @@ fn axis(dim: i64, rank: usize) -> Option<usize> {
 }
 
 impl Layer for Flatten {
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         todo!(
             "lesson 10, task 4: return the axes before, the product of the merged axes, and the axes after (book chapter 10; stuck? cargo learn hint 10)"
         )
     }
 
-    fn view(&self, _: usize, inputs: &[Layout], shape: &Shape) -> Result<Option<View>, LayerError> {
+    fn view(&self, _: usize, inputs: &[Layout], shape: &Shape) -> Result<Option<View>> {
         todo!(
             "lesson 10, task 4: view the input's elements in the new shape, if none needs to move (book chapter 10; stuck? cargo learn hint 10)"
         )
@@ -417,12 +385,7 @@ impl Layer for Flatten {
 }
 
 impl CpuLayer for Flatten {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
         todo!(
             "lesson 10, task 4: copy the elements one by one, for an input that cannot be viewed (book chapter 10; stuck? cargo learn hint 10)"
         )

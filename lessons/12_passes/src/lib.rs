@@ -2,12 +2,13 @@
 //!
 //! The page of the book: `book/src/lessons/12_passes.md`. Replace each `todo!` by code. This is the only file to edit.
 
-use ixion::passes::bypass::bypass;
-use ixion::passes::common_subexpressions::{Seen, outputs, same_attributes};
-use ixion::passes::pattern::{Keyed, items, same};
-use ixion::passes::{PassContext, frozen_operators};
+use ixion::course::bypass::bypass;
+use ixion::course::common_subexpressions::{Seen, outputs, same_attributes};
+use ixion::course::frozen_operators;
+use ixion::course::pattern::{Keyed, items, same};
+use ixion::passes::PassContext;
 use ixion::pnnx::{Graph, GraphError, OperandId, Operator, OperatorId, Parameter};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 
 // Task 1: dead code.
 

@@ -2,11 +2,12 @@
 //!
 //! The page of the book: `book/src/lessons/13_shapes.md`. Replace each `todo!` by code. This is the only file to edit.
 
+use ixion::course::dim::{Leaf, Operation};
+use ixion::course::window::Window;
+use ixion::course::{apply_rule, at_operator, check_inputs, is_open};
 use ixion::graph::{GraphError, OperandIndex, OperatorIndex, RuntimeGraph, RuntimeOperator};
-use ixion::kernels::window::Window;
 use ixion::op::TensorMeta;
-use ixion::shape::{ShapeError, apply_rule, at_operator, check_inputs, is_open};
-use ixion::tensor::dim::{Leaf, Operation};
+use ixion::shape::ShapeError;
 use ixion::tensor::{DType, Dim};
 use std::collections::BTreeMap;
 

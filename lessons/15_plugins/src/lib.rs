@@ -6,12 +6,12 @@
 //!
 //! `array.len_of(axis)` is the length of an axis of an ndarray array.
 
+use ixion::course::layers::like_the_input;
 use ixion::op::{
-    CpuLayer, Creator, DeviceLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, State,
+    CpuLayer, Creator, DeviceLayer, Io, Layer, LayerError, Registry, RegistryError, Result, State,
     TensorFormat, TensorMeta,
 };
-use ixion::ops::naive::like_the_input;
-use ixion::tensor::{Bits, DType, Format, TensorView, TensorViewMut};
+use ixion::tensor::{Bits, DType, Format};
 use ndarray::{ArrayViewD, ArrayViewMutD, Axis};
 use std::any::Any;
 use std::fmt;
@@ -184,7 +184,7 @@ ixion::operator! {
 
 impl CopyConcat {
     /// Checks what the types of the fields cannot express.
-    fn check(&self) -> Result<(), LayerError> {
+    fn check(&self) -> Result<()> {
         todo!(
             "lesson 15, task 3: return an error for a `copy` that is neither 0 nor 1 (book chapter 15; stuck? cargo learn hint 15)"
         )
@@ -194,7 +194,7 @@ impl CopyConcat {
     ///
     /// # Errors
     /// [`LayerError::InvalidParameter`] if there is no such axis.
-    pub fn position(&self, rank: usize) -> Result<usize, LayerError> {
+    pub fn position(&self, rank: usize) -> Result<usize> {
         todo!(
             "lesson 15, task 3: resolve the axis, where -1 is the last; return an error if it is out of range (book chapter 15; stuck? cargo learn hint 15)"
         )
@@ -210,7 +210,7 @@ impl Layer for CopyConcat {
         2
     }
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         todo!(
             "lesson 15, task 3: return one output like the copied input, and one like the first, with the sum of both lengths along the axis (book chapter 15; stuck? cargo learn hint 15)"
         )
@@ -224,21 +224,24 @@ impl CpuLayer for CopyConcat {
         )
     }
 
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        outputs[0].copy_from(&inputs[self.copy])?;
-        let axis = Axis(self.position(inputs[0].shape().rank())?);
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        io.outputs[0].copy_from(&io.inputs[self.copy])?;
+        let axis = Axis(self.position(io.inputs[0].shape().rank())?);
         // Elements are only moved, so their type does not matter, just their size: 4 bytes or 2.
-        match inputs[0].dtype().size() {
+        match io.inputs[0].dtype().size() {
             4 => {
-                put_side_by_side::<u32>(axis, [inputs[0].bits()?, inputs[1].bits()?], outputs[1].bits()?);
+                put_side_by_side::<u32>(
+                    axis,
+                    [io.inputs[0].bits()?, io.inputs[1].bits()?],
+                    io.outputs[1].bits()?,
+                );
             }
             _ => {
-                put_side_by_side::<u16>(axis, [inputs[0].bits()?, inputs[1].bits()?], outputs[1].bits()?);
+                put_side_by_side::<u16>(
+                    axis,
+                    [io.inputs[0].bits()?, io.inputs[1].bits()?],
+                    io.outputs[1].bits()?,
+                );
             }
         }
         Ok(())
@@ -291,7 +294,7 @@ fn row_of(input: &TensorMeta) -> Option<usize> {
 }
 
 impl Layer for Smooth {
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         match inputs[0].rank() {
             0 => Err(LayerError::shape("the input", "at least one axis", &inputs[0])),
             _ => like_the_input(inputs),
@@ -300,7 +303,7 @@ impl Layer for Smooth {
 }
 
 impl CpuLayer for Smooth {
-    fn configure(&mut self, inputs: &[TensorMeta], _: &[TensorMeta]) -> Result<(), LayerError> {
+    fn configure(&mut self, inputs: &[TensorMeta], _: &[TensorMeta]) -> Result<()> {
         todo!(
             "lesson 15, task 5: store the length of a row; return an error if it is not a number (book chapter 15; stuck? cargo learn hint 15)"
         )
@@ -312,7 +315,7 @@ impl CpuLayer for Smooth {
         )
     }
 
-    fn initialize(&mut self) -> Result<(), LayerError> {
+    fn initialize(&mut self) -> Result<()> {
         todo!(
             "lesson 15, task 5: store the kernel, divided by its sum (book chapter 15; stuck? cargo learn hint 15)"
         )
@@ -324,32 +327,31 @@ impl CpuLayer for Smooth {
         )
     }
 
-    fn serialize(&self) -> Result<Vec<u8>, LayerError> {
+    fn serialize(&self) -> Result<Vec<u8>> {
         todo!(
             "lesson 15, task 5: return the length of a row as 8 bytes, or no bytes if there is none (book chapter 15; stuck? cargo learn hint 15)"
         )
     }
 
-    fn deserialize(&mut self, bytes: &[u8]) -> Result<(), LayerError> {
+    fn deserialize(&mut self, bytes: &[u8]) -> Result<()> {
         todo!(
             "lesson 15, task 5: read what `serialize` wrote; return an error for anything else (book chapter 15; stuck? cargo learn hint 15)"
         )
     }
 
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        context: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
         let (Some(weights), Some(row)) = (&self.weights.0, self.row.0) else {
             return Err(LayerError::Unsupported("the layer was not initialised and configured".to_owned()));
         };
-        let (input, mut output) = (inputs[0].array::<f32>()?, outputs[0].array::<f32>()?);
+        let (input, mut output) = (io.inputs[0].array::<f32>()?, io.outputs[0].array::<f32>()?);
         if input.shape().last() != Some(&row) {
-            return Err(LayerError::shape("the input", format!("rows of {row} elements"), inputs[0].shape()));
+            return Err(LayerError::shape(
+                "the input",
+                format!("rows of {row} elements"),
+                io.inputs[0].shape(),
+            ));
         }
-        let longer = context.scratch::<f32>(self.longer(row))?;
+        let longer = io.context.scratch::<f32>(self.longer(row))?;
         for (from, mut to) in input.rows().into_iter().zip(output.rows_mut()) {
             let Some(last) = row.checked_sub(1) else { break };
             for (at, x) in longer.iter_mut().enumerate() {
@@ -369,7 +371,7 @@ impl CpuLayer for Smooth {
 ///
 /// # Errors
 /// The errors of the call; [`LayerError::Panic`] if it panics.
-pub fn catch_panic<T>(call: impl FnOnce() -> Result<T, LayerError>) -> Result<T, LayerError> {
+pub fn catch_panic<T>(call: impl FnOnce() -> Result<T>) -> Result<T> {
     todo!(
         "lesson 15, task 6: the result of the call, or its panic as an error (book chapter 15; stuck? cargo learn hint 15)"
     )

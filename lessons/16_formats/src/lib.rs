@@ -2,12 +2,12 @@
 //!
 //! The page of the book: `book/src/lessons/16_formats.md`. Replace each `todo!` by code. This is the only file to edit.
 
-use ixion::engine::file::header::{
+use ixion::course::conversion::Conversion;
+use ixion::course::header::{
     ENTRY, HEADER, Kind, MAGIC, ORDER, PAGE, Section, VERSION, WRITTEN_BY, aligned, long, number,
 };
+use ixion::course::probe::Combination;
 use ixion::engine::selection::SupportedFormats;
-use ixion::engine::selection::conversion::Conversion;
-use ixion::engine::selection::probe::Combination;
 use ixion::engine::{PlanFileProblem, TimingCache};
 use ixion::graph::OperandIndex;
 use ixion::op::TensorFormat;

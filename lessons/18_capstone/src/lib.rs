@@ -2,14 +2,14 @@
 //!
 //! The page of the book: `book/src/lessons/18_capstone.md`. Replace each `todo!` by code. This is the only file to edit.
 
+use ixion::course::window::Window;
 use ixion::engine::{Builder, EngineError, Formats, Plan, Precision, Scales};
-use ixion::kernels::window::Window;
 use ixion::op::{
-    Cost, CpuLayer, ForwardContext, Layer, LayerError, PluginName, Registry, RegistryError, State,
-    TensorFormat, TensorMeta, Weight,
+    Cost, CpuLayer, Io, Layer, LayerError, PluginName, Registry, RegistryError, Result, State, TensorFormat,
+    TensorMeta, Weight,
 };
 use ixion::shape::InputRange;
-use ixion::tensor::{DType, Dim, Tensor, TensorView, TensorViewMut};
+use ixion::tensor::{DType, Dim, Tensor};
 use ndarray::linalg::general_mat_mul;
 use ndarray::{ArrayView1, ArrayView2, ArrayView3, ArrayView4, ArrayViewMut2, ArrayViewMut4, Ix4};
 use std::sync::Arc;
@@ -60,7 +60,7 @@ pub struct Configuration {
 }
 
 /// Checks that a weight is stored in the file, in `f32` and in this shape.
-fn stored(what: &str, weight: &Weight, shape: &[usize]) -> Result<(), LayerError> {
+fn stored(what: &str, weight: &Weight, shape: &[usize]) -> Result<()> {
     let Weight::Attribute(found) = weight else {
         return Err(LayerError::Unsupported(format!("{what} must be stored in the file")));
     };
@@ -74,7 +74,7 @@ fn stored(what: &str, weight: &Weight, shape: &[usize]) -> Result<(), LayerError
 }
 
 /// N, C, H and W as the engine configured them.
-fn lens(meta: &TensorMeta) -> Result<[usize; 4], LayerError> {
+fn lens(meta: &TensorMeta) -> Result<[usize; 4]> {
     let shape = meta.shape()?;
     shape.dims().try_into().map_err(|_| LayerError::shape("a tensor", "N×C×H×W", meta))
 }
@@ -91,13 +91,13 @@ impl Conv2d {
     }
 
     /// The weights as a matrix, with one row for each output channel.
-    fn rows(&self) -> Result<ArrayView2<'_, f32>, LayerError> {
+    fn rows(&self) -> Result<ArrayView2<'_, f32>> {
         let weights = self.weight.view(&[])?.slice::<f32>()?;
         Ok(ArrayView2::from_shape((self.out_channels, self.taps()), weights)?)
     }
 
     /// One bias for each output channel.
-    fn biases(&self) -> Result<Vec<f32>, LayerError> {
+    fn biases(&self) -> Result<Vec<f32>> {
         match &self.bias {
             Some(bias) => Ok(bias.view(&[])?.to_vec::<f32>()?),
             None => Ok(vec![0.0; self.out_channels]),
@@ -134,7 +134,7 @@ pub fn slid(len: &Dim, window: &Window) -> Dim {
 ///
 /// # Errors
 /// [`LayerError::Shape`] if the input has another rank, or if a window does not fit.
-pub fn planes(input: &TensorMeta, windows: &[Window; 2]) -> Result<[Dim; 4], LayerError> {
+pub fn planes(input: &TensorMeta, windows: &[Window; 2]) -> Result<[Dim; 4]> {
     let [batch, channels, height, width] = input.dims() else {
         return Err(LayerError::shape("the input", "N×C×H×W", input));
     };
@@ -149,7 +149,7 @@ pub fn planes(input: &TensorMeta, windows: &[Window; 2]) -> Result<[Dim; 4], Lay
 ///
 /// # Errors
 /// [`LayerError::InvalidParameter`] with the first window that cannot.
-pub fn check(windows: &[Window; 2]) -> Result<(), LayerError> {
+pub fn check(windows: &[Window; 2]) -> Result<()> {
     match windows.iter().find(|window| !window.is_sane()) {
         Some(window) => {
             Err(LayerError::invalid("kernel_size", format!("{window:?}"), "this window cannot slide"))
@@ -162,7 +162,7 @@ pub fn check(windows: &[Window; 2]) -> Result<(), LayerError> {
 
 impl Conv2d {
     /// Checks that this layer supports its fields.
-    fn check(&self) -> Result<(), LayerError> {
+    fn check(&self) -> Result<()> {
         todo!(
             "lesson 18, task 1: return an error for padding other than zeros, groups, weights of other shapes, and windows that cannot slide (book chapter 18; stuck? cargo learn hint 18)"
         )
@@ -170,7 +170,7 @@ impl Conv2d {
 }
 
 impl Layer for Conv2d {
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         todo!(
             "lesson 18, task 1: return N×O×H×W for an f32 input, whose lengths are numbers or symbols (book chapter 18; stuck? cargo learn hint 18)"
         )
@@ -192,7 +192,7 @@ impl CpuLayer for Conv2d {
         )
     }
 
-    fn configure(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<(), LayerError> {
+    fn configure(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<()> {
         todo!(
             "lesson 18, task 3: store all lengths; with scales, also the quantised weights, and keep the present ones if the scales did not change (book chapter 18; stuck? cargo learn hint 18)"
         )
@@ -204,38 +204,33 @@ impl CpuLayer for Conv2d {
         )
     }
 
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        context: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
         let Some(Configuration { input, output, int8 }) = &self.state.0 else {
             return Err(LayerError::Unsupported("the layer was not configured".to_owned()));
         };
-        if inputs[0].shape().dims() != input || outputs[0].shape().dims() != output {
-            return Err(LayerError::shape("the input", format!("{input:?}"), inputs[0].shape()));
+        if io.inputs[0].shape().dims() != input || io.outputs[0].shape().dims() != output {
+            return Err(LayerError::shape("the input", format!("{input:?}"), io.inputs[0].shape()));
         }
         let elements = (self.taps() + output[1]) * output[2] * output[3];
         match int8 {
             None => {
-                let x = inputs[0].array::<f32>()?.into_dimensionality::<Ix4>()?;
-                let y = outputs[0].array::<f32>()?.into_dimensionality::<Ix4>()?;
-                self.forward_f32(x, y, context.scratch::<f32>(elements)?)
+                let x = io.inputs[0].array::<f32>()?.into_dimensionality::<Ix4>()?;
+                let y = io.outputs[0].array::<f32>()?.into_dimensionality::<Ix4>()?;
+                self.forward_f32(x, y, io.context.scratch::<f32>(elements)?)
             }
             Some(weights) => {
-                let x = inputs[0].array::<i8>()?.into_dimensionality::<Ix4>()?;
-                let y = outputs[0].array::<i8>()?.into_dimensionality::<Ix4>()?;
-                self.forward_int8(weights, x, y, context.scratch::<i32>(elements)?)
+                let x = io.inputs[0].array::<i8>()?.into_dimensionality::<Ix4>()?;
+                let y = io.outputs[0].array::<i8>()?.into_dimensionality::<Ix4>()?;
+                self.forward_int8(weights, x, y, io.context.scratch::<i32>(elements)?)
             }
         }
     }
 
-    fn serialize(&self) -> Result<Vec<u8>, LayerError> {
+    fn serialize(&self) -> Result<Vec<u8>> {
         Ok(self.state.0.as_ref().map(encode).unwrap_or_default())
     }
 
-    fn deserialize(&mut self, bytes: &[u8]) -> Result<(), LayerError> {
+    fn deserialize(&mut self, bytes: &[u8]) -> Result<()> {
         todo!(
             "lesson 18, task 5: decode the state, if it belongs to this convolution; none if there are no bytes (book chapter 18; stuck? cargo learn hint 18)"
         )
@@ -294,7 +289,7 @@ impl QuantizedWeights {
     ///
     /// # Errors
     /// Returns an error if there is no such channel.
-    pub fn channel(&self, channel: usize) -> Result<(&[i8], i32, f64), LayerError> {
+    pub fn channel(&self, channel: usize) -> Result<(&[i8], i32, f64)> {
         let taps = self.weights.len() / self.steps.len().max(1);
         let weights = self.weights.chunks_exact(taps.max(1)).nth(channel);
         match (weights, self.bias.get(channel), self.steps.get(channel)) {
@@ -316,11 +311,7 @@ pub fn to_int8(x: f64) -> i8 {
 /// # Errors
 /// [`LayerError::Unsupported`] if a weight or a bias is not finite, or if a sum may overflow 32 bits: the engine then keeps
 /// `f32`.
-pub fn quantize(
-    rows: ArrayView2<'_, f32>,
-    biases: &[f32],
-    scales: [f32; 2],
-) -> Result<QuantizedWeights, LayerError> {
+pub fn quantize(rows: ArrayView2<'_, f32>, biases: &[f32], scales: [f32; 2]) -> Result<QuantizedWeights> {
     todo!(
         "lesson 18, task 3: for each channel, compute its scale, its quantised weights and bias, and the step of its sums (book chapter 18; stuck? cargo learn hint 18)"
     )
@@ -363,7 +354,7 @@ impl Conv2d {
         x: ArrayView4<'_, f32>,
         mut y: ArrayViewMut4<'_, f32>,
         memory: &mut [f32],
-    ) -> Result<(), LayerError> {
+    ) -> Result<()> {
         todo!(
             "lesson 18, task 4: for each image, compute its columns, and the weights times the columns, plus the bias (book chapter 18; stuck? cargo learn hint 18)"
         )
@@ -385,7 +376,7 @@ impl Conv2d {
         x: ArrayView4<'_, i8>,
         mut y: ArrayViewMut4<'_, i8>,
         memory: &mut [i32],
-    ) -> Result<(), LayerError> {
+    ) -> Result<()> {
         todo!(
             "lesson 18, task 4: for each image, compute its columns, the sums of each channel, and the sums times its step, rounded once (book chapter 18; stuck? cargo learn hint 18)"
         )

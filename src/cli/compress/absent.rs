@@ -1,8 +1,6 @@
 //! `ixion compress` if Ixion was built without the feature `linalg`: an error that describes how to get it.
 
-use super::failure::{Exit, Failure};
-use super::limits::LimitArgs;
-use super::terminal::Terminal;
+use super::{Exit, Failure, LimitArgs, Terminal};
 use clap::Args;
 
 const HELP: &str = "\

@@ -3,13 +3,9 @@
 mod report;
 mod thin;
 
-use super::failure::{Exit, Failure};
-use super::files;
-use super::limits::LimitArgs;
 use super::measure::{Subject, SubjectArgs, percentile};
-use super::progress::Spinner;
 use super::runner::{Runner, run_failure};
-use super::terminal::Terminal;
+use super::{Exit, Failure, LimitArgs, Spinner, Terminal, files};
 use clap::Args;
 use ixion::graph::{RuntimeGraph, default_bin_path};
 use ixion::tensor::Tensor;
@@ -72,7 +68,7 @@ impl CompressArgs {
             let read = self.subject.model.files();
             for file in [output, &default_bin_path(output)] {
                 files::check_new_file(file)?;
-                files::check_kept(file, read.iter().map(PathBuf::as_path))?;
+                files::check_kept(file, &read)?;
             }
         }
         let mut graph = self.subject.model.load(&limits.start())?;
@@ -102,7 +98,7 @@ impl CompressArgs {
             true => terminal.json(&report::json(&subject, &findings, written))?,
             false => report::show(terminal, &subject, &findings, written)?,
         }
-        Ok(if is_smaller { Exit::Fine } else { Exit::FellShort })
+        Ok(if is_smaller { Exit::Fine } else { Exit::Failed })
     }
 
     fn wanted(&self) -> Wanted {

@@ -2,9 +2,7 @@
 
 use super::thin::Layer;
 use crate::cli::measure::{Subject, milliseconds};
-use crate::cli::numbers;
-use crate::cli::table::{Align, Table};
-use crate::cli::terminal::{Style, Terminal};
+use crate::cli::{Style, Table, Terminal, numbers};
 use ixion::tensor::{DType, Tensor, TensorError};
 use serde_json::{Value, json};
 use std::io::{self, Write};
@@ -76,11 +74,7 @@ pub(super) fn show(
 ) -> io::Result<()> {
     let title = terminal.paint(Style::Strong, subject.title());
     writeln!(terminal, "{title}")?;
-    let columns =
-        [("layer", Align::Left), ("size", Align::Right), ("rank", Align::Right), ("weights", Align::Right)];
-    let more =
-        [("become", Align::Right), ("share", Align::Right), ("error", Align::Right), ("", Align::Left)];
-    let mut table = Table::new(&[&columns[..], &more[..]].concat());
+    let mut table = Table::new(&["layer", ">size", ">rank", ">weights", ">become", ">share", ">error", ""]);
     for layer in findings.layers {
         let [outputs, inputs] = layer.size;
         let (before, after) = (layer.before() as u64, layer.after() as u64);
@@ -117,7 +111,7 @@ pub(super) fn show(
     }
 }
 
-/// The result as a JSON object; `version` increases when the meaning of a field changes.
+/// The result as a JSON object.
 pub(super) fn json(subject: &Subject<'_>, findings: &Findings<'_>, written: Option<&Path>) -> Value {
     let layer = |layer: &Layer| {
         json!({
@@ -132,8 +126,7 @@ pub(super) fn json(subject: &Subject<'_>, findings: &Findings<'_>, written: Opti
             "error": if layer.is_replaced() { layer.error } else { 0.0 },
         })
     };
-    let mut object = subject.json();
-    let findings = json!({
+    subject.json(json!({
         "layers": findings.layers.iter().map(layer).collect::<Vec<_>>(),
         "weight_bytes_before": findings.bytes[0],
         "weight_bytes_after": findings.bytes[1],
@@ -146,11 +139,7 @@ pub(super) fn json(subject: &Subject<'_>, findings: &Findings<'_>, written: Opti
             "rows": findings.agreement.rows[1],
         },
         "written": written.map(|path| path.display().to_string()),
-    });
-    if let (Some(object), Value::Object(findings)) = (object.as_object_mut(), findings) {
-        object.extend(findings);
-    }
-    object
+    }))
 }
 
 #[cfg(test)]

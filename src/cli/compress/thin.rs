@@ -198,7 +198,9 @@ fn split(graph: &mut Graph, found: &Found, [outer, inner]: [Attribute; 2]) -> Re
     let id = found.operator;
     let (name, input) = (graph.operator(id).name().to_owned(), found.input);
     let (rank, inputs) = (inner.shape()[0], inner.shape()[1]);
-    let between = graph.new_operand(&unused(graph, &format!("{}_thin", graph.operand(input).name())))?;
+    let between = format!("{}_thin", graph.operand(input).name());
+    let between = free_name(&between, |name| graph.operand_named(name).is_some());
+    let between = graph.new_operand(&between)?;
     let dtype = graph.operand(input).dtype();
     let shape = graph.operand(input).shape().map(|dims| {
         let mut dims: Vec<Dim> = dims.to_vec();
@@ -206,7 +208,8 @@ fn split(graph: &mut Graph, found: &Found, [outer, inner]: [Attribute; 2]) -> Re
         dims
     });
     graph.set_operand_type(between, dtype, shape)?;
-    let first = graph.new_operator_before("nn.Linear", &free_name(graph, &format!("{name}.thin")), id)?;
+    let first = free_name(&format!("{name}.thin"), |name| graph.operator_named(name).is_some());
+    let first = graph.new_operator_before("nn.Linear", &first, id)?;
     graph.connect_input(first, input, None)?;
     graph.connect_output(first, between)?;
     configure(graph, first, [rank, inputs], inner, None)?;
@@ -255,20 +258,10 @@ fn drop_unused(graph: &mut Graph, operand: OperandId) -> Result<(), GraphError> 
     }
 }
 
-/// A free operand name.
-fn unused(graph: &Graph, name: &str) -> String {
-    let taken = |name: &str| graph.operand_named(name).is_some();
-    numbered(name, taken)
-}
-
-/// A free operator name.
-fn free_name(graph: &Graph, name: &str) -> String {
-    numbered(name, |name| graph.operator_named(name).is_some())
-}
-
-fn numbered(name: &str, taken: impl Fn(&str) -> bool) -> String {
+/// The name, with a number if it is taken.
+fn free_name(name: &str, is_taken: impl Fn(&str) -> bool) -> String {
     let names = std::iter::once(name.to_owned()).chain((2..).map(|number| format!("{name}_{number}")));
-    names.into_iter().find(|name| !taken(name)).unwrap_or_default()
+    names.into_iter().find(|name| !is_taken(name)).unwrap_or_default()
 }
 
 #[cfg(test)]

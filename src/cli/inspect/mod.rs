@@ -7,13 +7,8 @@ mod report;
 mod survey;
 mod value;
 
-use super::failure::{Exit, Failure};
-use super::files;
-use super::limits::LimitArgs;
 use super::model::ModelArgs;
-use super::numbers;
-use super::progress::Spinner;
-use super::terminal::Terminal;
+use super::{Exit, Failure, LimitArgs, Spinner, Terminal, files, numbers};
 use clap::Args;
 use std::io::Write;
 use std::path::PathBuf;
@@ -63,7 +58,7 @@ impl InspectArgs {
         match &self.svg {
             Some(path) if path.as_os_str() == "-" => write!(terminal, "{}", drawing().to_svg())?,
             Some(path) => {
-                files::check_kept(path, self.model.files().iter().map(PathBuf::as_path))?;
+                files::check_kept(path, self.model.files())?;
                 files::write_text(path, &drawing().to_svg())?;
                 drop(spinner);
                 let operators = numbers::plural(graph.operator_count(), "operator");

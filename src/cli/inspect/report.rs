@@ -3,9 +3,7 @@
 use super::parameters::{elide, parameters};
 use super::survey::{Row, State, Survey};
 use super::value::Known;
-use crate::cli::numbers;
-use crate::cli::table::{Align, Table};
-use crate::cli::terminal::{Style, Terminal};
+use crate::cli::{Style, Table, Terminal, list, numbers};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::Path;
@@ -44,22 +42,13 @@ fn ports(terminal: &mut Terminal, what: &str, ports: &[Known]) -> io::Result<()>
 }
 
 fn operators(terminal: &mut Terminal, survey: &Survey<'_>) -> io::Result<()> {
-    let mut table = Table::new(&[
-        ("operator", Align::Left),
-        ("type", Align::Left),
-        ("output", Align::Left),
-        ("parameters", Align::Left),
-        ("weights", Align::Right),
-        ("MACs", Align::Right),
-        ("", Align::Left),
-    ]);
+    let mut table = Table::new(&["operator", "type", "output", "parameters", ">weights", ">MACs", ""]);
     for row in survey.layers() {
         let outputs = row.operator.outputs().iter().filter_map(|&id| survey.value(id));
-        let outputs: Vec<String> = outputs.map(ToString::to_string).collect();
         table.row([
             elide(row.operator.name(), MAX_NAME),
             row.operator.op_type().to_owned(),
-            elide(&outputs.join(", "), MAX_PARAMETERS),
+            elide(&list(outputs), MAX_PARAMETERS),
             elide(&parameters(row.operator).join(", "), MAX_PARAMETERS),
             if row.weight_bytes() > 0 { numbers::bytes(row.weight_bytes()) } else { String::new() },
             macs(row),
@@ -100,12 +89,11 @@ fn totals(terminal: &mut Terminal, archive: Option<&Path>, survey: &Survey<'_>) 
     let colon = if listed.is_empty() { "" } else { ": " };
     writeln!(terminal, "operators  {}{colon}{}", survey.layers().count(), listed.join(", "))?;
     let weights = survey.weight_bytes();
-    let by_type: Vec<String> =
-        weights.iter().map(|(dtype, &bytes)| format!("{} of {dtype}", numbers::bytes(bytes))).collect();
+    let by_type = list(weights.iter().map(|(dtype, &bytes)| format!("{} of {dtype}", numbers::bytes(bytes))));
     let place = match archive {
         _ if weights.is_empty() => "none".to_owned(),
-        Some(archive) => format!("{} in {}", by_type.join(", "), archive.display()),
-        None => format!("{}, but there is no archive", by_type.join(", ")),
+        Some(archive) => format!("{by_type} in {}", archive.display()),
+        None => format!("{by_type}, but there is no archive"),
     };
     writeln!(terminal, "weights    {place}")?;
     let (macs, unknown) = survey.macs();

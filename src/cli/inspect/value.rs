@@ -1,5 +1,6 @@
 //! The values of operands: tensors and tuples.
 
+use crate::cli::list;
 use ixion::op::TensorMeta;
 use std::fmt;
 use std::rc::Rc;
@@ -70,10 +71,7 @@ impl fmt::Display for Value {
         match self {
             Value::Tensor(Known { meta: Some(meta), .. }) => write!(f, "{meta}"),
             Value::Tensor(_) => f.write_str("?"),
-            Value::Tuple(tuple) => {
-                let items: Vec<String> = tuple.items.iter().map(ToString::to_string).collect();
-                write!(f, "({})", items.join(", "))
-            }
+            Value::Tuple(tuple) => write!(f, "({})", list(&*tuple.items)),
         }
     }
 }

@@ -2,19 +2,14 @@
 
 mod json;
 mod picture;
-pub(super) mod planned;
+mod planned;
 mod report;
 mod shapes;
 
 use super::device::DeviceArgs;
-use super::failure::{Exit, Failure};
-use super::files;
 use super::formats::FormatArgs;
-use super::limits::LimitArgs;
 use super::model::ModelArgs;
-use super::numbers;
-use super::progress::Spinner;
-use super::terminal::Terminal;
+use super::{Exit, Failure, LimitArgs, Spinner, Terminal, files, numbers};
 use clap::Args;
 use planned::Planned;
 use shapes::InputShape;
@@ -69,8 +64,8 @@ pub(crate) struct PlanArgs {
 impl PlanArgs {
     pub(crate) fn run(&self, limits: &LimitArgs, terminal: &mut Terminal) -> Result<Exit, Failure> {
         let param = &self.model.param;
-        if let Some(path) = self.picture_file() {
-            files::check_kept(path, self.model.files().iter().map(PathBuf::as_path))?;
+        if let Some(path) = self.memory.as_ref().filter(|path| path.as_os_str() != "-") {
+            files::check_kept(path, self.model.files())?;
             files::check_new_file(path)?;
         }
         let spinner = Spinner::start(format!("planning {}", param.display()));
@@ -97,9 +92,5 @@ impl PlanArgs {
             }
         }
         Ok(Exit::Fine)
-    }
-
-    fn picture_file(&self) -> Option<&PathBuf> {
-        self.memory.as_ref().filter(|path| path.as_os_str() != "-")
     }
 }

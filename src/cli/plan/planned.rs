@@ -1,17 +1,17 @@
 //! A model that is ready to run, with its memory plan.
 
 use super::shapes::{self, InputShape};
+use crate::cli::Failure;
 use crate::cli::device::DeviceArgs;
-use crate::cli::failure::Failure;
 use crate::cli::formats::FormatArgs;
 use crate::cli::model::ModelArgs;
 use ixion::Limits;
 use ixion::engine::file::Section;
-use ixion::engine::{Builder, Candidate, Plan, PlanFile, Selection};
+use ixion::engine::{Candidate, Plan, PlanFile, Selection};
 use ixion::graph::{OperandIndex, RuntimeGraph, RuntimeOperator};
 use ixion::memory::{Action, MemoryPlan, MemoryReport, Place, Root};
 use ixion::op::{Device, TensorMeta, catch_panic};
-use ixion::passes::{Passes, Statistics};
+use ixion::passes::Statistics;
 use ixion::tensor::Layout;
 
 /// A planned model.
@@ -135,11 +135,6 @@ impl Planned {
         self.memory.places.get(operand.position())?.as_ref()
     }
 
-    /// The element types and dimensions of an operator's outputs, if known.
-    pub(super) fn outputs(&self, operator: &RuntimeOperator) -> Vec<Option<&TensorMeta>> {
-        operator.outputs().iter().map(|&output| self.meta(output)).collect()
-    }
-
     /// The device that an operator runs on; empty for the CPU.
     pub(super) fn device(&self, operator: &RuntimeOperator) -> &'static str {
         match operator.device() {
@@ -161,8 +156,7 @@ fn built(
     limits: Limits,
 ) -> Result<Plan, Failure> {
     formats.check()?;
-    let source = model.runtime(limits.clone())?;
-    let mut builder = Builder::from_graph(source).with_limits(limits).with_passes(passes(without)?);
+    let mut builder = model.builder(without, limits)?;
     if model.archive().is_none() {
         // Sizes do not depend on the values of the weights.
         builder = builder.with_random_weights(0);
@@ -170,16 +164,4 @@ fn built(
     let builder = formats.apply(builder).map_err(Failure::unusable)?;
     let builder = device.apply(builder).map_err(Failure::unusable)?;
     builder.build().map_err(|error| model.unusable(error))
-}
-
-/// All passes except these. No passes if one of the names is `all`.
-pub(in crate::cli) fn passes(without: &[String]) -> Result<Passes, Failure> {
-    let mut passes = Passes::default();
-    for name in without {
-        match name.as_str() {
-            "all" => passes.set_all_enabled(false),
-            name => passes.set_enabled(name, false).map_err(Failure::unusable)?,
-        }
-    }
-    Ok(passes)
 }

@@ -2,8 +2,7 @@
 
 use super::planned::{Planned, SavedPlan};
 use crate::cli::numbers::{bytes, percent, plural, time};
-use crate::cli::table::{Align, Table};
-use crate::cli::terminal::{Style, Terminal};
+use crate::cli::{Style, Table, Terminal, list};
 use ixion::engine::{Candidate, Selection};
 use ixion::graph::OperandIndex;
 use ixion::memory::{Place, Root};
@@ -40,13 +39,7 @@ fn formats(terminal: &mut Terminal, planned: &Planned) -> io::Result<()> {
     if planned.choices().next().is_none() {
         return Ok(());
     }
-    let mut table = Table::new(&[
-        ("operator", Align::Left),
-        ("format", Align::Left),
-        ("time", Align::Right),
-        ("instead of", Align::Left),
-        ("refused", Align::Left),
-    ]);
+    let mut table = Table::new(&["operator", "format", ">time", "instead of", "refused"]);
     for (selection, chosen) in planned.choices() {
         table.row([
             selection.operator.clone(),
@@ -77,7 +70,7 @@ fn alternatives(selection: &Selection, chosen: &Candidate) -> String {
         others.sort_by(|a, b| a.price.total_cmp(&b.price));
         others.truncate(MAX_ALTERNATIVES);
     }
-    let texts = others.into_iter().map(|other| alternative(other, chosen)).collect::<Vec<_>>().join(", ");
+    let texts = list(others.into_iter().map(|other| alternative(other, chosen)));
     if more > 0 { format!("{texts}; {more} more") } else { texts }
 }
 
@@ -97,8 +90,7 @@ fn refused(selection: &Selection) -> String {
             }
         }
     }
-    let texts = found.into_iter().map(|(format, position)| format!("{format} at {position}"));
-    texts.collect::<Vec<_>>().join(", ")
+    list(found.into_iter().map(|(format, position)| format!("{format} at {position}")))
 }
 
 fn tensor(terminal: &mut Terminal, what: &str, name: &str, meta: Option<&TensorMeta>) -> io::Result<()> {
@@ -113,12 +105,7 @@ fn passes(terminal: &mut Terminal, planned: &Planned) -> io::Result<()> {
         return Ok(());
     }
     writeln!(terminal)?;
-    let mut table = Table::new(&[
-        ("pass", Align::Left),
-        ("fired", Align::Right),
-        ("operators", Align::Right),
-        ("left alone", Align::Left),
-    ]);
+    let mut table = Table::new(&["pass", ">fired", ">operators", "left alone"]);
     for pass in shown() {
         let refused: Vec<String> = pass.refused.iter().take(MAX_REFUSALS).map(ToString::to_string).collect();
         let more = pass.refused.len().saturating_sub(MAX_REFUSALS);
@@ -132,26 +119,16 @@ fn passes(terminal: &mut Terminal, planned: &Planned) -> io::Result<()> {
 }
 
 fn operators(terminal: &mut Terminal, planned: &Planned) -> io::Result<()> {
-    let mut table = Table::new(&[
-        ("#", Align::Right),
-        ("operator", Align::Left),
-        ("type", Align::Left),
-        ("output", Align::Left),
-        ("on", Align::Left),
-        ("done", Align::Left),
-        ("where", Align::Left),
-        ("scratch", Align::Right),
-    ]);
+    let mut table = Table::new(&[">#", "operator", "type", "output", "on", "done", "where", ">scratch"]);
     for (step, operator) in planned.graph().operators().iter().enumerate() {
-        let metas = planned.outputs(operator).into_iter();
-        let metas: Vec<String> =
-            metas.map(|meta| meta.map_or_else(|| "?".to_owned(), ToString::to_string)).collect();
+        let metas = operator.outputs().iter().map(|&output| planned.meta(output));
+        let metas = metas.map(|meta| meta.map_or_else(|| "?".to_owned(), ToString::to_string));
         let scratch = planned.memory.steps.get(step).map_or(0, |step| step.workspace.len());
         table.row([
             step.to_string(),
             operator.name().to_owned(),
             operator.op_type().to_owned(),
-            metas.join(", "),
+            list(metas),
             planned.device(operator).to_owned(),
             planned.action(step).to_owned(),
             places(planned, operator.outputs()),
@@ -163,9 +140,7 @@ fn operators(terminal: &mut Terminal, planned: &Planned) -> io::Result<()> {
 
 /// The memory locations of operands, separated by commas.
 fn places(planned: &Planned, operands: &[OperandIndex]) -> String {
-    let places =
-        operands.iter().map(|&operand| planned.place(operand).map_or_else(|| "system".to_owned(), place));
-    places.collect::<Vec<_>>().join(", ")
+    list(operands.iter().map(|&operand| planned.place(operand).map_or_else(|| "system".to_owned(), place)))
 }
 
 /// A memory location: its root and, within an arena, its range of bytes.

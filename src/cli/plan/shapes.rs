@@ -1,7 +1,8 @@
 //! The shapes that a model is planned for.
 
-use crate::cli::failure::Failure;
-use ixion::graph::{GraphError, InputPort, RuntimeGraph};
+use crate::cli::Failure;
+use crate::cli::run::port::{Port, ports, position, too_many};
+use ixion::graph::RuntimeGraph;
 use ixion::op::TensorMeta;
 use ixion::pnnx::Dim;
 use ixion::tensor::DType;
@@ -37,12 +38,12 @@ impl InputShape {
 
 /// The types and shapes of the inputs: as given, else as in the file, with 1 for unknown sizes.
 pub(super) fn metas(graph: &RuntimeGraph, given: &[InputShape]) -> Result<Vec<TensorMeta>, Failure> {
-    let ports = graph.inputs();
+    let ports = ports(graph);
     let mut found: Vec<Option<&InputShape>> = vec![None; ports.len()];
     for shape in given {
         let at = match &shape.name {
-            Some(name) => position(graph, name)?,
-            None => found.iter().position(Option::is_none).ok_or_else(|| too_many(ports, given.len()))?,
+            Some(name) => position(&ports, name)?,
+            None => found.iter().position(Option::is_none).ok_or_else(|| too_many(&ports, given.len()))?,
         };
         if let Some(slot) = found.get_mut(at) {
             if slot.is_some() {
@@ -51,26 +52,12 @@ pub(super) fn metas(graph: &RuntimeGraph, given: &[InputShape]) -> Result<Vec<Te
             *slot = Some(shape);
         }
     }
-    ports.iter().zip(found).map(|(port, given)| meta(graph, port, given)).collect()
+    ports.iter().zip(found).map(|(port, given)| meta(port, given)).collect()
 }
 
-fn position(graph: &RuntimeGraph, name: &str) -> Result<usize, Failure> {
-    let is_it = |port: &InputPort| port.name == name || graph.operand(port.operand).name() == name;
-    graph.inputs().iter().position(is_it).ok_or_else(|| {
-        let known = graph.inputs().iter().map(|port| port.name.clone()).collect();
-        Failure::unusable(GraphError::UnknownName { what: "input", name: name.to_owned(), known })
-    })
-}
-
-fn too_many(ports: &[InputPort], found: usize) -> Failure {
-    let names = ports.iter().map(|port| port.name.clone()).collect();
-    Failure::unusable(GraphError::TooManyInputs { wanted: ports.len(), found, names })
-}
-
-fn meta(graph: &RuntimeGraph, port: &InputPort, given: Option<&InputShape>) -> Result<TensorMeta, Failure> {
-    let operand = graph.operand(port.operand);
+fn meta(port: &Port, given: Option<&InputShape>) -> Result<TensorMeta, Failure> {
     let name = &port.name;
-    let dtype = given.and_then(|given| given.dtype).or(operand.dtype());
+    let dtype = given.and_then(|given| given.dtype).or(port.dtype);
     let advice = |example: &str| format!("give it with --input-shape, such as {name}={example}");
     let dtype = dtype.ok_or_else(|| {
         Failure::unusable(format!("the file does not specify the element type of input `{name}`"))
@@ -79,7 +66,7 @@ fn meta(graph: &RuntimeGraph, port: &InputPort, given: Option<&InputShape>) -> R
     if let Some(given) = given {
         return Ok(TensorMeta::new(dtype, given.dims.iter().copied()));
     }
-    let dims = operand.shape().ok_or_else(|| {
+    let dims = port.shape.as_ref().ok_or_else(|| {
         Failure::unusable(format!("the file does not specify the shape of input `{name}`"))
             .advise(advice("1,16"))
     })?;

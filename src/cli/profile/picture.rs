@@ -2,10 +2,10 @@
 
 use super::slowest;
 use crate::cli::kinds::kind;
+use crate::cli::list;
 use crate::cli::measure::Subject;
 use crate::cli::numbers::{percent, plural, time};
 use ixion::graph::LayerTrace;
-use ixion::op::TensorMeta;
 use ixion_drawing::{Bar, Timeline};
 use std::time::Duration;
 
@@ -34,7 +34,6 @@ fn share(part: Duration, whole: Duration) -> f64 {
 }
 
 fn bar(layer: &LayerTrace, start: Duration, total: Duration) -> Bar {
-    let list = |metas: &[TensorMeta]| metas.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
     let tooltip = vec![
         format!("{} {}", layer.op_type, layer.name),
         format!("{} → {}", list(&layer.inputs), list(&layer.outputs)),

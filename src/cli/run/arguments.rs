@@ -1,6 +1,6 @@
 //! The arguments of `ixion run`, and the checks on them.
 
-use crate::cli::failure::Failure;
+use crate::cli::Failure;
 use crate::cli::model::ModelArgs;
 use crate::cli::runner::EngineArgs;
 use clap::Args;

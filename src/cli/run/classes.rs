@@ -1,8 +1,7 @@
 //! The best classes, as a bar chart.
 
-use crate::cli::numbers;
 use crate::cli::table::width;
-use crate::cli::terminal::{Style, Terminal};
+use crate::cli::{Style, Terminal, numbers};
 use ixion::vision::Class;
 use std::io::{self, Write};
 

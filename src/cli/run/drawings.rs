@@ -4,8 +4,7 @@ use super::arguments::RunArgs;
 use super::files::Source;
 use super::findings::Findings;
 use super::picture::Shot;
-use crate::cli::failure::Failure;
-use crate::cli::files;
+use crate::cli::{Failure, files};
 use ixion::vision::{ModelCard, VisionError, draw_detections, draw_mask};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -36,33 +35,20 @@ impl Drawings {
     }
 
     /// Draws and saves the findings in one image.
-    pub(super) fn save(
-        &self,
-        at: usize,
-        shot: &Shot,
-        findings: &Findings,
-        card: &ModelCard,
-    ) -> Result<(), Failure> {
-        let output = &card.output;
+    pub(super) fn save(&self, shot: &Shot, findings: &Findings, card: &ModelCard) -> Result<(), Failure> {
+        let (picture, output) = (&shot.picture, &card.output);
+        let (labels, colors) = (&output.labels, &output.colors);
         if let Some(target) = self.pictures.get(&shot.path) {
             let drawn = match findings {
-                Findings::Objects(found) => found
-                    .get(at)
-                    .map(|found| draw_detections(&shot.picture, found, &output.labels, &output.colors)),
-                Findings::Masks(found) => found.get(at).map(|found| {
-                    draw_mask(&shot.picture, found, &output.labels, &output.colors, output.background)
-                }),
-                Findings::None | Findings::Classes(_) => None,
+                Findings::Classes(_) => return Ok(()),
+                Findings::Objects(found) => draw_detections(picture, found, labels, colors),
+                Findings::Mask(found) => draw_mask(picture, found, labels, colors, output.background),
             };
-            if let Some(drawn) = drawn {
-                let drawn = drawn.map_err(Failure::failed)?;
-                written(target, drawn.save_png(target).map_err(VisionError::from))?;
-            }
+            let drawn = drawn.map_err(Failure::failed)?;
+            written(target, drawn.save_png(target).map_err(VisionError::from))?;
         }
-        if let (Some(target), Findings::Masks(found)) = (self.masks.get(&shot.path), findings)
-            && let Some(found) = found.get(at)
-        {
-            written(target, found.save_png(target, &output.colors, output.background))?;
+        if let (Some(target), Findings::Mask(found)) = (self.masks.get(&shot.path), findings) {
+            written(target, found.save_png(target, colors, output.background))?;
         }
         Ok(())
     }

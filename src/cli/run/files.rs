@@ -1,6 +1,6 @@
 //! Parsing `[NAME=]FILE` on the command line into files and the inputs that they are for.
 
-use crate::cli::failure::Failure;
+use crate::cli::Failure;
 use std::path::{Path, PathBuf};
 
 /// A file with one or several inputs.

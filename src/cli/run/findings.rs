@@ -3,51 +3,60 @@
 use super::classes;
 use super::inputs::Inputs;
 use super::picture::Shot;
-use crate::cli::failure::Failure;
-use crate::cli::numbers;
-use crate::cli::table::{Align, Table};
-use crate::cli::terminal::Terminal;
+use crate::cli::{Failure, Table, Terminal, numbers};
 use ixion::tensor::Tensor;
 use ixion::vision::{Class, ClassMap, Detection, Frame, ModelCard, Task, VOID, VisionError, label_of};
 use serde_json::{Value, json};
 use std::io::{self, Write};
 
-/// The findings for each image of a batch.
+/// The findings in one image.
 #[derive(Debug)]
 pub(super) enum Findings {
-    /// No findings, since the model has no task.
-    None,
     /// The best classes.
-    Classes(Vec<Vec<Class>>),
+    Classes(Vec<Class>),
     /// The objects.
-    Objects(Vec<Vec<Detection>>),
+    Objects(Vec<Detection>),
     /// A class for each pixel.
-    Masks(Vec<ClassMap>),
+    Mask(ClassMap),
 }
 
-/// Interprets outputs as described by the card.
+/// The name in JSON of the list of findings; `None` if the model has no task.
+pub(super) fn name_of_list(card: &ModelCard) -> Option<&'static str> {
+    match card.task {
+        Task::Classify => Some("classes"),
+        Task::Detect => Some("detections"),
+        Task::Segment => Some("masks"),
+        _ => None,
+    }
+}
+
+/// Interprets the outputs for each image of a batch as described by the card; empty if the model has no task.
 pub(super) fn read(
     card: Option<&ModelCard>,
     inputs: &Inputs,
     outputs: &[(String, Tensor)],
     shots: &[Shot],
     top: usize,
-) -> Result<Findings, Failure> {
-    let Some(card) = card else { return Ok(Findings::None) };
+) -> Result<Vec<Findings>, Failure> {
+    let Some(card) = card else { return Ok(Vec::new()) };
     let tensors = || outputs.iter().map(|(_, tensor)| tensor.clone()).collect::<Vec<_>>();
     let found = match card.task {
-        Task::Classify => card.classify(&tensors(), top).map(Findings::Classes),
+        Task::Classify => card.classify(&tensors(), top).map(each(Findings::Classes)),
         Task::Detect | Task::Segment => {
             let (frames, is_single) = frames(card, inputs, shots)?;
             let tensors = if is_single { batched(&tensors())? } else { tensors() };
             match card.task {
-                Task::Detect => card.detect(&tensors, &frames).map(Findings::Objects),
-                _ => card.segment(&tensors, &frames).map(Findings::Masks),
+                Task::Detect => card.detect(&tensors, &frames).map(each(Findings::Objects)),
+                _ => card.segment(&tensors, &frames).map(each(Findings::Mask)),
             }
         }
-        _ => return Ok(Findings::None),
+        _ => return Ok(Vec::new()),
     };
     found.map_err(|error| unread(card, outputs, error))
+}
+
+fn each<T>(findings: fn(T) -> Findings) -> impl Fn(Vec<T>) -> Vec<Findings> {
+    move |found| found.into_iter().map(findings).collect()
 }
 
 /// The frame of each image in the inputs, and whether the model has no batch axis. Arrays count as images of their own size.
@@ -93,45 +102,20 @@ fn unread(card: &ModelCard, outputs: &[(String, Tensor)], error: VisionError) ->
 }
 
 impl Findings {
-    /// The number of images.
-    pub(super) fn len(&self) -> usize {
-        match self {
-            Findings::None => 0,
-            Findings::Classes(found) => found.len(),
-            Findings::Objects(found) => found.len(),
-            Findings::Masks(found) => found.len(),
-        }
-    }
-
-    /// Writes the findings for one image.
-    pub(super) fn write(&self, at: usize, card: &ModelCard, terminal: &mut Terminal) -> io::Result<()> {
+    pub(super) fn write(&self, card: &ModelCard, terminal: &mut Terminal) -> io::Result<()> {
         let labels = &card.output.labels;
         match self {
-            Findings::Classes(found) => found.get(at).map_or(Ok(()), |found| classes::write(terminal, found)),
-            Findings::Objects(found) => found
-                .get(at)
-                .map_or(Ok(()), |found| write_objects(terminal, found, card.output.confidence, labels)),
-            Findings::Masks(found) => {
-                found.get(at).map_or(Ok(()), |found| write_shares(terminal, found, labels))
-            }
-            Findings::None => Ok(()),
+            Findings::Classes(found) => classes::write(terminal, found),
+            Findings::Objects(found) => write_objects(terminal, found, card.output.confidence, labels),
+            Findings::Mask(found) => write_shares(terminal, found, labels),
         }
     }
 
-    /// The findings as JSON: the name of the list, and the findings for each image.
-    pub(super) fn json(&self, labels: &[String]) -> Option<(&'static str, Vec<Value>)> {
+    pub(super) fn json(&self, labels: &[String]) -> Value {
         match self {
-            Findings::None => None,
-            Findings::Classes(found) => {
-                Some(("classes", found.iter().map(|found| list(found, class)).collect()))
-            }
-            Findings::Objects(found) => {
-                let objects = found.iter().map(|found| list(found, |found| object(found, labels)));
-                Some(("detections", objects.collect()))
-            }
-            Findings::Masks(found) => {
-                Some(("masks", found.iter().map(|found| shares(found, labels)).collect()))
-            }
+            Findings::Classes(found) => found.iter().map(class).collect(),
+            Findings::Objects(found) => found.iter().map(|found| object(found, labels)).collect(),
+            Findings::Mask(found) => shares(found, labels),
         }
     }
 }
@@ -145,16 +129,7 @@ fn write_objects(
     if found.is_empty() {
         return writeln!(terminal, "nothing above {}", numbers::percent(confidence.into()));
     }
-    let right = Align::Right;
-    let columns = [
-        ("class", Align::Left),
-        ("score", right),
-        ("left", right),
-        ("top", right),
-        ("right", right),
-        ("bottom", right),
-    ];
-    let mut table = Table::new(&columns);
+    let mut table = Table::new(&["class", ">score", ">left", ">top", ">right", ">bottom"]);
     for found in found {
         let edges = [found.rect.left, found.rect.top, found.rect.right, found.rect.bottom];
         let score = numbers::percent(found.score.into());
@@ -165,7 +140,7 @@ fn write_objects(
 }
 
 fn write_shares(terminal: &mut Terminal, map: &ClassMap, labels: &[String]) -> io::Result<()> {
-    let mut table = Table::new(&[("class", Align::Left), ("pixels", Align::Right), ("share", Align::Right)]);
+    let mut table = Table::new(&["class", ">pixels", ">share"]);
     let all = map.classes().len() as f64;
     let mut counts = map.counts();
     counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
@@ -177,10 +152,6 @@ fn write_shares(terminal: &mut Terminal, map: &ClassMap, labels: &[String]) -> i
 
 fn class_name(class: u8, labels: &[String]) -> String {
     if class == VOID { "none".to_owned() } else { label_of(labels, class.into()) }
-}
-
-fn list<T>(found: &[T], value: impl Fn(&T) -> Value) -> Value {
-    found.iter().map(value).collect()
 }
 
 fn class(class: &Class) -> Value {

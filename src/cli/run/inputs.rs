@@ -2,10 +2,10 @@
 
 use super::files::{Kind, Source};
 use super::picture::{Preparer, Shot};
-use super::port::{Port, ports};
-use crate::cli::failure::Failure;
+use super::port::{Port, ports, position, too_many};
+use crate::cli::{Failure, list};
 use ixion::Limits;
-use ixion::graph::{GraphError, RuntimeGraph};
+use ixion::graph::RuntimeGraph;
 use ixion::pnnx::Dim;
 use ixion::tensor::{DType, Shape, Tensor, TensorError};
 use ixion::vision::ModelCard;
@@ -58,51 +58,26 @@ struct Gathering<'a> {
 impl Gathering<'_> {
     fn take_named(&mut self, source: &Source) -> Result<(), Failure> {
         let path = &source.path;
-        match (&source.name, &source.kind) {
-            (Some(name), Kind::Npz(None)) => {
-                let at = self.position(name)?;
-                let tensor =
-                    only_array(path, Tensor::load_npz(path, self.limits).map_err(Failure::unusable)?)?;
-                self.put(at, tensor)
-            }
-            (Some(name), _) => {
-                let at = self.position(name)?;
-                let tensor = self.read(source, at)?;
-                self.put(at, tensor)
-            }
-            (None, _) => {
-                for (name, tensor) in Tensor::load_npz(path, self.limits).map_err(Failure::unusable)? {
-                    let advice =
-                        format!("--input NAME={}:{name} gives this array to the input NAME", path.display());
-                    let at = self.position(&name).map_err(|failure| failure.advise(advice))?;
-                    self.put(at, tensor)?;
-                }
-                Ok(())
-            }
+        if let Some(name) = &source.name {
+            let at = position(&self.ports, name)?;
+            let tensor = self.read(source, at)?;
+            return self.put(at, tensor);
         }
+        for (name, tensor) in load_npz(path, self.limits)? {
+            let advice = format!("--input NAME={}:{name} gives this array to the input NAME", path.display());
+            let at = position(&self.ports, &name).map_err(|failure| failure.advise(advice))?;
+            self.put(at, tensor)?;
+        }
+        Ok(())
     }
 
     fn take_next(&mut self, source: &Source, given: usize) -> Result<(), Failure> {
         let free = (0..self.ports.len()).find(|at| !self.tensors.contains_key(at));
         let Some(at) = free else {
-            let names = self.ports.iter().map(|port| port.name.clone()).collect();
-            let found = given.max(self.ports.len() + 1);
-            return Err(Failure::unusable(GraphError::TooManyInputs {
-                wanted: self.ports.len(),
-                found,
-                names,
-            }));
+            return Err(too_many(&self.ports, given.max(self.ports.len() + 1)));
         };
         let tensor = self.read(source, at)?;
         self.put(at, tensor)
-    }
-
-    fn position(&self, name: &str) -> Result<usize, Failure> {
-        let found = self.ports.iter().position(|port| port.is_called(name));
-        found.ok_or_else(|| {
-            let known = self.ports.iter().map(|port| port.name.clone()).collect();
-            Failure::unusable(GraphError::UnknownName { what: "input", name: name.to_owned(), known })
-        })
     }
 
     fn put(&mut self, at: usize, tensor: Tensor) -> Result<(), Failure> {
@@ -147,9 +122,8 @@ impl Gathering<'_> {
             }
             None if missing.is_empty() => {}
             None => {
-                let missing: Vec<String> =
-                    missing.iter().filter_map(|&at| self.ports.get(at)).map(Port::describe).collect();
-                let message = format!("missing inputs: {}", missing.join(", "));
+                let missing = missing.iter().filter_map(|&at| self.ports.get(at)).map(Port::describe);
+                let message = format!("missing inputs: {}", list(missing));
                 return Err(
                     Failure::unusable(message).advise("--input [NAME=]FILE gives one input; repeat it")
                 );

@@ -1,7 +1,6 @@
 //! Saving outputs.
 
-use crate::cli::failure::Failure;
-use crate::cli::files;
+use crate::cli::{Failure, files};
 use ixion::tensor::Tensor;
 use std::path::{Path, PathBuf};
 
@@ -20,7 +19,7 @@ pub(super) fn save(path: &Path, outputs: &[(String, Tensor)], kept: &[PathBuf]) 
     for (index, (name, tensor)) in outputs.iter().enumerate() {
         let target = target(path, is_file(path), index, outputs.len());
         files::check_target(&target)?;
-        files::check_kept(&target, kept.iter().map(PathBuf::as_path))?;
+        files::check_kept(&target, kept)?;
         tensor.save_npy(&target).map_err(Failure::failed)?;
         log::info!("output `{name}` is in {}", target.display());
     }

@@ -1,7 +1,7 @@
 //! Images as inputs.
 
 use super::port::Port;
-use crate::cli::failure::Failure;
+use crate::cli::Failure;
 use ixion::Limits;
 use ixion::pnnx::Dim;
 use ixion::tensor::{Color, DType, Picture, Preprocess, Tensor, TensorError};
@@ -36,10 +36,8 @@ impl<'a> Preparer<'a> {
     ) -> Result<Self, Failure> {
         let suggested = suggestion(port);
         let rule = match (card.and_then(|card| card.input.clone()), suggested) {
-            (Some(rule), suggested) => {
-                let size = rule.size.or(suggested.and_then(|rule| rule.size));
-                let mut rule = rule;
-                rule.size = size;
+            (Some(mut rule), suggested) => {
+                rule.size = rule.size.or(suggested.and_then(|rule| rule.size));
                 rule
             }
             (None, Some(rule)) => {

@@ -5,10 +5,8 @@ use super::picture::{Preparer, Shot};
 use super::port::Port;
 use super::report::Report;
 use super::round::execute;
-use crate::cli::failure::Failure;
-use crate::cli::progress::{Bar, Spinner};
 use crate::cli::runner::Runner;
-use crate::cli::terminal::Terminal;
+use crate::cli::{Bar, Failure, Spinner, Terminal};
 use ixion::Limits;
 use ixion::pnnx::Dim;
 use ixion::tensor::Tensor;
@@ -35,7 +33,7 @@ pub(super) fn run(
     for source in sources {
         match preparer.load(&source.path) {
             Ok((tensor, shot)) => {
-                if batch.waiting.len() >= size.most || !batch.takes(&tensor) {
+                if batch.waiting.len() >= size.max || !batch.takes(&tensor) {
                     batch.run(&size, sources.len(), report, &bar, terminal)?;
                 }
                 batch.waiting.push((tensor, shot));
@@ -53,14 +51,14 @@ pub(super) fn run(
 
 /// The number of images that run together.
 struct BatchSize {
-    most: usize,
+    max: usize,
     /// Whether smaller batches are padded, because the file fixes the size.
     is_fixed: bool,
 }
 
 impl BatchSize {
-    fn of(most: usize) -> Self {
-        Self { most, is_fixed: false }
+    fn of(max: usize) -> Self {
+        Self { max, is_fixed: false }
     }
 
     /// The requested batch size, or else that of the file, or else [`BATCH`].
@@ -71,14 +69,14 @@ impl BatchSize {
         };
         match (asked, fixed) {
             (Some(asked), _) => Self::of(asked),
-            (None, Some(fixed)) => Self { most: fixed, is_fixed: true },
+            (None, Some(fixed)) => Self { max: fixed, is_fixed: true },
             (None, None) => Self::of(BATCH),
         }
     }
 
     /// The number of images that must be added to `count`.
     fn missing(&self, count: usize) -> usize {
-        if self.is_fixed { self.most.saturating_sub(count) } else { 0 }
+        if self.is_fixed { self.max.saturating_sub(count) } else { 0 }
     }
 }
 
@@ -134,10 +132,10 @@ mod tests {
         let port = |first| Port::new("x", None, Some(vec![first, Dim::Fixed(3)]));
         let size = |first, asked| BatchSize::new(&port(first), asked);
         let open = size(Dim::Unknown, None);
-        assert_eq!((open.most, open.missing(3)), (BATCH, 0));
+        assert_eq!((open.max, open.missing(3)), (BATCH, 0));
         let fixed = size(Dim::Fixed(4), None);
-        assert_eq!((fixed.most, fixed.missing(3)), (4, 1));
+        assert_eq!((fixed.max, fixed.missing(3)), (4, 1));
         let asked = size(Dim::Fixed(4), Some(2));
-        assert_eq!((asked.most, asked.missing(1)), (2, 0));
+        assert_eq!((asked.max, asked.missing(1)), (2, 0));
     }
 }

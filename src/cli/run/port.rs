@@ -1,16 +1,17 @@
 //! The inputs of a model, as described by its file.
 
-use ixion::graph::RuntimeGraph;
+use crate::cli::Failure;
+use ixion::graph::{GraphError, RuntimeGraph};
 use ixion::pnnx::Dim;
 use ixion::tensor::DType;
 
 /// An input of a model, as described by its file.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Port {
-    pub(super) name: String,
+pub(in crate::cli) struct Port {
+    pub(in crate::cli) name: String,
     operand: String,
-    pub(super) dtype: Option<DType>,
-    pub(super) shape: Option<Vec<Dim>>,
+    pub(in crate::cli) dtype: Option<DType>,
+    pub(in crate::cli) shape: Option<Vec<Dim>>,
 }
 
 impl Port {
@@ -36,11 +37,25 @@ impl Port {
 }
 
 /// All inputs of a model, in order.
-pub(super) fn ports(graph: &RuntimeGraph) -> Vec<Port> {
+pub(in crate::cli) fn ports(graph: &RuntimeGraph) -> Vec<Port> {
     let ports = graph.inputs().iter().map(|port| {
         let operand = graph.operand(port.operand);
         let shape = operand.shape().map(<[Dim]>::to_vec);
         Port { operand: operand.name().to_owned(), ..Port::new(&port.name, operand.dtype(), shape) }
     });
     ports.collect()
+}
+
+/// The position of the input with this name.
+pub(in crate::cli) fn position(ports: &[Port], name: &str) -> Result<usize, Failure> {
+    ports.iter().position(|port| port.is_called(name)).ok_or_else(|| {
+        let known = ports.iter().map(|port| port.name.clone()).collect();
+        Failure::unusable(GraphError::UnknownName { what: "input", name: name.to_owned(), known })
+    })
+}
+
+/// The failure if `found` inputs are given, which is more than the model has.
+pub(in crate::cli) fn too_many(ports: &[Port], found: usize) -> Failure {
+    let names = ports.iter().map(|port| port.name.clone()).collect();
+    Failure::unusable(GraphError::TooManyInputs { wanted: ports.len(), found, names })
 }

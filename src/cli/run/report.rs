@@ -7,9 +7,7 @@ use super::findings::{self, Findings};
 use super::picture::Shot;
 use super::round::Round;
 use super::{json, output, trace};
-use crate::cli::failure::{Exit, Failure};
-use crate::cli::numbers;
-use crate::cli::terminal::{Style, Terminal};
+use crate::cli::{Exit, Failure, Style, Terminal, numbers};
 use ixion::graph::Trace;
 use ixion::tensor::Tensor;
 use ixion::vision::ModelCard;
@@ -28,19 +26,13 @@ pub(super) struct Report<'a> {
     /// The number of images done.
     done: usize,
     skipped: Vec<(PathBuf, String)>,
-    /// The inputs and outputs of each run, if they are still needed.
-    rounds: Vec<Kept>,
-    /// The name of the list of findings, and the findings for each image.
-    findings: Option<(&'static str, Vec<Value>)>,
+    /// All runs, if their inputs or outputs are still needed.
+    rounds: Vec<Round>,
+    /// The findings in each image.
+    findings: Vec<Value>,
     pictures: Vec<Value>,
     time: Duration,
     trace: Option<Trace>,
-}
-
-/// The part of a run that is still needed after its results have been shown.
-struct Kept {
-    inputs: Vec<(String, Tensor)>,
-    outputs: Vec<(String, Tensor)>,
 }
 
 impl<'a> Report<'a> {
@@ -53,7 +45,7 @@ impl<'a> Report<'a> {
             done: 0,
             skipped: Vec::new(),
             rounds: Vec::new(),
-            findings: None,
+            findings: Vec::new(),
             pictures: Vec::new(),
             time: Duration::ZERO,
             trace: None,
@@ -78,14 +70,14 @@ impl<'a> Report<'a> {
     /// Interprets, saves and shows the results of one run, for these images or for arrays.
     pub(super) fn add(
         &mut self,
-        round: Round,
+        mut round: Round,
         shots: &[Shot],
         terminal: &mut Terminal,
     ) -> Result<(), Failure> {
         let found = findings::read(self.card, &round.inputs, &round.outputs, shots, self.args.top)?;
         if let Some(card) = self.card.filter(|_| !self.drawings.is_empty()) {
-            let mut drawn = shots.iter().enumerate();
-            drawn.try_for_each(|(at, shot)| self.drawings.save(at, shot, &found, card))?;
+            let mut drawn = shots.iter().zip(&found);
+            drawn.try_for_each(|(shot, found)| self.drawings.save(shot, found, card))?;
         }
         if self.args.json {
             self.note(&found, shots);
@@ -94,18 +86,16 @@ impl<'a> Report<'a> {
         }
         self.done += shots.len().max(found.len());
         self.time += round.time;
-        self.trace = round.trace;
+        self.trace = round.trace.take();
         if self.args.json || self.args.output.is_some() {
-            self.rounds.push(Kept { inputs: round.inputs, outputs: round.outputs });
+            self.rounds.push(round);
         }
         Ok(())
     }
 
-    fn note(&mut self, found: &Findings, shots: &[Shot]) {
+    fn note(&mut self, found: &[Findings], shots: &[Shot]) {
         let labels = self.card.map(|card| card.output.labels.as_slice()).unwrap_or_default();
-        if let Some((name, values)) = found.json(labels) {
-            self.findings.get_or_insert((name, Vec::new())).1.extend(values);
-        }
+        self.findings.extend(found.iter().map(|found| found.json(labels)));
         let picture = |shot: &Shot| {
             let [height, width] = shot.frame.picture;
             json!({ "file": shot.path.display().to_string(), "height": height, "width": width })
@@ -115,17 +105,17 @@ impl<'a> Report<'a> {
 
     fn show(
         &self,
-        found: &Findings,
+        found: &[Findings],
         round: &Round,
         shots: &[Shot],
         terminal: &mut Terminal,
     ) -> io::Result<()> {
         let count = shots.len().max(found.len());
-        match self.card.filter(|_| found.len() > 0) {
+        match self.card.filter(|_| !found.is_empty()) {
             Some(card) => {
-                for at in 0..found.len() {
+                for (at, found) in found.iter().enumerate() {
                     self.heading(at, count, shots, terminal)?;
-                    found.write(at, card, terminal)?;
+                    found.write(card, terminal)?;
                 }
                 Ok(())
             }
@@ -169,7 +159,7 @@ impl<'a> Report<'a> {
         terminal.flush()?;
         let (bad, all) = (self.skipped.len(), numbers::plural(self.skipped.len() + self.done, "image"));
         eprintln!("{bad} of {all} could not be read");
-        Ok(if self.done > 0 { Exit::FellShort } else { Exit::Unusable })
+        Ok(if self.done > 0 { Exit::Failed } else { Exit::Unusable })
     }
 
     /// The result as a JSON object; `version` increases when the meaning of a field changes.
@@ -199,8 +189,9 @@ impl<'a> Report<'a> {
             "seconds": self.time.as_secs_f64(),
             "trace": self.trace.as_ref().map(trace::json),
         });
-        if let Some((name, found)) = &self.findings {
-            object[*name] = found.clone().into();
+        let name = self.card.and_then(findings::name_of_list);
+        if let Some(name) = name.filter(|_| !self.rounds.is_empty()) {
+            object[name] = self.findings.clone().into();
         }
         Ok(object)
     }

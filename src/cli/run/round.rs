@@ -1,7 +1,7 @@
 //! One run of the model.
 
 use super::inputs::Inputs;
-use crate::cli::failure::Failure;
+use crate::cli::Failure;
 use crate::cli::runner::{Outcome, Runner, run_failure};
 use ixion::graph::Trace;
 use ixion::tensor::Tensor;

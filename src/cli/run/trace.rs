@@ -1,8 +1,6 @@
 //! The cost of a run, operator by operator.
 
-use crate::cli::numbers;
-use crate::cli::table::{Align, Table};
-use crate::cli::terminal::Terminal;
+use crate::cli::{Table, Terminal, list, numbers};
 use ixion::graph::Trace;
 use ixion::op::TensorMeta;
 use serde_json::{Value, json};
@@ -10,25 +8,17 @@ use std::io::{self, Write};
 
 /// Writes a table with one row for each operator, and the totals.
 pub(super) fn write(terminal: &mut Terminal, trace: &Trace) -> io::Result<()> {
-    let mut table = Table::new(&[
-        ("operator", Align::Left),
-        ("type", Align::Left),
-        ("time", Align::Right),
-        ("share", Align::Right),
-        ("MACs", Align::Right),
-        ("output", Align::Left),
-    ]);
+    let mut table = Table::new(&["operator", "type", ">time", ">share", ">MACs", "output"]);
     let total = trace.total.as_secs_f64();
     for layer in &trace.layers {
         let share = if total > 0.0 { layer.time.as_secs_f64() / total } else { 0.0 };
-        let outputs: Vec<String> = layer.outputs.iter().map(ToString::to_string).collect();
         table.row([
             layer.name.clone(),
             layer.op_type.clone(),
             numbers::time(layer.time),
             numbers::percent(share),
             if layer.cost.macs > 0 { numbers::count(layer.cost.macs) } else { String::new() },
-            outputs.join(", "),
+            list(&layer.outputs),
         ]);
     }
     table.write(terminal)?;

@@ -2,14 +2,16 @@
 
 use super::folder::{Folder, Set};
 use crate::cli::failure::full_message;
+use crate::cli::list;
 use crate::cli::runner::{EngineArgs, Runner, graph_error, is_misfit};
 use ixion::Limits;
 use ixion::engine::{EngineError, PlanFile};
-use ixion::graph::{GraphError, OperandIndex, RuntimeGraph, Trace};
+use ixion::graph::{GraphError, InputPort, OperandIndex, RuntimeGraph, Trace};
 use ixion::op::Registry;
 use ixion::pnnx::{Dim, Graph};
 use ixion::tensor::{Complex, DType, Tensor, TensorError};
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
@@ -76,13 +78,9 @@ impl Verdict {
             GraphError::UnknownOperators { operators } => {
                 let types: Vec<String> =
                     operators.iter().map(|operator| operator.place.op_type.clone()).collect();
-                let mut distinct: Vec<String> = Vec::new();
-                types.iter().for_each(|op_type| {
-                    if !distinct.contains(op_type) {
-                        distinct.push(op_type.clone());
-                    }
-                });
-                let reason = format!("no layer for {}", distinct.join(", "));
+                let mut seen = BTreeSet::new();
+                let distinct = types.iter().filter(|op_type| seen.insert(op_type.as_str()));
+                let reason = format!("no layer for {}", list(distinct));
                 Verdict::Error { kind: Kind::Unsupported, reason, unsupported: types }
             }
             GraphError::Operator { .. } | GraphError::Tuple { .. } | GraphError::Limit { .. } => {
@@ -153,10 +151,7 @@ fn attempt(path: &Path, how: &How, limits: &Limits) -> Result<Verdict, Verdict> 
 /// The verdict on a case of which the CPU computed some operators.
 fn fallback(runner: &Runner) -> Verdict {
     let types: Vec<String> = runner.on_cpu().iter().map(|operator| operator.op_type().to_owned()).collect();
-    let mut distinct = types.clone();
-    distinct.sort_unstable();
-    distinct.dedup();
-    let reason = format!("no kernel for {}", distinct.join(", "));
+    let reason = format!("no kernel for {}", list(types.iter().collect::<BTreeSet<_>>()));
     Verdict::Error { kind: Kind::Unsupported, reason, unsupported: types }
 }
 
@@ -174,7 +169,7 @@ fn run_set(folder: &Folder, set: &Set, runner: &mut Runner, limits: &Limits) -> 
     let unreadable = |reason: String| Verdict::error(Kind::Read, reason);
     let (inputs, wanted) = set.load(runner.graph().inputs().len(), limits).map_err(unreadable)?;
     let ports = runner.graph().inputs().iter().zip(&inputs);
-    let is_sample = ports.into_iter().all(|(port, tensor)| fits_file(runner.graph(), &port.name, tensor));
+    let is_sample = ports.into_iter().all(|(port, tensor)| fits_file(runner.graph(), port, tensor));
     let failed = |error: EngineError| match graph_error(&error) {
         Some(misfit) if is_misfit(misfit) => unreadable(full_message(misfit)),
         _ => {
@@ -232,11 +227,8 @@ fn compare(
     }
     if found.len() != wanted.len() {
         let reason = format!("expected {} outputs, got {}", wanted.len(), found.len());
-        return Verdict::Fail(Mismatch {
-            reason,
-            max_abs_diff,
-            suspects: contradiction.into_iter().collect(),
-        });
+        let suspects = contradiction.into_iter().collect();
+        return Verdict::Fail(Mismatch { reason, max_abs_diff, suspects });
     }
     let Some((index, problem)) = problems.first() else {
         return Verdict::Pass(max_abs_diff);
@@ -250,11 +242,8 @@ fn compare(
         1 => format!("output {index}: {problem}"),
         count => format!("{count} of {} outputs; output {index}: {problem}", found.len()),
     };
-    Verdict::Fail(Mismatch {
-        reason,
-        max_abs_diff,
-        suspects: contradiction.into_iter().chain(first).collect(),
-    })
+    let suspects = contradiction.into_iter().chain(first).collect();
+    Verdict::Fail(Mismatch { reason, max_abs_diff, suspects })
 }
 
 /// The largest absolute difference of two tensors. If they do not match, the error also holds the reason.
@@ -312,11 +301,9 @@ fn contradiction(graph: &RuntimeGraph, trace: &Trace) -> Option<String> {
             let sizes: Vec<Option<i64>> = meta.dims().iter().map(|dim| dim.fixed()).collect();
             if dtype != meta.dtype() || !fits(shape, &sizes) {
                 let dims: Vec<String> = shape.iter().map(ToString::to_string).collect();
-                let (op_type, name) = (operator.op_type(), operator.name());
-                let wanted = dims.join("×");
-                return Some(format!(
-                    "{op_type} `{name}` returns {meta}, but the file specifies {wanted} {dtype}"
-                ));
+                let (op_type, name, wanted) = (operator.op_type(), operator.name(), dims.join("×"));
+                let specified = format!("but the file specifies {wanted} {dtype}");
+                return Some(format!("{op_type} `{name}` returns {meta}, {specified}"));
             }
         }
     }
@@ -324,10 +311,9 @@ fn contradiction(graph: &RuntimeGraph, trace: &Trace) -> Option<String> {
 }
 
 /// Returns true if an input has the shape of the sample that the model was exported with, so that the shapes in the file apply.
-fn fits_file(graph: &RuntimeGraph, name: &str, tensor: &Tensor) -> bool {
-    let port = graph.inputs().iter().find(|port| port.name == name);
+fn fits_file(graph: &RuntimeGraph, port: &InputPort, tensor: &Tensor) -> bool {
     let sizes: Vec<Option<i64>> = tensor.shape().iter().map(|&size| i64::try_from(size).ok()).collect();
-    port.and_then(|port| graph.operand(port.operand).shape()).is_none_or(|shape| fits(shape, &sizes))
+    graph.operand(port.operand).shape().is_none_or(|shape| fits(shape, &sizes))
 }
 
 fn fits(shape: &[Dim], sizes: &[Option<i64>]) -> bool {

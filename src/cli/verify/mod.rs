@@ -5,12 +5,9 @@ mod folder;
 mod report;
 
 use super::device::Tf32Arg;
-use super::failure::{Exit, Failure};
-use super::limits::LimitArgs;
 use super::plugins::PluginArgs;
-use super::progress::Bar;
 use super::runner::{EngineArgs, InterpretArgs};
-use super::terminal::Terminal;
+use super::{Bar, Exit, Failure, LimitArgs, Terminal};
 use case::{How, Kind, Verdict};
 use clap::Args;
 use std::collections::BTreeMap;
@@ -196,7 +193,7 @@ fn exit(done: &[Done<'_>]) -> Exit {
     match done {
         done if done.iter().all(|case| matches!(case.verdict, Verdict::Pass(_))) => Exit::Fine,
         done if done.iter().filter(is_unread).count() == done.len() => Exit::Unusable,
-        _ => Exit::FellShort,
+        _ => Exit::Failed,
     }
 }
 
@@ -214,9 +211,9 @@ mod tests {
         };
         let error = |kind| Verdict::Error { kind, reason: String::new(), unsupported: Vec::new() };
         assert_eq!(exit_of(&[Verdict::Pass(0.0)]), Exit::Fine);
-        assert_eq!(exit_of(&[Verdict::Pass(0.0), error(Kind::Read)]), Exit::FellShort);
+        assert_eq!(exit_of(&[Verdict::Pass(0.0), error(Kind::Read)]), Exit::Failed);
         assert_eq!(exit_of(&[error(Kind::Read), error(Kind::Read)]), Exit::Unusable);
-        assert_eq!(exit_of(&[error(Kind::Unsupported)]), Exit::FellShort);
+        assert_eq!(exit_of(&[error(Kind::Unsupported)]), Exit::Failed);
     }
 
     #[test]

@@ -2,8 +2,7 @@
 
 use super::Done;
 use super::case::{Kind, Verdict};
-use crate::cli::numbers;
-use crate::cli::terminal::{Style, Terminal};
+use crate::cli::{Style, Terminal, numbers};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};

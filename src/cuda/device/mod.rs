@@ -15,16 +15,21 @@ mod unit;
 pub use cache::KernelCache;
 pub use error::CudaError;
 pub(crate) use error::Result;
+#[doc(hidden)]
 pub use graph::{Graph, Recording};
 pub(crate) use library::Call;
+#[doc(hidden)]
 pub use library::{
-    Activation, ConvolutionWork, Libraries, LibraryWork, MatrixLayout, ProductWork, SignalLayout,
-    TransformKind, TransformWork, Version,
+    Activation, ConvolutionWork, LibraryWork, MatrixLayout, ProductWork, SignalLayout, TransformKind,
+    TransformWork,
 };
+pub use library::{Libraries, Version};
 pub use memory::Memory;
 pub use queue::{Argument, Grid, KernelShape, KernelStrides, Queue};
 pub use tensor::DeviceTensor;
-pub use unit::{Kind, Parameter, Signature, Unit};
+pub use unit::Unit;
+#[doc(hidden)]
+pub use unit::{Kind, Parameter, Signature};
 
 use std::collections::BTreeMap;
 use std::ffi::c_void;
@@ -200,7 +205,7 @@ pub struct Kernel {
 
 impl Kernel {
     /// The kernel's name and parameters.
-    pub fn signature(&self) -> &Signature {
+    pub(crate) fn signature(&self) -> &Signature {
         &self.loaded.signatures[self.position]
     }
 }

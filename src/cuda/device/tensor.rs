@@ -48,7 +48,7 @@ impl DeviceTensor<'_> {
     }
 
     /// Returns true if the address of the first element is a multiple of `bytes`.
-    pub fn is_aligned(&self, bytes: u64) -> bool {
+    pub(crate) fn is_aligned(&self, bytes: u64) -> bool {
         self.start().is_multiple_of(bytes)
     }
 
@@ -59,6 +59,31 @@ impl DeviceTensor<'_> {
     pub fn with_layout(&self, layout: Layout) -> Result<Self, TensorError> {
         layout.check_within(self.bytes / self.dtype.size())?;
         Ok(Self { layout, ..*self })
+    }
+
+    /// The elements from `start` on along an axis.
+    pub(in crate::cuda) fn narrow(&self, axis: usize, start: usize, len: usize) -> Result<Self, TensorError> {
+        self.with_layout(self.layout.narrow(axis, start, len)?)
+    }
+
+    /// The elements at an index of an axis, without that axis.
+    pub(in crate::cuda) fn select(&self, axis: usize, index: usize) -> Result<Self, TensorError> {
+        self.with_layout(self.layout.select(axis, index)?)
+    }
+
+    /// The elements with an additional axis of length 1.
+    pub(in crate::cuda) fn unsqueeze(&self, axis: usize) -> Result<Self, TensorError> {
+        self.with_layout(self.layout.unsqueeze(axis)?)
+    }
+
+    /// The elements, broadcast to these lengths.
+    pub(in crate::cuda) fn expand(&self, dims: &[usize]) -> Result<Self, TensorError> {
+        self.with_layout(self.layout.expand(dims)?)
+    }
+
+    /// The elements on axes with these lengths and strides, from the same first element.
+    pub(in crate::cuda) fn with_axes(&self, dims: &[usize], strides: &[usize]) -> Result<Self, TensorError> {
+        self.with_layout(Layout::strided(Shape::new(dims)?, strides, self.layout.offset())?)
     }
 
     /// A tensor of another type within this tensor of bytes, from byte `first` on.

@@ -75,7 +75,7 @@ impl Unit {
     ///
     /// # Errors
     /// [`CudaError::Compile`] if a declaration cannot be parsed.
-    pub fn signatures(&self) -> Result<Vec<Signature>> {
+    pub(crate) fn signatures(&self) -> Result<Vec<Signature>> {
         signatures(&self.text).map_err(|log| CudaError::Compile { unit: self.name(), log })
     }
 }

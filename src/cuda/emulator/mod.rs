@@ -29,7 +29,7 @@ pub struct Emulator {
 
 impl Emulator {
     /// The ID of the device.
-    pub const ID: &'static str = "cuda-emulator";
+    pub(crate) const ID: &'static str = "cuda-emulator";
 
     /// An emulator without a kernel cache.
     #[must_use]

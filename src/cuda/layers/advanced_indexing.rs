@@ -1,25 +1,24 @@
 //! Advanced indexing with tensors of the file or the graph, which are broadcast together.
 
-use super::copy::{copy, element};
-use super::epilogue::kernel_shape;
+use super::copy::element;
 use super::indexing::is_index;
 use super::kernel_builder::no_kernel;
 use super::movement::copy_as;
+use super::prelude::*;
 use super::scattering::{accumulator_dtype, has_scalar_kernel, scalar_tensor};
-use super::support::{input, int, is_any_dtype, shape, strides};
-use crate::cuda::device::{Argument, DeviceTensor, Grid, KernelStrides, Unit};
-use crate::cuda::layer::scratch_bytes;
-use crate::cuda::{CudaContext, CudaLayer, CudaLayers};
-use crate::op::{LayerError, TensorFormat, TensorMeta};
+use super::support::{input, int, is_any_dtype, kernel_shape, kernel_strides, shape, strides};
 use crate::ops::indexing::advanced::{Index, IndexPut, Item, Items};
 use crate::ops::support::broadcast::TensorOrScalar;
-use crate::tensor::{DType, Layout, Tensor, broadcast_shapes};
+use crate::tensor::broadcast_shapes;
+
+/// The layers of this family.
+pub(super) const LAYERS: &[&dyn Entry] = &[&Own::<Index>::ENTRY, &Own::<IndexPut>::ENTRY];
 
 /// The maximum number of index tensors of a kernel.
 const MAX_INDICES: usize = 4;
 
 /// The index tensors of the file.
-fn constant_indices(items: &Items) -> Result<Vec<Tensor>, LayerError> {
+fn constant_indices(items: &Items) -> Result<Vec<Tensor>> {
     let Items::Listed(items) = items else { return Ok(Vec::new()) };
     let of_file = items.iter().filter_map(|item| match item {
         Item::Given(indices) => Some(indices),
@@ -29,7 +28,7 @@ fn constant_indices(items: &Items) -> Result<Vec<Tensor>, LayerError> {
 }
 
 /// Returns an error if there is no kernel for the items.
-fn check(items: &Items, inputs: &[TensorMeta]) -> Result<(), LayerError> {
+fn check(items: &Items, inputs: &[TensorMeta]) -> Result<()> {
     let dtypes: Vec<DType> = inputs.iter().map(TensorMeta::dtype).collect();
     let items = items.by_axis(&dtypes).ok_or_else(no_kernel)?;
     let indexed = items.iter().filter(|item| **item != Item::Whole);
@@ -62,22 +61,17 @@ struct AdvancedIndex<'a> {
 }
 
 impl<'a> AdvancedIndex<'a> {
-    fn new<'c: 'a>(
-        items: &Items,
-        layout: &Layout,
-        inputs: &[DeviceTensor<'a>],
-        context: &CudaContext<'c>,
-    ) -> Result<Self, LayerError> {
+    fn new(items: &Items, layout: &Layout, io: &CudaIo<'a, '_>) -> Result<Self> {
         let Items::Listed(items) = items else { return Err(no_kernel()) };
         let (mut axes, mut indexed, mut weight) = (Vec::new(), Vec::new(), 0);
         let mut middle = shape(&[])?;
         for (axis, item) in items.iter().enumerate() {
             let index = match item {
                 Item::Whole => continue,
-                Item::Input(position) => input(inputs, *position)?,
+                Item::Input(position) => input(io.inputs, *position)?,
                 Item::Given(_) => {
                     weight += 1;
-                    context.weight(weight - 1)?
+                    io.context.weight(weight - 1)?
                 }
             };
             middle = broadcast_shapes(&middle, index.shape())?;
@@ -110,16 +104,13 @@ impl<'a> AdvancedIndex<'a> {
 
     /// The strides of the indexed tensor along the axes of the result.
     fn strides(&self) -> KernelStrides {
-        let mut strides = KernelStrides::default();
         let middle = vec![0; self.middle.len()];
-        let all = [&self.outer_strides[0][..], &middle, &self.outer_strides[1]].concat();
-        strides.by.iter_mut().zip(all).for_each(|(to, stride)| *to = stride as i64);
-        strides
+        kernel_strides(&[&self.outer_strides[0][..], &middle, &self.outer_strides[1]].concat())
     }
 
     /// The arguments of kernels for all index tensors, with strides along the axes of the result (`along_result`), or of the
     /// middle group alone.
-    fn arguments(&self, along_result: bool) -> Result<Vec<Argument<'a>>, LayerError> {
+    fn arguments(&self, along_result: bool) -> Result<Vec<Argument<'a>>> {
         let mut arguments = Vec::new();
         for axis in &self.axes {
             let layout = axis.index.layout().expand(&shape(&self.middle)?)?;
@@ -156,29 +147,23 @@ impl CudaLayer for Index {
         supports(&self.expr, position, formats)
     }
 
-    fn weights(&self) -> Result<Vec<Tensor>, LayerError> {
+    fn weights(&self) -> Result<Vec<Tensor>> {
         constant_indices(&self.expr)
     }
 
-    fn configure(&mut self, inputs: &[TensorMeta], _: &[TensorMeta]) -> Result<(), LayerError> {
+    fn configure(&mut self, inputs: &[TensorMeta], _: &[TensorMeta]) -> Result<()> {
         check(&self.expr, inputs)
     }
 
-    fn forward(
-        &mut self,
-        inputs: &[DeviceTensor<'_>],
-        outputs: &[DeviceTensor<'_>],
-        context: &mut CudaContext<'_>,
-    ) -> Result<(), LayerError> {
-        let (x, y) = (&inputs[0], &outputs[0]);
-        let selected = AdvancedIndex::new(&self.expr, x.layout(), inputs, context)?;
+    fn forward(&mut self, io: &mut CudaIo<'_, '_>) -> Result<()> {
+        let (x, y) = (&io.inputs[0], &io.outputs[0]);
+        let selected = AdvancedIndex::new(&self.expr, x.layout(), io)?;
         let unit = Unit::new("indexing.cu", include_str!("../kernels/indexing.cu"));
         let unit = unit
             .define("T", element(x.dtype()))
             .define("I", DType::I64)
             .define("WRAPS", 1)
             .define("CHUNK", 1);
-        let kernel = context.kernel(&unit, "advanced_index")?;
         let mut arguments = vec![
             Argument::Read(*x),
             Argument::Strides(selected.strides()),
@@ -188,21 +173,9 @@ impl CudaLayer for Index {
         ];
         arguments.extend(selected.arguments(true)?);
         arguments.push(Argument::Long(y.num_elements() as i64));
-        arguments.extend(context.faults());
-        context.launch(&kernel, Grid::over(y.num_elements()), &arguments)
+        arguments.extend(io.context.faults());
+        io.context.run(&unit, "advanced_index", Grid::over(y.num_elements()), &arguments)
     }
-}
-
-/// The lengths and strides of a range of axes.
-fn part(layout: &Layout, axes: std::ops::Range<usize>) -> (Vec<usize>, Vec<usize>) {
-    let of = |all: &[usize]| all.get(axes.clone()).unwrap_or_default().to_vec();
-    (of(layout.shape().dims()), of(layout.strides()))
-}
-
-fn kernel_strides(strides: &[usize]) -> KernelStrides {
-    let mut kernel = KernelStrides::default();
-    kernel.by.iter_mut().zip(strides).for_each(|(to, &stride)| *to = stride as i64);
-    kernel
 }
 
 /// Returns true if sums are accumulated in another type than the output's.
@@ -215,11 +188,11 @@ impl CudaLayer for IndexPut {
         supports(&self.indices, position, formats)
     }
 
-    fn weights(&self) -> Result<Vec<Tensor>, LayerError> {
+    fn weights(&self) -> Result<Vec<Tensor>> {
         constant_indices(&self.indices)
     }
 
-    fn configure(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<(), LayerError> {
+    fn configure(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<()> {
         check(&self.indices, inputs)?;
         let dtype = outputs[0].dtype();
         let is_number = matches!(self.values, TensorOrScalar::Number(_));
@@ -236,50 +209,33 @@ impl CudaLayer for IndexPut {
         scratch_bytes(DType::F64, 1).saturating_add(scratch_bytes(accumulator_dtype(dtype), sums))
     }
 
-    fn forward(
-        &mut self,
-        inputs: &[DeviceTensor<'_>],
-        outputs: &[DeviceTensor<'_>],
-        context: &mut CudaContext<'_>,
-    ) -> Result<(), LayerError> {
-        let needs_accumulator = needs_accumulator(self, outputs[0].dtype());
-        if needs_accumulator {
-            let sums = context.scratch(DType::F32, *outputs[0].shape())?;
-            put(self, inputs, &sums, context)?;
-            return copy_as(&sums, &outputs[0], context);
+    fn forward(&mut self, io: &mut CudaIo<'_, '_>) -> Result<()> {
+        let y = &io.outputs[0];
+        if needs_accumulator(self, y.dtype()) {
+            let sums = io.context.scratch(DType::F32, *y.shape())?;
+            put(self, &sums, io)?;
+            return copy_as(&sums, y, io.context);
         }
-        put(self, inputs, &outputs[0], context)
+        put(self, y, io)
     }
 }
 
 /// Writes to `y`, converting values to its type.
-fn put(
-    layer: &IndexPut,
-    inputs: &[DeviceTensor<'_>],
-    y: &DeviceTensor<'_>,
-    context: &mut CudaContext<'_>,
-) -> Result<(), LayerError> {
-    if inputs[0].dtype() == y.dtype() {
-        copy(&inputs[0], y, context)?
-    } else {
-        copy_as(&inputs[0], y, context)?
-    }
-    let selected = AdvancedIndex::new(&layer.indices, y.layout(), inputs, context)?;
+fn put(layer: &IndexPut, y: &DeviceTensor<'_>, io: &mut CudaIo<'_, '_>) -> Result<()> {
+    copy_as(&io.inputs[0], y, io.context)?;
+    let selected = AdvancedIndex::new(&layer.indices, y.layout(), io)?;
     let dims = selected.dims();
     if dims.contains(&0) {
         return Ok(());
     }
     let values = match layer.values {
-        TensorOrScalar::Input(position) => input(inputs, position)?,
-        number => scalar_tensor(number, inputs, inputs[0].dtype(), context)?,
+        TensorOrScalar::Input(position) => input(io.inputs, position)?,
+        number => scalar_tensor(number, io.inputs, io.inputs[0].dtype(), io.context)?.select(0, 0)?,
     };
-    let layout = match layer.values {
-        TensorOrScalar::Input(_) => values.layout().expand(&dims)?,
-        TensorOrScalar::Number(_) => values.layout().select(0, 0)?.expand(&dims)?,
-    };
+    let values = values.expand(&dims)?;
     let (first, last) = (selected.before.len(), selected.before.len() + selected.middle.len());
-    let ((_, before), (_, middle), (_, after)) =
-        (part(&layout, 0..first), part(&layout, first..last), part(&layout, last..dims.len()));
+    let by = values.layout().strides();
+    let (before, middle, after) = (&by[..first], &by[first..last], &by[last..]);
     let outer_shape = shape(&[&selected.before[..], &selected.after].concat())?;
     let (index_shape, count) = (shape(&selected.middle)?, outer_shape.num_elements());
     let (stored, from, combined) = match (layer.accumulate, y.dtype()) {
@@ -292,12 +248,10 @@ fn put(
     let unit =
         unit.define("T", stored).define("S", from).define("WRAPS", 1).define("COMBINE(a, b)", combined);
     let unit = unit.define("CONVERT(b)", if stored == from { "b" } else { "load<T>(b)" });
-    let kernel = context.kernel(&unit, "index_put")?;
-    let values = values.with_layout(layout)?;
     let mut arguments = vec![
         Argument::Read(values),
         Argument::Strides(kernel_strides(&[before, after].concat())),
-        Argument::Strides(kernel_strides(&middle)),
+        Argument::Strides(kernel_strides(middle)),
         Argument::Write(*y),
         Argument::Strides(kernel_strides(&selected.outer_strides.concat())),
         Argument::Shape(kernel_shape(&outer_shape)),
@@ -306,12 +260,6 @@ fn put(
     ];
     arguments.extend(selected.arguments(false)?);
     arguments.push(Argument::Long(count as i64));
-    arguments.extend(context.faults());
-    context.launch(&kernel, Grid::over(count), &arguments)
-}
-
-/// Registers the layers of this family.
-pub(super) fn register(layers: &mut CudaLayers) {
-    layers.register::<Index>();
-    layers.register::<IndexPut>();
+    arguments.extend(io.context.faults());
+    io.context.run(&unit, "index_put", Grid::over(count), &arguments)
 }

@@ -1,13 +1,15 @@
 //! Scaled dot-product attention.
 
-use super::support::{computed_in, input, int, is_float, is_real, shape};
+use super::prelude::*;
+use super::support::{input, int, is_float, is_real, kernel_lengths, matrix_strides, typed};
 use super::tiles::{self, is_vectorized};
-use crate::cuda::device::{Argument, DeviceTensor, Grid, Info, KernelShape, KernelStrides, Unit};
-use crate::cuda::{CudaContext, CudaLayer, CudaLayers};
-use crate::op::{LayerError, TensorFormat, TensorMeta};
+use crate::cuda::device::Info;
 use crate::ops::attention::dot_product::ScaledDotProductAttention;
-use crate::tensor::{DType, Layout, MAX_RANK};
+use crate::tensor::MAX_RANK;
 use smallvec::SmallVec;
+
+/// The layers of this file.
+pub(super) const LAYERS: &[&dyn Entry] = &[&Own::<ScaledDotProductAttention>::ENTRY];
 
 /// The rows of a block, and its maximum shared memory in bytes.
 const ROWS: usize = 16;
@@ -44,7 +46,7 @@ fn tile(dtype: DType, width: usize, out: usize) -> Option<(usize, usize)> {
 ///
 /// # Errors
 /// [`LayerError::Unsupported`] if there is none.
-pub(super) fn check(dtype: DType, width: usize, out: usize) -> Result<(), LayerError> {
+pub(super) fn check(dtype: DType, width: usize, out: usize) -> Result<()> {
     const MAX_WIDTH: usize = 512;
     match tile(dtype, width, out).filter(|_| out <= MAX_WIDTH) {
         Some(_) => Ok(()),
@@ -95,30 +97,13 @@ impl Tiles {
     }
 }
 
-/// A source, with the rows and the shared memory of its kernel's blocks.
-struct Launch {
-    unit: Unit,
-    rows: usize,
-    shared: usize,
-}
-
 /// The strides of a tensor that is broadcast to a batch and the lengths of its last two axes.
-fn kernel_strides(layout: &Layout, batch: &[usize], last: [usize; 2]) -> Result<KernelStrides, LayerError> {
-    let layout = layout.expand(&[batch, &last].concat())?;
-    let mut strides = KernelStrides::default();
-    let (of_batch, of_matrix) = layout.strides().split_at(batch.len());
-    strides.by.iter_mut().zip(of_batch).for_each(|(by, stride)| *by = *stride as i64);
-    strides.by[6] = of_matrix.first().map_or(0, |stride| *stride as i64);
-    strides.by[7] = of_matrix.last().map_or(0, |stride| *stride as i64);
-    Ok(strides)
+fn kernel_strides(layout: &Layout, batch: &[usize], last: [usize; 2]) -> Result<KernelStrides> {
+    Ok(matrix_strides(&layout.expand(&[batch, &last].concat())?, batch.len()))
 }
 
 /// As [`kernel_strides`], as an argument.
-pub(super) fn strides_of(
-    layout: &Layout,
-    batch: &[usize],
-    last: [usize; 2],
-) -> Result<Argument<'static>, LayerError> {
+pub(super) fn strides_of(layout: &Layout, batch: &[usize], last: [usize; 2]) -> Result<Argument<'static>> {
     kernel_strides(layout, batch, last).map(Argument::Strides)
 }
 
@@ -133,13 +118,11 @@ struct Sizes {
 
 impl<'a> Attention<'a> {
     /// A source with the definitions for masks.
-    pub(super) fn unit(&self, name: &'static str, text: &'static str) -> Result<Unit, LayerError> {
+    pub(super) fn unit(&self, name: &'static str, text: &'static str) -> Result<Unit> {
         let dtype = self.query.dtype();
         let of = |mask: Option<DeviceTensor<'_>>| mask.map_or(dtype, |mask| mask.dtype());
         let is_bool = |mask: Option<DeviceTensor<'_>>| u8::from(of(mask) == DType::Bool);
-        Ok(Unit::new(name, text)
-            .define("T", dtype.name())
-            .define("C", computed_in(dtype)?)
+        Ok(typed(Unit::new(name, text), dtype)?
             .define("M", of(self.mask).name())
             .define("P", of(self.padding).name())
             .define("MASK_IS_BOOL", is_bool(self.mask))
@@ -148,7 +131,7 @@ impl<'a> Attention<'a> {
     }
 
     /// The arguments for masks.
-    pub(super) fn masks(&self, batch: &[usize], rows: usize) -> Result<[Argument<'a>; 4], LayerError> {
+    pub(super) fn masks(&self, batch: &[usize], rows: usize) -> Result<[Argument<'a>; 4]> {
         let last = [rows, self.mask_columns];
         let strides = |mask: Option<DeviceTensor<'a>>| match mask {
             Some(mask) => strides_of(mask.layout(), batch, last),
@@ -176,7 +159,7 @@ impl<'a> Attention<'a> {
     ///
     /// # Errors
     /// Returns an error if the shapes do not match.
-    pub(super) fn run(&self, y: &DeviceTensor<'a>, context: &mut CudaContext<'_>) -> Result<(), LayerError> {
+    pub(super) fn run(&self, y: &DeviceTensor<'a>, context: &mut CudaContext<'_>) -> Result<()> {
         let sizes = self.sizes(y);
         match Tiles::of(self.query.dtype(), [sizes.width, sizes.out], context.device().info()) {
             Some(tiles) => self.run_tiles(&tiles, y, &sizes, context),
@@ -191,7 +174,7 @@ impl<'a> Attention<'a> {
         y: &DeviceTensor<'a>,
         sizes: &Sizes,
         context: &mut CudaContext<'_>,
-    ) -> Result<(), LayerError> {
+    ) -> Result<()> {
         let attention = self.with_mask_of_columns(sizes)?;
         let unit = attention.unit("attention_tiles.cu", include_str!("../kernels/attention_tiles.cu"))?;
         let mut unit = tiles
@@ -208,17 +191,11 @@ impl<'a> Attention<'a> {
             let strides = kernel_strides(tensor.layout(), batch, last)?.by;
             unit = unit.define(name, u8::from(is_vectorized(tensor, &strides[..7], strides[7])));
         }
-        let launch = Launch { unit, rows: Tiles::ROWS, shared: tiles.shared() };
-        attention.launch(launch, y, sizes, context)
+        attention.launch(unit, [Tiles::ROWS, tiles.shared()], y, sizes, context)
     }
 
     /// Computes the attention without tensor cores.
-    fn run_plain(
-        &self,
-        y: &DeviceTensor<'a>,
-        sizes: &Sizes,
-        context: &mut CudaContext<'_>,
-    ) -> Result<(), LayerError> {
+    fn run_plain(&self, y: &DeviceTensor<'a>, sizes: &Sizes, context: &mut CudaContext<'_>) -> Result<()> {
         let &Sizes { width, out, .. } = sizes;
         let (tile, shared) =
             tile(self.query.dtype(), width, out).ok_or_else(|| unsupported_width(width, out))?;
@@ -226,33 +203,30 @@ impl<'a> Attention<'a> {
             .unit("attention.cu", include_str!("../kernels/attention.cu"))?
             .define("TILE", tile)
             .define("CHUNKS", out.div_ceil(32).max(1));
-        self.launch(Launch { unit, rows: ROWS, shared }, y, sizes, context)
+        self.launch(unit, [ROWS, shared], y, sizes, context)
     }
 
     /// Turns a mask that does not depend on the row into a padding mask, which is read once for all rows of a thread.
-    fn with_mask_of_columns(&self, sizes: &Sizes) -> Result<Self, LayerError> {
+    fn with_mask_of_columns(&self, sizes: &Sizes) -> Result<Self> {
         let (Some(mask), None) = (self.mask, self.padding) else { return Ok(*self) };
         let strides = kernel_strides(mask.layout(), &sizes.batch, [sizes.rows, self.mask_columns])?;
         let is_of_columns = sizes.rows == 1 || strides.by[6] == 0;
         Ok(if is_of_columns { Self { mask: None, padding: self.mask, ..*self } } else { *self })
     }
 
+    /// Launches the kernel of a source, with the rows and the shared memory of its blocks.
     fn launch(
         &self,
-        Launch { unit, rows: of_block, shared }: Launch,
+        unit: Unit,
+        [of_block, shared]: [usize; 2],
         y: &DeviceTensor<'a>,
         sizes: &Sizes,
         context: &mut CudaContext<'_>,
-    ) -> Result<(), LayerError> {
+    ) -> Result<()> {
         let unit = unit
             .define("CAUSAL", u8::from(self.is_causal))
             .define("MASKED_ROW_IS_ZERO", u8::from(self.masked_row_is_zero));
-        let kernel = context.kernel(&unit, "attention")?;
         let &Sizes { ref batch, rows, columns, width, out } = sizes;
-        let mut kernel_batch = KernelShape { rank: int(batch.len())?, ..KernelShape::default() };
-        for (dim, len) in kernel_batch.dims.iter_mut().zip(batch) {
-            *dim = int(*len)?;
-        }
         let [mask, mask_strides, padding, padding_strides] = self.masks(batch, rows)?;
         let batches: usize = batch.iter().product();
         let arguments = [
@@ -268,7 +242,7 @@ impl<'a> Attention<'a> {
             padding_strides,
             Argument::Write(*y),
             strides_of(y.layout(), batch, [rows, out])?,
-            Argument::Shape(kernel_batch),
+            Argument::Shape(kernel_lengths(batch.iter().copied())?),
             Argument::Long(batches as i64),
             Argument::Int(int(rows)?),
             Argument::Int(int(columns)?),
@@ -284,17 +258,13 @@ impl<'a> Attention<'a> {
             threads: [128, 1, 1],
             shared: shared as u32,
         };
-        context.launch(&kernel, grid, &arguments)
+        context.run(&unit, "attention", grid, &arguments)
     }
 }
 
 /// Splits the head axis (−3) in two, where several adjacent query heads share one head of keys and values: queries (`is_query`)
 /// are split into groups of `group_size` heads; for keys and values, the second axis is broadcast.
-fn group_heads<'a>(
-    tensor: &DeviceTensor<'a>,
-    group_size: usize,
-    is_query: bool,
-) -> Result<DeviceTensor<'a>, LayerError> {
+fn group_heads<'a>(tensor: &DeviceTensor<'a>, group_size: usize, is_query: bool) -> Result<DeviceTensor<'a>> {
     let (mut dims, mut strides) = (tensor.shape().dims().to_vec(), tensor.layout().strides().to_vec());
     let Some(axis) = dims.len().checked_sub(3) else { return Ok(*tensor) };
     if is_query {
@@ -307,15 +277,15 @@ fn group_heads<'a>(
         dims.insert(axis + 1, 1);
         strides.insert(axis + 1, 0);
     }
-    Ok(tensor.with_layout(Layout::strided(shape(&dims)?, &strides, tensor.layout().offset())?)?)
+    Ok(tensor.with_axes(&dims, &strides)?)
 }
 
 /// The number of query heads that share one head of keys, and of values.
 fn group_sizes(
     layer: &ScaledDotProductAttention,
     heads: impl Fn(usize) -> Option<i64>,
-) -> Result<[usize; 2], LayerError> {
-    let group_size = |position: usize| -> Result<usize, LayerError> {
+) -> Result<[usize; 2]> {
+    let group_size = |position: usize| -> Result<usize> {
         let group_size = layer.shared_heads(heads(0), heads(position))?;
         Ok(usize::try_from(group_size).unwrap_or(1).max(1))
     };
@@ -328,7 +298,7 @@ impl CudaLayer for ScaledDotProductAttention {
         if is_mask { is_real(position, formats) } else { is_float(position, formats) }
     }
 
-    fn configure(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<(), LayerError> {
+    fn configure(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<()> {
         let last = |meta: Option<&TensorMeta>| {
             meta?.dims().last()?.fixed().and_then(|len| usize::try_from(len).ok())
         };
@@ -345,17 +315,12 @@ impl CudaLayer for ScaledDotProductAttention {
         }
     }
 
-    fn forward(
-        &mut self,
-        inputs: &[DeviceTensor<'_>],
-        outputs: &[DeviceTensor<'_>],
-        context: &mut CudaContext<'_>,
-    ) -> Result<(), LayerError> {
-        let (mut key, mut value) = (input(inputs, self.key.0)?, input(inputs, self.value.0)?);
-        let (mut query, mut y) = (inputs[0], outputs[0]);
-        let mut mask = self.attn_mask.0.map(|position| input(inputs, position)).transpose()?;
+    fn forward(&mut self, io: &mut CudaIo<'_, '_>) -> Result<()> {
+        let (mut key, mut value) = (input(io.inputs, self.key.0)?, input(io.inputs, self.value.0)?);
+        let (mut query, mut y) = (io.inputs[0], io.outputs[0]);
+        let mut mask = self.attn_mask.0.map(|position| input(io.inputs, position)).transpose()?;
         let heads = |position: usize| {
-            let heads = inputs.get(position)?.shape().iter().rev().nth(2)?;
+            let heads = io.inputs.get(position)?.shape().iter().rev().nth(2)?;
             i64::try_from(*heads).ok()
         };
         let [group_size, _] = group_sizes(self, heads)?;
@@ -364,8 +329,8 @@ impl CudaLayer for ScaledDotProductAttention {
             if let Some(own) = mask {
                 let (dims, rows) = (y.shape().dims(), y.shape().iter().rev().nth(1).copied().unwrap_or(1));
                 let batch = dims.split_at(dims.len().saturating_sub(2)).0;
-                let expanded = own.layout().expand(&[batch, &[rows, columns]].concat())?;
-                mask = Some(group_heads(&own.with_layout(expanded)?, group_size, true)?);
+                let expanded = own.expand(&[batch, &[rows, columns]].concat())?;
+                mask = Some(group_heads(&expanded, group_size, true)?);
             }
             (query, y) = (group_heads(&query, group_size, true)?, group_heads(&y, group_size, true)?);
             (key, value) = (group_heads(&key, group_size, false)?, group_heads(&value, group_size, false)?);
@@ -383,13 +348,8 @@ impl CudaLayer for ScaledDotProductAttention {
             is_causal: self.is_causal,
             masked_row_is_zero: true,
         };
-        attention.run(&y, context)
+        attention.run(&y, io.context)
     }
-}
-
-/// Registers the layers of this family.
-pub(super) fn register(layers: &mut CudaLayers) {
-    layers.register::<ScaledDotProductAttention>();
 }
 
 #[cfg(test)]

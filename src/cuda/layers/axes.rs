@@ -2,7 +2,7 @@
 //! adjacent elements that a thread may process at a time.
 
 use crate::cuda::device::{DeviceTensor, Grid, KernelShape, KernelStrides, Unit};
-use crate::op::LayerError;
+use crate::op::Result;
 use crate::tensor::Layout;
 use smallvec::SmallVec;
 
@@ -40,12 +40,12 @@ pub(super) fn collapsed(layouts: &[Layout]) -> (KernelShape, AllStrides) {
 ///
 /// # Errors
 /// None in practice: the axes of a layout can always be permuted.
-pub(super) fn collapsed_in_output_order(layouts: &[Layout]) -> Result<(KernelShape, AllStrides), LayerError> {
+pub(super) fn collapsed_in_output_order(layouts: &[Layout]) -> Result<(KernelShape, AllStrides)> {
     let by: &[usize] = layouts.last().map_or(&[], |layout| layout.strides());
     let mut order: SmallVec<[usize; 8]> = (0..by.len()).collect();
     order.sort_by_key(|&axis| std::cmp::Reverse(by[axis]));
     let permuted = layouts.iter().map(|layout| Ok(layout.permute(&order)?));
-    Ok(collapsed(&permuted.collect::<Result<SmallVec<[Layout; 8]>, LayerError>>()?))
+    Ok(collapsed(&permuted.collect::<Result<SmallVec<[Layout; 8]>>>()?))
 }
 
 /// The maximum bytes that a thread reads or writes at a time.

@@ -1,11 +1,8 @@
 //! Comparisons, logical and bitwise operators, selection, and type conversion.
 
-use super::kernel_builder::{KernelBuilder, pointwise};
-use super::product::metas;
-use super::support::{is_real, row_major};
-use crate::cuda::device::DeviceTensor;
-use crate::cuda::{CudaContext, CudaLayer, CudaLayers};
-use crate::op::{LayerError, TensorFormat, TensorMeta};
+use super::kernel_builder::{KernelBuilder, Pointwise};
+use super::prelude::*;
+use super::support::{is_real_in_any_order, metas};
 use crate::ops::arithmetic::binary::ByType;
 use crate::ops::arithmetic::bitwise::{BitwiseAnd, BitwiseNot, BitwiseOr, BitwiseXor, LeftShift, RightShift};
 use crate::ops::arithmetic::comparison::{
@@ -14,7 +11,46 @@ use crate::ops::arithmetic::comparison::{
 use crate::ops::conversion::{To, TypeAs};
 use crate::ops::indexing::selection::{Clamp, MaskedFill, Where};
 use crate::ops::support::broadcast::{TensorOrScalar, common};
-use crate::tensor::DType;
+
+/// The layers of this family.
+pub(super) const LAYERS: &[&dyn Entry] = &[
+    &Pointwise::<Eq>(|layer, kernel, _| comparison(kernel, layer.other, "==")),
+    &Pointwise::<Ne>(|layer, kernel, _| comparison(kernel, layer.other, "!=")),
+    &Pointwise::<Lt>(|layer, kernel, _| comparison(kernel, layer.other, "<")),
+    &Pointwise::<Le>(|layer, kernel, _| comparison(kernel, layer.other, "<=")),
+    &Pointwise::<Gt>(|layer, kernel, _| comparison(kernel, layer.other, ">")),
+    &Pointwise::<Ge>(|layer, kernel, _| comparison(kernel, layer.other, ">=")),
+    &Pointwise::<LogicalAnd>(|layer, kernel, _| logical(kernel, layer.other.0, "&")),
+    &Pointwise::<LogicalOr>(|layer, kernel, _| logical(kernel, layer.other.0, "|")),
+    &Pointwise::<LogicalXor>(|layer, kernel, _| logical(kernel, layer.other.0, "^")),
+    &Pointwise::<LogicalNot>(|_, kernel, _| kernel.of_double("$x == 0")),
+    &Pointwise::<IsNan>(|_, kernel, _| kernel.of_double("$x != $x")),
+    &Pointwise::<IsInf>(|_, kernel, _| kernel.of_double("isinf($x)")),
+    &Pointwise::<IsFinite>(|_, kernel, _| kernel.of_double("!isinf($x) && $x == $x")),
+    &Pointwise::<IsReal>(|_, kernel, _| kernel.of_double("1")),
+    &Pointwise::<BitwiseAnd>(|layer, kernel, dtype| bitwise(kernel, layer.other, dtype, "$a & $b")),
+    &Pointwise::<BitwiseOr>(|layer, kernel, dtype| bitwise(kernel, layer.other, dtype, "$a | $b")),
+    &Pointwise::<BitwiseXor>(|layer, kernel, dtype| bitwise(kernel, layer.other, dtype, "$a ^ $b")),
+    &Pointwise::<LeftShift>(|layer, kernel, dtype| bitwise(kernel, layer.other, dtype, "i_lshift($a, $b)")),
+    &Pointwise::<RightShift>(|layer, kernel, dtype| bitwise(kernel, layer.other, dtype, "i_rshift($a, $b)")),
+    &Pointwise::<BitwiseNot>(|_, kernel, dtype| {
+        let x = kernel.input(0, dtype)?;
+        Some(if dtype == DType::Bool { format!("{x} == 0") } else { format!("~{x}") })
+    }),
+    &Pointwise::<Where>(|layer, kernel, dtype| {
+        let condition = kernel.input(0, DType::Bool)?;
+        let [a, b] = [layer.input, layer.other].map(|factor| kernel.operand(factor, dtype));
+        Some(format!("{condition} ? {} : {}", a?, b?))
+    }),
+    &Pointwise::<MaskedFill>(|layer, kernel, dtype| {
+        let (x, mask) = (kernel.input(0, dtype)?, kernel.input(layer.mask.0, DType::Bool)?);
+        Some(format!("{mask} ? {} : {x}", kernel.operand(layer.value, dtype)?))
+    }),
+    &Pointwise::<Clamp>(clamped),
+    &Pointwise::<To>(|_, kernel, dtype| kernel.input(0, dtype)),
+    &Pointwise::<TypeAs>(|_, kernel, dtype| kernel.input(0, dtype)),
+    &Own::<ByType>::ENTRY,
+];
 
 /// A comparison of two operands in their common type.
 fn comparison(kernel: &mut KernelBuilder<'_>, other: TensorOrScalar, sign: &str) -> Option<String> {
@@ -27,12 +63,6 @@ fn comparison(kernel: &mut KernelBuilder<'_>, other: TensorOrScalar, sign: &str)
 fn logical(kernel: &mut KernelBuilder<'_>, other: usize, sign: &str) -> Option<String> {
     let [a, b] = [0, other].map(|position| kernel.input(position, DType::Bool));
     Some(format!("{} {sign} {}", a?, b?))
-}
-
-/// A predicate of the input, `$x`.
-fn predicate(kernel: &mut KernelBuilder<'_>, text: &str) -> Option<String> {
-    let x = kernel.input(0, DType::F64)?;
-    Some(text.replace("$x", &x))
 }
 
 /// A bitwise operator on two integers, `$a` and `$b`.
@@ -60,63 +90,16 @@ fn clamped(clamp: &Clamp, kernel: &mut KernelBuilder<'_>, dtype: DType) -> Optio
     Some(value)
 }
 
-pointwise! {
-    Eq |layer, kernel, dtype| comparison(kernel, layer.other, "==")?;
-    Ne |layer, kernel, dtype| comparison(kernel, layer.other, "!=")?;
-    Lt |layer, kernel, dtype| comparison(kernel, layer.other, "<")?;
-    Le |layer, kernel, dtype| comparison(kernel, layer.other, "<=")?;
-    Gt |layer, kernel, dtype| comparison(kernel, layer.other, ">")?;
-    Ge |layer, kernel, dtype| comparison(kernel, layer.other, ">=")?;
-    LogicalAnd |layer, kernel, dtype| logical(kernel, layer.other.0, "&")?;
-    LogicalOr |layer, kernel, dtype| logical(kernel, layer.other.0, "|")?;
-    LogicalXor |layer, kernel, dtype| logical(kernel, layer.other.0, "^")?;
-    LogicalNot |_layer, kernel, dtype| predicate(kernel, "$x == 0")?;
-    IsNan |_layer, kernel, dtype| predicate(kernel, "$x != $x")?;
-    IsInf |_layer, kernel, dtype| predicate(kernel, "isinf($x)")?;
-    IsFinite |_layer, kernel, dtype| predicate(kernel, "!isinf($x) && $x == $x")?;
-    IsReal |_layer, kernel, dtype| predicate(kernel, "1")?;
-    BitwiseAnd |layer, kernel, dtype| bitwise(kernel, layer.other, dtype, "$a & $b")?;
-    BitwiseOr |layer, kernel, dtype| bitwise(kernel, layer.other, dtype, "$a | $b")?;
-    BitwiseXor |layer, kernel, dtype| bitwise(kernel, layer.other, dtype, "$a ^ $b")?;
-    LeftShift |layer, kernel, dtype| bitwise(kernel, layer.other, dtype, "i_lshift($a, $b)")?;
-    RightShift |layer, kernel, dtype| bitwise(kernel, layer.other, dtype, "i_rshift($a, $b)")?;
-    BitwiseNot |_layer, kernel, dtype| {
-        let x = kernel.input(0, dtype)?;
-        if dtype == DType::Bool { format!("{x} == 0") } else { format!("~{x}") }
-    };
-    Where |layer, kernel, dtype| {
-        let condition = kernel.input(0, DType::Bool)?;
-        let [a, b] = [layer.input, layer.other].map(|factor| kernel.operand(factor, dtype));
-        format!("{condition} ? {} : {}", a?, b?)
-    };
-    MaskedFill |layer, kernel, dtype| {
-        let (x, mask) = (kernel.input(0, dtype)?, kernel.input(layer.mask.0, DType::Bool)?);
-        format!("{mask} ? {} : {x}", kernel.operand(layer.value, dtype)?)
-    };
-    Clamp |layer, kernel, dtype| clamped(layer, kernel, dtype)?;
-    To |_layer, kernel, dtype| kernel.input(0, dtype)?;
-    TypeAs |_layer, kernel, dtype| kernel.input(0, dtype)?;
-}
-
 impl CudaLayer for ByType {
     fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
-        is_real(position, &row_major(formats))
+        is_real_in_any_order(position, formats)
     }
 
-    fn configure(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<(), LayerError> {
+    fn configure(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<()> {
         CudaLayer::configure(&mut self.of(inputs).clone(), inputs, outputs)
     }
 
-    fn forward(
-        &mut self,
-        inputs: &[DeviceTensor<'_>],
-        outputs: &[DeviceTensor<'_>],
-        context: &mut CudaContext<'_>,
-    ) -> Result<(), LayerError> {
-        CudaLayer::forward(&mut self.of(&metas(inputs)).clone(), inputs, outputs, context)
+    fn forward(&mut self, io: &mut CudaIo<'_, '_>) -> Result<()> {
+        CudaLayer::forward(&mut self.of(&metas(io.inputs)).clone(), io)
     }
-}
-
-fn register_others(layers: &mut CudaLayers) {
-    layers.register::<ByType>();
 }

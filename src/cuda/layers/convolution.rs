@@ -4,20 +4,22 @@ use super::convolution_library as library;
 use super::epilogue::{Arguments, EpilogueCode};
 use super::filter::{Filter, Order};
 use super::pooling::are_channels_last;
-use super::product::{epilogue_code, metas};
+use super::prelude::*;
 use super::product_tactic::{ProductTactic, product_tactics};
 use super::support::{
-    Weights, computed_in, dequantized, input, int, is_real, on_cpu, row_major, shape, stored, strides,
+    Weights, computed_in, input, int, is_real_in_any_order, kernel_lengths, metas, on_cpu, row_major, stored,
+    strides,
 };
 use super::tiles::{self, Tiles};
-use crate::cuda::device::{Argument, DeviceTensor, Grid, KernelShape, Unit};
-use crate::cuda::{CudaContext, CudaLayer, CudaLayers, Uses};
+use crate::cuda::Uses;
 use crate::kernels::naive::PadMode;
 use crate::kernels::window::Window;
-use crate::op::{LayerError, TensorFormat, TensorMeta, Weight};
 use crate::ops::convolution::{Conv, ConvTranspose};
-use crate::tensor::{DType, Dim, Format, Layout, Tensor};
+use crate::tensor::{Dim, Format};
 use smallvec::SmallVec;
+
+/// The layers of this family.
+pub(super) const LAYERS: &[&dyn Entry] = &[&Own::<Conv>::ENTRY, &Own::<ConvTranspose>::ENTRY];
 
 /// The number of spatial axes in kernels; those that a convolution lacks have length 1.
 pub(super) const AXES: usize = 3;
@@ -52,7 +54,7 @@ pub(super) fn with_three_axes<'a>(
     tensor: &DeviceTensor<'a>,
     axes: usize,
     leading: usize,
-) -> Result<DeviceTensor<'a>, LayerError> {
+) -> Result<DeviceTensor<'a>> {
     let (mut dims, mut by) = (tensor.shape().dims().to_vec(), tensor.layout().strides().to_vec());
     while dims.len() < leading + axes {
         dims.insert(0, 1);
@@ -62,14 +64,11 @@ pub(super) fn with_three_axes<'a>(
         dims.insert(leading, 1);
         by.insert(leading, 0);
     }
-    Ok(tensor.with_layout(Layout::strided(shape(&dims)?, &by, tensor.layout().offset())?)?)
+    Ok(tensor.with_axes(&dims, &by)?)
 }
 
 /// Values of the last axes in the form of kernels; the axes before have the value `default`.
-pub(super) fn of_axes(
-    values: impl ExactSizeIterator<Item = usize>,
-    default: i32,
-) -> Result<KernelShape, LayerError> {
+pub(super) fn of_axes(values: impl ExactSizeIterator<Item = usize>, default: i32) -> Result<KernelShape> {
     let mut of_axes = KernelShape { rank: AXES as i32, dims: [default; 8] };
     let missing = AXES.saturating_sub(values.len());
     for (dim, value) in of_axes.dims.iter_mut().skip(missing).zip(values) {
@@ -79,12 +78,8 @@ pub(super) fn of_axes(
 }
 
 /// The lengths of some axes of a tensor in the form of kernels.
-pub(super) fn lengths(tensor: &DeviceTensor<'_>, axes: &[usize]) -> Result<KernelShape, LayerError> {
-    let mut lengths = KernelShape { rank: int(axes.len())?, ..KernelShape::default() };
-    for (dim, &axis) in lengths.dims.iter_mut().zip(axes) {
-        *dim = int(tensor.shape().get(axis).copied().unwrap_or(1))?;
-    }
-    Ok(lengths)
+pub(super) fn lengths(tensor: &DeviceTensor<'_>, axes: &[usize]) -> Result<KernelShape> {
+    kernel_lengths(axes.iter().map(|&axis| tensor.shape().get(axis).copied().unwrap_or(1)))
 }
 
 /// The lengths of a convolution, and the amount of work.
@@ -100,7 +95,7 @@ pub(super) struct ConvSizes {
 }
 
 impl ConvSizes {
-    fn of(params: &ConvParams<'_>, operands: &Operands<'_>) -> Result<Self, LayerError> {
+    fn of(params: &ConvParams<'_>, operands: &Operands<'_>) -> Result<Self> {
         let of_group = |tensor: &DeviceTensor<'_>| {
             tensor.shape().get(1).copied().unwrap_or(1).checked_div(params.groups).unwrap_or(0)
         };
@@ -116,23 +111,23 @@ impl ConvParams<'_> {
     fn run<'a>(
         &self,
         mut operands: Operands<'a>,
-        (epilogue, inputs): (&EpilogueCode, &[DeviceTensor<'a>]),
-        context: &mut CudaContext<'_>,
-    ) -> Result<(), LayerError> {
+        epilogue: &EpilogueCode,
+        io: &mut CudaIo<'a, '_>,
+    ) -> Result<()> {
         let (axes, output) = (self.windows.len(), operands.y);
         operands.x = with_three_axes(&operands.x, axes, 2)?;
         operands.y = with_three_axes(&operands.y, axes, 2)?;
         let sizes = ConvSizes::of(self, &operands)?;
-        let arguments = epilogue.arguments(inputs, output.shape())?;
+        let arguments = epilogue.arguments(io.inputs, output.shape())?;
         if self.tactic == ProductTactic::Auto
-            && let Some(convolution) = self.for_library(&operands, output, &sizes, context)
-            && library::run(convolution, inputs, (epilogue, &arguments), context)?
+            && let Some(convolution) = self.for_library(&operands, output, &sizes, io.context)
+            && library::run(convolution, (epilogue, &arguments), io)?
         {
             return Ok(());
         }
-        match self.uses_tiles(&operands, &sizes, context) {
-            true => self.run_tiles(&operands, &sizes, (epilogue, arguments), context),
-            false => self.run_plain(&operands, &sizes, (epilogue, arguments), context),
+        match self.uses_tiles(&operands, &sizes, io.context) {
+            true => self.run_tiles(&operands, &sizes, (epilogue, arguments), io.context),
+            false => self.run_plain(&operands, &sizes, (epilogue, arguments), io.context),
         }
     }
 
@@ -155,11 +150,11 @@ impl ConvParams<'_> {
         sizes: &ConvSizes,
         (epilogue, mut arguments): (&EpilogueCode, Arguments<'a>),
         context: &mut CudaContext<'_>,
-    ) -> Result<(), LayerError> {
+    ) -> Result<()> {
         let &Operands { x, y, filter, bias, int8_scales } = operands;
         let depth = sizes.channels * sizes.taps;
         let product = [sizes.out_channels, sizes.count, depth];
-        let tiles = Tiles::of(self.groups, product, x.dtype(), (self.tactic, context));
+        let tiles = Tiles::of(self.groups, product, x.dtype(), (self.tactic.tile_side(), context));
         let chunk = tiles::chunk(x.dtype());
         let by = strides(x.layout());
         let others = [by.by[0], by.by[2], by.by[3], by.by[4]];
@@ -195,13 +190,12 @@ impl ConvParams<'_> {
         sizes: &ConvSizes,
         (epilogue, mut arguments): (&EpilogueCode, Arguments<'a>),
         context: &mut CudaContext<'_>,
-    ) -> Result<(), LayerError> {
+    ) -> Result<()> {
         let &Operands { x, y, filter, bias, .. } = operands;
         let unit = epilogue.unit("convolution.cu", include_str!("../kernels/convolution.cu"));
         let unit = self.define(unit, operands)?;
         let unit = unit.define("T", x.dtype().name()).define("W", filter.tensor.dtype().name());
         let is_depthwise = self.is_depthwise(sizes);
-        let kernel = context.kernel(&unit, if is_depthwise { "depthwise" } else { "convolution" })?;
         arguments.extend([
             Argument::Read(x),
             Argument::Strides(strides(x.layout())),
@@ -220,11 +214,11 @@ impl ConvParams<'_> {
                 Grid { blocks: blocks.map(|count| count as u32), ..Grid::of(1, 256) }
             }
         };
-        context.launch(&kernel, grid, &arguments)
+        context.run(&unit, if is_depthwise { "depthwise" } else { "convolution" }, grid, &arguments)
     }
 
     /// Defines the types and the window mode, which all kernels need.
-    fn define(&self, unit: Unit, operands: &Operands<'_>) -> Result<Unit, LayerError> {
+    fn define(&self, unit: Unit, operands: &Operands<'_>) -> Result<Unit> {
         let bias = operands.bias.map_or(operands.filter.tensor.dtype(), |bias| bias.dtype());
         let compute_type =
             if operands.int8_scales.is_some() { "float" } else { computed_in(operands.x.dtype())? };
@@ -237,11 +231,7 @@ impl ConvParams<'_> {
     }
 
     /// The arguments from the output to the number of groups.
-    fn lengths<'a>(
-        &self,
-        operands: &Operands<'a>,
-        sizes: &ConvSizes,
-    ) -> Result<[Argument<'a>; 12], LayerError> {
+    fn lengths<'a>(&self, operands: &Operands<'a>, sizes: &ConvSizes) -> Result<[Argument<'a>; 12]> {
         let windows = self.windows.iter();
         let Operands { x, y, .. } = operands;
         Ok([
@@ -311,7 +301,7 @@ fn efficiency(
 }
 
 /// The weights that are stored in the file, in the order in which kernels read them.
-fn ordered(order: Order, weight: &Weight, bias: Option<&Weight>) -> Result<Vec<Tensor>, LayerError> {
+fn ordered(order: Order, weight: &Weight, bias: Option<&Weight>) -> Result<Vec<Tensor>> {
     let mut tensors = stored([Some(weight), bias])?;
     if let (Weight::Attribute(_), Some(weight)) = (weight, tensors.first_mut()) {
         *weight = order.matrix(weight)?;
@@ -346,20 +336,14 @@ impl Filtered for Conv {
 }
 
 /// Weights and bias, and the scales of quantised values, for windows over `axes` axes.
-fn operands<'a>(
-    layer: &Conv,
-    axes: usize,
-    inputs: &[DeviceTensor<'a>],
-    y: DeviceTensor<'a>,
-    context: &CudaContext<'a>,
-) -> Result<Operands<'a>, LayerError> {
-    let (x, mut weights) = (inputs[0], Weights::default());
-    let filter = Filter::of(&layer.weight, (layer.order(), axes), &mut weights, inputs, context)?;
+fn operands<'a>(layer: &Conv, axes: usize, io: &CudaIo<'a, '_>) -> Result<Operands<'a>> {
+    let (x, y, mut weights) = (io.inputs[0], io.outputs[0], Weights::default());
+    let filter = Filter::of(&layer.weight, (layer.order(), axes), &mut weights, io)?;
     if x.dtype() == DType::I8 && layer.int8.is_selected() {
-        let int8_scales = Some((context.weight(2)?, layer.int8.output_scale().unwrap_or(1.0)));
-        return Ok(Operands { x, y, filter, bias: Some(context.weight(1)?), int8_scales });
+        let int8_scales = Some((io.context.weight(2)?, layer.int8.output_scale().unwrap_or(1.0)));
+        return Ok(Operands { x, y, filter, bias: Some(io.context.weight(1)?), int8_scales });
     }
-    let bias = weights.next(layer.bias.as_ref(), inputs, context)?;
+    let bias = weights.next(layer.bias.as_ref(), io)?;
     Ok(Operands { x, y, filter, bias, int8_scales: None })
 }
 
@@ -367,7 +351,7 @@ impl CudaLayer for Conv {
     fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
         match formats.first() {
             Some(first) if first.is_quantized => self.supports_int8(position, &row_major(&on_cpu(formats))),
-            _ => is_real(position, &row_major(formats)),
+            _ => is_real_in_any_order(position, formats),
         }
     }
 
@@ -379,39 +363,32 @@ impl CudaLayer for Conv {
         efficiency((&self.weight, self.groups), [inputs, outputs], uses)
     }
 
-    fn weights(&self) -> Result<Vec<Tensor>, LayerError> {
+    fn weights(&self) -> Result<Vec<Tensor>> {
         match self.int8.tensors(&self.weight, self.bias.as_ref())? {
             Some([weight, bias, scales]) => Ok(vec![self.order().matrix(&weight)?, bias, scales]),
             None => ordered(self.order(), &self.weight, self.bias.as_ref()),
         }
     }
 
-    fn configure(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<(), LayerError> {
+    fn configure(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<()> {
         self.int8.configure(inputs, outputs);
         let is_int8 = self.int8.is_selected();
-        epilogue_code(self.epilogue.as_ref(), &dequantized(inputs, is_int8), &dequantized(outputs, is_int8))
-            .map(drop)
+        EpilogueCode::of_int8(self.epilogue.as_ref(), inputs, outputs, is_int8).map(drop)
     }
 
     product_tactics!(convolutions, may_be_tiled);
 
-    fn forward(
-        &mut self,
-        inputs: &[DeviceTensor<'_>],
-        outputs: &[DeviceTensor<'_>],
-        context: &mut CudaContext<'_>,
-    ) -> Result<(), LayerError> {
-        let dequantized =
-            |tensors: &[DeviceTensor<'_>]| dequantized(&metas(tensors), self.int8.is_selected());
-        let epilogue = epilogue_code(self.epilogue.as_ref(), &dequantized(inputs), &dequantized(outputs))?;
-        let weight = dims_of(&self.weight, inputs)?;
-        let (sizes, pads) = self.shape(inputs[0].shape(), &weight)?;
+    fn forward(&mut self, io: &mut CudaIo<'_, '_>) -> Result<()> {
+        let (inputs, outputs, is_int8) = (metas(io.inputs), metas(io.outputs), self.int8.is_selected());
+        let epilogue = EpilogueCode::of_int8(self.epilogue.as_ref(), &inputs, &outputs, is_int8)?;
+        let weight = dims_of(&self.weight, io.inputs)?;
+        let (sizes, pads) = self.shape(io.inputs[0].shape(), &weight)?;
         let mut windows = sizes.windows;
         let skipped = pads.len().saturating_sub(windows.len());
         for (window, pad) in windows.iter_mut().zip(pads.iter().skip(skipped)) {
             (window.pad_before, window.pad_after) = *pad;
         }
-        let operands = operands(self, windows.len(), inputs, outputs[0], context)?;
+        let operands = operands(self, windows.len(), io)?;
         let params = ConvParams {
             windows: &windows,
             groups: self.groups,
@@ -419,12 +396,12 @@ impl CudaLayer for Conv {
             transposed: false,
             tactic: ProductTactic::of(self.on_device),
         };
-        params.run(operands, (&epilogue, inputs), context)
+        params.run(operands, &epilogue, io)
     }
 }
 
 /// The dimensions of weights in the order of the file.
-fn dims_of(weight: &Weight, inputs: &[DeviceTensor<'_>]) -> Result<SmallVec<[usize; 8]>, LayerError> {
+fn dims_of(weight: &Weight, inputs: &[DeviceTensor<'_>]) -> Result<SmallVec<[usize; 8]>> {
     Ok(match weight {
         Weight::Attribute(attribute) => SmallVec::from_slice(attribute.shape()),
         Weight::Input(position) => SmallVec::from_slice(input(inputs, *position)?.shape().dims()),
@@ -443,7 +420,7 @@ impl Filtered for ConvTranspose {
 
 impl CudaLayer for ConvTranspose {
     fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
-        is_real(position, &row_major(formats))
+        is_real_in_any_order(position, formats)
     }
 
     fn changes_order(&self) -> bool {
@@ -454,38 +431,27 @@ impl CudaLayer for ConvTranspose {
         efficiency((&self.weight, self.groups), [inputs, outputs], uses)
     }
 
-    fn weights(&self) -> Result<Vec<Tensor>, LayerError> {
+    fn weights(&self) -> Result<Vec<Tensor>> {
         ordered(self.order(), &self.weight, self.bias.as_ref())
     }
 
-    fn configure(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<(), LayerError> {
-        epilogue_code(self.epilogue.as_ref(), inputs, outputs).map(drop)
+    fn configure(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<()> {
+        EpilogueCode::of(self.epilogue.as_ref(), inputs, outputs).map(drop)
     }
 
     product_tactics!(convolutions, may_be_tiled);
 
-    fn forward(
-        &mut self,
-        inputs: &[DeviceTensor<'_>],
-        outputs: &[DeviceTensor<'_>],
-        context: &mut CudaContext<'_>,
-    ) -> Result<(), LayerError> {
-        let epilogue = epilogue_code(self.epilogue.as_ref(), &metas(inputs), &metas(outputs))?;
-        let weight = dims_of(&self.weight, inputs)?;
+    fn forward(&mut self, io: &mut CudaIo<'_, '_>) -> Result<()> {
+        let epilogue = EpilogueCode::of(self.epilogue.as_ref(), &metas(io.inputs), &metas(io.outputs))?;
+        let weight = dims_of(&self.weight, io.inputs)?;
         let windows = self.windows(weight.get(2..).unwrap_or_default())?;
         let (order, mut weights) = (self.order(), Weights::default());
-        let filter = Filter::of(&self.weight, (order, windows.len()), &mut weights, inputs, context)?;
-        let bias = weights.next(self.bias.as_ref(), inputs, context)?;
-        let operands = Operands { x: inputs[0], y: outputs[0], filter, bias, int8_scales: None };
+        let filter = Filter::of(&self.weight, (order, windows.len()), &mut weights, io)?;
+        let bias = weights.next(self.bias.as_ref(), io)?;
+        let operands = Operands { x: io.inputs[0], y: io.outputs[0], filter, bias, int8_scales: None };
         let tactic = ProductTactic::of(self.on_device);
         let params =
             ConvParams { windows: &windows, groups: self.groups, mode: None, transposed: true, tactic };
-        params.run(operands, (&epilogue, inputs), context)
+        params.run(operands, &epilogue, io)
     }
-}
-
-/// Registers the layers of this family.
-pub(super) fn register(layers: &mut CudaLayers) {
-    layers.register::<Conv>();
-    layers.register::<ConvTranspose>();
 }

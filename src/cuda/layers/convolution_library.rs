@@ -3,13 +3,11 @@
 
 use super::convolution::{AXES, ConvParams, ConvSizes, Operands, mode};
 use super::epilogue::{Arguments, EpilogueCode};
+use super::prelude::*;
 use super::product_library::{activation, apply_epilogue, is_worthwhile, scratch};
 use super::tiles;
-use crate::cuda::CudaContext;
-use crate::cuda::device::{Activation, Argument, ConvolutionWork, DeviceTensor, LibraryWork};
+use crate::cuda::device::{Activation, ConvolutionWork, LibraryWork};
 use crate::kernels::window::Window;
-use crate::op::LayerError;
-use crate::tensor::Layout;
 
 /// A convolution in the form of a library.
 pub(super) struct LibraryConvolution<'a> {
@@ -47,19 +45,17 @@ pub(super) fn channels_last_strides(lens: [usize; 5]) -> [usize; 5] {
     [of_plane.saturating_mul(d), 1, of_plane, of_row, c]
 }
 
-/// Computes a convolution by a library; returns false if no library can. The inputs are those of the operator, the arguments
-/// those of the epilogue.
+/// Computes a convolution by a library; returns false if no library can. The arguments are those of the epilogue.
 ///
 /// # Errors
 /// Those of the library, and of the epilogue's kernel after it.
 pub(super) fn run<'a>(
     mut convolution: LibraryConvolution<'a>,
-    inputs: &[DeviceTensor<'a>],
-    (epilogue, arguments): (&EpilogueCode, &Arguments<'a>),
-    context: &mut CudaContext<'_>,
-) -> Result<bool, LayerError> {
+    (epilogue, arguments): (&EpilogueCode, &Arguments<'_>),
+    io: &mut CudaIo<'a, '_>,
+) -> Result<bool> {
     let LibraryConvolution { x, weights, bias, y, output, ref mut work } = convolution;
-    let input_at = |position: Option<usize>| position.and_then(|position| inputs.get(position).copied());
+    let input_at = |position: Option<usize>| position.and_then(|position| io.inputs.get(position).copied());
     let has_output_layout = |added: &DeviceTensor<'_>| {
         added.dtype() == output.dtype()
             && added.shape() == output.shape()
@@ -87,13 +83,13 @@ pub(super) fn run<'a>(
         bias.map_or(Argument::None, Argument::Read),
         added.map_or(Argument::None, Argument::Read),
         Argument::Write(y),
-        scratch(context)?,
+        scratch(io.context)?,
     ];
-    if !context.call(&LibraryWork::Convolution(*work), &call)? {
+    if !io.context.call(&LibraryWork::Convolution(*work), &call)? {
         return Ok(false);
     }
     if form.is_none() {
-        apply_epilogue(epilogue, arguments, &output, context)?;
+        apply_epilogue(epilogue, arguments, &output, io.context)?;
     }
     Ok(true)
 }

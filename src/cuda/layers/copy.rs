@@ -6,7 +6,7 @@
 use super::axes::{AllStrides, Traversal, collapsed_in_output_order};
 use crate::cuda::CudaContext;
 use crate::cuda::device::{Argument, DeviceTensor, Grid, KernelShape, KernelStrides, Unit};
-use crate::op::LayerError;
+use crate::op::Result;
 use crate::tensor::DType;
 
 /// Copies elements of any type to a tensor of the same shape and element size.
@@ -14,13 +14,12 @@ pub(crate) fn copy(
     from: &DeviceTensor<'_>,
     to: &DeviceTensor<'_>,
     context: &mut CudaContext<'_>,
-) -> Result<(), LayerError> {
+) -> Result<()> {
     let (shape, strides) = collapsed_in_output_order(&[from.layout().expand(to.shape())?, *to.layout()])?;
     if let Some(transpose) = TiledTranspose::of(&shape, &strides) {
         return transpose.run(from, to, context);
     }
     let traversal = Traversal::of(&[from, to], &shape, &strides);
-    let kernel = context.kernel(&unit(from.dtype(), traversal), "copy_elements")?;
     let count = to.num_elements();
     let [from_strides, to_strides] = both(&strides);
     let arguments = [
@@ -31,7 +30,7 @@ pub(crate) fn copy(
         Argument::Shape(shape),
         Argument::Long(count as i64),
     ];
-    context.launch(&kernel, traversal.grid(count), &arguments)
+    context.run(&unit(from.dtype(), traversal), "copy_elements", traversal.grid(count), &arguments)
 }
 
 /// The source of the kernels that copy elements of a type.
@@ -95,12 +94,11 @@ impl TiledTranspose {
         from: &DeviceTensor<'_>,
         to: &DeviceTensor<'_>,
         context: &mut CudaContext<'_>,
-    ) -> Result<(), LayerError> {
+    ) -> Result<()> {
         // Each thread copies enough bytes at a time to keep memory busy.
         let tile: usize = if from.dtype().size() <= 2 { 64 } else { 32 };
         let unit = Unit::new("transpose.cu", include_str!("../kernels/transpose.cu"));
         let unit = unit.define("T", element(from.dtype())).define("TILE", tile);
-        let kernel = context.kernel(&unit, "transpose")?;
         let [tiles_x, tiles_y] = self.lengths.map(|length| (length as usize).div_ceil(tile));
         let [length_x, length_y] = self.lengths.map(|length| length as usize);
         let outer = to.num_elements() / (length_x * length_y);
@@ -117,6 +115,6 @@ impl TiledTranspose {
             Argument::Int(self.lengths[1]),
             Argument::Long(tiles as i64),
         ];
-        context.launch(&kernel, Grid::of(tiles, Grid::THREADS), &arguments)
+        context.run(&unit, "transpose", Grid::of(tiles, Grid::THREADS), &arguments)
     }
 }

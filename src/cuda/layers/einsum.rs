@@ -1,13 +1,13 @@
 //! Sums of products in Einstein notation: as a batch of matrix products if possible, else sum by sum.
 
 use super::epilogue::{Arguments, EpilogueCode};
-use super::product::{Product, metas};
-use super::support::{computed_in, int, is_real, shape};
-use crate::cuda::device::{Argument, DeviceTensor, Grid, KernelShape, KernelStrides, Unit};
-use crate::cuda::{CudaContext, CudaLayer, CudaLayers};
-use crate::op::{LayerError, TensorFormat, TensorMeta};
+use super::prelude::*;
+use super::product::Product;
+use super::support::{int, is_real, kernel_strides, metas, shape, typed};
 use crate::ops::matmul::einsum::{Einsum, Label, strides_of};
-use crate::tensor::Layout;
+
+/// The layers of this file.
+pub(super) const LAYERS: &[&dyn Entry] = &[&Simple::<Einsum>::new(is_real, run).with_check(check)];
 
 /// The maximum number of inputs of the kernel that computes sum by sum.
 const MAX_INPUTS: usize = 4;
@@ -20,7 +20,7 @@ struct Labelled<'a> {
 }
 
 impl<'a> Labelled<'a> {
-    fn new(tensor: DeviceTensor<'a>, labels: &[Label]) -> Result<Self, LayerError> {
+    fn new(tensor: DeviceTensor<'a>, labels: &[Label]) -> Result<Self> {
         let (labels, layout) = strides_of(labels, tensor.layout())?;
         Ok(Self { tensor, labels, layout })
     }
@@ -53,23 +53,20 @@ impl<'a> Labelled<'a> {
     }
 
     /// The tensor with axes of these lengths and strides.
-    fn with_axes(&self, axes: &[(usize, usize)]) -> Result<DeviceTensor<'a>, LayerError> {
+    fn with_axes(&self, axes: &[(usize, usize)]) -> Result<DeviceTensor<'a>> {
         let (dims, by): (Vec<usize>, Vec<usize>) = axes.iter().copied().unzip();
         let layout = Layout::strided(shape(&dims)?, &by, self.layout.offset())?;
         Ok(self.tensor.with_layout(layout)?)
     }
 
     fn strides(&self, labels: &[Label]) -> Argument<'static> {
-        let mut strides = KernelStrides::default();
-        for (by, label) in strides.by.iter_mut().zip(labels) {
-            *by = self.axis(label).1 as i64;
-        }
-        Argument::Strides(strides)
+        let strides: Vec<usize> = labels.iter().map(|label| self.axis(label).1).collect();
+        Argument::Strides(kernel_strides(&strides))
     }
 }
 
 /// The sum as a batch of matrix products; `None` if it cannot be written as one.
-fn as_product<'a>([left, right, output]: [&Labelled<'a>; 3]) -> Result<Option<Product<'a>>, LayerError> {
+fn as_product<'a>([left, right, output]: [&Labelled<'a>; 3]) -> Result<Option<Product<'a>>> {
     let kept = |label: &&Label| output.has(label);
     let both = |label: &&Label| left.has(label) && right.has(label);
     let is_alone = |label: &Label, other: &Labelled<'_>| !other.has(label) && !output.has(label);
@@ -95,7 +92,7 @@ fn as_product<'a>([left, right, output]: [&Labelled<'a>; 3]) -> Result<Option<Pr
 }
 
 /// The lengths of labels in the form of kernels, and their product.
-fn lengths(labels: &[Label], tensors: &[&Labelled<'_>]) -> Result<(KernelShape, usize), LayerError> {
+fn lengths(labels: &[Label], tensors: &[&Labelled<'_>]) -> Result<(KernelShape, usize)> {
     let mut lengths = KernelShape { rank: int(labels.len())?, ..KernelShape::default() };
     let mut all = 1;
     for (dim, label) in lengths.dims.iter_mut().zip(labels) {
@@ -111,7 +108,7 @@ fn sum_directly(
     factors: &[Labelled<'_>],
     output: &Labelled<'_>,
     context: &mut CudaContext<'_>,
-) -> Result<(), LayerError> {
+) -> Result<()> {
     let mut summed: Vec<Label> = Vec::new();
     for label in factors.iter().flat_map(|factor| &factor.labels) {
         if !output.has(label) && !summed.contains(label) {
@@ -123,10 +120,7 @@ fn sum_directly(
     let (summed_shape, summed_count) = lengths(&summed, &all)?;
     let dtype = output.tensor.dtype();
     let unit = Unit::new("einsum.cu", include_str!("../kernels/einsum.cu"))
-        .define("X", factors.first().map_or(dtype, |factor| factor.tensor.dtype()).name())
-        .define("T", dtype.name())
-        .define("C", computed_in(dtype)?);
-    let kernel = context.kernel(&unit, "einsum")?;
+        .define("X", factors.first().map_or(dtype, |factor| factor.tensor.dtype()).name());
     let mut arguments = Arguments::new();
     for position in 0..MAX_INPUTS {
         match factors.get(position) {
@@ -149,42 +143,27 @@ fn sum_directly(
         Argument::Long(count as i64),
         Argument::Long(summed_count as i64),
     ]);
-    context.launch(&kernel, Grid::over(count), &arguments)
+    context.run(&typed(unit, dtype)?, "einsum", Grid::over(count), &arguments)
 }
 
-impl CudaLayer for Einsum {
-    fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
-        is_real(position, formats)
-    }
-
-    fn configure(&mut self, inputs: &[TensorMeta], _: &[TensorMeta]) -> Result<(), LayerError> {
-        let plan = self.equation.plan(inputs)?;
-        match inputs.len() <= MAX_INPUTS && plan.lengths.len() <= 8 {
-            true => Ok(()),
-            false => Err(LayerError::Unsupported("at most 4 tensors and 8 labels are supported".to_owned())),
-        }
-    }
-
-    fn forward(
-        &mut self,
-        inputs: &[DeviceTensor<'_>],
-        outputs: &[DeviceTensor<'_>],
-        context: &mut CudaContext<'_>,
-    ) -> Result<(), LayerError> {
-        let plan = self.equation.plan(&metas(inputs))?;
-        let factors = inputs.iter().zip(&plan.inputs).map(|(input, labels)| Labelled::new(*input, labels));
-        let factors: Vec<Labelled<'_>> = factors.collect::<Result<_, _>>()?;
-        let output = Labelled::new(outputs[0], &plan.output)?;
-        if let [left, right] = factors.as_slice()
-            && let Some(product) = as_product([left, right, &output])?
-        {
-            return product.run(&EpilogueCode::default(), Arguments::new(), context);
-        }
-        sum_directly(&factors, &output, context)
+/// Returns an error if there are more inputs or labels than the kernel that computes sum by sum supports.
+fn check(layer: &Einsum, inputs: &[TensorMeta]) -> Result<()> {
+    let plan = layer.equation.plan(inputs)?;
+    match inputs.len() <= MAX_INPUTS && plan.lengths.len() <= 8 {
+        true => Ok(()),
+        false => Err(LayerError::Unsupported("at most 4 tensors and 8 labels are supported".to_owned())),
     }
 }
 
-/// Registers the layers of this family.
-pub(super) fn register(layers: &mut CudaLayers) {
-    layers.register::<Einsum>();
+fn run(layer: &Einsum, io: &mut CudaIo<'_, '_>) -> Result<()> {
+    let plan = layer.equation.plan(&metas(io.inputs))?;
+    let factors = io.inputs.iter().zip(&plan.inputs).map(|(input, labels)| Labelled::new(*input, labels));
+    let factors: Vec<Labelled<'_>> = factors.collect::<Result<_>>()?;
+    let output = Labelled::new(io.outputs[0], &plan.output)?;
+    if let [left, right] = factors.as_slice()
+        && let Some(product) = as_product([left, right, &output])?
+    {
+        return product.run(&EpilogueCode::default(), Arguments::new(), io.context);
+    }
+    sum_directly(&factors, &output, io.context)
 }

@@ -6,14 +6,10 @@
 
 use super::axes::{Traversal, collapsed_in_output_order};
 use super::codegen::{code, compute_type};
-use super::support::{is_real, row_major};
-use crate::cuda::device::{Argument, DeviceTensor, Unit};
-use crate::cuda::{CudaContext, CudaLayer, CudaLayers};
-use crate::op::{LayerError, TensorFormat, TensorMeta};
+use super::prelude::*;
+use super::support::{input, is_real_in_any_order, metas};
 use crate::ops::arithmetic::expression::{Compiled, Expression};
-use crate::tensor::{DType, Layout};
 use smallvec::SmallVec;
-use std::fmt::Write;
 
 /// An element-wise kernel with one output.
 #[derive(Debug, Clone)]
@@ -32,25 +28,18 @@ impl Map {
         let (mut parameters, mut chunks, mut loads) = (String::new(), String::new(), String::new());
         for (at, (position, dtype)) in inputs.iter().enumerate() {
             let compute_type = compute_type(*dtype)?;
-            write!(parameters, "const {dtype}* x{position}, Strides s{position}, ").ok()?;
+            parameters += &format!("const {dtype}* x{position}, Strides s{position}, ");
             let chunk = format!(
                 "load_chunk<CHUNK>(x{position} + offset(i, shape, s{position}), BROADCAST >> {at} & 1, count - i)"
             );
-            writeln!(chunks, "        Chunk<{dtype}, CHUNK> chunk{position} = {chunk};").ok()?;
-            writeln!(
-                loads,
-                "        {compute_type} in{position} = load<{compute_type}>(chunk{position}.at[k]);"
-            )
-            .ok()?;
+            chunks += &format!("        Chunk<{dtype}, CHUNK> chunk{position} = {chunk};\n");
+            let load = format!("load<{compute_type}>(chunk{position}.at[k])");
+            loads += &format!("        {compute_type} in{position} = {load};\n");
         }
         let to = compute_type(output)?;
-        let mut text = String::new();
-        for header in HEADERS {
-            writeln!(text, "#include \"{header}\"").ok()?;
-        }
-        write!(
-            text,
-            "
+        let headers: String = HEADERS.iter().map(|header| format!("#include \"{header}\"\n")).collect();
+        let text = format!(
+            "{headers}
 extern \"C\" __global__ void elementwise({parameters}{output}* y, Strides sy, Shape shape, i64 count) {{
     for (i64 i = GLOBAL_THREAD * CHUNK; i < count; i += GRID_STRIDE * CHUNK) {{
 {chunks}        Chunk<{output}, CHUNK> results;
@@ -62,8 +51,7 @@ extern \"C\" __global__ void elementwise({parameters}{output}* y, Strides sy, Sh
     }}
 }}
 "
-        )
-        .ok()?;
+        );
         Some(Self { inputs, unit: Unit::new("elementwise.cu", text) })
     }
 
@@ -81,14 +69,13 @@ extern \"C\" __global__ void elementwise({parameters}{output}* y, Strides sy, Sh
         inputs: &[DeviceTensor<'_>],
         output: &DeviceTensor<'_>,
         context: &mut CudaContext<'_>,
-    ) -> Result<(), LayerError> {
+    ) -> Result<()> {
         let mut layouts: SmallVec<[Layout; 8]> = SmallVec::new();
         let mut read: SmallVec<[DeviceTensor<'_>; 8]> = SmallVec::new();
         for (position, _) in &self.inputs {
-            let input =
-                inputs.get(*position).ok_or_else(|| LayerError::missing_input(*position, inputs.len()))?;
+            let input = input(inputs, *position)?;
             layouts.push(input.layout().expand(output.shape())?);
-            read.push(*input);
+            read.push(input);
         }
         layouts.push(*output.layout());
         let (shape, strides) = collapsed_in_output_order(&layouts)?;
@@ -106,42 +93,30 @@ extern \"C\" __global__ void elementwise({parameters}{output}* y, Strides sy, Sh
         ]);
         let tensors: SmallVec<[&DeviceTensor<'_>; 8]> = read.iter().chain([output]).collect();
         let traversal = Traversal::of(&tensors, &shape, &strides);
-        let kernel = context.kernel(&traversal.define(self.unit.clone()), "elementwise")?;
-        context.launch(&kernel, traversal.grid(count), &arguments)
+        context.run(&traversal.define(self.unit.clone()), "elementwise", traversal.grid(count), &arguments)
     }
 }
 
+/// The layers of this file.
+pub(super) const LAYERS: &[&dyn Entry] = &[&Own::<Expression>::ENTRY];
+
 impl CudaLayer for Expression {
     fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
-        is_real(position, &row_major(formats))
+        is_real_in_any_order(position, formats)
     }
 
-    fn configure(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<(), LayerError> {
+    fn configure(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<()> {
         map_of(self, inputs, outputs).map(drop)
     }
 
-    fn forward(
-        &mut self,
-        inputs: &[DeviceTensor<'_>],
-        outputs: &[DeviceTensor<'_>],
-        context: &mut CudaContext<'_>,
-    ) -> Result<(), LayerError> {
-        let meta =
-            |tensor: &DeviceTensor<'_>| TensorMeta::new(tensor.dtype(), tensor.shape().iter().copied());
-        let [inputs_meta, outputs_meta] =
-            [inputs, outputs].map(|all| all.iter().map(meta).collect::<Vec<_>>());
-        map_of(self, &inputs_meta, &outputs_meta)?.run(inputs, &outputs[0], context)
+    fn forward(&mut self, io: &mut CudaIo<'_, '_>) -> Result<()> {
+        map_of(self, &metas(io.inputs), &metas(io.outputs))?.run(io.inputs, &io.outputs[0], io.context)
     }
 }
 
 /// The kernel for tensors like these.
-fn map_of(expression: &Expression, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<Map, LayerError> {
+fn map_of(expression: &Expression, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<Map> {
     let output = outputs.first().map(TensorMeta::dtype);
     let map = output.and_then(|output| Map::of_expression(&expression.expr, inputs, output));
     map.ok_or_else(|| LayerError::Unsupported("this expression has no kernel".to_owned()))
-}
-
-/// Registers the layers of this family.
-pub(super) fn register(layers: &mut CudaLayers) {
-    layers.register::<Expression>();
 }

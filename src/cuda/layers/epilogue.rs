@@ -4,12 +4,11 @@
 //! result is in `value`, of type `C`, and the row-major index of its element in `index`.
 
 use super::codegen::{code_of, compute_type};
-use super::support::strides;
-use crate::cuda::device::{Argument, DeviceTensor, KernelShape, Unit};
-use crate::op::{LayerError, TensorMeta};
+use super::prelude::*;
+use super::support::{input, kernel_shape, strides};
 use crate::ops::support::epilogue::Epilogue;
 use crate::pnnx::Function;
-use crate::tensor::{DType, Shape};
+use crate::tensor::Shape;
 use smallvec::SmallVec;
 use std::fmt::Write;
 
@@ -39,15 +38,16 @@ pub(super) enum Form {
 pub(super) type Arguments<'a> = SmallVec<[Argument<'a>; 24]>;
 
 impl EpilogueCode {
-    /// The code for inputs like these and a result of this type and shape.
+    /// The code for inputs like these and a single output.
     ///
     /// # Errors
     /// [`LayerError::Unsupported`] if a function of the epilogue has no code.
     pub(super) fn of(
         epilogue: Option<&Epilogue>,
         inputs: &[TensorMeta],
-        output: &TensorMeta,
-    ) -> Result<Self, LayerError> {
+        outputs: &[TensorMeta],
+    ) -> Result<Self> {
+        let output = outputs.first().ok_or_else(|| LayerError::missing_input(0, 0))?;
         let Some(epilogue) = epilogue else { return Ok(Self::default()) };
         let unsupported = || LayerError::Unsupported("a function of the epilogue has no kernel".to_owned());
         let (program, value) = epilogue.program(output, inputs)?;
@@ -66,6 +66,19 @@ impl EpilogueCode {
         generated.code.insert_str(0, "{\n");
         generated.code.push('}');
         Ok(generated)
+    }
+
+    /// As [`EpilogueCode::of`], for a layer whose tensors are quantised if `is_int8`.
+    ///
+    /// # Errors
+    /// As [`EpilogueCode::of`].
+    pub(super) fn of_int8(
+        epilogue: Option<&Epilogue>,
+        inputs: &[TensorMeta],
+        outputs: &[TensorMeta],
+        is_int8: bool,
+    ) -> Result<Self> {
+        Self::of(epilogue, &dequantized(inputs, is_int8), &dequantized(outputs, is_int8))
     }
 
     /// The form of the epilogue, for libraries.
@@ -96,14 +109,10 @@ impl EpilogueCode {
     ///
     /// # Errors
     /// Returns an error if an input cannot be broadcast to the result.
-    pub(super) fn arguments<'a>(
-        &self,
-        inputs: &[DeviceTensor<'a>],
-        output: &Shape,
-    ) -> Result<Arguments<'a>, LayerError> {
+    pub(super) fn arguments<'a>(&self, inputs: &[DeviceTensor<'a>], output: &Shape) -> Result<Arguments<'a>> {
         let mut arguments = Arguments::new();
         for &position in &self.inputs {
-            let input = super::support::input(inputs, position)?;
+            let input = input(inputs, position)?;
             arguments.push(Argument::Read(input));
             arguments.push(Argument::Strides(strides(&input.layout().expand(output)?)));
         }
@@ -114,11 +123,11 @@ impl EpilogueCode {
     }
 }
 
-/// A shape in the form of kernels.
-pub(super) fn kernel_shape(shape: &Shape) -> KernelShape {
-    let mut kernel = KernelShape { rank: shape.len() as i32, ..KernelShape::default() };
-    for (dim, len) in kernel.dims.iter_mut().zip(shape.iter()) {
-        *dim = i32::try_from(*len).unwrap_or(i32::MAX);
-    }
-    kernel
+/// Tensors as epilogues see them: if `is_int8`, i8 tensors are quantised, and count as f32.
+fn dequantized(metas: &[TensorMeta], is_int8: bool) -> Vec<TensorMeta> {
+    let dequantized = |meta: &TensorMeta| match meta.dtype() {
+        DType::I8 if is_int8 => meta.with_dtype(DType::F32).with_scale(None),
+        _ => meta.clone(),
+    };
+    metas.iter().map(dequantized).collect()
 }

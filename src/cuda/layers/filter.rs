@@ -1,11 +1,8 @@
 //! Weights of convolutions on a device.
 
 use super::convolution::with_three_axes;
+use super::prelude::*;
 use super::support::{Weights, strides};
-use crate::cuda::CudaContext;
-use crate::cuda::device::{DeviceTensor, KernelStrides};
-use crate::op::{LayerError, Weight};
-use crate::tensor::Tensor;
 
 /// The order of a convolution's weights: O×I×… for each group, or I×O×… if it is transposed.
 #[derive(Debug, Clone, Copy)]
@@ -20,7 +17,7 @@ impl Order {
     ///
     /// # Errors
     /// Returns an error if the weights have too few axes.
-    pub(super) fn matrix(self, weight: &Tensor) -> Result<Tensor, LayerError> {
+    pub(super) fn matrix(self, weight: &Tensor) -> Result<Tensor> {
         let dims = weight.shape().to_vec();
         let [first, second, taps @ ..] = dims.as_slice() else {
             return Err(LayerError::Unsupported(
@@ -63,10 +60,9 @@ impl<'a> Filter<'a> {
         weight: &Weight,
         (order, axes): (Order, usize),
         weights: &mut Weights,
-        inputs: &[DeviceTensor<'a>],
-        context: &CudaContext<'a>,
-    ) -> Result<Self, LayerError> {
-        let tensor = weights.must(weight, inputs, context)?;
+        io: &CudaIo<'a, '_>,
+    ) -> Result<Self> {
+        let tensor = weights.must(weight, io)?;
         let groups = order.groups.max(1) as i64;
         let len = |axis: usize| tensor.shape().get(axis).copied().unwrap_or(1) as i64;
         let mut by = KernelStrides::default();

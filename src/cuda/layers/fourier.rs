@@ -1,33 +1,86 @@
 //! Fourier transforms, as a pass along each axis.
 
 use super::axes::collapsed;
-use super::fourier_library as library;
+use super::family::{Family, Member};
+use super::fourier_library::{self as library, Pass, unit};
 use super::movement::copy_as;
-use super::product::metas;
+use super::prelude::*;
 use super::rows::without_axis;
-use super::support::{int, shape};
-use crate::cuda::device::{Argument, DeviceTensor, Grid, Info, KernelShape, KernelStrides, Unit};
-use crate::cuda::{CudaContext, CudaLayer, CudaLayers, Tf32, is_plain, scratch_bytes};
+use super::support::{int, metas, shape};
+use crate::cuda::Tf32;
+use crate::cuda::device::Info;
 use crate::kernels::fourier::Direction;
-use crate::op::{LayerError, TensorFormat, TensorMeta};
+use crate::op::CpuLayer;
 use crate::ops::fourier::transforms::{
     Fft, Fft2, Fftn, Hfft, Hfft2, Hfftn, Ifft, Ifft2, Ifftn, Ihfft, Ihfft2, Ihfftn, Irfft, Irfft2, Irfftn,
     Kind, Rfft, Rfft2, Rfftn, Transform, complex, precision,
 };
-use crate::tensor::DType;
+
+/// The layers of this family.
+pub(super) const LAYERS: &[&dyn Entry] = &[
+    &Transforms::<Fft>(Fft::transform),
+    &Transforms::<Fft2>(Fft2::transform),
+    &Transforms::<Fftn>(Fftn::transform),
+    &Transforms::<Ifft>(Ifft::transform),
+    &Transforms::<Ifft2>(Ifft2::transform),
+    &Transforms::<Ifftn>(Ifftn::transform),
+    &Transforms::<Rfft>(Rfft::transform),
+    &Transforms::<Rfft2>(Rfft2::transform),
+    &Transforms::<Rfftn>(Rfftn::transform),
+    &Transforms::<Irfft>(Irfft::transform),
+    &Transforms::<Irfft2>(Irfft2::transform),
+    &Transforms::<Irfftn>(Irfftn::transform),
+    &Transforms::<Hfft>(Hfft::transform),
+    &Transforms::<Hfft2>(Hfft2::transform),
+    &Transforms::<Hfftn>(Hfftn::transform),
+    &Transforms::<Ihfft>(Ihfft::transform),
+    &Transforms::<Ihfft2>(Ihfft2::transform),
+    &Transforms::<Ihfftn>(Ihfftn::transform),
+];
+
+/// Layers that are a [`Transform`] of their first input.
+struct Transforms<L>(fn(&L, &[TensorMeta]) -> Result<Transform>);
+
+impl<L: CpuLayer + Clone + 'static> Family for Transforms<L> {
+    type Layer = L;
+}
+
+impl<L: CpuLayer + Clone + 'static> Member<Transforms<L>> {
+    /// The transform of inputs like these, with the first one; `None` if there is none.
+    fn transform<'i>(&self, inputs: &'i [TensorMeta]) -> Option<(Transform, &'i TensorMeta)> {
+        (self.entry.0)(&self.layer, inputs).ok().zip(inputs.first())
+    }
+}
+
+impl<L: CpuLayer + Clone + 'static> CudaLayer for Member<Transforms<L>> {
+    fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
+        let is_half = |dtype: DType| matches!(dtype, DType::F16 | DType::Bf16 | DType::C32);
+        formats.get(position).is_some_and(|format| is_plain(format) && !is_half(format.dtype))
+    }
+
+    fn configure(&mut self, inputs: &[TensorMeta], _: &[TensorMeta]) -> Result<()> {
+        let [input] = inputs else {
+            return Err(LayerError::Unsupported("the length must be a parameter, not an input".to_owned()));
+        };
+        check(&(self.entry.0)(&self.layer, inputs)?, input)
+    }
+
+    fn suits(&self, device: &Info, _: Tf32, inputs: &[TensorMeta], _: &[TensorMeta]) -> bool {
+        self.transform(inputs).is_some_and(|(transform, input)| suits(&transform, input, device))
+    }
+
+    fn workspace(&self, inputs: &[TensorMeta], _: &[TensorMeta]) -> usize {
+        self.transform(inputs).map_or(0, |(transform, input)| workspace(&transform, input))
+    }
+
+    fn forward(&mut self, io: &mut CudaIo<'_, '_>) -> Result<()> {
+        let transform = (self.entry.0)(&self.layer, &metas(io.inputs))?;
+        run(&transform, &io.inputs[0], &io.outputs[0], io.context)
+    }
+}
 
 /// The maximum shared memory of a block in bytes.
 const MAX_SHARED: usize = 48 * 1024;
-
-/// A transform along one axis.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Pass {
-    pub(super) axis: usize,
-    /// The length of a transformed row, and of the result.
-    pub(super) length: usize,
-    pub(super) output_length: usize,
-    pub(super) is_hermitian: bool,
-}
 
 /// The shared memory of a block in bytes for rows of this length: the row, its second buffer and the roots of unity.
 fn shared(dtype: DType, length: usize) -> usize {
@@ -66,7 +119,7 @@ impl Pass {
         direction: Direction,
         factor: f64,
         context: &mut CudaContext<'_>,
-    ) -> Result<(), LayerError> {
+    ) -> Result<()> {
         if library::run(&self, x, y, (direction, factor), context)? {
             return Ok(());
         }
@@ -79,7 +132,6 @@ impl Pass {
             .define("SIGN", if direction == Direction::Forward { "-1.0" } else { "1.0" })
             .define("HERMITIAN", u8::from(self.is_hermitian))
             .define("RADIX_2", u8::from(is_radix_2));
-        let kernel = context.kernel(&unit, "transform")?;
         let ((x_outer, x_by), (y_outer, y_by)) =
             (without_axis(x.layout(), self.axis)?, without_axis(y.layout(), self.axis)?);
         let (outer, outer_strides): (KernelShape, _) = collapsed(&[x_outer, y_outer]);
@@ -103,17 +155,8 @@ impl Pass {
         ];
         let threads = self.length.clamp(1, 256).next_multiple_of(32) as u32;
         let grid = Grid { shared: shared(y.dtype(), self.length) as u32, ..Grid::of(rows, threads) };
-        context.launch(&kernel, grid, &arguments)
+        context.run(&unit, "transform", grid, &arguments)
     }
-}
-
-/// The source for these element types.
-pub(super) fn unit(from: DType, to: DType) -> Unit {
-    let is_double = matches!(to, DType::F64 | DType::C128);
-    Unit::new("fourier.cu", include_str!("../kernels/fourier.cu"))
-        .define("X", from.name())
-        .define("Y", to.name())
-        .define("R", if is_double { "double" } else { "float" })
 }
 
 /// The shapes after each pass; all tensors but the last are in scratch memory.
@@ -126,7 +169,7 @@ fn shapes(passes: &[Pass], input: &[usize]) -> Vec<Vec<usize>> {
     passes.iter().map(shape).collect()
 }
 
-fn check(transform: &Transform, input: &TensorMeta) -> Result<(), LayerError> {
+fn check(transform: &Transform, input: &TensorMeta) -> Result<()> {
     let unsupported = |reason: &str| LayerError::Unsupported(reason.to_owned());
     let passes = passes(transform).ok_or_else(|| unsupported("signals of unknown lengths"))?;
     precision(input.dtype())?;
@@ -136,16 +179,23 @@ fn check(transform: &Transform, input: &TensorMeta) -> Result<(), LayerError> {
     }
 }
 
+/// A pass, with the lengths of the tensors before and after it.
+type Step = (Pass, [Vec<usize>; 2]);
+
+/// The passes of a transform and its precision; `None` if there is no transform of an input like this.
+fn steps(transform: &Transform, input: &TensorMeta) -> Option<(Vec<Step>, DType)> {
+    let (passes, dims) = (passes(transform)?, input.shape().ok()?.to_vec());
+    let after = shapes(&passes, &dims);
+    let before = std::iter::once(dims).chain(after.clone());
+    let lengths = before.zip(after).map(|(before, after)| [before, after]);
+    Some((passes.into_iter().zip(lengths).collect(), precision(input.dtype()).ok()?))
+}
+
 /// Returns true if the rows of each pass fit the shared memory of a block, or a library can do the pass.
 fn suits(transform: &Transform, input: &TensorMeta, device: &Info) -> bool {
-    let (Some(passes), Ok(dims), Ok(dtype)) = (passes(transform), input.shape(), precision(input.dtype()))
-    else {
-        return false;
-    };
-    let after = shapes(&passes, dims.dims());
-    let before = std::iter::once(dims.to_vec()).chain(after.iter().cloned());
-    let last = passes.len().saturating_sub(1);
-    passes.iter().zip(before).enumerate().all(|(at, (pass, before))| {
+    let Some((steps, dtype)) = steps(transform, input) else { return false };
+    let last = steps.len().saturating_sub(1);
+    steps.iter().enumerate().all(|(at, (pass, [before, _]))| {
         let from = if at == 0 { input.dtype() } else { complex(dtype) };
         let to = if at == last && pass.is_hermitian { dtype } else { complex(dtype) };
         let input_length = before.get(pass.axis).copied().unwrap_or(1);
@@ -155,22 +205,14 @@ fn suits(transform: &Transform, input: &TensorMeta, device: &Info) -> bool {
 }
 
 fn workspace(transform: &Transform, input: &TensorMeta) -> usize {
-    let (Some(passes), Ok(dims), Ok(dtype)) = (passes(transform), input.shape(), precision(input.dtype()))
-    else {
-        return 0;
-    };
-    let after = shapes(&passes, dims.dims());
-    let before = std::iter::once(dims.to_vec()).chain(after.iter().cloned());
-    let copies = passes.iter().zip(before).zip(&after);
-    let copies = copies.map(|((pass, before), after)| {
+    let Some((steps, dtype)) = steps(transform, input) else { return 0 };
+    let copies = steps.iter().map(|(pass, [before, after])| {
         let is_long = shared(dtype, pass.length) > MAX_SHARED;
-        library::workspace(pass, dtype, [&before, after], is_long)
+        library::workspace(pass, dtype, [before, after], is_long)
     });
-    let between = after
-        .iter()
-        .rev()
-        .skip(1)
-        .map(|dims| scratch_bytes(complex(dtype), dims.iter().copied().fold(1, usize::saturating_mul)));
+    let between = steps.iter().rev().skip(1).map(|(_, [_, after])| {
+        scratch_bytes(complex(dtype), after.iter().copied().fold(1, usize::saturating_mul))
+    });
     copies.chain(between).fold(0, usize::saturating_add)
 }
 
@@ -179,7 +221,7 @@ fn run(
     x: &DeviceTensor<'_>,
     y: &DeviceTensor<'_>,
     context: &mut CudaContext<'_>,
-) -> Result<(), LayerError> {
+) -> Result<()> {
     let passes = passes(transform).unwrap_or_default();
     let elements: f64 = passes.iter().map(|pass| pass.length as f64).product();
     let factor = transform.norm.factor(elements, transform.direction);
@@ -196,51 +238,3 @@ fn run(
     }
     Ok(())
 }
-
-macro_rules! transforms {
-    ($($layer:ident),* $(,)?) => {$(
-        impl CudaLayer for $layer {
-            fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
-                let is_half = |dtype: DType| matches!(dtype, DType::F16 | DType::Bf16 | DType::C32);
-                formats.get(position).is_some_and(|format| is_plain(format) && !is_half(format.dtype))
-            }
-
-            fn configure(&mut self, inputs: &[TensorMeta], _: &[TensorMeta]) -> Result<(), LayerError> {
-                let Some(input) = inputs.first().filter(|_| inputs.len() == 1) else {
-                    return Err(LayerError::Unsupported("the length must be a parameter, not an input".to_owned()));
-                };
-                check(&self.transform(inputs)?, input)
-            }
-
-            fn suits(&self, device: &Info, _: Tf32, inputs: &[TensorMeta], _: &[TensorMeta]) -> bool {
-                let transform = self.transform(inputs).ok();
-                transform.zip(inputs.first()).is_some_and(|(transform, input)| suits(&transform, input, device))
-            }
-
-            fn workspace(&self, inputs: &[TensorMeta], _: &[TensorMeta]) -> usize {
-                let transform = self.transform(inputs).ok();
-                transform.zip(inputs.first()).map_or(0, |(transform, input)| workspace(&transform, input))
-            }
-
-            fn forward(
-                &mut self,
-                inputs: &[DeviceTensor<'_>],
-                outputs: &[DeviceTensor<'_>],
-                context: &mut CudaContext<'_>,
-            ) -> Result<(), LayerError> {
-                run(&self.transform(&metas(inputs))?, &inputs[0], &outputs[0], context)
-            }
-        }
-    )*
-
-        /// Registers the layers of this family.
-        pub(super) fn register(layers: &mut CudaLayers) {
-            $(layers.register::<$layer>();)*
-        }
-    };
-}
-
-transforms!(
-    Fft, Fft2, Fftn, Ifft, Ifft2, Ifftn, Rfft, Rfft2, Rfftn, Irfft, Irfft2, Irfftn, Hfft, Hfft2, Hfftn,
-    Ihfft, Ihfft2, Ihfftn,
-);

@@ -4,18 +4,32 @@
 //! another layout, or that are still needed, are copied.
 
 use super::axes::collapsed;
-use super::fourier::{Pass, unit};
 use super::movement::copy_as;
+use super::prelude::*;
 use super::rows::without_axis;
-use super::support::{shape, strides};
-use crate::cuda::device::{
-    Argument, DeviceTensor, Grid, LibraryWork, SignalLayout, TransformKind, TransformWork,
-};
-use crate::cuda::{CudaContext, scratch_bytes};
+use super::support::{kernel_shape, shape, strides};
+use crate::cuda::device::{LibraryWork, SignalLayout, TransformKind, TransformWork};
 use crate::kernels::fourier::Direction;
-use crate::op::LayerError;
 use crate::ops::fourier::transforms::complex;
-use crate::tensor::{DType, Layout};
+
+/// A transform along one axis.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Pass {
+    pub(super) axis: usize,
+    /// The length of a transformed row, and of the result.
+    pub(super) length: usize,
+    pub(super) output_length: usize,
+    pub(super) is_hermitian: bool,
+}
+
+/// The source for these element types.
+pub(super) fn unit(from: DType, to: DType) -> Unit {
+    let is_double = matches!(to, DType::F64 | DType::C128);
+    Unit::new("fourier.cu", include_str!("../kernels/fourier.cu"))
+        .define("X", from.name())
+        .define("Y", to.name())
+        .define("R", if is_double { "double" } else { "float" })
+}
 
 /// The kind of a pass, and whether it is in double precision; `None` if libraries do not support it.
 fn kind(pass: &Pass, from: DType, to: DType, direction: Direction) -> Option<(TransformKind, bool)> {
@@ -66,7 +80,7 @@ pub(super) fn workspace(pass: &Pass, dtype: DType, [before, after]: [&[usize]; 2
 }
 
 /// The layout of the signals along an axis; `None` if they are not at equal distances, or not aligned for complex numbers.
-fn signal_layout(tensor: &DeviceTensor<'_>, axis: usize) -> Result<Option<SignalLayout>, LayerError> {
+fn signal_layout(tensor: &DeviceTensor<'_>, axis: usize) -> Result<Option<SignalLayout>> {
     let (outer, stride) = without_axis(tensor.layout(), axis)?;
     let (dims, by) = collapsed(&[outer]);
     let is_double = matches!(tensor.dtype(), DType::F64 | DType::C128);
@@ -91,7 +105,7 @@ fn contiguous_signals<'a>(
     axis: usize,
     len: usize,
     context: &mut CudaContext<'a>,
-) -> Result<DeviceTensor<'a>, LayerError> {
+) -> Result<DeviceTensor<'a>> {
     let mut dims = tensor.shape().to_vec();
     dims.get_mut(axis).into_iter().for_each(|dim| *dim = len);
     let scratch = context.scratch(tensor.dtype(), shape(&dims)?)?;
@@ -101,21 +115,20 @@ fn contiguous_signals<'a>(
         next = next.saturating_mul(*dim);
     }
     by.get_mut(axis).into_iter().for_each(|by| *by = 1);
-    Ok(scratch.with_layout(Layout::strided(shape(&dims)?, &by, scratch.layout().offset())?)?)
+    Ok(scratch.with_axes(&dims, &by)?)
 }
 
 /// Multiplies all elements of a tensor by a factor.
-fn scale(y: &DeviceTensor<'_>, factor: f64, context: &mut CudaContext<'_>) -> Result<(), LayerError> {
-    let kernel = context.kernel(&unit(y.dtype(), y.dtype()), "scale")?;
+fn scale(y: &DeviceTensor<'_>, factor: f64, context: &mut CudaContext<'_>) -> Result<()> {
     let count = y.num_elements();
     let arguments = [
         Argument::Write(*y),
         Argument::Strides(strides(y.layout())),
-        Argument::Shape(super::epilogue::kernel_shape(y.shape())),
+        Argument::Shape(kernel_shape(y.shape())),
         Argument::Long(count as i64),
         Argument::Double(factor),
     ];
-    context.launch(&kernel, Grid::over(count), &arguments)
+    context.run(&unit(y.dtype(), y.dtype()), "scale", Grid::over(count), &arguments)
 }
 
 /// Does a pass by a library; returns false if no library can.
@@ -128,7 +141,7 @@ pub(super) fn run(
     y: &DeviceTensor<'_>,
     (direction, factor): (Direction, f64),
     context: &mut CudaContext<'_>,
-) -> Result<bool, LayerError> {
+) -> Result<bool> {
     let input_length = x.shape().get(pass.axis).copied().unwrap_or(1);
     let types = [x.dtype(), y.dtype()];
     let signals = x.num_elements().checked_div(input_length).unwrap_or(0);
@@ -137,7 +150,7 @@ pub(super) fn run(
         return Ok(false);
     }
     let Some((kind, is_double)) = kind(pass, types[0], types[1], direction) else { return Ok(false) };
-    let mut from = x.with_layout(x.layout().narrow(pass.axis, 0, read_length(pass))?)?;
+    let mut from = x.narrow(pass.axis, 0, read_length(pass))?;
     let (mut to, mut output) = (*y, signal_layout(y, pass.axis)?);
     let mut input = signal_layout(&from, pass.axis)?.filter(|_| kind != TransformKind::ToReal);
     let bytes = |tensor: &DeviceTensor<'_>| scratch_bytes(tensor.dtype(), tensor.num_elements());

@@ -2,22 +2,29 @@
 
 use super::convolution::{lengths, of_axes, with_three_axes};
 use super::pooling;
-use super::support::{computed_in, is_any_dtype, is_float, row_major, strides};
-use crate::cuda::device::{Argument, DeviceTensor, Grid, Unit};
-use crate::cuda::{CudaContext, CudaLayer, CudaLayers};
+use super::prelude::*;
+use super::support::{is_any_dtype, is_float, row_major, strides, typed};
 use crate::kernels::naive::Divisor;
-use crate::op::{LayerError, TensorFormat};
 use crate::ops::pooling::Reduction;
 use crate::ops::vision::interpolation::{Interpolate, Mode, Resize, UpsampleBilinear, UpsampleNearest};
-use crate::tensor::DType;
+
+/// The layers of this family.
+pub(super) const LAYERS: &[&dyn Entry] = &[
+    &Simple::<Interpolate>::new(supports, |layer, io| run(&layer.resize(), io)),
+    &Simple::<UpsampleNearest>::new(supports, |layer, io| run(&layer.resize(), io)),
+    &Simple::<UpsampleBilinear>::new(supports, |layer, io| run(&layer.resize(), io)),
+];
+
+/// Returns true for floats and bytes, and for the size if it is an input.
+fn supports(position: usize, formats: &[TensorFormat]) -> bool {
+    let formats = &row_major(formats);
+    let is_size = position == 1 && formats.len() > 2;
+    let is_bytes = formats.get(position).is_some_and(|format| format.dtype == DType::U8);
+    is_float(position, formats) || (is_size || is_bytes) && is_any_dtype(position, formats)
+}
 
 /// The distance between adjacent output elements along each axis, in input elements, with the rounding of the element type.
-fn scales(
-    resize: &Resize<'_>,
-    dtype: DType,
-    lens: &[usize],
-    sizes: &[usize],
-) -> Result<Vec<f64>, LayerError> {
+fn scales(resize: &Resize<'_>, dtype: DType, lens: &[usize], sizes: &[usize]) -> Result<Vec<f64>> {
     let factors = if resize.keeps_factors { resize.factors(lens.len())? } else { Vec::new() };
     // In nearest mode on images, PyTorch ignores the factor of axes that keep or double their length.
     let ignores_factors = resize.mode == Mode::Nearest && lens.len() == 2;
@@ -35,18 +42,11 @@ fn scales(
     Ok(lens.iter().zip(sizes).enumerate().map(scale).collect())
 }
 
-fn run(
-    resize: &Resize<'_>,
-    x: &DeviceTensor<'_>,
-    y: &DeviceTensor<'_>,
-    context: &mut CudaContext<'_>,
-) -> Result<(), LayerError> {
+fn run(resize: &Resize<'_>, io: &mut CudaIo<'_, '_>) -> Result<()> {
+    let (x, y) = (&io.inputs[0], &io.outputs[0]);
     let axes = y.shape().len().saturating_sub(2);
     let mode = match resize.mode {
-        Mode::Area => {
-            let reduction = Reduction::Mean(Divisor::Elements);
-            return pooling::run(axes, None, reduction, x, &[*y], context);
-        }
+        Mode::Area => return pooling::run(axes, None, Reduction::Mean(Divisor::Elements), io),
         Mode::Nearest => "NEAREST",
         Mode::NearestExact => "NEAREST_EXACT",
         Mode::Linear | Mode::Bilinear | Mode::Trilinear => "LINEAR",
@@ -62,14 +62,11 @@ fn run(
     }
     let (x, y) = (with_three_axes(x, axes, 2)?, with_three_axes(y, axes, 2)?);
     let real = if x.dtype() == DType::F64 { "double" } else { "float" };
-    let unit = Unit::new("resample.cu", include_str!("../kernels/resample.cu"))
-        .define("T", x.dtype().name())
-        .define("C", computed_in(x.dtype())?)
+    let unit = typed(Unit::new("resample.cu", include_str!("../kernels/resample.cu")), x.dtype())?
         .define("R", real)
         .define("CHANNELS_LAST", u8::from(pooling::are_channels_last(y.layout())))
         .define("MODE", mode)
         .define("ALIGNED", u8::from(resize.align_corners));
-    let kernel = context.kernel(&unit, "resample")?;
     let arguments = [
         Argument::Read(x),
         Argument::Strides(strides(x.layout())),
@@ -83,35 +80,5 @@ fn run(
         Argument::Double(padded_scales[1]),
         Argument::Double(padded_scales[2]),
     ];
-    context.launch(&kernel, Grid::over(y.num_elements()), &arguments)
+    io.context.run(&unit, "resample", Grid::over(y.num_elements()), &arguments)
 }
-
-macro_rules! resizing {
-    ($($layer:ident),*) => {$(
-        impl CudaLayer for $layer {
-            fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
-                let formats = &row_major(formats);
-                let is_size = position == 1 && formats.len() > 2;
-                let is_bytes = formats.get(position).is_some_and(|format| format.dtype == DType::U8);
-                is_float(position, formats) || (is_size || is_bytes) && is_any_dtype(position, formats)
-            }
-
-            fn forward(
-                &mut self,
-                inputs: &[DeviceTensor<'_>],
-                outputs: &[DeviceTensor<'_>],
-                context: &mut CudaContext<'_>,
-            ) -> Result<(), LayerError> {
-                run(&self.resize(), &inputs[0], &outputs[0], context)
-            }
-        }
-    )*
-
-        /// Registers the layers of this family.
-        pub(super) fn register(layers: &mut CudaLayers) {
-            $(layers.register::<$layer>();)*
-        }
-    };
-}
-
-resizing!(Interpolate, UpsampleNearest, UpsampleBilinear);

@@ -2,9 +2,12 @@
 
 use super::codegen::{compute_type, converted, literal, rounded};
 use super::elementwise::Map;
-use crate::op::TensorMeta;
+use super::family::{Family, Member};
+use super::prelude::*;
+use super::support::{is_real_in_any_order, metas};
+use crate::op::CpuLayer;
 use crate::ops::support::broadcast::TensorOrScalar;
-use crate::tensor::{DType, Scalar};
+use crate::tensor::Scalar;
 
 /// The code of an element-wise kernel under construction. Methods return the names of variables, or `None` for types and values
 /// that kernels do not support.
@@ -67,6 +70,12 @@ impl<'a> KernelBuilder<'a> {
         self.scalar(Scalar::Float(value), dtype)
     }
 
+    /// Code with the first input, in double, in place of `$x`.
+    pub(super) fn of_double(&mut self, text: &str) -> Option<String> {
+        let x = self.input(0, DType::F64)?;
+        Some(text.replace("$x", &x))
+    }
+
     /// Assigns an expression to a new variable, and returns its name.
     pub(super) fn assign(&mut self, compute_type: &str, text: &str) -> String {
         let name = format!("a{}", self.variables);
@@ -82,59 +91,58 @@ impl<'a> KernelBuilder<'a> {
     }
 }
 
-/// Layers that compute each element from those of the inputs at the same position.
-pub(super) trait Pointwise {
-    /// The kernel for tensors like these, or `None` if an element type has no kernel.
-    fn map_of(&self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Option<Map>;
+/// Element-wise layers, each with the code for one element, given the layer, the kernel and the element type of the output;
+/// `None` for types and values that kernels do not support.
+pub(super) struct Pointwise<L>(pub(super) fn(&L, &mut KernelBuilder<'_>, DType) -> Option<String>);
+
+impl<L: CpuLayer + Clone + 'static> Family for Pointwise<L> {
+    type Layer = L;
 }
 
-/// Declares element-wise layers by the code for one element, given the layer, the kernel and the output's element type.
-macro_rules! pointwise {
-    ($($layer:ident |$this:ident, $kernel:ident, $dtype:ident| $value:expr;)*) => {$(
-        impl $crate::cuda::layers::kernel_builder::Pointwise for $layer {
-            fn map_of(&self, inputs: &[$crate::op::TensorMeta], outputs: &[$crate::op::TensorMeta]) -> Option<$crate::cuda::layers::elementwise::Map> {
-                let ($this, $dtype) = (self, outputs.first()?.dtype());
-                let _ = ($this, $dtype);
-                let mut kernel = $crate::cuda::layers::kernel_builder::KernelBuilder::new(inputs);
-                let $kernel = &mut kernel;
-                let value: String = $value;
-                kernel.map($dtype, &value)
-            }
-        }
-
-        impl $crate::cuda::CudaLayer for $layer {
-            fn supports(&self, position: usize, formats: &[$crate::op::TensorFormat]) -> bool {
-                use $crate::cuda::layers::support::{is_real, row_major};
-                is_real(position, &row_major(formats))
-            }
-
-            fn configure(&mut self, inputs: &[$crate::op::TensorMeta], outputs: &[$crate::op::TensorMeta]) -> Result<(), $crate::op::LayerError> {
-                $crate::cuda::layers::kernel_builder::Pointwise::map_of(self, inputs, outputs).map(drop).ok_or_else($crate::cuda::layers::kernel_builder::no_kernel)
-            }
-
-            fn forward(
-                &mut self,
-                inputs: &[$crate::cuda::device::DeviceTensor<'_>],
-                outputs: &[$crate::cuda::device::DeviceTensor<'_>],
-                context: &mut $crate::cuda::CudaContext<'_>,
-            ) -> Result<(), $crate::op::LayerError> {
-                use $crate::cuda::layers::product::metas;
-                let map = $crate::cuda::layers::kernel_builder::Pointwise::map_of(self, &metas(inputs), &metas(outputs));
-                map.ok_or_else($crate::cuda::layers::kernel_builder::no_kernel)?.run(inputs, &outputs[0], context)
-            }
-        }
-    )*
-
-        /// Registers the layers of this family.
-        pub(super) fn register(layers: &mut $crate::cuda::CudaLayers) {
-            $(layers.register::<$layer>();)*
-            register_others(layers);
-        }
-    };
+impl<L: CpuLayer + Clone + 'static> Member<Pointwise<L>> {
+    /// The kernel for tensors like these.
+    fn map(&self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<Map> {
+        let Self { layer, entry: Pointwise(code) } = self;
+        let map = |output: DType| {
+            let mut kernel = KernelBuilder::new(inputs);
+            let value = code(layer, &mut kernel, output)?;
+            kernel.map(output, &value)
+        };
+        outputs.first().and_then(|output| map(output.dtype())).ok_or_else(no_kernel)
+    }
 }
-pub(super) use pointwise;
+
+impl<L: CpuLayer + Clone + 'static> CudaLayer for Member<Pointwise<L>> {
+    fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
+        is_real_in_any_order(position, formats)
+    }
+
+    fn configure(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<()> {
+        self.map(inputs, outputs).map(drop)
+    }
+
+    fn forward(&mut self, io: &mut CudaIo<'_, '_>) -> Result<()> {
+        self.map(&metas(io.inputs), &metas(io.outputs))?.run(io.inputs, &io.outputs[0], io.context)
+    }
+}
+
+/// Writes an input or a scalar, converted to the element type of `to`.
+///
+/// # Errors
+/// [`LayerError::Unsupported`] if kernels do not support the types or the scalar.
+pub(super) fn write_operand(
+    operand: TensorOrScalar,
+    inputs: &[DeviceTensor<'_>],
+    to: &DeviceTensor<'_>,
+    context: &mut CudaContext<'_>,
+) -> Result<()> {
+    let metas = metas(inputs);
+    let mut kernel = KernelBuilder::new(&metas);
+    let value = kernel.operand(operand, to.dtype()).ok_or_else(no_kernel)?;
+    kernel.map(to.dtype(), &value).ok_or_else(no_kernel)?.run(inputs, to, context)
+}
 
 /// The error for types, values or functions that kernels do not support.
-pub(super) fn no_kernel() -> crate::op::LayerError {
-    crate::op::LayerError::Unsupported("no kernel supports these types and parameters".to_owned())
+pub(super) fn no_kernel() -> LayerError {
+    LayerError::Unsupported("no kernel supports these types and parameters".to_owned())
 }

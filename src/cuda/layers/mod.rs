@@ -1,5 +1,14 @@
-//! The layers that run on a GPU, in one file per family. Their types are those of [`ops`](crate::ops), their kernels are in
-//! `cuda/kernels`.
+//! The layers that run on a GPU, in one file for each subject. Their types are those of [`ops`](crate::ops), their kernels are
+//! in `cuda/kernels`.
+//!
+//! Each file lists its types in a table, `LAYERS`. An entry is one of these:
+//!
+//! - `Pointwise`: an element-wise layer, given the code for one element;
+//! - `Simple`: a layer given as functions, of which `supports` and `forward` are required;
+//! - `Own`: a layer that implements [`CudaLayer`](super::CudaLayer) itself, for instance because it has tactics or state.
+//!
+//! The first two are families, and so are `Reductions` and `Transforms`: their layers share an implementation, to which the
+//! entries add what differs.
 
 mod activation;
 mod advanced_indexing;
@@ -16,6 +25,7 @@ mod einsum;
 mod elementwise;
 mod embedding;
 mod epilogue;
+mod family;
 mod filter;
 mod fourier;
 mod fourier_library;
@@ -28,6 +38,7 @@ mod multihead;
 mod norm;
 mod padding;
 mod pooling;
+mod prelude;
 mod product;
 mod product_library;
 mod product_tactic;
@@ -43,40 +54,46 @@ mod special;
 mod support;
 mod tiles;
 
-use super::CudaLayers;
+use super::layer::{CudaLayers, Entry};
+use super::plugin;
 pub(crate) use copy::copy;
+
+/// The tables of all families.
+const TABLES: &[&[&dyn Entry]] = &[
+    activation::LAYERS,
+    advanced_indexing::LAYERS,
+    attention::LAYERS,
+    comparison::LAYERS,
+    convolution::LAYERS,
+    creation::LAYERS,
+    diagonals::LAYERS,
+    einsum::LAYERS,
+    elementwise::LAYERS,
+    embedding::LAYERS,
+    fourier::LAYERS,
+    grid::LAYERS,
+    indexing::LAYERS,
+    interpolation::LAYERS,
+    movement::LAYERS,
+    multihead::LAYERS,
+    norm::LAYERS,
+    padding::LAYERS,
+    plugin::LAYERS,
+    pooling::LAYERS,
+    product::LAYERS,
+    recurrent::LAYERS,
+    reduction::LAYERS,
+    reformat::LAYERS,
+    reshaping::LAYERS,
+    scattering::LAYERS,
+    softmax::LAYERS,
+    sorting::LAYERS,
+    special::LAYERS,
+];
 
 /// All GPU layers.
 pub(super) fn all() -> CudaLayers {
     let mut layers = CudaLayers::empty();
-    super::plugin::register(&mut layers);
-    reshaping::register(&mut layers);
-    einsum::register(&mut layers);
-    elementwise::register(&mut layers);
-    activation::register(&mut layers);
-    comparison::register(&mut layers);
-    attention::register(&mut layers);
-    convolution::register(&mut layers);
-    embedding::register(&mut layers);
-    fourier::register(&mut layers);
-    grid::register(&mut layers);
-    interpolation::register(&mut layers);
-    movement::register(&mut layers);
-    multihead::register(&mut layers);
-    norm::register(&mut layers);
-    padding::register(&mut layers);
-    pooling::register(&mut layers);
-    product::register(&mut layers);
-    recurrent::register(&mut layers);
-    reduction::register(&mut layers);
-    reformat::register(&mut layers);
-    scattering::register(&mut layers);
-    softmax::register(&mut layers);
-    sorting::register(&mut layers);
-    special::register(&mut layers);
-    creation::register(&mut layers);
-    indexing::register(&mut layers);
-    advanced_indexing::register(&mut layers);
-    diagonals::register(&mut layers);
+    TABLES.iter().copied().flatten().for_each(|entry| layers.add(*entry));
     layers
 }

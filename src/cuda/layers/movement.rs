@@ -1,35 +1,55 @@
 //! Operators that move elements: concatenation, shuffles, flips, rolls and repetition.
 
 use super::copy::{copy, element};
-use super::epilogue::kernel_shape;
-use super::kernel_builder::{KernelBuilder, no_kernel};
-use super::product::metas;
-use super::reshaping::{copy_bytes, copy_in_order, reshaped};
-use super::support::{input, int, is_any_dtype, is_real, row_major, shape, strides};
-use crate::cuda::device::{Argument, DeviceTensor, Grid, KernelShape, Unit};
-use crate::cuda::{CudaContext, CudaLayer, CudaLayers, is_plain};
-use crate::op::{LayerError, TensorFormat, TensorMeta};
+use super::kernel_builder::{no_kernel, write_operand};
+use super::prelude::*;
+use super::reshaping::{copy_bytes, copy_in_order, flattened, reshaped};
+use super::support::{
+    input, int, is_any_dtype, is_any_dtype_in_any_order, is_real, kernel_shape, metas, row_major, shape,
+    strides,
+};
 use crate::ops::layout::concatenation::{Cat, Stack};
 use crate::ops::layout::movement::{FlipColumns, FlipRows};
-use crate::ops::layout::repetition::{Flip, Repeat, RepeatInterleave, Roll, Tile};
+use crate::ops::layout::repetition::{Flip, Repeat, RepeatInterleave, Roll, Tile, places};
 use crate::ops::layout::shuffling::{ChannelShuffle, PixelShuffle, PixelUnshuffle, Shuffle};
 use crate::ops::layout::slicing::SliceCopy;
 use crate::ops::layout::stacking::{ColumnStack, DStack, HStack, VStack};
 use crate::ops::support::arguments::ParamOrInput as Given;
+use crate::ops::support::broadcast::TensorOrScalar;
+
+/// The layers of this family.
+pub(super) const LAYERS: &[&dyn Entry] = &[
+    &Simple::<Cat>::new(can_be_concatenated, |layer, io| concatenate(layer.dim, |_, _| Vec::new(), io)),
+    &Simple::<Stack>::new(can_be_concatenated, |layer, io| concatenate(layer.dim, |axis, _| vec![axis], io)),
+    &Simple::<HStack>::new(can_be_concatenated, |_, io| stack(HStack::cat, HStack::new_axes, io)),
+    &Simple::<VStack>::new(can_be_concatenated, |_, io| stack(VStack::cat, VStack::new_axes, io)),
+    &Simple::<DStack>::new(can_be_concatenated, |_, io| stack(DStack::cat, DStack::new_axes, io)),
+    &Simple::<ColumnStack>::new(can_be_concatenated, |_, io| {
+        stack(ColumnStack::cat, ColumnStack::new_axes, io)
+    }),
+    &Simple::<PixelShuffle>::new(is_any_dtype_in_any_order, shuffle),
+    &Simple::<PixelUnshuffle>::new(is_any_dtype_in_any_order, shuffle),
+    &Simple::<ChannelShuffle>::new(is_any_dtype_in_any_order, shuffle),
+    &Simple::<Flip>::new(is_any_dtype_in_any_order, |layer, io| flip(&layer.dims, io)),
+    &Simple::<FlipColumns>::new(is_any_dtype_in_any_order, |_, io| flip(&[1], io)),
+    &Simple::<FlipRows>::new(is_any_dtype_in_any_order, |_, io| flip(&[0], io)),
+    &Simple::<Repeat>::new(is_any_dtype_in_any_order, |_, io| repeat(io)),
+    &Simple::<Tile>::new(is_any_dtype_in_any_order, |_, io| repeat(io)),
+    &Own::<Roll>::ENTRY,
+    &Own::<RepeatInterleave>::ENTRY,
+    &Own::<SliceCopy>::ENTRY,
+];
 
 /// Copies elements, converting them if the target has another type.
 pub(super) fn copy_as(
     from: &DeviceTensor<'_>,
     to: &DeviceTensor<'_>,
     context: &mut CudaContext<'_>,
-) -> Result<(), LayerError> {
+) -> Result<()> {
     if from.dtype() == to.dtype() {
         return copy(from, to, context);
     }
-    let metas = metas(&[*from]);
-    let mut kernel = KernelBuilder::new(&metas);
-    let value = kernel.input(0, to.dtype()).ok_or_else(no_kernel)?;
-    kernel.map(to.dtype(), &value).ok_or_else(no_kernel)?.run(&[*from], to, context)
+    write_operand(TensorOrScalar::Input(0), &[*from], to, context)
 }
 
 /// The movement of the elements along an axis.
@@ -51,10 +71,9 @@ fn move_elements(
     x: &DeviceTensor<'_>,
     y: &DeviceTensor<'_>,
     context: &mut CudaContext<'_>,
-) -> Result<(), LayerError> {
+) -> Result<()> {
     let unit = Unit::new("flip_roll_repeat.cu", include_str!("../kernels/flip_roll_repeat.cu"))
         .define("T", element(x.dtype()));
-    let kernel = context.kernel(&unit, "flip_roll_repeat")?;
     let (mut kinds, mut parameters) = (KernelShape::default(), KernelShape::default());
     for ((kind, parameter), movement) in kinds.dims.iter_mut().zip(&mut parameters.dims).zip(movements) {
         (*kind, *parameter) = match movement {
@@ -76,109 +95,85 @@ fn move_elements(
         Argument::Shape(parameters),
         Argument::Long(y.num_elements() as i64),
     ];
-    context.launch(&kernel, Grid::over(y.num_elements()), &arguments)
+    context.run(&unit, "flip_roll_repeat", Grid::over(y.num_elements()), &arguments)
 }
 
-/// Implements a layer of tensors of any type.
-macro_rules! movements {
-    ($($layer:ident |$this:ident, $inputs:ident, $y:ident, $context:ident| $run:expr;)*) => {$(
-        impl CudaLayer for $layer {
-            fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
-                is_any_dtype(position, &row_major(formats))
-            }
-
-            fn forward(
-                &mut self,
-                $inputs: &[DeviceTensor<'_>],
-                outputs: &[DeviceTensor<'_>],
-                $context: &mut CudaContext<'_>,
-            ) -> Result<(), LayerError> {
-                let ($this, $y) = (&*self, &outputs[0]);
-                let _ = $this;
-                $run
-            }
-        }
-    )*};
-}
-
-movements! {
-    PixelShuffle |layer, inputs, y, context| shuffle(layer, &inputs[0], y, context);
-    PixelUnshuffle |layer, inputs, y, context| shuffle(layer, &inputs[0], y, context);
-    ChannelShuffle |layer, inputs, y, context| shuffle(layer, &inputs[0], y, context);
-    Flip |layer, inputs, y, context| {
-        let mut movements = vec![Movement::Identity; y.shape().len()];
-        for &dim in &layer.dims {
-            let axis = y.shape().axis(dim)?;
-            movements.get_mut(axis).into_iter().for_each(|movement| *movement = Movement::Flipped);
-        }
-        move_elements(&movements, &inputs[0], y, context)
-    };
-    FlipColumns |_layer, inputs, y, context| move_elements(&[Movement::Identity, Movement::Flipped], &inputs[0], y, context);
-    FlipRows |_layer, inputs, y, context| move_elements(&[Movement::Flipped], &inputs[0], y, context);
-    Repeat |_layer, inputs, y, context| repeat(&inputs[0], y, context);
-    Tile |_layer, inputs, y, context| repeat(&inputs[0], y, context);
+/// Reverses the order of the elements along some axes.
+fn flip(dims: &[i64], io: &mut CudaIo<'_, '_>) -> Result<()> {
+    let y = &io.outputs[0];
+    let mut movements = vec![Movement::Identity; y.shape().len()];
+    for &dim in dims {
+        let axis = y.shape().axis(dim)?;
+        movements.get_mut(axis).into_iter().for_each(|movement| *movement = Movement::Flipped);
+    }
+    move_elements(&movements, &io.inputs[0], y, io.context)
 }
 
 /// Splits axes, permutes them and merges them again.
-fn shuffle(
-    layer: &dyn Shuffle,
-    x: &DeviceTensor<'_>,
-    y: &DeviceTensor<'_>,
-    context: &mut CudaContext<'_>,
-) -> Result<(), LayerError> {
+fn shuffle<L: Shuffle>(layer: &L, io: &mut CudaIo<'_, '_>) -> Result<()> {
+    let (x, y) = (&io.inputs[0], &io.outputs[0]);
     if y.num_elements() == 0 {
         return Ok(());
     }
     let (split, order) = layer.split(x.shape());
     if let Some(layout) = x.layout().reshape(&shape(&split)?)? {
         let from = x.with_layout(layout.permute(&order)?)?;
-        return copy_in_order(&from, y, context);
+        return copy_in_order(&from, y, io.context);
     }
     // View the output with the axes of the split input, permuted back.
     let permuted: Vec<usize> = order.iter().filter_map(|&axis| split.get(axis).copied()).collect();
     let mut back = order.clone();
-    order
-        .iter()
-        .enumerate()
-        .for_each(|(at, &axis)| back.get_mut(axis).into_iter().for_each(|slot| *slot = at));
+    for (at, &axis) in order.iter().enumerate() {
+        back.get_mut(axis).into_iter().for_each(|slot| *slot = at);
+    }
     let fault = || LayerError::Unsupported("the axes of the output cannot be split".to_owned());
     let layout = y.layout().reshape(&shape(&permuted)?)?.ok_or_else(fault)?;
-    copy_in_order(x, &y.with_layout(layout.permute(&back)?)?, context)
+    copy_in_order(x, &y.with_layout(layout.permute(&back)?)?, io.context)
 }
 
 /// Repeats all axes to the lengths of the output.
-fn repeat(
-    x: &DeviceTensor<'_>,
-    y: &DeviceTensor<'_>,
-    context: &mut CudaContext<'_>,
-) -> Result<(), LayerError> {
-    let mut layout = *x.layout();
-    while layout.shape().len() < y.shape().len() {
-        layout = layout.unsqueeze(0)?;
+fn repeat(io: &mut CudaIo<'_, '_>) -> Result<()> {
+    let (mut x, y) = (io.inputs[0], &io.outputs[0]);
+    while x.shape().len() < y.shape().len() {
+        x = x.unsqueeze(0)?;
     }
-    move_elements(&vec![Movement::Repeated; y.shape().len()], &x.with_layout(layout)?, y, context)
+    move_elements(&vec![Movement::Repeated; y.shape().len()], &x, y, io.context)
 }
 
-/// Concatenates inputs along an axis.
-fn concatenate<'a>(
-    inputs: impl Iterator<Item = Result<DeviceTensor<'a>, LayerError>>,
-    axis: usize,
-    y: &DeviceTensor<'_>,
-    context: &mut CudaContext<'_>,
-) -> Result<(), LayerError> {
+/// Concatenates the inputs along an axis, after axes of length 1 are inserted in each: those that `new_axes` returns for the
+/// axis and the rank of the input.
+fn concatenate(
+    dim: i64,
+    new_axes: impl Fn(usize, usize) -> Vec<usize>,
+    io: &mut CudaIo<'_, '_>,
+) -> Result<()> {
+    let y = &io.outputs[0];
+    let axis = y.shape().axis(dim)?;
     let mut start = 0;
-    for input in inputs {
-        let input = input?;
+    for input in io.inputs {
+        let mut input = *input;
+        for new in new_axes(axis, input.shape().len()) {
+            input = input.unsqueeze(new)?;
+        }
         // Empty vectors are left out, whatever the shapes of the others.
         if input.shape().dims() == [0] {
             continue;
         }
         let len = input.shape().get(axis).copied().unwrap_or(0);
-        let part = y.with_layout(y.layout().narrow(axis, start, len)?)?;
-        copy_as(&input, &part, context)?;
+        copy_as(&input, &y.narrow(axis, start, len)?, io.context)?;
         start += len;
     }
     Ok(())
+}
+
+/// As [`concatenate`], given the concatenation and the new axes for a rank.
+fn stack(
+    cat: fn(usize) -> Cat,
+    new_axes: fn(usize) -> &'static [usize],
+    io: &mut CudaIo<'_, '_>,
+) -> Result<()> {
+    let rank = io.inputs[0].shape().len();
+    concatenate(cat(rank).dim, |_, rank| new_axes(rank).to_vec(), io)
 }
 
 /// Returns true if tensors can be concatenated: all of the same type, or of types that kernels convert.
@@ -186,46 +181,6 @@ fn can_be_concatenated(position: usize, formats: &[TensorFormat]) -> bool {
     let formats = &row_major(formats);
     let same = formats.iter().all(|format| is_plain(format) && format.dtype == formats[0].dtype);
     same || is_real(position, formats)
-}
-
-macro_rules! concatenations {
-    ($($layer:ident |$this:ident, $x:ident, $rank:ident| $axes:expr, along $axis:expr;)*) => {$(
-        impl CudaLayer for $layer {
-            fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
-                can_be_concatenated(position, formats)
-            }
-
-            fn forward(
-                &mut self,
-                inputs: &[DeviceTensor<'_>],
-                outputs: &[DeviceTensor<'_>],
-                context: &mut CudaContext<'_>,
-            ) -> Result<(), LayerError> {
-                let ($this, y) = (&*self, &outputs[0]);
-                let _ = $this;
-                let $rank = inputs[0].shape().len();
-                let axis = y.shape().axis($axis)?;
-                let parts = inputs.iter().map(|$x| {
-                    let axes: Vec<usize> = $axes;
-                    let mut layout = *$x.layout();
-                    for new in axes {
-                        layout = layout.unsqueeze(if new == usize::MAX { axis } else { new })?;
-                    }
-                    Ok($x.with_layout(layout)?)
-                });
-                concatenate(parts, axis, y, context)
-            }
-        }
-    )*};
-}
-
-concatenations! {
-    Cat |layer, _x, _rank| Vec::new(), along layer.dim;
-    Stack |layer, _x, _rank| vec![usize::MAX], along layer.dim;
-    HStack |_layer, x, rank| Self::new_axes(x.shape().len()).to_vec(), along Self::cat(rank).dim;
-    VStack |_layer, x, rank| Self::new_axes(x.shape().len()).to_vec(), along Self::cat(rank).dim;
-    DStack |_layer, x, rank| Self::new_axes(x.shape().len()).to_vec(), along Self::cat(rank).dim;
-    ColumnStack |_layer, x, rank| Self::new_axes(x.shape().len()).to_vec(), along Self::cat(rank).dim;
 }
 
 impl CudaLayer for Roll {
@@ -237,39 +192,26 @@ impl CudaLayer for Roll {
         is_any_dtype(position, formats) && matches!(self.shifts, Given::Value(_))
     }
 
-    fn forward(
-        &mut self,
-        inputs: &[DeviceTensor<'_>],
-        outputs: &[DeviceTensor<'_>],
-        context: &mut CudaContext<'_>,
-    ) -> Result<(), LayerError> {
-        let (x, y) = (&inputs[0], &outputs[0]);
+    fn forward(&mut self, io: &mut CudaIo<'_, '_>) -> Result<()> {
+        let (x, y) = (&io.inputs[0], &io.outputs[0]);
         if y.num_elements() == 0 {
             return Ok(());
         }
-        let axis_shifts = self.steps(&metas(inputs))?;
+        let axis_shifts = self.steps(&metas(io.inputs))?;
         let all = [y.num_elements()];
         let (x, y) = match self.is_flat() {
-            true => (reshaped(x, &all, context)?, flattened(y)?),
+            true => (reshaped(x, &all, io.context)?, flattened(y)?),
             false => (*x, *y),
         };
         let mut shifts = vec![0usize; y.shape().len()];
         for (axis, shift) in axis_shifts {
             if let (Some(total), Some(&len)) = (shifts.get_mut(axis), y.shape().get(axis)) {
-                *total = (*total + crate::ops::layout::repetition::places(shift.fixed().unwrap_or(0), len))
-                    % len.max(1);
+                *total = (*total + places(shift.fixed().unwrap_or(0), len)) % len.max(1);
             }
         }
         let movements: Vec<Movement> = shifts.into_iter().map(Movement::Rolled).collect();
-        move_elements(&movements, &x, &y, context)
+        move_elements(&movements, &x, &y, io.context)
     }
-}
-
-/// A contiguous tensor as a vector.
-fn flattened<'a>(tensor: &DeviceTensor<'a>) -> Result<DeviceTensor<'a>, LayerError> {
-    let fault = || LayerError::Unsupported("the tensor must be contiguous".to_owned());
-    let layout = tensor.layout().reshape(&shape(&[tensor.num_elements()])?)?.ok_or_else(fault)?;
-    Ok(tensor.with_layout(layout)?)
 }
 
 impl CudaLayer for RepeatInterleave {
@@ -281,23 +223,18 @@ impl CudaLayer for RepeatInterleave {
         is_any_dtype(position, formats) && matches!(self.repeats, Given::Value(_))
     }
 
-    fn forward(
-        &mut self,
-        inputs: &[DeviceTensor<'_>],
-        outputs: &[DeviceTensor<'_>],
-        context: &mut CudaContext<'_>,
-    ) -> Result<(), LayerError> {
+    fn forward(&mut self, io: &mut CudaIo<'_, '_>) -> Result<()> {
         let Given::Value(times) = self.repeats else { return Err(no_kernel()) };
         let times = usize::try_from(times).unwrap_or(0);
-        let all = [inputs[0].num_elements()];
-        let x = if self.dim.is_some() { inputs[0] } else { reshaped(&inputs[0], &all, context)? };
+        let all = [io.inputs[0].num_elements()];
+        let x = if self.dim.is_some() { io.inputs[0] } else { reshaped(&io.inputs[0], &all, io.context)? };
         let mut movements = vec![Movement::Identity; x.shape().len()];
         let axis = x.shape().axis(self.dim.unwrap_or(0))?;
         movements
             .get_mut(axis)
             .into_iter()
             .for_each(|movement| *movement = Movement::RepeatInterleaved(times.max(1)));
-        move_elements(&movements, &x, &outputs[0], context)
+        move_elements(&movements, &x, &io.outputs[0], io.context)
     }
 }
 
@@ -306,39 +243,11 @@ impl CudaLayer for SliceCopy {
         can_be_concatenated(position, formats) && self.is_of_file()
     }
 
-    fn forward(
-        &mut self,
-        inputs: &[DeviceTensor<'_>],
-        outputs: &[DeviceTensor<'_>],
-        context: &mut CudaContext<'_>,
-    ) -> Result<(), LayerError> {
-        let y = &outputs[0];
-        copy(&inputs[0], y, context)?;
-        let metas: Vec<TensorMeta> = metas(inputs);
-        let part = y.with_layout(self.part(&metas, *y.layout())?)?;
-        let source = input(inputs, self.src.0)?;
-        let source = source.with_layout(source.layout().expand(part.shape())?)?;
-        copy_as(&source, &part, context)
+    fn forward(&mut self, io: &mut CudaIo<'_, '_>) -> Result<()> {
+        let y = &io.outputs[0];
+        copy(&io.inputs[0], y, io.context)?;
+        let part = y.with_layout(self.part(&metas(io.inputs), *y.layout())?)?;
+        let source = input(io.inputs, self.src.0)?.expand(part.shape())?;
+        copy_as(&source, &part, io.context)
     }
-}
-
-/// Registers the layers of this family.
-pub(super) fn register(layers: &mut CudaLayers) {
-    layers.register::<Cat>();
-    layers.register::<Stack>();
-    layers.register::<HStack>();
-    layers.register::<VStack>();
-    layers.register::<DStack>();
-    layers.register::<ColumnStack>();
-    layers.register::<PixelShuffle>();
-    layers.register::<PixelUnshuffle>();
-    layers.register::<ChannelShuffle>();
-    layers.register::<Flip>();
-    layers.register::<FlipColumns>();
-    layers.register::<FlipRows>();
-    layers.register::<Repeat>();
-    layers.register::<Tile>();
-    layers.register::<Roll>();
-    layers.register::<RepeatInterleave>();
-    layers.register::<SliceCopy>();
 }

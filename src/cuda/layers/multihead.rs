@@ -3,14 +3,14 @@
 use super::attention::{Attention, check, strides_of};
 use super::copy::copy;
 use super::elementwise::Map;
-use super::epilogue::{Arguments, EpilogueCode};
-use super::product::linear;
+use super::prelude::*;
+use super::product::write_linear;
 use super::support::{computed_in, input, int, is_float, is_real, shape};
-use crate::cuda::device::{Argument, DeviceTensor, Grid, KernelStrides};
-use crate::cuda::{CudaContext, CudaLayer, CudaLayers, scratch_bytes};
-use crate::op::{LayerError, TensorFormat, TensorMeta};
 use crate::ops::attention::multihead::{FileWeight, MultiheadAttention};
-use crate::tensor::{DType, Dim, Tensor};
+use crate::tensor::Dim;
+
+/// The layers of this file.
+pub(super) const LAYERS: &[&dyn Entry] = &[&Own::<MultiheadAttention>::ENTRY];
 
 /// The weights on the device.
 struct Weights<'a> {
@@ -37,10 +37,7 @@ fn file_weights(layer: &MultiheadAttention) -> [&FileWeight; 9] {
     ]
 }
 
-fn device_weights<'a>(
-    layer: &MultiheadAttention,
-    context: &CudaContext<'a>,
-) -> Result<Weights<'a>, LayerError> {
+fn device_weights<'a>(layer: &MultiheadAttention, context: &CudaContext<'a>) -> Result<Weights<'a>> {
     let mut used = 0;
     let mut found: [Option<DeviceTensor<'a>>; 9] = [None; 9];
     for (slot, weight) in found.iter_mut().zip(file_weights(layer)) {
@@ -53,15 +50,10 @@ fn device_weights<'a>(
     let e = layer.embed_dim;
     let missing = |key: &str| LayerError::MissingWeight { key: key.to_owned() };
     let projection = |at: usize, own: Option<DeviceTensor<'a>>| match (all, own) {
-        (Some(all), _) => Ok(all.with_layout(all.layout().narrow(0, at * e, e)?)?),
+        (Some(all), _) => Ok(all.narrow(0, at * e, e)?),
         (None, own) => own.ok_or_else(|| missing("in_proj_weight")),
     };
-    let bias_slice = |at: usize| -> Result<Option<DeviceTensor<'a>>, LayerError> {
-        let bias_slice = |bias: DeviceTensor<'a>| -> Result<DeviceTensor<'a>, LayerError> {
-            Ok(bias.with_layout(bias.layout().narrow(0, at * e, e)?)?)
-        };
-        bias.map(bias_slice).transpose()
-    };
+    let bias_slice = |at: usize| bias.map(|bias| bias.narrow(0, at * e, e)).transpose();
     Ok(Weights {
         in_proj: [projection(0, q)?, projection(1, k)?, projection(2, v)?],
         biases: [bias_slice(0)?, bias_slice(1)?, bias_slice(2)?],
@@ -72,10 +64,7 @@ fn device_weights<'a>(
 }
 
 /// An input or an output with the batch axis first.
-fn with_batch_first<'a>(
-    layer: &MultiheadAttention,
-    tensor: &DeviceTensor<'a>,
-) -> Result<DeviceTensor<'a>, LayerError> {
+fn with_batch_first<'a>(layer: &MultiheadAttention, tensor: &DeviceTensor<'a>) -> Result<DeviceTensor<'a>> {
     let layout = match (tensor.shape().len(), layer.batch_first) {
         (2, _) => tensor.layout().unsqueeze(0)?,
         (_, true) => *tensor.layout(),
@@ -85,7 +74,7 @@ fn with_batch_first<'a>(
 }
 
 /// The heads of a projection N×L×E, as N×heads×L×E/heads.
-fn heads<'a>(layer: &MultiheadAttention, tensor: &DeviceTensor<'a>) -> Result<DeviceTensor<'a>, LayerError> {
+fn heads<'a>(layer: &MultiheadAttention, tensor: &DeviceTensor<'a>) -> Result<DeviceTensor<'a>> {
     let dims = tensor.shape().dims();
     let [n, len] = [dims.first(), dims.get(1)].map(|len| len.copied().unwrap_or(1));
     let split = shape(&[n, len, layer.num_heads, layer.head_dim()])?;
@@ -102,22 +91,19 @@ fn project<'a>(
     y: &DeviceTensor<'a>,
     weights: &Weights<'a>,
     context: &mut CudaContext<'_>,
-) -> Result<(), LayerError> {
+) -> Result<()> {
     let (x, rows) = (with_batch_first(layer, x)?, y.shape().get(1).copied().unwrap_or(0));
     let input_rows = x.shape().get(1).copied().unwrap_or(0);
-    let target = y.with_layout(y.layout().narrow(1, 0, input_rows)?)?;
-    let product = linear(&x, &weights.in_proj[projection], weights.biases[projection], &target)?;
-    product.run(&EpilogueCode::default(), Arguments::new(), context)?;
+    let target = y.narrow(1, 0, input_rows)?;
+    write_linear(&x, &weights.in_proj[projection], weights.biases[projection], &target, context)?;
     let mut next = input_rows;
     if let Some(kv_bias) = projection.checked_sub(1).and_then(|at| weights.kv_bias[at]) {
-        let row = y.with_layout(y.layout().narrow(1, next, 1)?)?;
-        let kv_bias = kv_bias.with_layout(kv_bias.layout().expand(row.shape())?)?;
-        copy(&kv_bias, &row, context)?;
+        let row = y.narrow(1, next, 1)?;
+        copy(&kv_bias.expand(row.shape())?, &row, context)?;
         next += 1;
     }
     if next < rows {
-        let row = y.with_layout(y.layout().narrow(1, next, rows - next)?)?;
-        fill_zeros(&row, context)?;
+        fill_zeros(&y.narrow(1, next, rows - next)?, context)?;
     }
     Ok(())
 }
@@ -127,7 +113,7 @@ fn masks_of<'a>(
     layer: &MultiheadAttention,
     inputs: &[DeviceTensor<'a>],
     [n, rows, mask_columns]: [usize; 3],
-) -> Result<[Option<DeviceTensor<'a>>; 2], LayerError> {
+) -> Result<[Option<DeviceTensor<'a>>; 2]> {
     let first = |position: usize| {
         let dims = inputs.get(position).map_or(&[][..], |tensor| tensor.shape().dims());
         (dims.len(), dims.first().map(|&len| Dim::from(len)))
@@ -164,11 +150,10 @@ fn write_weights<'a>(
     y: &DeviceTensor<'a>,
     [n, rows, columns]: [usize; 3],
     context: &mut CudaContext<'_>,
-) -> Result<(), LayerError> {
+) -> Result<()> {
     let unit = attention
         .unit("attention_weights.cu", include_str!("../kernels/attention_weights.cu"))?
         .define("PER_HEAD", u8::from(layer.outputs.of_each_head));
-    let kernel = context.kernel(&unit, "attention_weights")?;
     let batch = [n, layer.num_heads];
     let width = layer.head_dim();
     let mut layout = *y.layout();
@@ -203,7 +188,7 @@ fn write_weights<'a>(
         Argument::Double(attention.scale),
     ];
     let threads = columns.clamp(1, 128).next_multiple_of(32) as u32;
-    context.launch(&kernel, Grid::of(n * rows, threads), &arguments)
+    context.run(&unit, "attention_weights", Grid::of(n * rows, threads), &arguments)
 }
 
 /// The shapes of the tensors in scratch memory: the projections of queries, keys and values, and the output of the heads.
@@ -213,7 +198,7 @@ fn scratch_shapes(layer: &MultiheadAttention, [n, rows, columns]: [usize; 3]) ->
 }
 
 /// Fills a tensor with zeros.
-pub(super) fn fill_zeros(y: &DeviceTensor<'_>, context: &mut CudaContext<'_>) -> Result<(), LayerError> {
+pub(super) fn fill_zeros(y: &DeviceTensor<'_>, context: &mut CudaContext<'_>) -> Result<()> {
     let unsupported = || LayerError::Unsupported("this element type has no kernel".to_owned());
     let zero = format!("({})0", computed_in(y.dtype())?);
     Map::new(Vec::new(), y.dtype(), "", &zero).ok_or_else(unsupported)?.run(&[], y, context)
@@ -226,11 +211,11 @@ impl CudaLayer for MultiheadAttention {
         if is_mask { is_real(position, formats) } else { is_float(position, formats) }
     }
 
-    fn weights(&self) -> Result<Vec<Tensor>, LayerError> {
+    fn weights(&self) -> Result<Vec<Tensor>> {
         file_weights(self).iter().filter_map(|weight| weight.0.as_ref()).map(|weight| weight.load()).collect()
     }
 
-    fn configure(&mut self, inputs: &[TensorMeta], _: &[TensorMeta]) -> Result<(), LayerError> {
+    fn configure(&mut self, inputs: &[TensorMeta], _: &[TensorMeta]) -> Result<()> {
         let dtype = inputs.get(self.sources.query).map_or(DType::F32, TensorMeta::dtype);
         check(dtype, self.head_dim(), self.head_dim())
     }
@@ -246,66 +231,43 @@ impl CudaLayer for MultiheadAttention {
         bytes.into_iter().fold(0, usize::saturating_add)
     }
 
-    fn forward(
-        &mut self,
-        inputs: &[DeviceTensor<'_>],
-        outputs: &[DeviceTensor<'_>],
-        context: &mut CudaContext<'_>,
-    ) -> Result<(), LayerError> {
-        run(self, inputs, outputs, context)
+    fn forward(&mut self, io: &mut CudaIo<'_, '_>) -> Result<()> {
+        let sources = self.sources;
+        let query = input(io.inputs, sources.query)?;
+        let (key, value) = (input(io.inputs, sources.key)?, input(io.inputs, sources.value)?);
+        let sizes = [with_batch_first(self, &query)?, with_batch_first(self, &key)?];
+        let len = |of: usize, axis: usize| sizes[of].shape().get(axis).copied().unwrap_or(1);
+        let (n, rows, mask_columns) = (len(0, 0), len(0, 1), len(1, 1));
+        let columns = mask_columns + self.extra_rows();
+        let weights = device_weights(self, io.context)?;
+        let mut scratch = Vec::with_capacity(4);
+        for dims in scratch_shapes(self, [n, rows, columns]) {
+            scratch.push(io.context.scratch(query.dtype(), shape(&dims)?)?);
+        }
+        let [q, k, v, concatenated] = scratch.as_slice() else { return Ok(()) };
+        for (projection, (x, y)) in [(&query, q), (&key, k), (&value, v)].into_iter().enumerate() {
+            project(self, projection, x, y, &weights, io.context)?;
+        }
+        let [mask, padding] = masks_of(self, io.inputs, [n, rows, mask_columns])?;
+        let attention = Attention {
+            query: heads(self, q)?,
+            key: heads(self, k)?,
+            value: heads(self, v)?,
+            mask,
+            padding,
+            mask_keep: false,
+            mask_columns,
+            scale: 1.0 / (self.head_dim() as f64).sqrt(),
+            is_causal: false,
+            // Without weights as an output, PyTorch takes another path, in which a row without columns is 0.
+            masked_row_is_zero: io.outputs.len() < 2,
+        };
+        attention.run(&heads(self, concatenated)?, io.context)?;
+        let y = with_batch_first(self, &io.outputs[0])?;
+        write_linear(concatenated, &weights.out_weight, weights.out_bias, &y, io.context)?;
+        match io.outputs.get(1) {
+            Some(y) => write_weights(self, &attention, y, [n, rows, columns], io.context),
+            None => Ok(()),
+        }
     }
-}
-
-fn run(
-    layer: &MultiheadAttention,
-    inputs: &[DeviceTensor<'_>],
-    outputs: &[DeviceTensor<'_>],
-    context: &mut CudaContext<'_>,
-) -> Result<(), LayerError> {
-    let sources = layer.sources;
-    let [query, key, value] = [sources.query, sources.key, sources.value].map(|at| input(inputs, at));
-    let (query, key, value) = (query?, key?, value?);
-    let sizes = [with_batch_first(layer, &query)?, with_batch_first(layer, &key)?];
-    let len = |of: usize, axis: usize| sizes[of].shape().get(axis).copied().unwrap_or(1);
-    let (n, rows, mask_columns) = (len(0, 0), len(0, 1), len(1, 1));
-    let columns = mask_columns + layer.extra_rows();
-    let weights = device_weights(layer, context)?;
-    let mut scratch = Vec::with_capacity(4);
-    for dims in scratch_shapes(layer, [n, rows, columns]) {
-        scratch.push(context.scratch(query.dtype(), shape(&dims)?)?);
-    }
-    let [q, k, v, concatenated] = scratch.as_slice() else { return Ok(()) };
-    for (projection, (x, y)) in [(&query, q), (&key, k), (&value, v)].into_iter().enumerate() {
-        project(layer, projection, x, y, &weights, context)?;
-    }
-    let [mask, padding] = masks_of(layer, inputs, [n, rows, mask_columns])?;
-    let attention = Attention {
-        query: heads(layer, q)?,
-        key: heads(layer, k)?,
-        value: heads(layer, v)?,
-        mask,
-        padding,
-        mask_keep: false,
-        mask_columns,
-        scale: 1.0 / (layer.head_dim() as f64).sqrt(),
-        is_causal: false,
-        // Without weights as an output, PyTorch takes another path, in which a row without columns is 0.
-        masked_row_is_zero: outputs.len() < 2,
-    };
-    attention.run(&heads(layer, concatenated)?, context)?;
-    let y = with_batch_first(layer, &outputs[0])?;
-    linear(concatenated, &weights.out_weight, weights.out_bias, &y)?.run(
-        &EpilogueCode::default(),
-        Arguments::new(),
-        context,
-    )?;
-    match outputs.get(1) {
-        Some(y) => write_weights(layer, &attention, y, [n, rows, columns], context),
-        None => Ok(()),
-    }
-}
-
-/// Registers the layers of this family.
-pub(super) fn register(layers: &mut CudaLayers) {
-    layers.register::<MultiheadAttention>();
 }

@@ -1,20 +1,43 @@
 //! Normalisation: of rows by their own statistics, or of channels by stored statistics.
 
 use super::elementwise::Map;
-use super::epilogue::kernel_shape;
+use super::prelude::*;
 use super::rows::Rows;
-use super::support::{Weights, along, computed_in, int, is_float, row_major, shape, stored, strides};
-use crate::cuda::device::{Argument, DeviceTensor, Grid, Unit};
-use crate::cuda::{CudaContext, CudaLayer, CudaLayers};
-use crate::op::{LayerError, TensorFormat, Weight};
+use super::support::{
+    Weights, along, computed_in, int, is_float, is_float_in_any_order, kernel_shape, stored, strides, typed,
+};
 use crate::ops::normalization::channels::{
     BatchNorm, ChannelNorm, GroupNorm, InstanceNorm, InstanceNormNd, Statistics,
 };
 use crate::ops::normalization::last_axes::{LayerNorm, LocalResponseNorm, RmsNorm};
-use crate::tensor::{DType, Layout, Tensor};
+
+/// The layers of this family.
+pub(super) const LAYERS: &[&dyn Entry] = &[
+    &Simple::<BatchNorm>::new(is_float_in_any_order, |layer, io| run(&layer.norm()?, io))
+        .with_weights(|layer| weights_of(&layer.norm()?)),
+    &Simple::<InstanceNorm>::new(is_float_in_any_order, |layer, io| run(&layer.norm()?, io))
+        .with_weights(|layer| weights_of(&layer.norm()?)),
+    &Simple::<InstanceNormNd>::new(is_float_in_any_order, |layer, io| run(&layer.norm()?, io))
+        .with_weights(|layer| weights_of(&layer.norm()?)),
+    &Simple::<GroupNorm>::new(is_float_in_any_order, |layer, io| run(&layer.norm()?, io))
+        .with_weights(|layer| weights_of(&layer.norm()?)),
+    &Simple::<LayerNorm>::new(is_float, |layer, io| {
+        let norm = Norm { is_centred: true, eps: layer.eps };
+        let weights = [layer.weight.as_ref(), layer.bias.as_ref()];
+        norm.run_on_last_axes(layer.normalized_shape.len(), weights, io)
+    })
+    .with_weights(|layer| stored([layer.weight.as_ref(), layer.bias.as_ref()])),
+    &Simple::<RmsNorm>::new(is_float, |layer, io| {
+        let is_double = io.inputs[0].dtype() == DType::F64;
+        let eps = layer.eps.unwrap_or(if is_double { f64::EPSILON } else { f32::EPSILON.into() });
+        let norm = Norm { is_centred: false, eps };
+        norm.run_on_last_axes(layer.normalized_shape.len(), [layer.weight.as_ref(), None], io)
+    })
+    .with_weights(|layer| stored([layer.weight.as_ref()])),
+    &Simple::<LocalResponseNorm>::new(is_float_in_any_order, local_response),
+];
 
 /// The weight and the bias of the elements of rows.
-#[derive(Default)]
 struct Affine<'a> {
     weight: Option<DeviceTensor<'a>>,
     bias: Option<DeviceTensor<'a>>,
@@ -45,10 +68,6 @@ struct Norm {
     eps: f64,
 }
 
-fn typed(unit: Unit, dtype: DType) -> Result<Unit, LayerError> {
-    Ok(unit.define("T", dtype.name()).define("C", computed_in(dtype)?))
-}
-
 impl Norm {
     fn run(
         &self,
@@ -56,7 +75,7 @@ impl Norm {
         [x, y]: [&DeviceTensor<'_>; 2],
         affine: &Affine<'_>,
         context: &mut CudaContext<'_>,
-    ) -> Result<(), LayerError> {
+    ) -> Result<()> {
         let name = |weight: Option<DeviceTensor<'_>>| weight.map_or(x.dtype(), |it| it.dtype()).name();
         let unit = typed(Unit::new("norm.cu", include_str!("../kernels/norm.cu")), x.dtype())?
             .define("W", name(affine.weight))
@@ -64,7 +83,6 @@ impl Norm {
             .define("CENTRED", u8::from(self.is_centred));
         let rows = Rows::along(axes, &[*x.layout(), *y.layout()])?;
         let schedule = rows.schedule(&[x, y], |chunk| affine.supports_chunk(chunk));
-        let kernel = context.kernel(&schedule.define(unit), "normalize")?;
         let mut arguments = rows.arguments(x, y);
         arguments.extend([
             affine.weight.map_or(Argument::None, Argument::Read),
@@ -74,12 +92,32 @@ impl Norm {
             Argument::Long(affine.inner.max(1) as i64),
             Argument::Double(self.eps),
         ]);
-        context.launch(&kernel, schedule.grid, &arguments)
+        context.run(&schedule.define(unit), "normalize", schedule.grid, &arguments)
+    }
+
+    /// Normalises rows along the last axes.
+    fn run_on_last_axes(
+        &self,
+        axes: usize,
+        [weight, bias]: [Option<&Weight>; 2],
+        io: &mut CudaIo<'_, '_>,
+    ) -> Result<()> {
+        let mut weights = Weights::default();
+        let affine = Affine {
+            weight: check_contiguous(weights.next(weight, io)?)?,
+            bias: check_contiguous(weights.next(bias, io)?)?,
+            period: 1,
+            channels: 0,
+            inner: 1,
+        };
+        let rank = io.inputs[0].shape().rank();
+        let axes: Vec<usize> = (rank.saturating_sub(axes)..rank).collect();
+        self.run(&axes, [&io.inputs[0], &io.outputs[0]], &affine, io.context)
     }
 }
 
 /// Checks that weights are contiguous, as the kernels require.
-fn check_contiguous(weight: Option<DeviceTensor<'_>>) -> Result<Option<DeviceTensor<'_>>, LayerError> {
+fn check_contiguous(weight: Option<DeviceTensor<'_>>) -> Result<Option<DeviceTensor<'_>>> {
     match weight {
         Some(weight) if !weight.is_contiguous() => {
             Err(LayerError::Unsupported("weights must be contiguous".to_owned()))
@@ -88,75 +126,25 @@ fn check_contiguous(weight: Option<DeviceTensor<'_>>) -> Result<Option<DeviceTen
     }
 }
 
-macro_rules! of_last_axes {
-    ($layer:ident |$this:ident, $dtype:ident| $centred:literal, $eps:expr, [$($weight:ident),*]) => {
-        impl CudaLayer for $layer {
-            fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
-                is_float(position, formats)
-            }
-
-            fn weights(&self) -> Result<Vec<Tensor>, LayerError> {
-                stored([$(self.$weight.as_ref()),*])
-            }
-
-            fn forward(
-                &mut self,
-                inputs: &[DeviceTensor<'_>],
-                outputs: &[DeviceTensor<'_>],
-                context: &mut CudaContext<'_>,
-            ) -> Result<(), LayerError> {
-                let ($this, $dtype) = (&*self, inputs[0].dtype());
-                let mut weights = Weights::default();
-                let rank = inputs[0].shape().rank();
-                let axes: Vec<usize> = (rank.saturating_sub(self.normalized_shape.len())..rank).collect();
-                let mut affine = Affine { period: 1, inner: 1, ..Affine::default() };
-                $(affine.$weight = check_contiguous(weights.next(self.$weight.as_ref(), inputs, context)?)?;)*
-                let norm = Norm { is_centred: $centred, eps: $eps };
-                norm.run(&axes, [&inputs[0], &outputs[0]], &affine, context)
-            }
-        }
-    };
-}
-
-of_last_axes!(LayerNorm | layer, _dtype | true, layer.eps, [weight, bias]);
-of_last_axes!(
-    RmsNorm | layer,
-    dtype | false,
-    layer.eps.unwrap_or(if dtype == DType::F64 { f64::EPSILON } else { f32::EPSILON.into() }),
-    [weight]
-);
-
-impl CudaLayer for LocalResponseNorm {
-    fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
-        is_float(position, &row_major(formats))
-    }
-
-    fn forward(
-        &mut self,
-        inputs: &[DeviceTensor<'_>],
-        outputs: &[DeviceTensor<'_>],
-        context: &mut CudaContext<'_>,
-    ) -> Result<(), LayerError> {
-        let (x, y) = (&inputs[0], &outputs[0]);
-        let unit = Unit::new("local_response.cu", include_str!("../kernels/local_response.cu"));
-        let kernel = context.kernel(&typed(unit, x.dtype())?, "local_response")?;
-        let inner: usize = x.shape().iter().skip(2).product();
-        let arguments = [
-            Argument::Read(*x),
-            Argument::Strides(strides(x.layout())),
-            Argument::Write(*y),
-            Argument::Strides(strides(y.layout())),
-            Argument::Shape(kernel_shape(x.shape())),
-            Argument::Long(x.num_elements() as i64),
-            Argument::Long(inner.max(1) as i64),
-            // Also for a window of more channels than there are, the divisor is the window's length.
-            Argument::Int(int(self.size)?),
-            Argument::Double(self.alpha),
-            Argument::Double(self.beta),
-            Argument::Double(self.k),
-        ];
-        context.launch(&kernel, Grid::over(x.num_elements()), &arguments)
-    }
+fn local_response(layer: &LocalResponseNorm, io: &mut CudaIo<'_, '_>) -> Result<()> {
+    let (x, y) = (&io.inputs[0], &io.outputs[0]);
+    let unit = Unit::new("local_response.cu", include_str!("../kernels/local_response.cu"));
+    let inner: usize = x.shape().iter().skip(2).product();
+    let arguments = [
+        Argument::Read(*x),
+        Argument::Strides(strides(x.layout())),
+        Argument::Write(*y),
+        Argument::Strides(strides(y.layout())),
+        Argument::Shape(kernel_shape(x.shape())),
+        Argument::Long(x.num_elements() as i64),
+        Argument::Long(inner.max(1) as i64),
+        // Also for a window of more channels than there are, the divisor is the window's length.
+        Argument::Int(int(layer.size)?),
+        Argument::Double(layer.alpha),
+        Argument::Double(layer.beta),
+        Argument::Double(layer.k),
+    ];
+    io.context.run(&typed(unit, x.dtype())?, "local_response", Grid::over(x.num_elements()), &arguments)
 }
 
 /// Normalises channels by stored statistics, element by element.
@@ -166,7 +154,7 @@ fn normalize_by_stored(
     affine: [Option<DeviceTensor<'_>>; 2],
     [x, y]: [&DeviceTensor<'_>; 2],
     context: &mut CudaContext<'_>,
-) -> Result<(), LayerError> {
+) -> Result<()> {
     let rank = x.shape().rank();
     let axis = norm.axis(rank).unwrap_or(0);
     let mut tensors = vec![*x];
@@ -192,42 +180,36 @@ fn normalize_by_stored(
     map.run(&tensors, y, context)
 }
 
-fn run(
-    norm: &ChannelNorm<'_>,
-    inputs: &[DeviceTensor<'_>],
-    y: &DeviceTensor<'_>,
-    context: &mut CudaContext<'_>,
-) -> Result<(), LayerError> {
-    let x = &inputs[0];
+fn run(norm: &ChannelNorm<'_>, io: &mut CudaIo<'_, '_>) -> Result<()> {
+    let (x, y) = (&io.inputs[0], &io.outputs[0]);
     let rank = x.shape().rank();
     let axis = norm.axis(rank).unwrap_or(0);
     let channels = x.shape().get(axis).copied().unwrap_or(1);
     let mut weights = Weights::default();
     let groups = match norm.statistics {
         Statistics::Stored(mean, variance) => {
-            let statistics = [weights.must(mean, inputs, context)?, weights.must(variance, inputs, context)?];
-            let affine =
-                [weights.next(norm.weight, inputs, context)?, weights.next(norm.bias, inputs, context)?];
-            return normalize_by_stored(norm, statistics, affine, [x, y], context);
+            let statistics = [weights.must(mean, io)?, weights.must(variance, io)?];
+            let affine = [weights.next(norm.weight, io)?, weights.next(norm.bias, io)?];
+            return normalize_by_stored(norm, statistics, affine, [x, y], io.context);
         }
         Statistics::OfChannels => channels,
         Statistics::OfGroups(groups) => groups,
     };
     let inner: usize = x.shape().iter().skip(axis + 1).product();
     let affine = Affine {
-        weight: check_contiguous(weights.next(norm.weight, inputs, context)?)?,
-        bias: check_contiguous(weights.next(norm.bias, inputs, context)?)?,
+        weight: check_contiguous(weights.next(norm.weight, io)?)?,
+        bias: check_contiguous(weights.next(norm.bias, io)?)?,
         period: groups,
         channels: channels / groups.max(1),
         inner,
     };
     let [x, y] = [grouped(x, axis, groups)?, grouped(y, axis, groups)?];
     let axes: Vec<usize> = (axis + 1..rank + 1).collect();
-    Norm { is_centred: true, eps: norm.eps }.run(&axes, [&x, &y], &affine, context)
+    Norm { is_centred: true, eps: norm.eps }.run(&axes, [&x, &y], &affine, io.context)
 }
 
 /// Splits the channel axis into groups and the channels of each group.
-fn grouped<'a>(x: &DeviceTensor<'a>, axis: usize, groups: usize) -> Result<DeviceTensor<'a>, LayerError> {
+fn grouped<'a>(x: &DeviceTensor<'a>, axis: usize, groups: usize) -> Result<DeviceTensor<'a>> {
     let mut dims = x.shape().dims().to_vec();
     let mut strides = x.layout().strides().to_vec();
     let (len, stride) =
@@ -238,48 +220,14 @@ fn grouped<'a>(x: &DeviceTensor<'a>, axis: usize, groups: usize) -> Result<Devic
     }
     dims.insert((axis + 1).min(dims.len()), group_len);
     strides.insert((axis + 1).min(strides.len()), stride);
-    Ok(x.with_layout(Layout::strided(shape(&dims)?, &strides, x.layout().offset())?)?)
+    Ok(x.with_axes(&dims, &strides)?)
 }
 
 /// The weights in the order in which they are requested.
-fn weights_of(norm: &ChannelNorm<'_>) -> Result<Vec<Tensor>, LayerError> {
+fn weights_of(norm: &ChannelNorm<'_>) -> Result<Vec<Tensor>> {
     let statistics: [Option<&Weight>; 2] = match norm.statistics {
         Statistics::Stored(mean, variance) => [Some(mean), Some(variance)],
         _ => [None, None],
     };
     stored(statistics.into_iter().chain([norm.weight, norm.bias]))
 }
-
-macro_rules! of_channels {
-    ($($layer:ty),* $(,)?) => {$(
-        impl CudaLayer for $layer {
-            fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
-                is_float(position, &row_major(formats))
-            }
-
-            fn weights(&self) -> Result<Vec<Tensor>, LayerError> {
-                weights_of(&self.norm()?)
-            }
-
-            fn forward(
-                &mut self,
-                inputs: &[DeviceTensor<'_>],
-                outputs: &[DeviceTensor<'_>],
-                context: &mut CudaContext<'_>,
-            ) -> Result<(), LayerError> {
-                run(&self.norm()?, inputs, &outputs[0], context)
-            }
-        }
-    )*
-
-        /// Registers the layers of this family.
-        pub(super) fn register(layers: &mut CudaLayers) {
-            $(layers.register::<$layer>();)*
-            layers.register::<LayerNorm>();
-            layers.register::<RmsNorm>();
-            layers.register::<LocalResponseNorm>();
-        }
-    };
-}
-
-of_channels!(BatchNorm, InstanceNorm, InstanceNormNd, GroupNorm);

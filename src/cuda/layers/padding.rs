@@ -1,23 +1,26 @@
 //! Padding with a constant, or with the tensor's own elements.
 
 use super::convolution::mode;
-use super::epilogue::kernel_shape;
-use super::support::{computed_in, in_memory, int, is_real, row_major, strides};
-use crate::cuda::device::{Argument, DeviceTensor, Grid, KernelShape, Unit};
-use crate::cuda::{CudaContext, CudaLayer, CudaLayers};
-use crate::op::{LayerError, TensorFormat};
+use super::prelude::*;
+use super::support::{in_memory, int, is_real_in_any_order, kernel_shape, strides, typed};
 use crate::ops::layout::padding::{
     CircularPad, ConstantPad, Pad, Padding, ReflectionPad, ReplicationPad, ZeroPad,
 };
 use crate::ops::support::arguments::ParamOrInput as Given;
 
+/// The layers of this family.
+pub(super) const LAYERS: &[&dyn Entry] = &[
+    &Simple::<ConstantPad>::new(is_real_in_any_order, |layer, io| run(&layer.padding()?, io)),
+    &Simple::<ZeroPad>::new(is_real_in_any_order, |layer, io| run(&layer.padding()?, io)),
+    &Simple::<ReflectionPad>::new(is_real_in_any_order, |layer, io| run(&layer.padding()?, io)),
+    &Simple::<ReplicationPad>::new(is_real_in_any_order, |layer, io| run(&layer.padding()?, io)),
+    &Simple::<CircularPad>::new(is_real_in_any_order, |layer, io| run(&layer.padding()?, io)),
+    &Own::<Pad>::ENTRY,
+];
+
 /// Pads a tensor; negative amounts crop it.
-fn run(
-    padding: &Padding,
-    x: &DeviceTensor<'_>,
-    y: &DeviceTensor<'_>,
-    context: &mut CudaContext<'_>,
-) -> Result<(), LayerError> {
+fn run(padding: &Padding, io: &mut CudaIo<'_, '_>) -> Result<()> {
+    let (x, y) = (&io.inputs[0], &io.outputs[0]);
     let rank = x.shape().len();
     let mut layout = *x.layout();
     let mut before = KernelShape { rank: int(rank)?, ..KernelShape::default() };
@@ -41,11 +44,8 @@ fn run(
         *to = before.dims.get(axis).copied().unwrap_or(0);
     }
     let (x, y) = (x.with_layout(layout.permute(&order)?)?, y.with_layout(y.layout().permute(&order)?)?);
-    let unit = Unit::new("padding.cu", include_str!("../kernels/padding.cu"))
-        .define("T", x.dtype().name())
-        .define("C", computed_in(x.dtype())?)
+    let unit = typed(Unit::new("padding.cu", include_str!("../kernels/padding.cu")), x.dtype())?
         .define("MODE", mode(padding.mode.mirror()));
-    let kernel = context.kernel(&unit, "pad")?;
     let arguments = [
         Argument::Read(x),
         Argument::Strides(strides(x.layout())),
@@ -57,58 +57,18 @@ fn run(
         Argument::Long(y.num_elements() as i64),
         Argument::Double(padding.value),
     ];
-    context.launch(&kernel, Grid::over(y.num_elements()), &arguments)
-}
-
-macro_rules! pads {
-    ($($layer:ident |$this:ident| $padding:expr;)*) => {$(
-        impl CudaLayer for $layer {
-            fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
-                is_real(position, &row_major(formats))
-            }
-
-            fn forward(
-                &mut self,
-                inputs: &[DeviceTensor<'_>],
-                outputs: &[DeviceTensor<'_>],
-                context: &mut CudaContext<'_>,
-            ) -> Result<(), LayerError> {
-                let $this = &*self;
-                run(&$padding, &inputs[0], &outputs[0], context)
-            }
-        }
-    )*
-
-        /// Registers the layers of this family.
-        pub(super) fn register(layers: &mut CudaLayers) {
-            $(layers.register::<$layer>();)*
-            layers.register::<Pad>();
-        }
-    };
-}
-
-pads! {
-    ConstantPad |layer| layer.padding()?;
-    ZeroPad |layer| layer.padding()?;
-    ReflectionPad |layer| layer.padding()?;
-    ReplicationPad |layer| layer.padding()?;
-    CircularPad |layer| layer.padding()?;
+    io.context.run(&unit, "pad", Grid::over(y.num_elements()), &arguments)
 }
 
 impl CudaLayer for Pad {
     fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
-        is_real(position, &row_major(formats)) && matches!(self.pad, Given::Value(_))
+        is_real_in_any_order(position, formats) && matches!(self.pad, Given::Value(_))
     }
 
-    fn forward(
-        &mut self,
-        inputs: &[DeviceTensor<'_>],
-        outputs: &[DeviceTensor<'_>],
-        context: &mut CudaContext<'_>,
-    ) -> Result<(), LayerError> {
+    fn forward(&mut self, io: &mut CudaIo<'_, '_>) -> Result<()> {
         let Given::Value(pad) = &self.pad else {
             return Err(LayerError::Unsupported("padding must be a parameter, not an input".to_owned()));
         };
-        run(&self.padding(pad)?, &inputs[0], &outputs[0], context)
+        run(&self.padding(pad)?, io)
     }
 }

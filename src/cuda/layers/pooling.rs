@@ -1,16 +1,22 @@
 //! Pooling with sliding windows, and adaptive pooling.
 
 use super::convolution::{lengths, of_axes, with_three_axes};
-use super::support::{computed_in, is_real, row_major, strides};
-use crate::cuda::device::{Argument, DeviceTensor, Grid, KernelStrides, Unit};
-use crate::cuda::{CudaContext, CudaLayer, CudaLayers};
+use super::prelude::*;
+use super::support::{computed_in, is_real_in_any_order, strides};
 use crate::kernels::naive::Divisor;
 use crate::kernels::window::Window;
-use crate::op::{LayerError, TensorFormat};
 use crate::ops::pooling::{
     AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, LpPool, MaxPool, Pooled, Pooling, Reduction, Regions,
 };
-use crate::tensor::Layout;
+
+/// The layers of this family.
+pub(super) const LAYERS: &[&dyn Entry] = &[
+    &Own::<Pooled<MaxPool>>::ENTRY,
+    &Own::<Pooled<AvgPool>>::ENTRY,
+    &Own::<Pooled<LpPool>>::ENTRY,
+    &Own::<Pooled<AdaptiveAvgPool>>::ENTRY,
+    &Own::<Pooled<AdaptiveMaxPool>>::ENTRY,
+];
 
 /// Returns true if a tensor N×C×D×H×W has adjacent channels, instead of adjacent positions of a row.
 pub(super) fn are_channels_last(layout: &Layout) -> bool {
@@ -23,12 +29,9 @@ pub(super) fn run(
     axes: usize,
     windows: Option<&[Window]>,
     reduction: Reduction,
-    x: &DeviceTensor<'_>,
-    outputs: &[DeviceTensor<'_>],
-    context: &mut CudaContext<'_>,
-) -> Result<(), LayerError> {
-    let y = outputs[0];
-    let indices = outputs.get(1).copied();
+    io: &mut CudaIo<'_, '_>,
+) -> Result<()> {
+    let (x, y, indices) = (&io.inputs[0], io.outputs[0], io.outputs.get(1).copied());
     let with_axes = |tensor: &DeviceTensor<'_>| with_three_axes(tensor, axes, 2).map(|it| *it.layout());
     let (planes, pooled) = (with_axes(x)?, with_axes(&y)?);
     let of_indices = indices.as_ref().map(with_axes).transpose()?;
@@ -50,7 +53,6 @@ pub(super) fn run(
         .define("INFINITY_NORM", u8::from(kind == "NORM" && parameter.is_infinite()))
         .define("INDICES", u8::from(indices.is_some()))
         .define("LOWEST", if computed == "i64" { "(-0x7fffffffffffffffll - 1)" } else { "-(C)INFINITY" });
-    let kernel = context.kernel(&unit, "pooling")?;
     let windows = windows.unwrap_or_default().iter();
     let arguments = [
         Argument::Read(*x),
@@ -70,35 +72,20 @@ pub(super) fn run(
         Argument::Double(parameter),
         Argument::Long(window_len as i64),
     ];
-    context.launch(&kernel, Grid::over(y.num_elements()), &arguments)
+    io.context.run(&unit, "pooling", Grid::over(y.num_elements()), &arguments)
 }
 
 impl<P: Pooling + 'static> CudaLayer for Pooled<P> {
     fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
-        is_real(position, &row_major(formats))
+        is_real_in_any_order(position, formats)
     }
 
-    fn forward(
-        &mut self,
-        inputs: &[DeviceTensor<'_>],
-        outputs: &[DeviceTensor<'_>],
-        context: &mut CudaContext<'_>,
-    ) -> Result<(), LayerError> {
+    fn forward(&mut self, io: &mut CudaIo<'_, '_>) -> Result<()> {
         let (regions, reduction) = self.operator.method()?;
         let windows = match regions {
             Regions::Sliding { windows, .. } => Some(windows),
             Regions::Adaptive { .. } => None,
         };
-        let axes = self.operator.axes().get();
-        run(axes, windows.as_deref(), reduction, &inputs[0], outputs, context)
+        run(self.operator.axes().get(), windows.as_deref(), reduction, io)
     }
-}
-
-/// Registers the layers of this family.
-pub(super) fn register(layers: &mut CudaLayers) {
-    layers.register::<Pooled<MaxPool>>();
-    layers.register::<Pooled<AvgPool>>();
-    layers.register::<Pooled<LpPool>>();
-    layers.register::<Pooled<AdaptiveAvgPool>>();
-    layers.register::<Pooled<AdaptiveMaxPool>>();
 }

@@ -1,18 +1,30 @@
 //! Matrix products, and the layers that mostly consist of one.
 
 use super::epilogue::{Arguments, EpilogueCode};
+use super::prelude::*;
 use super::product_library as library;
 use super::product_tactic::{ProductTactic, product_tactics};
-use super::support::{Weights, computed_in, dequantized, input, int, is_real, on_cpu, shape, stored};
+use super::support::{
+    Weights, computed_in, input, int, is_real, kernel_lengths, matrix_strides, metas, on_cpu, shape, stored,
+};
 use super::tiles::{self, Tiles};
-use crate::cuda::device::{Argument, DeviceTensor, Grid, KernelShape, KernelStrides, Unit};
-use crate::cuda::{CudaContext, CudaLayer, CudaLayers};
-use crate::op::{LayerError, TensorFormat, TensorMeta};
 use crate::ops::inserted::device_tactic::DeviceTactic;
 use crate::ops::matmul::linear::Linear;
 use crate::ops::matmul::product::{Addmm, Addmv, Baddbmm, Bmm, Dot, Matmul, Mm, Mv, Product as Factors};
-use crate::tensor::{DType, Layout, Tensor};
 use smallvec::SmallVec;
+
+/// The layers of this family.
+pub(super) const LAYERS: &[&dyn Entry] = &[
+    &Own::<Mm>::ENTRY,
+    &Own::<Bmm>::ENTRY,
+    &Own::<Mv>::ENTRY,
+    &Own::<Dot>::ENTRY,
+    &Own::<Addmv>::ENTRY,
+    &Own::<Addmm>::ENTRY,
+    &Own::<Baddbmm>::ENTRY,
+    &Own::<Matmul>::ENTRY,
+    &Own::<Linear>::ENTRY,
+];
 
 /// The side of the tiles that a block computes.
 const TILE: usize = 64;
@@ -64,7 +76,7 @@ impl<'a> Product<'a> {
         epilogue: &EpilogueCode,
         mut arguments: Arguments<'a>,
         context: &mut CudaContext<'_>,
-    ) -> Result<(), LayerError> {
+    ) -> Result<()> {
         let layouts = ProductLayouts::of(self)?;
         if self.tactic == ProductTactic::Auto
             && library::product(self, &layouts, (epilogue, &arguments), context)?
@@ -83,12 +95,11 @@ impl<'a> Product<'a> {
         let unit = epilogue.unit("product.cu", include_str!("../kernels/product.cu"));
         let unit =
             self.define(unit, &layouts)?.define("A", dtype.name()).define("B", self.right.dtype().name());
-        let kernel = context.kernel(&unit, "product")?;
         let [rows, columns, _] = layouts.sizes;
         let blocks =
             [columns.div_ceil(TILE), rows.div_ceil(TILE).min(MAX_BLOCKS), layouts.batches.min(MAX_BLOCKS)];
         let blocks = blocks.map(|count| u32::try_from(count).unwrap_or(u32::MAX));
-        context.launch(&kernel, Grid { blocks, ..Grid::of(1, 256) }, &arguments)
+        context.run(&unit, "product", Grid { blocks, ..Grid::of(1, 256) }, &arguments)
     }
 
     /// Computes the product with tensor cores.
@@ -98,9 +109,9 @@ impl<'a> Product<'a> {
         epilogue: &EpilogueCode,
         arguments: &[Argument<'_>],
         context: &mut CudaContext<'_>,
-    ) -> Result<(), LayerError> {
+    ) -> Result<()> {
         let dtype = self.left.dtype();
-        let tiles = Tiles::of(layouts.batches, layouts.sizes, dtype, (self.tactic, context));
+        let tiles = Tiles::of(layouts.batches, layouts.sizes, dtype, (self.tactic.tile_side(), context));
         let is_vectorized = |factor: usize, tensor: &DeviceTensor<'_>| {
             let along = layouts.strides[factor].by[7 - factor];
             u8::from(tiles::is_vectorized(tensor, &layouts.outer_strides(factor), along))
@@ -121,7 +132,7 @@ impl<'a> Product<'a> {
     }
 
     /// Defines the types and the layouts of the factors, which all product kernels need.
-    fn define(&self, unit: Unit, layouts: &ProductLayouts) -> Result<Unit, LayerError> {
+    fn define(&self, unit: Unit, layouts: &ProductLayouts) -> Result<Unit> {
         let by_depth = |factor: usize| u8::from(layouts.strides[factor].by[7 - factor] == 1);
         let added = self.added.map_or(self.left.dtype(), |added| added.dtype());
         let compute_type =
@@ -137,7 +148,7 @@ impl<'a> Product<'a> {
     }
 
     /// The arguments of product kernels, after those of the epilogue.
-    fn arguments(&self, layouts: &ProductLayouts) -> Result<[Argument<'a>; 15], LayerError> {
+    fn arguments(&self, layouts: &ProductLayouts) -> Result<[Argument<'a>; 15]> {
         let ([a, b, c, y], [rows, columns, depth]) = (layouts.strides, layouts.sizes);
         Ok([
             Argument::Read(self.left),
@@ -169,7 +180,7 @@ pub(super) struct ProductLayouts {
 }
 
 impl ProductLayouts {
-    fn of(product: &Product<'_>) -> Result<Self, LayerError> {
+    fn of(product: &Product<'_>) -> Result<Self> {
         let output = *product.output.layout();
         let (dims, rank) = (output.shape().dims().to_vec(), output.shape().len());
         let fault = || LayerError::Unsupported("products need tensors of at least two axes".to_owned());
@@ -181,18 +192,9 @@ impl ProductLayouts {
         let right = expanded(product.right.layout(), [depth, columns])?;
         let added = product.added.map(|added| added.layout().expand(output.shape())).transpose()?;
         let layouts = [left, right, added.unwrap_or(output), output];
-        let (mut kernel, mut strides) = (KernelShape::default(), [KernelStrides::default(); 4]);
-        kernel.rank = int(batch.len())?;
-        for (axis, len) in batch.iter().enumerate() {
-            kernel.dims[axis] = int(*len)?;
-        }
-        for (strides, layout) in strides.iter_mut().zip(&layouts) {
-            let (of_batch, of_matrix) = layout.strides().split_at(batch.len());
-            strides.by.iter_mut().zip(of_batch).for_each(|(by, stride)| *by = *stride as i64);
-            strides.by[6] = of_matrix.first().map_or(0, |stride| *stride as i64);
-            strides.by[7] = of_matrix.last().map_or(0, |stride| *stride as i64);
-        }
-        Ok(Self { strides, batch: kernel, batches: batch.iter().product(), sizes: [rows, columns, depth] })
+        let strides = layouts.map(|layout| matrix_strides(&layout, batch.len()));
+        let (lengths, batches) = (kernel_lengths(batch.iter().copied())?, batch.iter().product());
+        Ok(Self { strides, batch: lengths, batches, sizes: [rows, columns, depth] })
     }
 
     /// The strides of a factor between its matrices, and between its lines: rows of the left factor, columns of the right one.
@@ -204,31 +206,40 @@ impl ProductLayouts {
 }
 
 /// A tensor with its leading axes merged, if its layout permits: a batch of rows is a matrix.
-pub(super) fn as_matrix<'a>(tensor: &DeviceTensor<'a>) -> Result<Option<DeviceTensor<'a>>, LayerError> {
+fn as_matrix<'a>(tensor: &DeviceTensor<'a>) -> Result<Option<DeviceTensor<'a>>> {
     let Some((&last, leading)) = tensor.shape().split_last() else { return Ok(None) };
     let matrix = tensor.layout().reshape(&shape(&[leading.iter().product(), last])?)?;
     Ok(matrix.map(|layout| tensor.with_layout(layout)).transpose()?)
 }
 
-/// A tensor with an additional axis of length 1.
-pub(super) fn unsqueezed<'a>(tensor: &DeviceTensor<'a>, axis: usize) -> Result<DeviceTensor<'a>, LayerError> {
-    Ok(tensor.with_layout(tensor.layout().unsqueeze(axis)?)?)
-}
-
 /// …×i times the transposed weights o×i, plus a bias, for any number of rows.
-pub(super) fn linear<'a>(
+fn linear<'a>(
     x: &DeviceTensor<'a>,
     weight: &DeviceTensor<'a>,
     bias: Option<DeviceTensor<'a>>,
     y: &DeviceTensor<'a>,
-) -> Result<Product<'a>, LayerError> {
+) -> Result<Product<'a>> {
     let (x, y) = match (as_matrix(x)?, as_matrix(y)?) {
         (Some(x), Some(y)) => (x, y),
-        _ if x.shape().len() < 2 => (unsqueezed(x, 0)?, unsqueezed(y, 0)?),
+        _ if x.shape().len() < 2 => (x.unsqueeze(0)?, y.unsqueeze(0)?),
         _ => (*x, *y),
     };
     let weight = weight.with_layout(weight.layout().transpose(-2, -1)?)?;
     Ok(Product { added: bias, ..Product::new(x, weight, y) })
+}
+
+/// Writes the product of [`linear`] to `y`.
+///
+/// # Errors
+/// Returns an error if the shapes do not match.
+pub(super) fn write_linear(
+    x: &DeviceTensor<'_>,
+    weight: &DeviceTensor<'_>,
+    bias: Option<DeviceTensor<'_>>,
+    y: &DeviceTensor<'_>,
+    context: &mut CudaContext<'_>,
+) -> Result<()> {
+    linear(x, weight, bias, y)?.run(&EpilogueCode::default(), Arguments::new(), context)
 }
 
 impl CudaLayer for Linear {
@@ -239,86 +250,56 @@ impl CudaLayer for Linear {
         }
     }
 
-    fn weights(&self) -> Result<Vec<Tensor>, LayerError> {
+    fn weights(&self) -> Result<Vec<Tensor>> {
         match self.int8.tensors(&self.weight, self.bias.as_ref())? {
             Some(tensors) => Ok(tensors.into()),
             None => stored([Some(&self.weight), self.bias.as_ref()]),
         }
     }
 
-    fn configure(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<(), LayerError> {
+    fn configure(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<()> {
         self.int8.configure(inputs, outputs);
         let is_int8 = self.int8.is_selected();
-        epilogue_code(self.epilogue.as_ref(), &dequantized(inputs, is_int8), &dequantized(outputs, is_int8))
-            .map(drop)
+        EpilogueCode::of_int8(self.epilogue.as_ref(), inputs, outputs, is_int8).map(drop)
     }
 
     product_tactics!(products);
 
-    fn forward(
-        &mut self,
-        inputs: &[DeviceTensor<'_>],
-        outputs: &[DeviceTensor<'_>],
-        context: &mut CudaContext<'_>,
-    ) -> Result<(), LayerError> {
-        let is_int8 = inputs[0].dtype() == DType::I8 && self.int8.is_selected();
-        let dequantized = |tensors: &[DeviceTensor<'_>]| dequantized(&metas(tensors), is_int8);
-        let epilogue = epilogue_code(self.epilogue.as_ref(), &dequantized(inputs), &dequantized(outputs))?;
+    fn forward(&mut self, io: &mut CudaIo<'_, '_>) -> Result<()> {
+        let is_int8 = io.inputs[0].dtype() == DType::I8 && self.int8.is_selected();
+        let (inputs, outputs) = (metas(io.inputs), metas(io.outputs));
+        let epilogue = EpilogueCode::of_int8(self.epilogue.as_ref(), &inputs, &outputs, is_int8)?;
         let mut weights = Weights::default();
-        let mut weight = weights.must(&self.weight, inputs, context)?;
-        let mut int8_scales = None;
-        let bias = match is_int8 {
-            true => Some(context.weight(1)?),
-            false => weights.next(self.bias.as_ref(), inputs, context)?,
+        let mut weight = weights.must(&self.weight, io)?;
+        let (bias, int8_scales) = match is_int8 {
+            true => {
+                let output_scale = self.int8.output_scale().unwrap_or(1.0);
+                (Some(io.context.weight(1)?), Some((io.context.weight(2)?, output_scale)))
+            }
+            false => (weights.next(self.bias.as_ref(), io)?, None),
         };
-        if is_int8 {
-            int8_scales = Some((context.weight(2)?, self.int8.output_scale().unwrap_or(1.0)));
-        }
-        let mut y = outputs[0];
+        let mut y = io.outputs[0];
         if weight.shape().len() == 1 {
-            weight = unsqueezed(&weight, 0)?;
-            y = unsqueezed(&y, y.shape().len())?;
+            (weight, y) = (weight.unsqueeze(0)?, y.unsqueeze(y.shape().len())?);
         }
-        let arguments = epilogue.arguments(inputs, outputs[0].shape())?;
-        let product = Product { int8_scales, ..linear(&inputs[0], &weight, bias, &y)? };
-        product.with_tactic(self.on_device).run(&epilogue, arguments, context)
+        let arguments = epilogue.arguments(io.inputs, io.outputs[0].shape())?;
+        let product = Product { int8_scales, ..linear(&io.inputs[0], &weight, bias, &y)? };
+        product.with_tactic(self.on_device).run(&epilogue, arguments, io.context)
     }
-}
-
-/// The element types and shapes of tensors.
-pub(super) fn metas(tensors: &[DeviceTensor<'_>]) -> Vec<TensorMeta> {
-    let meta = |tensor: &DeviceTensor<'_>| TensorMeta::new(tensor.dtype(), tensor.shape().iter().copied());
-    tensors.iter().map(meta).collect()
-}
-
-/// The epilogue's code for a layer with one output.
-pub(super) fn epilogue_code(
-    epilogue: Option<&crate::ops::support::epilogue::Epilogue>,
-    inputs: &[TensorMeta],
-    outputs: &[TensorMeta],
-) -> Result<EpilogueCode, LayerError> {
-    let output = outputs.first().ok_or_else(|| LayerError::missing_input(0, 0))?;
-    EpilogueCode::of(epilogue, inputs, output)
 }
 
 /// The product of two inputs. A vector becomes a row on the left and a column on the right.
-fn of_inputs<'a>(
-    factors: &Factors,
-    inputs: &[DeviceTensor<'a>],
-    output: &DeviceTensor<'a>,
-) -> Result<Product<'a>, LayerError> {
-    let [mut left, mut right] = [input(inputs, factors.factors[0])?, input(inputs, factors.factors[1])?];
-    let mut y = *output;
-    let mut added = factors.added.filter(|[beta, _]| *beta != 0.0).map(|_| inputs[0]);
+fn of_inputs<'a>(factors: &Factors, io: &CudaIo<'a, '_>) -> Result<Product<'a>> {
+    let [left, right] = factors.factors;
+    let (mut left, mut right, mut y) = (input(io.inputs, left)?, input(io.inputs, right)?, io.outputs[0]);
+    let mut added = factors.added.filter(|[beta, _]| *beta != 0.0).map(|_| io.inputs[0]);
     let is_row = left.shape().len() == 1;
     if right.shape().len() == 1 {
-        right = unsqueezed(&right, 1)?;
-        y = unsqueezed(&y, y.shape().len())?;
-        added = added.map(|added| unsqueezed(&added, added.shape().len())).transpose()?;
+        (right, y) = (right.unsqueeze(1)?, y.unsqueeze(y.shape().len())?);
+        added = added.map(|added| added.unsqueeze(added.shape().len())).transpose()?;
     }
     if is_row {
-        left = unsqueezed(&left, 0)?;
-        y = unsqueezed(&y, y.shape().len() - 1)?;
+        (left, y) = (left.unsqueeze(0)?, y.unsqueeze(y.shape().len() - 1)?);
     }
     if right.shape().len() == 2
         && added.is_none()
@@ -335,27 +316,23 @@ impl CudaLayer for Matmul {
         is_real(position, formats)
     }
 
-    fn configure(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<(), LayerError> {
-        epilogue_code(self.epilogue.as_ref(), inputs, outputs).map(drop)
+    fn configure(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<()> {
+        EpilogueCode::of(self.epilogue.as_ref(), inputs, outputs).map(drop)
     }
 
     product_tactics!(products);
 
-    fn forward(
-        &mut self,
-        inputs: &[DeviceTensor<'_>],
-        outputs: &[DeviceTensor<'_>],
-        context: &mut CudaContext<'_>,
-    ) -> Result<(), LayerError> {
-        let epilogue = epilogue_code(self.epilogue.as_ref(), &metas(inputs), &metas(outputs))?;
-        let arguments = epilogue.arguments(inputs, outputs[0].shape())?;
-        let product = of_inputs(&self.product(), inputs, &outputs[0])?;
-        product.with_tactic(self.on_device).run(&epilogue, arguments, context)
+    fn forward(&mut self, io: &mut CudaIo<'_, '_>) -> Result<()> {
+        let epilogue = EpilogueCode::of(self.epilogue.as_ref(), &metas(io.inputs), &metas(io.outputs))?;
+        let arguments = epilogue.arguments(io.inputs, io.outputs[0].shape())?;
+        let product = of_inputs(&self.product(), io)?;
+        product.with_tactic(self.on_device).run(&epilogue, arguments, io.context)
     }
 }
 
+/// Implements the products of two inputs, which differ in their [`Factors`].
 macro_rules! products {
-    ($($layer:ty),* $(,)?) => {$(
+    ($($layer:ty),*) => {$(
         impl CudaLayer for $layer {
             fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
                 is_real(position, formats)
@@ -363,25 +340,12 @@ macro_rules! products {
 
             product_tactics!(products);
 
-            fn forward(
-                &mut self,
-                inputs: &[DeviceTensor<'_>],
-                outputs: &[DeviceTensor<'_>],
-                context: &mut CudaContext<'_>,
-            ) -> Result<(), LayerError> {
-                let product = of_inputs(&self.product(), inputs, &outputs[0])?;
-                product.with_tactic(self.on_device).run(&EpilogueCode::default(), Arguments::new(), context)
+            fn forward(&mut self, io: &mut CudaIo<'_, '_>) -> Result<()> {
+                let product = of_inputs(&self.product(), io)?.with_tactic(self.on_device);
+                product.run(&EpilogueCode::default(), Arguments::new(), io.context)
             }
         }
-    )*
-
-        /// Registers the layers of this family.
-        pub(super) fn register(layers: &mut CudaLayers) {
-            $(layers.register::<$layer>();)*
-            layers.register::<Matmul>();
-            layers.register::<Linear>();
-        }
-    };
+    )*};
 }
 
 products!(Mm, Bmm, Mv, Dot, Addmv, Addmm, Baddbmm);

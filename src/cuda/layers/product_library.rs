@@ -1,16 +1,12 @@
 //! Products by a library of the device, if it has one: the work for the library, and the conditions under which kernels run
 //! instead. The shared parts also apply to convolutions.
 
-use super::epilogue::{Arguments, EpilogueCode, Form, kernel_shape};
+use super::epilogue::{Arguments, EpilogueCode, Form};
+use super::prelude::*;
 use super::product::{Product, ProductLayouts};
-use super::support::{computed_in, strides};
-use crate::cuda::CudaContext;
-use crate::cuda::device::{
-    Activation, Argument, DeviceTensor, Grid, LibraryWork, MatrixLayout, ProductWork, Unit,
-};
-use crate::op::LayerError;
+use super::support::{kernel_shape, strides, typed};
+use crate::cuda::device::{Activation, LibraryWork, MatrixLayout, ProductWork};
 use crate::pnnx::Function;
-use crate::tensor::DType;
 
 /// If a library cannot do all of an epilogue, a kernel does it in a second pass over the result. That is worthwhile from this
 /// number of multiplications, which take several times as long as the pass.
@@ -21,7 +17,7 @@ pub(super) fn is_worthwhile(is_fused: bool, multiplications: usize) -> bool {
     is_fused || multiplications >= MIN_MULTIPLICATIONS
 }
 
-pub(super) fn scratch<'a>(context: &CudaContext<'a>) -> Result<Argument<'a>, LayerError> {
+pub(super) fn scratch<'a>(context: &CudaContext<'a>) -> Result<Argument<'a>> {
     Ok(context.spare_scratch()?.map_or(Argument::None, Argument::Write))
 }
 
@@ -31,18 +27,17 @@ pub(super) fn apply_epilogue(
     arguments: &Arguments<'_>,
     y: &DeviceTensor<'_>,
     context: &mut CudaContext<'_>,
-) -> Result<(), LayerError> {
+) -> Result<()> {
     let mut arguments: Arguments<'_> = arguments.iter().copied().collect();
-    let unit: Unit = epilogue.unit("epilogue.cu", include_str!("../kernels/epilogue.cu"));
-    let unit = unit.define("T", y.dtype().name()).define("C", computed_in(y.dtype())?);
-    let kernel = context.kernel(&unit, "epilogue")?;
+    let unit = epilogue.unit("epilogue.cu", include_str!("../kernels/epilogue.cu"));
+    let unit = typed(unit, y.dtype())?;
     arguments.extend([
         Argument::Write(*y),
         Argument::Strides(strides(y.layout())),
         Argument::Shape(kernel_shape(y.shape())),
         Argument::Long(y.num_elements() as i64),
     ]);
-    context.launch(&kernel, Grid::over(y.num_elements()), &arguments)
+    context.run(&unit, "epilogue", Grid::over(y.num_elements()), &arguments)
 }
 
 /// The layout of a matrix with these strides of rows, columns and batch. `None` if neither rows nor columns are contiguous.
@@ -94,7 +89,7 @@ pub(super) fn product<'a>(
     layouts: &ProductLayouts,
     (epilogue, arguments): (&EpilogueCode, &Arguments<'a>),
     context: &mut CudaContext<'_>,
-) -> Result<bool, LayerError> {
+) -> Result<bool> {
     if context.device().info().libraries.products.is_none() || product.int8_scales.is_some() {
         return Ok(false);
     }

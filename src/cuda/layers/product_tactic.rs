@@ -3,7 +3,7 @@
 use super::tiles::{self, Tiles};
 use crate::cuda::device::Info;
 use crate::cuda::no_tactic;
-use crate::op::{LayerError, Tactic, TensorMeta};
+use crate::op::{Result, Tactic, TensorMeta};
 use crate::ops::inserted::device_tactic::DeviceTactic;
 use crate::tensor::DType;
 
@@ -34,11 +34,16 @@ impl ProductTactic {
         ALL.iter().take(count).map(|(_, tactic)| *tactic).collect()
     }
 
+    /// The side of tiles that this tactic determines.
+    pub(super) fn tile_side(self) -> Option<usize> {
+        if let Self::Tiles(side) = self { Some(side) } else { None }
+    }
+
     /// Selects the tactic with this ID.
     ///
     /// # Errors
-    /// [`LayerError::Unsupported`] if there is no such tactic.
-    pub(super) fn select(tactic: &mut DeviceTactic, id: u32) -> Result<(), LayerError> {
+    /// [`Unsupported`](crate::op::LayerError::Unsupported) if there is no such tactic.
+    pub(super) fn select(tactic: &mut DeviceTactic, id: u32) -> Result<()> {
         if ALL.iter().all(|(_, tactic)| tactic.id != id) {
             return Err(no_tactic(id));
         }
@@ -88,7 +93,7 @@ macro_rules! product_tactics {
             ProductTactic::tactics(device)
         }
 
-        fn set_tactic(&mut self, id: u32) -> Result<(), LayerError> {
+        fn set_tactic(&mut self, id: u32) -> Result<()> {
             ProductTactic::select(&mut self.on_device, id)
         }
 

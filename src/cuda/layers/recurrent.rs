@@ -1,17 +1,26 @@
 //! Recurrent networks: one product for the inputs of all steps, then for each step a product with the state and a kernel that
 //! combines both.
 
-use super::epilogue::{Arguments, EpilogueCode};
 use super::movement::copy_as;
 use super::multihead::fill_zeros;
-use super::product::linear;
+use super::prelude::*;
+use super::product::write_linear;
 use super::support::{input, int, is_float, shape};
-use crate::cuda::device::{Argument, DeviceTensor, Grid, Unit};
-use crate::cuda::{CudaContext, CudaLayer, CudaLayers, scratch_bytes};
 use crate::kernels::recurrent::Cell;
-use crate::op::{LayerError, TensorFormat, TensorMeta};
 use crate::ops::recurrent::{Gru, Lstm, Network, Part, Rnn, Sizes};
-use crate::tensor::{DType, Tensor};
+
+/// The layers of this family.
+pub(super) const LAYERS: &[&dyn Entry] = &[
+    &Simple::<Rnn>::new(is_float, |layer, io| run(&layer.network(), io))
+        .with_weights(|layer| weights(&layer.network()))
+        .with_workspace(|layer, inputs| workspace(&layer.network(), inputs)),
+    &Simple::<Lstm>::new(is_float, |layer, io| run(&layer.network(), io))
+        .with_weights(|layer| weights(&layer.network()))
+        .with_workspace(|layer, inputs| workspace(&layer.network(), inputs)),
+    &Simple::<Gru>::new(is_float, |layer, io| run(&layer.network(), io))
+        .with_weights(|layer| weights(&layer.network()))
+        .with_workspace(|layer, inputs| workspace(&layer.network(), inputs)),
+];
 
 /// The buffers of a run, in the type of the computation.
 struct Buffers<'a> {
@@ -49,6 +58,10 @@ fn buffer_shapes(network: &Network<'_>, sizes: &Sizes) -> [Vec<usize>; 7] {
     ]
 }
 
+fn weights(network: &Network<'_>) -> Result<Vec<Tensor>> {
+    network.layers.attributes().map(|weight| weight.load()).collect()
+}
+
 fn workspace(network: &Network<'_>, inputs: &[TensorMeta]) -> usize {
     let Some(meta) = inputs.first() else { return 0 };
     let sizes = meta.shape().ok().and_then(|shape| network.sizes(shape.dims()).ok());
@@ -58,23 +71,13 @@ fn workspace(network: &Network<'_>, inputs: &[TensorMeta]) -> usize {
     bytes.into_iter().fold(0, usize::saturating_add)
 }
 
-/// The slice at an index of the first axis.
-fn at<'a>(tensor: &DeviceTensor<'a>, index: usize) -> Result<DeviceTensor<'a>, LayerError> {
-    Ok(tensor.with_layout(tensor.layout().select(0, index)?)?)
-}
-
-fn run(
-    network: &Network<'_>,
-    inputs: &[DeviceTensor<'_>],
-    outputs: &[DeviceTensor<'_>],
-    context: &mut CudaContext<'_>,
-) -> Result<(), LayerError> {
-    let x = inputs[0];
+fn run(network: &Network<'_>, io: &mut CudaIo<'_, '_>) -> Result<()> {
+    let x = io.inputs[0];
     let sizes = network.sizes(x.shape())?;
     let dtype = computed(x.dtype());
     let mut scratch = Vec::with_capacity(7);
     for dims in buffer_shapes(network, &sizes) {
-        scratch.push(context.scratch(dtype, shape(&dims)?)?);
+        scratch.push(io.context.scratch(dtype, shape(&dims)?)?);
     }
     let &[from_input, from_state, unprojected, hidden, cell_state, first, second] = scratch.as_slice() else {
         return Ok(());
@@ -84,37 +87,35 @@ fn run(
     for (position, state) in network.initial.iter().zip([&buffers.hidden, &buffers.cell_state]) {
         match position {
             Some(position) => {
-                let initial = input(inputs, *position)?;
-                let layout = initial.layout().expand(state.shape()).or_else(|_| {
-                    // Without a batch, a state has no batch axis.
-                    initial.layout().unsqueeze(1)
-                })?;
-                copy_as(&initial.with_layout(layout)?, state, context)?;
+                let initial = input(io.inputs, *position)?;
+                // Without a batch, a state has no batch axis.
+                let initial = initial.expand(state.shape()).or_else(|_| initial.unsqueeze(1))?;
+                copy_as(&initial, state, io.context)?;
             }
-            None if state.num_elements() > 0 => fill_zeros(state, context)?,
+            None if state.num_elements() > 0 => fill_zeros(state, io.context)?,
             None => {}
         }
     }
     let mut rows = x.with_layout(network.by_steps(x.layout())?)?;
     if rows.shape().len() == 2 {
-        rows = rows.with_layout(rows.layout().unsqueeze(1)?)?;
+        rows = rows.unsqueeze(1)?;
     }
     for layer in 0..network.num_layers {
         for direction in 0..network.directions() {
             let index = layer * network.directions() + direction;
-            run_direction(network, index, &rows, &buffers, &sizes, context)?;
+            run_direction(network, index, &rows, &buffers, &sizes, io.context)?;
         }
         buffers.sequences.swap(0, 1);
         rows = buffers.sequences[0];
     }
-    for (part, y) in network.parts()?.iter().zip(outputs) {
+    for (part, y) in network.parts()?.iter().zip(io.outputs) {
         let (from, to) = match part {
             Part::Output => (&rows, y.with_layout(network.by_steps(y.layout())?)?),
             Part::Hidden => (&buffers.hidden, *y),
             Part::Memory => (&buffers.cell_state, *y),
         };
-        let layout = if to.shape().len() == 2 { to.layout().unsqueeze(1)? } else { *to.layout() };
-        copy_as(from, &to.with_layout(layout)?, context)?;
+        let to = if to.shape().len() == 2 { to.unsqueeze(1)? } else { to };
+        copy_as(from, &to, io.context)?;
     }
     Ok(())
 }
@@ -127,27 +128,22 @@ fn run_direction(
     buffers: &Buffers<'_>,
     sizes: &Sizes,
     context: &mut CudaContext<'_>,
-) -> Result<(), LayerError> {
+) -> Result<()> {
     let positions = network.layers.places(index);
-    let weight = |position: Option<usize>| position.map(|position| context.weight(position)).transpose();
-    let [weight_ih, weight_hh, bias_ih, bias_hh, weight_hr] = [
-        weight(positions[0])?,
-        weight(positions[1])?,
-        weight(positions[2])?,
-        weight(positions[3])?,
-        weight(positions[4])?,
-    ];
+    let weight = |at: usize| positions[at].map(|position| context.weight(position)).transpose();
+    let (weight_ih, weight_hh, bias_ih, bias_hh, weight_hr) =
+        (weight(0)?, weight(1)?, weight(2)?, weight(3)?, weight(4)?);
     let missing = || LayerError::MissingWeight { key: "weight_ih".to_owned() };
     let (weight_ih, weight_hh) = (weight_ih.ok_or_else(missing)?, weight_hh.ok_or_else(missing)?);
-    let epilogue = EpilogueCode::default();
-    linear(rows, &weight_ih, bias_ih, &buffers.from_input)?.run(&epilogue, Arguments::new(), context)?;
-    let hidden = at(&buffers.hidden, index)?;
-    let cell_state =
-        if network.cell == Cell::Lstm { at(&buffers.cell_state, index)? } else { buffers.cell_state };
+    write_linear(rows, &weight_ih, bias_ih, &buffers.from_input, context)?;
+    let hidden = buffers.hidden.select(0, index)?;
+    let cell_state = match network.cell {
+        Cell::Lstm => buffers.cell_state.select(0, index)?,
+        _ => buffers.cell_state,
+    };
     let is_reverse = index % network.directions() == 1;
     let width = network.output_size();
-    let columns = buffers.sequences[1].layout().narrow(2, if is_reverse { width } else { 0 }, width)?;
-    let columns = buffers.sequences[1].with_layout(columns)?;
+    let columns = buffers.sequences[1].narrow(2, if is_reverse { width } else { 0 }, width)?;
     let kind = match network.cell {
         Cell::Tanh => "TANH",
         Cell::Relu => "RELU",
@@ -158,17 +154,12 @@ fn run_direction(
         .define("T", hidden.dtype().name())
         .define("KIND", kind);
     let kernel = context.kernel(&unit, "step")?;
-    let order: Box<dyn Iterator<Item = usize>> =
-        if is_reverse { Box::new((0..sizes.steps).rev()) } else { Box::new(0..sizes.steps) };
-    for step in order {
-        linear(&hidden, &weight_hh, bias_hh, &buffers.from_state)?.run(
-            &epilogue,
-            Arguments::new(),
-            context,
-        )?;
+    for at in 0..sizes.steps {
+        let step = if is_reverse { sizes.steps - 1 - at } else { at };
+        write_linear(&hidden, &weight_hh, bias_hh, &buffers.from_state, context)?;
         let state = if weight_hr.is_some() { buffers.unprojected } else { hidden };
         let arguments = [
-            Argument::Read(at(&buffers.from_input, step)?),
+            Argument::Read(buffers.from_input.select(0, step)?),
             Argument::Read(buffers.from_state),
             Argument::Write(cell_state),
             Argument::Write(state),
@@ -177,48 +168,9 @@ fn run_direction(
         ];
         context.launch(&kernel, Grid::over(sizes.batch * network.hidden_size), &arguments)?;
         if let Some(weight_hr) = &weight_hr {
-            linear(&buffers.unprojected, weight_hr, None, &hidden)?.run(
-                &epilogue,
-                Arguments::new(),
-                context,
-            )?;
+            write_linear(&buffers.unprojected, weight_hr, None, &hidden, context)?;
         }
-        copy_as(&hidden, &at(&columns, step)?, context)?;
+        copy_as(&hidden, &columns.select(0, step)?, context)?;
     }
     Ok(())
 }
-
-macro_rules! recurrent {
-    ($($layer:ident),*) => {$(
-        impl CudaLayer for $layer {
-            fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
-                is_float(position, formats)
-            }
-
-            fn weights(&self) -> Result<Vec<Tensor>, LayerError> {
-                self.network().layers.attributes().map(|weight| weight.load()).collect()
-            }
-
-            fn workspace(&self, inputs: &[TensorMeta], _: &[TensorMeta]) -> usize {
-                workspace(&self.network(), inputs)
-            }
-
-            fn forward(
-                &mut self,
-                inputs: &[DeviceTensor<'_>],
-                outputs: &[DeviceTensor<'_>],
-                context: &mut CudaContext<'_>,
-            ) -> Result<(), LayerError> {
-                run(&self.network(), inputs, outputs, context)
-            }
-        }
-    )*
-
-        /// Registers the layers of this family.
-        pub(super) fn register(layers: &mut CudaLayers) {
-            $(layers.register::<$layer>();)*
-        }
-    };
-}
-
-recurrent!(Rnn, Lstm, Gru);

@@ -1,17 +1,77 @@
 //! Reductions along axes, and cumulative sums and products.
 
+use super::family::{Family, Member};
+use super::prelude::*;
 use super::rows::Rows;
-use super::support::{computed_in, is_real, row_major};
-use crate::cuda::device::{Argument, DeviceTensor, Grid, KernelStrides, Unit};
-use crate::cuda::{CudaContext, CudaLayer, CudaLayers};
-use crate::op::{LayerError, TensorFormat, TensorMeta};
+use super::support::{computed_in, is_real, is_real_in_any_order, typed};
+use crate::op::CpuLayer;
 use crate::ops::reduction::along_axes::{
     All, Amax, Amin, Any, Axes, Deviation, LogSumExp, Mean, Norm, Operation, Product, Reduction, Sum,
     Variance,
 };
 use crate::ops::reduction::extremes::{Argmax, Argmin, Max, Min};
 use crate::ops::reduction::scan::{Cumprod, Cumsum};
-use crate::tensor::{DType, Layout};
+
+/// The layers of this family.
+pub(super) const LAYERS: &[&dyn Entry] = &[
+    &Reductions::<Sum>(Sum::reduction),
+    &Reductions::<Mean>(Mean::reduction),
+    &Reductions::<Product>(Product::reduction),
+    &Reductions::<Amax>(Amax::reduction),
+    &Reductions::<Amin>(Amin::reduction),
+    &Reductions::<LogSumExp>(LogSumExp::reduction),
+    &Reductions::<Variance>(Variance::reduction),
+    &Reductions::<Deviation>(Deviation::reduction),
+    &Reductions::<Norm>(Norm::reduction),
+    &Simple::<Any>::new(is_real_in_any_order, |layer, io| {
+        any_or_all(true, layer.dim.as_deref(), layer.keepdim, io)
+    }),
+    &Simple::<All>::new(is_real_in_any_order, |layer, io| {
+        any_or_all(false, layer.dim.as_deref(), layer.keepdim, io)
+    }),
+    &Simple::<Max>::new(is_real, |layer, io| {
+        let outputs = [io.outputs.first(), io.outputs.get(1)];
+        extremes(true, (layer.dim, layer.keepdim), outputs, io)
+    }),
+    &Simple::<Min>::new(is_real, |layer, io| {
+        let outputs = [io.outputs.first(), io.outputs.get(1)];
+        extremes(false, (layer.dim, layer.keepdim), outputs, io)
+    }),
+    &Simple::<Argmax>::new(is_real, |layer, io| {
+        extremes(true, (layer.dim, layer.keepdim), [None, io.outputs.first()], io)
+    }),
+    &Simple::<Argmin>::new(is_real, |layer, io| {
+        extremes(false, (layer.dim, layer.keepdim), [None, io.outputs.first()], io)
+    }),
+    &Simple::<Cumsum>::new(is_real, |layer, io| scan(false, layer.dim, io)),
+    &Simple::<Cumprod>::new(is_real, |layer, io| scan(true, layer.dim, io)),
+];
+
+/// Layers that are a [`Reduction`].
+struct Reductions<L>(fn(&L) -> Reduction<'_>);
+
+impl<L: CpuLayer + Clone + 'static> Family for Reductions<L> {
+    type Layer = L;
+}
+
+impl<L: CpuLayer + Clone + 'static> CudaLayer for Member<Reductions<L>> {
+    fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
+        is_real_in_any_order(position, formats)
+    }
+
+    fn configure(&mut self, inputs: &[TensorMeta], _: &[TensorMeta]) -> Result<()> {
+        let dtype = inputs.first().map_or(DType::F32, TensorMeta::dtype);
+        computed_in((self.entry.0)(&self.layer).computed(dtype)?).map(drop)
+    }
+
+    fn forward(&mut self, io: &mut CudaIo<'_, '_>) -> Result<()> {
+        let (x, y) = (&io.inputs[0], &io.outputs[0]);
+        let reduction = (self.entry.0)(&self.layer);
+        let axes = Axes::new(reduction.dim, reduction.keepdim, x.shape().len())?;
+        let computed = reduction.computed(x.dtype())?;
+        ReductionCode::of(reduction.operation, computed).run(&axes.reduced, [x, y], computed, io.context)
+    }
+}
 
 /// The steps of a row's reduction, as kernel code.
 struct ReductionCode {
@@ -85,7 +145,7 @@ impl ReductionCode {
         [x, y]: [&DeviceTensor<'_>; 2],
         computed: DType,
         context: &mut CudaContext<'_>,
-    ) -> Result<(), LayerError> {
+    ) -> Result<()> {
         let rows = rows_of(reduced, x, &[y])?;
         let (schedule, compute_type) = (rows.schedule(&[x], |_| true), computed_in(computed)?);
         let unit = Unit::new("reduce.cu", include_str!("../kernels/reduce.cu"))
@@ -102,7 +162,6 @@ impl ReductionCode {
             .define("COMBINE", self.combine)
             .define("FINISH", self.finish)
             .define("CENTRE", self.centre);
-        let kernel = context.kernel(&schedule.define(unit), "reduce")?;
         let arguments = [
             Argument::Read(*x),
             rows.outer_strides(0),
@@ -115,16 +174,12 @@ impl ReductionCode {
             Argument::Long(rows.length as i64),
             Argument::Double(self.number),
         ];
-        context.launch(&kernel, schedule.grid, &arguments)
+        context.run(&schedule.define(unit), "reduce", schedule.grid, &arguments)
     }
 }
 
 /// The rows along the reduced axes of a tensor, and of outputs with one element for each row.
-fn rows_of(
-    reduced: &[bool],
-    x: &DeviceTensor<'_>,
-    outputs: &[&DeviceTensor<'_>],
-) -> Result<Rows, LayerError> {
+fn rows_of(reduced: &[bool], x: &DeviceTensor<'_>, outputs: &[&DeviceTensor<'_>]) -> Result<Rows> {
     let axes: Vec<usize> = (0..reduced.len()).filter(|&axis| reduced[axis]).collect();
     let mut layouts: Vec<Layout> = vec![*x.layout()];
     for y in outputs {
@@ -140,96 +195,26 @@ fn rows_of(
     Rows::along(&axes, &layouts)
 }
 
-macro_rules! reductions {
-    ($($layer:ident),*) => {$(
-        impl CudaLayer for $layer {
-            fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
-                is_real(position, &row_major(formats))
-            }
-
-            fn configure(&mut self, inputs: &[TensorMeta], _: &[TensorMeta]) -> Result<(), LayerError> {
-                let dtype = inputs.first().map_or(DType::F32, TensorMeta::dtype);
-                let reduction = self.reduction();
-                computed_in(reduction.computed(dtype)?).map(drop)
-            }
-
-            fn forward(
-                &mut self,
-                inputs: &[DeviceTensor<'_>],
-                outputs: &[DeviceTensor<'_>],
-                context: &mut CudaContext<'_>,
-            ) -> Result<(), LayerError> {
-                reduce(&self.reduction(), &inputs[0], &outputs[0], context)
-            }
-        }
-    )*
-
-        /// Registers the layers of this family.
-        pub(super) fn register(layers: &mut CudaLayers) {
-            $(layers.register::<$layer>();)*
-            layers.register::<Any>();
-            layers.register::<All>();
-            layers.register::<Max>();
-            layers.register::<Min>();
-            layers.register::<Argmax>();
-            layers.register::<Argmin>();
-            layers.register::<Cumsum>();
-            layers.register::<Cumprod>();
-        }
-    };
+/// Writes whether any element of each row is non-zero, or whether all are.
+fn any_or_all(is_any: bool, dim: Option<&[i64]>, keepdim: bool, io: &mut CudaIo<'_, '_>) -> Result<()> {
+    let (x, y) = (&io.inputs[0], &io.outputs[0]);
+    let axes = Axes::new(dim, keepdim, x.shape().len())?;
+    ReductionCode::any_or_all(is_any).run(&axes.reduced, [x, y], x.dtype(), io.context)
 }
-
-fn reduce(
-    reduction: &Reduction<'_>,
-    x: &DeviceTensor<'_>,
-    y: &DeviceTensor<'_>,
-    context: &mut CudaContext<'_>,
-) -> Result<(), LayerError> {
-    let axes = Axes::new(reduction.dim, reduction.keepdim, x.shape().len())?;
-    let computed = reduction.computed(x.dtype())?;
-    ReductionCode::of(reduction.operation, computed).run(&axes.reduced, [x, y], computed, context)
-}
-
-reductions!(Sum, Mean, Product, Amax, Amin, LogSumExp, Variance, Deviation, Norm);
-
-macro_rules! quantifiers {
-    ($($layer:ident is $is_any:literal),*) => {$(
-        impl CudaLayer for $layer {
-            fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
-                is_real(position, &row_major(formats))
-            }
-
-            fn forward(
-                &mut self,
-                inputs: &[DeviceTensor<'_>],
-                outputs: &[DeviceTensor<'_>],
-                context: &mut CudaContext<'_>,
-            ) -> Result<(), LayerError> {
-                let (x, y) = (&inputs[0], &outputs[0]);
-                let axes = Axes::new(self.dim.as_deref(), self.keepdim, x.shape().len())?;
-                ReductionCode::any_or_all($is_any).run(&axes.reduced, [x, y], x.dtype(), context)
-            }
-        }
-    )*};
-}
-
-quantifiers!(Any is true, All is false);
 
 /// The extremes of rows, and their indices.
 fn extremes(
     is_largest: bool,
-    reduced: &[bool],
-    x: &DeviceTensor<'_>,
+    (dim, keepdim): (Option<i64>, bool),
     [y, indices]: [Option<&DeviceTensor<'_>>; 2],
-    context: &mut CudaContext<'_>,
-) -> Result<(), LayerError> {
-    let unit = Unit::new("extremes.cu", include_str!("../kernels/extremes.cu"))
-        .define("T", x.dtype().name())
-        .define("C", computed_in(x.dtype())?)
+    io: &mut CudaIo<'_, '_>,
+) -> Result<()> {
+    let x = &io.inputs[0];
+    let axes = Axes::new(dim.as_ref().map(std::slice::from_ref), keepdim, x.shape().len())?;
+    let unit = typed(Unit::new("extremes.cu", include_str!("../kernels/extremes.cu")), x.dtype())?
         .define("LARGEST", u8::from(is_largest));
-    let kernel = context.kernel(&unit, "extremes")?;
     let outputs: Vec<&DeviceTensor<'_>> = [y, indices].into_iter().flatten().collect();
-    let rows = rows_of(reduced, x, &outputs)?;
+    let rows = rows_of(&axes.reduced, x, &outputs)?;
     let of = |tensor: Option<&DeviceTensor<'_>>, position: usize| match tensor {
         Some(_) => rows.outer_strides(position),
         None => Argument::Strides(KernelStrides::default()),
@@ -247,65 +232,12 @@ fn extremes(
         Argument::Long(rows.count as i64),
         Argument::Long(rows.length as i64),
     ];
-    context.launch(&kernel, rows.grid(), &arguments)
+    io.context.run(&unit, "extremes", rows.grid(), &arguments)
 }
 
-macro_rules! extreme_layers {
-    ($($layer:ident is $is_largest:literal, |$outputs:ident| $targets:expr;)*) => {$(
-        impl CudaLayer for $layer {
-            fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
-                is_real(position, formats)
-            }
-
-            fn forward(
-                &mut self,
-                inputs: &[DeviceTensor<'_>],
-                $outputs: &[DeviceTensor<'_>],
-                context: &mut CudaContext<'_>,
-            ) -> Result<(), LayerError> {
-                let dim = self.dim.as_ref().map(std::slice::from_ref);
-                let axes = Axes::new(dim, self.keepdim, inputs[0].shape().len())?;
-                extremes($is_largest, &axes.reduced, &inputs[0], $targets, context)
-            }
-        }
-    )*};
-}
-
-extreme_layers! {
-    Max is true, |outputs| [outputs.first(), outputs.get(1)];
-    Min is false, |outputs| [outputs.first(), outputs.get(1)];
-    Argmax is true, |outputs| [None, outputs.first()];
-    Argmin is false, |outputs| [None, outputs.first()];
-}
-
-macro_rules! scans {
-    ($($layer:ident is $is_product:literal),*) => {$(
-        impl CudaLayer for $layer {
-            fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
-                is_real(position, formats)
-            }
-
-            fn forward(
-                &mut self,
-                inputs: &[DeviceTensor<'_>],
-                outputs: &[DeviceTensor<'_>],
-                context: &mut CudaContext<'_>,
-            ) -> Result<(), LayerError> {
-                scan($is_product, self.dim, &inputs[0], &outputs[0], context)
-            }
-        }
-    )*};
-}
-
-scans!(Cumsum is false, Cumprod is true);
-
-fn scan(
-    is_product: bool,
-    dim: i64,
-    x: &DeviceTensor<'_>,
-    y: &DeviceTensor<'_>,
-    context: &mut CudaContext<'_>,
-) -> Result<(), LayerError> {
+/// The cumulative sums or products of rows.
+fn scan(is_product: bool, dim: i64, io: &mut CudaIo<'_, '_>) -> Result<()> {
+    let (x, y) = (&io.inputs[0], &io.outputs[0]);
     let axes: Vec<usize> = if x.shape().is_empty() { Vec::new() } else { vec![x.shape().axis(dim)?] };
     let compute_type = computed_in(y.dtype())?;
     let unit = Unit::new("scan.cu", include_str!("../kernels/scan.cu"))
@@ -314,8 +246,7 @@ fn scan(
         .define("C", compute_type)
         .define("W", if compute_type == "i64" { "unsigned long long" } else { "double" })
         .define("IS_PRODUCT", u8::from(is_product));
-    let kernel = context.kernel(&unit, "scan")?;
     let rows = Rows::along(&axes, &[*x.layout(), *y.layout()])?;
     let arguments = rows.arguments(x, y);
-    context.launch(&kernel, Grid::over(rows.count), &arguments)
+    io.context.run(&unit, "scan", Grid::over(rows.count), &arguments)
 }

@@ -4,11 +4,12 @@ use super::codegen::literal;
 use super::elementwise::Map;
 use super::kernel_builder::no_kernel;
 use super::movement::copy_as;
-use crate::cuda::device::DeviceTensor;
-use crate::cuda::{CudaContext, CudaLayer, CudaLayers};
-use crate::op::{LayerError, TensorFormat, TensorMeta};
+use super::prelude::*;
 use crate::ops::inserted::reformat::Reformat;
-use crate::tensor::{DType, Format};
+use crate::tensor::Format;
+
+/// The layers of this file.
+pub(super) const LAYERS: &[&dyn Entry] = &[&Own::<Reformat>::ENTRY];
 
 /// The kernel that converts between quantised values with different scales; `None` as a scale means float.
 fn map([from, to]: [DType; 2], [from_scale, to_scale]: [Option<f32>; 2]) -> Option<Map> {
@@ -29,7 +30,7 @@ impl CudaLayer for Reformat {
         formats.get(position).is_some_and(|it| !matches!(it.format, Format::Blocked { .. }))
     }
 
-    fn configure(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<(), LayerError> {
+    fn configure(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<()> {
         let dtypes = [inputs[0].dtype(), outputs[0].dtype()];
         let is_moved = dtypes[0] == dtypes[1] && self.scales() == [None; 2];
         if !self.makes_blocks() && (is_moved || map(dtypes, self.scales()).is_some()) {
@@ -38,21 +39,11 @@ impl CudaLayer for Reformat {
         Err(no_kernel())
     }
 
-    fn forward(
-        &mut self,
-        inputs: &[DeviceTensor<'_>],
-        outputs: &[DeviceTensor<'_>],
-        context: &mut CudaContext<'_>,
-    ) -> Result<(), LayerError> {
+    fn forward(&mut self, io: &mut CudaIo<'_, '_>) -> Result<()> {
         if self.scales() == [None; 2] {
-            return copy_as(&inputs[0], &outputs[0], context);
+            return copy_as(&io.inputs[0], &io.outputs[0], io.context);
         }
-        let map = map([inputs[0].dtype(), outputs[0].dtype()], self.scales());
-        map.ok_or_else(no_kernel)?.run(inputs, &outputs[0], context)
+        let map = map([io.inputs[0].dtype(), io.outputs[0].dtype()], self.scales());
+        map.ok_or_else(no_kernel)?.run(io.inputs, &io.outputs[0], io.context)
     }
-}
-
-/// Registers the layer.
-pub(super) fn register(layers: &mut CudaLayers) {
-    layers.register::<Reformat>();
 }

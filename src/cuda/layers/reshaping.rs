@@ -3,53 +3,37 @@
 
 use super::axes::Traversal;
 use super::copy::{copy, unit};
-use super::epilogue::kernel_shape;
-use super::support::{is_any_dtype, row_major, shape, strides};
-use crate::cuda::device::{Argument, DeviceTensor, Grid};
-use crate::cuda::{CudaContext, CudaLayer, CudaLayers, scratch_bytes};
-use crate::op::{LayerError, TensorFormat, TensorMeta};
+use super::prelude::*;
+use super::support::{is_any_dtype_in_any_order, kernel_shape, shape, strides};
 use crate::ops::layout::reshaping::{
     Flatten, FlattenModule, Ravel, Reshape, ReshapeAs, Squeeze, Unflatten, UnflattenModule, Unsqueeze,
 };
 
-/// Copies the elements of the input in row-major order to another shape.
-macro_rules! reshaping {
-    ($($layer:ty),* $(,)?) => {$(
-        impl CudaLayer for $layer {
-            fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
-                is_any_dtype(position, &row_major(formats))
-            }
+/// The layers of this family.
+pub(super) const LAYERS: &[&dyn Entry] = &[
+    &in_order::<Flatten>(),
+    &in_order::<FlattenModule>(),
+    &in_order::<Ravel>(),
+    &in_order::<Reshape>(),
+    &in_order::<ReshapeAs>(),
+    &in_order::<Squeeze>(),
+    &in_order::<Unflatten>(),
+    &in_order::<UnflattenModule>(),
+    &in_order::<Unsqueeze>(),
+];
 
-            fn changes_order(&self) -> bool {
-                true
-            }
-
-            fn forward(
-                &mut self,
-                inputs: &[DeviceTensor<'_>],
-                outputs: &[DeviceTensor<'_>],
-                context: &mut CudaContext<'_>,
-            ) -> Result<(), LayerError> {
-                copy_in_order(&inputs[0], &outputs[0], context)
-            }
-        }
-    )*
-
-        /// Registers the layers of this family.
-        pub(super) fn register(layers: &mut CudaLayers) {
-            $(layers.register::<$layer>();)*
-        }
-    };
+/// Layers that copy the elements of the input in row-major order to another shape.
+const fn in_order<L>() -> Simple<L> {
+    Simple::new(is_any_dtype_in_any_order, |_, io| copy_in_order(&io.inputs[0], &io.outputs[0], io.context))
+        .changing_order()
 }
-
-reshaping!(Flatten, FlattenModule, Ravel, Reshape, ReshapeAs, Squeeze, Unflatten, UnflattenModule, Unsqueeze);
 
 /// Copies elements in row-major order between tensors of different shapes.
 pub(super) fn copy_in_order(
     from: &DeviceTensor<'_>,
     to: &DeviceTensor<'_>,
     context: &mut CudaContext<'_>,
-) -> Result<(), LayerError> {
+) -> Result<()> {
     // Usually one of the two can be viewed in the shape of the other.
     if let Some(layout) = to.layout().reshape(from.shape())? {
         return copy(from, &to.with_layout(layout)?, context);
@@ -57,7 +41,6 @@ pub(super) fn copy_in_order(
     if let Some(layout) = from.layout().reshape(to.shape())? {
         return copy(&from.with_layout(layout)?, to, context);
     }
-    let kernel = context.kernel(&unit(from.dtype(), Traversal::default()), "copy_in_order")?;
     let arguments = [
         Argument::Read(*from),
         Argument::Strides(strides(from.layout())),
@@ -67,7 +50,8 @@ pub(super) fn copy_in_order(
         Argument::Shape(kernel_shape(to.shape())),
         Argument::Long(to.num_elements() as i64),
     ];
-    context.launch(&kernel, Grid::over(to.num_elements()), &arguments)
+    let unit = unit(from.dtype(), Traversal::default());
+    context.run(&unit, "copy_in_order", Grid::over(to.num_elements()), &arguments)
 }
 
 /// A tensor in another shape: as a view, or as a copy in scratch memory, whose size is that of [`copy_bytes`].
@@ -75,7 +59,7 @@ pub(super) fn reshaped<'a, 'c: 'a>(
     tensor: &DeviceTensor<'a>,
     dims: &[usize],
     context: &mut CudaContext<'c>,
-) -> Result<DeviceTensor<'a>, LayerError> {
+) -> Result<DeviceTensor<'a>> {
     let wanted = shape(dims)?;
     if let Some(layout) = tensor.layout().reshape(&wanted)? {
         return Ok(tensor.with_layout(layout)?);
@@ -83,6 +67,16 @@ pub(super) fn reshaped<'a, 'c: 'a>(
     let copied = context.scratch(tensor.dtype(), wanted)?;
     copy_in_order(tensor, &copied, context)?;
     Ok(copied)
+}
+
+/// A contiguous tensor as a vector.
+///
+/// # Errors
+/// [`LayerError::Unsupported`] if it is not contiguous.
+pub(super) fn flattened<'a>(tensor: &DeviceTensor<'a>) -> Result<DeviceTensor<'a>> {
+    let fault = || LayerError::Unsupported("the tensor must be contiguous".to_owned());
+    let layout = tensor.layout().reshape(&shape(&[tensor.num_elements()])?)?.ok_or_else(fault)?;
+    Ok(tensor.with_layout(layout)?)
 }
 
 /// The bytes of scratch memory for a copy of a tensor.

@@ -2,10 +2,8 @@
 
 use super::axes::{chunk, collapsed, is_chunked};
 use super::epilogue::Arguments;
+use super::prelude::*;
 use super::support::shape;
-use crate::cuda::device::{Argument, DeviceTensor, Grid, KernelShape, KernelStrides, Unit};
-use crate::op::LayerError;
-use crate::tensor::Layout;
 use smallvec::SmallVec;
 
 /// The layout of rows of several tensors of one shape.
@@ -59,15 +57,15 @@ impl Rows {
     ///
     /// # Errors
     /// Returns an error if the layouts have different shapes.
-    pub(super) fn along(axes: &[usize], layouts: &[Layout]) -> Result<Self, LayerError> {
+    pub(super) fn along(axes: &[usize], layouts: &[Layout]) -> Result<Self> {
         let rank = layouts.first().map_or(0, |layout| layout.shape().len());
         let (of_row, others): (Vec<usize>, Vec<usize>) = (0..rank).partition(|axis| axes.contains(axis));
-        let part = |axes: &[usize], layout: &Layout| -> Result<Layout, LayerError> {
+        let part = |axes: &[usize], layout: &Layout| -> Result<Layout> {
             let dims: Vec<usize> = axes.iter().map(|&axis| layout.shape()[axis]).collect();
             let strides: Vec<usize> = axes.iter().map(|&axis| layout.strides()[axis]).collect();
             Ok(Layout::strided(shape(&dims)?, &strides, 0)?)
         };
-        let parts = |axes: &[usize]| -> Result<Vec<Layout>, LayerError> {
+        let parts = |axes: &[usize]| -> Result<Vec<Layout>> {
             layouts.iter().map(|layout| part(axes, layout)).collect()
         };
         let (outer_parts, row_parts) = (parts(&others)?, parts(&of_row)?);
@@ -166,7 +164,7 @@ impl Rows {
 ///
 /// # Errors
 /// None in practice: a layout with fewer axes is always valid.
-pub(super) fn without_axis(layout: &Layout, axis: usize) -> Result<(Layout, i64), LayerError> {
+pub(super) fn without_axis(layout: &Layout, axis: usize) -> Result<(Layout, i64)> {
     let (mut dims, mut by) = (layout.shape().dims().to_vec(), layout.strides().to_vec());
     let stride = if axis < by.len() { by.remove(axis) } else { 0 };
     if axis < dims.len() {

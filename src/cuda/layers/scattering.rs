@@ -2,21 +2,28 @@
 
 use super::codegen::compute_type;
 use super::copy::{copy, element};
-use super::epilogue::kernel_shape;
-use super::indexing::{broadcast_index, copies_workspace, is_index, unit_of, with_axis, with_broadcast_axis};
-use super::kernel_builder::{KernelBuilder, no_kernel};
+use super::indexing::{
+    broadcast_index, copies_workspace, is_any_or_index, is_index, unit_of, with_axis, with_broadcast_axis,
+};
+use super::kernel_builder::{no_kernel, write_operand};
 use super::movement::copy_as;
-use super::product::metas;
-use super::support::{input, int, is_any_dtype, is_real, shape, strides};
-use crate::cuda::device::{Argument, DeviceTensor, Grid, Unit};
-use crate::cuda::layer::scratch_bytes;
-use crate::cuda::{CudaContext, CudaLayer, CudaLayers, is_plain};
-use crate::op::{LayerError, TensorFormat, TensorMeta};
+use super::prelude::*;
+use super::support::{input, int, is_any_dtype, is_real, kernel_shape, shape, strides};
 use crate::ops::indexing::advanced::{IndexAdd, IndexFill};
 use crate::ops::indexing::by_index::ScatterAdd;
 use crate::ops::indexing::scattering::{IndexCopy, Scatter, SelectScatter};
 use crate::ops::support::broadcast::TensorOrScalar;
-use crate::tensor::{DType, Scalar, resolve_axis, resolve_index};
+use crate::tensor::{Scalar, resolve_axis, resolve_index};
+
+/// The layers of this family.
+pub(super) const LAYERS: &[&dyn Entry] = &[
+    &Own::<Scatter>::ENTRY,
+    &Own::<ScatterAdd>::ENTRY,
+    &Own::<IndexCopy>::ENTRY,
+    &Simple::<SelectScatter>::new(is_any_dtype, select_scatter),
+    &Own::<IndexFill>::ENTRY,
+    &Own::<IndexAdd>::ENTRY,
+];
 
 /// How a written element is combined with the existing one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,7 +42,7 @@ fn scatter(
     axis: usize,
     wraps: bool,
     context: &mut CudaContext<'_>,
-) -> Result<(), LayerError> {
+) -> Result<()> {
     let unit = Unit::new("scattering.cu", include_str!("../kernels/scattering.cu"));
     let (stored, combined) = match reduction {
         Reduction::None => (element(x.dtype()), "b"),
@@ -46,11 +53,10 @@ fn scatter(
         Reduction::Add => (x.dtype().name(), "a + b"),
     };
     let unit = unit_of(unit.define("T", stored).define("COMBINE(a, b)", combined), index.dtype(), wraps);
-    let kernel = context.kernel(&unit, "scatter")?;
     let outer = with_broadcast_axis(index.layout(), axis, 1)?;
     let stride =
         |tensor: &DeviceTensor<'_>| tensor.layout().strides().get(axis).map_or(0, |&stride| stride as i64);
-    let along = |tensor: &DeviceTensor<'_>| -> Result<Argument<'static>, LayerError> {
+    let along = |tensor: &DeviceTensor<'_>| -> Result<Argument<'static>> {
         Ok(Argument::Strides(strides(&with_broadcast_axis(tensor.layout(), axis, 1)?)))
     };
     let index_len = index.shape().get(axis).copied().unwrap_or(1);
@@ -73,7 +79,7 @@ fn scatter(
         faults,
         operator_id,
     ];
-    context.launch(&kernel, Grid::over(count), &arguments)
+    context.run(&unit, "scatter", Grid::over(count), &arguments)
 }
 
 /// The type in which sums are accumulated.
@@ -96,7 +102,7 @@ fn scatter_add(
     axis: usize,
     wraps: bool,
     context: &mut CudaContext<'_>,
-) -> Result<(), LayerError> {
+) -> Result<()> {
     let wide = accumulator_dtype(y.dtype());
     if wide == y.dtype() {
         copy(base, y, context)?;
@@ -118,20 +124,15 @@ impl CudaLayer for ScatterAdd {
         inputs.get(self.src.0).map_or(0, |src| accumulator_workspace(&inputs[0], src))
     }
 
-    fn forward(
-        &mut self,
-        inputs: &[DeviceTensor<'_>],
-        outputs: &[DeviceTensor<'_>],
-        context: &mut CudaContext<'_>,
-    ) -> Result<(), LayerError> {
-        let (base, y) = (with_axis(&inputs[0])?, with_axis(&outputs[0])?);
+    fn forward(&mut self, io: &mut CudaIo<'_, '_>) -> Result<()> {
+        let (base, y) = (with_axis(&io.inputs[0])?, with_axis(&io.outputs[0])?);
         let (src, index) =
-            (with_axis(&input(inputs, self.src.0)?)?, with_axis(&input(inputs, self.index.0)?)?);
+            (with_axis(&input(io.inputs, self.src.0)?)?, with_axis(&input(io.inputs, self.index.0)?)?);
         let axis = y.shape().axis(self.dim)?;
         if index.num_elements() == 0 {
-            return copy(&base, &y, context);
+            return copy(&base, &y, io.context);
         }
-        scatter_add(&base, &src, &index, &y, axis, false, context)
+        scatter_add(&base, &src, &index, &y, axis, false, io.context)
     }
 }
 
@@ -141,13 +142,9 @@ pub(super) fn scalar_tensor<'a>(
     inputs: &[DeviceTensor<'_>],
     dtype: DType,
     context: &mut CudaContext<'a>,
-) -> Result<DeviceTensor<'a>, LayerError> {
+) -> Result<DeviceTensor<'a>> {
     let to = context.scratch(dtype, shape(&[1])?)?;
-    let metas = metas(inputs);
-    let mut kernel = KernelBuilder::new(&metas);
-    let value = kernel.operand(factor, dtype).ok_or_else(no_kernel)?;
-    let map = kernel.map(dtype, &value).ok_or_else(no_kernel)?;
-    map.run(inputs, &to, context)?;
+    write_operand(factor, inputs, &to, context)?;
     Ok(to)
 }
 
@@ -158,11 +155,10 @@ pub(super) fn has_scalar_kernel(factor: TensorOrScalar, dtype: DType) -> bool {
 
 impl CudaLayer for Scatter {
     fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
-        let is_plain = formats.get(position).is_some_and(is_plain);
-        is_plain && (position != self.index.0 || is_index(position, formats))
+        is_any_or_index(self.index.0, position, formats)
     }
 
-    fn configure(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<(), LayerError> {
+    fn configure(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<()> {
         match self.src {
             TensorOrScalar::Input(position) if inputs.get(position).is_some_and(|src| src.rank() > 0) => {
                 Ok(())
@@ -176,78 +172,58 @@ impl CudaLayer for Scatter {
         scratch_bytes(inputs[0].dtype(), 1)
     }
 
-    fn forward(
-        &mut self,
-        inputs: &[DeviceTensor<'_>],
-        outputs: &[DeviceTensor<'_>],
-        context: &mut CudaContext<'_>,
-    ) -> Result<(), LayerError> {
-        copy(&inputs[0], &outputs[0], context)?;
-        let (y, index) = (with_axis(&outputs[0])?, with_axis(&input(inputs, self.index.0)?)?);
+    fn forward(&mut self, io: &mut CudaIo<'_, '_>) -> Result<()> {
+        copy(&io.inputs[0], &io.outputs[0], io.context)?;
+        let (y, index) = (with_axis(&io.outputs[0])?, with_axis(&input(io.inputs, self.index.0)?)?);
         if index.num_elements() == 0 {
             return Ok(());
         }
         let axis = y.shape().axis(self.dim)?;
         let src = match self.src {
-            TensorOrScalar::Input(position) if !input(inputs, position)?.shape().is_empty() => {
-                input(inputs, position)?
+            TensorOrScalar::Input(position) if !input(io.inputs, position)?.shape().is_empty() => {
+                input(io.inputs, position)?
             }
-            src => {
-                let scalar = scalar_tensor(src, inputs, y.dtype(), context)?;
-                scalar.with_layout(scalar.layout().expand(index.shape())?)?
-            }
+            src => scalar_tensor(src, io.inputs, y.dtype(), io.context)?.expand(index.shape())?,
         };
-        scatter(Reduction::None, &src, &index, &y, axis, false, context)
+        scatter(Reduction::None, &src, &index, &y, axis, false, io.context)
     }
 }
 
 impl CudaLayer for IndexCopy {
     fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
-        is_any_dtype(position, formats) && (position != self.index.0 || is_index(position, formats))
+        is_any_or_index(self.index.0, position, formats)
     }
 
-    fn forward(
-        &mut self,
-        inputs: &[DeviceTensor<'_>],
-        outputs: &[DeviceTensor<'_>],
-        context: &mut CudaContext<'_>,
-    ) -> Result<(), LayerError> {
-        let source = input(inputs, self.source.0)?;
-        if outputs[0].shape().is_empty() {
-            return copy(&source, &outputs[0], context);
+    fn forward(&mut self, io: &mut CudaIo<'_, '_>) -> Result<()> {
+        let source = input(io.inputs, self.source.0)?;
+        if io.outputs[0].shape().is_empty() {
+            return copy(&source, &io.outputs[0], io.context);
         }
-        copy(&inputs[0], &outputs[0], context)?;
-        let axis = outputs[0].shape().axis(self.dim)?;
-        let index = broadcast_index(&input(inputs, self.index.0)?, axis, source.shape().len())?;
-        let index = index.with_layout(index.layout().expand(source.shape())?)?;
-        scatter(Reduction::None, &source, &index, &outputs[0], axis, false, context)
+        copy(&io.inputs[0], &io.outputs[0], io.context)?;
+        let axis = io.outputs[0].shape().axis(self.dim)?;
+        let index = broadcast_index(&input(io.inputs, self.index.0)?, axis, source.shape())?;
+        scatter(Reduction::None, &source, &index, &io.outputs[0], axis, false, io.context)
     }
 }
 
-impl CudaLayer for SelectScatter {
-    fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
-        is_any_dtype(position, formats)
-    }
-
-    fn forward(
-        &mut self,
-        inputs: &[DeviceTensor<'_>],
-        outputs: &[DeviceTensor<'_>],
-        context: &mut CudaContext<'_>,
-    ) -> Result<(), LayerError> {
-        let y = &outputs[0];
-        copy(&inputs[0], y, context)?;
-        let axis = y.shape().axis(self.dim)?;
-        let index = resolve_index(self.index, y.shape().get(axis).copied().unwrap_or(1))?;
-        copy(&input(inputs, self.src.0)?, &y.with_layout(y.layout().select(axis, index)?)?, context)
-    }
+fn select_scatter(layer: &SelectScatter, io: &mut CudaIo<'_, '_>) -> Result<()> {
+    let y = &io.outputs[0];
+    copy(&io.inputs[0], y, io.context)?;
+    let axis = y.shape().axis(layer.dim)?;
+    let index = resolve_index(layer.index, y.shape().get(axis).copied().unwrap_or(1))?;
+    copy(&input(io.inputs, layer.src.0)?, &y.select(axis, index)?, io.context)
 }
 
-/// The shape of the slices of a tensor at a vector of indices of one axis.
-fn slice_dims(y: &DeviceTensor<'_>, axis: usize, index_len: usize) -> Vec<usize> {
+/// The shape of the slices of a tensor at a vector of indices of one axis, and the indices, broadcast to it.
+fn slices<'a>(
+    y: &DeviceTensor<'_>,
+    axis: usize,
+    index: &DeviceTensor<'a>,
+) -> Result<(Vec<usize>, DeviceTensor<'a>)> {
     let mut dims = y.shape().to_vec();
-    dims.get_mut(axis).into_iter().for_each(|dim| *dim = index_len);
-    dims
+    dims.get_mut(axis).into_iter().for_each(|dim| *dim = index.num_elements());
+    let index = broadcast_index(index, axis, &dims)?;
+    Ok((dims, index))
 }
 
 impl CudaLayer for IndexFill {
@@ -255,7 +231,7 @@ impl CudaLayer for IndexFill {
         is_real(position, formats) && (position != self.index.0 || is_index(position, formats))
     }
 
-    fn configure(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<(), LayerError> {
+    fn configure(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<()> {
         let is_vector = inputs.get(self.index.0).is_some_and(|index| index.rank() <= 1);
         let is_supported =
             is_vector && outputs[0].rank() > 0 && has_scalar_kernel(self.value, outputs[0].dtype());
@@ -266,21 +242,13 @@ impl CudaLayer for IndexFill {
         scratch_bytes(inputs[0].dtype(), 1)
     }
 
-    fn forward(
-        &mut self,
-        inputs: &[DeviceTensor<'_>],
-        outputs: &[DeviceTensor<'_>],
-        context: &mut CudaContext<'_>,
-    ) -> Result<(), LayerError> {
-        let y = &outputs[0];
-        copy(&inputs[0], y, context)?;
-        let (axis, index) = (resolve_axis(self.dim, y.shape().len())?, input(inputs, self.index.0)?);
-        let dims = slice_dims(y, axis, index.num_elements());
-        let index = broadcast_index(&index, axis, dims.len())?;
-        let index = index.with_layout(index.layout().expand(&dims)?)?;
-        let value = scalar_tensor(self.value, inputs, y.dtype(), context)?;
-        let value = value.with_layout(value.layout().expand(&dims)?)?;
-        scatter(Reduction::None, &value, &index, y, axis, true, context)
+    fn forward(&mut self, io: &mut CudaIo<'_, '_>) -> Result<()> {
+        let y = &io.outputs[0];
+        copy(&io.inputs[0], y, io.context)?;
+        let axis = resolve_axis(self.dim, y.shape().len())?;
+        let (dims, index) = slices(y, axis, &input(io.inputs, self.index.0)?)?;
+        let value = scalar_tensor(self.value, io.inputs, y.dtype(), io.context)?.expand(&dims)?;
+        scatter(Reduction::None, &value, &index, y, axis, true, io.context)
     }
 }
 
@@ -289,7 +257,7 @@ impl CudaLayer for IndexAdd {
         is_real(position, formats) && (position != self.index.0 || is_index(position, formats))
     }
 
-    fn configure(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<(), LayerError> {
+    fn configure(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<()> {
         let is_vector = inputs.get(self.index.0).is_some_and(|index| index.rank() <= 1);
         let is_supported = is_vector && outputs[0].rank() > 0 && self.alpha == Scalar::Int(1);
         if is_supported { Ok(()) } else { Err(no_kernel()) }
@@ -305,29 +273,11 @@ impl CudaLayer for IndexAdd {
         accumulator_workspace(y, &y.with_dims(dims))
     }
 
-    fn forward(
-        &mut self,
-        inputs: &[DeviceTensor<'_>],
-        outputs: &[DeviceTensor<'_>],
-        context: &mut CudaContext<'_>,
-    ) -> Result<(), LayerError> {
-        let y = &outputs[0];
-        let (axis, index) = (resolve_axis(self.dim, y.shape().len())?, input(inputs, self.index.0)?);
-        let dims = slice_dims(y, axis, index.num_elements());
-        let index = broadcast_index(&index, axis, dims.len())?;
-        let index = index.with_layout(index.layout().expand(&dims)?)?;
-        let source = input(inputs, self.source.0)?;
-        let source = source.with_layout(source.layout().expand(&dims)?)?;
-        scatter_add(&inputs[0], &source, &index, y, axis, true, context)
+    fn forward(&mut self, io: &mut CudaIo<'_, '_>) -> Result<()> {
+        let y = &io.outputs[0];
+        let axis = resolve_axis(self.dim, y.shape().len())?;
+        let (dims, index) = slices(y, axis, &input(io.inputs, self.index.0)?)?;
+        let source = input(io.inputs, self.source.0)?.expand(&dims)?;
+        scatter_add(&io.inputs[0], &source, &index, y, axis, true, io.context)
     }
-}
-
-/// Registers the layers of this family.
-pub(super) fn register(layers: &mut CudaLayers) {
-    layers.register::<Scatter>();
-    layers.register::<ScatterAdd>();
-    layers.register::<IndexCopy>();
-    layers.register::<SelectScatter>();
-    layers.register::<IndexFill>();
-    layers.register::<IndexAdd>();
 }

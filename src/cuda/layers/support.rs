@@ -1,10 +1,9 @@
 //! Shared helpers of all layers: supported tensors, weights, and strides for kernels.
 
 use super::codegen::compute_type;
-use crate::cuda::device::{DeviceTensor, KernelStrides};
-use crate::cuda::{CudaContext, is_plain};
-use crate::op::{Device, LayerError, TensorFormat, TensorMeta, Weight};
-use crate::tensor::{DType, Layout, Shape, Tensor};
+use super::prelude::*;
+use crate::op::Device;
+use crate::tensor::Shape;
 use smallvec::SmallVec;
 
 /// Returns true for a plain tensor of any element type.
@@ -22,6 +21,21 @@ pub(super) fn is_float(position: usize, formats: &[TensorFormat]) -> bool {
     formats.get(position).is_some_and(|format| is_plain(format) && format.dtype.is_float())
 }
 
+/// As [`is_any_dtype`], for layers whose kernels support any order of axes.
+pub(super) fn is_any_dtype_in_any_order(position: usize, formats: &[TensorFormat]) -> bool {
+    is_any_dtype(position, &row_major(formats))
+}
+
+/// As [`is_real`], for layers whose kernels support any order of axes.
+pub(super) fn is_real_in_any_order(position: usize, formats: &[TensorFormat]) -> bool {
+    is_real(position, &row_major(formats))
+}
+
+/// As [`is_float`], for layers whose kernels support any order of axes.
+pub(super) fn is_float_in_any_order(position: usize, formats: &[TensorFormat]) -> bool {
+    is_float(position, &row_major(formats))
+}
+
 /// The same formats in row-major order, for layers whose kernels support any order.
 pub(super) fn row_major(formats: &[TensorFormat]) -> SmallVec<[TensorFormat; 4]> {
     formats.iter().map(|format| format.row_major()).collect()
@@ -32,30 +46,33 @@ pub(super) fn on_cpu(formats: &[TensorFormat]) -> SmallVec<[TensorFormat; 4]> {
     formats.iter().map(|format| format.on(Device::Cpu)).collect()
 }
 
-/// Tensors as epilogues see them: if `is_int8`, i8 tensors are quantised, and count as f32.
-pub(super) fn dequantized(metas: &[TensorMeta], is_int8: bool) -> Vec<TensorMeta> {
-    let dequantized = |meta: &TensorMeta| match meta.dtype() {
-        DType::I8 if is_int8 => meta.with_dtype(DType::F32).with_scale(None),
-        _ => meta.clone(),
-    };
-    metas.iter().map(dequantized).collect()
+/// The element types and shapes of tensors.
+pub(super) fn metas(tensors: &[DeviceTensor<'_>]) -> Vec<TensorMeta> {
+    let meta = |tensor: &DeviceTensor<'_>| TensorMeta::new(tensor.dtype(), tensor.shape().iter().copied());
+    tensors.iter().map(meta).collect()
 }
 
 /// The C++ type in which elements of a type are computed.
 ///
 /// # Errors
 /// [`LayerError::Unsupported`] for complex types.
-pub(super) fn computed_in(dtype: DType) -> Result<&'static str, LayerError> {
+pub(super) fn computed_in(dtype: DType) -> Result<&'static str> {
     compute_type(dtype).ok_or_else(|| LayerError::Unsupported(format!("kernels do not support {dtype}")))
+}
+
+/// Defines the element type `T` of a kernel, and the type `C` in which elements are computed.
+///
+/// # Errors
+/// As [`computed_in`].
+pub(super) fn typed(unit: Unit, dtype: DType) -> Result<Unit> {
+    Ok(unit.define("T", dtype.name()).define("C", computed_in(dtype)?))
 }
 
 /// The weights that are stored in the file, in this order.
 ///
 /// # Errors
 /// Returns an error if a weight cannot be read.
-pub(super) fn stored<'a>(
-    weights: impl IntoIterator<Item = Option<&'a Weight>>,
-) -> Result<Vec<Tensor>, LayerError> {
+pub(super) fn stored<'a>(weights: impl IntoIterator<Item = Option<&'a Weight>>) -> Result<Vec<Tensor>> {
     let attributes = weights.into_iter().filter_map(|weight| match weight {
         Some(Weight::Attribute(attribute)) => Some(attribute),
         _ => None,
@@ -77,28 +94,22 @@ impl Weights {
     pub(super) fn next<'a>(
         &mut self,
         weight: Option<&Weight>,
-        inputs: &[DeviceTensor<'a>],
-        context: &CudaContext<'a>,
-    ) -> Result<Option<DeviceTensor<'a>>, LayerError> {
+        io: &CudaIo<'a, '_>,
+    ) -> Result<Option<DeviceTensor<'a>>> {
         Ok(match weight {
             None => None,
-            Some(Weight::Input(position)) => Some(input(inputs, *position)?),
+            Some(Weight::Input(position)) => Some(input(io.inputs, *position)?),
             Some(Weight::Attribute(_)) => {
                 self.taken += 1;
-                Some(context.weight(self.taken - 1)?)
+                Some(io.context.weight(self.taken - 1)?)
             }
         })
     }
 
     /// As [`Weights::next`], for a weight that must exist.
-    pub(super) fn must<'a>(
-        &mut self,
-        weight: &Weight,
-        inputs: &[DeviceTensor<'a>],
-        context: &CudaContext<'a>,
-    ) -> Result<DeviceTensor<'a>, LayerError> {
+    pub(super) fn must<'a>(&mut self, weight: &Weight, io: &CudaIo<'a, '_>) -> Result<DeviceTensor<'a>> {
         let missing = || LayerError::MissingWeight { key: "weight".to_owned() };
-        self.next(Some(weight), inputs, context)?.ok_or_else(missing)
+        self.next(Some(weight), io)?.ok_or_else(missing)
     }
 }
 
@@ -106,19 +117,50 @@ impl Weights {
 ///
 /// # Errors
 /// [`LayerError::InputCount`] if there is no such input.
-pub(super) fn input<'a>(
-    inputs: &[DeviceTensor<'a>],
-    position: usize,
-) -> Result<DeviceTensor<'a>, LayerError> {
+pub(super) fn input<'a>(inputs: &[DeviceTensor<'a>], position: usize) -> Result<DeviceTensor<'a>> {
     inputs.get(position).copied().ok_or_else(|| LayerError::missing_input(position, inputs.len()))
+}
+
+/// A shape in the form of kernels.
+pub(super) fn kernel_shape(shape: &Shape) -> KernelShape {
+    let mut kernel = KernelShape { rank: shape.len() as i32, ..KernelShape::default() };
+    for (dim, len) in kernel.dims.iter_mut().zip(shape.iter()) {
+        *dim = i32::try_from(*len).unwrap_or(i32::MAX);
+    }
+    kernel
+}
+
+/// Lengths in the form of kernels.
+///
+/// # Errors
+/// As [`int`].
+pub(super) fn kernel_lengths(lengths: impl ExactSizeIterator<Item = usize>) -> Result<KernelShape> {
+    let mut kernel = KernelShape { rank: int(lengths.len())?, ..KernelShape::default() };
+    for (dim, len) in kernel.dims.iter_mut().zip(lengths) {
+        *dim = int(len)?;
+    }
+    Ok(kernel)
+}
+
+/// Strides in the form of kernels.
+pub(super) fn kernel_strides(strides: &[usize]) -> KernelStrides {
+    let mut kernel = KernelStrides::default();
+    kernel.by.iter_mut().zip(strides).for_each(|(by, stride)| *by = *stride as i64);
+    kernel
 }
 
 /// The strides of a layout in the form of kernels.
 pub(super) fn strides(layout: &Layout) -> KernelStrides {
-    let mut strides = KernelStrides::default();
-    for (by, stride) in strides.by.iter_mut().zip(layout.strides()) {
-        *by = *stride as i64;
-    }
+    kernel_strides(layout.strides())
+}
+
+/// The strides of a batch of matrices in the form of kernels: those of the `batch` leading axes, and at positions 6 and 7 those
+/// of rows and columns.
+pub(super) fn matrix_strides(layout: &Layout, batch: usize) -> KernelStrides {
+    let (of_batch, of_matrix) = layout.strides().split_at(batch);
+    let mut strides = kernel_strides(of_batch);
+    strides.by[6] = of_matrix.first().map_or(0, |stride| *stride as i64);
+    strides.by[7] = of_matrix.last().map_or(0, |stride| *stride as i64);
     strides
 }
 
@@ -134,7 +176,7 @@ pub(super) fn in_memory(layout: &Layout) -> Vec<usize> {
 ///
 /// # Errors
 /// [`LayerError::Unsupported`] if the length exceeds 31 bits.
-pub(super) fn int(len: usize) -> Result<i32, LayerError> {
+pub(super) fn int(len: usize) -> Result<i32> {
     i32::try_from(len)
         .map_err(|_| LayerError::Unsupported(format!("a length of {len} exceeds the limits of kernels")))
 }
@@ -143,7 +185,7 @@ pub(super) fn int(len: usize) -> Result<i32, LayerError> {
 ///
 /// # Errors
 /// Returns an error if there are more axes than tensors support.
-pub(super) fn shape(dims: &[usize]) -> Result<Shape, LayerError> {
+pub(super) fn shape(dims: &[usize]) -> Result<Shape> {
     Ok(Shape::new(dims)?)
 }
 
@@ -151,11 +193,7 @@ pub(super) fn shape(dims: &[usize]) -> Result<Shape, LayerError> {
 ///
 /// # Errors
 /// Returns an error if there are more axes than tensors support.
-pub(super) fn along<'a>(
-    channels: &DeviceTensor<'a>,
-    axis: usize,
-    rank: usize,
-) -> Result<DeviceTensor<'a>, LayerError> {
+pub(super) fn along<'a>(channels: &DeviceTensor<'a>, axis: usize, rank: usize) -> Result<DeviceTensor<'a>> {
     let mut dims = vec![1; rank];
     let mut strides = vec![0; rank];
     if let (Some(dim), Some(stride), Some(&len), Some(&by)) = (

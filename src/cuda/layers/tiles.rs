@@ -1,11 +1,9 @@
 //! Tiling of products for tensor cores: the size of the tiles, and the number of blocks that share the depth of a product.
 
-use super::product_tactic::ProductTactic;
+use super::prelude::*;
 use super::support::int;
-use crate::cuda::device::{Argument, DeviceTensor, Grid, Info, Kernel, Unit};
-use crate::cuda::{CudaContext, scratch_bytes};
-use crate::op::{LayerError, TensorMeta};
-use crate::tensor::{DType, Shape};
+use crate::cuda::device::{Info, Kernel};
+use crate::tensor::Shape;
 use smallvec::SmallVec;
 
 /// The number of blocks that a large GPU runs concurrently. A constant, so that plans are the same everywhere.
@@ -43,22 +41,22 @@ impl Tiles {
     pub(super) const LARGE: usize = 128;
     pub(super) const SMALL: usize = 64;
 
-    /// The tiling of `batches` products of rows by columns, with factors of this type. Unless the tactic determines the size of
-    /// tiles, it depends on their number.
+    /// The tiling of `batches` products of rows by columns, with factors of this type. Unless `side` is given, the size of
+    /// tiles depends on their number.
     pub(super) fn of(
         batches: usize,
         [rows, columns, depth]: [usize; 3],
         dtype: DType,
-        (tactic, context): (ProductTactic, &CudaContext<'_>),
+        (side, context): (Option<usize>, &CudaContext<'_>),
     ) -> Self {
         let tiling = |side: usize| {
             let tiles = [columns.div_ceil(side), rows.div_ceil(side)];
             Self { side, batches, tiles, splits: 1 }
         };
         let large = tiling(Self::LARGE);
-        let is_large = match tactic {
-            ProductTactic::Tiles(side) => side == Self::LARGE,
-            _ => large.count() >= CONCURRENT_BLOCKS,
+        let is_large = match side {
+            Some(side) => side == Self::LARGE,
+            None => large.count() >= CONCURRENT_BLOCKS,
         };
         if is_large && Self::shared(Self::LARGE) <= context.device().info().shared_memory {
             return large;
@@ -102,7 +100,7 @@ impl Tiles {
         arguments: &[Argument<'_>],
         sums: DType,
         context: &mut CudaContext<'_>,
-    ) -> Result<(), LayerError> {
+    ) -> Result<()> {
         let tile = self.side * self.side;
         let partial_sums = match self.splits {
             1 => None,

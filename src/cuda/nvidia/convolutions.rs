@@ -1,10 +1,9 @@
 //! Convolutions of channels-last tensors by cuDNN.
 
 use super::calls::Prepared;
-use super::libraries;
+use super::{libraries, library_error};
 use crate::cuda::device::{Call, ConvolutionWork, CudaError, Result, Version};
 use crate::tensor::DType;
-use cudarc::cudnn::result::CudnnError;
 use cudarc::cudnn::sys::{self, cudnnDataType_t as Type, cudnnStatus_t as Status};
 use cudarc::driver::sys::CUstream;
 use std::ffi::c_int;
@@ -21,10 +20,6 @@ pub(super) struct Convolutions {
 unsafe impl Send for Convolutions {}
 // SAFETY: as above.
 unsafe impl Sync for Convolutions {}
-
-fn library_error(call: &'static str) -> impl Fn(CudnnError) -> CudaError {
-    move |error| CudaError::Driver { call: call.to_owned(), reason: error.to_string() }
-}
 
 /// Converts the status of a call to an error that names the call.
 fn check(call: &'static str, status: Status) -> Result<()> {

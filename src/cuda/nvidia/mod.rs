@@ -23,7 +23,7 @@ use cudarc::driver::result::DriverError;
 use driver::Nvidia;
 
 /// The prefix of GPU IDs: `cuda` is the first GPU, `cuda:1` the second.
-pub const ID: &str = "cuda";
+pub(super) const ID: &str = "cuda";
 
 /// The GPUs of this machine.
 ///
@@ -50,7 +50,7 @@ pub fn open(ordinal: usize, cache: KernelCache) -> Result<Device> {
 }
 
 /// The number of the GPU with an ID such as `cuda` or `cuda:1`; `None` for other kinds of devices.
-pub fn ordinal(id: &str) -> Option<usize> {
+pub(super) fn ordinal(id: &str) -> Option<usize> {
     match id.strip_prefix(ID)? {
         "" => Some(0),
         rest => rest.strip_prefix(':')?.parse().ok(),
@@ -64,6 +64,11 @@ fn id(ordinal: usize) -> String {
 /// Converts the driver's error of a call. The driver must be loaded.
 fn driver_error(call: &'static str) -> impl Fn(DriverError) -> CudaError {
     move |error| CudaError::Driver { call: call.to_owned(), reason: reason(error) }
+}
+
+/// Converts another library's error of a call.
+fn library_error<E: std::fmt::Display>(call: &'static str) -> impl Fn(E) -> CudaError {
+    move |error| CudaError::Driver { call: call.to_owned(), reason: error.to_string() }
 }
 
 fn reason(error: DriverError) -> String {

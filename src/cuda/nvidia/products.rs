@@ -4,16 +4,14 @@
 //! factor times the transposed left one. Its ReLU maps NaN to 0.
 
 use super::calls::Prepared;
-use super::libraries;
+use super::{libraries, library_error};
 use crate::cuda::device::{Activation, Call, CudaError, MatrixLayout, ProductWork, Result, Version};
 use crate::tensor::DType;
-use cudarc::cublaslt::result::{self, CublasError};
+use cudarc::cublaslt::result;
 use cudarc::cublaslt::sys::{
-    self, cublasLtMatmulDescAttributes_t as DescriptionAttribute, cudaDataType as Type,
-};
-use cudarc::cublaslt::sys::{
+    self, cublasLtMatmulDescAttributes_t as DescriptionAttribute,
     cublasLtMatmulPreferenceAttributes_t as PreferenceAttribute,
-    cublasLtMatrixLayoutAttribute_t as LayoutAttribute,
+    cublasLtMatrixLayoutAttribute_t as LayoutAttribute, cudaDataType as Type,
 };
 use cudarc::driver::sys::CUstream;
 use std::ffi::c_void;
@@ -29,10 +27,6 @@ pub(super) struct Products {
 unsafe impl Send for Products {}
 // SAFETY: as above.
 unsafe impl Sync for Products {}
-
-fn library_error(call: &'static str) -> impl Fn(CublasError) -> CudaError {
-    move |error| CudaError::Driver { call: call.to_owned(), reason: error.to_string() }
-}
 
 fn type_of(dtype: DType) -> Result<Type> {
     match dtype {

@@ -1,9 +1,9 @@
 //! Fourier transforms by cuFFT.
 
 use super::calls::Prepared;
-use super::libraries;
+use super::{libraries, library_error};
 use crate::cuda::device::{Call, CudaError, Result, SignalLayout, TransformKind, TransformWork, Version};
-use cudarc::cufft::result::{self, CufftError};
+use cudarc::cufft::result;
 use cudarc::cufft::sys::{self, cufftType as Kind};
 use cudarc::driver::sys::CUstream;
 use std::ffi::c_int;
@@ -13,10 +13,6 @@ use std::ffi::c_int;
 struct Plan {
     handle: sys::cufftHandle,
     work: TransformWork,
-}
-
-fn library_error(call: &'static str) -> impl Fn(CufftError) -> CudaError {
-    move |error| CudaError::Driver { call: call.to_owned(), reason: error.to_string() }
 }
 
 fn kind(work: &TransformWork) -> Kind {

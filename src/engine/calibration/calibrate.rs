@@ -107,8 +107,7 @@ impl Calibration {
         run(&mut self.graph, inputs, &mut |graph, operator| {
             if result.is_ok() {
                 let measured = measure(graph, operator, trials, scales);
-                let of_operator = |it| EngineError::of_operator(operator, graph.path(), Stage::Forward, it);
-                result = measured.map_err(of_operator);
+                result = measured.map_err(EngineError::at(graph, operator, Stage::Forward));
             }
         })?;
         result

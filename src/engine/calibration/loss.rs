@@ -5,7 +5,9 @@ use super::Scales;
 use crate::Limits;
 use crate::graph::{OperandIndex, RuntimeGraph, RuntimeOperator};
 use crate::kernels::reformat::Stored;
-use crate::op::{CpuLayer, ForwardContext, LayerError, TensorFormat, TensorMeta, catch_panic, drop_layer};
+use crate::op::{
+    CpuLayer, ForwardContext, Io, LayerError, TensorFormat, TensorMeta, catch_panic, drop_layer,
+};
 use crate::tensor::{DType, Tensor, TensorView, Workspace};
 use std::cmp::Ordering;
 
@@ -151,7 +153,7 @@ impl Trial {
         let mut workspace = Workspace::new()?;
         workspace.reserve(scratch)?;
         let mut context = ForwardContext::new(workspace.scratch(), limits);
-        layer.forward(inputs, &mut [output.view_mut()?], &mut context)
+        layer.forward(&mut Io::new(inputs, &mut [output.view_mut()?], &mut context))
     }
 }
 

@@ -29,6 +29,7 @@
 //! ```
 
 mod calibrate;
+#[doc(hidden)]
 pub mod entropy;
 mod histogram;
 mod loss;
@@ -36,8 +37,11 @@ mod range;
 mod scales;
 
 pub use calibrate::{Calibration, Method, Operand};
+#[doc(hidden)]
 pub use entropy::threshold;
 pub use histogram::Histogram;
-pub use loss::{Loss, too_lossy};
+pub use loss::Loss;
+#[doc(hidden)]
+pub use loss::too_lossy;
 pub use range::Range;
 pub use scales::{Fingerprint, Scales, ScalesError, ScalesProblem};

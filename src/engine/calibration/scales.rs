@@ -114,13 +114,13 @@ struct ScalesFile {
 
 impl Scales {
     /// Returns true for a valid scale: positive and finite, with a finite reciprocal.
-    pub fn is_scale(scale: f32) -> bool {
+    pub(super) fn is_scale(scale: f32) -> bool {
         scale > 0.0 && scale.is_finite() && (1.0 / scale).is_finite()
     }
 
     /// The scale for values from −`threshold` to `threshold`; values outside are clipped. `None` if the threshold is too small
     /// or too large for a valid scale.
-    pub fn for_threshold(threshold: f32) -> Option<f32> {
+    pub(super) fn for_threshold(threshold: f32) -> Option<f32> {
         let scale = threshold / 127.0;
         Self::is_scale(scale).then_some(scale)
     }
@@ -167,13 +167,13 @@ impl Scales {
 
     /// Sets the model that the scales were computed for.
     #[must_use]
-    pub fn with_model(self, model: Fingerprint) -> Self {
+    pub(super) fn with_model(self, model: Fingerprint) -> Self {
         Self { model: Some(model), ..self }
     }
 
     /// Sets the calibration method.
     #[must_use]
-    pub fn with_method(self, method: impl Into<String>) -> Self {
+    pub(super) fn with_method(self, method: impl Into<String>) -> Self {
         Self { method: Some(method.into()), ..self }
     }
 

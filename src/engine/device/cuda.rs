@@ -4,7 +4,7 @@ use super::segments::{MIN_JOBS, Segments};
 use super::{Scratch, SegmentAction};
 use crate::Limits;
 use crate::cuda::device::{CudaError, Device, DeviceTensor, Memory as DeviceMemory, Queue};
-use crate::cuda::{CudaContext, CudaLayer, CudaLayers, Faults, Tf32, Uses};
+use crate::cuda::{CudaContext, CudaIo, CudaLayer, CudaLayers, Faults, Tf32, Uses};
 use crate::engine::prepared::Job;
 use crate::graph::RuntimeGraph;
 use crate::memory::{Action, Memory, MemoryError, Place, Root};
@@ -353,7 +353,8 @@ impl DeviceState {
             Faults { record: faults_in(faults)?, operator_id: job.operator as i64 + 1, is_used: false };
         let mut context = CudaContext::new(queue, scratch, &weights, limits, faults).with_tf32(plan.tf32);
         let layer = layers.get_mut(job.operator).and_then(Option::as_mut);
-        let result = layer.map_or(Ok(()), |layer| layer.forward(&inputs, &outputs, &mut context));
+        let mut io = CudaIo::new(&inputs, &outputs, &mut context);
+        let result = layer.map_or(Ok(()), |layer| layer.forward(&mut io));
         self.may_have_failed |= context.may_have_failed();
         result
     }

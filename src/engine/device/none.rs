@@ -1,40 +1,30 @@
-//! Stand-ins for a build without GPUs.
+//! Stand-ins for a build without GPUs. They have no values, so their methods can take anything.
 
-use super::{Scratch, SegmentAction};
-use crate::Limits;
-use crate::engine::prepared::Job;
-use crate::graph::RuntimeGraph;
-use crate::memory::Memory;
-use crate::op::{CpuLayer, LayerError, Tactic, TensorFormat, TensorMeta};
-use crate::tensor::Tensor;
+use super::SegmentAction;
+use crate::op::{LayerError, Result, Tactic};
 
 /// A device for a builder.
 #[derive(Debug, Clone)]
 pub(in crate::engine) enum Accelerator {}
 
 impl Accelerator {
-    pub(in crate::engine) fn changes_order(&self, _: &dyn CpuLayer) -> bool {
+    pub(in crate::engine) fn changes_order<L>(&self, _: L) -> bool {
         match *self {}
     }
 
-    pub(in crate::engine) fn efficiency(&self, _: &dyn CpuLayer, _: (&[TensorMeta], &[TensorMeta])) -> f64 {
+    pub(in crate::engine) fn efficiency<L, T>(&self, _: L, _: T) -> f64 {
         match *self {}
     }
 
-    pub(in crate::engine) fn tactics(&self, _: &dyn CpuLayer) -> Option<Vec<Tactic>> {
+    pub(in crate::engine) fn tactics<L>(&self, _: L) -> Option<Vec<Tactic>> {
         match *self {}
     }
 
-    pub(in crate::engine) fn takes(&self, _: &dyn CpuLayer, _: &[TensorFormat]) -> bool {
+    pub(in crate::engine) fn takes<L, F>(&self, _: L, _: F) -> bool {
         match *self {}
     }
 
-    pub(in crate::engine) fn suited(
-        &self,
-        _: &dyn CpuLayer,
-        _: &[TensorFormat],
-        _: (&[TensorMeta], &[TensorMeta]),
-    ) -> Result<Vec<Tactic>, LayerError> {
+    pub(in crate::engine) fn suited<L, F, T>(&self, _: L, _: F, _: T) -> Result<Vec<Tactic>> {
         match *self {}
     }
 
@@ -46,13 +36,7 @@ impl Accelerator {
         match *self {}
     }
 
-    pub(in crate::engine) fn time(
-        &self,
-        _: &dyn CpuLayer,
-        _: Tactic,
-        _: (&[TensorMeta], &[TensorMeta]),
-        _: &Limits,
-    ) -> Result<Option<f64>, LayerError> {
+    pub(in crate::engine) fn time<L, T, M, I>(&self, _: L, _: T, _: M, _: I) -> Result<Option<f64>> {
         match *self {}
     }
 }
@@ -62,10 +46,10 @@ impl Accelerator {
 pub(in crate::engine) enum OnDevice {}
 
 impl OnDevice {
-    pub(in crate::engine) fn new(
+    pub(in crate::engine) fn new<G, C>(
         accelerator: &Accelerator,
-        _: &RuntimeGraph,
-        _: &[Option<Tensor>],
+        _: G,
+        _: C,
     ) -> Result<Self, (Option<usize>, LayerError)> {
         match *accelerator {}
     }
@@ -81,38 +65,23 @@ pub(in crate::engine) fn is_out_of_memory(_: &LayerError) -> bool {
 pub(in crate::engine) enum DeviceState {}
 
 impl DeviceState {
-    pub(in crate::engine) fn new(plan: &OnDevice) -> Result<Self, LayerError> {
+    pub(in crate::engine) fn new(plan: &OnDevice) -> Result<Self> {
         match *plan {}
     }
 
-    pub(in crate::engine) fn configure(
-        &mut self,
-        _: &OnDevice,
-        _: usize,
-        _: (&[TensorMeta], &[TensorMeta]),
-    ) -> Result<(), LayerError> {
+    pub(in crate::engine) fn configure<T>(&mut self, _: &OnDevice, _: usize, _: T) -> Result<()> {
         match *self {}
     }
 
-    pub(in crate::engine) fn workspace(
-        &self,
-        _: usize,
-        _: (&[TensorMeta], &[TensorMeta]),
-        _: Scratch,
-    ) -> usize {
+    pub(in crate::engine) fn workspace<T, S>(&self, _: usize, _: T, _: S) -> usize {
         match *self {}
     }
 
-    pub(in crate::engine) fn reserve(&mut self, _: usize) -> Result<(), LayerError> {
+    pub(in crate::engine) fn reserve(&mut self, _: usize) -> Result<()> {
         match *self {}
     }
 
-    pub(in crate::engine) fn segment(
-        &mut self,
-        _: &OnDevice,
-        _: &[Job],
-        _: usize,
-    ) -> Result<SegmentAction, LayerError> {
+    pub(in crate::engine) fn segment<J>(&mut self, _: &OnDevice, _: J, _: usize) -> Result<SegmentAction> {
         match *self {}
     }
 
@@ -124,13 +93,7 @@ impl DeviceState {
         match *self {}
     }
 
-    pub(in crate::engine) fn run(
-        &mut self,
-        _: &OnDevice,
-        _: &Job,
-        _: &mut Memory<'_, '_>,
-        _: &Limits,
-    ) -> Result<(), LayerError> {
+    pub(in crate::engine) fn run<J, M, L>(&mut self, _: &OnDevice, _: J, _: M, _: L) -> Result<()> {
         match *self {}
     }
 

@@ -3,7 +3,7 @@
 use super::cuda::{Accelerator, Resident, Store};
 use crate::Limits;
 use crate::cuda::device::{Memory, Queue};
-use crate::cuda::{CudaContext, CudaLayer, Faults};
+use crate::cuda::{CudaContext, CudaIo, CudaLayer, Faults};
 use crate::op::{CpuLayer, LayerError, Tactic, TensorMeta, catch_panic};
 use crate::tensor::{DType, Layout, Shape, Tensor};
 use std::time::{Duration, Instant};
@@ -137,7 +137,7 @@ impl<'a> Bench<'a> {
             let faults = Faults { record, operator_id: 1, is_used: false };
             let context = CudaContext::new(queue, scratch, &weights, limits, faults);
             let mut context = context.with_tf32(self.accelerator.layers.tf32());
-            layer.forward(&inputs, &outputs, &mut context)?;
+            layer.forward(&mut CudaIo::new(&inputs, &outputs, &mut context))?;
         }
         queue.synchronize()?;
         Ok(start.elapsed() / runs)

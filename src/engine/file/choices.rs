@@ -111,8 +111,7 @@ impl Choices {
         graph.repeat(changes.map_err(of_path)?, between).map_err(|unfit| match unfit {
             Unfit::Changes(reason) => of_path(wrong(reason)),
             Unfit::Tactic(operator, source) => {
-                let operator = graph.operator(operator);
-                EngineError::of_operator(operator, graph.path(), Stage::Configure, source)
+                EngineError::at(graph, graph.operator(operator), Stage::Configure)(source)
             }
         })?;
         Ok(selections)
@@ -154,8 +153,8 @@ pub(super) fn check(
             }
             _ => Ok(selection::takes_all(layer, &metas, &formats)),
         });
-        let fault = |source| EngineError::of_operator(operator, plan.graph.path(), Stage::Configure, source);
-        if !takes.map_err(fault)? {
+        let fault = EngineError::at(&plan.graph, operator, Stage::Configure);
+        if !takes.map_err(&fault)? {
             let list: Vec<String> = formats.iter().map(ToString::to_string).collect();
             return Err(fault(LayerError::NoFormat(format!("the plan gives it {}", list.join(", ")))));
         }

@@ -1,17 +1,10 @@
 //! The processor features that a plan requires.
 
 use super::error::PlanFileProblem;
-use crate::engine::Plan;
-
-/// The features that the plan's tactics require, by Rust's names. There are none: layers choose kernels when they run, and
-/// convolutions in blocks of 16 channels, which need vectors of that width, refuse their stored state without them.
-pub(super) fn needed(_plan: &Plan) -> Vec<String> {
-    Vec::new()
-}
 
 /// Returns an error if this processor lacks a feature.
 pub(super) fn check(features: &[String]) -> Result<(), PlanFileProblem> {
-    match features.iter().find(|feature| !is_there(feature)) {
+    match features.iter().find(|feature| !present().contains(&feature.as_str())) {
         Some(feature) => Err(PlanFileProblem::Feature(feature.clone())),
         None => Ok(()),
     }
@@ -50,11 +43,6 @@ pub(in crate::engine) fn present() -> Vec<&'static str> {
     all.into_iter().filter(|(_, is_there)| *is_there).map(|(feature, _)| feature).collect()
 }
 
-/// Returns true if the processor has a feature; false if its name is unknown.
-fn is_there(name: &str) -> bool {
-    present().contains(&name)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -65,6 +53,6 @@ mod tests {
         let error = check(&["avx9000".to_owned()]).unwrap_err().to_string();
         assert!(error.contains("a processor with `avx9000`"), "{error}");
         #[cfg(target_arch = "x86_64")]
-        assert_eq!(is_there("avx2"), std::arch::is_x86_feature_detected!("avx2"));
+        assert_eq!(present().contains(&"avx2"), std::arch::is_x86_feature_detected!("avx2"));
     }
 }

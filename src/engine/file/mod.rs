@@ -63,6 +63,7 @@ mod choices;
 mod error;
 mod exact;
 mod features;
+#[doc(hidden)]
 pub mod header;
 mod layout;
 mod read;

@@ -2,7 +2,6 @@
 
 use super::error::PlanFileProblem;
 use super::exact::{InputNames, OperandType};
-use super::features;
 use super::layout::Kind;
 use crate::engine::Plan;
 use crate::graph::RuntimeOperator;
@@ -80,7 +79,9 @@ impl Settings {
         Ok(Self {
             model: name.map(|name| name.to_string_lossy().into_owned()),
             layers: layers(plan)?,
-            features: features::needed(plan),
+            // Tactics require none: layers choose kernels when they run, and convolutions in blocks of 16 channels, which need
+            // vectors of that width, refuse their stored state without them.
+            features: Vec::new(),
             shapes: plan.given.iter().map(|(name, shape)| (name.clone(), shape.to_string())).collect(),
             ranges: ranges.map(Range::of).collect(),
             donations: plan.donations.clone(),

@@ -13,8 +13,8 @@ pub(super) fn encode(plan: &Plan) -> Result<Option<Vec<u8>>, EngineError> {
     let mut section = Vec::new();
     for operator in plan.graph.operators() {
         let Some(layer) = operator.layer() else { continue };
-        let state = catch_panic(|| layer.serialize())
-            .map_err(|source| EngineError::of_operator(operator, plan.graph.path(), Stage::Store, source))?;
+        let state = catch_panic(|| layer.serialize());
+        let state = state.map_err(EngineError::at(&plan.graph, operator, Stage::Store))?;
         if state.is_empty() {
             continue;
         }

@@ -59,10 +59,9 @@ impl Plan {
 fn with_packed(plan: &Plan) -> Result<Graph, EngineError> {
     let mut source = plan.source.clone();
     for operator in plan.graph.operators() {
-        let of_operator =
-            |source| EngineError::of_operator(operator, plan.graph.path(), Stage::Store, source);
+        let of_operator = EngineError::at(&plan.graph, operator, Stage::Store);
         let packed =
-            operator.layer().map(|layer| catch_panic(|| layer.packed())).transpose().map_err(of_operator)?;
+            operator.layer().map(|layer| catch_panic(|| layer.packed())).transpose().map_err(&of_operator)?;
         let Some(id) = source.operator_named(operator.name()) else { continue };
         let refused = |error: &dyn std::fmt::Display| of_operator(LayerError::Unsupported(error.to_string()));
         let Some(packed) = packed.flatten() else {

@@ -1,6 +1,5 @@
 //! Other formats wherever possible, so that tests cover all of them.
 
-use super::assignment::Assignment;
 use super::candidates::CandidateSet;
 use crate::graph::{Insertion, OperandIndex, OperatorIndex, RuntimeGraph};
 use crate::op::{TensorFormat, TensorMeta};
@@ -8,9 +7,9 @@ use crate::ops::inserted::reformat::Reformat;
 use crate::tensor::Format;
 
 /// Gives blocked tensors to every second operator that supports them, and none to the others.
-pub(super) fn prefer_blocks(candidate_sets: &[CandidateSet], assignment: &mut Assignment) {
+pub(super) fn prefer_blocks(candidate_sets: &[CandidateSet], assignment: &mut [Option<usize>]) {
     let mut turn = false;
-    for (candidate_set, chosen) in candidate_sets.iter().zip(&mut assignment.chosen) {
+    for (candidate_set, chosen) in candidate_sets.iter().zip(assignment) {
         let is_blocked = |at: &usize| {
             let formats = candidate_set.candidates.get(*at).map(|candidate| &candidate.formats[..]);
             formats.unwrap_or_default().iter().any(|format| format.format != Format::Plain)

@@ -12,13 +12,6 @@ use crate::graph::{OperandIndex, RuntimeGraph};
 use crate::op::{TensorFormat, TensorMeta};
 use std::collections::BTreeMap;
 
-/// The candidates that are selected for a graph.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Assignment {
-    /// The position of the candidate of each operator; `None` if it has no candidates.
-    pub(super) chosen: Vec<Option<usize>>,
-}
-
 /// A producer or reader of a tensor: with a fixed format, or that of an operator's candidate.
 #[derive(Debug, Clone, Copy)]
 enum End {
@@ -35,7 +28,7 @@ struct Tensor<'a> {
     readers: Vec<End>,
 }
 
-/// Selects a candidate for each operator.
+/// Selects a candidate for each operator, by its position; `None` for an operator without candidates.
 ///
 /// `candidate_sets` is indexed by operator, `metas` by operand. An operator without candidates uses the formats of the model.
 pub(super) fn assign(
@@ -43,7 +36,7 @@ pub(super) fn assign(
     candidate_sets: &[CandidateSet],
     metas: &[Option<TensorMeta>],
     prices: Prices<'_>,
-) -> Assignment {
+) -> Vec<Option<usize>> {
     let mut choices = Choices::default();
     let mut variables = Vec::with_capacity(candidate_sets.len());
     for candidate_set in candidate_sets {
@@ -58,7 +51,7 @@ pub(super) fn assign(
         Some(variable) => found.get(*variable).copied(),
         None => (!candidate_set.candidates.is_empty()).then_some(0),
     };
-    Assignment { chosen: candidate_sets.iter().zip(&variables).map(pick).collect() }
+    candidate_sets.iter().zip(&variables).map(pick).collect()
 }
 
 /// The tensors of a graph whose types and shapes are known.
@@ -177,11 +170,11 @@ fn relate(
 pub(super) fn conversions(
     graph: &RuntimeGraph,
     candidate_sets: &[CandidateSet],
-    assignment: &Assignment,
+    assignment: &[Option<usize>],
     metas: &[Option<TensorMeta>],
 ) -> (Vec<Option<TensorFormat>>, Vec<Conversion>) {
     let chosen = |step: usize| -> Option<&Candidate> {
-        candidate_sets.get(step)?.candidates.get((*assignment.chosen.get(step)?)?)
+        candidate_sets.get(step)?.candidates.get((*assignment.get(step)?)?)
     };
     let mut produced: Vec<Option<TensorFormat>> =
         metas.iter().map(|meta| meta.as_ref().map(|meta| TensorFormat::plain(meta.dtype()))).collect();

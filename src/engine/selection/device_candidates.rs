@@ -5,7 +5,7 @@ use super::orders::{are_plain, other_orders};
 use super::price::{is_view, is_view_in_order, of_device};
 use super::probe::{Combination, SupportedFormats};
 use super::settings::SelectionSettings;
-use super::variants::keeps_type;
+use super::variants::cast_layer;
 use crate::engine::device::Accelerator;
 use crate::engine::tuning::Key;
 use crate::graph::{RuntimeGraph, RuntimeOperator};
@@ -74,35 +74,12 @@ fn int8_combinations(tensors: &Tensors) -> Vec<Combination> {
     let with = |positions: &[usize]| {
         let mut formats = model_formats(tensors);
         let int8 = TensorFormat::quantized().on(Device::Cuda);
-        formats
-            .iter_mut()
-            .enumerate()
-            .filter(|(at, _)| positions.contains(at))
-            .for_each(|(_, it)| *it = int8);
+        positions.iter().for_each(|&position| formats[position] = int8);
         formats
     };
     let mut all = vec![with(&[0])];
     all.extend(has_scale(output).then(|| with(&[0, output])));
     all
-}
-
-/// The operator's layer in another type; `None` if its outputs do not have that type.
-fn cast_layer(
-    graph: &RuntimeGraph,
-    operator: &RuntimeOperator,
-    tensors: &Tensors,
-    dtype: DType,
-) -> Option<Box<dyn CpuLayer>> {
-    let cast = graph.cast_layer(operator, dtype);
-    let kept = cast.map(|layer| layer.map(|layer| (keeps_type(&*layer, tensors), layer)));
-    match kept {
-        Ok(Some((Ok(true), layer))) => Some(layer),
-        Ok(_) => None,
-        Err(error) => {
-            log::debug!("{} `{}` does not exist in {dtype}: {error}", operator.op_type(), operator.name());
-            None
-        }
-    }
 }
 
 /// Enumerates the candidates of one operator.
@@ -150,20 +127,14 @@ impl Enumerator<'_> {
         }
         let is_free = self.is_view && (are_plain(formats) || is_view_in_order(layer, &inputs, &outputs));
         let tactics = match is_free {
-            true => self
-                .accelerator
-                .tactics(layer)
-                .unwrap_or_else(|| vec![Tactic::DEFAULT])
-                .into_iter()
-                .take(1)
-                .collect(),
+            true => self.accelerator.tactics(layer).unwrap_or_else(|| vec![Tactic::DEFAULT]),
             false => self.accelerator.suited(layer, formats, (&inputs, &outputs))?,
         };
         let efficiency = || self.accelerator.efficiency(layer, (&inputs, &outputs));
         let of_kernel = || of_device(layer.cost(&inputs, &outputs), efficiency(), formats);
         let price = if is_free { 0.0 } else { of_kernel() };
         let tactics = tactics.into_iter().enumerate();
-        let allowed = tactics.filter(|(at, tactic)| *at == 0 || self.settings.allows(tactic));
+        let allowed = tactics.filter(|(at, tactic)| *at == 0 || !is_free && self.settings.allows(tactic));
         let candidate = |(at, tactic)| {
             let price = if at == 0 { price } else { price * OTHER_TACTIC };
             Candidate { formats: formats.clone(), tactic, price, is_measured: false }

@@ -89,14 +89,15 @@ pub(super) fn select_formats(
         }
     }
     let names: Vec<String> = graph.operators().iter().map(|operator| operator.name().to_owned()).collect();
-    let selections = names.into_iter().zip(candidate_sets).zip(&assignment.chosen).map(
-        |((operator, candidate_set), &chosen)| Selection {
-            operator,
-            candidates: candidate_set.candidates,
-            chosen,
-            answers: candidate_set.answers,
-        },
-    );
+    let selections =
+        names.into_iter().zip(candidate_sets).zip(assignment).map(|((operator, candidate_set), chosen)| {
+            Selection {
+                operator,
+                candidates: candidate_set.candidates,
+                chosen,
+                answers: candidate_set.answers,
+            }
+        });
     let selections: Vec<Selection> = selections.collect();
     configure_layers(graph, &selections, &shapes, settings)?;
     insert(graph, settings, needed);
@@ -125,16 +126,16 @@ fn candidate_set(
     if tensors.inputs.iter().chain(&tensors.outputs).any(|meta| meta.shape().is_err()) {
         return Ok(CandidateSet::default());
     }
-    let fault = |source| EngineError::of_operator(operator, graph.path(), Stage::Configure, source);
+    let fault = EngineError::at(graph, operator, Stage::Configure);
     // Dropping the layer's clones is a call into it as well.
     let on_device = catch_panic(|| device_candidates::candidate_set(graph, operator, &tensors, settings))
-        .map_err(fault)?;
+        .map_err(&fault)?;
     if let Some((mut candidate_set, true)) = on_device {
         keep_preferred(&mut candidate_set, settings);
         return Ok(candidate_set);
     }
     let mut candidate_set =
-        catch_panic(|| variants::candidate_set(graph, operator, &tensors, settings)).map_err(fault)?;
+        catch_panic(|| variants::candidate_set(graph, operator, &tensors, settings)).map_err(&fault)?;
     if let Some((view, _)) = on_device {
         candidate_set.candidates.extend(view.candidates);
     }
@@ -191,10 +192,10 @@ fn scale_of(settings: &SelectionSettings, name: &str, format: TensorFormat) -> O
 }
 
 /// Selects the candidates with the fewest bits.
-fn prefer_narrow(candidate_sets: &[CandidateSet], assignment: &mut assignment::Assignment) {
+fn prefer_narrow(candidate_sets: &[CandidateSet], assignment: &mut [Option<usize>]) {
     let bits =
         |candidate: &Candidate| -> usize { candidate.formats.iter().map(|format| format.dtype.size()).sum() };
-    for (candidate_set, chosen) in candidate_sets.iter().zip(&mut assignment.chosen) {
+    for (candidate_set, chosen) in candidate_sets.iter().zip(assignment) {
         let is_on_device =
             |candidate: &Candidate| candidate.formats.iter().any(|format| format.device == Device::Cuda);
         let all = candidate_set.candidates.iter().map(|it| (bits(it), !is_on_device(it))).enumerate();
@@ -216,9 +217,8 @@ fn configure_layers(
         };
         let index = OperatorIndex::new(position);
         let Some(tensors) = tensors(graph, graph.operator(index), shapes, settings) else { continue };
-        configure_layer(graph, index, chosen, &tensors).map_err(|source| {
-            EngineError::of_operator(graph.operator(index), graph.path(), Stage::Configure, source)
-        })?;
+        let configured = configure_layer(graph, index, chosen, &tensors);
+        configured.map_err(EngineError::at(graph, graph.operator(index), Stage::Configure))?;
     }
     Ok(())
 }

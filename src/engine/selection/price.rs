@@ -51,7 +51,9 @@ impl Prices<'_> {
         if from.device == Device::Cuda {
             return self.of_device_reformat(meta, from, to);
         }
-        self.of_reformat(&in_format(meta, from), &in_format(meta, to))
+        let (from, to) = (in_format(meta, from), in_format(meta, to));
+        let measured = self.tuner.and_then(|tuner| tuner.reformat(&from, &to));
+        measured.unwrap_or_else(|| reformat_price(&from, &to))
     }
 
     /// The price of converting a tensor that stays in a GPU's memory.
@@ -72,12 +74,6 @@ impl Prices<'_> {
         let crosses = if from.device == Device::Cpu { from } else { to };
         let ends = if from.device == Device::Cpu { [&middle, to] } else { [from, &middle] };
         of_transfer(&meta.with_dtype(crosses.dtype)) + self.of_device_reformat(meta, ends[0], ends[1])
-    }
-
-    /// The price of converting a tensor on the CPU.
-    fn of_reformat(&self, from: &TensorMeta, to: &TensorMeta) -> f64 {
-        let measured = self.tuner.and_then(|tuner| tuner.reformat(from, to));
-        measured.unwrap_or_else(|| reformat_price(from, to))
     }
 }
 
@@ -117,13 +113,13 @@ fn views(layer: &dyn CpuLayer, inputs: &[TensorMeta], outputs: &[TensorMeta]) ->
     outputs.iter().enumerate().map(view).collect::<Option<Vec<Layout>>>().filter(|views| !views.is_empty())
 }
 
-/// Multiply-accumulate operations of a good kernel per nanosecond.
+/// Multiply-accumulate operations that a good kernel performs per nanosecond.
 const MACS_PER_NS: f64 = 30.0;
 
 /// Bytes that are read or written per nanosecond.
 const BYTES_PER_NS: f64 = 10.0;
 
-/// Nanoseconds of a call to a layer.
+/// Nanoseconds that calling a layer takes.
 const CALL_NS: f64 = 100.0;
 
 /// The price of moving elements between formats, which skips through memory, relative to copying them.

@@ -106,24 +106,24 @@ impl<'a> Variant<'a> {
         (dtype, blocks): (DType, &[u8]),
     ) -> Result<Option<Self>, LayerError> {
         let Some(tensors) = tensors.cast(dtype) else { return Ok(None) };
-        let cast = catch_panic(|| graph.cast_layer(operator, dtype))
-            .and_then(|layer| layer.map(|layer| Ok((keeps_type(&*layer, &tensors)?, layer))).transpose());
-        match cast {
-            Ok(Some((true, layer))) => {
-                let weights = weight_bytes(operator, dtype);
-                Self::of(VariantLayer::Cast(layer), tensors, weights, blocks).map(Some)
-            }
-            Ok(_) => Ok(None),
-            Err(error) => {
-                log::debug!(
-                    "{} `{}` does not exist in {dtype}: {error}",
-                    operator.op_type(),
-                    operator.name()
-                );
-                Ok(None)
-            }
-        }
+        let Some(layer) = cast_layer(graph, operator, &tensors, dtype) else { return Ok(None) };
+        let weights = weight_bytes(operator, dtype);
+        Self::of(VariantLayer::Cast(layer), tensors, weights, blocks).map(Some)
     }
+}
+
+/// The operator's layer in another type; `None` if there is none, or if its outputs do not have that type.
+pub(super) fn cast_layer(
+    graph: &RuntimeGraph,
+    operator: &RuntimeOperator,
+    tensors: &Tensors,
+    dtype: DType,
+) -> Option<Box<dyn CpuLayer>> {
+    let kept = |layer: Box<dyn CpuLayer>| Ok(keeps_type(&*layer, tensors)?.then_some(layer));
+    let cast = catch_panic(|| graph.cast_layer(operator, dtype)?.map_or(Ok(None), kept));
+    let (op_type, name) = (operator.op_type(), operator.name());
+    let cast = cast.inspect_err(|it| log::debug!("{op_type} `{name}` does not exist in {dtype}: {it}"));
+    cast.ok().flatten()
 }
 
 fn weight_bytes(operator: &RuntimeOperator, dtype: DType) -> u64 {
@@ -135,7 +135,7 @@ fn weight_bytes(operator: &RuntimeOperator, dtype: DType) -> u64 {
 }
 
 /// Returns true if the types and shapes that a layer infers are those of the outputs.
-pub(super) fn keeps_type(layer: &dyn CpuLayer, tensors: &Tensors) -> Result<bool, LayerError> {
+fn keeps_type(layer: &dyn CpuLayer, tensors: &Tensors) -> Result<bool, LayerError> {
     let inferred = catch_panic(|| layer.infer(&tensors.inputs))?;
     let type_and_dims = |meta: &TensorMeta| (meta.dtype(), meta.dims().to_vec());
     Ok(inferred.iter().map(type_and_dims).eq(tensors.outputs.iter().map(type_and_dims)))

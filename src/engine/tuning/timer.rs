@@ -1,8 +1,9 @@
 //! Times one layer on synthetic tensors.
 
 use crate::Limits;
+use crate::engine::threads::within;
 use crate::kernels::parallel::Threads;
-use crate::op::{CpuLayer, ForwardContext, LayerError, TensorMeta, catch_panic};
+use crate::op::{CpuLayer, ForwardContext, Io, LayerError, TensorMeta, catch_panic};
 use crate::tensor::{DType, Format, Layout, Tensor, TensorView, TensorViewMut, Workspace};
 use std::time::{Duration, Instant};
 
@@ -85,10 +86,7 @@ impl Timer {
         };
         let mut workspace = Workspace::new()?;
         // Layers size their scratch memory for the pool in which they are called.
-        let scratch = match &self.pool {
-            Some(pool) => pool.install(|| layer.workspace(inputs, outputs)),
-            None => layer.workspace(inputs, outputs),
-        };
+        let scratch = within(&self.pool, || layer.workspace(inputs, outputs));
         self.limits.check_tensor("scratch memory", scratch as u64)?;
         workspace.reserve(scratch)?;
         layer.initialize()?;
@@ -99,11 +97,7 @@ impl Timer {
             let outputs =
                 sample_outputs.iter_mut().map(|output| layer_view_mut(output.view_mut()?, is_pointwise));
             let mut outputs = outputs.collect::<Result<Vec<_>, LayerError>>()?;
-            let mut run = || self.fastest(layer, &inputs, &mut outputs, &mut workspace);
-            match &self.pool {
-                Some(pool) => pool.install(run),
-                None => run(),
-            }
+            within(&self.pool, || self.fastest(layer, &inputs, &mut outputs, &mut workspace))
         });
         layer.terminate();
         self.limits.check_deadline()?;
@@ -120,7 +114,11 @@ impl Timer {
         let mut run = || -> Result<Duration, LayerError> {
             self.limits.check_deadline()?;
             let begin = Instant::now();
-            layer.forward(inputs, outputs, &mut ForwardContext::new(workspace.scratch(), &self.limits))?;
+            layer.forward(&mut Io::new(
+                inputs,
+                outputs,
+                &mut ForwardContext::new(workspace.scratch(), &self.limits),
+            ))?;
             Ok(begin.elapsed())
         };
         Ok(fastest(&OF_A_LAYER, &mut run)?.as_nanos() as f64)

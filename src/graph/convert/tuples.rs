@@ -1,8 +1,9 @@
 //! Tuples, lists and dictionaries: construction, unpacking, and expressions that are lists of indices.
 
-use super::{Arguments, Converter, place_of};
-use crate::graph::GraphError;
+use super::Converter;
+use super::arguments::Arguments;
 use crate::graph::draft::{Value, pack, unpack};
+use crate::graph::{GraphError, OperatorPlace};
 use crate::pnnx::{self, Expr, OperandId, OperatorId};
 
 /// The maximum nesting depth of tuples. PyTorch models have two or three levels.
@@ -120,7 +121,7 @@ impl Converter<'_> {
     }
 
     pub(super) fn tuple_error(&self, operator: &pnnx::Operator, reason: String) -> GraphError {
-        GraphError::Tuple { place: place_of(operator, self.path), reason }
+        GraphError::Tuple { place: OperatorPlace::of(operator, self.path), reason }
     }
 }
 

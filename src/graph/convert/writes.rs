@@ -4,16 +4,27 @@
 //! elements of the view replaced. So each view on the path from `z` becomes a write: a slice or selection becomes a
 //! `Tensor.slice_copy`, and a reshape becomes a reshape back to the previous shape.
 
-use super::{Arguments, Converter};
+use super::Converter;
+use super::arguments::Arguments;
 use crate::graph::GraphError;
 use crate::graph::draft::Value;
 use crate::graph::operator::{OperandIndex, RuntimeOperator};
-use crate::op::RuntimeParameter;
+use crate::op::{Elements, Properties, RuntimeParameter};
 use crate::pnnx::{self, OperandId};
 
+/// Returns true for operators that write to a view of a tensor and return the whole tensor.
+pub(crate) fn is_write(op_type: &str) -> bool {
+    matches!(op_type, "Tensor.copy" | "aten::copy")
+}
+
 /// Returns true for operators through which PNNX follows a view.
-fn is_view(op_type: &str) -> bool {
-    matches!(op_type, "Tensor.slice" | "Tensor.select" | "Tensor.reshape" | "Tensor.view")
+pub(crate) fn is_view(op_type: &str) -> bool {
+    is_reshape(op_type) || matches!(Properties::of(op_type).elements, Elements::Sliced | Elements::Selected)
+}
+
+/// Returns true for the types of a reshape that may be a view, or a copy.
+fn is_reshape(op_type: &str) -> bool {
+    matches!(op_type, "Tensor.reshape" | "Tensor.view")
 }
 
 impl Converter<'_> {
@@ -62,9 +73,7 @@ impl Converter<'_> {
             let Some(&base) = view.inputs.first().filter(|_| is_view(&view.op_type)) else { break };
             views.push(producer.0);
             at = base;
-            if certain + 1 == views.len()
-                && !matches!(view.op_type.as_str(), "Tensor.reshape" | "Tensor.view")
-            {
+            if certain + 1 == views.len() && !is_reshape(&view.op_type) {
                 certain = views.len();
             }
             if wanted.is_some() && self.draft.operands[at.0].shape.as_deref() == wanted {
@@ -86,7 +95,7 @@ impl Converter<'_> {
     ) -> Result<OperandIndex, GraphError> {
         let view = &self.draft.operators[view];
         let base = view.inputs[0];
-        if !matches!(view.op_type.as_str(), "Tensor.slice" | "Tensor.select") {
+        if is_reshape(&view.op_type) {
             let mut sizes = Arguments::default().with_param("expr", "size(@0)");
             sizes.push(&[base], None);
             let sizes = self.insert(operator, "pnnx.Expression", format!("{name}.shape"), sizes)?;
@@ -100,7 +109,7 @@ impl Converter<'_> {
         for (&input, key) in view.inputs.iter().zip(&view.input_names).skip(1) {
             arguments.push(&[input], key.clone());
         }
-        if view.op_type == "Tensor.select" {
+        if Properties::of(&view.op_type).elements == Elements::Selected {
             arguments = self.selecting(operator, view_of(view), arguments, &name)?;
         }
         self.insert(operator, "Tensor.slice_copy", name, arguments)

@@ -1,6 +1,6 @@
 //! Following the axis of per-channel scales through operators that move elements.
 
-use super::roles::method;
+use crate::op::{Elements, Properties};
 use crate::pnnx::{Dim, Operator};
 
 /// An operator that moves elements, with the shapes that the file records before and after it.
@@ -24,39 +24,37 @@ impl Move<'_> {
     /// # Errors
     /// Returns the reason why there is no such axis, or why it is unknown.
     pub(super) fn axis(&self, axis: i64) -> Found<i64> {
-        let op_type = self.operator.op_type();
-        match method(op_type).unwrap_or(op_type) {
-            "contiguous" | "clone" | "nn.Identity" => Ok(axis),
-            name if name.contains("ropout") => Ok(axis),
-            "permute" => self.permuted(axis, &self.list("dims")?),
-            "transpose" => {
+        match Properties::of(self.operator.op_type()).elements {
+            Elements::Copied => Ok(axis),
+            Elements::Permuted if self.has("dims") => self.permuted(axis, &self.list("dims")?),
+            Elements::Permuted if self.has("dim0") => {
                 let [a, b] = [self.resolved(self.number("dim0")?)?, self.resolved(self.number("dim1")?)?];
-                let axis = self.resolved(axis)?;
-                Ok(if axis == a {
-                    b
-                } else if axis == b {
-                    a
-                } else {
-                    axis
-                })
+                Ok(swapped(self.resolved(axis)?, a, b))
             }
-            "t" if self.from.is_some_and(|dims| dims.len() < 2) => Ok(axis),
-            "t" => Ok(1 - self.resolved(axis)?),
-            "narrow" | "index_select" => self.beside(axis, &[self.number("dim")?]),
-            "chunk" | "split" | "tensor_split" => self.beside(axis, &[self.number("dim").unwrap_or(0)]),
-            "flip" | "roll" => self.beside(axis, &self.list("dims")?),
-            "select" => self.without(axis, &[self.number("dim")?]),
-            "unbind" => self.without(axis, &[self.number("dim").unwrap_or(0)]),
-            "slice" => self.sliced(axis),
-            "unsqueeze" => {
+            // The transpose of a matrix; a vector stays.
+            Elements::Permuted if self.operator.inputs().len() == 1 => match self.from {
+                Some(dims) if dims.len() < 2 => Ok(axis),
+                _ => Ok(swapped(self.resolved(axis)?, 0, 1)),
+            },
+            Elements::Along if self.has("dims") => self.beside(axis, &self.list("dims")?),
+            Elements::Along => self.beside(axis, &[self.number("dim")?]),
+            Elements::Divided => self.beside(axis, &[self.number("dim").unwrap_or(0)]),
+            Elements::Selected => self.without(axis, &[self.number("dim")?]),
+            Elements::Unbound => self.without(axis, &[self.number("dim").unwrap_or(0)]),
+            Elements::Sliced => self.sliced(axis),
+            Elements::Unsqueezed => {
                 let (axis, dim) = (self.resolved(axis)?, self.number("dim")?);
                 let dim = if dim < 0 { dim + self.rank()? + 1 } else { dim };
                 Ok(if dim <= axis { axis + 1 } else { axis })
             }
-            "reshape" | "view" | "reshape_as" | "flatten" | "unflatten" | "squeeze" | "nn.Flatten"
-            | "nn.Unflatten" => self.reshaped(axis),
+            Elements::Reshaped => self.reshaped(axis),
             _ => Err("its input has per-channel scales, which it cannot pass on".into()),
         }
+    }
+
+    /// Returns true if the operator has a parameter or an input of this name.
+    fn has(&self, key: &str) -> bool {
+        self.operator.param(key).is_some() || self.operator.named_input(key).is_some()
     }
 
     fn number(&self, key: &str) -> Found<i64> {
@@ -121,8 +119,7 @@ impl Move<'_> {
     }
 
     fn sliced(&self, axis: i64) -> Found<i64> {
-        let has = |key| self.operator.param(key).is_some() || self.operator.named_input(key).is_some();
-        let (dims, selects) = match (has("dims"), has("selects"), has("select")) {
+        let (dims, selects) = match (self.has("dims"), self.has("selects"), self.has("select")) {
             (true, true, _) => (self.list("dims")?, self.list("selects")?),
             (true, false, _) => (self.list("dims")?, Vec::new()),
             (false, _, true) => (vec![self.number("dim")?], vec![self.number("select")?]),
@@ -159,6 +156,14 @@ impl Move<'_> {
         found.ok_or_else(|| {
             format!("axis {axis} has per-channel scales, and the operator splits or merges it")
         })
+    }
+}
+
+fn swapped(axis: i64, a: i64, b: i64) -> i64 {
+    match axis {
+        axis if axis == a => b,
+        axis if axis == b => a,
+        axis => axis,
     }
 }
 

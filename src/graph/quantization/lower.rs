@@ -1,8 +1,9 @@
 //! Lowering of operators that are computed in floats between dequantisation and quantisation.
 
-use super::roles::{Lowering, Out, method};
+use super::roles::{Lowering, Out, function};
 use super::{Kind, Known, Resolver, Source, constant, refused};
 use crate::graph::GraphError;
+use crate::op::Scale;
 use crate::pnnx::{Operator, OperatorId, Parameter, PnnxError};
 use crate::tensor::DType;
 
@@ -18,32 +19,35 @@ impl Resolver<'_> {
         let Some(Some(Kind::Tensor(first))) = kinds.first() else {
             return Err(refused(operator, "expected a quantised first input"));
         };
-        let lowering = match lowering.out {
-            Out::Mean if method(operator.op_type()) == Some("mean") && !self.is_over_last_axes(operator) => {
-                Lowering { out: Out::Same, ..lowering }
-            }
-            _ => lowering,
+        let out = match lowering.out {
+            Out::Of(Scale::OfMean) if !self.is_over_last_axes(operator) => Out::Of(Scale::OfInput),
+            out => out,
         };
-        let unscaled = matches!(lowering.out, Out::Unscaled | Out::Mean);
+        let unscaled = matches!(out, Out::Of(Scale::Unscaled | Scale::OfMean));
         for (position, kind) in kinds.iter().enumerate() {
             if let Some(Kind::Tensor(known)) = kind {
                 self.dequantize_input(id, operator, position, known, unscaled)?;
             }
         }
         let (_, zero_point) = constant(operator, first)?;
-        let (scale, made_zero) = match lowering.out {
-            Out::Same => (first.scale.clone(), first.zero_point.clone()),
-            Out::Unscaled => (Source::Text("1.0".to_owned()), Source::Text(zero_point.to_owned())),
-            Out::Mean => (Source::Text("1.0".to_owned()), Source::Text("0".to_owned())),
-            Out::Fixed(fixed) => {
-                let (scale, zero_point) = match first.dtype {
-                    DType::I8 => fixed[1],
-                    DType::I32 => fixed[2],
-                    _ => fixed[0],
-                };
-                (Source::Text(scale.to_owned()), Source::Text(zero_point.to_owned()))
-            }
-            Out::Plain => return Ok(()),
+        let texts = |scale: &str, zero_point: &str| {
+            (Source::Text(scale.to_owned()), Source::Text(zero_point.to_owned()))
+        };
+        let (scale, made_zero) = match out {
+            Out::Of(Scale::OfInput) => (first.scale.clone(), first.zero_point.clone()),
+            Out::Of(Scale::Unscaled) => texts("1.0", zero_point),
+            Out::Of(Scale::OfMean) => texts("1.0", "0"),
+            Out::Of(Scale::Fraction) => match first.dtype {
+                DType::I8 => texts("0.00390625", "-128"),
+                DType::I32 => texts("2.3283064365386963e-10", "0"),
+                _ => texts("0.00390625", "0"),
+            },
+            Out::Of(Scale::Signed) => match first.dtype {
+                DType::I8 => texts("0.0078125", "0"),
+                DType::I32 => texts("4.656612873077393e-10", "0"),
+                _ => texts("0.0078125", "128"),
+            },
+            Out::Of(Scale::Plain) => return Ok(()),
             Out::Given { scale, zero_point } => {
                 let missing = || refused(operator, "missing scale and zero point of its output");
                 let given = |key| self.argument(operator, key, usize::MAX);
@@ -55,7 +59,7 @@ impl Resolver<'_> {
         if lowering.relu {
             steps.push(("F.relu", "relu", None));
         }
-        if matches!(lowering.out, Out::Mean) {
+        if matches!(out, Out::Of(Scale::OfMean)) {
             steps.push(("pnnx.Expression", "shift", Some(format!("add(@0,{zero_point})"))));
         }
         self.quantize_output(id, operator, steps, &made)?;
@@ -66,8 +70,8 @@ impl Resolver<'_> {
         self.rewrite(id, operator, &lowering)
     }
 
-    /// Returns true if a mean is over the last axes or all axes: PyTorch computes these from the quantised values, and others
-    /// in floats.
+    /// Returns true if a mean is over the last axes, as that of a window, or over all axes: PyTorch computes these from the
+    /// quantised values, and others in floats.
     fn is_over_last_axes(&self, operator: &Operator) -> bool {
         let Some(dims) = operator.param("dim").filter(|dims| !dims.is_none()) else {
             return operator.named_input("dim").is_none();
@@ -152,41 +156,39 @@ impl Resolver<'_> {
         self.set(quantize, "dtype", dtype)
     }
 
-    /// Replaces an operator by its counterpart on floats.
+    /// Replaces a function of the namespace `quantized` by one of floats.
     fn rewrite(
         &mut self,
         id: OperatorId,
         operator: &Operator,
         lowering: &Lowering,
     ) -> Result<(), GraphError> {
-        let Some(op_type) = lowering.op_type else { return Ok(()) };
+        let Some(name) = function(operator) else { return Ok(()) };
         if let Some((key, parameter)) =
             operator.params().iter().find(|(key, value)| !lowering.knows(key, value))
         {
             return Err(refused(operator, &format!("unsupported parameter `{key}={}`", parameter.raw())));
         }
-        self.file.set_op_type(id, op_type).map_err(PnnxError::from)?;
+        let op_type = lowering.expr.map_or_else(|| format!("F.{name}"), |_| "pnnx.Expression".to_owned());
+        self.file.set_op_type(id, &op_type).map_err(PnnxError::from)?;
         for key in operator.params().keys() {
             self.file.remove_param(id, key).map_err(PnnxError::from)?;
         }
+        if let Some(expr) = lowering.expr {
+            self.set(id, "expr", expr)?;
+        }
         for (key, from) in lowering.params {
-            match from.strip_prefix('=') {
-                Some(raw) => self.set(id, key, raw)?,
-                None => {
-                    if let Some(parameter) = operator.param(from) {
-                        self.set(id, key, parameter.raw())?;
-                    }
-                }
+            if let Some(parameter) = operator.param(from) {
+                self.set(id, key, parameter.raw())?;
             }
         }
-        let count = self.file.operator(id).inputs().len();
         let inputs = self.file.operator(id).inputs().to_vec();
-        for position in (0..count).rev() {
+        for position in (0..inputs.len()).rev() {
             self.file.disconnect_input(id, position).map_err(PnnxError::from)?;
         }
-        let named = op_type != "pnnx.Expression";
+        let name = lowering.expr.is_none().then_some("input");
         for input in inputs.into_iter().take(lowering.inputs) {
-            self.file.connect_input(id, input, named.then_some("input")).map_err(PnnxError::from)?;
+            self.file.connect_input(id, input, name).map_err(PnnxError::from)?;
         }
         Ok(())
     }

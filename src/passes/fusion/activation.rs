@@ -5,12 +5,13 @@
 //! mul(mul(@0,0.5),add(erf(mul(@0,0.707106769)),1.0))             gelu(@0)
 //! ```
 
-use super::algebra::same;
+use super::algebra::Polynomial;
 use super::formula::{Formula, UNKNOWN, calls, replace};
-use super::site::{NewOperator, is_computed_in, meta};
-use super::visit::{Verdict, Visit};
-use crate::passes::Facts;
-use crate::pnnx::{Expr, Function, Graph, GraphError, OperatorId};
+use super::site::{NewOperator, is_computed_in};
+use crate::passes::PassContext;
+use crate::passes::elementwise::as_operator;
+use crate::passes::visit::{Verdict, Visit};
+use crate::pnnx::{Expr, Graph, GraphError, OperatorId};
 use std::sync::LazyLock;
 
 /// The pass.
@@ -31,43 +32,36 @@ const NAMES: &[(&str, &str)] = &[
     ("mul(@0,tanh(softplus(@0)))", "mish(@0)"),
 ];
 
-static RULES: LazyLock<Vec<(Expr, Expr)>> = LazyLock::new(|| {
-    let rules = NAMES.iter().map(|(long, short)| Some((Expr::parse(long).ok()?, Expr::parse(short).ok()?)));
-    rules.flatten().collect()
+/// A spelled-out function of [`UNKNOWN`], and its short form.
+struct Rule {
+    long: Polynomial,
+    short: Expr,
+}
+
+static RULES: LazyLock<Vec<Rule>> = LazyLock::new(|| {
+    let rule = |(long, short): &(&str, &str)| {
+        let long = replace(&Expr::parse(long).ok()?, &Expr::Input(0), &Expr::Input(UNKNOWN));
+        Some(Rule { long: Polynomial::of(&long)?, short: Expr::parse(short).ok()? })
+    };
+    NAMES.iter().filter_map(rule).collect()
 });
 
-/// The operators that compute a single function.
-const OPERATORS: &[(Function, &str)] = &[
-    (Function::Relu, "F.relu"),
-    (Function::Relu6, "F.relu6"),
-    (Function::Sigmoid, "F.sigmoid"),
-    (Function::Tanh, "F.tanh"),
-    (Function::Silu, "F.silu"),
-    (Function::Gelu, "F.gelu"),
-    (Function::GeluTanh, "F.gelu"),
-    (Function::Hardsigmoid, "F.hardsigmoid"),
-    (Function::Hardswish, "F.hardswish"),
-    (Function::Mish, "F.mish"),
-];
-
-fn visit(graph: &mut Graph, facts: &Facts, id: OperatorId) -> Result<Verdict, GraphError> {
+fn visit(graph: &mut Graph, context: &PassContext, id: OperatorId) -> Result<Verdict, GraphError> {
+    let facts = context.facts(graph);
     let Some(operator) = graph.get_operator(id).filter(|operator| operator.op_type() == "pnnx.Expression")
     else {
         return Ok(Verdict::Other);
     };
-    let is_float = |&operand| meta(graph, facts, operand).is_some_and(|meta| is_computed_in(meta.dtype()));
+    let is_float = |&operand| facts.meta(graph, operand).is_some_and(|meta| is_computed_in(meta.dtype()));
     let Some(whole) = Formula::of(operator).filter(|_| operator.inputs().iter().all(is_float)) else {
         return Ok(Verdict::Other);
     };
     let named = named(&whole.expr);
-    if let (Expr::Call { function, args }, &[input]) = (&named, whole.inputs.as_slice())
-        && let Some(&(_, op_type)) = OPERATORS.iter().find(|(own, _)| own == function)
-        && args.as_slice() == [Expr::Input(0)]
+    if let &[input] = whole.inputs.as_slice()
+        && let Some((op_type, params)) = as_operator(&named)
     {
-        let mut new = NewOperator::new(op_type, operator.name()).input(input, Some("input"));
-        if *function == Function::GeluTanh {
-            new = new.param("approximate", "tanh");
-        }
+        let new = NewOperator::new(op_type, operator.name()).input(input, Some("input"));
+        let new = params.into_iter().fold(new, |new, (key, value)| new.param(key, value));
         new.replace(graph, &[id])?;
         return Ok(Verdict::Fired);
     }
@@ -82,27 +76,47 @@ fn visit(graph: &mut Graph, facts: &Facts, id: OperatorId) -> Result<Verdict, Gr
 fn named(expr: &Expr) -> Expr {
     let Expr::Call { function, args } = expr else { return expr.clone() };
     let inside = Expr::Call { function: *function, args: args.iter().map(named).collect() };
-    RULES.iter().find_map(|(long, short)| name(&inside, long, short)).unwrap_or(inside)
+    let candidates = candidates(&inside);
+    let short = RULES.iter().find_map(|rule| candidates.iter().find_map(|candidate| candidate.named(rule)));
+    short.unwrap_or(inside)
 }
 
-/// The expression in its short form, if it is the long form applied to one of its own parts.
-fn name(expr: &Expr, long: &Expr, short: &Expr) -> Option<Expr> {
+/// An expression as a function of one of its own parts.
+struct Candidate {
+    part: Expr,
+    function: Polynomial,
+    calls: usize,
+}
+
+impl Candidate {
+    /// The short form, if this is the long form applied to the part, and the short form has fewer calls.
+    fn named(&self, rule: &Rule) -> Option<Expr> {
+        let is_it = calls(&rule.short).len() < self.calls && self.function.same(&rule.long);
+        is_it.then(|| replace(&rule.short, &Expr::Input(0), &self.part))
+    }
+}
+
+/// The parts of which an expression is a function, with that function. It has at least two calls, as there is none that is
+/// shorter than a single one.
+fn candidates(expr: &Expr) -> Vec<Candidate> {
     let mut parts: Vec<&Expr> = Vec::new();
     expr.walk(&mut |part| {
         if matches!(part, Expr::Call { .. } | Expr::Input(_)) && !parts.contains(&part) {
             parts.push(part);
         }
     });
-    parts.into_iter().skip(1).find_map(|part| {
-        let unknown = Expr::Input(UNKNOWN);
-        let abstracted = replace(expr, part, &unknown);
+    let candidate = |part: &Expr| {
+        let function = replace(expr, part, &Expr::Input(UNKNOWN));
         let mut is_only_unknown = true;
-        abstracted.walk(&mut |node| is_only_unknown &= !matches!(node, Expr::Input(n) if *n != UNKNOWN));
-        let shorter = calls(short).len() < calls(&abstracted).len();
-        let wanted = || replace(long, &Expr::Input(0), &unknown);
-        (is_only_unknown && shorter && same(&abstracted, &wanted()))
-            .then(|| replace(short, &Expr::Input(0), part))
-    })
+        function.walk(&mut |node| is_only_unknown &= !matches!(node, Expr::Input(n) if *n != UNKNOWN));
+        let calls = calls(&function).len();
+        if !is_only_unknown || calls < 2 {
+            return None;
+        }
+        let function = Polynomial::of(&function)?;
+        Some(Candidate { part: part.clone(), function, calls })
+    };
+    parts.into_iter().skip(1).filter_map(candidate).collect()
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use super::folding::{folded_bias, scaled, scaled_transposed};
 use super::weights;
+use crate::op::{Product, Properties};
 use crate::passes::Replacement;
 use crate::pnnx::{Attribute, Graph, GraphError, Operator, OperatorId};
 
@@ -11,19 +12,9 @@ pub(super) struct Channels<'g> {
     operator: &'g Operator,
     weight: &'g Attribute,
     groups: usize,
-    kind: Kind,
+    product: Product,
     /// The number of output channels.
     pub(super) count: usize,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    /// O×(C/groups)×…
-    Conv,
-    /// C×(O/groups)×…
-    Transposed,
-    /// O×I
-    Linear,
 }
 
 /// The weights of an operator after folding.
@@ -36,20 +27,15 @@ pub(super) struct Folded {
 impl<'g> Channels<'g> {
     /// The channels of an operator, if it is a convolution or linear layer whose weights are its own attributes and present.
     pub(super) fn of(operator: &'g Operator) -> Option<Self> {
-        let kind = match operator.op_type() {
-            "nn.Conv1d" | "nn.Conv2d" | "nn.Conv3d" => Kind::Conv,
-            "nn.ConvTranspose1d" | "nn.ConvTranspose2d" | "nn.ConvTranspose3d" => Kind::Transposed,
-            "nn.Linear" => Kind::Linear,
-            _ => return None,
-        };
+        let product = Properties::of(operator.op_type()).product?;
         let weight = operator.attr("weight")?;
         let groups = usize::try_from(operator.get_or::<i64>("groups", 1).ok()?).ok().filter(|&n| n > 0)?;
         let is_plain = operator.inputs().len() == 1 && !operator.has_param("epilogue");
-        let count = match (kind, weight.shape()) {
-            (Kind::Transposed, [inputs, share, _, ..]) if inputs % groups == 0 => {
+        let count = match (product, weight.shape()) {
+            (Product::Transposed, [inputs, share, _, ..]) if inputs % groups == 0 => {
                 share.checked_mul(groups)?
             }
-            (Kind::Conv, [count, _, _, ..]) | (Kind::Linear, [count, _]) => *count,
+            (Product::Convolution, [count, _, _, ..]) | (Product::Dense, [count, _]) => *count,
             _ => return None,
         };
         let bias = operator.attr("bias").is_none_or(|bias| bias.is_present() && bias.shape() == [count]);
@@ -57,15 +43,15 @@ impl<'g> Channels<'g> {
             operator,
             weight,
             groups,
-            kind,
+            product,
             count,
         })
     }
 
     /// The output's channel axis, counted from the end; 1 is the last axis.
     pub(super) fn axis_from_end(&self) -> usize {
-        match self.kind {
-            Kind::Linear => 1,
+        match self.product {
+            Product::Dense => 1,
             _ => self.weight.shape().len() - 1,
         }
     }
@@ -77,7 +63,7 @@ impl<'g> Channels<'g> {
 
     /// Returns true for a linear layer, whose output may have axes between batch and channels.
     pub(super) fn is_linear(&self) -> bool {
-        self.kind == Kind::Linear
+        self.product == Product::Dense
     }
 
     /// The weights that compute channel · factor + summand for each output channel. `None` if the weights cannot be read,
@@ -88,8 +74,8 @@ impl<'g> Channels<'g> {
         }
         let (dtype, shape) = (self.weight.dtype(), self.weight.shape());
         let numbers = weights::numbers(self.weight)?;
-        let scaled = match self.kind {
-            Kind::Transposed => scaled_transposed(&numbers, shape, self.groups, factors),
+        let scaled = match self.product {
+            Product::Transposed => scaled_transposed(&numbers, shape, self.groups, factors),
             _ => scaled(&numbers, shape, 0, factors),
         };
         let bias = match self.operator.attr("bias") {
@@ -115,7 +101,7 @@ impl<'g> Channels<'g> {
         let (share, inner) = (*shape.get(1)?, shape.iter().skip(2).product::<usize>());
         let inputs = share.checked_mul(self.groups)?;
         let rows = self.count.checked_div(self.groups)?;
-        if self.kind == Kind::Transposed
+        if self.product == Product::Transposed
             || [factors.len(), summands.len()] != [inputs; 2]
             || share * inner == 0
         {

@@ -3,9 +3,9 @@
 use super::affine::{Channels, Folded};
 use super::folding::{Affine, Norm, affine};
 use super::site::rank;
-use super::visit::{Verdict, Visit};
 use super::weights;
-use crate::passes::{Facts, Match, Replacement, Rewrite, Rule};
+use crate::passes::visit::{Verdict, Visit};
+use crate::passes::{Match, PassContext, Replacement, Rewrite, Rule};
 use crate::pnnx::{Graph, GraphError, Operator, OperatorId};
 
 const BEHIND: &str = "7767517
@@ -56,9 +56,8 @@ pub(super) const FOLD_BATCH_NORM_AHEAD: Visit = Visit {
 
 /// The factors and summands of a batch norm, if its statistics are present and fixed.
 fn affine_of(norm: &Operator) -> Option<Affine> {
-    let is_norm = matches!(norm.op_type(), "nn.BatchNorm1d" | "nn.BatchNorm2d" | "nn.BatchNorm3d");
     let training = norm.get_or("training", false).ok()?;
-    if !is_norm || training || norm.inputs().len() != 1 {
+    if !norm.op_type().starts_with("nn.BatchNorm") || training || norm.inputs().len() != 1 {
         return None;
     }
     let read = |key: &str, default: f64, len: usize| match norm.attr(key) {
@@ -108,7 +107,8 @@ fn fold(found: &Match<'_>, new: &mut Replacement) -> Result<(), String> {
         .write(new, "product")
 }
 
-fn ahead(graph: &mut Graph, facts: &Facts, id: OperatorId) -> Result<Verdict, GraphError> {
+fn ahead(graph: &mut Graph, context: &PassContext, id: OperatorId) -> Result<Verdict, GraphError> {
+    let facts = context.facts(graph);
     let Some(affine) = graph.get_operator(id).and_then(affine_of) else { return Ok(Verdict::Other) };
     let norm = graph.operator(id);
     let (&[input], &[output]) = (norm.inputs(), norm.outputs()) else { return Ok(Verdict::Other) };

@@ -10,9 +10,10 @@
 //! `@0` is the product's element; `@1`, … are the elements at the same position of further inputs.
 
 use super::formula::{Formula, renumbered};
-use super::site::{NewOperator, fits_into, is_computed_in, meta, producer};
-use super::visit::{Verdict, Visit};
-use crate::passes::Facts;
+use super::site::{NewOperator, fits_into, is_computed_in, producer};
+use crate::op::Registry;
+use crate::passes::visit::{Verdict, Visit};
+use crate::passes::{Facts, PassContext};
 use crate::pnnx::{Graph, GraphError, OperandId, Operator, OperatorId};
 
 /// The pass.
@@ -27,25 +28,13 @@ const MAX_INPUTS: usize = 4;
 
 /// Returns true if an operator is a product that supports an epilogue and has none yet.
 fn takes_epilogue(operator: &Operator) -> bool {
-    let is_product = matches!(
-        operator.op_type(),
-        "nn.Conv1d"
-            | "nn.Conv2d"
-            | "nn.Conv3d"
-            | "F.conv1d"
-            | "F.conv2d"
-            | "F.conv3d"
-            | "nn.ConvTranspose1d"
-            | "nn.ConvTranspose2d"
-            | "nn.ConvTranspose3d"
-            | "nn.Linear"
-            | "F.linear"
-            | "torch.matmul"
-    );
-    is_product && !operator.has_param("epilogue")
+    let creator = Registry::built_in().known(operator.op_type());
+    let has_field = creator.is_some_and(|creator| creator.fields.iter().any(|field| field.key == "epilogue"));
+    has_field && !operator.has_param("epilogue")
 }
 
-fn visit(graph: &mut Graph, facts: &Facts, id: OperatorId) -> Result<Verdict, GraphError> {
+fn visit(graph: &mut Graph, context: &PassContext, id: OperatorId) -> Result<Verdict, GraphError> {
+    let facts = context.facts(graph);
     let Some(whole) = graph.get_operator(id).and_then(Formula::of) else { return Ok(Verdict::Other) };
     if whole.inputs.len() > 1 + MAX_INPUTS {
         return Ok(Verdict::Refused(format!(
@@ -70,7 +59,7 @@ fn visit(graph: &mut Graph, facts: &Facts, id: OperatorId) -> Result<Verdict, Gr
 
 /// Returns true if the result has the shape and element type of the product, and all inputs can be broadcast to that shape.
 fn fits(graph: &Graph, facts: &Facts, id: OperatorId, whole: &Formula, operand: OperandId) -> bool {
-    let known = |operand| meta(graph, facts, operand);
+    let known = |operand| facts.meta(graph, operand);
     let (Some(product), Some(result)) =
         (known(operand), graph.operator(id).outputs().first().and_then(|&output| known(output)))
     else {

@@ -1,7 +1,7 @@
 //! Element-wise operators as formulas that can be taken apart and put together again.
 
 use super::site::NewOperator;
-use crate::passes::elementwise::as_expression;
+use crate::passes::elementwise::{as_expression, changed};
 use crate::pnnx::{Expr, Graph, GraphError, OperandId, Operator, OperatorId};
 
 /// The input number of a placeholder, in an expression that is being changed.
@@ -63,15 +63,8 @@ pub(super) fn calls(expr: &Expr) -> Vec<&Expr> {
     calls
 }
 
-fn replace_inputs(expr: &Expr, by: &mut impl FnMut(usize) -> Expr) -> Expr {
-    match expr {
-        Expr::Input(index) => by(*index),
-        Expr::Call { function, args } => {
-            let args = args.iter().map(|arg| replace_inputs(arg, by)).collect();
-            Expr::Call { function: *function, args }
-        }
-        other => other.clone(),
-    }
+fn replace_inputs(expr: &Expr, by: &mut dyn FnMut(usize) -> Expr) -> Expr {
+    changed(expr, &mut |node| if let Expr::Input(index) = node { Some(by(*index)) } else { None })
 }
 
 /// An expression with input `n` renumbered to `numbers[n]`.
@@ -81,14 +74,7 @@ pub(super) fn renumbered(expr: &Expr, numbers: &[usize]) -> Expr {
 
 /// An expression with each occurrence of a part replaced.
 pub(super) fn replace(expr: &Expr, part: &Expr, by: &Expr) -> Expr {
-    match expr {
-        _ if expr == part => by.clone(),
-        Expr::Call { function, args } => {
-            let args = args.iter().map(|arg| replace(arg, part, by)).collect();
-            Expr::Call { function: *function, args }
-        }
-        other => other.clone(),
-    }
+    changed(expr, &mut |node| (node == part).then(|| by.clone()))
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@
 //! | `fuse_epilogue` | product, then an activation or arithmetic on its result → the product with an epilogue |
 //!
 //! Passes with a fixed pattern are [`Rewrite`](super::Rewrite)s. Passes that handle any number of operators, or take
-//! expressions apart, are [`Visit`](visit::Visit)s.
+//! expressions apart, are [`Visit`](super::visit::Visit)s.
 //!
 //! A pass fires only if the new operator computes the same from its parameters and weights. It never fires if another
 //! operator reads an intermediate value, if weights are missing, or if a shape would change.
@@ -38,7 +38,6 @@ mod siblings;
 mod site;
 #[cfg(test)]
 mod testing;
-mod visit;
 mod weights;
 
 use super::Pass;

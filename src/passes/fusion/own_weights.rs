@@ -7,26 +7,12 @@
 //! nn.Conv2d conv              1 1 x y @weight=(16,3,3,3)f32 bias=False
 //! ```
 
-use super::site::NewOperator;
-use super::visit::{Verdict, Visit};
+use super::site::{NewOperator, spatial_axes};
 use super::weights;
-use crate::passes::Facts;
+use crate::op::{Category, Creator, Field, FieldValue, Product, Registry, Weight};
+use crate::passes::visit::{Verdict, Visit};
+use crate::passes::{Facts, PassContext};
 use crate::pnnx::{Graph, GraphError, OperatorId};
-
-/// Functional form, module, required weights and optional weights.
-const FORMS: &[(&str, &str, &[&str], &[&str])] = &[
-    ("F.conv1d", "nn.Conv1d", &["weight"], &["bias"]),
-    ("F.conv2d", "nn.Conv2d", &["weight"], &["bias"]),
-    ("F.conv3d", "nn.Conv3d", &["weight"], &["bias"]),
-    ("F.conv_transpose1d", "nn.ConvTranspose1d", &["weight"], &["bias"]),
-    ("F.conv_transpose2d", "nn.ConvTranspose2d", &["weight"], &["bias"]),
-    ("F.conv_transpose3d", "nn.ConvTranspose3d", &["weight"], &["bias"]),
-    ("F.linear", "nn.Linear", &["weight"], &["bias"]),
-    ("F.layer_norm", "nn.LayerNorm", &[], &["weight", "bias"]),
-    ("F.rms_norm", "nn.RMSNorm", &[], &["weight"]),
-    ("F.group_norm", "nn.GroupNorm", &[], &["weight", "bias"]),
-    ("F.batch_norm", "nn.BatchNorm", &["running_mean", "running_var"], &["weight", "bias"]),
-];
 
 /// The pass.
 pub(super) const OWN_WEIGHTS: Visit = Visit {
@@ -35,7 +21,8 @@ pub(super) const OWN_WEIGHTS: Visit = Visit {
     visit,
 };
 
-fn visit(graph: &mut Graph, facts: &Facts, id: OperatorId) -> Result<Verdict, GraphError> {
+fn visit(graph: &mut Graph, context: &PassContext, id: OperatorId) -> Result<Verdict, GraphError> {
+    let facts = context.facts(graph);
     let Some(new) = module(graph, facts, id) else { return Ok(Verdict::Other) };
     new.replace(graph, &[id])?;
     Ok(Verdict::Fired)
@@ -43,46 +30,53 @@ fn visit(graph: &mut Graph, facts: &Facts, id: OperatorId) -> Result<Verdict, Gr
 
 fn module(graph: &Graph, facts: &Facts, id: OperatorId) -> Option<NewOperator> {
     let operator = graph.get_operator(id)?;
-    let &(_, module, needed, others) = FORMS.iter().find(|form| form.0 == operator.op_type())?;
+    let creator = Registry::built_in().known(operator.op_type())?;
+    // Only these are folded by other passes.
+    let is_folded =
+        creator.properties.product.is_some() || creator.properties.category == Category::Normalization;
+    if !operator.op_type().starts_with("F.") || !is_folded {
+        return None;
+    }
     // Without argument names, only the meaning of the first input is known.
     let named = operator.input_names().iter().skip(1).all(Option::is_some);
     if operator.has_param("epilogue") || !named || operator.inputs().len() < 2 {
         return None;
     }
-    let keys: Vec<&str> = needed.iter().chain(others).copied().collect();
+    let rank = || facts.meta(graph, *operator.inputs().first()?).map(|meta| meta.rank());
     let mut new = NewOperator::like(operator);
-    new.op_type = match module {
-        "nn.BatchNorm" => {
-            batch_norm(facts.get(graph.operand(*operator.inputs().first()?).name())?.rank())?.to_owned()
-        }
-        module => module.to_owned(),
-    };
-    new.inputs.retain(|(_, name)| !name.as_deref().is_some_and(|name| keys.contains(&name)));
-    new.params.retain(|(key, _)| !keys.contains(&key.as_str()));
+    new.op_type = module_type(creator, operator.op_type(), rank)?.to_owned();
+    let kinds = [Weight::KIND, Option::<Weight>::KIND];
+    let weights: Vec<&Field> = creator.fields.iter().filter(|field| kinds.contains(&field.kind)).collect();
+    let is_weight = |name: &str| weights.iter().any(|field| field.key == name);
+    new.inputs.retain(|(_, name)| !name.as_deref().is_some_and(is_weight));
+    new.params.retain(|(key, _)| !is_weight(key));
     let [(_, name)] = new.inputs.as_mut_slice() else { return None };
     *name = None;
-    for &key in &keys {
-        match operator.named_input(key) {
-            Some(input) => new = new.attr(key, weights::constant(graph, input)?.clone()),
-            None if needed.contains(&key) => return None,
+    for field in weights {
+        match operator.named_input(field.key) {
+            Some(input) => new = new.attr(field.key, weights::constant(graph, input)?.clone()),
+            None if field.kind == Weight::KIND => return None,
             None => {}
         }
     }
-    Some(described(new))
+    Some(described(new, creator))
 }
 
-/// The module for inputs of this rank. Unlike the function, it is named after the rank.
-fn batch_norm(rank: usize) -> Option<&'static str> {
-    match rank {
-        2 | 3 => Some("nn.BatchNorm1d"),
-        4 => Some("nn.BatchNorm2d"),
-        5 => Some("nn.BatchNorm3d"),
-        _ => None,
+/// The module of a function, which the same layer runs. Where there is one for each number of spatial axes, the type of the
+/// function states the number, or the rank of its input does.
+fn module_type(creator: &Creator, function: &str, rank: impl Fn() -> Option<usize>) -> Option<&'static str> {
+    let mut modules = creator.types.iter().copied().filter(|op_type| op_type.starts_with("nn."));
+    let (first, is_only) = (modules.clone().next()?, modules.clone().count() == 1);
+    if is_only {
+        return Some(first);
     }
+    let of_input = || Some(rank()?.checked_sub(2)?.max(1));
+    let axes = spatial_axes(function).or_else(of_input)?;
+    modules.find(|module| spatial_axes(module) == Some(axes))
 }
 
 /// Adds the parameters of a module that describe its weights.
-fn described(new: NewOperator) -> NewOperator {
+fn described(new: NewOperator, creator: &Creator) -> NewOperator {
     let shape = |key: &str| -> Vec<i64> {
         let found = new.attrs.iter().find(|(other, _)| other == key);
         found.map_or(Vec::new(), |(_, weight)| weight.shape().iter().map(|&len| len as i64).collect())
@@ -91,23 +85,25 @@ fn described(new: NewOperator) -> NewOperator {
     let groups =
         new.params.iter().find(|(key, _)| key == "groups").and_then(|(_, groups)| groups.as_i64().ok());
     let groups = groups.unwrap_or(1);
-    match (new.op_type.as_str(), weight.as_slice()) {
-        ("nn.Linear", &[outputs, inputs]) => {
+    let takes = |key: &str| creator.fields.iter().any(|field| field.key == key);
+    match (creator.properties.product, weight.as_slice()) {
+        (Some(Product::Dense), &[outputs, inputs]) => {
             new.param("in_features", inputs).param("out_features", outputs).param("bias", has_bias)
         }
-        ("nn.Conv1d" | "nn.Conv2d" | "nn.Conv3d", [outputs, inputs, kernel @ ..]) => {
+        (Some(Product::Convolution), [outputs, inputs, kernel @ ..]) => {
             new.conv(inputs.saturating_mul(groups), *outputs, kernel, has_bias)
         }
-        (
-            "nn.ConvTranspose1d" | "nn.ConvTranspose2d" | "nn.ConvTranspose3d",
-            [inputs, outputs, kernel @ ..],
-        ) => new.conv(*inputs, outputs.saturating_mul(groups), kernel, has_bias),
-        ("nn.BatchNorm1d" | "nn.BatchNorm2d" | "nn.BatchNorm3d", _) => {
+        (Some(Product::Transposed), [inputs, outputs, kernel @ ..]) => {
+            new.conv(*inputs, outputs.saturating_mul(groups), kernel, has_bias)
+        }
+        _ if takes("num_features") => {
             let channels = shape("running_mean").first().copied().unwrap_or(0);
             new.param("num_features", channels).param("affine", !weight.is_empty())
         }
-        ("nn.GroupNorm", &[channels]) => new.param("num_channels", channels).param("affine", true),
-        ("nn.LayerNorm" | "nn.RMSNorm", [_, ..]) => new.param("elementwise_affine", true),
+        (_, &[channels]) if takes("num_channels") => {
+            new.param("num_channels", channels).param("affine", true)
+        }
+        (_, [_, ..]) if takes("elementwise_affine") => new.param("elementwise_affine", true),
         _ => new,
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! PNNX writes padding that differs at both ends as two numbers for each axis, the last axis first.
 
+use super::site::spatial_axes;
 use crate::passes::{Match, Replacement, Rewrite, Rule};
 use crate::pnnx::Operator;
 
@@ -32,11 +33,7 @@ pub(super) fn fold_padding() -> Rewrite {
 /// Sets the convolution's padding to the sum of both.
 fn pad(found: &Match<'_>, new: &mut Replacement) -> Result<(), String> {
     let (pad, conv) = (found.operator("pad")?, found.operator("conv")?);
-    let axes = match conv.op_type() {
-        "nn.Conv1d" | "F.conv1d" => 1,
-        "nn.Conv2d" | "F.conv2d" => 2,
-        _ => 3,
-    };
+    let axes = spatial_axes(conv.op_type()).ok_or("the type of the convolution states no number of axes")?;
     let zeros = zeros_around(pad, axes)
         .ok_or("the input is not padded by zeros along the axes of the window alone")?;
     let own = own_padding(conv, axes)
@@ -50,18 +47,10 @@ fn pad(found: &Match<'_>, new: &mut Replacement) -> Result<(), String> {
 /// The number of zeros that an operator adds before and after each axis, the last axis first. `None` if it does anything
 /// else.
 fn zeros_around(operator: &Operator, axes: usize) -> Option<Vec<i64>> {
-    let (key, zero) = match operator.op_type() {
-        "nn.ZeroPad1d" | "nn.ZeroPad2d" | "nn.ZeroPad3d" => ("padding", true),
-        "nn.ConstantPad1d" | "nn.ConstantPad2d" | "nn.ConstantPad3d" => {
-            ("padding", operator.get::<f64>("value").ok()? == 0.0)
-        }
-        "F.pad" => {
-            let mode = operator.get_or("mode", "constant".to_owned()).ok()?;
-            let value = operator.get_or::<Option<f64>>("value", None).ok()?;
-            ("pad", mode == "constant" && value.is_none_or(|value| value == 0.0))
-        }
-        _ => return None,
-    };
+    let mode = operator.get_or("mode", "constant".to_owned()).ok()?;
+    let value = operator.get_or::<Option<f64>>("value", None).ok()?;
+    let zero = mode == "constant" && value.is_none_or(|value| value == 0.0);
+    let key = if operator.has_param("pad") { "pad" } else { "padding" };
     let mut places = operator.get::<Vec<i64>>(key).ok()?;
     let beyond = places.split_off(places.len().min(2 * axes));
     let fits = places.len() % 2 == 0 && places.iter().all(|&n| n >= 0) && beyond.iter().all(|&n| n == 0);

@@ -13,11 +13,10 @@
 
 use super::affine::{Channels, Folded};
 use super::formula::{Formula, calls};
-use super::site::{is_computed_in, meta, own_producer};
-use super::visit::{Verdict, Visit};
+use super::site::{is_computed_in, own_producer};
 use super::weights;
-use crate::passes::Facts;
-use crate::passes::bypass::{bypass, refuse_bypass};
+use crate::passes::visit::{Verdict, Visit, remove};
+use crate::passes::{Facts, PassContext};
 use crate::pnnx::{Expr, Function, Graph, GraphError, OperandId, OperatorId};
 use crate::tensor::resolve_axis;
 
@@ -28,18 +27,17 @@ pub(super) const FOLD_SCALE: Visit = Visit {
     visit,
 };
 
-fn visit(graph: &mut Graph, facts: &Facts, id: OperatorId) -> Result<Verdict, GraphError> {
+fn visit(graph: &mut Graph, context: &PassContext, id: OperatorId) -> Result<Verdict, GraphError> {
+    let facts = context.facts(graph);
     let Some(found) = find(graph, facts, id) else { return Ok(Verdict::Other) };
     found.folded.store(graph, found.source)?;
     let (input, output) = (found.rest.inputs.first().copied(), graph.operator(id).outputs().first().copied());
     if let (Expr::Input(0), Some(input), Some(output)) = (&found.rest.expr, input, output)
-        && refuse_bypass(graph, output, input).is_none()
+        && remove(graph, id, output, input)? == Verdict::Fired
     {
-        bypass(graph, output, input)?;
-        graph.remove_operator(id)?;
-    } else {
-        found.rest.store(graph, id)?;
+        return Ok(Verdict::Fired);
     }
+    found.rest.store(graph, id)?;
     Ok(Verdict::Fired)
 }
 
@@ -88,13 +86,13 @@ fn find(graph: &Graph, facts: &Facts, id: OperatorId) -> Option<Found> {
 }
 
 fn have_same_dims(graph: &Graph, facts: &Facts, left: OperandId, right: OperandId) -> bool {
-    let dims = |operand| meta(graph, facts, operand).map(|meta| meta.dims());
+    let dims = |operand| facts.meta(graph, operand).map(|meta| meta.dims());
     dims(left).is_some() && dims(left) == dims(right)
 }
 
 /// The operator that computes an operand for `reader` only, also through permutations of the axes.
 fn source<'g>(graph: &'g Graph, facts: &Facts, reader: OperatorId, operand: OperandId) -> Option<Source<'g>> {
-    let meta = meta(graph, facts, operand).filter(|meta| is_computed_in(meta.dtype()))?;
+    let meta = facts.meta(graph, operand).filter(|meta| is_computed_in(meta.dtype()))?;
     let (id, operator) = own_producer(graph, operand, reader)?;
     if operator.op_type() == "Tensor.permute" {
         let Source { id, channels, axis } = source(graph, facts, id, *operator.inputs().first()?)?;
@@ -137,7 +135,7 @@ fn numbers(
         Expr::Input(input) => weights::constant(graph, *whole.inputs.get(*input)?)?,
         _ => return None,
     };
-    let meta = meta(graph, facts, operand)?;
+    let meta = facts.meta(graph, operand)?;
     let is_channel =
         |(from_end, &len): (usize, &usize)| len == 1 || (from_end + 1 == source.axis && len == count);
     let fits = stored.dtype() == meta.dtype() && stored.shape().len() <= meta.rank();

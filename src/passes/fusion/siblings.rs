@@ -14,8 +14,9 @@
 
 use super::affine::Channels;
 use super::site::{NewOperator, only_reader, producer};
-use super::visit::{Verdict, Visit};
-use crate::passes::Facts;
+use crate::passes::PassContext;
+use crate::passes::axes::{is_permutation, is_reshape};
+use crate::passes::visit::{Verdict, Visit};
 use crate::pnnx::{Attribute, Graph, GraphError, OperandId, OperatorId};
 
 /// The pass.
@@ -34,7 +35,7 @@ struct Family {
     bias: Option<Attribute>,
 }
 
-fn visit(graph: &mut Graph, _: &Facts, id: OperatorId) -> Result<Verdict, GraphError> {
+fn visit(graph: &mut Graph, _: &PassContext, id: OperatorId) -> Result<Verdict, GraphError> {
     match family(graph, id) {
         Some(family) => family.merge(graph),
         None => Ok(Verdict::Other),
@@ -51,12 +52,7 @@ fn is_member(graph: &Graph, id: OperatorId, like: Option<&Attribute>) -> bool {
             .attr("weight")
             .is_some_and(|own| (own.dtype(), own.shape().get(1)) == (like.dtype(), like.shape().get(1)))
     });
-    let views = |op_type: &str| {
-        matches!(
-            op_type,
-            "Tensor.reshape" | "Tensor.view" | "torch.transpose" | "Tensor.permute" | "torch.unflatten"
-        )
-    };
+    let views = |op_type: &str| is_reshape(op_type) || is_permutation(op_type);
     is_linear && fits && only_reader(graph, operator).is_some_and(|(_, reader)| views(reader.op_type()))
 }
 

@@ -1,6 +1,5 @@
 //! Looking up neighbours in a graph, and replacing operators.
 
-use crate::op::TensorMeta;
 use crate::passes::Facts;
 use crate::pnnx::{Attribute, Graph, GraphError, OperandId, Operator, OperatorId, Parameter};
 use crate::tensor::{DType, Dim};
@@ -27,15 +26,16 @@ pub(super) fn only_reader<'g>(graph: &'g Graph, operator: &Operator) -> Option<(
     Some((*reader, graph.get_operator(*reader)?))
 }
 
-/// The element type and dimensions of an operand, if known.
-pub(super) fn meta<'f>(graph: &Graph, facts: &'f Facts, operand: OperandId) -> Option<&'f TensorMeta> {
-    facts.get(graph.get_operand(operand)?.name())
-}
-
 /// The rank of an operand: from the facts, else from the file, whose ranks are reliable.
 pub(super) fn rank(graph: &Graph, facts: &Facts, operand: OperandId) -> Option<usize> {
-    let known = meta(graph, facts, operand).map(|meta| meta.rank());
+    let known = facts.meta(graph, operand).map(|meta| meta.rank());
     known.or_else(|| Some(graph.get_operand(operand)?.shape()?.len()))
+}
+
+/// The number of spatial axes that an operator type states, such as 2 for `nn.Conv2d`.
+pub(super) fn spatial_axes(op_type: &str) -> Option<usize> {
+    let digit = op_type.strip_suffix('d')?.chars().next_back()?.to_digit(10)?;
+    usize::try_from(digit).ok()
 }
 
 /// Returns true if a tensor of these dimensions can be broadcast to `to` without enlarging it.

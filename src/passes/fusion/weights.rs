@@ -1,5 +1,6 @@
 //! Arithmetic on stored weights, for passes that fold one operator into another.
 
+use crate::passes::matched;
 use crate::pnnx::{Attribute, Graph, OperandId};
 use crate::tensor::{DType, Tensor};
 
@@ -37,9 +38,7 @@ pub(super) fn attribute(dtype: DType, shape: &[usize], numbers: &[f64]) -> Optio
 
 /// The stored tensor of a constant operand, if its elements are present.
 pub(super) fn constant(graph: &Graph, operand: OperandId) -> Option<&Attribute> {
-    let producer = graph.get_operator(graph.get_operand(operand)?.producer()?)?;
-    let stored = producer.attrs().values().next()?;
-    (producer.op_type() == "pnnx.Attribute" && stored.is_present()).then_some(stored)
+    matched::constant(graph, operand).filter(|stored| stored.is_present())
 }
 
 #[cfg(test)]

@@ -3,8 +3,8 @@
 use super::tensors::{fill, list, meta, tensor_format, view, view_mut};
 use crate::Limits;
 use crate::op::{
-    CpuLayer, Creator, ForwardContext, LayerError, OperatorReader, RuntimeAttribute, RuntimeParameter,
-    TensorMeta, catch_panic,
+    CpuLayer, Creator, ForwardContext, Io, LayerError, OperatorReader, Result, RuntimeAttribute,
+    RuntimeParameter, TensorMeta, catch_panic,
 };
 use crate::plugin::abi::{self, Host, Node, Operator, Tensor, Value};
 use crate::plugin::text::lossy;
@@ -12,8 +12,6 @@ use crate::tensor::{ALIGNMENT, DType, Layout, Scratch, TensorView, TensorViewMut
 use std::collections::BTreeMap;
 use std::ffi::{CString, c_void};
 use std::ptr::{null, null_mut};
-
-type Result<T> = std::result::Result<T, LayerError>;
 
 /// The layer behind the host's pointer.
 type Boxed = Box<dyn CpuLayer>;
@@ -364,7 +362,7 @@ unsafe extern "C" fn forward(
         // SAFETY: the scratch memory is exclusively ours until the call returns, initialised and aligned.
         let scratch = unsafe { Scratch::from_raw(room, bytes) };
         let limits = Limits::default();
-        layer.forward(&inputs, &mut outputs, &mut ForwardContext::new(scratch, &limits))
+        layer.forward(&mut Io::new(&inputs, &mut outputs, &mut ForwardContext::new(scratch, &limits)))
     })
 }
 

@@ -1,12 +1,10 @@
 //! Conversion of the host's tensors and descriptions for layers in Rust.
 
-use crate::op::{LayerError, TensorFormat, TensorMeta};
+use crate::op::{LayerError, Result, TensorFormat, TensorMeta};
 use crate::plugin::abi::{self, Host};
 use crate::plugin::tensors::dtype as dtype_of;
 use crate::tensor::dim::{Leaf, Operation};
 use crate::tensor::{DType, Dim, Format, Layout, Shape, TensorView, TensorViewMut};
-
-type Result<T> = std::result::Result<T, LayerError>;
 
 /// The prefix of the names of the host's symbols.
 const PREFIX: &str = "ixion:";

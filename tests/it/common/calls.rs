@@ -2,7 +2,7 @@
 
 use ixion::Limits;
 use ixion::graph::RuntimeGraph;
-use ixion::op::{CpuLayer, ForwardContext, LayerError, TensorMeta};
+use ixion::op::{CpuLayer, ForwardContext, Io, LayerError, TensorMeta};
 use ixion::tensor::{Tensor, TensorView, Workspace};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -55,7 +55,7 @@ impl Call {
             });
         }
         let mut outputs: Vec<_> = self.outputs.iter_mut().map(|output| output.view_mut().unwrap()).collect();
-        around(&mut || self.layer.forward(&views, &mut outputs, &mut context))
+        around(&mut || self.layer.forward(&mut Io::new(&views, &mut outputs, &mut context)))
     }
 
     /// Computes the first output in the memory of `data`, which replaces the input at `position`.

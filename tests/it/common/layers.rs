@@ -1,7 +1,7 @@
 //! Layers for tests only: three that panic, one that never returns, and one that works in place.
 
 use ixion::op::{
-    CpuLayer, Creator, ForwardContext, Layer, LayerError, OperatorReader, Registry, TensorMeta, View,
+    CpuLayer, Creator, ForwardContext, Io, Layer, LayerError, OperatorReader, Registry, TensorMeta, View,
 };
 use ixion::tensor::{Layout, LimitError, Shape, TensorView, TensorViewMut};
 use std::cell::RefCell;
@@ -78,14 +78,9 @@ macro_rules! one_to_one {
 one_to_one!(Fragile Endless Shy);
 
 impl CpuLayer for Fragile {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        assert!(inputs[0].slice::<f32>()?.iter().all(|x| *x >= 0.0), "a negative number");
-        Ok(outputs[0].copy_from(&inputs[0])?)
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<(), LayerError> {
+        assert!(io.inputs[0].slice::<f32>()?.iter().all(|x| *x >= 0.0), "a negative number");
+        Ok(io.outputs[0].copy_from(&io.inputs[0])?)
     }
 }
 
@@ -95,31 +90,21 @@ impl CpuLayer for Shy {
         Ok(())
     }
 
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        context: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        Fragile.forward(inputs, outputs, context)
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<(), LayerError> {
+        Fragile.forward(io)
     }
 }
 
 impl CpuLayer for Endless {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        context: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        while inputs[0].slice::<f32>()?.iter().any(|x| *x != 0.0) {
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<(), LayerError> {
+        while io.inputs[0].slice::<f32>()?.iter().any(|x| *x != 0.0) {
             if let Some(sender) = WAITING.take() {
                 let _ = sender.send(());
             }
-            context.limits().check_deadline()?;
+            io.context.limits().check_deadline()?;
             std::thread::yield_now();
         }
-        Ok(outputs[0].copy_from(&inputs[0])?)
+        Ok(io.outputs[0].copy_from(&io.inputs[0])?)
     }
 }
 
@@ -145,13 +130,8 @@ impl Layer for Touchy {
 }
 
 impl CpuLayer for Touchy {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        Ok(outputs[0].copy_from(&inputs[0])?)
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<(), LayerError> {
+        Ok(io.outputs[0].copy_from(&io.inputs[0])?)
     }
 
     fn configure(&mut self, inputs: &[TensorMeta], _: &[TensorMeta]) -> Result<(), LayerError> {
@@ -180,14 +160,9 @@ impl Layer for Accumulate {
 }
 
 impl CpuLayer for Accumulate {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        context: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        outputs[0].copy_from(&inputs[0])?;
-        self.forward_in_place(&mut outputs[0], &inputs[1..], context)
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<(), LayerError> {
+        io.outputs[0].copy_from(&io.inputs[0])?;
+        self.forward_in_place(&mut io.outputs[0], &io.inputs[1..], &mut io.context)
     }
 
     fn forward_in_place(

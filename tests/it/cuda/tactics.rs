@@ -2,14 +2,12 @@
 
 use super::{emulators, noise, one, several};
 use ixion::Limits;
-use ixion::cuda::device::{Argument, Device, DeviceTensor, Grid, Info, Unit};
-use ixion::cuda::{CudaContext, CudaLayer, CudaLayers, Tf32};
+use ixion::cuda::device::{Argument, Device, Grid, Info, Unit};
+use ixion::cuda::{CudaIo, CudaLayer, CudaLayers, Tf32};
 use ixion::engine::{Builder, Context, Formats, Plan, PlanFile, Precision, Scales, TimingCache};
-use ixion::op::{
-    CpuLayer, Creator, ForwardContext, Layer, LayerError, OperatorReader, Registry, Tactic, TensorMeta,
-};
+use ixion::op::{CpuLayer, Creator, Io, Layer, OperatorReader, Registry, Result, Tactic, TensorMeta};
 use ixion::pnnx::Graph;
-use ixion::tensor::{DType, Tensor, TensorView, TensorViewMut};
+use ixion::tensor::{DType, Tensor};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -200,19 +198,14 @@ pub(crate) const QUICK: Tactic = Tactic { id: 8, name: "quick" };
 pub(crate) const BROKEN: Tactic = Tactic { id: 9, name: "broken" };
 
 impl Layer for Copy {
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         Ok(inputs.to_vec())
     }
 }
 
 impl CpuLayer for Copy {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        Ok(outputs[0].copy_from(&inputs[0])?)
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        Ok(io.outputs[0].copy_from(&io.inputs[0])?)
     }
 }
 
@@ -229,7 +222,7 @@ impl CudaLayer for Copy {
         self.tactics.to_vec()
     }
 
-    fn set_tactic(&mut self, id: u32) -> Result<(), LayerError> {
+    fn set_tactic(&mut self, id: u32) -> Result<()> {
         if self.tactics.iter().all(|tactic| tactic.id != id) {
             return Err(ixion::cuda::no_tactic(id));
         }
@@ -237,22 +230,17 @@ impl CudaLayer for Copy {
         Ok(())
     }
 
-    fn forward(
-        &mut self,
-        inputs: &[DeviceTensor<'_>],
-        outputs: &[DeviceTensor<'_>],
-        context: &mut CudaContext<'_>,
-    ) -> Result<(), LayerError> {
+    fn forward(&mut self, io: &mut CudaIo<'_, '_>) -> Result<()> {
         self.runs.fetch_add(1, Ordering::Relaxed);
         if self.on_device == SLOW.id {
             std::thread::sleep(Duration::from_millis(20));
         }
         let fault = if self.on_device == BROKEN.id { "y[0] = nothing;" } else { "" };
-        let kernel = context.kernel(&Unit::new("mine.cu", COPY).define("FAULT", fault), "copy")?;
-        let count = outputs[0].num_elements();
+        let kernel = io.context.kernel(&Unit::new("mine.cu", COPY).define("FAULT", fault), "copy")?;
+        let count = io.outputs[0].num_elements();
         let arguments =
-            [Argument::Read(inputs[0]), Argument::Write(outputs[0]), Argument::Long(count as i64)];
-        context.launch(&kernel, Grid::over(count), &arguments)
+            [Argument::Read(io.inputs[0]), Argument::Write(io.outputs[0]), Argument::Long(count as i64)];
+        io.context.launch(&kernel, Grid::over(count), &arguments)
     }
 }
 

@@ -53,6 +53,7 @@ const GENERATORS: &[(u32, Generator)] = &[
     (6, spelled::as_matrix),
     (7, spelled::norm),
     (1, spelled::places),
+    (2, spelled::onnx),
 ];
 
 /// Generates the graph of this seed.

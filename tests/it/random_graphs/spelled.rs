@@ -196,3 +196,17 @@ pub(crate) fn places(maker: &mut Maker) -> Option<()> {
     }
     Some(())
 }
+
+/// Operators under their ONNX names.
+pub(crate) fn onnx(maker: &mut Maker) -> Option<()> {
+    let (x, _) = rows(maker, &[2, 3, 4])?;
+    let (op_type, params): (&str, &[(&str, &str)]) = match maker.rng_below(5) {
+        0 => ("Softsign", &[]),
+        1 => ("Shrink", &[("bias", "0.1"), ("lambd", "0.3")]),
+        2 => ("Swish", &[("alpha", "1.5")]),
+        3 => ("ReduceMean", &[("axes", "(-1)"), ("keepdims", "1")]),
+        _ => ("Selu", &[]),
+    };
+    maker.make(op_type, &[("", x)], params, &[], 1);
+    Some(())
+}

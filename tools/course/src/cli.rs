@@ -7,7 +7,7 @@ use crate::lesson::Lesson;
 use crate::progress::Progress;
 use crate::trouble::{Result, Trouble};
 use crate::workspace::Workspace;
-use crate::{check, ci, generate, starter, style};
+use crate::{api, check, ci, generate, starter, style};
 use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 use std::ffi::OsString;
@@ -94,6 +94,8 @@ enum Order {
     /// Builds the book
     #[command(subcommand)]
     Book(Book),
+    /// Prints the public API of the library, as in tests/api.txt
+    Api,
     /// Runs everything that continuous integration runs
     Ci,
 }
@@ -210,6 +212,7 @@ fn xtask(order: Order) -> Result<u8> {
         Order::Book(Book::Preprocess { question: Some(Question::Supports { renderer }) }) => {
             return Ok(if renderer == "html" { GOOD } else { RED });
         }
+        Order::Api => print!("{}", api::list(&here()?.root)?),
         Order::Ci => return ci::run(&here()?),
     }
     Ok(GOOD)

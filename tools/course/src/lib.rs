@@ -18,12 +18,14 @@
 //! | [`check`] | `cargo xtask lessons check` |
 //! | [`book`] | `cargo xtask book build`: includes, formulas, links |
 //! | [`ci`] | `cargo xtask ci` |
+//! | [`api`] | `cargo xtask api`: a listing of the library's public API |
 //! | [`backup`] | backups of the learner's work |
 //! | [`cargo`], [`libtest`] | build and run tests and parse the results |
 //! | [`progress`], [`style`], [`parallel`] | a progress line, colours, parallel execution |
 //! | [`cli`] | the two commands |
 
 pub mod anchors;
+pub mod api;
 pub mod backup;
 pub mod book;
 pub mod cargo;

@@ -12,7 +12,6 @@
 //! AVX-512 with sums over 64 and 512 channels: 9e-7 and 2.3e-6 by the definition, 4e-7 and 8e-7 in tiles of 2×2, 1.4e-6
 //! and 4.3e-6 in tiles of 4×4, 1.0e-5 and 2.4e-5 in tiles of 6×6.
 
-mod points;
 mod transform;
 mod weights;
 

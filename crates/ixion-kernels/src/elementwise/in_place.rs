@@ -33,35 +33,36 @@ impl InPlace {
 
 struct Apply<'a, T>(InPlace, &'a mut [T]);
 
-/// The list of functions, and the loop over each of them.
-macro_rules! functions {
-    ($($name:ident: $function:path;)*) => {
-        const FUNCTIONS: &[Function] = &[$(Function::$name),*];
+/// The functions that are computed in place: [`Apply`] has a loop for each.
+const FUNCTIONS: [Function; 8] = [
+    Function::Gelu,
+    Function::GeluTanh,
+    Function::Hardsigmoid,
+    Function::Hardswish,
+    Function::Mish,
+    Function::Sigmoid,
+    Function::Silu,
+    Function::Tanh,
+];
 
-        impl<T: Float> Work for Apply<'_, T> {
-            type Output = ();
+impl<T: Float> Work for Apply<'_, T> {
+    type Output = ();
 
-            #[inline(always)]
-            fn run(self) {
-                let Self(InPlace(function), piece) = self;
-                match function {
-                    $(Function::$name => map(piece, $function),)*
-                    _ => debug_assert!(false, "{function:?} is not computed in place"),
-                }
-            }
+    #[inline(always)]
+    fn run(self) {
+        let Self(InPlace(function), piece) = self;
+        match function {
+            Function::Gelu => map(piece, activation::gelu),
+            Function::GeluTanh => map(piece, activation::gelu_tanh),
+            Function::Hardsigmoid => map(piece, activation::hardsigmoid),
+            Function::Hardswish => map(piece, activation::hardswish),
+            Function::Mish => map(piece, activation::mish),
+            Function::Sigmoid => map(piece, math::sigmoid),
+            Function::Silu => map(piece, activation::silu),
+            Function::Tanh => map(piece, math::tanh),
+            _ => debug_assert!(false, "{function:?} is not computed in place"),
         }
-    };
-}
-
-functions! {
-    Gelu: activation::gelu;
-    GeluTanh: activation::gelu_tanh;
-    Hardsigmoid: activation::hardsigmoid;
-    Hardswish: activation::hardswish;
-    Mish: activation::mish;
-    Sigmoid: math::sigmoid;
-    Silu: activation::silu;
-    Tanh: math::tanh;
+    }
 }
 
 #[inline(always)]
@@ -104,7 +105,7 @@ mod tests {
             [0.0, -0.0, 1e-310, -1e-40, 1e-45, 800.0, -800.0, f64::NAN, f64::INFINITY, f64::NEG_INFINITY];
         let numbers: Vec<f64> = (-300..300).map(|i| f64::from(i) * 0.05).chain(edges).collect();
         let singles: Vec<f32> = numbers.iter().map(|&x| x as f32).collect();
-        for &function in FUNCTIONS {
+        for function in FUNCTIONS {
             let [piece, program] = both(function, &singles)
                 .map(|values| values.into_iter().map(f32::to_bits).collect::<Vec<_>>());
             assert_eq!(piece, program, "{function:?}");

@@ -3,6 +3,7 @@
 use super::Operand;
 use super::{complex, integer, real};
 use crate::wide::widest;
+pub(super) use ixion_tensor::__with_number as with_number;
 use ixion_tensor::Function;
 use ixion_tensor::{Complex, DType, Element, Half, Result, Scalar, bf16, f16};
 
@@ -28,36 +29,6 @@ pub(super) trait Number: Element {
     /// Rounds or wraps the numbers of a block to an element type.
     fn round_to(dtype: DType, block: &mut [Self]);
 }
-
-/// Runs an expression with `$T` bound to the [`Number`] that elements of a [`DType`] are computed in.
-macro_rules! with_number {
-    ($dtype:expr, $T:ident => $body:expr) => {
-        match $dtype {
-            DType::F32 | DType::F16 | DType::Bf16 => {
-                type $T = f32;
-                $body
-            }
-            DType::F64 => {
-                type $T = f64;
-                $body
-            }
-            DType::C32 | DType::C64 => {
-                type $T = Complex<f32>;
-                $body
-            }
-            DType::C128 => {
-                type $T = Complex<f64>;
-                $body
-            }
-            _ => {
-                type $T = i64;
-                $body
-            }
-        }
-    };
-}
-
-pub(super) use with_number;
 
 /// The element type of the [`Number`] that elements of a type are computed in.
 pub(super) fn dtype_of(dtype: DType) -> DType {
@@ -101,55 +72,19 @@ impl Registers {
     }
 }
 
-macro_rules! registers {
-    ($field:ident) => {
-        fn pool(registers: &Registers) -> &Pool<Self> {
-            &registers.$field
-        }
-        fn pool_mut(registers: &mut Registers) -> &mut Pool<Self> {
-            &mut registers.$field
-        }
-    };
-}
-
-impl Number for i64 {
-    registers!(i64);
-
-    fn from_i64(value: i64) -> Self {
-        value
-    }
-    fn from_f64(value: f64) -> Self {
-        value as i64
-    }
-    fn from_complex(value: Complex<f64>) -> Self {
-        value.re as i64
-    }
-    fn to<T: Number>(self) -> T {
-        T::from_i64(self)
-    }
-    fn scalar(self) -> Scalar {
-        Scalar::Int(self)
-    }
-    fn apply(function: Function, a: Operand<'_, i64>, b: Operand<'_, i64>, out: &mut [i64]) -> Result<()> {
-        integer::apply(function, a, b, out)
-    }
-    fn round_to(dtype: DType, block: &mut [i64]) {
-        match dtype {
-            DType::I32 => round_as::<i32>(block),
-            DType::I16 => round_as::<i16>(block),
-            DType::I8 => round_as::<i8>(block),
-            DType::U8 => round_as::<u8>(block),
-            DType::Bool => round_as::<bool>(block),
-            _ => {}
-        }
-    }
-}
-
+/// Real numbers, with the function that converts them to another type, their kind of scalar, and the module of their
+/// functions.
 macro_rules! real_numbers {
-    ($($number:ident => $round:expr),*) => {$(
+    ($(
+        $number:ident: $to:ident, $scalar:ident, $functions:ident, |$dtype:ident, $block:ident| $round:expr;
+    )*) => {$(
         impl Number for $number {
-            registers!($number);
-
+            fn pool(registers: &Registers) -> &Pool<Self> {
+                &registers.$number
+            }
+            fn pool_mut(registers: &mut Registers) -> &mut Pool<Self> {
+                &mut registers.$number
+            }
             fn from_i64(value: i64) -> Self {
                 value as $number
             }
@@ -160,36 +95,47 @@ macro_rules! real_numbers {
                 value.re as $number
             }
             fn to<T: Number>(self) -> T {
-                T::from_f64(self.into())
+                T::$to(self.into())
             }
             fn scalar(self) -> Scalar {
-                Scalar::Float(self.into())
+                Scalar::$scalar(self.into())
             }
             fn apply(function: Function, a: Operand<'_, Self>, b: Operand<'_, Self>, out: &mut [Self]) -> Result<()> {
-                real::apply(function, a, b, out)
+                $functions::apply(function, a, b, out)
             }
-            fn round_to(dtype: DType, block: &mut [Self]) {
-                let round: fn(DType, &mut [Self]) = $round;
-                round(dtype, block);
+            fn round_to($dtype: DType, $block: &mut [Self]) {
+                $round
             }
         }
     )*};
 }
 
 real_numbers! {
-    f32 => |dtype, block| match dtype {
+    i64: from_i64, Int, integer, |dtype, block| match dtype {
+        DType::I32 => round_as::<i32>(block),
+        DType::I16 => round_as::<i16>(block),
+        DType::I8 => round_as::<i8>(block),
+        DType::U8 => round_as::<u8>(block),
+        DType::Bool => round_as::<bool>(block),
+        _ => {}
+    };
+    f32: from_f64, Float, real, |dtype, block| match dtype {
         DType::F16 => round_as::<f16>(block),
         DType::Bf16 => round_as::<bf16>(block),
         _ => {}
-    },
-    f64 => |_, _| {}
+    };
+    f64: from_f64, Float, real, |_dtype, _block| {};
 }
 
 macro_rules! complex_numbers {
-    ($($part:ident in $field:ident => $round:expr),*) => {$(
+    ($($part:ident in $field:ident: |$dtype:ident, $block:ident| $round:expr;)*) => {$(
         impl Number for Complex<$part> {
-            registers!($field);
-
+            fn pool(registers: &Registers) -> &Pool<Self> {
+                &registers.$field
+            }
+            fn pool_mut(registers: &mut Registers) -> &mut Pool<Self> {
+                &mut registers.$field
+            }
             fn from_i64(value: i64) -> Self {
                 Complex::new(value as $part, 0.0)
             }
@@ -208,17 +154,16 @@ macro_rules! complex_numbers {
             fn apply(function: Function, a: Operand<'_, Self>, b: Operand<'_, Self>, out: &mut [Self]) -> Result<()> {
                 complex::apply(function, a, b, out)
             }
-            fn round_to(dtype: DType, block: &mut [Self]) {
-                let round: fn(DType, &mut [Self]) = $round;
-                round(dtype, block);
+            fn round_to($dtype: DType, $block: &mut [Self]) {
+                $round
             }
         }
     )*};
 }
 
 complex_numbers! {
-    f32 in c64 => |dtype, block| if dtype == DType::C32 { round_as::<Complex<f16>>(block) },
-    f64 in c128 => |_, _| {}
+    f32 in c64: |dtype, block| if dtype == DType::C32 { round_as::<Complex<f16>>(block) };
+    f64 in c128: |_dtype, _block| {};
 }
 
 /// An element type with conversions from and to the [`Number`] that it is computed in.
@@ -243,8 +188,9 @@ pub(super) trait Stored: Element {
     }
 }
 
+/// Elements with their conversions. Half-precision types convert whole slices.
 macro_rules! stored {
-    ($($element:ty as $number:ty: $load:expr, $store:expr;)*) => {$(
+    ($($element:ty as $number:ty: $load:expr, $store:expr $(, $half:ident)?;)*) => {$(
         impl Stored for $element {
             type Number = $number;
 
@@ -256,6 +202,12 @@ macro_rules! stored {
                 let store: fn($number) -> $element = $store;
                 store(number)
             }
+            $(fn load_all(from: &[Self], to: &mut [$number]) {
+                $half::load_all(from, to);
+            }
+            fn store_all(from: &[$number], to: &mut [Self]) {
+                $half::store_all(from, to);
+            })?
         }
     )*};
 }
@@ -268,36 +220,14 @@ stored! {
     u8 as i64: i64::from, |x| x as u8;
     bool as i64: i64::from, |x| x != 0;
     f32 as f32: |x| x, |x| x;
+    f16 as f32: f16::to_f32, f16::from_f32, Half;
+    bf16 as f32: bf16::to_f32, bf16::from_f32, Half;
     f64 as f64: |x| x, |x| x;
     Complex<f32> as Complex<f32>: |x| x, |x| x;
     Complex<f16> as Complex<f32>: |x| Complex::new(x.re.to_f32(), x.im.to_f32()),
         |x| Complex::new(f16::from_f32(x.re), f16::from_f32(x.im));
     Complex<f64> as Complex<f64>: |x| x, |x| x;
 }
-
-/// Half-precision types convert whole slices.
-macro_rules! stored_halves {
-    ($($half:ty),*) => {$(
-        impl Stored for $half {
-            type Number = f32;
-
-            fn load(self) -> f32 {
-                self.to_f32()
-            }
-            fn store(number: f32) -> Self {
-                Self::from_f32(number)
-            }
-            fn load_all(from: &[Self], to: &mut [f32]) {
-                Half::load_all(from, to);
-            }
-            fn store_all(from: &[f32], to: &mut [Self]) {
-                Half::store_all(from, to);
-            }
-        }
-    )*};
-}
-
-stored_halves!(f16, bf16);
 
 fn round_as<E: Stored>(block: &mut [E::Number]) {
     let mut elements = [E::default(); 256];

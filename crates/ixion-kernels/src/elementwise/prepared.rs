@@ -6,7 +6,7 @@ use super::number::{Number, Registers, with_number};
 use super::scaling::Scaling;
 use super::source::Source;
 use super::{Operation, Step, Value};
-use ixion_tensor::{Complex, DType, Layout, Result, Shape, TensorError, TensorView};
+use ixion_tensor::{DType, Layout, Result, Shape, TensorError, TensorView};
 use std::mem;
 
 /// Where a value is stored.

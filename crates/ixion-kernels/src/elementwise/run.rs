@@ -10,7 +10,7 @@ use crate::Float;
 use crate::parallel::for_each_chunk;
 use ixion_tensor::Limits;
 use ixion_tensor::{
-    Complex, DType, Element, Layout, Result, Shape, TensorError, TensorView, TensorViewMut, with_element,
+    DType, Element, Layout, Result, Shape, TensorError, TensorView, TensorViewMut, with_element,
 };
 use smallvec::SmallVec;
 use std::cell::RefCell;

@@ -4,7 +4,7 @@ use super::number::{Number, Registers, Stored, constant, convert, with_number};
 use super::prepared::{Place, Prepared};
 use super::source::{Source, row, slice_of};
 use super::{Operand, Operation, Step, Value};
-use ixion_tensor::{Complex, DType, Result, Scalar, TensorView, with_element};
+use ixion_tensor::{Result, Scalar, TensorView, with_element};
 use std::ops::Range;
 
 /// What a step may read: inputs, uniform values, and blocks that are not being written.

@@ -104,7 +104,7 @@ pub struct SumEpilogue<'a> {
     pub added: Option<&'a [f32]>,
     /// An epilogue that is applied to pieces of the results while they are in the cache.
     pub elementwise: Option<&'a dyn ApplyEpilogue<f32>>,
-    /// The position of the first result for `finish`.
+    /// The position of the first result in the whole output, for `elementwise`.
     pub first: usize,
 }
 

@@ -9,7 +9,8 @@ use ixion_tensor::Limits;
 use ixion_tensor::Result;
 use std::cell::Cell;
 
-/// An int8 convolution of one sample: C×… → O×….
+/// A convolution of one sample of 8-bit integers: C×… → O×…. It serves i8 and u8 alike, because zero points are
+/// subtracted first.
 #[derive(Debug, Clone)]
 pub struct Int8Conv {
     shape: ConvShape,

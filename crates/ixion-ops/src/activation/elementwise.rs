@@ -1,6 +1,6 @@
 //! Element-wise activation functions.
 
-use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
+use crate::op::{CpuLayer, ForwardContext, Io, Layer, Result, TensorMeta};
 use crate::support::float;
 use crate::support::float::{Unary, map_unary, map_unary_in_place};
 use ixion_kernels::{Float, activation, math};
@@ -30,9 +30,8 @@ macro_rules! activations {
                     complex: activations!(@given $($complex)?),
                 };
 
-
                 /// Applies the function to elements other than floats. Returns false if it does not support them.
-                fn apply_to_others(&self, input: &TensorView<'_>, output: &mut TensorViewMut<'_>) -> Result<bool, LayerError> {
+                fn apply_to_others(&self, input: &TensorView<'_>, output: &mut TensorViewMut<'_>) -> Result<bool> {
                     let ($this, _) = (self, (&input, &output));
                     let _ = $this;
                     $(if input.dtype().is_integer() {
@@ -57,7 +56,7 @@ macro_rules! activations {
             }
 
             impl Layer for $name {
-                fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+                fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
                     Self::TAKES.infer(inputs)
                 }
 
@@ -67,20 +66,15 @@ macro_rules! activations {
             }
 
             impl CpuLayer for $name {
-                fn forward(
-                    &mut self,
-                    inputs: &[TensorView<'_>],
-                    outputs: &mut [TensorViewMut<'_>],
-                    _: &mut ForwardContext<'_>,
-                ) -> Result<(), LayerError> {
-                    if self.apply_to_others(&inputs[0], &mut outputs[0])? {
+                fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+                    if self.apply_to_others(&io.inputs[0], &mut io.outputs[0])? {
                         return Ok(());
                     }
-                    if Self::TAKES.promoted && !inputs[0].dtype().is_float() {
-                        let promoted = inputs[0].cast(DType::F32)?;
-                        return map_unary(&promoted.view(), &mut outputs[0], self);
+                    if Self::TAKES.promoted && !io.inputs[0].dtype().is_float() {
+                        let promoted = io.inputs[0].cast(DType::F32)?;
+                        return map_unary(&promoted.view(), &mut io.outputs[0], self);
                     }
-                    map_unary(&inputs[0], &mut outputs[0], self)
+                    map_unary(&io.inputs[0], &mut io.outputs[0], self)
                 }
 
                 fn is_pointwise(&self) -> bool {
@@ -92,7 +86,7 @@ macro_rules! activations {
                     data: &mut TensorViewMut<'_>,
                     _: &[TensorView<'_>],
                     _: &mut ForwardContext<'_>,
-                ) -> Result<(), LayerError> {
+                ) -> Result<()> {
                     if !data.dtype().is_float() {
                         let input = data.as_view().to_tensor()?;
                         self.apply_to_others(&input.view(), data)?;
@@ -102,8 +96,6 @@ macro_rules! activations {
                 }
             }
         )*
-
-        operators! { $($name),* }
 
         #[cfg(test)]
         const NAMES: &[&str] = &[$(stringify!($name)),*];
@@ -123,7 +115,7 @@ struct Takes {
 }
 
 impl Takes {
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let [input, ..] = inputs else { return float::same_as_input(inputs) };
         let dtype = input.dtype();
         if (self.integers && dtype.is_integer()) || (self.complex && dtype.is_complex()) {
@@ -141,7 +133,7 @@ fn map_as<T: Element>(
     input: &TensorView<'_>,
     output: &mut TensorViewMut<'_>,
     function: impl Fn(T) -> T,
-) -> Result<(), LayerError> {
+) -> Result<()> {
     change_all::<T>(input, output, &|values| values.iter_mut().for_each(|x| *x = function(*x)))
 }
 
@@ -149,7 +141,7 @@ fn change_all<T: Element>(
     input: &TensorView<'_>,
     output: &mut TensorViewMut<'_>,
     change: &dyn Fn(&mut [T]),
-) -> Result<(), LayerError> {
+) -> Result<()> {
     if [input.dtype(), output.dtype()] == [T::DTYPE; 2] && output.layout().is_contiguous() {
         output.copy_from(input)?;
         change(output.slice::<T>()?);
@@ -288,9 +280,28 @@ activations! {
     };
 }
 
+operators! {
+    ReLU: computes(&[("relu(@0)", &[])]).when_quantized(InFloats(OfInput)),
+    ReLU6: computes(&[("relu6(@0)", &[])]).when_quantized(InFloats(OfInput)),
+    Sigmoid: computes(&[("sigmoid(@0)", &[])]).when_quantized(InFloats(Fraction)),
+    SiLU: computes(&[("silu(@0)", &[])]),
+    Tanh: computes(&[("tanh(@0)", &[])]).when_quantized(InFloats(Signed)),
+    Hardsigmoid: computes(&[("hardsigmoid(@0)", &[])]).when_quantized(InFloats(Fraction)),
+    Hardswish: computes(&[("hardswish(@0)", &[])]),
+    LeakyReLU: computes(&[("leaky_relu(@0,negative_slope)", &[])]).when_quantized(InFloats(OfInput)),
+    RReLU, Threshold: when_quantized(InFloats(OfInput)),
+    ELU: computes(&[("elu(@0,alpha)", &[])]),
+    CELU, SELU, Softplus: computes(&[("softplus(@0)", &[("beta", "1"), ("threshold", "20")])]),
+    Lgamma: category(Elementwise), Softsign, Softshrink, Hardshrink, Tanhshrink,
+    Hardtanh: computes(&[("clamp(@0,min_val,max_val)", &[])]).when_quantized(InFloats(OfInput)),
+    Mish: computes(&[("mish(@0)", &[])]),
+    LogSigmoid
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::op::LayerError;
     use crate::support::testing::{assert_close, operator, tensor};
     use ixion_tensor::{DType, Tensor};
 

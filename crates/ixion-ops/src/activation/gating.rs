@@ -1,6 +1,6 @@
 //! Activations with more than one operand: a learnt slope per channel, and gated linear units.
 
-use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta, Weight};
+use crate::op::{CpuLayer, FromOperator, Io, Layer, LayerError, Result, TensorMeta, Weight, exactly};
 use crate::support::float;
 use crate::support::float::with_float;
 use crate::support::views::{axis_of, run_in_place};
@@ -35,7 +35,7 @@ impl PRelu {
         input: Option<&TensorView<'_>>,
         inputs: &[TensorView<'_>],
         output: &mut TensorViewMut<'_>,
-    ) -> Result<(), LayerError> {
+    ) -> Result<()> {
         let weight = float::read::<T>(&self.weight.view(inputs)?)?;
         let shape = *output.shape();
         let inner = shape.iter().skip(2).product::<usize>();
@@ -57,11 +57,10 @@ impl PRelu {
 
 impl Layer for PRelu {
     fn num_inputs(&self) -> RangeInclusive<usize> {
-        let count = 1 + self.weight.num_inputs();
-        count..=count
+        exactly(1 + self.field_inputs())
     }
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let weight = self.weight.meta(inputs)?;
         if weight.dtype() != inputs[0].dtype() {
             return Err(LayerError::dtype("the weight", inputs[0].dtype(), weight.dtype()));
@@ -93,11 +92,7 @@ impl Layer for PRelu {
 }
 
 impl Glu {
-    fn run<T: Float>(
-        &self,
-        input: &TensorView<'_>,
-        output: &mut TensorViewMut<'_>,
-    ) -> Result<(), LayerError> {
+    fn run<T: Float>(&self, input: &TensorView<'_>, output: &mut TensorViewMut<'_>) -> Result<()> {
         let axis = input.shape().axis(self.dim)?;
         let half = output.shape().iter().skip(axis).product::<usize>().max(1);
         let input = float::read::<T>(input)?;
@@ -120,7 +115,7 @@ impl Glu {
 }
 
 impl Layer for Glu {
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         float::check("the input", &inputs[0])?;
         let axis = axis_of(self.dim, &inputs[0])?;
         let mut dims = inputs[0].dims().to_vec();
@@ -139,13 +134,8 @@ impl Layer for Glu {
 run_in_place!(PRelu);
 
 impl CpuLayer for Glu {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        with_float!(inputs[0].dtype(), T => self.run::<T>(&inputs[0], &mut outputs[0]))
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        with_float!(io.inputs[0].dtype(), T => self.run::<T>(&io.inputs[0], &mut io.outputs[0]))
     }
 }
 

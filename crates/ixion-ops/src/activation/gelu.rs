@@ -1,6 +1,6 @@
 //! GELU, exact or approximate.
 
-use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
+use crate::op::{CpuLayer, ForwardContext, Io, Layer, Result, TensorMeta};
 use crate::support::choices::choices;
 use crate::support::float;
 use crate::support::float::{Unary, map_unary, map_unary_in_place};
@@ -47,7 +47,7 @@ impl Unary for ByTanh {
 }
 
 impl Layer for GELU {
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         float::same_as_input(inputs)
     }
 
@@ -57,15 +57,10 @@ impl Layer for GELU {
 }
 
 impl CpuLayer for GELU {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
         match self.approximate {
-            Approximate::None => map_unary(&inputs[0], &mut outputs[0], &ByErf),
-            Approximate::Tanh => map_unary(&inputs[0], &mut outputs[0], &ByTanh),
+            Approximate::None => map_unary(&io.inputs[0], &mut io.outputs[0], &ByErf),
+            Approximate::Tanh => map_unary(&io.inputs[0], &mut io.outputs[0], &ByTanh),
         }
     }
 
@@ -74,7 +69,7 @@ impl CpuLayer for GELU {
         data: &mut TensorViewMut<'_>,
         _: &[TensorView<'_>],
         _: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
+    ) -> Result<()> {
         match self.approximate {
             Approximate::None => map_unary_in_place(data, &ByErf),
             Approximate::Tanh => map_unary_in_place(data, &ByTanh),
@@ -82,4 +77,7 @@ impl CpuLayer for GELU {
     }
 }
 
-operators! { GELU }
+operators! {
+    GELU: computes(&[("gelu(@0)", &[("approximate", "none")]), ("gelu_tanh(@0)", &[("approximate", "tanh")])])
+        .when_quantized(InFloats(OfInput))
+}

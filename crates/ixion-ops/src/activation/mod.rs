@@ -5,4 +5,4 @@ pub mod gating;
 pub mod gelu;
 pub mod softmax;
 
-operators! { of elementwise, gating, gelu, softmax }
+operators! { of elementwise, gating, gelu, softmax; category Activation }

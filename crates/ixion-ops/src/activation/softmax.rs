@@ -1,6 +1,6 @@
 //! Softmax and its variants.
 
-use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
+use crate::op::{CpuLayer, ForwardContext, Io, Layer, LayerError, Result, TensorMeta};
 use crate::support::arguments::RecordedType;
 use crate::support::float;
 use crate::support::float::{SHARE, with_float};
@@ -20,13 +20,27 @@ enum Kind {
 }
 
 impl Kind {
+    /// Converts the input to the type of the output, and computes it.
+    fn forward(self, axis: usize, io: &mut Io<'_, '_>) -> Result<()> {
+        let (input, output) = (&io.inputs[0], &mut io.outputs[0]);
+        if output.dtype() == input.dtype() {
+            return with_float!(output.dtype(), T => self.run::<T>(axis, Some(input), output));
+        }
+        output.cast_from(input)?;
+        self.in_place(axis, output)
+    }
+
+    fn in_place(self, axis: usize, data: &mut TensorViewMut<'_>) -> Result<()> {
+        with_float!(data.dtype(), T => self.run::<T>(axis, None, data))
+    }
+
     /// Runs in place on the output if there is no input.
     fn run<T: Float>(
         self,
         axis: usize,
         input: Option<&TensorView<'_>>,
         output: &mut TensorViewMut<'_>,
-    ) -> Result<(), LayerError> {
+    ) -> Result<()> {
         let shape = *output.shape();
         let (len, inner) =
             (shape.get(axis).copied().unwrap_or(1), shape.iter().skip(axis + 1).product::<usize>());
@@ -75,14 +89,14 @@ macro_rules! softmax_layers {
             ///
             /// # Errors
             /// Returns an error if the axis is out of range.
-            pub fn axis(&self, rank: usize) -> Result<usize, LayerError> {
+            pub fn axis(&self, rank: usize) -> Result<usize> {
                 let usual = if matches!(rank, 0 | 1 | 3) { 0 } else { 1 };
                 Ok(resolve_axis(self.dim.unwrap_or(usual), rank)?)
             }
         }
 
         impl Layer for $name {
-            fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+            fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
                 self.axis(inputs[0].rank())?;
                 let dtype = self.dtype.or(self.recorded.0).unwrap_or(inputs[0].dtype());
                 let output = inputs[0].with_dtype(dtype);
@@ -96,18 +110,8 @@ macro_rules! softmax_layers {
         }
 
         impl CpuLayer for $name {
-            fn forward(
-                &mut self,
-                inputs: &[TensorView<'_>],
-                outputs: &mut [TensorViewMut<'_>],
-                _: &mut ForwardContext<'_>,
-            ) -> Result<(), LayerError> {
-                let (axis, output) = (self.axis(inputs[0].shape().rank())?, &mut outputs[0]);
-                if output.dtype() == inputs[0].dtype() {
-                    return with_float!(output.dtype(), T => Kind::$kind.run::<T>(axis, Some(&inputs[0]), output));
-                }
-                output.cast_from(&inputs[0])?;
-                with_float!(output.dtype(), T => Kind::$kind.run::<T>(axis, None, output))
+            fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+                Kind::$kind.forward(self.axis(io.inputs[0].shape().rank())?, io)
             }
 
             fn forward_in_place(
@@ -115,9 +119,8 @@ macro_rules! softmax_layers {
                 data: &mut TensorViewMut<'_>,
                 _: &[TensorView<'_>],
                 _: &mut ForwardContext<'_>,
-            ) -> Result<(), LayerError> {
-                let axis = self.axis(data.shape().rank())?;
-                with_float!(data.dtype(), T => Kind::$kind.run::<T>(axis, None, data))
+            ) -> Result<()> {
+                Kind::$kind.in_place(self.axis(data.shape().rank())?, data)
             }
         }
     )*};
@@ -141,7 +144,7 @@ crate::operator! {
 }
 
 impl Layer for Softmax2d {
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         if !matches!(inputs[0].rank(), 3 | 4) {
             return Err(LayerError::shape("the input", "3 or 4 axes", &inputs[0]));
         }
@@ -154,14 +157,8 @@ impl Layer for Softmax2d {
 }
 
 impl CpuLayer for Softmax2d {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        let axis = inputs[0].shape().axis(-3)?;
-        with_float!(inputs[0].dtype(), T => Kind::Softmax.run::<T>(axis, Some(&inputs[0]), &mut outputs[0]))
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        Kind::Softmax.forward(io.inputs[0].shape().axis(-3)?, io)
     }
 
     fn forward_in_place(
@@ -169,9 +166,8 @@ impl CpuLayer for Softmax2d {
         data: &mut TensorViewMut<'_>,
         _: &[TensorView<'_>],
         _: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        let axis = data.shape().axis(-3)?;
-        with_float!(data.dtype(), T => Kind::Softmax.run::<T>(axis, None, data))
+    ) -> Result<()> {
+        Kind::Softmax.in_place(data.shape().axis(-3)?, data)
     }
 }
 

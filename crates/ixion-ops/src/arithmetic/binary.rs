@@ -6,17 +6,21 @@
 
 use super::expression::{Compiled, Expression};
 use crate::op::{
-    CpuLayer, Creator, Field, FieldValue, ForwardContext, FromOperator, Layer, LayerError, OperatorReader,
-    Registry, RegistryError, TensorMeta,
+    CpuLayer, Creator, Field, FieldDefault, FieldValue, FromOperator, Io, Layer, LayerError, OperatorReader,
+    Registry, RegistryError, Result, TensorMeta,
 };
 use crate::reduction::extremes::{Max, Min};
 use crate::support::broadcast::{TensorOrScalar, common};
 use ixion_pnnx::Expr;
-use ixion_tensor::{DType, Scalar, Tensor, TensorView, TensorViewMut};
+use ixion_tensor::{DType, Scalar, Tensor};
 use std::ops::RangeInclusive;
 
 /// A field that is a number or an input.
 const fn field(key: &'static str, default: Option<&'static str>, doc: &'static str) -> Field {
+    let default = match default {
+        Some(text) => Some(FieldDefault::Text(text)),
+        None => None,
+    };
     Field { key, kind: "a number or an input", default, doc }
 }
 
@@ -105,8 +109,8 @@ const NUMBERS: [(&str, &str); 4] = [
 ];
 
 /// An operand as part of an expression.
-fn operand(factor: TensorOrScalar) -> Expr {
-    match factor {
+fn expr_of(operand: TensorOrScalar) -> Expr {
+    match operand {
         TensorOrScalar::Input(position) => Expr::Input(position),
         TensorOrScalar::Number(Scalar::Bool(value)) => Expr::Bool(value),
         TensorOrScalar::Number(Scalar::Int(value)) => Expr::Int(value),
@@ -116,24 +120,21 @@ fn operand(factor: TensorOrScalar) -> Expr {
 }
 
 /// The first operand: a number, or the input at position 0.
-pub(crate) fn first(reader: &mut OperatorReader<'_>) -> Result<TensorOrScalar, LayerError> {
+pub(crate) fn first(reader: &mut OperatorReader<'_>) -> Result<TensorOrScalar> {
     let number = <Scalar as FieldValue>::read(reader, "input")?;
     reader.input("input");
     Ok(number.map_or(TensorOrScalar::Input(0), TensorOrScalar::Number))
 }
 
 /// The operand of this name: a number or an input, which is the first input if the first operand is a number.
-fn later(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Option<TensorOrScalar>, LayerError> {
+fn later(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Option<TensorOrScalar>> {
     if let Some(number) = <Scalar as FieldValue>::read(reader, key)? {
         return Ok(Some(TensorOrScalar::Number(number)));
     }
     Ok(reader.input(key).map(TensorOrScalar::Input))
 }
 
-pub(crate) fn required(
-    reader: &mut OperatorReader<'_>,
-    key: &'static str,
-) -> Result<TensorOrScalar, LayerError> {
+pub(crate) fn required(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<TensorOrScalar> {
     let present = reader.keys();
     later(reader, key)?.ok_or_else(|| LayerError::MissingParameter {
         key: key.to_owned(),
@@ -157,7 +158,7 @@ fn substituted(expr: &Expr, operands: &[Expr]) -> Expr {
     }
 }
 
-fn compiled(template: &str, operands: &[Expr]) -> Result<Expression, LayerError> {
+fn compiled(template: &str, operands: &[Expr]) -> Result<Expression> {
     let unreadable = |error: ixion_pnnx::ExpressionError| LayerError::Unsupported(error.to_string());
     let template = Expr::parse(template).map_err(unreadable)?;
     Ok(Expression::new(Compiled::new(&substituted(&template, operands))?))
@@ -166,19 +167,19 @@ fn compiled(template: &str, operands: &[Expr]) -> Result<Expression, LayerError>
 pub(crate) fn creator(
     doc: String,
     fields: &[Field],
-    create: impl Fn(&mut OperatorReader<'_>) -> Result<Box<dyn CpuLayer>, LayerError> + Send + Sync + 'static,
+    create: impl Fn(&mut OperatorReader<'_>) -> Result<Box<dyn CpuLayer>> + Send + Sync + 'static,
 ) -> Creator {
     Creator::new(Creator::<dyn CpuLayer>::BUILT_IN, "1", create).described(doc, fields)
 }
 
 /// The creator of an operator of `TEMPLATES`.
 fn of_table(fields: &'static [Field], template: &'static str) -> Creator {
-    let create = move |reader: &mut OperatorReader<'_>| -> Result<Box<dyn CpuLayer>, LayerError> {
-        let mut operands = vec![operand(first(reader)?)];
+    let create = move |reader: &mut OperatorReader<'_>| -> Result<Box<dyn CpuLayer>> {
+        let mut operands = vec![expr_of(first(reader)?)];
         for field in fields.iter().skip(1) {
             operands.push(match field.default {
-                Some(_) => later(reader, field.key)?.map_or(Expr::Int(1), operand),
-                None => operand(required(reader, field.key)?),
+                Some(_) => later(reader, field.key)?.map_or(Expr::Int(1), expr_of),
+                None => expr_of(required(reader, field.key)?),
             });
         }
         Ok(Box::new(compiled(template, &operands)?))
@@ -194,20 +195,20 @@ fn division() -> Creator {
     let mode = Field {
         key: "rounding_mode",
         kind: "a string or None",
-        default: Some("None"),
+        default: Some(FieldDefault::Text("None")),
         doc: "`floor` rounds the quotient down, `trunc` towards zero; `None` does not round.",
     };
-    let create = |reader: &mut OperatorReader<'_>| -> Result<Box<dyn CpuLayer>, LayerError> {
-        let factors = [first(reader)?, required(reader, "other")?];
-        let operands = factors.map(operand);
+    let create = |reader: &mut OperatorReader<'_>| -> Result<Box<dyn CpuLayer>> {
+        let operands = [first(reader)?, required(reader, "other")?];
+        let exprs = operands.map(expr_of);
         let mode = Option::<String>::read(reader, "rounding_mode")?.flatten();
         match mode.as_deref() {
-            None => Ok(Box::new(compiled("div(@0,@1)", &operands)?)),
-            Some("floor") => Ok(Box::new(compiled("floor_divide(@0,@1)", &operands)?)),
+            None => Ok(Box::new(compiled("div(@0,@1)", &exprs)?)),
+            Some("floor") => Ok(Box::new(compiled("floor_divide(@0,@1)", &exprs)?)),
             Some("trunc") => {
-                let floats = compiled("trunc(div(@0,@1))", &operands)?;
-                let integers = compiled("floor_divide(sub(@0,fmod(@0,@1)),@1)", &operands)?;
-                Ok(Box::new(ByType { factors, is_first: DType::is_float, either: [floats, integers] }))
+                let floats = compiled("trunc(div(@0,@1))", &exprs)?;
+                let integers = compiled("floor_divide(sub(@0,fmod(@0,@1)),@1)", &exprs)?;
+                Ok(Box::new(ByType { operands, is_first: DType::is_float, either: [floats, integers] }))
             }
             Some(other) => Err(LayerError::WrongParameter {
                 key: "rounding_mode".to_owned(),
@@ -224,11 +225,11 @@ fn rounding() -> Creator {
     let decimals = Field {
         key: "decimals",
         kind: "an integer",
-        default: Some("0"),
+        default: Some(FieldDefault::Text("0")),
         doc: "The number of decimals; a negative number rounds digits before the decimal point.",
     };
-    let create = |reader: &mut OperatorReader<'_>| -> Result<Box<dyn CpuLayer>, LayerError> {
-        let number = operand(first(reader)?);
+    let create = |reader: &mut OperatorReader<'_>| -> Result<Box<dyn CpuLayer>> {
+        let number = expr_of(first(reader)?);
         let decimals = i64::read(reader, "decimals")?.unwrap_or(0).clamp(-400, 400);
         let power = Expr::Float(10f64.powi(decimals.unsigned_abs() as i32));
         let template = match decimals {
@@ -246,7 +247,7 @@ fn rounding() -> Creator {
 
 /// `aten::max` and `aten::min`: element-wise for two tensors, or by the layer of `torch.max` for one.
 fn extreme<T: FromOperator + CpuLayer + 'static>(template: &'static str) -> Creator {
-    let create = move |reader: &mut OperatorReader<'_>| -> Result<Box<dyn CpuLayer>, LayerError> {
+    let create = move |reader: &mut OperatorReader<'_>| -> Result<Box<dyn CpuLayer>> {
         reader.input("input");
         match later(reader, "other")? {
             None => {
@@ -254,7 +255,7 @@ fn extreme<T: FromOperator + CpuLayer + 'static>(template: &'static str) -> Crea
                 layer.validate()?;
                 Ok(Box::new(layer))
             }
-            Some(other) => Ok(Box::new(compiled(template, &[Expr::Input(0), operand(other)])?)),
+            Some(other) => Ok(Box::new(compiled(template, &[Expr::Input(0), expr_of(other)])?)),
         }
     };
     let fields = [TWO, T::FIELDS].concat();
@@ -266,10 +267,10 @@ fn size() -> Creator {
     let dim = Field {
         key: "dim",
         kind: "an integer or None",
-        default: Some("None"),
+        default: Some(FieldDefault::Text("None")),
         doc: "The axis; a negative value counts from the end. By default all axes.",
     };
-    let create = |reader: &mut OperatorReader<'_>| -> Result<Box<dyn CpuLayer>, LayerError> {
+    let create = |reader: &mut OperatorReader<'_>| -> Result<Box<dyn CpuLayer>> {
         reader.input("input");
         reader.input("self");
         let template = match Option::<i64>::read(reader, "dim")?.flatten() {
@@ -292,27 +293,22 @@ crate::operator! {
 }
 
 impl Layer for Numel {
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         Ok(vec![TensorMeta::new(DType::I64, [0; 0]).with_values(vec![inputs[0].num_elements()])])
     }
 }
 
 impl CpuLayer for Numel {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        let count = i64::try_from(inputs[0].num_elements()).unwrap_or(i64::MAX);
-        Ok(outputs[0].copy_from(&Tensor::scalar(count).view())?)
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        let count = i64::try_from(io.inputs[0].num_elements()).unwrap_or(i64::MAX);
+        Ok(io.outputs[0].copy_from(&Tensor::scalar(count).view())?)
     }
 }
 
 /// One of two expressions of the same operands, selected by the operands' common type.
 #[derive(Debug, Clone)]
 pub struct ByType {
-    factors: [TensorOrScalar; 2],
+    operands: [TensorOrScalar; 2],
     /// Returns true for the types that use the first expression.
     is_first: fn(DType) -> bool,
     either: [Expression; 2],
@@ -321,7 +317,7 @@ pub struct ByType {
 impl ByType {
     /// The expression for the element type to which the operands are promoted, given the inputs of the operator.
     pub fn of(&self, inputs: &[TensorMeta]) -> &Expression {
-        &self.either[usize::from(!(self.is_first)(common(inputs, &self.factors)))]
+        &self.either[usize::from(!(self.is_first)(common(inputs, &self.operands)))]
     }
 }
 
@@ -330,31 +326,26 @@ impl Layer for ByType {
         self.either[0].num_inputs()
     }
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         self.of(inputs).infer(inputs)
     }
 }
 
 impl CpuLayer for ByType {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        context: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        let metas: Vec<TensorMeta> = inputs.iter().map(TensorMeta::of).collect();
-        self.of(&metas).clone().forward(inputs, outputs, context)
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        let metas: Vec<TensorMeta> = io.inputs.iter().map(TensorMeta::of).collect();
+        self.of(&metas).clone().forward(io)
     }
 }
 
 /// `aten::float_power`, computed in the largest float or complex type.
 fn float_power() -> Creator {
-    let create = |reader: &mut OperatorReader<'_>| -> Result<Box<dyn CpuLayer>, LayerError> {
-        let factors = [first(reader)?, required(reader, "exponent")?];
-        let operands = factors.map(operand);
-        let complex = compiled("pow(torch.complex128(@0),torch.complex128(@1))", &operands)?;
-        let real = compiled("pow(torch.double(@0),torch.double(@1))", &operands)?;
-        Ok(Box::new(ByType { factors, is_first: DType::is_complex, either: [complex, real] }))
+    let create = |reader: &mut OperatorReader<'_>| -> Result<Box<dyn CpuLayer>> {
+        let operands = [first(reader)?, required(reader, "exponent")?];
+        let exprs = operands.map(expr_of);
+        let complex = compiled("pow(torch.complex128(@0),torch.complex128(@1))", &exprs)?;
+        let real = compiled("pow(torch.double(@0),torch.double(@1))", &exprs)?;
+        Ok(Box::new(ByType { operands, is_first: DType::is_complex, either: [complex, real] }))
     };
     creator(
         "`torch.float_power`: raises the input to the power of `exponent`, in f64 or c128.".to_owned(),
@@ -369,6 +360,7 @@ operators! {
 }
 
 fn add_operators(registry: &mut Registry) -> Result<(), RegistryError> {
+    use crate::op::properties::table::{Moved, ReadsIntegers, moves, when_quantized};
     for (op_type, arguments, template) in TEMPLATES {
         registry.add(*op_type, of_table(arguments, template))?;
     }
@@ -378,9 +370,10 @@ fn add_operators(registry: &mut Registry) -> Result<(), RegistryError> {
     registry.add("aten::div", division())?;
     registry.add("aten::float_power", float_power())?;
     registry.add("aten::round", rounding())?;
-    registry.add("aten::max", extreme::<Max>("maximum(@0,@1)"))?;
-    registry.add("aten::min", extreme::<Min>("minimum(@0,@1)"))?;
-    registry.add("aten::size", size())?;
-    registry.register::<Numel>()?;
-    registry.add("Tensor.size", size())
+    let [moved, reads_integers] = [moves(Moved), when_quantized(ReadsIntegers)];
+    registry.add("aten::max", extreme::<Max>("maximum(@0,@1)").with_properties(moved))?;
+    registry.add("aten::min", extreme::<Min>("minimum(@0,@1)").with_properties(moved))?;
+    registry.add("aten::size", size().with_properties(reads_integers))?;
+    registry.add("aten::numel", Creator::of::<Numel>().with_properties(reads_integers))?;
+    registry.add("Tensor.size", size().with_properties(reads_integers))
 }

@@ -1,111 +1,78 @@
 //! Bitwise operations on integers and bools.
 
-use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
+use super::comparison::Connective;
+use crate::op::{CpuLayer, Io, Layer, LayerError, Result, TensorMeta};
 use crate::support::broadcast::{TensorOrScalar, broadcast, common};
-use crate::support::pairs::pairs;
+use crate::support::delegation::delegating;
 use ixion_kernels::elementwise::Program;
 use ixion_pnnx::Function;
 use ixion_tensor::{DType, Scalar, TensorView, TensorViewMut};
 use ndarray::Zip;
-use std::ops::RangeInclusive;
 
-/// The shape rule: operands are integers, or bools unless the function is a shift.
-fn infer(
-    inputs: &[TensorMeta],
-    other: TensorOrScalar,
-    function: Function,
-) -> Result<Vec<TensorMeta>, LayerError> {
-    let dtype = common(inputs, &[TensorOrScalar::Input(0), other]);
-    let is_shift = matches!(function, Function::Lshift | Function::Rshift);
-    let is_supported = dtype.is_integer() || (dtype == DType::Bool && !is_shift);
-    if !is_supported {
-        let wanted = if is_shift { "integers" } else { "integers and bool" };
-        return Err(LayerError::DType {
-            what: "the inputs".to_owned(),
-            wanted: wanted.to_owned(),
-            found: dtype,
-        });
+/// A function of the bits of the input and another operand.
+#[derive(Debug, Clone, Copy)]
+struct Bitwise(Function, TensorOrScalar);
+
+impl Layer for Bitwise {
+    /// Operands are integers, or bools unless the function is a shift.
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
+        let Self(function, other) = self;
+        let dtype = common(inputs, &[TensorOrScalar::Input(0), *other]);
+        let is_shift = matches!(function, Function::Lshift | Function::Rshift);
+        let is_supported = dtype.is_integer() || (dtype == DType::Bool && !is_shift);
+        if !is_supported {
+            let wanted = if is_shift { "integers" } else { "integers and bool" };
+            return Err(LayerError::dtype("the inputs", wanted, dtype));
+        }
+        Ok(vec![TensorMeta::new(dtype, broadcast(inputs[0].dims(), other.dims(inputs))?)])
     }
-    Ok(vec![TensorMeta::new(dtype, broadcast(inputs[0].dims(), other.dims(inputs))?)])
 }
 
-macro_rules! bitwise {
-    ($($(#[doc = $doc:literal])* $name:ident is $function:ident for $op_type:literal;)*) => {$(
-        crate::operator! {
-            $(#[doc = $doc])*
-            pub struct $name for $op_type {
-                /// The second operand: a tensor, which is broadcast, or a number.
-                other: TensorOrScalar,
-            }
+impl CpuLayer for Bitwise {
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        let (function, operands) = (self.0, [TensorOrScalar::Input(0), self.1]);
+        let (mut program, dtype) = (Program::default(), io.outputs[0].dtype());
+        if dtype == DType::Bool {
+            let [left, right] = operands.map(|operand| operand.converted(io.inputs, DType::Bool));
+            let connective = match function {
+                Function::And => Connective::And,
+                Function::Or => Connective::Or,
+                _ => Connective::Xor,
+            };
+            return connective.join(&left?, &right?, &mut io.outputs[0]);
         }
-
-        impl Layer for $name {
-            fn num_inputs(&self) -> RangeInclusive<usize> {
-                let count = 1 + self.other.num_inputs();
-                count..=count
+        let [a, b] = operands.map(|operand| match operand {
+            TensorOrScalar::Input(position) => {
+                let value = program.input(position, io.inputs[position].dtype());
+                program.cast(value, dtype)
             }
-
-            fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
-                infer(inputs, self.other, Function::$function)
-            }
-        }
-
-        impl CpuLayer for $name {
-            fn forward(
-                &mut self,
-                inputs: &[TensorView<'_>],
-                outputs: &mut [TensorViewMut<'_>],
-                context: &mut ForwardContext<'_>,
-            ) -> Result<(), LayerError> {
-                if outputs[0].dtype() == DType::Bool {
-                    return of_bools(Function::$function, self.other, inputs, &mut outputs[0]);
-                }
-                let (mut program, dtype) = (Program::default(), outputs[0].dtype());
-                let [a, b] = [TensorOrScalar::Input(0), self.other].map(|factor| match factor {
-                    TensorOrScalar::Input(position) => {
-                        let value = program.input(position, inputs[position].dtype());
-                        program.cast(value, dtype)
-                    }
-                    TensorOrScalar::Number(number) => program.constant(number, dtype),
-                });
-                let value = program.apply(Function::$function, dtype, a, b);
-                Ok(program.run(value, inputs, &mut outputs[0], context.limits())?)
-            }
-        }
-    )*};
+            TensorOrScalar::Number(number) => program.constant(number, dtype),
+        });
+        let value = program.apply(function, dtype, a, b);
+        Ok(program.run(value, io.inputs, &mut io.outputs[0], io.context.limits())?)
+    }
 }
 
-bitwise! {
+delegating! {
+    {
+        /// The second operand: a tensor, which is broadcast, or a number.
+        other: TensorOrScalar,
+    }
+
     /// `torch.bitwise_and`: the bitwise AND of the operands; the logical AND of bools.
-    BitwiseAnd is And for "torch.bitwise_and";
+    BitwiseAnd for "torch.bitwise_and" |layer| Bitwise(Function::And, layer.other);
 
     /// `torch.bitwise_or`: the bitwise OR of the operands; the logical OR of bools.
-    BitwiseOr is Or for "torch.bitwise_or";
+    BitwiseOr for "torch.bitwise_or" |layer| Bitwise(Function::Or, layer.other);
 
     /// `torch.bitwise_xor`: the bitwise XOR of the operands; the logical XOR of bools.
-    BitwiseXor is Xor for "torch.bitwise_xor";
+    BitwiseXor for "torch.bitwise_xor" |layer| Bitwise(Function::Xor, layer.other);
 
     /// `torch.bitwise_left_shift`: shifts the input's bits to the left by `other`.
-    LeftShift is Lshift for "torch.bitwise_left_shift";
+    LeftShift for "torch.bitwise_left_shift" |layer| Bitwise(Function::Lshift, layer.other);
 
     /// `torch.bitwise_right_shift`: shifts the input's bits to the right by `other`, keeping the sign.
-    RightShift is Rshift for "torch.bitwise_right_shift";
-}
-
-/// The same for bools, which are stored as bytes.
-fn of_bools(
-    function: Function,
-    other: TensorOrScalar,
-    inputs: &[TensorView<'_>],
-    output: &mut TensorViewMut<'_>,
-) -> Result<(), LayerError> {
-    let left = TensorOrScalar::Input(0).converted(inputs, DType::Bool)?;
-    let right = other.converted(inputs, DType::Bool)?;
-    match function {
-        Function::And => pairs(&left, &right, output, |a: bool, b: bool| a & b),
-        Function::Or => pairs(&left, &right, output, |a: bool, b: bool| a | b),
-        _ => pairs(&left, &right, output, |a: bool, b: bool| a ^ b),
-    }
+    RightShift for "torch.bitwise_right_shift" |layer| Bitwise(Function::Rshift, layer.other);
 }
 
 crate::operator! {
@@ -114,37 +81,28 @@ crate::operator! {
 }
 
 impl Layer for BitwiseNot {
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let dtype = inputs[0].dtype();
         if dtype.is_integer() || dtype == DType::Bool {
             return Ok(vec![inputs[0].with_dtype(dtype)]);
         }
-        Err(LayerError::DType {
-            what: "the input".to_owned(),
-            wanted: "integers and bool".to_owned(),
-            found: dtype,
-        })
+        Err(LayerError::dtype("the input", "integers and bool", dtype))
     }
 }
 
 impl CpuLayer for BitwiseNot {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        context: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        if inputs[0].dtype() == DType::Bool {
-            return logical_not(&inputs[0], &mut outputs[0]);
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        if io.inputs[0].dtype() == DType::Bool {
+            return logical_not(&io.inputs[0], &mut io.outputs[0]);
         }
-        let (mut program, dtype) = (Program::default(), inputs[0].dtype());
+        let (mut program, dtype) = (Program::default(), io.inputs[0].dtype());
         let (x, ones) = (program.input(0, dtype), program.constant(Scalar::Int(-1), dtype));
         let inverted = program.apply(Function::Xor, dtype, x, ones);
-        Ok(program.run(inverted, inputs, &mut outputs[0], context.limits())?)
+        Ok(program.run(inverted, io.inputs, &mut io.outputs[0], io.context.limits())?)
     }
 }
 
-fn logical_not(input: &TensorView<'_>, output: &mut TensorViewMut<'_>) -> Result<(), LayerError> {
+fn logical_not(input: &TensorView<'_>, output: &mut TensorViewMut<'_>) -> Result<()> {
     Zip::from(output.array::<bool>()?).and(input.array::<bool>()?).for_each(|y, &x| *y = !x);
     Ok(())
 }

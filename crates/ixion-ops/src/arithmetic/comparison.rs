@@ -1,12 +1,13 @@
 //! Comparisons and logic: operators whose result is bool.
 
-use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
+use super::expression::metas_of;
+use crate::op::{CpuLayer, Io, Layer, LayerError, Result, TensorMeta};
 use crate::support::arguments::InputIndex;
 use crate::support::broadcast::{Converted, TensorOrScalar, broadcast, common};
+use crate::support::delegation::delegating;
 use crate::support::pairs::pairs;
-use ixion_tensor::{Complex, DType, Element, TensorView, TensorViewMut};
+use ixion_tensor::{Complex, DType, Element, TensorViewMut};
 use ndarray::Zip;
-use std::ops::RangeInclusive;
 
 /// A comparison of two numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,54 +20,13 @@ enum Relation {
     Ge,
 }
 
-/// A logical operation on two bools.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Connective {
-    And,
-    Or,
-    Xor,
-}
-
 impl Relation {
-    fn run(
-        self,
-        inputs: &[TensorView<'_>],
-        other: TensorOrScalar,
-        output: &mut TensorViewMut<'_>,
-    ) -> Result<(), LayerError> {
-        let metas: Vec<TensorMeta> = inputs.iter().map(meta).collect();
-        let factors = [TensorOrScalar::Input(0), other];
-        let dtype = common(&metas, &factors);
-        // Rounded to the common type first, as in PyTorch, then compared in one of a few types.
-        let wide = match dtype {
-            DType::F32 | DType::F16 | DType::Bf16 => DType::F32,
-            DType::F64 => DType::F64,
-            DType::C32 | DType::C64 | DType::C128 => DType::C128,
-            DType::I32 | DType::U8 => dtype,
-            _ => DType::I64,
-        };
-        let convert = |factor: TensorOrScalar| match factor.converted(inputs, dtype)? {
-            Converted::View(view) => Converted::of(&view, wide),
-            Converted::Copy(tensor) => Ok(Converted::Copy(tensor.cast(wide)?)),
-        };
-        let (left, right) = (convert(factors[0])?, convert(factors[1])?);
-        match wide {
-            DType::F32 => self.ordered::<f32>(&left, &right, output),
-            DType::F64 => self.ordered::<f64>(&left, &right, output),
-            DType::I64 => self.ordered::<i64>(&left, &right, output),
-            DType::I32 => self.ordered::<i32>(&left, &right, output),
-            DType::U8 => self.ordered::<u8>(&left, &right, output),
-            _ if self == Self::Eq => pairs(&left, &right, output, |a: Complex<f64>, b| a == b),
-            _ => pairs(&left, &right, output, |a: Complex<f64>, b| a != b),
-        }
-    }
-
     fn ordered<T: Element + PartialOrd>(
         self,
         left: &Converted<'_>,
         right: &Converted<'_>,
         output: &mut TensorViewMut<'_>,
-    ) -> Result<(), LayerError> {
+    ) -> Result<()> {
         match self {
             Self::Eq => pairs(left, right, output, |a: T, b| a == b),
             Self::Ne => pairs(left, right, output, |a: T, b| a != b),
@@ -76,24 +36,107 @@ impl Relation {
             Self::Ge => pairs(left, right, output, |a: T, b| a >= b),
         }
     }
+}
 
-    fn infer(self, inputs: &[TensorMeta], other: TensorOrScalar) -> Result<Vec<TensorMeta>, LayerError> {
-        let dtype = common(inputs, &[TensorOrScalar::Input(0), other]);
-        if dtype.is_complex() && !matches!(self, Self::Eq | Self::Ne) {
-            let wanted = "real numbers (complex numbers have no order)".to_owned();
-            return Err(LayerError::DType { what: "the inputs".to_owned(), wanted, found: dtype });
+/// A comparison of the input with another operand.
+#[derive(Debug, Clone, Copy)]
+struct Comparison(Relation, TensorOrScalar);
+
+impl Layer for Comparison {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
+        let Self(relation, other) = self;
+        let dtype = common(inputs, &[TensorOrScalar::Input(0), *other]);
+        if dtype.is_complex() && !matches!(relation, Relation::Eq | Relation::Ne) {
+            let wanted = "real numbers (complex numbers have no order)";
+            return Err(LayerError::dtype("the inputs", wanted, dtype));
         }
         Ok(vec![TensorMeta::new(DType::Bool, broadcast(inputs[0].dims(), other.dims(inputs))?)])
     }
 }
 
+impl CpuLayer for Comparison {
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        let (relation, operands) = (self.0, [TensorOrScalar::Input(0), self.1]);
+        let dtype = common(&metas_of(io.inputs), &operands);
+        // Rounded to the common type first, as in PyTorch, then compared in one of a few types.
+        let wide = match dtype {
+            DType::F32 | DType::F16 | DType::Bf16 => DType::F32,
+            DType::F64 => DType::F64,
+            DType::C32 | DType::C64 | DType::C128 => DType::C128,
+            DType::I32 | DType::U8 => dtype,
+            _ => DType::I64,
+        };
+        let convert = |operand: TensorOrScalar| match operand.converted(io.inputs, dtype)? {
+            Converted::View(view) => Converted::of(&view, wide),
+            Converted::Copy(tensor) => Ok(Converted::Copy(tensor.cast(wide)?)),
+        };
+        let (left, right) = (convert(operands[0])?, convert(operands[1])?);
+        let output = &mut io.outputs[0];
+        match wide {
+            DType::F32 => relation.ordered::<f32>(&left, &right, output),
+            DType::F64 => relation.ordered::<f64>(&left, &right, output),
+            DType::I64 => relation.ordered::<i64>(&left, &right, output),
+            DType::I32 => relation.ordered::<i32>(&left, &right, output),
+            DType::U8 => relation.ordered::<u8>(&left, &right, output),
+            _ if relation == Relation::Eq => pairs(&left, &right, output, |a: Complex<f64>, b| a == b),
+            _ => pairs(&left, &right, output, |a: Complex<f64>, b| a != b),
+        }
+    }
+}
+
+delegating! {
+    {
+        /// The operand to compare with: a tensor, which is broadcast, or a number.
+        other: TensorOrScalar,
+    }
+
+    /// `torch.eq`: whether each element of the input is equal to `other`.
+    ///
+    /// Both operands are first converted to their common element type. If one is NaN, only `ne` is true.
+    Eq for "torch.eq", "Tensor.eq" |layer| Comparison(Relation::Eq, layer.other);
+
+    /// `torch.ne`: whether each element of the input is not equal to `other`.
+    ///
+    /// Both operands are first converted to their common element type. If one is NaN, only `ne` is true.
+    Ne for "torch.ne", "Tensor.ne" |layer| Comparison(Relation::Ne, layer.other);
+
+    /// `torch.lt`: whether each element of the input is less than `other`.
+    ///
+    /// Both operands are first converted to their common element type. If one is NaN, only `ne` is true.
+    Lt for "torch.lt", "Tensor.lt" |layer| Comparison(Relation::Lt, layer.other);
+
+    /// `torch.le`: whether each element of the input is less than or equal to `other`.
+    ///
+    /// Both operands are first converted to their common element type. If one is NaN, only `ne` is true.
+    Le for "torch.le", "Tensor.le" |layer| Comparison(Relation::Le, layer.other);
+
+    /// `torch.gt`: whether each element of the input is greater than `other`.
+    ///
+    /// Both operands are first converted to their common element type. If one is NaN, only `ne` is true.
+    Gt for "torch.gt", "Tensor.gt" |layer| Comparison(Relation::Gt, layer.other);
+
+    /// `torch.ge`: whether each element of the input is greater than or equal to `other`.
+    ///
+    /// Both operands are first converted to their common element type. If one is NaN, only `ne` is true.
+    Ge for "torch.ge", "Tensor.ge" |layer| Comparison(Relation::Ge, layer.other);
+}
+
+/// A logical operation on two bools.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Connective {
+    And,
+    Or,
+    Xor,
+}
+
 impl Connective {
-    fn join(
+    /// Writes the result for each pair of elements.
+    pub(super) fn join(
         self,
         left: &Converted<'_>,
         right: &Converted<'_>,
         output: &mut TensorViewMut<'_>,
-    ) -> Result<(), LayerError> {
+    ) -> Result<()> {
         match self {
             Self::And => pairs(left, right, output, |a: bool, b: bool| a & b),
             Self::Or => pairs(left, right, output, |a: bool, b: bool| a | b),
@@ -102,182 +145,99 @@ impl Connective {
     }
 }
 
-/// Element type and dimensions of a tensor, without its values.
-fn meta(view: &TensorView<'_>) -> TensorMeta {
-    TensorMeta::new(view.dtype(), view.shape().iter().copied())
+/// A logical operation on the input and another tensor.
+#[derive(Debug, Clone, Copy)]
+struct Logic(Connective, InputIndex);
+
+impl Layer for Logic {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
+        let Self(_, other) = self;
+        let dims = broadcast(inputs[0].dims(), inputs[other.0].dims())?;
+        Ok(vec![TensorMeta::new(DType::Bool, dims)])
+    }
 }
 
-macro_rules! comparisons {
-    ($($(#[doc = $doc:literal])* $name:ident for $($op_type:literal),+;)*) => {$(
-        crate::operator! {
-            $(#[doc = $doc])*
-            ///
-            /// Both operands are first converted to their common element type. If one is NaN, only `ne` is true.
-            pub struct $name for $($op_type),+ {
-                /// The operand to compare with: a tensor, which is broadcast, or a number.
-                other: TensorOrScalar,
-            }
-        }
-
-        impl Layer for $name {
-            fn num_inputs(&self) -> RangeInclusive<usize> {
-                let count = 1 + self.other.num_inputs();
-                count..=count
-            }
-
-            fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
-                Relation::$name.infer(inputs, self.other)
-            }
-        }
-
-        impl CpuLayer for $name {
-            fn forward(
-                &mut self,
-                inputs: &[TensorView<'_>],
-                outputs: &mut [TensorViewMut<'_>],
-                _: &mut ForwardContext<'_>,
-            ) -> Result<(), LayerError> {
-                Relation::$name.run(inputs, self.other, &mut outputs[0])
-            }
-        }
-    )*};
+impl CpuLayer for Logic {
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        let Self(connective, other) = *self;
+        let left = Converted::of(&io.inputs[0], DType::Bool)?;
+        let right = Converted::of(&io.inputs[other.0], DType::Bool)?;
+        connective.join(&left, &right, &mut io.outputs[0])
+    }
 }
 
-comparisons! {
-    /// `torch.eq`: whether each element of the input is equal to `other`.
-    Eq for "torch.eq", "Tensor.eq";
+delegating! {
+    {
+        /// The second operand, which is broadcast.
+        other: InputIndex,
+    }
 
-    /// `torch.ne`: whether each element of the input is not equal to `other`.
-    Ne for "torch.ne", "Tensor.ne";
-
-    /// `torch.lt`: whether each element of the input is less than `other`.
-    Lt for "torch.lt", "Tensor.lt";
-
-    /// `torch.le`: whether each element of the input is less than or equal to `other`.
-    Le for "torch.le", "Tensor.le";
-
-    /// `torch.gt`: whether each element of the input is greater than `other`.
-    Gt for "torch.gt", "Tensor.gt";
-
-    /// `torch.ge`: whether each element of the input is greater than or equal to `other`.
-    Ge for "torch.ge", "Tensor.ge";
-}
-
-macro_rules! connectives {
-    ($($(#[doc = $doc:literal])* $name:ident is $connective:ident for $op_type:literal;)*) => {$(
-        crate::operator! {
-            $(#[doc = $doc])*
-            /// All numbers except zero count as true.
-            pub struct $name for $op_type {
-                /// The second operand, which is broadcast.
-                other: InputIndex,
-            }
-        }
-
-        impl Layer for $name {
-            fn num_inputs(&self) -> RangeInclusive<usize> {
-                2..=2
-            }
-
-            fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
-                let dims = broadcast(inputs[0].dims(), inputs[self.other.0].dims())?;
-                Ok(vec![TensorMeta::new(DType::Bool, dims)])
-            }
-        }
-
-        impl CpuLayer for $name {
-            fn forward(
-                &mut self,
-                inputs: &[TensorView<'_>],
-                outputs: &mut [TensorViewMut<'_>],
-                _: &mut ForwardContext<'_>,
-            ) -> Result<(), LayerError> {
-                let left = Converted::of(&inputs[0], DType::Bool)?;
-                let right = Converted::of(&inputs[self.other.0], DType::Bool)?;
-                Connective::$connective.join(&left, &right, &mut outputs[0])
-            }
-        }
-    )*};
-}
-
-connectives! {
     /// `torch.logical_and`: whether both elements are true.
-    LogicalAnd is And for "torch.logical_and";
+    /// All numbers except zero count as true.
+    LogicalAnd for "torch.logical_and" |layer| Logic(Connective::And, layer.other);
 
     /// `torch.logical_or`: whether at least one of two elements is true.
-    LogicalOr is Or for "torch.logical_or";
+    /// All numbers except zero count as true.
+    LogicalOr for "torch.logical_or" |layer| Logic(Connective::Or, layer.other);
 
     /// `torch.logical_xor`: whether exactly one of two elements is true.
-    LogicalXor is Xor for "torch.logical_xor";
+    /// All numbers except zero count as true.
+    LogicalXor for "torch.logical_xor" |layer| Logic(Connective::Xor, layer.other);
 }
 
-macro_rules! questions {
-    ($($(#[doc = $doc:literal])* $name:ident for $($op_type:literal),+ asks |$x:ident| $answer:expr;)*) => {$(
-        crate::operator! {
-            $(#[doc = $doc])*
-            pub struct $name for $($op_type),+ {}
-        }
+/// A property of numbers.
+#[derive(Debug, Clone, Copy)]
+struct Predicate(fn(Complex<f64>) -> bool);
 
-        impl Layer for $name {
-            fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
-                Ok(vec![inputs[0].with_dtype(DType::Bool)])
-            }
-        }
-
-        impl CpuLayer for $name {
-            fn forward(
-                &mut self,
-                inputs: &[TensorView<'_>],
-                outputs: &mut [TensorViewMut<'_>],
-                _: &mut ForwardContext<'_>,
-            ) -> Result<(), LayerError> {
-                ask(&inputs[0], &mut outputs[0], &|$x: Complex<f64>| $answer)
-            }
-        }
-    )*};
-}
-
-/// Applies a predicate to every element.
-fn ask(
-    input: &TensorView<'_>,
-    output: &mut TensorViewMut<'_>,
-    question: &dyn Fn(Complex<f64>) -> bool,
-) -> Result<(), LayerError> {
-    if input.dtype() == DType::Bool {
-        let [no, yes] = [0.0, 1.0].map(|x| question(Complex::new(x, 0.0)));
-        let output = Zip::from(output.array::<bool>()?);
-        output.and(input.array::<bool>()?).for_each(|y, &x| *y = if x { yes } else { no });
-        return Ok(());
+impl Layer for Predicate {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
+        Ok(vec![inputs[0].with_dtype(DType::Bool)])
     }
-    let wide = if input.dtype().is_complex() { DType::C128 } else { DType::F64 };
-    let input = Converted::of(input, wide)?;
-    let (input, output) = (input.view(), Zip::from(output.array::<bool>()?));
-    match wide {
-        DType::C128 => output.and(input.array::<Complex<f64>>()?).for_each(|y, &x| *y = question(x)),
-        _ => output.and(input.array::<f64>()?).for_each(|y, &x| *y = question(Complex::new(x, 0.0))),
-    }
-    Ok(())
 }
 
-questions! {
+impl CpuLayer for Predicate {
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        let (Self(holds), input, output) = (*self, &io.inputs[0], &mut io.outputs[0]);
+        if input.dtype() == DType::Bool {
+            let [no, yes] = [0.0, 1.0].map(|x| holds(Complex::new(x, 0.0)));
+            let output = Zip::from(output.array::<bool>()?);
+            output.and(input.array::<bool>()?).for_each(|y, &x| *y = if x { yes } else { no });
+            return Ok(());
+        }
+        let wide = if input.dtype().is_complex() { DType::C128 } else { DType::F64 };
+        let input = Converted::of(input, wide)?;
+        let (input, output) = (input.view(), Zip::from(output.array::<bool>()?));
+        match wide {
+            DType::C128 => output.and(input.array::<Complex<f64>>()?).for_each(|y, &x| *y = holds(x)),
+            _ => output.and(input.array::<f64>()?).for_each(|y, &x| *y = holds(Complex::new(x, 0.0))),
+        }
+        Ok(())
+    }
+}
+
+delegating! {
+    {}
+
     /// `torch.logical_not`: whether each element is zero or false.
-    LogicalNot for "torch.logical_not" asks |x| x.re == 0.0 && x.im == 0.0;
+    LogicalNot for "torch.logical_not" |_layer| Predicate(|x| x.re == 0.0 && x.im == 0.0);
 
     /// `torch.isnan`: whether each element is NaN; a complex element is NaN if one of its parts is.
-    IsNan for "torch.isnan", "aten::isnan" asks |x| x.is_nan();
+    IsNan for "torch.isnan", "aten::isnan" |_layer| Predicate(|x| x.is_nan());
 
     /// `torch.isinf`: whether each element is infinite; a complex element is infinite if one of its parts is.
-    IsInf for "torch.isinf", "aten::isinf" asks |x| x.re.is_infinite() || x.im.is_infinite();
+    IsInf for "torch.isinf", "aten::isinf" |_layer| Predicate(|x| x.re.is_infinite() || x.im.is_infinite());
 
     /// `torch.isfinite`: whether each element is neither NaN nor infinite.
-    IsFinite for "torch.isfinite", "aten::isfinite" asks |x| x.is_finite();
+    IsFinite for "torch.isfinite", "aten::isfinite" |_layer| Predicate(|x| x.is_finite());
 
     /// `torch.isreal`: whether the imaginary part of each element is zero.
-    IsReal for "aten::isreal" asks |x| x.im == 0.0;
+    IsReal for "aten::isreal" |_layer| Predicate(|x| x.im == 0.0);
 }
 
 operators! {
-    Eq, Ne, Lt, Le, Gt, Ge, LogicalAnd, LogicalOr, LogicalXor, LogicalNot, IsNan, IsInf, IsFinite, IsReal
+    Eq: when_quantized(InFloats(Plain)), Ne: when_quantized(InFloats(Plain)), Lt: when_quantized(InFloats(Plain)),
+    Le: when_quantized(InFloats(Plain)), Gt: when_quantized(InFloats(Plain)), Ge: when_quantized(InFloats(Plain)),
+    LogicalAnd, LogicalOr, LogicalXor, LogicalNot, IsNan, IsInf, IsFinite, IsReal
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ mod values;
 pub use crate::support::promotion::{Standing, promote, result_type};
 pub use formula::Compiled;
 
-use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorFormat, TensorMeta};
+use crate::op::{CpuLayer, ForwardContext, Io, Layer, LayerError, Result, TensorFormat, TensorMeta};
 use crate::support::shape_cache::ShapeCache;
 use formula::{Form, Formula};
 use inference::sizes;
@@ -52,7 +52,7 @@ impl Expression {
         inputs: &[TensorView<'_>],
         output: &mut TensorViewMut<'_>,
         limits: &Limits,
-    ) -> Result<(), LayerError> {
+    ) -> Result<()> {
         let (form, shape, dtype) = (&self.expr.form, *output.shape(), output.dtype());
         let fits = |ready: &PreparedExpression| ready.fits(inputs, dtype, &shape);
         let ready = self.ready.get_or_make(fits, || PreparedExpression::new(form, inputs, dtype, &shape))?;
@@ -87,7 +87,7 @@ enum Computed {
 }
 
 impl PreparedExpression {
-    fn new(form: &Form, inputs: &[TensorView<'_>], dtype: DType, shape: &Shape) -> Result<Self, LayerError> {
+    fn new(form: &Form, inputs: &[TensorView<'_>], dtype: DType, shape: &Shape) -> Result<Self> {
         let metas = metas_of(inputs);
         let result = match form {
             _ if shape.num_elements() == 0 => Computed::Known(Tensor::zeros(dtype, shape)?),
@@ -128,12 +128,12 @@ fn blocked_axis(meta: &TensorMeta) -> Option<usize> {
 }
 
 /// Tensors in the order in which they are stored.
-fn unrolled<'a>(inputs: &[TensorView<'a>]) -> Result<SmallVec<[TensorView<'a>; 4]>, LayerError> {
+fn unrolled<'a>(inputs: &[TensorView<'a>]) -> Result<SmallVec<[TensorView<'a>; 4]>> {
     inputs.iter().map(|input| Ok(input.with_layout(input.layout().unrolled()?)?)).collect()
 }
 
 /// The element types and shapes of tensors, without known values.
-fn metas_of(inputs: &[TensorView<'_>]) -> Vec<TensorMeta> {
+pub(super) fn metas_of(inputs: &[TensorView<'_>]) -> Vec<TensorMeta> {
     inputs.iter().map(|input| TensorMeta::new(input.dtype(), input.shape().iter().copied())).collect()
 }
 
@@ -144,18 +144,14 @@ fn prepare(
     inputs: &[TensorView<'_>],
     dtype: DType,
     shape: &Shape,
-) -> Result<Prepared, LayerError> {
+) -> Result<Prepared> {
     let (mut program, value) = formula.program(&formula.types(metas)?, Some)?;
     let value = program.cast(value, dtype);
     Ok(program.prepare(value, inputs, dtype, shape)?)
 }
 
 /// The program of a formula whose input 0 is in the output; `others` are the other inputs.
-fn prepare_in_place(
-    formula: &Formula,
-    data: (DType, &Shape),
-    others: &[TensorView<'_>],
-) -> Result<Prepared, LayerError> {
+fn prepare_in_place(formula: &Formula, data: (DType, &Shape), others: &[TensorView<'_>]) -> Result<Prepared> {
     let mut metas = vec![TensorMeta::new(data.0, data.1.iter().copied())];
     metas.extend(metas_of(others));
     let (program, value) = formula.program(&formula.types(&metas)?, |position| position.checked_sub(1))?;
@@ -168,7 +164,7 @@ impl Layer for Expression {
         self.expr.input_count..=usize::MAX
     }
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         Ok(vec![self.expr.infer(inputs)?])
     }
 
@@ -180,7 +176,7 @@ impl Layer for Expression {
         }
     }
 
-    fn constant(&self, limits: &Limits) -> Result<Option<Tensor>, LayerError> {
+    fn constant(&self, limits: &Limits) -> Result<Option<Tensor>> {
         if self.expr.input_count > 0 {
             return Ok(None);
         }
@@ -192,17 +188,16 @@ impl Layer for Expression {
 }
 
 impl CpuLayer for Expression {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        context: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        if outputs[0].layout().format() == Format::Plain {
-            return self.run(inputs, &mut outputs[0], context.limits());
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        if io.outputs[0].layout().format() == Format::Plain {
+            return self.run(io.inputs, &mut io.outputs[0], io.context.limits());
         }
-        let layout = outputs[0].layout().unrolled()?;
-        self.run(&unrolled(inputs)?, &mut outputs[0].reborrow().with_layout(layout)?, context.limits())
+        let layout = io.outputs[0].layout().unrolled()?;
+        self.run(
+            &unrolled(io.inputs)?,
+            &mut io.outputs[0].reborrow().with_layout(layout)?,
+            io.context.limits(),
+        )
     }
 
     fn is_pointwise(&self) -> bool {
@@ -218,7 +213,7 @@ impl CpuLayer for Expression {
         !format.is_quantized && format.format == first.format && is_possible
     }
 
-    fn configure(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<(), LayerError> {
+    fn configure(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<()> {
         let Some((output, axis)) = outputs.first().and_then(|output| Some((output, blocked_axis(output)?)))
         else {
             return Ok(());
@@ -237,7 +232,7 @@ impl CpuLayer for Expression {
         data: &mut TensorViewMut<'_>,
         others: &[TensorView<'_>],
         context: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
+    ) -> Result<()> {
         if data.layout().format() != Format::Plain {
             let layout = data.layout().unrolled()?;
             let data = &mut data.reborrow().with_layout(layout)?;

@@ -1,6 +1,6 @@
 //! Replacing NaN and infinities.
 
-use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
+use crate::op::{CpuLayer, Io, Layer, Result, TensorMeta};
 use crate::support::float;
 use crate::support::float::with_float;
 use crate::support::number;
@@ -40,7 +40,7 @@ impl NanToNum {
         }
     }
 
-    fn run_complex(&self, input: &TensorView<'_>, output: &mut TensorViewMut<'_>) -> Result<(), LayerError> {
+    fn run_complex(&self, input: &TensorView<'_>, output: &mut TensorViewMut<'_>) -> Result<()> {
         let most = greatest(input.dtype().real());
         let values = number::read::<Complex<f64>>(input)?;
         number::write::<Complex<f64>>(output, |output| {
@@ -51,11 +51,7 @@ impl NanToNum {
         })
     }
 
-    fn run<T: Float>(
-        &self,
-        input: &TensorView<'_>,
-        output: &mut TensorViewMut<'_>,
-    ) -> Result<(), LayerError> {
+    fn run<T: Float>(&self, input: &TensorView<'_>, output: &mut TensorViewMut<'_>) -> Result<()> {
         let most = greatest(input.dtype());
         let values = float::read::<T>(input)?;
         float::write::<T>(output, |output| {
@@ -66,25 +62,20 @@ impl NanToNum {
 }
 
 impl Layer for NanToNum {
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         Ok(vec![inputs[0].with_dims(inputs[0].dims().to_vec())])
     }
 }
 
 impl CpuLayer for NanToNum {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        if inputs[0].dtype().is_complex() {
-            return self.run_complex(&inputs[0], &mut outputs[0]);
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        if io.inputs[0].dtype().is_complex() {
+            return self.run_complex(&io.inputs[0], &mut io.outputs[0]);
         }
-        if !inputs[0].dtype().is_float() {
-            return Ok(outputs[0].copy_from(&inputs[0])?);
+        if !io.inputs[0].dtype().is_float() {
+            return Ok(io.outputs[0].copy_from(&io.inputs[0])?);
         }
-        with_float!(inputs[0].dtype(), T => self.run::<T>(&inputs[0], &mut outputs[0]))
+        with_float!(io.inputs[0].dtype(), T => self.run::<T>(&io.inputs[0], &mut io.outputs[0]))
     }
 }
 

@@ -7,4 +7,4 @@ pub mod expression;
 pub mod finite;
 pub mod special;
 
-operators! { of binary, bitwise, comparison, expression, finite, special }
+operators! { of binary, bitwise, comparison, expression, finite, special; category Elementwise }

@@ -8,7 +8,8 @@ pub use complex::{Angle, Conjugate, Polar, Sgn};
 
 use crate::arithmetic::binary::{INPUT, ONE, TWO, creator, first, required};
 use crate::op::{
-    CpuLayer, Field, ForwardContext, Layer, LayerError, OperatorReader, Registry, RegistryError, TensorMeta,
+    CpuLayer, Field, ForwardContext, FromOperator, Io, Layer, LayerError, OperatorReader, Registry,
+    RegistryError, Result, TensorMeta, exactly,
 };
 use crate::support::broadcast::{TensorOrScalar, broadcast, common};
 use crate::support::number;
@@ -198,7 +199,7 @@ const PAIRS: &[(&str, OfNumbers, &str)] = &[
 ];
 
 fn refused(found: DType, wanted: &str) -> LayerError {
-    LayerError::DType { what: "the input".to_owned(), wanted: wanted.to_owned(), found }
+    LayerError::dtype("the input", wanted, found)
 }
 
 /// Applies a function to all elements of an input, computed in `T`.
@@ -207,7 +208,7 @@ fn map<T: Number, U: Number>(
     output: &mut TensorViewMut<'_>,
     context: &ForwardContext<'_>,
     function: impl Fn(T) -> U,
-) -> Result<(), LayerError> {
+) -> Result<()> {
     check_held::<T>(output, context)?;
     let values = number::read::<T>(input)?;
     number::write::<U>(output, |output| {
@@ -217,7 +218,7 @@ fn map<T: Number, U: Number>(
 }
 
 /// Checks a converted copy of a tensor against the limits.
-fn check_held<T>(output: &TensorViewMut<'_>, context: &ForwardContext<'_>) -> Result<(), LayerError> {
+fn check_held<T>(output: &TensorViewMut<'_>, context: &ForwardContext<'_>) -> Result<()> {
     let bytes = (output.num_elements() as u64).saturating_mul(std::mem::size_of::<T>() as u64);
     Ok(context.limits().check_tensor("the elements of a function", bytes)?)
 }
@@ -228,7 +229,7 @@ fn real_result(dtype: DType) -> DType {
 }
 
 impl Layer for Single {
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let dtype = inputs[0].dtype();
         if dtype.is_complex() && self.complex.is_none() {
             return Err(refused(dtype, "real numbers"));
@@ -238,21 +239,16 @@ impl Layer for Single {
 }
 
 impl CpuLayer for Single {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        context: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        match self.complex.filter(|_| inputs[0].dtype().is_complex()) {
-            Some(function) => map(&inputs[0], &mut outputs[0], context, function),
-            None => map(&inputs[0], &mut outputs[0], context, self.real),
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        match self.complex.filter(|_| io.inputs[0].dtype().is_complex()) {
+            Some(function) => map(&io.inputs[0], &mut io.outputs[0], &io.context, function),
+            None => map(&io.inputs[0], &mut io.outputs[0], &io.context, self.real),
         }
     }
 }
 
 impl Layer for Question {
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         match inputs[0].dtype() {
             dtype if dtype.is_complex() => Err(refused(dtype, "real numbers")),
             _ => Ok(vec![inputs[0].with_dtype(DType::Bool)]),
@@ -261,13 +257,8 @@ impl Layer for Question {
 }
 
 impl CpuLayer for Question {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        context: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        map(&inputs[0], &mut outputs[0], context, |x: f64| i64::from((self.predicate)(x)))
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        map(&io.inputs[0], &mut io.outputs[0], &io.context, |x: f64| i64::from((self.predicate)(x)))
     }
 }
 
@@ -292,9 +283,9 @@ impl Pair {
         output: &mut TensorViewMut<'_>,
         dtype: DType,
         function: fn(T, T) -> T,
-    ) -> Result<(), LayerError> {
+    ) -> Result<()> {
         let shape = *output.shape();
-        let [x, y] = self.factors.map(|factor| factor.converted(inputs, dtype));
+        let [x, y] = self.factors.map(|operand| operand.converted(inputs, dtype));
         let (x, y) = (x?, y?);
         let (x, y) = (x.expanded(&shape)?, y.expanded(&shape)?);
         let (x, y) = (number::read::<T>(&x)?, number::read::<T>(&y)?);
@@ -305,13 +296,12 @@ impl Pair {
     }
 
     /// Checks that two tensors have the same element type, if they must.
-    fn check_alike(&self, inputs: &[TensorMeta]) -> Result<(), LayerError> {
+    fn check_alike(&self, inputs: &[TensorMeta]) -> Result<()> {
         if let (KeptAlike(_), [TensorOrScalar::Input(x), TensorOrScalar::Input(y)]) =
             (self.function.integers, self.factors)
             && inputs[x].dtype() != inputs[y].dtype()
         {
-            let (what, wanted) = ("the other input".to_owned(), inputs[x].dtype().to_string());
-            return Err(LayerError::DType { what, wanted, found: inputs[y].dtype() });
+            return Err(LayerError::dtype("the other input", inputs[x].dtype(), inputs[y].dtype()));
         }
         Ok(())
     }
@@ -319,11 +309,10 @@ impl Pair {
 
 impl Layer for Pair {
     fn num_inputs(&self) -> RangeInclusive<usize> {
-        let count = self.factors.iter().map(TensorOrScalar::num_inputs).sum();
-        count..=count
+        exactly(self.factors.iter().map(TensorOrScalar::num_inputs).sum())
     }
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         self.check_alike(inputs)?;
         let dtype = common(inputs, &self.factors);
         let result = match (dtype, self.function.integers) {
@@ -337,25 +326,20 @@ impl Layer for Pair {
             (_, AsFloats) => DType::F32,
             (dtype, Kept(_) | KeptAlike(_)) => dtype,
         };
-        let [x, y] = self.factors.map(|factor| factor.dims(inputs).to_vec());
+        let [x, y] = self.factors.map(|operand| operand.dims(inputs).to_vec());
         Ok(vec![TensorMeta::new(result, broadcast(&x, &y)?)])
     }
 }
 
 impl CpuLayer for Pair {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        context: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        check_held::<[f64; 2]>(&outputs[0], context)?;
-        let dtype = outputs[0].dtype();
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        check_held::<[f64; 2]>(&io.outputs[0], &io.context)?;
+        let dtype = io.outputs[0].dtype();
         match (self.function.integers, self.function.real) {
             (Kept(function) | KeptAlike(function), _) if !dtype.is_float() => {
-                self.run(inputs, &mut outputs[0], dtype, function)
+                self.run(io.inputs, &mut io.outputs[0], dtype, function)
             }
-            (_, Some(function)) => self.run(inputs, &mut outputs[0], dtype, function),
+            (_, Some(function)) => self.run(io.inputs, &mut io.outputs[0], dtype, function),
             _ => Err(refused(dtype, "integers")),
         }
     }
@@ -370,20 +354,15 @@ crate::operator! {
 }
 
 impl Layer for Logit {
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         real(f64::ln, "").infer(inputs)
     }
 }
 
 impl CpuLayer for Logit {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        context: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
         let eps = self.eps.filter(|eps| *eps >= 0.0);
-        map(&inputs[0], &mut outputs[0], context, |x: f64| numbers::logit(x, eps))
+        map(&io.inputs[0], &mut io.outputs[0], &io.context, |x: f64| numbers::logit(x, eps))
     }
 }
 
@@ -403,8 +382,7 @@ crate::operator! {
         match [("rtol", layer.rtol), ("atol", layer.atol)].into_iter().find(|(_, x)| x.is_nan() || *x < 0.0) {
             None => Ok(()),
             Some((key, found)) => {
-                let reason = "it must not be negative or NaN".to_owned();
-                Err(LayerError::InvalidParameter { key, found: found.to_string(), reason })
+                Err(LayerError::invalid(key, found, "it must not be negative or NaN"))
             }
         }
     }
@@ -416,9 +394,9 @@ impl IsClose {
         inputs: &[TensorView<'_>],
         output: &mut TensorViewMut<'_>,
         close: impl Fn(T, T) -> bool,
-    ) -> Result<(), LayerError> {
+    ) -> Result<()> {
         let shape = *output.shape();
-        let read = |position: usize| -> Result<Vec<T>, LayerError> {
+        let read = |position: usize| -> Result<Vec<T>> {
             let converted = TensorOrScalar::Input(position).converted(inputs, T::DTYPE)?;
             Ok(converted.expanded(&shape)?.to_vec()?)
         };
@@ -435,42 +413,36 @@ impl IsClose {
 
 impl Layer for IsClose {
     fn num_inputs(&self) -> RangeInclusive<usize> {
-        2..=2
+        exactly(1 + self.field_inputs())
     }
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let (x, y) = (&inputs[0], &inputs[self.other.0]);
         if x.dtype() != y.dtype() {
-            let (what, wanted) = ("the other input".to_owned(), x.dtype().to_string());
-            return Err(LayerError::DType { what, wanted, found: y.dtype() });
+            return Err(LayerError::dtype("the other input", x.dtype(), y.dtype()));
         }
         Ok(vec![TensorMeta::new(DType::Bool, broadcast(x.dims(), y.dims())?)])
     }
 }
 
 impl CpuLayer for IsClose {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        context: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        check_held::<[Double; 2]>(&outputs[0], context)?;
-        let output = &mut outputs[0];
-        match inputs[0].dtype() {
-            dtype if dtype.is_complex() => self.ask::<Double>(inputs, output, |x, y| {
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        check_held::<[Double; 2]>(&io.outputs[0], &io.context)?;
+        let output = &mut io.outputs[0];
+        match io.inputs[0].dtype() {
+            dtype if dtype.is_complex() => self.ask::<Double>(io.inputs, output, |x, y| {
                 x == y
                     || (self.equal_nan && x.is_nan() && y.is_nan())
                     || self.is_near((x - y).norm(), y.norm())
             }),
             // In f32, as in PyTorch: a bound in f64 would be rounded differently.
-            DType::F32 | DType::F16 | DType::Bf16 => self.ask::<f32>(inputs, output, |x, y| {
+            DType::F32 | DType::F16 | DType::Bf16 => self.ask::<f32>(io.inputs, output, |x, y| {
                 let (distance, most) = ((x - y).abs(), self.atol as f32 + (self.rtol as f32 * y).abs());
                 x == y
                     || (self.equal_nan && x.is_nan() && y.is_nan())
                     || (distance.is_finite() && distance <= most)
             }),
-            _ => self.ask::<f64>(inputs, output, |x, y| {
+            _ => self.ask::<f64>(io.inputs, output, |x, y| {
                 x == y || (self.equal_nan && x.is_nan() && y.is_nan()) || self.is_near((x - y).abs(), y.abs())
             }),
         }
@@ -478,7 +450,7 @@ impl CpuLayer for IsClose {
 }
 
 fn of_one(doc: &str, layer: impl CpuLayer + Clone + 'static) -> crate::op::Creator {
-    let create = move |reader: &mut OperatorReader<'_>| -> Result<Box<dyn CpuLayer>, LayerError> {
+    let create = move |reader: &mut OperatorReader<'_>| -> Result<Box<dyn CpuLayer>> {
         reader.input(INPUT.key);
         Ok(Box::new(layer.clone()))
     };
@@ -486,7 +458,7 @@ fn of_one(doc: &str, layer: impl CpuLayer + Clone + 'static) -> crate::op::Creat
 }
 
 fn of_two(doc: &str, function: OfNumbers) -> crate::op::Creator {
-    let create = move |reader: &mut OperatorReader<'_>| -> Result<Box<dyn CpuLayer>, LayerError> {
+    let create = move |reader: &mut OperatorReader<'_>| -> Result<Box<dyn CpuLayer>> {
         let other: &Field = &TWO[1];
         let factors = [first(reader)?, required(reader, other.key)?];
         Ok(Box::new(Pair { factors, function }))

@@ -2,7 +2,10 @@
 
 mod all_heads;
 
-use crate::op::{Cost, CpuLayer, FieldValue, ForwardContext, Layer, LayerError, OperatorReader, TensorMeta};
+use crate::op::{
+    Cost, CpuLayer, FieldValue, ForwardContext, FromOperator, Io, Layer, LayerError, OperatorReader, Result,
+    TensorMeta, Written, exactly,
+};
 use crate::support::arguments::InputIndex;
 use crate::support::broadcast::{Converted, broadcast, broadcasts};
 use crate::support::float;
@@ -56,7 +59,7 @@ pub struct OptionalInput(pub Option<usize>);
 impl FieldValue for OptionalInput {
     const KIND: &'static str = "an input or None";
 
-    fn read(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Option<Self>, LayerError> {
+    fn read(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Option<Self>> {
         match reader.param(key) {
             Some(parameter) if parameter.is_none() => Ok(Some(Self(None))),
             Some(parameter) => Err(LayerError::WrongParameter {
@@ -67,14 +70,18 @@ impl FieldValue for OptionalInput {
             None => Ok(Some(Self(reader.later_input(key)?))),
         }
     }
+
+    fn num_inputs(&self) -> usize {
+        usize::from(self.0.is_some())
+    }
+
+    fn written(&self) -> Written {
+        self.0.map_or_else(Written::none, Written::Input)
+    }
 }
 
 /// A mask as numbers to add to scores; a bool becomes 0 if it equals `visible`, otherwise −∞.
-pub(crate) fn added<T: Float>(
-    mask: &TensorView<'_>,
-    visible: bool,
-    limits: &Limits,
-) -> Result<Tensor, LayerError> {
+pub(crate) fn added<T: Float>(mask: &TensorView<'_>, visible: bool, limits: &Limits) -> Result<Tensor> {
     limits.check_tensor("the mask", (mask.num_elements() as u64).saturating_mul(size_of::<T>() as u64))?;
     let mut numbers = Tensor::zeros(T::DTYPE, mask.shape())?;
     write_added::<T>(mask, visible, numbers.view_mut()?.slice()?)?;
@@ -82,7 +89,7 @@ pub(crate) fn added<T: Float>(
 }
 
 /// As [`added`], in row-major order.
-fn write_added<T: Float>(mask: &TensorView<'_>, visible: bool, numbers: &mut [T]) -> Result<(), LayerError> {
+fn write_added<T: Float>(mask: &TensorView<'_>, visible: bool, numbers: &mut [T]) -> Result<()> {
     if mask.dtype() != DType::Bool {
         let layout = Layout::contiguous(*mask.shape());
         return Ok(TensorViewMut::from_slice(numbers, layout)?.cast_from(mask)?);
@@ -94,7 +101,7 @@ fn write_added<T: Float>(mask: &TensorView<'_>, visible: bool, numbers: &mut [T]
 }
 
 /// Checks that a mask is bool or float.
-pub(crate) fn check_mask(what: &str, mask: &TensorMeta) -> Result<(), LayerError> {
+pub(crate) fn check_mask(what: &str, mask: &TensorMeta) -> Result<()> {
     if mask.dtype() == DType::Bool || mask.dtype().is_float() {
         return Ok(());
     }
@@ -102,7 +109,7 @@ pub(crate) fn check_mask(what: &str, mask: &TensorMeta) -> Result<(), LayerError
 }
 
 /// Splits the dimensions into batch, rows and columns.
-fn split(meta: &TensorMeta) -> Result<(&[Dim], &Dim, &Dim), LayerError> {
+fn split(meta: &TensorMeta) -> Result<(&[Dim], &Dim, &Dim)> {
     match meta.dims() {
         [batch @ .., rows, columns] => Ok((batch, rows, columns)),
         _ => Err(LayerError::shape("query, key and value", "at least two axes", meta)),
@@ -111,7 +118,10 @@ fn split(meta: &TensorMeta) -> Result<(&[Dim], &Dim, &Dim), LayerError> {
 
 impl ScaledDotProductAttention {
     /// The number of query heads that share a head of keys or values.
-    pub fn shared_heads(&self, heads: Option<i64>, others: Option<i64>) -> Result<i64, LayerError> {
+    ///
+    /// # Errors
+    /// [`LayerError::Shape`] if the number of query heads is not a multiple of `others`, the number of the other heads.
+    pub fn shared_heads(&self, heads: Option<i64>, others: Option<i64>) -> Result<i64> {
         let (Some(heads), Some(others)) = (heads, others) else { return Ok(1) };
         if !self.enable_gqa || heads == others {
             return Ok(1);
@@ -123,7 +133,7 @@ impl ScaledDotProductAttention {
     }
 
     /// The batch axes of the output.
-    fn batch(&self, inputs: &[TensorMeta]) -> Result<Vec<Dim>, LayerError> {
+    fn batch(&self, inputs: &[TensorMeta]) -> Result<Vec<Dim>> {
         let (mut batch, ..) = split(&inputs[0])?;
         let mut dims = batch.to_vec();
         for position in [self.key.0, self.value.0] {
@@ -144,7 +154,7 @@ impl ScaledDotProductAttention {
         inputs: &[TensorView<'_>],
         output: &mut TensorViewMut<'_>,
         context: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
+    ) -> Result<()> {
         let shape = *output.shape();
         let rank = shape.rank();
         let batch = &shape[..rank - 2];
@@ -224,11 +234,7 @@ impl ScaledDotProductAttention {
 }
 
 /// A tensor with its batch axes broadcast to `batch`, where each head is shared by `shared` heads of `batch`.
-fn expanded<'a>(
-    tensor: &'a Converted<'_>,
-    batch: &[usize],
-    shared: usize,
-) -> Result<TensorView<'a>, LayerError> {
+fn expanded<'a>(tensor: &'a Converted<'_>, batch: &[usize], shared: usize) -> Result<TensorView<'a>> {
     let mut shape = Axes::from_slice(batch);
     if let Some(heads) = shape.last_mut() {
         *heads /= shared;
@@ -239,11 +245,7 @@ fn expanded<'a>(
 }
 
 /// One matrix of a batch.
-fn matrix<'a, T>(
-    array: &ArrayViewD<'a, T>,
-    at: &[usize],
-    shared: usize,
-) -> Result<ArrayView2<'a, T>, LayerError> {
+fn matrix<'a, T>(array: &ArrayViewD<'a, T>, at: &[usize], shared: usize) -> Result<ArrayView2<'a, T>> {
     let mut matrix = array.clone();
     for (axis, &index) in at.iter().enumerate() {
         let index = if axis + 1 == at.len() { index / shared } else { index };
@@ -254,11 +256,10 @@ fn matrix<'a, T>(
 
 impl Layer for ScaledDotProductAttention {
     fn num_inputs(&self) -> RangeInclusive<usize> {
-        let count = 3 + usize::from(self.attn_mask.0.is_some());
-        count..=count
+        exactly(1 + self.field_inputs())
     }
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let [query, key, value] = [0, self.key.0, self.value.0].map(|position| &inputs[position]);
         float::check("the query", query)?;
         for (what, other) in [("the key", key), ("the value", value)] {
@@ -331,13 +332,8 @@ impl CpuLayer for ScaledDotProductAttention {
         scratch_bytes(columns, inputs[0].dtype()).max(all_heads).saturating_add(mask)
     }
 
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        context: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        with_float!(inputs[0].dtype(), T => self.run::<T>(inputs, &mut outputs[0], context))
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        with_float!(io.inputs[0].dtype(), T => self.run::<T>(io.inputs, &mut io.outputs[0], &mut io.context))
     }
 }
 

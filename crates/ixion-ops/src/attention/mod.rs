@@ -3,4 +3,4 @@
 pub mod dot_product;
 pub mod multihead;
 
-operators! { of dot_product, multihead }
+operators! { of dot_product, multihead; category Weighted }

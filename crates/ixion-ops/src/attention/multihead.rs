@@ -6,7 +6,9 @@ mod masks;
 mod projections;
 
 use crate::attention::dot_product::scratch_bytes;
-use crate::op::{Cost, CpuLayer, ForwardContext, Layer, LayerError, Tactic, TensorMeta};
+use crate::op::{
+    Cost, CpuLayer, ForwardContext, FromOperator, Io, Layer, LayerError, Result, Tactic, TensorMeta, exactly,
+};
 use crate::support::float;
 use crate::support::float::with_float;
 pub use fields::{FileWeight, Results, Sources};
@@ -91,7 +93,7 @@ impl MultiheadAttention {
     }
 
     /// Checks that the file has all weights that the parameters require, of the right shapes.
-    fn check_weights(&self) -> Result<(), LayerError> {
+    fn check_weights(&self) -> Result<()> {
         let e = self.embed_dim;
         let [_, k, v] = self.lengths();
         let packed = self.in_proj_weight.0.is_some();
@@ -125,7 +127,7 @@ impl MultiheadAttention {
     }
 
     /// The rows and the batch of an input, whose last axis must be `length`; the batch is 1 if it has no such axis.
-    fn split<'a>(&self, what: &str, input: &'a TensorMeta, length: usize) -> Result<[Dim; 2], LayerError> {
+    fn split<'a>(&self, what: &str, input: &'a TensorMeta, length: usize) -> Result<[Dim; 2]> {
         let (rows, batch, found): (&Dim, Dim, &'a Dim) = match input.dims() {
             [rows, found] => (rows, Dim::Fixed(1), found),
             [batch, rows, found] if self.batch_first => (rows, batch.clone(), found),
@@ -139,7 +141,7 @@ impl MultiheadAttention {
     }
 
     /// An input as N×L×length, in row-major order.
-    fn batches<T: Float>(&self, input: &TensorView<'_>) -> Result<Array3<T>, LayerError> {
+    fn batches<T: Float>(&self, input: &TensorView<'_>) -> Result<Array3<T>> {
         let mut layout = *input.layout();
         if input.shape().rank() == 2 {
             layout = layout.unsqueeze(0)?;
@@ -152,12 +154,7 @@ impl MultiheadAttention {
     }
 
     /// Projects an input to N×(L + `extra`)×E; `part` is 0 for queries, 1 for keys, 2 for values. The extra rows are 0.
-    fn project<T: Float>(
-        &self,
-        input: &TensorView<'_>,
-        part: usize,
-        extra: usize,
-    ) -> Result<Array3<T>, LayerError> {
+    fn project<T: Float>(&self, input: &TensorView<'_>, part: usize, extra: usize) -> Result<Array3<T>> {
         let (input, e) = (self.batches::<T>(input)?, self.embed_dim);
         let own = [&self.q_proj_weight, &self.k_proj_weight, &self.v_proj_weight][part];
         let (weight, rows) = match self.in_proj_weight.matrix::<T>(e)? {
@@ -182,11 +179,7 @@ impl MultiheadAttention {
     }
 
     /// Writes the learnt row into keys or values; the row of zeros is already there.
-    fn with_learnt_row<T: Float>(
-        &self,
-        mut rows: Array3<T>,
-        learnt: &FileWeight,
-    ) -> Result<Array3<T>, LayerError> {
+    fn with_learnt_row<T: Float>(&self, mut rows: Array3<T>, learnt: &FileWeight) -> Result<Array3<T>> {
         if let Some(learnt) = learnt.read::<T>()? {
             let (_, count, len) = rows.dim();
             let place = (count - self.extra_rows()) * len;
@@ -238,7 +231,7 @@ impl MultiheadAttention {
         inputs: &[TensorView<'_>],
         outputs: &mut [TensorViewMut<'_>],
         context: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
+    ) -> Result<()> {
         let (sources, extra) = (self.sources, self.extra_rows());
         let [batch, rows, columns] = self.sizes(inputs);
         let with_weights = outputs.len() > 1;
@@ -289,11 +282,7 @@ impl MultiheadAttention {
     }
 
     /// Applies the output projection and writes the result in the order of the output.
-    fn project_back<T: Float>(
-        &self,
-        joined: Array3<T>,
-        output: &mut TensorViewMut<'_>,
-    ) -> Result<(), LayerError> {
+    fn project_back<T: Float>(&self, joined: Array3<T>, output: &mut TensorViewMut<'_>) -> Result<()> {
         let missing = || LayerError::MissingWeight { key: "out_proj.weight".to_owned() };
         let weight = self.out_weight.matrix::<T>(self.embed_dim)?.ok_or_else(missing)?;
         let mut result = Array3::from_elem(joined.dim(), T::zero());
@@ -319,11 +308,7 @@ fn add_to_rows<T: Float>(rows: &mut [T], numbers: &[T]) {
 }
 
 /// A range of the columns of a sample.
-fn part_of<T: Float>(
-    array: &Array3<T>,
-    sample: usize,
-    range: &Range<usize>,
-) -> Result<Array2<T>, LayerError> {
+fn part_of<T: Float>(array: &Array3<T>, sample: usize, range: &Range<usize>) -> Result<Array2<T>> {
     let (_, count, len) = array.dim();
     let rows = array.as_slice().unwrap_or_default().get(sample * count * len..).unwrap_or_default();
     let rows = rows.chunks_exact(len.max(1)).take(count);
@@ -332,7 +317,7 @@ fn part_of<T: Float>(
 }
 
 /// Writes an array of three axes; the first has length 1 if the output has two axes.
-fn write<T: Float>(values: ArrayView3<'_, T>, output: &mut TensorViewMut<'_>) -> Result<(), LayerError> {
+fn write<T: Float>(values: ArrayView3<'_, T>, output: &mut TensorViewMut<'_>) -> Result<()> {
     float::write::<T>(output, |output| {
         output.iter_mut().zip(values.iter()).for_each(|(to, &from)| *to = from);
         Ok(())
@@ -341,15 +326,15 @@ fn write<T: Float>(values: ArrayView3<'_, T>, output: &mut TensorViewMut<'_>) ->
 
 impl Layer for MultiheadAttention {
     fn num_inputs(&self) -> RangeInclusive<usize> {
-        let count = self.sources.num_inputs();
-        count..=count
+        // The field `sources` takes all inputs, the query too.
+        exactly(self.field_inputs())
     }
 
     fn num_outputs(&self) -> usize {
         self.outputs.count.clamp(1, 2)
     }
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let [e, k, v] = self.lengths();
         let sources = self.sources;
         let (query, key, value) = (&inputs[sources.query], &inputs[sources.key], &inputs[sources.value]);
@@ -396,7 +381,7 @@ impl Layer for MultiheadAttention {
 }
 
 impl CpuLayer for MultiheadAttention {
-    fn configure(&mut self, inputs: &[TensorMeta], _: &[TensorMeta]) -> Result<(), LayerError> {
+    fn configure(&mut self, inputs: &[TensorMeta], _: &[TensorMeta]) -> Result<()> {
         self.configure_projections(inputs)
     }
 
@@ -404,7 +389,7 @@ impl CpuLayer for MultiheadAttention {
         self.tactics_of_projections()
     }
 
-    fn set_tactic(&mut self, id: u32) -> Result<(), LayerError> {
+    fn set_tactic(&mut self, id: u32) -> Result<()> {
         self.select_tactic(id)
     }
 
@@ -413,19 +398,19 @@ impl CpuLayer for MultiheadAttention {
         self.early().gain(self.embed_dim)
     }
 
-    fn initialize(&mut self) -> Result<(), LayerError> {
+    fn initialize(&mut self) -> Result<()> {
         self.initialize_projections()
     }
 
-    fn packed(&self) -> Result<Option<Vec<f32>>, LayerError> {
+    fn packed(&self) -> Result<Option<Vec<f32>>> {
         Ok(self.packed_projections())
     }
 
-    fn serialize(&self) -> Result<Vec<u8>, LayerError> {
+    fn serialize(&self) -> Result<Vec<u8>> {
         Ok(self.projections_to_bytes())
     }
 
-    fn deserialize(&mut self, bytes: &[u8]) -> Result<(), LayerError> {
+    fn deserialize(&mut self, bytes: &[u8]) -> Result<()> {
         self.restore_projections(bytes)
     }
 
@@ -442,18 +427,14 @@ impl CpuLayer for MultiheadAttention {
         scratch_bytes(columns.map(|columns| columns.saturating_add(extra)), key.dtype())
     }
 
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        context: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        let dtype = inputs[self.sources.query].dtype();
-        if crate::support::packed::suits(dtype) && self.suits_all_heads(self.sizes(inputs), outputs.len() > 1)
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        let dtype = io.inputs[self.sources.query].dtype();
+        if crate::support::packed::suits(dtype)
+            && self.suits_all_heads(self.sizes(io.inputs), io.outputs.len() > 1)
         {
-            return self.run_all_heads(inputs, &mut outputs[0], context);
+            return self.run_all_heads(io.inputs, &mut io.outputs[0], &mut io.context);
         }
-        with_float!(dtype, T => self.run::<T>(inputs, outputs, context))
+        with_float!(dtype, T => self.run::<T>(io.inputs, io.outputs, &mut io.context))
     }
 }
 

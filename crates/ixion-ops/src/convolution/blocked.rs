@@ -3,21 +3,23 @@
 mod state;
 
 use super::algorithm::ConvAlgorithm;
-use super::blocks::{Blocks, Sizes, Weights};
 use super::{Conv, pad_same};
 use crate::layout::padding::PaddingMode;
-use crate::op::{ForwardContext, LayerError, TensorFormat, TensorMeta, Weight};
+use crate::op::{ForwardContext, LayerError, Result, TensorFormat, TensorMeta, Weight};
 use crate::support::epilogue::Epilogue;
 use crate::support::float;
+use crate::support::packed::{BF16, NO_PAIRS};
 use crate::support::packed_weights::numbers_of;
 use ixion_kernels::blocked::{
-    BlockedShape, Blocking, DenseConv, DenseWeights, DepthwiseConv, WinogradConv, WinogradWeights,
+    BlockedShape, Blocking, DenseConv, DenseWeights, DepthwiseConv, Tile, WinogradConv, WinogradWeights,
 };
 use ixion_kernels::elementwise::ApplyEpilogue;
-use ixion_kernels::isa;
 use ixion_kernels::packed::SumEpilogue;
+use ixion_kernels::{Isa, isa, multiplies_pairs};
 use ixion_tensor::{DType, Format, Tensor, TensorView, TensorViewMut};
 use smallvec::SmallVec;
+pub(super) use state::Blocks;
+use state::{Sizes, Weights};
 use std::sync::{Arc, OnceLock};
 
 /// Padding may enlarge a sample by at most this factor, unless it still has no more than [`MAX_PADDED_ELEMENTS`].
@@ -88,11 +90,7 @@ impl Conv {
     /// # Errors
     /// [`LayerError::Unsupported`] for an input without a batch axis, padding far larger than the input, an epilogue that
     /// broadcasts, or an algorithm other than direct convolution on an input that is not blocked or does not suit it.
-    pub(super) fn configure_blocks(
-        &mut self,
-        inputs: &[TensorMeta],
-        outputs: &[TensorMeta],
-    ) -> Result<(), LayerError> {
+    pub(super) fn configure_blocks(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<()> {
         let formats = inputs.first().zip(outputs.first());
         let blocking = formats.and_then(|(input, output)| blocking_of(input.format(), output.format()));
         if blocking != self.blocks.blocking {
@@ -101,9 +99,11 @@ impl Conv {
         if self.blocks.algorithm != ConvAlgorithm::Direct
             && !blocking.is_some_and(|blocking| self.supports_algorithm(blocking, self.blocks.algorithm))
         {
-            let (name, reason) =
-                (self.blocks.algorithm.tactic().name, "requires an input with channel blocks");
-            return Err(LayerError::Unsupported(format!("the tactic {name} {reason} that suit it")));
+            let name = self.blocks.algorithm.tactic().name;
+            let found = inputs.first().map_or_else(|| "none".to_owned(), TensorMeta::to_string);
+            return Err(LayerError::Unsupported(format!(
+                "the tactic `{name}`: expected an input with channel blocks that suit it, got {found}"
+            )));
         }
         let (Some(_), Some(output)) = (blocking, outputs.first()) else { return Ok(()) };
         let further = inputs.get(1..).unwrap_or_default();
@@ -127,18 +127,107 @@ impl Conv {
         self.blocks = Blocks { blocking, algorithm, stored, ..Blocks::default() };
     }
 
+    /// The tile sizes that Winograd's algorithm supports, judging by the parameters: it requires a 3×3 kernel, a stride and
+    /// dilation of 1, and one group.
+    fn tiles(&self, weight: &[usize]) -> &'static [Tile] {
+        let is_all_ones = |values: &[usize]| values.iter().all(|&value| value == 1);
+        let suits = matches!(weight, [_, _, 3, 3])
+            && self.groups == 1
+            && is_all_ones(self.stride.values())
+            && is_all_ones(self.dilation.values());
+        if suits { &Tile::ALL } else { &[] }
+    }
+
+    /// The algorithms that may be available, direct convolution first.
+    pub(super) fn algorithms(&self) -> Vec<ConvAlgorithm> {
+        let mut algorithms = vec![ConvAlgorithm::Direct];
+        let (Weight::Attribute(weight), None | Some(Weight::Attribute(_))) = (&self.weight, &self.bias)
+        else {
+            return algorithms;
+        };
+        let channels = weight.shape().get(1).copied().unwrap_or(0);
+        if weight.dtype() == DType::F32 && self.padding_mode == PaddingMode::Zeros {
+            algorithms.extend(self.tiles(weight.shape()).iter().copied().map(ConvAlgorithm::Winograd));
+            let are_pairs = weight.shape().len() == 4 && channels.is_multiple_of(2) && channels > 0;
+            algorithms.extend((are_pairs && multiplies_pairs()).then_some(ConvAlgorithm::Bf16));
+        }
+        algorithms
+    }
+
+    /// Returns true if an algorithm other than direct convolution supports this blocking.
+    fn supports_algorithm(&self, blocking: Blocking, algorithm: ConvAlgorithm) -> bool {
+        let Weight::Attribute(weight) = &self.weight else { return false };
+        let [out_channels, per_group, ..] = *weight.shape() else { return false };
+        let channels = per_group.saturating_mul(self.groups);
+        blocking.is_input_blocked && algorithm.dense(blocking).suits(channels, out_channels, self.groups)
+    }
+
+    /// Selects the algorithm of a tactic.
+    ///
+    /// # Errors
+    /// [`LayerError::Unsupported`] if no algorithm has this id.
+    pub(super) fn select_tactic(&mut self, id: u32) -> Result<()> {
+        let algorithm = self.algorithms().into_iter().find(|algorithm| algorithm.tactic().id == id);
+        let algorithm = algorithm.ok_or_else(|| LayerError::Unsupported(format!("unknown tactic {id}")))?;
+        self.set_algorithm(algorithm);
+        Ok(())
+    }
+
     /// Sets the algorithm for blocked tensors.
-    pub(super) fn set_algorithm(&mut self, algorithm: ConvAlgorithm) {
+    fn set_algorithm(&mut self, algorithm: ConvAlgorithm) {
         if algorithm != self.blocks.algorithm {
             self.reset_blocks(self.blocks.blocking, algorithm);
         }
+    }
+
+    /// The number of channels per block, whether the input is blocked, and the tactic unless it is direct convolution. Empty if
+    /// nothing is blocked.
+    pub(super) fn stored_blocks(&self) -> Vec<u8> {
+        let Some(Blocking { block, is_input_blocked }) = self.blocks.blocking else { return Vec::new() };
+        let algorithm = self.blocks.algorithm;
+        let tactic = (algorithm != ConvAlgorithm::Direct).then_some(algorithm.tactic().id as u8);
+        [block as u8, is_input_blocked.into()].into_iter().chain(tactic).collect()
+    }
+
+    /// Restores the state that [`Conv::stored_blocks`] returned.
+    ///
+    /// # Errors
+    /// [`LayerError::Unsupported`] if the bytes are no such state, or no kernel supports it.
+    pub(super) fn restore_blocks(&mut self, bytes: &[u8]) -> Result<()> {
+        let state = self.read_state(bytes);
+        if state.is_none() && !bytes.is_empty() {
+            return Err(LayerError::Unsupported(refusal(bytes)));
+        }
+        let (blocking, algorithm) = state.unzip();
+        self.reset_blocks(blocking, algorithm.unwrap_or_default());
+        self.blocks.stored.set_order(state);
+        Ok(())
+    }
+
+    /// Decodes the blocking and the algorithm; `None` if the bytes are invalid or no kernel supports them.
+    fn read_state(&self, bytes: &[u8]) -> Option<(Blocking, ConvAlgorithm)> {
+        let (block, is_input_blocked, id) = match *bytes {
+            [block @ (8 | 16), flag @ (0 | 1)] => (block, flag == 1, None),
+            [block @ (8 | 16), 1, id] => (block, true, Some(id)),
+            _ => return None,
+        };
+        let blocking = Blocking { block: block.into(), is_input_blocked };
+        let algorithm = match id {
+            None => Some(ConvAlgorithm::Direct),
+            Some(id) => self.algorithms().into_iter().skip(1).find(|it| it.tactic().id == u32::from(id)),
+        };
+        let supports_algorithm = |algorithm: &ConvAlgorithm| {
+            *algorithm == ConvAlgorithm::Direct || self.supports_algorithm(blocking, *algorithm)
+        };
+        let algorithm = algorithm.filter(supports_algorithm).filter(|_| self.suits(blocking))?;
+        Some((blocking, algorithm))
     }
 
     /// Packs the weights if tensors are blocked.
     ///
     /// # Errors
     /// Fails if the weights cannot be read.
-    pub(super) fn initialize_blocks(&mut self) -> Result<(), LayerError> {
+    pub(super) fn initialize_blocks(&mut self) -> Result<()> {
         self.blocks.weights = self.blocks.blocking.map(|_| Arc::default());
         let (Some(blocking), Some(weights)) = (self.blocks.blocking, &self.blocks.weights) else {
             return Ok(());
@@ -152,11 +241,7 @@ impl Conv {
     }
 
     /// The packed weights, which are packed only once.
-    fn packed_weights<'a>(
-        &self,
-        blocking: Blocking,
-        weights: &'a OnceLock<Weights>,
-    ) -> Result<&'a Weights, LayerError> {
+    fn packed_weights<'a>(&self, blocking: Blocking, weights: &'a OnceLock<Weights>) -> Result<&'a Weights> {
         if let Some(weights) = weights.get() {
             return Ok(weights);
         }
@@ -168,7 +253,7 @@ impl Conv {
     }
 
     /// The packed weights of a plan, if they match the packing order and size.
-    fn stored_weights(&self, blocking: Blocking) -> Result<Option<Weights>, LayerError> {
+    fn stored_weights(&self, blocking: Blocking) -> Result<Option<Weights>> {
         let algorithm = self.blocks.algorithm;
         let Some(numbers) = self.blocks.stored.numbers(&(blocking, algorithm))? else { return Ok(None) };
         let shape = self.blocked_shape(&[1, 1, 1, 1])?;
@@ -184,7 +269,7 @@ impl Conv {
         })
     }
 
-    fn pack(&self, blocking: Blocking) -> Result<Weights, LayerError> {
+    fn pack(&self, blocking: Blocking) -> Result<Weights> {
         let Weight::Attribute(weight) = &self.weight else { return Err(computed()) };
         // Not cached: only the packed weights are needed from here on.
         let (weight, bias) = (
@@ -216,7 +301,7 @@ impl Conv {
     }
 
     /// The sizes of a convolution of an input of this shape.
-    pub(super) fn blocked_shape(&self, input: &[usize]) -> Result<BlockedShape, LayerError> {
+    fn blocked_shape(&self, input: &[usize]) -> Result<BlockedShape> {
         let (Weight::Attribute(weight), [_, _, lens @ ..]) = (&self.weight, input) else {
             return Err(computed());
         };
@@ -239,7 +324,7 @@ impl Conv {
         })
     }
 
-    fn sizes(&self, input: &[usize], blocking: Blocking) -> Result<Sizes, LayerError> {
+    fn sizes(&self, input: &[usize], blocking: Blocking) -> Result<Sizes> {
         let shape = self.blocked_shape(input)?;
         if shape.is_depthwise() {
             let conv = DepthwiseConv::new(shape, blocking.block);
@@ -274,7 +359,7 @@ impl Conv {
         inputs: &[TensorView<'_>],
         output: &mut TensorViewMut<'_>,
         context: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
+    ) -> Result<()> {
         let Some(blocking) = blocking_of(inputs[0].layout().format(), output.layout().format()) else {
             return Err(LayerError::Unsupported(
                 "the input and the output have different channel blocks".to_owned(),
@@ -336,12 +421,23 @@ fn with_channels(shape: &BlockedShape, lens: [usize; 2]) -> usize {
 }
 
 /// Rejects an input that is small compared with its padding, which is stored with it.
-fn check_padding(shape: &BlockedShape) -> Result<(), LayerError> {
+fn check_padding(shape: &BlockedShape) -> Result<()> {
     let [elements, padded] = [shape.lens, shape.padded_lens()].map(|lens| with_channels(shape, lens));
     if !shape.is_depthwise() && padded > elements.saturating_mul(MAX_PADDED_RATIO).max(MAX_PADDED_ELEMENTS) {
         return Err(LayerError::Unsupported("the padding is far larger than the input".to_owned()));
     }
     Ok(())
+}
+
+/// The reason for rejecting a state.
+fn refusal(bytes: &[u8]) -> String {
+    match *bytes {
+        [16, 1, id] if u32::from(id) == BF16.id => NO_PAIRS.to_owned(),
+        [16, ..] if isa() < Isa::Avx512 => {
+            "blocks of 16 channels may need AVX-512: build the plan on a processor like this one".to_owned()
+        }
+        _ => format!("no kernel supports the channel blocking {bytes:?}"),
+    }
 }
 
 fn no_kernel() -> LayerError {
@@ -360,7 +456,7 @@ fn run(
     inputs: &[TensorView<'_>],
     output: &mut TensorViewMut<'_>,
     context: &mut ForwardContext<'_>,
-) -> Result<(), LayerError> {
+) -> Result<()> {
     let mut unrolled: SmallVec<[TensorView<'_>; 4]> = SmallVec::new();
     for input in inputs {
         unrolled.push(input.with_layout(input.layout().unrolled()?)?);
@@ -387,7 +483,7 @@ fn run_samples(
     (output, samples): (&mut [f32], usize),
     epilogue: &SumEpilogue<'_>,
     context: &mut ForwardContext<'_>,
-) -> Result<(), LayerError> {
+) -> Result<()> {
     let (sample, out_sample) = (input.len() / samples, output.len() / samples);
     if out_sample == 0 {
         return Ok(());

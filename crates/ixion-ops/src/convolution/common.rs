@@ -1,6 +1,6 @@
 //! Checks of parameters, weights and inputs shared by convolution and its transpose.
 
-use crate::op::{Cost, LayerError, TensorMeta, Weight};
+use crate::op::{Cost, LayerError, Result, TensorMeta, Weight};
 use crate::support::choices::PerAxis;
 use crate::support::float;
 use ixion_kernels::Float;
@@ -39,16 +39,11 @@ pub(super) struct Sizes {
 }
 
 impl Parameters<'_> {
-    /// The number of the operator's inputs, including weights that are inputs.
-    pub(super) fn num_inputs(&self) -> usize {
-        1 + self.weight.num_inputs() + self.bias.map_or(0, Weight::num_inputs)
-    }
-
     /// Checks the parameters, and the weights if they are in the file.
     ///
     /// # Errors
     /// [`LayerError::InvalidParameter`] for an invalid parameter, [`LayerError::Shape`] for weights of a wrong rank.
-    pub(super) fn validate(&self) -> Result<(), LayerError> {
+    pub(super) fn validate(&self) -> Result<()> {
         let positive = |key, values: &[usize]| match values.contains(&0) {
             false => Ok(()),
             true => Err(invalid(key, values, "it must be at least 1")),
@@ -73,7 +68,7 @@ impl Parameters<'_> {
     }
 
     /// Splits the shape of the weights into input channels, output channels and kernel size.
-    fn split<'s>(&self, weight: &'s [usize]) -> Result<(usize, usize, &'s [usize]), LayerError> {
+    fn split<'s>(&self, weight: &'s [usize]) -> Result<(usize, usize, &'s [usize])> {
         match weight {
             [channels, out_per_group, kernel @ ..] if self.transposed => {
                 Ok((*channels, out_per_group.saturating_mul(self.groups), kernel))
@@ -89,7 +84,7 @@ impl Parameters<'_> {
     ///
     /// # Errors
     /// A [`LayerError`] that names the tensor or parameter that does not fit.
-    pub(super) fn sizes(&self, inputs: &[TensorMeta]) -> Result<Sizes, LayerError> {
+    pub(super) fn sizes(&self, inputs: &[TensorMeta]) -> Result<Sizes> {
         let (input, weight) = (&inputs[0], self.weight.meta(inputs)?);
         float::check_real("the input", input)?;
         let bias = self.bias.map(|bias| bias.meta(inputs)).transpose()?;
@@ -131,7 +126,7 @@ impl Parameters<'_> {
         &self,
         kernel: &[usize],
         pads: impl IntoIterator<Item = (usize, usize)>,
-    ) -> Result<Vec<Window>, LayerError> {
+    ) -> Result<Vec<Window>> {
         let (stride, dilation) =
             (per_axis("stride", self.stride, kernel)?, per_axis("dilation", self.dilation, kernel)?);
         let windows = kernel.iter().zip(stride).zip(dilation).zip(pads);
@@ -151,7 +146,7 @@ impl Parameters<'_> {
         weight: &'s Weight,
         bias: Option<&'s Weight>,
         inputs: &[TensorView<'s>],
-    ) -> Result<Read<'s, T>, LayerError> {
+    ) -> Result<Read<'s, T>> {
         let bias = bias.map(|bias| float::read::<T>(&bias.view(inputs)?)).transpose()?;
         Ok((float::read::<T>(&weight.view(inputs)?)?, bias))
     }
@@ -171,11 +166,7 @@ impl Parameters<'_> {
 pub(super) type Read<'s, T> = (Cow<'s, [T]>, Option<Cow<'s, [T]>>);
 
 /// One value per axis of the kernel.
-pub(super) fn per_axis(
-    key: &'static str,
-    values: &PerAxis,
-    kernel: &[usize],
-) -> Result<Vec<usize>, LayerError> {
+pub(super) fn per_axis(key: &'static str, values: &PerAxis, kernel: &[usize]) -> Result<Vec<usize>> {
     let reason = format!("the weights have {} axes after the channels", kernel.len());
     values.get(kernel.len()).ok_or_else(|| invalid(key, values.values(), &reason))
 }
@@ -187,7 +178,7 @@ pub(super) fn each_sample<T: Float, E: Into<LayerError>>(
     factors: Factors<'_, T>,
     epilogue: Option<&dyn ApplyEpilogue<T>>,
     mut compute: impl FnMut(&[T], &Factors<'_, T>, &mut [T]) -> Result<(), E>,
-) -> Result<(), LayerError> {
+) -> Result<()> {
     for (index, output) in output.chunks_exact_mut(out_sample).enumerate() {
         let input = input.get(index * sample..(index + 1) * sample).unwrap_or_default();
         let epilogue = epilogue.map(|epilogue| (epilogue, index * out_sample));

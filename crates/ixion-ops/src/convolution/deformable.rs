@@ -1,7 +1,7 @@
 //! Deformable convolution: the graph computes an offset for each kernel element.
 
 use super::common::{Parameters, Sizes, per_axis};
-use crate::op::{Cost, CpuLayer, ForwardContext, Layer, LayerError, TensorMeta, Weight};
+use crate::op::{Cost, CpuLayer, FromOperator, Io, Layer, LayerError, Result, TensorMeta, Weight, exactly};
 use crate::support::arguments::InputIndex;
 use crate::support::choices::PerAxis;
 use crate::support::float;
@@ -147,14 +147,14 @@ impl Deform<'_> {
         }
     }
 
-    fn windows(&self, kernel: &[usize]) -> Result<[Window; 2], LayerError> {
+    fn windows(&self, kernel: &[usize]) -> Result<[Window; 2]> {
         let wrong = || LayerError::shape("the weight's rank", 4, kernel.len() + 2);
         let padding = per_axis("padding", &self.padding, kernel)?.into_iter().map(|pad| (pad, pad));
         self.parameters().windows(kernel, padding)?.try_into().map_err(|_| wrong())
     }
 
     /// The sizes of one sample that follow from the shapes of weights and offsets and the input's channels.
-    fn deforming(&self, kernel: &[usize], channels: usize, offsets: usize) -> Result<Deforming, LayerError> {
+    fn deforming(&self, kernel: &[usize], channels: usize, offsets: usize) -> Result<Deforming> {
         let windows = self.windows(kernel)?;
         let places = 2 * windows.iter().map(|window| window.kernel).product::<usize>();
         let offset_groups = offsets / places;
@@ -175,12 +175,12 @@ impl Deform<'_> {
                     )
                 }
             };
-            return Err(LayerError::shape("the offsets", wanted, offsets));
+            return Err(LayerError::shape("the offsets", wanted, format!("{offsets} channels")));
         }
         Ok(Deforming { windows, groups: self.groups, offset_groups })
     }
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let Sizes { out_channels, kernel, leading } = self.parameters().sizes(inputs)?;
         let input = &inputs[0];
         float::check("the input", input)?;
@@ -219,7 +219,7 @@ impl Deform<'_> {
         inputs: &[TensorView<'_>],
         output: &mut TensorViewMut<'_>,
         limits: &Limits,
-    ) -> Result<(), LayerError> {
+    ) -> Result<()> {
         let dims = *inputs[0].shape();
         check_plane(dims[2..].iter().map(|&len| i64::try_from(len).unwrap_or(i64::MAX)))?;
         let weight = self.weight.view(inputs)?;
@@ -234,7 +234,7 @@ impl Deform<'_> {
         limits.check_tensor("the columns of a deformable convolution", shape.held_bytes(size_of::<T>()))?;
         let [input, offset] = [&inputs[0], &inputs[self.offset]].map(float::read::<T>);
         let (input, offset, weight) = (input?, offset?, float::read::<T>(&weight)?);
-        let optional = |weight: Option<&Weight>| -> Result<Option<Vec<T>>, LayerError> {
+        let optional = |weight: Option<&Weight>| -> Result<Option<Vec<T>>> {
             weight.map(|weight| Ok(float::read::<T>(&weight.view(inputs)?)?.into_owned())).transpose()
         };
         let (bias, mask) = (optional(self.bias)?, optional(self.mask)?);
@@ -259,7 +259,7 @@ impl Deform<'_> {
 }
 
 /// Checks that 32 bits can index the positions of a plane and one more for those outside it, as the kernel stores them.
-fn check_plane(lens: impl Iterator<Item = i64>) -> Result<(), LayerError> {
+fn check_plane(lens: impl Iterator<Item = i64>) -> Result<()> {
     let places = lens.fold(1i64, i64::saturating_mul);
     if places < i64::from(u32::MAX) {
         return Ok(());
@@ -273,7 +273,7 @@ fn companion(
     found: TensorMeta,
     input: &TensorMeta,
     (samples, outputs): (&Dim, &[Dim; 2]),
-) -> Result<Dim, LayerError> {
+) -> Result<Dim> {
     if found.dtype() != input.dtype() {
         return Err(LayerError::dtype(what, input.dtype(), found.dtype()));
     }
@@ -298,12 +298,10 @@ fn positions(window: &Window, len: &Dim) -> Dim {
 
 impl Layer for DeformConv {
     fn num_inputs(&self) -> RangeInclusive<usize> {
-        let count =
-            self.deform().parameters().num_inputs() + 1 + self.mask.as_ref().map_or(0, Weight::num_inputs);
-        count..=count
+        exactly(1 + self.field_inputs())
     }
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         self.deform().infer(inputs)
     }
 
@@ -314,23 +312,18 @@ impl Layer for DeformConv {
 }
 
 impl CpuLayer for DeformConv {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        context: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
         let deform = self.deform();
-        with_float!(inputs[0].dtype(), T => deform.run::<T>(inputs, &mut outputs[0], context.limits()))
+        with_float!(io.inputs[0].dtype(), T => deform.run::<T>(io.inputs, &mut io.outputs[0], io.context.limits()))
     }
 }
 
 impl Layer for DeformConvFunction {
     fn num_inputs(&self) -> RangeInclusive<usize> {
-        5..=5
+        exactly(5)
     }
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         self.deform().infer(inputs)
     }
 
@@ -341,14 +334,9 @@ impl Layer for DeformConvFunction {
 }
 
 impl CpuLayer for DeformConvFunction {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        context: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
         let deform = self.deform();
-        with_float!(inputs[0].dtype(), T => deform.run::<T>(inputs, &mut outputs[0], context.limits()))
+        with_float!(io.inputs[0].dtype(), T => deform.run::<T>(io.inputs, &mut io.outputs[0], io.context.limits()))
     }
 }
 

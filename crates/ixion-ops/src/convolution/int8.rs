@@ -2,7 +2,7 @@
 
 use super::{Conv, Padding};
 use crate::layout::padding::PaddingMode;
-use crate::op::{Layer, LayerError, TensorFormat, Weight};
+use crate::op::{Layer, LayerError, Result, TensorFormat, Weight};
 use crate::support::int8;
 use crate::support::int8::{Channels, Fill, Real};
 use ixion_kernels::quantized::{Int8Conv, Outcome, Rows};
@@ -35,7 +35,7 @@ impl Conv {
     ///
     /// # Errors
     /// Fails if the weights cannot be read or are not finite.
-    pub(super) fn initialize_int8(&mut self) -> Result<(), LayerError> {
+    pub(super) fn initialize_int8(&mut self) -> Result<()> {
         self.int8.initialize(&self.weight, self.bias.as_ref(), |rows| rows)
     }
 
@@ -58,7 +58,7 @@ impl Conv {
         inputs: &[TensorView<'_>],
         output: &mut TensorViewMut<'_>,
         limits: &Limits,
-    ) -> Result<(), LayerError> {
+    ) -> Result<()> {
         self.initialize_int8()?;
         let (mut int8_conv, mut epilogue) = (self.int8_conv.take(), self.epilogue.take());
         let result = int8_conv.of(*inputs[0].shape(), |shape| self.int8_conv(shape)).and_then(|conv| {
@@ -81,7 +81,7 @@ impl Conv {
         }
     }
 
-    fn int8_conv(&self, input: &[usize]) -> Result<Int8Conv, LayerError> {
+    fn int8_conv(&self, input: &[usize]) -> Result<Int8Conv> {
         let Weight::Attribute(weight) = &self.weight else {
             return Err(LayerError::Unsupported("int8 convolution requires weights from the file".into()));
         };
@@ -97,7 +97,7 @@ struct Samples<'a> {
 }
 
 impl Fill<Rows> for Samples<'_> {
-    fn fill<Q: Send>(&self, weights: &Rows, real: Real<'_>, output: &mut [Q]) -> Result<(), LayerError>
+    fn fill<Q: Send>(&self, weights: &Rows, real: Real<'_>, output: &mut [Q]) -> Result<()>
     where
         for<'r> Real<'r>: Outcome<Q>,
     {

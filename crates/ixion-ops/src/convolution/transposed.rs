@@ -2,7 +2,9 @@
 
 use super::common::{Parameters, Sizes, each_sample, invalid, per_axis};
 use crate::inserted::device_tactic::DeviceTactic;
-use crate::op::{Cost, CpuLayer, ForwardContext, Layer, LayerError, TensorMeta, Weight};
+use crate::op::{
+    Cost, CpuLayer, ForwardContext, FromOperator, Io, Layer, LayerError, Result, TensorMeta, Weight, exactly,
+};
 use crate::support::arguments::ParamOrInput;
 use crate::support::choices::PerAxis;
 use crate::support::epilogue;
@@ -78,7 +80,7 @@ impl ConvTranspose {
     /// # Errors
     /// Returns an error if `padding`, `stride` or `dilation` has neither one value nor one for each axis, or if a window is
     /// empty or too large.
-    pub fn windows(&self, kernel: &[usize]) -> Result<Vec<Window>, LayerError> {
+    pub fn windows(&self, kernel: &[usize]) -> Result<Vec<Window>> {
         let pads = per_axis("padding", &self.padding, kernel)?;
         self.parameters().windows(kernel, pads.into_iter().map(|pad| (pad, pad)))
     }
@@ -89,7 +91,7 @@ impl ConvTranspose {
         inputs: &[TensorMeta],
         windows: &[Window],
         smallest: &[Dim],
-    ) -> Result<Vec<Dim>, LayerError> {
+    ) -> Result<Vec<Dim>> {
         let fits = |padding: &Dim, window: &Window| {
             padding
                 .fixed()
@@ -127,7 +129,7 @@ impl ConvTranspose {
     }
 
     /// The spatial size of the output.
-    fn lens(&self, inputs: &[TensorMeta], sizes: &Sizes) -> Result<Vec<Dim>, LayerError> {
+    fn lens(&self, inputs: &[TensorMeta], sizes: &Sizes) -> Result<Vec<Dim>> {
         let (input, windows) = (&inputs[0], self.windows(&sizes.kernel)?);
         let axes = windows.iter().zip(&input.dims()[sizes.leading..]);
         let smallest: Vec<Dim> = axes
@@ -147,12 +149,7 @@ impl ConvTranspose {
         Ok(lens)
     }
 
-    fn shape(
-        &self,
-        input: &[usize],
-        weight: &[usize],
-        output: &[usize],
-    ) -> Result<ConvTransposeShape, LayerError> {
+    fn shape(&self, input: &[usize], weight: &[usize], output: &[usize]) -> Result<ConvTransposeShape> {
         let kernel = weight.get(2..).unwrap_or_default();
         let last = |shape: &[usize]| shape[shape.len().saturating_sub(kernel.len())..].to_vec();
         Ok(ConvTransposeShape {
@@ -170,7 +167,7 @@ impl ConvTranspose {
         inputs: &[TensorView<'_>],
         output: &mut TensorViewMut<'_>,
         context: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
+    ) -> Result<()> {
         let (mut ready, mut epilogue) = (self.ready.take(), self.epilogue.take());
         let result = self.run_with::<T>(&mut ready, epilogue.as_mut(), inputs, output, context);
         (self.ready, self.epilogue) = (ready, epilogue);
@@ -184,7 +181,7 @@ impl ConvTranspose {
         inputs: &[TensorView<'_>],
         output: &mut TensorViewMut<'_>,
         context: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
+    ) -> Result<()> {
         let (weights, bias) = Parameters::read::<T>(&self.weight, self.bias.as_ref(), inputs)?;
         let shapes = [*inputs[0].shape(), *self.weight.view(inputs)?.shape(), *output.shape()];
         let [input, weight, outputs] = &shapes;
@@ -215,13 +212,10 @@ pub struct PreparedTranspose {
 
 impl Layer for ConvTranspose {
     fn num_inputs(&self) -> RangeInclusive<usize> {
-        let count = self.parameters().num_inputs()
-            + self.output_size.as_ref().map_or(0, ParamOrInput::num_inputs)
-            + epilogue::num_inputs(self.epilogue.as_ref());
-        count..=count
+        exactly(1 + self.field_inputs())
     }
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let sizes = self.parameters().sizes(inputs)?;
         let mut dims = inputs[0].dims()[..sizes.leading - 1].to_vec();
         dims.push(Dim::from(sizes.out_channels));
@@ -248,12 +242,7 @@ impl CpuLayer for ConvTranspose {
         scratch().unwrap_or(0)
     }
 
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        context: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        with_real!(inputs[0].dtype(), T => self.run::<T>(inputs, &mut outputs[0], context))
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        with_real!(io.inputs[0].dtype(), T => self.run::<T>(io.inputs, &mut io.outputs[0], &mut io.context))
     }
 }

@@ -1,7 +1,7 @@
 //! Tensors that are stored in the model file.
 
-use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, RuntimeAttribute, TensorMeta, Weight};
-use ixion_tensor::{Limits, Tensor, TensorView, TensorViewMut};
+use crate::op::{CpuLayer, Io, Layer, LayerError, Result, RuntimeAttribute, TensorMeta, Weight, exactly};
+use ixion_tensor::{Limits, Tensor};
 use std::ops::RangeInclusive;
 
 crate::operator! {
@@ -13,7 +13,7 @@ crate::operator! {
 }
 
 impl Attribute {
-    fn stored(&self) -> Result<&RuntimeAttribute, LayerError> {
+    fn stored(&self) -> Result<&RuntimeAttribute> {
         match &self.data {
             Weight::Attribute(attribute) => Ok(attribute),
             Weight::Input(_) => Err(LayerError::MissingWeight { key: "data".to_owned() }),
@@ -23,28 +23,23 @@ impl Attribute {
 
 impl Layer for Attribute {
     fn num_inputs(&self) -> RangeInclusive<usize> {
-        0..=0
+        exactly(0)
     }
 
-    fn infer(&self, _: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, _: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let attribute = self.stored()?;
         Ok(vec![TensorMeta::new(attribute.dtype(), attribute.shape().iter().copied())])
     }
 
-    fn constant(&self, _: &Limits) -> Result<Option<Tensor>, LayerError> {
+    fn constant(&self, _: &Limits) -> Result<Option<Tensor>> {
         Ok(Some(self.stored()?.decode()?.clone()))
     }
 }
 
 impl CpuLayer for Attribute {
-    fn forward(
-        &mut self,
-        _: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        Ok(outputs[0].copy_from(&self.stored()?.decode()?.view())?)
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        Ok(io.outputs[0].copy_from(&self.stored()?.decode()?.view())?)
     }
 }
 
-operators! { Attribute }
+operators! { Attribute; category Weighted }

@@ -1,36 +1,54 @@
 //! Tensors filled with one value or a range of values.
 
-use crate::op::{CpuLayer, FieldValue, ForwardContext, Layer, LayerError, OperatorReader, TensorMeta};
+use crate::op::{
+    CpuLayer, FieldValue, ForwardContext, FromOperator, FromParameter, Io, Layer, LayerError, OperatorReader,
+    Result, TensorMeta, exactly,
+};
 use crate::support::arguments::ParamOrInput;
 use crate::support::broadcast::{TensorOrScalar, fitting};
 use crate::support::choices::MemoryFormat;
 use ixion_tensor::{DType, Dim, Limits, Scalar, Tensor, TensorError, TensorView, TensorViewMut};
 use std::ops::RangeInclusive;
 
-/// A shape given as a parameter or an input; unlike other arguments, it may be the first input.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Size(ParamOrInput<Vec<i64>>);
+/// A value given as a parameter or an input; unlike other arguments, it may be the first input.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Leading<T>(pub(crate) ParamOrInput<T>);
+
+/// A shape, which may be the first input.
+pub type Size = Leading<Vec<i64>>;
 
 impl Size {
-    /// The number of inputs for the shape: 0 or 1.
-    pub(crate) fn num_inputs(&self) -> usize {
-        self.0.num_inputs()
+    /// The dimensions, given the inputs.
+    fn dims(&self, inputs: &[TensorMeta]) -> Result<Vec<Dim>> {
+        self.0.dims(inputs)
     }
 
-    /// The dimensions, given the inputs.
-    pub(crate) fn dims(&self, inputs: &[TensorMeta]) -> Result<Vec<Dim>, LayerError> {
-        self.0.dims(inputs)
+    /// The metadata of a tensor of this shape, given the inputs.
+    pub(crate) fn meta(&self, inputs: &[TensorMeta], dtype: DType) -> Result<TensorMeta> {
+        meta_of(self.dims(inputs)?, dtype)
     }
 }
 
-impl FieldValue for Size {
-    const KIND: &'static str = "a list of integers";
+/// The metadata of a tensor, after a check of its lengths.
+fn meta_of(dims: Vec<Dim>, dtype: DType) -> Result<TensorMeta> {
+    if dims.iter().any(|dim| dim.fixed().is_some_and(|dim| dim < 0)) {
+        return Err(LayerError::invalid("size", format!("{dims:?}"), "lengths must not be negative"));
+    }
+    Ok(TensorMeta::new(dtype, dims))
+}
 
-    fn read(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Option<Self>, LayerError> {
-        Ok(match <Vec<i64> as FieldValue>::read(reader, key)? {
+impl<T: FromParameter> FieldValue for Leading<T> {
+    const KIND: &'static str = <T as FromParameter>::KIND;
+
+    fn read(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Option<Self>> {
+        Ok(match <T as FieldValue>::read(reader, key)? {
             Some(value) => Some(Self(ParamOrInput::Value(value))),
             None => reader.input(key).map(|position| Self(ParamOrInput::Input(position))),
         })
+    }
+
+    fn num_inputs(&self) -> usize {
+        self.0.num_inputs()
     }
 }
 
@@ -41,11 +59,15 @@ pub struct NumberArgument(Option<TensorOrScalar>);
 impl FieldValue for NumberArgument {
     const KIND: &'static str = "a number or an input";
 
-    fn read(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Option<Self>, LayerError> {
+    fn read(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Option<Self>> {
         Ok(match <Scalar as FieldValue>::read(reader, key)? {
             Some(number) => Some(Self(Some(TensorOrScalar::Number(number)))),
             None => reader.input(key).map(|position| Self(Some(TensorOrScalar::Input(position)))),
         })
+    }
+
+    fn num_inputs(&self) -> usize {
+        self.0.as_ref().map_or(0, TensorOrScalar::num_inputs)
     }
 }
 
@@ -55,12 +77,8 @@ impl NumberArgument {
         self.0
     }
 
-    fn num_inputs(self) -> usize {
-        self.0.as_ref().map_or(0, TensorOrScalar::num_inputs)
-    }
-
     /// The number, as PyTorch's `item()` returns it.
-    fn value(self, inputs: &[TensorView<'_>]) -> Result<Option<Scalar>, LayerError> {
+    fn value(self, inputs: &[TensorView<'_>]) -> Result<Option<Scalar>> {
         self.0.map(|factor| factor.item(inputs)).transpose()
     }
 }
@@ -76,7 +94,7 @@ fn default_dtype(number: Scalar) -> DType {
 }
 
 /// Fills a tensor with a number.
-fn fill(output: &mut TensorViewMut<'_>, number: Scalar) -> Result<(), LayerError> {
+fn fill(output: &mut TensorViewMut<'_>, number: Scalar) -> Result<()> {
     // PyTorch converts through f32, so that numbers too large for half precision become infinite.
     let through =
         if matches!(output.dtype(), DType::F16 | DType::Bf16) { DType::F32 } else { output.dtype() };
@@ -85,11 +103,12 @@ fn fill(output: &mut TensorViewMut<'_>, number: Scalar) -> Result<(), LayerError
 }
 
 /// Operators that fill a tensor with one number: of a given size, of a size and another tensor's type, or like a tensor.
+/// `beside` states the number of inputs that are not fields.
 macro_rules! filled {
     ($(
         $(#[doc = $doc:literal])*
         $name:ident for $($op_type:literal),+ { $($fields:tt)* }
-        |$layer:ident, $inputs:ident| takes $count:expr, $dtype:expr, $dims:expr, |$views:ident| $value:expr;
+        |$layer:ident, $inputs:ident| beside $others:literal, $dtype:expr, $dims:expr, $value:expr;
     )*) => {$(
         crate::operator! {
             $(#[doc = $doc])*
@@ -102,37 +121,27 @@ macro_rules! filled {
 
         impl Layer for $name {
             fn num_inputs(&self) -> RangeInclusive<usize> {
-                let $layer = self;
-                let _ = $layer;
-                let count: usize = $count;
-                count..=count
+                exactly($others + self.field_inputs())
             }
 
-            fn infer(&self, $inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+            fn infer(&self, $inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
                 let $layer = self;
-                let dims: Vec<Dim> = $dims;
-                if dims.iter().any(|dim| dim.fixed().is_some_and(|dim| dim < 0)) {
-                    let (found, reason) = (format!("{dims:?}"), "lengths must not be negative".to_owned());
-                    return Err(LayerError::InvalidParameter { key: "size", found, reason });
-                }
-                Ok(vec![TensorMeta::new($layer.dtype.unwrap_or_else(|| $dtype), dims)])
+                Ok(vec![meta_of($dims, $layer.dtype.unwrap_or_else(|| $dtype))?])
             }
         }
 
         impl CpuLayer for $name {
-            fn forward(
-                &mut self,
-                $views: &[TensorView<'_>],
-                outputs: &mut [TensorViewMut<'_>],
-                _: &mut ForwardContext<'_>,
-            ) -> Result<(), LayerError> {
+            fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
                 let $layer = &*self;
-                let _ = ($layer, $views);
-                fill(&mut outputs[0], $value)
+                let _ = $layer;
+                fill(&mut io.outputs[0], $value.value(io.inputs)?.unwrap_or(Scalar::Int(0)))
             }
         }
     )*};
 }
+
+const ZERO: NumberArgument = NumberArgument(Some(TensorOrScalar::Number(Scalar::Int(0))));
+const ONE: NumberArgument = NumberArgument(Some(TensorOrScalar::Number(Scalar::Int(1))));
 
 filled! {
     /// `torch.zeros`: a tensor filled with 0.
@@ -140,21 +149,21 @@ filled! {
         /// The shape.
         size: Size,
     }
-    |layer, inputs| takes layer.size.num_inputs(), DType::F32, layer.size.dims(inputs)?, |_views| Scalar::Int(0);
+    |layer, inputs| beside 0, DType::F32, layer.size.dims(inputs)?, ZERO;
 
     /// `torch.ones`: a tensor filled with 1.
     Ones for "torch.ones" {
         /// The shape.
         size: Size,
     }
-    |layer, inputs| takes layer.size.num_inputs(), DType::F32, layer.size.dims(inputs)?, |_views| Scalar::Int(1);
+    |layer, inputs| beside 0, DType::F32, layer.size.dims(inputs)?, ONE;
 
     /// `torch.empty`: a tensor of unspecified values; they are 0 here, so that every run gives the same result.
     Empty for "torch.empty" {
         /// The shape.
         size: Size,
     }
-    |layer, inputs| takes layer.size.num_inputs(), DType::F32, layer.size.dims(inputs)?, |_views| Scalar::Int(0);
+    |layer, inputs| beside 0, DType::F32, layer.size.dims(inputs)?, ZERO;
 
     /// `torch.full`: a tensor filled with a number.
     Full for "torch.full" {
@@ -163,23 +172,22 @@ filled! {
         /// The number.
         fill_value: NumberArgument,
     }
-    |layer, inputs| takes layer.size.num_inputs() + layer.fill_value.num_inputs(),
-        number_dtype(layer.fill_value, inputs), layer.size.dims(inputs)?,
-        |views| layer.fill_value.value(views)?.unwrap_or(Scalar::Int(0));
+    |layer, inputs| beside 0, number_dtype(layer.fill_value, inputs), layer.size.dims(inputs)?,
+        layer.fill_value;
 
     /// `torch.zeros_like`: a tensor of the input's shape and element type, filled with 0.
     ZerosLike for "torch.zeros_like", "aten::zero" {
         /// Accepted for compatibility; without effect, because the memory layout cannot be observed.
         memory_format: Option<MemoryFormat> = None,
     }
-    |layer, inputs| takes 1, inputs[0].dtype(), inputs[0].dims().to_vec(), |_views| Scalar::Int(0);
+    |layer, inputs| beside 1, inputs[0].dtype(), inputs[0].dims().to_vec(), ZERO;
 
     /// `torch.ones_like`: a tensor of the input's shape and element type, filled with 1.
     OnesLike for "torch.ones_like" {
         /// Accepted for compatibility; without effect, because the memory layout cannot be observed.
         memory_format: Option<MemoryFormat> = None,
     }
-    |layer, inputs| takes 1, inputs[0].dtype(), inputs[0].dims().to_vec(), |_views| Scalar::Int(1);
+    |layer, inputs| beside 1, inputs[0].dtype(), inputs[0].dims().to_vec(), ONE;
 
     /// `torch.empty_like`: a tensor of the input's shape and element type with unspecified values; they are 0 here, so that
     /// every run gives the same result.
@@ -187,7 +195,7 @@ filled! {
         /// Accepted for compatibility; without effect, because the memory layout cannot be observed.
         memory_format: Option<MemoryFormat> = None,
     }
-    |layer, inputs| takes 1, inputs[0].dtype(), inputs[0].dims().to_vec(), |_views| Scalar::Int(0);
+    |layer, inputs| beside 1, inputs[0].dtype(), inputs[0].dims().to_vec(), ZERO;
 
     /// `torch.full_like`: a tensor of the input's shape and element type, filled with a number.
     FullLike for "torch.full_like" {
@@ -196,22 +204,21 @@ filled! {
         /// Accepted for compatibility; without effect, because the memory layout cannot be observed.
         memory_format: Option<MemoryFormat> = None,
     }
-    |layer, inputs| takes 1 + layer.fill_value.num_inputs(), inputs[0].dtype(), inputs[0].dims().to_vec(),
-        |views| layer.fill_value.value(views)?.unwrap_or(Scalar::Int(0));
+    |layer, inputs| beside 1, inputs[0].dtype(), inputs[0].dims().to_vec(), layer.fill_value;
 
     /// `torch.Tensor.new_zeros`: a tensor of the given shape and the input's element type, filled with 0.
     NewZeros for "Tensor.new_zeros" {
         /// The shape.
         size: Size,
     }
-    |layer, inputs| takes 1 + layer.size.num_inputs(), inputs[0].dtype(), layer.size.dims(inputs)?, |_views| Scalar::Int(0);
+    |layer, inputs| beside 1, inputs[0].dtype(), layer.size.dims(inputs)?, ZERO;
 
     /// `torch.Tensor.new_ones`: a tensor of the given shape and the input's element type, filled with 1.
     NewOnes for "Tensor.new_ones" {
         /// The shape.
         size: Size,
     }
-    |layer, inputs| takes 1 + layer.size.num_inputs(), inputs[0].dtype(), layer.size.dims(inputs)?, |_views| Scalar::Int(1);
+    |layer, inputs| beside 1, inputs[0].dtype(), layer.size.dims(inputs)?, ONE;
 
     /// `torch.Tensor.new_empty`: a tensor of the given shape and the input's element type with unspecified values; they are 0
     /// here.
@@ -219,7 +226,7 @@ filled! {
         /// The shape.
         size: Size,
     }
-    |layer, inputs| takes 1 + layer.size.num_inputs(), inputs[0].dtype(), layer.size.dims(inputs)?, |_views| Scalar::Int(0);
+    |layer, inputs| beside 1, inputs[0].dtype(), layer.size.dims(inputs)?, ZERO;
 
     /// `torch.Tensor.new_full`: a tensor of the given shape and the input's element type, filled with a number.
     NewFull for "Tensor.new_full", "aten::new_full" {
@@ -228,17 +235,14 @@ filled! {
         /// The number.
         fill_value: NumberArgument,
     }
-    |layer, inputs| takes 1 + layer.size.num_inputs() + layer.fill_value.num_inputs(),
-        inputs[0].dtype(), layer.size.dims(inputs)?,
-        |views| layer.fill_value.value(views)?.unwrap_or(Scalar::Int(0));
+    |layer, inputs| beside 1, inputs[0].dtype(), layer.size.dims(inputs)?, layer.fill_value;
 
     /// `torch.Tensor.fill_`: a tensor of the input's shape and element type, filled with a number.
     Fill for "Tensor.fill" {
         /// The number.
         value: NumberArgument,
     }
-    |layer, inputs| takes 1 + layer.value.num_inputs(), inputs[0].dtype(), inputs[0].dims().to_vec(),
-        |views| layer.value.value(views)?.unwrap_or(Scalar::Int(0));
+    |layer, inputs| beside 1, inputs[0].dtype(), inputs[0].dims().to_vec(), layer.value;
 }
 
 fn number_dtype(number: NumberArgument, inputs: &[TensorMeta]) -> DType {
@@ -270,10 +274,8 @@ impl Arange {
 
     fn dtype(&self, inputs: &[TensorMeta]) -> DType {
         let is_float = |number: &NumberArgument| {
-            number.0.is_some() && !matches!(number_dtype(*number, inputs), DType::Bool) && {
-                let dtype = number_dtype(*number, inputs);
-                !dtype.is_integer()
-            }
+            let dtype = number_dtype(*number, inputs);
+            number.0.is_some() && dtype != DType::Bool && !dtype.is_integer()
         };
         let usual = if self.numbers().iter().any(is_float) { DType::F32 } else { DType::I64 };
         self.dtype.unwrap_or(usual)
@@ -294,7 +296,7 @@ impl Arange {
     }
 
     /// Start, end and step, if all of them and the elements are integers.
-    fn integers(&self, inputs: &[TensorView<'_>], dtype: DType) -> Result<Option<[i64; 3]>, LayerError> {
+    fn integers(&self, inputs: &[TensorView<'_>], dtype: DType) -> Result<Option<[i64; 3]>> {
         let mut integers = [0, 0, 1];
         for (to, number) in integers.iter_mut().zip(self.numbers()) {
             match number.value(inputs)? {
@@ -307,7 +309,7 @@ impl Arange {
         Ok(dtype.is_integer().then_some(integers))
     }
 
-    fn values(&self, inputs: &[TensorView<'_>], limits: &Limits) -> Result<Tensor, LayerError> {
+    fn values(&self, inputs: &[TensorView<'_>], limits: &Limits) -> Result<Tensor> {
         let metas = TensorMeta::of_all(inputs);
         let dtype = self.dtype(&metas);
         let [start, end, step] = self.numbers();
@@ -335,7 +337,7 @@ impl Arange {
 }
 
 /// The integers `start`, `start + step`, … before `end`, computed exactly; narrow types keep the lowest bits.
-fn counted([start, end, step]: [i64; 3], dtype: DType, limits: &Limits) -> Result<Tensor, LayerError> {
+fn counted([start, end, step]: [i64; 3], dtype: DType, limits: &Limits) -> Result<Tensor> {
     let (wide_start, wide_step) = (i128::from(start), i128::from(step));
     let distance = i128::from(end) - wide_start;
     if step == 0 || (distance != 0 && (distance < 0) != (step < 0)) {
@@ -349,7 +351,7 @@ fn counted([start, end, step]: [i64; 3], dtype: DType, limits: &Limits) -> Resul
 }
 
 /// `count` integers from `start` on, computed exactly; narrow types keep the lowest bits.
-fn progression([start, step]: [i64; 2], count: usize, dtype: DType) -> Result<Tensor, LayerError> {
+fn progression([start, step]: [i64; 2], count: usize, dtype: DType) -> Result<Tensor> {
     let mut tensor = Tensor::zeros(DType::I64, &[count])?;
     let mut view = tensor.view_mut()?;
     let numbers = view.slice::<i64>()?.iter_mut().zip(0i64..);
@@ -359,18 +361,17 @@ fn progression([start, step]: [i64; 2], count: usize, dtype: DType) -> Result<Te
 
 impl Layer for Arange {
     fn num_inputs(&self) -> RangeInclusive<usize> {
-        let count = self.numbers().into_iter().map(NumberArgument::num_inputs).sum();
-        count..=count
+        exactly(self.field_inputs())
     }
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let dtype = self.dtype(inputs);
         let len = self.len(inputs).unwrap_or_else(|| Dim::fresh("counted"));
         Ok(vec![TensorMeta::new(dtype, [len])])
     }
 
-    fn constant(&self, limits: &Limits) -> Result<Option<Tensor>, LayerError> {
-        if *self.num_inputs().end() > 0 {
+    fn constant(&self, limits: &Limits) -> Result<Option<Tensor>> {
+        if self.field_inputs() > 0 {
             return Ok(None);
         }
         self.values(&[], limits).map(Some)
@@ -382,20 +383,15 @@ impl Layer for Arange {
 }
 
 impl CpuLayer for Arange {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        context: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        Ok(outputs[0].copy_from(&self.values(inputs, context.limits())?.view())?)
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        Ok(io.outputs[0].copy_from(&self.values(io.inputs, io.context.limits())?.view())?)
     }
 
     fn forward_dynamic(
         &mut self,
         inputs: &[TensorView<'_>],
         context: &mut ForwardContext<'_>,
-    ) -> Result<Vec<Tensor>, LayerError> {
+    ) -> Result<Vec<Tensor>> {
         Ok(vec![self.values(inputs, context.limits())?])
     }
 }

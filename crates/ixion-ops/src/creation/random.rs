@@ -6,8 +6,8 @@ mod integers;
 use crate::arithmetic::binary::{creator, first, required};
 use crate::creation::filled::Size;
 use crate::op::{
-    CpuLayer, Creator, Field, FieldValue, ForwardContext, Layer, LayerError, NO_KEY, OperatorReader,
-    Registry, RegistryError, SEED_KEY, TensorMeta,
+    CpuLayer, Creator, Field, FieldDefault, FieldValue, ForwardContext, FromOperator, Io, Layer, LayerError,
+    NO_KEY, OperatorReader, Registry, RegistryError, Result, SEED_KEY, TensorMeta, exactly,
 };
 use crate::support::broadcast::{TensorOrScalar, broadcast, kind};
 use crate::support::choices::MemoryFormat;
@@ -31,7 +31,7 @@ impl Seed {
 impl FieldValue for Seed {
     const KIND: &'static str = NO_KEY;
 
-    fn read(reader: &mut OperatorReader<'_>, _: &'static str) -> Result<Option<Self>, LayerError> {
+    fn read(reader: &mut OperatorReader<'_>, _: &'static str) -> Result<Option<Self>> {
         Ok(Some(Self(crc32fast::hash(reader.name().as_bytes()))))
     }
 }
@@ -83,11 +83,11 @@ crate::operator! {
 }
 
 fn invalid(key: &'static str, found: &impl std::fmt::Debug, reason: &str) -> LayerError {
-    LayerError::InvalidParameter { key, found: format!("{found:?}"), reason: reason.to_owned() }
+    LayerError::invalid(key, format!("{found:?}"), reason)
 }
 
 /// Checks that an output of random numbers has a float type.
-fn random(meta: TensorMeta) -> Result<Vec<TensorMeta>, LayerError> {
+fn random(meta: TensorMeta) -> Result<Vec<TensorMeta>> {
     let dtype = meta.dtype();
     if dtype.is_float() {
         return Ok(vec![meta]);
@@ -102,16 +102,16 @@ const PATIENCE: usize = 1 << 16;
 fn draw_each<T: Element>(
     output: &mut TensorViewMut<'_>,
     context: &ForwardContext<'_>,
-    mut draw: impl FnMut(usize) -> Result<T, LayerError>,
-) -> Result<(), LayerError> {
+    mut draw: impl FnMut(usize) -> Result<T>,
+) -> Result<()> {
     draw_by(output, context, &mut draw)
 }
 
 fn draw_by<T: Element>(
     output: &mut TensorViewMut<'_>,
     context: &ForwardContext<'_>,
-    draw: &mut dyn FnMut(usize) -> Result<T, LayerError>,
-) -> Result<(), LayerError> {
+    draw: &mut dyn FnMut(usize) -> Result<T>,
+) -> Result<()> {
     check_held(output, context)?;
     let count = output.num_elements();
     let mut drawn = Vec::with_capacity(count);
@@ -125,65 +125,57 @@ fn draw_by<T: Element>(
 }
 
 /// Fills the output with random numbers of a normal distribution.
-fn fill(
-    output: &mut TensorViewMut<'_>,
-    mean: f64,
-    std: f64,
-    seed: Seed,
-    context: &ForwardContext<'_>,
-) -> Result<(), LayerError> {
+fn fill_normal(seed: Seed, mean: f64, std: f64, io: &mut Io<'_, '_>) -> Result<()> {
     let wanted = || invalid("std", &std, "it is not a valid standard deviation");
     let distribution = NormalDistribution::new(mean, std).map_err(|_| wanted())?;
     let mut rng = seed.rng();
-    draw_each(output, context, |_| Ok(distribution.sample(&mut rng)))
+    draw_each(&mut io.outputs[0], &io.context, |_| Ok(distribution.sample(&mut rng)))
+}
+
+/// Fills the output with uniform random numbers in [0, 1) that its type represents exactly.
+fn fill_uniform(seed: Seed, io: &mut Io<'_, '_>) -> Result<()> {
+    let (mut rng, dtype) = (seed.rng(), io.outputs[0].dtype());
+    draw_each(&mut io.outputs[0], &io.context, |_| Ok(fraction(&mut rng, dtype)))
 }
 
 impl Layer for Randn {
     fn num_inputs(&self) -> RangeInclusive<usize> {
-        self.size.num_inputs()..=self.size.num_inputs()
+        exactly(self.field_inputs())
     }
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
-        let dims = self.size.dims(inputs)?;
-        if dims.iter().any(|dim| dim.fixed().is_some_and(|dim| dim < 0)) {
-            return Err(invalid("size", &dims, "lengths must not be negative"));
-        }
-        random(TensorMeta::new(self.dtype.unwrap_or(DType::F32), dims))
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
+        random(self.size.meta(inputs, self.dtype.unwrap_or(DType::F32))?)
+    }
+}
+
+impl CpuLayer for Randn {
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        fill_normal(self.seed, 0.0, 1.0, io)
     }
 }
 
 impl Layer for RandnLike {
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         random(TensorMeta::new(self.dtype.unwrap_or(inputs[0].dtype()), inputs[0].dims().to_vec()))
     }
 }
 
+impl CpuLayer for RandnLike {
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        fill_normal(self.seed, 0.0, 1.0, io)
+    }
+}
+
 impl Layer for Normal {
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         random(inputs[0].clone())
     }
 }
 
-macro_rules! fills {
-    ($($name:ident |$layer:ident| $mean:expr, $std:expr;)*) => {$(
-        impl CpuLayer for $name {
-            fn forward(
-                &mut self,
-                _: &[TensorView<'_>],
-                outputs: &mut [TensorViewMut<'_>],
-                context: &mut ForwardContext<'_>,
-            ) -> Result<(), LayerError> {
-                let $layer = self;
-                fill(&mut outputs[0], $mean, $std, $layer.seed, context)
-            }
-        }
-    )*};
-}
-
-fills! {
-    Randn |layer| 0.0, 1.0;
-    RandnLike |layer| 0.0, 1.0;
-    Normal |layer| layer.mean, layer.std;
+impl CpuLayer for Normal {
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        fill_normal(self.seed, self.mean, self.std, io)
+    }
 }
 
 crate::operator! {
@@ -199,12 +191,12 @@ crate::operator! {
 }
 
 /// Writes numbers, rounded to the output's element type.
-fn write<T: Element>(numbers: Vec<T>, output: &mut TensorViewMut<'_>) -> Result<(), LayerError> {
+fn write<T: Element>(numbers: Vec<T>, output: &mut TensorViewMut<'_>) -> Result<()> {
     let layout = Layout::contiguous(*output.shape());
     Ok(output.cast_from(&TensorView::from_slice(&numbers, layout)?)?)
 }
 
-fn check_held(output: &TensorViewMut<'_>, context: &ForwardContext<'_>) -> Result<(), LayerError> {
+fn check_held(output: &TensorViewMut<'_>, context: &ForwardContext<'_>) -> Result<()> {
     let bytes = (output.num_elements() as u64).saturating_mul(8);
     Ok(context.limits().check_tensor("random numbers", bytes)?)
 }
@@ -226,20 +218,14 @@ fn fraction(rng: &mut StdRng, dtype: DType) -> f64 {
 }
 
 impl Layer for RandLike {
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         random(inputs[0].with_dtype(self.dtype.unwrap_or(inputs[0].dtype())))
     }
 }
 
 impl CpuLayer for RandLike {
-    fn forward(
-        &mut self,
-        _: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        context: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        let (mut rng, dtype) = (self.seed.rng(), outputs[0].dtype());
-        draw_each(&mut outputs[0], context, |_| Ok(fraction(&mut rng, dtype)))
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        fill_uniform(self.seed, io)
     }
 }
 
@@ -253,11 +239,10 @@ struct NormalOf {
 
 impl Layer for NormalOf {
     fn num_inputs(&self) -> RangeInclusive<usize> {
-        let count = self.factors.iter().map(TensorOrScalar::num_inputs).sum();
-        count..=count
+        exactly(self.factors.iter().map(TensorOrScalar::num_inputs).sum())
     }
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let tensor = self.factors.iter().find_map(|factor| match factor {
             TensorOrScalar::Input(position) => Some(kind(&inputs[*position]).0),
             TensorOrScalar::Number(_) => None,
@@ -268,23 +253,18 @@ impl Layer for NormalOf {
 }
 
 impl CpuLayer for NormalOf {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        context: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        check_held(&outputs[0], context)?;
-        let shape = *outputs[0].shape();
-        let [mean, std] = self.factors.map(|factor| -> Result<Tensor, LayerError> {
-            Ok(factor.converted(inputs, DType::F64)?.expanded(&shape)?.to_tensor()?)
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        check_held(&io.outputs[0], &io.context)?;
+        let shape = *io.outputs[0].shape();
+        let [mean, std] = self.factors.map(|factor| -> Result<Tensor> {
+            Ok(factor.converted(io.inputs, DType::F64)?.expanded(&shape)?.to_tensor()?)
         });
         let (mean, std) = (mean?.to_vec::<f64>()?, std?.to_vec::<f64>()?);
         if let Some(found) = std.iter().find(|std| **std < 0.0) {
             return Err(invalid("std", found, "it must not be negative"));
         }
         let mut rng = self.seed.rng();
-        draw_each(&mut outputs[0], context, |at| {
+        draw_each(&mut io.outputs[0], &io.context, |at| {
             let number: f64 = StandardNormal.sample(&mut rng);
             Ok(mean[at] + std[at] * number)
         })
@@ -296,10 +276,15 @@ fn normal() -> Creator {
     let fields = [
         field("input", "a number or an input", None, "The means."),
         field("std", "a number or an input", None, "The standard deviations, broadcast with the means."),
-        field("generator", "None", Some("None"), "Must be `None`: a file cannot store a generator."),
+        field(
+            "generator",
+            "None",
+            Some(FieldDefault::Text("None")),
+            "Must be `None`: a file cannot store a generator.",
+        ),
         field(SEED_KEY, NO_KEY, None, "The seed of the random numbers."),
     ];
-    let create = |reader: &mut OperatorReader<'_>| -> Result<Box<dyn CpuLayer>, LayerError> {
+    let create = |reader: &mut OperatorReader<'_>| -> Result<Box<dyn CpuLayer>> {
         let factors = [first(reader)?, required(reader, "std")?];
         if let Some(generator) = Option::<String>::read(reader, "generator")?.flatten() {
             return Err(invalid("generator", &generator, "only None is supported"));

@@ -4,7 +4,7 @@ mod inverse;
 mod short_time;
 
 use crate::fourier::transforms::Norm;
-use crate::op::{LayerError, TensorMeta, Weight};
+use crate::op::{LayerError, Result, TensorMeta, Weight};
 use ixion_tensor::{DType, TensorView};
 
 pub use inverse::{InverseShortTime, InverseSpectrogram};
@@ -23,12 +23,10 @@ struct Frames {
 
 impl Frames {
     /// Creates the sizes from parameters; the hop is a quarter of a frame and the window as long as a frame by default.
-    fn new(n_fft: usize, hop_length: Option<usize>, win_length: Option<usize>) -> Result<Self, LayerError> {
+    fn new(n_fft: usize, hop_length: Option<usize>, win_length: Option<usize>) -> Result<Self> {
         const MAX_LEN: usize = 1 << 30;
         let (hop, window) = (hop_length.unwrap_or(n_fft / 4), win_length.unwrap_or(n_fft));
-        let invalid = |key, found: usize, reason: &str| {
-            Err(LayerError::InvalidParameter { key, found: found.to_string(), reason: reason.to_owned() })
-        };
+        let invalid = |key, found: usize, reason: &str| Err(LayerError::invalid(key, found, reason));
         match () {
             () if n_fft == 0 || n_fft > MAX_LEN => invalid("n_fft", n_fft, "a frame has 1 to 2^30 elements"),
             () if hop == 0 || hop > MAX_LEN => invalid("hop_length", hop, "a hop is 1 to 2^30 elements"),
@@ -45,7 +43,7 @@ impl Frames {
     }
 
     /// The window, or ones without one, padded with zeros on both sides to the length of a frame.
-    fn read(self, window: Option<&Weight>, inputs: &[TensorView<'_>]) -> Result<Vec<f64>, LayerError> {
+    fn read(self, window: Option<&Weight>, inputs: &[TensorView<'_>]) -> Result<Vec<f64>> {
         let mut frame = vec![0.0; self.len];
         let middle = &mut frame[(self.len - self.window) / 2..][..self.window];
         let Some(window) = window else {
@@ -59,7 +57,7 @@ impl Frames {
 }
 
 /// Checks a window against the sizes of the frames.
-fn check_window(frames: Frames, window: Option<&TensorMeta>) -> Result<(), LayerError> {
+fn check_window(frames: Frames, window: Option<&TensorMeta>) -> Result<()> {
     let Some(window) = window else { return Ok(()) };
     if !window.dtype().is_float() {
         return Err(LayerError::dtype("the window", "real numbers", window.dtype()));
@@ -73,7 +71,7 @@ fn check_window(frames: Frames, window: Option<&TensorMeta>) -> Result<(), Layer
 }
 
 /// The precision of a transform of an input with a window.
-fn precision(input: DType, window: Option<DType>) -> Result<DType, LayerError> {
+fn precision(input: DType, window: Option<DType>) -> Result<DType> {
     if input.is_integer() || input == DType::Bool {
         return Err(LayerError::dtype("the input", "real or complex numbers", input));
     }

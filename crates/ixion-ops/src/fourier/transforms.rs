@@ -1,6 +1,6 @@
 //! Fourier transforms: the family of `torch.fft`.
 
-use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
+use crate::op::{CpuLayer, FromOperator, Io, Layer, LayerError, Result, TensorMeta, exactly};
 use crate::support::arguments::ParamOrInput;
 use crate::support::choices::choices;
 use crate::support::float;
@@ -66,7 +66,7 @@ struct Request {
 }
 
 impl Request {
-    fn resolve(self, input: &TensorMeta) -> Result<Transform, LayerError> {
+    fn resolve(self, input: &TensorMeta) -> Result<Transform> {
         let rank = input.rank();
         if rank == 0 && self.axes.as_ref().is_some_and(|axes| !axes.is_empty()) {
             return Err(LayerError::shape("the input", "at least one axis", input));
@@ -79,9 +79,7 @@ impl Request {
             }
             (None, count) => (rank - count.unwrap_or(rank)..rank).collect(),
         };
-        let invalid = |key, found: String, reason: &str| {
-            Err(LayerError::InvalidParameter { key, found, reason: reason.to_owned() })
-        };
+        let invalid = |key, found: String, reason: &str| Err(LayerError::invalid(key, found, reason));
         if let Some(count) = lens_count.filter(|&count| count != axes.len()) {
             return invalid("s", format!("{count} lengths"), "expected one length for each axis");
         }
@@ -114,7 +112,7 @@ impl Request {
 ///
 /// # Errors
 /// [`LayerError::DType`] for half precision, as in PyTorch on a CPU.
-pub fn precision(dtype: DType) -> Result<DType, LayerError> {
+pub fn precision(dtype: DType) -> Result<DType> {
     match dtype {
         DType::F64 | DType::C128 => Ok(DType::F64),
         DType::F16 | DType::Bf16 | DType::C32 => {
@@ -131,7 +129,7 @@ pub fn complex(precision: DType) -> DType {
 
 /// All elements in row-major order as complex numbers. Transforms are always computed in f64: otherwise cancellation in
 /// long sums would lose digits that an f32 result can hold.
-pub(crate) fn read_complex(input: &TensorView<'_>) -> Result<Vec<Complex<f64>>, LayerError> {
+pub(crate) fn read_complex(input: &TensorView<'_>) -> Result<Vec<Complex<f64>>> {
     if input.dtype().is_complex() {
         return Ok(input.cast(DType::C128)?.to_vec()?);
     }
@@ -140,7 +138,7 @@ pub(crate) fn read_complex(input: &TensorView<'_>) -> Result<Vec<Complex<f64>>, 
 }
 
 impl Transform {
-    fn infer(&self, input: &TensorMeta) -> Result<TensorMeta, LayerError> {
+    fn infer(&self, input: &TensorMeta) -> Result<TensorMeta> {
         let precision = precision(input.dtype())?;
         if self.kind == Kind::FromReal && input.dtype().is_complex() {
             return Err(LayerError::dtype("the input", "real numbers", input.dtype()));
@@ -156,12 +154,7 @@ impl Transform {
         Ok(TensorMeta::new(dtype, dims))
     }
 
-    fn run(
-        &self,
-        input: &TensorView<'_>,
-        output: &mut TensorViewMut<'_>,
-        limits: &Limits,
-    ) -> Result<(), LayerError> {
+    fn run(&self, input: &TensorView<'_>, output: &mut TensorViewMut<'_>, limits: &Limits) -> Result<()> {
         let lens: Option<Vec<usize>> =
             self.lens.iter().map(|len| len.fixed().and_then(|len| usize::try_from(len).ok())).collect();
         let lens = lens.unwrap_or_default();
@@ -197,7 +190,7 @@ impl Transform {
         Ok(output.cast_from(&Tensor::from_vec(signal.into_values(), &shape)?.view())?)
     }
 
-    fn along(&self, signal: &mut Signal, axes: &[(usize, usize)], limits: &Limits) -> Result<(), LayerError> {
+    fn along(&self, signal: &mut Signal, axes: &[(usize, usize)], limits: &Limits) -> Result<()> {
         for &(axis, len) in axes {
             signal.resize(axis, len);
             signal.transform(axis, self.direction, limits)?;
@@ -206,7 +199,7 @@ impl Transform {
     }
 
     /// Checks the largest intermediate signal, with each axis at its maximum length.
-    fn check(&self, shape: &[usize], lens: &[usize], size: usize, limits: &Limits) -> Result<(), LayerError> {
+    fn check(&self, shape: &[usize], lens: &[usize], size: usize, limits: &Limits) -> Result<()> {
         let mut largest = shape.to_vec();
         for (&axis, &len) in self.axes.iter().zip(lens) {
             largest[axis] = largest[axis].max(len);
@@ -215,6 +208,9 @@ impl Transform {
         Ok(limits.check_tensor("the values of a Fourier transform", bytes)?)
     }
 }
+
+/// The axes that an operator names, and the lengths of the signal along them.
+type AxesAndLens = (Option<Vec<i64>>, Option<Vec<Dim>>);
 
 /// Declares transforms along one axis, with a length `n`, along two axes and along any number of axes, with lengths `s`.
 macro_rules! transforms {
@@ -233,45 +229,32 @@ macro_rules! transforms {
         }
 
         impl $name {
-            fn num_lengths(&self) -> usize {
-                self.n.as_ref().map_or(0, ParamOrInput::num_inputs)
-            }
-
-            fn axes(&self) -> Option<Vec<i64>> {
-                Some(vec![self.dim.unwrap_or(-1)])
-            }
-
-            fn lens(&self, inputs: &[TensorMeta]) -> Result<Option<Vec<Dim>>, LayerError> {
-                self.n.as_ref().map(|n| Ok(vec![n.dim(inputs)?])).transpose()
+            fn axes_and_lens(&self, inputs: &[TensorMeta]) -> Result<AxesAndLens> {
+                let len = self.n.as_ref().map(|n| n.dim(inputs)).transpose()?;
+                Ok((Some(vec![self.dim.unwrap_or(-1)]), len.map(|len| vec![len])))
             }
         }
     };
     (@fields plane, [$($doc:literal)*] $name:ident $op_type:literal) => {
-        transforms!(@lists [$($doc)*] $name $op_type, "The axes; may be negative, counting from the end. The last two by default.");
-
-        impl $name {
-            fn axes(&self) -> Option<Vec<i64>> {
-                Some(self.dim.clone().unwrap_or_else(|| vec![-2, -1]))
-            }
-        }
+        transforms!(
+            @lists [$($doc)*] $name $op_type, |dim| Some(dim.unwrap_or_else(|| vec![-2, -1])),
+            "The axes; may be negative, counting from the end. The last two by default."
+        );
     };
     (@fields volume, [$($doc:literal)*] $name:ident $op_type:literal) => {
-        transforms!(@lists [$($doc)*] $name $op_type, "The axes; may be negative, counting from the end. By default the last ones, one for each length of `s`, or all.");
-
-        impl $name {
-            fn axes(&self) -> Option<Vec<i64>> {
-                self.dim.clone()
-            }
-        }
+        transforms!(
+            @lists [$($doc)*] $name $op_type, |dim| dim,
+            "The axes; may be negative, counting from the end. By default the last ones, one for each length of `s`, or all."
+        );
     };
-    (@lists [$($doc:literal)*] $name:ident $op_type:literal, $dim:literal) => {
+    (@lists [$($doc:literal)*] $name:ident $op_type:literal, |$dim:ident| $axes:expr, $dim_doc:literal) => {
         crate::operator! {
             $(#[doc = $doc])*
             pub struct $name for $op_type {
                 /// The lengths of the signal along the axes, which is truncated or padded with zeros. By default and for -1 the
                 /// lengths of the axes, or 2(n − 1) for a last one of length n that holds the first half of a Hermitian input.
                 s: Option<ParamOrInput<Vec<i64>>> = None,
-                #[doc = $dim]
+                #[doc = $dim_doc]
                 dim: Option<Vec<i64>> = None,
                 /// The normalisation; `backward` by default.
                 norm: Option<Norm> = None,
@@ -279,12 +262,9 @@ macro_rules! transforms {
         }
 
         impl $name {
-            fn num_lengths(&self) -> usize {
-                self.s.as_ref().map_or(0, ParamOrInput::num_inputs)
-            }
-
-            fn lens(&self, inputs: &[TensorMeta]) -> Result<Option<Vec<Dim>>, LayerError> {
-                self.s.as_ref().map(|s| s.dims(inputs)).transpose()
+            fn axes_and_lens(&self, inputs: &[TensorMeta]) -> Result<AxesAndLens> {
+                let $dim = self.dim.clone();
+                Ok(($axes, self.s.as_ref().map(|s| s.dims(inputs)).transpose()?))
             }
         }
     };
@@ -298,35 +278,27 @@ macro_rules! transforms {
                 /// # Errors
                 /// Returns an error if an axis is out of range or repeated, if a transform from or to real numbers has none, or
                 /// if the lengths are unknown, less than 1 or not as many as the axes.
-                pub fn transform(&self, inputs: &[TensorMeta]) -> Result<Transform, LayerError> {
+                pub fn transform(&self, inputs: &[TensorMeta]) -> Result<Transform> {
                     let (kind, direction) = (Kind::$kind, Direction::$direction);
-                    let (axes, lens) = (self.axes(), self.lens(inputs)?);
+                    let (axes, lens) = self.axes_and_lens(inputs)?;
                     Request { kind, direction, norm: self.norm, axes, lens }.resolve(&inputs[0])
                 }
             }
 
             impl Layer for $name {
                 fn num_inputs(&self) -> RangeInclusive<usize> {
-                    let count = 1 + self.num_lengths();
-                    count..=count
+                    exactly(1 + self.field_inputs())
                 }
 
-                fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+                fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
                     Ok(vec![self.transform(inputs)?.infer(&inputs[0])?])
                 }
             }
 
             impl CpuLayer for $name {
-                fn forward(
-                    &mut self,
-                    inputs: &[TensorView<'_>],
-                    outputs: &mut [TensorViewMut<'_>],
-                    context: &mut ForwardContext<'_>,
-                ) -> Result<(), LayerError> {
-                    let metas = TensorMeta::of_all(inputs);
-                    let transform = self.transform(&metas)?;
-                    let (output, limits) = (&mut outputs[0], context.limits());
-                    transform.run(&inputs[0], output, limits)
+                fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+                    let transform = self.transform(&TensorMeta::of_all(io.inputs))?;
+                    transform.run(&io.inputs[0], &mut io.outputs[0], io.context.limits())
                 }
             }
         )*

@@ -3,9 +3,10 @@
 mod items;
 mod places;
 
-use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
+use crate::op::{CpuLayer, ForwardContext, FromOperator, Io, Layer, LayerError, Result, TensorMeta, exactly};
 use crate::support::arguments::InputIndex;
 use crate::support::broadcast::{TensorOrScalar, broadcasts};
+use crate::support::delegation::Delegating;
 use ixion_kernels::elementwise::Program;
 use ixion_pnnx::Function;
 use ixion_tensor::{
@@ -71,7 +72,7 @@ impl Index {
         input: &TensorView<'_>,
         output: &mut TensorViewMut<'_>,
         limits: &Limits,
-    ) -> Result<(), LayerError> {
+    ) -> Result<()> {
         if output.num_elements() == 0 {
             return Ok(());
         }
@@ -96,38 +97,32 @@ impl Index {
 
 impl Layer for Index {
     fn num_inputs(&self) -> RangeInclusive<usize> {
-        let count = 1 + self.expr.num_inputs();
-        count..=count
+        exactly(1 + self.field_inputs())
     }
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let (shape, axes) = self.expr.shape(inputs)?;
         Ok(vec![inputs[0].with_dims(indexed_dims(&inputs[0], shape, &axes)?)])
     }
 
     /// Index inputs may be masks, which select a number of elements that depends on their values.
     fn is_data_dependent(&self) -> bool {
-        self.expr.num_inputs() > 0
+        self.field_inputs() > 0
     }
 }
 
 impl CpuLayer for Index {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        context: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        let limits = context.limits();
-        let places = Places::new(&self.expr.values(inputs, limits)?, inputs[0].shape(), limits)?;
-        Self::fill(&places, &inputs[0], &mut outputs[0], limits)
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        let limits = io.context.limits();
+        let places = Places::new(&self.expr.values(io.inputs, limits)?, io.inputs[0].shape(), limits)?;
+        Self::fill(&places, &io.inputs[0], &mut io.outputs[0], limits)
     }
 
     fn forward_dynamic(
         &mut self,
         inputs: &[TensorView<'_>],
         context: &mut ForwardContext<'_>,
-    ) -> Result<Vec<Tensor>, LayerError> {
+    ) -> Result<Vec<Tensor>> {
         let limits = context.limits();
         let places = Places::new(&self.expr.values(inputs, limits)?, inputs[0].shape(), limits)?;
         let bytes = (places.result.num_elements() as u64).saturating_mul(inputs[0].dtype().size() as u64);
@@ -140,11 +135,10 @@ impl CpuLayer for Index {
 
 impl Layer for IndexPut {
     fn num_inputs(&self) -> RangeInclusive<usize> {
-        let count = 1 + self.indices.num_inputs() + self.values.num_inputs();
-        count..=count
+        exactly(1 + self.field_inputs())
     }
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let (shape, axes) = self.indices.shape(inputs)?;
         let dims = indexed_dims(&inputs[0], shape, &axes)?;
         if !broadcasts(self.values.dims(inputs), &dims) {
@@ -163,18 +157,13 @@ impl Layer for IndexPut {
 }
 
 impl CpuLayer for IndexPut {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        context: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        let (input, limits) = (&inputs[0], context.limits());
-        let places = Places::new(&self.indices.values(inputs, limits)?, input.shape(), limits)?;
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        let (input, limits) = (&io.inputs[0], io.context.limits());
+        let places = Places::new(&self.indices.values(io.inputs, limits)?, input.shape(), limits)?;
         if places.result.num_elements() == 0 {
-            return Ok(outputs[0].copy_from(input)?);
+            return Ok(io.outputs[0].copy_from(input)?);
         }
-        let values = self.values.converted(inputs, input.dtype())?;
+        let values = self.values.converted(io.inputs, input.dtype())?;
         let values = values.expanded(&places.result)?;
         let bytes = (places.result.num_elements() as u64).saturating_mul(size_of::<f64>() as u64);
         limits.check_tensor("the values of index_put", bytes)?;
@@ -190,12 +179,12 @@ impl CpuLayer for IndexPut {
             }
             (true, _) => added::<i64>(&places, input, &values, i64::wrapping_add)?,
         };
-        Ok(outputs[0].copy_from(&result.view())?)
+        Ok(io.outputs[0].copy_from(&result.view())?)
     }
 }
 
 /// The input with values written at the given places; if a place repeats, the last value is kept.
-fn replaced(places: &Places, input: &TensorView<'_>, values: &TensorView<'_>) -> Result<Tensor, LayerError> {
+fn replaced(places: &Places, input: &TensorView<'_>, values: &TensorView<'_>) -> Result<Tensor> {
     let (mut result, values) = (input.to_tensor()?, values.to_tensor()?);
     let mut view = result.view_mut()?;
     with_bits!(input.dtype(), B => {
@@ -213,7 +202,7 @@ fn added<T: Element>(
     input: &TensorView<'_>,
     values: &TensorView<'_>,
     add: impl Fn(T, T) -> T,
-) -> Result<Tensor, LayerError> {
+) -> Result<Tensor> {
     let mut sum = input.cast(T::DTYPE)?.to_vec::<T>()?;
     let values = values.cast(T::DTYPE)?;
     for (values, start) in values.slice::<T>()?.chunks_exact(places.block.max(1)).zip(places.blocks()) {
@@ -230,82 +219,55 @@ fn along(
     index: InputIndex,
     values: TensorOrScalar,
     accumulate: bool,
-) -> Result<IndexPut, LayerError> {
+) -> Result<IndexPut> {
     let axis = resolve_axis(dim, rank)?;
     let mut items = vec![Item::Whole; axis];
     items.push(Item::Input(index.0));
     Ok(IndexPut { indices: Items::Listed(items), values, accumulate })
 }
 
-impl IndexFill {
-    fn put(&self, rank: usize) -> Result<IndexPut, LayerError> {
+impl Delegating for IndexFill {
+    fn delegate(&self, rank: usize) -> Result<impl CpuLayer> {
         along(self.dim, rank, self.index, self.value, false)
     }
 }
 
-impl Layer for IndexFill {
-    fn num_inputs(&self) -> RangeInclusive<usize> {
-        let count = 2 + self.value.num_inputs();
-        count..=count
-    }
-
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
-        self.put(inputs[0].rank())?.infer(inputs)
-    }
-}
-
-impl CpuLayer for IndexFill {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        context: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        self.put(inputs[0].shape().rank())?.forward(inputs, outputs, context)
-    }
-}
-
 impl IndexAdd {
-    fn put(&self, rank: usize) -> Result<IndexPut, LayerError> {
+    fn put(&self, rank: usize) -> Result<IndexPut> {
         along(self.dim, rank, self.index, TensorOrScalar::Input(self.source.0), true)
     }
 }
 
 impl Layer for IndexAdd {
     fn num_inputs(&self) -> RangeInclusive<usize> {
-        3..=3
+        exactly(1 + self.field_inputs())
     }
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         self.put(inputs[0].rank())?.infer(inputs)
     }
 }
 
 impl CpuLayer for IndexAdd {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        context: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        let mut put = self.put(inputs[0].shape().rank())?;
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        let mut put = self.put(io.inputs[0].shape().rank())?;
         if self.alpha == Scalar::Int(1) {
-            return put.forward(inputs, outputs, context);
+            return put.forward(io);
         }
-        let source = &inputs[self.source.0];
+        let source = &io.inputs[self.source.0];
         let mut program = Program::default();
         let value = program.input(0, source.dtype());
         let alpha = program.constant(self.alpha, source.dtype());
         let product = program.apply(Function::Mul, source.dtype(), value, alpha);
         let mut scaled = Tensor::zeros(source.dtype(), source.shape())?;
-        program.run(product, &[*source], &mut scaled.view_mut()?, context.limits())?;
-        let mut inputs = inputs.to_vec();
+        program.run(product, &[*source], &mut scaled.view_mut()?, io.context.limits())?;
+        let mut inputs = io.inputs.to_vec();
         inputs[self.source.0] = scaled.view();
-        put.forward(&inputs, outputs, context)
+        put.forward(&mut Io::new(&inputs, io.outputs, &mut io.context))
     }
 }
 
-operators! { Index, IndexPut, IndexFill, IndexAdd; lists "Tensor.index", "Tensor.index_put" }
+operators! { Index: moves(Moved), IndexPut, IndexFill, IndexAdd; lists "Tensor.index", "Tensor.index_put" }
 
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,6 @@
 //! Indexing along one axis: index_select, gather, scatter_add, embedding.
 
-use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta, Weight};
+use crate::op::{CpuLayer, FromOperator, Io, Layer, LayerError, Result, TensorMeta, Weight, exactly};
 use crate::support::arguments::InputIndex;
 use crate::support::broadcast::Converted;
 use crate::support::shape_cache::ShapeCache;
@@ -72,7 +72,7 @@ crate::operator! {
     }
 }
 
-pub(crate) fn check_indices(what: &str, index: &TensorMeta) -> Result<(), LayerError> {
+pub(crate) fn check_indices(what: &str, index: &TensorMeta) -> Result<()> {
     if matches!(index.dtype(), DType::I64 | DType::I32) {
         return Ok(());
     }
@@ -80,7 +80,7 @@ pub(crate) fn check_indices(what: &str, index: &TensorMeta) -> Result<(), LayerE
 }
 
 /// The indices, in row-major order; each must be below `len`.
-pub(crate) fn read_indices(view: &TensorView<'_>, len: usize) -> Result<Vec<usize>, LayerError> {
+pub(crate) fn read_indices(view: &TensorView<'_>, len: usize) -> Result<Vec<usize>> {
     let mut places = ShapeCache::default();
     Ok(std::mem::take(read_indices_into(&mut places, view, len)?))
 }
@@ -90,7 +90,7 @@ fn read_indices_into<'r>(
     places: &'r mut ShapeCache<Vec<usize>>,
     view: &TensorView<'_>,
     len: usize,
-) -> Result<&'r mut Vec<usize>, LayerError> {
+) -> Result<&'r mut Vec<usize>> {
     let is_below = |index: i64| usize::try_from(index).is_ok_and(|index| index < len);
     let tensor = Converted::of(view, DType::I64)?;
     let view = tensor.view();
@@ -109,10 +109,10 @@ fn read_indices_into<'r>(
 
 impl Layer for IndexSelect {
     fn num_inputs(&self) -> RangeInclusive<usize> {
-        2..=2
+        exactly(1 + self.field_inputs())
     }
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let index = &inputs[self.index.0];
         check_indices("the index", index)?;
         let axis = resolve_axis(self.dim, inputs[0].rank())?;
@@ -133,20 +133,15 @@ impl Layer for IndexSelect {
 }
 
 impl CpuLayer for IndexSelect {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        let axis = resolve_axis(self.dim, inputs[0].shape().rank())?;
-        let len = inputs[0].shape().get(axis).copied();
-        let indices = read_indices_into(&mut self.places, &inputs[self.index.0], len.unwrap_or(1))?;
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        let axis = resolve_axis(self.dim, io.inputs[0].shape().rank())?;
+        let len = io.inputs[0].shape().get(axis).copied();
+        let indices = read_indices_into(&mut self.places, &io.inputs[self.index.0], len.unwrap_or(1))?;
         if len.is_none() {
-            return Ok(outputs[0].copy_from(&inputs[0])?);
+            return Ok(io.outputs[0].copy_from(&io.inputs[0])?);
         }
-        let inner = inputs[0].shape().iter().skip(axis + 1).product();
-        take_into(&inputs[0], (len.unwrap_or(1), inner), indices, &mut outputs[0])
+        let inner = io.inputs[0].shape().iter().skip(axis + 1).product();
+        take_into(&io.inputs[0], (len.unwrap_or(1), inner), indices, &mut io.outputs[0])
     }
 }
 
@@ -156,7 +151,7 @@ pub(crate) fn with_axis(meta: &TensorMeta) -> TensorMeta {
 }
 
 /// As [`with_axis`], of a tensor.
-pub(crate) fn view_with_axis<'a>(view: &TensorView<'a>) -> Result<TensorView<'a>, LayerError> {
+pub(crate) fn view_with_axis<'a>(view: &TensorView<'a>) -> Result<TensorView<'a>> {
     Ok(if view.shape().rank() == 0 { view.with_layout(view.layout().unsqueeze(0)?)? } else { *view })
 }
 
@@ -166,7 +161,7 @@ fn take_into(
     (len, inner): (usize, usize),
     sources: &[usize],
     output: &mut TensorViewMut<'_>,
-) -> Result<(), LayerError> {
+) -> Result<()> {
     let input = Plain::of(input)?;
     write_plain(output, &mut |output| {
         with_bits!(output.dtype(), B => {
@@ -176,30 +171,8 @@ fn take_into(
     })
 }
 
-/// Writes the input's elements at the given row-major positions, and 0 for positions outside the input.
-pub(crate) fn pick(
-    input: &TensorView<'_>,
-    places: &[usize],
-    output: &mut TensorViewMut<'_>,
-) -> Result<(), LayerError> {
-    let input = Plain::of(input)?;
-    write_plain(output, &mut |output| {
-        with_bits!(output.dtype(), B => {
-            let (from, to) = (input.view().bits_slice::<B>()?, output.bits_slice::<B>()?);
-            for (to, &place) in to.iter_mut().zip(places) {
-                *to = from.get(place).copied().unwrap_or_default();
-            }
-        });
-        Ok(())
-    })
-}
-
 /// Checks that an index has the rank of `limit` and is no longer along any axis but `except`.
-pub(crate) fn check_within(
-    index: &TensorMeta,
-    limit: &TensorMeta,
-    except: Option<usize>,
-) -> Result<(), LayerError> {
+pub(crate) fn check_within(index: &TensorMeta, limit: &TensorMeta, except: Option<usize>) -> Result<()> {
     let too_long = |(axis, (len, most)): (usize, (&Dim, &Dim))| {
         Some(axis) != except && len.fixed().zip(most.fixed()).is_some_and(|(len, most)| len > most)
     };
@@ -212,10 +185,10 @@ pub(crate) fn check_within(
 
 impl Layer for Gather {
     fn num_inputs(&self) -> RangeInclusive<usize> {
-        2..=2
+        exactly(1 + self.field_inputs())
     }
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let index = &inputs[self.index.0];
         check_indices("the index", index)?;
         let input = with_axis(&inputs[0]);
@@ -227,21 +200,16 @@ impl Layer for Gather {
 }
 
 impl CpuLayer for Gather {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        if outputs[0].num_elements() == 0 {
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        if io.outputs[0].num_elements() == 0 {
             return Ok(());
         }
-        let input = view_with_axis(&inputs[0])?;
+        let input = view_with_axis(&io.inputs[0])?;
         let axis = input.shape().axis(self.dim)?;
-        let indices = read_indices_into(&mut self.places, &inputs[self.index.0], input.shape()[axis])?;
-        let layout = *view_with_axis(&inputs[self.index.0])?.shape();
-        let layout = outputs[0].layout().reshape(&layout)?.unwrap_or(*outputs[0].layout());
-        let mut output = outputs[0].reborrow().with_layout(layout)?;
+        let indices = read_indices_into(&mut self.places, &io.inputs[self.index.0], input.shape()[axis])?;
+        let layout = *view_with_axis(&io.inputs[self.index.0])?.shape();
+        let layout = io.outputs[0].layout().reshape(&layout)?.unwrap_or(*io.outputs[0].layout());
+        let mut output = io.outputs[0].reborrow().with_layout(layout)?;
         let (shape, input) = (*output.shape(), Plain::of(&input)?);
         let (across, along) = (Layout::contiguous(*input.view().shape()), Layout::contiguous(shape));
         write_plain(&mut output, &mut |output| {
@@ -258,10 +226,10 @@ impl CpuLayer for Gather {
 
 impl Layer for ScatterAdd {
     fn num_inputs(&self) -> RangeInclusive<usize> {
-        3..=3
+        exactly(1 + self.field_inputs())
     }
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let (index, src) = (&inputs[self.index.0], &inputs[self.src.0]);
         check_indices("the index", index)?;
         let input = with_axis(&inputs[0]);
@@ -278,18 +246,13 @@ impl Layer for ScatterAdd {
 }
 
 impl CpuLayer for ScatterAdd {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        let (input, index) = (&view_with_axis(&inputs[0])?, &view_with_axis(&inputs[self.index.0])?);
-        let src = &view_with_axis(&inputs[self.src.0])?;
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        let (input, index) = (&view_with_axis(&io.inputs[0])?, &view_with_axis(&io.inputs[self.index.0])?);
+        let src = &view_with_axis(&io.inputs[self.src.0])?;
         let axis = input.shape().axis(self.dim)?;
         let indices = read_indices(index, input.shape()[axis])?;
         let places = (*index.shape(), axis, indices);
-        let output = &mut outputs[0];
+        let output = &mut io.outputs[0];
         match input.dtype() {
             DType::F32 => add_at(input, src, &places, output, |sum: &mut f64, x: f32| *sum += f64::from(x)),
             DType::F64 | DType::F16 | DType::Bf16 => {
@@ -310,7 +273,7 @@ fn add_at<T: Element, S: Element>(
     (shape, axis, indices): &(Shape, usize, Vec<usize>),
     output: &mut TensorViewMut<'_>,
     add: impl Fn(&mut T, S),
-) -> Result<(), LayerError> {
+) -> Result<()> {
     let mut sum = vec![T::default(); input.num_elements()];
     TensorViewMut::from_slice(&mut sum, Layout::contiguous(*input.shape()))?.cast_from(input)?;
     let src = Converted::of(src, S::DTYPE)?;
@@ -328,11 +291,10 @@ fn add_at<T: Element, S: Element>(
 
 impl Layer for Embedding {
     fn num_inputs(&self) -> RangeInclusive<usize> {
-        let count = 1 + self.weight.num_inputs();
-        count..=count
+        exactly(1 + self.field_inputs())
     }
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         check_indices("the input", &inputs[0])?;
         let weight = self.weight.meta(inputs)?;
         let [rows, len] = weight.dims() else {
@@ -353,27 +315,22 @@ impl Layer for Embedding {
 
 impl CpuLayer for Embedding {
     /// Reads the rows from the file before the first run, which would otherwise wait for them.
-    fn initialize(&mut self) -> Result<(), LayerError> {
+    fn initialize(&mut self) -> Result<()> {
         match &self.weight {
             Weight::Attribute(rows) => rows.decode().map(drop),
             Weight::Input(_) => Ok(()),
         }
     }
 
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        let weight = self.weight.view(inputs)?;
-        let indices = read_indices_into(&mut self.places, &inputs[0], weight.shape()[0])?;
-        take_into(&weight, (weight.shape()[0], weight.shape()[1]), indices, &mut outputs[0])
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        let weight = self.weight.view(io.inputs)?;
+        let indices = read_indices_into(&mut self.places, &io.inputs[0], weight.shape()[0])?;
+        take_into(&weight, (weight.shape()[0], weight.shape()[1]), indices, &mut io.outputs[0])
     }
 }
 
 operators! {
-    IndexSelect, Gather, ScatterAdd, Embedding;
+    IndexSelect: moves(Along), Gather, ScatterAdd, Embedding: category(Weighted);
     overload "aten::embedding"(weight, input, padding_idx, scale_grad_by_freq, sparse)
 }
 

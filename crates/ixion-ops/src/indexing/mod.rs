@@ -7,4 +7,4 @@ pub mod scattering;
 pub mod selection;
 pub mod taking;
 
-operators! { of advanced, by_index, nonzero, scattering, selection, taking }
+operators! { of advanced, by_index, nonzero, scattering, selection, taking; category Shape }

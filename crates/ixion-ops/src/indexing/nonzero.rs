@@ -3,12 +3,12 @@
 use super::selection::Where;
 use crate::indexing::by_index::check_indices;
 use crate::op::{
-    CpuLayer, Creator, ForwardContext, FromOperator, Layer, LayerError, OperatorReader, Registry,
-    RegistryError, TensorMeta,
+    CpuLayer, Creator, ForwardContext, FromOperator, Io, Layer, LayerError, OperatorReader, Registry,
+    RegistryError, Result, TensorMeta,
 };
 use crate::support::arguments::OutputCount;
 use crate::support::broadcast::owned;
-use ixion_tensor::{DType, Dim, Tensor, TensorError, TensorView, TensorViewMut};
+use ixion_tensor::{DType, Dim, Tensor, TensorError, TensorView};
 use ndarray::Dimension;
 
 crate::operator! {
@@ -49,11 +49,16 @@ crate::operator! {
 }
 
 /// The indices of the nonzero elements.
-fn found(input: &TensorView<'_>) -> Result<Vec<i64>, LayerError> {
+fn found(input: &TensorView<'_>) -> Result<Vec<i64>> {
     let mask = input.to_tensor()?.cast(DType::Bool)?;
     let mask = owned(&mask.array::<bool>()?)?;
     let found = mask.indexed_iter().filter(|(_, nonzero)| **nonzero);
     Ok(found.flat_map(|(at, _)| at.slice().iter().map(|&index| index as i64).collect::<Vec<_>>()).collect())
+}
+
+/// The number of nonzero elements of a tensor without axes: 0 or 1.
+fn count_of_scalar(input: &TensorView<'_>) -> Result<usize> {
+    Ok(usize::from(input.to_tensor()?.cast(DType::Bool)?.item::<bool>()?))
 }
 
 /// The error of `forward` for layers whose output size depends on values.
@@ -62,12 +67,12 @@ fn not_in_place() -> LayerError {
 }
 
 /// Checks that `count` 64-bit integers are within the limits.
-fn check_size(context: &ForwardContext<'_>, count: usize) -> Result<(), LayerError> {
+fn check_size(context: &ForwardContext<'_>, count: usize) -> Result<()> {
     Ok(context.limits().check_tensor("the output", (count as u64).saturating_mul(8))?)
 }
 
 impl Layer for Nonzero {
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         Ok(vec![TensorMeta::new(DType::I64, [Dim::fresh("found"), Dim::from(inputs[0].rank())])])
     }
 
@@ -81,7 +86,7 @@ impl Layer for NonzeroOfAxes {
         self.outputs.0
     }
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let wanted = inputs[0].rank().max(1);
         if wanted != self.outputs.0 {
             return Err(LayerError::OutputCount { wanted, found: self.outputs.0 });
@@ -97,7 +102,7 @@ impl Layer for NonzeroOfAxes {
 
 impl OneHot {
     /// The length of the vectors, if it does not depend on the indices.
-    fn len(&self) -> Result<Option<usize>, LayerError> {
+    fn len(&self) -> Result<Option<usize>> {
         match self.num_classes {
             -1 => Ok(None),
             len @ 1.. => Ok(usize::try_from(len).ok()),
@@ -107,7 +112,7 @@ impl OneHot {
 }
 
 impl Layer for OneHot {
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         check_indices("the input", &inputs[0])?;
         let len = self.len()?.map_or_else(|| Dim::fresh("classes"), Dim::from);
         Ok(vec![TensorMeta::new(DType::I64, inputs[0].dims().iter().cloned().chain([len]))])
@@ -119,7 +124,7 @@ impl Layer for OneHot {
 }
 
 impl Layer for Bincount {
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         if inputs[0].rank() != 1 || !inputs[0].dtype().is_integer() {
             return Err(LayerError::shape("the input", "a vector of integers", &inputs[0]));
         }
@@ -131,62 +136,70 @@ impl Layer for Bincount {
     }
 }
 
-macro_rules! dynamic_layers {
-    ($($name:ident |$layer:ident, $input:ident, $context:ident| $outputs:expr;)*) => {$(
-        impl CpuLayer for $name {
-            fn forward(
-                &mut self,
-                _: &[TensorView<'_>],
-                _: &mut [TensorViewMut<'_>],
-                _: &mut ForwardContext<'_>,
-            ) -> Result<(), LayerError> {
-                Err(not_in_place())
-            }
+impl CpuLayer for Nonzero {
+    fn forward(&mut self, _: &mut Io<'_, '_>) -> Result<()> {
+        Err(not_in_place())
+    }
 
-            fn forward_dynamic(
-                &mut self,
-                inputs: &[TensorView<'_>],
-                $context: &mut ForwardContext<'_>,
-            ) -> Result<Vec<Tensor>, LayerError> {
-                let ($layer, $input) = (&*self, &inputs[0]);
-                $outputs
-            }
-        }
-    )*};
-}
-
-dynamic_layers! {
-    Nonzero |_layer, input, context| {
-        let rank = input.shape().rank();
+    fn forward_dynamic(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        context: &mut ForwardContext<'_>,
+    ) -> Result<Vec<Tensor>> {
+        let (input, rank) = (&inputs[0], inputs[0].shape().rank());
         check_size(context, input.num_elements().saturating_mul(rank.max(1)))?;
         if rank == 0 {
-            let count = usize::from(input.to_tensor()?.cast(DType::Bool)?.item::<bool>()?);
-            return Ok(vec![Tensor::zeros(DType::I64, &[count, 0])?]);
+            return Ok(vec![Tensor::zeros(DType::I64, &[count_of_scalar(input)?, 0])?]);
         }
         let found = found(input)?;
         let count = found.len() / rank;
         Ok(vec![Tensor::from_vec(found, &[count, rank])?])
-    };
-    NonzeroOfAxes |_layer, input, context| {
-        let rank = input.shape().rank();
+    }
+}
+
+impl CpuLayer for NonzeroOfAxes {
+    fn forward(&mut self, _: &mut Io<'_, '_>) -> Result<()> {
+        Err(not_in_place())
+    }
+
+    fn forward_dynamic(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        context: &mut ForwardContext<'_>,
+    ) -> Result<Vec<Tensor>> {
+        let (input, rank) = (&inputs[0], inputs[0].shape().rank());
         check_size(context, input.num_elements().saturating_mul(rank.max(1)))?;
         if rank == 0 {
-            let count = usize::from(input.to_tensor()?.cast(DType::Bool)?.item::<bool>()?);
-            return Ok(vec![Tensor::zeros(DType::I64, &[count])?]);
+            return Ok(vec![Tensor::zeros(DType::I64, &[count_of_scalar(input)?])?]);
         }
         let found = found(input)?;
-        let of_axis = |axis| found.iter().copied().skip(axis).step_by(rank).collect::<Vec<i64>>();
-        (0..rank).map(of_axis).map(|places| {
+        let vector = |axis| -> Result<Tensor> {
+            let places: Vec<i64> = found.iter().copied().skip(axis).step_by(rank).collect();
             let count = places.len();
             Ok(Tensor::from_vec(places, &[count])?)
-        }).collect()
-    };
-    OneHot |layer, input, context| {
-        let indices = input.to_tensor()?.cast(DType::I64)?.to_vec::<i64>()?;
+        };
+        (0..rank).map(vector).collect()
+    }
+}
+
+impl CpuLayer for OneHot {
+    fn forward(&mut self, _: &mut Io<'_, '_>) -> Result<()> {
+        Err(not_in_place())
+    }
+
+    fn forward_dynamic(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        context: &mut ForwardContext<'_>,
+    ) -> Result<Vec<Tensor>> {
+        let indices = inputs[0].to_tensor()?.cast(DType::I64)?.to_vec::<i64>()?;
         let largest = indices.iter().copied().max().unwrap_or(-1);
-        let len = match layer.len()? {
+        let len = match self.len()? {
             Some(len) => len,
-            None if indices.is_empty() => return Err(LayerError::shape("the input", "at least one index, or `num_classes`", input.shape())),
+            None if indices.is_empty() => {
+                let wanted = "at least one index, or `num_classes`";
+                return Err(LayerError::shape("the input", wanted, inputs[0].shape()));
+            }
             None => usize::try_from(largest).unwrap_or(0).saturating_add(1),
         };
         check_size(context, indices.len().saturating_mul(len))?;
@@ -195,13 +208,24 @@ dynamic_layers! {
             let place = usize::try_from(index).ok().and_then(|index| vector.get_mut(index));
             *place.ok_or(TensorError::OutOfRange { what: "index", index, len })? = 1;
         }
-        let shape: Vec<usize> = input.shape().iter().copied().chain([len]).collect();
+        let shape: Vec<usize> = inputs[0].shape().iter().copied().chain([len]).collect();
         Ok(vec![Tensor::from_vec(values, &shape)?])
-    };
-    Bincount |layer, input, context| {
-        let numbers = input.to_tensor()?.cast(DType::I64)?.to_vec::<i64>()?;
+    }
+}
+
+impl CpuLayer for Bincount {
+    fn forward(&mut self, _: &mut Io<'_, '_>) -> Result<()> {
+        Err(not_in_place())
+    }
+
+    fn forward_dynamic(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        context: &mut ForwardContext<'_>,
+    ) -> Result<Vec<Tensor>> {
+        let numbers = inputs[0].to_tensor()?.cast(DType::I64)?.to_vec::<i64>()?;
         let largest = numbers.iter().copied().max().unwrap_or(-1);
-        let len = usize::try_from(largest.saturating_add(1)).unwrap_or(0).max(layer.minlength);
+        let len = usize::try_from(largest.saturating_add(1)).unwrap_or(0).max(self.minlength);
         check_size(context, len)?;
         let mut counts = vec![0i64; len];
         for index in numbers {
@@ -209,7 +233,7 @@ dynamic_layers! {
             *place.ok_or(TensorError::OutOfRange { what: "a value to count", index, len })? += 1;
         }
         Ok(vec![Tensor::from_vec(counts, &[len])?])
-    };
+    }
 }
 
 crate::operator! {
@@ -221,38 +245,33 @@ crate::operator! {
 }
 
 impl CountNonzero {
-    fn axes(&self, rank: usize) -> Result<crate::reduction::along_axes::Axes, LayerError> {
+    fn axes(&self, rank: usize) -> Result<crate::reduction::along_axes::Axes> {
         crate::reduction::along_axes::Axes::new(self.dim.as_deref(), false, rank)
     }
 }
 
 impl Layer for CountNonzero {
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         Ok(vec![TensorMeta::new(DType::I64, self.axes(inputs[0].rank())?.dims(&inputs[0]))])
     }
 }
 
 impl CpuLayer for CountNonzero {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        let axes = self.axes(inputs[0].shape().rank())?;
-        let (rows, len) = (axes.rows(&inputs[0])?, axes.len(inputs[0].shape()));
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        let axes = self.axes(io.inputs[0].shape().rank())?;
+        let (rows, len) = (axes.rows(&io.inputs[0])?, axes.len(io.inputs[0].shape()));
         let rows = rows.to_tensor()?.cast(DType::Bool)?.to_vec::<bool>()?;
         let mut counts: Vec<i64> =
             rows.chunks_exact(len.max(1)).map(|row| row.iter().filter(|&&x| x).count() as i64).collect();
-        counts.resize(outputs[0].num_elements(), 0);
-        let shape = *outputs[0].shape();
-        Ok(outputs[0].copy_from(&Tensor::from_vec(counts, &shape)?.view())?)
+        counts.resize(io.outputs[0].num_elements(), 0);
+        let shape = *io.outputs[0].shape();
+        Ok(io.outputs[0].copy_from(&Tensor::from_vec(counts, &shape)?.view())?)
     }
 }
 
 /// `aten::where`: the indices where the condition is true if it is alone, otherwise as `torch.where`.
 fn where_creator() -> Creator {
-    let create = |reader: &mut OperatorReader<'_>| -> Result<Box<dyn CpuLayer>, LayerError> {
+    let create = |reader: &mut OperatorReader<'_>| -> Result<Box<dyn CpuLayer>> {
         let alone = reader.num_inputs() == 1 && reader.param("input").is_none();
         Ok(match alone {
             true => Box::new(NonzeroOfAxes::from_operator(reader)?),
@@ -283,7 +302,7 @@ mod tests {
         params: &[(&'static str, &'static str)],
         outputs: usize,
         x: &Tensor,
-    ) -> Result<Vec<Tensor>, LayerError> {
+    ) -> Result<Vec<Tensor>> {
         let mut layer = operator(op_type, params).with_outputs(outputs).create(1)?;
         layer.infer(&[TensorMeta::of(&x.view())])?;
         let (mut workspace, limits) = (Workspace::new()?, ixion_tensor::Limits::default());

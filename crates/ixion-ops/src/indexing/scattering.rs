@@ -1,16 +1,14 @@
 //! Writing elements at given indices: scatter, scatter_reduce, index_copy, select_scatter.
 
 use crate::indexing::by_index::{check_indices, check_within, read_indices, view_with_axis, with_axis};
-use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
+use crate::op::{CpuLayer, FromOperator, Io, Layer, LayerError, Result, TensorMeta, exactly};
 use crate::support::arguments::InputIndex;
 use crate::support::broadcast::TensorOrScalar;
 use crate::support::choices::choices;
 use crate::support::number::Number;
 use crate::support::views::{axis_of, write_plain};
 use ixion_kernels::take::each_place;
-use ixion_tensor::{
-    DType, Layout, Shape, Tensor, TensorView, TensorViewMut, resolve_axis, resolve_index, with_bits,
-};
+use ixion_tensor::{DType, Layout, Shape, Tensor, TensorView, resolve_axis, resolve_index, with_bits};
 use std::ops::RangeInclusive;
 
 crate::operator! {
@@ -83,12 +81,7 @@ crate::operator! {
 }
 
 /// Checks the ranks, lengths and types for scattering.
-fn check(
-    inputs: &[TensorMeta],
-    dim: i64,
-    index: usize,
-    src: Option<usize>,
-) -> Result<Vec<TensorMeta>, LayerError> {
+fn check(inputs: &[TensorMeta], dim: i64, index: usize, src: Option<usize>) -> Result<Vec<TensorMeta>> {
     let (input, index) = (with_axis(&inputs[0]), with_axis(&inputs[index]));
     check_indices("the index", &index)?;
     let axis = axis_of(dim, &input)?;
@@ -108,7 +101,7 @@ fn check(
 }
 
 /// Checks that a source has the shape and element type of the part of a tensor to which it is written.
-pub(crate) fn check_source(source: &TensorMeta, part: &TensorMeta) -> Result<(), LayerError> {
+pub(crate) fn check_source(source: &TensorMeta, part: &TensorMeta) -> Result<()> {
     if source.may_have_dims(part.dims()) && source.dtype() == part.dtype() {
         return Ok(());
     }
@@ -123,7 +116,7 @@ struct Places {
 }
 
 impl Places {
-    fn new(index: &TensorView<'_>, dim: i64, whole: &Shape) -> Result<Self, LayerError> {
+    fn new(index: &TensorView<'_>, dim: i64, whole: &Shape) -> Result<Self> {
         let axis = resolve_axis(dim, whole.rank())?;
         let indices = read_indices(index, whole.get(axis).copied().unwrap_or(1))?;
         Ok(Self { shape: *index.shape(), axis, indices })
@@ -132,11 +125,10 @@ impl Places {
 
 impl Layer for Scatter {
     fn num_inputs(&self) -> RangeInclusive<usize> {
-        let count = 2 + self.src.num_inputs();
-        count..=count
+        exactly(1 + self.field_inputs())
     }
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         self.src.check_fits(inputs[0].dtype())?;
         let src = match self.src {
             TensorOrScalar::Input(position) => {
@@ -149,26 +141,21 @@ impl Layer for Scatter {
 }
 
 impl CpuLayer for Scatter {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        let input = view_with_axis(&inputs[0])?;
-        let places = Places::new(&view_with_axis(&inputs[self.index.0])?, self.dim, input.shape())?;
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        let input = view_with_axis(&io.inputs[0])?;
+        let places = Places::new(&view_with_axis(&io.inputs[self.index.0])?, self.dim, input.shape())?;
         let source = match self.src {
             TensorOrScalar::Input(position)
-                if inputs[position].shape().rank() > 0 || inputs[0].shape().rank() == 0 =>
+                if io.inputs[position].shape().rank() > 0 || io.inputs[0].shape().rank() == 0 =>
             {
-                view_with_axis(&inputs[position])?.to_tensor()?
+                view_with_axis(&io.inputs[position])?.to_tensor()?
             }
-            src => src.number(inputs, inputs[0].dtype())?,
+            src => src.number(io.inputs, io.inputs[0].dtype())?,
         };
         // A single number is broadcast.
         let (across, along) = (Layout::contiguous(*input.shape()), *source.layout());
-        let layout = outputs[0].layout().reshape(input.shape())?.unwrap_or(*outputs[0].layout());
-        write_plain(&mut outputs[0].reborrow().with_layout(layout)?, &mut |output| {
+        let layout = io.outputs[0].layout().reshape(input.shape())?.unwrap_or(*io.outputs[0].layout());
+        write_plain(&mut io.outputs[0].reborrow().with_layout(layout)?, &mut |output| {
             output.copy_from(&input)?;
             with_bits!(output.dtype(), B => {
                 let source = source.view();
@@ -185,10 +172,10 @@ impl CpuLayer for Scatter {
 
 impl Layer for ScatterReduce {
     fn num_inputs(&self) -> RangeInclusive<usize> {
-        3..=3
+        exactly(1 + self.field_inputs())
     }
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         if inputs[0].dtype().is_complex() || inputs[0].dtype() == DType::Bool {
             return Err(LayerError::dtype("the input", "real numbers", inputs[0].dtype()));
         }
@@ -223,7 +210,7 @@ impl Reducible for i64 {
 }
 
 impl ScatterReduce {
-    fn run<T: Reducible>(&self, inputs: &[TensorView<'_>], places: &Places) -> Result<Tensor, LayerError> {
+    fn run<T: Reducible>(&self, inputs: &[TensorView<'_>], places: &Places) -> Result<Tensor> {
         let input = view_with_axis(&inputs[0])?;
         let mut result = input.cast(T::DTYPE)?.to_vec::<T>()?;
         let src = view_with_axis(&inputs[self.src.0])?.cast(T::DTYPE)?;
@@ -256,29 +243,24 @@ impl ScatterReduce {
 }
 
 impl CpuLayer for ScatterReduce {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        let whole = *view_with_axis(&inputs[0])?.shape();
-        let places = Places::new(&view_with_axis(&inputs[self.index.0])?, self.dim, &whole)?;
-        let joined = match inputs[0].dtype().is_float() {
-            true => self.run::<f64>(inputs, &places)?,
-            false => self.run::<i64>(inputs, &places)?,
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        let whole = *view_with_axis(&io.inputs[0])?.shape();
+        let places = Places::new(&view_with_axis(&io.inputs[self.index.0])?, self.dim, &whole)?;
+        let joined = match io.inputs[0].dtype().is_float() {
+            true => self.run::<f64>(io.inputs, &places)?,
+            false => self.run::<i64>(io.inputs, &places)?,
         };
-        let joined = joined.cast(inputs[0].dtype())?.reshape(inputs[0].shape())?;
-        Ok(outputs[0].copy_from(&joined.view())?)
+        let joined = joined.cast(io.inputs[0].dtype())?.reshape(io.inputs[0].shape())?;
+        Ok(io.outputs[0].copy_from(&joined.view())?)
     }
 }
 
 impl Layer for IndexCopy {
     fn num_inputs(&self) -> RangeInclusive<usize> {
-        3..=3
+        exactly(1 + self.field_inputs())
     }
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let (index, source) = (&inputs[self.index.0], &inputs[self.source.0]);
         check_indices("the index", index)?;
         if index.rank() > 1 {
@@ -295,22 +277,17 @@ impl Layer for IndexCopy {
 }
 
 impl CpuLayer for IndexCopy {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        if inputs[0].shape().rank() == 0 {
-            return Ok(outputs[0].copy_from(&inputs[self.source.0])?);
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        if io.inputs[0].shape().rank() == 0 {
+            return Ok(io.outputs[0].copy_from(&io.inputs[self.source.0])?);
         }
-        outputs[0].copy_from(&inputs[0])?;
-        let axis = inputs[0].shape().axis(self.dim)?;
-        let indices = read_indices(&inputs[self.index.0], inputs[0].shape()[axis])?;
-        let (source, whole) = (&inputs[self.source.0], *outputs[0].layout());
+        io.outputs[0].copy_from(&io.inputs[0])?;
+        let axis = io.inputs[0].shape().axis(self.dim)?;
+        let indices = read_indices(&io.inputs[self.index.0], io.inputs[0].shape()[axis])?;
+        let (source, whole) = (&io.inputs[self.source.0], *io.outputs[0].layout());
         for (from, to) in indices.into_iter().enumerate() {
             let part = source.with_layout(source.layout().select(axis, from)?)?;
-            outputs[0].reborrow().with_layout(whole.select(axis, to)?)?.copy_from(&part)?;
+            io.outputs[0].reborrow().with_layout(whole.select(axis, to)?)?.copy_from(&part)?;
         }
         Ok(())
     }
@@ -318,10 +295,10 @@ impl CpuLayer for IndexCopy {
 
 impl Layer for SelectScatter {
     fn num_inputs(&self) -> RangeInclusive<usize> {
-        2..=2
+        exactly(1 + self.field_inputs())
     }
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let mut wanted = inputs[0].dims().to_vec();
         wanted.remove(axis_of(self.dim, &inputs[0])?);
         let (wanted, src) = (inputs[0].with_dims(wanted), &inputs[self.src.0]);
@@ -331,17 +308,12 @@ impl Layer for SelectScatter {
 }
 
 impl CpuLayer for SelectScatter {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        outputs[0].copy_from(&inputs[0])?;
-        let axis = inputs[0].shape().axis(self.dim)?;
-        let index = resolve_index(self.index, inputs[0].shape()[axis])?;
-        let layout = outputs[0].layout().select(axis, index)?;
-        Ok(outputs[0].reborrow().with_layout(layout)?.copy_from(&inputs[self.src.0])?)
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        io.outputs[0].copy_from(&io.inputs[0])?;
+        let axis = io.inputs[0].shape().axis(self.dim)?;
+        let index = resolve_index(self.index, io.inputs[0].shape()[axis])?;
+        let layout = io.outputs[0].layout().select(axis, index)?;
+        Ok(io.outputs[0].reborrow().with_layout(layout)?.copy_from(&io.inputs[self.src.0])?)
     }
 }
 

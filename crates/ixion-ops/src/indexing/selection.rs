@@ -1,6 +1,6 @@
 //! Selecting elements: where, masked_fill, clamp, masked_select.
 
-use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
+use crate::op::{CpuLayer, ForwardContext, FromOperator, Io, Layer, LayerError, Result, TensorMeta, exactly};
 use crate::support::arguments::InputIndex;
 use crate::support::broadcast::{Converted, TensorOrScalar, broadcast, common, integer_range};
 use crate::support::shape_cache::ShapeCache;
@@ -58,7 +58,7 @@ crate::operator! {
     }
 }
 
-fn check_mask(what: &str, mask: &TensorMeta) -> Result<(), LayerError> {
+fn check_mask(what: &str, mask: &TensorMeta) -> Result<()> {
     if matches!(mask.dtype(), DType::Bool | DType::U8) {
         return Ok(());
     }
@@ -66,11 +66,7 @@ fn check_mask(what: &str, mask: &TensorMeta) -> Result<(), LayerError> {
 }
 
 /// Writes a value where the mask is true; the mask is broadcast to the output's shape.
-fn fill_where(
-    mask: &TensorView<'_>,
-    value: &Tensor,
-    output: &mut TensorViewMut<'_>,
-) -> Result<(), LayerError> {
+fn fill_where(mask: &TensorView<'_>, value: &Tensor, output: &mut TensorViewMut<'_>) -> Result<()> {
     let (shape, mask) = (*output.shape(), Converted::of(mask, DType::Bool)?);
     let mask = mask.expanded(&shape)?;
     let mask = mask.array::<bool>()?;
@@ -89,7 +85,7 @@ fn choose(
     first: &TensorView<'_>,
     second: &TensorView<'_>,
     output: &mut TensorViewMut<'_>,
-) -> Result<(), LayerError> {
+) -> Result<()> {
     let mask = mask.array::<bool>()?;
     with_bits!(output.dtype(), B => {
         let (first, second) = (first.bits::<B>()?, second.bits::<B>()?);
@@ -104,11 +100,10 @@ fn choose(
 
 impl Layer for Where {
     fn num_inputs(&self) -> RangeInclusive<usize> {
-        let count = 1 + self.input.num_inputs() + self.other.num_inputs();
-        count..=count
+        exactly(1 + self.field_inputs())
     }
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         check_mask("the condition", &inputs[0])?;
         // Two numbers are treated as tensors here: `torch.where(condition, 1.0, 0.0)` is f32.
         let dtype = match (self.input, self.other) {
@@ -127,26 +122,26 @@ impl Layer for Where {
 }
 
 impl CpuLayer for Where {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        let (shape, dtype) = (*outputs[0].shape(), outputs[0].dtype());
-        let mask = Converted::of(&inputs[0], DType::Bool)?;
-        let (first, second) = (self.input.converted(inputs, dtype)?, self.other.converted(inputs, dtype)?);
-        choose(&mask.expanded(&shape)?, &first.expanded(&shape)?, &second.expanded(&shape)?, &mut outputs[0])
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        let (shape, dtype) = (*io.outputs[0].shape(), io.outputs[0].dtype());
+        let mask = Converted::of(&io.inputs[0], DType::Bool)?;
+        let (first, second) =
+            (self.input.converted(io.inputs, dtype)?, self.other.converted(io.inputs, dtype)?);
+        choose(
+            &mask.expanded(&shape)?,
+            &first.expanded(&shape)?,
+            &second.expanded(&shape)?,
+            &mut io.outputs[0],
+        )
     }
 }
 
 impl Layer for MaskedFill {
     fn num_inputs(&self) -> RangeInclusive<usize> {
-        let count = 2 + self.value.num_inputs();
-        count..=count
+        exactly(1 + self.field_inputs())
     }
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let (input, mask) = (&inputs[0], &inputs[self.mask.0]);
         check_mask("the mask", mask)?;
         if !self.value.dims(inputs).is_empty() {
@@ -173,15 +168,10 @@ impl Layer for MaskedFill {
 }
 
 impl CpuLayer for MaskedFill {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        let (shape, output) = (*outputs[0].shape(), &mut outputs[0]);
-        output.copy_from(&inputs[0].with_layout(inputs[0].layout().expand(&shape)?)?)?;
-        fill_where(&inputs[self.mask.0], &self.value.number(inputs, output.dtype())?, output)
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        let (shape, output) = (*io.outputs[0].shape(), &mut io.outputs[0]);
+        output.copy_from(&io.inputs[0].with_layout(io.inputs[0].layout().expand(&shape)?)?)?;
+        fill_where(&io.inputs[self.mask.0], &self.value.number(io.inputs, output.dtype())?, output)
     }
 
     fn forward_in_place(
@@ -189,7 +179,7 @@ impl CpuLayer for MaskedFill {
         data: &mut TensorViewMut<'_>,
         others: &[TensorView<'_>],
         _: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
+    ) -> Result<()> {
         let inputs = with_first(others)?;
         fill_where(&inputs[self.mask.0], &self.value.number(&inputs, data.dtype())?, data)
     }
@@ -197,10 +187,10 @@ impl CpuLayer for MaskedFill {
 
 impl Layer for MaskedSelect {
     fn num_inputs(&self) -> RangeInclusive<usize> {
-        2..=2
+        exactly(1 + self.field_inputs())
     }
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let mask = &inputs[self.mask.0];
         check_mask("the mask", mask)?;
         broadcast(inputs[0].dims(), mask.dims())?;
@@ -213,12 +203,7 @@ impl Layer for MaskedSelect {
 }
 
 impl CpuLayer for MaskedSelect {
-    fn forward(
-        &mut self,
-        _: &[TensorView<'_>],
-        _: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
+    fn forward(&mut self, _: &mut Io<'_, '_>) -> Result<()> {
         Err(LayerError::Unsupported("the size of the output depends on the values of the mask".to_owned()))
     }
 
@@ -226,7 +211,7 @@ impl CpuLayer for MaskedSelect {
         &mut self,
         inputs: &[TensorView<'_>],
         context: &mut ForwardContext<'_>,
-    ) -> Result<Vec<Tensor>, LayerError> {
+    ) -> Result<Vec<Tensor>> {
         let mask = Converted::of(&inputs[self.mask.0], DType::Bool)?;
         let shape = ixion_tensor::broadcast_shapes(inputs[0].shape(), mask.view().shape())?;
         let input = inputs[0].with_layout(inputs[0].layout().expand(&shape)?)?;
@@ -252,7 +237,7 @@ impl Clamp {
     }
 
     /// Rejects bounds of the file that the element type cannot hold, unless they have no effect.
-    fn check_bounds(&self, dtype: DType) -> Result<(), LayerError> {
+    fn check_bounds(&self, dtype: DType) -> Result<()> {
         let Some((least, most)) = integer_range(dtype) else {
             return [self.min, self.max].iter().flatten().try_for_each(|bound| bound.check_fits(dtype));
         };
@@ -268,12 +253,7 @@ impl Clamp {
     }
 
     /// Prepares a program that clamps in one pass; `max` wins over `min`, and a NaN on either side over both.
-    fn prepared(
-        &self,
-        inputs: &[TensorView<'_>],
-        dtype: DType,
-        shape: &Shape,
-    ) -> Result<Prepared, LayerError> {
+    fn prepared(&self, inputs: &[TensorView<'_>], dtype: DType, shape: &Shape) -> Result<Prepared> {
         let mut program = Program::default();
         let operand = |program: &mut Program, factor: TensorOrScalar| match factor {
             TensorOrScalar::Input(position) => {
@@ -298,11 +278,10 @@ impl Clamp {
 
 impl Layer for Clamp {
     fn num_inputs(&self) -> RangeInclusive<usize> {
-        let count = self.factors().iter().map(TensorOrScalar::num_inputs).sum();
-        count..=count
+        exactly(1 + self.field_inputs())
     }
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let factors = self.factors();
         let dtype = common(inputs, &factors);
         if dtype.is_complex() || dtype == DType::Bool {
@@ -318,26 +297,24 @@ impl Layer for Clamp {
 }
 
 impl CpuLayer for Clamp {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        context: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        let (dtype, shape) = (outputs[0].dtype(), *outputs[0].shape());
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        let (dtype, shape) = (io.outputs[0].dtype(), *io.outputs[0].shape());
         if shape.num_elements() == 0 {
             return Ok(());
         }
         let mut ready = self.ready.take();
-        let make = || self.prepared(inputs, dtype, &shape);
-        let prepared = ready.get_or_make(|ready| ready.fits(inputs, dtype, &shape), make)?;
-        prepared.start(inputs)?.whole(&mut outputs[0], context.limits())?;
+        let make = || self.prepared(io.inputs, dtype, &shape);
+        let prepared = ready.get_or_make(|ready| ready.fits(io.inputs, dtype, &shape), make)?;
+        prepared.start(io.inputs)?.whole(&mut io.outputs[0], io.context.limits())?;
         self.ready = ready;
         Ok(())
     }
 }
 
-operators! { Where, MaskedFill, MaskedSelect, Clamp; overload "aten::clamp_max"(input, max) }
+operators! {
+    Where, MaskedFill: when_quantized(InFloats(OfInput)), MaskedSelect, Clamp: when_quantized(InFloats(OfInput));
+    category Elementwise; overload "aten::clamp_max"(input, max)
+}
 
 #[cfg(test)]
 mod tests {

@@ -1,12 +1,12 @@
 //! Elements at indices into the flattened input or along one axis: take, take_along_dim.
 
-use crate::indexing::by_index::{Gather, check_indices, pick};
-use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
+use crate::indexing::by_index::{Gather, check_indices};
+use crate::op::{CpuLayer, FromOperator, Io, Layer, LayerError, Result, TensorMeta, exactly};
 use crate::support::arguments::InputIndex;
 use crate::support::broadcast::broadcast;
 use crate::support::shape_cache::ShapeCache;
-use crate::support::views::axis_of;
-use ixion_tensor::{DType, Dim, Tensor, TensorView, TensorViewMut, resolve_index};
+use crate::support::views::{axis_of, pick};
+use ixion_tensor::{DType, Dim, Tensor, TensorView, resolve_index};
 use std::ops::RangeInclusive;
 
 crate::operator! {
@@ -29,7 +29,7 @@ crate::operator! {
 
 impl TakeAlongDim {
     /// The broadcast shapes of input and indices, and the axis.
-    fn shapes(&self, inputs: &[TensorMeta]) -> Result<([Vec<Dim>; 2], i64), LayerError> {
+    fn shapes(&self, inputs: &[TensorMeta]) -> Result<([Vec<Dim>; 2], i64)> {
         let (input, indices) = (&inputs[0], &inputs[self.indices.0]);
         let Some(dim) = self.dim else {
             return Ok(([vec![input.num_elements()], vec![indices.num_elements()]], 0));
@@ -49,10 +49,10 @@ impl TakeAlongDim {
 
 impl Layer for TakeAlongDim {
     fn num_inputs(&self) -> RangeInclusive<usize> {
-        2..=2
+        exactly(1 + self.field_inputs())
     }
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         check_indices("the indices", &inputs[self.indices.0])?;
         let ([_, dims], _) = self.shapes(inputs)?;
         Ok(vec![inputs[0].with_dims(dims)])
@@ -60,31 +60,30 @@ impl Layer for TakeAlongDim {
 }
 
 impl CpuLayer for TakeAlongDim {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        context: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        let metas = TensorMeta::of_all(inputs);
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        let metas = TensorMeta::of_all(io.inputs);
         let (shapes, dim) = self.shapes(&metas)?;
         let mut both = Vec::with_capacity(2);
-        for (input, dims) in [&inputs[0], &inputs[self.indices.0]].into_iter().zip(shapes) {
+        for (input, dims) in [&io.inputs[0], &io.inputs[self.indices.0]].into_iter().zip(shapes) {
             let (shape, input) = (TensorMeta::new(DType::I64, dims).shape()?, input.to_tensor()?);
             both.push(if self.dim.is_some() { input.expand(&shape)? } else { input.reshape(&shape)? });
         }
         let views: Vec<TensorView<'_>> = both.iter().map(Tensor::view).collect();
         let places = ShapeCache::default();
-        Gather { dim, index: InputIndex(1), sparse_grad: false, places }.forward(&views, outputs, context)
+        Gather { dim, index: InputIndex(1), sparse_grad: false, places }.forward(&mut Io::new(
+            &views,
+            io.outputs,
+            &mut io.context,
+        ))
     }
 }
 
 impl Layer for Take {
     fn num_inputs(&self) -> RangeInclusive<usize> {
-        2..=2
+        exactly(1 + self.field_inputs())
     }
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let index = &inputs[self.index.0];
         check_indices("the index", index)?;
         Ok(vec![inputs[0].with_dims(index.dims().to_vec())])
@@ -92,17 +91,12 @@ impl Layer for Take {
 }
 
 impl CpuLayer for Take {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        let indices = inputs[self.index.0].to_tensor()?.cast(DType::I64)?.to_vec::<i64>()?;
-        let count = inputs[0].num_elements();
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        let indices = io.inputs[self.index.0].to_tensor()?.cast(DType::I64)?.to_vec::<i64>()?;
+        let count = io.inputs[0].num_elements();
         let places: Vec<usize> =
             indices.into_iter().map(|index| resolve_index(index, count)).collect::<Result<_, _>>()?;
-        pick(&inputs[0], &places, &mut outputs[0])
+        pick(&io.inputs[0], &places, &mut io.outputs[0])
     }
 }
 

@@ -1,6 +1,8 @@
 //! Conversion of tensor formats: the operator that the engine inserts between layers whose formats differ.
 
-use crate::op::{Cost, CpuLayer, ForwardContext, Layer, LayerError, TensorFormat, TensorMeta, View};
+use crate::op::{
+    Cost, CpuLayer, ForwardContext, Io, Layer, LayerError, Result, TensorFormat, TensorMeta, View,
+};
 use half::{bf16, f16};
 use ixion_kernels::reformat::{Cut, Stored, rearrange, reformat};
 use ixion_tensor::{Bits, DType, Format, Layout, Shape, TensorView, TensorViewMut, with_bits};
@@ -44,7 +46,7 @@ fn is_convertible(dtype: DType, scale: Option<f32>) -> bool {
 }
 
 impl Layer for Reformat {
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let input = &inputs[0];
         // Shape rules see a float type for tensors that the engine quantised.
         let from = if self.from_scale.is_some() { DType::I8 } else { input.dtype() };
@@ -61,12 +63,7 @@ impl Layer for Reformat {
     }
 
     /// A view, if elements are stored in the same order in both formats, as those of N×C×1×1 are for any order of axes.
-    fn view_of(
-        &self,
-        _: usize,
-        inputs: &[(DType, Layout)],
-        shape: &Shape,
-    ) -> Result<Option<View>, LayerError> {
+    fn view_of(&self, _: usize, inputs: &[(DType, Layout)], shape: &Shape) -> Result<Option<View>> {
         let is_kept = |dtype: DType| dtype == self.to.dtype && self.from_scale == self.to_scale;
         let wanted = match self.to.format {
             Format::Plain => Layout::contiguous(*shape),
@@ -90,46 +87,17 @@ impl CpuLayer for Reformat {
         is_known && (position == 0 || formats.get(position) == Some(&self.to))
     }
 
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        context: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        let (input, output) = (&inputs[0], &mut outputs[0]);
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        let (input, output) = (&io.inputs[0], &mut io.outputs[0]);
         if output.num_elements() == 0 {
             return Ok(());
         }
         if input.layout().format() == Format::Plain && !input.layout().is_contiguous() {
             let input = input.to_tensor()?;
-            return self.convert(&input.view(), output, context);
+            return self.convert(&input.view(), output, &io.context);
         }
-        self.convert(input, output, context)
+        self.convert(input, output, &io.context)
     }
-}
-
-macro_rules! with_stored {
-    ($dtype:expr, $name:ident => $body:expr) => {
-        match $dtype {
-            DType::F32 => {
-                type $name = f32;
-                $body
-            }
-            DType::F16 => {
-                type $name = f16;
-                $body
-            }
-            DType::Bf16 => {
-                type $name = bf16;
-                $body
-            }
-            DType::I8 => {
-                type $name = i8;
-                $body
-            }
-            found => Err(LayerError::dtype("a tensor that is reformatted", "f32, f16, bf16 or i8", found)),
-        }
-    };
 }
 
 impl Reformat {
@@ -139,7 +107,7 @@ impl Reformat {
         input: &TensorView<'_>,
         output: &mut TensorViewMut<'_>,
         context: &ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
+    ) -> Result<()> {
         if [input.layout(), output.layout()].iter().all(|layout| layout.is_contiguous())
             && self.from_scale.is_none()
             && self.to_scale.is_none()
@@ -150,12 +118,34 @@ impl Reformat {
         if input.dtype() == output.dtype() && self.from_scale == self.to_scale {
             return with_bits!(input.dtype(), B => Self::moved::<B>(cuts, input, output, context));
         }
-        with_stored!(input.dtype(), T => with_stored!(output.dtype(), U =>
-            self.stored::<T, U>(cuts, input, output, context)))
+        match input.dtype() {
+            DType::F32 => self.convert_from::<f32>(cuts, input, output, context),
+            DType::F16 => self.convert_from::<f16>(cuts, input, output, context),
+            DType::Bf16 => self.convert_from::<bf16>(cuts, input, output, context),
+            DType::I8 => self.convert_from::<i8>(cuts, input, output, context),
+            found => Err(not_stored(found)),
+        }
+    }
+
+    /// Converts elements of one type.
+    fn convert_from<T: Stored>(
+        &self,
+        cuts: (Cut, Cut),
+        input: &TensorView<'_>,
+        output: &mut TensorViewMut<'_>,
+        context: &ForwardContext<'_>,
+    ) -> Result<()> {
+        match output.dtype() {
+            DType::F32 => self.stored::<T, f32>(cuts, input, output, context),
+            DType::F16 => self.stored::<T, f16>(cuts, input, output, context),
+            DType::Bf16 => self.stored::<T, bf16>(cuts, input, output, context),
+            DType::I8 => self.stored::<T, i8>(cuts, input, output, context),
+            found => Err(not_stored(found)),
+        }
     }
 
     /// Input and output as cuts along the same axis; without blocks if both are plain.
-    fn cuts(from: &Layout, to: &Layout) -> Result<(Cut, Cut), LayerError> {
+    fn cuts(from: &Layout, to: &Layout) -> Result<(Cut, Cut)> {
         let axis = |layout: &Layout| match layout.format() {
             Format::Blocked { axis, block } => Some((usize::from(axis), usize::from(block))),
             _ => None,
@@ -184,7 +174,7 @@ impl Reformat {
         input: &TensorView<'_>,
         output: &mut TensorViewMut<'_>,
         context: &ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
+    ) -> Result<()> {
         let source = input.with_layout(flat(input.layout())?)?;
         let layout = flat(output.layout())?;
         let mut output = output.reborrow().with_layout(layout)?;
@@ -201,7 +191,7 @@ impl Reformat {
         input: &TensorView<'_>,
         output: &mut TensorViewMut<'_>,
         context: &ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
+    ) -> Result<()> {
         let source = input.with_layout(input.layout().unrolled()?)?;
         let layout = output.layout().unrolled()?;
         let mut target = output.reborrow().with_layout(layout)?;
@@ -213,10 +203,14 @@ impl Reformat {
 }
 
 /// All stored elements as one axis: arrays of few axes need no allocation.
-fn flat(layout: &Layout) -> Result<Layout, LayerError> {
+fn flat(layout: &Layout) -> Result<Layout> {
     let unrolled = layout.unrolled()?;
     let elements = Shape::new(&[unrolled.shape().num_elements()])?;
     unrolled.reshape(&elements)?.ok_or_else(not_dense)
+}
+
+fn not_stored(found: DType) -> LayerError {
+    LayerError::dtype("a tensor that is reformatted", "f32, f16, bf16 or i8", found)
 }
 
 /// The engine passes only dense tensors to this layer; other callers may not.
@@ -241,7 +235,7 @@ mod tests {
         let (mut workspace, limits) = (Workspace::new().unwrap(), Limits::default());
         let mut context = ForwardContext::new(&mut workspace, &limits);
         let view = output.view_mut().unwrap().with_layout(layout).unwrap();
-        layer.forward(&[input.view()], &mut [view], &mut context).unwrap();
+        layer.forward(&mut Io::new(&[input.view()], &mut [view], &mut context)).unwrap();
         output.with_layout(layout).unwrap()
     }
 

@@ -1,7 +1,6 @@
 //! Transfer between device memories: the operator that the engine inserts if one device writes a tensor that another reads.
 
-use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
-use ixion_tensor::{TensorView, TensorViewMut};
+use crate::op::{CpuLayer, Io, Layer, Result, TensorMeta};
 
 /// Copies a tensor to the memory of another device. The engine performs the transfer; on the CPU it is a plain copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,18 +12,13 @@ impl Transfer {
 }
 
 impl Layer for Transfer {
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         Ok(vec![inputs[0].clone()])
     }
 }
 
 impl CpuLayer for Transfer {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        Ok(outputs[0].copy_from(&inputs[0])?)
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        Ok(io.outputs[0].copy_from(&io.inputs[0])?)
     }
 }

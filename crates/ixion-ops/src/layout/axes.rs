@@ -1,7 +1,8 @@
 //! Permuting axes, and expanding axes of length 1.
 
-use crate::op::{Layer, LayerError, TensorMeta, View};
+use crate::op::{CpuLayer, FromOperator, Layer, LayerError, Result, TensorMeta, View, exactly};
 use crate::support::arguments::{InputIndex, ParamOrInput};
+use crate::support::delegation::Delegating;
 use crate::support::views::view_layers;
 use ixion_tensor::{Dim, Layout, Shape, resolve_axes, resolve_axis};
 use std::ops::RangeInclusive;
@@ -45,64 +46,54 @@ crate::operator! {
     }
 }
 
-impl Permute {
-    /// The order for a tensor of this rank.
-    fn order(&self, rank: usize) -> Result<Vec<usize>, LayerError> {
-        let order = resolve_axes(&self.dims, rank)?;
-        if order.len() == rank && (0..rank).all(|axis| order.contains(&axis)) {
-            return Ok(order);
-        }
-        let reason = format!("expected each of the {rank} axes once");
-        Err(LayerError::InvalidParameter { key: "dims", found: format!("{:?}", self.dims), reason })
+/// Returns a view of the input with its axes in this order.
+#[derive(Debug, Clone)]
+pub(crate) struct InOrder(pub(crate) Vec<usize>);
+
+impl Layer for InOrder {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
+        Ok(vec![inputs[0].with_dims(self.0.iter().map(|&axis| inputs[0].dims()[axis].clone()))])
+    }
+
+    fn view(&self, _: usize, inputs: &[Layout], _: &Shape) -> Result<Option<View>> {
+        Ok(Some(View { input: 0, layout: inputs[0].permute(&self.0)? }))
     }
 }
 
-impl Transpose {
-    fn order(&self, rank: usize) -> Result<Vec<usize>, LayerError> {
+impl Delegating for Permute {
+    fn delegate(&self, rank: usize) -> Result<impl CpuLayer> {
+        let order = resolve_axes(&self.dims, rank)?;
+        if order.len() == rank && (0..rank).all(|axis| order.contains(&axis)) {
+            return Ok(InOrder(order));
+        }
+        let reason = format!("expected each of the {rank} axes once");
+        Err(LayerError::invalid("dims", format!("{:?}", self.dims), reason))
+    }
+}
+
+impl Delegating for Transpose {
+    fn delegate(&self, rank: usize) -> Result<impl CpuLayer> {
         let (first, second) = (resolve_axis(self.dim0, rank)?, resolve_axis(self.dim1, rank)?);
         let mut order: Vec<usize> = (0..rank).collect();
         if rank > 0 {
             order.swap(first, second);
         }
-        Ok(order)
+        Ok(InOrder(order))
     }
 }
 
-impl MatrixTranspose {
-    fn order(&self, rank: usize) -> Result<Vec<usize>, LayerError> {
+impl Delegating for MatrixTranspose {
+    fn delegate(&self, rank: usize) -> Result<impl CpuLayer> {
         if rank > 2 {
-            return Err(LayerError::shape(
-                "the input",
-                "at most two axes",
-                format!("a tensor of {rank} axes"),
-            ));
+            let found = format!("a tensor of {rank} axes");
+            return Err(LayerError::shape("the input", "at most two axes", found));
         }
-        Ok((0..rank).rev().collect())
+        Ok(InOrder((0..rank).rev().collect()))
     }
 }
-
-macro_rules! permuting_layers {
-    ($($name:ident),+) => {$(
-        impl Layer for $name {
-            fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
-                let order = self.order(inputs[0].rank())?;
-                Ok(vec![inputs[0].with_dims(order.into_iter().map(|axis| inputs[0].dims()[axis].clone()))])
-            }
-
-            fn view(&self, _: usize, inputs: &[Layout], _: &Shape) -> Result<Option<View>, LayerError> {
-                let order = self.order(inputs[0].shape().rank())?;
-                Ok(Some(View { input: 0, layout: inputs[0].permute(&order)? }))
-            }
-        }
-
-        view_layers!($name);
-    )+};
-}
-
-permuting_layers!(Permute, Transpose, MatrixTranspose);
 
 /// The lengths after expansion to `sizes`; -1 keeps the input's length.
-fn expanded(input: &TensorMeta, sizes: Vec<Dim>) -> Result<Vec<Dim>, LayerError> {
+fn expanded(input: &TensorMeta, sizes: Vec<Dim>) -> Result<Vec<Dim>> {
     let refuse = |wanted: &str| Err(LayerError::shape("the input", wanted, input));
     let Some(new_axes) = sizes.len().checked_sub(input.rank()) else {
         return refuse(&format!("at most {} axes", sizes.len()));
@@ -122,43 +113,45 @@ fn expanded(input: &TensorMeta, sizes: Vec<Dim>) -> Result<Vec<Dim>, LayerError>
     Ok(dims)
 }
 
-fn expanded_view(inputs: &[Layout], shape: &Shape) -> Result<Option<View>, LayerError> {
+fn expanded_view(inputs: &[Layout], shape: &Shape) -> Result<Option<View>> {
     Ok(Some(View { input: 0, layout: inputs[0].expand(shape)? }))
 }
 
 impl Layer for Expand {
     fn num_inputs(&self) -> RangeInclusive<usize> {
-        let count = 1 + self.sizes.as_ref().map_or(0, ParamOrInput::num_inputs);
-        count..=count
+        exactly(1 + self.field_inputs())
     }
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let sizes = self.sizes.as_ref().map(|sizes| sizes.dims(inputs)).transpose()?;
         Ok(vec![inputs[0].with_dims(expanded(&inputs[0], sizes.unwrap_or_default())?)])
     }
 
-    fn view(&self, _: usize, inputs: &[Layout], shape: &Shape) -> Result<Option<View>, LayerError> {
+    fn view(&self, _: usize, inputs: &[Layout], shape: &Shape) -> Result<Option<View>> {
         expanded_view(inputs, shape)
     }
 }
 
 impl Layer for ExpandAs {
     fn num_inputs(&self) -> RangeInclusive<usize> {
-        2..=2
+        exactly(1 + self.field_inputs())
     }
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         Ok(vec![inputs[0].with_dims(expanded(&inputs[0], inputs[self.other.0].dims().to_vec())?)])
     }
 
-    fn view(&self, _: usize, inputs: &[Layout], shape: &Shape) -> Result<Option<View>, LayerError> {
+    fn view(&self, _: usize, inputs: &[Layout], shape: &Shape) -> Result<Option<View>> {
         expanded_view(inputs, shape)
     }
 }
 
-view_layers!(Expand, ExpandAs);
+view_layers!(InOrder, Expand, ExpandAs);
 
-operators! { Permute, Transpose, MatrixTranspose, Expand, ExpandAs }
+operators! {
+    Permute: moves(Permuted), Transpose: moves(Permuted), MatrixTranspose: moves(Permuted), Expand: moves(Expanded),
+    ExpandAs: moves(Expanded)
+}
 
 #[cfg(test)]
 mod tests {
@@ -166,11 +159,7 @@ mod tests {
     use crate::support::testing::{counting, operator, tensor};
     use ixion_tensor::{DType, Tensor};
 
-    fn run(
-        op_type: &str,
-        params: &[(&str, &str)],
-        input: &Tensor,
-    ) -> Result<(Vec<usize>, Vec<i32>), LayerError> {
+    fn run(op_type: &str, params: &[(&str, &str)], input: &Tensor) -> Result<(Vec<usize>, Vec<i32>)> {
         let output = operator(op_type, params).run_one(&[input])?;
         assert!(output.shares_storage(input));
         Ok((output.shape().to_vec(), output.to_vec().unwrap()))

@@ -1,11 +1,11 @@
 //! Concatenating and stacking tensors.
 
-use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorFormat, TensorMeta};
+use crate::op::{CpuLayer, Io, Layer, LayerError, Result, TensorFormat, TensorMeta};
 use crate::support::broadcast::{Converted, kind};
 use crate::support::promotion::result_type;
 use crate::support::rules;
 use crate::support::views::axis_of;
-use ixion_tensor::{DType, Dim, Format, Layout, TensorView, TensorViewMut, resolve_axis};
+use ixion_tensor::{DType, Dim, Format, Layout, TensorView, resolve_axis};
 use std::ops::RangeInclusive;
 
 crate::operator! {
@@ -64,7 +64,7 @@ impl Layer for Cat {
         1..=usize::MAX
     }
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let dtype = joined_type(inputs);
         let mut joined = inputs.iter().enumerate().filter(|(_, input)| !is_left_out(input, inputs));
         let Some((_, first)) = joined.next() else {
@@ -86,7 +86,7 @@ impl Layer for Cat {
         Ok(vec![TensorMeta::new(dtype, dims)])
     }
 
-    fn parts(&self, inputs: &[TensorMeta], output: &Layout) -> Result<Option<Vec<Layout>>, LayerError> {
+    fn parts(&self, inputs: &[TensorMeta], output: &Layout) -> Result<Option<Vec<Layout>>> {
         if !are_parts(inputs) {
             return Ok(None);
         }
@@ -105,18 +105,13 @@ impl Layer for Cat {
 }
 
 impl CpuLayer for Cat {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        let axis = outputs[0].shape().axis(self.dim)?;
-        check_blocks(inputs, outputs[0].layout().format(), axis)?;
-        let layout = outputs[0].layout().unrolled()?;
-        let output = &mut outputs[0].reborrow().with_layout(layout)?;
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        let axis = io.outputs[0].shape().axis(self.dim)?;
+        check_blocks(io.inputs, io.outputs[0].layout().format(), axis)?;
+        let layout = io.outputs[0].layout().unrolled()?;
+        let output = &mut io.outputs[0].reborrow().with_layout(layout)?;
         let (dtype, mut start) = (output.dtype(), 0);
-        for input in inputs.iter().filter(|input| input.shape().dims() != [0]) {
+        for input in io.inputs.iter().filter(|input| input.shape().dims() != [0]) {
             let input = input.with_layout(input.layout().unrolled()?)?;
             let len = input.shape().get(axis).copied().unwrap_or(0);
             let input = Converted::of(&input, dtype)?;
@@ -134,7 +129,7 @@ impl CpuLayer for Cat {
         !format.is_quantized && format.format == first.format && is_alike
     }
 
-    fn configure(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<(), LayerError> {
+    fn configure(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<()> {
         let (Some(output), Some((_, before))) = (outputs.first(), inputs.split_last()) else { return Ok(()) };
         let Format::Blocked { axis, block } = output.format() else { return Ok(()) };
         let fills = |input: &TensorMeta| {
@@ -156,7 +151,7 @@ fn partly_filled() -> LayerError {
 }
 
 /// Checks that every input but the last fills its blocks, if the inputs are concatenated along the blocked axis.
-fn check_blocks(inputs: &[TensorView<'_>], format: Format, axis: usize) -> Result<(), LayerError> {
+fn check_blocks(inputs: &[TensorView<'_>], format: Format, axis: usize) -> Result<()> {
     let (Format::Blocked { axis: cut, block }, Some((_, before))) = (format, inputs.split_last()) else {
         return Ok(());
     };
@@ -171,7 +166,7 @@ fn blocked_parts(
     output: &Layout,
     axis: usize,
     (cut, block): (usize, usize),
-) -> Result<Option<Vec<Layout>>, LayerError> {
+) -> Result<Option<Vec<Layout>>> {
     if output.shape().iter().take(axis).any(|&len| len != 1) || (axis > cut) {
         return Ok(None);
     }
@@ -194,7 +189,7 @@ impl Layer for Stack {
         1..=usize::MAX
     }
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let axis = resolve_axis(self.dim, inputs[0].rank() + 1)?;
         let mut dims = inputs[0].dims().to_vec();
         for (position, input) in inputs.iter().enumerate().skip(1) {
@@ -207,7 +202,7 @@ impl Layer for Stack {
         Ok(vec![TensorMeta::new(joined_type(inputs), dims)])
     }
 
-    fn parts(&self, inputs: &[TensorMeta], output: &Layout) -> Result<Option<Vec<Layout>>, LayerError> {
+    fn parts(&self, inputs: &[TensorMeta], output: &Layout) -> Result<Option<Vec<Layout>>> {
         if !are_parts(inputs) {
             return Ok(None);
         }
@@ -218,23 +213,18 @@ impl Layer for Stack {
 }
 
 impl CpuLayer for Stack {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        let axis = outputs[0].shape().axis(self.dim)?;
-        for (position, input) in inputs.iter().enumerate() {
-            let part = outputs[0].layout().select(axis, position)?;
-            let input = Converted::of(input, outputs[0].dtype())?;
-            outputs[0].reborrow().with_layout(part)?.copy_from(&input.view())?;
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        let axis = io.outputs[0].shape().axis(self.dim)?;
+        for (position, input) in io.inputs.iter().enumerate() {
+            let part = io.outputs[0].layout().select(axis, position)?;
+            let input = Converted::of(input, io.outputs[0].dtype())?;
+            io.outputs[0].reborrow().with_layout(part)?.copy_from(&input.view())?;
         }
         Ok(())
     }
 }
 
-operators! { Cat, Stack }
+operators! { Cat: moves(Joined), Stack: moves(Stacked) }
 
 #[cfg(test)]
 mod tests {

@@ -1,73 +1,66 @@
 //! Diagonals and triangles of matrices: tril, triu, diagonal, diag_embed, fill_diagonal.
 
 use crate::indexing::scattering::check_source;
-use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta, View};
+use crate::op::{CpuLayer, FromOperator, Io, Layer, LayerError, Result, TensorMeta, View, exactly};
 use crate::support::arguments::InputIndex;
 use crate::support::broadcast::TensorOrScalar;
+use crate::support::delegation::delegating;
 use crate::support::views::{fill_with_zeros, view_layers, write_plain};
-use ixion_tensor::{Dim, Layout, Shape, TensorView, TensorViewMut, resolve_axis};
+use ixion_tensor::{Dim, Layout, Shape, resolve_axis};
 use std::ops::{Range, RangeInclusive};
 
-macro_rules! triangles {
-    ($($(#[doc = $doc:literal])* $name:ident for $($op_type:literal),+ keeps $kept:expr;)*) => {$(
-        crate::operator! {
-            $(#[doc = $doc])*
-            pub struct $name for $($op_type),+ {
-                /// The diagonal at which the triangle ends: 0 is the main one, positive values are above it, negative values
-                /// below.
-                diagonal: i64 = 0,
-            }
-        }
+delegating! {
+    {
+        /// The diagonal at which the triangle ends: 0 is the main one, positive values are above it, negative values
+        /// below.
+        diagonal: i64 = 0,
+    }
 
-        impl Layer for $name {
-            fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
-                if inputs[0].rank() < 2 {
-                    return Err(LayerError::shape("the input", "at least two axes", &inputs[0]));
-                }
-                Ok(vec![inputs[0].with_dims(inputs[0].dims().to_vec())])
-            }
-        }
-
-        impl CpuLayer for $name {
-            fn forward(
-                &mut self,
-                inputs: &[TensorView<'_>],
-                outputs: &mut [TensorViewMut<'_>],
-                _: &mut ForwardContext<'_>,
-            ) -> Result<(), LayerError> {
-                keep(&inputs[0], &mut outputs[0], self.diagonal, $kept)
-            }
-        }
-    )*};
-}
-
-triangles! {
     /// `torch.tril`: keeps the lower triangle of each matrix and sets the elements above to zero.
-    Tril for "aten::tril" keeps |diagonal, columns| 0..diagonal.saturating_add(1).clamp(0, columns);
+    Tril for "aten::tril" |layer| Triangle {
+        diagonal: layer.diagonal,
+        kept: |diagonal, columns| 0..diagonal.saturating_add(1).clamp(0, columns),
+    };
 
     /// `torch.triu`: keeps the upper triangle of each matrix and sets the elements below to zero.
-    Triu for "aten::triu" keeps |diagonal, columns| diagonal.clamp(0, columns)..columns;
+    Triu for "aten::triu" |layer| Triangle {
+        diagonal: layer.diagonal,
+        kept: |diagonal, columns| diagonal.clamp(0, columns)..columns,
+    };
 }
 
-/// Copies the columns that `kept` returns for each row of each matrix, and writes zeros elsewhere. `kept` gets the column in
-/// which the row crosses the diagonal, and the number of columns.
-fn keep(
-    input: &TensorView<'_>,
-    output: &mut TensorViewMut<'_>,
+/// Copies some columns of each row of each matrix, and writes zeros elsewhere.
+#[derive(Debug, Clone)]
+struct Triangle {
     diagonal: i64,
+    /// The columns to copy, given the column in which the row crosses the diagonal, and the number of columns.
     kept: fn(i64, i64) -> Range<i64>,
-) -> Result<(), LayerError> {
-    fill_with_zeros(output)?;
-    let &[.., rows, columns] = input.shape().dims() else { return Ok(()) };
-    let axis = input.shape().rank() - 2;
-    for row in 0..rows {
-        let kept = kept(diagonal.saturating_add(row as i64), columns as i64);
-        let (start, len) = (kept.start as usize, (kept.end - kept.start) as usize);
-        let part = |layout: &Layout| layout.narrow(axis, row, 1)?.narrow(axis + 1, start, len);
-        let (from, to) = (part(input.layout())?, part(output.layout())?);
-        output.reborrow().with_layout(to)?.copy_from(&input.with_layout(from)?)?;
+}
+
+impl Layer for Triangle {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
+        if inputs[0].rank() < 2 {
+            return Err(LayerError::shape("the input", "at least two axes", &inputs[0]));
+        }
+        Ok(vec![inputs[0].with_dims(inputs[0].dims().to_vec())])
     }
-    Ok(())
+}
+
+impl CpuLayer for Triangle {
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        let (input, output) = (&io.inputs[0], &mut io.outputs[0]);
+        fill_with_zeros(output)?;
+        let &[.., rows, columns] = input.shape().dims() else { return Ok(()) };
+        let axis = input.shape().rank() - 2;
+        for row in 0..rows {
+            let kept = (self.kept)(self.diagonal.saturating_add(row as i64), columns as i64);
+            let (start, len) = (kept.start as usize, (kept.end - kept.start) as usize);
+            let part = |layout: &Layout| layout.narrow(axis, row, 1)?.narrow(axis + 1, start, len);
+            let (from, to) = (part(input.layout())?, part(output.layout())?);
+            output.reborrow().with_layout(to)?.copy_from(&input.with_layout(from)?)?;
+        }
+        Ok(())
+    }
 }
 
 crate::operator! {
@@ -132,7 +125,7 @@ impl Place {
     ///
     /// # Errors
     /// Returns an error if an axis is out of range, or if both are the same.
-    pub fn new(offset: i64, dim1: i64, dim2: i64, rank: usize) -> Result<Self, LayerError> {
+    pub fn new(offset: i64, dim1: i64, dim2: i64, rank: usize) -> Result<Self> {
         let (rows, columns) = (resolve_axis(dim1, rank)?, resolve_axis(dim2, rank)?);
         if rank > 1 && rows != columns {
             return Ok(Self { offset, rows, columns });
@@ -154,7 +147,7 @@ impl Place {
     }
 
     /// The layout of the diagonal's elements in a tensor.
-    pub fn layout(&self, whole: &Layout) -> Result<Layout, LayerError> {
+    pub fn layout(&self, whole: &Layout) -> Result<Layout> {
         let (down, right) = self.start();
         let (mut dims, mut strides) = (Vec::new(), Vec::new());
         for (axis, (&len, &stride)) in whole.shape().iter().zip(whole.strides()).enumerate() {
@@ -174,12 +167,12 @@ impl Place {
 }
 
 impl Layer for Diagonal {
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let place = Place::new(self.offset, self.dim1, self.dim2, inputs[0].rank())?;
         Ok(vec![inputs[0].with_dims(place.dims(inputs[0].dims()))])
     }
 
-    fn view(&self, _: usize, inputs: &[Layout], _: &Shape) -> Result<Option<View>, LayerError> {
+    fn view(&self, _: usize, inputs: &[Layout], _: &Shape) -> Result<Option<View>> {
         let place = Place::new(self.offset, self.dim1, self.dim2, inputs[0].shape().rank())?;
         Ok(Some(View { input: 0, layout: place.layout(&inputs[0])? }))
     }
@@ -188,7 +181,7 @@ impl Layer for Diagonal {
 view_layers!(Diagonal);
 
 impl Layer for DiagEmbed {
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let Some((last, others)) = inputs[0].dims().split_last() else {
             return Err(LayerError::shape("the input", "at least one axis", &inputs[0]));
         };
@@ -202,44 +195,33 @@ impl Layer for DiagEmbed {
 }
 
 impl CpuLayer for DiagEmbed {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        let place = Place::new(self.offset, self.dim1, self.dim2, outputs[0].shape().rank())?;
-        fill_with_zeros(&mut outputs[0])?;
-        let diagonal = place.layout(outputs[0].layout())?;
-        Ok(outputs[0].reborrow().with_layout(diagonal)?.copy_from(&inputs[0])?)
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        let place = Place::new(self.offset, self.dim1, self.dim2, io.outputs[0].shape().rank())?;
+        fill_with_zeros(&mut io.outputs[0])?;
+        let diagonal = place.layout(io.outputs[0].layout())?;
+        Ok(io.outputs[0].reborrow().with_layout(diagonal)?.copy_from(&io.inputs[0])?)
     }
 }
 
 impl Layer for DiagonalScatter {
     fn num_inputs(&self) -> RangeInclusive<usize> {
-        2..=2
+        exactly(1 + self.field_inputs())
     }
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let (input, src) = (&inputs[0], &inputs[self.src.0]);
         let place = Place::new(self.offset, self.dim1, self.dim2, input.rank())?;
-        let wanted = input.with_dims(place.dims(input.dims()));
-        check_source(src, &wanted)?;
+        check_source(src, &input.with_dims(place.dims(input.dims())))?;
         Ok(vec![input.with_dims(input.dims().to_vec())])
     }
 }
 
 impl CpuLayer for DiagonalScatter {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        outputs[0].copy_from(&inputs[0])?;
-        let place = Place::new(self.offset, self.dim1, self.dim2, outputs[0].shape().rank())?;
-        let diagonal = place.layout(outputs[0].layout())?;
-        Ok(outputs[0].reborrow().with_layout(diagonal)?.copy_from(&inputs[self.src.0])?)
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        io.outputs[0].copy_from(&io.inputs[0])?;
+        let place = Place::new(self.offset, self.dim1, self.dim2, io.outputs[0].shape().rank())?;
+        let diagonal = place.layout(io.outputs[0].layout())?;
+        Ok(io.outputs[0].reborrow().with_layout(diagonal)?.copy_from(&io.inputs[self.src.0])?)
     }
 }
 
@@ -263,11 +245,10 @@ impl FillDiagonal {
 
 impl Layer for FillDiagonal {
     fn num_inputs(&self) -> RangeInclusive<usize> {
-        let count = 1 + self.fill_value.num_inputs();
-        count..=count
+        exactly(1 + self.field_inputs())
     }
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let dims = inputs[0].dims();
         if dims.len() < 2 || (dims.len() > 2 && dims.windows(2).any(|pair| pair[0] != pair[1])) {
             let wanted = "two axes, or more axes of equal length";
@@ -279,25 +260,19 @@ impl Layer for FillDiagonal {
 }
 
 impl CpuLayer for FillDiagonal {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        outputs[0].copy_from(&inputs[0])?;
-        let value = self.fill_value.number(inputs, inputs[0].dtype())?;
-        let (count, step) = self.places(inputs[0].shape().dims());
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        io.outputs[0].copy_from(&io.inputs[0])?;
+        let value = self.fill_value.number(io.inputs, io.inputs[0].dtype())?;
+        let (count, step) = self.places(io.inputs[0].shape().dims());
         if value.is_empty() || count == 0 {
             return Ok(());
         }
         let values = value.reshape(&[1])?.expand(&[count])?;
-        write_plain(&mut outputs[0], &mut |output| {
-            output.copy_from(&inputs[0])?;
+        write_plain(&mut io.outputs[0], &mut |output| {
+            output.copy_from(&io.inputs[0])?;
             let diagonal = Layout::strided(Shape::new(&[count])?, &[step], output.layout().offset())?;
             Ok(output.reborrow().with_layout(diagonal)?.copy_from(&values.view())?)
-        })?;
-        Ok(())
+        })
     }
 }
 

@@ -1,7 +1,8 @@
 //! Operators that return their input: clone, contiguous, identity, and dropout in evaluation mode.
 
-use crate::op::{Layer, LayerError, TensorMeta, View};
+use crate::op::{Layer, LayerError, Result, TensorMeta, View};
 use crate::support::choices::MemoryFormat;
+use crate::support::delegation::delegating;
 use crate::support::views::view_layers;
 use ixion_tensor::{Layout, Shape};
 
@@ -38,30 +39,29 @@ crate::operator! {
         if !dropout.training {
             return Ok(());
         }
-        let reason = "Ixion runs trained models; export it after `model.eval()`".to_owned();
-        Err(LayerError::InvalidParameter { key: "training", found: "True".to_owned(), reason })
+        let reason = "Ixion runs trained models; export it after `model.eval()`";
+        Err(LayerError::invalid("training", "True", reason))
     }
 }
 
-macro_rules! identities {
-    ($($name:ident),+) => {$(
-        impl Layer for $name {
-            fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
-                Ok(vec![inputs[0].clone()])
-            }
+impl Layer for Identity {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
+        Ok(vec![inputs[0].clone()])
+    }
 
-            fn view(&self, _: usize, inputs: &[Layout], _: &Shape) -> Result<Option<View>, LayerError> {
-                Ok(Some(View { input: 0, layout: inputs[0] }))
-            }
-        }
-
-        view_layers!($name);
-    )+};
+    fn view(&self, _: usize, inputs: &[Layout], _: &Shape) -> Result<Option<View>> {
+        Ok(Some(View { input: 0, layout: inputs[0] }))
+    }
 }
 
-identities!(CloneTensor, Identity, Dropout);
+view_layers!(Identity);
 
-operators! { CloneTensor, Identity, Dropout }
+delegating! {
+    CloneTensor |_layer| Identity {};
+    Dropout |_layer| Identity {};
+}
+
+operators! { CloneTensor: moves(Copied), Identity: moves(Copied), Dropout: moves(Copied) }
 
 #[cfg(test)]
 mod tests {

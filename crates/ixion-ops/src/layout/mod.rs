@@ -17,5 +17,5 @@ pub mod striding;
 
 operators! {
     of axes, concatenation, diagonals, identity, movement, padding, parts, repetition, reshaping, shuffling,
-    slicing, splitting, stacking, striding
+    slicing, splitting, stacking, striding; category Shape
 }

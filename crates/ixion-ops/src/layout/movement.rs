@@ -1,9 +1,9 @@
 //! Moving, transposing, flipping and rotating axes: movedim, mT, rot90, fliplr.
 
-use super::repetition::Flip;
-use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta, View};
-use crate::support::views::view_layers;
-use ixion_tensor::{DType, Layout, Shape, TensorView, TensorViewMut, resolve_axes, resolve_axis};
+use super::axes::InOrder;
+use crate::op::{CpuLayer, Io, Layer, LayerError, Result, TensorMeta, View};
+use crate::support::delegation::{Delegating, delegating};
+use ixion_tensor::{DType, Layout, Shape, resolve_axes, resolve_axis};
 
 crate::operator! {
     /// `torch.movedim`: moves axes to other positions; the other axes keep their order. A view.
@@ -30,8 +30,8 @@ crate::operator! {
     pub struct ReverseAxes for "aten::numpy_T" {}
 }
 
-impl MoveDim {
-    fn order(&self, rank: usize) -> Result<Vec<usize>, LayerError> {
+impl Delegating for MoveDim {
+    fn delegate(&self, rank: usize) -> Result<impl CpuLayer> {
         let (from, to) = (resolve_axes(&self.source, rank)?, resolve_axes(&self.destination, rank)?);
         let repeats = |axes: &[usize]| axes.iter().enumerate().any(|(i, axis)| axes[..i].contains(axis));
         if from.len() != to.len() || repeats(&from) || repeats(&to) {
@@ -39,65 +39,37 @@ impl MoveDim {
                 "expected a position for each of the axes {:?} in `source`, and no axis or position twice",
                 self.source
             );
-            let found = format!("{:?}", self.destination);
-            return Err(LayerError::InvalidParameter { key: "destination", found, reason });
+            return Err(LayerError::invalid("destination", format!("{:?}", self.destination), reason));
         }
         let mut others = (0..rank).filter(|axis| !from.contains(axis));
         let place = |at: usize| match to.iter().position(|&other| other == at) {
             Some(moved) => from.get(moved).copied(),
             None => others.next(),
         };
-        Ok((0..rank).map(place).map(Option::unwrap_or_default).collect())
+        Ok(InOrder((0..rank).map(place).map(Option::unwrap_or_default).collect()))
     }
 }
 
-impl MatricesTranspose {
-    fn order(&self, rank: usize) -> Result<Vec<usize>, LayerError> {
-        let Some(columns) = rank.checked_sub(2) else {
-            let found = format!("a tensor of {rank} axes");
-            return Err(LayerError::shape("the input", "at least two axes", found));
-        };
-        Ok((0..columns).chain([columns + 1, columns]).collect())
-    }
+/// The axes of a tensor of this rank with the last two swapped.
+fn last_two_swapped(rank: usize) -> Result<Vec<usize>> {
+    let Some(rows) = rank.checked_sub(2) else {
+        let found = format!("a tensor of {rank} axes");
+        return Err(LayerError::shape("the input", "at least two axes", found));
+    };
+    Ok((0..rows).chain([rows + 1, rows]).collect())
 }
 
-impl ReverseAxes {
-    fn order(&self, rank: usize) -> Result<Vec<usize>, LayerError> {
-        Ok((0..rank).rev().collect())
-    }
+delegating! {
+    MatricesTranspose |_layer, rank| InOrder(last_two_swapped(rank)?);
+    ReverseAxes |_layer, rank| InOrder((0..rank).rev().collect());
 }
-
-macro_rules! moving_layers {
-    ($($name:ident),+) => {$(
-        impl Layer for $name {
-            fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
-                let order = self.order(inputs[0].rank())?;
-                Ok(vec![inputs[0].with_dims(order.into_iter().map(|axis| inputs[0].dims()[axis].clone()))])
-            }
-
-            fn view(&self, _: usize, inputs: &[Layout], _: &Shape) -> Result<Option<View>, LayerError> {
-                let order = self.order(inputs[0].shape().rank())?;
-                Ok(Some(View { input: 0, layout: inputs[0].permute(&order)? }))
-            }
-        }
-
-        view_layers!($name);
-    )+};
-}
-
-moving_layers!(MoveDim, MatricesTranspose, ReverseAxes);
 
 impl Layer for Adjoint {
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         MatricesTranspose {}.infer(inputs)
     }
 
-    fn view_of(
-        &self,
-        output: usize,
-        inputs: &[(DType, Layout)],
-        shape: &Shape,
-    ) -> Result<Option<View>, LayerError> {
+    fn view_of(&self, output: usize, inputs: &[(DType, Layout)], shape: &Shape) -> Result<Option<View>> {
         if inputs[0].0.is_complex() {
             Ok(None)
         } else {
@@ -107,57 +79,44 @@ impl Layer for Adjoint {
 }
 
 impl CpuLayer for Adjoint {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        context: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        let order = MatricesTranspose {}.order(inputs[0].shape().rank())?;
-        let turned = inputs[0].with_layout(inputs[0].layout().permute(&order)?)?;
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        let order = last_two_swapped(io.inputs[0].shape().rank())?;
+        let turned = io.inputs[0].with_layout(io.inputs[0].layout().permute(&order)?)?;
         if !turned.dtype().is_complex() {
-            return Ok(outputs[0].copy_from(&turned)?);
+            return Ok(io.outputs[0].copy_from(&turned)?);
         }
-        crate::arithmetic::special::conjugate(&turned, &mut outputs[0], context)
+        crate::arithmetic::special::conjugate(&turned, &mut io.outputs[0], &io.context)
     }
 }
 
-crate::operator! {
+delegating! {
+    {}
+
     /// `torch.fliplr`: reverses the order of the columns, axis 1.
-    pub struct FlipColumns for "aten::fliplr" {}
-}
+    FlipColumns for "aten::fliplr" |_layer| FlipAlong(1);
 
-crate::operator! {
     /// `torch.flipud`: reverses the order of the rows, axis 0.
-    pub struct FlipRows for "aten::flipud" {}
+    FlipRows for "aten::flipud" |_layer| FlipAlong(0);
 }
 
-macro_rules! flipping_layers {
-    ($($name:ident along $axis:literal),+) => {$(
-        impl Layer for $name {
-            fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
-                if inputs[0].rank() <= $axis {
-                    let wanted = concat!("an axis ", $axis);
-                    return Err(LayerError::shape("the input", wanted, &inputs[0]));
-                }
-                Flip { dims: vec![$axis] }.infer(inputs)
-            }
-        }
+/// Reverses the order of the elements along an axis.
+#[derive(Debug, Clone)]
+struct FlipAlong(usize);
 
-        impl CpuLayer for $name {
-            fn forward(
-                &mut self,
-                inputs: &[TensorView<'_>],
-                outputs: &mut [TensorViewMut<'_>],
-                context: &mut ForwardContext<'_>,
-            ) -> Result<(), LayerError> {
-                Flip { dims: vec![$axis] }.forward(inputs, outputs, context)
-            }
+impl Layer for FlipAlong {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
+        if inputs[0].rank() <= self.0 {
+            return Err(LayerError::shape("the input", format!("an axis {}", self.0), &inputs[0]));
         }
-    )+};
+        Ok(vec![inputs[0].with_dims(inputs[0].dims().to_vec())])
+    }
 }
 
-flipping_layers!(FlipColumns along 1, FlipRows along 0);
+impl CpuLayer for FlipAlong {
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        Ok(io.outputs[0].copy_reversed(&io.inputs[0], &[self.0])?)
+    }
+}
 
 crate::operator! {
     /// `torch.rot90`: rotates the input by multiples of 90° from the first of two axes towards the second.
@@ -170,7 +129,7 @@ crate::operator! {
 }
 
 impl Rot90 {
-    fn axes(&self, rank: usize) -> Result<(usize, usize), LayerError> {
+    fn axes(&self, rank: usize) -> Result<(usize, usize)> {
         if let (&[first, second], 2..) = (self.dims.as_slice(), rank) {
             let axes = (resolve_axis(first, rank)?, resolve_axis(second, rank)?);
             if axes.0 != axes.1 {
@@ -178,12 +137,12 @@ impl Rot90 {
             }
         }
         let reason = format!("expected two of the {rank} axes");
-        Err(LayerError::InvalidParameter { key: "dims", found: format!("{:?}", self.dims), reason })
+        Err(LayerError::invalid("dims", format!("{:?}", self.dims), reason))
     }
 }
 
 impl Layer for Rot90 {
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let (first, second) = self.axes(inputs[0].rank())?;
         let mut dims = inputs[0].dims().to_vec();
         if self.k.rem_euclid(2) == 1 {
@@ -194,28 +153,22 @@ impl Layer for Rot90 {
 }
 
 impl CpuLayer for Rot90 {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        let (first, second) = self.axes(inputs[0].shape().rank())?;
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        let (first, second) = self.axes(io.inputs[0].shape().rank())?;
         let reversed: &[usize] = match self.k.rem_euclid(4) {
             1 => &[second],
             2 => &[first, second],
             3 => &[first],
             _ => &[],
         };
-        let mut order: Vec<usize> = (0..inputs[0].shape().rank()).collect();
+        let mut order: Vec<usize> = (0..io.inputs[0].shape().rank()).collect();
         if self.k.rem_euclid(2) == 1 {
             order.swap(first, second);
         }
-        let turned = inputs[0].with_layout(inputs[0].layout().permute(&order)?)?;
+        let turned = io.inputs[0].with_layout(io.inputs[0].layout().permute(&order)?)?;
         // Maps axes of the input to axes of the output.
         let reversed: Vec<usize> = reversed.iter().map(|&axis| order[axis]).collect();
-        outputs[0].copy_reversed(&turned, &reversed)?;
-        Ok(())
+        Ok(io.outputs[0].copy_reversed(&turned, &reversed)?)
     }
 }
 

@@ -1,12 +1,13 @@
 //! Padding and cropping tensors.
 
-use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
+use crate::op::{CpuLayer, FromOperator, Io, Layer, LayerError, Result, TensorMeta, exactly};
 use crate::support::arguments::ParamOrInput;
 use crate::support::choices::choices;
+use crate::support::delegation::Delegating;
 use crate::support::views::{Plain, write_plain};
 use ixion_kernels::naive::PadMode;
 use ixion_kernels::take::take_axes;
-use ixion_tensor::{Dim, Layout, Limits, Tensor, TensorError, TensorView, TensorViewMut, with_bits};
+use ixion_tensor::{Dim, Layout, Tensor, TensorError, TensorView, TensorViewMut, with_bits};
 use std::ops::RangeInclusive;
 
 choices! {
@@ -57,15 +58,35 @@ crate::operator! {
 }
 
 macro_rules! pad_modules {
-    ($($(#[doc = $doc:literal])* $name:ident is $mode:ident for $($op_type:literal),+ { $($value:tt)* })*) => {$(
+    ($(
+        $(#[doc = $doc:literal])*
+        $name:ident is $mode:ident for $($op_type:literal),+ { $($fields:tt)* } |$layer:ident| $value:expr;
+    )*) => {$(
         crate::operator! {
             $(#[doc = $doc])*
             pub struct $name for $($op_type),+ {
                 /// The number of elements to add before and after the last axis, before and after the last but one, and so on.
                 padding: Vec<i64>,
-                $($value)*
+                $($fields)*
             }
             validate |layer| { pairs("padding", &layer.padding).map(drop) }
+        }
+
+        impl $name {
+            /// The padding that the parameters give, not yet checked against an input.
+            ///
+            /// # Errors
+            /// Returns an error if `padding` has an odd number of elements, or one that exceeds 2⁴⁰ in magnitude.
+            pub fn padding(&self) -> Result<Padding> {
+                let ($layer, pairs) = (self, pairs("padding", &self.padding)?);
+                Ok(Padding { pairs, mode: PaddingMode::$mode, value: $value })
+            }
+        }
+
+        impl Delegating for $name {
+            fn delegate(&self, _: usize) -> Result<impl CpuLayer> {
+                self.padding()
+            }
         }
     )*};
 }
@@ -76,29 +97,31 @@ pad_modules! {
         /// The constant.
         value: f64,
     }
+    |layer| layer.value;
 
     /// `torch.nn.ZeroPad1d`, `2d`, `3d`: pads the last axes with zeros. A negative number removes elements.
     ZeroPad is Constant for "nn.ZeroPad2d", "nn.ZeroPad1d", "nn.ZeroPad3d" {}
+    |_layer| 0.0;
 
     /// `torch.nn.ReflectionPad1d`, `2d`, `3d`: pads the last axes with the input mirrored at its edges, without repeating the
     /// edge elements.
     ReflectionPad is Reflect for "nn.ReflectionPad1d", "nn.ReflectionPad2d", "nn.ReflectionPad3d" {}
+    |_layer| 0.0;
 
     /// `torch.nn.ReplicationPad1d`, `2d`, `3d`: pads the last axes by repeating their edge elements.
     ReplicationPad is Replicate for "nn.ReplicationPad1d", "nn.ReplicationPad2d", "nn.ReplicationPad3d" {}
+    |_layer| 0.0;
 
     /// `torch.nn.CircularPad1d`, `2d`, `3d`: pads the last axes with the elements at their opposite ends.
     CircularPad is Circular for "nn.CircularPad1d", "nn.CircularPad2d", "nn.CircularPad3d" {}
+    |_layer| 0.0;
 }
 
 /// The padding before and after each axis, the last axis first.
-fn pairs(key: &'static str, numbers: &[i64]) -> Result<Vec<(i64, i64)>, LayerError> {
+fn pairs(key: &'static str, numbers: &[i64]) -> Result<Vec<(i64, i64)>> {
     const MAX: i64 = 1 << 40;
     let (pairs, rest) = numbers.as_chunks::<2>();
-    let refuse = |reason: &str| {
-        let found = format!("{numbers:?}");
-        Err(LayerError::InvalidParameter { key, found, reason: reason.to_owned() })
-    };
+    let refuse = |reason: &str| Err(LayerError::invalid(key, format!("{numbers:?}"), reason));
     if !rest.is_empty() {
         return refuse("expected two numbers for each axis");
     }
@@ -109,6 +132,7 @@ fn pairs(key: &'static str, numbers: &[i64]) -> Result<Vec<(i64, i64)>, LayerErr
 }
 
 /// The padding of an operator of this family.
+#[derive(Debug, Clone)]
 pub struct Padding {
     /// The padding before and after each axis, the last axis first.
     pub pairs: Vec<(i64, i64)>,
@@ -118,8 +142,9 @@ pub struct Padding {
     pub value: f64,
 }
 
-impl Padding {
-    fn infer(&self, input: &TensorMeta) -> Result<Vec<TensorMeta>, LayerError> {
+impl Layer for Padding {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
+        let input = &inputs[0];
         if self.pairs.len() > input.rank() {
             return Err(LayerError::shape("the input", format!("at least {} axes", self.pairs.len()), input));
         }
@@ -138,13 +163,11 @@ impl Padding {
         }
         Ok(vec![input.with_dims(dims)])
     }
+}
 
-    fn run(
-        &self,
-        input: &TensorView<'_>,
-        output: &mut TensorViewMut<'_>,
-        limits: &Limits,
-    ) -> Result<(), LayerError> {
+impl CpuLayer for Padding {
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        let (input, output, limits) = (&io.inputs[0], &mut io.outputs[0], io.context.limits());
         if output.num_elements() == 0 {
             return Ok(());
         }
@@ -160,9 +183,11 @@ impl Padding {
             Ok(())
         })
     }
+}
 
+impl Padding {
     /// Fills the output with the value, then copies the input into it.
-    fn surround(&self, input: &TensorView<'_>, output: &mut TensorViewMut<'_>) -> Result<(), LayerError> {
+    fn surround(&self, input: &TensorView<'_>, output: &mut TensorViewMut<'_>) -> Result<()> {
         let value = Tensor::scalar(self.value).cast(output.dtype())?.expand(output.shape())?;
         output.copy_from(&value.view())?;
         let (mut from, mut to): (Layout, Layout) = (*input.layout(), *output.layout());
@@ -181,7 +206,7 @@ impl Padding {
 
     /// For all axes from the first to the last that are padded, the length and the indices of the source elements; and the
     /// number of elements along the axes after them.
-    fn sources(&self, mode: PadMode, input: &TensorView<'_>) -> Result<Sources, LayerError> {
+    fn sources(&self, mode: PadMode, input: &TensorView<'_>) -> Result<Sources> {
         let shape = input.shape();
         let changing = |(_, pair): &(usize, &(i64, i64))| **pair != (0, 0);
         let axes: Vec<usize> =
@@ -195,7 +220,7 @@ impl Padding {
             };
             Ok((shape[axis], sources.ok_or_else(too_short)?))
         });
-        Ok((sources.collect::<Result<_, LayerError>>()?, shape.iter().skip(last + 1).product()))
+        Ok((sources.collect::<Result<_>>()?, shape.iter().skip(last + 1).product()))
     }
 }
 
@@ -215,13 +240,7 @@ fn too_short() -> LayerError {
 }
 
 /// Checks that an axis is long enough for its padding.
-fn check_room(
-    mode: PadMode,
-    len: usize,
-    before: i64,
-    after: i64,
-    input: &TensorMeta,
-) -> Result<(), LayerError> {
+fn check_room(mode: PadMode, len: usize, before: i64, after: i64, input: &TensorMeta) -> Result<()> {
     let most = match mode {
         PadMode::Reflect => len.saturating_sub(1),
         PadMode::Circular => len,
@@ -239,58 +258,25 @@ fn positive(number: i64) -> usize {
     usize::try_from(number).unwrap_or(0)
 }
 
-macro_rules! padding_layers {
-    ($($name:ident |$layer:ident| $padding:expr;)*) => {$(
-        impl $name {
-            /// The padding that the parameters give, not yet checked against an input.
-            ///
-            /// # Errors
-            /// Returns an error if `padding` has an odd number of elements, or one that exceeds 2⁴⁰ in magnitude.
-            pub fn padding(&self) -> Result<Padding, LayerError> {
-                let $layer = self;
-                Ok($padding)
-            }
-        }
-
-        impl Layer for $name {
-            fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
-                self.padding()?.infer(&inputs[0])
-            }
-        }
-
-        impl CpuLayer for $name {
-            fn forward(
-                &mut self,
-                inputs: &[TensorView<'_>],
-                outputs: &mut [TensorViewMut<'_>],
-                context: &mut ForwardContext<'_>,
-            ) -> Result<(), LayerError> {
-                self.padding()?.run(&inputs[0], &mut outputs[0], context.limits())
-            }
-        }
-    )*};
-}
-
 impl Pad {
     /// The padding for these values of `pad`, two for each axis, the last axis first. The constant is 0 if `value` is absent.
     ///
     /// # Errors
     /// Returns an error if `pad` has an odd number of elements, or one that exceeds 2⁴⁰ in magnitude.
-    pub fn padding(&self, pad: &[i64]) -> Result<Padding, LayerError> {
+    pub fn padding(&self, pad: &[i64]) -> Result<Padding> {
         Ok(Padding { pairs: pairs("pad", pad)?, mode: self.mode, value: self.value.unwrap_or(0.0) })
     }
 }
 
 impl Layer for Pad {
     fn num_inputs(&self) -> RangeInclusive<usize> {
-        let count = 1 + self.pad.num_inputs();
-        count..=count
+        exactly(1 + self.field_inputs())
     }
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let pad = self.pad.dims(inputs)?;
         if let Some(pad) = pad.iter().map(Dim::fixed).collect::<Option<Vec<i64>>>() {
-            return self.padding(&pad)?.infer(&inputs[0]);
+            return self.padding(&pad)?.infer(inputs);
         }
         if pad.len() % 2 != 0 || pad.len() / 2 > inputs[0].rank() {
             let wanted = format!("two numbers for each of at most {} axes", inputs[0].rank());
@@ -305,29 +291,20 @@ impl Layer for Pad {
 }
 
 impl CpuLayer for Pad {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        context: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        let padding = match &self.pad {
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        let mut padding = match &self.pad {
             ParamOrInput::Value(pad) => self.padding(pad)?,
-            ParamOrInput::Input(position) => self.padding(&inputs[*position].to_vec::<i64>()?)?,
+            ParamOrInput::Input(position) => self.padding(&io.inputs[*position].to_vec::<i64>()?)?,
         };
-        padding.run(&inputs[0], &mut outputs[0], context.limits())
+        padding.forward(io)
     }
 }
 
-padding_layers! {
-    ConstantPad |layer| Padding { pairs: pairs("padding", &layer.padding)?, mode: PaddingMode::Constant, value: layer.value };
-    ZeroPad |layer| Padding { pairs: pairs("padding", &layer.padding)?, mode: PaddingMode::Constant, value: 0.0 };
-    ReflectionPad |layer| Padding { pairs: pairs("padding", &layer.padding)?, mode: PaddingMode::Reflect, value: 0.0 };
-    ReplicationPad |layer| Padding { pairs: pairs("padding", &layer.padding)?, mode: PaddingMode::Replicate, value: 0.0 };
-    CircularPad |layer| Padding { pairs: pairs("padding", &layer.padding)?, mode: PaddingMode::Circular, value: 0.0 };
+operators! {
+    Pad: moves(Padded).when_quantized(ByMode(&[("constant", InFloats(OfInput)), ("reflect", Moves)], &Unsupported)),
+    ConstantPad: moves(Padded).when_quantized(InFloats(OfInput)), ZeroPad: moves(Padded).when_quantized(InFloats(OfInput)),
+    ReflectionPad: moves(Padded).when_quantized(Moves), ReplicationPad: moves(Padded), CircularPad: moves(Padded)
 }
-
-operators! { Pad, ConstantPad, ZeroPad, ReflectionPad, ReplicationPad, CircularPad }
 
 #[cfg(test)]
 mod tests {
@@ -335,11 +312,7 @@ mod tests {
     use crate::support::testing::{counting, operator};
     use ixion_tensor::DType;
 
-    fn pad(
-        op_type: &str,
-        params: &[(&str, &str)],
-        shape: &[usize],
-    ) -> Result<(Vec<usize>, Vec<i32>), LayerError> {
+    fn pad(op_type: &str, params: &[(&str, &str)], shape: &[usize]) -> Result<(Vec<usize>, Vec<i32>)> {
         let output = operator(op_type, params).run_one(&[&counting(DType::I32, shape)])?;
         Ok((output.shape().to_vec(), output.to_vec().unwrap()))
     }

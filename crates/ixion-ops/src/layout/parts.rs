@@ -1,6 +1,6 @@
 //! Splitting a tensor along an axis into views: chunk, tensor_split, narrow, unbind.
 
-use crate::op::{Layer, LayerError, TensorMeta, View};
+use crate::op::{Layer, LayerError, Result, TensorMeta, View};
 use crate::support::arguments::OutputCount;
 use crate::support::views::{axis_of, view_layers};
 use ixion_tensor::{Dim, Layout, Shape, TensorError};
@@ -68,15 +68,9 @@ crate::operator! {
     }
 }
 
-fn at_least_one(key: &'static str, found: usize) -> Result<(), LayerError> {
-    if found > 0 {
-        return Ok(());
-    }
-    Err(LayerError::InvalidParameter {
-        key,
-        found: "0".to_owned(),
-        reason: "it must be at least 1".to_owned(),
-    })
+/// Checks that a parameter is not 0.
+pub(super) fn at_least_one(key: &'static str, found: usize) -> Result<()> {
+    if found > 0 { Ok(()) } else { Err(LayerError::invalid(key, found, "it must be at least 1")) }
 }
 
 /// `count` parts of length `size`, as far as the axis is long enough.
@@ -98,7 +92,7 @@ pub(crate) fn clamped_index(index: &Dim, len: &Dim) -> Dim {
 }
 
 impl Chunk {
-    fn parts(&self, input: &Dim) -> Result<Vec<Part>, LayerError> {
+    fn parts(&self, input: &Dim) -> Result<Vec<Part>> {
         let size = input.clone().ceil_div(self.chunks);
         let count = match (input.fixed(), size.fixed()) {
             (Some(len @ 1..), Some(size)) => Dim::Fixed(len).ceil_div(size).fixed(),
@@ -111,7 +105,7 @@ impl Chunk {
 }
 
 impl TensorSplit {
-    fn parts(&self, input: &Dim) -> Result<Vec<Part>, LayerError> {
+    fn parts(&self, input: &Dim) -> Result<Vec<Part>> {
         let count = self.sections.or(self.indices.as_ref().map(|indices| indices.len() + 1));
         check_count(count.and_then(|count| i64::try_from(count).ok()), self.outputs)?;
         let part = |start: Dim, end: Dim| Part { len: (end - start.clone()).max(0), start };
@@ -130,23 +124,48 @@ impl TensorSplit {
 }
 
 impl Narrow {
-    fn parts(&self, input: &Dim) -> Result<Vec<Part>, LayerError> {
+    fn parts(&self, input: &Dim) -> Result<Vec<Part>> {
         let start = if self.start < 0 { input.clone() + self.start } else { Dim::Fixed(self.start) };
         let end = start.clone() + self.length;
         let beyond = end.fixed().zip(input.fixed()).is_some_and(|(end, len)| end > len);
         if beyond || start.fixed().is_some_and(|start| start < 0) {
             let reason = format!("{} elements from there exceed the axis of length {input}", self.length);
-            return Err(LayerError::InvalidParameter { key: "start", found: self.start.to_string(), reason });
+            return Err(LayerError::invalid("start", self.start, reason));
         }
         Ok(vec![Part { start, len: Dim::from(self.length) }])
     }
 }
 
-pub(crate) fn check_count(wanted: Option<i64>, found: OutputCount) -> Result<(), LayerError> {
+pub(crate) fn check_count(wanted: Option<i64>, found: OutputCount) -> Result<()> {
     match wanted.map(usize::try_from) {
         Some(Ok(wanted)) if wanted != found.0 => Err(LayerError::OutputCount { wanted, found: found.0 }),
         _ => Ok(()),
     }
+}
+
+/// The outputs that are these parts of the input along an axis.
+pub(super) fn as_outputs(input: &TensorMeta, axis: usize, parts: Vec<Part>) -> Vec<TensorMeta> {
+    let with_len = |part: Part| {
+        let mut dims = input.dims().to_vec();
+        dims[axis] = part.len;
+        input.with_dims(dims)
+    };
+    parts.into_iter().map(with_len).collect()
+}
+
+/// The layout of the part at this position along an axis, for a tensor of known sizes.
+pub(super) fn layout_of(position: usize, parts: &[Part], whole: &Layout, axis: usize) -> Result<Layout> {
+    let numbers = |part: &Part| {
+        // An empty part may begin anywhere, even past the end.
+        let len = usize::try_from(part.len.fixed()?).ok()?;
+        let start = if len == 0 { 0 } else { usize::try_from(part.start.fixed()?).ok()? };
+        Some((start, len))
+    };
+    let (start, len) = parts
+        .get(position)
+        .and_then(numbers)
+        .ok_or_else(|| TensorError::InvalidArgument(format!("there is no part {position}")))?;
+    Ok(whole.narrow(axis, start, len)?)
 }
 
 macro_rules! part_layers {
@@ -157,38 +176,21 @@ macro_rules! part_layers {
                 outputs(self).0
             }
 
-            fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+            fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
                 let axis = axis_of(self.dim, &inputs[0])?;
-                let with_len = |len: Dim| {
-                    let mut dims = inputs[0].dims().to_vec();
-                    dims[axis] = len;
-                    inputs[0].with_dims(dims)
-                };
-                Ok(self.parts(&inputs[0].dims()[axis])?.into_iter().map(|part| with_len(part.len)).collect())
+                Ok(as_outputs(&inputs[0], axis, self.parts(&inputs[0].dims()[axis])?))
             }
 
-            fn view(&self, output: usize, inputs: &[Layout], _: &Shape) -> Result<Option<View>, LayerError> {
+            fn view(&self, output: usize, inputs: &[Layout], _: &Shape) -> Result<Option<View>> {
                 let axis = inputs[0].shape().axis(self.dim)?;
                 let len = inputs[0].shape().get(axis).copied().unwrap_or(1);
-                let part = self.parts(&Dim::from(len))?.into_iter().nth(output);
-                let (start, len) = part.and_then(|part| numbers(&part)).ok_or_else(|| no_part(output))?;
-                Ok(Some(View { input: 0, layout: inputs[0].narrow(axis, start, len)? }))
+                let layout = layout_of(output, &self.parts(&Dim::from(len))?, &inputs[0], axis)?;
+                Ok(Some(View { input: 0, layout }))
             }
         }
 
         view_layers!($name);
     )+};
-}
-
-pub(crate) fn numbers(part: &Part) -> Option<(usize, usize)> {
-    // An empty part may begin anywhere, even past the end.
-    let len = usize::try_from(part.len.fixed()?).ok()?;
-    let start = if len == 0 { 0 } else { usize::try_from(part.start.fixed()?).ok()? };
-    Some((start, len))
-}
-
-pub(crate) fn no_part(output: usize) -> LayerError {
-    TensorError::InvalidArgument(format!("there is no part {output}")).into()
 }
 
 part_layers! {
@@ -209,13 +211,13 @@ impl Layer for Unbind {
         self.outputs.0
     }
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let axis = axis_of(self.dim, &inputs[0])?;
         check_count(inputs[0].dims()[axis].fixed(), self.outputs)?;
         Ok(vec![without(&inputs[0], axis); self.outputs.0])
     }
 
-    fn view(&self, output: usize, inputs: &[Layout], _: &Shape) -> Result<Option<View>, LayerError> {
+    fn view(&self, output: usize, inputs: &[Layout], _: &Shape) -> Result<Option<View>> {
         let axis = inputs[0].shape().axis(self.dim)?;
         Ok(Some(View { input: 0, layout: inputs[0].select(axis, output)? }))
     }
@@ -223,7 +225,7 @@ impl Layer for Unbind {
 
 view_layers!(Unbind);
 
-operators! { Chunk, TensorSplit, Narrow, Unbind }
+operators! { Chunk: moves(Divided), TensorSplit: moves(Divided), Narrow: moves(Along), Unbind: moves(Unbound) }
 
 #[cfg(test)]
 mod tests {
@@ -232,12 +234,7 @@ mod tests {
     use ixion_tensor::{DType, Tensor};
 
     /// The elements of all parts of 0, 1, 2, ….
-    fn parts(
-        op_type: &str,
-        params: &[(&str, &str)],
-        len: usize,
-        outputs: usize,
-    ) -> Result<Vec<Vec<i32>>, LayerError> {
+    fn parts(op_type: &str, params: &[(&str, &str)], len: usize, outputs: usize) -> Result<Vec<Vec<i32>>> {
         let x = counting(DType::I32, &[len]);
         let parts = operator(op_type, params).with_outputs(outputs).run(&[&x])?;
         assert!(parts.iter().all(|part| part.shares_storage(&x)));

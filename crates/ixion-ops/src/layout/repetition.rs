@@ -1,9 +1,13 @@
 //! Reversing, shifting and repeating elements: flip, roll, repeat, tile, repeat_interleave.
 
-use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
+use crate::op::{CpuLayer, ForwardContext, FromOperator, Io, Layer, LayerError, Result, TensorMeta, exactly};
 use crate::support::arguments::ParamOrInput;
+use crate::support::delegation::delegating;
 use crate::support::views::{Plain, axis_of, write_plain};
-use ixion_tensor::{DType, Dim, Layout, Limits, Shape, TensorView, TensorViewMut, resolve_axis, with_bits};
+use ixion_tensor::{
+    DType, Dim, Layout, Limits, Shape, Tensor, TensorView, TensorViewMut, resolve_axes, resolve_axis,
+    with_bits,
+};
 use std::borrow::Cow;
 use std::ops::RangeInclusive;
 
@@ -59,17 +63,13 @@ crate::operator! {
 type Repeats = ParamOrInput<i64>;
 
 impl Layer for Flip {
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         for (i, &dim) in self.dims.iter().enumerate() {
             let axis = resolve_axis(dim, inputs[0].rank())?;
             let twice = |&other: &i64| resolve_axis(other, inputs[0].rank()).is_ok_and(|other| other == axis);
             if self.dims[..i].iter().any(twice) {
-                let reason = "it names an axis twice".to_owned();
-                return Err(LayerError::InvalidParameter {
-                    key: "dims",
-                    found: format!("{:?}", self.dims),
-                    reason,
-                });
+                let found = format!("{:?}", self.dims);
+                return Err(LayerError::invalid("dims", found, "it names an axis twice"));
             }
         }
         Ok(vec![inputs[0].with_dims(inputs[0].dims().to_vec())])
@@ -77,29 +77,18 @@ impl Layer for Flip {
 }
 
 impl CpuLayer for Flip {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        let rank = inputs[0].shape().rank();
-        let axes: Vec<usize> =
-            self.dims.iter().map(|&dim| resolve_axis(dim, rank)).collect::<Result<_, _>>()?;
-        outputs[0].copy_reversed(&inputs[0], &axes)?;
-        Ok(())
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        let axes = resolve_axes(&self.dims, io.inputs[0].shape().rank())?;
+        Ok(io.outputs[0].copy_reversed(&io.inputs[0], &axes)?)
     }
 }
 
 impl Roll {
     /// The axis and the shift of each step. Without `dims`, there is one step along axis 0 of the flattened input.
-    pub fn steps(&self, inputs: &[TensorMeta]) -> Result<Vec<(usize, Dim)>, LayerError> {
+    pub fn steps(&self, inputs: &[TensorMeta]) -> Result<Vec<(usize, Dim)>> {
         let (rank, shifts) = (inputs[0].rank(), self.shifts.dims(inputs)?);
         let dims = self.dims.as_deref().unwrap_or_default();
-        let axes: Vec<usize> = match dims {
-            [] => vec![0],
-            dims => dims.iter().map(|&dim| resolve_axis(dim, rank)).collect::<Result<_, _>>()?,
-        };
+        let axes = if dims.is_empty() { vec![0] } else { resolve_axes(dims, rank)? };
         if axes.len() == shifts.len() {
             return Ok(axes.into_iter().zip(shifts).collect());
         }
@@ -107,7 +96,7 @@ impl Roll {
             [] => "without `dims`, expected one shift".to_owned(),
             dims => format!("expected one shift for each of the {} axes in `dims`", dims.len()),
         };
-        Err(LayerError::InvalidParameter { key: "shifts", found: format!("{shifts:?}"), reason })
+        Err(LayerError::invalid("shifts", format!("{shifts:?}"), reason))
     }
 
     /// Returns true if the input is rolled as a vector of all elements, because `dims` is absent or empty.
@@ -118,58 +107,48 @@ impl Roll {
 
 impl Layer for Roll {
     fn num_inputs(&self) -> RangeInclusive<usize> {
-        let count = 1 + self.shifts.num_inputs();
-        count..=count
+        exactly(1 + self.field_inputs())
     }
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         self.steps(inputs)?;
         Ok(vec![inputs[0].with_dims(inputs[0].dims().to_vec())])
     }
 }
 
 impl CpuLayer for Roll {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        if outputs[0].num_elements() == 0 {
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        if io.outputs[0].num_elements() == 0 {
             return Ok(());
         }
-        let metas: Vec<TensorMeta> = inputs.iter().map(TensorMeta::of).collect();
+        let metas = TensorMeta::of_all(io.inputs);
         let number = |(axis, shift): (usize, Dim)| (axis, shift.fixed().unwrap_or(0));
         let steps: Vec<(usize, i64)> = self.steps(&metas)?.into_iter().map(number).collect();
         if self.is_flat() {
-            let input = Plain::of(&inputs[0])?;
-            let count = inputs[0].num_elements();
+            let input = Plain::of(&io.inputs[0])?;
+            let count = io.inputs[0].num_elements();
             let (from, line) = (input.view(), Shape::new(&[count])?);
             let from = from.with_layout(Layout::contiguous(line).with_offset(from.layout().offset()))?;
             let shift = steps.first().map_or(0, |(_, shift)| places(*shift, count));
-            return write_plain(&mut outputs[0], &mut |output| {
+            return write_plain(&mut io.outputs[0], &mut |output| {
                 let layout = Layout::contiguous(line).with_offset(output.layout().offset());
                 rolled(&from, &mut output.reborrow().with_layout(layout)?, &[shift])
             });
         }
-        let shape = inputs[0].shape();
+        let shape = io.inputs[0].shape();
         let mut shifts = vec![0; shape.rank()];
         for (axis, shift) in steps {
             if let Some(total) = shifts.get_mut(axis) {
                 *total = (*total + places(shift, shape[axis])) % shape[axis];
             }
         }
-        rolled(&inputs[0], &mut outputs[0], &shifts)
+        rolled(&io.inputs[0], &mut io.outputs[0], &shifts)
     }
 }
 
 /// Writes the input shifted by this number of positions along each axis. Each shifted axis consists of two parts that are
 /// swapped, so that n shifted axes make 2ⁿ blocks.
-fn rolled(
-    input: &TensorView<'_>,
-    output: &mut TensorViewMut<'_>,
-    shifts: &[usize],
-) -> Result<(), LayerError> {
+fn rolled(input: &TensorView<'_>, output: &mut TensorViewMut<'_>, shifts: &[usize]) -> Result<()> {
     let moving: Vec<usize> = (0..shifts.len()).filter(|&axis| shifts[axis] > 0).collect();
     for parts in 0..1usize << moving.len() {
         let (mut from, mut to) = (*input.layout(), *output.layout());
@@ -191,10 +170,9 @@ pub fn places(shift: i64, len: usize) -> usize {
 }
 
 /// The dimensions after repeating. If there are more counts than axes, new axes of length 1 are added in front.
-fn repeated(input: &TensorMeta, counts: &[Dim], key: &'static str) -> Result<Vec<Dim>, LayerError> {
+fn repeated(input: &TensorMeta, counts: &[Dim], key: &'static str) -> Result<Vec<Dim>> {
     if counts.iter().any(|count| count.fixed().is_some_and(|count| count < 0)) {
-        let reason = "it must not be negative".to_owned();
-        return Err(LayerError::InvalidParameter { key, found: format!("{counts:?}"), reason });
+        return Err(LayerError::invalid(key, format!("{counts:?}"), "it must not be negative"));
     }
     let rank = counts.len().max(input.rank());
     let padded = |dims: &[Dim]| -> Vec<Dim> {
@@ -205,7 +183,7 @@ fn repeated(input: &TensorMeta, counts: &[Dim], key: &'static str) -> Result<Vec
 }
 
 /// Repeats the input along each axis to fill the output.
-fn repeat(input: &TensorView<'_>, output: &mut TensorViewMut<'_>) -> Result<(), LayerError> {
+fn repeat(input: &TensorView<'_>, output: &mut TensorViewMut<'_>) -> Result<()> {
     if output.num_elements() == 0 {
         return Ok(());
     }
@@ -265,51 +243,43 @@ fn repeat_times<B: Copy, const N: usize>(values: &[B], output: &mut [B]) {
     groups.iter_mut().zip(values).for_each(|(group, &value)| *group = [value; N]);
 }
 
-macro_rules! repeating_layers {
-    ($($name:ident by $field:ident, at least $least:expr;)*) => {$(
-        impl Layer for $name {
-            fn num_inputs(&self) -> RangeInclusive<usize> {
-                let count = 1 + self.$field.num_inputs();
-                count..=count
-            }
-
-            fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
-                let counts = self.$field.dims(inputs)?;
-                let least: fn(usize) -> usize = $least;
-                if counts.len() < least(inputs[0].rank()) {
-                    return Err(LayerError::shape("the input", format!("at most {} axes", counts.len()), &inputs[0]));
-                }
-                Ok(vec![inputs[0].with_dims(repeated(&inputs[0], &counts, stringify!($field))?)])
-            }
-        }
-
-        impl CpuLayer for $name {
-            fn forward(
-                &mut self,
-                inputs: &[TensorView<'_>],
-                outputs: &mut [TensorViewMut<'_>],
-                _: &mut ForwardContext<'_>,
-            ) -> Result<(), LayerError> {
-                repeat(&inputs[0], &mut outputs[0])
-            }
-        }
-    )*};
+/// Repeats the input along each axis.
+#[derive(Debug, Clone)]
+struct Repetition {
+    key: &'static str,
+    counts: ParamOrInput<Vec<i64>>,
+    /// The smallest number of counts.
+    least: usize,
 }
 
-repeating_layers! {
-    Repeat by sizes, at least |rank| rank;
-    Tile by dims, at least |_| 0;
+impl Layer for Repetition {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
+        let counts = self.counts.dims(inputs)?;
+        if counts.len() < self.least {
+            let wanted = format!("at most {} axes", counts.len());
+            return Err(LayerError::shape("the input", wanted, &inputs[0]));
+        }
+        Ok(vec![inputs[0].with_dims(repeated(&inputs[0], &counts, self.key)?)])
+    }
+}
+
+impl CpuLayer for Repetition {
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        repeat(&io.inputs[0], &mut io.outputs[0])
+    }
+}
+
+delegating! {
+    Repeat |layer, rank| Repetition { key: "sizes", counts: layer.sizes.clone(), least: rank };
+    Tile |layer| Repetition { key: "dims", counts: layer.dims.clone(), least: 0 };
 }
 
 impl RepeatInterleave {
     /// The number of repetitions of each element along the axis.
-    fn counts(&self, inputs: &[TensorView<'_>], len: usize) -> Result<Vec<usize>, LayerError> {
+    fn counts(&self, inputs: &[TensorView<'_>], len: usize) -> Result<Vec<usize>> {
         let number = |value: i64| {
-            usize::try_from(value).map_err(|_| LayerError::InvalidParameter {
-                key: "repeats",
-                found: value.to_string(),
-                reason: "it must not be negative".to_owned(),
-            })
+            let negative = |_| LayerError::invalid("repeats", value, "it must not be negative");
+            usize::try_from(value).map_err(negative)
         };
         match self.repeats {
             ParamOrInput::Value(value) => Ok(vec![number(value)?; len]),
@@ -319,29 +289,26 @@ impl RepeatInterleave {
                 match counts.as_slice() {
                     [count] => Ok(vec![*count; len]),
                     _ if counts.len() == len => Ok(counts),
-                    _ => Err(LayerError::shape(
-                        "the input `repeats`",
-                        format!("1 or {len} elements"),
-                        counts.len(),
-                    )),
+                    _ => {
+                        let wanted = format!("1 or {len} elements");
+                        Err(LayerError::shape("the input `repeats`", wanted, counts.len()))
+                    }
                 }
             }
         }
     }
 
     /// Checks the length of the axis against `output_size`.
-    fn check_size(&self, len: &Dim) -> Result<(), LayerError> {
+    fn check_size(&self, len: &Dim) -> Result<()> {
         match self.output_size {
-            Some(size) if len.fixed().is_some() && *len != size => Err(LayerError::InvalidParameter {
-                key: "output_size",
-                found: size.to_string(),
-                reason: format!("the repetitions add up to {len}"),
-            }),
+            Some(size) if len.fixed().is_some() && *len != size => {
+                Err(LayerError::invalid("output_size", size, format!("the repetitions add up to {len}")))
+            }
             _ => Ok(()),
         }
     }
 
-    fn axis(&self, input: &TensorMeta) -> Result<Option<usize>, LayerError> {
+    fn axis(&self, input: &TensorMeta) -> Result<Option<usize>> {
         self.dim.map(|dim| axis_of(dim, input)).transpose()
     }
 
@@ -351,7 +318,7 @@ impl RepeatInterleave {
         counts: &[usize],
         output: &mut TensorViewMut<'_>,
         limits: &Limits,
-    ) -> Result<(), LayerError> {
+    ) -> Result<()> {
         // The axis may be long even so, if an empty input is repeated many times.
         if output.num_elements() == 0 {
             return Ok(());
@@ -379,17 +346,16 @@ impl RepeatInterleave {
 
 impl Layer for RepeatInterleave {
     fn num_inputs(&self) -> RangeInclusive<usize> {
-        let count = 1 + self.repeats.num_inputs();
-        count..=count
+        exactly(1 + self.field_inputs())
     }
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let axis = self.axis(&inputs[0])?;
         let len = axis.map_or_else(|| inputs[0].num_elements(), |axis| inputs[0].dims()[axis].clone());
         let len = match &self.repeats {
             ParamOrInput::Value(..0) => {
-                let (found, reason) = (format!("{:?}", self.repeats), "it must not be negative".to_owned());
-                return Err(LayerError::InvalidParameter { key: "repeats", found, reason });
+                let found = format!("{:?}", self.repeats);
+                return Err(LayerError::invalid("repeats", found, "it must not be negative"));
             }
             ParamOrInput::Value(count) => {
                 let len = len * *count;
@@ -404,28 +370,23 @@ impl Layer for RepeatInterleave {
     }
 
     fn is_data_dependent(&self) -> bool {
-        self.repeats.num_inputs() > 0
+        self.field_inputs() > 0
     }
 }
 
 impl CpuLayer for RepeatInterleave {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        context: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        let axis = self.axis(&TensorMeta::of(&inputs[0]))?;
-        let len = axis.map_or(inputs[0].num_elements(), |axis| inputs[0].shape()[axis]);
-        let counts = self.counts(inputs, len)?;
-        self.fill(&inputs[0], &counts, &mut outputs[0], context.limits())
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        let axis = self.axis(&TensorMeta::of(&io.inputs[0]))?;
+        let len = axis.map_or(io.inputs[0].num_elements(), |axis| io.inputs[0].shape()[axis]);
+        let counts = self.counts(io.inputs, len)?;
+        self.fill(&io.inputs[0], &counts, &mut io.outputs[0], io.context.limits())
     }
 
     fn forward_dynamic(
         &mut self,
         inputs: &[TensorView<'_>],
         context: &mut ForwardContext<'_>,
-    ) -> Result<Vec<ixion_tensor::Tensor>, LayerError> {
+    ) -> Result<Vec<Tensor>> {
         let input = &inputs[0];
         let axis = self.axis(&TensorMeta::of(input))?;
         let len = axis.map_or(input.num_elements(), |axis| input.shape()[axis]);
@@ -437,13 +398,13 @@ impl CpuLayer for RepeatInterleave {
         let bytes =
             shape.iter().fold(input.dtype().size() as u64, |bytes, &dim| bytes.saturating_mul(dim as u64));
         context.limits().check_tensor("the repeated elements", bytes)?;
-        let mut output = ixion_tensor::Tensor::zeros(input.dtype(), &shape)?;
+        let mut output = Tensor::zeros(input.dtype(), &shape)?;
         self.fill(input, &counts, &mut output.view_mut()?, context.limits())?;
         Ok(vec![output])
     }
 }
 
-operators! { Flip, Roll, Repeat, Tile, RepeatInterleave }
+operators! { Flip: moves(Along), Roll: moves(Along), Repeat: moves(Moved), Tile: moves(Moved), RepeatInterleave }
 
 #[cfg(test)]
 mod tests;

@@ -1,29 +1,27 @@
 //! Changing the shape of a tensor: flatten, reshape, unflatten, squeeze, unsqueeze.
 
-use crate::op::{Layer, LayerError, TensorMeta, View};
+use crate::op::{FromOperator, Layer, LayerError, Result, TensorMeta, View, exactly};
 use crate::support::arguments::{InputIndex, ParamOrInput};
 use crate::support::views::{axis_of, view_layers};
-use ixion_tensor::{Dim, Layout, Shape, resolve_axis};
+use ixion_tensor::{Dim, Layout, Shape, resolve_axes, resolve_axis};
 use std::ops::RangeInclusive;
 
 /// Implements [`Layer`] for operators whose one output has the input's elements in row-major order; the function returns its
 /// dimensions.
 macro_rules! reshape_layers {
-    ($($name:ident takes $count:expr, |$this:ident, $inputs:ident| $dims:expr;)*) => {$(
+    ($($name:ident |$this:ident, $inputs:ident| $dims:expr;)*) => {$(
         impl Layer for $name {
             fn num_inputs(&self) -> RangeInclusive<usize> {
-                let $this = self;
-                let count: usize = { let _ = $this; $count };
-                count..=count
+                exactly(1 + self.field_inputs())
             }
 
-            fn infer(&self, $inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+            fn infer(&self, $inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
                 let $this = self;
                 let dims: Vec<Dim> = $dims;
                 Ok(vec![$inputs[0].with_dims(dims)])
             }
 
-            fn view(&self, _: usize, inputs: &[Layout], shape: &Shape) -> Result<Option<View>, LayerError> {
+            fn view(&self, _: usize, inputs: &[Layout], shape: &Shape) -> Result<Option<View>> {
                 Ok(inputs[0].reshape(shape)?.map(|layout| View { input: 0, layout }))
             }
         }
@@ -111,26 +109,22 @@ crate::operator! {
 }
 
 reshape_layers! {
-    Flatten takes 1, |layer, inputs| flatten(&inputs[0], layer.start_dim, layer.end_dim)?;
-    FlattenModule takes 1, |layer, inputs| flatten(&inputs[0], layer.start_dim, layer.end_dim)?;
-    Reshape takes 1 + layer.shape.as_ref().map_or(0, ParamOrInput::num_inputs), |layer, inputs| {
+    Flatten |layer, inputs| flatten(&inputs[0], layer.start_dim, layer.end_dim)?;
+    FlattenModule |layer, inputs| flatten(&inputs[0], layer.start_dim, layer.end_dim)?;
+    Reshape |layer, inputs| {
         let shape = layer.shape.as_ref().map(|shape| shape.dims(inputs)).transpose()?;
         let wanted = with_copied_lengths(&inputs[0], shape.unwrap_or_default())?;
         resolve(&inputs[0], inputs[0].dims(), wanted)?
     };
-    Ravel takes 1, |_layer, inputs| vec![inputs[0].num_elements()];
-    ReshapeAs takes 2, |layer, inputs| resolve(&inputs[0], inputs[0].dims(), inputs[layer.other.0].dims().to_vec())?;
-    Unflatten takes 1 + layer.sizes.num_inputs(), |layer, inputs| {
-        unflatten(&inputs[0], layer.dim, layer.sizes.dims(inputs)?)?
-    };
-    UnflattenModule takes 1 + layer.unflattened_size.num_inputs(), |layer, inputs| {
-        unflatten(&inputs[0], layer.dim, layer.unflattened_size.dims(inputs)?)?
-    };
-    Squeeze takes 1, |layer, inputs| squeeze(&inputs[0], layer.dim.as_deref())?;
-    Unsqueeze takes 1, |layer, inputs| unsqueeze(&inputs[0], &layer.dim)?;
+    Ravel |_layer, inputs| vec![inputs[0].num_elements()];
+    ReshapeAs |layer, inputs| resolve(&inputs[0], inputs[0].dims(), inputs[layer.other.0].dims().to_vec())?;
+    Unflatten |layer, inputs| unflatten(&inputs[0], layer.dim, layer.sizes.dims(inputs)?)?;
+    UnflattenModule |layer, inputs| unflatten(&inputs[0], layer.dim, layer.unflattened_size.dims(inputs)?)?;
+    Squeeze |layer, inputs| squeeze(&inputs[0], layer.dim.as_deref())?;
+    Unsqueeze |layer, inputs| unsqueeze(&inputs[0], &layer.dim)?;
 }
 
-fn flatten(input: &TensorMeta, start_dim: i64, end_dim: i64) -> Result<Vec<Dim>, LayerError> {
+fn flatten(input: &TensorMeta, start_dim: i64, end_dim: i64) -> Result<Vec<Dim>> {
     if input.rank() == 0 {
         resolve_axis(start_dim, 0)?;
         resolve_axis(end_dim, 0)?;
@@ -138,11 +132,8 @@ fn flatten(input: &TensorMeta, start_dim: i64, end_dim: i64) -> Result<Vec<Dim>,
     }
     let (start, end) = (axis_of(start_dim, input)?, axis_of(end_dim, input)?);
     if start > end {
-        return Err(LayerError::invalid(
-            "start_dim",
-            start_dim,
-            format!("it must not come after `end_dim`, which is {end_dim}"),
-        ));
+        let reason = format!("it must not come after `end_dim`, which is {end_dim}");
+        return Err(LayerError::invalid("start_dim", start_dim, reason));
     }
     let dims = input.dims();
     let merged = dims[start..=end].iter().fold(Dim::Fixed(1), |product, dim| product * dim.clone());
@@ -150,7 +141,7 @@ fn flatten(input: &TensorMeta, start_dim: i64, end_dim: i64) -> Result<Vec<Dim>,
 }
 
 /// Replaces each 0 by the input's length of that axis, which is what PNNX means by it. If the input is empty, a 0 stays 0.
-fn with_copied_lengths(input: &TensorMeta, mut wanted: Vec<Dim>) -> Result<Vec<Dim>, LayerError> {
+fn with_copied_lengths(input: &TensorMeta, mut wanted: Vec<Dim>) -> Result<Vec<Dim>> {
     if input.num_elements() == 0usize {
         return Ok(wanted);
     }
@@ -163,7 +154,7 @@ fn with_copied_lengths(input: &TensorMeta, mut wanted: Vec<Dim>) -> Result<Vec<D
 }
 
 /// The wanted lengths, with -1 replaced by the length that the others leave of `from`, which are axes of the input.
-fn resolve(input: &TensorMeta, from: &[Dim], mut wanted: Vec<Dim>) -> Result<Vec<Dim>, LayerError> {
+fn resolve(input: &TensorMeta, from: &[Dim], mut wanted: Vec<Dim>) -> Result<Vec<Dim>> {
     let refuse = |wanted: &[Dim]| {
         let wanted: Vec<String> = wanted.iter().map(ToString::to_string).collect();
         let unknown = wanted.iter().filter(|len| len.starts_with('-')).count();
@@ -227,16 +218,16 @@ impl Product {
     }
 }
 
-fn unflatten(input: &TensorMeta, dim: i64, sizes: Vec<Dim>) -> Result<Vec<Dim>, LayerError> {
+fn unflatten(input: &TensorMeta, dim: i64, sizes: Vec<Dim>) -> Result<Vec<Dim>> {
     let axis = axis_of(dim, input)?;
     let dims = input.dims();
     let parts = resolve(input, &dims[axis..=axis], sizes)?;
     Ok(dims[..axis].iter().cloned().chain(parts).chain(dims[axis + 1..].iter().cloned()).collect())
 }
 
-fn squeeze(input: &TensorMeta, dims: Option<&[i64]>) -> Result<Vec<Dim>, LayerError> {
-    let axes: Vec<usize> = match dims {
-        Some(dims) => dims.iter().map(|&dim| resolve_axis(dim, input.rank())).collect::<Result<_, _>>()?,
+fn squeeze(input: &TensorMeta, dims: Option<&[i64]>) -> Result<Vec<Dim>> {
+    let axes = match dims {
+        Some(dims) => resolve_axes(dims, input.rank())?,
         None => (0..input.rank()).collect(),
     };
     let mut kept = Vec::with_capacity(input.rank());
@@ -253,14 +244,13 @@ fn squeeze(input: &TensorMeta, dims: Option<&[i64]>) -> Result<Vec<Dim>, LayerEr
     Ok(kept)
 }
 
-fn unsqueeze(input: &TensorMeta, dims: &[i64]) -> Result<Vec<Dim>, LayerError> {
+fn unsqueeze(input: &TensorMeta, dims: &[i64]) -> Result<Vec<Dim>> {
     let rank = input.rank() + dims.len();
     let mut output = vec![None; rank];
     for &dim in dims {
         let axis = resolve_axis(dim, rank)?;
         if output[axis].replace(Dim::Fixed(1)).is_some() {
-            let reason = "it names an axis twice".to_owned();
-            return Err(LayerError::InvalidParameter { key: "dim", found: format!("{dims:?}"), reason });
+            return Err(LayerError::invalid("dim", format!("{dims:?}"), "it names an axis twice"));
         }
     }
     let mut old = input.dims().iter();
@@ -268,7 +258,9 @@ fn unsqueeze(input: &TensorMeta, dims: &[i64]) -> Result<Vec<Dim>, LayerError> {
 }
 
 operators! {
-    Flatten, FlattenModule, Reshape, Ravel, ReshapeAs, Unflatten, UnflattenModule, Squeeze, Unsqueeze
+    Flatten: moves(Reshaped), FlattenModule: moves(Reshaped), Reshape: moves(Reshaped), Ravel: moves(Reshaped),
+    ReshapeAs: moves(Reshaped), Unflatten: moves(Reshaped), UnflattenModule: moves(Reshaped), Squeeze: moves(Reshaped),
+    Unsqueeze: moves(Unsqueezed)
 }
 
 #[cfg(test)]
@@ -277,7 +269,7 @@ mod tests {
     use crate::support::testing::{counting, operator, tensor};
     use ixion_tensor::{DType, Tensor};
 
-    fn shape_of(op_type: &str, params: &[(&str, &str)], shape: &[usize]) -> Result<Vec<usize>, LayerError> {
+    fn shape_of(op_type: &str, params: &[(&str, &str)], shape: &[usize]) -> Result<Vec<usize>> {
         let input = counting(DType::I16, shape);
         let output = operator(op_type, params).run_one(&[&input])?;
         assert_eq!(output.to_vec::<i16>().unwrap(), input.to_vec::<i16>().unwrap());

@@ -1,7 +1,10 @@
 //! Rearranging elements between channels and space, and between groups of channels.
 
-use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
-use ixion_tensor::{Dim, Layout, Shape, TensorView, TensorViewMut};
+use super::parts::at_least_one;
+use crate::op::{CpuLayer, Io, Layer, LayerError, Result, TensorMeta};
+use crate::support::delegation::delegating;
+use ixion_tensor::{Dim, Layout, Shape};
+use std::fmt;
 
 crate::operator! {
     /// `torch.nn.PixelShuffle` (Shi et al. 2016): rearranges …×C·r²×H×W to …×C×H·r×W·r.
@@ -31,15 +34,8 @@ crate::operator! {
     validate |layer| { at_least_one("groups", layer.groups) }
 }
 
-fn at_least_one(key: &'static str, found: usize) -> Result<(), LayerError> {
-    if found > 0 {
-        return Ok(());
-    }
-    Err(LayerError::invalid(key, "0", "it must be at least 1"))
-}
-
 /// The length of an axis divided by a number, which must divide it.
-fn divided(input: &TensorMeta, axis: usize, by: usize) -> Result<Dim, LayerError> {
+fn divided(input: &TensorMeta, axis: usize, by: usize) -> Result<Dim> {
     let len = &input.dims()[axis];
     let by = Dim::from(by);
     let divides = |len: i64| by.fixed().is_none_or(|by| len % by == 0);
@@ -50,16 +46,16 @@ fn divided(input: &TensorMeta, axis: usize, by: usize) -> Result<Dim, LayerError
 }
 
 /// A rearrangement: axes are split, permuted, and merged again.
-pub trait Shuffle {
+pub trait Shuffle: fmt::Debug + Send + Sync {
     /// The output's dimensions.
-    fn dims(&self, input: &TensorMeta) -> Result<Vec<Dim>, LayerError>;
+    fn dims(&self, input: &TensorMeta) -> Result<Vec<Dim>>;
 
     /// The input's shape with axes split, and their order in the output.
     fn split(&self, input: &Shape) -> (Vec<usize>, Vec<usize>);
 }
 
 impl Shuffle for PixelShuffle {
-    fn dims(&self, input: &TensorMeta) -> Result<Vec<Dim>, LayerError> {
+    fn dims(&self, input: &TensorMeta) -> Result<Vec<Dim>> {
         let channels = channel_axis(input)?;
         let mut dims = input.dims().to_vec();
         dims[channels] = divided(input, channels, self.upscale_factor.saturating_mul(self.upscale_factor))?;
@@ -77,7 +73,7 @@ impl Shuffle for PixelShuffle {
 }
 
 impl Shuffle for PixelUnshuffle {
-    fn dims(&self, input: &TensorMeta) -> Result<Vec<Dim>, LayerError> {
+    fn dims(&self, input: &TensorMeta) -> Result<Vec<Dim>> {
         let channels = channel_axis(input)?;
         let mut dims = input.dims().to_vec();
         // PyTorch returns an empty tensor unchanged.
@@ -99,7 +95,7 @@ impl Shuffle for PixelUnshuffle {
 }
 
 impl Shuffle for ChannelShuffle {
-    fn dims(&self, input: &TensorMeta) -> Result<Vec<Dim>, LayerError> {
+    fn dims(&self, input: &TensorMeta) -> Result<Vec<Dim>> {
         if input.rank() < 3 {
             return Err(LayerError::shape("the input", "at least 3 axes", input));
         }
@@ -113,61 +109,51 @@ impl Shuffle for ChannelShuffle {
     }
 }
 
-fn channel_axis(input: &TensorMeta) -> Result<usize, LayerError> {
+fn channel_axis(input: &TensorMeta) -> Result<usize> {
     input.rank().checked_sub(3).ok_or_else(|| LayerError::shape("the input", "at least 3 axes", input))
 }
 
 /// Copies the elements to their new positions.
-fn shuffle(
-    layer: &dyn Shuffle,
-    input: &TensorView<'_>,
-    output: &mut TensorViewMut<'_>,
-) -> Result<(), LayerError> {
-    if input.num_elements() == 0 {
-        return Ok(());
+#[derive(Debug, Clone)]
+struct Shuffled<S>(S);
+
+impl<S: Shuffle> Layer for Shuffled<S> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
+        Ok(vec![inputs[0].with_dims(self.0.dims(&inputs[0])?)])
     }
-    let (split, order) = layer.split(input.shape());
-    let copy;
-    let from = match input.layout().reshape(&Shape::new(&split)?)? {
-        Some(layout) => input.with_layout(layout)?,
-        None => {
-            copy = input.to_tensor()?;
-            copy.view().with_layout(Layout::contiguous(Shape::new(&split)?))?
-        }
-    };
-    let from = from.with_layout(from.layout().permute(&order)?)?;
-    if let Some(layout) = output.layout().reshape(from.shape())? {
-        return Ok(output.reborrow().with_layout(layout)?.copy_from(&from)?);
-    }
-    let mut moved = from.to_tensor()?;
-    moved = moved.reshape(output.shape())?;
-    Ok(output.copy_from(&moved.view())?)
 }
 
-macro_rules! shuffling_layers {
-    ($($name:ident),+) => {$(
-        impl Layer for $name {
-            fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
-                Ok(vec![inputs[0].with_dims(self.dims(&inputs[0])?)])
-            }
+impl<S: Shuffle + Clone + 'static> CpuLayer for Shuffled<S> {
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        let (input, output) = (&io.inputs[0], &mut io.outputs[0]);
+        if input.num_elements() == 0 {
+            return Ok(());
         }
-
-        impl CpuLayer for $name {
-            fn forward(
-                &mut self,
-                inputs: &[TensorView<'_>],
-                outputs: &mut [TensorViewMut<'_>],
-                _: &mut ForwardContext<'_>,
-            ) -> Result<(), LayerError> {
-                shuffle(self, &inputs[0], &mut outputs[0])
+        let (split, order) = self.0.split(input.shape());
+        let split = Shape::new(&split)?;
+        let copy;
+        let from = match input.layout().reshape(&split)? {
+            Some(layout) => input.with_layout(layout)?,
+            None => {
+                copy = input.to_tensor()?;
+                copy.view().with_layout(Layout::contiguous(split))?
             }
+        };
+        let from = from.with_layout(from.layout().permute(&order)?)?;
+        if let Some(layout) = output.layout().reshape(from.shape())? {
+            return Ok(output.reborrow().with_layout(layout)?.copy_from(&from)?);
         }
-    )+};
+        Ok(output.copy_from(&from.to_tensor()?.reshape(output.shape())?.view())?)
+    }
 }
 
-shuffling_layers!(PixelShuffle, PixelUnshuffle, ChannelShuffle);
+delegating! {
+    PixelShuffle |layer| Shuffled(layer.clone());
+    PixelUnshuffle |layer| Shuffled(layer.clone());
+    ChannelShuffle |layer| Shuffled(layer.clone());
+}
 
-operators! { PixelShuffle, PixelUnshuffle, ChannelShuffle }
+operators! { PixelShuffle: moves(Moved), PixelUnshuffle: moves(Moved), ChannelShuffle: moves(Moved) }
 
 #[cfg(test)]
 mod tests {

@@ -4,7 +4,8 @@ mod select;
 
 use super::parts::clamped_index;
 use crate::op::{
-    CpuLayer, ForwardContext, FromParameter, Layer, LayerError, RuntimeParameter, TensorMeta, View,
+    CpuLayer, FromOperator, FromParameter, Io, Layer, LayerError, Result, RuntimeParameter, TensorMeta, View,
+    exactly,
 };
 use crate::support::arguments::{InputIndex, ParamOrInput};
 use crate::support::broadcast::broadcasts;
@@ -53,16 +54,14 @@ macro_rules! slice_operators {
                 /// The index to select from each of `dims`, which removes the axis; 2147483647 if the axis is sliced.
                 selects: Bounds = None,
             }
-            validate |slice| { slice.region().check(slice.dim.is_some()) }
+            validate |slice| { slice.region().check() }
         }
 
         impl $name {
             fn region(&self) -> Region<'_> {
                 Region {
                     one: [&self.start, &self.end, &self.step, &self.select],
-                    dim: self.dim.unwrap_or(0),
-                    is_whole: self.dim.is_none()
-                        && [&self.start, &self.end, &self.step, &self.select].iter().all(|bound| bound.is_none()),
+                    dim: self.dim,
                     dims: self.dims.as_deref(),
                     many: [&self.starts, &self.ends, &self.steps, &self.selects],
                 }
@@ -86,9 +85,7 @@ slice_operators! {
 /// The parameters of a slice, in either of two forms.
 struct Region<'a> {
     one: [&'a Bound; 4],
-    dim: i64,
-    /// True if neither an axis nor a bound is given.
-    is_whole: bool,
+    dim: Option<i64>,
     dims: Option<&'a [i64]>,
     many: [&'a Bounds; 4],
 }
@@ -102,12 +99,16 @@ enum Cut {
 }
 
 impl Region<'_> {
+    /// Returns true if a key of the form for one axis is given.
+    fn has_one(&self) -> bool {
+        self.dim.is_some() || self.one.iter().any(|bound| bound.is_some())
+    }
+
     /// Refuses keys of the form that is not used, because they would be ignored.
-    fn check(&self, has_dim: bool) -> Result<(), LayerError> {
-        let one = has_dim || self.one.iter().any(|bound| bound.is_some());
+    fn check(&self) -> Result<()> {
         let many = self.many.iter().any(|bounds| bounds.is_some());
         let reason = match self.dims {
-            Some(_) if one => {
+            Some(_) if self.has_one() => {
                 "with `dims`, the keys `dim`, `start`, `end`, `step` and `select` have no meaning"
             }
             None if many => {
@@ -118,19 +119,13 @@ impl Region<'_> {
         Err(LayerError::Unsupported(reason.to_owned()))
     }
 
-    fn num_inputs(&self) -> usize {
-        let one = self.one.iter().filter_map(|bound| bound.as_ref()).map(ParamOrInput::num_inputs);
-        let many = self.many.iter().filter_map(|bounds| bounds.as_ref()).map(ParamOrInput::num_inputs);
-        one.sum::<usize>() + many.sum::<usize>()
-    }
-
     /// The operations on the axes, given the inputs.
-    fn cuts(&self, inputs: &[TensorMeta]) -> Result<Vec<Cut>, LayerError> {
+    fn cuts(&self, inputs: &[TensorMeta]) -> Result<Vec<Cut>> {
         let Some(dims) = self.dims else {
-            if self.is_whole {
+            if !self.has_one() {
                 return Ok(Vec::new());
             }
-            let axis = axis_of(self.dim, &inputs[0])?;
+            let axis = axis_of(self.dim.unwrap_or(0), &inputs[0])?;
             let [start, end, step, index] = self.one;
             if let Some(index) = value(index, inputs)?.filter(|index| *index != NOT_SELECTED) {
                 return Ok(vec![select(&inputs[0], axis, index)?]);
@@ -144,8 +139,7 @@ impl Region<'_> {
         let (starts, ends, steps, selects) = (starts?, ends?, steps?, selects?);
         let axes: Vec<usize> = dims.iter().map(|&dim| axis_of(dim, &inputs[0])).collect::<Result<_, _>>()?;
         if axes.iter().enumerate().any(|(i, axis)| axes[..i].contains(axis)) {
-            let reason = "it names an axis twice".to_owned();
-            return Err(LayerError::InvalidParameter { key: "dims", found: format!("{dims:?}"), reason });
+            return Err(LayerError::invalid("dims", format!("{dims:?}"), "it names an axis twice"));
         }
         let mut cuts = Vec::with_capacity(dims.len());
         for (i, axis) in axes.into_iter().enumerate() {
@@ -159,16 +153,11 @@ impl Region<'_> {
     }
 }
 
-fn value(bound: &Bound, inputs: &[TensorMeta]) -> Result<Option<Dim>, LayerError> {
+fn value(bound: &Bound, inputs: &[TensorMeta]) -> Result<Option<Dim>> {
     bound.as_ref().map(|bound| bound.dim(inputs)).transpose()
 }
 
-fn list(
-    key: &'static str,
-    bounds: &Bounds,
-    inputs: &[TensorMeta],
-    count: usize,
-) -> Result<Option<Vec<Dim>>, LayerError> {
+fn list(key: &'static str, bounds: &Bounds, inputs: &[TensorMeta], count: usize) -> Result<Option<Vec<Dim>>> {
     let Some(bounds) = bounds else { return Ok(None) };
     let values = bounds.dims(inputs)?;
     if values.len() == count {
@@ -176,10 +165,10 @@ fn list(
     }
     let found: Vec<String> = values.iter().map(Dim::to_string).collect();
     let reason = format!("expected one value for each of the {count} axes in `dims`");
-    Err(LayerError::InvalidParameter { key, found: format!("({})", found.join(",")), reason })
+    Err(LayerError::invalid(key, format!("({})", found.join(",")), reason))
 }
 
-fn select(input: &TensorMeta, axis: usize, index: Dim) -> Result<Cut, LayerError> {
+fn select(input: &TensorMeta, axis: usize, index: Dim) -> Result<Cut> {
     let len = &input.dims()[axis];
     let position = if index.fixed().is_some_and(|index| index < 0) {
         len.clone() + index.clone()
@@ -195,7 +184,7 @@ fn select(input: &TensorMeta, axis: usize, index: Dim) -> Result<Cut, LayerError
     Ok(Cut::Select { axis, index: position })
 }
 
-fn slice(input: &TensorMeta, axis: usize, bounds: [Option<Dim>; 3]) -> Result<Cut, LayerError> {
+fn slice(input: &TensorMeta, axis: usize, bounds: [Option<Dim>; 3]) -> Result<Cut> {
     let len = &input.dims()[axis];
     let [start, end, step] = bounds;
     let start = start.map_or(Dim::Fixed(0), |start| clamped_index(&start, len));
@@ -225,7 +214,7 @@ fn cut_dims(input: &TensorMeta, cuts: &[Cut]) -> Vec<Dim> {
 }
 
 /// The layout of the slice, for a tensor of known sizes.
-fn cut_layout(mut layout: Layout, cuts: &[Cut]) -> Result<Layout, LayerError> {
+fn cut_layout(mut layout: Layout, cuts: &[Cut]) -> Result<Layout> {
     let number = |dim: &Dim| {
         let number = dim.fixed().and_then(|number| usize::try_from(number).ok());
         number.ok_or_else(|| TensorError::InvalidArgument(format!("{dim} is not a valid index")))
@@ -252,16 +241,15 @@ fn cut_layout(mut layout: Layout, cuts: &[Cut]) -> Result<Layout, LayerError> {
 
 impl Layer for Slice {
     fn num_inputs(&self) -> RangeInclusive<usize> {
-        let count = 1 + self.region().num_inputs();
-        count..=count
+        exactly(1 + self.field_inputs())
     }
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         Ok(vec![inputs[0].with_dims(cut_dims(&inputs[0], &self.region().cuts(inputs)?))])
     }
 
-    fn view(&self, _: usize, inputs: &[Layout], _: &Shape) -> Result<Option<View>, LayerError> {
-        if self.region().num_inputs() > 0 {
+    fn view(&self, _: usize, inputs: &[Layout], _: &Shape) -> Result<Option<View>> {
+        if self.field_inputs() > 0 {
             return Ok(None);
         }
         let input = TensorMeta::new(DType::U8, inputs[0].shape().iter().copied());
@@ -271,38 +259,29 @@ impl Layer for Slice {
 }
 
 impl CpuLayer for Slice {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        let part = cut_layout(*inputs[0].layout(), &self.region().cuts(&TensorMeta::of_all(inputs))?)?;
-        Ok(outputs[0].copy_from(&inputs[0].with_layout(part)?)?)
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        let part = cut_layout(*io.inputs[0].layout(), &self.region().cuts(&TensorMeta::of_all(io.inputs))?)?;
+        Ok(io.outputs[0].copy_from(&io.inputs[0].with_layout(part)?)?)
     }
 }
 
 impl SliceCopy {
     /// Returns true if all bounds are in the file.
     pub fn is_of_file(&self) -> bool {
-        self.region().num_inputs() == 0
+        // The source is the only input that is not a bound.
+        self.field_inputs() == 1
     }
 
     /// The slice of an output that the source replaces.
     ///
     /// # Errors
     /// Returns an error if the bounds do not fit the inputs.
-    pub fn part(&self, inputs: &[TensorMeta], output: Layout) -> Result<Layout, LayerError> {
+    pub fn part(&self, inputs: &[TensorMeta], output: Layout) -> Result<Layout> {
         cut_layout(output, &self.region().cuts(inputs)?)
     }
 
     /// Writes the source to its slice of `output`.
-    fn write(
-        &self,
-        cuts: &[Cut],
-        source: &TensorView<'_>,
-        output: &mut TensorViewMut<'_>,
-    ) -> Result<(), LayerError> {
+    fn write(&self, cuts: &[Cut], source: &TensorView<'_>, output: &mut TensorViewMut<'_>) -> Result<()> {
         let part = cut_layout(*output.layout(), cuts)?;
         let source = source.with_layout(source.layout().expand(part.shape())?)?;
         let mut part = output.reborrow().with_layout(part)?;
@@ -315,34 +294,25 @@ impl SliceCopy {
 
 impl Layer for SliceCopy {
     fn num_inputs(&self) -> RangeInclusive<usize> {
-        let count = 2 + self.region().num_inputs();
-        count..=count
+        exactly(1 + self.field_inputs())
     }
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let part = cut_dims(&inputs[0], &self.region().cuts(inputs)?);
         let source = &inputs[self.src.0];
         if !broadcasts(source.dims(), &part) {
-            let part = inputs[0].with_dims(part);
-            return Err(LayerError::shape(
-                "the source",
-                format!("a shape that broadcasts to {part}"),
-                source,
-            ));
+            let wanted = format!("a shape that broadcasts to {}", inputs[0].with_dims(part));
+            return Err(LayerError::shape("the source", wanted, source));
         }
         Ok(vec![inputs[0].with_dims(inputs[0].dims().to_vec())])
     }
 }
 
 impl CpuLayer for SliceCopy {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        outputs[0].copy_from(&inputs[0])?;
-        self.write(&self.region().cuts(&TensorMeta::of_all(inputs))?, &inputs[self.src.0], &mut outputs[0])
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        io.outputs[0].copy_from(&io.inputs[0])?;
+        let cuts = self.region().cuts(&TensorMeta::of_all(io.inputs))?;
+        self.write(&cuts, &io.inputs[self.src.0], &mut io.outputs[0])
     }
 }
 
@@ -373,7 +343,7 @@ impl FromParameter for Indexes {
 }
 
 impl SliceIndexes {
-    fn values(&self, inputs: &[TensorMeta]) -> Result<Vec<Dim>, LayerError> {
+    fn values(&self, inputs: &[TensorMeta]) -> Result<Vec<Dim>> {
         self.indexes.0.iter().map(|index| index.dim(inputs)).collect()
     }
 }
@@ -384,31 +354,25 @@ impl Layer for SliceIndexes {
             ParamOrInput::Input(position) => position.saturating_add(1),
             ParamOrInput::Value(_) => 0,
         });
-        let count = most.max().unwrap_or(0);
-        count..=count
+        exactly(most.max().unwrap_or(0))
     }
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         Ok(vec![TensorMeta::new(DType::I64, [self.indexes.0.len()]).with_values(self.values(inputs)?)])
     }
 }
 
 impl CpuLayer for SliceIndexes {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        let values = self.values(&TensorMeta::of_all(inputs))?;
-        let mut output = outputs[0].array::<i64>()?;
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        let values = self.values(&TensorMeta::of_all(io.inputs))?;
+        let mut output = io.outputs[0].array::<i64>()?;
         output.iter_mut().zip(&values).for_each(|(output, value)| *output = value.fixed().unwrap_or(0));
         Ok(())
     }
 }
 
 operators! {
-    Select, Slice, SliceCopy, SliceIndexes;
+    Select: moves(Selected), Slice: moves(Sliced), SliceCopy, SliceIndexes;
     overload "aten::copy"(self, src, non_blocking)
 }
 

@@ -1,10 +1,10 @@
 //! Splitting a tensor along an axis into parts of given lengths. The parts are views if the lengths are in the file.
 
-use super::parts::{Part, check_count, equal_parts, no_part, numbers};
-use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta, View};
+use super::parts::{Part, as_outputs, check_count, equal_parts, layout_of};
+use crate::op::{CpuLayer, FromOperator, Io, Layer, LayerError, Result, TensorMeta, View, exactly};
 use crate::support::arguments::{OutputCount, ParamOrInput};
 use crate::support::views::axis_of;
-use ixion_tensor::{DType, Dim, Layout, Shape, TensorView, TensorViewMut};
+use ixion_tensor::{DType, Dim, Layout, Shape};
 use std::ops::RangeInclusive;
 
 crate::operator! {
@@ -49,13 +49,12 @@ impl crate::op::FromParameter for Sections {
     }
 }
 
-fn invalid_sections(found: &str, reason: String) -> LayerError {
-    LayerError::InvalidParameter { key: "split_size_or_sections", found: found.to_owned(), reason }
-}
+/// The key of the lengths.
+const SECTIONS: &str = "split_size_or_sections";
 
 impl Split {
     /// The given lengths for an axis, and whether they are a list.
-    fn lengths(&self, inputs: &[TensorMeta], axis: usize) -> Result<(Vec<Dim>, bool), LayerError> {
+    fn lengths(&self, inputs: &[TensorMeta], axis: usize) -> Result<(Vec<Dim>, bool)> {
         match &self.split_size_or_sections {
             ParamOrInput::Value(Sections::Equal) => {
                 let len = inputs[0].dims()[axis].clone();
@@ -72,7 +71,7 @@ impl Split {
         }
     }
 
-    fn parts(&self, inputs: &[TensorMeta], axis: usize) -> Result<Vec<Part>, LayerError> {
+    fn parts(&self, inputs: &[TensorMeta], axis: usize) -> Result<Vec<Part>> {
         let len = &inputs[0].dims()[axis];
         match self.lengths(inputs, axis)? {
             (lengths, true) => self.listed_parts(len, lengths),
@@ -83,7 +82,7 @@ impl Split {
                     (Some(_), Some(..=0)) => {
                         let reason =
                             format!("an axis of length {len} cannot be split into parts of length {size}");
-                        return Err(invalid_sections(&size.to_string(), reason));
+                        return Err(LayerError::invalid(SECTIONS, size, reason));
                     }
                     (Some(_), Some(size)) => len.clone().ceil_div(size).fixed(),
                     _ => None,
@@ -94,12 +93,12 @@ impl Split {
         }
     }
 
-    fn listed_parts(&self, len: &Dim, lengths: Vec<Dim>) -> Result<Vec<Part>, LayerError> {
+    fn listed_parts(&self, len: &Dim, lengths: Vec<Dim>) -> Result<Vec<Part>> {
         let negative = lengths.iter().any(|part| part.fixed().is_some_and(|part| part < 0));
         let total = lengths.iter().fold(Dim::Fixed(0), |total, part| total + part.clone());
         if negative || total.differs(len) {
             let reason = format!("the lengths must add up to {len}");
-            return Err(invalid_sections(&format!("{lengths:?}"), reason));
+            return Err(LayerError::invalid(SECTIONS, format!("{lengths:?}"), reason));
         }
         check_count(i64::try_from(lengths.len()).ok(), self.outputs)?;
         let mut start = Dim::Fixed(0);
@@ -113,54 +112,43 @@ impl Split {
 
 impl Layer for Split {
     fn num_inputs(&self) -> RangeInclusive<usize> {
-        let count = 1 + self.split_size_or_sections.num_inputs();
-        count..=count
+        exactly(1 + self.field_inputs())
     }
 
     fn num_outputs(&self) -> usize {
         self.outputs.0
     }
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let axis = axis_of(self.dim.unwrap_or(0), &inputs[0])?;
-        let with_len = |part: Part| {
-            let mut dims = inputs[0].dims().to_vec();
-            dims[axis] = part.len;
-            inputs[0].with_dims(dims)
-        };
-        Ok(self.parts(inputs, axis)?.into_iter().map(with_len).collect())
+        Ok(as_outputs(&inputs[0], axis, self.parts(inputs, axis)?))
     }
 
-    fn view(&self, output: usize, inputs: &[Layout], _: &Shape) -> Result<Option<View>, LayerError> {
-        if self.split_size_or_sections.num_inputs() > 0 {
+    fn view(&self, output: usize, inputs: &[Layout], _: &Shape) -> Result<Option<View>> {
+        if self.field_inputs() > 0 {
             return Ok(None);
         }
         let input = TensorMeta::new(DType::Bool, inputs[0].shape().iter().copied());
         let axis = axis_of(self.dim.unwrap_or(0), &input)?;
-        let part = self.parts(&[input], axis)?.into_iter().nth(output);
-        let (start, len) = part.and_then(|part| numbers(&part)).ok_or_else(|| no_part(output))?;
-        Ok(Some(View { input: 0, layout: inputs[0].narrow(axis, start, len)? }))
+        let layout = layout_of(output, &self.parts(&[input], axis)?, &inputs[0], axis)?;
+        Ok(Some(View { input: 0, layout }))
     }
 }
 
 impl CpuLayer for Split {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        let metas: Vec<TensorMeta> = inputs.iter().map(TensorMeta::of).collect();
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        let metas = TensorMeta::of_all(io.inputs);
         let axis = axis_of(self.dim.unwrap_or(0), &metas[0])?;
-        for (position, (part, output)) in self.parts(&metas, axis)?.iter().zip(outputs).enumerate() {
-            let (start, len) = numbers(part).ok_or_else(|| no_part(position))?;
-            output.copy_from(&inputs[0].with_layout(inputs[0].layout().narrow(axis, start, len)?)?)?;
+        let parts = self.parts(&metas, axis)?;
+        for (position, output) in io.outputs.iter_mut().enumerate() {
+            let part = layout_of(position, &parts, io.inputs[0].layout(), axis)?;
+            output.copy_from(&io.inputs[0].with_layout(part)?)?;
         }
         Ok(())
     }
 }
 
-operators! { Split }
+operators! { Split: moves(Divided) }
 
 #[cfg(test)]
 mod tests {

@@ -2,15 +2,41 @@
 
 use super::concatenation::Cat;
 use super::parts::TensorSplit;
-use crate::op::{
-    CpuLayer, ForwardContext, FromParameter, Layer, LayerError, RuntimeParameter, TensorMeta, View,
-};
+use crate::op::{CpuLayer, FromParameter, Io, Layer, LayerError, Result, RuntimeParameter, TensorMeta, View};
 use crate::support::arguments::{InputCount, OutputCount};
 use crate::support::broadcast::broadcast;
 use crate::support::choices::choices;
+use crate::support::delegation::delegating;
 use crate::support::views::view_layers;
-use ixion_tensor::{Dim, Layout, Shape, TensorView, TensorViewMut};
+use ixion_tensor::{Dim, Layout, Shape};
 use std::ops::RangeInclusive;
+
+/// Returns a view of the input with axes of length 1 inserted at the positions that follow from its rank.
+#[derive(Debug, Clone)]
+struct NewAxes(fn(usize) -> &'static [usize]);
+
+impl NewAxes {
+    fn meta(&self, input: &TensorMeta) -> TensorMeta {
+        let mut dims = input.dims().to_vec();
+        (self.0)(input.rank()).iter().for_each(|&axis| dims.insert(axis, Dim::Fixed(1)));
+        input.with_dims(dims)
+    }
+
+    fn layout(&self, input: &Layout) -> Result<Layout> {
+        let axes = (self.0)(input.shape().rank());
+        Ok(axes.iter().try_fold(*input, |layout, &axis| layout.unsqueeze(axis))?)
+    }
+}
+
+impl Layer for NewAxes {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
+        Ok(vec![self.meta(&inputs[0])])
+    }
+
+    fn view(&self, _: usize, inputs: &[Layout], _: &Shape) -> Result<Option<View>> {
+        Ok(Some(View { input: 0, layout: self.layout(&inputs[0])? }))
+    }
+}
 
 macro_rules! stacks {
     ($($(#[doc = $doc:literal])* $name:ident for $op_type:literal: $new_axes:expr, along $axis:expr;)*) => {$(
@@ -41,32 +67,19 @@ macro_rules! stacks {
                 1..=usize::MAX
             }
 
-            fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
-                let with_axes = |input: &TensorMeta| {
-                    let mut dims = input.dims().to_vec();
-                    Self::new_axes(input.rank()).iter().for_each(|&axis| dims.insert(axis, Dim::Fixed(1)));
-                    input.with_dims(dims)
-                };
-                Self::cat(inputs[0].rank()).infer(&inputs.iter().map(with_axes).collect::<Vec<_>>())
+            fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
+                let parts = inputs.iter().map(|input| NewAxes(Self::new_axes).meta(input));
+                Self::cat(inputs[0].rank()).infer(&parts.collect::<Vec<_>>())
             }
         }
 
         impl CpuLayer for $name {
-            fn forward(
-                &mut self,
-                inputs: &[TensorView<'_>],
-                outputs: &mut [TensorViewMut<'_>],
-                context: &mut ForwardContext<'_>,
-            ) -> Result<(), LayerError> {
-                let mut parts = Vec::with_capacity(inputs.len());
-                for input in inputs {
-                    let mut layout = *input.layout();
-                    for &axis in Self::new_axes(input.shape().rank()) {
-                        layout = layout.unsqueeze(axis)?;
-                    }
-                    parts.push(input.with_layout(layout)?);
+            fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+                let mut parts = Vec::with_capacity(io.inputs.len());
+                for input in io.inputs {
+                    parts.push(input.with_layout(NewAxes(Self::new_axes).layout(input.layout())?)?);
                 }
-                Self::cat(inputs[0].shape().rank()).forward(&parts, outputs, context)
+                Self::cat(io.inputs[0].shape().rank()).forward(&mut Io::new(&parts, io.outputs, &mut io.context))
             }
         }
     )*};
@@ -86,89 +99,36 @@ stacks! {
     ColumnStack for "aten::column_stack": |rank| match rank { 0 => &[0, 0], 1 => &[1], _ => &[] }, along |_| 1;
 }
 
-macro_rules! at_least {
-    ($($(#[doc = $doc:literal])* $name:ident for $op_type:literal as $stack:ident;)*) => {$(
-        crate::operator! {
-            $(#[doc = $doc])*
-            pub struct $name for $op_type {
-                /// The number of inputs: one.
-                inputs: InputCount,
-            }
-        }
+delegating! {
+    {
+        /// The number of inputs: one.
+        inputs: InputCount,
+    }
 
-        impl Layer for $name {
-            fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
-                $stack { inputs: InputCount(1) }.infer(inputs)
-            }
-
-            fn view(&self, _: usize, inputs: &[Layout], _: &Shape) -> Result<Option<View>, LayerError> {
-                let mut layout = inputs[0];
-                for &axis in $stack::new_axes(layout.shape().rank()) {
-                    layout = layout.unsqueeze(axis)?;
-                }
-                Ok(Some(View { input: 0, layout }))
-            }
-        }
-
-        view_layers!($name);
-    )*};
-}
-
-at_least! {
     /// `torch.atleast_1d`: a 0-D tensor becomes a vector of one element. A view.
-    AtLeast1d for "aten::atleast_1d" as HStack;
+    AtLeast1d for "aten::atleast_1d" |_layer| NewAxes(HStack::new_axes);
 
     /// `torch.atleast_2d`: a vector of N elements becomes a row, 1×N. A view.
-    AtLeast2d for "aten::atleast_2d" as VStack;
+    AtLeast2d for "aten::atleast_2d" |_layer| NewAxes(VStack::new_axes);
 
     /// `torch.atleast_3d`: a vector of N elements becomes 1×N×1, and a matrix M×N becomes M×N×1. A view.
-    AtLeast3d for "aten::atleast_3d" as DStack;
+    AtLeast3d for "aten::atleast_3d" |_layer| NewAxes(DStack::new_axes);
 }
 
-macro_rules! splits {
-    ($($(#[doc = $doc:literal])* $name:ident for $op_type:literal along $axis:expr;)*) => {$(
-        crate::operator! {
-            $(#[doc = $doc])*
-            pub struct $name for $op_type {
-                /// The number of equal parts, or a list of the indices at which one part ends and the next begins.
-                sections: Cuts,
-            }
-        }
+delegating! {
+    {
+        /// The number of equal parts, or a list of the indices at which one part ends and the next begins.
+        sections: Cuts,
+    }
 
-        impl $name {
-            fn split(&self, rank: usize) -> TensorSplit {
-                let axis: fn(usize) -> i64 = $axis;
-                self.sections.split(axis(rank))
-            }
-        }
-
-        impl Layer for $name {
-            fn num_outputs(&self) -> usize {
-                self.sections.count()
-            }
-
-            fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
-                self.split(inputs[0].rank()).infer(inputs)
-            }
-
-            fn view(&self, output: usize, inputs: &[Layout], shape: &Shape) -> Result<Option<View>, LayerError> {
-                self.split(inputs[0].shape().rank()).view(output, inputs, shape)
-            }
-        }
-
-        view_layers!($name);
-    )*};
-}
-
-splits! {
     /// `torch.hsplit`: splits a tensor horizontally: along axis 1, or a vector along its only axis. Views.
-    HSplit for "aten::hsplit" along |rank| i64::from(rank > 1);
+    HSplit for "aten::hsplit" |layer, rank| layer.sections.split(i64::from(rank > 1));
 
     /// `torch.vsplit`: splits a tensor vertically, along axis 0. Views.
-    VSplit for "aten::vsplit" along |_| 0;
+    VSplit for "aten::vsplit" |layer| layer.sections.split(0);
 
     /// `torch.dsplit`: splits a tensor depthwise, along axis 2. Views.
-    DSplit for "aten::dsplit" along |_| 2;
+    DSplit for "aten::dsplit" |layer| layer.sections.split(2);
 }
 
 /// A number of parts, or the indices between them.
@@ -181,19 +141,13 @@ pub enum Cuts {
 }
 
 impl Cuts {
-    fn count(&self) -> usize {
-        match self {
-            Self::Parts(count) => *count,
-            Self::Indices(indices) => indices.len() + 1,
-        }
-    }
-
+    /// The layer that splits the axis `dim`.
     fn split(&self, dim: i64) -> TensorSplit {
-        let (sections, indices) = match self {
-            Self::Parts(count) => (Some(*count), None),
-            Self::Indices(indices) => (None, Some(indices.clone())),
+        let (sections, indices, count) = match self {
+            Self::Parts(count) => (Some(*count), None, *count),
+            Self::Indices(indices) => (None, Some(indices.clone()), indices.len() + 1),
         };
-        TensorSplit { sections, indices, dim, outputs: OutputCount(self.count()) }
+        TensorSplit { sections, indices, dim, outputs: OutputCount(count) }
     }
 }
 
@@ -256,7 +210,7 @@ impl Layer for BroadcastTensors {
         self.inputs.0
     }
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let mut dims = Vec::new();
         for input in inputs {
             dims = broadcast(&dims, input.dims())?;
@@ -264,7 +218,7 @@ impl Layer for BroadcastTensors {
         Ok(inputs.iter().map(|input| input.with_dims(dims.clone())).collect())
     }
 
-    fn view(&self, output: usize, inputs: &[Layout], shape: &Shape) -> Result<Option<View>, LayerError> {
+    fn view(&self, output: usize, inputs: &[Layout], shape: &Shape) -> Result<Option<View>> {
         Ok(Some(View { input: output, layout: inputs[output].expand(shape)? }))
     }
 }
@@ -278,7 +232,7 @@ impl Layer for Meshgrid {
         self.inputs.0
     }
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let mut dims = vec![Dim::Fixed(1); inputs.len()];
         for (position, input) in inputs.iter().enumerate() {
             if input.rank() > 1 {
@@ -289,7 +243,7 @@ impl Layer for Meshgrid {
         Ok(inputs.iter().map(|input| input.with_dims(dims.clone())).collect())
     }
 
-    fn view(&self, output: usize, inputs: &[Layout], shape: &Shape) -> Result<Option<View>, LayerError> {
+    fn view(&self, output: usize, inputs: &[Layout], shape: &Shape) -> Result<Option<View>> {
         let mut layout = inputs[output];
         for _ in self.axis(output) + layout.shape().rank()..shape.rank() {
             layout = layout.unsqueeze(layout.shape().rank())?;
@@ -298,7 +252,7 @@ impl Layer for Meshgrid {
     }
 }
 
-view_layers!(BroadcastTensors, Meshgrid);
+view_layers!(NewAxes, BroadcastTensors, Meshgrid);
 
 operators! {
     HStack, VStack, DStack, ColumnStack, AtLeast1d, AtLeast2d, AtLeast3d, HSplit, VSplit, DSplit, BroadcastTensors,
@@ -312,7 +266,7 @@ mod tests {
     use crate::support::testing::{counting, operator};
     use ixion_tensor::{DType, Tensor};
 
-    fn shape_of(op_type: &str, shapes: [&[usize]; 2]) -> Result<Vec<usize>, LayerError> {
+    fn shape_of(op_type: &str, shapes: [&[usize]; 2]) -> Result<Vec<usize>> {
         let [x, y] = shapes.map(|shape| counting(DType::I64, shape));
         Ok(operator(op_type, &[]).run_one(&[&x, &y])?.shape().to_vec())
     }

@@ -1,8 +1,8 @@
 //! Views of other shapes and strides.
 
-use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta, View};
+use crate::op::{CpuLayer, Io, Layer, LayerError, Result, TensorMeta, View};
 use crate::support::views::view_layers;
-use ixion_tensor::{Layout, Shape, TensorView, TensorViewMut, resolve_axis};
+use ixion_tensor::{Layout, Shape, resolve_axis};
 
 crate::operator! {
     /// `torch.as_strided`: the input's elements in another shape with other strides. Element (i, j, …) of the output is element
@@ -25,13 +25,13 @@ crate::operator! {
             None => format!("expected one stride for each of the {} lengths in `size`", layer.size.len()),
         };
         let (key, values) = wrong.unwrap_or(("stride", &layer.stride));
-        Err(LayerError::InvalidParameter { key, found: format!("{values:?}"), reason })
+        Err(LayerError::invalid(key, format!("{values:?}"), reason))
     }
 }
 
 impl AsStrided {
     /// The layout of the output in an input of this number of elements that begins at `start`.
-    fn layout(&self, shape: &Shape, elements: usize, start: usize) -> Result<Layout, LayerError> {
+    fn layout(&self, shape: &Shape, elements: usize, start: usize) -> Result<Layout> {
         let strides: Option<Vec<usize>> =
             self.stride.iter().map(|&stride| usize::try_from(stride).ok()).collect();
         let offset = self.storage_offset.unwrap_or(0);
@@ -42,7 +42,7 @@ impl AsStrided {
 }
 
 impl Layer for AsStrided {
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let output = inputs[0].with_dims(self.size.iter().copied());
         if let Some(elements) = inputs[0].num_elements().fixed() {
             self.layout(&output.shape()?, usize::try_from(elements).unwrap_or(0), 0)?;
@@ -50,7 +50,7 @@ impl Layer for AsStrided {
         Ok(vec![output])
     }
 
-    fn view(&self, _: usize, inputs: &[Layout], shape: &Shape) -> Result<Option<View>, LayerError> {
+    fn view(&self, _: usize, inputs: &[Layout], shape: &Shape) -> Result<Option<View>> {
         let input = &inputs[0];
         if !input.is_contiguous() {
             return Ok(None);
@@ -61,15 +61,10 @@ impl Layer for AsStrided {
 }
 
 impl CpuLayer for AsStrided {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        let layout = self.layout(outputs[0].shape(), inputs[0].num_elements(), 0)?;
-        let plain = inputs[0].to_tensor()?;
-        Ok(outputs[0].copy_from(&plain.view().with_layout(layout)?)?)
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        let layout = self.layout(io.outputs[0].shape(), io.inputs[0].num_elements(), 0)?;
+        let plain = io.inputs[0].to_tensor()?;
+        Ok(io.outputs[0].copy_from(&plain.view().with_layout(layout)?)?)
     }
 }
 
@@ -93,7 +88,7 @@ crate::operator! {
 }
 
 impl Layer for Windows {
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let axis = resolve_axis(self.dimension, inputs[0].rank())?;
         let mut dims = inputs[0].dims().to_vec();
         let len = dims.get(axis).cloned().unwrap_or(1.into());
@@ -111,7 +106,7 @@ impl Layer for Windows {
         Ok(vec![inputs[0].with_dims(dims)])
     }
 
-    fn view(&self, _: usize, inputs: &[Layout], shape: &Shape) -> Result<Option<View>, LayerError> {
+    fn view(&self, _: usize, inputs: &[Layout], shape: &Shape) -> Result<Option<View>> {
         let (input, axis) = (&inputs[0], resolve_axis(self.dimension, inputs[0].shape().rank())?);
         let mut strides = input.strides().to_vec();
         let own = strides.get(axis).copied().unwrap_or(1);
@@ -125,7 +120,7 @@ impl Layer for Windows {
 
 view_layers!(Windows);
 
-operators! { AsStrided, Windows }
+operators! { AsStrided, Windows: moves(Moved) }
 
 #[cfg(test)]
 mod tests {

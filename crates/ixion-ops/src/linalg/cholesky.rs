@@ -1,9 +1,10 @@
 //! Cholesky factorisation.
 
-#[cfg(feature = "linalg")]
-use super::blocks::*;
+use super::layer::{MatrixOperator, by_lapack};
 use super::stack::Stack;
-use crate::op::{Layer, LayerError, TensorMeta};
+#[cfg(feature = "linalg")]
+use super::with_lapack::*;
+use crate::op::{Result, TensorMeta};
 use ixion_tensor::DType;
 
 crate::operator! {
@@ -27,28 +28,31 @@ crate::operator! {
     }
 }
 
-square_to_square!(Cholesky);
-
-by_lapack!(Cholesky: |layer, inputs, outputs, limits| T => {
-    put_matrices(&mut outputs[0], &each(&inputs[0], limits, |a| lapack::cholesky::<T>(&a, layer.upper))?)
-});
-
-impl Layer for CholeskyEx {
-    fn num_outputs(&self) -> usize {
-        2
-    }
-
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
-        let stack = Stack::of_square(inputs, 0)?;
-        Ok(vec![stack.meta(), stack.each(DType::I32, [])])
+impl MatrixOperator for Cholesky {
+    #[cfg(feature = "linalg")]
+    fn run<T: MatrixElement>(&self, io: &mut Io<'_, '_>, limits: &Limits) -> Result<()> {
+        let factors = each(&io.inputs[0], limits, |a| lapack::cholesky::<T>(&a, self.upper))?;
+        put_matrices(&mut io.outputs[0], &factors)
     }
 }
 
-by_lapack!(CholeskyEx: |layer, inputs, outputs, limits| T => {
-    let results = each(&inputs[0], limits, |a| match lapack::cholesky::<T>(&a, layer.upper) {
-        Err(Fault::NotPositive(row)) if !layer.check_errors => Ok((lapack::nothing(a.dim()), row)),
-        result => result.map(|factor| (factor, 0)),
-    })?;
-    put_matrices(&mut outputs[0], results.iter().map(|result| &result.0))?;
-    put(&mut outputs[1], results.iter().map(|result| result.1 as i32))
-});
+impl MatrixOperator for CholeskyEx {
+    const OUTPUTS: usize = 2;
+
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
+        let stack = Stack::of_square(inputs, 0)?;
+        Ok(vec![stack.meta(), stack.each(DType::I32, [])])
+    }
+
+    #[cfg(feature = "linalg")]
+    fn run<T: MatrixElement>(&self, io: &mut Io<'_, '_>, limits: &Limits) -> Result<()> {
+        let results = each(&io.inputs[0], limits, |a| match lapack::cholesky::<T>(&a, self.upper) {
+            Err(Fault::NotPositive(row)) if !self.check_errors => Ok((lapack::nothing(a.dim()), row)),
+            result => result.map(|factor| (factor, 0)),
+        })?;
+        put_matrices(&mut io.outputs[0], results.iter().map(|result| &result.0))?;
+        put(&mut io.outputs[1], results.iter().map(|result| result.1 as i32))
+    }
+}
+
+operators! { by_lapack => Cholesky, CholeskyEx }

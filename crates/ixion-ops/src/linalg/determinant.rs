@@ -1,9 +1,10 @@
 //! Determinants.
 
-#[cfg(feature = "linalg")]
-use super::blocks::*;
+use super::layer::{MatrixOperator, by_lapack};
 use super::stack::Stack;
-use crate::op::{Layer, LayerError, TensorMeta};
+#[cfg(feature = "linalg")]
+use super::with_lapack::*;
+use crate::op::{Result, TensorMeta};
 
 crate::operator! {
     /// `torch.linalg.det`: the determinant of each square matrix; 1 for an empty matrix. Needs the feature `linalg`.
@@ -22,42 +23,46 @@ crate::operator! {
     pub struct LogDet for "aten::logdet" {}
 }
 
-macro_rules! of_square_matrices {
-    ($($name:ident)+) => {$(
-        impl Layer for $name {
-            fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
-                let stack = Stack::of_square(inputs, 0)?;
-                Ok(vec![stack.each(stack.dtype, [])])
-            }
-        }
-    )+};
-}
-
-of_square_matrices!(Det LogDet);
-
-impl Layer for SignAndLogDet {
-    fn num_outputs(&self) -> usize {
-        2
+impl MatrixOperator for Det {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
+        let stack = Stack::of_square(inputs, 0)?;
+        Ok(vec![stack.each(stack.dtype, [])])
     }
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    #[cfg(feature = "linalg")]
+    fn run<T: MatrixElement>(&self, io: &mut Io<'_, '_>, limits: &Limits) -> Result<()> {
+        put(&mut io.outputs[0], each(&io.inputs[0], limits, |a| lapack::determinant::<T>(&a))?)
+    }
+}
+
+impl MatrixOperator for SignAndLogDet {
+    const OUTPUTS: usize = 2;
+
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let stack = Stack::of_square(inputs, 0)?;
         Ok(vec![stack.each(stack.dtype, []), stack.each(stack.dtype.real(), [])])
     }
+
+    #[cfg(feature = "linalg")]
+    fn run<T: MatrixElement>(&self, io: &mut Io<'_, '_>, limits: &Limits) -> Result<()> {
+        let parts = each(&io.inputs[0], limits, |a| lapack::log_determinant::<T>(&a))?;
+        put(&mut io.outputs[0], parts.iter().map(|part| part.0))?;
+        put(&mut io.outputs[1], parts.iter().map(|part| part.1))
+    }
 }
 
-by_lapack!(Det: |layer, inputs, outputs, limits| T => {
-    put(&mut outputs[0], each(&inputs[0], limits, |a| lapack::determinant::<T>(&a))?)
-});
+impl MatrixOperator for LogDet {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
+        let stack = Stack::of_square(inputs, 0)?;
+        Ok(vec![stack.each(stack.dtype, [])])
+    }
 
-by_lapack!(SignAndLogDet: |layer, inputs, outputs, limits| T => {
-    let parts = each(&inputs[0], limits, |a| lapack::log_determinant::<T>(&a))?;
-    put(&mut outputs[0], parts.iter().map(|part| part.0))?;
-    put(&mut outputs[1], parts.iter().map(|part| part.1))
-});
+    #[cfg(feature = "linalg")]
+    fn run<T: MatrixElement>(&self, io: &mut Io<'_, '_>, limits: &Limits) -> Result<()> {
+        use ndarray_linalg::Scalar;
+        let parts = each(&io.inputs[0], limits, |a| lapack::log_determinant::<T>(&a))?;
+        put(&mut io.outputs[0], parts.iter().map(|(sign, log)| Scalar::ln(*sign).add_real(*log)))
+    }
+}
 
-by_lapack!(LogDet: |layer, inputs, outputs, limits| T => {
-    use ndarray_linalg::Scalar;
-    let parts = each(&inputs[0], limits, |a| lapack::log_determinant::<T>(&a))?;
-    put(&mut outputs[0], parts.iter().map(|(sign, log)| Scalar::ln(*sign).add_real(*log)))
-});
+operators! { by_lapack => Det, SignAndLogDet, LogDet }

@@ -1,9 +1,10 @@
 //! Eigenvalues and eigenvectors.
 
-#[cfg(feature = "linalg")]
-use super::blocks::*;
+use super::layer::{MatrixOperator, by_lapack};
 use super::stack::Stack;
-use crate::op::{Layer, LayerError, TensorMeta};
+#[cfg(feature = "linalg")]
+use super::with_lapack::*;
+use crate::op::{Result, TensorMeta};
 use crate::support::choices::choices;
 use ixion_tensor::DType;
 
@@ -51,62 +52,64 @@ fn complex(dtype: DType) -> DType {
     if dtype.real() == DType::F32 { DType::C64 } else { DType::C128 }
 }
 
-impl Layer for Eigh {
-    fn num_outputs(&self) -> usize {
-        2
-    }
+impl MatrixOperator for Eigh {
+    const OUTPUTS: usize = 2;
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let stack = Stack::of_square(inputs, 0)?;
         Ok(vec![stack.each(stack.dtype.real(), [stack.rows]), stack.meta()])
     }
+
+    #[cfg(feature = "linalg")]
+    fn run<T: MatrixElement>(&self, io: &mut Io<'_, '_>, limits: &Limits) -> Result<()> {
+        let upper = self.half == Half::Upper;
+        let parts = each(&io.inputs[0], limits, |a| lapack::eigen_of_symmetric::<T>(&a, upper, true))?;
+        put(&mut io.outputs[0], parts.iter().flat_map(|part| part.0.iter().copied()))?;
+        put_matrices(&mut io.outputs[1], parts.iter().map(|part| &part.1))
+    }
 }
 
-by_lapack!(Eigh: |layer, inputs, outputs, limits| T => {
-    let upper = layer.half == Half::Upper;
-    let parts = each(&inputs[0], limits, |a| lapack::eigen_of_symmetric::<T>(&a, upper, true))?;
-    put(&mut outputs[0], parts.iter().flat_map(|part| part.0.iter().copied()))?;
-    put_matrices(&mut outputs[1], parts.iter().map(|part| &part.1))
-});
-
-impl Layer for Eigvalsh {
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+impl MatrixOperator for Eigvalsh {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let stack = Stack::of_square(inputs, 0)?;
         Ok(vec![stack.each(stack.dtype.real(), [stack.rows])])
     }
+
+    #[cfg(feature = "linalg")]
+    fn run<T: MatrixElement>(&self, io: &mut Io<'_, '_>, limits: &Limits) -> Result<()> {
+        let upper = self.half == Half::Upper;
+        let parts = each(&io.inputs[0], limits, |a| lapack::eigen_of_symmetric::<T>(&a, upper, false))?;
+        put(&mut io.outputs[0], parts.into_iter().flat_map(|part| part.0))
+    }
 }
 
-by_lapack!(Eigvalsh: |layer, inputs, outputs, limits| T => {
-    let upper = layer.half == Half::Upper;
-    let parts = each(&inputs[0], limits, |a| lapack::eigen_of_symmetric::<T>(&a, upper, false))?;
-    put(&mut outputs[0], parts.into_iter().flat_map(|part| part.0))
-});
+impl MatrixOperator for Eig {
+    const OUTPUTS: usize = 2;
 
-impl Layer for Eig {
-    fn num_outputs(&self) -> usize {
-        2
-    }
-
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let (stack, dtype) = (Stack::of_square(inputs, 0)?, complex(inputs[0].dtype()));
         Ok(vec![stack.each(dtype, [stack.rows]), stack.each(dtype, [stack.rows, stack.columns])])
     }
-}
 
-by_lapack!(Eig: |layer, inputs, outputs, limits| T => {
-    let parts = each(&inputs[0], limits, |a| lapack::eigen::<T>(&a, true))?;
-    put(&mut outputs[0], parts.iter().flat_map(|part| part.0.iter().copied()))?;
-    put_matrices(&mut outputs[1], parts.iter().map(|part| &part.1))
-});
-
-impl Layer for Eigvals {
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
-        let (stack, dtype) = (Stack::of_square(inputs, 0)?, complex(inputs[0].dtype()));
-        Ok(vec![stack.each(dtype, [stack.rows])])
+    #[cfg(feature = "linalg")]
+    fn run<T: MatrixElement>(&self, io: &mut Io<'_, '_>, limits: &Limits) -> Result<()> {
+        let parts = each(&io.inputs[0], limits, |a| lapack::eigen::<T>(&a, true))?;
+        put(&mut io.outputs[0], parts.iter().flat_map(|part| part.0.iter().copied()))?;
+        put_matrices(&mut io.outputs[1], parts.iter().map(|part| &part.1))
     }
 }
 
-by_lapack!(Eigvals: |layer, inputs, outputs, limits| T => {
-    let parts = each(&inputs[0], limits, |a| lapack::eigen::<T>(&a, false))?;
-    put(&mut outputs[0], parts.into_iter().flat_map(|part| part.0))
-});
+impl MatrixOperator for Eigvals {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
+        let (stack, dtype) = (Stack::of_square(inputs, 0)?, complex(inputs[0].dtype()));
+        Ok(vec![stack.each(dtype, [stack.rows])])
+    }
+
+    #[cfg(feature = "linalg")]
+    fn run<T: MatrixElement>(&self, io: &mut Io<'_, '_>, limits: &Limits) -> Result<()> {
+        let parts = each(&io.inputs[0], limits, |a| lapack::eigen::<T>(&a, false))?;
+        put(&mut io.outputs[0], parts.into_iter().flat_map(|part| part.0))
+    }
+}
+
+operators! { by_lapack => Eigh, Eigvalsh, Eig, Eigvals }

@@ -1,9 +1,10 @@
 //! Matrix inverses.
 
-#[cfg(feature = "linalg")]
-use super::blocks::*;
+use super::layer::{MatrixOperator, by_lapack};
 use super::stack::Stack;
-use crate::op::{Layer, LayerError, TensorMeta};
+#[cfg(feature = "linalg")]
+use super::with_lapack::*;
+use crate::op::{LayerError, Result, TensorMeta};
 use ixion_tensor::{DType, Dim};
 
 crate::operator! {
@@ -29,34 +30,34 @@ crate::operator! {
     }
 }
 
-square_to_square!(Inverse);
-
-by_lapack!(Inverse: |layer, inputs, outputs, limits| T => {
-    put_matrices(&mut outputs[0], &each(&inputs[0], limits, |a| lapack::inverse::<T>(&a))?)
-});
-
-impl Layer for InverseEx {
-    fn num_outputs(&self) -> usize {
-        2
-    }
-
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
-        let stack = Stack::of_square(inputs, 0)?;
-        Ok(vec![stack.meta(), stack.each(DType::I32, [])])
+impl MatrixOperator for Inverse {
+    #[cfg(feature = "linalg")]
+    fn run<T: MatrixElement>(&self, io: &mut Io<'_, '_>, limits: &Limits) -> Result<()> {
+        put_matrices(&mut io.outputs[0], &each(&io.inputs[0], limits, |a| lapack::inverse::<T>(&a))?)
     }
 }
 
-by_lapack!(InverseEx: |layer, inputs, outputs, limits| T => {
-    let results = each(&inputs[0], limits, |a| match lapack::inverse::<T>(&a) {
-        Err(Fault::Singular(row)) if !layer.check_errors => Ok((lapack::nothing(a.dim()), row)),
-        result => result.map(|inverse| (inverse, 0)),
-    })?;
-    put_matrices(&mut outputs[0], results.iter().map(|result| &result.0))?;
-    put(&mut outputs[1], results.iter().map(|result| result.1 as i32))
-});
+impl MatrixOperator for InverseEx {
+    const OUTPUTS: usize = 2;
 
-impl Layer for TensorInverse {
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
+        let stack = Stack::of_square(inputs, 0)?;
+        Ok(vec![stack.meta(), stack.each(DType::I32, [])])
+    }
+
+    #[cfg(feature = "linalg")]
+    fn run<T: MatrixElement>(&self, io: &mut Io<'_, '_>, limits: &Limits) -> Result<()> {
+        let results = each(&io.inputs[0], limits, |a| match lapack::inverse::<T>(&a) {
+            Err(Fault::Singular(row)) if !self.check_errors => Ok((lapack::nothing(a.dim()), row)),
+            result => result.map(|inverse| (inverse, 0)),
+        })?;
+        put_matrices(&mut io.outputs[0], results.iter().map(|result| &result.0))?;
+        put(&mut io.outputs[1], results.iter().map(|result| result.1 as i32))
+    }
+}
+
+impl MatrixOperator for TensorInverse {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let dims = inputs[0].dims();
         let Some((rows, columns)) = dims.split_at_checked(self.ind).filter(|_| self.ind > 0) else {
             return Err(LayerError::invalid(
@@ -69,10 +70,14 @@ impl Layer for TensorInverse {
         Stack::of_square(&[TensorMeta::new(inputs[0].dtype(), [count(rows), count(columns)])], 0)?;
         Ok(vec![inputs[0].with_dims([columns, rows].concat())])
     }
+
+    #[cfg(feature = "linalg")]
+    fn run<T: MatrixElement>(&self, io: &mut Io<'_, '_>, limits: &Limits) -> Result<()> {
+        let all = io.inputs[0].to_tensor()?;
+        let n = all.shape().dims().iter().take(self.ind).product::<usize>();
+        let inverses = each(&all.reshape(&[n, n])?.view(), limits, |a| lapack::inverse::<T>(&a))?;
+        put_matrices(&mut io.outputs[0], &inverses)
+    }
 }
 
-by_lapack!(TensorInverse: |layer, inputs, outputs, limits| T => {
-    let all = inputs[0].to_tensor()?;
-    let n = all.shape().dims().iter().take(layer.ind).product::<usize>();
-    put_matrices(&mut outputs[0], &each(&all.reshape(&[n, n])?.view(), limits, |a| lapack::inverse::<T>(&a))?)
-});
+operators! { by_lapack => Inverse, InverseEx, TensorInverse }

@@ -1,14 +1,14 @@
 //! LDL factorisation of symmetric and Hermitian matrices, which need not be positive definite. It does not need LAPACK.
 
+use super::layer::{MatrixElement, MatrixOperator, by_elimination};
 use super::lu::{pivots_of, unknowns};
 use super::stack::{Stack, each, each_pair, lens, put, put_matrices};
 use super::triangular::batch_of;
-use crate::op::{Layer, LayerError, TensorMeta};
+use crate::op::{Io, Result, TensorMeta};
 use crate::support::arguments::InputIndex;
 use ixion_kernels::matrix::{Fault, Field};
 use ixion_kernels::symmetric::{self, Ldl};
 use ixion_tensor::{DType, Limits, TensorView};
-use std::ops::RangeInclusive;
 
 crate::operator! {
     /// `torch.linalg.ldl_factor`: the LDL factorisation in compact form: one matrix with L below its diagonal and D, with
@@ -48,7 +48,7 @@ fn factors<T: Field>(
     input: &TensorView<'_>,
     (hermitian, regular): (bool, bool),
     limits: &Limits,
-) -> Result<Vec<Ldl<T>>, LayerError> {
+) -> Result<Vec<Ldl<T>>> {
     each(input, limits, |a| {
         let factors = Ldl::of(&a, hermitian, limits)?;
         match factors.singular.filter(|_| regular) {
@@ -58,57 +58,51 @@ fn factors<T: Field>(
     })
 }
 
-impl Layer for LdlFactor {
-    fn num_outputs(&self) -> usize {
-        2
-    }
+impl MatrixOperator for LdlFactor {
+    const OUTPUTS: usize = 2;
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let stack = Stack::of_square(inputs, 0)?;
         Ok(vec![stack.meta(), stack.each(DType::I32, [stack.rows])])
     }
+
+    fn run<T: MatrixElement>(&self, io: &mut Io<'_, '_>, limits: &Limits) -> Result<()> {
+        let factors = factors::<T>(&io.inputs[0], (self.hermitian, true), limits)?;
+        put_matrices(&mut io.outputs[0], factors.iter().map(|part| &part.factors))?;
+        put(&mut io.outputs[1], factors.iter().flat_map(|part| part.pivots.iter().copied()))
+    }
 }
 
-by_matrices!(LdlFactor: |layer, inputs, outputs, limits| T => {
-    let factors = factors::<T>(&inputs[0], (layer.hermitian, true), limits)?;
-    put_matrices(&mut outputs[0], factors.iter().map(|part| &part.factors))?;
-    put(&mut outputs[1], factors.iter().flat_map(|part| part.pivots.iter().copied()))
-});
+impl MatrixOperator for LdlFactorEx {
+    const OUTPUTS: usize = 3;
 
-impl Layer for LdlFactorEx {
-    fn num_outputs(&self) -> usize {
-        3
-    }
-
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let stack = Stack::of_square(inputs, 0)?;
         Ok(vec![stack.meta(), stack.each(DType::I32, [stack.rows]), stack.each(DType::I32, [])])
     }
+
+    fn run<T: MatrixElement>(&self, io: &mut Io<'_, '_>, limits: &Limits) -> Result<()> {
+        let factors = factors::<T>(&io.inputs[0], (self.hermitian, self.check_errors), limits)?;
+        put_matrices(&mut io.outputs[0], factors.iter().map(|part| &part.factors))?;
+        put(&mut io.outputs[1], factors.iter().flat_map(|part| part.pivots.iter().copied()))?;
+        put(&mut io.outputs[2], factors.iter().map(|part| part.singular.map_or(0, |at| at as i32 + 1)))
+    }
 }
 
-by_matrices!(LdlFactorEx: |layer, inputs, outputs, limits| T => {
-    let factors = factors::<T>(&inputs[0], (layer.hermitian, layer.check_errors), limits)?;
-    put_matrices(&mut outputs[0], factors.iter().map(|part| &part.factors))?;
-    put(&mut outputs[1], factors.iter().flat_map(|part| part.pivots.iter().copied()))?;
-    put(&mut outputs[2], factors.iter().map(|part| part.singular.map_or(0, |at| at as i32 + 1)))
-});
-
-impl Layer for LdlSolve {
-    fn num_inputs(&self) -> RangeInclusive<usize> {
-        3..=3
-    }
-
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+impl MatrixOperator for LdlSolve {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let (factors, sides) = (Stack::of_square(inputs, 0)?, Stack::of(inputs, self.other.0)?);
         unknowns([&factors, &sides], &inputs[self.pivots.0], true)
     }
+
+    fn run<T: MatrixElement>(&self, io: &mut Io<'_, '_>, limits: &Limits) -> Result<()> {
+        let (pair, shape) = ([&io.inputs[0], &io.inputs[self.other.0]], *io.outputs[0].shape());
+        let pivots = pivots_of(&io.inputs[self.pivots.0], lens(pair[0])?.0.iter().product(), limits)?;
+        let x = each_pair::<T, _>(pair, batch_of(&shape), limits, |which, factors, b| {
+            symmetric::solve((&factors, &pivots[which], self.hermitian), &b, limits)
+        })?;
+        put_matrices(&mut io.outputs[0], &x)
+    }
 }
 
-by_matrices!(LdlSolve: |layer, inputs, outputs, limits| T => {
-    let (pair, shape) = ([&inputs[0], &inputs[layer.other.0]], *outputs[0].shape());
-    let pivots = pivots_of(&inputs[layer.pivots.0], lens(pair[0])?.0.iter().product(), limits)?;
-    let x = each_pair::<T, _>(pair, batch_of(&shape), limits, |which, factors, b| {
-        symmetric::solve((&factors, &pivots[which], layer.hermitian), &b, limits)
-    })?;
-    put_matrices(&mut outputs[0], &x)
-});
+operators! { by_elimination => LdlFactor, LdlFactorEx, LdlSolve }

@@ -1,15 +1,15 @@
 //! Least-squares solutions of linear systems.
 
-#[cfg(feature = "linalg")]
-use super::blocks::*;
+use super::layer::{MatrixOperator, by_lapack};
 use super::solve::{as_columns, is_vector};
 use super::stack::Stack;
-use crate::op::{Layer, LayerError, TensorMeta};
+#[cfg(feature = "linalg")]
+use super::with_lapack::*;
+use crate::op::{LayerError, Result, TensorMeta};
 use crate::support::arguments::InputIndex;
 use crate::support::broadcast::broadcast;
 use crate::support::choices::choices;
 use ixion_tensor::{DType, Dim};
-use std::ops::RangeInclusive;
 
 choices! {
     /// The routine that PyTorch calls. It determines which outputs are not empty.
@@ -46,16 +46,10 @@ impl LeastSquares {
     }
 }
 
-impl Layer for LeastSquares {
-    fn num_inputs(&self) -> RangeInclusive<usize> {
-        2..=2
-    }
+impl MatrixOperator for LeastSquares {
+    const OUTPUTS: usize = 4;
 
-    fn num_outputs(&self) -> usize {
-        4
-    }
-
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let (a, b) = (Stack::of(inputs, 0)?, &inputs[self.other.0]);
         let is_vector = is_vector(inputs[0].dims(), b.dims())?;
         let pair = [inputs[0].clone(), as_columns(b, is_vector)];
@@ -85,20 +79,23 @@ impl Layer for LeastSquares {
         };
         Ok(vec![whole.each(a.dtype, x), left_over, rank, values])
     }
+
+    #[cfg(feature = "linalg")]
+    fn run<T: MatrixElement>(&self, io: &mut Io<'_, '_>, limits: &Limits) -> Result<()> {
+        use super::solve::{columns_of, lens_as_dims};
+        let (a, b) = (&io.inputs[0], &io.inputs[self.other.0]);
+        let is_vector = is_vector(&lens_as_dims(a), &lens_as_dims(b))?;
+        let (shape, ends) = (*io.outputs[0].shape(), if is_vector { 1 } else { 2 });
+        let batch = &shape[..shape.len().saturating_sub(ends)];
+        let parts = each(a, limits, |a| lapack::svd::<T>(&a, false, limits))?;
+        let found = each_pair([a, &columns_of(b, is_vector)?], batch, limits, |which, a, b| {
+            Ok(lapack::least_squares((&a, &parts[which]), &b, self.rcond))
+        })?;
+        put_matrices(&mut io.outputs[0], found.iter().map(|found| &found.x))?;
+        put(&mut io.outputs[1], found.iter().flat_map(|found| found.left_over.iter().copied()))?;
+        put(&mut io.outputs[2], found.iter().map(|found| found.rank as i64))?;
+        put(&mut io.outputs[3], found.iter().flat_map(|found| found.s.iter().copied()))
+    }
 }
 
-by_lapack!(LeastSquares: |layer, inputs, outputs, limits| T => {
-    use super::solve::{columns_of, lens_as_dims};
-    let (a, b) = (&inputs[0], &inputs[layer.other.0]);
-    let is_vector = is_vector(&lens_as_dims(a), &lens_as_dims(b))?;
-    let (shape, ends) = (*outputs[0].shape(), if is_vector { 1 } else { 2 });
-    let batch = &shape[..shape.len().saturating_sub(ends)];
-    let parts = each(a, limits, |a| lapack::svd::<T>(&a, false, limits))?;
-    let found = each_pair([a, &columns_of(b, is_vector)?], batch, limits, |which, a, b| {
-        Ok(lapack::least_squares((&a, &parts[which]), &b, layer.rcond))
-    })?;
-    put_matrices(&mut outputs[0], found.iter().map(|found| &found.x))?;
-    put(&mut outputs[1], found.iter().flat_map(|found| found.left_over.iter().copied()))?;
-    put(&mut outputs[2], found.iter().map(|found| found.rank as i64))?;
-    put(&mut outputs[3], found.iter().flat_map(|found| found.s.iter().copied()))
-});
+operators! { by_lapack => LeastSquares }

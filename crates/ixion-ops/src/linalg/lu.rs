@@ -1,14 +1,14 @@
 //! LU factorisation with row pivoting, and linear systems that are solved by it. It does not need LAPACK.
 
+use super::layer::{MatrixElement, MatrixOperator, by_elimination};
 use super::stack::{Stack, check_results, common_batch, each, each_pair, lens, put, put_matrices};
 use super::triangular::batch_of;
-use crate::op::{Layer, LayerError, TensorMeta};
+use crate::op::{Io, LayerError, Result, TensorMeta};
 use crate::support::arguments::InputIndex;
 use ixion_kernels::elimination::{self, Lu as Factors, rows_of};
 use ixion_kernels::matrix::{Fault, Field, adjoint};
 use ixion_tensor::{DType, Dim, Limits, TensorView};
 use ndarray::{Array2, ArrayView2};
-use std::ops::RangeInclusive;
 
 crate::operator! {
     /// `torch.linalg.lu`: the factorisation A = P·L·U of each matrix: a permutation P, a lower triangular L with ones on its
@@ -79,7 +79,7 @@ crate::operator! {
     }
 }
 
-fn with_pivots(pivot: bool) -> Result<(), LayerError> {
+fn with_pivots(pivot: bool) -> Result<()> {
     if pivot {
         Ok(())
     } else {
@@ -99,12 +99,12 @@ fn packed(stack: &Stack<'_>) -> [TensorMeta; 2] {
     [stack.meta(), stack.each(DType::I32, [&stack.rank()])]
 }
 
-fn factors<T: Field>(input: &TensorView<'_>, limits: &Limits) -> Result<Vec<Factors<T>>, LayerError> {
+fn factors<T: Field>(input: &TensorView<'_>, limits: &Limits) -> Result<Vec<Factors<T>>> {
     each(input, limits, |a| Ok(Factors::of(&a, limits)?))
 }
 
 /// As [`factors`], for matrices that must not be singular.
-fn regular<T: Field>(input: &TensorView<'_>, limits: &Limits) -> Result<Vec<Factors<T>>, LayerError> {
+fn regular<T: Field>(input: &TensorView<'_>, limits: &Limits) -> Result<Vec<Factors<T>>> {
     each(input, limits, |a| {
         let factors = Factors::of(&a, limits)?;
         factors.singular.map_or(Ok(factors), |at| Err(Fault::Singular(at + 1)))
@@ -116,61 +116,56 @@ fn pivots<T>(factors: &[Factors<T>]) -> impl Iterator<Item = i32> {
     factors.iter().flat_map(|factors| factors.rows.iter().map(|&row| row as i32 + 1))
 }
 
-impl Layer for Lu {
-    fn num_outputs(&self) -> usize {
-        3
-    }
+impl MatrixOperator for Lu {
+    const OUTPUTS: usize = 3;
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         Ok(three(&Stack::of(inputs, 0)?))
     }
+
+    fn run<T: MatrixElement>(&self, io: &mut Io<'_, '_>, limits: &Limits) -> Result<()> {
+        let (factors, m) = (factors::<T>(&io.inputs[0], limits)?, lens(&io.inputs[0])?.1[0]);
+        let order: Vec<Array2<T>> =
+            factors.iter().map(|part| elimination::permutation(&part.rows, m)).collect();
+        put_matrices(&mut io.outputs[0], &order)?;
+        put_matrices(&mut io.outputs[1], &factors.iter().map(Factors::lower).collect::<Vec<_>>())?;
+        put_matrices(&mut io.outputs[2], &factors.iter().map(Factors::upper).collect::<Vec<_>>())
+    }
 }
 
-by_matrices!(Lu: |layer, inputs, outputs, limits| T => {
-    let (factors, m) = (factors::<T>(&inputs[0], limits)?, lens(&inputs[0])?.1[0]);
-    let order: Vec<Array2<T>> = factors.iter().map(|part| elimination::permutation(&part.rows, m)).collect();
-    put_matrices(&mut outputs[0], &order)?;
-    put_matrices(&mut outputs[1], &factors.iter().map(Factors::lower).collect::<Vec<_>>())?;
-    put_matrices(&mut outputs[2], &factors.iter().map(Factors::upper).collect::<Vec<_>>())
-});
+impl MatrixOperator for LuFactor {
+    const OUTPUTS: usize = 2;
 
-impl Layer for LuFactor {
-    fn num_outputs(&self) -> usize {
-        2
-    }
-
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         Ok(packed(&Stack::of(inputs, 0)?).to_vec())
     }
+
+    fn run<T: MatrixElement>(&self, io: &mut Io<'_, '_>, limits: &Limits) -> Result<()> {
+        let factors = regular::<T>(&io.inputs[0], limits)?;
+        put_matrices(&mut io.outputs[0], factors.iter().map(|part| &part.factors))?;
+        put(&mut io.outputs[1], pivots(&factors))
+    }
 }
 
-by_matrices!(LuFactor: |layer, inputs, outputs, limits| T => {
-    let factors = regular::<T>(&inputs[0], limits)?;
-    put_matrices(&mut outputs[0], factors.iter().map(|part| &part.factors))?;
-    put(&mut outputs[1], pivots(&factors))
-});
+impl MatrixOperator for LuFactorEx {
+    const OUTPUTS: usize = 3;
 
-impl Layer for LuFactorEx {
-    fn num_outputs(&self) -> usize {
-        3
-    }
-
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let stack = Stack::of(inputs, 0)?;
         let [factors, pivots] = packed(&stack);
         Ok(vec![factors, pivots, stack.each(DType::I32, [])])
     }
+
+    fn run<T: MatrixElement>(&self, io: &mut Io<'_, '_>, limits: &Limits) -> Result<()> {
+        let factors = if self.check_errors { regular::<T> } else { factors::<T> }(&io.inputs[0], limits)?;
+        put_matrices(&mut io.outputs[0], factors.iter().map(|part| &part.factors))?;
+        put(&mut io.outputs[1], pivots(&factors))?;
+        put(&mut io.outputs[2], factors.iter().map(|part| part.singular.map_or(0, |at| at as i32 + 1)))
+    }
 }
 
-by_matrices!(LuFactorEx: |layer, inputs, outputs, limits| T => {
-    let factors = if layer.check_errors { regular::<T> } else { factors::<T> }(&inputs[0], limits)?;
-    put_matrices(&mut outputs[0], factors.iter().map(|part| &part.factors))?;
-    put(&mut outputs[1], pivots(&factors))?;
-    put(&mut outputs[2], factors.iter().map(|part| part.singular.map_or(0, |at| at as i32 + 1)))
-});
-
 /// Checks the element type and the shape of pivots.
-pub(super) fn check_pivots(factors: &Stack<'_>, pivots: &TensorMeta) -> Result<(), LayerError> {
+pub(super) fn check_pivots(factors: &Stack<'_>, pivots: &TensorMeta) -> Result<()> {
     if pivots.dtype() != DType::I32 {
         return Err(LayerError::dtype("the pivots", "i32", pivots.dtype()));
     }
@@ -183,11 +178,7 @@ pub(super) fn check_pivots(factors: &Stack<'_>, pivots: &TensorMeta) -> Result<(
 }
 
 /// The pivots of each matrix.
-pub(super) fn pivots_of(
-    pivots: &TensorView<'_>,
-    count: usize,
-    limits: &Limits,
-) -> Result<Vec<Vec<i32>>, LayerError> {
+pub(super) fn pivots_of(pivots: &TensorView<'_>, count: usize, limits: &Limits) -> Result<Vec<Vec<i32>>> {
     check_results::<Vec<i32>>(count, limits)?;
     let len = pivots.shape().last().copied().unwrap_or(0);
     let all = pivots.to_tensor()?.to_vec::<i32>()?;
@@ -195,54 +186,47 @@ pub(super) fn pivots_of(
 }
 
 /// The rows that were swapped in each matrix.
-fn rows(
-    pivots: &TensorView<'_>,
-    factors: &TensorView<'_>,
-    limits: &Limits,
-) -> Result<Vec<Vec<usize>>, LayerError> {
+fn rows(pivots: &TensorView<'_>, factors: &TensorView<'_>, limits: &Limits) -> Result<Vec<Vec<usize>>> {
     let (batch, [m, _]) = lens(factors)?;
     let rows =
         pivots_of(pivots, batch.iter().product(), limits)?.into_iter().map(|pivots| rows_of(&pivots, m));
     rows.collect::<Result<_, Fault>>().map_err(|fault| LayerError::Unsupported(fault.to_string()))
 }
 
-impl Layer for LuUnpack {
-    fn num_inputs(&self) -> RangeInclusive<usize> {
-        2..=2
-    }
+impl MatrixOperator for LuUnpack {
+    const OUTPUTS: usize = 3;
 
-    fn num_outputs(&self) -> usize {
-        3
-    }
-
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let stack = Stack::of(inputs, 0)?;
         check_pivots(&stack, &inputs[self.pivots.0])?;
         let wanted = [self.unpack_pivots, self.unpack_data, self.unpack_data].into_iter().zip(three(&stack));
         let nothing = TensorMeta::new(stack.dtype, [Dim::Fixed(0)]);
         Ok(wanted.map(|(wanted, meta)| if wanted { meta } else { nothing.clone() }).collect())
     }
-}
 
-by_matrices!(LuUnpack: |layer, inputs, outputs, limits| T => {
-    if layer.unpack_pivots {
-        let (rows, m) = (rows(&inputs[layer.pivots.0], &inputs[0], limits)?, lens(&inputs[0])?.1[0]);
-        let order: Vec<Array2<T>> = rows.iter().map(|rows| elimination::permutation(rows, m)).collect();
-        put_matrices(&mut outputs[0], &order)?;
+    fn run<T: MatrixElement>(&self, io: &mut Io<'_, '_>, limits: &Limits) -> Result<()> {
+        if self.unpack_pivots {
+            let m = lens(&io.inputs[0])?.1[0];
+            let rows = rows(&io.inputs[self.pivots.0], &io.inputs[0], limits)?;
+            let order: Vec<Array2<T>> = rows.iter().map(|rows| elimination::permutation(rows, m)).collect();
+            put_matrices(&mut io.outputs[0], &order)?;
+        }
+        if self.unpack_data {
+            let lower = each::<T, _>(&io.inputs[0], limits, |a| Ok(elimination::lower(&a)))?;
+            put_matrices(&mut io.outputs[1], &lower)?;
+            let upper = each::<T, _>(&io.inputs[0], limits, |a| Ok(elimination::upper(&a)))?;
+            put_matrices(&mut io.outputs[2], &upper)?;
+        }
+        Ok(())
     }
-    if layer.unpack_data {
-        put_matrices(&mut outputs[1], &each::<T, _>(&inputs[0], limits, |a| Ok(elimination::lower(&a)))?)?;
-        put_matrices(&mut outputs[2], &each::<T, _>(&inputs[0], limits, |a| Ok(elimination::upper(&a)))?)?;
-    }
-    Ok(())
-});
+}
 
 /// The shape of X.
 pub(super) fn unknowns(
     [factors, sides]: [&Stack<'_>; 2],
     pivots: &TensorMeta,
     left: bool,
-) -> Result<Vec<TensorMeta>, LayerError> {
+) -> Result<Vec<TensorMeta>> {
     check_pivots(factors, pivots)?;
     let len = if left { sides.rows } else { sides.columns };
     if factors.rows.differs(len) {
@@ -269,42 +253,36 @@ fn solved<T: Field>(
     Ok(adjoint(&x.view()))
 }
 
-impl Layer for LuSolve {
-    fn num_inputs(&self) -> RangeInclusive<usize> {
-        3..=3
-    }
-
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+impl MatrixOperator for LuSolve {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let (factors, sides) = (Stack::of_square(inputs, 0)?, Stack::of(inputs, self.other.0)?);
         unknowns([&factors, &sides], &inputs[self.pivots.0], self.left)
     }
+
+    fn run<T: MatrixElement>(&self, io: &mut Io<'_, '_>, limits: &Limits) -> Result<()> {
+        let (pair, shape) = ([&io.inputs[0], &io.inputs[self.other.0]], *io.outputs[0].shape());
+        let rows = rows(&io.inputs[self.pivots.0], pair[0], limits)?;
+        let x = each_pair::<T, _>(pair, batch_of(&shape), limits, |which, factors, b| {
+            solved((&factors, &rows[which]), &b, [self.left, self.adjoint], limits)
+        })?;
+        put_matrices(&mut io.outputs[0], &x)
+    }
 }
 
-by_matrices!(LuSolve: |layer, inputs, outputs, limits| T => {
-    let (pair, shape) = ([&inputs[0], &inputs[layer.other.0]], *outputs[0].shape());
-    let rows = rows(&inputs[layer.pivots.0], pair[0], limits)?;
-    let x = each_pair::<T, _>(pair, batch_of(&shape), limits, |which, factors, b| {
-        solved((&factors, &rows[which]), &b, [layer.left, layer.adjoint], limits)
-    })?;
-    put_matrices(&mut outputs[0], &x)
-});
-
-impl Layer for LuSolveOfSides {
-    fn num_inputs(&self) -> RangeInclusive<usize> {
-        3..=3
-    }
-
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+impl MatrixOperator for LuSolveOfSides {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let (factors, sides) = (Stack::of_square(inputs, self.factors.0)?, Stack::of(inputs, 0)?);
         unknowns([&factors, &sides], &inputs[self.pivots.0], true)
     }
+
+    fn run<T: MatrixElement>(&self, io: &mut Io<'_, '_>, limits: &Limits) -> Result<()> {
+        let (pair, shape) = ([&io.inputs[self.factors.0], &io.inputs[0]], *io.outputs[0].shape());
+        let rows = rows(&io.inputs[self.pivots.0], pair[0], limits)?;
+        let x = each_pair::<T, _>(pair, batch_of(&shape), limits, |which, factors, b| {
+            solved((&factors, &rows[which]), &b, [true, false], limits)
+        })?;
+        put_matrices(&mut io.outputs[0], &x)
+    }
 }
 
-by_matrices!(LuSolveOfSides: |layer, inputs, outputs, limits| T => {
-    let (pair, shape) = ([&inputs[layer.factors.0], &inputs[0]], *outputs[0].shape());
-    let rows = rows(&inputs[layer.pivots.0], pair[0], limits)?;
-    let x = each_pair::<T, _>(pair, batch_of(&shape), limits, |which, factors, b| {
-        solved((&factors, &rows[which]), &b, [true, false], limits)
-    })?;
-    put_matrices(&mut outputs[0], &x)
-});
+operators! { by_elimination => Lu, LuFactor, LuFactorEx, LuUnpack, LuSolve, LuSolveOfSides }

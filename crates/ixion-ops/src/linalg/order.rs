@@ -25,6 +25,14 @@ impl FromParameter for Order {
             _ => parameter.as_f64().ok().map(Self::Number),
         }
     }
+
+    fn to_parameter(&self) -> Option<RuntimeParameter> {
+        Some(match self {
+            Self::Frobenius => "fro".into(),
+            Self::Nuclear => "nuc".into(),
+            Self::Number(order) => (*order).into(),
+        })
+    }
 }
 
 #[cfg(feature = "linalg")]

@@ -1,14 +1,10 @@
 //! Powers and exponentials of matrices. They are computed by products; only negative powers need an inverse.
 
-use super::available;
+use super::layer::{MatrixElement, MatrixOperator, by_elimination};
 use super::stack::{each, put_matrices};
-use crate::op::{CpuLayer, ForwardContext, LayerError};
-#[cfg(feature = "linalg")]
-use ixion_kernels::lapack;
-#[cfg(not(feature = "linalg"))]
-use ixion_kernels::matrix::Field;
+use crate::op::{Io, Result};
 use ixion_kernels::matrix::{self, Fault};
-use ixion_tensor::{TensorView, TensorViewMut};
+use ixion_tensor::Limits;
 use ndarray::{Array2, ArrayView2};
 
 crate::operator! {
@@ -25,43 +21,34 @@ crate::operator! {
     pub struct MatrixExp for "aten::linalg_matrix_exp", "aten::matrix_exp" {}
 }
 
-square_to_square!(MatrixPower MatrixExp);
-
 impl MatrixPower {
     /// The base of the power: the matrix, or its inverse for a negative exponent.
-    #[cfg(feature = "linalg")]
-    fn base<T: lapack::Element>(&self, a: &ArrayView2<'_, T>) -> Result<Array2<T>, Fault> {
-        if self.n < 0 { lapack::inverse(a) } else { Ok(a.to_owned()) }
-    }
-
-    /// The base of the power.
-    #[cfg(not(feature = "linalg"))]
-    fn base<T: Field>(&self, a: &ArrayView2<'_, T>) -> Result<Array2<T>, Fault> {
+    fn base<T: MatrixElement>(&self, a: &ArrayView2<'_, T>) -> Result<Array2<T>, Fault> {
+        #[cfg(feature = "linalg")]
+        if self.n < 0 {
+            return ixion_kernels::lapack::inverse(a);
+        }
         Ok(a.to_owned())
     }
 }
 
-impl CpuLayer for MatrixPower {
-    fn initialize(&mut self) -> Result<(), LayerError> {
-        if self.n < 0 { available() } else { Ok(()) }
+impl MatrixOperator for MatrixPower {
+    fn needs_lapack(&self) -> bool {
+        self.n < 0
     }
 
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        context: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        self.initialize()?;
-        let (exponent, limits) = (self.n.unsigned_abs(), context.limits());
-        with_field!(inputs[0].dtype(), T => {
-            let power = |a: ArrayView2<'_, T>| Ok(matrix::power(&self.base(&a)?, exponent, limits)?);
-            put_matrices(&mut outputs[0], &each(&inputs[0], limits, power)?)
-        })
+    fn run<T: MatrixElement>(&self, io: &mut Io<'_, '_>, limits: &Limits) -> Result<()> {
+        let exponent = self.n.unsigned_abs();
+        let power = |a: ArrayView2<'_, T>| Ok(matrix::power(&self.base(&a)?, exponent, limits)?);
+        put_matrices(&mut io.outputs[0], &each(&io.inputs[0], limits, power)?)
     }
 }
 
-by_matrices!(MatrixExp: |layer, inputs, outputs, limits| T => {
-    let exponential = |a: ArrayView2<'_, T>| Ok(matrix::exponential(&a.to_owned(), limits)?);
-    put_matrices(&mut outputs[0], &each(&inputs[0], limits, exponential)?)
-});
+impl MatrixOperator for MatrixExp {
+    fn run<T: MatrixElement>(&self, io: &mut Io<'_, '_>, limits: &Limits) -> Result<()> {
+        let exponential = |a: ArrayView2<'_, T>| Ok(matrix::exponential(&a.to_owned(), limits)?);
+        put_matrices(&mut io.outputs[0], &each(&io.inputs[0], limits, exponential)?)
+    }
+}
+
+operators! { by_elimination => MatrixPower, MatrixExp }

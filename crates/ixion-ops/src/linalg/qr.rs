@@ -1,9 +1,10 @@
 //! QR factorisation.
 
-#[cfg(feature = "linalg")]
-use super::blocks::*;
+use super::layer::{MatrixOperator, by_lapack};
 use super::stack::Stack;
-use crate::op::{Layer, LayerError, TensorMeta};
+#[cfg(feature = "linalg")]
+use super::with_lapack::*;
+use crate::op::{Result, TensorMeta};
 use crate::support::choices::choices;
 use ixion_tensor::Dim;
 
@@ -28,12 +29,10 @@ crate::operator! {
     }
 }
 
-impl Layer for Qr {
-    fn num_outputs(&self) -> usize {
-        2
-    }
+impl MatrixOperator for Qr {
+    const OUTPUTS: usize = 2;
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let stack = Stack::of(inputs, 0)?;
         let k = if self.mode == QrMode::Complete { stack.rows.clone() } else { stack.rank() };
         let r = stack.each(stack.dtype, [&k, stack.columns]);
@@ -43,12 +42,15 @@ impl Layer for Qr {
         };
         Ok(vec![q, r])
     }
+
+    #[cfg(feature = "linalg")]
+    fn run<T: MatrixElement>(&self, io: &mut Io<'_, '_>, limits: &Limits) -> Result<()> {
+        let parts = each(&io.inputs[0], limits, |a| lapack::qr::<T>(&a, self.mode == QrMode::Complete))?;
+        if self.mode != QrMode::R {
+            put_matrices(&mut io.outputs[0], parts.iter().map(|part| &part.0))?;
+        }
+        put_matrices(&mut io.outputs[1], parts.iter().map(|part| &part.1))
+    }
 }
 
-by_lapack!(Qr: |layer, inputs, outputs, limits| T => {
-    let parts = each(&inputs[0], limits, |a| lapack::qr::<T>(&a, layer.mode == QrMode::Complete))?;
-    if layer.mode != QrMode::R {
-        put_matrices(&mut outputs[0], parts.iter().map(|part| &part.0))?;
-    }
-    put_matrices(&mut outputs[1], parts.iter().map(|part| &part.1))
-});
+operators! { by_lapack => Qr }

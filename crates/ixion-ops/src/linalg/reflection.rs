@@ -1,12 +1,12 @@
 //! Products of Householder reflections.
 
+use super::layer::{MatrixElement, MatrixOperator, by_elimination};
 use super::stack::{Stack, each_pair, put_matrices};
 use super::triangular::batch_of;
-use crate::op::{Layer, LayerError, TensorMeta};
+use crate::op::{Io, LayerError, Result, TensorMeta};
 use crate::support::arguments::InputIndex;
 use ixion_kernels::reflection::reflections;
-use ixion_tensor::Dim;
-use std::ops::RangeInclusive;
+use ixion_tensor::{Dim, Limits};
 
 crate::operator! {
     /// `torch.linalg.householder_product`: the first n columns of the product of the Householder reflections 1 − τᵢ·vᵢ·vᵢᴴ, for
@@ -17,12 +17,8 @@ crate::operator! {
     }
 }
 
-impl Layer for HouseholderProduct {
-    fn num_inputs(&self) -> RangeInclusive<usize> {
-        2..=2
-    }
-
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+impl MatrixOperator for HouseholderProduct {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let stack = Stack::of(inputs, 0)?;
         let tau = &inputs[self.tau.0];
         if tau.dtype() != stack.dtype {
@@ -42,14 +38,16 @@ impl Layer for HouseholderProduct {
         }
         Ok(vec![stack.meta()])
     }
+
+    fn run<T: MatrixElement>(&self, io: &mut Io<'_, '_>, limits: &Limits) -> Result<()> {
+        let tau = &io.inputs[self.tau.0];
+        let tau = tau.with_layout(tau.layout().unsqueeze(tau.shape().rank())?)?;
+        let shape = *io.outputs[0].shape();
+        let products = each_pair::<T, _>([&io.inputs[0], &tau], batch_of(&shape), limits, |_, a, tau| {
+            Ok(reflections(&a, &tau.column(0), limits)?)
+        })?;
+        put_matrices(&mut io.outputs[0], &products)
+    }
 }
 
-by_matrices!(HouseholderProduct: |layer, inputs, outputs, limits| T => {
-    let tau = &inputs[layer.tau.0];
-    let tau = tau.with_layout(tau.layout().unsqueeze(tau.shape().rank())?)?;
-    let shape = *outputs[0].shape();
-    let products = each_pair::<T, _>([&inputs[0], &tau], batch_of(&shape), limits, |_, a, tau| {
-        Ok(reflections(&a, &tau.column(0), limits)?)
-    })?;
-    put_matrices(&mut outputs[0], &products)
-});
+operators! { by_elimination => HouseholderProduct }

@@ -1,14 +1,14 @@
 //! Singular values, and what is computed from them: ranks, pseudo-inverses, condition numbers, matrix norms.
 
-#[cfg(feature = "linalg")]
-use super::blocks::*;
+use super::layer::{MatrixOperator, by_lapack};
 use super::order::Order;
 use super::stack::{Stack, distinct_axes};
-use crate::op::{Layer, LayerError, TensorMeta};
+#[cfg(feature = "linalg")]
+use super::with_lapack::*;
+use crate::op::{LayerError, Result, TensorMeta};
 use crate::support::broadcast::TensorOrScalar;
 use crate::support::choices::choices;
 use ixion_tensor::{DType, Limits, TensorView, TensorViewMut};
-use std::ops::RangeInclusive;
 
 choices! {
     /// The routine that PyTorch calls on a GPU. The result is the same.
@@ -111,12 +111,10 @@ crate::operator! {
     }
 }
 
-impl Layer for Svd {
-    fn num_outputs(&self) -> usize {
-        3
-    }
+impl MatrixOperator for Svd {
+    const OUTPUTS: usize = 3;
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let stack = Stack::of(inputs, 0)?;
         let k = stack.rank();
         let (left, right) = if self.full_matrices { (stack.rows, stack.columns) } else { (&k, &k) };
@@ -127,21 +125,20 @@ impl Layer for Svd {
             stack.each(stack.dtype, vh),
         ])
     }
+
+    #[cfg(feature = "linalg")]
+    fn run<T: MatrixElement>(&self, io: &mut Io<'_, '_>, limits: &Limits) -> Result<()> {
+        let parts = each(&io.inputs[0], limits, |a| lapack::svd::<T>(&a, self.full_matrices, limits))?;
+        put_matrices(&mut io.outputs[0], parts.iter().map(|part| &part.u))?;
+        put(&mut io.outputs[1], parts.iter().flat_map(|part| part.s.iter().copied()))?;
+        put_matrices(&mut io.outputs[2], parts.iter().map(|part| &part.vh))
+    }
 }
 
-by_lapack!(Svd: |layer, inputs, outputs, limits| T => {
-    let parts = each(&inputs[0], limits, |a| lapack::svd::<T>(&a, layer.full_matrices, limits))?;
-    put_matrices(&mut outputs[0], parts.iter().map(|part| &part.u))?;
-    put(&mut outputs[1], parts.iter().flat_map(|part| part.s.iter().copied()))?;
-    put_matrices(&mut outputs[2], parts.iter().map(|part| &part.vh))
-});
+impl MatrixOperator for SvdOfThin {
+    const OUTPUTS: usize = 3;
 
-impl Layer for SvdOfThin {
-    fn num_outputs(&self) -> usize {
-        3
-    }
-
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let stack = Stack::of(inputs, 0)?;
         let k = stack.rank();
         let thin = self.some && self.compute_uv;
@@ -149,34 +146,43 @@ impl Layer for SvdOfThin {
         let (u, v) = ([stack.rows, left], [stack.columns, right]);
         Ok(vec![stack.each(stack.dtype, u), stack.each(stack.dtype.real(), [&k]), stack.each(stack.dtype, v)])
     }
+
+    #[cfg(feature = "linalg")]
+    fn run<T: MatrixElement>(&self, io: &mut Io<'_, '_>, limits: &Limits) -> Result<()> {
+        if !self.compute_uv {
+            let values = each(&io.inputs[0], limits, |a| lapack::singular_values::<T>(&a))?;
+            io.outputs[0].array::<T>()?.fill(T::default());
+            io.outputs[2].array::<T>()?.fill(T::default());
+            return put(&mut io.outputs[1], values.into_iter().flatten());
+        }
+        let parts = each(&io.inputs[0], limits, |a| lapack::svd::<T>(&a, !self.some, limits))?;
+        let v: Vec<_> = parts.iter().map(|part| ixion_kernels::matrix::adjoint(&part.vh.view())).collect();
+        put_matrices(&mut io.outputs[0], parts.iter().map(|part| &part.u))?;
+        put(&mut io.outputs[1], parts.iter().flat_map(|part| part.s.iter().copied()))?;
+        put_matrices(&mut io.outputs[2], &v)
+    }
 }
 
-by_lapack!(SvdOfThin: |layer, inputs, outputs, limits| T => {
-    if !layer.compute_uv {
-        let values = each(&inputs[0], limits, |a| lapack::singular_values::<T>(&a))?;
-        outputs[0].array::<T>()?.fill(T::default());
-        outputs[2].array::<T>()?.fill(T::default());
-        return put(&mut outputs[1], values.into_iter().flatten());
-    }
-    let parts = each(&inputs[0], limits, |a| lapack::svd::<T>(&a, !layer.some, limits))?;
-    let v: Vec<_> = parts.iter().map(|part| ixion_kernels::matrix::adjoint(&part.vh.view())).collect();
-    put_matrices(&mut outputs[0], parts.iter().map(|part| &part.u))?;
-    put(&mut outputs[1], parts.iter().flat_map(|part| part.s.iter().copied()))?;
-    put_matrices(&mut outputs[2], &v)
-});
-
-impl Layer for SvdVals {
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+impl MatrixOperator for SvdVals {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let stack = Stack::of(inputs, 0)?;
         Ok(vec![stack.each(stack.dtype.real(), [&stack.rank()])])
     }
+
+    #[cfg(feature = "linalg")]
+    fn run<T: MatrixElement>(&self, io: &mut Io<'_, '_>, limits: &Limits) -> Result<()> {
+        let values = each(&io.inputs[0], limits, |a| lapack::singular_values::<T>(&a))?;
+        put(&mut io.outputs[0], values.into_iter().flatten())
+    }
 }
 
-by_lapack!(SvdVals: |layer, inputs, outputs, limits| T => {
-    put(&mut outputs[0], each(&inputs[0], limits, |a| lapack::singular_values::<T>(&a))?.into_iter().flatten())
-});
+/// The matrices of an input. They must be square if they are symmetric or Hermitian.
+fn stack(inputs: &[TensorMeta], hermitian: bool) -> Result<Stack<'_>> {
+    if hermitian { Stack::of_square(inputs, 0) } else { Stack::of(inputs, 0) }
+}
 
 /// The tolerances up to which singular values count as 0.
+#[cfg(feature = "linalg")]
 #[derive(Debug, Clone, Copy)]
 struct Tolerance {
     atol: Option<TensorOrScalar>,
@@ -184,23 +190,12 @@ struct Tolerance {
     hermitian: bool,
 }
 
-impl Tolerance {
-    fn num_inputs(&self) -> RangeInclusive<usize> {
-        let given = [self.atol, self.rtol].iter().flatten().map(TensorOrScalar::num_inputs).sum::<usize>();
-        1 + given..=1 + given
-    }
-
-    fn stack<'a>(&self, inputs: &'a [TensorMeta]) -> Result<Stack<'a>, LayerError> {
-        if self.hermitian { Stack::of_square(inputs, 0) } else { Stack::of(inputs, 0) }
-    }
-}
-
 #[cfg(feature = "linalg")]
 impl Tolerance {
     /// The absolute and the relative tolerance.
-    fn numbers(&self, inputs: &[TensorView<'_>], epsilon: f64) -> Result<[f64; 2], LayerError> {
-        let number = |factor: Option<TensorOrScalar>| -> Result<Option<f64>, LayerError> {
-            Ok(match factor.map(|factor| factor.item(inputs)).transpose()? {
+    fn numbers(&self, inputs: &[TensorView<'_>], epsilon: f64) -> Result<[f64; 2]> {
+        let number = |operand: Option<TensorOrScalar>| -> Result<Option<f64>> {
+            Ok(match operand.map(|operand| operand.item(inputs)).transpose()? {
                 None => None,
                 Some(Scalar::Float(value)) => Some(value),
                 Some(Scalar::Int(value)) => Some(value as f64),
@@ -221,7 +216,7 @@ impl Tolerance {
         inputs: &[TensorView<'_>],
         limits: &Limits,
         mut function: impl FnMut(Singular<T>, T::Real) -> R,
-    ) -> Result<Vec<R>, LayerError> {
+    ) -> Result<Vec<R>> {
         let [atol, rtol] = self.numbers(inputs, T::EPSILON)?;
         each(&inputs[0], limits, |a: ndarray::ArrayView2<'_, T>| {
             let parts = if self.hermitian {
@@ -234,75 +229,54 @@ impl Tolerance {
             Ok::<R, Fault>(function(parts, bound))
         })
     }
-}
 
-impl MatrixRank {
-    fn tolerance(&self) -> Tolerance {
-        Tolerance { atol: self.atol, rtol: self.rtol, hermitian: self.hermitian }
+    /// Writes the pseudo-inverse of each matrix.
+    fn put_inverses<T: MatrixElement>(&self, io: &mut Io<'_, '_>, limits: &Limits) -> Result<()> {
+        let inverse = |parts: Singular<T>, bound: T::Real| lapack::pseudo_inverse(&parts, bound);
+        put_matrices(&mut io.outputs[0], &self.each::<T, _>(io.inputs, limits, inverse)?)
     }
 }
 
-impl Layer for MatrixRank {
-    fn num_inputs(&self) -> RangeInclusive<usize> {
-        self.tolerance().num_inputs()
+impl MatrixOperator for MatrixRank {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
+        Ok(vec![stack(inputs, self.hermitian)?.each(DType::I64, [])])
     }
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
-        Ok(vec![self.tolerance().stack(inputs)?.each(DType::I64, [])])
-    }
-}
-
-by_lapack!(MatrixRank: |layer, inputs, outputs, limits| T => {
-    let ranks = layer.tolerance().each::<T, _>(inputs, limits, |parts, bound| {
-        parts.s.iter().filter(|&&s| s > bound).count() as i64
-    })?;
-    put(&mut outputs[0], ranks)
-});
-
-impl PseudoInverseOfTolerances {
-    fn tolerance(&self) -> Tolerance {
-        Tolerance { atol: self.atol, rtol: self.rtol, hermitian: self.hermitian }
+    #[cfg(feature = "linalg")]
+    fn run<T: MatrixElement>(&self, io: &mut Io<'_, '_>, limits: &Limits) -> Result<()> {
+        let tolerance = Tolerance { atol: self.atol, rtol: self.rtol, hermitian: self.hermitian };
+        let ranks = tolerance.each::<T, _>(io.inputs, limits, |parts, bound| {
+            parts.s.iter().filter(|&&s| s > bound).count() as i64
+        })?;
+        put(&mut io.outputs[0], ranks)
     }
 }
 
-impl Layer for PseudoInverseOfTolerances {
-    fn num_inputs(&self) -> RangeInclusive<usize> {
-        self.tolerance().num_inputs()
-    }
-
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
-        let stack = self.tolerance().stack(inputs)?;
+impl MatrixOperator for PseudoInverseOfTolerances {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
+        let stack = stack(inputs, self.hermitian)?;
         Ok(vec![stack.each(stack.dtype, [stack.columns, stack.rows])])
     }
-}
 
-by_lapack!(PseudoInverseOfTolerances: |layer, inputs, outputs, limits| T => {
-    let inverses = layer.tolerance().each::<T, _>(inputs, limits, |parts, bound| lapack::pseudo_inverse(&parts, bound))?;
-    put_matrices(&mut outputs[0], &inverses)
-});
-
-#[cfg(feature = "linalg")]
-impl PseudoInverse {
-    fn tolerance(&self) -> Tolerance {
-        Tolerance {
-            atol: None,
-            rtol: Some(TensorOrScalar::Number(Scalar::Float(self.rcond))),
-            hermitian: false,
-        }
+    #[cfg(feature = "linalg")]
+    fn run<T: MatrixElement>(&self, io: &mut Io<'_, '_>, limits: &Limits) -> Result<()> {
+        let tolerance = Tolerance { atol: self.atol, rtol: self.rtol, hermitian: self.hermitian };
+        tolerance.put_inverses::<T>(io, limits)
     }
 }
 
-impl Layer for PseudoInverse {
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+impl MatrixOperator for PseudoInverse {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let stack = Stack::of(inputs, 0)?;
         Ok(vec![stack.each(stack.dtype, [stack.columns, stack.rows])])
     }
-}
 
-by_lapack!(PseudoInverse: |layer, inputs, outputs, limits| T => {
-    let inverses = layer.tolerance().each::<T, _>(inputs, limits, |parts, bound| lapack::pseudo_inverse(&parts, bound))?;
-    put_matrices(&mut outputs[0], &inverses)
-});
+    #[cfg(feature = "linalg")]
+    fn run<T: MatrixElement>(&self, io: &mut Io<'_, '_>, limits: &Limits) -> Result<()> {
+        let rtol = Some(TensorOrScalar::Number(Scalar::Float(self.rcond)));
+        Tolerance { atol: None, rtol, hermitian: false }.put_inverses::<T>(io, limits)
+    }
+}
 
 /// A matrix norm that is computed from singular values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -330,31 +304,41 @@ impl SingularNorm {
         input: &TensorView<'_>,
         output: &mut TensorViewMut<'_>,
         limits: &Limits,
-    ) -> Result<(), LayerError> {
-        with_field!(input.dtype(), T => {
-            let values = each(input, limits, |a| lapack::singular_values::<T>(&a))?;
-            put(output, values.iter().map(|s| match self {
-                Self::Largest => s.first().copied().unwrap_or(0.0),
-                Self::Smallest => s.last().copied().unwrap_or(0.0),
-                Self::Sum => s.iter().fold(0.0, |sum, s| sum + s),
-            }))
-        })
+    ) -> Result<()> {
+        match input.dtype() {
+            DType::F32 => self.write_as::<f32>(input, output, limits),
+            DType::F64 => self.write_as::<f64>(input, output, limits),
+            DType::C64 => self.write_as::<Complex<f32>>(input, output, limits),
+            DType::C128 => self.write_as::<Complex<f64>>(input, output, limits),
+            found => Err(super::stack::wrong_type("the input", found)),
+        }
+    }
+
+    #[cfg(feature = "linalg")]
+    fn write_as<T: MatrixElement>(
+        self,
+        input: &TensorView<'_>,
+        output: &mut TensorViewMut<'_>,
+        limits: &Limits,
+    ) -> Result<()> {
+        let values = each(input, limits, |a| lapack::singular_values::<T>(&a))?;
+        let norms = values.iter().map(|s| match self {
+            Self::Largest => s.first().copied().unwrap_or_default(),
+            Self::Smallest => s.last().copied().unwrap_or_default(),
+            Self::Sum => s.iter().fold(T::Real::default(), |sum, &s| sum + s),
+        });
+        put(output, norms)
     }
 
     /// Returns the error that LAPACK is missing.
     #[cfg(not(feature = "linalg"))]
-    pub(crate) fn write(
-        self,
-        _: &TensorView<'_>,
-        _: &mut TensorViewMut<'_>,
-        _: &Limits,
-    ) -> Result<(), LayerError> {
-        super::available()
+    pub(crate) fn write(self, _: &TensorView<'_>, _: &mut TensorViewMut<'_>, _: &Limits) -> Result<()> {
+        super::layer::available()
     }
 }
 
-impl Layer for Cond {
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+impl MatrixOperator for Cond {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let order = self.p.unwrap_or(Order::Number(2.0));
         let by_values = matches!(order, Order::Number(p) if p.abs() == 2.0);
         let stack = if by_values { Stack::of(inputs, 0)? } else { Stack::of_square(inputs, 0)? };
@@ -367,15 +351,16 @@ impl Layer for Cond {
             _ => Ok(vec![stack.each(stack.dtype.real(), [])]),
         }
     }
+
+    #[cfg(feature = "linalg")]
+    fn run<T: MatrixElement>(&self, io: &mut Io<'_, '_>, limits: &Limits) -> Result<()> {
+        let order = self.p.unwrap_or(Order::Number(2.0));
+        put(&mut io.outputs[0], each(&io.inputs[0], limits, |a| lapack::condition::<T>(&a, order.into()))?)
+    }
 }
 
-by_lapack!(Cond: |layer, inputs, outputs, limits| T => {
-    let order = layer.p.unwrap_or(Order::Number(2.0));
-    put(&mut outputs[0], each(&inputs[0], limits, |a| lapack::condition::<T>(&a, order.into()))?)
-});
-
 impl NuclearNorm {
-    fn axes(&self, rank: usize) -> Result<Vec<usize>, LayerError> {
+    fn axes(&self, rank: usize) -> Result<Vec<usize>> {
         let axes = distinct_axes("dim", self.dim.as_deref().unwrap_or(&[-2, -1]), rank)?;
         if axes.len() == 2 {
             Ok(axes)
@@ -385,8 +370,8 @@ impl NuclearNorm {
     }
 }
 
-impl Layer for NuclearNorm {
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+impl MatrixOperator for NuclearNorm {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let (stack, axes) = (Stack::of(inputs, 0)?, self.axes(inputs[0].rank())?);
         let dims = inputs[0].dims().iter().enumerate();
         let kept = dims.filter_map(|(axis, dim)| match (axes.contains(&axis), self.keepdim) {
@@ -396,18 +381,19 @@ impl Layer for NuclearNorm {
         });
         Ok(vec![TensorMeta::new(stack.dtype.real(), kept)])
     }
+
+    #[cfg(feature = "linalg")]
+    fn run<T: MatrixElement>(&self, io: &mut Io<'_, '_>, limits: &Limits) -> Result<()> {
+        let matrices = with_last(&io.inputs[0], &self.axes(io.inputs[0].shape().rank())?)?;
+        SingularNorm::Sum.write_as::<T>(&matrices, &mut io.outputs[0], limits)
+    }
 }
 
-by_lapack!(NuclearNorm: |layer, inputs, outputs, limits| T => {
-    let axes = layer.axes(inputs[0].shape().rank())?;
-    let matrices = with_last(&inputs[0], &axes)?;
-    let values = each(&matrices, limits, |a| lapack::singular_values::<T>(&a))?;
-    put(&mut outputs[0], values.into_iter().map(|s| s.into_iter().fold(0.0, |sum, s| sum + s)))
-});
-
 /// The same tensor, with two axes moved to the end.
-pub(crate) fn with_last<'a>(input: &TensorView<'a>, axes: &[usize]) -> Result<TensorView<'a>, LayerError> {
+pub(crate) fn with_last<'a>(input: &TensorView<'a>, axes: &[usize]) -> Result<TensorView<'a>> {
     let others = (0..input.shape().rank()).filter(|axis| !axes.contains(axis));
     let order: Vec<usize> = others.chain(axes.iter().copied()).collect();
     Ok(input.with_layout(input.layout().permute(&order)?)?)
 }
+
+operators! { by_lapack => Svd, SvdOfThin, SvdVals, MatrixRank, PseudoInverse, PseudoInverseOfTolerances, Cond, NuclearNorm }

@@ -1,13 +1,13 @@
 //! Linear systems.
 
-#[cfg(feature = "linalg")]
-use super::blocks::*;
+use super::layer::{MatrixOperator, by_lapack};
 use super::stack::{Stack, distinct_axes};
-use crate::op::{Layer, LayerError, TensorMeta};
+#[cfg(feature = "linalg")]
+use super::with_lapack::*;
+use crate::op::{LayerError, Result, TensorMeta};
 use crate::support::arguments::InputIndex;
 use crate::support::broadcast::broadcast;
 use ixion_tensor::{DType, Dim};
-use std::ops::RangeInclusive;
 
 crate::operator! {
     /// `torch.linalg.solve`: solves A·X = B, or X·A = B, for square A. B may consist of vectors, with one axis less than A. A
@@ -48,7 +48,7 @@ crate::operator! {
 ///
 /// # Errors
 /// [`LayerError::Unsupported`] if that depends on unknown lengths.
-pub(super) fn is_vector(a: &[Dim], b: &[Dim]) -> Result<bool, LayerError> {
+pub(super) fn is_vector(a: &[Dim], b: &[Dim]) -> Result<bool> {
     if b.len() == 1 || a.len() != b.len() + 1 || a.iter().zip(b).any(|(a, b)| a.differs(b)) {
         return Ok(b.len() == 1);
     }
@@ -67,7 +67,7 @@ pub(super) fn as_columns(b: &TensorMeta, is_vector: bool) -> TensorMeta {
 }
 
 /// The shape of X.
-fn unknowns(inputs: &[TensorMeta], other: usize, left: bool) -> Result<TensorMeta, LayerError> {
+fn unknowns(inputs: &[TensorMeta], other: usize, left: bool) -> Result<TensorMeta> {
     let a = Stack::of_square(inputs, 0)?;
     let b = inputs.get(other).ok_or_else(|| LayerError::missing_input(other, inputs.len()))?;
     let is_vector = is_vector(inputs[0].dims(), b.dims())?;
@@ -88,7 +88,7 @@ fn unknowns(inputs: &[TensorMeta], other: usize, left: bool) -> Result<TensorMet
 
 /// An input with its vectors as columns.
 #[cfg(feature = "linalg")]
-pub(super) fn columns_of<'a>(b: &TensorView<'a>, is_vector: bool) -> Result<TensorView<'a>, LayerError> {
+pub(super) fn columns_of<'a>(b: &TensorView<'a>, is_vector: bool) -> Result<TensorView<'a>> {
     let rank = b.shape().rank();
     Ok(if is_vector { b.with_layout(b.layout().unsqueeze(rank)?)? } else { *b })
 }
@@ -107,8 +107,8 @@ type Apart<T> = Result<lapack::Factors<T>, usize>;
 fn apart<T: lapack::Element>(
     a: &TensorView<'_>,
     (left, singular): (bool, bool),
-    limits: &ixion_tensor::Limits,
-) -> Result<Vec<Apart<T>>, LayerError> {
+    limits: &Limits,
+) -> Result<Vec<Apart<T>>> {
     // x·A = B is Aᵀ·xᵀ = Bᵀ.
     each(a, limits, |a| match lapack::Factors::of(&if left { a } else { a.reversed_axes() }) {
         Err(Fault::Singular(row)) if singular => Ok(Err(row)),
@@ -123,8 +123,8 @@ fn solutions<T: lapack::Element>(
     [a, b]: [&TensorView<'_>; 2],
     shape: &[usize],
     left: bool,
-    limits: &ixion_tensor::Limits,
-) -> Result<Vec<ndarray::Array2<T>>, LayerError> {
+    limits: &Limits,
+) -> Result<Vec<ndarray::Array2<T>>> {
     let is_vector = is_vector(&lens_as_dims(a), &lens_as_dims(b))?;
     let (b, ends) = (columns_of(b, is_vector)?, if is_vector { 1 } else { 2 });
     let batch = &shape[..shape.len().saturating_sub(ends)];
@@ -135,58 +135,47 @@ fn solutions<T: lapack::Element>(
     })
 }
 
-impl Layer for Solve {
-    fn num_inputs(&self) -> RangeInclusive<usize> {
-        2..=2
+impl MatrixOperator for Solve {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
+        Ok(vec![unknowns(inputs, self.other.0, self.left)?])
     }
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
-        Ok(vec![unknowns(inputs, self.other.0, self.left)?])
+    #[cfg(feature = "linalg")]
+    fn run<T: MatrixElement>(&self, io: &mut Io<'_, '_>, limits: &Limits) -> Result<()> {
+        let (shape, pair) = (*io.outputs[0].shape(), [&io.inputs[0], &io.inputs[self.other.0]]);
+        let factors = apart::<T>(pair[0], (self.left, false), limits)?;
+        put_matrices(&mut io.outputs[0], &solutions(&factors, pair, &shape, self.left, limits)?)
     }
 }
 
-by_lapack!(Solve: |layer, inputs, outputs, limits| T => {
-    let (shape, pair) = (*outputs[0].shape(), [&inputs[0], &inputs[layer.other.0]]);
-    let factors = apart::<T>(pair[0], (layer.left, false), limits)?;
-    put_matrices(&mut outputs[0], &solutions(&factors, pair, &shape, layer.left, limits)?)
-});
+impl MatrixOperator for SolveEx {
+    const OUTPUTS: usize = 2;
 
-impl Layer for SolveEx {
-    fn num_inputs(&self) -> RangeInclusive<usize> {
-        2..=2
-    }
-
-    fn num_outputs(&self) -> usize {
-        2
-    }
-
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let info = Stack::of_square(inputs, 0)?.each(DType::I32, []);
         Ok(vec![unknowns(inputs, self.other.0, self.left)?, info])
     }
-}
 
-by_lapack!(SolveEx: |layer, inputs, outputs, limits| T => {
-    let (shape, pair) = (*outputs[0].shape(), [&inputs[0], &inputs[layer.other.0]]);
-    let factors = apart::<T>(pair[0], (layer.left, !layer.check_errors), limits)?;
-    put_matrices(&mut outputs[0], &solutions(&factors, pair, &shape, layer.left, limits)?)?;
-    put(&mut outputs[1], factors.iter().map(|factors| factors.as_ref().map_or_else(|row| *row as i32, |_| 0)))
-});
+    #[cfg(feature = "linalg")]
+    fn run<T: MatrixElement>(&self, io: &mut Io<'_, '_>, limits: &Limits) -> Result<()> {
+        let (shape, pair) = (*io.outputs[0].shape(), [&io.inputs[0], &io.inputs[self.other.0]]);
+        let factors = apart::<T>(pair[0], (self.left, !self.check_errors), limits)?;
+        put_matrices(&mut io.outputs[0], &solutions(&factors, pair, &shape, self.left, limits)?)?;
+        let rows = factors.iter().map(|factors| factors.as_ref().map_or_else(|row| *row as i32, |_| 0));
+        put(&mut io.outputs[1], rows)
+    }
+}
 
 impl TensorSolve {
     /// The order of the axes of A.
-    fn order(&self, rank: usize) -> Result<Vec<usize>, LayerError> {
+    fn order(&self, rank: usize) -> Result<Vec<usize>> {
         let moved = distinct_axes("dims", self.dims.as_deref().unwrap_or_default(), rank)?;
         Ok((0..rank).filter(|axis| !moved.contains(axis)).chain(moved.iter().copied()).collect())
     }
 }
 
-impl Layer for TensorSolve {
-    fn num_inputs(&self) -> RangeInclusive<usize> {
-        2..=2
-    }
-
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+impl MatrixOperator for TensorSolve {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let b = &inputs[self.other.0];
         let order = self.order(inputs[0].rank())?;
         let dims: Vec<Dim> = order.iter().map(|&axis| inputs[0].dims()[axis].clone()).collect();
@@ -204,15 +193,17 @@ impl Layer for TensorSolve {
         }
         Ok(vec![inputs[0].with_dims(columns.to_vec())])
     }
+
+    #[cfg(feature = "linalg")]
+    fn run<T: MatrixElement>(&self, io: &mut Io<'_, '_>, limits: &Limits) -> Result<()> {
+        let order = self.order(io.inputs[0].shape().rank())?;
+        let a = io.inputs[0].with_layout(io.inputs[0].layout().permute(&order)?)?.to_tensor()?;
+        let b = io.inputs[self.other.0].to_tensor()?;
+        let n = b.shape().num_elements();
+        let (a, b) = (a.reshape(&[n, n])?, b.reshape(&[n, 1])?);
+        let x = each_pair([&a.view(), &b.view()], &[], limits, |_, a, b| lapack::solve::<T>(&a, &b, limits))?;
+        put_matrices(&mut io.outputs[0], &x)
+    }
 }
 
-by_lapack!(TensorSolve: |layer, inputs, outputs, limits| T => {
-    let order = layer.order(inputs[0].shape().rank())?;
-    let a = inputs[0].with_layout(inputs[0].layout().permute(&order)?)?.to_tensor()?;
-    let b = inputs[layer.other.0].to_tensor()?;
-    let n = b.shape().num_elements();
-    let (a, b) = (a.reshape(&[n, n])?, b.reshape(&[n, 1])?);
-    put_matrices(&mut outputs[0], &each_pair([&a.view(), &b.view()], &[], limits, |_, a, b| {
-        lapack::solve::<T>(&a, &b, limits)
-    })?)
-});
+operators! { by_lapack => Solve, SolveEx, TensorSolve }

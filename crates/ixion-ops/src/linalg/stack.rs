@@ -1,6 +1,6 @@
 //! Tensors as stacks of matrices: checks of their shapes, and iteration over the matrices.
 
-use crate::op::{LayerError, TensorMeta};
+use crate::op::{LayerError, Result, TensorMeta};
 use crate::support::broadcast::broadcast;
 use ixion_kernels::matrix::{Fault, Field};
 use ixion_tensor::{DType, Dim, Element, Limits, Shape, TensorView, TensorViewMut};
@@ -19,7 +19,7 @@ pub(super) fn wrong_type(what: &str, found: DType) -> LayerError {
 }
 
 /// Checks that the element type is one that matrices are computed in.
-pub(crate) fn check_type(input: &TensorMeta) -> Result<(), LayerError> {
+pub(crate) fn check_type(input: &TensorMeta) -> Result<()> {
     match input.dtype() {
         DType::F32 | DType::F64 | DType::C64 | DType::C128 => Ok(()),
         found => Err(wrong_type("the input", found)),
@@ -28,7 +28,7 @@ pub(crate) fn check_type(input: &TensorMeta) -> Result<(), LayerError> {
 
 impl<'a> Stack<'a> {
     /// An input as a stack of matrices.
-    pub(super) fn of(inputs: &'a [TensorMeta], position: usize) -> Result<Self, LayerError> {
+    pub(super) fn of(inputs: &'a [TensorMeta], position: usize) -> Result<Self> {
         let input = inputs.get(position).ok_or_else(|| LayerError::missing_input(position, inputs.len()))?;
         let what = if position == 0 { "the input".to_owned() } else { format!("input {position}") };
         let dtype = input.dtype();
@@ -45,7 +45,7 @@ impl<'a> Stack<'a> {
     }
 
     /// As [`Stack::of`], for matrices that must be square.
-    pub(super) fn of_square(inputs: &'a [TensorMeta], position: usize) -> Result<Self, LayerError> {
+    pub(super) fn of_square(inputs: &'a [TensorMeta], position: usize) -> Result<Self> {
         let stack = Self::of(inputs, position)?;
         if stack.rows.differs(stack.columns) {
             let what = if position == 0 { "the input".to_owned() } else { format!("input {position}") };
@@ -71,7 +71,7 @@ impl<'a> Stack<'a> {
 }
 
 /// The batch axes of two stacks, broadcast.
-pub(super) fn common_batch(a: &Stack<'_>, b: &Stack<'_>) -> Result<Vec<Dim>, LayerError> {
+pub(super) fn common_batch(a: &Stack<'_>, b: &Stack<'_>) -> Result<Vec<Dim>> {
     broadcast(a.batch, b.batch)
 }
 
@@ -79,7 +79,7 @@ pub(super) fn common_batch(a: &Stack<'_>, b: &Stack<'_>) -> Result<Vec<Dim>, Lay
 ///
 /// # Errors
 /// Returns an error if an axis is out of range; [`LayerError::InvalidParameter`] if an axis is named twice.
-pub(super) fn distinct_axes(key: &'static str, dims: &[i64], rank: usize) -> Result<Vec<usize>, LayerError> {
+pub(super) fn distinct_axes(key: &'static str, dims: &[i64], rank: usize) -> Result<Vec<usize>> {
     let axes = ixion_tensor::resolve_axes(dims, rank)?;
     match axes.iter().enumerate().find(|(at, axis)| axes[..*at].contains(axis)) {
         Some((at, _)) => {
@@ -90,7 +90,7 @@ pub(super) fn distinct_axes(key: &'static str, dims: &[i64], rank: usize) -> Res
 }
 
 /// The batch axes of an input, and its numbers of rows and columns.
-pub(super) fn lens<'a>(input: &'a TensorView<'_>) -> Result<(&'a [usize], [usize; 2]), LayerError> {
+pub(super) fn lens<'a>(input: &'a TensorView<'_>) -> Result<(&'a [usize], [usize; 2])> {
     match input.shape().dims() {
         [batch @ .., rows, columns] => Ok((batch, [*rows, *columns])),
         _ => Err(LayerError::shape("the input", "at least two axes", input.shape())),
@@ -98,14 +98,14 @@ pub(super) fn lens<'a>(input: &'a TensorView<'_>) -> Result<(&'a [usize], [usize
 }
 
 /// A view of an input, broadcast to these batch axes. Nothing is copied: copies of one matrix for all could be large.
-fn expanded<'a>(input: &TensorView<'a>, batch: &[usize]) -> Result<TensorView<'a>, LayerError> {
+fn expanded<'a>(input: &TensorView<'a>, batch: &[usize]) -> Result<TensorView<'a>> {
     let (_, [rows, columns]) = lens(input)?;
     let shape = Shape::new(&[batch, &[rows, columns]].concat())?;
     Ok(input.with_layout(input.layout().expand(&shape)?)?)
 }
 
 /// The matrix at an index, counted in row-major order of the batch axes.
-fn matrix<'a, T>(all: &ArrayViewD<'a, T>, index: usize) -> Result<ArrayView2<'a, T>, LayerError> {
+fn matrix<'a, T>(all: &ArrayViewD<'a, T>, index: usize) -> Result<ArrayView2<'a, T>> {
     let (mut view, mut rest) = (all.clone(), index);
     for axis in (0..all.ndim().saturating_sub(2)).rev() {
         let len = all.len_of(Axis(axis)).max(1);
@@ -133,7 +133,7 @@ fn failed(index: usize, count: usize, fault: Fault) -> LayerError {
 }
 
 /// Checks the memory of this number of results against the limits, without what each of them owns.
-pub(super) fn check_results<R>(count: usize, limits: &Limits) -> Result<(), LayerError> {
+pub(super) fn check_results<R>(count: usize, limits: &Limits) -> Result<()> {
     let bytes = (count as u64).saturating_mul(size_of::<R>() as u64);
     Ok(limits.check_tensor("the results of all matrices", bytes)?)
 }
@@ -143,7 +143,7 @@ pub(super) fn each<T: Field, R>(
     input: &TensorView<'_>,
     limits: &Limits,
     mut function: impl FnMut(ArrayView2<'_, T>) -> Result<R, Fault>,
-) -> Result<Vec<R>, LayerError> {
+) -> Result<Vec<R>> {
     let count = lens(input)?.0.iter().product();
     check_results::<R>(count, limits)?;
     let mut results = Vec::with_capacity(count);
@@ -159,7 +159,7 @@ fn visit<T: Field>(
     input: &TensorView<'_>,
     limits: &Limits,
     function: &mut dyn FnMut(ArrayView2<'_, T>) -> Result<(), Fault>,
-) -> Result<(), LayerError> {
+) -> Result<()> {
     let (all, count) = (input.array::<T>()?, lens(input)?.0.iter().product());
     for index in 0..count {
         limits.check_deadline()?;
@@ -185,7 +185,7 @@ pub(super) fn each_pair<T: Field, R>(
     batch: &[usize],
     limits: &Limits,
     mut function: impl FnMut(usize, ArrayView2<'_, T>, ArrayView2<'_, T>) -> Result<R, Fault>,
-) -> Result<Vec<R>, LayerError> {
+) -> Result<Vec<R>> {
     let count = batch.iter().product();
     check_results::<R>(count, limits)?;
     let mut results = Vec::with_capacity(count);
@@ -204,7 +204,7 @@ fn visit_pairs<T: Field>(
     batch: &[usize],
     limits: &Limits,
     function: &mut OfPair<'_, T>,
-) -> Result<(), LayerError> {
+) -> Result<()> {
     let own = lens(inputs[0])?.0;
     let (a, b) = (expanded(inputs[0], batch)?, expanded(inputs[1], batch)?);
     let (a, b, count) = (a.array::<T>()?, b.array::<T>()?, batch.iter().product());
@@ -220,15 +220,12 @@ fn visit_pairs<T: Field>(
 pub(super) fn put<T: Element>(
     output: &mut TensorViewMut<'_>,
     numbers: impl IntoIterator<Item = T>,
-) -> Result<(), LayerError> {
+) -> Result<()> {
     let mut numbers = numbers.into_iter();
     fill(output, &mut || numbers.next())
 }
 
-fn fill<T: Element>(
-    output: &mut TensorViewMut<'_>,
-    next: &mut dyn FnMut() -> Option<T>,
-) -> Result<(), LayerError> {
+fn fill<T: Element>(output: &mut TensorViewMut<'_>, next: &mut dyn FnMut() -> Option<T>) -> Result<()> {
     for to in &mut output.array::<T>()? {
         let Some(number) = next() else { break };
         *to = number;
@@ -240,7 +237,7 @@ fn fill<T: Element>(
 pub(super) fn put_matrices<'m, T: Element>(
     output: &mut TensorViewMut<'_>,
     matrices: impl IntoIterator<Item = &'m Array2<T>>,
-) -> Result<(), LayerError> {
+) -> Result<()> {
     put(output, matrices.into_iter().flat_map(|matrix| matrix.iter().copied()))
 }
 

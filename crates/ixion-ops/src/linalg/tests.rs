@@ -212,7 +212,11 @@ mod with_lapack {
             let mut norms = tensor(&[1], &[0.0]);
             let mut workspace = ixion_tensor::Workspace::new().unwrap();
             let mut context = crate::op::ForwardContext::new(&mut workspace, &limits);
-            let found = layer.forward(&[x.view()], &mut [norms.view_mut().unwrap()], &mut context);
+            let found = layer.forward(&mut crate::op::Io::new(
+                &[x.view()],
+                &mut [norms.view_mut().unwrap()],
+                &mut context,
+            ));
             assert!(matches!(found, Err(crate::op::LayerError::Limit(_))), "{found:?}");
         }
     }

@@ -1,12 +1,12 @@
 //! Triangular systems, and systems given by a Cholesky factor. They are solved by substitution, without LAPACK.
 
+use super::layer::{MatrixElement, MatrixOperator, by_elimination};
 use super::stack::{Stack, common_batch, each, each_pair, lens, put_matrices};
-use crate::op::{Layer, LayerError, TensorMeta};
+use crate::op::{Io, LayerError, Result, TensorMeta};
 use crate::support::arguments::InputIndex;
 use ixion_kernels::matrix::{Fault, Field, Triangle, adjoint, solve_triangular};
 use ixion_tensor::{Limits, Shape};
 use ndarray::{Array2, ArrayView2};
-use std::ops::RangeInclusive;
 
 crate::operator! {
     /// `torch.linalg.solve_triangular`: solves A·X = B, or X·A = B, for triangular A. A zero on the diagonal gives inf or NaN.
@@ -55,7 +55,7 @@ crate::operator! {
 }
 
 /// The shapes of X and of the triangular matrices, both broadcast.
-fn shapes(inputs: &[TensorMeta], [a, b]: [usize; 2], left: bool) -> Result<[TensorMeta; 2], LayerError> {
+fn shapes(inputs: &[TensorMeta], [a, b]: [usize; 2], left: bool) -> Result<[TensorMeta; 2]> {
     let (triangles, sides) = (Stack::of_square(inputs, a)?, Stack::of(inputs, b)?);
     let len = if left { sides.rows } else { sides.columns };
     if triangles.rows.differs(len) {
@@ -100,76 +100,68 @@ pub(super) fn batch_of(shape: &Shape) -> &[usize] {
     &dims[..dims.len().saturating_sub(2)]
 }
 
-impl Layer for SolveTriangular {
-    fn num_inputs(&self) -> RangeInclusive<usize> {
-        2..=2
-    }
-
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+impl MatrixOperator for SolveTriangular {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let [x, _] = shapes(inputs, [0, self.other.0], self.left)?;
         Ok(vec![x])
     }
+
+    fn run<T: MatrixElement>(&self, io: &mut Io<'_, '_>, limits: &Limits) -> Result<()> {
+        let triangle = Triangle { upper: self.upper, unit: self.unitriangular };
+        let (pair, shape) = ([&io.inputs[0], &io.inputs[self.other.0]], *io.outputs[0].shape());
+        let x = each_pair::<T, _>(pair, batch_of(&shape), limits, |_, a, b| {
+            if self.left {
+                return substituted(&a, triangle, &b, limits);
+            }
+            Ok(substituted(&a.t(), triangle.turned(), &b.t(), limits)?.reversed_axes())
+        })?;
+        put_matrices(&mut io.outputs[0], &x)
+    }
 }
 
-by_matrices!(SolveTriangular: |layer, inputs, outputs, limits| T => {
-    let triangle = Triangle { upper: layer.upper, unit: layer.unitriangular };
-    let (pair, shape) = ([&inputs[0], &inputs[layer.other.0]], *outputs[0].shape());
-    let x = each_pair::<T, _>(pair, batch_of(&shape), limits, |_, a, b| {
-        if layer.left {
-            return substituted(&a, triangle, &b, limits);
-        }
-        Ok(substituted(&a.t(), triangle.turned(), &b.t(), limits)?.reversed_axes())
-    })?;
-    put_matrices(&mut outputs[0], &x)
-});
+impl MatrixOperator for TriangularSolve {
+    const OUTPUTS: usize = 2;
 
-impl Layer for TriangularSolve {
-    fn num_inputs(&self) -> RangeInclusive<usize> {
-        2..=2
-    }
-
-    fn num_outputs(&self) -> usize {
-        2
-    }
-
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         Ok(shapes(inputs, [self.matrix.0, 0], true)?.to_vec())
     }
+
+    fn run<T: MatrixElement>(&self, io: &mut Io<'_, '_>, limits: &Limits) -> Result<()> {
+        let triangle = Triangle { upper: self.upper, unit: self.unitriangular };
+        let (a, shape) = (&io.inputs[self.matrix.0], *io.outputs[0].shape());
+        let x = each_pair::<T, _>([a, &io.inputs[0]], batch_of(&shape), limits, |_, a, b| {
+            let (a, triangle) =
+                if self.transpose { (a.reversed_axes(), triangle.turned()) } else { (a, triangle) };
+            substituted(&a, triangle, &b, limits)
+        })?;
+        put_matrices(&mut io.outputs[0], &x)?;
+        let whole = a.with_layout(a.layout().expand(io.outputs[1].shape())?)?;
+        Ok(io.outputs[1].copy_from(&whole)?)
+    }
 }
 
-by_matrices!(TriangularSolve: |layer, inputs, outputs, limits| T => {
-    let triangle = Triangle { upper: layer.upper, unit: layer.unitriangular };
-    let (a, shape) = (&inputs[layer.matrix.0], *outputs[0].shape());
-    let x = each_pair::<T, _>([a, &inputs[0]], batch_of(&shape), limits, |_, a, b| {
-        let (a, triangle) = if layer.transpose { (a.reversed_axes(), triangle.turned()) } else { (a, triangle) };
-        substituted(&a, triangle, &b, limits)
-    })?;
-    put_matrices(&mut outputs[0], &x)?;
-    let whole = a.with_layout(a.layout().expand(outputs[1].shape())?)?;
-    Ok(outputs[1].copy_from(&whole)?)
-});
-
-impl Layer for CholeskySolve {
-    fn num_inputs(&self) -> RangeInclusive<usize> {
-        2..=2
-    }
-
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+impl MatrixOperator for CholeskySolve {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let [x, _] = shapes(inputs, [self.factor.0, 0], true)?;
         Ok(vec![x])
     }
+
+    fn run<T: MatrixElement>(&self, io: &mut Io<'_, '_>, limits: &Limits) -> Result<()> {
+        let (pair, shape) = ([&io.inputs[self.factor.0], &io.inputs[0]], *io.outputs[0].shape());
+        let x = each_pair::<T, _>(pair, batch_of(&shape), limits, |_, factor, b| {
+            by_factor(&factor, self.upper, &b, limits)
+        })?;
+        put_matrices(&mut io.outputs[0], &x)
+    }
 }
 
-by_matrices!(CholeskySolve: |layer, inputs, outputs, limits| T => {
-    let (pair, shape) = ([&inputs[layer.factor.0], &inputs[0]], *outputs[0].shape());
-    let x = each_pair::<T, _>(pair, batch_of(&shape), limits, |_, factor, b| by_factor(&factor, layer.upper, &b, limits))?;
-    put_matrices(&mut outputs[0], &x)
-});
+impl MatrixOperator for CholeskyInverse {
+    fn run<T: MatrixElement>(&self, io: &mut Io<'_, '_>, limits: &Limits) -> Result<()> {
+        let unit = Array2::<T>::eye(lens(&io.inputs[0])?.1[0]);
+        let inverses =
+            each(&io.inputs[0], limits, |factor| by_factor(&factor, self.upper, &unit.view(), limits))?;
+        put_matrices(&mut io.outputs[0], &inverses)
+    }
+}
 
-square_to_square!(CholeskyInverse);
-
-by_matrices!(CholeskyInverse: |layer, inputs, outputs, limits| T => {
-    let unit = Array2::<T>::eye(lens(&inputs[0])?.1[0]);
-    let inverses = each(&inputs[0], limits, |factor| by_factor(&factor, layer.upper, &unit.view(), limits))?;
-    put_matrices(&mut outputs[0], &inverses)
-});
+operators! { by_elimination => SolveTriangular, TriangularSolve, CholeskySolve, CholeskyInverse }

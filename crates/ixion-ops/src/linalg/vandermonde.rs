@@ -1,6 +1,6 @@
 //! Vandermonde matrices: each row holds the powers of one number.
 
-use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
+use crate::op::{CpuLayer, Io, Layer, LayerError, Result, TensorMeta};
 use crate::support::number::{self, Number};
 use ixion_tensor::{Complex, DType, Dim, TensorView, TensorViewMut};
 
@@ -29,7 +29,7 @@ crate::operator! {
 }
 
 /// The input's shape with an additional axis for the powers. Integers become i64.
-fn powers(input: &TensorMeta, count: Option<usize>) -> Result<Vec<TensorMeta>, LayerError> {
+fn powers(input: &TensorMeta, count: Option<usize>) -> Result<Vec<TensorMeta>> {
     let Some(len) = input.dims().last() else {
         return Err(LayerError::shape("the input", "a vector", input));
     };
@@ -42,11 +42,7 @@ fn powers(input: &TensorMeta, count: Option<usize>) -> Result<Vec<TensorMeta>, L
 }
 
 /// Writes a row of powers for each number.
-fn write<T: Number>(
-    input: &TensorView<'_>,
-    output: &mut TensorViewMut<'_>,
-    rising: bool,
-) -> Result<(), LayerError> {
+fn write<T: Number>(input: &TensorView<'_>, output: &mut TensorViewMut<'_>, rising: bool) -> Result<()> {
     let (numbers, count) = (number::read::<T>(input)?, output.shape().last().copied().unwrap_or(0));
     number::write::<T>(output, |output| {
         for (row, &number) in output.chunks_exact_mut(count.max(1)).zip(numbers.iter()) {
@@ -60,7 +56,7 @@ fn write<T: Number>(
     })
 }
 
-fn run(input: &TensorView<'_>, output: &mut TensorViewMut<'_>, rising: bool) -> Result<(), LayerError> {
+fn run(input: &TensorView<'_>, output: &mut TensorViewMut<'_>, rising: bool) -> Result<()> {
     // In double precision, because rounding errors would add up.
     match output.dtype() {
         DType::I64 => write::<i64>(input, output, rising),
@@ -70,7 +66,7 @@ fn run(input: &TensorView<'_>, output: &mut TensorViewMut<'_>, rising: bool) -> 
 }
 
 impl Layer for PowersOfEach {
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let dtype = inputs[0].dtype();
         if matches!(dtype, DType::Bool | DType::F16 | DType::Bf16 | DType::C32) {
             return Err(LayerError::dtype("the input", "integers, f32, f64, c64 and c128", dtype));
@@ -80,18 +76,13 @@ impl Layer for PowersOfEach {
 }
 
 impl CpuLayer for PowersOfEach {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        run(&inputs[0], &mut outputs[0], true)
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        run(&io.inputs[0], &mut io.outputs[0], true)
     }
 }
 
 impl Layer for Vander {
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         if inputs[0].rank() != 1 {
             return Err(LayerError::shape("the input", "a vector", &inputs[0]));
         }
@@ -100,12 +91,7 @@ impl Layer for Vander {
 }
 
 impl CpuLayer for Vander {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        run(&inputs[0], &mut outputs[0], self.increasing)
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        run(&io.inputs[0], &mut io.outputs[0], self.increasing)
     }
 }

@@ -2,9 +2,11 @@
 //! the inputs.
 
 use super::einsum::{Einsum, Equation};
-use crate::op::{CpuLayer, ForwardContext, FromParameter, Layer, LayerError, RuntimeParameter, TensorMeta};
+use crate::op::{CpuLayer, FromParameter, Io, Layer, LayerError, Result, RuntimeParameter, TensorMeta};
 use crate::support::arguments::{InputCount, InputIndex};
-use ixion_tensor::{TensorView, TensorViewMut, resolve_axes};
+use crate::support::delegation::{Delegating, delegating};
+use ixion_tensor::resolve_axes;
+use std::fmt;
 use std::ops::RangeInclusive;
 
 crate::operator! {
@@ -47,12 +49,13 @@ crate::operator! {
 }
 
 /// `count` letters, from the `start`th on.
-fn letters(start: usize, count: usize) -> Result<Vec<char>, LayerError> {
+fn letters(start: usize, count: usize) -> Result<Vec<char>> {
     let all: Vec<char> = ('a'..='z').chain('A'..='Z').skip(start).take(count).collect();
     if all.len() == count {
         return Ok(all);
     }
-    Err(LayerError::Unsupported("more than 52 axes in one product".to_owned()))
+    let found = start.saturating_add(count);
+    Err(LayerError::Unsupported(format!("expected a product over at most 52 axes, got {found}")))
 }
 
 fn wrong_rank(position: usize, wanted: &str, found: &TensorMeta) -> LayerError {
@@ -63,7 +66,7 @@ fn wrong_rank(position: usize, wanted: &str, found: &TensorMeta) -> LayerError {
 type Letters = (Vec<Vec<char>>, Vec<char>);
 
 impl Inner {
-    fn letters(&self, inputs: &[TensorMeta]) -> Result<Letters, LayerError> {
+    fn letters(&self, inputs: &[TensorMeta]) -> Result<Letters> {
         let left = letters(0, inputs[0].rank())?;
         let mut right = letters(left.len(), inputs[self.other.0].rank())?;
         let mut output = [left.clone(), right.clone()].concat();
@@ -76,7 +79,7 @@ impl Inner {
 }
 
 impl Outer {
-    fn letters(&self, inputs: &[TensorMeta]) -> Result<Letters, LayerError> {
+    fn letters(&self, inputs: &[TensorMeta]) -> Result<Letters> {
         match inputs.iter().position(|input| input.rank() != 1) {
             Some(position) => Err(wrong_rank(position, "a vector", &inputs[position])),
             None => Ok((vec![vec!['a'], vec!['b']], vec!['a', 'b'])),
@@ -85,15 +88,14 @@ impl Outer {
 }
 
 impl Tensordot {
-    fn letters(&self, inputs: &[TensorMeta]) -> Result<Letters, LayerError> {
+    fn letters(&self, inputs: &[TensorMeta]) -> Result<Letters> {
         let (left, other) = (letters(0, inputs[0].rank())?, &inputs[self.other.0]);
         let mut right = letters(left.len(), other.rank())?;
         let own = resolve_axes(&self.dims_self, left.len())?;
         let theirs = resolve_axes(&self.dims_other, right.len())?;
         if own.len() != theirs.len() {
             let reason = format!("expected {} axes, as in `dims_self`", own.len());
-            let found = format!("{:?}", self.dims_other);
-            return Err(LayerError::InvalidParameter { key: "dims_other", found, reason });
+            return Err(LayerError::invalid("dims_other", format!("{:?}", self.dims_other), reason));
         }
         let kept = |all: &[char], dims: &[usize]| -> Vec<char> {
             all.iter()
@@ -115,7 +117,7 @@ impl Tensordot {
 }
 
 impl MultiDot {
-    fn letters(&self, inputs: &[TensorMeta]) -> Result<Letters, LayerError> {
+    fn letters(&self, inputs: &[TensorMeta]) -> Result<Letters> {
         let all = letters(0, inputs.len() + 1)?;
         let (mut factors, last) = (Vec::with_capacity(inputs.len()), inputs.len().saturating_sub(1));
         let mut output = Vec::new();
@@ -137,43 +139,50 @@ impl MultiDot {
     }
 }
 
-/// The layer for an equation.
-fn einsum((inputs, output): Letters) -> Result<Einsum, LayerError> {
-    let inputs: Vec<String> = inputs.into_iter().map(String::from_iter).collect();
-    let text = format!("{}->{}", inputs.join(","), String::from_iter(output));
-    let equation = Equation::from_parameter(&RuntimeParameter::parse(&text));
-    let equation =
-        equation.ok_or_else(|| LayerError::Unsupported(format!("cannot parse the equation {text}")))?;
-    Ok(Einsum { equation })
+/// The [`Einsum`] of an operator, whose function returns the letters for inputs of certain ranks.
+#[derive(Debug, Clone)]
+struct Contraction<O>(O, fn(&O, &[TensorMeta]) -> Result<Letters>);
+
+impl<O> Contraction<O> {
+    fn einsum(&self, inputs: &[TensorMeta]) -> Result<Einsum> {
+        let Self(operator, letters) = self;
+        let (inputs, output) = letters(operator, inputs)?;
+        let inputs: Vec<String> = inputs.into_iter().map(String::from_iter).collect();
+        let text = format!("{}->{}", inputs.join(","), String::from_iter(output));
+        let equation = Equation::from_parameter(&RuntimeParameter::parse(&text));
+        let equation =
+            equation.ok_or_else(|| LayerError::Unsupported(format!("cannot parse the equation {text}")))?;
+        Ok(Einsum { equation })
+    }
 }
 
-macro_rules! contracting_layers {
-    ($($name:ident of $count:expr),+) => {$(
-        impl Layer for $name {
-            fn num_inputs(&self) -> RangeInclusive<usize> {
-                $count
-            }
-
-            fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
-                einsum(self.letters(inputs)?)?.infer(inputs)
-            }
-        }
-
-        impl CpuLayer for $name {
-            fn forward(
-                &mut self,
-                inputs: &[TensorView<'_>],
-                outputs: &mut [TensorViewMut<'_>],
-                context: &mut ForwardContext<'_>,
-            ) -> Result<(), LayerError> {
-                let metas = TensorMeta::of_all(inputs);
-                einsum(self.letters(&metas)?)?.forward(inputs, outputs, context)
-            }
-        }
-    )+};
+impl<O: fmt::Debug + Send + Sync> Layer for Contraction<O> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
+        self.einsum(inputs)?.infer(inputs)
+    }
 }
 
-contracting_layers!(Inner of 2..=2, Outer of 2..=2, Tensordot of 2..=2, MultiDot of 1..=51);
+impl<O: fmt::Debug + Clone + Send + Sync + 'static> CpuLayer for Contraction<O> {
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        self.einsum(&TensorMeta::of_all(io.inputs))?.forward(io)
+    }
+}
+
+delegating! {
+    Inner |layer| Contraction(layer.clone(), Inner::letters);
+    Outer |layer| Contraction(layer.clone(), Outer::letters);
+    Tensordot |layer| Contraction(layer.clone(), Tensordot::letters);
+}
+
+impl Delegating for MultiDot {
+    fn delegate(&self, _: usize) -> Result<impl CpuLayer> {
+        Ok(Contraction(self.clone(), Self::letters))
+    }
+
+    fn takes(&self) -> RangeInclusive<usize> {
+        1..=51
+    }
+}
 
 operators! {
     Inner, Outer, Tensordot, MultiDot;

@@ -1,7 +1,7 @@
 //! Covariances and correlations.
 
 use crate::attention::dot_product::OptionalInput;
-use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
+use crate::op::{CpuLayer, FromOperator, Io, Layer, LayerError, Result, TensorMeta, exactly};
 use crate::support::number;
 use crate::support::number::Number;
 use crate::support::promotion::promote;
@@ -31,7 +31,7 @@ crate::operator! {
 }
 
 /// Infers the shape and type of a covariance matrix.
-fn covariances(input: &TensorMeta, weights: Option<DType>) -> Result<Vec<TensorMeta>, LayerError> {
+fn covariances(input: &TensorMeta, weights: Option<DType>) -> Result<Vec<TensorMeta>> {
     number::check("the input", input.dtype())?;
     let both = weights.map_or(input.dtype(), |weights| promote(input.dtype(), weights));
     let dtype = if both.is_float() || both.is_complex() { both } else { DType::F32 };
@@ -57,7 +57,7 @@ struct Rows<T> {
 
 impl<T: Number + Field> Rows<T> {
     /// The input as rows.
-    fn of(input: &TensorView<'_>) -> Result<Self, LayerError> {
+    fn of(input: &TensorView<'_>) -> Result<Self> {
         let (count, len) = match input.shape().dims() {
             [rows, columns] => (*rows, *columns),
             dims => (1, dims.iter().product()),
@@ -65,7 +65,7 @@ impl<T: Number + Field> Rows<T> {
         Ok(Self { numbers: number::read::<T>(input)?.into_owned(), count, len })
     }
 
-    fn view(&self) -> Result<ArrayView2<'_, T>, LayerError> {
+    fn view(&self) -> Result<ArrayView2<'_, T>> {
         Ok(ArrayView2::from_shape((self.count, self.len), &self.numbers)?)
     }
 
@@ -91,8 +91,8 @@ struct Weights {
 }
 
 impl Cov {
-    fn weights(&self, inputs: &[TensorView<'_>], count: usize) -> Result<Weights, LayerError> {
-        let read = |input: OptionalInput| -> Result<Option<Vec<f64>>, LayerError> {
+    fn weights(&self, inputs: &[TensorView<'_>], count: usize) -> Result<Weights> {
+        let read = |input: OptionalInput| -> Result<Option<Vec<f64>>> {
             let numbers = input.0.map(|position| number::read::<f64>(&inputs[position])).transpose()?;
             Ok(numbers.map(Cow::into_owned))
         };
@@ -117,11 +117,7 @@ impl Cov {
 }
 
 /// The covariances of rows.
-fn covariance<T: Number + Field>(
-    mut rows: Rows<T>,
-    weights: &Weights,
-    limits: &Limits,
-) -> Result<Array2<T>, LayerError> {
+fn covariance<T: Number + Field>(mut rows: Rows<T>, weights: &Weights, limits: &Limits) -> Result<Array2<T>> {
     let each = weights.each.as_ref();
     let each = each.map(|each| each.iter().map(|&weight| T::nearest(weight)).collect::<Vec<T>>());
     let (weighted, sum, norm) =
@@ -137,7 +133,7 @@ fn covariance<T: Number + Field>(
     Ok(sums)
 }
 
-fn write<T: Number>(output: &mut TensorViewMut<'_>, numbers: &Array2<T>) -> Result<(), LayerError> {
+fn write<T: Number>(output: &mut TensorViewMut<'_>, numbers: &Array2<T>) -> Result<()> {
     number::write::<T>(output, |output| {
         output.iter_mut().zip(numbers).for_each(|(to, &number)| *to = number);
         Ok(())
@@ -146,11 +142,10 @@ fn write<T: Number>(output: &mut TensorViewMut<'_>, numbers: &Array2<T>) -> Resu
 
 impl Layer for Cov {
     fn num_inputs(&self) -> RangeInclusive<usize> {
-        let count = 1 + [self.fweights, self.aweights].iter().filter(|input| input.0.is_some()).count();
-        count..=count
+        exactly(1 + self.field_inputs())
     }
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let count = inputs[0].dims().last().cloned().unwrap_or(Dim::Fixed(1));
         for (what, position) in [("fweights", self.fweights.0), ("aweights", self.aweights.0)] {
             let Some(weights) = position.map(|position| &inputs[position]) else { continue };
@@ -172,18 +167,13 @@ impl Layer for Cov {
 }
 
 impl CpuLayer for Cov {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        context: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        let weights = self.weights(inputs, inputs[0].shape().last().copied().unwrap_or(1))?;
-        let (output, limits) = (&mut outputs[0], context.limits());
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        let weights = self.weights(io.inputs, io.inputs[0].shape().last().copied().unwrap_or(1))?;
+        let (output, limits) = (&mut io.outputs[0], io.context.limits());
         if output.dtype().is_complex() {
-            return write(output, &covariance(Rows::<Complex<f64>>::of(&inputs[0])?, &weights, limits)?);
+            return write(output, &covariance(Rows::<Complex<f64>>::of(&io.inputs[0])?, &weights, limits)?);
         }
-        write(output, &covariance(Rows::<f64>::of(&inputs[0])?, &weights, limits)?)
+        write(output, &covariance(Rows::<f64>::of(&io.inputs[0])?, &weights, limits)?)
     }
 }
 
@@ -197,27 +187,22 @@ fn correlation<T: Field>(mut covariances: Array2<T>, clip: impl Fn(T) -> T) -> A
 }
 
 impl Layer for Corrcoef {
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         covariances(&inputs[0], None)
     }
 }
 
 impl CpuLayer for Corrcoef {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        context: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
         let usual = Cov { correction: 1, fweights: OptionalInput(None), aweights: OptionalInput(None) };
-        let weights = usual.weights(inputs, inputs[0].shape().last().copied().unwrap_or(1))?;
-        let (output, limits) = (&mut outputs[0], context.limits());
+        let weights = usual.weights(io.inputs, io.inputs[0].shape().last().copied().unwrap_or(1))?;
+        let (output, limits) = (&mut io.outputs[0], io.context.limits());
         if output.dtype().is_complex() {
             let clip = |z: Complex<f64>| Complex::new(z.re.clamp(-1.0, 1.0), z.im.clamp(-1.0, 1.0));
-            let found = covariance(Rows::<Complex<f64>>::of(&inputs[0])?, &weights, limits)?;
+            let found = covariance(Rows::<Complex<f64>>::of(&io.inputs[0])?, &weights, limits)?;
             return write(output, &correlation(found, clip));
         }
-        let found = covariance(Rows::<f64>::of(&inputs[0])?, &weights, limits)?;
+        let found = covariance(Rows::<f64>::of(&io.inputs[0])?, &weights, limits)?;
         write(output, &correlation(found, |x| x.clamp(-1.0, 1.0)))
     }
 }

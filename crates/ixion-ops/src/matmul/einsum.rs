@@ -1,11 +1,11 @@
 //! Einstein summation by matrix products.
 
 use crate::op::{
-    Cost, CpuLayer, ForwardContext, FromParameter, Layer, LayerError, RuntimeParameter, TensorMeta, View,
+    Cost, CpuLayer, FromParameter, Io, Layer, LayerError, Result, RuntimeParameter, TensorMeta, View, exactly,
 };
 use crate::support::broadcast::join;
 use crate::support::number;
-use crate::support::number::{Number, sums_along, with_number};
+use crate::support::number::{Computation, Number, sums_along};
 use ixion_tensor::{DType, Dim, Format, Layout, Limits, Shape, TensorView, TensorViewMut};
 use ndarray::{ArrayD, ArrayView3, ArrayViewMut3, Axis, IxDyn};
 use std::collections::BTreeMap;
@@ -127,7 +127,7 @@ impl Equation {
     /// # Errors
     /// Returns an error if an input has the wrong number of axes, if its axes of one letter differ in length, or if the lengths
     /// of a label cannot be broadcast.
-    pub fn plan(&self, inputs: &[TensorMeta]) -> Result<Contraction, LayerError> {
+    pub fn plan(&self, inputs: &[TensorMeta]) -> Result<Contraction> {
         let mut plan = Contraction { inputs: Vec::new(), output: Vec::new(), lengths: BTreeMap::new() };
         let mut most = 0;
         for (position, (term, input)) in self.inputs.iter().zip(inputs).enumerate() {
@@ -168,7 +168,7 @@ struct LabelledArray<T> {
 
 impl<T: Number> LabelledArray<T> {
     /// An input with repeated labels reduced to their diagonal, and without its axes of length 1.
-    fn new(input: &TensorView<'_>, labels: &[Label], limits: &Limits) -> Result<Self, LayerError> {
+    fn new(input: &TensorView<'_>, labels: &[Label], limits: &Limits) -> Result<Self> {
         let (labels, layout) = strides_of(labels, input.layout())?;
         let input = input.with_layout(layout)?;
         check_copy::<T>(input.num_elements(), limits)?;
@@ -177,7 +177,7 @@ impl<T: Number> LabelledArray<T> {
     }
 
     /// Sums over all labels that are not needed.
-    fn summed(mut self, needed: &dyn Fn(&Label) -> bool) -> Result<Self, LayerError> {
+    fn summed(mut self, needed: &dyn Fn(&Label) -> bool) -> Result<Self> {
         for axis in (0..self.labels.len()).rev() {
             if !needed(&self.labels[axis]) {
                 let mut lens = self.array.shape().to_vec();
@@ -194,7 +194,7 @@ impl<T: Number> LabelledArray<T> {
     }
 
     /// The elements with the axes in the order of these labels, each group merged to one axis.
-    fn grouped(&self, groups: [&[Label]; 3], limits: &Limits) -> Result<ndarray::Array3<T>, LayerError> {
+    fn grouped(&self, groups: [&[Label]; 3], limits: &Limits) -> Result<ndarray::Array3<T>> {
         check_copy::<T>(self.array.len(), limits)?;
         let place = |label: &Label| self.labels.iter().position(|other| other == label);
         let order: Vec<usize> = groups.iter().flat_map(|group| group.iter()).filter_map(place).collect();
@@ -210,12 +210,7 @@ impl<T: Number> LabelledArray<T> {
     }
 
     /// The product with another factor, summed over the labels that both have and that are not needed.
-    fn times(
-        self,
-        other: Self,
-        needed: &dyn Fn(&Label) -> bool,
-        limits: &Limits,
-    ) -> Result<Self, LayerError> {
+    fn times(self, other: Self, needed: &dyn Fn(&Label) -> bool, limits: &Limits) -> Result<Self> {
         let own = self.labels.clone();
         let left = self.summed(&|label| needed(label) || other.labels.contains(label))?;
         let right = other.summed(&|label| needed(label) || own.contains(label))?;
@@ -259,7 +254,7 @@ fn multiply<T: Number>(
     b: ArrayView3<'_, T>,
     mut product: ArrayViewMut3<'_, T>,
     limits: &Limits,
-) -> Result<(), LayerError> {
+) -> Result<()> {
     for ((a, b), product) in a.outer_iter().zip(b.outer_iter()).zip(product.outer_iter_mut()) {
         limits.check_deadline()?;
         T::multiply(a, b, product);
@@ -268,13 +263,13 @@ fn multiply<T: Number>(
 }
 
 /// Checks that a copy of `count` elements is within the limits.
-fn check_copy<T>(count: usize, limits: &Limits) -> Result<(), LayerError> {
+fn check_copy<T>(count: usize, limits: &Limits) -> Result<()> {
     let bytes = (count as u64).saturating_mul(size_of::<T>() as u64);
     Ok(limits.check_tensor("a factor or product of einsum", bytes)?)
 }
 
 /// The labels of axes longer than 1 and the layout of their elements: the diagonal for repeated labels.
-pub fn strides_of(labels: &[Label], layout: &Layout) -> Result<(Vec<Label>, Layout), LayerError> {
+pub fn strides_of(labels: &[Label], layout: &Layout) -> Result<(Vec<Label>, Layout)> {
     let (mut kept, mut dims, mut strides) = (Vec::new(), Vec::new(), Vec::<usize>::new());
     for ((label, &len), &stride) in labels.iter().zip(layout.shape().iter()).zip(layout.strides()) {
         match kept.iter().position(|other| other == label) {
@@ -296,13 +291,13 @@ fn long_labels<'a>(labels: &'a [Label], meta: &'a TensorMeta) -> impl Iterator<I
     labels.iter().zip(meta.dims()).filter(|(_, dim)| **dim != 1usize).map(|(label, _)| *label)
 }
 
-impl Einsum {
-    fn run<T: Number>(
+impl Computation for Einsum {
+    fn run_in<T: Number>(
         &self,
         inputs: &[TensorView<'_>],
         output: &mut TensorViewMut<'_>,
         limits: &Limits,
-    ) -> Result<(), LayerError> {
+    ) -> Result<()> {
         let metas: Vec<TensorMeta> = inputs.iter().map(TensorMeta::of).collect();
         let plan = self.equation.plan(&metas)?;
         let mut result: Option<LabelledArray<T>> = None;
@@ -331,16 +326,14 @@ impl Einsum {
 
 impl Layer for Einsum {
     fn num_inputs(&self) -> RangeInclusive<usize> {
-        let count = self.equation.inputs.len();
-        count..=count
+        exactly(self.equation.inputs.len())
     }
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         for input in inputs {
             number::check("an input", input.dtype())?;
             if input.dtype() != inputs[0].dtype() {
-                let wanted = inputs[0].dtype().to_string();
-                return Err(LayerError::DType { what: "an input".to_owned(), wanted, found: input.dtype() });
+                return Err(LayerError::dtype("an input", inputs[0].dtype(), input.dtype()));
             }
         }
         let plan = self.equation.plan(inputs)?;
@@ -351,7 +344,7 @@ impl Layer for Einsum {
         Ok(vec![TensorMeta::new(dtype, dims)])
     }
 
-    fn view(&self, _: usize, inputs: &[Layout], _: &Shape) -> Result<Option<View>, LayerError> {
+    fn view(&self, _: usize, inputs: &[Layout], _: &Shape) -> Result<Option<View>> {
         // A single input without sums is a permutation of its axes, or its diagonal.
         let [layout] = inputs else { return Ok(None) };
         if layout.format() != Format::Plain {
@@ -383,13 +376,8 @@ impl Layer for Einsum {
 }
 
 impl CpuLayer for Einsum {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        context: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        with_number!(inputs[0].dtype(), T => self.run::<T>(inputs, &mut outputs[0], context.limits()))
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        self.run(io.inputs, &mut io.outputs[0], io.context.limits())
     }
 }
 
@@ -398,10 +386,11 @@ operators! { Einsum }
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::op::ForwardContext;
     use crate::support::testing::{assert_close, operator, waves};
     use ixion_tensor::Tensor;
 
-    fn einsum(equation: &str, inputs: &[&Tensor]) -> Result<Tensor, LayerError> {
+    fn einsum(equation: &str, inputs: &[&Tensor]) -> Result<Tensor> {
         operator("torch.einsum", &[("equation", equation)]).run_one(inputs)
     }
 
@@ -445,7 +434,7 @@ mod tests {
             let mut workspace = ixion_tensor::Workspace::new()?;
             let mut output = Tensor::zeros(DType::F32, &[200_000])?;
             let mut context = ForwardContext::new(&mut workspace, limits);
-            layer.forward(&[x.view(), y.view()], &mut [output.view_mut()?], &mut context)?;
+            layer.forward(&mut Io::new(&[x.view(), y.view()], &mut [output.view_mut()?], &mut context))?;
             output.to_vec::<f32>().map_err(LayerError::from)
         };
         let total: f64 = y.to_vec::<f32>().unwrap().into_iter().map(f64::from).sum();

@@ -1,9 +1,9 @@
 //! The Kronecker product.
 
-use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
+use crate::op::{CpuLayer, FromOperator, Io, Layer, Result, TensorMeta, exactly};
 use crate::support::arguments::InputIndex;
 use crate::support::number;
-use crate::support::number::{Number, with_number};
+use crate::support::number::{Computation, Number};
 use crate::support::promotion::promote;
 use ixion_tensor::{Dim, Limits, TensorView, TensorViewMut};
 use std::ops::RangeInclusive;
@@ -24,10 +24,10 @@ fn padded<D: Clone + From<usize>>(dims: &[D], rank: usize) -> Vec<D> {
 
 impl Layer for Kron {
     fn num_inputs(&self) -> RangeInclusive<usize> {
-        2..=2
+        exactly(1 + self.field_inputs())
     }
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let (a, b) = (&inputs[0], &inputs[self.other.0]);
         let rank = a.rank().max(b.rank());
         let pairs = padded(a.dims(), rank).into_iter().zip(padded(b.dims(), rank));
@@ -41,13 +41,13 @@ fn start(places: impl Iterator<Item = usize>, dims: &[usize]) -> usize {
     places.zip(dims).fold(0, |start, (place, &len)| start * len + place) * dims.last().copied().unwrap_or(1)
 }
 
-impl Kron {
-    fn run<T: Number>(
+impl Computation for Kron {
+    fn run_in<T: Number>(
         &self,
         inputs: &[TensorView<'_>],
         output: &mut TensorViewMut<'_>,
         limits: &Limits,
-    ) -> Result<(), LayerError> {
+    ) -> Result<()> {
         let (a, b) = (&inputs[0], &inputs[self.other.0]);
         let rank = output.shape().rank().max(1);
         let (a_dims, b_dims) = (padded(a.shape(), rank), padded(b.shape(), rank));
@@ -75,13 +75,8 @@ impl Kron {
 }
 
 impl CpuLayer for Kron {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        context: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        with_number!(outputs[0].dtype(), T => self.run::<T>(inputs, &mut outputs[0], context.limits()))
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        self.run(io.inputs, &mut io.outputs[0], io.context.limits())
     }
 }
 

@@ -2,8 +2,8 @@
 
 use crate::inserted::device_tactic::DeviceTactic;
 use crate::op::{
-    Cost, CpuLayer, ForwardContext, Layer, LayerError, RuntimeAttribute, Tactic, TensorFormat, TensorMeta,
-    Weight,
+    Cost, CpuLayer, ForwardContext, FromOperator, Io, Layer, LayerError, Result, RuntimeAttribute, Tactic,
+    TensorFormat, TensorMeta, Weight, exactly,
 };
 use crate::support::epilogue;
 use crate::support::epilogue::Epilogue;
@@ -57,8 +57,7 @@ crate::operator! {
             if let (Some(given), Some(&is)) = (given, weight.shape().get(axis))
                 && given != is
             {
-                let reason = format!("the weights have {is}");
-                return Err(LayerError::InvalidParameter { key, found: given.to_string(), reason });
+                return Err(LayerError::invalid(key, given, format!("the weights have {is}")));
             }
         }
         Ok(())
@@ -74,7 +73,7 @@ impl Linear {
         inputs: &[TensorView<'_>],
         output: &mut TensorViewMut<'_>,
         limits: &Limits,
-    ) -> Result<(), LayerError> {
+    ) -> Result<()> {
         let Self { weight, bias, epilogue, .. } = self;
         let weight_view = weight.view(inputs)?;
         let bias = bias.as_ref().map(|bias| bias.view(inputs)).transpose()?;
@@ -123,7 +122,7 @@ impl Linear {
     }
 
     /// The packed weights, and their numbers of outputs and of input features.
-    fn panels(&self) -> Result<(&Panels, [usize; 2]), LayerError> {
+    fn panels(&self) -> Result<(&Panels, [usize; 2])> {
         let Some((weight, bias)) = self.attributes() else {
             return Err(LayerError::Unsupported("only weights from the file can be packed".to_owned()));
         };
@@ -144,7 +143,7 @@ impl Linear {
         inputs: &[TensorView<'_>],
         output: &mut TensorViewMut<'_>,
         context: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
+    ) -> Result<()> {
         if output.num_elements() == 0 {
             return Ok(());
         }
@@ -160,7 +159,7 @@ impl Linear {
         inputs: &[TensorView<'_>],
         output: &mut TensorViewMut<'_>,
         context: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
+    ) -> Result<()> {
         let (panels, [outputs, features]) = self.panels()?;
         let rows = output.num_elements().checked_div(outputs).unwrap_or(0);
         let input = Matrix::of(&inputs[0], rows, features)?;
@@ -195,7 +194,7 @@ impl<'a, T: Float> Weights<'a, T> {
     /// The number of weights converted at a time.
     const TILE: usize = 1 << 15;
 
-    fn of(view: TensorView<'a>, outputs: usize, features: usize) -> Result<Self, LayerError> {
+    fn of(view: TensorView<'a>, outputs: usize, features: usize) -> Result<Self> {
         let (dims, shape) = ((outputs, features), Shape::new(&[outputs, features])?);
         let is_large = view.num_elements() > Self::TILE;
         match view.layout().reshape(&shape)?.filter(|_| is_large && view.dtype() != T::DTYPE) {
@@ -210,7 +209,7 @@ impl<'a, T: Float> Weights<'a, T> {
         input: ArrayView2<'_, T>,
         mut product: ArrayViewMut2<'_, T>,
         limits: &Limits,
-    ) -> Result<(), LayerError> {
+    ) -> Result<()> {
         match self {
             Self::Whole { values, dims } => {
                 gemm(input, ArrayView2::from_shape(*dims, values)?.t(), product, true);
@@ -242,7 +241,7 @@ fn add_dots<T: Float>(
     weights: &TensorView<'_>,
     output: &mut [T],
     limits: &Limits,
-) -> Result<bool, LayerError> {
+) -> Result<bool> {
     if T::DTYPE != DType::F32 || weights.dtype() != DType::Bf16 {
         return Ok(false);
     }
@@ -262,7 +261,7 @@ impl Linear {
         inputs: &[TensorView<'_>],
         output: &mut TensorViewMut<'_>,
         limits: &Limits,
-    ) -> Result<(), LayerError> {
+    ) -> Result<()> {
         type Double = Complex<f64>;
         let weight = self.weight.view(inputs)?;
         let features = inputs[0].shape().last().copied().unwrap_or(1);
@@ -294,7 +293,7 @@ impl Linear {
         has_weights && int8::takes(position, formats, *self.num_inputs().end())
     }
 
-    fn initialize_int8(&mut self) -> Result<(), LayerError> {
+    fn initialize_int8(&mut self) -> Result<()> {
         self.int8.initialize(&self.weight, self.bias.as_ref(), |rows| Strips::of_rows(&rows))
     }
 
@@ -304,7 +303,7 @@ impl Linear {
         inputs: &[TensorView<'_>],
         output: &mut TensorViewMut<'_>,
         limits: &Limits,
-    ) -> Result<(), LayerError> {
+    ) -> Result<()> {
         self.initialize_int8()?;
         let weight = self.weight.view(inputs)?;
         let features = inputs[0].shape().last().copied().unwrap_or(1);
@@ -323,7 +322,7 @@ struct Product<'a> {
 }
 
 impl Fill<Strips> for Product<'_> {
-    fn fill<Q: Send>(&self, weights: &Strips, real: Real<'_>, output: &mut [Q]) -> Result<(), LayerError>
+    fn fill<Q: Send>(&self, weights: &Strips, real: Real<'_>, output: &mut [Q]) -> Result<()>
     where
         for<'r> Real<'r>: Outcome<Q>,
     {
@@ -337,7 +336,7 @@ fn rows_of<'a, T: Float>(
     rows: usize,
     columns: usize,
     copy: &'a mut Cow<'a, [T]>,
-) -> Result<ArrayView2<'a, T>, LayerError> {
+) -> Result<ArrayView2<'a, T>> {
     if view.dtype() == T::DTYPE
         && let Some(layout) = view.layout().reshape(&Shape::new(&[rows, columns])?)?
     {
@@ -349,12 +348,10 @@ fn rows_of<'a, T: Float>(
 
 impl Layer for Linear {
     fn num_inputs(&self) -> RangeInclusive<usize> {
-        let count = 1 + self.weight.num_inputs() + self.bias.as_ref().map_or(0, Weight::num_inputs);
-        let count = count + epilogue::num_inputs(self.epilogue.as_ref());
-        count..=count
+        exactly(1 + self.field_inputs())
     }
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let (input, weight) = (&inputs[0], self.weight.meta(inputs)?);
         if !input.dtype().is_complex() {
             float::check_real("the input", input)?;
@@ -365,8 +362,7 @@ impl Layer for Linear {
         if let Some(other) =
             [Some(&weight), bias.as_ref()].into_iter().flatten().find(|w| w.dtype() != input.dtype())
         {
-            let what = "weight or bias".to_owned();
-            return Err(LayerError::DType { what, wanted: input.dtype().to_string(), found: other.dtype() });
+            return Err(LayerError::dtype("weight or bias", input.dtype(), other.dtype()));
         }
         let (outputs, features) = match weight.dims() {
             [features] => (None, features),
@@ -407,7 +403,7 @@ impl CpuLayer for Linear {
         }
     }
 
-    fn configure(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<(), LayerError> {
+    fn configure(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<()> {
         self.int8.configure(inputs, outputs);
         let mut early = std::mem::take(&mut self.early);
         let configured = match self.attributes() {
@@ -424,7 +420,7 @@ impl CpuLayer for Linear {
         )
     }
 
-    fn set_tactic(&mut self, id: u32) -> Result<(), LayerError> {
+    fn set_tactic(&mut self, id: u32) -> Result<()> {
         let tactics = self.tactics();
         if self.early.select_tactic(id, &tactics)? {
             self.packed = Packed::default();
@@ -439,22 +435,22 @@ impl CpuLayer for Linear {
         self.early.scratch(rows, features).saturating_mul(size_of::<f32>())
     }
 
-    fn initialize(&mut self) -> Result<(), LayerError> {
+    fn initialize(&mut self) -> Result<()> {
         if self.early.is_wanted() {
             self.panels()?;
         }
         self.initialize_int8()
     }
 
-    fn packed(&self) -> Result<Option<Vec<f32>>, LayerError> {
+    fn packed(&self) -> Result<Option<Vec<f32>>> {
         Ok(self.packed.get().filter(|_| self.early.is_wanted()).map(|panels| numbers_of([panels])))
     }
 
-    fn serialize(&self) -> Result<Vec<u8>, LayerError> {
+    fn serialize(&self) -> Result<Vec<u8>> {
         Ok(self.int8.stored().unwrap_or_else(|| self.early.to_bytes()))
     }
 
-    fn deserialize(&mut self, bytes: &[u8]) -> Result<(), LayerError> {
+    fn deserialize(&mut self, bytes: &[u8]) -> Result<()> {
         let has_weights = int8::has_weights(&self.weight, self.bias.as_ref());
         if self.early.restore(bytes)? || has_weights && self.int8.restore(bytes) {
             return Ok(());
@@ -478,23 +474,18 @@ impl CpuLayer for Linear {
         }
     }
 
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        context: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        if inputs[0].dtype() == DType::I8 && self.int8.is_selected() {
-            return self.run_int8(inputs, &mut outputs[0], context.limits());
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        if io.inputs[0].dtype() == DType::I8 && self.int8.is_selected() {
+            return self.run_int8(io.inputs, &mut io.outputs[0], io.context.limits());
         }
-        if inputs[0].dtype().is_complex() {
-            return self.run_complex(inputs, &mut outputs[0], context.limits());
+        if io.inputs[0].dtype().is_complex() {
+            return self.run_complex(io.inputs, &mut io.outputs[0], io.context.limits());
         }
-        if self.is_packed(&inputs[0]) {
-            return self.run_packed(inputs, &mut outputs[0], context);
+        if self.is_packed(&io.inputs[0]) {
+            return self.run_packed(io.inputs, &mut io.outputs[0], &mut io.context);
         }
-        with_real!(inputs[0].dtype(), T => self.run::<T>(inputs, &mut outputs[0], context.limits()))
+        with_real!(io.inputs[0].dtype(), T => self.run::<T>(io.inputs, &mut io.outputs[0], io.context.limits()))
     }
 }
 
-operators! { Linear }
+operators! { Linear: multiplies(Dense) }

@@ -1,12 +1,12 @@
 //! Diagonals and cross products.
 
-use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
+use crate::op::{CpuLayer, FromOperator, Io, Layer, LayerError, Result, TensorMeta, exactly};
 use crate::support::arguments::InputIndex;
 use crate::support::broadcast::{TensorOrScalar, broadcast, common};
 use crate::support::views::fill_with_zeros;
 use ixion_kernels::elementwise::Program;
 use ixion_pnnx::Function;
-use ixion_tensor::{DType, Dim, Layout, Tensor, TensorView, TensorViewMut, resolve_axis};
+use ixion_tensor::{DType, Dim, Layout, Tensor, TensorView, resolve_axis};
 use std::ops::RangeInclusive;
 
 crate::operator! {
@@ -36,7 +36,7 @@ impl Diag {
 }
 
 impl Layer for Diag {
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let [down, right] = self.start();
         let dims = match inputs[0].dims() {
             [len] => vec![len.clone() + down + right; 2],
@@ -48,20 +48,15 @@ impl Layer for Diag {
 }
 
 impl CpuLayer for Diag {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
         let [down, right] = self.start();
-        let is_vector = inputs[0].shape().rank() == 1;
+        let is_vector = io.inputs[0].shape().rank() == 1;
         let (whole, part) = match is_vector {
-            true => (*outputs[0].layout(), *inputs[0].shape()),
-            false => (*inputs[0].layout(), *outputs[0].shape()),
+            true => (*io.outputs[0].layout(), *io.inputs[0].shape()),
+            false => (*io.inputs[0].layout(), *io.outputs[0].shape()),
         };
         if is_vector {
-            fill_with_zeros(&mut outputs[0])?;
+            fill_with_zeros(&mut io.outputs[0])?;
         }
         if part.num_elements() == 0 {
             return Ok(());
@@ -70,15 +65,15 @@ impl CpuLayer for Diag {
         let start = whole.offset() + down * rows + right * columns;
         let diagonal = Layout::strided(part, &[rows + columns], start)?;
         match is_vector {
-            true => outputs[0].reborrow().with_layout(diagonal)?.copy_from(&inputs[0])?,
-            false => outputs[0].copy_from(&inputs[0].with_layout(diagonal)?)?,
+            true => io.outputs[0].reborrow().with_layout(diagonal)?.copy_from(&io.inputs[0])?,
+            false => io.outputs[0].copy_from(&io.inputs[0].with_layout(diagonal)?)?,
         }
         Ok(())
     }
 }
 
 impl Cross {
-    fn axis(&self, input: &TensorMeta, dims: &[Dim]) -> Result<usize, LayerError> {
+    fn axis(&self, input: &TensorMeta, dims: &[Dim]) -> Result<usize> {
         let mut lens = input.dims().iter();
         let axis = match (self.dim, lens.position(|dim| *dim == 3usize)) {
             (Some(dim), _) => resolve_axis(dim, dims.len())?,
@@ -98,10 +93,10 @@ impl Cross {
 
 impl Layer for Cross {
     fn num_inputs(&self) -> RangeInclusive<usize> {
-        2..=2
+        exactly(1 + self.field_inputs())
     }
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let other = &inputs[self.other.0];
         let dtype = common(inputs, &[TensorOrScalar::Input(0), TensorOrScalar::Input(self.other.0)]);
         if dtype == DType::Bool || inputs[0].rank() != other.rank() {
@@ -120,21 +115,16 @@ impl Layer for Cross {
 }
 
 impl CpuLayer for Cross {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        context: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        let metas = TensorMeta::of_all(inputs);
-        let (shape, dtype) = (*outputs[0].shape(), outputs[0].dtype());
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        let metas = TensorMeta::of_all(io.inputs);
+        let (shape, dtype) = (*io.outputs[0].shape(), io.outputs[0].dtype());
         let dims: Vec<Dim> = shape.iter().map(|&len| Dim::from(len)).collect();
         let axis = self.axis(&metas[0], &dims)?;
-        let both = [&inputs[0], &inputs[self.other.0]];
+        let both = [&io.inputs[0], &io.inputs[self.other.0]];
         let whole: Vec<Tensor> = both
             .into_iter()
             .map(|input| Ok(input.with_layout(input.layout().expand(&shape)?)?.to_tensor()?))
-            .collect::<Result<_, LayerError>>()?;
+            .collect::<Result<_>>()?;
         for part in 0..3 {
             let (next, last) = ((part + 1) % 3, (part + 2) % 3);
             let at =
@@ -150,15 +140,15 @@ impl CpuLayer for Cross {
             let second = program.apply(Function::Mul, dtype, values[2], values[3]);
             let difference = program.apply(Function::Sub, dtype, first, second);
             let views: Vec<TensorView<'_>> = parts.iter().map(Tensor::view).collect();
-            let layout = outputs[0].layout().select(axis, part)?;
-            let mut output = outputs[0].reborrow().with_layout(layout)?;
-            program.run(difference, &views, &mut output, context.limits())?;
+            let layout = io.outputs[0].layout().select(axis, part)?;
+            let mut output = io.outputs[0].reborrow().with_layout(layout)?;
+            program.run(difference, &views, &mut output, io.context.limits())?;
         }
         Ok(())
     }
 }
 
-operators! { Diag, Cross }
+operators! { Diag: category(Shape), Cross: category(Elementwise) }
 
 #[cfg(test)]
 mod tests {

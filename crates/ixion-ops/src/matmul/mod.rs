@@ -8,4 +8,4 @@ pub mod linear;
 pub mod matrices;
 pub mod product;
 
-operators! { of contraction, covariance, einsum, kronecker, linear, matrices, product }
+operators! { of contraction, covariance, einsum, kronecker, linear, matrices, product; category Weighted }

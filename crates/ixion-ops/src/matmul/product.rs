@@ -4,13 +4,14 @@ mod vdot;
 mod vecdot;
 
 use crate::inserted::device_tactic::DeviceTactic;
-use crate::op::{Cost, CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
+use crate::op::{Cost, CpuLayer, FromOperator, Io, Layer, LayerError, Result, TensorMeta, exactly};
 use crate::support::arguments::InputIndex;
 use crate::support::broadcast::broadcasts;
+use crate::support::delegation::delegating;
 use crate::support::epilogue;
 use crate::support::epilogue::Epilogue;
 use crate::support::number;
-use crate::support::number::{Number, with_number};
+use crate::support::number::{Computation, Number};
 use ixion_kernels::elementwise::ApplyEpilogue;
 use ixion_kernels::parallel::for_each_chunk;
 use ixion_tensor::{
@@ -46,7 +47,7 @@ impl Matmul {
         inputs: &[TensorView<'_>],
         output: &mut TensorViewMut<'_>,
         limits: &Limits,
-    ) -> Result<(), LayerError> {
+    ) -> Result<()> {
         let product = self.product();
         match (output.dtype(), &mut self.epilogue) {
             (DType::F32, epilogue) => {
@@ -59,8 +60,8 @@ impl Matmul {
                     product.multiply(inputs, output, epilogue, limits)
                 })
             }
-            (dtype, epilogue) => {
-                with_number!(dtype, T => product.run::<T>(inputs, output, limits))?;
+            (_, epilogue) => {
+                product.run(inputs, output, limits)?;
                 epilogue.as_mut().map_or(Ok(()), |epilogue| epilogue.apply(inputs, output, limits))
             }
         }
@@ -69,11 +70,10 @@ impl Matmul {
 
 impl Layer for Matmul {
     fn num_inputs(&self) -> RangeInclusive<usize> {
-        let count = 2 + epilogue::num_inputs(self.epilogue.as_ref());
-        count..=count
+        exactly(1 + self.field_inputs())
     }
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let outputs = self.product().infer(inputs)?;
         epilogue::check(self.epilogue.as_ref(), &outputs[0], inputs)?;
         Ok(outputs)
@@ -85,13 +85,8 @@ impl Layer for Matmul {
 }
 
 impl CpuLayer for Matmul {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        context: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        self.run(inputs, &mut outputs[0], context.limits())
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        self.run(io.inputs, &mut io.outputs[0], io.context.limits())
     }
 }
 
@@ -186,6 +181,7 @@ crate::operator! {
 }
 
 /// A product, and the input that is added to it.
+#[derive(Debug, Clone)]
 pub struct Product {
     /// Input positions of the factors.
     pub factors: [usize; 2],
@@ -196,18 +192,39 @@ pub struct Product {
 }
 
 impl Product {
-    fn num_inputs(&self) -> RangeInclusive<usize> {
-        let count = if self.added.is_some() { 3 } else { 2 };
-        count..=count
+    /// The product of factors of these ranks.
+    fn of(factors: [usize; 2], ranks: [usize; 2]) -> Self {
+        Self { factors, ranks: Some(ranks), added: None }
     }
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    /// `beta` · input 0 + `alpha` · this product.
+    fn added_to_input(self, beta: f64, alpha: f64) -> Self {
+        Self { added: Some([beta, alpha]), ..self }
+    }
+
+    /// Writes the product in row-major order; the factors' shapes must fit each other.
+    fn multiply<T: Number>(
+        &self,
+        inputs: &[TensorView<'_>],
+        output: &mut [T],
+        epilogue: Option<&dyn ApplyEpilogue<T>>,
+        limits: &Limits,
+    ) -> Result<()> {
+        let [left, right] = self.factors.map(|position| &inputs[position]);
+        let (mut left_copy, mut right_copy) = (None, None);
+        let left = elements::<T>(left, &mut left_copy)?;
+        let right = elements::<T>(right, &mut right_copy)?;
+        Factors::new(&left, &right)?.multiply(output, epilogue, limits)
+    }
+}
+
+impl Layer for Product {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let input = &inputs[0];
         number::check("the input", input.dtype())?;
         let factors = self.factors.map(|position| &inputs[position]);
         if let Some(other) = factors.into_iter().find(|other| other.dtype() != input.dtype()) {
-            let what = "another input".to_owned();
-            return Err(LayerError::DType { what, wanted: input.dtype().to_string(), found: other.dtype() });
+            return Err(LayerError::dtype("another input", input.dtype(), other.dtype()));
         }
         let [left, right] = factors;
         for (position, (factor, rank)) in
@@ -227,12 +244,22 @@ impl Product {
         }
     }
 
-    fn run<T: Number>(
+    fn cost(&self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Cost {
+        let inner = inputs.get(self.factors[0]).and_then(|left| left.dims().last().cloned());
+        let macs =
+            inner.zip(outputs.first()).and_then(|(inner, output)| (output.num_elements() * inner).fixed());
+        Cost::of_moving(inputs, outputs)
+            .with_macs(macs.and_then(|macs| u64::try_from(macs).ok()).unwrap_or(0))
+    }
+}
+
+impl Computation for Product {
+    fn run_in<T: Number>(
         &self,
         inputs: &[TensorView<'_>],
         output: &mut TensorViewMut<'_>,
         limits: &Limits,
-    ) -> Result<(), LayerError> {
+    ) -> Result<()> {
         let shape = *output.shape();
         number::write::<T>(output, |output| {
             self.multiply(inputs, output, None, limits)?;
@@ -248,33 +275,16 @@ impl Product {
             Ok(())
         })
     }
+}
 
-    /// Writes the product in row-major order; the factors' shapes must fit each other.
-    fn multiply<T: Number>(
-        &self,
-        inputs: &[TensorView<'_>],
-        output: &mut [T],
-        epilogue: Option<&dyn ApplyEpilogue<T>>,
-        limits: &Limits,
-    ) -> Result<(), LayerError> {
-        let [left, right] = self.factors.map(|position| &inputs[position]);
-        let (mut left_copy, mut right_copy) = (None, None);
-        let left = elements::<T>(left, &mut left_copy)?;
-        let right = elements::<T>(right, &mut right_copy)?;
-        Factors::new(&left, &right)?.multiply(output, epilogue, limits)
-    }
-
-    fn cost(&self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Cost {
-        let inner = inputs.get(self.factors[0]).and_then(|left| left.dims().last().cloned());
-        let macs =
-            inner.zip(outputs.first()).and_then(|(inner, output)| (output.num_elements() * inner).fixed());
-        Cost::of_moving(inputs, outputs)
-            .with_macs(macs.and_then(|macs| u64::try_from(macs).ok()).unwrap_or(0))
+impl CpuLayer for Product {
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        self.run(io.inputs, &mut io.outputs[0], io.context.limits())
     }
 }
 
 /// The dimensions of a product; batches are broadcast if `broadcast` is true.
-fn product_dims(left: &TensorMeta, right: &TensorMeta, broadcast: bool) -> Result<Vec<Dim>, LayerError> {
+fn product_dims(left: &TensorMeta, right: &TensorMeta, broadcast: bool) -> Result<Vec<Dim>> {
     let refuse = |wanted: String| Err(LayerError::shape("the right factor", wanted, right));
     let (left_batch, rows) = split_at_last(left.dims(), 2);
     let (right_batch, columns) = split_at_last(right.dims(), 2);
@@ -310,10 +320,7 @@ fn split_at_last(dims: &[Dim], count: usize) -> (&[Dim], &[Dim]) {
 }
 
 /// A view of the elements if they are `T`; otherwise of the converted ones, which `copy` keeps.
-fn elements<'a, T: Number>(
-    view: &TensorView<'a>,
-    copy: &'a mut Option<Tensor>,
-) -> Result<TensorView<'a>, LayerError> {
+fn elements<'a, T: Number>(view: &TensorView<'a>, copy: &'a mut Option<Tensor>) -> Result<TensorView<'a>> {
     if view.dtype() == T::DTYPE {
         return Ok(*view);
     }
@@ -337,7 +344,7 @@ const ROWS: usize = 512;
 
 impl<'a, T: Number> Factors<'a, T> {
     /// Vectors become a row on the left and a column on the right; batches are broadcast.
-    fn new(left: &TensorView<'a>, right: &TensorView<'a>) -> Result<Self, LayerError> {
+    fn new(left: &TensorView<'a>, right: &TensorView<'a>) -> Result<Self> {
         let (mut a, mut b) = (*left.layout(), *right.layout());
         if a.shape().rank() == 1 {
             a = a.unsqueeze(0)?;
@@ -353,7 +360,7 @@ impl<'a, T: Number> Factors<'a, T> {
         }
         let batch = |layout: &Layout| Shape::new(&layout.shape()[..layout.shape().rank() - 2]);
         let batch = broadcast_shapes(&batch(&a)?, &batch(&b)?)?;
-        let matrices = |layout: Layout| -> Result<Layout, LayerError> {
+        let matrices = |layout: Layout| -> Result<Layout> {
             let mut dims = [1; MAX_RANK];
             let (all, own) = (batch.rank() + 2, layout.shape());
             dims[..batch.rank()].copy_from_slice(&batch);
@@ -375,7 +382,7 @@ impl<'a, T: Number> Factors<'a, T> {
         output: &mut [T],
         epilogue: Option<&dyn ApplyEpilogue<T>>,
         limits: &Limits,
-    ) -> Result<(), LayerError> {
+    ) -> Result<()> {
         let [rows, _, columns] = self.dims;
         // Matrices without elements need no writing.
         let of_matrix = (rows * columns).max(1);
@@ -393,7 +400,7 @@ impl<'a, T: Number> Factors<'a, T> {
     }
 
     /// One matrix of a factor.
-    fn matrix(&self, factor: usize, index: usize) -> Result<ArrayView2<'a, T>, LayerError> {
+    fn matrix(&self, factor: usize, index: usize) -> Result<ArrayView2<'a, T>> {
         let (layout, axes) = (&self.layouts[factor], self.batch.rank());
         let (mut rest, mut offset) = (index, 0);
         for (&len, &stride) in self.batch.iter().zip(layout.strides()).rev() {
@@ -411,70 +418,69 @@ impl<'a, T: Number> Factors<'a, T> {
 }
 
 /// The storage of a view, from its first element to its last.
-pub(crate) fn storage<'a, T: Number>(view: &TensorView<'a>) -> Result<&'a [T], LayerError> {
+pub(crate) fn storage<'a, T: Number>(view: &TensorView<'a>) -> Result<&'a [T]> {
     let layout = view.layout();
     let len = layout.span() - layout.offset();
     Ok(view.with_layout(Layout::strided(Shape::new(&[len])?, &[1], layout.offset())?)?.slice()?)
 }
 
-macro_rules! product_layers {
-    ($($name:ident |$layer:ident| $product:expr;)*) => {$(
-        impl $name {
-            /// The product, with the required rank of each factor and, if an input is added, `beta` and `alpha`.
-            pub fn product(&self) -> Product {
-                let $layer = self;
-                $product
-            }
-        }
-
-        impl Layer for $name {
-            fn num_inputs(&self) -> RangeInclusive<usize> {
-                self.product().num_inputs()
-            }
-
-            fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
-                self.product().infer(inputs)
-            }
-
-            fn cost(&self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Cost {
-                self.product().cost(inputs, outputs)
-            }
-        }
-
-        impl CpuLayer for $name {
-            fn forward(
-                &mut self,
-                inputs: &[TensorView<'_>],
-                outputs: &mut [TensorViewMut<'_>],
-                context: &mut ForwardContext<'_>,
-            ) -> Result<(), LayerError> {
-                let limits = context.limits();
-                with_number!(inputs[0].dtype(), T => self.product().run::<T>(inputs, &mut outputs[0], limits))
-            }
-        }
-    )*};
+impl Mm {
+    /// The product, with the required rank of each factor.
+    pub fn product(&self) -> Product {
+        Product::of([0, self.mat2.0], [2, 2])
+    }
 }
 
-product_layers! {
-    Mm |layer| Product { factors: [0, layer.mat2.0], ranks: Some([2, 2]), added: None };
-    Bmm |layer| Product { factors: [0, layer.mat2.0], ranks: Some([3, 3]), added: None };
-    Mv |layer| Product { factors: [0, layer.vec.0], ranks: Some([2, 1]), added: None };
-    Dot |layer| Product { factors: [0, layer.tensor.0], ranks: Some([1, 1]), added: None };
-    Addmv |layer| Product {
-        factors: [layer.mat.0, layer.vec.0],
-        ranks: Some([2, 1]),
-        added: Some([layer.beta, layer.alpha]),
-    };
-    Addmm |layer| Product {
-        factors: [layer.mat1.0, layer.mat2.0],
-        ranks: Some([2, 2]),
-        added: Some([layer.beta, layer.alpha]),
-    };
-    Baddbmm |layer| Product {
-        factors: [layer.batch1.0, layer.batch2.0],
-        ranks: Some([3, 3]),
-        added: Some([layer.beta, layer.alpha]),
-    };
+impl Bmm {
+    /// The product, with the required rank of each factor.
+    pub fn product(&self) -> Product {
+        Product::of([0, self.mat2.0], [3, 3])
+    }
+}
+
+impl Mv {
+    /// The product, with the required rank of each factor.
+    pub fn product(&self) -> Product {
+        Product::of([0, self.vec.0], [2, 1])
+    }
+}
+
+impl Dot {
+    /// The product, with the required rank of each factor.
+    pub fn product(&self) -> Product {
+        Product::of([0, self.tensor.0], [1, 1])
+    }
+}
+
+impl Addmv {
+    /// The product, with the required rank of each factor, and `beta` and `alpha`.
+    pub fn product(&self) -> Product {
+        Product::of([self.mat.0, self.vec.0], [2, 1]).added_to_input(self.beta, self.alpha)
+    }
+}
+
+impl Addmm {
+    /// The product, with the required rank of each factor, and `beta` and `alpha`.
+    pub fn product(&self) -> Product {
+        Product::of([self.mat1.0, self.mat2.0], [2, 2]).added_to_input(self.beta, self.alpha)
+    }
+}
+
+impl Baddbmm {
+    /// The product, with the required rank of each factor, and `beta` and `alpha`.
+    pub fn product(&self) -> Product {
+        Product::of([self.batch1.0, self.batch2.0], [3, 3]).added_to_input(self.beta, self.alpha)
+    }
+}
+
+delegating! {
+    Mm |layer| layer.product();
+    Bmm |layer| layer.product();
+    Mv |layer| layer.product();
+    Dot |layer| layer.product();
+    Addmv |layer| layer.product();
+    Addmm |layer| layer.product();
+    Baddbmm |layer| layer.product();
 }
 
 operators! { Matmul, Mm, Bmm, Mv, Dot, Vdot, Vecdot, Addmv, Addmm, Baddbmm }

@@ -1,10 +1,10 @@
 //! Convolution.
 
 use super::window::{check, planes, windows};
-use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta, Weight};
+use crate::op::{CpuLayer, Io, Layer, LayerError, Result, TensorMeta, Weight};
 use ixion_kernels::naive::conv2d;
 use ixion_kernels::window::Window;
-use ixion_tensor::{Dim, TensorView, TensorViewMut};
+use ixion_tensor::Dim;
 
 // ANCHOR: conv2d
 crate::operator! {
@@ -51,7 +51,7 @@ impl Conv2d {
     }
 
     /// Checks that the weight and the bias have the shapes that the parameters specify.
-    fn check_weights(&self, inputs: &[TensorMeta]) -> Result<(), LayerError> {
+    fn check_weights(&self, inputs: &[TensorMeta]) -> Result<()> {
         let [height, width] = self.kernel_size;
         let wanted = [self.out_channels, self.in_channels / self.groups, height, width].map(Dim::from);
         let weight = self.weight.meta(inputs)?;
@@ -68,7 +68,7 @@ impl Conv2d {
 }
 
 impl Layer for Conv2d {
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         // ANCHOR: conv_infer_todo -- task 2: check weights and channels; then return N×O×H×W
         self.check_weights(inputs)?;
         let [batch, channels, height, width] = planes(&inputs[0], &self.windows())?;
@@ -81,21 +81,16 @@ impl Layer for Conv2d {
 }
 
 impl CpuLayer for Conv2d {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
         // ANCHOR: conv_forward_todo -- task 2: get input, weight and bias as arrays, and call conv2d
-        let x = inputs[0].array::<f32>()?.into_dimensionality()?;
-        let weight = self.weight.view(inputs)?.array::<f32>()?.into_dimensionality()?;
+        let x = io.inputs[0].array::<f32>()?.into_dimensionality()?;
+        let weight = self.weight.view(io.inputs)?.array::<f32>()?.into_dimensionality()?;
         let bias = match &self.bias {
-            Some(bias) => Some(bias.view(inputs)?.to_vec::<f32>()?),
+            Some(bias) => Some(bias.view(io.inputs)?.to_vec::<f32>()?),
             None => None,
         };
         let y = conv2d(x, weight, bias.as_deref(), &self.windows(), self.groups);
-        outputs[0].array::<f32>()?.assign(&y);
+        io.outputs[0].array::<f32>()?.assign(&y);
         Ok(())
         // ANCHOR_END: conv_forward_todo
     }

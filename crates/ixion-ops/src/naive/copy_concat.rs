@@ -1,7 +1,7 @@
 //! A plugin with two inputs and two outputs.
 
-use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorFormat, TensorMeta};
-use ixion_tensor::{Bits, DType, Format, TensorView, TensorViewMut};
+use crate::op::{CpuLayer, Io, Layer, LayerError, Result, TensorFormat, TensorMeta};
+use ixion_tensor::{Bits, DType, Format};
 use ndarray::{ArrayViewD, ArrayViewMutD, Axis};
 use std::ops::RangeInclusive;
 
@@ -23,7 +23,7 @@ crate::operator! {
 
 impl CopyConcat {
     /// Checks what the types of the fields cannot express.
-    fn check(&self) -> Result<(), LayerError> {
+    fn check(&self) -> Result<()> {
         // ANCHOR: check_todo -- task 3: return an error for a `copy` that is neither 0 nor 1
         match self.copy {
             0 | 1 => Ok(()),
@@ -36,7 +36,7 @@ impl CopyConcat {
     ///
     /// # Errors
     /// [`LayerError::InvalidParameter`] if there is no such axis.
-    pub fn position(&self, rank: usize) -> Result<usize, LayerError> {
+    pub fn position(&self, rank: usize) -> Result<usize> {
         // ANCHOR: position_todo -- task 3: resolve the axis, where -1 is the last; return an error if it is out of range
         let axis = if self.axis < 0 { self.axis.saturating_add_unsigned(rank as u64) } else { self.axis };
         let position = usize::try_from(axis).ok().filter(|&position| position < rank);
@@ -54,7 +54,7 @@ impl Layer for CopyConcat {
         2
     }
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         // ANCHOR: infer_todo -- task 3: return one output like the copied input, and one like the first, with the sum of both lengths along the axis
         let (first, second) = (&inputs[0], &inputs[1]);
         let axis = self.position(first.rank())?;
@@ -89,21 +89,24 @@ impl CpuLayer for CopyConcat {
         // ANCHOR_END: supports_todo
     }
 
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        outputs[0].copy_from(&inputs[self.copy])?;
-        let axis = Axis(self.position(inputs[0].shape().rank())?);
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        io.outputs[0].copy_from(&io.inputs[self.copy])?;
+        let axis = Axis(self.position(io.inputs[0].shape().rank())?);
         // Elements are only moved, so their type does not matter, just their size: 4 bytes or 2.
-        match inputs[0].dtype().size() {
+        match io.inputs[0].dtype().size() {
             4 => {
-                put_side_by_side::<u32>(axis, [inputs[0].bits()?, inputs[1].bits()?], outputs[1].bits()?);
+                put_side_by_side::<u32>(
+                    axis,
+                    [io.inputs[0].bits()?, io.inputs[1].bits()?],
+                    io.outputs[1].bits()?,
+                );
             }
             _ => {
-                put_side_by_side::<u16>(axis, [inputs[0].bits()?, inputs[1].bits()?], outputs[1].bits()?);
+                put_side_by_side::<u16>(
+                    axis,
+                    [io.inputs[0].bits()?, io.inputs[1].bits()?],
+                    io.outputs[1].bits()?,
+                );
             }
         }
         Ok(())

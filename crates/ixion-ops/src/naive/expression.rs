@@ -1,9 +1,8 @@
 //! Element-wise arithmetic.
 
 use super::evaluate;
-use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
+use crate::op::{CpuLayer, Io, Layer, LayerError, Result, TensorMeta};
 use ixion_pnnx::Expr;
-use ixion_tensor::{TensorView, TensorViewMut};
 use std::ops::RangeInclusive;
 
 // ANCHOR: expression
@@ -24,7 +23,7 @@ impl Layer for Expression {
         // ANCHOR_END: count_todo
     }
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         // ANCHOR: sum_infer_todo -- task 1: return one output like the first input, if all inputs have its shape
         let Some(first) = inputs.first() else {
             return Err(LayerError::Unsupported("an expression without inputs".to_owned()));
@@ -38,22 +37,17 @@ impl Layer for Expression {
 }
 
 impl CpuLayer for Expression {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
         // ANCHOR: sum_forward_todo -- task 1: evaluate the expression on the inputs as f64
         let mut arrays = Vec::new();
-        for input in inputs {
+        for input in io.inputs {
             arrays.push(input.array::<f32>()?.mapv(f64::from));
         }
         let views: Vec<_> = arrays.iter().map(|array| array.view()).collect();
         let Some(value) = evaluate(&self.expr, &views) else {
             return Err(LayerError::Unsupported(format!("cannot evaluate the expression {}", self.expr)));
         };
-        outputs[0].array::<f32>()?.assign(&value.mapv(|x| x as f32));
+        io.outputs[0].array::<f32>()?.assign(&value.mapv(|x| x as f32));
         Ok(())
         // ANCHOR_END: sum_forward_todo
     }

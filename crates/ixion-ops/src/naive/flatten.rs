@@ -1,7 +1,7 @@
 //! Merging axes.
 
-use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta, View};
-use ixion_tensor::{Dim, Layout, Shape, TensorView, TensorViewMut};
+use crate::op::{CpuLayer, Io, Layer, LayerError, Result, TensorMeta, View};
+use ixion_tensor::{Dim, Layout, Shape};
 
 // ANCHOR: flatten
 crate::operator! {
@@ -24,7 +24,7 @@ fn axis(dim: i64, rank: usize) -> Option<usize> {
 }
 
 impl Layer for Flatten {
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         // ANCHOR: flatten_infer_todo -- task 4: return the axes before, the product of the merged axes, and the axes after
         let dims = inputs[0].dims();
         let (first, last) = match (axis(self.start_dim, dims.len()), axis(self.end_dim, dims.len())) {
@@ -36,7 +36,7 @@ impl Layer for Flatten {
         // ANCHOR_END: flatten_infer_todo
     }
 
-    fn view(&self, _: usize, inputs: &[Layout], shape: &Shape) -> Result<Option<View>, LayerError> {
+    fn view(&self, _: usize, inputs: &[Layout], shape: &Shape) -> Result<Option<View>> {
         // ANCHOR: flatten_view_todo -- task 4: view the input's elements in the new shape, if none needs to move
         let layout = inputs[0].reshape(shape)?;
         Ok(layout.map(|layout| View { input: 0, layout }))
@@ -45,14 +45,9 @@ impl Layer for Flatten {
 }
 
 impl CpuLayer for Flatten {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
         // ANCHOR: flatten_forward_todo -- task 4: copy the elements one by one, for an input that cannot be viewed
-        for (y, &x) in outputs[0].array::<f32>()?.iter_mut().zip(&inputs[0].array::<f32>()?) {
+        for (y, &x) in io.outputs[0].array::<f32>()?.iter_mut().zip(&io.inputs[0].array::<f32>()?) {
             *y = x;
         }
         Ok(())

@@ -16,11 +16,11 @@ pub use product::{int8_sums, unfold_into};
 
 use super::window::{check, planes, windows};
 use crate::op::{
-    Cost, CpuLayer, ForwardContext, Layer, LayerError, PluginName, Registry, RegistryError, State,
-    TensorFormat, TensorMeta, Weight,
+    Cost, CpuLayer, Io, Layer, LayerError, PluginName, Registry, RegistryError, Result, State, TensorFormat,
+    TensorMeta, Weight,
 };
 use ixion_kernels::window::Window;
-use ixion_tensor::{DType, Dim, TensorView, TensorViewMut};
+use ixion_tensor::{DType, Dim};
 use ndarray::linalg::general_mat_mul;
 use ndarray::{ArrayView2, ArrayView4, ArrayViewMut2, ArrayViewMut4, Ix4};
 use std::sync::Arc;
@@ -73,7 +73,7 @@ pub struct Configuration {
 // ANCHOR: check
 impl Conv2d {
     /// Checks that this layer supports its fields.
-    fn check(&self) -> Result<(), LayerError> {
+    fn check(&self) -> Result<()> {
         // ANCHOR: check_todo -- task 1: return an error for padding other than zeros, groups, weights of other shapes, and windows that cannot slide
         if self.padding_mode != "zeros" {
             return Err(LayerError::invalid("padding_mode", &self.padding_mode, "only zeros is supported"));
@@ -94,7 +94,7 @@ impl Conv2d {
 
 // ANCHOR: given
 /// Checks that a weight is stored in the file, in `f32` and in this shape.
-fn stored(what: &str, weight: &Weight, shape: &[usize]) -> Result<(), LayerError> {
+fn stored(what: &str, weight: &Weight, shape: &[usize]) -> Result<()> {
     let Weight::Attribute(found) = weight else {
         return Err(LayerError::Unsupported(format!("{what} must be stored in the file")));
     };
@@ -108,7 +108,7 @@ fn stored(what: &str, weight: &Weight, shape: &[usize]) -> Result<(), LayerError
 }
 
 /// N, C, H and W as the engine configured them.
-fn lens(meta: &TensorMeta) -> Result<[usize; 4], LayerError> {
+fn lens(meta: &TensorMeta) -> Result<[usize; 4]> {
     let shape = meta.shape()?;
     shape.dims().try_into().map_err(|_| LayerError::shape("a tensor", "N×C×H×W", meta))
 }
@@ -125,13 +125,13 @@ impl Conv2d {
     }
 
     /// The weights as a matrix, with one row for each output channel.
-    fn rows(&self) -> Result<ArrayView2<'_, f32>, LayerError> {
+    fn rows(&self) -> Result<ArrayView2<'_, f32>> {
         let weights = self.weight.view(&[])?.slice::<f32>()?;
         Ok(ArrayView2::from_shape((self.out_channels, self.taps()), weights)?)
     }
 
     /// One bias for each output channel.
-    fn biases(&self) -> Result<Vec<f32>, LayerError> {
+    fn biases(&self) -> Result<Vec<f32>> {
         match &self.bias {
             Some(bias) => Ok(bias.view(&[])?.to_vec::<f32>()?),
             None => Ok(vec![0.0; self.out_channels]),
@@ -142,7 +142,7 @@ impl Conv2d {
 
 impl Layer for Conv2d {
     // ANCHOR: infer
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         // ANCHOR: infer_todo -- task 1: return N×O×H×W for an f32 input, whose lengths are numbers or symbols
         let input = &inputs[0];
         if input.dtype() != DType::F32 {
@@ -178,7 +178,7 @@ impl CpuLayer for Conv2d {
     // ANCHOR_END: supports
 
     // ANCHOR: configure
-    fn configure(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<(), LayerError> {
+    fn configure(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<()> {
         // ANCHOR: configure_todo -- task 3: store all lengths; with scales, also the quantised weights, and keep the present ones if the scales did not change
         let scales = inputs[0].scale().zip(outputs[0].scale()).map(|(x, y)| [x, y]);
         let known = self.state.0.take().and_then(|configuration| configuration.int8);
@@ -203,40 +203,35 @@ impl CpuLayer for Conv2d {
     // ANCHOR_END: workspace
 
     // ANCHOR: forward
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        context: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
         let Some(Configuration { input, output, int8 }) = &self.state.0 else {
             return Err(LayerError::Unsupported("the layer was not configured".to_owned()));
         };
-        if inputs[0].shape().dims() != input || outputs[0].shape().dims() != output {
-            return Err(LayerError::shape("the input", format!("{input:?}"), inputs[0].shape()));
+        if io.inputs[0].shape().dims() != input || io.outputs[0].shape().dims() != output {
+            return Err(LayerError::shape("the input", format!("{input:?}"), io.inputs[0].shape()));
         }
         let elements = (self.taps() + output[1]) * output[2] * output[3];
         match int8 {
             None => {
-                let x = inputs[0].array::<f32>()?.into_dimensionality::<Ix4>()?;
-                let y = outputs[0].array::<f32>()?.into_dimensionality::<Ix4>()?;
-                self.forward_f32(x, y, context.scratch::<f32>(elements)?)
+                let x = io.inputs[0].array::<f32>()?.into_dimensionality::<Ix4>()?;
+                let y = io.outputs[0].array::<f32>()?.into_dimensionality::<Ix4>()?;
+                self.forward_f32(x, y, io.context.scratch::<f32>(elements)?)
             }
             Some(weights) => {
-                let x = inputs[0].array::<i8>()?.into_dimensionality::<Ix4>()?;
-                let y = outputs[0].array::<i8>()?.into_dimensionality::<Ix4>()?;
-                self.forward_int8(weights, x, y, context.scratch::<i32>(elements)?)
+                let x = io.inputs[0].array::<i8>()?.into_dimensionality::<Ix4>()?;
+                let y = io.outputs[0].array::<i8>()?.into_dimensionality::<Ix4>()?;
+                self.forward_int8(weights, x, y, io.context.scratch::<i32>(elements)?)
             }
         }
     }
     // ANCHOR_END: forward
 
     // ANCHOR: state
-    fn serialize(&self) -> Result<Vec<u8>, LayerError> {
+    fn serialize(&self) -> Result<Vec<u8>> {
         Ok(self.state.0.as_ref().map(encode).unwrap_or_default())
     }
 
-    fn deserialize(&mut self, bytes: &[u8]) -> Result<(), LayerError> {
+    fn deserialize(&mut self, bytes: &[u8]) -> Result<()> {
         // ANCHOR: deserialize_todo -- task 5: decode the state, if it belongs to this convolution; none if there are no bytes
         let configuration = decode(bytes).filter(|configuration| self.fits(configuration));
         if configuration.is_none() && !bytes.is_empty() {
@@ -258,7 +253,7 @@ impl Conv2d {
         x: ArrayView4<'_, f32>,
         mut y: ArrayViewMut4<'_, f32>,
         memory: &mut [f32],
-    ) -> Result<(), LayerError> {
+    ) -> Result<()> {
         // ANCHOR: forward_f32_todo -- task 4: for each image, compute its columns, and the weights times the columns, plus the bias
         let (rows, biases, positions) = (self.rows()?, self.biases()?, y.dim().2 * y.dim().3);
         let (columns, products) = memory.split_at_mut(self.taps() * positions);
@@ -288,7 +283,7 @@ impl Conv2d {
         x: ArrayView4<'_, i8>,
         mut y: ArrayViewMut4<'_, i8>,
         memory: &mut [i32],
-    ) -> Result<(), LayerError> {
+    ) -> Result<()> {
         // ANCHOR: forward_int8_todo -- task 4: for each image, compute its columns, the sums of each channel, and the sums times its step, rounded once
         let positions = y.dim().2 * y.dim().3;
         let (columns, sums) = memory.split_at_mut(self.taps() * positions);

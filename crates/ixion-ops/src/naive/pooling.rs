@@ -1,10 +1,10 @@
 //! Pooling.
 
 use super::window::{check, planes, windows};
-use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
+use crate::op::{CpuLayer, Io, Layer, LayerError, Result, TensorMeta};
 use ixion_kernels::naive::{adaptive_range, max_pool};
 use ixion_kernels::window::Window;
-use ixion_tensor::{Dim, TensorView, TensorViewMut};
+use ixion_tensor::Dim;
 use ndarray::{Ix4, s};
 
 // ANCHOR: max_pool
@@ -41,22 +41,17 @@ impl MaxPool2d {
 }
 
 impl Layer for MaxPool2d {
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         Ok(vec![inputs[0].with_dims(planes(&inputs[0], &self.windows())?)])
     }
 }
 
 impl CpuLayer for MaxPool2d {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
         // ANCHOR: max_forward_todo -- task 3: write the values of max_pool, without their positions
-        let lens = outputs[0].shape()[2..].to_vec();
-        let (values, _) = max_pool(inputs[0].array::<f32>()?, &self.windows(), &lens);
-        outputs[0].array::<f32>()?.assign(&values);
+        let lens = io.outputs[0].shape()[2..].to_vec();
+        let (values, _) = max_pool(io.inputs[0].array::<f32>()?, &self.windows(), &lens);
+        io.outputs[0].array::<f32>()?.assign(&values);
         Ok(())
         // ANCHOR_END: max_forward_todo
     }
@@ -79,7 +74,7 @@ crate::operator! {
 }
 
 impl Layer for AdaptiveAvgPool2d {
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         // ANCHOR: adaptive_infer_todo -- task 3: return N×C, followed by the numbers of parts
         let [batch, channels, _, _] = inputs[0].dims() else {
             return Err(LayerError::shape("the input", "N×C×H×W", &inputs[0]));
@@ -91,15 +86,10 @@ impl Layer for AdaptiveAvgPool2d {
 }
 
 impl CpuLayer for AdaptiveAvgPool2d {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
         // ANCHOR: adaptive_forward_todo -- task 3: write the mean of each part
-        let x = inputs[0].array::<f32>()?.into_dimensionality::<Ix4>()?;
-        let mut output = outputs[0].array::<f32>()?.into_dimensionality::<Ix4>()?;
+        let x = io.inputs[0].array::<f32>()?.into_dimensionality::<Ix4>()?;
+        let mut output = io.outputs[0].array::<f32>()?.into_dimensionality::<Ix4>()?;
         let ([height, width], [parts_down, parts_across]) = ([x.dim().2, x.dim().3], self.output_size);
         for ((sample, channel, row, column), y) in output.indexed_iter_mut() {
             let rows = adaptive_range(row, parts_down, height);

@@ -1,8 +1,7 @@
 //! A plugin that prepares weights, stores a configuration, serialises its state and uses scratch memory.
 
 use super::like_the_input;
-use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, State, TensorMeta};
-use ixion_tensor::{TensorView, TensorViewMut};
+use crate::op::{CpuLayer, Io, Layer, LayerError, Result, State, TensorMeta};
 use std::sync::Arc;
 
 // ANCHOR: smooth
@@ -41,7 +40,7 @@ fn row_of(input: &TensorMeta) -> Option<usize> {
 }
 
 impl Layer for Smooth {
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         match inputs[0].rank() {
             0 => Err(LayerError::shape("the input", "at least one axis", &inputs[0])),
             _ => like_the_input(inputs),
@@ -50,7 +49,7 @@ impl Layer for Smooth {
 }
 
 impl CpuLayer for Smooth {
-    fn configure(&mut self, inputs: &[TensorMeta], _: &[TensorMeta]) -> Result<(), LayerError> {
+    fn configure(&mut self, inputs: &[TensorMeta], _: &[TensorMeta]) -> Result<()> {
         // ANCHOR: configure_todo -- task 5: store the length of a row; return an error if it is not a number
         let row = row_of(&inputs[0]);
         self.row.0 =
@@ -66,7 +65,7 @@ impl CpuLayer for Smooth {
         // ANCHOR_END: workspace_todo
     }
 
-    fn initialize(&mut self) -> Result<(), LayerError> {
+    fn initialize(&mut self) -> Result<()> {
         // ANCHOR: initialize_todo -- task 5: store the kernel, divided by its sum
         let sum: f64 = self.kernel.iter().sum();
         self.weights.0 = Some(self.kernel.iter().map(|weight| (weight / sum) as f32).collect());
@@ -80,13 +79,13 @@ impl CpuLayer for Smooth {
         // ANCHOR_END: terminate_todo
     }
 
-    fn serialize(&self) -> Result<Vec<u8>, LayerError> {
+    fn serialize(&self) -> Result<Vec<u8>> {
         // ANCHOR: serialize_todo -- task 5: return the length of a row as 8 bytes, or no bytes if there is none
         Ok(self.row.0.map(|row| (row as u64).to_le_bytes().to_vec()).unwrap_or_default())
         // ANCHOR_END: serialize_todo
     }
 
-    fn deserialize(&mut self, bytes: &[u8]) -> Result<(), LayerError> {
+    fn deserialize(&mut self, bytes: &[u8]) -> Result<()> {
         // ANCHOR: deserialize_todo -- task 5: read what `serialize` wrote; return an error for anything else
         if bytes.is_empty() {
             self.row.0 = None;
@@ -100,20 +99,19 @@ impl CpuLayer for Smooth {
         // ANCHOR_END: deserialize_todo
     }
 
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        context: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
         let (Some(weights), Some(row)) = (&self.weights.0, self.row.0) else {
             return Err(LayerError::Unsupported("the layer was not initialised and configured".to_owned()));
         };
-        let (input, mut output) = (inputs[0].array::<f32>()?, outputs[0].array::<f32>()?);
+        let (input, mut output) = (io.inputs[0].array::<f32>()?, io.outputs[0].array::<f32>()?);
         if input.shape().last() != Some(&row) {
-            return Err(LayerError::shape("the input", format!("rows of {row} elements"), inputs[0].shape()));
+            return Err(LayerError::shape(
+                "the input",
+                format!("rows of {row} elements"),
+                io.inputs[0].shape(),
+            ));
         }
-        let longer = context.scratch::<f32>(self.longer(row))?;
+        let longer = io.context.scratch::<f32>(self.longer(row))?;
         for (from, mut to) in input.rows().into_iter().zip(output.rows_mut()) {
             let Some(last) = row.checked_sub(1) else { break };
             for (at, x) in longer.iter_mut().enumerate() {

@@ -1,6 +1,6 @@
 //! The effect of a sliding window on shapes.
 
-use crate::op::{LayerError, TensorMeta};
+use crate::op::{LayerError, Result, TensorMeta};
 use ixion_kernels::window::Window;
 use ixion_tensor::Dim;
 
@@ -40,7 +40,7 @@ pub fn slid(len: &Dim, window: &Window) -> Dim {
 ///
 /// # Errors
 /// [`LayerError::Shape`] if the input has another rank, or if a window does not fit.
-pub fn planes(input: &TensorMeta, windows: &[Window; 2]) -> Result<[Dim; 4], LayerError> {
+pub fn planes(input: &TensorMeta, windows: &[Window; 2]) -> Result<[Dim; 4]> {
     let [batch, channels, height, width] = input.dims() else {
         return Err(LayerError::shape("the input", "N×C×H×W", input));
     };
@@ -55,7 +55,7 @@ pub fn planes(input: &TensorMeta, windows: &[Window; 2]) -> Result<[Dim; 4], Lay
 ///
 /// # Errors
 /// [`LayerError::InvalidParameter`] with the first window that cannot.
-pub fn check(windows: &[Window; 2]) -> Result<(), LayerError> {
+pub fn check(windows: &[Window; 2]) -> Result<()> {
     match windows.iter().find(|window| !window.is_sane()) {
         Some(window) => {
             Err(LayerError::invalid("kernel_size", format!("{window:?}"), "this window cannot slide"))

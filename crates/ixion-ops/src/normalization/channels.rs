@@ -1,6 +1,9 @@
 //! Normalisation of channels: by running statistics (batch norm) or by those of a sample (instance and group norm).
 
-use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, SpatialAxes, TensorMeta, Weight};
+use crate::op::{
+    CpuLayer, ForwardContext, FromOperator, Io, Layer, LayerError, Result, SpatialAxes, TensorMeta, Weight,
+    exactly,
+};
 use crate::support::float;
 use crate::support::float::with_float;
 use crate::support::views::with_first;
@@ -122,6 +125,7 @@ crate::operator! {
 }
 
 /// The parameters of a normalisation, common to all operators of this family.
+#[derive(Debug)]
 pub struct ChannelNorm<'a> {
     place: Place,
     channels: Option<usize>,
@@ -136,6 +140,7 @@ pub struct ChannelNorm<'a> {
 }
 
 /// The position of the channel axis.
+#[derive(Debug)]
 pub(crate) enum Place {
     /// Axis 1 of a tensor with at least this many axes.
     One { least_rank: usize },
@@ -144,6 +149,7 @@ pub(crate) enum Place {
 }
 
 /// The statistics to normalise by.
+#[derive(Debug)]
 pub enum Statistics<'a> {
     /// The stored mean and variance.
     Stored(&'a Weight, &'a Weight),
@@ -153,7 +159,7 @@ pub enum Statistics<'a> {
     OfGroups(usize),
 }
 
-fn stored<'a>(mean: &'a Option<Weight>, variance: &'a Option<Weight>) -> Result<Statistics<'a>, LayerError> {
+fn stored<'a>(mean: &'a Option<Weight>, variance: &'a Option<Weight>) -> Result<Statistics<'a>> {
     let missing = |key: &str| LayerError::MissingWeight { key: key.to_owned() };
     let mean = mean.as_ref().ok_or_else(|| missing("running_mean"))?;
     Ok(Statistics::Stored(mean, variance.as_ref().ok_or_else(|| missing("running_var"))?))
@@ -168,7 +174,7 @@ impl ChannelNorm<'_> {
         }
     }
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let input = &inputs[0];
         float::check("the input", input)?;
         let axis = self.axis(input.rank()).ok_or_else(|| {
@@ -216,7 +222,7 @@ impl ChannelNorm<'_> {
         inputs: &[TensorView<'_>],
         output: &mut TensorViewMut<'_>,
         context: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
+    ) -> Result<()> {
         let (weight, bias) =
             (weights::read::<T>(self.weight, inputs)?, weights::read::<T>(self.bias, inputs)?);
         let affine = Affine { weight: weight.as_deref(), bias: bias.as_deref() };
@@ -270,7 +276,7 @@ impl BatchNorm {
     ///
     /// # Errors
     /// Never fails; other norms of this family can, and all are called alike.
-    pub fn norm(&self) -> Result<ChannelNorm<'_>, LayerError> {
+    pub fn norm(&self) -> Result<ChannelNorm<'_>> {
         Ok(ChannelNorm {
             place: Place::One { least_rank: 2 },
             channels: self.num_features,
@@ -280,10 +286,6 @@ impl BatchNorm {
             bias: self.bias.as_ref(),
         })
     }
-
-    fn weights(&self) -> [Option<&Weight>; 4] {
-        [Some(&self.running_mean), Some(&self.running_var), self.weight.as_ref(), self.bias.as_ref()]
-    }
 }
 
 impl InstanceNorm {
@@ -291,7 +293,7 @@ impl InstanceNorm {
     ///
     /// # Errors
     /// Returns an error if `use_input_stats` is false and the running mean or variance is missing.
-    pub fn norm(&self) -> Result<ChannelNorm<'_>, LayerError> {
+    pub fn norm(&self) -> Result<ChannelNorm<'_>> {
         Ok(ChannelNorm {
             place: Place::One { least_rank: 3 },
             channels: None,
@@ -304,10 +306,6 @@ impl InstanceNorm {
             bias: self.bias.as_ref(),
         })
     }
-
-    fn weights(&self) -> [Option<&Weight>; 4] {
-        [&self.running_mean, &self.running_var, &self.weight, &self.bias].map(Option::as_ref)
-    }
 }
 
 impl InstanceNormNd {
@@ -315,7 +313,7 @@ impl InstanceNormNd {
     ///
     /// # Errors
     /// Returns an error if `track_running_stats` is true and the running mean or variance is missing.
-    pub fn norm(&self) -> Result<ChannelNorm<'_>, LayerError> {
+    pub fn norm(&self) -> Result<ChannelNorm<'_>> {
         Ok(ChannelNorm {
             place: Place::Before { axes: self.axes.get() },
             channels: self.num_features,
@@ -329,10 +327,6 @@ impl InstanceNormNd {
             bias: self.bias.as_ref(),
         })
     }
-
-    fn weights(&self) -> [Option<&Weight>; 4] {
-        [&self.running_mean, &self.running_var, &self.weight, &self.bias].map(Option::as_ref)
-    }
 }
 
 impl GroupNorm {
@@ -340,7 +334,7 @@ impl GroupNorm {
     ///
     /// # Errors
     /// Never fails; other norms of this family can, and all are called alike.
-    pub fn norm(&self) -> Result<ChannelNorm<'_>, LayerError> {
+    pub fn norm(&self) -> Result<ChannelNorm<'_>> {
         Ok(ChannelNorm {
             place: Place::One { least_rank: 2 },
             channels: self.num_channels,
@@ -350,21 +344,16 @@ impl GroupNorm {
             bias: self.bias.as_ref(),
         })
     }
-
-    fn weights(&self) -> [Option<&Weight>; 2] {
-        [self.weight.as_ref(), self.bias.as_ref()]
-    }
 }
 
 macro_rules! channel_layer {
     ($name:ident) => {
         impl Layer for $name {
             fn num_inputs(&self) -> RangeInclusive<usize> {
-                let count = 1 + weights::num_inputs(self.weights());
-                count..=count
+                exactly(1 + self.field_inputs())
             }
 
-            fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+            fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
                 self.norm()?.infer(inputs)
             }
 
@@ -374,14 +363,9 @@ macro_rules! channel_layer {
         }
 
         impl CpuLayer for $name {
-            fn forward(
-                &mut self,
-                inputs: &[TensorView<'_>],
-                outputs: &mut [TensorViewMut<'_>],
-                context: &mut ForwardContext<'_>,
-            ) -> Result<(), LayerError> {
-                let (norm, output) = (self.norm()?, &mut outputs[0]);
-                with_float!(output.dtype(), T => norm.run::<T>(Some(&inputs[0]), inputs, output, context))
+            fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+                let (norm, output) = (self.norm()?, &mut io.outputs[0]);
+                with_float!(output.dtype(), T => norm.run::<T>(Some(&io.inputs[0]), io.inputs, output, &mut io.context))
             }
 
             fn forward_in_place(
@@ -389,7 +373,7 @@ macro_rules! channel_layer {
                 data: &mut TensorViewMut<'_>,
                 others: &[TensorView<'_>],
                 context: &mut ForwardContext<'_>,
-            ) -> Result<(), LayerError> {
+            ) -> Result<()> {
                 let (norm, inputs) = (self.norm()?, with_first(others)?);
                 with_float!(data.dtype(), T => norm.run::<T>(None, &inputs, data, context))
             }

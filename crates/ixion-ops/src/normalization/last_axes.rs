@@ -1,6 +1,6 @@
 //! Normalisation over the last axes (layer and RMS norm) and over neighbouring channels (local response norm).
 
-use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta, Weight};
+use crate::op::{CpuLayer, FromOperator, Io, Layer, LayerError, Result, TensorMeta, Weight, exactly};
 use crate::support::float;
 use crate::support::float::with_float;
 use crate::support::views::run_in_place;
@@ -50,7 +50,7 @@ crate::operator! {
     }
 }
 
-fn check_normalized_shape(shape: &[i64]) -> Result<(), LayerError> {
+fn check_normalized_shape(shape: &[i64]) -> Result<()> {
     if !shape.is_empty() && shape.iter().all(|&len| len >= 0) {
         return Ok(());
     }
@@ -64,7 +64,7 @@ fn infer(
     normalized_shape: &[i64],
     weight: Option<&Weight>,
     bias: Option<&Weight>,
-) -> Result<Vec<TensorMeta>, LayerError> {
+) -> Result<Vec<TensorMeta>> {
     let input = &inputs[0];
     float::check("the input", input)?;
     let wanted: Vec<Dim> = normalized_shape.iter().copied().map(Dim::Fixed).collect();
@@ -89,7 +89,7 @@ impl LayerNorm {
         input: Option<&TensorView<'_>>,
         inputs: &[TensorView<'_>],
         output: &mut TensorViewMut<'_>,
-    ) -> Result<(), LayerError> {
+    ) -> Result<()> {
         let weight = weights::read::<T>(self.weight.as_ref(), inputs)?;
         let bias = weights::read::<T>(self.bias.as_ref(), inputs)?;
         let affine = Affine { weight: weight.as_deref(), bias: bias.as_deref() };
@@ -107,7 +107,7 @@ impl RmsNorm {
         input: Option<&TensorView<'_>>,
         inputs: &[TensorView<'_>],
         output: &mut TensorViewMut<'_>,
-    ) -> Result<(), LayerError> {
+    ) -> Result<()> {
         let weight = weights::read::<T>(self.weight.as_ref(), inputs)?;
         let epsilon = if T::DTYPE == DType::F64 { f64::EPSILON } else { f32::EPSILON.into() };
         let eps = self.eps.unwrap_or(epsilon);
@@ -121,11 +121,10 @@ impl RmsNorm {
 
 impl Layer for LayerNorm {
     fn num_inputs(&self) -> RangeInclusive<usize> {
-        let count = 1 + weights::num_inputs([self.weight.as_ref(), self.bias.as_ref()]);
-        count..=count
+        exactly(1 + self.field_inputs())
     }
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         infer(inputs, &self.normalized_shape, self.weight.as_ref(), self.bias.as_ref())
     }
 
@@ -136,11 +135,10 @@ impl Layer for LayerNorm {
 
 impl Layer for RmsNorm {
     fn num_inputs(&self) -> RangeInclusive<usize> {
-        let count = 1 + weights::num_inputs([self.weight.as_ref()]);
-        count..=count
+        exactly(1 + self.field_inputs())
     }
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         infer(inputs, &self.normalized_shape, self.weight.as_ref(), None)
     }
 
@@ -171,11 +169,7 @@ crate::operator! {
 }
 
 impl LocalResponseNorm {
-    fn run<T: Float>(
-        &self,
-        inputs: &[TensorView<'_>],
-        output: &mut TensorViewMut<'_>,
-    ) -> Result<(), LayerError> {
+    fn run<T: Float>(&self, inputs: &[TensorView<'_>], output: &mut TensorViewMut<'_>) -> Result<()> {
         let input = float::read::<T>(&inputs[0])?;
         let shape = inputs[0].shape();
         let (channels, inner) = (shape[1], shape[2..].iter().product());
@@ -189,7 +183,7 @@ impl LocalResponseNorm {
 }
 
 impl Layer for LocalResponseNorm {
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         if inputs[0].rank() < 3 {
             return Err(LayerError::shape("the input", "at least 3 axes", &inputs[0]));
         }
@@ -200,13 +194,8 @@ impl Layer for LocalResponseNorm {
 run_in_place!(LayerNorm, RmsNorm);
 
 impl CpuLayer for LocalResponseNorm {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        with_float!(inputs[0].dtype(), T => self.run::<T>(inputs, &mut outputs[0]))
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        with_float!(io.inputs[0].dtype(), T => self.run::<T>(io.inputs, &mut io.outputs[0]))
     }
 }
 

@@ -3,4 +3,4 @@
 pub mod channels;
 pub mod last_axes;
 
-operators! { of channels, last_axes }
+operators! { of channels, last_axes; category Normalization }

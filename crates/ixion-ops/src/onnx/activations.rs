@@ -1,6 +1,6 @@
 //! The activation functions of the gates in ONNX's recurrent networks.
 
-use crate::op::LayerError;
+use crate::op::{LayerError, Result};
 use ixion_kernels::Float;
 
 /// A function of one number. α and β come from the file, or are the operator's defaults.
@@ -46,7 +46,7 @@ impl Function {
     ///
     /// # Errors
     /// [`LayerError::InvalidParameter`] if there is no function of this name.
-    pub(super) fn named(name: &str, factors: &mut Factors<'_>) -> Result<Self, LayerError> {
+    pub(super) fn named(name: &str, factors: &mut Factors<'_>) -> Result<Self> {
         let pair = |(alpha, beta): (f64, f64), of: fn(f64, f64) -> Self| of(alpha, beta);
         Ok(match name {
             "relu" => Self::Relu,

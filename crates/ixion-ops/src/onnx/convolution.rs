@@ -1,12 +1,13 @@
 //! Convolutions.
 
 use super::decompose::{Decompose, entry};
-use super::decomposition::{Decomposition, Source};
+use super::decomposition::Decomposition;
 use super::fields::Optional;
+use super::lowering::Source;
 use super::windows::{AutoPad, Given, NAMES, Windows, kernel_of, torch_axes, windows};
 use crate::convolution::{Conv as TorchConv, DeformConv as DeformConv2d, Padding};
 use crate::layout::padding::PaddingMode;
-use crate::op::{LayerError, Weight};
+use crate::op::{LayerError, Result, Weight};
 use crate::support::arguments::{InputCount, InputIndex};
 use crate::support::choices::PerAxis;
 use crate::support::shape_cache::ShapeCache;
@@ -89,7 +90,7 @@ crate::operator! {
 
 impl DeformConv {
     /// The bias and the mask. PNNX leaves out absent inputs, so that input 3 may be either: the rank tells them apart.
-    fn optional_inputs(&self, decomposition: &Decomposition) -> Result<[Option<Source>; 2], LayerError> {
+    fn optional_inputs(&self, decomposition: &Decomposition) -> Result<[Option<Source>; 2]> {
         let mut optional_inputs = [None, None];
         for position in 3..self.inputs.0 {
             let source = Source::Input(position);
@@ -117,11 +118,11 @@ impl Decompose for DeformConv {
         NAMES
     }
 
-    fn num_inputs(&self) -> RangeInclusive<usize> {
-        3..=5
+    fn num_inputs(&self) -> Option<RangeInclusive<usize>> {
+        Some(3..=5)
     }
 
-    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>, LayerError> {
+    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>> {
         let (w, offset) = (Source::Input(self.w.0), Source::Input(self.offset.0));
         let given = Given {
             auto_pad: AutoPad::NotSet,
@@ -165,7 +166,7 @@ fn convolved(
     group: usize,
     [x, w]: [Source; 2],
     b: Option<Source>,
-) -> Result<Source, LayerError> {
+) -> Result<Source> {
     let none = vec![(0, 0); windows.kernel.len()];
     let (x, pads) = match windows.auto_pad {
         AutoPad::NotSet => (x, windows.pads.clone()),
@@ -191,7 +192,8 @@ fn convolved(
         int8_conv: Default::default(),
         on_device: Default::default(),
     };
-    decomposition.then(layer, &[Some(x), Some(w), b].into_iter().flatten().collect::<Vec<_>>())
+    let sources: Vec<Source> = [Some(x), Some(w), b].into_iter().flatten().collect();
+    decomposition.then_as(format!("F.conv{}d", windows.kernel.len()), layer, &sources)
 }
 
 impl Decompose for Conv {
@@ -199,12 +201,7 @@ impl Decompose for Conv {
         NAMES
     }
 
-    fn num_inputs(&self) -> RangeInclusive<usize> {
-        let count = 2 + self.b.count();
-        count..=count
-    }
-
-    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>, LayerError> {
+    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>> {
         let w = Source::Input(self.w.0);
         let windows = self.windows(&kernel_of(decomposition, w)?)?;
         Ok(vec![convolved(decomposition, &windows, self.group, [X, w], self.b.source())?])
@@ -213,7 +210,7 @@ impl Decompose for Conv {
 
 /// Integers minus their zero point, exactly, in f64. Zero points per output channel run along the first axis of the
 /// weights.
-fn centred(decomposition: &mut Decomposition, x: Source, zero: Option<Source>) -> Result<Source, LayerError> {
+fn centred(decomposition: &mut Decomposition, x: Source, zero: Option<Source>) -> Result<Source> {
     let wide = decomposition.cast(x, DType::F64)?;
     let Some(zero) = zero else { return Ok(wide) };
     let zero = super::quantization::along(decomposition, zero, x, 0, 0)?;
@@ -226,12 +223,7 @@ impl Decompose for ConvInteger {
         NAMES
     }
 
-    fn num_inputs(&self) -> RangeInclusive<usize> {
-        let count = 2 + self.x_zero_point.count() + self.w_zero_point.count();
-        count..=count
-    }
-
-    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>, LayerError> {
+    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>> {
         let w = Source::Input(self.w.0);
         let windows = self.windows(&kernel_of(decomposition, w)?)?;
         let x = centred(decomposition, X, self.x_zero_point.source())?;
@@ -246,12 +238,7 @@ impl Decompose for QLinearConv {
         NAMES
     }
 
-    fn num_inputs(&self) -> RangeInclusive<usize> {
-        let count = 8 + self.b.count();
-        count..=count
-    }
-
-    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>, LayerError> {
+    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>> {
         let inputs =
             [self.w, self.x_zero_point, self.w_zero_point, self.y_zero_point].map(|at| Source::Input(at.0));
         let [w, x_zero, w_zero, y_zero] = inputs;
@@ -269,4 +256,4 @@ impl Decompose for QLinearConv {
     }
 }
 
-operators! { entry => Conv, ConvInteger, QLinearConv, DeformConv }
+operators! { entry => Conv, ConvInteger, QLinearConv, DeformConv; category Weighted }

@@ -1,13 +1,14 @@
 //! Tensors created from the shape or the indices of another one, and random tensors.
 
 use super::decompose::{Decompose, entry};
-use super::decomposition::{Decomposition, Source};
+use super::decomposition::Decomposition;
 use super::fields::ElementType;
+use super::lowering::Source;
 use super::steps::OneHotEncode;
 use crate::activation::softmax::Softmax;
 use crate::creation::random::draws::{Multinomial as Draws, RandOf};
 use crate::creation::random::{RandLike, Randn, RandnLike};
-use crate::op::LayerError;
+use crate::op::{LayerError, Result, exactly};
 use crate::support::arguments::{InputIndex, ParamOrInput};
 use ixion_tensor::DType;
 use std::ops::RangeInclusive;
@@ -56,7 +57,7 @@ macro_rules! random {
         }
 
         impl Decompose for $name {
-            fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>, LayerError> {
+            fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>> {
                 let dtype = self.dtype.map_or(decomposition.dtype(X)?, |dtype| dtype.0);
                 let like = decomposition.cast(X, dtype)?;
                 let random = decomposition.call::<$layer>(&[], &[(None, like)], 1)?;
@@ -108,15 +109,15 @@ macro_rules! random_of_shape {
         }
 
         impl Decompose for $name {
+            fn num_inputs(&self) -> Option<RangeInclusive<usize>> {
+                Some(exactly(0))
+            }
+
             fn names(&self) -> &'static [(&'static str, &'static str)] {
                 &[("size", "shape")]
             }
 
-            fn num_inputs(&self) -> RangeInclusive<usize> {
-                0..=0
-            }
-
-            fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>, LayerError> {
+            fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>> {
                 let size: Vec<String> = self.shape.iter().map(i64::to_string).collect();
                 let dtype = match self.dtype.0 {
                     DType::F64 => "torch.double",
@@ -169,7 +170,7 @@ impl Decompose for Multinomial {
         &[("num_samples", "sample_size")]
     }
 
-    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>, LayerError> {
+    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>> {
         let chances = decomposition.call::<Softmax>(&[("dim", "-1")], &[(None, X)], 1)?;
         let count = self.sample_size.to_string();
         let params = [("num_samples", count.as_str()), ("replacement", "True")];
@@ -179,12 +180,7 @@ impl Decompose for Multinomial {
 }
 
 impl Decompose for OneHot {
-    fn num_inputs(&self) -> RangeInclusive<usize> {
-        let count = 2 + self.depth.num_inputs();
-        count..=count
-    }
-
-    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>, LayerError> {
+    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>> {
         let depth = self.depth.dims(decomposition.inputs())?;
         let [depth] = depth.as_slice() else {
             return Err(LayerError::shape("`depth`", "one value", format!("{} values", depth.len())));

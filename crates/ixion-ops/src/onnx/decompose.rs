@@ -1,11 +1,13 @@
 //! ONNX operators as layers, computed by the layers of PyTorch operators.
 
-use super::decomposition::{Decomposition, Source};
+use super::decomposition::Decomposition;
+use super::lowering::{Lowered, Source};
 use crate::op::{
-    Cost, CpuLayer, Entry, ForwardContext, FromOperator, Layer, LayerError, OperatorReader, TensorMeta, View,
+    Cost, CpuLayer, Entry, ForwardContext, FromOperator, Io, Layer, LayerError, OperatorReader, Result,
+    TensorMeta, View, exactly,
 };
 use crate::support::shape_cache::ShapeCache;
-use ixion_tensor::{DType, Layout, Shape, Tensor, TensorView, TensorViewMut};
+use ixion_tensor::{DType, Layout, Shape, Tensor, TensorView};
 use std::fmt;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -18,9 +20,9 @@ pub(super) trait Decompose: fmt::Debug + Send + Sync {
         &[]
     }
 
-    /// The number of inputs that the operator accepts. Default: exactly one.
-    fn num_inputs(&self) -> RangeInclusive<usize> {
-        1..=1
+    /// The number of inputs that the operator accepts. Default: the first one and those that the fields take.
+    fn num_inputs(&self) -> Option<RangeInclusive<usize>> {
+        None
     }
 
     /// The number of outputs. Default: one.
@@ -37,7 +39,7 @@ pub(super) trait Decompose: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// Returns an error if the operator does not accept the inputs, or if a value that must be known is not.
-    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>, LayerError>;
+    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>>;
 }
 
 /// An ONNX operator as a layer.
@@ -46,18 +48,27 @@ struct DecomposedLayer {
     operator: Arc<dyn Decompose>,
     /// The operator's name, which seeds its random numbers.
     name: String,
+    inputs: RangeInclusive<usize>,
     ready: ShapeCache<Decomposition>,
 }
 
 impl DecomposedLayer {
-    fn decomposition(&self, inputs: &[TensorMeta]) -> Result<Decomposition, LayerError> {
+    /// The operator as ordinary operators; `None` if a file cannot name all of them.
+    fn lower(&self, inputs: &[TensorMeta]) -> Result<Option<Lowered>> {
+        let mut decomposition = Decomposition::new(&self.name, inputs).recording();
+        let outputs = self.operator.decompose(&mut decomposition);
+        let outputs = outputs.map_err(|error| renamed(&*self.operator, error))?;
+        Ok(decomposition.recorded().map(|operators| Lowered { operators, outputs }))
+    }
+
+    fn decomposition(&self, inputs: &[TensorMeta]) -> Result<Decomposition> {
         decomposition_of(&*self.operator, &self.name, inputs)
     }
 
     /// The decomposition for the inputs of this run, cached for later runs with equal inputs.
-    fn ready(&mut self, inputs: &[TensorView<'_>]) -> Result<&mut Decomposition, LayerError> {
+    fn ready(&mut self, inputs: &[TensorView<'_>]) -> Result<&mut Decomposition> {
         let metas = TensorMeta::of_all(inputs);
-        let Self { operator, name, ready } = self;
+        let Self { operator, name, ready, .. } = self;
         ready.get_or_make(
             |decomposition| decomposition.fits(&metas),
             || decomposition_of(&**operator, name, &metas),
@@ -66,11 +77,7 @@ impl DecomposedLayer {
 }
 
 /// Decomposes an operator for these inputs.
-fn decomposition_of(
-    operator: &dyn Decompose,
-    name: &str,
-    inputs: &[TensorMeta],
-) -> Result<Decomposition, LayerError> {
+fn decomposition_of(operator: &dyn Decompose, name: &str, inputs: &[TensorMeta]) -> Result<Decomposition> {
     let mut decomposition = Decomposition::new(name, inputs);
     let outputs = operator.decompose(&mut decomposition).map_err(|error| renamed(operator, error))?;
     Ok(decomposition.returning(outputs))
@@ -90,23 +97,18 @@ fn renamed(operator: &dyn Decompose, error: LayerError) -> LayerError {
 
 impl Layer for DecomposedLayer {
     fn num_inputs(&self) -> RangeInclusive<usize> {
-        self.operator.num_inputs()
+        self.inputs.clone()
     }
 
     fn num_outputs(&self) -> usize {
         self.operator.num_outputs()
     }
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         self.decomposition(inputs)?.outputs()
     }
 
-    fn view_of(
-        &self,
-        output: usize,
-        inputs: &[(DType, Layout)],
-        shape: &Shape,
-    ) -> Result<Option<View>, LayerError> {
+    fn view_of(&self, output: usize, inputs: &[(DType, Layout)], shape: &Shape) -> Result<Option<View>> {
         let metas: Vec<TensorMeta> = inputs
             .iter()
             .map(|(dtype, layout)| TensorMeta::new(*dtype, layout.shape().iter().copied()))
@@ -129,13 +131,8 @@ impl Layer for DecomposedLayer {
 }
 
 impl CpuLayer for DecomposedLayer {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        context: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        let result = self.ready(inputs)?.run(inputs, outputs, context.limits());
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        let result = self.ready(io.inputs)?.run(io.inputs, io.outputs, io.context.limits());
         result.map_err(|error| renamed(&*self.operator, error))
     }
 
@@ -143,7 +140,7 @@ impl CpuLayer for DecomposedLayer {
         &mut self,
         inputs: &[TensorView<'_>],
         context: &mut ForwardContext<'_>,
-    ) -> Result<Vec<Tensor>, LayerError> {
+    ) -> Result<Vec<Tensor>> {
         let result = self.ready(inputs)?.run_dynamic(inputs, context.limits());
         result.map_err(|error| renamed(&*self.operator, error))
     }
@@ -156,9 +153,12 @@ pub(super) const fn entry<T: FromOperator + Decompose + 'static>() -> Entry {
 
 fn create<T: FromOperator + Decompose + 'static>(
     reader: &mut OperatorReader<'_>,
-) -> Result<Box<dyn CpuLayer>, LayerError> {
+) -> Result<Box<dyn CpuLayer>> {
     match T::from_operator(reader) {
-        Ok(operator) => boxed(reader, operator.validate(), Arc::new(operator)),
+        Ok(operator) => {
+            let inputs = operator.num_inputs().unwrap_or(exactly(1 + operator.field_inputs()));
+            boxed(reader, operator.validate(), Arc::new(operator), inputs)
+        }
         Err(error) => Err(error),
     }
 }
@@ -166,11 +166,25 @@ fn create<T: FromOperator + Decompose + 'static>(
 /// The part of [`create`] that does not depend on the operator's type.
 fn boxed(
     reader: &OperatorReader<'_>,
-    validated: Result<(), LayerError>,
+    validated: Result<()>,
     operator: Arc<dyn Decompose>,
-) -> Result<Box<dyn CpuLayer>, LayerError> {
+    inputs: RangeInclusive<usize>,
+) -> Result<Box<dyn CpuLayer>> {
     // Unknown keys first: a misspelt key may be why another one is missing.
     reader.finish()?;
     validated?;
-    Ok(Box::new(DecomposedLayer { operator, name: reader.name().to_owned(), ready: ShapeCache::default() }))
+    let name = reader.name().to_owned();
+    Ok(Box::new(DecomposedLayer { operator, name, inputs, ready: ShapeCache::default() }))
+}
+
+/// Decomposes an ONNX operator for inputs of these types and dimensions, which may be symbolic. `None` if the layer is not an
+/// ONNX operator, or if a part of it is not an operator that a file can name.
+///
+/// # Errors
+/// As [`Layer::infer`](crate::op::Layer::infer): the operator does not accept the inputs.
+pub fn lower(layer: &dyn CpuLayer, inputs: &[TensorMeta]) -> Result<Option<Lowered>> {
+    match layer.as_any().downcast_ref::<DecomposedLayer>() {
+        Some(layer) => layer.lower(inputs),
+        None => Ok(None),
+    }
 }

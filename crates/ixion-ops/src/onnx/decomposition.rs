@@ -1,37 +1,16 @@
 //! The decomposition of an ONNX operator into PyTorch operators that run in sequence.
 
+use super::lowering::{LoweredOperator, Source};
+use super::steps::{Broadcast, Reshape};
 use crate::arithmetic::expression::{Compiled, Expression};
 use crate::conversion::To;
 use crate::op::{
-    CpuLayer, ForwardContext, FromOperator, LayerError, OperatorReader, RuntimeParameter, TensorMeta, View,
+    CpuLayer, ForwardContext, FromOperator, Io, LayerError, OperatorReader, Result, RuntimeParameter,
+    TensorMeta, View,
 };
 use ixion_pnnx::Expr;
-use ixion_tensor::{DType, Layout, Limits, Shape, Tensor, TensorView, TensorViewMut, Workspace};
+use ixion_tensor::{DType, Dim, Layout, Limits, Shape, Tensor, TensorView, TensorViewMut, Workspace};
 use std::collections::BTreeMap;
-
-/// The source of one input of a step.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Source {
-    /// An input of the operator.
-    Input(usize),
-    /// An output of an earlier step.
-    StepOutput {
-        /// The step's position.
-        step: usize,
-        /// The output's position among those of the step.
-        output: usize,
-    },
-}
-
-impl Source {
-    /// Another output of the same step.
-    pub(super) fn output(self, output: usize) -> Self {
-        match self {
-            Self::Input(_) => self,
-            Self::StepOutput { step, .. } => Self::StepOutput { step, output },
-        }
-    }
-}
 
 /// One layer of a decomposition, with the sources of its inputs.
 #[derive(Debug)]
@@ -59,12 +38,47 @@ pub(super) struct Decomposition {
     inputs: Vec<TensorMeta>,
     steps: Vec<Step>,
     outputs: Vec<Source>,
+    /// The steps as operators of a file, if they are recorded and a file can name all of them so far.
+    record: Option<Vec<LoweredOperator>>,
 }
 
 impl Decomposition {
     /// An empty decomposition of the operator with this name, for these inputs.
     pub(super) fn new(name: &str, inputs: &[TensorMeta]) -> Self {
-        Self { name: name.to_owned(), inputs: inputs.to_vec(), steps: Vec::new(), outputs: Vec::new() }
+        Self {
+            name: name.to_owned(),
+            inputs: inputs.to_vec(),
+            steps: Vec::new(),
+            outputs: Vec::new(),
+            record: None,
+        }
+    }
+
+    /// Records the steps as operators of a file.
+    pub(super) fn recording(self) -> Self {
+        Self { record: Some(Vec::new()), ..self }
+    }
+
+    /// The recorded operators; `None` if a file cannot name all of them.
+    pub(super) fn recorded(self) -> Option<Vec<LoweredOperator>> {
+        self.record
+    }
+
+    /// Stops recording: the steps are right only for inputs of exactly these sizes.
+    pub(super) fn depend_on_sizes(&mut self) {
+        self.record = None;
+    }
+
+    /// Records a step, after it was added.
+    fn note(&mut self, added: Source, operator: Option<LoweredOperator>) {
+        let num_outputs = match added {
+            Source::StepOutput { step, .. } => self.steps.get(step).map_or(1, |step| step.outputs.len()),
+            Source::Input(_) => 1,
+        };
+        self.record = self.record.take().zip(operator).map(|(mut record, operator)| {
+            record.push(LoweredOperator { num_outputs, ..operator });
+            record
+        });
     }
 
     /// The metadata of the operator's inputs.
@@ -76,7 +90,7 @@ impl Decomposition {
     ///
     /// # Errors
     /// [`LayerError::InputCount`] if there is no such input or output.
-    pub(super) fn meta(&self, source: Source) -> Result<&TensorMeta, LayerError> {
+    pub(super) fn meta(&self, source: Source) -> Result<&TensorMeta> {
         let meta = match source {
             Source::Input(position) => self.inputs.get(position),
             Source::StepOutput { step, output } => {
@@ -88,12 +102,12 @@ impl Decomposition {
     }
 
     /// The number of axes of a source.
-    pub(super) fn rank(&self, source: Source) -> Result<usize, LayerError> {
+    pub(super) fn rank(&self, source: Source) -> Result<usize> {
         Ok(self.meta(source)?.rank())
     }
 
     /// The element type of a source.
-    pub(super) fn dtype(&self, source: Source) -> Result<DType, LayerError> {
+    pub(super) fn dtype(&self, source: Source) -> Result<DType> {
         Ok(self.meta(source)?.dtype())
     }
 
@@ -105,34 +119,84 @@ impl Decomposition {
         &mut self,
         layer: L,
         inputs: &[Source],
-    ) -> Result<Source, LayerError> {
-        let validated = layer.validate();
-        self.add_checked(validated, Box::new(layer), inputs)
+    ) -> Result<Source> {
+        let operator = self.as_operator(&layer, inputs);
+        self.add_checked(layer.validate(), Box::new(layer), inputs, operator)
+    }
+
+    /// As [`Decomposition::then`], with the operator's type if it is not the layer's first one.
+    ///
+    /// # Errors
+    /// As [`Decomposition::then`].
+    pub(super) fn then_as<L: FromOperator + CpuLayer + 'static>(
+        &mut self,
+        op_type: String,
+        layer: L,
+        inputs: &[Source],
+    ) -> Result<Source> {
+        let operator = self.as_operator(&layer, inputs);
+        let operator = operator.map(|operator| LoweredOperator { op_type, ..operator });
+        self.add_checked(layer.validate(), Box::new(layer), inputs, operator)
+    }
+
+    /// The operator from which a file creates a layer, if steps are recorded and a file can express it.
+    fn as_operator<L: FromOperator>(&self, layer: &L, inputs: &[Source]) -> Option<LoweredOperator> {
+        self.record.as_ref().and_then(|_| LoweredOperator::of(layer, inputs))
     }
 
     /// As [`Decomposition::then`], with a layer that files cannot name.
     ///
     /// # Errors
     /// Returns the layer's error if it rejects these inputs.
-    pub(super) fn step<L: CpuLayer + 'static>(
+    pub(super) fn step<L: CpuLayer + 'static>(&mut self, layer: L, inputs: &[Source]) -> Result<Source> {
+        self.step_as(layer, inputs, None)
+    }
+
+    /// As [`Decomposition::step`], with an operator that does the same.
+    ///
+    /// # Errors
+    /// As [`Decomposition::step`].
+    pub(super) fn step_as<L: CpuLayer + 'static>(
         &mut self,
         layer: L,
         inputs: &[Source],
-    ) -> Result<Source, LayerError> {
-        self.add(Box::new(layer), inputs)
+        operator: Option<LoweredOperator>,
+    ) -> Result<Source> {
+        self.add_checked(Ok(()), Box::new(layer), inputs, operator)
+    }
+
+    /// Reshapes a source. Lengths may be symbolic.
+    ///
+    /// # Errors
+    /// As [`Decomposition::step`].
+    pub(super) fn reshape(&mut self, dims: Vec<Dim>, source: Source) -> Result<Source> {
+        let operator = LoweredOperator::reshape(&dims, source);
+        self.step_as(Reshape(dims), &[source], operator)
+    }
+
+    /// Repeats axes of length 1, and adds axes before the others. Lengths may be symbolic.
+    ///
+    /// # Errors
+    /// As [`Decomposition::step`].
+    pub(super) fn broadcast(&mut self, dims: Vec<Dim>, source: Source) -> Result<Source> {
+        let operator = LoweredOperator::broadcast(&dims, self.meta(source)?, source);
+        self.step_as(Broadcast(dims), &[source], operator)
     }
 
     fn add_checked(
         &mut self,
-        validated: Result<(), LayerError>,
+        validated: Result<()>,
         layer: Box<dyn CpuLayer>,
         inputs: &[Source],
-    ) -> Result<Source, LayerError> {
+        operator: Option<LoweredOperator>,
+    ) -> Result<Source> {
         validated?;
-        self.add(layer, inputs)
+        let added = self.add(layer, inputs)?;
+        self.note(added, operator);
+        Ok(added)
     }
 
-    fn add(&mut self, layer: Box<dyn CpuLayer>, inputs: &[Source]) -> Result<Source, LayerError> {
+    fn add(&mut self, layer: Box<dyn CpuLayer>, inputs: &[Source]) -> Result<Source> {
         let metas: Vec<TensorMeta> =
             inputs.iter().map(|&input| self.meta(input).cloned()).collect::<Result<_, _>>()?;
         let wanted = layer.num_inputs();
@@ -151,7 +215,8 @@ impl Decomposition {
     }
 
     /// As [`Decomposition::then`], with a layer that is built from the text of its parameters, as if read from a file
-    /// with this number of outputs. Inputs may be named.
+    /// with this number of outputs. Inputs may be named. It is not recorded: most of these layers draw random numbers, which
+    /// depend on the operator's name.
     ///
     /// # Errors
     /// As [`Decomposition::then`].
@@ -160,8 +225,11 @@ impl Decomposition {
         params: &[(&str, &str)],
         inputs: &[(Option<&str>, Source)],
         outputs: usize,
-    ) -> Result<Source, LayerError> {
-        self.read(params, inputs, outputs, L::TYPES.first().copied().unwrap_or_default(), create::<L>)
+    ) -> Result<Source> {
+        let added =
+            self.read(params, inputs, outputs, L::TYPES.first().copied().unwrap_or_default(), create::<L>)?;
+        self.record = None;
+        Ok(added)
     }
 
     fn read(
@@ -170,8 +238,8 @@ impl Decomposition {
         inputs: &[(Option<&str>, Source)],
         outputs: usize,
         op_type: &str,
-        create: fn(&mut OperatorReader<'_>) -> Result<Box<dyn CpuLayer>, LayerError>,
-    ) -> Result<Source, LayerError> {
+        create: fn(&mut OperatorReader<'_>) -> Result<Box<dyn CpuLayer>>,
+    ) -> Result<Source> {
         let params: BTreeMap<String, RuntimeParameter> =
             params.iter().map(|(key, raw)| ((*key).to_owned(), RuntimeParameter::parse(raw))).collect();
         let names: Vec<Option<String>> = inputs.iter().map(|(name, _)| name.map(str::to_owned)).collect();
@@ -186,16 +254,18 @@ impl Decomposition {
     ///
     /// # Errors
     /// Returns an error if the expression does not parse or rejects these inputs.
-    pub(super) fn compute(&mut self, expression: &str, inputs: &[Source]) -> Result<Source, LayerError> {
+    pub(super) fn compute(&mut self, expression: &str, inputs: &[Source]) -> Result<Source> {
         let parsed = Expr::parse(expression).map_err(|error| LayerError::Unsupported(error.to_string()))?;
-        self.then(Expression::new(Compiled::new(&parsed)?), inputs)
+        let params = [("expr", RuntimeParameter::parse(expression))];
+        let operator = LoweredOperator::new("pnnx.Expression", &params, inputs);
+        self.step_as(Expression::new(Compiled::new(&parsed)?), inputs, Some(operator))
     }
 
     /// Converts a source to another element type; returns the source itself if it already has that type.
     ///
     /// # Errors
     /// As [`Decomposition::then`].
-    pub(super) fn cast(&mut self, source: Source, dtype: DType) -> Result<Source, LayerError> {
+    pub(super) fn cast(&mut self, source: Source, dtype: DType) -> Result<Source> {
         if self.dtype(source)? == dtype {
             return Ok(source);
         }
@@ -212,7 +282,7 @@ impl Decomposition {
     ///
     /// # Errors
     /// As [`Decomposition::meta`].
-    pub(super) fn outputs(&self) -> Result<Vec<TensorMeta>, LayerError> {
+    pub(super) fn outputs(&self) -> Result<Vec<TensorMeta>> {
         self.outputs.iter().map(|&output| self.meta(output).cloned()).collect()
     }
 
@@ -240,7 +310,7 @@ impl Decomposition {
         output: usize,
         inputs: &[(DType, Layout)],
         shape: &Shape,
-    ) -> Result<Option<View>, LayerError> {
+    ) -> Result<Option<View>> {
         let input_of = |source: Option<&Source>| match source {
             Some(Source::Input(position)) => Some(*position),
             _ => None,
@@ -268,7 +338,7 @@ impl Decomposition {
 /// Builds a layer; fails if it leaves any parameter unread.
 fn create<L: FromOperator + CpuLayer + 'static>(
     reader: &mut OperatorReader<'_>,
-) -> Result<Box<dyn CpuLayer>, LayerError> {
+) -> Result<Box<dyn CpuLayer>> {
     let layer = L::from_operator(reader)?;
     reader.finish()?;
     layer.validate()?;
@@ -291,7 +361,7 @@ impl Value<'_> {
         }
     }
 
-    fn part(&self, dtype: DType, layout: Layout) -> Result<Self, LayerError> {
+    fn part(&self, dtype: DType, layout: Layout) -> Result<Self> {
         Ok(match self {
             Self::View(view) if view.dtype() == dtype => Self::View(view.with_layout(layout)?),
             Self::View(view) => Self::Tensor(view.to_tensor()?.as_parts(dtype, layout)?),
@@ -318,7 +388,7 @@ impl Decomposition {
         inputs: &[TensorView<'_>],
         outputs: &mut [TensorViewMut<'_>],
         limits: &Limits,
-    ) -> Result<(), LayerError> {
+    ) -> Result<()> {
         let inputs: Vec<Value<'_>> = inputs.iter().map(|input| Value::View(*input)).collect();
         let mut run = Run { inputs: &inputs, step_outputs: Vec::new(), workspace: Workspace::new()?, limits };
         let count = self.steps.len();
@@ -340,11 +410,7 @@ impl Decomposition {
     ///
     /// # Errors
     /// As [`Decomposition::run`].
-    pub(super) fn run_dynamic(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        limits: &Limits,
-    ) -> Result<Vec<Tensor>, LayerError> {
+    pub(super) fn run_dynamic(&mut self, inputs: &[TensorView<'_>], limits: &Limits) -> Result<Vec<Tensor>> {
         let inputs: Vec<Value<'_>> = inputs.iter().map(|input| Value::View(*input)).collect();
         let mut run = Run { inputs: &inputs, step_outputs: Vec::new(), workspace: Workspace::new()?, limits };
         self.steps.iter_mut().try_for_each(|step| run.next(step))?;
@@ -357,12 +423,12 @@ impl Decomposition {
 }
 
 impl<'a> Run<'a> {
-    fn get(&self, source: Source) -> Result<&Value<'a>, LayerError> {
+    fn get(&self, source: Source) -> Result<&Value<'a>> {
         find(self.inputs, &self.step_outputs, source)
     }
 
     /// Initialises and configures a step's layer for its inputs; returns the metadata of its outputs.
-    fn prepare(&mut self, step: &mut Step, views: &[TensorView<'_>]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn prepare(&mut self, step: &mut Step, views: &[TensorView<'_>]) -> Result<Vec<TensorMeta>> {
         self.limits.check_deadline()?;
         if !step.is_initialized {
             step.layer.initialize()?;
@@ -381,7 +447,7 @@ impl<'a> Run<'a> {
     }
 
     /// Runs the last step: it writes directly to the operator's outputs, unless its outputs are views.
-    fn last(mut self, step: &mut Step, outputs: &mut [TensorViewMut<'_>]) -> Result<(), LayerError> {
+    fn last(mut self, step: &mut Step, outputs: &mut [TensorViewMut<'_>]) -> Result<()> {
         let step_outputs = std::mem::take(&mut self.step_outputs);
         let views = views_of(self.inputs, &step_outputs, &step.inputs)?;
         let layouts: Vec<_> = views.iter().map(|view| (view.dtype(), *view.layout())).collect();
@@ -393,13 +459,13 @@ impl<'a> Run<'a> {
         if !has_views && !step.layer.is_data_dependent() && step.outputs.len() == outputs.len() {
             self.prepare(step, &views)?;
             let mut context = ForwardContext::new(&mut self.workspace, self.limits);
-            return step.layer.forward(&views, outputs, &mut context);
+            return step.layer.forward(&mut Io::new(&views, outputs, &mut context));
         }
         let results = self.results(step, &step_outputs)?;
         results.iter().zip(outputs).try_for_each(|(result, output)| Ok(output.copy_from(&result.view())?))
     }
 
-    fn next(&mut self, step: &mut Step) -> Result<(), LayerError> {
+    fn next(&mut self, step: &mut Step) -> Result<()> {
         let step_outputs = std::mem::take(&mut self.step_outputs);
         let results = self.results(step, &step_outputs);
         self.step_outputs = step_outputs;
@@ -407,11 +473,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    fn results(
-        &mut self,
-        step: &mut Step,
-        step_outputs: &[Vec<Value<'a>>],
-    ) -> Result<Vec<Value<'a>>, LayerError> {
+    fn results(&mut self, step: &mut Step, step_outputs: &[Vec<Value<'a>>]) -> Result<Vec<Value<'a>>> {
         let views = views_of(self.inputs, step_outputs, &step.inputs)?;
         let metas = self.prepare(step, &views)?;
         if step.layer.is_data_dependent() {
@@ -439,7 +501,7 @@ impl<'a> Run<'a> {
         let mut targets: Vec<TensorViewMut<'_>> =
             outputs.iter_mut().map(Tensor::view_mut).collect::<Result<_, _>>()?;
         let mut context = ForwardContext::new(&mut self.workspace, self.limits);
-        step.layer.forward(&views, &mut targets, &mut context)?;
+        step.layer.forward(&mut Io::new(&views, &mut targets, &mut context))?;
         drop(targets);
         Ok(outputs.into_iter().map(Value::Tensor).collect())
     }
@@ -449,7 +511,7 @@ fn find<'m, 'a>(
     inputs: &'m [Value<'a>],
     step_outputs: &'m [Vec<Value<'a>>],
     source: Source,
-) -> Result<&'m Value<'a>, LayerError> {
+) -> Result<&'m Value<'a>> {
     let found = match source {
         Source::Input(position) => inputs.get(position),
         Source::StepOutput { step, output } => step_outputs.get(step).and_then(|outputs| outputs.get(output)),
@@ -461,6 +523,6 @@ fn views_of<'m>(
     inputs: &'m [Value<'_>],
     step_outputs: &'m [Vec<Value<'_>>],
     sources: &[Source],
-) -> Result<Vec<TensorView<'m>>, LayerError> {
+) -> Result<Vec<TensorView<'m>>> {
     sources.iter().map(|&source| Ok(find(inputs, step_outputs, source)?.view())).collect()
 }

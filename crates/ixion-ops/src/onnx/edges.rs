@@ -1,10 +1,12 @@
 //! Steps that pad a tensor at its edges, or crop it.
 
+use super::decomposition::Decomposition;
+use super::lowering::{LoweredOperator, Source};
 use crate::layout::padding::{Pad, PaddingMode};
-use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
+use crate::op::{CpuLayer, Io, Layer, LayerError, Result, TensorMeta, exactly};
 use crate::support::arguments::ParamOrInput;
 use crate::support::broadcast::Converted;
-use ixion_tensor::{DType, Dim, TensorView, TensorViewMut};
+use ixion_tensor::{DType, Dim};
 use std::ops::RangeInclusive;
 
 /// The padding of one axis.
@@ -78,6 +80,16 @@ impl Edge {
         }
     }
 
+    /// The padding at both ends of an axis, if it is known.
+    fn amounts(&self, len: &Dim) -> Option<[i64; 2]> {
+        if let AxisPadding::Given { before, after, ceil_mode: false } = self.around {
+            return Some([signed(before), signed(after)]);
+        }
+        let (from, to) = (len.fixed()?, self.len(len).fixed()?);
+        let before = signed(self.before(usize::try_from(from).ok()?, usize::try_from(to).ok()?));
+        Some([before, to - from - before])
+    }
+
     /// The padding at the beginning of an axis that is padded from one length to another.
     pub(super) fn before(&self, from: usize, to: usize) -> usize {
         match self.around {
@@ -91,21 +103,42 @@ impl Edge {
 
 /// Pads the last axes with one value.
 #[derive(Debug, Clone)]
-pub(super) struct PadAxes {
-    /// The last axes.
-    pub(super) axes: Vec<Edge>,
-    /// The value.
-    pub(super) value: f64,
+struct PadAxes {
+    axes: Vec<Edge>,
+    value: f64,
+}
+
+/// Pads the last axes of a source with one value.
+///
+/// # Errors
+/// As [`Decomposition::step`].
+pub(super) fn pad_axes(
+    decomposition: &mut Decomposition,
+    axes: Vec<Edge>,
+    value: f64,
+    source: Source,
+) -> Result<Source> {
+    let operator = lowered(&axes, value, decomposition.meta(source)?, source);
+    decomposition.step_as(PadAxes { axes, value }, &[source], operator)
+}
+
+/// The same as `F.pad`, if all amounts are known.
+fn lowered(axes: &[Edge], value: f64, input: &TensorMeta, source: Source) -> Option<LoweredOperator> {
+    let leading = input.rank().checked_sub(axes.len())?;
+    let amounts = input.dims().iter().skip(leading).zip(axes).rev().map(|(len, edge)| edge.amounts(len));
+    let pad: Vec<i64> = amounts.collect::<Option<Vec<[i64; 2]>>>()?.concat();
+    let params = [("pad", pad.into()), ("mode", "constant".into()), ("value", value.into())];
+    Some(LoweredOperator::new("F.pad", &params, &[source]))
 }
 
 /// The number of axes before the last `axes`.
-fn leading(input: &TensorMeta, axes: usize) -> Result<usize, LayerError> {
+fn leading(input: &TensorMeta, axes: usize) -> Result<usize> {
     let leading = input.rank().checked_sub(axes);
     leading.ok_or_else(|| LayerError::shape("the input", format!("at least {axes} axes"), input))
 }
 
 impl Layer for PadAxes {
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let leading = leading(&inputs[0], self.axes.len())?;
         let mut dims = inputs[0].dims().to_vec();
         for (dim, edge) in dims.iter_mut().skip(leading).zip(&self.axes) {
@@ -120,19 +153,14 @@ impl Layer for PadAxes {
 }
 
 impl CpuLayer for PadAxes {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        context: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        let lens = inputs[0].shape().iter().rev().zip(outputs[0].shape().iter().rev());
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        let lens = io.inputs[0].shape().iter().rev().zip(io.outputs[0].shape().iter().rev());
         let pairs = lens.zip(self.axes.iter().rev()).flat_map(|((&from, &to), edge)| {
             let [before, from, to] = [edge.before(from, to), from, to].map(signed);
             [before, to - from - before]
         });
         let pad = ParamOrInput::Value(pairs.collect());
-        Pad { pad, mode: PaddingMode::Constant, value: Some(self.value) }.forward(inputs, outputs, context)
+        Pad { pad, mode: PaddingMode::Constant, value: Some(self.value) }.forward(io)
     }
 }
 
@@ -185,30 +213,25 @@ impl UnpaddedIndices {
 
 impl Layer for UnpaddedIndices {
     fn num_inputs(&self) -> RangeInclusive<usize> {
-        2..=2
+        exactly(2)
     }
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         leading(&inputs[1], self.axes.len())?;
         Ok(vec![inputs[0].with_dtype(DType::I64)])
     }
 }
 
 impl CpuLayer for UnpaddedIndices {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
         let axes = self.axes.len();
         let last = |shape: &[usize]| shape[shape.len().saturating_sub(axes)..].to_vec();
-        let lens = last(inputs[1].shape());
+        let lens = last(io.inputs[1].shape());
         let (lines, plane) = (self.lines(&lens), lens.iter().product::<usize>());
-        let per_plane = last(outputs[0].shape()).iter().product::<usize>().max(1);
-        let places = Converted::of(&inputs[0], DType::I64)?;
+        let per_plane = last(io.outputs[0].shape()).iter().product::<usize>().max(1);
+        let places = Converted::of(&io.inputs[0], DType::I64)?;
         let places = places.view().array::<i64>()?;
-        for (position, (output, &place)) in outputs[0].array::<i64>()?.iter_mut().zip(places).enumerate() {
+        for (position, (output, &place)) in io.outputs[0].array::<i64>()?.iter_mut().zip(places).enumerate() {
             let mut rest = usize::try_from(place).unwrap_or(0);
             let mut found = position / per_plane * plane;
             for line in lines.iter().rev() {
@@ -259,7 +282,7 @@ impl Ends {
 }
 
 impl Layer for Fit {
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let mut dims = inputs[0].dims().to_vec();
         for &(axis, len) in &self.lens {
             match dims.get_mut(axis) {
@@ -278,19 +301,14 @@ impl Layer for Fit {
 }
 
 impl CpuLayer for Fit {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        context: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        let lens = inputs[0].shape().iter().rev().zip(outputs[0].shape().iter().rev());
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        let lens = io.inputs[0].shape().iter().rev().zip(io.outputs[0].shape().iter().rev());
         let pairs = lens.flat_map(|(&from, &to)| {
             let [from, to] = [from, to].map(signed);
             let before = self.ends.before(to - from);
             [before, to - from - before]
         });
         let pad = ParamOrInput::Value(pairs.collect());
-        Pad { pad, mode: PaddingMode::Constant, value: None }.forward(inputs, outputs, context)
+        Pad { pad, mode: PaddingMode::Constant, value: None }.forward(io)
     }
 }

@@ -1,15 +1,16 @@
 //! Element-wise functions.
 
 use super::decompose::{Decompose, entry};
-use super::decomposition::{Decomposition, Source};
+use super::decomposition::Decomposition;
 use super::fields::{ElementType, Flag, Optional};
+use super::lowering::Source;
 use super::steps::Determinant;
 use crate::activation::elementwise::{ELU, Sigmoid, Softsign as TorchSoftsign, Threshold};
 use crate::arithmetic::bitwise::{LeftShift, RightShift};
 use crate::arithmetic::comparison::{Eq, Gt, IsInf as TorchIsInf, IsNan as TorchIsNan, Lt};
 use crate::creation::random::RandLike;
 use crate::indexing::selection::{Clamp, Where};
-use crate::op::LayerError;
+use crate::op::Result;
 use crate::support::arguments::{InputCount, InputIndex};
 use crate::support::broadcast::TensorOrScalar;
 use crate::support::choices::choices;
@@ -157,23 +158,14 @@ crate::operator! {
 }
 
 impl Decompose for Mod {
-    fn num_inputs(&self) -> RangeInclusive<usize> {
-        2..=2
-    }
-
-    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>, LayerError> {
+    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>> {
         let expression = if self.fmod.0 { "fmod(@0,@1)" } else { "remainder(@0,@1)" };
         Ok(vec![decomposition.compute(expression, &[X, Source::Input(self.b.0)])?])
     }
 }
 
 impl Decompose for Clip {
-    fn num_inputs(&self) -> RangeInclusive<usize> {
-        let count = 1 + self.min.count() + self.max.count();
-        count..=count
-    }
-
-    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>, LayerError> {
+    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>> {
         let bounds = [self.min, self.max].map(|bound| bound.0.map(TensorOrScalar::Input));
         let inputs: Vec<Source> = (0..decomposition.inputs().len()).map(Source::Input).collect();
         Ok(vec![match bounds {
@@ -184,18 +176,14 @@ impl Decompose for Clip {
 }
 
 impl Decompose for CastLike {
-    fn num_inputs(&self) -> RangeInclusive<usize> {
-        2..=2
-    }
-
-    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>, LayerError> {
+    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>> {
         let dtype = decomposition.dtype(Source::Input(self.target_type.0))?;
         Ok(vec![decomposition.cast(X, dtype)?])
     }
 }
 
 impl Decompose for Det {
-    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>, LayerError> {
+    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>> {
         Ok(vec![decomposition.step(Determinant, &[X])?])
     }
 }
@@ -205,7 +193,7 @@ fn number(value: f64) -> TensorOrScalar {
 }
 
 impl Decompose for IsInf {
-    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>, LayerError> {
+    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>> {
         let is = |value: f64| Eq { other: number(value) };
         Ok(vec![match (self.detect_negative.0, self.detect_positive.0) {
             (true, true) => decomposition.then(TorchIsInf {}, &[X])?,
@@ -218,20 +206,20 @@ impl Decompose for IsInf {
 }
 
 impl Decompose for IsNan {
-    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>, LayerError> {
+    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>> {
         Ok(vec![decomposition.then(TorchIsNan {}, &[X])?])
     }
 }
 
 impl Decompose for Selu {
-    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>, LayerError> {
+    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>> {
         let elu = decomposition.then(ELU { alpha: self.alpha }, &[X])?;
         Ok(vec![decomposition.compute(&format!("mul(@0,{:?})", self.gamma), &[elu])?])
     }
 }
 
 impl Decompose for Shrink {
-    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>, LayerError> {
+    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>> {
         let dtype = decomposition.dtype(X)?;
         let is_below = decomposition.then(Lt { other: number(-self.lambd) }, &[X])?;
         let is_above = decomposition.then(Gt { other: number(self.lambd) }, &[X])?;
@@ -247,13 +235,13 @@ impl Decompose for Shrink {
 }
 
 impl Decompose for Softsign {
-    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>, LayerError> {
+    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>> {
         Ok(vec![decomposition.then(TorchSoftsign {}, &[X])?])
     }
 }
 
 impl Decompose for Swish {
-    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>, LayerError> {
+    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>> {
         let steep = decomposition.compute(&format!("mul(@0,{:?})", self.alpha), &[X])?;
         let gate = decomposition.then(Sigmoid {}, &[steep])?;
         Ok(vec![decomposition.compute("mul(@0,@1)", &[X, gate])?])
@@ -261,18 +249,14 @@ impl Decompose for Swish {
 }
 
 impl Decompose for ThresholdedRelu {
-    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>, LayerError> {
+    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>> {
         let layer = Threshold { threshold: self.alpha, value: 0.0 };
         Ok(vec![decomposition.then(layer, &[X])?])
     }
 }
 
 impl Decompose for PRelu {
-    fn num_inputs(&self) -> RangeInclusive<usize> {
-        2..=2
-    }
-
-    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>, LayerError> {
+    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>> {
         let is_negative = decomposition.then(Lt { other: number(0.0) }, &[X])?;
         let steep = decomposition.compute("mul(@0,@1)", &[X, Source::Input(self.slope.0)])?;
         let (input, other) = (TensorOrScalar::Input(1), TensorOrScalar::Input(2));
@@ -281,11 +265,11 @@ impl Decompose for PRelu {
 }
 
 impl Decompose for Mean {
-    fn num_inputs(&self) -> RangeInclusive<usize> {
-        self.inputs.0.max(1)..=self.inputs.0.max(1)
+    fn num_inputs(&self) -> Option<RangeInclusive<usize>> {
+        Some(self.inputs.0.max(1)..=self.inputs.0.max(1))
     }
 
-    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>, LayerError> {
+    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>> {
         let mut sum = X;
         for position in 1..self.inputs.0 {
             sum = decomposition.compute("add(@0,@1)", &[sum, Source::Input(position)])?;
@@ -295,11 +279,7 @@ impl Decompose for Mean {
 }
 
 impl Decompose for BitShift {
-    fn num_inputs(&self) -> RangeInclusive<usize> {
-        2..=2
-    }
-
-    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>, LayerError> {
+    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>> {
         let (inputs, other) = ([X, Source::Input(self.by.0)], TensorOrScalar::Input(1));
         Ok(vec![match self.direction {
             ShiftDirection::Left => decomposition.then(LeftShift { other }, &inputs)?,
@@ -309,7 +289,7 @@ impl Decompose for BitShift {
 }
 
 impl Decompose for Bernoulli {
-    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>, LayerError> {
+    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>> {
         let dtype = self.dtype.map_or(decomposition.dtype(X)?, |dtype| dtype.0);
         let random = decomposition.call::<RandLike>(&[], &[(None, X)], 1)?;
         let is_below = decomposition.then(Lt { other: TensorOrScalar::Input(1) }, &[random, X])?;
@@ -319,5 +299,5 @@ impl Decompose for Bernoulli {
 
 operators! {
     entry => IsInf, IsNan, Selu, Shrink, Softsign, Swish, ThresholdedRelu, PRelu, Mean, BitShift, Mod, Clip, CastLike, Det,
-    Bernoulli
+    Bernoulli; category Elementwise
 }

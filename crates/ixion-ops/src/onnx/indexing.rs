@@ -1,22 +1,22 @@
 //! Elements selected or written by their indices.
 
 use super::decompose::{Decompose, entry};
-use super::decomposition::{Decomposition, Source};
-use super::steps::{LinearIndex, Reshape, WrapIndices};
+use super::decomposition::Decomposition;
+use super::lowering::Source;
+use super::steps::{LinearIndex, WrapIndices};
 use crate::indexing::by_index::{Gather as TorchGather, IndexSelect};
 use crate::indexing::nonzero::Nonzero;
 use crate::indexing::scattering::{Scatter as TorchScatter, ScatterReduce, ScatterReduction};
 use crate::layout::axes::{ExpandAs, MatrixTranspose};
 use crate::layout::reshaping::{Ravel, Squeeze};
 use crate::layout::slicing::{Indices, RankStays, Select};
-use crate::op::{FieldValue, LayerError, NO_KEY, OperatorReader, TensorMeta};
+use crate::op::{FieldValue, LayerError, NO_KEY, OperatorReader, Result, TensorMeta};
 use crate::support::arguments::{InputIndex, ParamOrInput};
 use crate::support::broadcast::TensorOrScalar;
 use crate::support::choices::choices;
 use crate::support::shape_cache::ShapeCache;
 use crate::support::views::axis_of;
 use ixion_tensor::{Dim, resolve_axis};
-use std::ops::RangeInclusive;
 
 crate::operator! {
     /// `Gather` (since 1): the slices at the given indices of one axis; the axes of the indices replace it.
@@ -122,7 +122,7 @@ pub struct RowLength(pub Option<usize>);
 impl FieldValue for RowLength {
     const KIND: &'static str = NO_KEY;
 
-    fn read(reader: &mut OperatorReader<'_>, _: &'static str) -> Result<Option<Self>, LayerError> {
+    fn read(reader: &mut OperatorReader<'_>, _: &'static str) -> Result<Option<Self>> {
         let len = match reader.input_shape(1).and_then(<[_]>::last) {
             Some(ixion_pnnx::Dim::Fixed(len)) => usize::try_from(*len).ok(),
             _ => None,
@@ -144,12 +144,7 @@ fn product(dims: &[Dim]) -> Dim {
 }
 
 /// The slices of one axis at these indices, a vector of non-negative values.
-fn select(
-    decomposition: &mut Decomposition,
-    x: Source,
-    axis: usize,
-    index: Source,
-) -> Result<Source, LayerError> {
+fn select(decomposition: &mut Decomposition, x: Source, axis: usize, index: Source) -> Result<Source> {
     let dim = i64::try_from(axis).unwrap_or(i64::MAX);
     decomposition.then(IndexSelect { dim, index: InputIndex(1), places: ShapeCache::default() }, &[x, index])
 }
@@ -159,12 +154,7 @@ impl Decompose for Gather {
         &[("dim", "axis"), ("index", "indices")]
     }
 
-    fn num_inputs(&self) -> RangeInclusive<usize> {
-        let count = 1 + self.indices.num_inputs();
-        count..=count
-    }
-
-    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>, LayerError> {
+    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>> {
         let x = Source::Input(0);
         let indices = match &self.indices {
             ParamOrInput::Input(position) => Source::Input(*position),
@@ -182,9 +172,9 @@ impl Decompose for Gather {
         if index.rank() == 1 {
             return Ok(vec![select(decomposition, x, axis, indices)?]);
         }
-        let list = decomposition.step(Reshape(vec![index.num_elements()]), &[indices])?;
+        let list = decomposition.reshape(vec![index.num_elements()], indices)?;
         let taken = select(decomposition, x, axis, list)?;
-        Ok(vec![decomposition.step(Reshape(dims), &[taken])?])
+        Ok(vec![decomposition.reshape(dims, taken)?])
     }
 }
 
@@ -193,11 +183,7 @@ impl Decompose for GatherElements {
         &[("dim", "axis")]
     }
 
-    fn num_inputs(&self) -> RangeInclusive<usize> {
-        2..=2
-    }
-
-    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>, LayerError> {
+    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>> {
         let (x, indices) = (Source::Input(0), Source::Input(self.indices.0));
         let axis = resolve_axis(self.axis, decomposition.rank(x)?)?;
         let index = decomposition.step(WrapIndices { axis }, &[indices, x])?;
@@ -219,7 +205,7 @@ struct Rows {
 
 impl Rows {
     /// `row` is the row length if the shape of the indices does not give it.
-    fn new(whole: &TensorMeta, index: &TensorMeta, batch: usize, row: RowLength) -> Result<Self, LayerError> {
+    fn new(whole: &TensorMeta, index: &TensorMeta, batch: usize, row: RowLength) -> Result<Self> {
         let refuse = |wanted: String| Err(LayerError::shape("the indices", wanted, index));
         let Some((depth, dims)) = index.dims().split_last() else {
             return refuse("at least one axis".to_owned());
@@ -242,20 +228,16 @@ impl Rows {
 }
 
 impl Decompose for GatherNd {
-    fn num_inputs(&self) -> RangeInclusive<usize> {
-        2..=2
-    }
-
-    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>, LayerError> {
+    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>> {
         let (x, indices) = (Source::Input(0), Source::Input(self.indices.0));
         let rows =
             Rows::new(decomposition.meta(x)?, decomposition.meta(indices)?, self.batch_dims, self.row)?;
         let places = decomposition.step(LinearIndex { batch: self.batch_dims }, &[indices, x])?;
-        let list = decomposition.step(Reshape(vec![product(&rows.index)]), &[places])?;
+        let list = decomposition.reshape(vec![product(&rows.index)], places)?;
         let whole = [&[rows.places][..], &rows.rest].concat();
-        let whole = decomposition.step(Reshape(whole), &[x])?;
+        let whole = decomposition.reshape(whole, x)?;
         let taken = select(decomposition, whole, 0, list)?;
-        Ok(vec![decomposition.step(Reshape([rows.index, rows.rest].concat()), &[taken])?])
+        Ok(vec![decomposition.reshape([rows.index, rows.rest].concat(), taken)?])
     }
 }
 
@@ -265,7 +247,7 @@ fn scatter(
     joined: Reduction,
     axis: usize,
     inputs: [Source; 3],
-) -> Result<Source, LayerError> {
+) -> Result<Source> {
     let dim = i64::try_from(axis).unwrap_or(i64::MAX);
     let reduce = match joined {
         Reduction::None => {
@@ -286,11 +268,7 @@ impl Decompose for ScatterElements {
         &[("dim", "axis")]
     }
 
-    fn num_inputs(&self) -> RangeInclusive<usize> {
-        3..=3
-    }
-
-    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>, LayerError> {
+    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>> {
         let [x, indices, updates] = [0, self.indices.0, self.updates.0].map(Source::Input);
         let axis = resolve_axis(self.axis, decomposition.rank(x)?)?;
         let index = decomposition.step(WrapIndices { axis }, &[indices, x])?;
@@ -299,11 +277,7 @@ impl Decompose for ScatterElements {
 }
 
 impl Decompose for ScatterNd {
-    fn num_inputs(&self) -> RangeInclusive<usize> {
-        3..=3
-    }
-
-    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>, LayerError> {
+    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>> {
         let [x, indices, updates] = [0, self.indices.0, self.updates.0].map(Source::Input);
         let whole = decomposition.meta(x)?.clone();
         let rows = Rows::new(&whole, decomposition.meta(indices)?, 0, self.row)?;
@@ -315,12 +289,12 @@ impl Decompose for ScatterNd {
         }
         // As a matrix with a row for each position that an index can select.
         let places = decomposition.step(LinearIndex { batch: 0 }, &[indices, x])?;
-        let places = decomposition.step(Reshape(vec![count.clone(), Dim::Fixed(1)]), &[places])?;
-        let matrix = decomposition.step(Reshape(vec![rows.places, len.clone()]), &[x])?;
-        let updates = decomposition.step(Reshape(vec![count, len]), &[updates])?;
+        let places = decomposition.reshape(vec![count.clone(), Dim::Fixed(1)], places)?;
+        let matrix = decomposition.reshape(vec![rows.places, len.clone()], x)?;
+        let updates = decomposition.reshape(vec![count, len], updates)?;
         let places = decomposition.then(ExpandAs { other: InputIndex(1) }, &[places, updates])?;
         let written = scatter(decomposition, self.reduction, 0, [matrix, places, updates])?;
-        Ok(vec![decomposition.step(Reshape(whole.dims().to_vec()), &[written])?])
+        Ok(vec![decomposition.reshape(whole.dims().to_vec(), written)?])
     }
 }
 
@@ -329,15 +303,11 @@ impl Decompose for Compress {
         &[("dim", "axis")]
     }
 
-    fn num_inputs(&self) -> RangeInclusive<usize> {
-        2..=2
-    }
-
     fn is_data_dependent(&self) -> bool {
         true
     }
 
-    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>, LayerError> {
+    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>> {
         let (x, condition) = (Source::Input(0), Source::Input(self.condition.0));
         let meta = decomposition.meta(condition)?;
         if meta.rank() != 1 {
@@ -358,12 +328,12 @@ impl Decompose for NonZero {
         true
     }
 
-    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>, LayerError> {
+    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>> {
         let found = decomposition.then(Nonzero {}, &[Source::Input(0)])?;
         Ok(vec![decomposition.then(MatrixTranspose {}, &[found])?])
     }
 }
 
 operators! {
-    entry => Gather, GatherElements, GatherNd, ScatterElements, ScatterNd, Compress, NonZero
+    entry => Gather, GatherElements, GatherNd, ScatterElements, ScatterNd, Compress, NonZero; category Shape
 }

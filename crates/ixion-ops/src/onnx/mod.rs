@@ -8,6 +8,10 @@
 //! (in `decompose.rs`) builds a `Decomposition` (in `decomposition.rs`) of one or more layers. So nothing is
 //! implemented twice, and an operator here takes a few lines. What PyTorch cannot express is a step of its own in
 //! `steps.rs`, `edges.rs`, `recurrence.rs` and others.
+//!
+//! Before a plan is built, [`lower`] turns an operator into the operators of its decomposition, so that passes, formats, the
+//! arena and GPUs treat it like any other. The layer runs the decomposition itself if a step is not an operator that a file can
+//! name, if random numbers depend on the operator's name, or if the ranks of the inputs are unknown; and in the interpreter.
 
 mod activations;
 pub mod convolution;
@@ -18,6 +22,7 @@ mod edges;
 pub mod elementwise;
 pub mod fields;
 pub mod indexing;
+pub mod lowering;
 pub mod normalization;
 pub mod order;
 pub mod pooling;
@@ -41,6 +46,8 @@ operators! {
     of convolution, creation, elementwise, indexing, normalization, order, pooling, quantization, recurrent, reductions,
     resize, shapes, #[cfg(feature = "fourier")] spectra, transposed, unique, vision
 }
+
+pub use decompose::lower;
 
 #[cfg(test)]
 mod tests;

@@ -1,14 +1,13 @@
 //! Normalisation by statistics of the input.
 
 use super::decompose::{Decompose, entry};
-use super::decomposition::{Decomposition, Source};
+use super::decomposition::Decomposition;
 use super::fields::Flag;
-use super::steps::Reshape;
-use crate::op::LayerError;
+use super::lowering::Source;
+use crate::op::{LayerError, Result};
 use crate::reduction::along_axes::{Mean, Norm, Power, Unbiased, Variance};
 use crate::support::arguments::{Accumulator, InputIndex, OutputCount};
 use ixion_tensor::Dim;
-use std::ops::RangeInclusive;
 
 const X: Source = Source::Input(0);
 
@@ -51,12 +50,12 @@ crate::operator! {
     }
 }
 
-fn mean(decomposition: &mut Decomposition, x: Source, axes: &[i64]) -> Result<Source, LayerError> {
+fn mean(decomposition: &mut Decomposition, x: Source, axes: &[i64]) -> Result<Source> {
     decomposition.then(Mean { dtype: Accumulator(None), dim: Some(axes.to_vec()), keepdim: true }, &[x])
 }
 
 /// The population variance along axes.
-fn variance(decomposition: &mut Decomposition, x: Source, axes: &[i64]) -> Result<Source, LayerError> {
+fn variance(decomposition: &mut Decomposition, x: Source, axes: &[i64]) -> Result<Source> {
     let (correction, unbiased) = (Some(0.0), Unbiased(0.0));
     decomposition.then(Variance { correction, unbiased, dim: Some(axes.to_vec()), keepdim: true }, &[x])
 }
@@ -66,22 +65,18 @@ impl Decompose for MeanVarianceNormalization {
         &[("dim", "axes")]
     }
 
-    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>, LayerError> {
+    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>> {
         let (mean, variance) = (mean(decomposition, X, &self.axes)?, variance(decomposition, X, &self.axes)?);
         Ok(vec![decomposition.compute("div(sub(@0,@1),add(sqrt(@2),1e-9))", &[X, mean, variance])?])
     }
 }
 
 impl Decompose for BatchNormalization {
-    fn num_inputs(&self) -> RangeInclusive<usize> {
-        5..=5
-    }
-
     fn num_outputs(&self) -> usize {
         self.outputs.0.clamp(1, if self.training_mode.0 { 3 } else { 1 })
     }
 
-    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>, LayerError> {
+    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>> {
         let meta = decomposition.meta(X)?.clone();
         let Some(channels) = meta.dims().get(1).cloned() else {
             return Err(LayerError::shape("the input", "N×C×…", meta));
@@ -92,7 +87,7 @@ impl Decompose for BatchNormalization {
         let inputs = [self.scale, self.b, self.input_mean, self.input_var];
         let mut given = inputs.map(|input| Source::Input(input.0));
         for source in &mut given {
-            *source = decomposition.step(Reshape(dims.clone()), &[*source])?;
+            *source = decomposition.reshape(dims.clone(), *source)?;
         }
         let [scale, bias, old_mean, old_variance] = given;
         let [mean, variance] = match self.training_mode.0 {
@@ -104,14 +99,14 @@ impl Decompose for BatchNormalization {
         let moved = format!("add(mul(@0,{:?}),mul(@1,{:?}))", self.momentum, 1.0 - self.momentum);
         for pair in [[old_mean, mean], [old_variance, variance]].iter().take(self.num_outputs() - 1) {
             let moved = decomposition.compute(&moved, pair)?;
-            outputs.push(decomposition.step(Reshape(vec![channels.clone()]), &[moved])?);
+            outputs.push(decomposition.reshape(vec![channels.clone()], moved)?);
         }
         Ok(outputs)
     }
 }
 
 impl Decompose for GlobalLpPool {
-    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>, LayerError> {
+    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>> {
         let rank = decomposition.rank(X)?;
         if rank < 3 {
             return Err(LayerError::shape("the input", "N×C×…", decomposition.meta(X)?));
@@ -121,4 +116,4 @@ impl Decompose for GlobalLpPool {
     }
 }
 
-operators! { entry => MeanVarianceNormalization, BatchNormalization, GlobalLpPool }
+operators! { entry => MeanVarianceNormalization, BatchNormalization, GlobalLpPool; category Normalization }

@@ -2,14 +2,15 @@
 //! reversed sequences.
 
 use super::decompose::{Decompose, entry};
-use super::decomposition::{Decomposition, Source};
+use super::decomposition::Decomposition;
 use super::fields::Flag;
+use super::lowering::Source;
 use super::steps::ReverseSequences;
 use crate::creation::filled::ZerosLike;
 use crate::indexing::scattering::Scatter;
 use crate::layout::padding::{Pad, PaddingMode};
 use crate::layout::repetition::Flip;
-use crate::op::LayerError;
+use crate::op::{LayerError, Result};
 use crate::reduction::distance::Normalize;
 use crate::reduction::extremes::{Argmax, Argmin, Topk};
 use crate::reduction::scan::{Cumprod, Cumsum};
@@ -17,7 +18,6 @@ use crate::support::arguments::{Accumulator, InputIndex, OutputCount, ParamOrInp
 use crate::support::broadcast::TensorOrScalar;
 use crate::support::views::axis_of;
 use ixion_tensor::{Dim, Scalar};
-use std::ops::RangeInclusive;
 
 const X: Source = Source::Input(0);
 
@@ -40,7 +40,7 @@ macro_rules! places {
                 &[("dim", "axis")]
             }
 
-            fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>, LayerError> {
+            fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>> {
                 let axis = axis_of(self.axis, decomposition.meta(X)?)?;
                 let layer = $layer { dim: Some(self.axis), keepdim: self.keepdims.0 };
                 if !self.select_last_index.0 {
@@ -110,12 +110,7 @@ macro_rules! scans {
                 &[("dim", "axis")]
             }
 
-            fn num_inputs(&self) -> RangeInclusive<usize> {
-                let count = 1 + self.axis.num_inputs();
-                count..=count
-            }
-
-            fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>, LayerError> {
+            fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>> {
                 let dim = one("axis", &self.axis, decomposition)?;
                 let axis = axis_of(dim, decomposition.meta(X)?)?;
                 let mut x = X;
@@ -171,11 +166,7 @@ crate::operator! {
 }
 
 /// The only value of an argument, which must be known.
-fn one(
-    key: &'static str,
-    argument: &ParamOrInput<Vec<i64>>,
-    decomposition: &Decomposition,
-) -> Result<i64, LayerError> {
+fn one(key: &'static str, argument: &ParamOrInput<Vec<i64>>, decomposition: &Decomposition) -> Result<i64> {
     let values = argument.dims(decomposition.inputs())?;
     match values.as_slice() {
         [value] => value.fixed().ok_or_else(|| LayerError::Unsupported(format!("`{key}` must be known"))),
@@ -188,7 +179,7 @@ impl Decompose for Hardmax {
         &[("dim", "axis")]
     }
 
-    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>, LayerError> {
+    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>> {
         axis_of(self.axis, decomposition.meta(X)?)?;
         let place = decomposition.then(Argmax { dim: Some(self.axis), keepdim: true }, &[X])?;
         let zeros = decomposition.then(ZerosLike { dtype: None, memory_format: None }, &[X])?;
@@ -202,16 +193,11 @@ impl Decompose for TopK {
         &[("dim", "axis"), ("k", "K")]
     }
 
-    fn num_inputs(&self) -> RangeInclusive<usize> {
-        let count = 1 + self.k.num_inputs();
-        count..=count
-    }
-
     fn num_outputs(&self) -> usize {
         self.outputs.0.clamp(1, 2)
     }
 
-    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>, LayerError> {
+    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>> {
         let found = one("K", &self.k, decomposition)?;
         let Ok(k) = usize::try_from(found) else {
             return Err(LayerError::invalid("K", found, "it must be at least 0"));
@@ -227,18 +213,14 @@ impl Decompose for LpNormalization {
         &[("dim", "axis")]
     }
 
-    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>, LayerError> {
+    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>> {
         let (p, dim) = (self.p as f64, vec![self.axis]);
         Ok(vec![decomposition.then(Normalize { p, dim, eps: 1e-12 }, &[X])?])
     }
 }
 
 impl Decompose for ReverseSequence {
-    fn num_inputs(&self) -> RangeInclusive<usize> {
-        2..=2
-    }
-
-    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>, LayerError> {
+    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>> {
         let axes = [self.batch_axis, self.time_axis];
         if axes != [0, 1] && axes != [1, 0] {
             let reason = "`batch_axis` and `time_axis` must be 0 and 1, or 1 and 0";

@@ -1,18 +1,18 @@
 //! Pooling.
 
 use super::decompose::{Decompose, entry};
-use super::decomposition::{Decomposition, Source};
-use super::edges::{Edge, Ends, Fit, PadAxes, UnpaddedIndices};
+use super::decomposition::Decomposition;
+use super::edges::{Edge, Ends, Fit, UnpaddedIndices, pad_axes};
 use super::fields::{Flag, List, numbers};
+use super::lowering::Source;
 use super::windows::{NAMES, Windows, per_axis, torch_axes, windows};
 use crate::creation::filled::OnesLike;
-use crate::op::{LayerError, SpatialAxes};
+use crate::op::{LayerError, Result, SpatialAxes};
 use crate::pooling::{self, Pooled};
 use crate::support::arguments::{InputIndex, OutputCount, RecordedType};
 use crate::support::broadcast::integer_range;
 use crate::support::choices::PerAxis;
 use ixion_tensor::DType;
-use std::ops::RangeInclusive;
 
 const X: Source = Source::Input(0);
 
@@ -56,14 +56,14 @@ windows! {
 }
 
 /// The number of axes of a window.
-fn axes_of(kernel: &[usize]) -> Result<SpatialAxes, LayerError> {
+fn axes_of(kernel: &[usize]) -> Result<SpatialAxes> {
     SpatialAxes::new(kernel.len()).ok_or_else(|| {
         LayerError::invalid("kernel_shape", format!("{kernel:?}"), "only 1 to 3 axes can be pooled")
     })
 }
 
 /// Rejects dilated windows.
-fn check_dense(windows: &Windows) -> Result<(), LayerError> {
+fn check_dense(windows: &Windows) -> Result<()> {
     if windows.dilations.iter().all(|step| *step == 1) {
         return Ok(());
     }
@@ -72,7 +72,7 @@ fn check_dense(windows: &Windows) -> Result<(), LayerError> {
 }
 
 /// Casts f16 and bf16 to f32, which can hold large sums of them.
-fn wide(decomposition: &mut Decomposition, x: Source) -> Result<Source, LayerError> {
+fn wide(decomposition: &mut Decomposition, x: Source) -> Result<Source> {
     match decomposition.dtype(x)? {
         DType::F16 | DType::Bf16 => decomposition.cast(x, DType::F32),
         _ => Ok(x),
@@ -85,7 +85,7 @@ fn windowed(
     windows: &Windows,
     x: Source,
     divisor_override: Option<i64>,
-) -> Result<Source, LayerError> {
+) -> Result<Source> {
     let pool = pooling::AvgPool {
         axes: axes_of(&windows.kernel)?,
         kernel_size: torch_axes(&windows.kernel),
@@ -99,7 +99,7 @@ fn windowed(
 }
 
 /// The size of a pooling's window.
-fn pool_kernel(found: Option<&[i64]>) -> Result<Vec<usize>, LayerError> {
+fn pool_kernel(found: Option<&[i64]>) -> Result<Vec<usize>> {
     match found {
         Some(found) => per_axis("kernel_shape", Some(found), &vec![1; found.len()]),
         None => Err(LayerError::invalid("kernel_shape", "None", "the window size is required")),
@@ -111,7 +111,7 @@ impl Decompose for LpPool {
         NAMES
     }
 
-    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>, LayerError> {
+    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>> {
         if self.p < 1 {
             return Err(LayerError::invalid("p", self.p, "it must be at least 1"));
         }
@@ -132,7 +132,7 @@ impl Decompose for AveragePool {
         NAMES
     }
 
-    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>, LayerError> {
+    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>> {
         let windows = self.windows(&pool_kernel(self.kernel_shape.as_deref())?)?;
         check_dense(&windows)?;
         let ceil_mode = self.ceil_mode.0;
@@ -145,7 +145,7 @@ impl Decompose for AveragePool {
         if self.count_include_pad.0 {
             counted = windows.padded(decomposition, counted, false, 1.0)?;
             let axes = windows.edges(ceil_mode).into_iter().map(Edge::of_rest).collect();
-            counted = decomposition.step(PadAxes { axes, value: 0.0 }, &[counted])?;
+            counted = pad_axes(decomposition, axes, 0.0, counted)?;
         } else {
             counted = windows.padded(decomposition, counted, ceil_mode, 0.0)?;
         }
@@ -167,7 +167,7 @@ impl Decompose for MaxPool {
         self.outputs.0.clamp(1, 2)
     }
 
-    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>, LayerError> {
+    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>> {
         let windows = self.windows(&pool_kernel(self.kernel_shape.as_deref())?)?;
         let least =
             integer_range(decomposition.dtype(X)?).map_or(f64::NEG_INFINITY, |(least, _)| least as f64);
@@ -200,12 +200,7 @@ impl Decompose for MaxUnpool {
         NAMES
     }
 
-    fn num_inputs(&self) -> RangeInclusive<usize> {
-        let count = 2 + super::fields::count(&self.output_shape);
-        count..=count
-    }
-
-    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>, LayerError> {
+    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>> {
         let given = self.kernel_shape.as_deref().unwrap_or_default();
         let windows = self.windows(&per_axis("kernel_shape", Some(given), &vec![1; given.len()])?)?;
         let (rank, axes) = (decomposition.rank(X)?, windows.kernel.len());
@@ -250,4 +245,4 @@ impl Decompose for MaxUnpool {
     }
 }
 
-operators! { entry => LpPool, AveragePool, MaxPool, MaxUnpool }
+operators! { entry => LpPool, AveragePool, MaxPool, MaxUnpool; category Pooling }

@@ -1,20 +1,19 @@
 //! Quantisation: an integer q represents (q − zero point) · scale.
 
 use super::decompose::{Decompose, entry};
-use super::decomposition::{Decomposition, Source};
+use super::decomposition::Decomposition;
 use super::fields::{ElementType, Optional};
-use super::steps::Reshape;
+use super::lowering::Source;
 use crate::indexing::selection::Clamp;
 use crate::layout::repetition::RepeatInterleave;
 use crate::matmul::product::Matmul;
-use crate::op::LayerError;
+use crate::op::{LayerError, Result};
 use crate::reduction::along_axes::{Amax, Amin};
 use crate::support::arguments::InputIndex;
 use crate::support::broadcast::TensorOrScalar;
 use crate::support::shape_cache::ShapeCache;
 use crate::support::views::axis_of;
 use ixion_tensor::{DType, Dim, Scalar};
-use std::ops::RangeInclusive;
 
 const X: Source = Source::Input(0);
 
@@ -96,7 +95,7 @@ pub(super) fn along(
     x: Source,
     axis: i64,
     block: usize,
-) -> Result<Source, LayerError> {
+) -> Result<Source> {
     let (meta, whole) = (decomposition.meta(of)?.clone(), decomposition.meta(x)?.clone());
     if block > 0 {
         let (repeats, dim) = (block.to_string(), axis.to_string());
@@ -105,25 +104,25 @@ pub(super) fn along(
     }
     match meta.dims() {
         [] => Ok(of),
-        [len] if *len == 1usize => decomposition.step(Reshape(Vec::new()), &[of]),
+        [len] if *len == 1usize => decomposition.reshape(Vec::new(), of),
         [len] => {
+            // A single value would have no axes, which matters for the element type of arithmetic with it.
+            if len.fixed().is_none() {
+                decomposition.depend_on_sizes();
+            }
             let axis = axis_of(axis, &whole)?;
             let mut dims = vec![Dim::Fixed(1); whole.rank()];
             if let Some(dim) = dims.get_mut(axis) {
                 *dim = len.clone();
             }
-            decomposition.step(Reshape(dims), &[of])
+            decomposition.reshape(dims, of)
         }
         _ => Ok(of),
     }
 }
 
 /// Rounds values, adds a zero point, and saturates them to the zero point's element type.
-pub(super) fn rounded(
-    decomposition: &mut Decomposition,
-    x: Source,
-    zero: Source,
-) -> Result<Source, LayerError> {
+pub(super) fn rounded(decomposition: &mut Decomposition, x: Source, zero: Source) -> Result<Source> {
     let dtype = decomposition.dtype(zero)?;
     let number = decomposition.dtype(x)?;
     let zero = decomposition.cast(zero, number)?;
@@ -132,7 +131,7 @@ pub(super) fn rounded(
 }
 
 /// Converts values to an integer type, saturating.
-fn within(decomposition: &mut Decomposition, x: Source, dtype: DType) -> Result<Source, LayerError> {
+fn within(decomposition: &mut Decomposition, x: Source, dtype: DType) -> Result<Source> {
     let (least, most) = match dtype {
         DType::U8 => (0, 255),
         DType::I8 => (-128, 127),
@@ -147,11 +146,11 @@ fn within(decomposition: &mut Decomposition, x: Source, dtype: DType) -> Result<
 }
 
 /// The product of the first two scales over the third, in f64.
-pub(super) fn ratio(decomposition: &mut Decomposition, scales: [Source; 3]) -> Result<Source, LayerError> {
+pub(super) fn ratio(decomposition: &mut Decomposition, scales: [Source; 3]) -> Result<Source> {
     let mut wide = scales;
     for scale in &mut wide {
         *scale = match decomposition.meta(*scale)?.dims() {
-            [len] if *len == 1usize => decomposition.step(Reshape(Vec::new()), &[*scale])?,
+            [len] if *len == 1usize => decomposition.reshape(Vec::new(), *scale)?,
             _ => *scale,
         };
         *scale = decomposition.cast(*scale, DType::F64)?;
@@ -164,12 +163,7 @@ impl Decompose for QuantizeLinear {
         &[("dim", "axis"), ("repeats", "block_size")]
     }
 
-    fn num_inputs(&self) -> RangeInclusive<usize> {
-        let count = 2 + self.y_zero_point.count();
-        count..=count
-    }
-
-    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>, LayerError> {
+    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>> {
         let scale = along(decomposition, Source::Input(self.y_scale.0), X, self.axis, self.block_size)?;
         let steps = decomposition.compute("div(@0,@1)", &[X, scale])?;
         let Some(zero) = self.y_zero_point.source() else {
@@ -187,12 +181,7 @@ impl Decompose for DequantizeLinear {
         &[("dim", "axis"), ("repeats", "block_size")]
     }
 
-    fn num_inputs(&self) -> RangeInclusive<usize> {
-        let count = 2 + self.x_zero_point.count();
-        count..=count
-    }
-
-    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>, LayerError> {
+    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>> {
         let scale = Source::Input(self.x_scale.0);
         let dtype = decomposition.dtype(scale)?;
         let scale = along(decomposition, scale, X, self.axis, self.block_size)?;
@@ -211,7 +200,7 @@ impl Decompose for DynamicQuantizeLinear {
         3
     }
 
-    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>, LayerError> {
+    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>> {
         let least = decomposition.then(Amin { dim: None, keepdim: false }, &[X])?;
         let most = decomposition.then(Amax { dim: None, keepdim: false }, &[X])?;
         // The range includes 0.
@@ -227,12 +216,7 @@ impl Decompose for DynamicQuantizeLinear {
 }
 
 /// Integers minus their zero point, as i32, which holds their products.
-fn centred(
-    decomposition: &mut Decomposition,
-    x: Source,
-    zero: Option<Source>,
-    axis: i64,
-) -> Result<Source, LayerError> {
+fn centred(decomposition: &mut Decomposition, x: Source, zero: Option<Source>, axis: i64) -> Result<Source> {
     let wide = decomposition.cast(x, DType::I32)?;
     let Some(zero) = zero else { return Ok(wide) };
     let zero = along(decomposition, zero, x, axis, 0)?;
@@ -240,18 +224,13 @@ fn centred(
     decomposition.compute("sub(@0,@1)", &[wide, zero])
 }
 
-fn product(decomposition: &mut Decomposition, a: Source, b: Source) -> Result<Source, LayerError> {
+fn product(decomposition: &mut Decomposition, a: Source, b: Source) -> Result<Source> {
     decomposition
         .then(Matmul { other: InputIndex(1), epilogue: None, on_device: Default::default() }, &[a, b])
 }
 
 impl Decompose for MatMulInteger {
-    fn num_inputs(&self) -> RangeInclusive<usize> {
-        let count = 2 + self.a_zero_point.count() + self.b_zero_point.count();
-        count..=count
-    }
-
-    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>, LayerError> {
+    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>> {
         let a = centred(decomposition, X, self.a_zero_point.source(), -2)?;
         let b = centred(decomposition, Source::Input(self.b.0), self.b_zero_point.source(), -1)?;
         let product = product(decomposition, a, b)?;
@@ -260,11 +239,7 @@ impl Decompose for MatMulInteger {
 }
 
 impl Decompose for QLinearMatMul {
-    fn num_inputs(&self) -> RangeInclusive<usize> {
-        8..=8
-    }
-
-    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>, LayerError> {
+    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>> {
         let inputs =
             [self.a_zero_point, self.b, self.b_zero_point, self.y_zero_point].map(|at| Source::Input(at.0));
         let [a_zero, b, b_zero, y_zero] = inputs;
@@ -284,5 +259,5 @@ impl Decompose for QLinearMatMul {
 }
 
 operators! {
-    entry => QuantizeLinear, DequantizeLinear, DynamicQuantizeLinear, MatMulInteger, QLinearMatMul
+    entry => QuantizeLinear, DequantizeLinear, DynamicQuantizeLinear, MatMulInteger, QLinearMatMul; category Weighted
 }

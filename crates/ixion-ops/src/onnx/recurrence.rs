@@ -1,7 +1,7 @@
 //! Recurrent networks with ONNX's gate order, choice of functions, and sequences of different lengths.
 
 use super::activations::Function;
-use crate::op::{Cost, CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
+use crate::op::{Cost, CpuLayer, ForwardContext, Io, Layer, LayerError, Result, TensorMeta};
 use crate::support::broadcast::Converted;
 use crate::support::float::{self, with_float};
 use ixion_kernels::Float;
@@ -104,17 +104,12 @@ struct State<'a, T> {
     memory: &'a mut [T],
 }
 
-fn matrix<T>(data: &[T], rows: usize, columns: usize) -> Result<ArrayView2<'_, T>, LayerError> {
+fn matrix<T>(data: &[T], rows: usize, columns: usize) -> Result<ArrayView2<'_, T>> {
     Ok(ArrayView2::from_shape((rows, columns), data)?)
 }
 
 /// Sets `sums` to a·bᵀ plus a bias for each column, if there is one.
-fn multiplied<T: Float>(
-    a: &[T],
-    b: ArrayView2<'_, T>,
-    bias: Option<&[T]>,
-    sums: &mut [T],
-) -> Result<(), LayerError> {
+fn multiplied<T: Float>(a: &[T], b: ArrayView2<'_, T>, bias: Option<&[T]>, sums: &mut [T]) -> Result<()> {
     let columns = b.nrows();
     let rows = sums.len() / columns.max(1);
     for row in sums.chunks_exact_mut(columns.max(1)) {
@@ -142,7 +137,7 @@ impl Recurrence {
         if self.batch_first { [batch, other] } else { [other, batch] }
     }
 
-    fn check(&self, inputs: &[TensorMeta], batch: &Dim, hidden: &Dim) -> Result<(), LayerError> {
+    fn check(&self, inputs: &[TensorMeta], batch: &Dim, hidden: &Dim) -> Result<()> {
         let (directions, gates) = (Dim::from(self.directions.len()), self.cell.gates());
         let rows = hidden.clone() * gates;
         let features = inputs[0].dims().last().cloned().unwrap_or(Dim::Fixed(1));
@@ -181,7 +176,7 @@ impl Layer for Recurrence {
         self.parts.len()
     }
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let x = &inputs[0];
         float::check("the sequence", x)?;
         let ([first, second, _], [_, _, hidden]) = (x.dims(), inputs[2].dims()) else {
@@ -215,13 +210,8 @@ impl Layer for Recurrence {
 }
 
 impl CpuLayer for Recurrence {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        context: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        with_float!(inputs[0].dtype(), T => self.run::<T>(inputs, outputs, context))
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        with_float!(io.inputs[0].dtype(), T => self.run::<T>(io.inputs, io.outputs, &io.context))
     }
 }
 
@@ -231,7 +221,7 @@ impl Recurrence {
         inputs: &[TensorView<'_>],
         outputs: &mut [TensorViewMut<'_>],
         context: &ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
+    ) -> Result<()> {
         let ([a, b, features], [directions, rows, hidden]) = (&inputs[0].shape()[..], &inputs[2].shape()[..])
         else {
             return Err(LayerError::shape("the sequence", "three axes", inputs[0].shape()));
@@ -288,7 +278,7 @@ impl Recurrence {
     }
 
     /// The elements of a tensor of three axes, with the batch as the second axis.
-    fn read<'a, T: Float>(&self, view: Option<&TensorView<'a>>) -> Result<Option<Cow<'a, [T]>>, LayerError> {
+    fn read<'a, T: Float>(&self, view: Option<&TensorView<'a>>) -> Result<Option<Cow<'a, [T]>>> {
         match view {
             None => Ok(None),
             Some(view) if self.batch_first => {
@@ -311,7 +301,7 @@ impl Recurrence {
         mut state: State<'_, T>,
         all: &mut [T],
         context: &ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
+    ) -> Result<()> {
         let Some((is_reverse, functions)) = self.directions.get(number) else { return Ok(()) };
         let Sizes { steps, batch, hidden, .. } = sizes;
         let rows = weights.input.nrows();
@@ -354,7 +344,7 @@ impl Recurrence {
         state: &mut State<'_, T>,
         places: &[Option<usize>],
         hidden: usize,
-    ) -> Result<(), LayerError> {
+    ) -> Result<()> {
         let rows = weights.state.nrows();
         let bias = weights.biases.map(|(_, second)| second);
         let mut products = vec![T::zero(); gates.len()];
@@ -472,7 +462,7 @@ fn part<T>(data: &[T], direction: usize, directions: usize) -> &[T] {
 }
 
 /// The length of each sequence in the batch.
-fn lengths(given: Option<&TensorView<'_>>, sizes: Sizes) -> Result<Vec<usize>, LayerError> {
+fn lengths(given: Option<&TensorView<'_>>, sizes: Sizes) -> Result<Vec<usize>> {
     let Some(given) = given else { return Ok(vec![sizes.steps; sizes.batch]) };
     let lens = Converted::of(given, DType::I64)?;
     let len = |&index: &i64| {

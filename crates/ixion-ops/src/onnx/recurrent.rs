@@ -2,9 +2,10 @@
 
 use super::activations::{Factors, Function};
 use super::decompose::{Decompose, entry};
-use super::decomposition::{Decomposition, Source};
+use super::decomposition::Decomposition;
+use super::lowering::Source;
 use super::recurrence::{Cell, OptionalInputs, Part, Recurrence};
-use crate::op::{FieldValue, FromParameter, LayerError, OperatorReader, RuntimeParameter};
+use crate::op::{FieldValue, FromParameter, LayerError, OperatorReader, Result, RuntimeParameter};
 use crate::support::arguments::InputCount;
 use crate::support::choices::choices;
 use ixion_tensor::Dim;
@@ -51,7 +52,7 @@ pub struct Results {
 impl FieldValue for Results {
     const KIND: &'static str = "a list of `Y`, `Y_h` and `Y_c`";
 
-    fn read(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Option<Self>, LayerError> {
+    fn read(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Option<Self>> {
         let named = reader.param(key).map(|parameter| {
             let raw = parameter.raw().trim_matches(['(', ')']);
             raw.split(',').map(|name| name.trim().to_owned()).collect()
@@ -63,7 +64,7 @@ impl FieldValue for Results {
 
 impl Results {
     /// The result of each output. PNNX leaves out unused outputs, and does not record which are left.
-    fn parts(&self, has_memory: bool) -> Result<Vec<Part>, LayerError> {
+    fn parts(&self, has_memory: bool) -> Result<Vec<Part>> {
         let part = |name: &String| match name.as_str() {
             "Y" => Some(Part::All),
             "Y_h" => Some(Part::Hidden),
@@ -153,15 +154,15 @@ macro_rules! networks {
         }
 
         impl Decompose for $name {
-            fn num_inputs(&self) -> RangeInclusive<usize> {
-                3..=8
+            fn num_inputs(&self) -> Option<RangeInclusive<usize>> {
+                Some(3..=8)
             }
 
             fn num_outputs(&self) -> usize {
                 self.results.count
             }
 
-            fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>, LayerError> {
+            fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>> {
                 let network = self.network();
                 network.decompose(decomposition, self.results.parts(network.cell.has_memory())?)
             }
@@ -203,7 +204,7 @@ struct Network<'a> {
 
 impl Network<'_> {
     /// For each direction, whether sequences are read from the end, and the functions of the gates.
-    fn functions(&self) -> Result<Vec<(bool, Vec<Function>)>, LayerError> {
+    fn functions(&self) -> Result<Vec<(bool, Vec<Function>)>> {
         let directions: &[bool] = match self.direction {
             RnnDirection::Forward => &[false],
             RnnDirection::Reverse => &[true],
@@ -226,11 +227,7 @@ impl Network<'_> {
 
     /// The inputs after the first three, for H hidden units. PNNX leaves out absent ones; shapes and types tell the
     /// others apart.
-    fn optional_inputs(
-        &self,
-        decomposition: &Decomposition,
-        hidden: &Dim,
-    ) -> Result<OptionalInputs, LayerError> {
+    fn optional_inputs(&self, decomposition: &Decomposition, hidden: &Dim) -> Result<OptionalInputs> {
         let mut optional_inputs = OptionalInputs::default();
         let biases = hidden.clone() * (2 * self.cell.gates());
         let has_memory = self.cell.has_memory();
@@ -258,11 +255,7 @@ impl Network<'_> {
         Ok(optional_inputs)
     }
 
-    fn decompose(
-        &self,
-        decomposition: &mut Decomposition,
-        parts: Vec<Part>,
-    ) -> Result<Vec<Source>, LayerError> {
+    fn decompose(&self, decomposition: &mut Decomposition, parts: Vec<Part>) -> Result<Vec<Source>> {
         let weights = decomposition.meta(Source::Input(2))?;
         let [_, _, hidden] = weights.dims() else {
             return Err(LayerError::shape("the weights of the state", "directions×gates·H×H", weights));
@@ -294,4 +287,4 @@ impl Network<'_> {
 const WANTED: &str =
     "biases, sequence lengths, a state, or for an LSTM a cell state or peepholes, at most once each";
 
-operators! { entry => Rnn, Lstm, Gru }
+operators! { entry => Rnn, Lstm, Gru; category Weighted }

@@ -1,13 +1,13 @@
 //! Reductions along axes.
 
 use super::decompose::{Decompose, entry};
-use super::decomposition::{Decomposition, Source};
-use super::fields::{Flag, List, count, numbers};
-use crate::op::LayerError;
+use super::decomposition::Decomposition;
+use super::fields::{Flag, List, numbers};
+use super::lowering::Source;
+use crate::op::Result;
 use crate::reduction::along_axes::{Amax, Amin, Axes, LogSumExp, Mean, Norm, Power, Product, Sum};
 use crate::support::arguments::{Accumulator, Wanted};
 use ixion_tensor::DType;
-use std::ops::RangeInclusive;
 
 /// The axes of a reduction.
 struct Reduced {
@@ -17,27 +17,26 @@ struct Reduced {
 
 impl Reduced {
     /// The sum, in the element type of the input.
-    fn sum(self, decomposition: &mut Decomposition, x: Source) -> Result<Source, LayerError> {
+    fn sum(self, decomposition: &mut Decomposition, x: Source) -> Result<Source> {
         let dtype = same_type(decomposition.dtype(x)?);
         decomposition.then(Sum { dtype, dim: self.dim, keepdim: self.keepdim }, &[x])
     }
 }
 
 impl Reduced {
-    /// Returns true if a float tensor has no elements along the reduced axes.
-    fn is_empty(&self, decomposition: &Decomposition, x: Source) -> Result<bool, LayerError> {
+    /// Returns true if a float tensor has no elements along the reduced axes. Symbolic lengths are not 0.
+    fn is_empty(&self, decomposition: &mut Decomposition, x: Source) -> Result<bool> {
         let meta = decomposition.meta(x)?;
         let axes = Axes::new(self.dim.as_deref(), self.keepdim, meta.rank())?;
-        Ok(meta.dtype().is_float() && axes.check_not_empty(meta).is_err())
+        let is_empty = meta.dtype().is_float() && axes.check_not_empty(meta).is_err();
+        if meta.dims().iter().any(|len| len.fixed().is_none()) {
+            decomposition.depend_on_sizes();
+        }
+        Ok(is_empty)
     }
 
     /// The result for no elements along the axes: `value` everywhere.
-    fn of_nothing(
-        self,
-        decomposition: &mut Decomposition,
-        x: Source,
-        value: &str,
-    ) -> Result<Source, LayerError> {
+    fn of_nothing(self, decomposition: &mut Decomposition, x: Source, value: &str) -> Result<Source> {
         let zeros = self.sum(decomposition, x)?;
         decomposition.compute(&format!("add(@0,{value})"), &[zeros])
     }
@@ -71,12 +70,7 @@ macro_rules! reductions {
                 &[("dim", "axes")]
             }
 
-            fn num_inputs(&self) -> RangeInclusive<usize> {
-                let count = 1 + count(&self.axes);
-                count..=count
-            }
-
-            fn decompose(&self, $decomposition: &mut Decomposition) -> Result<Vec<Source>, LayerError> {
+            fn decompose(&self, $decomposition: &mut Decomposition) -> Result<Vec<Source>> {
                 let $x = Source::Input(0);
                 let axes = numbers("axes", &self.axes, $decomposition.inputs())?.unwrap_or_default();
                 if axes.is_empty() && self.noop_with_empty_axes.0 {
@@ -163,5 +157,5 @@ reductions! {
 
 operators! {
     entry => ReduceSum, ReduceMean, ReduceProd, ReduceMax, ReduceMin, ReduceL1, ReduceL2, ReduceSumSquare, ReduceLogSum,
-    ReduceLogSumExp
+    ReduceLogSumExp; category Elementwise
 }

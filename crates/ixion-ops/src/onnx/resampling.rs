@@ -1,8 +1,8 @@
 //! Resampling, one axis at a time.
 
-use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
+use crate::op::{CpuLayer, ForwardContext, Io, Layer, LayerError, Result, TensorMeta};
 use crate::support::choices::choices;
-use ixion_tensor::{DType, Dim, Tensor, TensorView, TensorViewMut};
+use ixion_tensor::{DType, Dim, Tensor, TensorView};
 use ndarray::{ArrayD, Axis, Slice};
 use std::ops::RangeInclusive;
 
@@ -179,7 +179,7 @@ impl Resample {
     }
 
     /// The region on each axis, from the second input if there is one.
-    fn roi(&self, inputs: &[TensorView<'_>]) -> Result<Vec<(f64, f64)>, LayerError> {
+    fn roi(&self, inputs: &[TensorView<'_>]) -> Result<Vec<(f64, f64)>> {
         let count = self.axes.len();
         let numbers = match inputs.get(1) {
             Some(roi) => roi.to_tensor()?.cast(DType::F64)?.to_vec::<f64>()?,
@@ -201,7 +201,7 @@ fn resampled(
     weights: &[Weights],
     outside: f64,
     context: &ForwardContext<'_>,
-) -> Result<ArrayD<f64>, LayerError> {
+) -> Result<ArrayD<f64>> {
     let mut dims = array.shape().to_vec();
     dims[axis] = weights.len();
     let elements = dims.iter().fold(8u64, |product, &len| product.saturating_mul(len as u64));
@@ -225,7 +225,7 @@ impl Layer for Resample {
         1..=2
     }
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let mut dims = inputs[0].dims().to_vec();
         for (axis, len, _) in &self.axes {
             let Some(dim) = dims.get_mut(*axis) else {
@@ -248,16 +248,11 @@ impl Layer for Resample {
 }
 
 impl CpuLayer for Resample {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        context: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        let parts = self.roi(inputs)?;
-        let mut array = inputs[0].to_tensor()?.cast(DType::F64)?.into_array::<f64>()?;
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        let parts = self.roi(io.inputs)?;
+        let mut array = io.inputs[0].to_tensor()?.cast(DType::F64)?.into_array::<f64>()?;
         for ((axis, _, scale), part) in self.axes.iter().zip(parts) {
-            let (len, size) = (array.shape()[*axis], outputs[0].shape()[*axis]);
+            let (len, size) = (array.shape()[*axis], io.outputs[0].shape()[*axis]);
             let line = Line { len, size, scale: scale.unwrap_or(size as f64 / len as f64), part };
             if len == 0
                 || (len == size && line.scale == 1.0 && self.coordinates != CoordinateMode::CropAndResize)
@@ -265,12 +260,12 @@ impl CpuLayer for Resample {
                 continue;
             }
             let weights = (0..size).map(|position| {
-                context.limits().check_deadline()?;
+                io.context.limits().check_deadline()?;
                 Ok(self.weights(&line, position))
             });
-            let weights = weights.collect::<Result<Vec<Weights>, LayerError>>()?;
-            array = resampled(&array, *axis, &weights, self.outside, context)?;
+            let weights = weights.collect::<Result<Vec<Weights>>>()?;
+            array = resampled(&array, *axis, &weights, self.outside, &io.context)?;
         }
-        Ok(outputs[0].cast_from(&Tensor::from_array(array)?.view())?)
+        Ok(io.outputs[0].cast_from(&Tensor::from_array(array)?.view())?)
     }
 }

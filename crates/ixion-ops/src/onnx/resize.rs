@@ -1,10 +1,11 @@
 //! `Resize`, with all of ONNX's coordinate transformations.
 
 use super::decompose::{Decompose, entry};
-use super::decomposition::{Decomposition, Source};
+use super::decomposition::Decomposition;
 use super::fields::Flag;
+use super::lowering::Source;
 use super::resampling::{CoordinateMode, Cubic, Resample, Rounding, Taps};
-use crate::op::LayerError;
+use crate::op::{LayerError, Result};
 use crate::support::arguments::{InputCount, ParamOrInput};
 use crate::support::choices::choices;
 use crate::vision::interpolation::grown;
@@ -86,7 +87,7 @@ struct Axis {
 
 impl Resize {
     /// The sources of `roi` and `sizes`, which are told apart by their element types.
-    fn sources(&self, decomposition: &Decomposition) -> Result<(Option<Source>, Option<Source>), LayerError> {
+    fn sources(&self, decomposition: &Decomposition) -> Result<(Option<Source>, Option<Source>)> {
         let (mut roi, mut sizes) = (None, None);
         for position in 1..decomposition.inputs().len() {
             let source = Source::Input(position);
@@ -111,7 +112,7 @@ impl Resize {
     }
 
     /// The output axes that `sizes` gives for axes of these lengths.
-    fn fitted(&self, lens: &[Dim], sizes: Vec<Dim>) -> Result<Vec<Axis>, LayerError> {
+    fn fitted(&self, lens: &[Dim], sizes: Vec<Dim>) -> Result<Vec<Axis>> {
         let plain = |sizes: Vec<Dim>| sizes.into_iter().map(|len| Axis { len, scale: None }).collect();
         if self.keep_aspect_ratio_policy == Policy::Stretch {
             return Ok(plain(sizes));
@@ -133,11 +134,11 @@ impl Resize {
 }
 
 impl Decompose for Resize {
-    fn num_inputs(&self) -> RangeInclusive<usize> {
-        1..=4
+    fn num_inputs(&self) -> Option<RangeInclusive<usize>> {
+        Some(1..=4)
     }
 
-    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>, LayerError> {
+    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>> {
         let meta = decomposition.meta(X)?.clone();
         let axes = match &self.axes {
             Some(axes) => resolve_axes(axes, meta.rank())?,
@@ -156,7 +157,7 @@ impl Decompose for Resize {
             (None, Some(scales)) if scales.len() == lens.len() => {
                 let grow =
                     |(len, scale): (&Dim, &f64)| Ok(Axis { len: grown(len, *scale)?, scale: Some(*scale) });
-                lens.iter().zip(scales).map(grow).collect::<Result<_, LayerError>>()?
+                lens.iter().zip(scales).map(grow).collect::<Result<_>>()?
             }
             _ => {
                 let wanted =
@@ -194,4 +195,4 @@ impl Decompose for Resize {
     }
 }
 
-operators! { entry => Resize }
+operators! { entry => Resize; category Shape }

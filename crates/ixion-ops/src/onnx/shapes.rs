@@ -2,10 +2,10 @@
 //! alone.
 
 use super::decompose::{Decompose, entry};
-use super::decomposition::{Decomposition, Source};
+use super::decomposition::Decomposition;
 use super::edges::{Ends, Fit};
-use super::fields::{ElementType, Flag, List, count, numbers};
-use super::steps::{Broadcast, Reshape};
+use super::fields::{ElementType, Flag, List, numbers};
+use super::lowering::Source;
 use crate::arithmetic::binary::Numel;
 use crate::creation::filled::OnesLike;
 use crate::indexing::selection::Where;
@@ -16,7 +16,7 @@ use crate::layout::padding::{Pad as TorchPad, PaddingMode};
 use crate::layout::repetition::Flip;
 use crate::layout::shuffling::PixelShuffle;
 use crate::layout::slicing::Slice as TorchSlice;
-use crate::op::LayerError;
+use crate::op::{LayerError, Result};
 use crate::support::arguments::{InputCount, ParamOrInput};
 use crate::support::broadcast::{TensorOrScalar, broadcast};
 use crate::support::choices::choices;
@@ -157,7 +157,7 @@ crate::operator! {
 }
 
 impl Decompose for Size {
-    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>, LayerError> {
+    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>> {
         Ok(vec![decomposition.then(Numel {}, &[X])?])
     }
 }
@@ -167,7 +167,7 @@ impl Decompose for Transpose {
         &[("dims", "perm")]
     }
 
-    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>, LayerError> {
+    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>> {
         Ok(vec![match &self.perm {
             Some(perm) => decomposition.then(Permute { dims: perm.clone() }, &[X])?,
             None => decomposition.then(ReverseAxes {}, &[X])?,
@@ -176,15 +176,10 @@ impl Decompose for Transpose {
 }
 
 impl Decompose for Expand {
-    fn num_inputs(&self) -> RangeInclusive<usize> {
-        let count = 1 + self.shape.num_inputs();
-        count..=count
-    }
-
-    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>, LayerError> {
+    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>> {
         let shape = self.shape.dims(decomposition.inputs())?;
         let dims = broadcast(decomposition.meta(X)?.dims(), &shape)?;
-        Ok(vec![decomposition.step(Broadcast(dims), &[X])?])
+        Ok(vec![decomposition.broadcast(dims, X)?])
     }
 }
 
@@ -193,13 +188,7 @@ impl Decompose for Slice {
         &[("dims", "axes"), ("step", "steps")]
     }
 
-    fn num_inputs(&self) -> RangeInclusive<usize> {
-        let lists = [&self.starts, &self.ends, &self.axes, &self.steps];
-        let count = 1 + lists.into_iter().map(count).sum::<usize>();
-        count..=count
-    }
-
-    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>, LayerError> {
+    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>> {
         let inputs = decomposition.inputs();
         let bounds = self.starts.as_ref().map(|starts| starts.dims(inputs)).transpose()?.unwrap_or_default();
         let count = bounds.len();
@@ -275,7 +264,7 @@ fn torch_pads(axes: &[usize], rank: usize, before: &[i64], after: &[i64]) -> Vec
 
 impl Pad {
     /// The value and the axes. Constants are not inputs, so that a single further input may be either.
-    fn value_and_axes(&self, decomposition: &Decomposition) -> Result<(Option<Source>, List), LayerError> {
+    fn value_and_axes(&self, decomposition: &Decomposition) -> Result<(Option<Source>, List)> {
         let first = 1 + self.pads.num_inputs();
         let axes = |position| {
             self.axes
@@ -303,12 +292,12 @@ impl Decompose for Pad {
         &[("pad", "pads")]
     }
 
-    fn num_inputs(&self) -> RangeInclusive<usize> {
+    fn num_inputs(&self) -> Option<RangeInclusive<usize>> {
         let least = 1 + self.pads.num_inputs();
-        least..=least + 2
+        Some(least..=least + 2)
     }
 
-    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>, LayerError> {
+    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>> {
         let rank = decomposition.rank(X)?;
         let pads = numbers("pads", &Some(self.pads.clone()), decomposition.inputs())?.unwrap_or_default();
         let (value, axes) = self.value_and_axes(decomposition)?;
@@ -337,7 +326,7 @@ impl Decompose for Pad {
         let inside = decomposition.then(inside, &[X])?;
         let inside = decomposition.then(layer(Some(0.0)), &[inside])?;
         let dtype = decomposition.dtype(X)?;
-        let value = decomposition.step(Reshape(Vec::new()), &[value])?;
+        let value = decomposition.reshape(Vec::new(), value)?;
         let value = decomposition.cast(value, dtype)?;
         let choose = Where { input: TensorOrScalar::Input(1), other: TensorOrScalar::Input(2) };
         Ok(vec![decomposition.then(choose, &[inside, padded, value])?])
@@ -349,7 +338,7 @@ impl Decompose for DepthToSpace {
         &[("upscale_factor", "blocksize")]
     }
 
-    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>, LayerError> {
+    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>> {
         if self.mode == Shuffle::ColumnsFirst {
             let upscale_factor = usize::try_from(self.blocksize).unwrap_or(1);
             return Ok(vec![decomposition.then(PixelShuffle { upscale_factor }, &[X])?]);
@@ -362,20 +351,15 @@ impl Decompose for DepthToSpace {
         let channels = channels.clone().floor_div(block.clone() * block.clone());
         let (b, c) = (block.clone(), channels.clone());
         let parts = vec![count.clone(), b.clone(), b, c, rows.clone(), columns.clone()];
-        let parts = decomposition.step(Reshape(parts), &[X])?;
+        let parts = decomposition.reshape(parts, X)?;
         let turned = decomposition.then(Permute { dims: vec![0, 3, 4, 1, 5, 2] }, &[parts])?;
         let dims = vec![count, channels, rows * block.clone(), columns * block];
-        Ok(vec![decomposition.step(Reshape(dims), &[turned])?])
+        Ok(vec![decomposition.reshape(dims, turned)?])
     }
 }
 
 impl Decompose for CenterCropPad {
-    fn num_inputs(&self) -> RangeInclusive<usize> {
-        let count = 1 + self.shape.num_inputs();
-        count..=count
-    }
-
-    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>, LayerError> {
+    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>> {
         let rank = decomposition.rank(X)?;
         let wanted = numbers("shape", &Some(self.shape.clone()), decomposition.inputs())?.unwrap_or_default();
         let axes = match &self.axes {
@@ -397,12 +381,7 @@ impl Decompose for Trilu {
         &[("diagonal", "k")]
     }
 
-    fn num_inputs(&self) -> RangeInclusive<usize> {
-        let count = 1 + count(&self.k);
-        count..=count
-    }
-
-    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>, LayerError> {
+    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>> {
         let k = numbers("k", &self.k, decomposition.inputs())?.unwrap_or_default();
         let diagonal = k.first().copied().unwrap_or(0);
         Ok(vec![match self.upper.0 {
@@ -413,7 +392,7 @@ impl Decompose for Trilu {
 }
 
 impl Decompose for EyeLike {
-    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>, LayerError> {
+    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>> {
         let dtype = self.dtype.map_or(decomposition.dtype(X)?, |dtype| dtype.0);
         let ones = decomposition.then(OnesLike { dtype: Some(dtype), memory_format: None }, &[X])?;
         let upper = decomposition.then(Triu { diagonal: self.k }, &[ones])?;
@@ -422,5 +401,5 @@ impl Decompose for EyeLike {
 }
 
 operators! {
-    entry => Size, Transpose, Expand, Slice, Pad, DepthToSpace, CenterCropPad, Trilu, EyeLike
+    entry => Size, Transpose, Expand, Slice, Pad, DepthToSpace, CenterCropPad, Trilu, EyeLike; category Shape
 }

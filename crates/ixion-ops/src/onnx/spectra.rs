@@ -1,8 +1,9 @@
 //! Fourier transforms, and their window functions.
 
 use super::decompose::{Decompose, entry};
-use super::decomposition::{Decomposition, Source};
+use super::decomposition::Decomposition;
 use super::fields::{ElementType, Flag};
+use super::lowering::Source;
 use crate::conversion::{ViewAsComplex, ViewAsReal};
 use crate::fourier::spectrum::ShortTime;
 use crate::fourier::transforms::{Fft, Ifft, Irfft, Rfft};
@@ -11,10 +12,10 @@ use crate::layout::padding::PaddingMode;
 use crate::layout::reshaping::Unsqueeze;
 use crate::layout::slicing::{Indices, RankStays, Select};
 use crate::op::{
-    CpuLayer, FieldValue, ForwardContext, Layer, LayerError, NO_KEY, OperatorReader, TensorMeta, Weight,
+    CpuLayer, FieldValue, Io, Layer, LayerError, NO_KEY, OperatorReader, Result, TensorMeta, Weight,
 };
 use crate::support::arguments::{InputCount, ParamOrInput};
-use ixion_tensor::{DType, Dim, Layout, TensorView, TensorViewMut, resolve_axis};
+use ixion_tensor::{DType, Dim, Layout, TensorView, resolve_axis};
 use std::ops::RangeInclusive;
 
 const X: Source = Source::Input(0);
@@ -58,7 +59,7 @@ pub struct PartCount(Option<i64>);
 impl FieldValue for PartCount {
     const KIND: &'static str = NO_KEY;
 
-    fn read(reader: &mut OperatorReader<'_>, _: &'static str) -> Result<Option<Self>, LayerError> {
+    fn read(reader: &mut OperatorReader<'_>, _: &'static str) -> Result<Option<Self>> {
         let len = match reader.input_shape(0).and_then(<[_]>::last) {
             Some(ixion_pnnx::Dim::Fixed(len)) => i64::try_from(*len).ok(),
             _ => None,
@@ -68,7 +69,7 @@ impl FieldValue for PartCount {
 }
 
 /// A single value, which must be known before shapes are inferred.
-fn known(what: &str, decomposition: &Decomposition, source: Source) -> Result<i64, LayerError> {
+fn known(what: &str, decomposition: &Decomposition, source: Source) -> Result<i64> {
     match decomposition.meta(source)?.values() {
         Some([value]) if value.fixed().is_some() => Ok(value.fixed().unwrap_or_default()),
         _ => Err(LayerError::Unsupported(format!("{what} must be a single known value"))),
@@ -76,18 +77,18 @@ fn known(what: &str, decomposition: &Decomposition, source: Source) -> Result<i6
 }
 
 /// A length as PyTorch's operators take it, at least 1.
-fn length(key: &'static str, found: i64) -> Result<usize, LayerError> {
+fn length(key: &'static str, found: i64) -> Result<usize> {
     let len = usize::try_from(found).ok().filter(|len| *len > 0);
     len.ok_or_else(|| LayerError::invalid(key, found, "it must be at least 1"))
 }
 
 /// A tensor whose last axis holds real and imaginary parts, as one without that axis; and whether it is complex.
-fn numbers(
-    decomposition: &mut Decomposition,
-    x: Source,
-    parts: PartCount,
-) -> Result<(Source, bool), LayerError> {
-    match decomposition.meta(x)?.dims().last().and_then(Dim::fixed).or(parts.0) {
+fn numbers(decomposition: &mut Decomposition, x: Source, parts: PartCount) -> Result<(Source, bool)> {
+    let len = decomposition.meta(x)?.dims().last().and_then(Dim::fixed);
+    if len.is_none() {
+        decomposition.depend_on_sizes();
+    }
+    match len.or(parts.0) {
         Some(1) => {
             let (dim, index) = (-1, ParamOrInput::Value(Indices::One(0)));
             Ok((decomposition.then(Select { dim, index, stays: RankStays(false) }, &[x])?, false))
@@ -101,7 +102,7 @@ fn numbers(
 
 impl Dft {
     /// The length of the signal and the axis. PNNX writes these inputs without names and leaves out absent ones.
-    fn given(&self, decomposition: &Decomposition) -> Result<(Option<i64>, usize), LayerError> {
+    fn given(&self, decomposition: &Decomposition) -> Result<(Option<i64>, usize)> {
         let rank = decomposition.rank(X)?;
         let at = |position: usize| {
             known("the length and the axis of a transform", decomposition, Source::Input(position))
@@ -135,11 +136,11 @@ impl Decompose for Dft {
         &[("dim", "axis"), ("n", "dft_length")]
     }
 
-    fn num_inputs(&self) -> RangeInclusive<usize> {
-        1..=3
+    fn num_inputs(&self) -> Option<RangeInclusive<usize>> {
+        Some(1..=3)
     }
 
-    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>, LayerError> {
+    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>> {
         let (len, axis) = self.given(decomposition)?;
         let (x, is_complex) = numbers(decomposition, X, self.parts)?;
         let (n, dim, norm) = (len.map(ParamOrInput::Value), i64::try_from(axis).ok(), None);
@@ -165,11 +166,11 @@ impl Decompose for Stft {
         &[("n_fft", "frame_length"), ("hop_length", "frame_step"), ("win_length", "frame_length")]
     }
 
-    fn num_inputs(&self) -> RangeInclusive<usize> {
-        3..=4
+    fn num_inputs(&self) -> Option<RangeInclusive<usize>> {
+        Some(3..=4)
     }
 
-    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>, LayerError> {
+    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>> {
         let step = match self.frame_step.dims(decomposition.inputs())?.as_slice() {
             [step] => step.fixed(),
             _ => None,
@@ -222,7 +223,7 @@ struct Cosines {
 }
 
 impl Layer for Cosines {
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let len = ParamOrInput::<i64>::Input(0).dim(inputs)?;
         if len.fixed().is_some_and(|len| len < 0) {
             return Err(LayerError::invalid("size", len, "it must be at least 0"));
@@ -235,14 +236,9 @@ impl Layer for Cosines {
 }
 
 impl CpuLayer for Cosines {
-    fn forward(
-        &mut self,
-        _: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        context: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        let len = outputs[0].num_elements();
-        context.limits().check_tensor("the values of a window", (len as u64).saturating_mul(8))?;
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        let len = io.outputs[0].num_elements();
+        io.context.limits().check_tensor("the values of a window", (len as u64).saturating_mul(8))?;
         let period = if self.is_periodic { len } else { len.saturating_sub(1) };
         let step = std::f64::consts::TAU / period.max(1) as f64;
         let [one, cosine, double] = self.factors;
@@ -251,8 +247,8 @@ impl CpuLayer for Cosines {
             one + cosine * x.cos() + double * (2.0 * x).cos()
         };
         let values: Vec<f64> = (0..len).map(at).collect();
-        let layout = Layout::contiguous(*outputs[0].shape());
-        Ok(outputs[0].cast_from(&TensorView::from_slice(&values, layout)?)?)
+        let layout = Layout::contiguous(*io.outputs[0].shape());
+        Ok(io.outputs[0].cast_from(&TensorView::from_slice(&values, layout)?)?)
     }
 }
 
@@ -271,7 +267,7 @@ macro_rules! windows {
             }
 
             impl Decompose for $name {
-                fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>, LayerError> {
+                fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>> {
                     let (is_periodic, dtype) = (self.periodic.0, self.output_datatype.0);
                     Ok(vec![decomposition.step(Cosines { factors: $factors, is_periodic, dtype }, &[X])?])
                 }

@@ -1,11 +1,10 @@
 //! Steps that no PyTorch operator covers: reshaping to symbolic lengths, indices, reversed sequences, determinants.
 
-use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta, View};
+use crate::op::{CpuLayer, Io, Layer, LayerError, Result, TensorMeta, View, exactly};
 use crate::support::broadcast::Converted;
 use crate::support::views::{view_layers, write_plain};
 use ixion_tensor::{
-    DType, Dim, Layout, LimitError, Limits, Shape, TensorError, TensorView, TensorViewMut, resolve_axis,
-    with_bits,
+    DType, Dim, Layout, LimitError, Limits, Shape, TensorError, TensorView, resolve_axis, with_bits,
 };
 use std::ops::RangeInclusive;
 
@@ -14,7 +13,7 @@ use std::ops::RangeInclusive;
 pub(super) struct Reshape(pub(super) Vec<Dim>);
 
 impl Layer for Reshape {
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let output = inputs[0].with_dims(self.0.clone());
         if inputs[0].num_elements().differs(&output.num_elements()) {
             return Err(LayerError::shape(
@@ -29,7 +28,7 @@ impl Layer for Reshape {
         }])
     }
 
-    fn view(&self, _: usize, inputs: &[Layout], shape: &Shape) -> Result<Option<View>, LayerError> {
+    fn view(&self, _: usize, inputs: &[Layout], shape: &Shape) -> Result<Option<View>> {
         Ok(inputs[0].reshape(shape)?.map(|layout| View { input: 0, layout }))
     }
 }
@@ -39,7 +38,7 @@ impl Layer for Reshape {
 pub(super) struct Broadcast(pub(super) Vec<Dim>);
 
 impl Layer for Broadcast {
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let output = inputs[0].with_dims(self.0.clone());
         let mut pairs = self.0.iter().rev().zip(inputs[0].dims().iter().rev());
         if inputs[0].rank() > output.rank()
@@ -54,7 +53,7 @@ impl Layer for Broadcast {
         Ok(vec![output])
     }
 
-    fn view(&self, _: usize, inputs: &[Layout], shape: &Shape) -> Result<Option<View>, LayerError> {
+    fn view(&self, _: usize, inputs: &[Layout], shape: &Shape) -> Result<Option<View>> {
         Ok(Some(View { input: 0, layout: inputs[0].expand(shape)? }))
     }
 }
@@ -72,7 +71,7 @@ pub(super) struct WrapIndices {
 ///
 /// # Errors
 /// [`TensorError::OutOfRange`] if the index is out of range.
-fn wrap_index(index: i64, len: usize) -> Result<i64, LayerError> {
+fn wrap_index(index: i64, len: usize) -> Result<i64> {
     let signed = i64::try_from(len).unwrap_or(i64::MAX);
     match if index < 0 { index.saturating_add(signed) } else { index } {
         place if (0..signed).contains(&place) => Ok(place),
@@ -82,10 +81,10 @@ fn wrap_index(index: i64, len: usize) -> Result<i64, LayerError> {
 
 impl Layer for WrapIndices {
     fn num_inputs(&self) -> RangeInclusive<usize> {
-        2..=2
+        exactly(2)
     }
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let output = inputs[0].with_dtype(DType::I64);
         let len = inputs[1].dims().get(self.axis).cloned().unwrap_or(Dim::Fixed(1));
         let wrapped = |index: &Dim| match index.fixed() {
@@ -101,16 +100,11 @@ impl Layer for WrapIndices {
 }
 
 impl CpuLayer for WrapIndices {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        let len = inputs[1].shape().get(self.axis).copied().unwrap_or(1);
-        let indices = Converted::of(&inputs[0], DType::I64)?;
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        let len = io.inputs[1].shape().get(self.axis).copied().unwrap_or(1);
+        let indices = Converted::of(&io.inputs[0], DType::I64)?;
         let indices = indices.view().array::<i64>()?;
-        for (output, &index) in outputs[0].array::<i64>()?.iter_mut().zip(indices) {
+        for (output, &index) in io.outputs[0].array::<i64>()?.iter_mut().zip(indices) {
             *output = wrap_index(index, len)?;
         }
         Ok(())
@@ -127,31 +121,26 @@ pub(super) struct LinearIndex {
 
 impl Layer for LinearIndex {
     fn num_inputs(&self) -> RangeInclusive<usize> {
-        2..=2
+        exactly(2)
     }
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let dims = inputs[0].dims().split_last().map(|(_, dims)| dims.to_vec()).unwrap_or_default();
         Ok(vec![TensorMeta::new(DType::I64, dims)])
     }
 }
 
 impl CpuLayer for LinearIndex {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        let (shape, lens) = (*inputs[0].shape(), *inputs[1].shape());
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        let (shape, lens) = (*io.inputs[0].shape(), *io.inputs[1].shape());
         let depth = shape.last().copied().unwrap_or(0);
         let batches: usize = shape.iter().take(self.batch).product();
         let lens: Vec<usize> = lens.iter().copied().skip(self.batch).take(depth).collect();
         let per_batch: usize = lens.iter().product();
-        let rows = outputs[0].num_elements();
-        let indices = Converted::of(&inputs[0], DType::I64)?;
+        let rows = io.outputs[0].num_elements();
+        let indices = Converted::of(&io.inputs[0], DType::I64)?;
         let indices = indices.view().to_vec::<i64>()?;
-        let mut output = outputs[0].array::<i64>()?;
+        let mut output = io.outputs[0].array::<i64>()?;
         for (row, output) in output.iter_mut().enumerate() {
             let first = (row / (rows / batches.max(1)).max(1)) * per_batch;
             let index = indices.get(row * depth..(row + 1) * depth).unwrap_or_default();
@@ -175,10 +164,10 @@ pub(super) struct ReverseSequences {
 
 impl Layer for ReverseSequences {
     fn num_inputs(&self) -> RangeInclusive<usize> {
-        2..=2
+        exactly(2)
     }
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let [first, second, ..] = inputs[0].dims() else {
             return Err(LayerError::shape("the input", "at least two axes", &inputs[0]));
         };
@@ -192,28 +181,23 @@ impl Layer for ReverseSequences {
 }
 
 impl CpuLayer for ReverseSequences {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        context: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        outputs[0].copy_from(&inputs[0])?;
-        let steps = inputs[0].shape().get(self.time).copied().unwrap_or(0);
-        let lens = Converted::of(&inputs[1], DType::I64)?;
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        io.outputs[0].copy_from(&io.inputs[0])?;
+        let steps = io.inputs[0].shape().get(self.time).copied().unwrap_or(0);
+        let lens = Converted::of(&io.inputs[1], DType::I64)?;
         for (sequence, &len) in lens.view().array::<i64>()?.iter().enumerate() {
             let Some(len) = usize::try_from(len).ok().filter(|len| *len <= steps) else {
                 let (what, len) = ("length of a sequence", (len, steps));
                 return Err(TensorError::OutOfRange { what, index: len.0, len: len.1 }.into());
             };
             for step in 0..len {
-                context.limits().check_deadline()?;
+                io.context.limits().check_deadline()?;
                 let at = |layout: &Layout, step: usize| {
                     layout.select(self.time, step).and_then(|layout| layout.select(0, sequence))
                 };
-                let from = inputs[0].with_layout(at(inputs[0].layout(), len - 1 - step)?)?;
-                let to = at(outputs[0].layout(), step)?;
-                outputs[0].reborrow().with_layout(to)?.copy_from(&from)?;
+                let from = io.inputs[0].with_layout(at(io.inputs[0].layout(), len - 1 - step)?)?;
+                let to = at(io.outputs[0].layout(), step)?;
+                io.outputs[0].reborrow().with_layout(to)?.copy_from(&from)?;
             }
         }
         Ok(())
@@ -232,10 +216,10 @@ pub(super) struct OneHotEncode {
 
 impl Layer for OneHotEncode {
     fn num_inputs(&self) -> RangeInclusive<usize> {
-        2..=2
+        exactly(2)
     }
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         if !inputs[1].may_have_dims(&[Dim::Fixed(2)]) {
             return Err(LayerError::shape("the values", "two elements", &inputs[1]));
         }
@@ -250,24 +234,19 @@ impl Layer for OneHotEncode {
 }
 
 impl CpuLayer for OneHotEncode {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        let axis = resolve_axis(self.axis, outputs[0].shape().rank())?;
-        let depth = outputs[0].shape().get(axis).copied().unwrap_or(0);
-        let indices = Converted::of(&inputs[0], DType::I64)?;
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        let axis = resolve_axis(self.axis, io.outputs[0].shape().rank())?;
+        let depth = io.outputs[0].shape().get(axis).copied().unwrap_or(0);
+        let indices = Converted::of(&io.inputs[0], DType::I64)?;
         let indices = indices.view().to_vec::<i64>()?;
-        let inner: usize = outputs[0].shape().iter().skip(axis + 1).product();
+        let inner: usize = io.outputs[0].shape().iter().skip(axis + 1).product();
         let place = |(lane, index): (usize, i64)| {
             let place = usize::try_from(wrap_index(index, depth).ok()?).ok()?;
             Some((lane / inner * depth + place) * inner + lane % inner)
         };
         let places: Vec<usize> = indices.into_iter().enumerate().filter_map(place).collect();
-        let values = inputs[1].to_tensor()?;
-        write_plain(&mut outputs[0], &mut |output| {
+        let values = io.inputs[1].to_tensor()?;
+        write_plain(&mut io.outputs[0], &mut |output| {
             with_bits!(output.dtype(), B => {
                 let values = values.view();
                 let values = values.bits_slice::<B>()?;
@@ -317,7 +296,7 @@ fn determinant(matrix: &mut [f64], n: usize, limits: &Limits) -> Result<f64, Lim
 }
 
 impl Layer for Determinant {
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         match inputs[0].dims() {
             [dims @ .., rows, columns] if !rows.differs(columns) && inputs[0].dtype().is_float() => {
                 Ok(vec![inputs[0].with_dims(dims.to_vec())])
@@ -328,19 +307,14 @@ impl Layer for Determinant {
 }
 
 impl CpuLayer for Determinant {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        context: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        let n = inputs[0].shape().last().copied().unwrap_or(0);
-        let mut matrices = inputs[0].to_tensor()?.cast(DType::F64)?.to_vec::<f64>()?;
-        let mut values = vec![1.0; outputs[0].num_elements()];
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        let n = io.inputs[0].shape().last().copied().unwrap_or(0);
+        let mut matrices = io.inputs[0].to_tensor()?.cast(DType::F64)?.to_vec::<f64>()?;
+        let mut values = vec![1.0; io.outputs[0].num_elements()];
         for (value, matrix) in values.iter_mut().zip(matrices.chunks_exact_mut((n * n).max(1))) {
-            *value = determinant(matrix, n, context.limits())?;
+            *value = determinant(matrix, n, io.context.limits())?;
         }
-        let layout = Layout::contiguous(*outputs[0].shape());
-        Ok(outputs[0].cast_from(&TensorView::from_slice(&values, layout)?)?)
+        let layout = Layout::contiguous(*io.outputs[0].shape());
+        Ok(io.outputs[0].cast_from(&TensorView::from_slice(&values, layout)?)?)
     }
 }

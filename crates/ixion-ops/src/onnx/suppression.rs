@@ -1,8 +1,8 @@
 //! Non-maximum suppression.
 
-use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
+use crate::op::{CpuLayer, ForwardContext, Io, Layer, LayerError, Result, TensorMeta};
 use crate::support::broadcast::Converted;
-use ixion_tensor::{DType, Dim, LimitError, Limits, Tensor, TensorView, TensorViewMut};
+use ixion_tensor::{DType, Dim, LimitError, Limits, Tensor, TensorView};
 use ndarray::{ArrayView1, ArrayView2, s};
 use std::ops::RangeInclusive;
 
@@ -73,7 +73,7 @@ fn kept(
 }
 
 /// The value of a one-element input; `None` if the input is absent.
-fn number(inputs: &[TensorView<'_>], position: Option<usize>) -> Result<Option<f64>, LayerError> {
+fn number(inputs: &[TensorView<'_>], position: Option<usize>) -> Result<Option<f64>> {
     let Some(input) = position.and_then(|position| inputs.get(position)) else { return Ok(None) };
     Ok(input.to_tensor()?.cast(DType::F64)?.to_vec::<f64>()?.first().copied())
 }
@@ -83,7 +83,7 @@ impl Layer for Nms {
         2..=5
     }
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let (boxes, scores) = (&inputs[0], &inputs[1]);
         let [pictures, count, four] = boxes.dims() else {
             return Err(LayerError::shape("the boxes", "N×boxes×4", boxes));
@@ -104,12 +104,7 @@ impl Layer for Nms {
 }
 
 impl CpuLayer for Nms {
-    fn forward(
-        &mut self,
-        _: &[TensorView<'_>],
-        _: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
+    fn forward(&mut self, _: &mut Io<'_, '_>) -> Result<()> {
         Err(LayerError::Unsupported("the output size is known only after the layer has run".to_owned()))
     }
 
@@ -117,7 +112,7 @@ impl CpuLayer for Nms {
         &mut self,
         inputs: &[TensorView<'_>],
         context: &mut ForwardContext<'_>,
-    ) -> Result<Vec<Tensor>, LayerError> {
+    ) -> Result<Vec<Tensor>> {
         let max_boxes = number(inputs, self.max_boxes)?.unwrap_or(0.0).max(0.0) as usize;
         let overlap = number(inputs, self.overlap)?.unwrap_or(0.0);
         let least = number(inputs, self.score)?.unwrap_or(f64::NEG_INFINITY);

@@ -1,7 +1,7 @@
 //! Errors of operators with ONNX's names, and cases that the exported ones do not cover.
 
 use super::steps::ReverseSequences;
-use crate::op::{CpuLayer, ForwardContext};
+use crate::op::{CpuLayer, ForwardContext, Io};
 use crate::support::testing::{assert_close, operator, tensor, waves};
 use ixion_tensor::{DType, Limits, Tensor, Workspace};
 
@@ -163,5 +163,5 @@ fn sequences_are_reversed_until_the_deadline() {
     let mut workspace = Workspace::new().unwrap();
     let mut context = ForwardContext::new(&mut workspace, &late);
     let (inputs, outputs) = ([x.view(), lens.view()], &mut [output.view_mut().unwrap()]);
-    assert!(ReverseSequences { time: 0 }.forward(&inputs, outputs, &mut context).is_err());
+    assert!(ReverseSequences { time: 0 }.forward(&mut Io::new(&inputs, outputs, &mut context)).is_err());
 }

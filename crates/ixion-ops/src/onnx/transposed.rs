@@ -1,20 +1,19 @@
 //! Operators that add overlapping windows: transposed convolution, and `Col2Im`.
 
 use super::decompose::{Decompose, entry};
-use super::decomposition::{Decomposition, Source};
+use super::decomposition::Decomposition;
 use super::edges::{Ends, Fit};
 use super::fields::{Optional, numbers};
-use super::steps::Reshape;
+use super::lowering::Source;
 use super::windows::{AutoPad, NAMES, Windows, kernel_of, pads, per_axis, torch_axes, windows};
 use crate::convolution::ConvTranspose as TorchConvTranspose;
 use crate::layout::padding::{Pad, PaddingMode};
-use crate::op::{LayerError, Weight};
+use crate::op::{LayerError, Result, Weight};
 use crate::pooling::Fold;
 use crate::support::arguments::{InputIndex, ParamOrInput};
 use crate::support::choices::PerAxis;
 use crate::support::shape_cache::ShapeCache;
 use ixion_tensor::Dim;
-use std::ops::RangeInclusive;
 
 const X: Source = Source::Input(0);
 
@@ -76,7 +75,7 @@ impl ConvTranspose {
         whole: Source,
         windows: &Windows,
         cut: &[(i64, i64)],
-    ) -> Result<Source, LayerError> {
+    ) -> Result<Source> {
         let (axes, rank) = (windows.kernel.len(), decomposition.rank(whole)?);
         if let Some(shape) = &self.output_shape {
             let given = shape.get(shape.len().saturating_sub(axes)..).unwrap_or_default();
@@ -100,12 +99,7 @@ impl Decompose for ConvTranspose {
         NAMES
     }
 
-    fn num_inputs(&self) -> RangeInclusive<usize> {
-        let count = 2 + self.b.count();
-        count..=count
-    }
-
-    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>, LayerError> {
+    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>> {
         let w = Source::Input(self.w.0);
         let windows = self.windows(&kernel_of(decomposition, w)?)?;
         let axes = windows.kernel.len();
@@ -135,7 +129,8 @@ impl Decompose for ConvTranspose {
             on_device: Default::default(),
         };
         let sources: Vec<Source> = [Some(X), Some(w), bias].into_iter().flatten().collect();
-        let whole = decomposition.then(layer, &sources)?;
+        let op_type = format!("F.conv_transpose{}d", windows.kernel.len());
+        let whole = decomposition.then_as(op_type, layer, &sources)?;
         if self.output_shape.is_none() && cut.iter().all(|pair| *pair == (0, 0)) {
             return Ok(vec![whole]);
         }
@@ -143,7 +138,7 @@ impl Decompose for ConvTranspose {
         let (Some(b), None) = (self.b.source(), bias) else { return Ok(vec![fitted]) };
         let mut dims = vec![Dim::Fixed(1); axes + 1];
         dims[0] = decomposition.meta(b)?.num_elements();
-        let b = decomposition.step(Reshape(dims), &[b])?;
+        let b = decomposition.reshape(dims, b)?;
         Ok(vec![decomposition.compute("add(@0,@1)", &[fitted, b])?])
     }
 }
@@ -159,12 +154,7 @@ impl Decompose for Col2Im {
         ]
     }
 
-    fn num_inputs(&self) -> RangeInclusive<usize> {
-        let count = 1 + self.image_shape.num_inputs() + self.block_shape.num_inputs();
-        count..=count
-    }
-
-    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>, LayerError> {
+    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>> {
         let list =
             |key, list: &ParamOrInput<Vec<i64>>| numbers(key, &Some(list.clone()), decomposition.inputs());
         let image = list("image_shape", &self.image_shape)?.unwrap_or_default();
@@ -197,4 +187,4 @@ impl Decompose for Col2Im {
     }
 }
 
-operators! { entry => ConvTranspose, Col2Im }
+operators! { entry => ConvTranspose, Col2Im; category Weighted }

@@ -1,12 +1,13 @@
 //! The unique elements of a tensor.
 
 use super::decompose::{Decompose, entry};
-use super::decomposition::{Decomposition, Source};
+use super::decomposition::Decomposition;
 use super::fields::Flag;
+use super::lowering::Source;
 use crate::layout::reshaping::Ravel;
-use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
+use crate::op::{CpuLayer, ForwardContext, Io, Layer, LayerError, Result, TensorMeta};
 use crate::support::arguments::OutputCount;
-use ixion_tensor::{DType, Dim, Tensor, TensorView, TensorViewMut, resolve_axis};
+use ixion_tensor::{DType, Dim, Tensor, TensorView, resolve_axis};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
@@ -34,7 +35,7 @@ impl Decompose for Unique {
         true
     }
 
-    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>, LayerError> {
+    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>> {
         let (x, axis) = match self.axis {
             Some(axis) => (X, resolve_axis(axis, decomposition.rank(X)?)?),
             None => (decomposition.then(Ravel {}, &[X])?, 0),
@@ -51,14 +52,14 @@ struct UniqueSlices {
     is_sorted: bool,
 }
 
-/// The elements of a slice, compared lexicographically; NaN is the greatest.
+/// The elements of a slice, compared lexicographically; NaN counts as the largest number.
 enum Slice {
     Floats(Vec<f64>),
     Integers(Vec<i64>),
 }
 
 impl Slice {
-    fn of(view: &TensorView<'_>) -> Result<Self, LayerError> {
+    fn of(view: &TensorView<'_>) -> Result<Self> {
         Ok(match view.dtype().is_float() {
             true => Self::Floats(view.cast(DType::F64)?.to_vec()?),
             false => Self::Integers(view.cast(DType::I64)?.to_vec()?),
@@ -112,7 +113,7 @@ impl Layer for UniqueSlices {
         true
     }
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let Some(len) = inputs[0].dims().get(self.axis).cloned() else {
             return Err(LayerError::shape(
                 "the input",
@@ -132,12 +133,7 @@ impl Layer for UniqueSlices {
 }
 
 impl CpuLayer for UniqueSlices {
-    fn forward(
-        &mut self,
-        _: &[TensorView<'_>],
-        _: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
+    fn forward(&mut self, _: &mut Io<'_, '_>) -> Result<()> {
         Err(LayerError::Unsupported(
             "the output sizes of `Unique` are known only after it has run".to_owned(),
         ))
@@ -147,7 +143,7 @@ impl CpuLayer for UniqueSlices {
         &mut self,
         inputs: &[TensorView<'_>],
         context: &mut ForwardContext<'_>,
-    ) -> Result<Vec<Tensor>, LayerError> {
+    ) -> Result<Vec<Tensor>> {
         let input = &inputs[0];
         let len = input.shape().get(self.axis).copied().unwrap_or(0);
         let mut found: BTreeMap<Slice, usize> = BTreeMap::new();

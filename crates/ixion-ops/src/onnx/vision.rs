@@ -1,17 +1,17 @@
 //! Image operators: regions, boxes, sampling grids.
 
 use super::decompose::{Decompose, entry};
-use super::decomposition::{Decomposition, Source};
+use super::decomposition::Decomposition;
 use super::fields::{Flag, Optional};
+use super::lowering::Source;
 use super::suppression::Nms;
 use crate::layout::concatenation::Cat;
 use crate::layout::reshaping::Unsqueeze;
-use crate::op::LayerError;
+use crate::op::{LayerError, Result};
 use crate::support::arguments::{InputIndex, ParamOrInput};
 use crate::support::choices::{PerAxis, choices};
 use crate::vision::grid::AffineGrid as TorchAffineGrid;
 use crate::vision::regions::RoIAlign as TorchRoiAlign;
-use std::ops::RangeInclusive;
 
 const X: Source = Source::Input(0);
 
@@ -93,11 +93,7 @@ crate::operator! {
 }
 
 impl Decompose for RoiAlign {
-    fn num_inputs(&self) -> RangeInclusive<usize> {
-        3..=3
-    }
-
-    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>, LayerError> {
+    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>> {
         let (boxes, pictures) = (Source::Input(self.rois.0), Source::Input(self.batch_indices.0));
         let dtype = decomposition.dtype(boxes)?;
         let pictures = decomposition.cast(pictures, dtype)?;
@@ -114,12 +110,7 @@ impl Decompose for RoiAlign {
 }
 
 impl Decompose for AffineGrid {
-    fn num_inputs(&self) -> RangeInclusive<usize> {
-        let count = 1 + self.size.num_inputs();
-        count..=count
-    }
-
-    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>, LayerError> {
+    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>> {
         let layer = TorchAffineGrid { size: self.size.clone(), align_corners: Some(self.align_corners.0) };
         let inputs: Vec<Source> = (0..decomposition.inputs().len()).map(Source::Input).collect();
         Ok(vec![decomposition.then(layer, &inputs)?])
@@ -127,17 +118,11 @@ impl Decompose for AffineGrid {
 }
 
 impl Decompose for NonMaxSuppression {
-    fn num_inputs(&self) -> RangeInclusive<usize> {
-        let given = [self.max_output_boxes_per_class, self.iou_threshold, self.score_threshold];
-        let count = 2 + given.into_iter().map(Optional::count).sum::<usize>();
-        count..=count
-    }
-
     fn is_data_dependent(&self) -> bool {
         true
     }
 
-    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>, LayerError> {
+    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>> {
         let layer = Nms {
             has_centres: self.center_point_box.0,
             max_boxes: self.max_output_boxes_per_class.0,

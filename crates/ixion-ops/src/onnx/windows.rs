@@ -1,8 +1,9 @@
 //! Windows that slide over the last axes, with ONNX's forms of padding.
 
-use super::decomposition::{Decomposition, Source};
-use super::edges::{AxisPadding, Edge, PadAxes};
-use crate::op::LayerError;
+use super::decomposition::Decomposition;
+use super::edges::{AxisPadding, Edge, pad_axes};
+use super::lowering::Source;
+use crate::op::{LayerError, Result};
 use crate::support::choices::{PerAxis, choices};
 
 choices! {
@@ -41,7 +42,7 @@ macro_rules! windows {
 
         impl $name {
             /// The window along all axes, for a kernel of this size.
-            fn windows(&self, kernel: &[usize]) -> Result<$crate::onnx::windows::Windows, LayerError> {
+            fn windows(&self, kernel: &[usize]) -> Result<$crate::onnx::windows::Windows> {
                 $crate::onnx::windows::Given {
                     auto_pad: self.auto_pad,
                     kernel_shape: self.kernel_shape.as_deref(),
@@ -90,7 +91,7 @@ pub(super) struct Given<'a> {
 
 impl Given<'_> {
     /// The window along all axes, for a kernel of this size.
-    pub(super) fn windows(&self, kernel: &[usize]) -> Result<Windows, LayerError> {
+    pub(super) fn windows(&self, kernel: &[usize]) -> Result<Windows> {
         let axes = kernel.len();
         let given = per_axis("kernel_shape", self.kernel_shape, kernel)?;
         if given != kernel {
@@ -119,11 +120,7 @@ impl Given<'_> {
 const MAX_EXTENT: usize = 1 << 40;
 
 /// One value per axis; `default` for an empty list.
-pub(super) fn per_axis(
-    key: &'static str,
-    found: Option<&[i64]>,
-    default: &[usize],
-) -> Result<Vec<usize>, LayerError> {
+pub(super) fn per_axis(key: &'static str, found: Option<&[i64]>, default: &[usize]) -> Result<Vec<usize>> {
     let Some(found) = found else { return Ok(default.to_vec()) };
     let numbers: Option<Vec<usize>> = found.iter().map(|number| usize::try_from(*number).ok()).collect();
     match numbers.filter(|numbers| {
@@ -138,7 +135,7 @@ pub(super) fn per_axis(
 }
 
 /// The padding before and after each axis.
-pub(super) fn pads(found: Option<&[i64]>, axes: usize) -> Result<Vec<(usize, usize)>, LayerError> {
+pub(super) fn pads(found: Option<&[i64]>, axes: usize) -> Result<Vec<(usize, usize)>> {
     let Some(found) = found else { return Ok(vec![(0, 0); axes]) };
     let numbers: Option<Vec<usize>> = found.iter().map(|number| usize::try_from(*number).ok()).collect();
     match numbers.filter(|numbers| numbers.len() == 2 * axes && numbers.iter().all(|n| *n < MAX_EXTENT)) {
@@ -159,7 +156,7 @@ pub(super) fn torch_axes(numbers: &[usize]) -> PerAxis {
 }
 
 /// The kernel size of weights whose first two axes are channels.
-pub(super) fn kernel_of(decomposition: &Decomposition, weight: Source) -> Result<Vec<usize>, LayerError> {
+pub(super) fn kernel_of(decomposition: &Decomposition, weight: Source) -> Result<Vec<usize>> {
     let meta = decomposition.meta(weight)?;
     let lens = meta.dims().iter().skip(2).map(|dim| dim.fixed().and_then(|len| usize::try_from(len).ok()));
     match lens.collect::<Option<Vec<usize>>>().filter(|lens| (1..=3).contains(&lens.len())) {
@@ -200,12 +197,12 @@ impl Windows {
         x: Source,
         ceil_mode: bool,
         value: f64,
-    ) -> Result<Source, LayerError> {
+    ) -> Result<Source> {
         let is_plain = matches!(self.auto_pad, AutoPad::NotSet | AutoPad::Valid)
             && (self.auto_pad == AutoPad::Valid || self.pads.iter().all(|pair| *pair == (0, 0)));
         if is_plain && !ceil_mode {
             return Ok(x);
         }
-        decomposition.step(PadAxes { axes: self.edges(ceil_mode), value }, &[x])
+        pad_axes(decomposition, self.edges(ceil_mode), value, x)
     }
 }

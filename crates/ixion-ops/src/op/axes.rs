@@ -1,6 +1,6 @@
 //! The number of spatial axes of an operator, as stated by its type.
 
-use super::{FieldValue, LayerError, NO_KEY, OperatorReader, PluginName};
+use super::{FieldValue, LayerError, NO_KEY, OperatorReader, PluginName, Result, Written};
 
 /// The number of spatial axes of an operator: a field of [`operator!`](crate::operator) that is read from the operator's type,
 /// such as 2 for `nn.MaxPool2d`. No key of the file sets it.
@@ -19,7 +19,7 @@ impl SpatialAxes {
     }
 
     /// The digit before a `d` at the end of a word, such as the 2 of `max_pool2d`; the last such word is used.
-    fn from_type(op_type: &str) -> Option<Self> {
+    pub(crate) fn of(op_type: &str) -> Option<Self> {
         let plugin = op_type.parse::<PluginName>().ok();
         let op_type = plugin.as_ref().map_or(op_type, PluginName::op_type);
         let number = |word: &str| {
@@ -35,9 +35,9 @@ impl SpatialAxes {
 impl FieldValue for SpatialAxes {
     const KIND: &'static str = NO_KEY;
 
-    fn read(reader: &mut OperatorReader<'_>, _: &'static str) -> Result<Option<Self>, LayerError> {
+    fn read(reader: &mut OperatorReader<'_>, _: &'static str) -> Result<Option<Self>> {
         let op_type = reader.op_type();
-        Self::from_type(op_type).map(Some).ok_or_else(|| {
+        Self::of(op_type).map(Some).ok_or_else(|| {
             LayerError::Unsupported(match op_type {
                 "" => "the reader has no operator type, which states the number of axes".to_owned(),
                 _ => format!(
@@ -45,6 +45,10 @@ impl FieldValue for SpatialAxes {
                 ),
             })
         })
+    }
+
+    fn written(&self) -> Written {
+        Written::SpatialAxes(self.0)
     }
 }
 
@@ -54,7 +58,7 @@ mod tests {
 
     #[test]
     fn spatial_axes_are_read_from_the_type() {
-        let axes = |op_type| SpatialAxes::from_type(op_type).map(SpatialAxes::get);
+        let axes = |op_type| SpatialAxes::of(op_type).map(SpatialAxes::get);
         let types = ["nn.MaxPool2d", "F.max_pool1d_with_indices", "acme/Pool3d/2d"];
         assert_eq!(types.map(axes), [Some(2), Some(1), Some(3)]);
         assert_eq!(

@@ -6,6 +6,8 @@
 /// required in the file. `as "key"` reads a key that is not a valid Rust identifier. The macro generates the struct, with
 /// `Debug`, `Clone` and public fields, and its [`FromOperator`](crate::op::FromOperator) implementation. The semantics
 /// ([`Layer`](crate::op::Layer)) and the computation ([`CpuLayer`](crate::op::CpuLayer)) are implemented by hand.
+/// [`field_inputs`](crate::op::FromOperator::field_inputs) is the number of inputs that the fields take, for
+/// [`num_inputs`](crate::op::Layer::num_inputs).
 ///
 /// | type of a field | in the file |
 /// |---|---|
@@ -19,7 +21,7 @@
 /// | [`State<T>`](crate::op::State) | nothing: state of the layer |
 ///
 /// For other types, implement [`FromParameter`](crate::op::FromParameter). After the struct, `validate |this| { … }` checks
-/// constraints that the types cannot express and returns a `Result<(), LayerError>`.
+/// constraints that the types cannot express and returns a [`Result<()>`](crate::op::Result).
 ///
 /// ```
 /// ixion_ops::operator! {
@@ -40,7 +42,7 @@
 /// }
 /// use ixion_ops::op::FromOperator;
 /// assert_eq!(Threshold::TYPES, ["nn.Threshold", "F.threshold"]);
-/// assert_eq!(Threshold::FIELDS[1].default, Some("0.0"));
+/// assert_eq!(Threshold::FIELDS[1].default_in_file().as_deref(), Some("0.0"));
 /// ```
 #[macro_export]
 macro_rules! operator {
@@ -63,20 +65,33 @@ macro_rules! operator {
             const FIELDS: &'static [$crate::op::Field] = &[$($crate::op::Field {
                 key: $crate::operator!(@key $field $($key)?),
                 kind: <$type as $crate::op::FieldValue>::KIND,
-                default: $crate::operator!(@default $($default)?),
+                default: $crate::operator!(@default $type $(, $default)?),
                 doc: concat!($($field_doc, "\n"),*),
             }),*];
 
             #[allow(unused_variables)]
             fn from_operator(
                 reader: &mut $crate::op::OperatorReader<'_>,
-            ) -> Result<Self, $crate::op::LayerError> {
+            ) -> $crate::op::Result<Self> {
                 Ok(Self {
                     $($field: $crate::operator!(@read reader, $type, $crate::operator!(@key $field $($key)?) $(, $default)?),)*
                 })
             }
 
-            $(fn validate(&self) -> Result<(), $crate::op::LayerError> {
+            #[inline]
+            fn field_inputs(&self) -> usize {
+                0 $(+ <$type as $crate::op::FieldValue>::num_inputs(&self.$field))*
+            }
+
+            #[inline]
+            fn written(&self) -> Vec<(&'static str, $crate::op::Written)> {
+                vec![$((
+                    $crate::operator!(@key $field $($key)?),
+                    <$type as $crate::op::FieldValue>::written(&self.$field),
+                )),*]
+            }
+
+            $(fn validate(&self) -> $crate::op::Result<()> {
                 let $this = self;
                 $validate
             })?
@@ -84,8 +99,13 @@ macro_rules! operator {
     };
     (@key $field:ident) => { stringify!($field) };
     (@key $field:ident $key:literal) => { $key };
-    (@default) => { None };
-    (@default $default:expr) => { Some(stringify!($default)) };
+    (@default $type:ty) => { None };
+    (@default $type:ty, $default:expr) => {
+        Some($crate::op::FieldDefault::Value(|| {
+            let default: $type = $default;
+            $crate::op::FieldValue::written(&default)
+        }))
+    };
     (@read $reader:ident, $type:ty, $key:expr) => {
         <$type as $crate::op::FieldValue>::require($reader, $key)?
     };

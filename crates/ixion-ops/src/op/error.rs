@@ -5,6 +5,9 @@ use ixion_tensor::{DType, LimitError, TensorError};
 use std::fmt;
 use std::ops::RangeInclusive;
 
+/// The result of a method of a layer.
+pub type Result<T, E = LayerError> = std::result::Result<T, E>;
+
 /// An error of one layer. It does not name the operator:
 /// `GraphError::Operator` of the crate `ixion` adds that.
 #[derive(Debug, thiserror::Error)]

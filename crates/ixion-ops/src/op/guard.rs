@@ -2,7 +2,7 @@
 //!
 //! Every call of a layer's method from outside of a layer goes through [`catch_panic`].
 
-use super::{CpuLayer, LayerError};
+use super::{CpuLayer, LayerError, Result};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -11,7 +11,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 ///
 /// # Errors
 /// The errors of the call; [`LayerError::Panic`] if it panics.
-pub fn catch_panic<T>(call: impl FnOnce() -> Result<T, LayerError>) -> Result<T, LayerError> {
+pub fn catch_panic<T>(call: impl FnOnce() -> Result<T>) -> Result<T> {
     // ANCHOR: catch_panic_todo -- task 6: the result of the call, or its panic as an error
     catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| Err(LayerError::Panic(message(&*panic))))
     // ANCHOR_END: catch_panic_todo

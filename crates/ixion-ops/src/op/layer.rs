@@ -5,7 +5,7 @@
 //! methods are required, [`Layer::infer`] and [`CpuLayer::forward`]; all others have defaults.
 
 use super::format::TensorFormat;
-use super::{LayerError, TensorMeta};
+use super::{LayerError, Result, TensorMeta};
 use ixion_tensor::{
     DType, Element, Format, Layout, Limits, Scratch, Shape, Tensor, TensorView, TensorViewMut,
 };
@@ -16,14 +16,14 @@ use std::ops::RangeInclusive;
 /// The semantics of an operator, independent of the device that it runs on.
 ///
 /// ```
-/// use ixion_ops::op::{Layer, LayerError, TensorMeta};
+/// use ixion_ops::op::{Layer, Result, TensorMeta};
 ///
 /// /// Twice its input.
 /// #[derive(Debug, Clone)]
 /// struct Double;
 ///
 /// impl Layer for Double {
-///     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+///     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
 ///         Ok(vec![inputs[0].with_dims(inputs[0].dims().to_vec())])
 ///     }
 /// }
@@ -32,7 +32,8 @@ use std::ops::RangeInclusive;
 /// ```
 pub trait Layer: fmt::Debug + Send + Sync {
     /// The number of inputs that the layer takes. The graph checks it before it calls any other method with inputs, so that
-    /// indexing within this range is safe. Default: exactly one.
+    /// indexing within this range is safe. A layer of [`operator!`](crate::operator) whose fields take inputs returns
+    /// `exactly(1 + self.field_inputs())`, see [`exactly`] and [`FromOperator`](super::FromOperator). Default: exactly one.
     fn num_inputs(&self) -> RangeInclusive<usize> {
         1..=1
     }
@@ -49,7 +50,7 @@ pub trait Layer: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// A [`LayerError`] that names the invalid input and what was expected.
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError>;
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>>;
 
     /// Returns an output as a view of an input with another layout, so that nothing needs to be computed or copied.
     ///
@@ -58,7 +59,7 @@ pub trait Layer: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// A [`LayerError`] if the layout cannot be created.
-    fn view(&self, output: usize, inputs: &[Layout], shape: &Shape) -> Result<Option<View>, LayerError> {
+    fn view(&self, output: usize, inputs: &[Layout], shape: &Shape) -> Result<Option<View>> {
         let _ = (output, inputs, shape);
         Ok(None)
     }
@@ -67,12 +68,7 @@ pub trait Layer: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// As [`Layer::view`].
-    fn view_of(
-        &self,
-        output: usize,
-        inputs: &[(DType, Layout)],
-        shape: &Shape,
-    ) -> Result<Option<View>, LayerError> {
+    fn view_of(&self, output: usize, inputs: &[(DType, Layout)], shape: &Shape) -> Result<Option<View>> {
         with_layouts(inputs, &mut |layouts| self.view(output, layouts, shape))
     }
 
@@ -90,7 +86,7 @@ pub trait Layer: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// A [`LayerError`] if a layout cannot be created.
-    fn parts(&self, inputs: &[TensorMeta], output: &Layout) -> Result<Option<Vec<Layout>>, LayerError> {
+    fn parts(&self, inputs: &[TensorMeta], output: &Layout) -> Result<Option<Vec<Layout>>> {
         let _ = (inputs, output);
         Ok(None)
     }
@@ -100,7 +96,7 @@ pub trait Layer: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// A [`LayerError`] if it cannot be read, or is larger than the limits allow.
-    fn constant(&self, limits: &Limits) -> Result<Option<Tensor>, LayerError> {
+    fn constant(&self, limits: &Limits) -> Result<Option<Tensor>> {
         let _ = limits;
         Ok(None)
     }
@@ -190,17 +186,12 @@ impl Tactic {
 pub trait CpuLayer: Layer + CloneCpuLayer {
     /// Computes the outputs.
     ///
-    /// `outputs` have the shapes and types that [`Layer::infer`] returned for these inputs, and hold arbitrary values.
+    /// `io.outputs` have the shapes and types that [`Layer::infer`] returned for `io.inputs`, and hold arbitrary values.
     /// Inputs may have any strides.
     ///
     /// # Errors
     /// A [`LayerError`], which ends the run.
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        context: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError>;
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()>;
 
     /// Computes outputs whose shapes are not known in advance. Called only if [`Layer::is_data_dependent`] returns true.
     ///
@@ -210,7 +201,7 @@ pub trait CpuLayer: Layer + CloneCpuLayer {
         &mut self,
         inputs: &[TensorView<'_>],
         context: &mut ForwardContext<'_>,
-    ) -> Result<Vec<Tensor>, LayerError> {
+    ) -> Result<Vec<Tensor>> {
         let _ = (inputs, context);
         Err(lacks(&self, "has no outputs of data-dependent size"))
     }
@@ -224,7 +215,7 @@ pub trait CpuLayer: Layer + CloneCpuLayer {
         data: &mut TensorViewMut<'_>,
         others: &[TensorView<'_>],
         context: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
+    ) -> Result<()> {
         let _ = (data, others, context);
         Err(lacks(&self, "cannot work in place"))
     }
@@ -253,7 +244,7 @@ pub trait CpuLayer: Layer + CloneCpuLayer {
     ///
     /// # Errors
     /// [`LayerError::Unsupported`] if there is no tactic with this identifier.
-    fn set_tactic(&mut self, id: u32) -> Result<(), LayerError> {
+    fn set_tactic(&mut self, id: u32) -> Result<()> {
         is_among(self.tactics(), id)
     }
 
@@ -269,7 +260,7 @@ pub trait CpuLayer: Layer + CloneCpuLayer {
     ///
     /// # Errors
     /// A [`LayerError`] if the layer does not support them.
-    fn configure(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<(), LayerError> {
+    fn configure(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<()> {
         let _ = (inputs, outputs);
         Ok(())
     }
@@ -284,7 +275,7 @@ pub trait CpuLayer: Layer + CloneCpuLayer {
     ///
     /// # Errors
     /// A [`LayerError`], which makes building the graph fail.
-    fn initialize(&mut self) -> Result<(), LayerError> {
+    fn initialize(&mut self) -> Result<()> {
         Ok(())
     }
 
@@ -295,7 +286,7 @@ pub trait CpuLayer: Layer + CloneCpuLayer {
     ///
     /// # Errors
     /// A [`LayerError`] if the state cannot be written.
-    fn serialize(&self) -> Result<Vec<u8>, LayerError> {
+    fn serialize(&self) -> Result<Vec<u8>> {
         Ok(Vec::new())
     }
 
@@ -305,7 +296,7 @@ pub trait CpuLayer: Layer + CloneCpuLayer {
     ///
     /// # Errors
     /// A [`LayerError`] if the weights cannot be read.
-    fn packed(&self) -> Result<Option<Vec<f32>>, LayerError> {
+    fn packed(&self) -> Result<Option<Vec<f32>>> {
         Ok(None)
     }
 
@@ -313,14 +304,19 @@ pub trait CpuLayer: Layer + CloneCpuLayer {
     ///
     /// # Errors
     /// A [`LayerError`] if the bytes were not written by such a layer. The default accepts only an empty state.
-    fn deserialize(&mut self, bytes: &[u8]) -> Result<(), LayerError> {
+    fn deserialize(&mut self, bytes: &[u8]) -> Result<()> {
         no_state(bytes)
     }
 }
 
+/// A fixed number of inputs, for [`Layer::num_inputs`].
+pub const fn exactly(count: usize) -> RangeInclusive<usize> {
+    count..=count
+}
+
 // The bodies of the defaults as separate functions: a default method itself is compiled once for every layer.
 
-type ViewResult = Result<Option<View>, LayerError>;
+type ViewResult = Result<Option<View>>;
 
 fn with_layouts(inputs: &[(DType, Layout)], view: &mut dyn FnMut(&[Layout]) -> ViewResult) -> ViewResult {
     let layouts: Vec<Layout> = inputs.iter().map(|input| input.1).collect();
@@ -343,14 +339,14 @@ fn cannot(what: &dyn fmt::Display) -> LayerError {
     LayerError::Unsupported(what.to_string())
 }
 
-fn is_among(tactics: Vec<Tactic>, id: u32) -> Result<(), LayerError> {
+fn is_among(tactics: Vec<Tactic>, id: u32) -> Result<()> {
     match tactics.iter().any(|tactic| tactic.id == id) {
         true => Ok(()),
         false => Err(cannot(&format_args!("there is no tactic {id}"))),
     }
 }
 
-fn no_state(bytes: &[u8]) -> Result<(), LayerError> {
+fn no_state(bytes: &[u8]) -> Result<()> {
     match bytes.len() {
         0 => Ok(()),
         len => Err(cannot(&format_args!("expected no stored state, got {len} bytes"))),
@@ -382,6 +378,38 @@ impl Clone for Box<dyn CpuLayer> {
     }
 }
 
+/// What one call of [`CpuLayer::forward`] reads, writes and uses.
+///
+/// A layer that is built on another one passes its `io` on, or creates one for other tensors:
+///
+/// ```
+/// use ixion_ops::op::{CpuLayer, Io, Result};
+///
+/// fn forward_first_input_only(layer: &mut dyn CpuLayer, io: &mut Io<'_, '_>) -> Result<()> {
+///     layer.forward(&mut Io::new(&io.inputs[..1], io.outputs, &mut io.context))
+/// }
+/// ```
+#[derive(Debug)]
+pub struct Io<'a, 'o> {
+    /// The inputs, as many as [`Layer::num_inputs`] allows.
+    pub inputs: &'a [TensorView<'a>],
+    /// The outputs to write, as many as [`Layer::num_outputs`].
+    pub outputs: &'a mut [TensorViewMut<'o>],
+    /// Scratch memory and limits.
+    pub context: ForwardContext<'a>,
+}
+
+impl<'a, 'o> Io<'a, 'o> {
+    /// A call with these inputs and outputs, for as long as the context is borrowed.
+    pub fn new(
+        inputs: &'a [TensorView<'a>],
+        outputs: &'a mut [TensorViewMut<'o>],
+        context: &'a mut ForwardContext<'_>,
+    ) -> Self {
+        Self { inputs, outputs, context: context.reborrow() }
+    }
+}
+
 /// The resources of a layer while it computes.
 #[derive(Debug)]
 pub struct ForwardContext<'a> {
@@ -395,11 +423,16 @@ impl<'a> ForwardContext<'a> {
         Self { scratch: scratch.into(), limits }
     }
 
+    /// The same context, borrowed for a shorter time.
+    pub fn reborrow(&mut self) -> ForwardContext<'_> {
+        ForwardContext { scratch: self.scratch.reborrow(), limits: self.limits }
+    }
+
     /// Scratch memory for `len` elements with arbitrary values. [`CpuLayer::workspace`] must have requested it.
     ///
     /// # Errors
     /// [`LayerError::Workspace`] if it requested less.
-    pub fn scratch<T: Element>(&mut self, len: usize) -> Result<&mut [T], LayerError> {
+    pub fn scratch<T: Element>(&mut self, len: usize) -> Result<&mut [T]> {
         Ok(self.scratch_and_limits(len)?.0)
     }
 
@@ -407,10 +440,7 @@ impl<'a> ForwardContext<'a> {
     ///
     /// # Errors
     /// As [`ForwardContext::scratch`].
-    pub fn scratch_and_limits<T: Element>(
-        &mut self,
-        len: usize,
-    ) -> Result<(&mut [T], &'a Limits), LayerError> {
+    pub fn scratch_and_limits<T: Element>(&mut self, len: usize) -> Result<(&mut [T], &'a Limits)> {
         let (wanted, found) = (len.saturating_mul(size_of::<T>()), self.scratch.len());
         if wanted > found {
             return Err(LayerError::Workspace { wanted, found });
@@ -422,7 +452,7 @@ impl<'a> ForwardContext<'a> {
     ///
     /// # Errors
     /// As [`ForwardContext::scratch`], if fewer than `min` elements are available.
-    pub fn scratch_between<T: Element>(&mut self, min: usize, max: usize) -> Result<&mut [T], LayerError> {
+    pub fn scratch_between<T: Element>(&mut self, min: usize, max: usize) -> Result<&mut [T]> {
         let room = self.scratch.len() / size_of::<T>().max(1);
         self.scratch(room.min(max).max(min))
     }

@@ -13,6 +13,7 @@ mod guard;
 mod layer;
 mod meta;
 mod plugin;
+pub(crate) mod properties;
 mod reader;
 mod registry;
 mod watchdog;
@@ -21,19 +22,22 @@ mod weight;
 pub use crate::operator;
 pub use attribute::{RuntimeAttribute, WeightSource};
 pub use axes::SpatialAxes;
-pub use error::LayerError;
 #[doc(hidden)]
 pub use error::list;
+pub use error::{LayerError, Result};
 pub use format::{Device, TensorFormat};
-pub use guard::catch_panic;
 #[doc(hidden)]
-pub use guard::drop_layer;
-pub use layer::{CloneCpuLayer, Cost, CpuLayer, ForwardContext, Layer, PACKED, Tactic, View};
+pub use guard::{catch_panic, drop_layer};
+pub use layer::{CloneCpuLayer, Cost, CpuLayer, ForwardContext, Io, Layer, PACKED, Tactic, View, exactly};
 pub use meta::TensorMeta;
-pub use plugin::{PluginName, RegistryError, lookup};
+#[doc(hidden)]
+pub use plugin::lookup;
+pub use plugin::{PluginName, RegistryError};
+#[doc(hidden)]
+pub use properties::{Category, Elements, Form, Product, Properties, Quantized, Scale};
 #[doc(hidden)]
 pub use reader::INPUT_KIND;
-pub use reader::{Field, FieldValue, FromParameter, OperatorReader, State};
+pub use reader::{Field, FieldDefault, FieldValue, FromParameter, OperatorReader, State, Written};
 pub(crate) use reader::{NO_KEY, SEED_KEY};
 pub use registry::{Creator, DeviceLayer, FromOperator, Registry};
 pub(crate) use registry::{Entry, Overload};

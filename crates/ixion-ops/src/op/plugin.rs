@@ -30,17 +30,12 @@ impl<L: ?Sized + DeviceLayer> Registry<L> {
     /// #     struct Gate for "Gate" {}
     /// # }
     /// # impl ixion_ops::op::Layer for Gate {
-    /// #     fn infer(&self, inputs: &[ixion_ops::op::TensorMeta]) -> Result<Vec<ixion_ops::op::TensorMeta>, ixion_ops::op::LayerError> {
+    /// #     fn infer(&self, inputs: &[ixion_ops::op::TensorMeta]) -> ixion_ops::op::Result<Vec<ixion_ops::op::TensorMeta>> {
     /// #         Ok(inputs.to_vec())
     /// #     }
     /// # }
     /// # impl ixion_ops::op::CpuLayer for Gate {
-    /// #     fn forward(
-    /// #         &mut self,
-    /// #         _: &[ixion_tensor::TensorView<'_>],
-    /// #         _: &mut [ixion_tensor::TensorViewMut<'_>],
-    /// #         _: &mut ixion_ops::op::ForwardContext<'_>,
-    /// #     ) -> Result<(), ixion_ops::op::LayerError> { Ok(()) }
+    /// #     fn forward(&mut self, _: &mut ixion_ops::op::Io<'_, '_>) -> ixion_ops::op::Result<()> { Ok(()) }
     /// # }
     /// let mut registry = Registry::default();
     /// registry.add_plugin("Gate", Creator::plugin::<Gate>("acme", "1"))?;

@@ -1,10 +1,11 @@
 //! Reading operators: typed parameters and weights, with a check that no key is ignored.
 
-use super::{LayerError, RuntimeAttribute, RuntimeParameter};
-use ixion_pnnx::{Dim, Expr};
+use super::{LayerError, Result, RuntimeAttribute, RuntimeParameter};
+use ixion_pnnx::{Dim, Expr, Value};
 use ixion_tensor::DType;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 /// The parameters, attributes and named inputs of one operator, from which its layer is created.
 ///
@@ -87,8 +88,8 @@ impl<'a> OperatorReader<'a> {
         self.params.get(key)
     }
 
-    /// Returns the attribute with this key, and marks the key as read. Elements that it decodes belong to the layer and are not
-    /// kept by the graph.
+    /// Returns the attribute with this key, and marks the key as read. Once decoded, its elements belong to the layer; the
+    /// graph does not keep them.
     pub fn attr(&mut self, key: impl Into<Cow<'static, str>>) -> Option<RuntimeAttribute> {
         let key = key.into();
         let attribute = self.attrs.get(key.as_ref()).map(RuntimeAttribute::detached);
@@ -115,7 +116,7 @@ impl<'a> OperatorReader<'a> {
     ///
     /// # Errors
     /// [`LayerError::InvalidParameter`] if it is the first input, which is the tensor that the operator works on.
-    pub fn later_input(&mut self, key: &'static str) -> Result<Option<usize>, LayerError> {
+    pub fn later_input(&mut self, key: &'static str) -> Result<Option<usize>> {
         match self.input(key) {
             Some(0) => Err(LayerError::InvalidParameter {
                 key,
@@ -165,18 +166,14 @@ impl<'a> OperatorReader<'a> {
     ///
     /// # Errors
     /// [`LayerError::UnknownKeys`] with the keys that were not read.
-    pub fn finish(&self) -> Result<(), LayerError> {
+    pub fn finish(&self) -> Result<()> {
         let named_inputs = self.input_names.iter().skip(1).flatten();
         self.all_read("parameters", self.params.keys())?;
         self.all_read("attributes", self.attrs.keys())?;
         self.all_read("named inputs", named_inputs)
     }
 
-    fn all_read<'k>(
-        &self,
-        what: &'static str,
-        keys: impl Iterator<Item = &'k String>,
-    ) -> Result<(), LayerError> {
+    fn all_read<'k>(&self, what: &'static str, keys: impl Iterator<Item = &'k String>) -> Result<()> {
         let keys: Vec<String> = keys.filter(|key| !self.read.contains(key.as_str())).cloned().collect();
         if keys.is_empty() {
             return Ok(());
@@ -202,37 +199,50 @@ pub struct Field {
     pub key: &'static str,
     /// The kind of value, in words.
     pub kind: &'static str,
-    /// The default value as Rust code; `None` if the key is required.
-    pub default: Option<&'static str>,
+    /// The default; `None` if the key is required.
+    pub default: Option<FieldDefault>,
     /// The documentation of the field.
     pub doc: &'static str,
 }
 
 impl Field {
-    /// The default as written in a file: `zeros` for `PaddingMode::Zeros`, `1` for `PerAxis::all(1)`.
+    /// The default as written in a file, such as `zeros`.
     pub fn default_in_file(&self) -> Option<String> {
-        self.default.map(in_file)
+        self.default.map(|default| default.to_string())
     }
 }
 
-fn in_file(default: &str) -> String {
-    if let Some(items) = default.strip_prefix("vec![").and_then(|items| items.strip_suffix(']')) {
-        return format!("({})", items.replace(' ', ""));
-    }
-    if let Some((_, inner)) = default.split_once('(')
-        && let Some((inner, _)) = inner.rsplit_once(')')
-        && !inner.is_empty()
-    {
-        return in_file(inner);
-    }
-    match (default, default.rsplit_once("::")) {
-        ("true", _) => "True".to_owned(),
-        ("false", _) => "False".to_owned(),
-        // Tokens that a macro puts together are spelled `Mode :: Zeros`.
-        (_, Some((_, variant))) => variant.trim_start().to_lowercase(),
-        _ => default.to_owned(),
+/// The value of a field whose key is absent.
+#[derive(Debug, Clone, Copy)]
+pub enum FieldDefault {
+    /// The text of a parameter.
+    Text(&'static str),
+    /// A value of an [`operator!`](crate::operator), as it is written.
+    Value(fn() -> Written),
+}
+
+impl fmt::Display for FieldDefault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Text(text) => f.write_str(text),
+            Self::Value(value) => match value() {
+                Written::Param(value) => match value.value() {
+                    Value::Float(number) if number.is_finite() => write!(f, "{number:?}"),
+                    _ => f.write_str(value.raw()),
+                },
+                _ => f.write_str("None"),
+            },
+        }
     }
 }
+
+impl PartialEq for FieldDefault {
+    fn eq(&self, other: &Self) -> bool {
+        self.to_string() == other.to_string()
+    }
+}
+
+impl Eq for FieldDefault {}
 
 /// A type that can be used for a field of an operator.
 pub trait FieldValue: Sized {
@@ -243,18 +253,55 @@ pub trait FieldValue: Sized {
     ///
     /// # Errors
     /// A [`LayerError`] that names the key, the expected kind and the actual value.
-    fn read(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Option<Self>, LayerError>;
+    fn read(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Option<Self>>;
 
     /// Reads the value of a required key.
     ///
     /// # Errors
     /// [`LayerError::MissingParameter`] if the key is absent; otherwise as [`FieldValue::read`].
-    fn require(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Self, LayerError> {
+    fn require(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Self> {
         Self::read(reader, key)?.ok_or_else(|| LayerError::MissingParameter {
             key: key.to_owned(),
             wanted: Self::KIND,
             present: reader.keys(),
         })
+    }
+
+    /// The number of the operator's inputs that this value takes, such as 1 for a weight that is computed. Default: 0.
+    fn num_inputs(&self) -> usize {
+        0
+    }
+
+    /// What a file has to say for this value to be read. Default: it cannot be written.
+    fn written(&self) -> Written {
+        Written::Unwritable
+    }
+}
+
+/// What a file says about a field of an operator, so that [`FieldValue::read`] returns its value.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Written {
+    /// Nothing: it is state of the layer, or follows from the graph.
+    Nothing,
+    /// A parameter with the field's key.
+    Param(RuntimeParameter),
+    /// The input at this position has the field's key as its name.
+    Input(usize),
+    /// The operator's type states this number of spatial axes.
+    SpatialAxes(usize),
+    /// A file cannot express the value, or not without its weights.
+    Unwritable,
+}
+
+impl Written {
+    /// A parameter, if there is one that reads as the value.
+    pub(crate) fn param(parameter: Option<RuntimeParameter>) -> Self {
+        parameter.map_or(Self::Unwritable, Self::Param)
+    }
+
+    /// The parameter `None`.
+    pub(crate) fn none() -> Self {
+        Self::Param(RuntimeParameter::parse("None"))
     }
 }
 
@@ -267,18 +314,28 @@ pub trait FromParameter: Sized {
 
     /// Converts the parameter; `None` if it is of another kind.
     fn from_parameter(parameter: &RuntimeParameter) -> Option<Self>;
+
+    /// The parameter that [`from_parameter`](Self::from_parameter) converts to this value; `None` if there is none. Default:
+    /// `None`.
+    fn to_parameter(&self) -> Option<RuntimeParameter> {
+        None
+    }
 }
 
 impl<T: FromParameter> FieldValue for T {
     const KIND: &'static str = <T as FromParameter>::KIND;
 
-    fn read(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Option<Self>, LayerError> {
+    fn read(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Option<Self>> {
         let Some(parameter) = reader.param(key) else { return Ok(None) };
         T::from_parameter(parameter).map(Some).ok_or_else(|| LayerError::WrongParameter {
             key: key.to_owned(),
             wanted: <T as FromParameter>::KIND.to_owned(),
             found: parameter.raw().to_owned(),
         })
+    }
+
+    fn written(&self) -> Written {
+        Written::param(self.to_parameter())
     }
 }
 
@@ -288,6 +345,10 @@ impl FromParameter for bool {
     fn from_parameter(parameter: &RuntimeParameter) -> Option<Self> {
         parameter.as_bool().ok()
     }
+
+    fn to_parameter(&self) -> Option<RuntimeParameter> {
+        Some((*self).into())
+    }
 }
 
 impl FromParameter for i64 {
@@ -295,6 +356,10 @@ impl FromParameter for i64 {
 
     fn from_parameter(parameter: &RuntimeParameter) -> Option<Self> {
         parameter.as_i64().ok()
+    }
+
+    fn to_parameter(&self) -> Option<RuntimeParameter> {
+        Some((*self).into())
     }
 }
 
@@ -304,6 +369,10 @@ impl FromParameter for usize {
     fn from_parameter(parameter: &RuntimeParameter) -> Option<Self> {
         usize::try_from(parameter.as_i64().ok()?).ok()
     }
+
+    fn to_parameter(&self) -> Option<RuntimeParameter> {
+        Some(i64::try_from(*self).ok()?.into())
+    }
 }
 
 impl FromParameter for f64 {
@@ -311,6 +380,10 @@ impl FromParameter for f64 {
 
     fn from_parameter(parameter: &RuntimeParameter) -> Option<Self> {
         parameter.as_f64().ok()
+    }
+
+    fn to_parameter(&self) -> Option<RuntimeParameter> {
+        Some((*self).into())
     }
 }
 
@@ -320,6 +393,10 @@ impl FromParameter for String {
     fn from_parameter(parameter: &RuntimeParameter) -> Option<Self> {
         Some(parameter.raw().to_owned())
     }
+
+    fn to_parameter(&self) -> Option<RuntimeParameter> {
+        Some(RuntimeParameter::parse(self))
+    }
 }
 
 impl FromParameter for DType {
@@ -327,6 +404,10 @@ impl FromParameter for DType {
 
     fn from_parameter(parameter: &RuntimeParameter) -> Option<Self> {
         DType::from_torch_name(parameter.raw())
+    }
+
+    fn to_parameter(&self) -> Option<RuntimeParameter> {
+        Some(RuntimeParameter::parse(self.torch_name()))
     }
 }
 
@@ -339,6 +420,10 @@ impl FromParameter for Vec<i64> {
         }
         parameter.as_i64s().ok().or_else(|| Some(vec![parameter.as_i64().ok()?]))
     }
+
+    fn to_parameter(&self) -> Option<RuntimeParameter> {
+        Some(self.clone().into())
+    }
 }
 
 /// Integers are accepted as floats, and a single number as a list of one.
@@ -350,6 +435,10 @@ impl FromParameter for Vec<f64> {
             return Some(Vec::new());
         }
         parameter.as_f64s().ok().or_else(|| Some(vec![parameter.as_f64().ok()?]))
+    }
+
+    fn to_parameter(&self) -> Option<RuntimeParameter> {
+        Some(self.clone().into())
     }
 }
 
@@ -365,6 +454,10 @@ impl<const N: usize> FromParameter for [usize; N] {
             [value] => Some([*value; N]),
             values => values.try_into().ok(),
         }
+    }
+
+    fn to_parameter(&self) -> Option<RuntimeParameter> {
+        self.iter().map(|&value| i64::try_from(value).ok()).collect::<Option<Vec<i64>>>().map(Into::into)
     }
 }
 
@@ -383,6 +476,13 @@ impl<T: FromParameter> FromParameter for Option<T> {
     fn from_parameter(parameter: &RuntimeParameter) -> Option<Self> {
         if parameter.raw() == "None" { Some(None) } else { T::from_parameter(parameter).map(Some) }
     }
+
+    fn to_parameter(&self) -> Option<RuntimeParameter> {
+        match self {
+            Some(value) => value.to_parameter(),
+            None => Some(RuntimeParameter::parse("None")),
+        }
+    }
 }
 
 /// A field of [`operator!`](crate::operator) that no key of the file sets, for state that a layer keeps in addition to its
@@ -393,8 +493,12 @@ pub struct State<T>(pub T);
 impl<T: Default> FieldValue for State<T> {
     const KIND: &'static str = NO_KEY;
 
-    fn read(_: &mut OperatorReader<'_>, _: &'static str) -> Result<Option<Self>, LayerError> {
+    fn read(_: &mut OperatorReader<'_>, _: &'static str) -> Result<Option<Self>> {
         Ok(Some(Self::default()))
+    }
+
+    fn written(&self) -> Written {
+        Written::Nothing
     }
 }
 
@@ -405,15 +509,17 @@ pub(super) mod tests {
 
     #[test]
     fn defaults_are_written_as_in_a_file() {
-        let texts = [
-            "Padding::Places(PerAxis::all(0))",
-            "PaddingMode::Zeros",
-            "PaddingMode :: Zeros",
-            "Some(true)",
-            "None",
-            "vec![0, 1]",
+        let defaults: [fn() -> Written; 7] = [
+            || 1usize.written(),
+            || Some(true).written(),
+            || None::<i64>.written(),
+            || vec![0i64, 1].written(),
+            || 1e-5.written(),
+            || "zeros".to_owned().written(),
+            || DType::F32.written(),
         ];
-        assert_eq!(texts.map(in_file), ["0", "zeros", "zeros", "True", "None", "(0,1)"]);
+        let texts = defaults.map(|default| FieldDefault::Value(default).to_string());
+        assert_eq!(texts, ["1", "True", "None", "(0,1)", "1e-5", "zeros", "torch.float"]);
     }
 
     pub(in crate::op) struct Source {
@@ -437,7 +543,7 @@ pub(super) mod tests {
         }
     }
 
-    fn read<T: FieldValue>(raw: &str) -> Result<T, LayerError> {
+    fn read<T: FieldValue>(raw: &str) -> Result<T> {
         T::require(&mut source(&[("key", raw)], &[], &[None]).reader(), "key")
     }
 

@@ -1,8 +1,9 @@
 //! The registry, which maps operator types to layers.
 
 use super::format::Device;
-use super::reader::{Field, NO_KEY, SEED_KEY};
-use super::{CpuLayer, LayerError, OperatorReader, RegistryError, catch_panic};
+use super::properties::{Category, Properties};
+use super::reader::{Field, NO_KEY, SEED_KEY, Written};
+use super::{CpuLayer, OperatorReader, RegistryError, Result, catch_panic};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -30,14 +31,25 @@ pub trait FromOperator: Sized {
     /// Reads the fields.
     ///
     /// # Errors
-    /// A [`LayerError`] that names the key, the expected kind and the actual value.
-    fn from_operator(reader: &mut OperatorReader<'_>) -> Result<Self, LayerError>;
+    /// A [`LayerError`](crate::op::LayerError) that names the key, the expected kind and the actual value.
+    fn from_operator(reader: &mut OperatorReader<'_>) -> Result<Self>;
+
+    /// The number of inputs that the fields take, which is what [`Layer::num_inputs`](super::Layer::num_inputs) of most
+    /// layers adds to the inputs that are not fields. Default: 0.
+    fn field_inputs(&self) -> usize {
+        0
+    }
+
+    /// What a file says about each field, by key, for an operator that is created in code. Default: nothing.
+    fn written(&self) -> Vec<(&'static str, Written)> {
+        Vec::new()
+    }
 
     /// Checks constraints that the types of the fields cannot express, such as a stride of 0. Default: accepts everything.
     ///
     /// # Errors
-    /// A [`LayerError`], usually [`LayerError::InvalidParameter`].
-    fn validate(&self) -> Result<(), LayerError> {
+    /// A [`LayerError`](crate::op::LayerError), usually [`LayerError::InvalidParameter`](crate::op::LayerError::InvalidParameter).
+    fn validate(&self) -> Result<()> {
         Ok(())
     }
 }
@@ -50,7 +62,7 @@ pub(crate) struct Overload {
     pub(crate) arguments: &'static [&'static str],
 }
 
-pub(super) type Create<L> = Arc<dyn Fn(&mut OperatorReader<'_>) -> Result<Box<L>, LayerError> + Send + Sync>;
+pub(super) type Create<L> = Arc<dyn Fn(&mut OperatorReader<'_>) -> Result<Box<L>> + Send + Sync>;
 
 /// Creates the layers of one operator type, and describes the operator. [`Registry::add_plugin`] takes creators with a
 /// namespace other than Ixion's.
@@ -69,6 +81,12 @@ pub struct Creator<L: ?Sized = dyn CpuLayer> {
     pub returns_number: bool,
     /// Whether the operator takes a list of tensors as one argument; other lists are lists of numbers.
     pub takes_tensors: bool,
+    /// All types that the layer runs, if it implements [`FromOperator`].
+    #[doc(hidden)]
+    pub types: &'static [&'static str],
+    /// The properties of the operator, if it is built in: see [`Properties::of`].
+    #[doc(hidden)]
+    pub properties: Properties,
     pub(super) overloads: Vec<Overload>,
     /// The [name](super::PluginName) of a plugin, set when the creator is added to a registry; `None` for other creators.
     pub plugin: Option<Arc<str>>,
@@ -85,6 +103,8 @@ impl<L: ?Sized> Clone for Creator<L> {
             is_random: self.is_random,
             returns_number: self.returns_number,
             takes_tensors: self.takes_tensors,
+            types: self.types,
+            properties: self.properties,
             overloads: self.overloads.clone(),
             plugin: self.plugin.clone(),
             create: Arc::clone(&self.create),
@@ -106,7 +126,7 @@ impl<L: ?Sized> Creator<L> {
     pub fn new(
         namespace: impl Into<String>,
         version: impl Into<String>,
-        create: impl Fn(&mut OperatorReader<'_>) -> Result<Box<L>, LayerError> + Send + Sync + 'static,
+        create: impl Fn(&mut OperatorReader<'_>) -> Result<Box<L>> + Send + Sync + 'static,
     ) -> Self {
         Self::calling(namespace.into(), version.into(), Arc::new(create))
     }
@@ -121,6 +141,8 @@ impl<L: ?Sized> Creator<L> {
             is_random: false,
             returns_number: false,
             takes_tensors: false,
+            types: &[],
+            properties: Properties::NONE,
             overloads: Vec::new(),
             plugin: None,
             create,
@@ -143,6 +165,12 @@ impl<L: ?Sized> Creator<L> {
         Self { returns_number: true, ..self }
     }
 
+    /// The same creator for an operator with these properties.
+    #[must_use]
+    pub(crate) fn with_properties(self, properties: Properties) -> Self {
+        Self { properties, ..self }
+    }
+
     /// The names of `count` positional arguments in TorchScript, unless they are `input` and the fields in their order.
     pub fn overload(&self, count: usize) -> Option<&'static [&'static str]> {
         let found =
@@ -153,8 +181,9 @@ impl<L: ?Sized> Creator<L> {
     /// Creates a layer, which must read every key of the operator.
     ///
     /// # Errors
-    /// A [`LayerError`] that names the key; [`LayerError::Panic`] if the layer panics.
-    pub fn create(&self, mut reader: OperatorReader<'_>) -> Result<Box<L>, LayerError> {
+    /// A [`LayerError`](crate::op::LayerError) that names the key; [`LayerError::Panic`](crate::op::LayerError::Panic) if the
+    /// layer panics.
+    pub fn create(&self, mut reader: OperatorReader<'_>) -> Result<Box<L>> {
         let layer = catch_panic(|| (self.create)(&mut reader))?;
         reader.finish()?;
         Ok(layer)
@@ -177,7 +206,15 @@ fn without_links(doc: &str) -> String {
 impl Creator<dyn CpuLayer> {
     /// The creator of an operator that implements [`FromOperator`].
     pub fn of<T: FromOperator + CpuLayer + 'static>() -> Self {
-        Self::built_in(create::<T>, T::DOC, T::FIELDS)
+        Self { types: T::TYPES, ..Self::built_in(create::<T>, T::DOC, T::FIELDS) }
+    }
+
+    /// The same creator in this category, unless it has one.
+    fn in_category(mut self, category: Category) -> Self {
+        if self.properties.category == Category::Other {
+            self.properties.category = category;
+        }
+        self
     }
 
     /// The part of [`Creator::of`] that does not depend on the operator.
@@ -187,11 +224,11 @@ impl Creator<dyn CpuLayer> {
 }
 
 /// A function pointer that creates a CPU layer, so that hundreds of layer types share the code around it.
-type CreateCpu = fn(&mut OperatorReader<'_>) -> Result<Box<dyn CpuLayer>, LayerError>;
+type CreateCpu = fn(&mut OperatorReader<'_>) -> Result<Box<dyn CpuLayer>>;
 
 fn create<T: FromOperator + CpuLayer + 'static>(
     reader: &mut OperatorReader<'_>,
-) -> Result<Box<dyn CpuLayer>, LayerError> {
+) -> Result<Box<dyn CpuLayer>> {
     match T::from_operator(reader) {
         Ok(layer) => checked(layer.validate(), Box::new(layer)),
         Err(error) => Err(error),
@@ -199,10 +236,7 @@ fn create<T: FromOperator + CpuLayer + 'static>(
 }
 
 /// The part of [`create`] that does not depend on the type of the layer.
-fn checked(
-    validated: Result<(), LayerError>,
-    layer: Box<dyn CpuLayer>,
-) -> Result<Box<dyn CpuLayer>, LayerError> {
+fn checked(validated: Result<()>, layer: Box<dyn CpuLayer>) -> Result<Box<dyn CpuLayer>> {
     validated.map(|()| layer)
 }
 
@@ -300,12 +334,15 @@ impl Registry<dyn CpuLayer> {
 /// An entry of a table of built-in operators.
 #[derive(Clone, Copy)]
 pub(crate) enum Entry {
+    /// The category of the operators in the rest of the table, unless their own entry or table states another one.
+    Category(Category),
     /// One operator, under all of its types.
     Operator {
         types: &'static [&'static str],
         create: CreateCpu,
         doc: &'static str,
         fields: &'static [Field],
+        properties: Properties,
     },
     /// The operators of another table.
     Table(&'static [Entry]),
@@ -325,23 +362,47 @@ impl Entry {
 
     /// An operator whose layer is created by `create`.
     pub(crate) const fn made_by<T: FromOperator>(create: CreateCpu) -> Self {
-        Self::Operator { types: T::TYPES, create, doc: T::DOC, fields: T::FIELDS }
+        let properties = Properties::NONE;
+        Self::Operator { types: T::TYPES, create, doc: T::DOC, fields: T::FIELDS, properties }
+    }
+
+    /// The same operator with these properties.
+    pub(crate) const fn with(self, properties: Properties) -> Self {
+        match self {
+            Self::Operator { types, create, doc, fields, .. } => {
+                Self::Operator { types, create, doc, fields, properties }
+            }
+            other => other,
+        }
     }
 }
 
 impl Registry<dyn CpuLayer> {
     /// Adds all operators of a table. After an error the remaining operators are still added; the first error is returned.
     pub(crate) fn register_all(&mut self, entries: &[Entry]) -> Result<(), RegistryError> {
+        self.register_table(entries, Category::Other)
+    }
+
+    fn register_table(&mut self, entries: &[Entry], mut category: Category) -> Result<(), RegistryError> {
         let mut result = Ok(());
         for entry in entries {
             match *entry {
-                Entry::Operator { types, create, doc, fields } => {
+                Entry::Category(own) => category = own,
+                Entry::Operator { types, create, doc, fields, properties } => {
+                    let creator = Creator::built_in(create, doc, fields).with_properties(properties);
+                    let creator = Creator { types, ..creator.in_category(category) };
                     for op_type in types {
-                        result = result.and(self.add(*op_type, Creator::built_in(create, doc, fields)));
+                        result = result.and(self.add(*op_type, creator.clone()));
                     }
                 }
-                Entry::Table(entries) => result = result.and(self.register_all(entries)),
-                Entry::Computed(add) => result = result.and(add(self)),
+                Entry::Table(entries) => result = result.and(self.register_table(entries, category)),
+                Entry::Computed(add) => {
+                    let mut computed = Self::empty();
+                    result = result.and(add(&mut computed));
+                    for (op_type, creator) in computed.iter() {
+                        result = result.and(self.add(op_type, creator.clone().in_category(category)));
+                    }
+                }
                 Entry::TakesTensors(op_type) => {
                     result = result.and(self.change(op_type, |creator| creator.takes_tensors = true));
                 }

@@ -5,8 +5,8 @@
 //! layers, which check the deadline themselves, and runs without a deadline are not affected.
 
 use crate::op::{
-    CloneCpuLayer, Cost, CpuLayer, ForwardContext, Layer, LayerError, Tactic, TensorFormat, TensorMeta, View,
-    catch_panic,
+    CloneCpuLayer, Cost, CpuLayer, ForwardContext, Io, Layer, LayerError, Result, Tactic, TensorFormat,
+    TensorMeta, View, catch_panic,
 };
 use ixion_tensor::{
     DType, Format, Layout, LimitError, Limits, Shape, Tensor, TensorView, TensorViewMut, Workspace,
@@ -17,8 +17,6 @@ use std::ops::RangeInclusive;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError};
 use std::time::{Duration, Instant};
-
-type Result<T> = std::result::Result<T, LayerError>;
 
 thread_local! {
     /// The limits of the current work on this thread, if they have a deadline.
@@ -326,28 +324,23 @@ impl Layer for Watchdog {
 }
 
 impl CpuLayer for Watchdog {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        context: &mut ForwardContext<'_>,
-    ) -> Result<()> {
-        if context.limits().deadline.is_none() {
-            return self.write()?.forward(inputs, outputs, context);
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        if io.context.limits().deadline.is_none() {
+            return self.write()?.forward(io);
         }
-        let own = owned_all(inputs)?;
-        let made = outputs
+        let own = owned_all(io.inputs)?;
+        let made = io
+            .outputs
             .iter()
             .map(|output| Ok(Tensor::zeros_with_layout(output.dtype(), compact(output.layout())?)?));
         let mut made = made.collect::<Result<Vec<Tensor>>>()?;
-        let made = self.compute(context.scratch_len(), context.limits(), move |layer, context| {
-            let mut targets =
-                made.iter_mut().map(Tensor::view_mut).collect::<std::result::Result<Vec<_>, _>>()?;
-            layer.forward(&views(&own), &mut targets, context)?;
+        let made = self.compute(io.context.scratch_len(), io.context.limits(), move |layer, context| {
+            let mut targets = made.iter_mut().map(Tensor::view_mut).collect::<Result<Vec<_>, _>>()?;
+            layer.forward(&mut Io::new(&views(&own), &mut targets, context))?;
             drop(targets);
             Ok(made)
         })?;
-        outputs.iter_mut().zip(&made).try_for_each(|(output, made)| copy_all(output, &made.view()))
+        io.outputs.iter_mut().zip(&made).try_for_each(|(output, made)| copy_all(output, &made.view()))
     }
 
     fn forward_dynamic(

@@ -1,7 +1,7 @@
 //! Weights of layers, stored or computed.
 
-use super::reader::{FieldValue, OperatorReader};
-use super::{LayerError, RuntimeAttribute, RuntimeParameter, TensorMeta};
+use super::reader::{FieldValue, OperatorReader, Written};
+use super::{LayerError, Result, RuntimeAttribute, RuntimeParameter, TensorMeta};
 use ixion_tensor::TensorView;
 
 /// A weight of a layer: an attribute of the operator (as in `nn.Conv2d`) or one of its inputs (as in `F.conv2d`).
@@ -18,7 +18,7 @@ impl Weight {
     ///
     /// # Errors
     /// [`LayerError::Weight`] if the attribute cannot be read, [`LayerError::InputCount`] if the input does not exist.
-    pub fn view<'a>(&'a self, inputs: &[TensorView<'a>]) -> Result<TensorView<'a>, LayerError> {
+    pub fn view<'a>(&'a self, inputs: &[TensorView<'a>]) -> Result<TensorView<'a>> {
         match self {
             Weight::Attribute(attribute) => Ok(attribute.decode()?.view()),
             Weight::Input(position) => inputs
@@ -32,7 +32,7 @@ impl Weight {
     ///
     /// # Errors
     /// [`LayerError::InputCount`] if the input does not exist.
-    pub fn meta(&self, inputs: &[TensorMeta]) -> Result<TensorMeta, LayerError> {
+    pub fn meta(&self, inputs: &[TensorMeta]) -> Result<TensorMeta> {
         match self {
             Weight::Attribute(attribute) => {
                 Ok(TensorMeta::new(attribute.dtype(), attribute.shape().iter().copied()))
@@ -53,15 +53,26 @@ impl Weight {
 impl FieldValue for Weight {
     const KIND: &'static str = "a weight";
 
-    fn read(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Option<Self>, LayerError> {
+    fn read(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Option<Self>> {
         if let Some(attribute) = reader.attr(key) {
             return Ok(Some(Weight::Attribute(attribute)));
         }
         Ok(reader.later_input(key)?.map(Weight::Input))
     }
 
-    fn require(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Self, LayerError> {
+    fn require(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Self> {
         Self::read(reader, key)?.ok_or_else(|| LayerError::MissingWeight { key: key.to_owned() })
+    }
+
+    fn num_inputs(&self) -> usize {
+        Weight::num_inputs(self)
+    }
+
+    fn written(&self) -> Written {
+        match self {
+            Weight::Input(position) => Written::Input(*position),
+            Weight::Attribute(_) => Written::Unwritable,
+        }
     }
 }
 
@@ -70,7 +81,7 @@ impl FieldValue for Weight {
 impl FieldValue for Option<Weight> {
     const KIND: &'static str = "a weight or None";
 
-    fn read(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Option<Self>, LayerError> {
+    fn read(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Option<Self>> {
         let (flag, attribute) = (reader.param(key).map(RuntimeParameter::raw), reader.attr(key));
         match (flag, attribute) {
             (None | Some("True" | "False" | "None"), Some(attribute)) => {
@@ -85,6 +96,14 @@ impl FieldValue for Option<Weight> {
             }),
             (None, None) => Ok(Some(reader.later_input(key)?.map(Weight::Input))),
         }
+    }
+
+    fn num_inputs(&self) -> usize {
+        self.as_ref().map_or(0, Weight::num_inputs)
+    }
+
+    fn written(&self) -> Written {
+        self.as_ref().map_or_else(Written::none, Weight::written)
     }
 }
 

@@ -1,12 +1,12 @@
 //! Adaptive pooling: to a given output size, whatever the size of the input.
 
 use super::pooled::{Pooled, Pooling, Reduction, Regions};
-use crate::op::{LayerError, SpatialAxes};
+use crate::op::{Result, SpatialAxes};
 use crate::support::arguments::ParamOrInput;
 use crate::support::choices::{PerAxis, per_axis};
 use ixion_kernels::naive::Divisor;
 
-fn check(axes: SpatialAxes, output_size: &ParamOrInput<PerAxis>) -> Result<(), LayerError> {
+fn check(axes: SpatialAxes, output_size: &ParamOrInput<PerAxis>) -> Result<()> {
     match output_size {
         ParamOrInput::Value(size) => per_axis("output_size", size.values(), axes.get()).map(drop),
         ParamOrInput::Input(_) => Ok(()),
@@ -46,7 +46,7 @@ impl Pooling for AdaptiveAvgPool {
         self.axes
     }
 
-    fn method(&self) -> Result<(Regions<'_>, Reduction), LayerError> {
+    fn method(&self) -> Result<(Regions<'_>, Reduction)> {
         Ok((Regions::Adaptive { output_size: &self.output_size }, Reduction::Mean(Divisor::Elements)))
     }
 }
@@ -56,13 +56,13 @@ impl Pooling for AdaptiveMaxPool {
         self.axes
     }
 
-    fn method(&self) -> Result<(Regions<'_>, Reduction), LayerError> {
+    fn method(&self) -> Result<(Regions<'_>, Reduction)> {
         let reduction = Reduction::Max { indices: self.return_indices };
         Ok((Regions::Adaptive { output_size: &self.output_size }, reduction))
     }
 }
 
-operators! { Pooled<AdaptiveAvgPool>, Pooled<AdaptiveMaxPool> }
+operators! { Pooled<AdaptiveAvgPool>: when_quantized(InFloats(OfMean)), Pooled<AdaptiveMaxPool>: moves(Moved) }
 
 #[cfg(test)]
 mod tests {

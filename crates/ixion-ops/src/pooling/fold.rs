@@ -1,13 +1,13 @@
 //! Unfold and fold: sliding windows as columns (im2col), and their sum back to an image (col2im).
 
-use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
+use crate::op::{CpuLayer, FromOperator, Io, Layer, LayerError, Result, TensorMeta, exactly};
 use crate::support::arguments::ParamOrInput;
 use crate::support::choices::{PerAxis, per_axis};
 use crate::support::float;
 use crate::support::float::with_float;
 use ixion_kernels::folding::{self, FoldShape};
 use ixion_kernels::window::Window;
-use ixion_tensor::{Dim, Shape, TensorView, TensorViewMut};
+use ixion_tensor::{Dim, Shape};
 use std::ops::RangeInclusive;
 
 crate::operator! {
@@ -46,7 +46,7 @@ crate::operator! {
 }
 
 /// The window along both axes.
-fn windows(keys: [(&'static str, &PerAxis); 4]) -> Result<[Window; 2], LayerError> {
+fn windows(keys: [(&'static str, &PerAxis); 4]) -> Result<[Window; 2]> {
     let invalid = |key, values: &PerAxis, reason: &str| {
         Err(LayerError::invalid(key, format!("{:?}", values.values()), reason))
     };
@@ -70,7 +70,7 @@ fn windows(keys: [(&'static str, &PerAxis); 4]) -> Result<[Window; 2], LayerErro
 }
 
 /// The number of positions of a window along an axis.
-fn positions(window: &Window, len: &Dim) -> Result<Dim, LayerError> {
+fn positions(window: &Window, len: &Dim) -> Result<Dim> {
     let reach = window.dilation * (window.kernel - 1) + 1;
     let room = len.clone() + 2 * window.pad_before - reach;
     if room.fixed().is_some_and(|room| room < 0) {
@@ -86,7 +86,7 @@ fn taps(windows: &[Window; 2]) -> usize {
 }
 
 /// Checks that no axis but the batch is empty.
-fn not_empty(input: &TensorMeta, axes: usize) -> Result<(), LayerError> {
+fn not_empty(input: &TensorMeta, axes: usize) -> Result<()> {
     match input.dims().iter().rev().take(axes).any(|len| *len == 0usize) {
         true => Err(LayerError::shape("the input", "elements along each axis but the batch", input)),
         false => Ok(()),
@@ -105,7 +105,7 @@ impl Unfold {
     /// # Errors
     /// Returns an error if a parameter has neither one nor two values, if one other than `padding` contains 0, or if a window
     /// is too large.
-    pub fn windows(&self) -> Result<[Window; 2], LayerError> {
+    pub fn windows(&self) -> Result<[Window; 2]> {
         windows([
             ("kernel_size", &self.kernel_size),
             ("dilation", &self.dilation),
@@ -116,7 +116,7 @@ impl Unfold {
 }
 
 impl Layer for Unfold {
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let input = &inputs[0];
         float::check("the input", input)?;
         let (batch, [channels, height, width]) = match input.dims() {
@@ -132,17 +132,12 @@ impl Layer for Unfold {
 }
 
 impl CpuLayer for Unfold {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        context: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        let shape = fold_shape(inputs[0].shape(), self.windows()?);
-        with_float!(inputs[0].dtype(), T => {
-            let input = float::read::<T>(&inputs[0])?;
-            float::write::<T>(&mut outputs[0], |output| {
-                Ok(folding::unfold(&shape, &input, output, context.limits())?)
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        let shape = fold_shape(io.inputs[0].shape(), self.windows()?);
+        with_float!(io.inputs[0].dtype(), T => {
+            let input = float::read::<T>(&io.inputs[0])?;
+            float::write::<T>(&mut io.outputs[0], |output| {
+                Ok(folding::unfold(&shape, &input, output, io.context.limits())?)
             })
         })
     }
@@ -154,7 +149,7 @@ impl Fold {
     /// # Errors
     /// Returns an error if a parameter has neither one nor two values, if one other than `padding` contains 0, or if a window
     /// is too large.
-    pub fn windows(&self) -> Result<[Window; 2], LayerError> {
+    pub fn windows(&self) -> Result<[Window; 2]> {
         windows([
             ("kernel_size", &self.kernel_size),
             ("dilation", &self.dilation),
@@ -164,7 +159,7 @@ impl Fold {
     }
 
     /// Height and width of the output.
-    fn size(&self, inputs: &[TensorMeta]) -> Result<[Dim; 2], LayerError> {
+    fn size(&self, inputs: &[TensorMeta]) -> Result<[Dim; 2]> {
         let size = self.output_size.dims(inputs)?;
         let pair = match size.as_slice() {
             [both] => Some([both.clone(), both.clone()]),
@@ -182,11 +177,10 @@ impl Fold {
 
 impl Layer for Fold {
     fn num_inputs(&self) -> RangeInclusive<usize> {
-        let count = 1 + self.output_size.num_inputs();
-        count..=count
+        exactly(1 + self.field_inputs())
     }
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let input = &inputs[0];
         float::check("the input", input)?;
         let (batch, [rows, columns]) = match input.dims() {
@@ -212,17 +206,12 @@ impl Layer for Fold {
 }
 
 impl CpuLayer for Fold {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        context: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        let shape = fold_shape(outputs[0].shape(), self.windows()?);
-        with_float!(inputs[0].dtype(), T => {
-            let input = float::read::<T>(&inputs[0])?;
-            float::write::<T>(&mut outputs[0], |output| {
-                Ok(folding::fold(&shape, &input, output, context.limits())?)
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        let shape = fold_shape(io.outputs[0].shape(), self.windows()?);
+        with_float!(io.inputs[0].dtype(), T => {
+            let input = float::read::<T>(&io.inputs[0])?;
+            float::write::<T>(&mut io.outputs[0], |output| {
+                Ok(folding::fold(&shape, &input, output, io.context.limits())?)
             })
         })
     }

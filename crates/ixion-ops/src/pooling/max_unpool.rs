@@ -1,6 +1,8 @@
 //! The partial inverse of max pooling: maxima return to their positions, and all other elements are 0.
 
-use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, SpatialAxes, TensorMeta};
+use crate::op::{
+    CpuLayer, ForwardContext, FromOperator, Io, Layer, LayerError, Result, SpatialAxes, TensorMeta, exactly,
+};
 use crate::support::arguments::{InputIndex, ParamOrInput};
 use crate::support::choices;
 use crate::support::choices::PerAxis;
@@ -51,7 +53,7 @@ crate::operator! {
 
 impl MaxUnpool {
     /// The length, stride and padding of the window along each axis.
-    fn window(&self) -> Result<Vec<[usize; 3]>, LayerError> {
+    fn window(&self) -> Result<Vec<[usize; 3]>> {
         let stride = self.stride.as_ref().unwrap_or(&self.kernel_size);
         let keys = [("kernel_size", &self.kernel_size), ("stride", stride), ("padding", &self.padding)];
         let numbers = keys.map(|(key, numbers)| per_axis(key, numbers, self.axes.get()));
@@ -63,11 +65,10 @@ impl MaxUnpool {
 
 impl Layer for MaxUnpool {
     fn num_inputs(&self) -> RangeInclusive<usize> {
-        let count = 2 + self.output_size.as_ref().map_or(0, ParamOrInput::num_inputs);
-        count..=count
+        exactly(1 + self.field_inputs())
     }
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let axes = self.axes.get();
         let input = check(inputs, self.indices, axes)?;
         let lens = input.dims().iter().skip(input.rank() - axes);
@@ -85,41 +86,28 @@ impl Layer for MaxUnpool {
 
 impl Layer for MaxUnpoolTo {
     fn num_inputs(&self) -> RangeInclusive<usize> {
-        let optional = [self.stride.as_ref(), self.padding.as_ref()];
-        let optional = optional.into_iter().flatten().map(ParamOrInput::num_inputs).sum::<usize>();
-        let count = 2 + self.output_size.num_inputs() + optional;
-        count..=count
+        exactly(1 + self.field_inputs())
     }
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let axes = self.axes.get();
         output(check(inputs, self.indices, axes)?, axes, self.output_size.dims(inputs)?)
     }
 }
 
 impl CpuLayer for MaxUnpool {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        context: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        unpool(inputs, self.indices, outputs, self.axes.get(), context)
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        unpool(io.inputs, self.indices, io.outputs, self.axes.get(), &mut io.context)
     }
 }
 
 impl CpuLayer for MaxUnpoolTo {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        context: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        unpool(inputs, self.indices, outputs, self.axes.get(), context)
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        unpool(io.inputs, self.indices, io.outputs, self.axes.get(), &mut io.context)
     }
 }
 
-fn per_axis(key: &'static str, numbers: &PerAxis, axes: usize) -> Result<Vec<usize>, LayerError> {
+fn per_axis(key: &'static str, numbers: &PerAxis, axes: usize) -> Result<Vec<usize>> {
     let numbers = choices::per_axis(key, numbers.values(), axes)?;
     // Then products of a length and a stride, and sums of these, cannot overflow an i64.
     match numbers.iter().all(|&number| number < 1 << 31) {
@@ -129,7 +117,7 @@ fn per_axis(key: &'static str, numbers: &PerAxis, axes: usize) -> Result<Vec<usi
 }
 
 /// Checks types and shapes of the elements and their indices; returns the elements.
-fn check(inputs: &[TensorMeta], indices: InputIndex, axes: usize) -> Result<&TensorMeta, LayerError> {
+fn check(inputs: &[TensorMeta], indices: InputIndex, axes: usize) -> Result<&TensorMeta> {
     let (input, indices) = (&inputs[0], &inputs[indices.0]);
     float::check("the input", input)?;
     if indices.dtype() != DType::I64 {
@@ -146,7 +134,7 @@ fn check(inputs: &[TensorMeta], indices: InputIndex, axes: usize) -> Result<&Ten
 }
 
 /// Infers the output, given its spatial size or its whole shape.
-fn output(input: &TensorMeta, axes: usize, size: Vec<Dim>) -> Result<Vec<TensorMeta>, LayerError> {
+fn output(input: &TensorMeta, axes: usize, size: Vec<Dim>) -> Result<Vec<TensorMeta>> {
     let invalid = |reason: String| LayerError::InvalidParameter {
         key: "output_size",
         found: format!("{size:?}"),
@@ -170,7 +158,7 @@ fn unpool(
     outputs: &mut [TensorViewMut<'_>],
     axes: usize,
     context: &mut ForwardContext<'_>,
-) -> Result<(), LayerError> {
+) -> Result<()> {
     let plane = |shape: &[usize]| shape.iter().rev().take(axes).product::<usize>();
     let (from, to) = (plane(inputs[0].shape()), plane(outputs[0].shape()));
     let places = inputs[indices.0].to_tensor()?;
@@ -206,7 +194,7 @@ mod tests {
     use crate::support::testing::operator;
     use ixion_tensor::Tensor;
 
-    fn unpool(params: &[(&str, &str)], places: [i64; 4]) -> Result<Vec<f32>, LayerError> {
+    fn unpool(params: &[(&str, &str)], places: [i64; 4]) -> Result<Vec<f32>> {
         let input = Tensor::from_vec(vec![1f32, 2.0, 3.0, 4.0], &[1, 2, 2])?;
         let places = Tensor::from_vec(places.to_vec(), &[1, 2, 2])?;
         let params: Vec<_> = [("kernel_size", "2")].iter().chain(params).copied().collect();

@@ -13,4 +13,4 @@ pub use pool::{AvgPool, LpPool, MaxPool};
 pub use pooled::{Pooled, Pooling, Reduction, Regions};
 pub(super) use pooled::{configure, supports};
 
-operators! { of adaptive_pool, fold, max_unpool, pool }
+operators! { of adaptive_pool, fold, max_unpool, pool; category Pooling }

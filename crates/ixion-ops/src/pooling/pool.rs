@@ -1,7 +1,7 @@
 //! Pooling with a sliding window: its maximum, mean or norm.
 
 use super::pooled::{Pooled, Pooling, Reduction, Regions};
-use crate::op::{LayerError, SpatialAxes};
+use crate::op::{LayerError, Result, SpatialAxes};
 use crate::support::choices::{PerAxis, per_axis};
 use ixion_kernels::naive::Divisor;
 use ixion_kernels::window::Window;
@@ -84,7 +84,7 @@ impl Pooling for MaxPool {
         self.axes
     }
 
-    fn method(&self) -> Result<(Regions<'_>, Reduction), LayerError> {
+    fn method(&self) -> Result<(Regions<'_>, Reduction)> {
         let (kernel, stride, padding) = (&self.kernel_size, self.stride.as_ref(), &self.padding);
         let windows = windows(self.axes, kernel, stride, padding, &self.dilation)?;
         let reduction = Reduction::Max { indices: self.return_indices };
@@ -97,7 +97,7 @@ impl Pooling for AvgPool {
         self.axes
     }
 
-    fn method(&self) -> Result<(Regions<'_>, Reduction), LayerError> {
+    fn method(&self) -> Result<(Regions<'_>, Reduction)> {
         let divisor = match (self.divisor_override, self.count_include_pad) {
             (Some(number), _) => Divisor::Fixed(number),
             (None, true) => Divisor::ElementsAndPadding,
@@ -114,7 +114,7 @@ impl Pooling for LpPool {
         self.axes
     }
 
-    fn method(&self) -> Result<(Regions<'_>, Reduction), LayerError> {
+    fn method(&self) -> Result<(Regions<'_>, Reduction)> {
         let (kernel, stride) = (&self.kernel_size, self.stride.as_ref());
         let windows = windows(self.axes, kernel, stride, &PerAxis::all(0), &PerAxis::all(1))?;
         let places = windows.iter().fold(1usize, |product, window| product.saturating_mul(window.kernel));
@@ -133,7 +133,7 @@ fn windows(
     stride: Option<&PerAxis>,
     padding: &PerAxis,
     dilation: &PerAxis,
-) -> Result<Vec<Window>, LayerError> {
+) -> Result<Vec<Window>> {
     let per_axis = |key, values: &PerAxis| per_axis(key, values.values(), axes.get());
     let kernel = per_axis("kernel_size", kernel_size)?;
     let stride =
@@ -162,7 +162,7 @@ fn invalid(key: &'static str, found: &PerAxis, reason: &str) -> LayerError {
     LayerError::InvalidParameter { key, found: format!("{:?}", found.values()), reason: reason.to_owned() }
 }
 
-operators! { Pooled<MaxPool>, Pooled<AvgPool>, Pooled<LpPool> }
+operators! { Pooled<MaxPool>: moves(Moved), Pooled<AvgPool>: when_quantized(InFloats(OfMean)), Pooled<LpPool> }
 
 #[cfg(test)]
 mod tests;

@@ -1,8 +1,8 @@
 //! Pooling as a layer: the common parts of all poolings, with sliding windows and with adaptive regions.
 
 use crate::op::{
-    CpuLayer, Field, ForwardContext, FromOperator, Layer, LayerError, OperatorReader, SpatialAxes,
-    TensorFormat, TensorMeta,
+    CpuLayer, Field, ForwardContext, FromOperator, Io, Layer, LayerError, OperatorReader, Result,
+    SpatialAxes, TensorFormat, TensorMeta, Written, exactly,
 };
 use crate::support::arguments::ParamOrInput;
 use crate::support::choices::{PerAxis, per_axis};
@@ -26,7 +26,7 @@ pub trait Pooling: FromOperator + Clone + fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// Fails if the parameters are invalid.
-    fn method(&self) -> Result<(Regions<'_>, Reduction), LayerError>;
+    fn method(&self) -> Result<(Regions<'_>, Reduction)>;
 }
 
 /// The input regions of the output positions of a pooling.
@@ -81,7 +81,7 @@ impl Reduction {
     }
 
     /// Checks that the windows of all positions along the axes are within the limits.
-    fn check(outputs: &[TensorViewMut<'_>], limits: &Limits) -> Result<(), LayerError> {
+    fn check(outputs: &[TensorViewMut<'_>], limits: &Limits) -> Result<()> {
         let positions = outputs[0].shape().iter().fold(0u64, |sum, &len| sum.saturating_add(len as u64));
         Ok(limits.check_tensor("the windows of a pooling", positions.saturating_mul(pool::POSITION_BYTES))?)
     }
@@ -93,7 +93,7 @@ impl Reduction {
         input: &TensorView<'_>,
         outputs: &mut [TensorViewMut<'_>],
         context: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
+    ) -> Result<()> {
         let input = float::read::<T>(input)?;
         let (scratch, limits) = context.scratch_and_limits::<T>(shape.scratch_len())?;
         let (values, indices) = outputs.split_at_mut(1);
@@ -137,29 +137,33 @@ impl<P: Pooling> FromOperator for Pooled<P> {
     const DOC: &'static str = P::DOC;
     const FIELDS: &'static [Field] = P::FIELDS;
 
-    fn from_operator(reader: &mut OperatorReader<'_>) -> Result<Self, LayerError> {
+    fn from_operator(reader: &mut OperatorReader<'_>) -> Result<Self> {
         P::from_operator(reader).map(Self::from)
     }
 
-    fn validate(&self) -> Result<(), LayerError> {
+    fn field_inputs(&self) -> usize {
+        self.operator.field_inputs()
+    }
+
+    fn written(&self) -> Vec<(&'static str, Written)> {
+        self.operator.written()
+    }
+
+    fn validate(&self) -> Result<()> {
         self.operator.validate()
     }
 }
 
 impl<P: Pooling> Layer for Pooled<P> {
     fn num_inputs(&self) -> RangeInclusive<usize> {
-        let count = match self.operator.method() {
-            Ok((Regions::Adaptive { output_size }, _)) => 1 + output_size.num_inputs(),
-            _ => 1,
-        };
-        count..=count
+        exactly(1 + self.field_inputs())
     }
 
     fn num_outputs(&self) -> usize {
         self.operator.method().map_or(1, |(_, reduction)| reduction.num_outputs())
     }
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let (regions, reduction) = self.operator.method()?;
         let axes = self.operator.axes();
         let dims = match regions {
@@ -182,21 +186,18 @@ impl<P: Pooling> Layer for Pooled<P> {
 }
 
 impl<P: Pooling + 'static> CpuLayer for Pooled<P> {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        context: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
         let operator = &self.operator;
-        compute(&mut self.prepared, &inputs[0], outputs, context, &|shapes| prepare(operator, shapes))
+        compute(&mut self.prepared, &io.inputs[0], io.outputs, &mut io.context, &|shapes| {
+            prepare(operator, shapes)
+        })
     }
 
     fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
         supports(self.operator.axes().get(), position, formats)
     }
 
-    fn configure(&mut self, inputs: &[TensorMeta], _: &[TensorMeta]) -> Result<(), LayerError> {
+    fn configure(&mut self, inputs: &[TensorMeta], _: &[TensorMeta]) -> Result<()> {
         configure(self.operator.axes().get(), inputs)
     }
 
@@ -206,7 +207,7 @@ impl<P: Pooling + 'static> CpuLayer for Pooled<P> {
 }
 
 /// The number of axes before the pooled ones: channels, and a batch unless the input is a single sample.
-fn leading_axes(input: &TensorMeta, axes: SpatialAxes) -> Result<usize, LayerError> {
+fn leading_axes(input: &TensorMeta, axes: SpatialAxes) -> Result<usize> {
     let axes = axes.get();
     let leading = input.rank().checked_sub(axes).filter(|leading| (1..=2).contains(leading));
     let leading = leading
@@ -225,7 +226,7 @@ fn sliding_dims(
     axes: SpatialAxes,
     windows: &[Window],
     ceil_mode: bool,
-) -> Result<Vec<Dim>, LayerError> {
+) -> Result<Vec<Dim>> {
     let leading = leading_axes(input, axes)?;
     let (batch, lens) = input.dims().split_at(leading);
     let mut dims = batch.to_vec();
@@ -245,7 +246,7 @@ fn adaptive_dims(
     inputs: &[TensorMeta],
     axes: SpatialAxes,
     output_size: &ParamOrInput<PerAxis>,
-) -> Result<Vec<Dim>, LayerError> {
+) -> Result<Vec<Dim>> {
     let (input, count) = (&inputs[0], axes.get());
     let leading = leading_axes(input, axes)?;
     let (batch, lens) = input.dims().split_at(leading);
@@ -266,10 +267,7 @@ fn adaptive_dims(
 }
 
 /// Prepares the sizes for planes of these lengths, and the reduction.
-fn prepare<P: Pooling>(
-    operator: &P,
-    (lens, outputs): &(Shape, Shape),
-) -> Result<(PoolShape, Reduction), LayerError> {
+fn prepare<P: Pooling>(operator: &P, (lens, outputs): &(Shape, Shape)) -> Result<(PoolShape, Reduction)> {
     let axes = operator.axes().get();
     let last = |shape: &Shape| shape.rank().saturating_sub(axes);
     let (lens, outputs) = (&lens[last(lens)..], &outputs[last(outputs)..]);
@@ -290,7 +288,7 @@ fn prepare<P: Pooling>(
 type Prepared = ShapeCache<((Shape, Shape), (PoolShape, Reduction))>;
 
 /// Prepares the sizes and the reduction of a pooling.
-type Make<'a> = dyn Fn(&(Shape, Shape)) -> Result<(PoolShape, Reduction), LayerError> + 'a;
+type Make<'a> = dyn Fn(&(Shape, Shape)) -> Result<(PoolShape, Reduction)> + 'a;
 
 /// Computes the outputs with the cached sizes, or those that `make` prepares for the shapes.
 fn compute(
@@ -299,7 +297,7 @@ fn compute(
     outputs: &mut [TensorViewMut<'_>],
     context: &mut ForwardContext<'_>,
     make: &Make<'_>,
-) -> Result<(), LayerError> {
+) -> Result<()> {
     if outputs[0].num_elements() == 0 {
         return Ok(());
     }
@@ -319,7 +317,7 @@ fn compute_blocked(
     context: &mut ForwardContext<'_>,
     block: u8,
     make: &Make<'_>,
-) -> Result<(), LayerError> {
+) -> Result<()> {
     let [output] = outputs else {
         return Err(LayerError::Unsupported("indices are not supported for blocked channels".into()));
     };
@@ -355,7 +353,7 @@ pub(crate) fn supports(axes: usize, position: usize, formats: &[TensorFormat]) -
 ///
 /// # Errors
 /// [`LayerError::Unsupported`] if the input is blocked and has no batch axis.
-pub(crate) fn configure(axes: usize, inputs: &[TensorMeta]) -> Result<(), LayerError> {
+pub(crate) fn configure(axes: usize, inputs: &[TensorMeta]) -> Result<()> {
     match inputs.first() {
         Some(input) if input.format() != Format::Plain && input.rank() != axes + 2 => {
             Err(LayerError::Unsupported("blocked channels require a batch axis".into()))

@@ -3,7 +3,8 @@
 use super::factors::{OfSlices, OfTensor, by_runs, position};
 use super::{QuantizedType, quantization, range, with_quantized, write};
 use crate::op::{
-    CpuLayer, FieldValue, ForwardContext, FromParameter, Layer, LayerError, OperatorReader, TensorMeta, View,
+    CpuLayer, FieldValue, FromOperator, FromParameter, Io, Layer, LayerError, OperatorReader, Result,
+    TensorMeta, View, exactly,
 };
 use crate::support::arguments::{InputIndex, ParamOrInput};
 use crate::support::float;
@@ -22,7 +23,7 @@ pub struct WantedType(pub DType);
 impl FieldValue for WantedType {
     const KIND: &'static str = <QuantizedType as FromParameter>::KIND;
 
-    fn read(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Option<Self>, LayerError> {
+    fn read(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Option<Self>> {
         let asked = <QuantizedType as FieldValue>::read(reader, key)?.map(|asked| asked.0);
         let recorded = reader.output_dtype(0).filter(|&dtype| range(dtype).is_ok());
         Ok(recorded.or(asked).map(Self))
@@ -78,17 +79,17 @@ crate::operator! {
 }
 
 /// The checked quantisation for a scale and a zero point.
-fn usable((scale, zero_point): (f64, f64), dtype: DType) -> Result<Quantization, LayerError> {
+fn usable((scale, zero_point): (f64, f64), dtype: DType) -> Result<Quantization> {
     quantization(["scale", "zero_point"], scale, zero_point as i64, dtype)
 }
 
 /// Checks scale and zero point as far as they are known before the run.
-fn check(of: OfTensor<'_>, inputs: &[TensorMeta], dtype: DType) -> Result<(), LayerError> {
+fn check(of: OfTensor<'_>, inputs: &[TensorMeta], dtype: DType) -> Result<()> {
     of.constants().map_or(Ok(()), |(scale, zero)| usable((scale, zero as f64), dtype).map(drop))?;
     of.check(inputs)
 }
 
-fn of_slices(of: OfSlices, inputs: &[TensorView<'_>], dtype: DType) -> Result<Vec<Quantization>, LayerError> {
+fn of_slices(of: OfSlices, inputs: &[TensorView<'_>], dtype: DType) -> Result<Vec<Quantization>> {
     of.numbers(inputs)?.into_iter().map(|pair| usable(pair, dtype)).collect()
 }
 
@@ -98,7 +99,7 @@ fn quantize(
     output: &mut TensorViewMut<'_>,
     params: &[Quantization],
     run: usize,
-) -> Result<(), LayerError> {
+) -> Result<()> {
     let values = input.to_tensor()?.cast(DType::F32)?.to_vec::<f32>()?;
     with_quantized!(output.dtype(), Q => write::<Q>(output, |output| {
         widest(|| by_runs(&values, output, (params, run), |param: &Quantization, x| Q::of(param.quantize(x))));
@@ -112,7 +113,7 @@ fn dequantize(
     output: &mut TensorViewMut<'_>,
     params: &[Quantization],
     run: usize,
-) -> Result<(), LayerError> {
+) -> Result<()> {
     with_quantized!(input.dtype(), Q => {
         let values = input.to_vec::<Q>()?;
         float::write::<f32>(output, |output| {
@@ -130,10 +131,10 @@ impl QuantizePerTensor {
 
 impl Layer for QuantizePerTensor {
     fn num_inputs(&self) -> RangeInclusive<usize> {
-        self.factors().num_inputs()
+        exactly(1 + self.field_inputs())
     }
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         float::check("the input", &inputs[0])?;
         check(self.factors(), inputs, self.dtype.0)?;
         Ok(vec![inputs[0].with_dtype(self.dtype.0)])
@@ -141,14 +142,9 @@ impl Layer for QuantizePerTensor {
 }
 
 impl CpuLayer for QuantizePerTensor {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        let param = usable(self.factors().numbers(inputs)?, self.dtype.0)?;
-        quantize(&inputs[0], &mut outputs[0], &[param], usize::MAX)
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        let param = usable(self.factors().numbers(io.inputs)?, self.dtype.0)?;
+        quantize(&io.inputs[0], &mut io.outputs[0], &[param], usize::MAX)
     }
 }
 
@@ -160,10 +156,10 @@ impl QuantizePerChannel {
 
 impl Layer for QuantizePerChannel {
     fn num_inputs(&self) -> RangeInclusive<usize> {
-        3..=3
+        exactly(1 + self.field_inputs())
     }
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         float::check("the input", &inputs[0])?;
         self.factors().check(inputs)?;
         Ok(vec![inputs[0].with_dtype(self.dtype.0)])
@@ -171,14 +167,9 @@ impl Layer for QuantizePerChannel {
 }
 
 impl CpuLayer for QuantizePerChannel {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        let params = of_slices(self.factors(), inputs, self.dtype.0)?;
-        quantize(&inputs[0], &mut outputs[0], &params, self.factors().run(inputs[0].shape())?)
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        let params = of_slices(self.factors(), io.inputs, self.dtype.0)?;
+        quantize(&io.inputs[0], &mut io.outputs[0], &params, self.factors().run(io.inputs[0].shape())?)
     }
 }
 
@@ -188,7 +179,7 @@ impl DeQuantize {
     }
 
     /// The scales and zero points of slices, if there is an axis.
-    fn of_slices(&self) -> Result<Option<OfSlices>, LayerError> {
+    fn of_slices(&self) -> Result<Option<OfSlices>> {
         match (self.axis, position(&self.scale), position(&self.zero_point)) {
             (None, ..) => Ok(None),
             (Some(axis), Some(scale), Some(zero_point)) => Ok(Some(OfSlices { scale, zero_point, axis })),
@@ -202,10 +193,10 @@ impl DeQuantize {
 
 impl Layer for DeQuantize {
     fn num_inputs(&self) -> RangeInclusive<usize> {
-        self.factors().num_inputs()
+        exactly(1 + self.field_inputs())
     }
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         range(inputs[0].dtype())?;
         match self.of_slices()? {
             Some(slices) => slices.check(inputs)?,
@@ -216,36 +207,34 @@ impl Layer for DeQuantize {
 }
 
 impl CpuLayer for DeQuantize {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        let dtype = inputs[0].dtype();
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        let dtype = io.inputs[0].dtype();
         if let Some(slices) = self.of_slices()? {
-            let params = of_slices(slices, inputs, dtype)?;
-            return dequantize(&inputs[0], &mut outputs[0], &params, slices.run(inputs[0].shape())?);
+            let params = of_slices(slices, io.inputs, dtype)?;
+            return dequantize(&io.inputs[0], &mut io.outputs[0], &params, slices.run(io.inputs[0].shape())?);
         }
-        let param = usable(self.factors().numbers(inputs)?, dtype)?;
-        dequantize(&inputs[0], &mut outputs[0], &[param], usize::MAX)
+        let param = usable(self.factors().numbers(io.inputs)?, dtype)?;
+        dequantize(&io.inputs[0], &mut io.outputs[0], &[param], usize::MAX)
     }
 }
 
 impl Layer for IntRepr {
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         range(inputs[0].dtype())?;
         Ok(vec![inputs[0].clone()])
     }
 
-    fn view(&self, _: usize, inputs: &[Layout], _: &Shape) -> Result<Option<View>, LayerError> {
+    fn view(&self, _: usize, inputs: &[Layout], _: &Shape) -> Result<Option<View>> {
         Ok(Some(View { input: 0, layout: inputs[0] }))
     }
 }
 
 view_layers!(IntRepr);
 
-operators! { QuantizePerTensor, QuantizePerChannel, DeQuantize, IntRepr }
+operators! {
+    QuantizePerTensor: when_quantized(Quantizes), QuantizePerChannel: when_quantized(QuantizesChannels),
+    DeQuantize: when_quantized(Dequantizes), IntRepr: when_quantized(ReadsIntegers)
+}
 
 #[cfg(test)]
 mod tests {

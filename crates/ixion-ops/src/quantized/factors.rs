@@ -1,9 +1,8 @@
 //! Scales and zero points of operators: one of each per tensor, or per slice along an axis.
 
-use crate::op::{LayerError, TensorMeta};
+use crate::op::{LayerError, Result, TensorMeta};
 use crate::support::arguments::ParamOrInput;
 use ixion_tensor::{DType, Shape, TensorView, resolve_axis};
-use std::ops::RangeInclusive;
 
 /// The scale and the zero point of a whole tensor, as parameters or inputs.
 #[derive(Debug, Clone, Copy)]
@@ -15,14 +14,8 @@ pub(super) struct OfTensor<'a> {
 }
 
 impl OfTensor<'_> {
-    /// The number of inputs of an operator of one tensor, including these.
-    pub(super) fn num_inputs(&self) -> RangeInclusive<usize> {
-        let count = 1 + self.scale.num_inputs() + self.zero_point.num_inputs();
-        count..=count
-    }
-
     /// Checks that inputs among them have one element each.
-    pub(super) fn check(&self, inputs: &[TensorMeta]) -> Result<(), LayerError> {
+    pub(super) fn check(&self, inputs: &[TensorMeta]) -> Result<()> {
         for position in [position(self.scale), position(self.zero_point)].into_iter().flatten() {
             let found =
                 inputs.get(position).ok_or_else(|| LayerError::missing_input(position, inputs.len()))?;
@@ -42,7 +35,7 @@ impl OfTensor<'_> {
     }
 
     /// Both values, given the inputs of a run.
-    pub(super) fn numbers(&self, inputs: &[TensorView<'_>]) -> Result<(f64, f64), LayerError> {
+    pub(super) fn numbers(&self, inputs: &[TensorView<'_>]) -> Result<(f64, f64)> {
         let first = |position| {
             let found = numbers(inputs, position)?;
             found.first().copied().ok_or_else(|| LayerError::shape("scale and zero point", "one element", 0))
@@ -78,7 +71,7 @@ pub(super) struct OfSlices {
 
 impl OfSlices {
     /// Checks that every slice has a scale and a zero point.
-    pub(super) fn check(&self, inputs: &[TensorMeta]) -> Result<(), LayerError> {
+    pub(super) fn check(&self, inputs: &[TensorMeta]) -> Result<()> {
         let axis = resolve_axis(self.axis, inputs[0].rank())?;
         let wanted = inputs[0].dims().get(axis);
         let wanted = wanted.ok_or_else(|| LayerError::shape("the input", "at least one axis", &inputs[0]))?;
@@ -96,20 +89,20 @@ impl OfSlices {
     }
 
     /// The scale and zero point of each slice.
-    pub(super) fn numbers(&self, inputs: &[TensorView<'_>]) -> Result<Vec<(f64, f64)>, LayerError> {
+    pub(super) fn numbers(&self, inputs: &[TensorView<'_>]) -> Result<Vec<(f64, f64)>> {
         let (scales, zero_points) = (numbers(inputs, self.scale)?, numbers(inputs, self.zero_point)?);
         Ok(scales.into_iter().zip(zero_points).collect())
     }
 
     /// The number of consecutive elements of a row-major tensor that have the same index along the axis.
-    pub(super) fn run(&self, shape: &Shape) -> Result<usize, LayerError> {
+    pub(super) fn run(&self, shape: &Shape) -> Result<usize> {
         let axis = resolve_axis(self.axis, shape.rank())?;
         Ok(shape.iter().skip(axis + 1).product())
     }
 }
 
 /// All values of an input.
-fn numbers(inputs: &[TensorView<'_>], position: usize) -> Result<Vec<f64>, LayerError> {
+fn numbers(inputs: &[TensorView<'_>], position: usize) -> Result<Vec<f64>> {
     let input = inputs.get(position).ok_or_else(|| LayerError::missing_input(position, inputs.len()))?;
     Ok(input.to_tensor()?.cast(DType::F64)?.to_vec::<f64>()?)
 }

@@ -1,7 +1,7 @@
 //! Fake quantisation: rounding floats as if they were quantised, as in models of quantisation-aware training.
 
 use super::factors::{OfSlices, OfTensor, by_runs};
-use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
+use crate::op::{CpuLayer, FromOperator, Io, Layer, LayerError, Result, TensorMeta, exactly};
 use crate::support::arguments::{InputIndex, ParamOrInput};
 use crate::support::float;
 use ixion_kernels::widest;
@@ -47,7 +47,7 @@ crate::operator! {
     validate |layer| { range(layer.quant_min, layer.quant_max).map(drop) }
 }
 
-fn range(least: i64, most: i64) -> Result<[i32; 2], LayerError> {
+fn range(least: i64, most: i64) -> Result<[i32; 2]> {
     match (i32::try_from(least), i32::try_from(most)) {
         (Ok(least), Ok(most)) if least <= most => Ok([least, most]),
         _ => Err(LayerError::invalid(
@@ -59,7 +59,7 @@ fn range(least: i64, most: i64) -> Result<[i32; 2], LayerError> {
 }
 
 /// Checks that a zero point is in the range.
-fn inside(zero_point: f64, [least, most]: [i32; 2]) -> Result<(), LayerError> {
+fn inside(zero_point: f64, [least, most]: [i32; 2]) -> Result<()> {
     if (f64::from(least)..=f64::from(most)).contains(&zero_point) {
         return Ok(());
     }
@@ -120,7 +120,7 @@ fn round(
     params: &[Steps],
     run: usize,
     double: impl Fn(&Steps, f64) -> f64,
-) -> Result<(), LayerError> {
+) -> Result<()> {
     if input.dtype() == DType::F64 {
         let values = float::read::<f64>(input)?;
         return float::write::<f64>(output, |output| {
@@ -143,25 +143,20 @@ impl FakeQuantize {
 
 impl Layer for FakeQuantize {
     fn num_inputs(&self) -> RangeInclusive<usize> {
-        self.factors().num_inputs()
+        exactly(1 + self.field_inputs())
     }
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         self.factors().check(inputs)?;
         float::same_as_input(inputs)
     }
 }
 
 impl CpuLayer for FakeQuantize {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
         let range = range(self.quant_min, self.quant_max)?;
-        let param = Steps::new(self.factors().numbers(inputs)?, true, range);
-        round(&inputs[0], &mut outputs[0], &[param], usize::MAX, Steps::double)
+        let param = Steps::new(self.factors().numbers(io.inputs)?, true, range);
+        round(&io.inputs[0], &mut io.outputs[0], &[param], usize::MAX, Steps::double)
     }
 }
 
@@ -173,26 +168,21 @@ impl FakeQuantizePerChannel {
 
 impl Layer for FakeQuantizePerChannel {
     fn num_inputs(&self) -> RangeInclusive<usize> {
-        3..=3
+        exactly(1 + self.field_inputs())
     }
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         self.factors().check(inputs)?;
         float::same_as_input(inputs)
     }
 }
 
 impl CpuLayer for FakeQuantizePerChannel {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
         let range = range(self.quant_min, self.quant_max)?;
-        let zero_points = inputs.get(self.zero_point.0).map(TensorView::dtype);
+        let zero_points = io.inputs.get(self.zero_point.0).map(TensorView::dtype);
         let mut params = Vec::new();
-        for pair in self.factors().numbers(inputs)? {
+        for pair in self.factors().numbers(io.inputs)? {
             // PyTorch only checks zero points of an integer type.
             let is_integer = zero_points.is_some_and(DType::is_integer);
             if is_integer {
@@ -200,8 +190,8 @@ impl CpuLayer for FakeQuantizePerChannel {
             }
             params.push(Steps::new(pair, is_integer, range));
         }
-        let run = self.factors().run(inputs[0].shape())?;
-        round(&inputs[0], &mut outputs[0], &params, run, Steps::double_of_channels)
+        let run = self.factors().run(io.inputs[0].shape())?;
+        round(&io.inputs[0], &mut io.outputs[0], &params, run, Steps::double_of_channels)
     }
 }
 

@@ -1,11 +1,11 @@
 //! Concatenation of quantised tensors.
 
 use super::{check_bytes, quantization, with_quantized};
-use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
+use crate::op::{CpuLayer, Io, Layer, LayerError, Result, TensorMeta, exactly};
 use crate::support::views::axis_of;
 use ixion_kernels::quantization::Quantization;
 use ixion_kernels::quantized::QuantizedElement;
-use ixion_tensor::{DType, Layout, TensorView, TensorViewMut};
+use ixion_tensor::{DType, Layout, TensorView};
 use std::ops::RangeInclusive;
 
 crate::operator! {
@@ -26,11 +26,11 @@ crate::operator! {
 }
 
 impl QuantizedCat {
-    fn output(&self, dtype: DType) -> Result<Quantization, LayerError> {
+    fn output(&self, dtype: DType) -> Result<Quantization> {
         quantization(["scale", "zero_point"], self.scale, self.zero_point, dtype)
     }
 
-    fn inputs(&self, dtype: DType) -> Result<Vec<Quantization>, LayerError> {
+    fn inputs(&self, dtype: DType) -> Result<Vec<Quantization>> {
         let pairs = self.input_scales.iter().zip(&self.input_zero_points);
         let keys = ["input_scales", "input_zero_points"];
         pairs.map(|(&scale, &zero)| quantization(keys, scale, zero, dtype)).collect()
@@ -46,11 +46,10 @@ fn table(from: &Quantization, to: &Quantization) -> Vec<i32> {
 
 impl Layer for QuantizedCat {
     fn num_inputs(&self) -> RangeInclusive<usize> {
-        let count = self.input_scales.len().min(self.input_zero_points.len());
-        count.max(1)..=count.max(1)
+        exactly(self.input_scales.len().min(self.input_zero_points.len()).max(1))
     }
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let first = &inputs[0];
         check_bytes("the first input", first)?;
         self.output(first.dtype())?;
@@ -76,32 +75,27 @@ impl Layer for QuantizedCat {
 }
 
 impl CpuLayer for QuantizedCat {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        let (axis, dtype) = (outputs[0].shape().axis(self.dim)?, outputs[0].dtype());
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        let (axis, dtype) = (io.outputs[0].shape().axis(self.dim)?, io.outputs[0].dtype());
         let (to, mut start) = (self.output(dtype)?, 0);
-        for (input, from) in inputs.iter().zip(self.inputs(dtype)?) {
+        for (input, from) in io.inputs.iter().zip(self.inputs(dtype)?) {
             let len = input.shape().get(axis).copied().unwrap_or(0);
             let table = table(&from, &to);
-            let part = outputs[0].layout().narrow(axis, start, len)?;
+            let part = io.outputs[0].layout().narrow(axis, start, len)?;
             start += len;
             with_quantized!(dtype, Q => {
                 let mut values = input.to_vec::<Q>()?;
                 let place = |q: Q| (q.value() - from.range[0]) as usize;
                 values.iter_mut().for_each(|q| *q = table.get(place(*q)).map_or(*q, |&q| Q::of(q)));
                 let values = TensorView::from_slice(&values, Layout::contiguous(*input.shape()))?;
-                outputs[0].reborrow().with_layout(part)?.copy_from(&values).map_err(LayerError::from)
+                io.outputs[0].reborrow().with_layout(part)?.copy_from(&values).map_err(LayerError::from)
             })?;
         }
         Ok(())
     }
 }
 
-operators! { QuantizedCat; lists "nn.quantized.cat" }
+operators! { QuantizedCat: when_quantized(Joins); category Shape; lists "nn.quantized.cat" }
 
 #[cfg(test)]
 mod tests {

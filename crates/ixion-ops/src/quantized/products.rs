@@ -3,7 +3,7 @@
 use super::{check_bytes, quantization, with_quantized, write};
 use crate::layout::padding::PaddingMode;
 use crate::op::{
-    CpuLayer, FieldValue, ForwardContext, Layer, LayerError, NO_KEY, OperatorReader, RuntimeAttribute,
+    CpuLayer, FieldValue, Io, Layer, LayerError, NO_KEY, OperatorReader, Result, RuntimeAttribute,
     TensorMeta, Weight,
 };
 use crate::support::choices::{PerAxis, per_axis};
@@ -23,7 +23,7 @@ pub struct FusedRelu(pub bool);
 impl FieldValue for FusedRelu {
     const KIND: &'static str = NO_KEY;
 
-    fn read(reader: &mut OperatorReader<'_>, _: &'static str) -> Result<Option<Self>, LayerError> {
+    fn read(reader: &mut OperatorReader<'_>, _: &'static str) -> Result<Option<Self>> {
         match reader.op_type() {
             "" => Err(LayerError::Unsupported("the reader was given no operator type".to_owned())),
             op_type => Ok(Some(Self(op_type.contains("ReLU")))),
@@ -121,14 +121,14 @@ struct Factors<'a> {
 }
 
 impl Factors<'_> {
-    fn attribute<'w>(key: &str, weight: &'w Weight) -> Result<&'w RuntimeAttribute, LayerError> {
+    fn attribute<'w>(key: &str, weight: &'w Weight) -> Result<&'w RuntimeAttribute> {
         match weight {
             Weight::Attribute(attribute) => Ok(attribute),
             Weight::Input(_) => Err(LayerError::MissingWeight { key: key.to_owned() }),
         }
     }
 
-    fn all(&self) -> Result<[Option<&RuntimeAttribute>; 4], LayerError> {
+    fn all(&self) -> Result<[Option<&RuntimeAttribute>; 4]> {
         Ok([
             Some(Self::attribute("weight", self.weight)?),
             Some(Self::attribute("weight.q_per_channel_scales", self.scales)?),
@@ -138,7 +138,7 @@ impl Factors<'_> {
     }
 
     /// Checks the shapes and types of the weights.
-    fn validate(&self) -> Result<(), LayerError> {
+    fn validate(&self) -> Result<()> {
         let [weight, scales, zero_points, bias] = self.all()?;
         let Some((weight, &outputs)) = weight.and_then(|weight| Some((weight, weight.shape().first()?)))
         else {
@@ -164,7 +164,7 @@ impl Factors<'_> {
     }
 
     /// The quantisations of input and output, which have the same type.
-    fn quantizations(&self, dtype: DType) -> Result<[Quantization; 2], LayerError> {
+    fn quantizations(&self, dtype: DType) -> Result<[Quantization; 2]> {
         Ok([
             quantization(["input_scale", "input_zero_point"], self.input.0, self.input.1, dtype)?,
             quantization(["scale", "zero_point"], self.output.0, self.output.1, dtype)?,
@@ -172,13 +172,13 @@ impl Factors<'_> {
     }
 
     /// The weights minus their zero points, and the requantisation of the sums.
-    fn prepare(&self, dtype: DType) -> Result<(Rows, Vec<Requantization>), LayerError> {
+    fn prepare(&self, dtype: DType) -> Result<(Rows, Vec<Requantization>)> {
         let [input, mut output] = self.quantizations(dtype)?;
         if self.relu {
             output.range[0] = output.range[0].max(output.zero_point);
         }
         let [weight, scales, zero_points, bias] = self.all()?;
-        let numbers = |attribute: Option<&RuntimeAttribute>| -> Result<Vec<f64>, LayerError> {
+        let numbers = |attribute: Option<&RuntimeAttribute>| -> Result<Vec<f64>> {
             attribute.map_or(Ok(Vec::new()), |found| Ok(found.decode()?.cast(DType::F64)?.to_vec()?))
         };
         let (scales, zero_points, bias) = (numbers(scales)?, numbers(zero_points)?, numbers(bias)?);
@@ -223,7 +223,7 @@ impl QuantizedConv {
         }
     }
 
-    fn check(&self) -> Result<(), LayerError> {
+    fn check(&self) -> Result<()> {
         if self.padding_mode != PaddingMode::Zeros {
             let reason = "quantised tensors can only be padded with zeros";
             return Err(LayerError::invalid("padding_mode", format!("{:?}", self.padding_mode), reason));
@@ -231,11 +231,11 @@ impl QuantizedConv {
         self.convolution().windows().map(drop)
     }
 
-    fn shapes(&self, input: &TensorMeta) -> Result<Vec<TensorMeta>, LayerError> {
+    fn shapes(&self, input: &TensorMeta) -> Result<Vec<TensorMeta>> {
         self.convolution().infer(input)
     }
 
-    fn prepare(&self, dtype: DType) -> Result<(Rows, ByRow), LayerError> {
+    fn prepare(&self, dtype: DType) -> Result<(Rows, ByRow)> {
         let (rows, outputs) = self.factors().prepare(dtype)?;
         Ok((rows, ByRow(outputs)))
     }
@@ -246,14 +246,14 @@ impl QuantizedConv {
         weights: &(Rows, ByRow),
         output: &mut TensorViewMut<'_>,
         limits: &Limits,
-    ) -> Result<(), LayerError> {
+    ) -> Result<()> {
         let zero_point = self.input_zero_point as i32;
         self.convolution().run::<Q>(input, zero_point, weights, output, limits)
     }
 }
 
 impl Layer for QuantizedConv {
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         check_bytes("the input", &inputs[0])?;
         self.factors().quantizations(inputs[0].dtype())?;
         self.shapes(&inputs[0])
@@ -261,17 +261,12 @@ impl Layer for QuantizedConv {
 }
 
 impl CpuLayer for QuantizedConv {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        context: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
         let mut ready = self.ready.take();
-        let weights = ready.of(inputs[0].dtype(), |&dtype| self.prepare(dtype));
-        let (input, output) = (&inputs[0], &mut outputs[0]);
+        let weights = ready.of(io.inputs[0].dtype(), |&dtype| self.prepare(dtype));
+        let (input, output) = (&io.inputs[0], &mut io.outputs[0]);
         let result = weights.and_then(|weights| {
-            with_quantized!(input.dtype(), Q => self.run::<Q>(input, weights, output, context.limits()))
+            with_quantized!(input.dtype(), Q => self.run::<Q>(input, weights, output, io.context.limits()))
         });
         self.ready = ready;
         result
@@ -291,7 +286,7 @@ struct Convolution<'a> {
 
 impl Convolution<'_> {
     /// The numbers of output channels and of input channels per group, and the windows.
-    fn windows(&self) -> Result<(usize, usize, [Window; 2]), LayerError> {
+    fn windows(&self) -> Result<(usize, usize, [Window; 2])> {
         let shape = Factors::attribute("weight", self.weight)?.shape();
         let &[out_channels, channels, rows, columns] = shape else {
             return Err(LayerError::shape("the weight", "O×C×h×w", format!("{shape:?}")));
@@ -338,7 +333,7 @@ impl Convolution<'_> {
         Ok((out_channels, channels, windows))
     }
 
-    fn infer(&self, input: &TensorMeta) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, input: &TensorMeta) -> Result<Vec<TensorMeta>> {
         let (out_channels, channels, windows) = self.windows()?;
         let channels = channels.saturating_mul(self.groups);
         let [samples, found, lens @ ..] = input.dims() else {
@@ -366,7 +361,7 @@ impl Convolution<'_> {
         weights: &(Rows, ByRow),
         output: &mut TensorViewMut<'_>,
         limits: &Limits,
-    ) -> Result<(), LayerError> {
+    ) -> Result<()> {
         let (out_channels, channels, windows) = self.windows()?;
         let dims = *input.shape();
         let conv = Int8Conv::new(ConvShape {
@@ -402,7 +397,7 @@ impl QuantizedLinear {
         }
     }
 
-    fn check(&self) -> Result<(), LayerError> {
+    fn check(&self) -> Result<()> {
         let [outputs, features] = matrix(&self.weight)?;
         let checks =
             [("out_features", self.out_features, outputs), ("in_features", self.in_features, features)];
@@ -414,7 +409,7 @@ impl QuantizedLinear {
         Ok(())
     }
 
-    fn shapes(&self, input: &TensorMeta) -> Result<Vec<TensorMeta>, LayerError> {
+    fn shapes(&self, input: &TensorMeta) -> Result<Vec<TensorMeta>> {
         let [outputs, features] = matrix(&self.weight)?;
         match input.dims().split_last() {
             Some((last, rest)) if !last.differs(&Dim::from(features)) => {
@@ -424,7 +419,7 @@ impl QuantizedLinear {
         }
     }
 
-    fn prepare(&self, dtype: DType) -> Result<(Strips, ByColumn), LayerError> {
+    fn prepare(&self, dtype: DType) -> Result<(Strips, ByColumn)> {
         let (rows, outputs) = self.factors().prepare(dtype)?;
         Ok((Strips::of_rows(&rows), ByColumn(outputs)))
     }
@@ -435,7 +430,7 @@ impl QuantizedLinear {
         weights: &(Strips, ByColumn),
         output: &mut TensorViewMut<'_>,
         limits: &Limits,
-    ) -> Result<(), LayerError> {
+    ) -> Result<()> {
         let [_, features] = matrix(&self.weight)?;
         let values = centered(&input.to_vec::<Q>()?, self.input_zero_point as i32);
         let dims = input.shape().dims();
@@ -446,7 +441,7 @@ impl QuantizedLinear {
 }
 
 impl Layer for QuantizedLinear {
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         check_bytes("the input", &inputs[0])?;
         self.factors().quantizations(inputs[0].dtype())?;
         self.shapes(&inputs[0])
@@ -454,30 +449,27 @@ impl Layer for QuantizedLinear {
 }
 
 impl CpuLayer for QuantizedLinear {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        context: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
         let mut ready = self.ready.take();
-        let weights = ready.of(inputs[0].dtype(), |&dtype| self.prepare(dtype));
-        let (input, output) = (&inputs[0], &mut outputs[0]);
+        let weights = ready.of(io.inputs[0].dtype(), |&dtype| self.prepare(dtype));
+        let (input, output) = (&io.inputs[0], &mut io.outputs[0]);
         let result = weights.and_then(|weights| {
-            with_quantized!(input.dtype(), Q => self.run::<Q>(input, weights, output, context.limits()))
+            with_quantized!(input.dtype(), Q => self.run::<Q>(input, weights, output, io.context.limits()))
         });
         self.ready = ready;
         result
     }
 }
 
-fn matrix(weight: &Weight) -> Result<[usize; 2], LayerError> {
+fn matrix(weight: &Weight) -> Result<[usize; 2]> {
     let shape = Factors::attribute("weight", weight)?.shape();
     let wrong = || LayerError::shape("the weight", "out_features×in_features", format!("{shape:?}"));
     shape.try_into().map_err(|_| wrong())
 }
 
-operators! { QuantizedConv, QuantizedLinear }
+operators! {
+    QuantizedConv: when_quantized(Computes), QuantizedLinear: when_quantized(Computes); category Weighted
+}
 
 #[cfg(test)]
 mod tests;

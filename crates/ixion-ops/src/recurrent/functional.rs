@@ -2,11 +2,11 @@
 
 use super::stored::Layers;
 use super::{Network, Recorded, compute_size};
-use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, RuntimeAttribute, TensorMeta};
+use crate::op::{CpuLayer, Io, Layer, LayerError, Result, RuntimeAttribute, TensorMeta};
 use crate::support::arguments::InputIndex;
 use crate::support::float::with_float;
 use ixion_kernels::recurrent::Cell;
-use ixion_tensor::{TensorView, TensorViewMut};
+use ixion_tensor::TensorView;
 use std::ops::RangeInclusive;
 
 macro_rules! functions {
@@ -61,7 +61,7 @@ macro_rules! functions {
                 if Cell::$cell == Cell::Lstm { 3 } else { 2 }
             }
 
-            fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+            fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
                 self.function().infer(inputs)
             }
         }
@@ -71,18 +71,13 @@ macro_rules! functions {
                 self.function().workspace(inputs).unwrap_or(0)
             }
 
-            fn forward(
-                &mut self,
-                inputs: &[TensorView<'_>],
-                outputs: &mut [TensorViewMut<'_>],
-                context: &mut ForwardContext<'_>,
-            ) -> Result<(), LayerError> {
-                let (function, metas) = (self.function(), inputs.iter().map(TensorMeta::of).collect::<Vec<_>>());
-                let layers = function.layers(inputs)?;
+            fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+                let (function, metas) = (self.function(), io.inputs.iter().map(TensorMeta::of).collect::<Vec<_>>());
+                let layers = function.layers(io.inputs)?;
                 let network = function.network(&metas, &layers)?;
                 network.layers.check(&network)?;
-                network.layers.check_dtype(inputs[0].dtype())?;
-                with_float!(inputs[0].dtype(), T => network.run::<T>(inputs, outputs, context))
+                network.layers.check_dtype(io.inputs[0].dtype())?;
+                with_float!(io.inputs[0].dtype(), T => network.run::<T>(io.inputs, io.outputs, &mut io.context))
             }
         }
     )*};
@@ -102,7 +97,7 @@ functions! {
     GruFunction is Gru for "aten::gru";
 }
 
-fn check_training(train: bool, dropout: f64) -> Result<(), LayerError> {
+fn check_training(train: bool, dropout: f64) -> Result<()> {
     if !train || dropout == 0.0 {
         return Ok(());
     }
@@ -128,7 +123,7 @@ impl Function<'_> {
     }
 
     /// The number of weights of one layer in one direction, given the number of inputs.
-    fn weights_each(&self, inputs: usize) -> Result<usize, LayerError> {
+    fn weights_each(&self, inputs: usize) -> Result<usize> {
         let found = inputs.saturating_sub(self.params);
         let parts = self.num_layers.saturating_mul(self.directions());
         let plain = if self.bias { 4 } else { 2 };
@@ -143,16 +138,16 @@ impl Function<'_> {
         }
     }
 
-    fn layers(&self, inputs: &[TensorView<'_>]) -> Result<Layers, LayerError> {
+    fn layers(&self, inputs: &[TensorView<'_>]) -> Result<Layers> {
         let each = self.weights_each(inputs.len())?;
         let weights = inputs.get(self.params..).unwrap_or_default();
         let attribute = |view: &TensorView<'_>| Ok(RuntimeAttribute::from_tensor(view.to_tensor()?));
-        let weights = weights.iter().map(attribute).collect::<Result<Vec<_>, LayerError>>()?;
+        let weights = weights.iter().map(attribute).collect::<Result<Vec<_>>>()?;
         Ok(Layers::of_list(&weights, each, self.bias, self.directions()))
     }
 
     /// The length of an axis of a weight of the first layer.
-    fn len(&self, inputs: &[TensorMeta], weight: usize, axis: usize) -> Result<usize, LayerError> {
+    fn len(&self, inputs: &[TensorMeta], weight: usize, axis: usize) -> Result<usize> {
         let meta = inputs.get(self.params + weight);
         let len = meta.filter(|meta| meta.rank() == 2).and_then(|meta| meta.dims().get(axis)?.fixed());
         len.and_then(|len| usize::try_from(len).ok()).ok_or_else(|| {
@@ -161,7 +156,7 @@ impl Function<'_> {
         })
     }
 
-    fn network<'n>(&'n self, inputs: &[TensorMeta], layers: &'n Layers) -> Result<Network<'n>, LayerError> {
+    fn network<'n>(&'n self, inputs: &[TensorMeta], layers: &'n Layers) -> Result<Network<'n>> {
         let each = self.weights_each(inputs.len())?;
         let hidden_size = self.len(inputs, 0, 0)? / self.cell.gates();
         let projected = each % 2 == 1;
@@ -183,7 +178,7 @@ impl Function<'_> {
         Ok(network)
     }
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         if self.hx + 1 + usize::from(self.cell == Cell::Lstm) > self.params {
             let wanted = "`hx` with the hidden state, and the cell state of an LSTM".to_owned();
             return Err(LayerError::InputCount { wanted, found: self.params });

@@ -3,7 +3,7 @@
 //! PNNX omits unused results and lists the others in the order in which the model uses them, without names. They are told
 //! apart by the shapes that the file records.
 
-use crate::op::{FieldValue, LayerError, OperatorReader};
+use crate::op::{FieldValue, OperatorReader, Result};
 use ixion_kernels::recurrent::Cell;
 use ixion_pnnx::Dim;
 
@@ -30,7 +30,7 @@ pub struct Recorded {
 impl FieldValue for Recorded {
     const KIND: &'static str = crate::op::NO_KEY;
 
-    fn read(reader: &mut OperatorReader<'_>, _: &'static str) -> Result<Option<Self>, LayerError> {
+    fn read(reader: &mut OperatorReader<'_>, _: &'static str) -> Result<Option<Self>> {
         let owned = |shape: Option<&[Dim]>| shape.map(<[Dim]>::to_vec);
         let outputs = (0..reader.num_outputs()).map(|position| owned(reader.output_shape(position)));
         Ok(Some(Self { outputs: outputs.collect(), input: owned(reader.input_shape(0)) }))

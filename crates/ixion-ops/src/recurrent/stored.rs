@@ -1,7 +1,7 @@
 //! The stored weights of all layers of a recurrent network.
 
 use super::Network;
-use crate::op::{FieldValue, LayerError, OperatorReader, RuntimeAttribute, TensorMeta};
+use crate::op::{FieldValue, LayerError, OperatorReader, Result, RuntimeAttribute, TensorMeta};
 use crate::support::float;
 use ixion_kernels::Float;
 use ixion_kernels::recurrent::Weights;
@@ -27,7 +27,7 @@ pub struct Layers(Vec<StoredWeights>);
 impl FieldValue for Layers {
     const KIND: &'static str = "the weights of all layers: `weight_ih_l0`, `weight_hh_l0`, `bias_ih_l0`, `weight_ih_l0_reverse` and so on";
 
-    fn read(reader: &mut OperatorReader<'_>, _: &'static str) -> Result<Option<Self>, LayerError> {
+    fn read(reader: &mut OperatorReader<'_>, _: &'static str) -> Result<Option<Self>> {
         let layers = usize::read(reader, "num_layers")?.unwrap_or(1);
         let both = bool::read(reader, "bidirectional")?.unwrap_or(false);
         let mut stored = Vec::new();
@@ -41,7 +41,7 @@ impl FieldValue for Layers {
 }
 
 impl StoredWeights {
-    fn read(reader: &mut OperatorReader<'_>, suffix: String) -> Result<Self, LayerError> {
+    fn read(reader: &mut OperatorReader<'_>, suffix: String) -> Result<Self> {
         let mut attr = |key: &str| reader.attr(format!("{key}_{suffix}"));
         let input = attr("weight_ih");
         let (hidden, projection) = (attr("weight_hh"), attr("weight_hr"));
@@ -69,7 +69,7 @@ impl StoredWeights {
         ]
     }
 
-    fn check(&self, network: &Network<'_>, inputs: usize) -> Result<(), LayerError> {
+    fn check(&self, network: &Network<'_>, inputs: usize) -> Result<()> {
         for (key, weight, needed, shape) in self.wanted(network, inputs) {
             let key = format!("{key}_{}", self.suffix);
             match weight {
@@ -141,7 +141,7 @@ impl Layers {
     }
 
     /// Checks that the weights are those that the parameters require, of the right shapes.
-    pub(super) fn check(&self, network: &Network<'_>) -> Result<(), LayerError> {
+    pub(super) fn check(&self, network: &Network<'_>) -> Result<()> {
         for (index, stored) in self.0.iter().enumerate() {
             stored.check(network, network.inputs_of(index / network.directions()))?;
         }
@@ -149,7 +149,7 @@ impl Layers {
     }
 
     /// Checks that the weights have the input's type, or f32 if that is half precision.
-    pub(super) fn check_dtype(&self, input: DType) -> Result<(), LayerError> {
+    pub(super) fn check_dtype(&self, input: DType) -> Result<()> {
         let is_half = matches!(input, DType::F16 | DType::Bf16);
         let fits = |dtype: DType| dtype == input || (is_half && dtype == DType::F32);
         match self.0.iter().flat_map(StoredWeights::all).find(|weight| !fits(weight.dtype())) {
@@ -171,7 +171,7 @@ impl Layers {
     }
 
     /// The elements of the weights of the `index`th layer and direction.
-    pub(super) fn read<T: Float>(&self, index: usize) -> Result<Read<'_, T>, LayerError> {
+    pub(super) fn read<T: Float>(&self, index: usize) -> Result<Read<'_, T>> {
         let missing = |key: &str| LayerError::MissingWeight { key: key.to_owned() };
         let stored = self.0.get(index).ok_or_else(|| missing("weight_ih"))?;
         let hidden = stored.hidden.as_ref().ok_or_else(|| missing("weight_hh"))?;
@@ -185,11 +185,11 @@ impl Layers {
     }
 }
 
-fn values<T: Float>(weight: &RuntimeAttribute) -> Result<Cow<'_, [T]>, LayerError> {
+fn values<T: Float>(weight: &RuntimeAttribute) -> Result<Cow<'_, [T]>> {
     float::read::<T>(&weight.decode()?.view())
 }
 
-fn optional<T: Float>(weight: &Option<RuntimeAttribute>) -> Result<Option<Cow<'_, [T]>>, LayerError> {
+fn optional<T: Float>(weight: &Option<RuntimeAttribute>) -> Result<Option<Cow<'_, [T]>>> {
     weight.as_ref().map(values).transpose()
 }
 
@@ -207,7 +207,7 @@ pub(super) struct Read<'a, T: Float> {
 
 impl<T: Float> Read<'_, T> {
     /// The weights as matrices, for `hidden` hidden units.
-    pub(super) fn matrices(&self, hidden: usize) -> Result<Weights<'_, T>, LayerError> {
+    pub(super) fn matrices(&self, hidden: usize) -> Result<Weights<'_, T>> {
         let matrix = |values: &'_ [T], rows: usize| (rows, values.len() / rows.max(1));
         let projection = self.projection.as_deref();
         let projection =

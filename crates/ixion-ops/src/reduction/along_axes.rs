@@ -8,9 +8,10 @@ pub use composed::{
 };
 
 pub use crate::linalg::order::Order;
-use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
+use crate::op::{CpuLayer, ForwardContext, Io, Layer, LayerError, Result, TensorMeta};
 use crate::support::arguments::Accumulator;
 use crate::support::broadcast::Converted;
+use crate::support::delegation::delegating;
 use ixion_kernels::reduce;
 pub use ixion_kernels::reduce::fold::Operation;
 use ixion_tensor::{
@@ -32,21 +33,26 @@ impl Axes {
     ///
     /// # Errors
     /// Returns an error if an axis is out of range or named twice.
-    pub fn new(dim: Option<&[i64]>, keep: bool, rank: usize) -> Result<Self, LayerError> {
+    pub fn new(dim: Option<&[i64]>, keep: bool, rank: usize) -> Result<Self> {
         let mut reduced: SmallVec<[bool; MAX_RANK]> = smallvec![false; rank];
         for &axis in dim.unwrap_or_default() {
             let axis = resolve_axis(axis, rank)?;
             // A 0-D tensor may be reduced along "axis 0" as well.
             let Some(place) = reduced.get_mut(axis) else { continue };
             if std::mem::replace(place, true) {
-                let (found, reason) = (format!("{dim:?}"), "it names an axis twice".to_owned());
-                return Err(LayerError::InvalidParameter { key: "dim", found, reason });
+                let found = format!("{:?}", dim.unwrap_or_default());
+                return Err(LayerError::invalid("dim", found, "it names an axis twice"));
             }
         }
         if dim.unwrap_or_default().is_empty() {
             reduced.fill(true);
         }
         Ok(Self { reduced, keep })
+    }
+
+    /// The axis `dim`; all axes if it is absent.
+    pub(crate) fn along(dim: Option<i64>, keep: bool, rank: usize) -> Result<Self> {
+        Self::new(Some(dim.as_slice()), keep, rank)
     }
 
     /// The dimensions of the output.
@@ -66,7 +72,7 @@ impl Axes {
     }
 
     /// The input with the reduced axes last, so that each row is reduced to one element.
-    pub(crate) fn rows<'a>(&self, input: &TensorView<'a>) -> Result<TensorView<'a>, LayerError> {
+    pub(crate) fn rows<'a>(&self, input: &TensorView<'a>) -> Result<TensorView<'a>> {
         let axes = |are_reduced: bool| {
             self.reduced.iter().enumerate().filter(move |axis| *axis.1 == are_reduced).map(|axis| axis.0)
         };
@@ -75,7 +81,7 @@ impl Axes {
     }
 
     /// Checks that there is at least one element to reduce.
-    pub(crate) fn check_not_empty(&self, input: &TensorMeta) -> Result<(), LayerError> {
+    pub(crate) fn check_not_empty(&self, input: &TensorMeta) -> Result<()> {
         let mut axes = input.dims().iter().zip(&self.reduced);
         if axes.any(|(dim, &reduced)| reduced && *dim == 0usize) {
             return Err(LayerError::shape("the input", "at least one element along the axes", input));
@@ -104,7 +110,7 @@ fn write_rows<T: Element>(
     len: usize,
     reduce: impl Fn(&[T]) -> T,
     output: &mut TensorViewMut<'_>,
-) -> Result<(), LayerError> {
+) -> Result<()> {
     let row = |index| rows.get(index * len..(index + 1) * len).unwrap_or_default();
     let values: Vec<T> = (0..output.num_elements()).map(|index| reduce(row(index))).collect();
     let shape = *output.shape();
@@ -124,7 +130,7 @@ pub struct Reduction<'a> {
 
 impl Reduction<'_> {
     /// The element type that the input is converted to.
-    pub fn computed(&self, input: DType) -> Result<DType, LayerError> {
+    pub fn computed(&self, input: DType) -> Result<DType> {
         let inexact = input.is_float() || input.is_complex();
         let dtype = self.dtype.of(input).unwrap_or(match self.operation {
             Operation::Sum | Operation::Product if !inexact => DType::I64,
@@ -137,11 +143,11 @@ impl Reduction<'_> {
             return Ok(dtype);
         }
         let wanted = if ordered { "real numbers" } else { "floats and complex numbers" };
-        Err(LayerError::DType { what: "the input".to_owned(), wanted: wanted.to_owned(), found: dtype })
+        Err(LayerError::dtype("the input", wanted, dtype))
     }
 
     /// The element type of the result; variances, deviations and norms are real.
-    fn result_dtype(&self, input: DType) -> Result<DType, LayerError> {
+    fn result_dtype(&self, input: DType) -> Result<DType> {
         let computed = self.computed(input)?;
         let is_real = matches!(
             self.operation,
@@ -150,7 +156,7 @@ impl Reduction<'_> {
         Ok(if is_real { computed.real() } else { computed })
     }
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let axes = Axes::new(self.dim, self.keepdim, inputs[0].rank())?;
         if matches!(self.operation, Operation::Max | Operation::Min) {
             axes.check_not_empty(&inputs[0])?;
@@ -164,7 +170,7 @@ impl Reduction<'_> {
         input: &TensorView<'_>,
         output: &mut TensorViewMut<'_>,
         context: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
+    ) -> Result<()> {
         let axes = Axes::new(self.dim, self.keepdim, input.shape().rank())?;
         let len = axes.len(input.shape());
         let computed = self.computed(input.dtype())?;
@@ -180,11 +186,7 @@ impl Reduction<'_> {
     }
 
     /// As [`Reduction::forward`], with its own scratch memory.
-    fn forward_alone(
-        &self,
-        input: &TensorView<'_>,
-        output: &mut TensorViewMut<'_>,
-    ) -> Result<(), LayerError> {
+    fn forward_alone(&self, input: &TensorView<'_>, output: &mut TensorViewMut<'_>) -> Result<()> {
         let (mut workspace, limits) = (Workspace::new()?, Limits::default());
         workspace.reserve(fold::scratch_bytes(output.num_elements()))?;
         self.forward(input, output, &mut ForwardContext::new(&mut workspace, &limits))
@@ -206,7 +208,7 @@ pub(crate) fn extreme_of_all(
     input: &TensorView<'_>,
     output: &mut TensorViewMut<'_>,
     context: &mut ForwardContext<'_>,
-) -> Result<(), LayerError> {
+) -> Result<()> {
     let operation = if largest { Operation::Max } else { Operation::Min };
     let reduced = &[true; MAX_RANK][..input.shape().rank()];
     fold::reduce(operation, input, reduced, input.num_elements(), output, context)
@@ -238,19 +240,14 @@ macro_rules! reductions {
         }
 
         impl Layer for $name {
-            fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+            fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
                 self.reduction().infer(inputs)
             }
         }
 
         impl CpuLayer for $name {
-            fn forward(
-                &mut self,
-                inputs: &[TensorView<'_>],
-                outputs: &mut [TensorViewMut<'_>],
-                context: &mut ForwardContext<'_>,
-            ) -> Result<(), LayerError> {
-                self.reduction().forward(&inputs[0], &mut outputs[0], context)
+            fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+                self.reduction().forward(&io.inputs[0], &mut io.outputs[0], &mut io.context)
             }
 
             fn workspace(&self, _: &[TensorMeta], outputs: &[TensorMeta]) -> usize {
@@ -324,6 +321,10 @@ impl crate::op::FromParameter for Unbiased {
         let truth = parameter.as_bool().map(|unbiased| f64::from(u8::from(unbiased)));
         truth.or_else(|_| parameter.as_f64()).ok().map(Self)
     }
+
+    fn to_parameter(&self) -> Option<crate::op::RuntimeParameter> {
+        Some(self.0.into())
+    }
 }
 
 /// The order p of a [`Norm`].
@@ -339,60 +340,58 @@ impl crate::op::FromParameter for Power {
             _ => parameter.as_f64().ok().map(Self),
         }
     }
+
+    fn to_parameter(&self) -> Option<crate::op::RuntimeParameter> {
+        Some(self.0.into())
+    }
 }
 
-macro_rules! quantifiers {
-    ($($(#[doc = $doc:literal])* $name:ident for $($op_type:literal),+ is $method:ident;)*) => {$(
-        crate::operator! {
-            $(#[doc = $doc])*
-            pub struct $name for $($op_type),+ {
-                /// The axes; by default all. Negative values count from the end.
-                dim: Option<Vec<i64>> = None,
-                /// Whether to keep the reduced axes, with length 1.
-                keepdim: bool = false,
-            }
-        }
+delegating! {
+    {
+        /// The axes; by default all. Negative values count from the end.
+        dim: Option<Vec<i64>> = None,
+        /// Whether to keep the reduced axes, with length 1.
+        keepdim: bool = false,
+    }
 
-        impl Layer for $name {
-            fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
-                let axes = Axes::new(self.dim.as_deref(), self.keepdim, inputs[0].rank())?;
-                let dtype = if inputs[0].dtype() == DType::U8 { DType::U8 } else { DType::Bool };
-                Ok(vec![TensorMeta::new(dtype, axes.dims(&inputs[0]))])
-            }
-        }
-
-        impl CpuLayer for $name {
-            fn forward(
-                &mut self,
-                inputs: &[TensorView<'_>],
-                outputs: &mut [TensorViewMut<'_>],
-                _: &mut ForwardContext<'_>,
-            ) -> Result<(), LayerError> {
-                let axes = Axes::new(self.dim.as_deref(), self.keepdim, inputs[0].shape().rank())?;
-                let len = axes.len(inputs[0].shape());
-                let truth = axes.rows(&inputs[0])?.cast(DType::Bool)?;
-                let truth = truth.slice::<bool>()?;
-                let row = |index: usize| truth.get(index * len..(index + 1) * len).unwrap_or_default();
-                let count = outputs[0].num_elements();
-                let values: Vec<bool> = (0..count).map(|index| row(index).iter().$method(|&x| x)).collect();
-                let shape = *outputs[0].shape();
-                let result = Tensor::from_vec(values, &shape)?.cast(outputs[0].dtype())?;
-                Ok(outputs[0].copy_from(&result.view())?)
-            }
-        }
-    )*};
-}
-
-quantifiers! {
     /// `torch.any`: whether any element is nonzero.
-    Any for "torch.any", "aten::any" is any;
+    Any for "torch.any", "aten::any"
+    |layer| Quantifier { is_any: true, dim: layer.dim.clone(), keepdim: layer.keepdim };
 
     /// `torch.all`: whether all elements are nonzero.
-    All for "torch.all", "aten::all" is all;
+    All for "torch.all", "aten::all"
+    |layer| Quantifier { is_any: false, dim: layer.dim.clone(), keepdim: layer.keepdim };
+}
+
+/// Whether any element along axes is nonzero, or whether all are.
+#[derive(Debug, Clone)]
+struct Quantifier {
+    is_any: bool,
+    dim: Option<Vec<i64>>,
+    keepdim: bool,
+}
+
+impl Layer for Quantifier {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
+        let axes = Axes::new(self.dim.as_deref(), self.keepdim, inputs[0].rank())?;
+        let dtype = if inputs[0].dtype() == DType::U8 { DType::U8 } else { DType::Bool };
+        Ok(vec![TensorMeta::new(dtype, axes.dims(&inputs[0]))])
+    }
+}
+
+impl CpuLayer for Quantifier {
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        let axes = Axes::new(self.dim.as_deref(), self.keepdim, io.inputs[0].shape().rank())?;
+        let truth = axes.rows(&io.inputs[0])?.cast(DType::Bool)?;
+        // All are nonzero if none is zero.
+        let reduce = |row: &[bool]| row.contains(&self.is_any) == self.is_any;
+        write_rows(truth.slice::<bool>()?, axes.len(io.inputs[0].shape()), reduce, &mut io.outputs[0])
+    }
 }
 
 operators! {
-    Sum, Mean, Product, Amax, Amin, LogSumExp, Variance, Deviation, Norm, Any, All; of composed;
+    Sum, Mean: when_quantized(InFloats(OfMean)), Product, Amax, Amin, LogSumExp, Variance,
+    Deviation: when_quantized(InFloats(OfInput)), Norm, Any, All; of composed;
     overload "aten::sum"(input, dim, keepdim, dtype) of 4,
         "aten::mean"(input, dim, keepdim, dtype) of 4,
         "aten::prod"(input, dim, keepdim, dtype) of 4,

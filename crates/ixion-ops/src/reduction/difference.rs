@@ -1,7 +1,7 @@
 //! Differences of adjacent elements along an axis.
 
 use crate::attention::dot_product::OptionalInput;
-use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
+use crate::op::{CpuLayer, FromOperator, Io, Layer, LayerError, Result, TensorMeta, exactly};
 use crate::support::broadcast::{TensorOrScalar, common};
 use crate::support::number;
 use crate::support::number::Number;
@@ -42,7 +42,7 @@ impl Diff {
         inputs: &[TensorView<'_>],
         output: &mut TensorViewMut<'_>,
         minus: fn(T, T) -> T,
-    ) -> Result<(), LayerError> {
+    ) -> Result<()> {
         let axis = output.shape().axis(self.dim)?;
         let len = output.shape()[axis];
         let order: Vec<usize> = (0..output.shape().rank()).filter(|&at| at != axis).chain([axis]).collect();
@@ -71,11 +71,10 @@ impl Diff {
 
 impl Layer for Diff {
     fn num_inputs(&self) -> RangeInclusive<usize> {
-        let count = self.parts().count();
-        count..=count
+        exactly(1 + self.field_inputs())
     }
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let axis = crate::support::views::axis_of(self.dim, &inputs[0])?;
         let mut dims = inputs[0].dims().to_vec();
         if self.n == 0 {
@@ -98,26 +97,23 @@ impl Layer for Diff {
 }
 
 impl CpuLayer for Diff {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        context: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
         if self.n == 0 {
-            return Ok(outputs[0].copy_from(&inputs[0])?);
+            return Ok(io.outputs[0].copy_from(&io.inputs[0])?);
         }
-        let elements: usize = inputs.iter().map(TensorView::num_elements).fold(0, usize::saturating_add);
+        let elements: usize = io.inputs.iter().map(TensorView::num_elements).fold(0, usize::saturating_add);
         let bytes = (elements as u64).saturating_mul(16);
-        context.limits().check_tensor("the elements of a difference", bytes)?;
-        match outputs[0].dtype() {
-            DType::Bool => self.run(inputs, &mut outputs[0], |a, b| i64::from(a != b)),
-            DType::F32 | DType::F16 | DType::Bf16 => self.run(inputs, &mut outputs[0], |a: f32, b| a - b),
-            DType::F64 => self.run(inputs, &mut outputs[0], |a: f64, b| a - b),
-            DType::C32 | DType::C64 | DType::C128 => {
-                self.run(inputs, &mut outputs[0], |a: Complex<f64>, b| a - b)
+        io.context.limits().check_tensor("the elements of a difference", bytes)?;
+        match io.outputs[0].dtype() {
+            DType::Bool => self.run(io.inputs, &mut io.outputs[0], |a, b| i64::from(a != b)),
+            DType::F32 | DType::F16 | DType::Bf16 => {
+                self.run(io.inputs, &mut io.outputs[0], |a: f32, b| a - b)
             }
-            _ => self.run(inputs, &mut outputs[0], i64::wrapping_sub),
+            DType::F64 => self.run(io.inputs, &mut io.outputs[0], |a: f64, b| a - b),
+            DType::C32 | DType::C64 | DType::C128 => {
+                self.run(io.inputs, &mut io.outputs[0], |a: Complex<f64>, b| a - b)
+            }
+            _ => self.run(io.inputs, &mut io.outputs[0], i64::wrapping_sub),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 pub mod all_pairs;
 
-use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
+use crate::op::{CpuLayer, FromOperator, Io, Layer, LayerError, Result, TensorMeta, exactly};
 use crate::reduction::along_axes::Axes;
 use crate::support::arguments::InputIndex;
 use crate::support::broadcast::{Converted, broadcast};
@@ -55,42 +55,24 @@ crate::operator! {
 }
 
 impl Normalize {
-    fn run<T: Float>(
+    /// Divides each row of elements by its norm.
+    fn run<T: number::Number>(
         &self,
         input: &TensorView<'_>,
         output: &mut TensorViewMut<'_>,
-    ) -> Result<(), LayerError> {
+        norm: impl Fn(&[T]) -> f64,
+        divide: impl Fn(T, f64) -> T,
+    ) -> Result<()> {
         let axes = Axes::new(Some(&self.dim), true, input.shape().rank())?;
         let (rows, len) = (axes.rows(input)?, axes.len(input.shape()).max(1));
-        let rows = float::read::<T>(&rows)?;
-        let mut output = output.reborrow();
-        let layout = axes.rows(&output.as_view())?.layout().to_owned();
-        float::write::<T>(&mut output.reborrow().with_layout(layout)?, |output| {
+        let rows = number::read::<T>(&rows)?;
+        let layout = *axes.rows(&output.as_view())?.layout();
+        number::write::<T>(&mut output.reborrow().with_layout(layout)?, |output| {
             for (row, output) in rows.chunks_exact(len).zip(output.chunks_exact_mut(len)) {
-                let norm = reduce::norm(row, self.p);
+                let norm = norm(row);
                 // Like `clamp_min`, this keeps a NaN.
-                let divisor = T::of(if norm < self.eps { self.eps } else { norm });
-                output.iter_mut().zip(row).for_each(|(y, &x)| *y = x / divisor);
-            }
-            Ok(())
-        })
-    }
-}
-
-impl Normalize {
-    /// Normalises complex numbers by the norm of their absolute values.
-    fn run_complex(&self, input: &TensorView<'_>, output: &mut TensorViewMut<'_>) -> Result<(), LayerError> {
-        let axes = Axes::new(Some(&self.dim), true, input.shape().rank())?;
-        let (rows, len) = (axes.rows(input)?, axes.len(input.shape()).max(1));
-        let rows = number::read::<Complex<f64>>(&rows)?;
-        let mut output = output.reborrow();
-        let layout = axes.rows(&output.as_view())?.layout().to_owned();
-        number::write::<Complex<f64>>(&mut output.reborrow().with_layout(layout)?, |output| {
-            for (row, output) in rows.chunks_exact(len).zip(output.chunks_exact_mut(len)) {
-                let lengths: Vec<f64> = row.iter().map(|z| z.norm()).collect();
-                let norm = reduce::norm(&lengths, self.p);
                 let divisor = if norm < self.eps { self.eps } else { norm };
-                output.iter_mut().zip(row).for_each(|(y, z)| *y = z / divisor);
+                output.iter_mut().zip(row).for_each(|(y, &x)| *y = divide(x, divisor));
             }
             Ok(())
         })
@@ -98,7 +80,7 @@ impl Normalize {
 }
 
 impl Layer for Normalize {
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         Axes::new(Some(&self.dim), true, inputs[0].rank())?;
         if inputs[0].dtype().is_complex() {
             return Ok(vec![inputs[0].with_dims(inputs[0].dims().to_vec())]);
@@ -108,26 +90,23 @@ impl Layer for Normalize {
 }
 
 impl CpuLayer for Normalize {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        if inputs[0].dtype().is_complex() {
-            return self.run_complex(&inputs[0], &mut outputs[0]);
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        let (input, output) = (&io.inputs[0], &mut io.outputs[0]);
+        if input.dtype().is_complex() {
+            let norm = |row: &[Complex<f64>]| {
+                let lengths: Vec<f64> = row.iter().map(|z| z.norm()).collect();
+                reduce::norm(&lengths, self.p)
+            };
+            return self.run::<Complex<f64>>(input, output, norm, |z, divisor| z / divisor);
         }
-        with_float!(inputs[0].dtype(), T => self.run::<T>(&inputs[0], &mut outputs[0]))
+        with_float!(input.dtype(), T => {
+            self.run::<T>(input, output, |row| reduce::norm(row, self.p), |x, divisor| x / T::of(divisor))
+        })
     }
 }
 
 /// The shape rule of both distances: one element for each pair of vectors along `dim`.
-fn infer(
-    inputs: &[TensorMeta],
-    x2: InputIndex,
-    dim: i64,
-    keepdim: bool,
-) -> Result<Vec<TensorMeta>, LayerError> {
+fn infer(inputs: &[TensorMeta], x2: InputIndex, dim: i64, keepdim: bool) -> Result<Vec<TensorMeta>> {
     let (x1, x2) = (&inputs[0], &inputs[x2.0]);
     float::check_real("the input", x1)?;
     check_same_type(x1, x2)?;
@@ -140,7 +119,7 @@ fn infer(
 }
 
 /// Checks that both inputs have the same element type.
-fn check_same_type(first: &TensorMeta, other: &TensorMeta) -> Result<(), LayerError> {
+fn check_same_type(first: &TensorMeta, other: &TensorMeta) -> Result<()> {
     if first.dtype() == other.dtype() {
         return Ok(());
     }
@@ -148,7 +127,7 @@ fn check_same_type(first: &TensorMeta, other: &TensorMeta) -> Result<(), LayerEr
 }
 
 /// Checks copies of this number of elements against the limits, because broadcasting can multiply the number.
-fn check_held<T>(elements: usize, limits: &Limits) -> Result<(), LayerError> {
+fn check_held<T>(elements: usize, limits: &Limits) -> Result<()> {
     let bytes = (elements as u64).saturating_mul(size_of::<T>() as u64);
     Ok(limits.check_tensor("the elements of a distance", bytes)?)
 }
@@ -177,7 +156,7 @@ fn pairs<T: Float>(
     output: &mut TensorViewMut<'_>,
     limits: &Limits,
     mut join: impl FnMut(&[T], &[T]) -> f64,
-) -> Result<(), LayerError> {
+) -> Result<()> {
     let shape: Shape = ixion_tensor::broadcast_shapes(inputs[0].shape(), inputs[1].shape())?;
     check_held::<T>(shape.num_elements().saturating_mul(2), limits)?;
     let axes = Axes::new(Some(&[dim]), false, shape.rank())?;
@@ -197,29 +176,24 @@ fn pairs<T: Float>(
 
 impl Layer for PairwiseDistance {
     fn num_inputs(&self) -> RangeInclusive<usize> {
-        2..=2
+        exactly(1 + self.field_inputs())
     }
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         infer(inputs, self.x2, -1, self.keepdim)
     }
 }
 
 impl CpuLayer for PairwiseDistance {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        context: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        let dtype = inputs[0].dtype();
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        let dtype = io.inputs[0].dtype();
         let [first, second] =
-            [0, self.x2.0].map(|position| Converted::of(&inputs[position], computed_in(dtype)));
+            [0, self.x2.0].map(|position| Converted::of(&io.inputs[position], computed_in(dtype)));
         let (first, second) = (first?, second?);
         let both = [&first.view(), &second.view()];
-        with_float!(outputs[0].dtype(), T => {
+        with_float!(io.outputs[0].dtype(), T => {
             let (eps, mut differences) = (T::of(self.eps), Vec::new());
-            pairs::<T>(both, -1, &mut outputs[0], context.limits(), |a, b| {
+            pairs::<T>(both, -1, &mut io.outputs[0], io.context.limits(), |a, b| {
                 differences.clear();
                 differences.extend(a.iter().zip(b).map(|(&a, &b)| a - b));
                 if dtype.is_integer() {
@@ -234,24 +208,19 @@ impl CpuLayer for PairwiseDistance {
 
 impl Layer for CosineSimilarity {
     fn num_inputs(&self) -> RangeInclusive<usize> {
-        2..=2
+        exactly(1 + self.field_inputs())
     }
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         float::check("the input", &inputs[0])?;
         infer(inputs, self.x2, self.dim, false)
     }
 }
 
 impl CpuLayer for CosineSimilarity {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        context: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        let both = [&inputs[0], &inputs[self.x2.0]];
-        with_float!(inputs[0].dtype(), T => pairs::<T>(both, self.dim, &mut outputs[0], context.limits(), |a, b| {
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        let both = [&io.inputs[0], &io.inputs[self.x2.0]];
+        with_float!(io.inputs[0].dtype(), T => pairs::<T>(both, self.dim, &mut io.outputs[0], io.context.limits(), |a, b| {
             let products: Vec<T> = a.iter().zip(b).map(|(&a, &b)| a * b).collect();
             let lengths = [a, b].map(|vector| reduce::norm(vector, 2.0).max(self.eps));
             reduce::sum(&products) / (lengths[0] * lengths[1])

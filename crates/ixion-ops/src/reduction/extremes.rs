@@ -1,10 +1,11 @@
 //! Largest and smallest elements and their positions: max, min, argmax, argmin, topk.
 
-use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
+use crate::op::{CpuLayer, Io, Layer, LayerError, Result, TensorMeta};
 use crate::reduction::along_axes::{Axes, extreme_of_all, workspace};
 use crate::support::arguments::OutputCount;
 use crate::support::broadcast::Converted;
-use crate::support::order::{Kind, Ordered, first_in_order, keys};
+use crate::support::delegation::delegating;
+use crate::support::order::{First, Ordered, first_in_order, keys};
 use crate::support::rows::{Rows, write_places, write_values};
 use crate::support::views::Plain;
 use ixion_kernels::reduce::position_of;
@@ -37,11 +38,10 @@ macro_rules! with_order {
 pub(crate) use with_order;
 
 pub(crate) fn no_order(found: DType) -> LayerError {
-    let wanted = "real numbers (complex numbers have no order)".to_owned();
-    LayerError::DType { what: "the input".to_owned(), wanted, found }
+    LayerError::dtype("the input", "real numbers (complex numbers have no order)", found)
 }
 
-pub(crate) fn check_order(input: &TensorMeta) -> Result<(), LayerError> {
+pub(crate) fn check_order(input: &TensorMeta) -> Result<()> {
     if input.dtype().is_complex() { Err(no_order(input.dtype())) } else { Ok(()) }
 }
 
@@ -51,12 +51,23 @@ pub(crate) fn with_places(elements: TensorMeta) -> Vec<TensorMeta> {
     vec![elements, places]
 }
 
+/// Writes the elements at these positions of each row, and the positions if there is an output for them.
+pub(crate) fn write_both(
+    rows: &TensorView<'_>,
+    len: usize,
+    places: Vec<i64>,
+    outputs: &mut [TensorViewMut<'_>],
+) -> Result<()> {
+    write_values(rows, len, &places, &mut outputs[0])?;
+    outputs.get_mut(1).map_or(Ok(()), |output| write_places(places, output))
+}
+
 /// The positions that `pick` returns for each row of `len` elements, concatenated.
 pub(crate) fn places<T: ixion_tensor::Element>(
     rows: &TensorView<'_>,
     len: usize,
     pick: impl Fn(&[T]) -> Vec<usize>,
-) -> Result<Vec<i64>, LayerError> {
+) -> Result<Vec<i64>> {
     places_by(rows, len, &pick)
 }
 
@@ -65,7 +76,7 @@ fn places_by<T: ixion_tensor::Element>(
     rows: &TensorView<'_>,
     len: usize,
     pick: &dyn Fn(&[T]) -> Vec<usize>,
-) -> Result<Vec<i64>, LayerError> {
+) -> Result<Vec<i64>> {
     let values = Converted::of(rows, T::DTYPE)?;
     let values = values.view();
     let (values, mut places) = (Plain::of(&values)?, Vec::new());
@@ -80,132 +91,123 @@ fn add_places(places: &mut Vec<i64>, picked: Vec<usize>) {
 }
 
 /// The position of the extreme of each row.
-fn extremes(kind: Kind, rows: &TensorView<'_>, len: usize) -> Result<Vec<i64>, LayerError> {
+fn extremes(first: First, rows: &TensorView<'_>, len: usize) -> Result<Vec<i64>> {
     with_order!(rows.dtype(), T => places::<T>(rows, len, |row| {
-        let place = widest(|| match kind {
-            Kind::Largest => position_of(row, |x, best| x > best),
-            Kind::Smallest => position_of(row, |x, best| x < best),
+        let place = widest(|| match first {
+            First::Largest => position_of(row, |x, best| x > best),
+            First::Smallest => position_of(row, |x, best| x < best),
         });
         place.into_iter().collect()
     }))
 }
 
-macro_rules! extremes {
-    ($($(#[doc = $doc:literal])* $name:ident is $kind:ident for $op_type:literal;)*) => {$(
-        crate::operator! {
-            $(#[doc = $doc])*
-            ///
-            /// If there is a NaN, it is the result. With `dim`, there is a second output: the position of the result, the first
-            /// one of equal elements.
-            pub struct $name for $op_type {
-                /// The axis; by default all axes. A negative value counts from the end.
-                dim: Option<i64> = None,
-                /// Whether to keep the axis, with length 1.
-                keepdim: bool = false,
-                /// The number of outputs that the file lists: with `dim`, the positions may be omitted.
-                outputs: OutputCount,
-            }
-        }
+delegating! {
+    {
+        /// The axis; by default all axes. A negative value counts from the end.
+        dim: Option<i64> = None,
+        /// Whether to keep the axis, with length 1.
+        keepdim: bool = false,
+        /// The number of outputs that the file lists: with `dim`, the positions may be omitted.
+        outputs: OutputCount,
+    }
 
-        impl $name {
-            fn axes(&self, rank: usize) -> Result<Axes, LayerError> {
-                Axes::new(self.dim.as_ref().map(std::slice::from_ref), self.keepdim, rank)
-            }
-        }
-
-        impl Layer for $name {
-            fn num_outputs(&self) -> usize {
-                if self.dim.is_some() { self.outputs.0.clamp(1, 2) } else { 1 }
-            }
-
-            fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
-                check_order(&inputs[0])?;
-                let axes = self.axes(inputs[0].rank())?;
-                axes.check_not_empty(&inputs[0])?;
-                let mut outputs = with_places(inputs[0].with_dims(axes.dims(&inputs[0])));
-                outputs.truncate(self.num_outputs());
-                Ok(outputs)
-            }
-        }
-
-        impl CpuLayer for $name {
-            fn forward(
-                &mut self,
-                inputs: &[TensorView<'_>],
-                outputs: &mut [TensorViewMut<'_>],
-                context: &mut ForwardContext<'_>,
-            ) -> Result<(), LayerError> {
-                if self.dim.is_none() {
-                    let is_largest = Kind::$kind == Kind::Largest;
-                    return extreme_of_all(is_largest, &inputs[0], &mut outputs[0], context);
-                }
-                let axes = self.axes(inputs[0].shape().rank())?;
-                let (rows, len) = (axes.rows(&inputs[0])?, axes.len(inputs[0].shape()));
-                let places = extremes(Kind::$kind, &rows, len)?;
-                write_values(&rows, len, &places, &mut outputs[0])?;
-                outputs.get_mut(1).map_or(Ok(()), |output| write_places(places, output))
-            }
-
-            fn workspace(&self, _: &[TensorMeta], outputs: &[TensorMeta]) -> usize {
-                if self.dim.is_none() { workspace(outputs) } else { 0 }
-            }
-        }
-    )*};
-}
-
-extremes! {
     /// `torch.max`: the largest element.
-    Max is Largest for "torch.max";
+    ///
+    /// If there is a NaN, it is the result. With `dim`, there is a second output: the position of the result, the first
+    /// one of equal elements.
+    Max for "torch.max"
+    |max| Extremes { first: First::Largest, dim: max.dim, keepdim: max.keepdim, outputs: max.outputs.0 };
 
     /// `torch.min`: the smallest element.
-    Min is Smallest for "torch.min";
+    ///
+    /// If there is a NaN, it is the result. With `dim`, there is a second output: the position of the result, the first
+    /// one of equal elements.
+    Min for "torch.min"
+    |min| Extremes { first: First::Smallest, dim: min.dim, keepdim: min.keepdim, outputs: min.outputs.0 };
 }
 
-macro_rules! places_of_extremes {
-    ($($(#[doc = $doc:literal])* $name:ident is $kind:ident for $op_type:literal;)*) => {$(
-        crate::operator! {
-            $(#[doc = $doc])*
-            /// If there is a NaN, it is the position of the first NaN.
-            pub struct $name for $op_type {
-                /// The axis; a negative value counts from the end. By default the input is flattened.
-                dim: Option<i64> = None,
-                /// Whether to keep the reduced axes, with length 1.
-                keepdim: bool = false,
-            }
-        }
-
-        impl Layer for $name {
-            fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
-                check_order(&inputs[0])?;
-                let axes =
-                    Axes::new(self.dim.as_ref().map(std::slice::from_ref), self.keepdim, inputs[0].rank())?;
-                axes.check_not_empty(&inputs[0])?;
-                Ok(vec![TensorMeta::new(DType::I64, axes.dims(&inputs[0]))])
-            }
-        }
-
-        impl CpuLayer for $name {
-            fn forward(
-                &mut self,
-                inputs: &[TensorView<'_>],
-                outputs: &mut [TensorViewMut<'_>],
-                _: &mut ForwardContext<'_>,
-            ) -> Result<(), LayerError> {
-                let rank = inputs[0].shape().rank();
-                let axes = Axes::new(self.dim.as_ref().map(std::slice::from_ref), self.keepdim, rank)?;
-                let places = extremes(Kind::$kind, &axes.rows(&inputs[0])?, axes.len(inputs[0].shape()))?;
-                write_places(places, &mut outputs[0])
-            }
-        }
-    )*};
+/// Extremes along an axis, with their positions if there is an output for them, or the extreme of all elements.
+#[derive(Debug, Clone)]
+struct Extremes {
+    first: First,
+    dim: Option<i64>,
+    keepdim: bool,
+    outputs: usize,
 }
 
-places_of_extremes! {
+impl Layer for Extremes {
+    fn num_outputs(&self) -> usize {
+        if self.dim.is_some() { self.outputs.clamp(1, 2) } else { 1 }
+    }
+
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
+        check_order(&inputs[0])?;
+        let axes = Axes::along(self.dim, self.keepdim, inputs[0].rank())?;
+        axes.check_not_empty(&inputs[0])?;
+        let mut outputs = with_places(inputs[0].with_dims(axes.dims(&inputs[0])));
+        outputs.truncate(self.num_outputs());
+        Ok(outputs)
+    }
+}
+
+impl CpuLayer for Extremes {
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        if self.dim.is_none() {
+            let is_largest = self.first == First::Largest;
+            return extreme_of_all(is_largest, &io.inputs[0], &mut io.outputs[0], &mut io.context);
+        }
+        let axes = Axes::along(self.dim, self.keepdim, io.inputs[0].shape().rank())?;
+        let (rows, len) = (axes.rows(&io.inputs[0])?, axes.len(io.inputs[0].shape()));
+        write_both(&rows, len, extremes(self.first, &rows, len)?, io.outputs)
+    }
+
+    fn workspace(&self, _: &[TensorMeta], outputs: &[TensorMeta]) -> usize {
+        if self.dim.is_none() { workspace(outputs) } else { 0 }
+    }
+}
+
+delegating! {
+    {
+        /// The axis; a negative value counts from the end. By default the input is flattened.
+        dim: Option<i64> = None,
+        /// Whether to keep the reduced axes, with length 1.
+        keepdim: bool = false,
+    }
+
     /// `torch.argmax`: the position of the first largest element.
-    Argmax is Largest for "torch.argmax";
+    /// If there is a NaN, it is the position of the first NaN.
+    Argmax for "torch.argmax"
+    |layer| PlacesOfExtremes { first: First::Largest, dim: layer.dim, keepdim: layer.keepdim };
 
     /// `torch.argmin`: the position of the first smallest element.
-    Argmin is Smallest for "torch.argmin";
+    /// If there is a NaN, it is the position of the first NaN.
+    Argmin for "torch.argmin"
+    |layer| PlacesOfExtremes { first: First::Smallest, dim: layer.dim, keepdim: layer.keepdim };
+}
+
+/// The positions of extremes along an axis, or of the extreme of all elements.
+#[derive(Debug, Clone)]
+struct PlacesOfExtremes {
+    first: First,
+    dim: Option<i64>,
+    keepdim: bool,
+}
+
+impl Layer for PlacesOfExtremes {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
+        check_order(&inputs[0])?;
+        let axes = Axes::along(self.dim, self.keepdim, inputs[0].rank())?;
+        axes.check_not_empty(&inputs[0])?;
+        Ok(vec![TensorMeta::new(DType::I64, axes.dims(&inputs[0]))])
+    }
+}
+
+impl CpuLayer for PlacesOfExtremes {
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        let axes = Axes::along(self.dim, self.keepdim, io.inputs[0].shape().rank())?;
+        let (rows, len) = (axes.rows(&io.inputs[0])?, axes.len(io.inputs[0].shape()));
+        write_places(extremes(self.first, &rows, len)?, &mut io.outputs[0])
+    }
 }
 
 crate::operator! {
@@ -224,22 +226,22 @@ crate::operator! {
 }
 
 /// The positions of the first `k` elements in sorted order, the first of equal elements first.
-fn first_of<T: Ordered>(row: &[T], k: usize, kind: Kind) -> Vec<usize> {
+fn first_of<T: Ordered>(row: &[T], k: usize, first: First) -> Vec<usize> {
     const FEW: usize = 256;
     if k > FEW {
-        return first_in_order(&keys(kind, row), k);
+        return first_in_order(&keys(first, row), k);
     }
     // The best so far; nearly all other elements do not come before the last of these.
     let mut best: Vec<usize> = Vec::with_capacity(k + 1);
     for (place, x) in row.iter().enumerate() {
         if best.len() == k {
             match best.last() {
-                Some(&last) if !kind.is_late(x, &row[last]) && kind.order(x, &row[last]).is_lt() => {}
+                Some(&last) if !first.is_late(x, &row[last]) && first.order(x, &row[last]).is_lt() => {}
                 _ => continue,
             }
             best.pop();
         }
-        let at = best.partition_point(|&other| kind.order(&row[other], x).is_le());
+        let at = best.partition_point(|&other| first.order(&row[other], x).is_le());
         best.insert(at, place);
     }
     best
@@ -316,7 +318,7 @@ impl Layer for Topk {
         2
     }
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         check_order(&inputs[0])?;
         let mut dims = inputs[0].dims().to_vec();
         let axis = resolve_axis(self.dim, dims.len())?;
@@ -335,29 +337,24 @@ impl Layer for Topk {
 }
 
 impl CpuLayer for Topk {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        if outputs[0].num_elements() == 0 {
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        if io.outputs[0].num_elements() == 0 {
             return Ok(());
         }
-        let along = Rows::new(self.dim, inputs[0].shape())?;
-        let rows = along.of(&inputs[0])?;
-        let kind = if self.largest { Kind::Largest } else { Kind::Smallest };
+        let along = Rows::new(self.dim, io.inputs[0].shape())?;
+        let rows = along.of(&io.inputs[0])?;
+        let first = if self.largest { First::Largest } else { First::Smallest };
         let places = with_order!(rows.dtype(), T => places::<T>(&rows, along.len, |row| {
             if self.sorted || self.k.saturating_mul(64) <= row.len() {
-                return first_of(row, self.k, kind);
+                return first_of(row, self.k, first);
             }
-            first_in_no_order(&keys(kind, row), self.k)
+            first_in_no_order(&keys(first, row), self.k)
         }))?;
-        along.write(&rows, places, outputs)
+        along.write(&rows, places, io.outputs)
     }
 }
 
-operators! { Max, Min, Argmax, Argmin, Topk }
+operators! { Max: moves(Moved), Min: moves(Moved), Argmax, Argmin, Topk: moves(Moved) }
 
 #[cfg(test)]
 mod tests {
@@ -392,12 +389,12 @@ mod tests {
             k in 0usize..700,
             largest: bool,
         ) {
-            let kind = if largest { Kind::Largest } else { Kind::Smallest };
+            let first = if largest { First::Largest } else { First::Smallest };
             let k = k.min(row.len());
             let mut want: Vec<usize> = (0..row.len()).collect();
-            want.sort_by(|&a, &b| kind.order(&row[a], &row[b]));
+            want.sort_by(|&a, &b| first.order(&row[a], &row[b]));
             want.truncate(k);
-            proptest::prop_assert_eq!(first_of(&row, k, kind), want);
+            proptest::prop_assert_eq!(first_of(&row, k, first), want);
         }
     }
 

@@ -1,11 +1,11 @@
 //! Medians: median and nanmedian.
 
-use super::extremes::{check_order, places, with_order};
-use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
+use super::extremes::{check_order, places, with_order, with_places, write_both};
+use crate::op::{CpuLayer, Io, Layer, LayerError, Result, TensorMeta};
 use crate::reduction::along_axes::Axes;
-use crate::support::order::{Kind, Ordered, keys, part};
-use crate::support::rows::{write_places, write_values};
-use ixion_tensor::{DType, Tensor, TensorView, TensorViewMut};
+use crate::support::delegation::delegating;
+use crate::support::order::{First, Ordered, keys, part};
+use ixion_tensor::{DType, Tensor};
 
 /// The position of the median of a row: of two middle elements, the lower one. If there is a NaN, it is the position of the
 /// first NaN, unless NaN are skipped.
@@ -19,90 +19,73 @@ fn middle<T: Ordered>(row: &[T], skip_nan: bool) -> usize {
     if places.is_empty() {
         return 0;
     }
-    part(&keys(Kind::Smallest, row), &mut places, half);
+    part(&keys(First::Smallest, row), &mut places, half);
     places[half]
 }
 
-macro_rules! medians {
-    ($($(#[doc = $doc:literal])* $name:ident for $op_type:literal, $skip_nan:literal;)*) => {$(
-        crate::operator! {
-            $(#[doc = $doc])*
-            /// Of two middle elements, it is the lower one. With `dim`, there is a second output: the positions of the medians.
-            pub struct $name for $op_type {
-                /// The axis; a negative value counts from the end. By default all axes, without positions.
-                dim: Option<i64> = None,
-                /// Whether to keep the axis, with length 1.
-                keepdim: bool = false,
-            }
-        }
+delegating! {
+    {
+        /// The axis; a negative value counts from the end. By default all axes, without positions.
+        dim: Option<i64> = None,
+        /// Whether to keep the axis, with length 1.
+        keepdim: bool = false,
+    }
 
-        impl Layer for $name {
-            fn num_outputs(&self) -> usize {
-                1 + usize::from(self.dim.is_some())
-            }
-
-            fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
-                infer(&inputs[0], self.dim, self.keepdim)
-            }
-        }
-
-        impl CpuLayer for $name {
-            fn forward(
-                &mut self,
-                inputs: &[TensorView<'_>],
-                outputs: &mut [TensorViewMut<'_>],
-                _: &mut ForwardContext<'_>,
-            ) -> Result<(), LayerError> {
-                run(&inputs[0], outputs, self.dim, self.keepdim, $skip_nan)
-            }
-        }
-    )*};
-}
-
-medians! {
     /// `torch.median`: the median of the elements; NaN if there is one.
-    Median for "aten::median", false;
+    /// Of two middle elements, it is the lower one. With `dim`, there is a second output: the positions of the medians.
+    Median for "aten::median" |layer| Medians { dim: layer.dim, keepdim: layer.keepdim, skip_nan: false };
 
     /// `torch.nanmedian`: the median of the elements that are not NaN.
-    NanMedian for "aten::nanmedian", true;
+    /// Of two middle elements, it is the lower one. With `dim`, there is a second output: the positions of the medians.
+    NanMedian for "aten::nanmedian" |layer| Medians { dim: layer.dim, keepdim: layer.keepdim, skip_nan: true };
 }
 
-fn axes(dim: &Option<i64>, keepdim: bool, rank: usize) -> Result<Axes, LayerError> {
-    Axes::new(dim.as_ref().map(std::slice::from_ref), keepdim && dim.is_some(), rank)
-}
-
-fn infer(input: &TensorMeta, dim: Option<i64>, keepdim: bool) -> Result<Vec<TensorMeta>, LayerError> {
-    check_order(input)?;
-    if input.dtype() == DType::Bool {
-        let (what, wanted) = ("the input".to_owned(), "numbers".to_owned());
-        return Err(LayerError::DType { what, wanted, found: input.dtype() });
-    }
-    let axes = axes(&dim, keepdim, input.rank())?;
-    if dim.is_some() || !input.dtype().is_float() {
-        axes.check_not_empty(input)?;
-    }
-    let values = input.with_dims(axes.dims(input));
-    let places = values.with_dtype(DType::I64);
-    Ok(if dim.is_some() { vec![values, places] } else { vec![values] })
-}
-
-fn run(
-    input: &TensorView<'_>,
-    outputs: &mut [TensorViewMut<'_>],
+/// Medians along an axis with their positions, or the median of all elements.
+#[derive(Debug, Clone)]
+struct Medians {
     dim: Option<i64>,
     keepdim: bool,
     skip_nan: bool,
-) -> Result<(), LayerError> {
-    let axes = axes(&dim, keepdim, input.shape().rank())?;
-    let (rows, len) = (axes.rows(input)?, axes.len(input.shape()));
-    if len == 0 && outputs[0].num_elements() > 0 {
-        return Ok(outputs[0].cast_from(&Tensor::scalar(f64::NAN).view())?);
+}
+
+impl Medians {
+    fn axes(&self, rank: usize) -> Result<Axes> {
+        Axes::along(self.dim, self.keepdim && self.dim.is_some(), rank)
     }
-    let found = with_order!(rows.dtype(), T => places::<T>(&rows, len, |row| vec![middle(row, skip_nan)]))?;
-    write_values(&rows, len, &found, &mut outputs[0])?;
-    match outputs.get_mut(1) {
-        Some(output) => write_places(found, output),
-        None => Ok(()),
+}
+
+impl Layer for Medians {
+    fn num_outputs(&self) -> usize {
+        1 + usize::from(self.dim.is_some())
+    }
+
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
+        let input = &inputs[0];
+        check_order(input)?;
+        if input.dtype() == DType::Bool {
+            return Err(LayerError::dtype("the input", "numbers", input.dtype()));
+        }
+        let axes = self.axes(input.rank())?;
+        if self.dim.is_some() || !input.dtype().is_float() {
+            axes.check_not_empty(input)?;
+        }
+        let mut outputs = with_places(input.with_dims(axes.dims(input)));
+        outputs.truncate(self.num_outputs());
+        Ok(outputs)
+    }
+}
+
+impl CpuLayer for Medians {
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        let axes = self.axes(io.inputs[0].shape().rank())?;
+        let (rows, len) = (axes.rows(&io.inputs[0])?, axes.len(io.inputs[0].shape()));
+        if len == 0 && io.outputs[0].num_elements() > 0 {
+            return Ok(io.outputs[0].cast_from(&Tensor::scalar(f64::NAN).view())?);
+        }
+        let found = with_order!(rows.dtype(), T => {
+            places::<T>(&rows, len, |row| vec![middle(row, self.skip_nan)])
+        })?;
+        write_both(&rows, len, found, io.outputs)
     }
 }
 

@@ -9,4 +9,4 @@ pub mod running;
 pub mod scan;
 pub mod trapezoid;
 
-operators! { of along_axes, difference, distance, extremes, median, running, scan, trapezoid }
+operators! { of along_axes, difference, distance, extremes, median, running, scan, trapezoid; category Elementwise }

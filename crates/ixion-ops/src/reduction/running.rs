@@ -1,70 +1,67 @@
 //! Cumulative extremes and log-sum-exp along an axis: cummax, cummin, logcumsumexp.
 
 use super::extremes::{check_order, places, with_order, with_places};
-use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
+use crate::op::{CpuLayer, Io, Layer, Result, TensorMeta};
+use crate::support::delegation::delegating;
 use crate::support::float;
 use crate::support::float::with_float;
 use crate::support::number;
+use crate::support::order::First;
 use crate::support::rows::Rows;
 use ixion_kernels::Float;
 use ixion_tensor::{Complex, TensorView, TensorViewMut, resolve_axis};
 
-macro_rules! running_extremes {
-    ($($(#[doc = $doc:literal])* $name:ident for $op_type:literal by $wins:expr;)*) => {$(
-        crate::operator! {
-            $(#[doc = $doc])*
-            /// The second output has its position, the last one of equal elements. From a NaN on, all elements are NaN.
-            pub struct $name for $op_type {
-                /// The axis; a negative value counts from the end.
-                dim: i64,
-            }
-        }
+delegating! {
+    {
+        /// The axis; a negative value counts from the end.
+        dim: i64,
+    }
 
-        impl Layer for $name {
-            fn num_outputs(&self) -> usize {
-                2
-            }
-
-            fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
-                check_order(&inputs[0])?;
-                resolve_axis(self.dim, inputs[0].rank())?;
-                Ok(with_places(inputs[0].with_dims(inputs[0].dims().to_vec())))
-            }
-        }
-
-        impl CpuLayer for $name {
-            fn forward(
-                &mut self,
-                inputs: &[TensorView<'_>],
-                outputs: &mut [TensorViewMut<'_>],
-                _: &mut ForwardContext<'_>,
-            ) -> Result<(), LayerError> {
-                let along = Rows::new(self.dim, inputs[0].shape())?;
-                let rows = along.of(&inputs[0])?;
-                let best = with_order!(rows.dtype(), T => places::<T>(&rows, along.len, |row| {
-                    let wins: fn(T, T) -> bool = $wins;
-                    let is_nan = |x: T| x.partial_cmp(&x).is_none();
-                    let mut best = 0;
-                    let next = row.iter().enumerate().map(|(place, &x)| {
-                        if is_nan(x) || (!is_nan(row[best]) && wins(x, row[best])) {
-                            best = place;
-                        }
-                        best
-                    });
-                    next.collect()
-                }))?;
-                along.write(&rows, best, outputs)
-            }
-        }
-    )*};
-}
-
-running_extremes! {
     /// `torch.cummax`: the cumulative maximum along an axis: for each element, the largest of it and all before it.
-    Cummax for "aten::cummax" by |x, best| x >= best;
+    /// The second output has its position, the last one of equal elements. From a NaN on, all elements are NaN.
+    Cummax for "aten::cummax" |layer| Running { first: First::Largest, dim: layer.dim };
 
     /// `torch.cummin`: the cumulative minimum along an axis: for each element, the smallest of it and all before it.
-    Cummin for "aten::cummin" by |x, best| x <= best;
+    /// The second output has its position, the last one of equal elements. From a NaN on, all elements are NaN.
+    Cummin for "aten::cummin" |layer| Running { first: First::Smallest, dim: layer.dim };
+}
+
+/// The extremes of the elements so far along an axis, and their positions.
+#[derive(Debug, Clone)]
+struct Running {
+    first: First,
+    dim: i64,
+}
+
+impl Layer for Running {
+    fn num_outputs(&self) -> usize {
+        2
+    }
+
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
+        check_order(&inputs[0])?;
+        resolve_axis(self.dim, inputs[0].rank())?;
+        Ok(with_places(inputs[0].with_dims(inputs[0].dims().to_vec())))
+    }
+}
+
+impl CpuLayer for Running {
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        let along = Rows::new(self.dim, io.inputs[0].shape())?;
+        let rows = along.of(&io.inputs[0])?;
+        let best = with_order!(rows.dtype(), T => places::<T>(&rows, along.len, |row| {
+            let is_nan = |x: T| x.partial_cmp(&x).is_none();
+            let mut best = 0;
+            let next = row.iter().enumerate().map(|(place, x)| {
+                if is_nan(*x) || (!is_nan(row[best]) && self.first.is_late(&row[best], x)) {
+                    best = place;
+                }
+                best
+            });
+            next.collect()
+        }))?;
+        along.write(&rows, best, io.outputs)
+    }
 }
 
 crate::operator! {
@@ -76,7 +73,7 @@ crate::operator! {
 }
 
 impl Layer for Logcumsumexp {
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         resolve_axis(self.dim, inputs[0].rank())?;
         if inputs[0].dtype().is_complex() {
             return Ok(vec![inputs[0].with_dims(inputs[0].dims().to_vec())]);
@@ -86,11 +83,7 @@ impl Layer for Logcumsumexp {
 }
 
 impl Logcumsumexp {
-    fn run<T: Float>(
-        &self,
-        input: &TensorView<'_>,
-        output: &mut TensorViewMut<'_>,
-    ) -> Result<(), LayerError> {
+    fn run<T: Float>(&self, input: &TensorView<'_>, output: &mut TensorViewMut<'_>) -> Result<()> {
         let along = Rows::new(self.dim, input.shape())?;
         let (rows, len) = (along.of(input)?, along.len.max(1));
         let values = float::read::<T>(&rows)?;
@@ -105,10 +98,8 @@ impl Logcumsumexp {
             Ok(())
         })
     }
-}
 
-impl Logcumsumexp {
-    fn run_complex(&self, input: &TensorView<'_>, output: &mut TensorViewMut<'_>) -> Result<(), LayerError> {
+    fn run_complex(&self, input: &TensorView<'_>, output: &mut TensorViewMut<'_>) -> Result<()> {
         let along = Rows::new(self.dim, input.shape())?;
         let (rows, len) = (along.of(input)?, along.len.max(1));
         let values = number::read::<Complex<f64>>(&rows)?;
@@ -150,16 +141,11 @@ fn joined(a: f64, b: f64) -> f64 {
 }
 
 impl CpuLayer for Logcumsumexp {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        if inputs[0].dtype().is_complex() {
-            return self.run_complex(&inputs[0], &mut outputs[0]);
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        if io.inputs[0].dtype().is_complex() {
+            return self.run_complex(&io.inputs[0], &mut io.outputs[0]);
         }
-        with_float!(inputs[0].dtype(), T => self.run::<T>(&inputs[0], &mut outputs[0]))
+        with_float!(io.inputs[0].dtype(), T => self.run::<T>(&io.inputs[0], &mut io.outputs[0]))
     }
 }
 

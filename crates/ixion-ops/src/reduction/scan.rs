@@ -1,11 +1,38 @@
 //! Cumulative sums and products along an axis.
 
-use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
+use crate::op::{CpuLayer, Io, Layer, LayerError, Result, TensorMeta};
 use crate::support::arguments::Accumulator;
+use crate::support::broadcast::Converted;
+use crate::support::delegation::delegating;
 use crate::support::float;
 use crate::support::float::with_float;
 use ixion_kernels::Float;
 use ixion_tensor::{Complex, DType, Tensor, TensorView, TensorViewMut, resolve_axis};
+use std::num::Wrapping;
+use std::ops::{Add, Mul};
+
+delegating! {
+    {
+        /// The axis; a negative value counts from the end.
+        dim: i64,
+        /// The element type that the input is converted to first; by default i64 for integers and bool.
+        dtype: Accumulator = Accumulator(None),
+    }
+
+    /// `torch.cumsum`: the cumulative sum along an axis: for each element, the sum of it and all before it.
+    Cumsum for "torch.cumsum" |layer| Scan { is_product: false, dim: layer.dim, dtype: layer.dtype };
+
+    /// `torch.cumprod`: the cumulative product along an axis: for each element, the product of it and all before it.
+    Cumprod for "torch.cumprod" |layer| Scan { is_product: true, dim: layer.dim, dtype: layer.dtype };
+}
+
+/// Cumulative sums or products along an axis.
+#[derive(Debug, Clone)]
+struct Scan {
+    is_product: bool,
+    dim: i64,
+    dtype: Accumulator,
+}
 
 /// Replaces each element by the combination of it and all before it along the middle axis of …×`len`×`inner`.
 fn scan<T: Copy, A: Copy>(
@@ -28,87 +55,81 @@ fn scan<T: Copy, A: Copy>(
     }
 }
 
-macro_rules! scans {
-    ($($(#[doc = $doc:literal])* $name:ident for $op_type:literal by $inexact:expr, $integer:expr;)*) => {$(
-        crate::operator! {
-            $(#[doc = $doc])*
-            pub struct $name for $op_type {
-                /// The axis; a negative value counts from the end.
-                dim: i64,
-                /// The element type that the input is converted to first; by default i64 for integers and bool.
-                dtype: Accumulator = Accumulator(None),
-            }
+impl Scan {
+    /// Calls [`scan`] with the sum or the product.
+    fn join<T: Copy, A: Copy + Add<Output = A> + Mul<Output = A>>(
+        &self,
+        values: &mut [T],
+        (len, inner): (usize, usize),
+        widen: impl Fn(T) -> A,
+        narrow: impl Fn(A) -> T,
+    ) {
+        match self.is_product {
+            true => scan(values, len, inner, widen, |a, b| a * b, narrow),
+            false => scan(values, len, inner, widen, |a, b| a + b, narrow),
         }
+    }
 
-        impl $name {
-            fn run<T: Float>(tensor: &TensorView<'_>, sizes: (usize, usize), output: &mut TensorViewMut<'_>) -> Result<(), LayerError> {
-                let input = float::read::<T>(tensor)?;
-                float::write::<T>(output, |output| {
-                    output.copy_from_slice(&input);
-                    // In f64, so that long rows lose no precision.
-                    let wide = |x: T| x.to_f64().unwrap_or(f64::NAN);
-                    scan(output, sizes.0, sizes.1, wide, $inexact, T::of);
-                    Ok(())
-                })
-            }
-        }
+    fn join_integers(&self, values: &mut [i64], sizes: (usize, usize)) {
+        self.join(values, sizes, Wrapping, |joined: Wrapping<i64>| joined.0);
+    }
 
-        impl Layer for $name {
-            fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
-                resolve_axis(self.dim, inputs[0].rank())?;
-                let input = inputs[0].dtype();
-                let usual = if input.is_float() || input.is_complex() { input } else { DType::I64 };
-                let dtype = self.dtype.of(input).unwrap_or(usual);
-                if dtype == DType::Bool {
-                    let wanted = "numbers".to_owned();
-                    return Err(LayerError::DType { what: "the input".to_owned(), wanted, found: dtype });
-                }
-                Ok(vec![inputs[0].with_dtype(dtype)])
-            }
-        }
-
-        impl CpuLayer for $name {
-            fn forward(
-                &mut self,
-                inputs: &[TensorView<'_>],
-                outputs: &mut [TensorViewMut<'_>],
-                _: &mut ForwardContext<'_>,
-            ) -> Result<(), LayerError> {
-                let shape = *inputs[0].shape();
-                let axis = resolve_axis(self.dim, shape.rank())?;
-                let sizes = (shape.get(axis).copied().unwrap_or(1), shape.iter().skip(axis + 1).product());
-                let output = &mut outputs[0];
-                if output.dtype().is_float() {
-                    let input = crate::support::broadcast::Converted::of(&inputs[0], output.dtype())?;
-                    return with_float!(output.dtype(), T => Self::run::<T>(&input.view(), sizes, output));
-                }
-                if output.dtype() == DType::I64 && output.layout().is_contiguous() {
-                    output.cast_from(&inputs[0])?;
-                    scan(output.slice::<i64>()?, sizes.0, sizes.1, |x| x, $integer, |x| x);
-                    return Ok(());
-                }
-                let input = inputs[0].to_tensor()?;
-                let result = if output.dtype().is_complex() {
-                    let mut values = input.cast(output.dtype())?.cast(DType::C128)?.to_vec::<Complex<f64>>()?;
-                    scan(&mut values, sizes.0, sizes.1, |z| z, $inexact, |z| z);
-                    Tensor::from_vec(values, &shape)?
-                } else {
-                    let mut values = input.cast(DType::I64)?.to_vec::<i64>()?;
-                    scan(&mut values, sizes.0, sizes.1, |x| x, $integer, |x| x);
-                    Tensor::from_vec(values, &shape)?
-                };
-                Ok(output.copy_from(&result.cast(output.dtype())?.view())?)
-            }
-        }
-    )*};
+    fn run<T: Float>(
+        &self,
+        tensor: &TensorView<'_>,
+        sizes: (usize, usize),
+        output: &mut TensorViewMut<'_>,
+    ) -> Result<()> {
+        let input = float::read::<T>(tensor)?;
+        float::write::<T>(output, |output| {
+            output.copy_from_slice(&input);
+            // In f64, so that long rows lose no precision.
+            self.join(output, sizes, |x: T| x.to_f64().unwrap_or(f64::NAN), T::of);
+            Ok(())
+        })
+    }
 }
 
-scans! {
-    /// `torch.cumsum`: the cumulative sum along an axis: for each element, the sum of it and all before it.
-    Cumsum for "torch.cumsum" by |a, b| a + b, i64::wrapping_add;
+impl Layer for Scan {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
+        resolve_axis(self.dim, inputs[0].rank())?;
+        let input = inputs[0].dtype();
+        let usual = if input.is_float() || input.is_complex() { input } else { DType::I64 };
+        let dtype = self.dtype.of(input).unwrap_or(usual);
+        if dtype == DType::Bool {
+            return Err(LayerError::dtype("the input", "numbers", dtype));
+        }
+        Ok(vec![inputs[0].with_dtype(dtype)])
+    }
+}
 
-    /// `torch.cumprod`: the cumulative product along an axis: for each element, the product of it and all before it.
-    Cumprod for "torch.cumprod" by |a, b| a * b, i64::wrapping_mul;
+impl CpuLayer for Scan {
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        let shape = *io.inputs[0].shape();
+        let axis = resolve_axis(self.dim, shape.rank())?;
+        let sizes = (shape.get(axis).copied().unwrap_or(1), shape.iter().skip(axis + 1).product());
+        let output = &mut io.outputs[0];
+        if output.dtype().is_float() {
+            let input = Converted::of(&io.inputs[0], output.dtype())?;
+            return with_float!(output.dtype(), T => self.run::<T>(&input.view(), sizes, output));
+        }
+        if output.dtype() == DType::I64 && output.layout().is_contiguous() {
+            output.cast_from(&io.inputs[0])?;
+            self.join_integers(output.slice()?, sizes);
+            return Ok(());
+        }
+        let input = io.inputs[0].to_tensor()?;
+        let result = if output.dtype().is_complex() {
+            let mut values = input.cast(output.dtype())?.cast(DType::C128)?.to_vec::<Complex<f64>>()?;
+            self.join(&mut values, sizes, |z| z, |z| z);
+            Tensor::from_vec(values, &shape)?
+        } else {
+            let mut values = input.cast(DType::I64)?.to_vec::<i64>()?;
+            self.join_integers(&mut values, sizes);
+            Tensor::from_vec(values, &shape)?
+        };
+        Ok(output.copy_from(&result.cast(output.dtype())?.view())?)
+    }
 }
 
 operators! { Cumsum, Cumprod }

@@ -1,71 +1,34 @@
 //! Integration by the trapezoidal rule.
 
-use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
+use crate::op::{CpuLayer, Io, Layer, LayerError, Result, TensorMeta};
 use crate::support::broadcast::{Converted, TensorOrScalar, broadcast, common};
+use crate::support::delegation::delegating;
 use crate::support::number;
 use crate::support::number::Number;
 use ixion_kernels::matrix::Field;
 use ixion_tensor::{Complex, DType, Dim, Limits, Scalar, TensorView, TensorViewMut, resolve_axis};
 use ndarray::{ArrayD, ArrayViewD, Axis, Slice};
-use std::ops::RangeInclusive;
 
-macro_rules! areas {
-    ($($(#[doc = $doc:literal])* $name:ident for $($op_type:literal),+ with running = $running:literal;)*) => {$(
-        crate::operator! {
-            $(#[doc = $doc])*
-            pub struct $name for $($op_type),+ {
-                /// The distance between points, or their coordinates: a vector, or a tensor that is broadcast.
-                spacing as "dx": TensorOrScalar = TensorOrScalar::Number(Scalar::Int(1)),
-                /// The axis; a negative value counts from the end.
-                dim: i64 = -1,
-            }
-        }
+delegating! {
+    {
+        /// The distance between points, or their coordinates: a vector, or a tensor that is broadcast.
+        spacing as "dx": TensorOrScalar = TensorOrScalar::Number(Scalar::Int(1)),
+        /// The axis; a negative value counts from the end.
+        dim: i64 = -1,
+    }
 
-        impl $name {
-            fn areas(&self) -> Areas {
-                Areas { spacing: self.spacing, dim: self.dim, running: $running }
-            }
-        }
-
-        impl Layer for $name {
-            fn num_inputs(&self) -> RangeInclusive<usize> {
-                let count = 1 + self.spacing.num_inputs();
-                count..=count
-            }
-
-            fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
-                self.areas().infer(inputs)
-            }
-        }
-
-        impl CpuLayer for $name {
-            fn forward(
-                &mut self,
-                inputs: &[TensorView<'_>],
-                outputs: &mut [TensorViewMut<'_>],
-                context: &mut ForwardContext<'_>,
-            ) -> Result<(), LayerError> {
-                let (areas, limits) = (self.areas(), context.limits());
-                // In double precision, because rounding errors would add up.
-                if outputs[0].dtype().is_complex() {
-                    return areas.run::<Complex<f64>>(inputs, &mut outputs[0], limits);
-                }
-                areas.run::<f64>(inputs, &mut outputs[0], limits)
-            }
-        }
-    )*};
-}
-
-areas! {
     /// `torch.trapezoid`: the integral along an axis by the trapezoidal rule. Integers become f32.
-    Trapezoid for "aten::trapezoid", "aten::trapz" with running = false;
+    Trapezoid for "aten::trapezoid", "aten::trapz"
+    |layer| Areas { spacing: layer.spacing, dim: layer.dim, running: false };
 
     /// `torch.cumulative_trapezoid`: the cumulative integral along an axis by the trapezoidal rule, up to each point but the
     /// first. Integers become f32.
-    CumulativeTrapezoid for "aten::cumulative_trapezoid" with running = true;
+    CumulativeTrapezoid for "aten::cumulative_trapezoid"
+    |layer| Areas { spacing: layer.spacing, dim: layer.dim, running: true };
 }
 
-/// The parameters of both operators.
+/// The trapezoidal rule along an axis.
+#[derive(Debug, Clone)]
 struct Areas {
     spacing: TensorOrScalar,
     dim: i64,
@@ -74,7 +37,7 @@ struct Areas {
 }
 
 /// The dimensions of the coordinates, with the rank of the points.
-fn places(x: &TensorMeta, y: &TensorMeta, axis: usize) -> Result<Vec<Dim>, LayerError> {
+fn places(x: &TensorMeta, y: &TensorMeta, axis: usize) -> Result<Vec<Dim>> {
     let mut dims = vec![Dim::Fixed(1); y.rank()];
     match x.dims() {
         [len] if len.differs(&y.dims()[axis]) => {
@@ -101,8 +64,8 @@ fn pairs<'a, T>(array: &ArrayViewD<'a, T>, axis: Axis) -> [ArrayViewD<'a, T>; 2]
     [0..count, len - count..len].map(|range| array.clone().slice_axis_move(axis, Slice::from(range)))
 }
 
-impl Areas {
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+impl Layer for Areas {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let y = &inputs[0];
         if y.rank() == 0 {
             return Err(LayerError::shape("the input", "at least one axis", y));
@@ -132,13 +95,26 @@ impl Areas {
         let dtype = if dtype.is_float() || dtype.is_complex() { dtype } else { DType::F32 };
         Ok(vec![y.with_dtype(dtype).with_dims(dims)])
     }
+}
 
+impl CpuLayer for Areas {
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        let (output, limits) = (&mut io.outputs[0], io.context.limits());
+        // In double precision, because rounding errors would add up.
+        if output.dtype().is_complex() {
+            return self.run::<Complex<f64>>(io.inputs, output, limits);
+        }
+        self.run::<f64>(io.inputs, output, limits)
+    }
+}
+
+impl Areas {
     fn run<T: Number + Field>(
         &self,
         inputs: &[TensorView<'_>],
         output: &mut TensorViewMut<'_>,
         limits: &Limits,
-    ) -> Result<(), LayerError> {
+    ) -> Result<()> {
         let y = Converted::of(&inputs[0], T::DTYPE)?;
         let y = y.view().array::<T>()?;
         let axis = Axis(resolve_axis(self.dim, y.ndim())?);

@@ -1,7 +1,9 @@
 //! Arguments beyond plain parameters: values that the graph may compute, named inputs, and the number of inputs and outputs.
 
 use super::choices::PerAxis;
-use crate::op::{FieldValue, FromParameter, INPUT_KIND, LayerError, OperatorReader, TensorMeta};
+use crate::op::{
+    FieldValue, FromParameter, INPUT_KIND, LayerError, OperatorReader, Result, TensorMeta, Written,
+};
 use ixion_tensor::{DType, Dim};
 
 /// An argument that is a parameter of the file (`shape=(2,-1)`) or an input whose values the graph computes (`$shape=…`).
@@ -25,7 +27,7 @@ impl ParamOrInput<Vec<i64>> {
     ///
     /// # Errors
     /// [`LayerError::Unsupported`] if the input's values are not known, [`LayerError::DType`] if they are not i64.
-    pub fn dims(&self, inputs: &[TensorMeta]) -> Result<Vec<Dim>, LayerError> {
+    pub fn dims(&self, inputs: &[TensorMeta]) -> Result<Vec<Dim>> {
         match self {
             ParamOrInput::Value(values) => Ok(values.iter().copied().map(Dim::Fixed).collect()),
             ParamOrInput::Input(position) => Ok(known_values(inputs, *position)?.to_vec()),
@@ -38,7 +40,7 @@ impl ParamOrInput<PerAxis> {
     ///
     /// # Errors
     /// The same as for a list of integers.
-    pub fn dims(&self, inputs: &[TensorMeta]) -> Result<Vec<Dim>, LayerError> {
+    pub fn dims(&self, inputs: &[TensorMeta]) -> Result<Vec<Dim>> {
         match self {
             ParamOrInput::Value(values) => Ok(values.values().iter().copied().map(Dim::from).collect()),
             ParamOrInput::Input(position) => Ok(known_values(inputs, *position)?.to_vec()),
@@ -51,7 +53,7 @@ impl ParamOrInput<i64> {
     ///
     /// # Errors
     /// The same as [`ParamOrInput::dims`]; [`LayerError::Shape`] if the input is a list.
-    pub fn dim(&self, inputs: &[TensorMeta]) -> Result<Dim, LayerError> {
+    pub fn dim(&self, inputs: &[TensorMeta]) -> Result<Dim> {
         match self {
             ParamOrInput::Value(value) => Ok(Dim::Fixed(*value)),
             ParamOrInput::Input(position) => match known_values(inputs, *position)? {
@@ -62,13 +64,12 @@ impl ParamOrInput<i64> {
     }
 }
 
-fn known_values(inputs: &[TensorMeta], position: usize) -> Result<&[Dim], LayerError> {
+fn known_values(inputs: &[TensorMeta], position: usize) -> Result<&[Dim]> {
     let Some(input) = inputs.get(position) else {
         return Err(LayerError::missing_input(position, inputs.len()));
     };
     if input.dtype() != DType::I64 {
-        let what = format!("input {position}");
-        return Err(LayerError::DType { what, wanted: "i64".to_owned(), found: input.dtype() });
+        return Err(LayerError::dtype(format!("input {position}"), "i64", input.dtype()));
     }
     input.values().ok_or_else(|| {
         let most = TensorMeta::MAX_VALUES;
@@ -81,10 +82,21 @@ fn known_values(inputs: &[TensorMeta], position: usize) -> Result<&[Dim], LayerE
 impl<T: FromParameter> FieldValue for ParamOrInput<T> {
     const KIND: &'static str = <T as FromParameter>::KIND;
 
-    fn read(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Option<Self>, LayerError> {
+    fn read(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Option<Self>> {
         match <T as FieldValue>::read(reader, key)? {
             Some(value) => Ok(Some(ParamOrInput::Value(value))),
             None => Ok(reader.later_input(key)?.map(ParamOrInput::Input)),
+        }
+    }
+
+    fn num_inputs(&self) -> usize {
+        ParamOrInput::num_inputs(self)
+    }
+
+    fn written(&self) -> Written {
+        match self {
+            ParamOrInput::Value(value) => Written::param(value.to_parameter()),
+            ParamOrInput::Input(position) => Written::Input(*position),
         }
     }
 }
@@ -93,11 +105,19 @@ impl<T: FromParameter> FieldValue for ParamOrInput<T> {
 impl<T: FromParameter> FieldValue for Option<ParamOrInput<T>> {
     const KIND: &'static str = <T as FromParameter>::KIND;
 
-    fn read(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Option<Self>, LayerError> {
+    fn read(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Option<Self>> {
         match reader.param(key) {
             Some(parameter) if parameter.raw() == "None" => Ok(Some(None)),
             _ => Ok(ParamOrInput::read(reader, key)?.map(Some)),
         }
+    }
+
+    fn num_inputs(&self) -> usize {
+        self.as_ref().map_or(0, ParamOrInput::num_inputs)
+    }
+
+    fn written(&self) -> Written {
+        self.as_ref().map_or_else(Written::none, ParamOrInput::written)
     }
 }
 
@@ -108,14 +128,22 @@ pub struct InputIndex(pub usize);
 impl FieldValue for InputIndex {
     const KIND: &'static str = INPUT_KIND;
 
-    fn read(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Option<Self>, LayerError> {
+    fn read(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Option<Self>> {
         Ok(reader.later_input(key)?.map(InputIndex))
     }
 
-    fn require(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Self, LayerError> {
+    fn require(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Self> {
         let found = reader.num_inputs();
         Self::read(reader, key)?
             .ok_or_else(|| LayerError::InputCount { wanted: format!("an additional input `{key}`"), found })
+    }
+
+    fn num_inputs(&self) -> usize {
+        1
+    }
+
+    fn written(&self) -> Written {
+        Written::Input(self.0)
     }
 }
 
@@ -152,7 +180,7 @@ impl Accumulator {
 impl FieldValue for Accumulator {
     const KIND: &'static str = <Option<DType> as FieldValue>::KIND;
 
-    fn read(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Option<Self>, LayerError> {
+    fn read(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Option<Self>> {
         if let Some(given) = <Option<DType> as FieldValue>::read(reader, key)?.flatten() {
             return Ok(Some(Self(Some(Wanted::Given(given)))));
         }
@@ -160,6 +188,14 @@ impl FieldValue for Accumulator {
         // The norm of complex values is real by default.
         let requested = recorded.filter(|(input, output)| *output != input.real());
         Ok(Some(Self(requested.map(|(input, output)| Wanted::Recorded { input, output }))))
+    }
+
+    fn written(&self) -> Written {
+        match self.0 {
+            Some(Wanted::Given(dtype)) => Written::param(dtype.to_parameter()),
+            Some(Wanted::Recorded { .. }) => Written::Unwritable,
+            None => Written::Nothing,
+        }
     }
 }
 
@@ -170,8 +206,12 @@ pub struct InputCount(pub usize);
 impl FieldValue for InputCount {
     const KIND: &'static str = crate::op::NO_KEY;
 
-    fn read(reader: &mut OperatorReader<'_>, _: &'static str) -> Result<Option<Self>, LayerError> {
+    fn read(reader: &mut OperatorReader<'_>, _: &'static str) -> Result<Option<Self>> {
         Ok(Some(Self(reader.num_inputs())))
+    }
+
+    fn written(&self) -> Written {
+        Written::Nothing
     }
 }
 
@@ -182,8 +222,12 @@ pub struct OutputCount(pub usize);
 impl FieldValue for OutputCount {
     const KIND: &'static str = crate::op::NO_KEY;
 
-    fn read(reader: &mut OperatorReader<'_>, _: &'static str) -> Result<Option<Self>, LayerError> {
+    fn read(reader: &mut OperatorReader<'_>, _: &'static str) -> Result<Option<Self>> {
         Ok(Some(Self(reader.num_outputs())))
+    }
+
+    fn written(&self) -> Written {
+        Written::Nothing
     }
 }
 
@@ -195,9 +239,13 @@ pub struct RecordedType(pub Option<DType>);
 impl FieldValue for RecordedType {
     const KIND: &'static str = crate::op::NO_KEY;
 
-    fn read(reader: &mut OperatorReader<'_>, _: &'static str) -> Result<Option<Self>, LayerError> {
+    fn read(reader: &mut OperatorReader<'_>, _: &'static str) -> Result<Option<Self>> {
         let (input, output) = (reader.input_dtype(0), reader.output_dtype(0));
         Ok(Some(Self(if input.is_some() && input != output { output } else { None })))
+    }
+
+    fn written(&self) -> Written {
+        if self.0.is_none() { Written::Nothing } else { Written::Unwritable }
     }
 }
 
@@ -207,7 +255,7 @@ mod tests {
     use crate::op::RuntimeParameter;
     use std::collections::BTreeMap;
 
-    fn read<T: FieldValue>(params: &[(&str, &str)], names: &[Option<&str>]) -> Result<T, LayerError> {
+    fn read<T: FieldValue>(params: &[(&str, &str)], names: &[Option<&str>]) -> Result<T> {
         let params: BTreeMap<_, _> =
             params.iter().map(|(k, v)| (k.to_string(), RuntimeParameter::parse(v))).collect();
         let names: Vec<Option<String>> = names.iter().map(|name| name.map(str::to_owned)).collect();

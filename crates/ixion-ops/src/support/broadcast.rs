@@ -1,6 +1,6 @@
 //! Broadcasting and type promotion: one shape and one element type for several operands.
 
-use crate::op::{FieldValue, LayerError, OperatorReader, TensorMeta};
+use crate::op::{FieldValue, FromParameter, LayerError, OperatorReader, Result, TensorMeta, Written};
 use crate::support::promotion::{Standing, result_type};
 use ixion_tensor::{DType, Dim, Scalar, Shape, Tensor, TensorView, bf16};
 
@@ -39,11 +39,7 @@ impl TensorOrScalar {
     }
 
     /// The elements, converted to an element type. A number that does not fit the type is wrapped or saturated.
-    pub(crate) fn converted<'a>(
-        &self,
-        inputs: &[TensorView<'a>],
-        dtype: DType,
-    ) -> Result<Converted<'a>, LayerError> {
+    pub(crate) fn converted<'a>(&self, inputs: &[TensorView<'a>], dtype: DType) -> Result<Converted<'a>> {
         match self {
             TensorOrScalar::Input(position) => Converted::of(&inputs[*position], dtype),
             TensorOrScalar::Number(number) => Ok(Converted::Copy(scalar(*number).cast(dtype)?)),
@@ -54,12 +50,12 @@ impl TensorOrScalar {
     ///
     /// # Errors
     /// As [`fitting`]; [`LayerError::Shape`] if the input does not have exactly one element.
-    pub(crate) fn number(&self, inputs: &[TensorView<'_>], dtype: DType) -> Result<Tensor, LayerError> {
+    pub(crate) fn number(&self, inputs: &[TensorView<'_>], dtype: DType) -> Result<Tensor> {
         fitting(self.item(inputs)?, dtype)
     }
 
     /// The single value of this operand, as PyTorch's `item()` returns it.
-    pub(crate) fn item(&self, inputs: &[TensorView<'_>]) -> Result<Scalar, LayerError> {
+    pub(crate) fn item(&self, inputs: &[TensorView<'_>]) -> Result<Scalar> {
         match self {
             TensorOrScalar::Number(number) => Ok(*number),
             TensorOrScalar::Input(position) if inputs[*position].num_elements() == 1 => {
@@ -73,7 +69,7 @@ impl TensorOrScalar {
     }
 
     /// Checks that an element type can hold a number of the file.
-    pub(crate) fn check_fits(&self, dtype: DType) -> Result<(), LayerError> {
+    pub(crate) fn check_fits(&self, dtype: DType) -> Result<()> {
         match self {
             TensorOrScalar::Number(number) => fitting(*number, dtype).map(|_| ()),
             TensorOrScalar::Input(_) => Ok(()),
@@ -86,7 +82,7 @@ impl TensorOrScalar {
 ///
 /// # Errors
 /// [`LayerError::Unsupported`] if the number is out of range, like PyTorch's "cannot be converted without overflow".
-pub(crate) fn fitting(number: Scalar, dtype: DType) -> Result<Tensor, LayerError> {
+pub(crate) fn fitting(number: Scalar, dtype: DType) -> Result<Tensor> {
     let number = match number {
         Scalar::Complex(value) if value.im == 0.0 => Scalar::Float(value.re),
         number => number,
@@ -151,8 +147,8 @@ pub(crate) fn kind(meta: &TensorMeta) -> (DType, Standing) {
 }
 
 /// The element type in which operands are computed.
-pub fn common(inputs: &[TensorMeta], factors: &[TensorOrScalar]) -> DType {
-    result_type(factors.iter().map(|factor| factor.kind(inputs)))
+pub fn common(inputs: &[TensorMeta], operands: &[TensorOrScalar]) -> DType {
+    result_type(operands.iter().map(|operand| operand.kind(inputs)))
 }
 
 impl crate::op::FromParameter for Scalar {
@@ -168,16 +164,36 @@ impl crate::op::FromParameter for Scalar {
             _ => parameter.as_f64().ok().map(Scalar::Float),
         }
     }
+
+    fn to_parameter(&self) -> Option<crate::op::RuntimeParameter> {
+        Some(match *self {
+            Scalar::Bool(value) => value.into(),
+            Scalar::Int(value) => value.into(),
+            Scalar::Float(value) => value.into(),
+            Scalar::Complex(value) => value.into(),
+        })
+    }
 }
 
 impl FieldValue for TensorOrScalar {
     const KIND: &'static str = "a number or an input";
 
-    fn read(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Option<Self>, LayerError> {
+    fn read(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Option<Self>> {
         if let Some(number) = <Scalar as FieldValue>::read(reader, key)? {
             return Ok(Some(TensorOrScalar::Number(number)));
         }
         Ok(reader.later_input(key)?.map(TensorOrScalar::Input))
+    }
+
+    fn num_inputs(&self) -> usize {
+        TensorOrScalar::num_inputs(self)
+    }
+
+    fn written(&self) -> Written {
+        match self {
+            TensorOrScalar::Number(number) => Written::param(number.to_parameter()),
+            TensorOrScalar::Input(position) => Written::Input(*position),
+        }
     }
 }
 
@@ -185,12 +201,20 @@ impl FieldValue for TensorOrScalar {
 impl FieldValue for Option<TensorOrScalar> {
     const KIND: &'static str = "a number, an input or None";
 
-    fn read(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Option<Self>, LayerError> {
+    fn read(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Option<Self>> {
         match reader.param(key) {
             Some(parameter) if parameter.is_none() => Ok(Some(None)),
             Some(_) => Ok(TensorOrScalar::read(reader, key)?.map(Some)),
             None => Ok(reader.later_input(key)?.map(|position| Some(TensorOrScalar::Input(position)))),
         }
+    }
+
+    fn num_inputs(&self) -> usize {
+        self.as_ref().map_or(0, TensorOrScalar::num_inputs)
+    }
+
+    fn written(&self) -> Written {
+        self.as_ref().map_or_else(Written::none, TensorOrScalar::written)
     }
 }
 
@@ -204,7 +228,7 @@ pub(crate) enum Converted<'a> {
 
 impl<'a> Converted<'a> {
     /// An input converted to an element type.
-    pub(crate) fn of(input: &TensorView<'a>, dtype: DType) -> Result<Self, LayerError> {
+    pub(crate) fn of(input: &TensorView<'a>, dtype: DType) -> Result<Self> {
         if input.dtype() == dtype {
             return Ok(Self::View(*input));
         }
@@ -220,7 +244,7 @@ impl<'a> Converted<'a> {
     }
 
     /// The elements, broadcast to a shape.
-    pub(crate) fn expanded(&self, shape: &Shape) -> Result<TensorView<'_>, LayerError> {
+    pub(crate) fn expanded(&self, shape: &Shape) -> Result<TensorView<'_>> {
         let view = self.view();
         Ok(view.with_layout(view.layout().expand(shape)?)?)
     }
@@ -232,7 +256,7 @@ impl<'a> Converted<'a> {
 /// None in practice: shape and number of elements are those of the view.
 pub(crate) fn owned<T: Clone, D: ndarray::Dimension>(
     view: &ndarray::ArrayView<'_, T, D>,
-) -> Result<ndarray::Array<T, D>, LayerError> {
+) -> Result<ndarray::Array<T, D>> {
     Ok(ndarray::Array::from_shape_vec(view.raw_dim(), view.iter().cloned().collect())?)
 }
 
@@ -240,7 +264,7 @@ pub(crate) fn owned<T: Clone, D: ndarray::Dimension>(
 ///
 /// # Errors
 /// [`LayerError::Shape`] if two lengths differ and neither is 1.
-pub(crate) fn broadcast(a: &[Dim], b: &[Dim]) -> Result<Vec<Dim>, LayerError> {
+pub(crate) fn broadcast(a: &[Dim], b: &[Dim]) -> Result<Vec<Dim>> {
     let (long, short) = if a.len() >= b.len() { (a, b) } else { (b, a) };
     let missing = long.len() - short.len();
     let mut dims = long.to_vec();

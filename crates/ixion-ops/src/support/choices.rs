@@ -1,6 +1,6 @@
 //! Parameters with a fixed set of choices, and parameters with a value for each axis.
 
-use crate::op::{FromParameter, LayerError, RuntimeParameter};
+use crate::op::{FromParameter, LayerError, Result, RuntimeParameter};
 use std::fmt::Debug;
 
 /// Declares an enum that is read from a string parameter; a variant may have several spellings.
@@ -23,6 +23,10 @@ macro_rules! choices {
                     $($text $(| $other)* => Some(Self::$variant),)*
                     _ => None,
                 }
+            }
+
+            fn to_parameter(&self) -> Option<$crate::op::RuntimeParameter> {
+                Some($crate::op::RuntimeParameter::parse(match self { $(Self::$variant => $text),* }))
             }
         }
     };
@@ -74,11 +78,7 @@ impl PerAxis {
 }
 
 /// The values of a parameter for `axes` axes; a single value applies to all axes.
-pub(crate) fn per_axis<V: Clone + Debug>(
-    key: &'static str,
-    values: &[V],
-    axes: usize,
-) -> Result<Vec<V>, LayerError> {
+pub(crate) fn per_axis<V: Clone + Debug>(key: &'static str, values: &[V], axes: usize) -> Result<Vec<V>> {
     match values {
         [value] => Ok(vec![value.clone(); axes]),
         values if values.len() == axes => Ok(values.to_vec()),
@@ -97,5 +97,11 @@ impl FromParameter for PerAxis {
         let values: Option<Vec<usize>> =
             values.into_iter().map(|value| usize::try_from(value).ok()).collect();
         values.filter(|values| !values.is_empty()).map(Self)
+    }
+
+    fn to_parameter(&self) -> Option<RuntimeParameter> {
+        let values: Vec<i64> =
+            self.0.iter().map(|&value| i64::try_from(value).ok()).collect::<Option<_>>()?;
+        Some(if let [value] = values.as_slice() { (*value).into() } else { values.into() })
     }
 }

@@ -4,7 +4,7 @@ use super::broadcast::broadcasts;
 use super::float;
 use super::shape_cache::ShapeCache;
 use crate::arithmetic::expression::Compiled;
-use crate::op::{FieldValue, LayerError, OperatorReader, TensorMeta};
+use crate::op::{FieldValue, LayerError, OperatorReader, Result, TensorMeta, Written};
 use ixion_kernels::Float;
 use ixion_kernels::elementwise::{ApplyEpilogue, Prepared, Run};
 use ixion_kernels::elementwise::{Program, Value};
@@ -79,7 +79,7 @@ impl Epilogue {
     ///
     /// # Errors
     /// Returns an error if the result would change its type or shape, or if an input cannot be broadcast to it.
-    pub fn check(&self, result: &TensorMeta, inputs: &[TensorMeta]) -> Result<(), LayerError> {
+    pub fn check(&self, result: &TensorMeta, inputs: &[TensorMeta]) -> Result<()> {
         let metas = self.metas(result, inputs)?;
         if let Some(input) = metas.iter().find(|meta| !broadcasts(meta.dims(), result.dims())) {
             let wanted = format!("a shape that can be broadcast to {result}");
@@ -96,16 +96,12 @@ impl Epilogue {
     ///
     /// # Errors
     /// As [`Epilogue::check`].
-    pub fn program(
-        &self,
-        result: &TensorMeta,
-        inputs: &[TensorMeta],
-    ) -> Result<(Program, Value), LayerError> {
+    pub fn program(&self, result: &TensorMeta, inputs: &[TensorMeta]) -> Result<(Program, Value)> {
         let place = |input: usize| Some(*self.inputs.get(input.checked_sub(1)?)?);
         self.expr.program(&self.metas(result, inputs)?, place)
     }
 
-    fn metas(&self, result: &TensorMeta, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn metas(&self, result: &TensorMeta, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let additional = self.inputs.iter().map(|&position| {
             let input = inputs.get(position).cloned();
             input.ok_or_else(|| LayerError::missing_input(position, inputs.len()))
@@ -122,9 +118,9 @@ impl Epilogue {
         inputs: &'a [TensorView<'a>],
         dtype: DType,
         shape: &Shape,
-    ) -> Result<Run<'a>, LayerError> {
+    ) -> Result<Run<'a>> {
         let Self { expr, inputs: positions, ready } = self;
-        let make = || -> Result<Prepared, LayerError> {
+        let make = || -> Result<Prepared> {
             let result = TensorMeta::new(dtype, shape.iter().copied());
             let views = positions.iter().filter_map(|&position| inputs.get(position));
             let views = views.map(|view| TensorMeta::new(view.dtype(), view.shape().iter().copied()));
@@ -145,7 +141,7 @@ impl Epilogue {
         inputs: &[TensorView<'_>],
         output: &mut TensorViewMut<'_>,
         limits: &Limits,
-    ) -> Result<(), LayerError> {
+    ) -> Result<()> {
         let (dtype, shape) = (output.dtype(), *output.shape());
         if shape.num_elements() == 0 {
             return Ok(());
@@ -154,17 +150,8 @@ impl Epilogue {
     }
 }
 
-/// The number of additional inputs of an epilogue; 0 if there is none.
-pub(crate) fn num_inputs(epilogue: Option<&Epilogue>) -> usize {
-    epilogue.map_or(0, Epilogue::num_inputs)
-}
-
 /// As [`Epilogue::check`], if there is one.
-pub(crate) fn check(
-    epilogue: Option<&Epilogue>,
-    result: &TensorMeta,
-    inputs: &[TensorMeta],
-) -> Result<(), LayerError> {
+pub(crate) fn check(epilogue: Option<&Epilogue>, result: &TensorMeta, inputs: &[TensorMeta]) -> Result<()> {
     epilogue.map_or(Ok(()), |epilogue| epilogue.check(result, inputs))
 }
 
@@ -178,8 +165,8 @@ pub(crate) fn with<T: Float>(
     inputs: &[TensorView<'_>],
     output: &mut TensorViewMut<'_>,
     limits: &Limits,
-    fill: impl FnOnce(&mut [T], Option<&dyn ApplyEpilogue<T>>) -> Result<(), LayerError>,
-) -> Result<(), LayerError> {
+    fill: impl FnOnce(&mut [T], Option<&dyn ApplyEpilogue<T>>) -> Result<()>,
+) -> Result<()> {
     let mut fill = Some(fill);
     let mut fill = |values: &mut [T], apply: Option<&dyn ApplyEpilogue<T>>| {
         fill.take().map_or(Ok(()), |fill| fill(values, apply))
@@ -188,7 +175,7 @@ pub(crate) fn with<T: Float>(
 }
 
 /// Writes an output, and applies an epilogue to its chunks, if it gets one.
-type Fill<'a, T> = dyn FnMut(&mut [T], Option<&dyn ApplyEpilogue<T>>) -> Result<(), LayerError> + 'a;
+type Fill<'a, T> = dyn FnMut(&mut [T], Option<&dyn ApplyEpilogue<T>>) -> Result<()> + 'a;
 
 fn with_filled<T: Float>(
     epilogue: Option<&mut Epilogue>,
@@ -196,7 +183,7 @@ fn with_filled<T: Float>(
     output: &mut TensorViewMut<'_>,
     limits: &Limits,
     fill: &mut Fill<'_, T>,
-) -> Result<(), LayerError> {
+) -> Result<()> {
     let (dtype, shape) = (output.dtype(), *output.shape());
     match epilogue {
         Some(epilogue) if dtype == T::DTYPE && output.layout().is_contiguous() => {
@@ -214,7 +201,7 @@ fn with_filled<T: Float>(
 impl FieldValue for Option<Epilogue> {
     const KIND: &'static str = "an expression";
 
-    fn read(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Option<Self>, LayerError> {
+    fn read(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Option<Self>> {
         let Some(parameter) = reader.param(key).filter(|parameter| !parameter.is_none()) else {
             return Ok(None);
         };
@@ -228,6 +215,14 @@ impl FieldValue for Option<Epilogue> {
         }
         let reason = "expected arithmetic on `@0`, the result, and on `@1` to `@4`, the inputs `epilogue_1` to `epilogue_4`";
         Err(LayerError::invalid(key, format!("`{}`", parameter.raw()), reason))
+    }
+
+    fn num_inputs(&self) -> usize {
+        self.as_ref().map_or(0, Epilogue::num_inputs)
+    }
+
+    fn written(&self) -> Written {
+        if self.is_none() { Written::Nothing } else { Written::Unwritable }
     }
 }
 
@@ -249,12 +244,7 @@ mod tests {
     }
 
     impl Case {
-        fn run(
-            &self,
-            epilogue: Option<&str>,
-            dtype: DType,
-            further: &[Tensor],
-        ) -> Result<Tensor, LayerError> {
+        fn run(&self, epilogue: Option<&str>, dtype: DType, further: &[Tensor]) -> Result<Tensor> {
             let cast = |tensor: Tensor| tensor.cast(dtype).unwrap();
             let (input, weight) = (cast(waves(&self.input)), cast(waves(&self.weight)));
             let mut params = self.params.clone();

@@ -3,7 +3,7 @@
 //! Kernels compute in `f32` or `f64` on contiguous slices. A contiguous tensor of that type is used in place, any other
 //! layout is copied, and half precision is converted to `f32`. So no kernel needs a version for each of the four types.
 
-use crate::op::{LayerError, TensorMeta};
+use crate::op::{LayerError, Result, TensorMeta};
 use ixion_kernels::parallel::for_each_chunk;
 use ixion_kernels::{Float, Work, run_widest, widest};
 use ixion_tensor::{DType, Half, Layout, Tensor, TensorView, TensorViewMut, bf16, f16};
@@ -58,7 +58,7 @@ pub use __with_real as with_real;
 ///
 /// # Errors
 /// [`LayerError::DType`] if it does not.
-pub fn check_real(what: &str, meta: &TensorMeta) -> Result<(), LayerError> {
+pub fn check_real(what: &str, meta: &TensorMeta) -> Result<()> {
     if meta.dtype().is_integer() { Ok(()) } else { check(what, meta) }
 }
 
@@ -76,7 +76,7 @@ pub fn not_a_float(what: &str, found: DType) -> LayerError {
 ///
 /// # Errors
 /// [`LayerError::DType`] if it does not.
-pub fn check(what: &str, meta: &TensorMeta) -> Result<(), LayerError> {
+pub fn check(what: &str, meta: &TensorMeta) -> Result<()> {
     if meta.dtype().is_float() { Ok(()) } else { Err(not_a_float(what, meta.dtype())) }
 }
 
@@ -84,7 +84,7 @@ pub fn check(what: &str, meta: &TensorMeta) -> Result<(), LayerError> {
 ///
 /// # Errors
 /// [`LayerError::DType`] if the input does not have a floating-point type.
-pub fn same_as_input(inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+pub fn same_as_input(inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
     let [input, ..] = inputs else { return Err(LayerError::InputCount { wanted: "1".into(), found: 0 }) };
     check("the input", input)?;
     Ok(vec![input.with_dims(input.dims().to_vec())])
@@ -94,7 +94,7 @@ pub fn same_as_input(inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerErro
 ///
 /// # Errors
 /// [`LayerError::DType`] if the tensor is not computed in `T`.
-pub fn read<'a, T: Float>(view: &TensorView<'a>) -> Result<Cow<'a, [T]>, LayerError> {
+pub fn read<'a, T: Float>(view: &TensorView<'a>) -> Result<Cow<'a, [T]>> {
     if view.dtype() == T::DTYPE {
         return match view.slice() {
             Ok(slice) => Ok(Cow::Borrowed(slice)),
@@ -118,8 +118,8 @@ pub fn read<'a, T: Float>(view: &TensorView<'a>) -> Result<Cow<'a, [T]>, LayerEr
 /// The error of `fill`; [`LayerError::DType`] if the output is not computed in `T`.
 pub fn write<T: Float>(
     output: &mut TensorViewMut<'_>,
-    fill: impl FnOnce(&mut [T]) -> Result<(), LayerError>,
-) -> Result<(), LayerError> {
+    fill: impl FnOnce(&mut [T]) -> Result<()>,
+) -> Result<()> {
     let mut fill = Some(fill);
     write_by(output, &mut |values| fill.take().map_or(Ok(()), |fill| fill(values)))
 }
@@ -127,8 +127,8 @@ pub fn write<T: Float>(
 /// As [`write`], but compiled once for each `T`, not for each `fill`.
 fn write_by<T: Float>(
     output: &mut TensorViewMut<'_>,
-    fill: &mut dyn FnMut(&mut [T]) -> Result<(), LayerError>,
-) -> Result<(), LayerError> {
+    fill: &mut dyn FnMut(&mut [T]) -> Result<()>,
+) -> Result<()> {
     if output.dtype() == T::DTYPE && output.layout().is_contiguous() {
         return fill(output.slice()?);
     }
@@ -146,8 +146,8 @@ fn write_by<T: Float>(
 pub(crate) fn transform<T: Float>(
     input: Option<&TensorView<'_>>,
     output: &mut TensorViewMut<'_>,
-    change: impl FnOnce(Option<&[T]>, &mut [T]) -> Result<(), LayerError>,
-) -> Result<(), LayerError> {
+    change: impl FnOnce(Option<&[T]>, &mut [T]) -> Result<()>,
+) -> Result<()> {
     let mut change = Some(change);
     transform_by(input, output, &mut |input, values| {
         change.take().map_or(Ok(()), |change| change(input, values))
@@ -159,7 +159,7 @@ fn transform_by<T: Float>(
     input: Option<&TensorView<'_>>,
     output: &mut TensorViewMut<'_>,
     change: &mut Change<'_, T>,
-) -> Result<(), LayerError> {
+) -> Result<()> {
     if output.dtype() == T::DTYPE && output.layout().is_contiguous() {
         let input = input.map(read::<T>).transpose()?;
         return change(input.as_deref(), output.slice()?);
@@ -173,7 +173,7 @@ fn transform_by<T: Float>(
     Ok(output.cast_from(&TensorView::from_slice(&values, Layout::contiguous(shape))?)?)
 }
 
-type Change<'a, T> = dyn FnMut(Option<&[T]>, &mut [T]) -> Result<(), LayerError> + 'a;
+type Change<'a, T> = dyn FnMut(Option<&[T]>, &mut [T]) -> Result<()> + 'a;
 
 /// As [`transform`], row by row: `change` gets the index of a row and its `len` elements, which hold the input's, and
 /// overwrites them. Rows are split between threads.
@@ -185,7 +185,7 @@ pub(crate) fn change_rows<T: Float>(
     output: &mut TensorViewMut<'_>,
     len: usize,
     change: impl Fn(usize, &mut [T]) + Sync,
-) -> Result<(), LayerError> {
+) -> Result<()> {
     let len = len.max(1);
     let chunk = SHARE.div_ceil(len).saturating_mul(len);
     transform::<T>(input, output, |input, output| {
@@ -245,7 +245,7 @@ pub(crate) fn map_unary<U: Unary>(
     input: &TensorView<'_>,
     output: &mut TensorViewMut<'_>,
     function: &U,
-) -> Result<(), LayerError> {
+) -> Result<()> {
     match input.dtype() {
         DType::F32 => map_slices::<f32>(input, output, &|from, to| run_widest(Mapping(function, from, to))),
         DType::F64 => map_slices::<f64>(input, output, &|from, to| run_widest(Mapping(function, from, to))),
@@ -261,7 +261,7 @@ fn map_slices<T: Float>(
     input: &TensorView<'_>,
     output: &mut TensorViewMut<'_>,
     change: &dyn Fn(&[T], &mut [T]),
-) -> Result<(), LayerError> {
+) -> Result<()> {
     let input = read::<T>(input)?;
     write::<T>(output, |output| {
         change(&input, output);
@@ -273,10 +273,7 @@ fn map_slices<T: Float>(
 ///
 /// # Errors
 /// [`LayerError::DType`] if the input does not have a floating-point type.
-pub(crate) fn map_unary_in_place<U: Unary>(
-    data: &mut TensorViewMut<'_>,
-    function: &U,
-) -> Result<(), LayerError> {
+pub(crate) fn map_unary_in_place<U: Unary>(data: &mut TensorViewMut<'_>, function: &U) -> Result<()> {
     change_in_place(data, &|data| run_widest(MappingInPlace(function, data)), &|data| {
         run_widest(MappingInPlace(function, data))
     })
@@ -287,7 +284,7 @@ fn change_in_place(
     data: &mut TensorViewMut<'_>,
     single: &dyn Fn(&mut [f32]),
     double: &dyn Fn(&mut [f64]),
-) -> Result<(), LayerError> {
+) -> Result<()> {
     if !data.layout().is_contiguous() {
         let mut copy = data.as_view().to_tensor()?;
         change_in_place(&mut copy.view_mut()?, single, double)?;
@@ -316,7 +313,7 @@ pub fn map(
     output: &mut TensorViewMut<'_>,
     single: impl Fn(f32) -> f32,
     double: impl Fn(f64) -> f64,
-) -> Result<(), LayerError> {
+) -> Result<()> {
     let change = |data: &mut [f32]| widest(|| data.iter_mut().for_each(|x| *x = single(*x)));
     match input.dtype() {
         DType::F64 => map_slices::<f64>(input, output, &|from, to| {
@@ -335,7 +332,7 @@ fn map_halves<H: Half>(
     input: &TensorView<'_>,
     output: &mut TensorViewMut<'_>,
     change: &dyn Fn(&mut [f32]),
-) -> Result<(), LayerError> {
+) -> Result<()> {
     if !output.layout().is_contiguous() {
         let mut whole = Tensor::zeros(H::DTYPE, output.shape())?;
         map_halves::<H>(input, &mut whole.view_mut()?, change)?;
@@ -368,7 +365,7 @@ pub fn map_in_place(
     data: &mut TensorViewMut<'_>,
     single: impl Fn(f32) -> f32,
     double: impl Fn(f64) -> f64,
-) -> Result<(), LayerError> {
+) -> Result<()> {
     change_in_place(data, &|data| widest(|| data.iter_mut().for_each(|x| *x = single(*x))), &|data| {
         widest(|| data.iter_mut().for_each(|x| *x = double(*x)))
     })

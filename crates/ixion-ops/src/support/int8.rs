@@ -15,6 +15,7 @@
 
 use crate::op::{
     FieldValue, LayerError, NO_KEY, OperatorReader, RuntimeAttribute, TensorFormat, TensorMeta, Weight,
+    Written,
 };
 use crate::quantized::write;
 use crate::support::epilogue::Epilogue;
@@ -60,6 +61,10 @@ impl<W: 'static> FieldValue for Int8<W> {
 
     fn read(_: &mut OperatorReader<'_>, _: &'static str) -> std::result::Result<Option<Self>, LayerError> {
         Ok(Some(Self::default()))
+    }
+
+    fn written(&self) -> Written {
+        Written::Nothing
     }
 }
 

@@ -3,17 +3,24 @@
 pub mod arguments;
 pub mod broadcast;
 pub mod choices;
+pub(crate) mod delegation;
+#[doc(hidden)]
 pub mod epilogue;
 pub mod float;
+#[doc(hidden)]
 pub mod int8;
 pub(crate) mod number;
 pub(crate) mod order;
+#[doc(hidden)]
 pub mod packed;
+#[doc(hidden)]
 pub mod packed_weights;
 pub(crate) mod pairs;
 pub(crate) mod promotion;
 pub(crate) mod rows;
+#[doc(hidden)]
 pub mod rules;
+#[doc(hidden)]
 pub mod shape_cache;
 #[cfg(test)]
 pub(crate) mod testing;

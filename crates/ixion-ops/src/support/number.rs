@@ -1,97 +1,64 @@
 //! The types in which products and sums are computed: half precision in f32, f32 and f64 as they are, integers in i64 that
 //! wraps around, complex numbers in double precision.
 
-use crate::op::LayerError;
+use crate::op::{LayerError, Result};
 use ixion_kernels::gemm::gemm;
-use ixion_tensor::{Complex, DType, Element, Tensor, TensorView, TensorViewMut};
-use ndarray::{Array2, ArrayView1, ArrayView2, ArrayViewMut2};
+use ixion_tensor::{Complex, DType, Element, Limits, Tensor, TensorView, TensorViewMut};
+use ndarray::{Array2, ArrayView1, ArrayView2, ArrayViewMut2, LinalgScalar};
 use std::borrow::Cow;
 
-/// Runs an expression with `$T` bound to the [`Number`] that tensors of a [`DType`] are computed in.
-macro_rules! with_number {
-    ($dtype:expr, $T:ident => $body:expr) => {
-        match $dtype {
-            $crate::tensor::DType::F32 | $crate::tensor::DType::F16 | $crate::tensor::DType::Bf16 => {
-                type $T = f32;
-                $body
-            }
-            $crate::tensor::DType::F64 => {
-                type $T = f64;
-                $body
-            }
-            $crate::tensor::DType::C32 | $crate::tensor::DType::C64 | $crate::tensor::DType::C128 => {
-                type $T = $crate::tensor::Complex<f64>;
-                $body
-            }
-            _ => {
-                type $T = i64;
-                $body
-            }
-        }
-    };
-}
-
-pub(crate) use with_number;
-
 /// A type in which products are computed.
-pub(crate) trait Number: Element {
+pub(crate) trait Number: Element + LinalgScalar {
     /// Converts a parameter; fractions are truncated for integers.
     fn of(value: f64) -> Self;
-    /// `a` · `b`.
-    fn times(a: Self, b: Self) -> Self;
-    /// `a` · `x` + `b` · `y`.
-    fn weighted(a: Self, x: Self, b: Self, y: Self) -> Self;
+
     /// C = A·B, (m×k)·(k×n) → m×n. The caller has checked the sizes.
     fn multiply(a: ArrayView2<'_, Self>, b: ArrayView2<'_, Self>, c: ArrayViewMut2<'_, Self>);
+
+    /// `a` · `b`.
+    fn times(a: Self, b: Self) -> Self {
+        a * b
+    }
+
     /// `a` + `b`.
-    fn plus(a: Self, b: Self) -> Self;
+    fn plus(a: Self, b: Self) -> Self {
+        a + b
+    }
+
+    /// `a` · `x` + `b` · `y`.
+    fn weighted(a: Self, x: Self, b: Self, y: Self) -> Self {
+        Self::plus(Self::times(a, x), Self::times(b, y))
+    }
+
     /// The sum of contiguous elements.
-    fn sum(numbers: &[Self]) -> Self;
+    fn sum(numbers: &[Self]) -> Self {
+        ArrayView1::from(numbers).sum()
+    }
 }
 
-macro_rules! float_numbers {
-    ($($float:ty),*) => {$(
-        impl Number for $float {
-            fn of(value: f64) -> Self {
-                value as Self
-            }
-
-            fn times(a: Self, b: Self) -> Self {
-                a * b
-            }
-
-            fn weighted(a: Self, x: Self, b: Self, y: Self) -> Self {
-                a * x + b * y
-            }
-
-            fn multiply(a: ArrayView2<'_, Self>, b: ArrayView2<'_, Self>, c: ArrayViewMut2<'_, Self>) {
-                gemm(a, b, c, false);
-            }
-
-            fn plus(a: Self, b: Self) -> Self {
-                a + b
-            }
-
-            fn sum(numbers: &[Self]) -> Self {
-                ArrayView1::from(numbers).sum()
-            }
-        }
-    )*};
-}
-
-float_numbers!(f32, f64);
-
-impl Number for i64 {
+impl Number for f32 {
     fn of(value: f64) -> Self {
         value as Self
     }
 
-    fn times(a: Self, b: Self) -> Self {
-        a.wrapping_mul(b)
+    fn multiply(a: ArrayView2<'_, Self>, b: ArrayView2<'_, Self>, c: ArrayViewMut2<'_, Self>) {
+        gemm(a, b, c, false);
+    }
+}
+
+impl Number for f64 {
+    fn of(value: f64) -> Self {
+        value
     }
 
-    fn weighted(a: Self, x: Self, b: Self, y: Self) -> Self {
-        a.wrapping_mul(x).wrapping_add(b.wrapping_mul(y))
+    fn multiply(a: ArrayView2<'_, Self>, b: ArrayView2<'_, Self>, c: ArrayViewMut2<'_, Self>) {
+        gemm(a, b, c, false);
+    }
+}
+
+impl Number for i64 {
+    fn of(value: f64) -> Self {
+        value as Self
     }
 
     fn multiply(a: ArrayView2<'_, Self>, b: ArrayView2<'_, Self>, mut c: ArrayViewMut2<'_, Self>) {
@@ -102,6 +69,10 @@ impl Number for i64 {
                 c.zip_mut_with(&b, |c, &b| *c = c.wrapping_add(a.wrapping_mul(b)));
             }
         }
+    }
+
+    fn times(a: Self, b: Self) -> Self {
+        a.wrapping_mul(b)
     }
 
     fn plus(a: Self, b: Self) -> Self {
@@ -116,14 +87,6 @@ impl Number for i64 {
 impl Number for Complex<f64> {
     fn of(value: f64) -> Self {
         value.into()
-    }
-
-    fn times(a: Self, b: Self) -> Self {
-        a * b
-    }
-
-    fn weighted(a: Self, x: Self, b: Self, y: Self) -> Self {
-        a * x + b * y
     }
 
     fn multiply(a: ArrayView2<'_, Self>, b: ArrayView2<'_, Self>, mut c: ArrayViewMut2<'_, Self>) {
@@ -145,13 +108,32 @@ impl Number for Complex<f64> {
             *c = Complex::new(re[at] - from_re[at], im[at] + with_im[at]);
         }
     }
+}
 
-    fn plus(a: Self, b: Self) -> Self {
-        a + b
-    }
+/// A computation of one output in the [`Number`] that its elements are computed in.
+pub(crate) trait Computation {
+    /// Computes the output in `T`.
+    ///
+    /// # Errors
+    /// Returns an error if a limit is exceeded, or the inputs do not fit each other.
+    fn run_in<T: Number>(
+        &self,
+        inputs: &[TensorView<'_>],
+        output: &mut TensorViewMut<'_>,
+        limits: &Limits,
+    ) -> Result<()>;
 
-    fn sum(numbers: &[Self]) -> Self {
-        ArrayView1::from(numbers).sum()
+    /// Computes the output.
+    ///
+    /// # Errors
+    /// As [`Computation::run_in`].
+    fn run(&self, inputs: &[TensorView<'_>], output: &mut TensorViewMut<'_>, limits: &Limits) -> Result<()> {
+        match output.dtype() {
+            DType::F32 | DType::F16 | DType::Bf16 => self.run_in::<f32>(inputs, output, limits),
+            DType::F64 => self.run_in::<f64>(inputs, output, limits),
+            DType::C32 | DType::C64 | DType::C128 => self.run_in::<Complex<f64>>(inputs, output, limits),
+            _ => self.run_in::<i64>(inputs, output, limits),
+        }
     }
 }
 
@@ -177,7 +159,7 @@ pub(crate) fn sums_along<T: Number>(numbers: &[T], lens: &[usize], axis: usize) 
 ///
 /// # Errors
 /// [`LayerError::DType`] for bool.
-pub(crate) fn check(what: &str, dtype: DType) -> Result<(), LayerError> {
+pub(crate) fn check(what: &str, dtype: DType) -> Result<()> {
     match dtype {
         DType::Bool => Err(LayerError::dtype(what, "numbers", dtype)),
         _ => Ok(()),
@@ -185,7 +167,7 @@ pub(crate) fn check(what: &str, dtype: DType) -> Result<(), LayerError> {
 }
 
 /// The elements in row-major order as `T`; borrowed if they are stored that way.
-pub(crate) fn read<'a, T: Number>(view: &TensorView<'a>) -> Result<Cow<'a, [T]>, LayerError> {
+pub(crate) fn read<'a, T: Number>(view: &TensorView<'a>) -> Result<Cow<'a, [T]>> {
     if view.dtype() != T::DTYPE {
         return Ok(Cow::Owned(view.to_tensor()?.cast(T::DTYPE)?.to_vec()?));
     }
@@ -198,8 +180,8 @@ pub(crate) fn read<'a, T: Number>(view: &TensorView<'a>) -> Result<Cow<'a, [T]>,
 /// Lets `fill` write all elements of an output in row-major order.
 pub(crate) fn write<T: Number>(
     output: &mut TensorViewMut<'_>,
-    fill: impl FnOnce(&mut [T]) -> Result<(), LayerError>,
-) -> Result<(), LayerError> {
+    fill: impl FnOnce(&mut [T]) -> Result<()>,
+) -> Result<()> {
     let mut fill = Some(fill);
     write_by(output, &mut |values| fill.take().map_or(Ok(()), |fill| fill(values)))
 }
@@ -207,8 +189,8 @@ pub(crate) fn write<T: Number>(
 /// As [`write`], but compiled once for each `T`, not for each `fill`.
 fn write_by<T: Number>(
     output: &mut TensorViewMut<'_>,
-    fill: &mut dyn FnMut(&mut [T]) -> Result<(), LayerError>,
-) -> Result<(), LayerError> {
+    fill: &mut dyn FnMut(&mut [T]) -> Result<()>,
+) -> Result<()> {
     if output.dtype() == T::DTYPE && output.layout().is_contiguous() {
         return fill(output.slice()?);
     }

@@ -2,15 +2,15 @@
 
 use std::cmp::Ordering;
 
-/// The elements that come first in an order.
+/// The elements that come first when rows are sorted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum First {
     Largest,
     Smallest,
 }
 
-impl Kind {
-    /// Returns true if an element certainly does not come before another: a quick check before [`Kind::order`].
+impl First {
+    /// Returns true if an element certainly does not come before another: a quick check before [`First::order`].
     pub(crate) fn is_late<T: PartialOrd>(self, x: &T, other: &T) -> bool {
         match self {
             Self::Largest => x <= other,
@@ -56,10 +56,10 @@ impl Ordered for f32 {
 }
 
 /// The key of each element of a row; the element that sorts first has the smallest.
-pub(crate) fn keys<T: Ordered>(kind: Kind, row: &[T]) -> Vec<i64> {
-    match kind {
-        Kind::Smallest => row.iter().map(|x| x.key()).collect(),
-        Kind::Largest => row.iter().map(|x| !x.key()).collect(),
+pub(crate) fn keys<T: Ordered>(first: First, row: &[T]) -> Vec<i64> {
+    match first {
+        First::Smallest => row.iter().map(|x| x.key()).collect(),
+        First::Largest => row.iter().map(|x| !x.key()).collect(),
     }
 }
 
@@ -95,9 +95,9 @@ mod tests {
     use proptest::prelude::*;
 
     fn check<T: Ordered + std::fmt::Debug>(a: T, b: T) {
-        for kind in [Kind::Smallest, Kind::Largest] {
-            let keys = keys(kind, &[a, b]);
-            assert_eq!(keys[0].cmp(&keys[1]), kind.order(&a, &b), "{kind:?} of {a:?} and {b:?}");
+        for first in [First::Smallest, First::Largest] {
+            let keys = keys(first, &[a, b]);
+            assert_eq!(keys[0].cmp(&keys[1]), first.order(&a, &b), "{first:?} of {a:?} and {b:?}");
         }
     }
 

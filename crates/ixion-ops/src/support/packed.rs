@@ -3,7 +3,9 @@
 use super::float;
 use super::packed_weights::PackedWeights;
 use crate::matmul::product::storage;
-use crate::op::{FieldValue, LayerError, NO_KEY, OperatorReader, RuntimeAttribute, Tactic, TensorMeta};
+use crate::op::{
+    FieldValue, LayerError, NO_KEY, OperatorReader, Result, RuntimeAttribute, Tactic, TensorMeta, Written,
+};
 use ixion_kernels::packed::{
     Factors, Packing, Panels, Rounded, Size, SumEpilogue, Target, multiply, round_rows,
 };
@@ -24,8 +26,12 @@ pub struct Packed(Arc<OnceLock<Panels>>);
 impl FieldValue for Packed {
     const KIND: &'static str = NO_KEY;
 
-    fn read(_: &mut OperatorReader<'_>, _: &'static str) -> Result<Option<Self>, LayerError> {
+    fn read(_: &mut OperatorReader<'_>, _: &'static str) -> Result<Option<Self>> {
         Ok(Some(Self::default()))
+    }
+
+    fn written(&self) -> Written {
+        Written::Nothing
     }
 }
 
@@ -34,10 +40,7 @@ impl Packed {
     ///
     /// # Errors
     /// The error of `make`.
-    pub(crate) fn get_or_make(
-        &self,
-        make: impl FnOnce() -> Result<Panels, LayerError>,
-    ) -> Result<&Panels, LayerError> {
+    pub(crate) fn get_or_make(&self, make: impl FnOnce() -> Result<Panels>) -> Result<&Panels> {
         if let Some(panels) = self.0.get() {
             return Ok(panels);
         }
@@ -64,8 +67,12 @@ pub struct Early {
 impl FieldValue for Early {
     const KIND: &'static str = NO_KEY;
 
-    fn read(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Option<Self>, LayerError> {
+    fn read(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Option<Self>> {
         Ok(PackedWeights::read(reader, key)?.map(|stored| Self { stored, ..Self::default() }))
+    }
+
+    fn written(&self) -> Written {
+        Written::Nothing
     }
 }
 
@@ -91,7 +98,7 @@ impl Early {
     ///
     /// # Errors
     /// [`LayerError::Unsupported`] if `id` is not among `tactics`.
-    pub(crate) fn select_tactic(&mut self, id: u32, tactics: &[Tactic]) -> Result<bool, LayerError> {
+    pub(crate) fn select_tactic(&mut self, id: u32, tactics: &[Tactic]) -> Result<bool> {
         if !tactics.iter().any(|tactic| tactic.id == id) {
             return Err(LayerError::Unsupported(format!("unknown tactic {id}")));
         }
@@ -108,7 +115,7 @@ impl Early {
         &mut self,
         input: Option<&TensorMeta>,
         weights: impl IntoIterator<Item = &'a RuntimeAttribute>,
-    ) -> Result<(), LayerError> {
+    ) -> Result<()> {
         let is_f32 = input.is_some_and(|input| input.dtype() == DType::F32 && input.scale().is_none());
         self.is_wanted = is_f32 && weights.into_iter().all(|weight| weight.dtype() == DType::F32);
         match self.packing {
@@ -156,7 +163,7 @@ impl Early {
     ///
     /// # Errors
     /// [`LayerError::Unsupported`] for bf16 pairs, if the processor cannot multiply them.
-    pub(crate) fn restore(&mut self, bytes: &[u8]) -> Result<bool, LayerError> {
+    pub(crate) fn restore(&mut self, bytes: &[u8]) -> Result<bool> {
         const PAIRS: u8 = 16 | Early::PAIRS;
         let order = match *bytes {
             [] => None,
@@ -180,7 +187,7 @@ impl Early {
         &self,
         first: usize,
         sizes @ [outputs, numbers]: [usize; 2],
-    ) -> Result<Option<Panels>, LayerError> {
+    ) -> Result<Option<Panels>> {
         let Some(stored) = self.stored.numbers(&self.order())? else { return Ok(None) };
         let part = stored.narrow(0, first, self.len(sizes)).ok();
         let (kind, depth) = ((isa(), self.packing), self.packing.count(numbers));
@@ -205,7 +212,7 @@ pub(crate) fn pack(
     bias: Option<&RuntimeAttribute>,
     rows: Range<usize>,
     (features, packing): (usize, Packing),
-) -> Result<Panels, LayerError> {
+) -> Result<Panels> {
     pack_parts((weight, rows.clone()), bias.map(|bias| (bias, rows)), (features, packing))
 }
 
@@ -217,7 +224,7 @@ pub(crate) fn pack_parts(
     (weight, rows): (&RuntimeAttribute, Range<usize>),
     bias: Option<(&RuntimeAttribute, Range<usize>)>,
     (features, packing): (usize, Packing),
-) -> Result<Panels, LayerError> {
+) -> Result<Panels> {
     let weight = weight.load()?;
     let values = float::read::<f32>(&weight.view())?;
     let biases = match bias {
@@ -259,7 +266,7 @@ impl<'a> Matrix<'a> {
     ///
     /// # Errors
     /// Returns an error if the tensor is not computed in `f32`.
-    pub(crate) fn of(view: &TensorView<'a>, rows: usize, columns: usize) -> Result<Self, LayerError> {
+    pub(crate) fn of(view: &TensorView<'a>, rows: usize, columns: usize) -> Result<Self> {
         if view.dtype() == DType::F32
             && view.num_elements() > 0
             && let Some(layout) = view.layout().reshape(&Shape::new(&[rows, columns])?)?
@@ -283,7 +290,7 @@ impl<'a> Matrix<'a> {
         (output, row): (&mut [f32], usize),
         epilogue: &SumEpilogue<'_>,
         limits: &Limits,
-    ) -> Result<(), LayerError> {
+    ) -> Result<()> {
         let (lanes, pieces) = (panels.lanes(), [0]);
         let (data, piece, distance) = match panels.packing() {
             Packing::F32 => (&*self.data, self.columns, self.row),

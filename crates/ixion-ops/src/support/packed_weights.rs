@@ -1,6 +1,6 @@
 //! Packed weights that a plan stored.
 
-use crate::op::{FieldValue, LayerError, NO_KEY, OperatorReader, PACKED, RuntimeAttribute};
+use crate::op::{FieldValue, NO_KEY, OperatorReader, PACKED, Result, RuntimeAttribute, Written};
 use ixion_kernels::packed::Panels;
 use ixion_tensor::Tensor;
 use std::sync::{Arc, OnceLock};
@@ -24,8 +24,12 @@ impl<O> Default for PackedWeights<O> {
 impl<O: Send> FieldValue for PackedWeights<O> {
     const KIND: &'static str = NO_KEY;
 
-    fn read(reader: &mut OperatorReader<'_>, _: &'static str) -> Result<Option<Self>, LayerError> {
+    fn read(reader: &mut OperatorReader<'_>, _: &'static str) -> Result<Option<Self>> {
         Ok(Some(Self { attribute: reader.attr(PACKED), ..Self::default() }))
+    }
+
+    fn written(&self) -> Written {
+        Written::Nothing
     }
 }
 
@@ -39,7 +43,7 @@ impl<O: PartialEq> PackedWeights<O> {
     ///
     /// # Errors
     /// Returns an error if the elements cannot be read.
-    pub(crate) fn numbers(&self, order: &O) -> Result<Option<Tensor>, LayerError> {
+    pub(crate) fn numbers(&self, order: &O) -> Result<Option<Tensor>> {
         let is_of_order = self.order.as_ref() == Some(order);
         let Some(attribute) = self.attribute.as_ref().filter(|_| is_of_order) else { return Ok(None) };
         if let Some(loaded) = self.loaded.get() {

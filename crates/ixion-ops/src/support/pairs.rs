@@ -2,7 +2,7 @@
 //! a loop over a block is compiled for each function.
 
 use super::broadcast::Converted;
-use crate::op::LayerError;
+use crate::op::Result;
 use ixion_tensor::{Element, Layout, MAX_RANK, Shape, Tensor, TensorView, TensorViewMut};
 use smallvec::SmallVec;
 
@@ -18,7 +18,7 @@ pub(crate) fn pairs<T: Element, O: Element>(
     right: &Converted<'_>,
     output: &mut TensorViewMut<'_>,
     function: impl Fn(T, T) -> O,
-) -> Result<(), LayerError> {
+) -> Result<()> {
     by_blocks::<T, O>(left, right, output, &|left, right, output| {
         for ((to, &a), &b) in output.iter_mut().zip(left).zip(right) {
             *to = function(a, b);
@@ -34,7 +34,7 @@ fn by_blocks<T: Element, O: Element>(
     right: &Converted<'_>,
     output: &mut TensorViewMut<'_>,
     function: &OfBlocks<'_, T, O>,
-) -> Result<(), LayerError> {
+) -> Result<()> {
     let shape = *output.shape();
     if !output.layout().is_contiguous() {
         let mut whole = Tensor::zeros(O::DTYPE, &shape)?;
@@ -70,7 +70,7 @@ fn by_blocks<T: Element, O: Element>(
 }
 
 /// The view's storage, from its first element.
-fn elements<'a, T: Element>(view: &TensorView<'a>) -> Result<&'a [T], LayerError> {
+fn elements<'a, T: Element>(view: &TensorView<'a>) -> Result<&'a [T]> {
     let span = if view.num_elements() == 0 { 0 } else { view.layout().span() };
     Ok(view.with_layout(Layout::contiguous(Shape::new(&[span])?))?.slice::<T>()?)
 }

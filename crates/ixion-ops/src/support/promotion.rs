@@ -68,8 +68,8 @@ pub fn result_type(operands: impl IntoIterator<Item = (DType, Standing)>) -> DTy
 /// The type of a group of operands together with a group of lower standing, which counts only if its kind is wider.
 fn outrank(higher: Option<DType>, lower: Option<DType>) -> Option<DType> {
     let (Some(high), Some(low)) = (higher, lower) else { return higher.or(lower) };
-    Some(match (kind(high), kind(low)) {
-        (Kind::Float, Kind::Complex) => complex(high),
+    Some(match (NumberKind::of(high), NumberKind::of(low)) {
+        (NumberKind::Float, NumberKind::Complex) => complex(high),
         (high_kind, low_kind) if low_kind > high_kind => promote(high, low),
         _ => high,
     })
@@ -77,19 +77,21 @@ fn outrank(higher: Option<DType>, lower: Option<DType>) -> Option<DType> {
 
 /// The four kinds of numbers, from the narrowest to the widest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Kind {
+pub(crate) enum NumberKind {
     Bool,
     Integer,
     Float,
     Complex,
 }
 
-pub(crate) fn kind(dtype: DType) -> Kind {
-    match dtype {
-        DType::Bool => Kind::Bool,
-        _ if dtype.is_integer() => Kind::Integer,
-        _ if dtype.is_float() => Kind::Float,
-        _ => Kind::Complex,
+impl NumberKind {
+    pub(crate) fn of(dtype: DType) -> Self {
+        match dtype {
+            DType::Bool => Self::Bool,
+            _ if dtype.is_integer() => Self::Integer,
+            _ if dtype.is_float() => Self::Float,
+            _ => Self::Complex,
+        }
     }
 }
 

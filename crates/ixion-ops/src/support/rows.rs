@@ -1,7 +1,7 @@
 //! Moves an axis to the end, so that functions along the axis become functions of rows, and writes what they select.
 
-use crate::indexing::by_index::pick;
-use crate::op::LayerError;
+use super::views::pick;
+use crate::op::Result;
 use ixion_tensor::{Tensor, TensorView, TensorViewMut, resolve_axis};
 
 /// An axis whose lines of elements are processed as rows.
@@ -14,7 +14,7 @@ pub(crate) struct Rows {
 
 impl Rows {
     /// The axis `dim`, which may count from the end, of tensors of this shape. A 0-D tensor is one row of one element.
-    pub(crate) fn new(dim: i64, shape: &[usize]) -> Result<Self, LayerError> {
+    pub(crate) fn new(dim: i64, shape: &[usize]) -> Result<Self> {
         let axis = resolve_axis(dim, shape.len())?;
         let others = (0..shape.len()).filter(|&other| other != axis);
         let order = others.chain((axis < shape.len()).then_some(axis)).collect();
@@ -22,15 +22,12 @@ impl Rows {
     }
 
     /// A tensor with the axis moved to the end.
-    pub(crate) fn of<'a>(&self, tensor: &TensorView<'a>) -> Result<TensorView<'a>, LayerError> {
+    pub(crate) fn of<'a>(&self, tensor: &TensorView<'a>) -> Result<TensorView<'a>> {
         Ok(tensor.with_layout(tensor.layout().permute(&self.order)?)?)
     }
 
     /// An output with the axis moved to the end.
-    pub(crate) fn of_output<'a>(
-        &self,
-        output: &'a mut TensorViewMut<'_>,
-    ) -> Result<TensorViewMut<'a>, LayerError> {
+    pub(crate) fn of_output<'a>(&self, output: &'a mut TensorViewMut<'_>) -> Result<TensorViewMut<'a>> {
         let layout = output.layout().permute(&self.order)?;
         Ok(output.reborrow().with_layout(layout)?)
     }
@@ -41,14 +38,14 @@ impl Rows {
         rows: &TensorView<'_>,
         positions: Vec<i64>,
         outputs: &mut [TensorViewMut<'_>],
-    ) -> Result<(), LayerError> {
+    ) -> Result<()> {
         write_values(rows, self.len, &positions, &mut self.of_output(&mut outputs[0])?)?;
         write_places(positions, &mut self.of_output(&mut outputs[1])?)
     }
 }
 
 /// Writes positions to an output of i64.
-pub(crate) fn write_places(places: Vec<i64>, output: &mut TensorViewMut<'_>) -> Result<(), LayerError> {
+pub(crate) fn write_places(places: Vec<i64>, output: &mut TensorViewMut<'_>) -> Result<()> {
     let shape = *output.shape();
     Ok(output.copy_from(&Tensor::from_vec(places, &shape)?.view())?)
 }
@@ -59,7 +56,7 @@ pub(crate) fn write_values(
     len: usize,
     places: &[i64],
     output: &mut TensorViewMut<'_>,
-) -> Result<(), LayerError> {
+) -> Result<()> {
     let per_row = places.len() / (rows.num_elements() / len.max(1)).max(1);
     let taken: Vec<usize> = places
         .iter()

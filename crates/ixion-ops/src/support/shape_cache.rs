@@ -1,6 +1,6 @@
 //! A cache for data that depends on the input shapes of a layer.
 
-use crate::op::{FieldValue, LayerError, NO_KEY, OperatorReader};
+use crate::op::{FieldValue, NO_KEY, OperatorReader, Result, Written};
 
 /// Data that a layer prepared for the shapes of its last run, so that the next run with the same shapes allocates nothing.
 ///
@@ -16,8 +16,8 @@ impl<T> ShapeCache<T> {
     pub fn get_or_make(
         &mut self,
         fits: impl FnOnce(&T) -> bool,
-        make: impl FnOnce() -> Result<T, LayerError>,
-    ) -> Result<&mut T, LayerError> {
+        make: impl FnOnce() -> Result<T>,
+    ) -> Result<&mut T> {
         let known = self.0.take().filter(fits);
         let kept = match known {
             Some(kept) => kept,
@@ -44,11 +44,7 @@ impl<K: PartialEq, V> ShapeCache<(K, V)> {
     ///
     /// # Errors
     /// The error of `make`; the cache is then empty.
-    pub fn of(
-        &mut self,
-        key: K,
-        make: impl FnOnce(&K) -> Result<V, LayerError>,
-    ) -> Result<&mut V, LayerError> {
+    pub fn of(&mut self, key: K, make: impl FnOnce(&K) -> Result<V>) -> Result<&mut V> {
         let kept = match self.0.take().filter(|kept| kept.0 == key) {
             Some(kept) => kept,
             None => {
@@ -75,14 +71,19 @@ impl<T> Clone for ShapeCache<T> {
 impl<T> FieldValue for ShapeCache<T> {
     const KIND: &'static str = NO_KEY;
 
-    fn read(_: &mut OperatorReader<'_>, _: &'static str) -> Result<Option<Self>, LayerError> {
+    fn read(_: &mut OperatorReader<'_>, _: &'static str) -> Result<Option<Self>> {
         Ok(Some(Self::default()))
+    }
+
+    fn written(&self) -> Written {
+        Written::Nothing
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::op::LayerError;
 
     #[test]
     fn a_value_that_fits_is_reused() {

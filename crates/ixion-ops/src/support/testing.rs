@@ -1,8 +1,8 @@
 //! Runs single layers in tests, from the keys of a file to the outputs.
 
 use crate::op::{
-    CpuLayer, ForwardContext, LayerError, OperatorReader, Registry, RuntimeAttribute, RuntimeParameter,
-    TensorMeta,
+    CpuLayer, ForwardContext, Io, LayerError, OperatorReader, Registry, Result, RuntimeAttribute,
+    RuntimeParameter, TensorMeta,
 };
 use ixion_kernels::parallel::Threads;
 use ixion_tensor::{DType, Element, Layout, Limits, Shape, Tensor, TensorView, Workspace};
@@ -47,13 +47,13 @@ impl<'a> Operator<'a> {
     }
 
     /// Creates the layer, for this number of inputs.
-    pub(crate) fn create(&self, inputs: usize) -> Result<Box<dyn CpuLayer>, LayerError> {
+    pub(crate) fn create(&self, inputs: usize) -> Result<Box<dyn CpuLayer>> {
         static REGISTRY: LazyLock<Registry> = LazyLock::new(Registry::default);
         self.create_from(&REGISTRY, inputs)
     }
 
     /// Creates the layer of a registry, for this number of inputs.
-    fn create_from(&self, registry: &Registry, inputs: usize) -> Result<Box<dyn CpuLayer>, LayerError> {
+    fn create_from(&self, registry: &Registry, inputs: usize) -> Result<Box<dyn CpuLayer>> {
         let params: BTreeMap<_, _> =
             self.params.iter().map(|(key, raw)| (key.to_string(), RuntimeParameter::parse(raw))).collect();
         let attr =
@@ -71,26 +71,22 @@ impl<'a> Operator<'a> {
     }
 
     /// Infers the outputs.
-    pub(crate) fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    pub(crate) fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         self.create(inputs.len())?.infer(inputs)
     }
 
     /// Runs the layer and returns the outputs, as views if the layer has views. Inputs and outputs of another memory layout,
     /// copies of views and running in place are tried as well and must give the same results.
-    pub(crate) fn run(&self, inputs: &[&Tensor]) -> Result<Vec<Tensor>, LayerError> {
+    pub(crate) fn run(&self, inputs: &[&Tensor]) -> Result<Vec<Tensor>> {
         self.run_layer(&mut *self.create(inputs.len())?, inputs)
     }
 
     /// As [`Operator::run`], for the layer of a registry.
-    pub(crate) fn run_from(
-        &self,
-        registry: &Registry,
-        inputs: &[&Tensor],
-    ) -> Result<Vec<Tensor>, LayerError> {
+    pub(crate) fn run_from(&self, registry: &Registry, inputs: &[&Tensor]) -> Result<Vec<Tensor>> {
         self.run_layer(&mut *self.create_from(registry, inputs.len())?, inputs)
     }
 
-    fn run_layer(&self, layer: &mut dyn CpuLayer, inputs: &[&Tensor]) -> Result<Vec<Tensor>, LayerError> {
+    fn run_layer(&self, layer: &mut dyn CpuLayer, inputs: &[&Tensor]) -> Result<Vec<Tensor>> {
         layer.initialize()?;
         let outputs = execute(layer, inputs, true, |layout| layout)?;
         assert_eq!(outputs.len(), layer.num_outputs(), "{}: number of outputs", self.op_type);
@@ -108,7 +104,7 @@ impl<'a> Operator<'a> {
     }
 
     /// The first output; see [`Operator::run`].
-    pub(crate) fn run_one(&self, inputs: &[&Tensor]) -> Result<Tensor, LayerError> {
+    pub(crate) fn run_one(&self, inputs: &[&Tensor]) -> Result<Tensor> {
         Ok(self.run(inputs)?.remove(0))
     }
 
@@ -148,11 +144,7 @@ impl<'a> Operator<'a> {
 }
 
 /// The first output, computed in place in the input that it may overwrite, if the two have the same type and shape.
-fn overwritten(
-    layer: &mut dyn CpuLayer,
-    inputs: &[&Tensor],
-    outputs: &[Tensor],
-) -> Result<Vec<Tensor>, LayerError> {
+fn overwritten(layer: &mut dyn CpuLayer, inputs: &[&Tensor], outputs: &[Tensor]) -> Result<Vec<Tensor>> {
     let Some(position) = layer.in_place(0) else { return Ok(Vec::new()) };
     let (input, output) = (inputs[position], &outputs[0]);
     if (input.dtype(), input.shape()) != (output.dtype(), output.shape()) {
@@ -169,7 +161,7 @@ fn overwritten(
 }
 
 /// The slices of the output that hold the inputs, if the layer only concatenates them.
-fn parts_of(layer: &dyn CpuLayer, inputs: &[&Tensor], outputs: &[Tensor]) -> Result<Vec<Tensor>, LayerError> {
+fn parts_of(layer: &dyn CpuLayer, inputs: &[&Tensor], outputs: &[Tensor]) -> Result<Vec<Tensor>> {
     let metas: Vec<TensorMeta> = inputs.iter().map(|input| TensorMeta::of(&input.view())).collect();
     let Some(output) = outputs.first() else { return Ok(Vec::new()) };
     let Some(parts) = layer.parts(&metas, output.layout())? else { return Ok(Vec::new()) };
@@ -183,7 +175,7 @@ fn execute(
     inputs: &[&Tensor],
     take_views: bool,
     arrange: impl Fn(Layout) -> Layout,
-) -> Result<Vec<Tensor>, LayerError> {
+) -> Result<Vec<Tensor>> {
     let views: Vec<TensorView<'_>> = inputs.iter().map(|input| input.view()).collect();
     let metas: Vec<TensorMeta> = views.iter().map(TensorMeta::of).collect();
     let inferred = layer.infer(&metas)?;
@@ -208,7 +200,7 @@ fn execute(
     for output in &mut outputs {
         targets.push(output.view_mut()?);
     }
-    layer.forward(&views, &mut targets, &mut context)?;
+    layer.forward(&mut Io::new(&views, &mut targets, &mut context))?;
     drop(targets);
     Ok(outputs)
 }

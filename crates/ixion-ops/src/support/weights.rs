@@ -1,15 +1,10 @@
 //! Code shared by layers with a weight and a bias for each channel or element.
 
 use super::float;
-use crate::op::{LayerError, TensorMeta, Weight};
+use crate::op::{LayerError, Result, TensorMeta, Weight};
 use ixion_kernels::Float;
 use ixion_tensor::{DType, Dim, TensorView};
 use std::borrow::Cow;
-
-/// The number of inputs that these weights take.
-pub(crate) fn num_inputs<'a>(weights: impl IntoIterator<Item = Option<&'a Weight>>) -> usize {
-    weights.into_iter().flatten().map(Weight::num_inputs).sum()
-}
 
 /// Checks that a weight, if there is one, has these dimensions and the input's element type, or f32 for an input of half
 /// precision.
@@ -21,7 +16,7 @@ pub(crate) fn check(
     weight: Option<&Weight>,
     inputs: &[TensorMeta],
     wanted: &[Dim],
-) -> Result<(), LayerError> {
+) -> Result<()> {
     let Some(weight) = weight else { return Ok(()) };
     let weight = weight.meta(inputs)?;
     let input = inputs[0].dtype();
@@ -47,7 +42,7 @@ pub(crate) fn check(
 pub(crate) fn read<'a, T: Float>(
     weight: Option<&'a Weight>,
     inputs: &[TensorView<'a>],
-) -> Result<Option<Cow<'a, [T]>>, LayerError> {
+) -> Result<Option<Cow<'a, [T]>>> {
     weight.map(|weight| float::read::<T>(&weight.view(inputs)?)).transpose()
 }
 
@@ -55,7 +50,7 @@ pub(crate) fn read<'a, T: Float>(
 ///
 /// # Errors
 /// [`LayerError::MissingWeight`] if `flag` is true and there is no weight.
-pub(crate) fn check_promised(flag: bool, weight: Option<&Weight>) -> Result<(), LayerError> {
+pub(crate) fn check_promised(flag: bool, weight: Option<&Weight>) -> Result<()> {
     if flag && weight.is_none() {
         return Err(LayerError::MissingWeight { key: "weight".to_owned() });
     }

@@ -1,6 +1,6 @@
 //! Spatial transformers: affine grids, and images sampled at a grid.
 
-use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
+use crate::op::{CpuLayer, FromOperator, Io, Layer, LayerError, Result, TensorMeta, exactly};
 use crate::support::arguments::{InputIndex, ParamOrInput};
 use crate::support::choices::choices;
 use crate::support::float;
@@ -63,11 +63,10 @@ crate::operator! {
 
 impl Layer for AffineGrid {
     fn num_inputs(&self) -> RangeInclusive<usize> {
-        let count = 1 + self.size.num_inputs();
-        count..=count
+        exactly(1 + self.field_inputs())
     }
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let theta = &inputs[0];
         float::check("the input", theta)?;
         let size = self.size.dims(inputs)?;
@@ -99,7 +98,7 @@ impl AffineGrid {
         theta: &TensorView<'_>,
         output: &mut TensorViewMut<'_>,
         limits: &Limits,
-    ) -> Result<(), LayerError> {
+    ) -> Result<()> {
         let (theta, shape) = (float::read::<T>(theta)?, *output.shape());
         let lens = &shape[1..shape.rank() - 1];
         let (map, places) = (lens.len() * (lens.len() + 1), lens.iter().product::<usize>() * lens.len());
@@ -113,22 +112,17 @@ impl AffineGrid {
 }
 
 impl CpuLayer for AffineGrid {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        context: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        with_float!(inputs[0].dtype(), T => self.run::<T>(&inputs[0], &mut outputs[0], context.limits()))
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        with_float!(io.inputs[0].dtype(), T => self.run::<T>(&io.inputs[0], &mut io.outputs[0], io.context.limits()))
     }
 }
 
 impl Layer for GridSample {
     fn num_inputs(&self) -> RangeInclusive<usize> {
-        2..=2
+        exactly(1 + self.field_inputs())
     }
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let (input, grid) = (&inputs[0], &inputs[self.grid.0]);
         float::check("the input", input)?;
         if grid.dtype() != input.dtype() {
@@ -180,7 +174,7 @@ impl GridSample {
         inputs: &[TensorView<'_>],
         output: &mut TensorViewMut<'_>,
         limits: &Limits,
-    ) -> Result<(), LayerError> {
+    ) -> Result<()> {
         let (shape, places) =
             (*inputs[0].shape(), inputs[self.grid.0].shape()[1..].iter().product::<usize>());
         let (sample, lens) = (shape[1..].iter().product::<usize>(), &shape[2..]);
@@ -198,13 +192,8 @@ impl GridSample {
 }
 
 impl CpuLayer for GridSample {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        context: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        with_float!(inputs[0].dtype(), T => self.run::<T>(inputs, &mut outputs[0], context.limits()))
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        with_float!(io.inputs[0].dtype(), T => self.run::<T>(io.inputs, &mut io.outputs[0], io.context.limits()))
     }
 }
 

@@ -1,6 +1,8 @@
 //! Resampling to another size: interpolate and upsample.
 
-use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorFormat, TensorMeta};
+use crate::op::{
+    CpuLayer, ForwardContext, FromOperator, Io, Layer, LayerError, Result, TensorFormat, TensorMeta, exactly,
+};
 use crate::pooling;
 use crate::support::arguments::ParamOrInput;
 use crate::support::choices::{choices, per_axis};
@@ -89,10 +91,11 @@ crate::operator! {
 }
 
 /// The parameters of an operator of this family.
+#[derive(Debug)]
 pub struct Resize<'a> {
     size: Option<&'a ParamOrInput<Vec<i64>>>,
     factors: Option<&'a [f64]>,
-    /// The interpolation algorithm, which also decides how many spatial axes the input may have.
+    /// The interpolation algorithm, which also determines how many spatial axes the input may have.
     pub mode: Mode,
     /// Whether the centres of the corner elements of input and output are aligned, instead of their outer edges; false for
     /// [`Mode::Nearest`], [`Mode::NearestExact`] and [`Mode::Area`].
@@ -102,7 +105,7 @@ pub struct Resize<'a> {
 }
 
 impl Resize<'_> {
-    fn check(&self) -> Result<(), LayerError> {
+    fn check(&self) -> Result<()> {
         if self.align_corners && matches!(self.mode, Mode::Nearest | Mode::NearestExact | Mode::Area) {
             let (found, reason) =
                 ("True".to_owned(), format!("mode {:?} has no corners to align", self.mode));
@@ -127,13 +130,8 @@ impl Resize<'_> {
         }
     }
 
-    fn num_inputs(&self) -> RangeInclusive<usize> {
-        let count = 1 + self.size.map_or(0, ParamOrInput::num_inputs);
-        count..=count
-    }
-
     /// The number of resampled axes.
-    fn axes(&self, input: &TensorMeta) -> Result<usize, LayerError> {
+    fn axes(&self, input: &TensorMeta) -> Result<usize> {
         let copies = matches!(self.mode, Mode::Nearest | Mode::NearestExact);
         if !(copies && input.dtype() == DType::U8) {
             float::check("the input", input)?;
@@ -157,7 +155,7 @@ impl Resize<'_> {
         }
     }
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let input = &inputs[0];
         let axes = self.axes(input)?;
         let sizes = match self.size {
@@ -177,12 +175,12 @@ impl Resize<'_> {
     ///
     /// # Errors
     /// Returns an error if there are neither one nor `axes` scale factors.
-    pub fn factors(&self, axes: usize) -> Result<Vec<f64>, LayerError> {
+    pub fn factors(&self, axes: usize) -> Result<Vec<f64>> {
         self.factors.map_or(Ok(Vec::new()), |factors| per_axis("scale_factor", factors, axes))
     }
 
     /// Prepares the state that runs of these sizes share.
-    fn prepared(&self, sizes: &Sizes, limits: &Limits) -> Result<Prepared, LayerError> {
+    fn prepared(&self, sizes: &Sizes, limits: &Limits) -> Result<Prepared> {
         let Sizes { input, output, dtype, lanes } = sizes;
         let positions = output[2..].iter().fold(0u64, |sum, &len| sum.saturating_add(len as u64));
         limits.check_tensor("the weights of an interpolation", positions.saturating_mul(WEIGHT_BYTES))?;
@@ -227,7 +225,7 @@ impl Resize<'_> {
         input: &TensorView<'_>,
         output: &mut TensorViewMut<'_>,
         context: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
+    ) -> Result<()> {
         if output.num_elements() == 0 {
             return Ok(());
         }
@@ -258,7 +256,7 @@ fn resample<T: Float>(
     output: &mut TensorViewMut<'_>,
     context: &mut ForwardContext<'_>,
     len: usize,
-) -> Result<(), LayerError> {
+) -> Result<()> {
     let input = float::read::<T>(input)?;
     let (scratch, limits) = context.scratch_and_limits(len)?;
     float::write::<T>(output, |output| Ok(resampler.run(&input, output, scratch, limits)?))
@@ -315,7 +313,7 @@ type Resizing = ShapeCache<(Sizes, Prepared)>;
 const WEIGHT_BYTES: u64 = 96;
 
 /// ⌊length · factor⌋; for a symbolic length, the factor must be a fraction of small numbers.
-pub(crate) fn grown(len: &Dim, factor: f64) -> Result<Dim, LayerError> {
+pub(crate) fn grown(len: &Dim, factor: f64) -> Result<Dim> {
     if let Some(len) = len.fixed() {
         return Ok(Dim::Fixed((len as f64 * factor).floor() as i64));
     }
@@ -365,23 +363,18 @@ macro_rules! resizing_layers {
     ($($name:ident),+) => {$(
         impl Layer for $name {
             fn num_inputs(&self) -> RangeInclusive<usize> {
-                self.resize().num_inputs()
+                exactly(1 + self.field_inputs())
             }
 
-            fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+            fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
                 self.resize().infer(inputs)
             }
         }
 
         impl CpuLayer for $name {
-            fn forward(
-                &mut self,
-                inputs: &[TensorView<'_>],
-                outputs: &mut [TensorViewMut<'_>],
-                context: &mut ForwardContext<'_>,
-            ) -> Result<(), LayerError> {
+            fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
                 let mut resizing = std::mem::take(&mut self.resizing);
-                let result = self.resize().run(&mut resizing, &inputs[0], &mut outputs[0], context);
+                let result = self.resize().run(&mut resizing, &io.inputs[0], &mut io.outputs[0], &mut io.context);
                 self.resizing = resizing;
                 result
             }
@@ -390,7 +383,7 @@ macro_rules! resizing_layers {
                 pooling::supports(2, position, formats)
             }
 
-            fn configure(&mut self, inputs: &[TensorMeta], _: &[TensorMeta]) -> Result<(), LayerError> {
+            fn configure(&mut self, inputs: &[TensorMeta], _: &[TensorMeta]) -> Result<()> {
                 pooling::configure(2, inputs)
             }
 
@@ -406,7 +399,10 @@ macro_rules! resizing_layers {
 
 resizing_layers!(Interpolate, UpsampleNearest, UpsampleBilinear);
 
-operators! { Interpolate, UpsampleNearest, UpsampleBilinear }
+operators! {
+    Interpolate: when_quantized(ByMode(&[("nearest", Moves), ("nearest-exact", Moves)], &InFloats(Unscaled))),
+    UpsampleNearest: moves(Moved), UpsampleBilinear: when_quantized(InFloats(Unscaled)); category Shape
+}
 
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,6 @@
 //! Regions of interest: parts of feature maps that boxes enclose, resampled to one size.
 
-use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
+use crate::op::{CpuLayer, FromOperator, Io, Layer, LayerError, Result, TensorMeta, exactly};
 use crate::support::arguments::InputIndex;
 use crate::support::choices::{PerAxis, per_axis};
 use crate::support::float;
@@ -47,7 +47,7 @@ crate::operator! {
     }
 }
 
-fn sizes(output_size: &PerAxis) -> Result<[usize; 2], LayerError> {
+fn sizes(output_size: &PerAxis) -> Result<[usize; 2]> {
     let sizes = per_axis("output_size", output_size.values(), 2)?;
     Ok([sizes[0], sizes[1]])
 }
@@ -57,7 +57,7 @@ fn samples(sampling_ratio: i64) -> Option<usize> {
 }
 
 impl RoIAlign {
-    fn how(&self) -> Result<RegionAlign, LayerError> {
+    fn how(&self) -> Result<RegionAlign> {
         let (scale, samples) = (self.spatial_scale, samples(self.sampling_ratio));
         Ok(RegionAlign { bins: sizes(&self.output_size)?, scale, samples, aligned: self.aligned })
     }
@@ -75,7 +75,7 @@ impl RoIAlignFunction {
 }
 
 /// The position of the images among the inputs, recognised by their rank; the others are boxes.
-fn pictures(mut ranks: impl Iterator<Item = usize>) -> Result<usize, LayerError> {
+fn pictures(mut ranks: impl Iterator<Item = usize>) -> Result<usize> {
     ranks
         .position(|rank| rank == 4)
         .ok_or_else(|| LayerError::shape("the images", "one input N×C×H×W", "none: no input has four axes"))
@@ -84,7 +84,7 @@ fn pictures(mut ranks: impl Iterator<Item = usize>) -> Result<usize, LayerError>
 /// The maximum number of samples along an axis, which exceeds the length of any image.
 const MAX_SAMPLES: usize = 1 << 16;
 
-fn infer(how: &RegionAlign, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+fn infer(how: &RegionAlign, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
     if let Some(samples) = how.samples.filter(|&samples| samples > MAX_SAMPLES) {
         let reason = format!("at most {MAX_SAMPLES} samples per axis are supported");
         return Err(LayerError::invalid("sampling_ratio", samples, reason));
@@ -117,7 +117,7 @@ fn wrong_pictures(found: &TensorMeta) -> LayerError {
 }
 
 /// The number of boxes in one of `lists` tensors.
-fn regions_of(boxes: &TensorMeta, lists: usize) -> Result<Dim, LayerError> {
+fn regions_of(boxes: &TensorMeta, lists: usize) -> Result<Dim> {
     match boxes.dims() {
         [count, numbers] if !numbers.differs(&Dim::from(4)) => Ok(count.clone()),
         [count, numbers] if lists == 1 && !numbers.differs(&Dim::from(5)) => Ok(count.clone()),
@@ -137,7 +137,7 @@ fn places<T: Float>(
     list: usize,
     pictures: usize,
     into: &mut Vec<Place<T>>,
-) -> Result<(), LayerError> {
+) -> Result<()> {
     let numbers = boxes.shape().last().copied().unwrap_or(0);
     for (index, place) in float::read::<T>(boxes)?.chunks_exact(numbers.max(1)).enumerate() {
         let (picture, edges) = match *place {
@@ -159,7 +159,7 @@ fn run<T: Float>(
     inputs: &[TensorView<'_>],
     output: &mut TensorViewMut<'_>,
     limits: &Limits,
-) -> Result<(), LayerError> {
+) -> Result<()> {
     let at = pictures(inputs.iter().map(|input| input.shape().rank()))?;
     let shape = *inputs[at].shape();
     let mut boxes = Vec::with_capacity(output.shape().first().copied().unwrap_or(0));
@@ -181,41 +181,31 @@ impl Layer for RoIAlign {
         2..=usize::MAX
     }
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         infer(&self.how()?, inputs)
     }
 }
 
 impl CpuLayer for RoIAlign {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        context: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
         let how = self.how()?;
-        with_float!(inputs[0].dtype(), T => run::<T>(&how, inputs, &mut outputs[0], context.limits()))
+        with_float!(io.inputs[0].dtype(), T => run::<T>(&how, io.inputs, &mut io.outputs[0], io.context.limits()))
     }
 }
 
 impl Layer for RoIAlignFunction {
     fn num_inputs(&self) -> RangeInclusive<usize> {
-        2..=2
+        exactly(1 + self.field_inputs())
     }
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         infer(&self.how(), inputs)
     }
 }
 
 impl CpuLayer for RoIAlignFunction {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        context: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        with_float!(inputs[0].dtype(), T => run::<T>(&self.how(), inputs, &mut outputs[0], context.limits()))
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        with_float!(io.inputs[0].dtype(), T => run::<T>(&self.how(), io.inputs, &mut io.outputs[0], io.context.limits()))
     }
 }
 

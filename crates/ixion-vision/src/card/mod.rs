@@ -3,14 +3,12 @@
 mod check;
 
 use super::error::Result;
-use super::frame::plain;
 use super::{
     Activation, Class, ClassMap, Detection, DetectionFormat, Detector, Frame, Head, Segmenter, VisionError,
     rank,
 };
 use crate::{Picture, Preprocess};
-use ixion_tensor::Limits;
-use ixion_tensor::Tensor;
+use ixion_tensor::{Limits, Tensor};
 use serde::Deserialize;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -195,7 +193,7 @@ impl ModelCard {
     /// # Errors
     /// [`VisionError::Tensor`] if the size exceeds `limits`.
     pub fn prepare(&self, picture: &Picture, limits: &Limits) -> Result<(Tensor, Frame)> {
-        let rule = self.input.clone().unwrap_or_else(plain);
+        let rule = self.input.clone().unwrap_or_default();
         Ok(Frame::prepare(&rule, picture, limits)?)
     }
 

@@ -80,7 +80,7 @@ fn judge(class: usize, iou: f32, found: &[Detection], known: &[Truth]) -> Vec<Ve
         found.iter().filter(|found| found.class == class && !found.score.is_nan()).collect();
     found.sort_by(|a, b| b.score.total_cmp(&a.score));
     let mut is_taken = vec![false; truths.len()];
-    let verdict = |found: &Detection| {
+    let mut verdict = |found: &Detection| {
         let mut nearest: Option<(f32, &mut bool)> = None;
         for (truth, taken) in truths.iter().zip(&mut is_taken) {
             let overlap = found.rect.iou(truth);
@@ -93,7 +93,6 @@ fn judge(class: usize, iou: f32, found: &[Detection], known: &[Truth]) -> Vec<Ve
             _ => false,
         }
     };
-    let mut verdict = verdict;
     found.into_iter().map(|found| (found.score, verdict(found))).collect()
 }
 

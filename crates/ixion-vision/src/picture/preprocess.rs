@@ -2,8 +2,7 @@
 
 use super::resize::{Resized, Sampling, resize};
 use super::{Color, Filter, Picture};
-use ixion_tensor::Limits;
-use ixion_tensor::{DType, Result, Tensor, TensorError};
+use ixion_tensor::{DType, Limits, Result, Tensor, TensorError};
 use ndarray::{ArrayView2, ArrayViewMut2, s};
 use serde::Deserialize;
 

@@ -3,8 +3,7 @@
 //! Pixels are squares: the first extends from 0 to 1, and its centre is at 0.5. Source positions are computed in `f32` by
 //! PyTorch's formulas, so that the results match `torch.nn.functional.interpolate` up to rounding.
 
-use ixion_tensor::Limits;
-use ixion_tensor::Result;
+use ixion_tensor::{Limits, Result};
 use ndarray::{Array2, ArrayView2, Axis, Zip};
 use serde::Deserialize;
 use std::ops::Range;

@@ -9,7 +9,7 @@
 use super::Configuration;
 use super::geometry::Geometry;
 use super::quantized::Quantized;
-use ixion::op::LayerError;
+use ixion::op::{LayerError, Result};
 use std::sync::Arc;
 
 const VERSION: u32 = 1;
@@ -42,7 +42,7 @@ pub(super) fn encode(configuration: &Configuration) -> Vec<u8> {
 ///
 /// # Errors
 /// [`LayerError::Unsupported`] if the bytes are not a valid configuration.
-pub(super) fn decode(bytes: &[u8]) -> Result<Configuration, LayerError> {
+pub(super) fn decode(bytes: &[u8]) -> Result<Configuration> {
     let mut rest = Reader(bytes);
     let configuration = rest.configuration().filter(|_| rest.0.is_empty());
     configuration

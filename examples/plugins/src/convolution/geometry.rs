@@ -1,7 +1,7 @@
 //! The sizes of a convolution.
 
 use super::Convolution;
-use ixion::op::{LayerError, TensorMeta};
+use ixion::op::{LayerError, Result, TensorMeta};
 
 /// N×C×H×W of input and output, and the kernel's parameters along height and width.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub(super) struct Geometry {
 }
 
 /// The four lengths of a tensor.
-pub(super) fn sizes(meta: &TensorMeta) -> Result<[usize; 4], LayerError> {
+pub(super) fn sizes(meta: &TensorMeta) -> Result<[usize; 4]> {
     let shape = meta.shape()?;
     shape.dims().try_into().map_err(|_| LayerError::shape("a tensor", "N×C×H×W", meta))
 }
@@ -26,7 +26,7 @@ impl Convolution {
     ///
     /// # Errors
     /// Returns an error if this convolution does not map `input` to `output`.
-    pub(super) fn geometry(&self, input: [usize; 4], output: [usize; 4]) -> Result<Geometry, LayerError> {
+    pub(super) fn geometry(&self, input: [usize; 4], output: [usize; 4]) -> Result<Geometry> {
         let geometry = Geometry {
             input,
             output,

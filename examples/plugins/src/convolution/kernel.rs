@@ -2,7 +2,7 @@
 
 use super::geometry::Geometry;
 use ixion::Limits;
-use ixion::op::LayerError;
+use ixion::op::Result;
 use std::ops::AddAssign;
 
 /// The operands of the multiply-accumulate operations.
@@ -25,7 +25,7 @@ pub(super) fn convolve<T: Copy, A: Copy + Default + AddAssign, P: Fn(T, T) -> A>
     sums: &mut [A],
     limits: &Limits,
     mut store: impl FnMut(usize, usize, &[A]),
-) -> Result<(), LayerError> {
+) -> Result<()> {
     let [batch, channels, rows, _] = geometry.output;
     let mut at = 0;
     for sample in 0..batch {

@@ -2,7 +2,7 @@
 
 use super::Convolution;
 use super::geometry::Geometry;
-use ixion::op::LayerError;
+use ixion::op::{LayerError, Result};
 
 /// The scales of the input and, if it is int8, of the output.
 pub(super) type Scales = (f32, Option<f32>);
@@ -27,7 +27,7 @@ pub(super) struct Quantized {
 impl Convolution {
     // ANCHOR: quantize
     /// Quantises weights and bias for the given scales of input and output.
-    pub(super) fn quantize(&self, (x_scale, y_scale): Scales) -> Result<Quantized, LayerError> {
+    pub(super) fn quantize(&self, (x_scale, y_scale): Scales) -> Result<Quantized> {
         let weights = self.weight.view(&[])?.to_vec::<f32>()?;
         let bias = match &self.bias {
             Some(bias) => bias.view(&[])?.to_vec::<f32>()?,
@@ -56,7 +56,7 @@ pub(super) fn to_int8(x: f32) -> i8 {
 
 impl Quantized {
     /// Returns an error if a sum could overflow i32; the engine then uses f32.
-    pub(super) fn check_sums(&self, window: usize) -> Result<(), LayerError> {
+    pub(super) fn check_sums(&self, window: usize) -> Result<()> {
         let largest = (window as u64).saturating_mul(127 * 127);
         let bias = self.bias.iter().map(|bias| u64::from(bias.unsigned_abs())).max().unwrap_or(0);
         if largest.saturating_add(bias) <= i32::MAX as u64 {

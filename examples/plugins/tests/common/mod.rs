@@ -4,7 +4,7 @@
 
 use ixion::Limits;
 use ixion::op::{
-    CpuLayer, ForwardContext, LayerError, OperatorReader, Registry, RuntimeAttribute, RuntimeParameter,
+    CpuLayer, ForwardContext, Io, OperatorReader, Registry, Result, RuntimeAttribute, RuntimeParameter,
     TensorFormat, TensorMeta,
 };
 use ixion::tensor::{DType, Tensor, Workspace};
@@ -21,7 +21,7 @@ pub(crate) fn registry() -> Registry {
 pub(crate) fn create(
     params: BTreeMap<String, RuntimeParameter>,
     attrs: BTreeMap<String, RuntimeAttribute>,
-) -> Result<Box<dyn CpuLayer>, LayerError> {
+) -> Result<Box<dyn CpuLayer>> {
     let registry = registry();
     let creator = registry.find(&"examples/Convolution/1".parse().unwrap()).unwrap();
     creator.create(OperatorReader::new(&params, &attrs, &[None], 1))
@@ -77,7 +77,7 @@ pub(crate) fn forward_to(dtype: DType, layer: &mut dyn CpuLayer, x: &Tensor) -> 
     workspace.reserve(layer.workspace(&[input], &[output])).unwrap();
     let limits = Limits::default();
     let mut context = ForwardContext::new(&mut workspace, &limits);
-    layer.forward(&[x.view()], &mut [y.view_mut().unwrap()], &mut context).unwrap();
+    layer.forward(&mut Io::new(&[x.view()], &mut [y.view_mut().unwrap()], &mut context)).unwrap();
     y
 }
 

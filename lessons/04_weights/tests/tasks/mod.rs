@@ -5,8 +5,8 @@ use super::subject::{
     local_header, parse_list, parse_scalar, parse_value, sizes, starts_like_a_number, walk, zip64_extra,
 };
 use ixion::Limits;
+use ixion::course::archive::{ArchiveError, ArchiveFile, ArchiveWriter, Entry, Header, ONES_32, Sizes};
 use ixion::op::WeightSource;
-use ixion::pnnx::archive::{ArchiveError, ArchiveFile, ArchiveWriter, Entry, Header, ONES_32, Sizes};
 use ixion::pnnx::{Attribute, Graph, Value};
 use ixion::tensor::{DType, Tensor};
 use std::io::Cursor;

@@ -5,7 +5,7 @@ use super::subject::{
     runtime_operator, unpack,
 };
 use ixion::Limits;
-use ixion::graph::draft::{Draft, Value};
+use ixion::course::draft::{Draft, Value};
 use ixion::graph::{OperandIndex, OperatorIndex, RuntimeGraph, RuntimeOperand, RuntimeOperator};
 use ixion::pnnx::{self, Dim, Graph};
 use ixion::tensor::DType;

@@ -6,7 +6,7 @@ use super::subject::{
 use ixion::Limits;
 use ixion::graph::{GraphError, RuntimeGraph};
 use ixion::op::{
-    self, CpuLayer, Creator, ForwardContext, FromOperator, LayerError, OperatorReader, RegistryError,
+    self, CpuLayer, Creator, ForwardContext, FromOperator, Io, LayerError, OperatorReader, RegistryError,
     RuntimeAttribute, RuntimeParameter, TensorMeta,
 };
 use ixion::pnnx::Graph;
@@ -45,7 +45,8 @@ fn run(layer: &mut dyn CpuLayer, input: &Tensor) -> Tensor {
     let mut output = Tensor::full(meta.shape().unwrap().dims(), 777f32).unwrap();
     let (mut workspace, limits) = (Workspace::new().unwrap(), Limits::default());
     let mut context = ForwardContext::new(&mut workspace, &limits);
-    let result = layer.forward(&[input.view()], &mut [output.view_mut().unwrap()], &mut context);
+    let result =
+        layer.forward(&mut Io::new(&[input.view()], &mut [output.view_mut().unwrap()], &mut context));
     assert!(result.is_ok(), "`forward` failed: {}", result.unwrap_err());
     output
 }

@@ -5,9 +5,11 @@ use super::subject::{
     residual_network, slid,
 };
 use ixion::Limits;
+use ixion::course::window::Window;
 use ixion::graph::RuntimeGraph;
-use ixion::kernels::window::Window;
-use ixion::op::{CpuLayer, ForwardContext, FromOperator, Layer, LayerError, Registry, TensorMeta, Weight};
+use ixion::op::{
+    CpuLayer, ForwardContext, FromOperator, Io, Layer, LayerError, Registry, TensorMeta, Weight,
+};
 use ixion::pnnx::Graph;
 use ixion::tensor::{DType, Dim, Shape, Tensor, Workspace};
 use std::path::{Path, PathBuf};
@@ -39,7 +41,7 @@ fn run(layer: &mut dyn CpuLayer, inputs: &[&Tensor]) -> Result<Tensor, LayerErro
     let mut output = Tensor::full(meta.shape()?.dims(), f32::NAN)?;
     let (mut workspace, limits) = (Workspace::new()?, Limits::default());
     let mut context = ForwardContext::new(&mut workspace, &limits);
-    layer.forward(&views, &mut [output.view_mut()?], &mut context)?;
+    layer.forward(&mut Io::new(&views, &mut [output.view_mut()?], &mut context))?;
     Ok(output)
 }
 

@@ -5,9 +5,9 @@ use super::subject::{
     is_dead, key, match_params, merge, remove_dead, repeatable, run_to_fixpoint, twin, used_elsewhere,
 };
 use ixion::Limits;
-use ixion::passes::common_subexpressions::{Seen, refusal};
-use ixion::passes::constant_folding::foldable;
-use ixion::passes::pattern::Keyed;
+use ixion::course::common_subexpressions::{Seen, refusal};
+use ixion::course::constant_folding::foldable;
+use ixion::course::pattern::Keyed;
 use ixion::passes::{PassContext, Passes};
 use ixion::pnnx::{Attribute, Graph, OperandId, OperatorId, Parameter};
 use std::collections::{BTreeSet, HashSet};

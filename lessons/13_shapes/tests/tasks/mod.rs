@@ -7,12 +7,13 @@ use super::subject::{
     infer_all, infer_operator, joined, known_inputs, larger, positions, same_inputs,
 };
 use ixion::Limits;
+use ixion::course::dim::Operation;
+use ixion::course::symbolic_inputs;
+use ixion::course::window::Window;
 use ixion::graph::{OperandIndex, RuntimeGraph};
-use ixion::kernels::window::Window;
 use ixion::op::TensorMeta;
 use ixion::pnnx::Graph;
-use ixion::shape::{ShapeError, symbolic_inputs};
-use ixion::tensor::dim::Operation;
+use ixion::shape::ShapeError;
 use ixion::tensor::{DType, Dim};
 use std::path::{Path, PathBuf};
 

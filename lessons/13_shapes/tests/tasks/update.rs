@@ -5,7 +5,7 @@ use super::*;
 /// The graph on the page, with the framework's descriptions for x = 1×3×8×8 and y = 1×1×8×8.
 fn ready() -> (RuntimeGraph, Vec<Option<TensorMeta>>) {
     let graph = page();
-    let metas = ixion::shape::walk::infer_all(&graph, &inputs(&[1, 3, 8, 8], &[1, 1, 8, 8])).unwrap();
+    let metas = ixion::course::walk::infer_all(&graph, &inputs(&[1, 3, 8, 8], &[1, 1, 8, 8])).unwrap();
     (graph, metas)
 }
 
@@ -71,7 +71,7 @@ fn task4_an_update_forgets_what_has_become_unknown() {
     let sizes = TensorMeta::new(DType::I64, [2]);
     let known = sizes.clone().with_values(vec![Dim::Fixed(2), Dim::Fixed(2)]);
     let x = Some(f32s(&[4]));
-    let mut metas = ixion::shape::walk::infer_all(&graph, &[x.clone(), Some(known)]).unwrap();
+    let mut metas = ixion::course::walk::infer_all(&graph, &[x.clone(), Some(known)]).unwrap();
     assert_eq!(text(&graph, &metas, "z"), "2×2 f32", "given: s is known");
     fine(Update::new(&graph, &mut metas).run(&[x, Some(sizes)]));
     let hint = "s has become unknown, so y and z must, too: set `None` as well";

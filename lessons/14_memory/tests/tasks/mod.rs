@@ -4,8 +4,9 @@ use super::subject::{
     Clash, Packing, Part, Placed, Request, aligned, best_fit, clash, joined, lower_bound, may_overwrite,
     pack_by_time, pack_in, root,
 };
+use ixion::course::Problem;
 use ixion::graph::RuntimeGraph;
-use ixion::memory::{MemoryPlan, Problem};
+use ixion::memory::MemoryPlan;
 use ixion::op::TensorMeta;
 use ixion::shape::Shapes;
 use ixion::tensor::DType;

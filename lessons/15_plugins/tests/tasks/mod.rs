@@ -9,7 +9,7 @@ use super::subject::{CopyConcat, PluginName, Smooth, add, catch_panic, find, rep
 use ixion::Limits;
 use ixion::engine::{Fields, Network, Plan, PlanFile, Precision};
 use ixion::op::{
-    self, CpuLayer, Creator, ForwardContext, Layer, LayerError, OperatorReader, Registry, RegistryError,
+    self, CpuLayer, Creator, ForwardContext, Io, Layer, LayerError, OperatorReader, Registry, RegistryError,
     RuntimeParameter, State, TensorFormat, TensorMeta,
 };
 use ixion::tensor::{DType, Dim, Tensor, TensorView, TensorViewMut, Workspace};
@@ -58,7 +58,7 @@ fn forward(layer: &mut dyn CpuLayer, inputs: &[Tensor], hint: &str) -> Vec<Tenso
     let mut context = ForwardContext::new(&mut workspace, &limits);
     let mut writable: Vec<TensorViewMut<'_>> =
         outputs.iter_mut().map(|output| output.view_mut().unwrap()).collect();
-    ok(asked(|| layer.forward(&views, &mut writable, &mut context)), hint);
+    ok(asked(|| layer.forward(&mut Io::new(&views, &mut writable, &mut context))), hint);
     drop(writable);
     outputs
 }

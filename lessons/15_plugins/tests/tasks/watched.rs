@@ -1,10 +1,7 @@
 //! A plugin that records its calls, and forwards them to your `Smooth`.
 
 use super::super::subject::Smooth;
-use ixion::op::{
-    CpuLayer, Creator, ForwardContext, FromOperator, Layer, LayerError, OperatorReader, Registry, TensorMeta,
-};
-use ixion::tensor::{TensorView, TensorViewMut};
+use ixion::op::{CpuLayer, Creator, FromOperator, Io, Layer, OperatorReader, Registry, Result, TensorMeta};
 use std::sync::{Arc, Mutex};
 
 /// The calls, and the number of layers so far: the first one is `a`, the next one `b`.
@@ -72,13 +69,13 @@ impl Drop for Watched {
 }
 
 impl Layer for Watched {
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         self.inner.infer(inputs)
     }
 }
 
 impl CpuLayer for Watched {
-    fn configure(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<(), LayerError> {
+    fn configure(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<()> {
         self.note("configure");
         self.inner.configure(inputs, outputs)
     }
@@ -88,7 +85,7 @@ impl CpuLayer for Watched {
         self.inner.workspace(inputs, outputs)
     }
 
-    fn initialize(&mut self) -> Result<(), LayerError> {
+    fn initialize(&mut self) -> Result<()> {
         self.note("initialize");
         self.inner.initialize()
     }
@@ -98,23 +95,18 @@ impl CpuLayer for Watched {
         self.inner.terminate();
     }
 
-    fn serialize(&self) -> Result<Vec<u8>, LayerError> {
+    fn serialize(&self) -> Result<Vec<u8>> {
         self.note("serialize");
         self.inner.serialize()
     }
 
-    fn deserialize(&mut self, bytes: &[u8]) -> Result<(), LayerError> {
+    fn deserialize(&mut self, bytes: &[u8]) -> Result<()> {
         self.note("deserialize");
         self.inner.deserialize(bytes)
     }
 
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        context: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
         self.note("forward");
-        self.inner.forward(inputs, outputs, context)
+        self.inner.forward(io)
     }
 }

@@ -8,8 +8,8 @@ use super::subject::{
     Choices, Decided, MAX_COMBINATIONS, MAX_QUESTIONS, Probe, Term, ask, best_responses, entry_of, greedy,
     price_of_set, sets, solve, spread, unwind, want,
 };
-use ixion::engine::selection::conversion::Conversion;
-use ixion::engine::selection::probe::Combination;
+use ixion::course::conversion::Conversion;
+use ixion::course::probe::Combination;
 use ixion::graph::OperandIndex;
 use ixion::op::TensorFormat;
 use ixion::tensor::DType;

@@ -1,8 +1,8 @@
 //! Tasks 5 and 6: the first page of a plan.
 
 use super::super::subject::{check_header, check_places, checked, decode, encode, entry};
+use ixion::course::header::{Kind, Section, long, number};
 use ixion::engine::PlanFileProblem;
-use ixion::engine::file::header::{Kind, Section, long, number};
 
 fn section(kind: Kind, offset: u64, length: u64) -> Section {
     Section { kind, crc32: 0x0102_0304, offset, length }

@@ -3,8 +3,8 @@
 use super::super::subject::{Choices, Probe, ask, decode, encode, price_of_set, sets, solve};
 use super::{by8, by16, list, plain};
 use ixion::Limits;
-use ixion::engine::selection::probe::Combination;
-use ixion::engine::selection::reformat_price;
+use ixion::course::probe::Combination;
+use ixion::course::reformat_price;
 use ixion::engine::{Builder, Formats, Plan, PlanFile, Selection};
 use ixion::graph::OperandIndex;
 use ixion::op::TensorFormat;

@@ -2,8 +2,8 @@
 
 use super::*;
 use ixion::engine::{Builder, Calibration, EngineError, Method, Plan, PlanFile, Scales};
-use ixion::op::Registry;
-use ixion::tensor::{Picture, TensorView, TensorViewMut};
+use ixion::op::{Registry, Result};
+use ixion::tensor::Picture;
 use ixion::vision::ModelCard;
 use std::collections::HashSet;
 use std::sync::Mutex;
@@ -55,20 +55,15 @@ fn task6_outputs_are_in_the_order_of_the_inputs() {
 struct Seen(Arc<Mutex<HashSet<ThreadId>>>);
 
 impl Layer for Seen {
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         Ok(inputs.to_vec())
     }
 }
 
 impl CpuLayer for Seen {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
         self.0.lock().unwrap().insert(std::thread::current().id());
-        outputs[0].array::<f32>()?.assign(&inputs[0].array::<f32>()?);
+        io.outputs[0].array::<f32>()?.assign(&io.inputs[0].array::<f32>()?);
         Ok(())
     }
 }

@@ -5,11 +5,11 @@ use super::subject::{
     run_all, to_int8, unfold_into,
 };
 use ixion::Limits;
-use ixion::kernels::naive::{conv2d, int8_conv2d, unfold};
-use ixion::kernels::window::Window;
+use ixion::course::naive::{conv2d, int8_conv2d, unfold};
+use ixion::course::window::Window;
 use ixion::op::{
-    CpuLayer, Creator, Device, ForwardContext, FromOperator, Layer, LayerError, OperatorReader, PluginName,
-    RuntimeAttribute, RuntimeParameter, TensorFormat, TensorMeta,
+    CpuLayer, Creator, Device, ForwardContext, FromOperator, Io, Layer, LayerError, OperatorReader,
+    PluginName, RuntimeAttribute, RuntimeParameter, TensorFormat, TensorMeta,
 };
 use ixion::tensor::{DType, Dim, Tensor, Workspace};
 use ndarray::{Array3, Array4, ArrayD, Ix4, IxDyn, arr2, array};
@@ -131,7 +131,7 @@ fn run(conv: &mut Conv2d, x: &Tensor, output: &[usize]) -> Tensor {
     workspace.reserve(rows * output[2] * output[3] * 4).unwrap();
     let limits = Limits::default();
     let mut context = ForwardContext::new(&mut workspace, &limits);
-    conv.forward(&[x.view()], &mut [y.view_mut().unwrap()], &mut context).unwrap();
+    conv.forward(&mut Io::new(&[x.view()], &mut [y.view_mut().unwrap()], &mut context)).unwrap();
     y
 }
 

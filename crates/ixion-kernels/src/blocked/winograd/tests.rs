@@ -148,7 +148,9 @@ proptest! {
         prop_assume!(case.shape().outputs().iter().all(|&len| len > 0));
         for isa in Isa::supported() {
             let [error, largest] = case.error(&case.run(isa, tile), isa.lanes());
-            prop_assert!(error <= 3e-5 * largest.max(1.0), "{:?}: {} of {}", isa, error, largest);
+            // The larger a tile, the more its transforms amplify rounding errors.
+            let tolerance = if tile == Tile::Six { 6e-5 } else { 3e-5 };
+            prop_assert!(error <= tolerance * largest.max(1.0), "{:?}: {} of {}", isa, error, largest);
         }
     }
 }

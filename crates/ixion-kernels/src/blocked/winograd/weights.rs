@@ -2,7 +2,7 @@
 
 use super::super::BlockedShape;
 use super::Tile;
-use super::points::points;
+use super::transform::points;
 use crate::isa::{Isa, isa_for};
 use crate::packed::{Packing, Panels};
 use crate::parallel::for_each_chunk;

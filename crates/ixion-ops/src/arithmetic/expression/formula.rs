@@ -1,6 +1,6 @@
 //! The compiled form of an expression: a flat list of nodes, without names, brackets and recursion.
 
-use crate::op::{FieldValue, LayerError, OperatorReader, RuntimeParameter};
+use crate::op::{FieldValue, LayerError, OperatorReader, Result, RuntimeParameter};
 use ixion_pnnx::{Expr, Function};
 use ixion_tensor::Scalar;
 
@@ -59,7 +59,7 @@ impl Compiled {
     /// # Errors
     /// [`LayerError::Unsupported`] if the expression is not arithmetic: words, `None`, lists within lists or calls, lists of
     /// bools, or a computed axis of `size`.
-    pub fn new(expr: &Expr) -> Result<Self, LayerError> {
+    pub fn new(expr: &Expr) -> Result<Self> {
         let form = match expr {
             Expr::List(items) => Form::List(items.iter().map(list_item).collect::<Result<_, _>>()?),
             Expr::Call { function: Function::Size, args } if args.len() == 1 => {
@@ -74,7 +74,7 @@ impl Compiled {
     ///
     /// # Errors
     /// [`LayerError::InvalidParameter`] if the parameter is not an expression; else as [`Compiled::new`].
-    pub(crate) fn parse(key: &'static str, parameter: &RuntimeParameter) -> Result<Self, LayerError> {
+    pub(crate) fn parse(key: &'static str, parameter: &RuntimeParameter) -> Result<Self> {
         let expr = Expr::parse(parameter.raw()).map_err(|error| LayerError::InvalidParameter {
             key,
             found: format!("`{}`", shorten(parameter.raw())),
@@ -141,7 +141,7 @@ impl Compiled {
     }
 }
 
-fn list_item(expr: &Expr) -> Result<Formula, LayerError> {
+fn list_item(expr: &Expr) -> Result<Formula> {
     match expr {
         Expr::None | Expr::Word(_) | Expr::Bool(_) | Expr::List(_) => Err(LayerError::Unsupported(format!(
             "`{expr}` in a list: an expression supports lists of integers; masks, slices and nested lists are indices, \
@@ -152,7 +152,7 @@ fn list_item(expr: &Expr) -> Result<Formula, LayerError> {
 }
 
 impl Formula {
-    fn new(expr: &Expr) -> Result<Self, LayerError> {
+    fn new(expr: &Expr) -> Result<Self> {
         let mut nodes = Vec::new();
         add(expr, &mut nodes)?;
         let mut needed = vec![false; nodes.len()];
@@ -175,7 +175,7 @@ impl Formula {
 }
 
 /// Appends an expression after its arguments and returns its position. The parser limits the depth of the recursion.
-fn add(expr: &Expr, nodes: &mut Vec<Node>) -> Result<usize, LayerError> {
+fn add(expr: &Expr, nodes: &mut Vec<Node>) -> Result<usize> {
     let node = match expr {
         Expr::Input(position) => Node::Input(*position),
         Expr::Int(value) => Node::Number(Scalar::Int(*value)),
@@ -228,7 +228,7 @@ fn shorten(text: &str) -> String {
 impl FieldValue for Compiled {
     const KIND: &'static str = "an expression";
 
-    fn read(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Option<Self>, LayerError> {
+    fn read(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Option<Self>> {
         let Some(parameter) = reader.param(key) else { return Ok(None) };
         let compiled = Self::parse(key, parameter)?;
         // An input keeps the name that it had before operators were fused; only its position matters.

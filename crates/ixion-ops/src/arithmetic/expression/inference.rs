@@ -2,13 +2,13 @@
 
 use super::formula::{Compiled, Form, Formula};
 use super::typing::Type;
-use crate::op::{LayerError, TensorMeta};
+use crate::op::{LayerError, Result, TensorMeta};
 use crate::support::broadcast::broadcast;
 use ixion_tensor::{DType, Dim};
 
 impl Compiled {
     /// Infers the element type, the shape and the known values of the result.
-    pub(crate) fn infer(&self, inputs: &[TensorMeta]) -> Result<TensorMeta, LayerError> {
+    pub(crate) fn infer(&self, inputs: &[TensorMeta]) -> Result<TensorMeta> {
         match &self.form {
             Form::Value(formula) => infer_value(formula, inputs),
             Form::List(items) => infer_list(items, inputs),
@@ -18,16 +18,16 @@ impl Compiled {
 }
 
 /// The sizes that a formula lists, which are the dimensions of its value.
-pub(super) fn sizes(formula: &Formula, inputs: &[TensorMeta]) -> Result<Vec<Dim>, LayerError> {
+pub(super) fn sizes(formula: &Formula, inputs: &[TensorMeta]) -> Result<Vec<Dim>> {
     Ok(formula.types(inputs)?.pop().map(|last| last.dims).unwrap_or_default())
 }
 
-fn infer_sizes(formula: &Formula, inputs: &[TensorMeta]) -> Result<TensorMeta, LayerError> {
+fn infer_sizes(formula: &Formula, inputs: &[TensorMeta]) -> Result<TensorMeta> {
     let sizes = sizes(formula, inputs)?;
     Ok(TensorMeta::new(DType::I64, [sizes.len()]).with_values(sizes))
 }
 
-fn infer_value(formula: &Formula, inputs: &[TensorMeta]) -> Result<TensorMeta, LayerError> {
+fn infer_value(formula: &Formula, inputs: &[TensorMeta]) -> Result<TensorMeta> {
     let types = formula.types(inputs)?;
     let values = formula.values(&types, inputs);
     let last = types.last().ok_or_else(|| LayerError::Unsupported("the expression is empty".to_owned()))?;
@@ -35,7 +35,7 @@ fn infer_value(formula: &Formula, inputs: &[TensorMeta]) -> Result<TensorMeta, L
     Ok(with_values(meta, values))
 }
 
-fn infer_list(items: &[Formula], inputs: &[TensorMeta]) -> Result<TensorMeta, LayerError> {
+fn infer_list(items: &[Formula], inputs: &[TensorMeta]) -> Result<TensorMeta> {
     let (mut dims, mut masks) = (Vec::new(), 0);
     let mut values = Some(Vec::new());
     for (position, item) in items.iter().enumerate() {
@@ -59,16 +59,12 @@ fn infer_list(items: &[Formula], inputs: &[TensorMeta]) -> Result<TensorMeta, La
 }
 
 /// Checks that an item of a list is an integer or a mask: a bool tensor with axes.
-fn check_item(position: usize, item: &Type) -> Result<(), LayerError> {
+fn check_item(position: usize, item: &Type) -> Result<()> {
     if item.dtype.is_integer() || (item.dtype == DType::Bool && !item.dims.is_empty()) {
         return Ok(());
     }
     let what = format!("item {position} of the list");
-    Err(LayerError::DType {
-        what,
-        wanted: "integers, or bool tensors with axes".to_owned(),
-        found: item.dtype,
-    })
+    Err(LayerError::dtype(what, "integers, or bool tensors with axes", item.dtype))
 }
 
 fn with_values(meta: TensorMeta, values: Option<Vec<Dim>>) -> TensorMeta {

@@ -1,9 +1,9 @@
 //! Element types and shapes of the nodes of a formula, and the program that computes them.
 
 use super::formula::{Compiled, Form, Formula, Node};
-use crate::op::{LayerError, TensorMeta};
+use crate::op::{LayerError, Result, TensorMeta};
 use crate::support::broadcast::broadcast;
-use crate::support::promotion::{Kind, Standing, default_precision, kind, result_type};
+use crate::support::promotion::{NumberKind, Standing, default_precision, result_type};
 use ixion_kernels::elementwise::{Program, Value};
 use ixion_pnnx::Function;
 use ixion_tensor::{DType, Dim, Scalar, resolve_axis};
@@ -45,7 +45,7 @@ impl Formula {
     ///
     /// # Errors
     /// Returns an error if an input is missing, shapes are incompatible, or a function does not support an element type.
-    pub(super) fn types(&self, inputs: &[TensorMeta]) -> Result<Vec<Type>, LayerError> {
+    pub(super) fn types(&self, inputs: &[TensorMeta]) -> Result<Vec<Type>> {
         let mut types: Vec<Type> = Vec::with_capacity(self.nodes.len());
         for node in &self.nodes {
             let next = match node {
@@ -78,7 +78,7 @@ impl Formula {
         &self,
         types: &[Type],
         place: impl Fn(usize) -> Option<usize>,
-    ) -> Result<(Program, Value), LayerError> {
+    ) -> Result<(Program, Value)> {
         let mut program = Program::default();
         let mut values: Vec<Option<Value>> = vec![None; self.nodes.len()];
         let mut last = None;
@@ -117,7 +117,7 @@ impl Compiled {
         &self,
         inputs: &[TensorMeta],
         place: impl Fn(usize) -> Option<usize>,
-    ) -> Result<(Program, Value), LayerError> {
+    ) -> Result<(Program, Value)> {
         match &self.form {
             Form::Value(formula) => formula.program(&formula.types(inputs)?, place),
             _ => Err(LayerError::Unsupported("a list has no program".to_owned())),
@@ -125,20 +125,20 @@ impl Compiled {
     }
 }
 
-fn input(inputs: &[TensorMeta], position: usize) -> Result<&TensorMeta, LayerError> {
+fn input(inputs: &[TensorMeta], position: usize) -> Result<&TensorMeta> {
     inputs.get(position).ok_or_else(|| LayerError::InputCount {
         wanted: format!("at least {}", position.saturating_add(1)),
         found: inputs.len(),
     })
 }
 
-fn size(of: &Type, axis: i64) -> Result<&Dim, LayerError> {
+fn size(of: &Type, axis: i64) -> Result<&Dim> {
     let axis = resolve_axis(axis, of.dims.len())?;
     of.dims.get(axis).ok_or_else(|| LayerError::shape("the value whose size is taken", "an axis", "a scalar"))
 }
 
 /// The type of a function's result.
-fn call(function: Function, a: &Type, b: &Type) -> Result<Type, LayerError> {
+fn call(function: Function, a: &Type, b: &Type) -> Result<Type> {
     let common = result_type([a, b].map(|arg| (arg.dtype, arg.standing())));
     let is_number = a.is_number && b.is_number;
     check_kinds(function, [a.dtype, b.dtype, common])?;
@@ -149,7 +149,7 @@ fn call(function: Function, a: &Type, b: &Type) -> Result<Type, LayerError> {
 /// The element type in which a function computes, and that of its result, given the common type of its arguments.
 fn signature(function: Function, common: DType, is_number: bool) -> (DType, DType) {
     use Function as F;
-    let integer = matches!(kind(common), Kind::Bool | Kind::Integer);
+    let integer = matches!(NumberKind::of(common), NumberKind::Bool | NumberKind::Integer);
     match function {
         F::Cast(dtype) => (common, dtype),
         F::Int => (common, DType::I64),
@@ -200,9 +200,9 @@ fn is_floating(function: Function) -> bool {
 }
 
 /// The kinds of numbers that a function supports in PyTorch, and their names.
-fn kinds(function: Function) -> (&'static [Kind], &'static str) {
+fn kinds(function: Function) -> (&'static [NumberKind], &'static str) {
     use Function as F;
-    use Kind::{Bool, Complex, Float, Integer};
+    use NumberKind::{Bool, Complex, Float, Integer};
     match function {
         F::Abs | F::Neg | F::Sub | F::Pow => {
             (&[Integer, Float, Complex], "integers, floats and complex numbers")
@@ -231,11 +231,11 @@ fn kinds(function: Function) -> (&'static [Kind], &'static str) {
     }
 }
 
-fn check_kinds(function: Function, [a, b, common]: [DType; 3]) -> Result<(), LayerError> {
+fn check_kinds(function: Function, [a, b, common]: [DType; 3]) -> Result<()> {
     let (taken, names) = kinds(function);
     // A subtraction with a bool operand is an error, even if the other operand is not bool.
     let checked = if function == Function::Sub { vec![a, b] } else { vec![common] };
-    match checked.into_iter().find(|dtype| !taken.contains(&kind(*dtype))) {
+    match checked.into_iter().find(|dtype| !taken.contains(&NumberKind::of(*dtype))) {
         None => Ok(()),
         Some(found) => Err(LayerError::dtype(format!("`{}`", function.name()), names, found)),
     }

@@ -1,7 +1,7 @@
 //! Polar coordinates and conjugates of complex numbers.
 
 use super::{Double, check_held, map, real_result, refused};
-use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
+use crate::op::{CpuLayer, ForwardContext, FromOperator, Io, Layer, LayerError, Result, TensorMeta, exactly};
 use crate::support::arguments::InputIndex;
 use crate::support::broadcast::{TensorOrScalar, broadcast};
 use crate::support::number;
@@ -34,10 +34,10 @@ crate::operator! {
 
 impl Layer for Polar {
     fn num_inputs(&self) -> RangeInclusive<usize> {
-        2..=2
+        exactly(1 + self.field_inputs())
     }
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let (length, angle) = (&inputs[0], &inputs[self.angle.0]);
         let dtype = match length.dtype() {
             DType::F16 => DType::C32,
@@ -46,28 +46,22 @@ impl Layer for Polar {
             other => return Err(refused(other, "f16, f32 and f64")),
         };
         if angle.dtype() != length.dtype() {
-            let (what, wanted) = ("the angle".to_owned(), length.dtype().to_string());
-            return Err(LayerError::DType { what, wanted, found: angle.dtype() });
+            return Err(LayerError::dtype("the angle", length.dtype(), angle.dtype()));
         }
         Ok(vec![TensorMeta::new(dtype, broadcast(length.dims(), angle.dims())?)])
     }
 }
 
 impl CpuLayer for Polar {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        context: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        check_held::<[Double; 2]>(&outputs[0], context)?;
-        let shape = *outputs[0].shape();
-        let read = |position: usize| -> Result<Vec<f64>, LayerError> {
-            let converted = TensorOrScalar::Input(position).converted(inputs, DType::F64)?;
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        check_held::<[Double; 2]>(&io.outputs[0], &io.context)?;
+        let shape = *io.outputs[0].shape();
+        let read = |position: usize| -> Result<Vec<f64>> {
+            let converted = TensorOrScalar::Input(position).converted(io.inputs, DType::F64)?;
             Ok(converted.expanded(&shape)?.to_vec()?)
         };
         let (lengths, angles) = (read(0)?, read(self.angle.0)?);
-        number::write::<Double>(&mut outputs[0], |output| {
+        number::write::<Double>(&mut io.outputs[0], |output| {
             let parts = lengths.iter().zip(&angles).map(|(r, a)| Complex::new(r * a.cos(), r * a.sin()));
             output.iter_mut().zip(parts).for_each(|(to, from)| *to = from);
             Ok(())
@@ -76,50 +70,22 @@ impl CpuLayer for Polar {
 }
 
 impl Layer for Angle {
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         Ok(vec![inputs[0].with_dtype(real_result(inputs[0].dtype()).real())])
     }
 }
 
 impl CpuLayer for Angle {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        context: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        if inputs[0].dtype().is_complex() {
-            return map(&inputs[0], &mut outputs[0], context, |z: Double| z.arg());
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        if io.inputs[0].dtype().is_complex() {
+            return map(&io.inputs[0], &mut io.outputs[0], &io.context, |z: Double| z.arg());
         }
-        map(&inputs[0], &mut outputs[0], context, |x: f64| match x {
+        map(&io.inputs[0], &mut io.outputs[0], &io.context, |x: f64| match x {
             x if x.is_nan() => x,
             x if x < 0.0 => PI,
             _ => 0.0,
         })
     }
-}
-
-macro_rules! keep_the_type {
-    ($($name:ident: $complex:expr, |$input:ident, $output:ident, $context:ident| $real:expr;)*) => {$(
-        impl Layer for $name {
-            fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
-                Ok(vec![inputs[0].with_dtype(inputs[0].dtype())])
-            }
-        }
-
-        impl CpuLayer for $name {
-            fn forward(
-                &mut self,
-                inputs: &[TensorView<'_>],
-                outputs: &mut [TensorViewMut<'_>],
-                $context: &mut ForwardContext<'_>,
-            ) -> Result<(), LayerError> {
-                let ($input, $output) = (&inputs[0], &mut outputs[0]);
-                let complex: fn(Double) -> Double = $complex;
-                if $input.dtype().is_complex() { map($input, $output, $context, complex) } else { $real }
-            }
-        }
-    )*};
 }
 
 /// Conjugates complex numbers.
@@ -130,7 +96,7 @@ pub(crate) fn conjugate(
     input: &TensorView<'_>,
     output: &mut TensorViewMut<'_>,
     context: &ForwardContext<'_>,
-) -> Result<(), LayerError> {
+) -> Result<()> {
     map(input, output, context, |z: Double| z.conj())
 }
 
@@ -142,12 +108,38 @@ fn sign(x: f64) -> f64 {
     if x > 0.0 { 1.0 } else { -f64::from(u8::from(x < 0.0)) }
 }
 
-keep_the_type! {
-    Conjugate: |z| z.conj(), |input, output, context| Ok(output.copy_from(input)?);
-    Sgn: direction, |input, output, context| match input.dtype().is_float() {
-        true => map(input, output, context, |x: f64| 0.0 + sign(x)),
-        false => map(input, output, context, i64::signum),
-    };
+impl Layer for Conjugate {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
+        Ok(vec![inputs[0].with_dtype(inputs[0].dtype())])
+    }
+}
+
+impl CpuLayer for Conjugate {
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        let (input, output) = (&io.inputs[0], &mut io.outputs[0]);
+        if input.dtype().is_complex() {
+            conjugate(input, output, &io.context)
+        } else {
+            Ok(output.copy_from(input)?)
+        }
+    }
+}
+
+impl Layer for Sgn {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
+        Ok(vec![inputs[0].with_dtype(inputs[0].dtype())])
+    }
+}
+
+impl CpuLayer for Sgn {
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        let (input, output, context) = (&io.inputs[0], &mut io.outputs[0], &io.context);
+        match input.dtype() {
+            dtype if dtype.is_complex() => map(input, output, context, direction),
+            dtype if dtype.is_float() => map(input, output, context, |x: f64| 0.0 + sign(x)),
+            _ => map(input, output, context, i64::signum),
+        }
+    }
 }
 
 operators! { Polar, Angle, Conjugate, Sgn }

@@ -1,7 +1,7 @@
 //! Attention of all heads together, in `f32`.
 
 use crate::matmul::product::storage;
-use crate::op::LayerError;
+use crate::op::Result;
 use ixion_kernels::attention::{Heads, Matrices, Place, Sizes};
 use ixion_tensor::{DType, Limits, TensorView};
 use ndarray::{ArrayView4, ArrayViewD, ArrayViewMut2, Axis, s};
@@ -34,10 +34,7 @@ pub(super) struct AllHeads<'a> {
 
 /// The matrices of a tensor whose batch axes are broadcast, where each head is shared by `shared` heads of the queries; `None`
 /// if its rows are not contiguous, or if it is empty or not `f32`.
-pub(super) fn matrices<'a>(
-    tensor: &TensorView<'a>,
-    shared: usize,
-) -> Result<Option<Matrices<'a>>, LayerError> {
+pub(super) fn matrices<'a>(tensor: &TensorView<'a>, shared: usize) -> Result<Option<Matrices<'a>>> {
     let layout = tensor.layout();
     let (shape, strides) = (layout.shape(), layout.strides());
     let place = match *strides {
@@ -57,7 +54,7 @@ pub(super) fn matrices<'a>(
 ///
 /// # Errors
 /// Fails if the mask has more than four axes.
-pub(super) fn of_all_heads(mut mask: ArrayViewD<'_, f32>) -> Result<ArrayView4<'_, f32>, LayerError> {
+pub(super) fn of_all_heads(mut mask: ArrayViewD<'_, f32>) -> Result<ArrayView4<'_, f32>> {
     while mask.ndim() < 4 {
         mask.insert_axis_inplace(Axis(0));
     }
@@ -66,12 +63,7 @@ pub(super) fn of_all_heads(mut mask: ArrayViewD<'_, f32>) -> Result<ArrayView4<'
 
 impl AllHeads<'_> {
     /// Writes the output in row-major order.
-    pub(super) fn run(
-        &self,
-        output: &mut [f32],
-        scratch: &mut [f32],
-        limits: &Limits,
-    ) -> Result<(), LayerError> {
+    pub(super) fn run(&self, output: &mut [f32], scratch: &mut [f32], limits: &Limits) -> Result<()> {
         let Sizes { heads, rows, out_width, .. } = self.sizes;
         let add = |at: [usize; 2], first: usize, mut block: ArrayViewMut2<'_, f32>| {
             let Some(mask) = &self.mask else { return };

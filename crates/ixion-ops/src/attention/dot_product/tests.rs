@@ -5,7 +5,7 @@ use crate::support::testing::{assert_close, operator, tensor, waves};
 
 const NAMES: [&str; 4] = ["query", "key", "value", "attn_mask"];
 
-fn attention(params: &[(&str, &str)], inputs: &[&Tensor]) -> Result<Tensor, LayerError> {
+fn attention(params: &[(&str, &str)], inputs: &[&Tensor]) -> Result<Tensor> {
     operator("F.scaled_dot_product_attention", params).with_names(&NAMES).run_one(inputs)
 }
 

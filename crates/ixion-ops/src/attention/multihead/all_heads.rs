@@ -2,7 +2,7 @@
 
 use super::MultiheadAttention;
 use super::projections::Part;
-use crate::op::{ForwardContext, LayerError};
+use crate::op::{ForwardContext, Result};
 use crate::support::float;
 use crate::support::packed;
 use crate::support::packed::Matrix;
@@ -51,7 +51,7 @@ impl MultiheadAttention {
         inputs: &[TensorView<'_>],
         output: &mut TensorViewMut<'_>,
         context: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
+    ) -> Result<()> {
         let (sources, e) = (self.sources, self.embed_dim);
         let sizes @ [samples, rows, columns] = self.sizes(inputs);
         let limits = context.limits();
@@ -109,7 +109,7 @@ impl MultiheadAttention {
         output: &mut TensorViewMut<'_>,
         scratch: &mut [f32],
         limits: &Limits,
-    ) -> Result<(), LayerError> {
+    ) -> Result<()> {
         let (e, rows) = (self.embed_dim, joined.len() / self.embed_dim);
         let panels = self.panels(Part::Back)?;
         let joined = Matrix { data: Cow::Borrowed(joined), rows, columns: e, row: e };

@@ -1,6 +1,6 @@
 //! Field types of multi-head attention.
 
-use crate::op::{FieldValue, LayerError, NO_KEY, OperatorReader, RuntimeAttribute};
+use crate::op::{FieldValue, NO_KEY, OperatorReader, Result, RuntimeAttribute};
 use crate::support::float;
 use ixion_kernels::Float;
 use ixion_tensor::DType;
@@ -14,18 +14,18 @@ pub struct FileWeight(pub Option<RuntimeAttribute>);
 impl FieldValue for FileWeight {
     const KIND: &'static str = "a weight of the file";
 
-    fn read(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Option<Self>, LayerError> {
+    fn read(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Option<Self>> {
         Ok(Some(Self(reader.attr(key))))
     }
 }
 
 impl FileWeight {
-    pub(super) fn read<T: Float>(&self) -> Result<Option<Cow<'_, [T]>>, LayerError> {
+    pub(super) fn read<T: Float>(&self) -> Result<Option<Cow<'_, [T]>>> {
         self.0.as_ref().map(|attribute| float::read::<T>(&attribute.decode()?.view())).transpose()
     }
 
     /// The weight as a matrix with `columns` columns.
-    pub(super) fn matrix<T: Float>(&self, columns: usize) -> Result<Option<Array2<T>>, LayerError> {
+    pub(super) fn matrix<T: Float>(&self, columns: usize) -> Result<Option<Array2<T>>> {
         let Some(values) = self.read::<T>()? else { return Ok(None) };
         let shape = (values.len() / columns.max(1), columns);
         Ok(Some(Array2::from_shape_vec(shape, values.into_owned())?))
@@ -43,7 +43,7 @@ pub struct Results {
 impl FieldValue for Results {
     const KIND: &'static str = NO_KEY;
 
-    fn read(reader: &mut OperatorReader<'_>, _: &'static str) -> Result<Option<Self>, LayerError> {
+    fn read(reader: &mut OperatorReader<'_>, _: &'static str) -> Result<Option<Self>> {
         let axes = |output: usize| reader.output_shape(output).map(<[_]>::len);
         let of_each_head = axes(0).zip(axes(1)).is_some_and(|(output, weights)| weights > output);
         Ok(Some(Self { count: reader.num_outputs(), of_each_head }))
@@ -71,7 +71,7 @@ impl FieldValue for Sources {
     const KIND: &'static str =
         "inputs, of which `$key`, `$value`, `$attn_mask` and `$key_padding_mask` may be named";
 
-    fn read(reader: &mut OperatorReader<'_>, _: &'static str) -> Result<Option<Self>, LayerError> {
+    fn read(reader: &mut OperatorReader<'_>, _: &'static str) -> Result<Option<Self>> {
         // Inputs without names are assigned in this order.
         let key = reader.input("kv").or_else(|| reader.input("key"));
         let value = reader.input("value").or(key);
@@ -84,6 +84,14 @@ impl FieldValue for Sources {
         }
         let (key, value) = (key.unwrap_or(0), value.unwrap_or(0));
         Ok(Some(Self { query: 0, key, value, mask, padding, unsure: None }))
+    }
+
+    fn num_inputs(&self) -> usize {
+        let masks = [self.mask, self.padding, self.unsure].into_iter().flatten();
+        let mut positions: Vec<usize> = masks.chain([self.query, self.key, self.value]).collect();
+        positions.sort_unstable();
+        positions.dedup();
+        positions.len()
     }
 }
 
@@ -100,13 +108,5 @@ impl Sources {
             _ => return None,
         };
         Some(Self { query: place(0), key, value, mask, padding, unsure })
-    }
-
-    pub(super) fn num_inputs(&self) -> usize {
-        let masks = [self.mask, self.padding, self.unsure].into_iter().flatten();
-        let mut positions: Vec<usize> = masks.chain([self.query, self.key, self.value]).collect();
-        positions.sort_unstable();
-        positions.dedup();
-        positions.len()
     }
 }

@@ -4,7 +4,7 @@
 
 use super::{MultiheadAttention, Sources};
 use crate::attention::dot_product::{added, check_mask};
-use crate::op::{LayerError, TensorMeta};
+use crate::op::{LayerError, Result, TensorMeta};
 use ixion_kernels::Float;
 use ixion_tensor::{Dim, Limits, Tensor, TensorView};
 use ndarray::{ArrayView2, ArrayView3, ArrayViewMut2, Ix2, Ix3, s};
@@ -28,11 +28,7 @@ pub(super) struct MaskViews<'a, T> {
 
 impl MultiheadAttention {
     /// Checks that the masks are bools or floats of the shapes that PyTorch accepts.
-    pub(super) fn check_masks(
-        &self,
-        inputs: &[TensorMeta],
-        [batch, rows, columns]: [&Dim; 3],
-    ) -> Result<(), LayerError> {
+    pub(super) fn check_masks(&self, inputs: &[TensorMeta], [batch, rows, columns]: [&Dim; 3]) -> Result<()> {
         let sources = self.sources.resolved(|position| first_axis(&inputs[position]), [batch, rows]);
         if let Some(mask) = sources.mask.map(|position| &inputs[position]) {
             let all = batch.clone() * self.num_heads;
@@ -57,7 +53,7 @@ impl MultiheadAttention {
         inputs: &[TensorView<'_>],
         [batch, rows]: [usize; 2],
         limits: &Limits,
-    ) -> Result<Masks, LayerError> {
+    ) -> Result<Masks> {
         let first = |position: usize| {
             let shape = inputs[position].shape();
             (shape.rank(), shape.first().map(|&len| Dim::from(len)))
@@ -103,10 +99,7 @@ impl Masks {
     }
 
     /// Broadcasts the masks, without a copy, to these numbers of samples, heads, rows and columns.
-    pub(super) fn views<T: Float>(
-        &self,
-        [batch, heads, rows, seen]: [usize; 4],
-    ) -> Result<MaskViews<'_, T>, LayerError> {
+    pub(super) fn views<T: Float>(&self, [batch, heads, rows, seen]: [usize; 4]) -> Result<MaskViews<'_, T>> {
         let scores = match &self.scores {
             Some(mask) => {
                 let layout = mask.layout().expand(&[batch.saturating_mul(heads), rows, seen])?;

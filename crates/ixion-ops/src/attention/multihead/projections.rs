@@ -1,7 +1,9 @@
 //! The packed projections of multi-head attention.
 
 use super::{MultiheadAttention, Sources};
-use crate::op::{FieldValue, LayerError, NO_KEY, OperatorReader, RuntimeAttribute, Tactic, TensorMeta};
+use crate::op::{
+    FieldValue, LayerError, NO_KEY, OperatorReader, Result, RuntimeAttribute, Tactic, TensorMeta,
+};
 use crate::support::packed;
 use crate::support::packed::{Early, Packed, pack};
 use crate::support::packed_weights::numbers_of;
@@ -29,7 +31,7 @@ pub(super) enum Part {
 impl FieldValue for Projections {
     const KIND: &'static str = NO_KEY;
 
-    fn read(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Option<Self>, LayerError> {
+    fn read(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Option<Self>> {
         Ok(Early::read(reader, key)?.map(|early| Self { early, ..Self::default() }))
     }
 }
@@ -49,7 +51,7 @@ impl MultiheadAttention {
     ///
     /// # Errors
     /// [`LayerError::Unsupported`] if the tactic does not support the inputs.
-    pub(super) fn configure_projections(&mut self, inputs: &[TensorMeta]) -> Result<(), LayerError> {
+    pub(super) fn configure_projections(&mut self, inputs: &[TensorMeta]) -> Result<()> {
         let mut early = std::mem::take(&mut self.projections.early);
         let input = inputs.get(self.sources.query);
         let input = input.filter(|_| self.outputs.count < 2 && self.extra_rows() == 0);
@@ -67,7 +69,7 @@ impl MultiheadAttention {
     ///
     /// # Errors
     /// [`LayerError::Unsupported`] if no tactic has this id.
-    pub(super) fn select_tactic(&mut self, id: u32) -> Result<(), LayerError> {
+    pub(super) fn select_tactic(&mut self, id: u32) -> Result<()> {
         let tactics = self.tactics_of_projections();
         if self.projections.early.select_tactic(id, &tactics)? {
             self.projections.packed = Default::default();
@@ -84,7 +86,7 @@ impl MultiheadAttention {
     ///
     /// # Errors
     /// Fails if the weights cannot be read.
-    pub(super) fn initialize_projections(&self) -> Result<(), LayerError> {
+    pub(super) fn initialize_projections(&self) -> Result<()> {
         if !self.projections.early.is_wanted() {
             return Ok(());
         }
@@ -107,7 +109,7 @@ impl MultiheadAttention {
     ///
     /// # Errors
     /// [`LayerError::Unsupported`] if the bytes are not such a state.
-    pub(super) fn restore_projections(&mut self, bytes: &[u8]) -> Result<(), LayerError> {
+    pub(super) fn restore_projections(&mut self, bytes: &[u8]) -> Result<()> {
         if self.projections.early.restore(bytes)? {
             return Ok(());
         }
@@ -142,7 +144,7 @@ impl MultiheadAttention {
     ///
     /// # Errors
     /// Fails if the weights cannot be read.
-    pub(super) fn panels(&self, part: Part) -> Result<&Panels, LayerError> {
+    pub(super) fn panels(&self, part: Part) -> Result<&Panels> {
         self.projections.of(part).get_or_make(|| {
             let before = self.kept_parts().into_iter().take_while(|&other| other != part);
             let lens = before.map(|other| self.projections.early.len(self.sizes_of(other)));
@@ -153,7 +155,7 @@ impl MultiheadAttention {
         })
     }
 
-    fn pack(&self, part: Part) -> Result<Panels, LayerError> {
+    fn pack(&self, part: Part) -> Result<Panels> {
         let ([outputs, features], e) = (self.sizes_of(part), self.embed_dim);
         let factors = (features, self.projections.early.packing());
         let missing = |key: &str| LayerError::MissingWeight { key: key.to_owned() };

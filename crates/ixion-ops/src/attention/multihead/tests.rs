@@ -1,4 +1,4 @@
-use crate::op::{ForwardContext, LayerError, TensorMeta};
+use crate::op::{ForwardContext, Io, LayerError, TensorMeta};
 use crate::support::testing::{Operator, assert_close, operator, tensor, waves};
 use ixion_tensor::{DType, Dim, Limits, Tensor, Workspace};
 
@@ -130,7 +130,7 @@ fn memory_is_limited() {
         let limits = Limits { max_tensor_bytes: bytes as u64, ..Limits::default() };
         let mut output = Tensor::zeros(DType::F64, &[1, rows, 4]).unwrap();
         let mut context = ForwardContext::new(&mut workspace, &limits);
-        layer.forward(&inputs, &mut [output.view_mut().unwrap()], &mut context)
+        layer.forward(&mut Io::new(&inputs, &mut [output.view_mut().unwrap()], &mut context))
     };
     // An input, three projections, the heads' results and their projection; the scores alone would be 2·2000·2000.
     run(rows * 4 * 6 * 8).unwrap();

@@ -1,64 +1,61 @@
-//! The state of a blocked convolution that a plan stores.
+//! The state of a convolution of tensors with blocked channels.
 
-use super::super::Conv;
-use super::super::algorithm::ConvAlgorithm;
-use crate::op::LayerError;
-use crate::support::packed::{BF16, NO_PAIRS};
-use ixion_kernels::blocked::Blocking;
-use ixion_kernels::{Isa, isa};
+use crate::convolution::algorithm::ConvAlgorithm;
+use crate::op::{FieldValue, NO_KEY, OperatorReader, Result, Written};
+use crate::support::packed_weights::PackedWeights;
+use crate::support::shape_cache::ShapeCache;
+use ixion_kernels::blocked::{
+    Blocking, DenseConv, DenseWeights, DepthwiseConv, WinogradConv, WinogradWeights,
+};
+use ixion_kernels::packed::Panels;
+use ixion_tensor::Shape;
+use std::sync::{Arc, OnceLock};
 
-impl Conv {
-    /// The number of channels per block, whether the input is blocked, and the tactic unless it is direct convolution. Empty if
-    /// nothing is blocked.
-    pub(in super::super) fn stored_blocks(&self) -> Vec<u8> {
-        let Some(Blocking { block, is_input_blocked }) = self.blocks.blocking else { return Vec::new() };
-        let algorithm = self.blocks.algorithm;
-        let tactic = (algorithm != ConvAlgorithm::Direct).then_some(algorithm.tactic().id as u8);
-        [block as u8, is_input_blocked.into()].into_iter().chain(tactic).collect()
-    }
+/// The state of a convolution for blocked tensors. Clones share the weights.
+#[derive(Debug, Clone, Default)]
+pub struct Blocks {
+    /// `None` unless blocked formats were configured.
+    pub(super) blocking: Option<Blocking>,
+    pub(super) algorithm: ConvAlgorithm,
+    pub(super) weights: Option<Arc<OnceLock<Weights>>>,
+    pub(super) stored: PackedWeights<(Blocking, ConvAlgorithm)>,
+    pub(super) sizes: ShapeCache<(Shape, Sizes)>,
+}
 
-    /// Restores the state that [`Conv::stored_blocks`] returned.
-    ///
-    /// # Errors
-    /// [`LayerError::Unsupported`] if the bytes are no such state, or no kernel supports it.
-    pub(in super::super) fn restore_blocks(&mut self, bytes: &[u8]) -> Result<(), LayerError> {
-        let state = self.read_state(bytes);
-        if state.is_none() && !bytes.is_empty() {
-            return Err(LayerError::Unsupported(refusal(bytes)));
+/// Weights in the order of the kernel.
+#[derive(Debug)]
+pub(super) enum Weights {
+    Depthwise(Panels),
+    Dense(DenseWeights),
+    Winograd(WinogradWeights),
+}
+
+impl Weights {
+    pub(super) fn panels(&self) -> &[Panels] {
+        match self {
+            Self::Depthwise(panels) => std::slice::from_ref(panels),
+            Self::Dense(weights) => weights.panels(),
+            Self::Winograd(weights) => weights.panels(),
         }
-        let (blocking, algorithm) = state.unzip();
-        self.reset_blocks(blocking, algorithm.unwrap_or_default());
-        self.blocks.stored.set_order(state);
-        Ok(())
-    }
-
-    /// Decodes the blocking and the algorithm; `None` if the bytes are invalid or no kernel supports them.
-    fn read_state(&self, bytes: &[u8]) -> Option<(Blocking, ConvAlgorithm)> {
-        let (block, is_input_blocked, id) = match *bytes {
-            [block @ (8 | 16), flag @ (0 | 1)] => (block, flag == 1, None),
-            [block @ (8 | 16), 1, id] => (block, true, Some(id)),
-            _ => return None,
-        };
-        let blocking = Blocking { block: block.into(), is_input_blocked };
-        let algorithm = match id {
-            None => Some(ConvAlgorithm::Direct),
-            Some(id) => self.algorithms().into_iter().skip(1).find(|it| it.tactic().id == u32::from(id)),
-        };
-        let supports_algorithm = |algorithm: &ConvAlgorithm| {
-            *algorithm == ConvAlgorithm::Direct || self.supports_algorithm(blocking, *algorithm)
-        };
-        let algorithm = algorithm.filter(supports_algorithm).filter(|_| self.suits(blocking))?;
-        Some((blocking, algorithm))
     }
 }
 
-/// The reason for rejecting a state.
-fn refusal(bytes: &[u8]) -> String {
-    match *bytes {
-        [16, 1, id] if u32::from(id) == BF16.id => NO_PAIRS.to_owned(),
-        [16, ..] if isa() < Isa::Avx512 => {
-            "blocks of 16 channels may need AVX-512: build the plan on a processor like this one".to_owned()
-        }
-        _ => format!("no kernel supports the channel blocking {bytes:?}"),
+/// State that depends on the input's shape.
+#[derive(Debug)]
+pub(super) enum Sizes {
+    Depthwise(DepthwiseConv),
+    Dense(DenseConv),
+    Winograd(WinogradConv),
+}
+
+impl FieldValue for Blocks {
+    const KIND: &'static str = NO_KEY;
+
+    fn read(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Option<Self>> {
+        Ok(PackedWeights::read(reader, key)?.map(|stored| Self { stored, ..Self::default() }))
+    }
+
+    fn written(&self) -> Written {
+        Written::Nothing
     }
 }

@@ -48,7 +48,7 @@ fn one_number_everywhere() {
     );
 }
 
-fn arange(params: &[(&str, &str)], names: &[&str], inputs: &[&Tensor]) -> Result<Tensor, LayerError> {
+fn arange(params: &[(&str, &str)], names: &[&str], inputs: &[&Tensor]) -> Result<Tensor> {
     let mut layer = operator("torch.arange", params).with_names(names).create(inputs.len())?;
     let views: Vec<TensorView<'_>> = inputs.iter().map(|input| input.view()).collect();
     let (mut workspace, limits) = (Workspace::new()?, ixion_tensor::Limits::default());

@@ -1,18 +1,15 @@
 //! Random numbers of distributions other than the normal one, under TorchScript's names.
 
 use super::integers::{Places, permutable, shuffled, within};
-use super::{Seed, check_held, draw_each, fraction, random, write};
-use crate::creation::filled::Size;
-use crate::op::{
-    CpuLayer, FieldValue, ForwardContext, FromParameter, Layer, LayerError, OperatorReader, TensorMeta,
-};
-use crate::support::arguments::ParamOrInput;
+use super::{Seed, check_held, draw_each, fill_uniform, random, write};
+use crate::creation::filled::{Leading, Size};
+use crate::op::{CpuLayer, ForwardContext, FromOperator, Io, Layer, LayerError, Result, TensorMeta, exactly};
 use crate::support::float;
 use ixion_tensor::{DType, TensorView, TensorViewMut, bf16, f16};
 use rand::Rng;
 use rand::rngs::StdRng;
 use rand_distr::{Cauchy, Distribution, Exp, LogNormal, Poisson};
-use std::ops::RangeInclusive;
+use std::ops::{Range, RangeInclusive};
 
 crate::operator! {
     /// `torch.rand`: random numbers of the uniform distribution from 0 up to but excluding 1.
@@ -190,40 +187,15 @@ crate::operator! {
     }
 }
 
-/// A number given as a parameter or an input, which may be the first input.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Count(ParamOrInput<i64>);
+/// A number, which may be the first input.
+pub type Count = Leading<i64>;
 
-impl FieldValue for Count {
-    const KIND: &'static str = <i64 as FromParameter>::KIND;
-
-    fn read(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Option<Self>, LayerError> {
-        Ok(match <i64 as FieldValue>::read(reader, key)? {
-            Some(value) => Some(Self(ParamOrInput::Value(value))),
-            None => reader.input(key).map(|position| Self(ParamOrInput::Input(position))),
-        })
-    }
-}
-
-fn require(
-    key: &'static str,
-    found: impl std::fmt::Display,
-    holds: bool,
-    reason: &str,
-) -> Result<(), LayerError> {
+fn require(key: &'static str, found: impl std::fmt::Display, holds: bool, reason: &str) -> Result<()> {
     if holds { Ok(()) } else { Err(LayerError::invalid(key, found, reason)) }
 }
 
-fn check_range(low: i64, high: i64) -> Result<(), LayerError> {
+fn check_range(low: i64, high: i64) -> Result<()> {
     require("high", high, low < high, "it must be greater than `low`")
-}
-
-fn of_size(size: &Size, inputs: &[TensorMeta], dtype: DType) -> Result<TensorMeta, LayerError> {
-    let dims = size.dims(inputs)?;
-    if dims.iter().any(|dim| dim.fixed().is_some_and(|dim| dim < 0)) {
-        return Err(LayerError::invalid("size", format!("{dims:?}"), "lengths must not be negative"));
-    }
-    Ok(TensorMeta::new(dtype, dims))
 }
 
 /// Fills an output with the results of `draw` for each element of the input, or for 0 if there is no input.
@@ -232,8 +204,8 @@ fn fill(
     input: Option<&TensorView<'_>>,
     output: &mut TensorViewMut<'_>,
     context: &ForwardContext<'_>,
-    mut draw: impl FnMut(&mut StdRng, f64) -> Result<f64, LayerError>,
-) -> Result<(), LayerError> {
+    mut draw: impl FnMut(&mut StdRng, f64) -> Result<f64>,
+) -> Result<()> {
     fill_by(seed, input, output, context, &mut draw)
 }
 
@@ -242,8 +214,8 @@ fn fill_by(
     input: Option<&TensorView<'_>>,
     output: &mut TensorViewMut<'_>,
     context: &ForwardContext<'_>,
-    draw: &mut dyn FnMut(&mut StdRng, f64) -> Result<f64, LayerError>,
-) -> Result<(), LayerError> {
+    draw: &mut dyn FnMut(&mut StdRng, f64) -> Result<f64>,
+) -> Result<()> {
     check_held(output, context)?;
     let mut rng = seed.rng();
     let numbers = match input {
@@ -293,36 +265,59 @@ fn no(key: &'static str, found: f64) -> impl Fn() -> LayerError {
 
 impl Layer for RandOf {
     fn num_inputs(&self) -> RangeInclusive<usize> {
-        self.size.num_inputs()..=self.size.num_inputs()
+        exactly(self.field_inputs())
     }
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
-        random(of_size(&self.size, inputs, self.dtype.unwrap_or(DType::F32))?)
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
+        random(self.size.meta(inputs, self.dtype.unwrap_or(DType::F32))?)
+    }
+}
+
+impl CpuLayer for RandOf {
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        fill_uniform(self.seed, io)
     }
 }
 
 impl Layer for Randint {
     fn num_inputs(&self) -> RangeInclusive<usize> {
-        self.size.num_inputs()..=self.size.num_inputs()
+        exactly(self.field_inputs())
     }
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
-        within(of_size(&self.size, inputs, self.dtype.unwrap_or(DType::I64))?, self.low, self.high)
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
+        within(self.size.meta(inputs, self.dtype.unwrap_or(DType::I64))?, self.low, self.high)
+    }
+}
+
+impl CpuLayer for Randint {
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        fill_integers(self.seed, self.low..self.high, io)
     }
 }
 
 impl Layer for RandintLike {
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         within(inputs[0].with_dtype(self.dtype.unwrap_or(inputs[0].dtype())), self.low, self.high)
     }
 }
 
+impl CpuLayer for RandintLike {
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        fill_integers(self.seed, self.low..self.high, io)
+    }
+}
+
+fn fill_integers(seed: Seed, range: Range<i64>, io: &mut Io<'_, '_>) -> Result<()> {
+    let mut rng = seed.rng();
+    draw_each(&mut io.outputs[0], &io.context, |_| Ok(rng.random_range(range.clone())))
+}
+
 impl Layer for Randperm {
     fn num_inputs(&self) -> RangeInclusive<usize> {
-        self.n.0.num_inputs()..=self.n.0.num_inputs()
+        exactly(self.field_inputs())
     }
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let n = self.n.0.dim(inputs)?;
         if n.fixed().is_some_and(|n| n < 0) {
             return Err(LayerError::invalid("n", n, "it must not be negative"));
@@ -333,7 +328,7 @@ impl Layer for Randperm {
 }
 
 impl Layer for Multinomial {
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         float::check("the weights", &inputs[0])?;
         let (1..=2, Some((places, rows))) = (inputs[0].rank(), inputs[0].dims().split_last()) else {
             return Err(LayerError::shape("the weights", "one or two axes", &inputs[0]));
@@ -349,20 +344,8 @@ impl Layer for Multinomial {
     }
 }
 
-macro_rules! like_the_input {
-    ($($name:ident),*) => {$(
-        impl Layer for $name {
-            fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
-                random(inputs[0].with_dims(inputs[0].dims().to_vec()))
-            }
-        }
-    )*};
-}
-
-like_the_input!(Bernoulli, Exponential, CauchyOf, LogNormalOf, GeometricOf, PoissonOf, RReLUOf);
-
 impl Layer for Uniform {
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let output = random(inputs[0].with_dims(inputs[0].dims().to_vec()))?;
         let most = largest(inputs[0].dtype());
         let reason = format!("the largest finite {} is {most}", inputs[0].dtype());
@@ -371,117 +354,93 @@ impl Layer for Uniform {
     }
 }
 
-/// Layers that draw each element independently, given the input's element if the flag is true.
+impl CpuLayer for Uniform {
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        // Rounded to the element type, a number just below `to` could become `to`.
+        let most = below(self.to, io.outputs[0].dtype()).max(self.from);
+        fill(self.seed, None, &mut io.outputs[0], &io.context, |rng, _| {
+            Ok((self.from + rng.random::<f64>() * (self.to - self.from)).min(most))
+        })
+    }
+}
+
+/// Layers whose output is like the input. Each element is drawn independently, given the input's element if the flag is true.
 macro_rules! draws {
-    ($($name:ident |$layer:ident, $dtype:ident| $input:expr, $draw:expr;)*) => {$(
+    ($($name:ident |$layer:ident| $input:expr, $draw:expr;)*) => {$(
+        impl Layer for $name {
+            fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
+                random(inputs[0].with_dims(inputs[0].dims().to_vec()))
+            }
+        }
+
         impl CpuLayer for $name {
-            fn forward(
-                &mut self,
-                inputs: &[TensorView<'_>],
-                outputs: &mut [TensorViewMut<'_>],
-                context: &mut ForwardContext<'_>,
-            ) -> Result<(), LayerError> {
+            fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
                 let $layer = &*self;
-                let $dtype = outputs[0].dtype();
-                let input: Option<&TensorView<'_>> = if $input { inputs.first() } else { None };
-                fill($layer.seed, input, &mut outputs[0], context, $draw)
+                let input: Option<&TensorView<'_>> = if $input { io.inputs.first() } else { None };
+                fill($layer.seed, input, &mut io.outputs[0], &io.context, $draw)
             }
         }
     )*};
 }
 
 draws! {
-    RandOf |layer, dtype| false, |rng, _| Ok(fraction(rng, dtype));
-    Uniform |layer, dtype| false, {
-        // Rounded to the element type, a number just below `to` could become `to`.
-        let most = below(layer.to, dtype).max(layer.from);
-        move |rng, _| Ok((layer.from + rng.random::<f64>() * (layer.to - layer.from)).min(most))
-    };
-    Bernoulli |layer, _dtype| true, |rng, x| {
+    Bernoulli |layer| true, |rng, x| {
         let p = layer.p.unwrap_or(x);
         require("p", p, (0.0..=1.0).contains(&p), "a probability must be between 0 and 1")?;
         Ok(f64::from(u8::from(rng.random::<f64>() < p)))
     };
-    Exponential |layer, _dtype| false, {
+    Exponential |layer| false, {
         let distribution = Exp::new(layer.lambd).map_err(|_| no("lambd", layer.lambd)())?;
         move |rng, _| Ok(distribution.sample(rng))
     };
-    CauchyOf |layer, _dtype| false, {
+    CauchyOf |layer| false, {
         let distribution = Cauchy::new(layer.median, layer.sigma).map_err(|_| no("sigma", layer.sigma)())?;
         move |rng, _| Ok(distribution.sample(rng))
     };
-    LogNormalOf |layer, _dtype| false, {
+    LogNormalOf |layer| false, {
         let distribution = LogNormal::new(layer.mean, layer.std).map_err(|_| no("std", layer.std)())?;
         move |rng, _| Ok(distribution.sample(rng))
     };
-    GeometricOf |layer, _dtype| false, {
+    GeometricOf |layer| false, {
         let failures = (-layer.p).ln_1p();
         move |rng, _| Ok(((1.0 - rng.random::<f64>()).ln() / failures).ceil().max(1.0))
     };
-    PoissonOf |layer, _dtype| true, |rng, mean| match Poisson::new(mean) {
+    PoissonOf |layer| true, |rng, mean| match Poisson::new(mean) {
         _ if mean == 0.0 => Ok(0.0),
         Ok(distribution) => Ok(distribution.sample(rng)),
         Err(_) => Err(LayerError::shape("a mean", "a non-negative number that is not too large", mean)),
     };
-    RReLUOf |layer, _dtype| true, |rng, x| {
+    RReLUOf |layer| true, |rng, x| {
         let part = if layer.training { rng.random::<f64>() } else { 0.5 };
         let slope = layer.lower + part * (layer.upper - layer.lower);
         Ok(if x < 0.0 { x * slope } else { x })
     };
 }
 
-macro_rules! integer_draws {
-    ($($name:ident),*) => {$(
-        impl CpuLayer for $name {
-            fn forward(
-                &mut self,
-                _: &[TensorView<'_>],
-                outputs: &mut [TensorViewMut<'_>],
-                context: &mut ForwardContext<'_>,
-            ) -> Result<(), LayerError> {
-                let (mut rng, range) = (self.seed.rng(), self.low..self.high);
-                draw_each(&mut outputs[0], context, |_| Ok(rng.random_range(range.clone())))
-            }
-        }
-    )*};
-}
-
-integer_draws!(Randint, RandintLike);
-
 impl CpuLayer for Randperm {
-    fn forward(
-        &mut self,
-        _: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        context: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        check_held(&outputs[0], context)?;
-        let count = outputs[0].num_elements();
-        permutable(TensorMeta::new(outputs[0].dtype(), [count]), count as i64)?;
-        write(shuffled(count, &mut self.seed.rng(), context.limits())?, &mut outputs[0])
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        check_held(&io.outputs[0], &io.context)?;
+        let count = io.outputs[0].num_elements();
+        permutable(TensorMeta::new(io.outputs[0].dtype(), [count]), count as i64)?;
+        write(shuffled(count, &mut self.seed.rng(), io.context.limits())?, &mut io.outputs[0])
     }
 }
 
 impl CpuLayer for Multinomial {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        context: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        check_held(&outputs[0], context)?;
-        let places = inputs[0].shape().last().copied().unwrap_or(0);
-        let weights = inputs[0].to_tensor()?.cast(DType::F64)?.to_vec::<f64>()?;
-        let (mut rng, mut drawn) = (self.seed.rng(), Vec::with_capacity(outputs[0].num_elements()));
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        check_held(&io.outputs[0], &io.context)?;
+        let places = io.inputs[0].shape().last().copied().unwrap_or(0);
+        let weights = io.inputs[0].to_tensor()?.cast(DType::F64)?.to_vec::<f64>()?;
+        let (mut rng, mut drawn) = (self.seed.rng(), Vec::with_capacity(io.outputs[0].num_elements()));
         for row in weights.chunks_exact(places.max(1)) {
             let places = Places::new(row)?;
             if self.replacement {
-                places.draw(self.num_samples, &mut rng, context.limits(), &mut drawn)?;
+                places.draw(self.num_samples, &mut rng, io.context.limits(), &mut drawn)?;
             } else {
-                places.draw_once(self.num_samples, &mut rng, context.limits(), &mut drawn)?;
+                places.draw_once(self.num_samples, &mut rng, io.context.limits(), &mut drawn)?;
             }
         }
-        write(drawn, &mut outputs[0])
+        write(drawn, &mut io.outputs[0])
     }
 }
 

@@ -1,7 +1,7 @@
 //! Random integers, permutations and indices.
 
 use super::PATIENCE;
-use crate::op::{LayerError, TensorMeta};
+use crate::op::{LayerError, Result, TensorMeta};
 use ixion_tensor::{DType, LimitError, Limits};
 use rand::Rng;
 use rand::rngs::StdRng;
@@ -21,7 +21,7 @@ fn range(dtype: DType) -> Option<[i64; 2]> {
 }
 
 /// Checks that the output's type holds the integers in `low..high`.
-pub(super) fn within(meta: TensorMeta, low: i64, high: i64) -> Result<Vec<TensorMeta>, LayerError> {
+pub(super) fn within(meta: TensorMeta, low: i64, high: i64) -> Result<Vec<TensorMeta>> {
     let dtype = meta.dtype();
     let Some([min, max]) = range(dtype) else {
         return Err(LayerError::dtype("random integers", "integers, floats and bool", dtype));
@@ -36,7 +36,7 @@ pub(super) fn within(meta: TensorMeta, low: i64, high: i64) -> Result<Vec<Tensor
 }
 
 /// Checks that the output's type holds each of the integers in `0..count` exactly.
-pub(super) fn permutable(meta: TensorMeta, count: i64) -> Result<Vec<TensorMeta>, LayerError> {
+pub(super) fn permutable(meta: TensorMeta, count: i64) -> Result<Vec<TensorMeta>> {
     let dtype = meta.dtype();
     let max = match dtype {
         DType::F64 => 1 << 53,
@@ -78,7 +78,7 @@ impl<'a> Places<'a> {
     ///
     /// # Errors
     /// [`LayerError::Shape`] for a weight that is negative or not finite.
-    pub(super) fn new(weights: &'a [f64]) -> Result<Self, LayerError> {
+    pub(super) fn new(weights: &'a [f64]) -> Result<Self> {
         match weights.iter().find(|weight| !(**weight >= 0.0 && weight.is_finite())) {
             None => Ok(Self { weights }),
             Some(found) => Err(LayerError::shape("the weights", "finite numbers of at least 0", found)),
@@ -92,7 +92,7 @@ impl<'a> Places<'a> {
         rng: &mut StdRng,
         limits: &Limits,
         drawn: &mut Vec<i64>,
-    ) -> Result<(), LayerError> {
+    ) -> Result<()> {
         let mut total = 0.0;
         let sum = |weight: &f64| {
             total += weight;
@@ -122,7 +122,7 @@ impl<'a> Places<'a> {
         rng: &mut StdRng,
         limits: &Limits,
         drawn: &mut Vec<i64>,
-    ) -> Result<(), LayerError> {
+    ) -> Result<()> {
         let mut arrivals = Vec::new();
         for (place, weight) in self.weights.iter().enumerate() {
             if place % PATIENCE == 0 {

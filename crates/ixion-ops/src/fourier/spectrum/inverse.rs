@@ -2,7 +2,7 @@
 
 use super::{Frames, Normalization, check_window, frame_norm, norm, precision};
 use crate::fourier::transforms::{complex, read_complex};
-use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta, Weight};
+use crate::op::{CpuLayer, FromOperator, Io, Layer, LayerError, Result, TensorMeta, Weight, exactly};
 use ixion_kernels::fourier::{Direction, Plan, Signal};
 use ixion_tensor::{Complex, Dim, Limits, Tensor, TensorView, TensorViewMut};
 use std::ops::RangeInclusive;
@@ -75,7 +75,7 @@ struct Join<'a> {
 }
 
 impl Join<'_> {
-    fn infer(&self, inputs: &[TensorMeta], axes: RangeInclusive<usize>) -> Result<TensorMeta, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta], axes: RangeInclusive<usize>) -> Result<TensorMeta> {
         let input = &inputs[0];
         if !input.dtype().is_complex() {
             return Err(LayerError::dtype("the input", "complex numbers", input.dtype()));
@@ -115,12 +115,7 @@ impl Join<'_> {
             .unwrap_or(frequencies.fixed().is_none_or(|found| usize::try_from(found) != Ok(self.frames.len)))
     }
 
-    fn run(
-        &self,
-        inputs: &[TensorView<'_>],
-        output: &mut TensorViewMut<'_>,
-        limits: &Limits,
-    ) -> Result<(), LayerError> {
+    fn run(&self, inputs: &[TensorView<'_>], output: &mut TensorViewMut<'_>, limits: &Limits) -> Result<()> {
         let (input, shape) = (*inputs[0].shape(), *output.shape());
         let (frequencies, count) = (input[input.rank() - 2], input[input.rank() - 1]);
         let length = shape.last().copied().unwrap_or(0);
@@ -189,7 +184,7 @@ impl Join<'_> {
 }
 
 impl InverseShortTime {
-    fn join(&self) -> Result<Join<'_>, LayerError> {
+    fn join(&self) -> Result<Join<'_>> {
         let margin = if self.center { self.n_fft / 2 } else { 0 };
         Ok(Join {
             frames: Frames::new(self.n_fft, self.hop_length, self.win_length)?,
@@ -207,17 +202,16 @@ impl InverseShortTime {
 
 impl Layer for InverseShortTime {
     fn num_inputs(&self) -> RangeInclusive<usize> {
-        let count = 1 + self.window.as_ref().map_or(0, Weight::num_inputs);
-        count..=count
+        exactly(1 + self.field_inputs())
     }
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         Ok(vec![self.join()?.infer(inputs, 2..=3)?])
     }
 }
 
 impl InverseSpectrogram {
-    fn join(&self) -> Result<Join<'_>, LayerError> {
+    fn join(&self) -> Result<Join<'_>> {
         let margin = if self.center { self.n_fft / 2 } else { 0 };
         let pad = if self.length.is_some() { self.pad } else { 0 };
         Ok(Join {
@@ -236,35 +230,24 @@ impl InverseSpectrogram {
 
 impl Layer for InverseSpectrogram {
     fn num_inputs(&self) -> RangeInclusive<usize> {
-        let count = 1 + self.window.num_inputs();
-        count..=count
+        exactly(1 + self.field_inputs())
     }
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         Ok(vec![self.join()?.infer(inputs, 2..=ixion_tensor::MAX_RANK)?])
     }
 }
 
 impl CpuLayer for InverseShortTime {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        context: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        let (join, output) = (self.join()?, &mut outputs[0]);
-        join.run(inputs, output, context.limits())
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        let (join, output) = (self.join()?, &mut io.outputs[0]);
+        join.run(io.inputs, output, io.context.limits())
     }
 }
 
 impl CpuLayer for InverseSpectrogram {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        context: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        let (join, output) = (self.join()?, &mut outputs[0]);
-        join.run(inputs, output, context.limits())
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        let (join, output) = (self.join()?, &mut io.outputs[0]);
+        join.run(io.inputs, output, io.context.limits())
     }
 }

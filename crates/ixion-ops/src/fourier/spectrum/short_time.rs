@@ -3,7 +3,7 @@
 use super::{Frames, Normalization, check_window, frame_norm, norm, precision};
 use crate::fourier::transforms::{complex, read_complex};
 use crate::layout::padding::PaddingMode;
-use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta, Weight};
+use crate::op::{CpuLayer, FromOperator, Io, Layer, LayerError, Result, TensorMeta, Weight, exactly};
 use ixion_kernels::fourier::{Direction, Plan};
 use ixion_tensor::{Complex, DType, Dim, Layout, Limits, Shape, Tensor, TensorView, TensorViewMut};
 use std::ops::RangeInclusive;
@@ -37,9 +37,8 @@ crate::operator! {
     validate |layer| {
         let frames = Frames::new(layer.n_fft, layer.hop_length, layer.win_length)?;
         if layer.align_to_window == Some(true) && frames.window != frames.len {
-            let reason = "only supported for windows of length `n_fft`".to_owned();
-            let found = "True".to_owned();
-            return Err(LayerError::InvalidParameter { key: "align_to_window", found, reason });
+            let reason = "only supported for windows of length `n_fft`";
+            return Err(LayerError::invalid("align_to_window", "True", reason));
         }
         Ok(())
     }
@@ -103,7 +102,7 @@ impl Cut<'_> {
         if self.center { self.frames.len / 2 } else { 0 }
     }
 
-    fn infer(&self, inputs: &[TensorMeta], axes: RangeInclusive<usize>) -> Result<TensorMeta, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta], axes: RangeInclusive<usize>) -> Result<TensorMeta> {
         let input = &inputs[0];
         let window = self.window.map(|window| window.meta(inputs)).transpose()?;
         check_window(self.frames, window.as_ref())?;
@@ -143,12 +142,7 @@ impl Cut<'_> {
         Ok(TensorMeta::new(dtype, dims))
     }
 
-    fn run(
-        &self,
-        inputs: &[TensorView<'_>],
-        output: &mut TensorViewMut<'_>,
-        limits: &Limits,
-    ) -> Result<(), LayerError> {
+    fn run(&self, inputs: &[TensorView<'_>], output: &mut TensorViewMut<'_>, limits: &Limits) -> Result<()> {
         let shape = *output.shape();
         let axes = if self.form == Form::Parts { shape.rank() - 1 } else { shape.rank() };
         let (frequencies, count) = (shape[axes - 2], shape[axes - 1]);
@@ -187,7 +181,7 @@ impl Cut<'_> {
     }
 
     /// The index of the signal's element at each position after padding; `None` for zeros.
-    fn sources(&self, len: usize, limits: &Limits) -> Result<Vec<Option<usize>>, LayerError> {
+    fn sources(&self, len: usize, limits: &Limits) -> Result<Vec<Option<usize>>> {
         let (inner, margin) = (len.saturating_add(self.pad.saturating_mul(2)), self.margin());
         let total = inner.saturating_add(2 * margin);
         limits.check_tensor("a padded signal", (total as u64).saturating_mul(16))?;
@@ -207,12 +201,7 @@ impl Cut<'_> {
     }
 
     /// Writes spectra, stored frame by frame, as frequencies×frames.
-    fn write(
-        &self,
-        spectra: Vec<Complex<f64>>,
-        axes: usize,
-        output: &mut TensorViewMut<'_>,
-    ) -> Result<(), LayerError> {
+    fn write(&self, spectra: Vec<Complex<f64>>, axes: usize, output: &mut TensorViewMut<'_>) -> Result<()> {
         let mut dims = output.shape().to_vec();
         let mut order: Vec<usize> = (0..dims.len()).collect();
         dims.swap(axes - 2, axes - 1);
@@ -238,7 +227,7 @@ impl Cut<'_> {
 }
 
 impl ShortTime {
-    fn cut(&self, input: DType) -> Result<Cut<'_>, LayerError> {
+    fn cut(&self, input: DType) -> Result<Cut<'_>> {
         let is_complex = input.is_complex();
         let form = if self.return_complex.unwrap_or(is_complex) { Form::Complex } else { Form::Parts };
         Ok(Cut {
@@ -257,17 +246,16 @@ impl ShortTime {
 
 impl Layer for ShortTime {
     fn num_inputs(&self) -> RangeInclusive<usize> {
-        let count = 1 + self.window.as_ref().map_or(0, Weight::num_inputs);
-        count..=count
+        exactly(1 + self.field_inputs())
     }
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         Ok(vec![self.cut(inputs[0].dtype())?.infer(inputs, 1..=2)?])
     }
 }
 
 impl Spectrogram {
-    fn cut(&self) -> Result<Cut<'_>, LayerError> {
+    fn cut(&self) -> Result<Cut<'_>> {
         Ok(Cut {
             frames: Frames::new(self.n_fft, Some(self.hop_length), Some(self.win_length))?,
             window: Some(&self.window),
@@ -284,35 +272,24 @@ impl Spectrogram {
 
 impl Layer for Spectrogram {
     fn num_inputs(&self) -> RangeInclusive<usize> {
-        let count = 1 + self.window.num_inputs();
-        count..=count
+        exactly(1 + self.field_inputs())
     }
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         Ok(vec![self.cut()?.infer(inputs, 1..=ixion_tensor::MAX_RANK)?])
     }
 }
 
 impl CpuLayer for ShortTime {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        context: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        let (cut, output) = (self.cut(inputs[0].dtype())?, &mut outputs[0]);
-        cut.run(inputs, output, context.limits())
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        let (cut, output) = (self.cut(io.inputs[0].dtype())?, &mut io.outputs[0]);
+        cut.run(io.inputs, output, io.context.limits())
     }
 }
 
 impl CpuLayer for Spectrogram {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        context: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        let (cut, output) = (self.cut()?, &mut outputs[0]);
-        cut.run(inputs, output, context.limits())
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        let (cut, output) = (self.cut()?, &mut io.outputs[0]);
+        cut.run(io.inputs, output, io.context.limits())
     }
 }

@@ -1,6 +1,6 @@
 //! The items of an index, one per axis, from the file or from inputs.
 
-use crate::op::{FieldValue, LayerError, OperatorReader, TensorMeta};
+use crate::op::{FieldValue, LayerError, OperatorReader, Result, TensorMeta};
 use crate::support::broadcast::{broadcast, owned};
 use ixion_pnnx::Expr;
 use ixion_tensor::{DType, Dim, Limits, Tensor, TensorView};
@@ -37,7 +37,7 @@ pub struct Indices {
 impl FieldValue for Items {
     const KIND: &'static str = "a list of indices such as [None,[0,2]], or an input";
 
-    fn read(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Option<Self>, LayerError> {
+    fn read(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Option<Self>> {
         let Some(parameter) = reader.param(key) else {
             return Ok(reader.later_input(key)?.map(Items::Input));
         };
@@ -57,6 +57,13 @@ impl FieldValue for Items {
             }
         }
         Ok(Some(Items::Listed(given)))
+    }
+
+    fn num_inputs(&self) -> usize {
+        match self {
+            Items::Input(_) => 1,
+            Items::Listed(items) => items.iter().filter(|item| matches!(item, Item::Input(_))).count(),
+        }
     }
 }
 
@@ -119,7 +126,7 @@ impl Indices {
     ///
     /// # Errors
     /// Never in practice: the array is contiguous.
-    pub fn tensor(&self) -> Result<Tensor, LayerError> {
+    pub fn tensor(&self) -> Result<Tensor> {
         Ok(Tensor::from_array(self.array.clone())?)
     }
 }
@@ -136,16 +143,8 @@ impl Items {
         (!items.iter().any(is_mask)).then_some(items)
     }
 
-    /// The number of the operator's inputs that are items.
-    pub(super) fn num_inputs(&self) -> usize {
-        match self {
-            Items::Input(_) => 1,
-            Items::Listed(items) => items.iter().filter(|item| matches!(item, Item::Input(_))).count(),
-        }
-    }
-
     /// The broadcast shape of the indices, and the axes that they index. Masks must have the lengths of their axes.
-    pub(super) fn shape(&self, inputs: &[TensorMeta]) -> Result<(Vec<Dim>, Vec<usize>), LayerError> {
+    pub(super) fn shape(&self, inputs: &[TensorMeta]) -> Result<(Vec<Dim>, Vec<usize>)> {
         match self {
             Items::Listed(items) => listed_shape(items, inputs),
             Items::Input(position) => {
@@ -173,11 +172,7 @@ impl Items {
     }
 
     /// The indices for each axis.
-    pub(super) fn values(
-        &self,
-        inputs: &[TensorView<'_>],
-        limits: &Limits,
-    ) -> Result<Vec<Option<Indices>>, LayerError> {
+    pub(super) fn values(&self, inputs: &[TensorView<'_>], limits: &Limits) -> Result<Vec<Option<Indices>>> {
         match self {
             Items::Listed(items) => listed_values(items, inputs, limits),
             Items::Input(position) if inputs[*position].dtype() == DType::Bool => {
@@ -198,14 +193,14 @@ impl Items {
 }
 
 /// The indices of the true elements of a mask, if they are within the limits.
-fn checked_places(mask: &ArrayViewD<'_, bool>, limits: &Limits) -> Result<Vec<Indices>, LayerError> {
+fn checked_places(mask: &ArrayViewD<'_, bool>, limits: &Limits) -> Result<Vec<Indices>> {
     let taken = mask.iter().filter(|&&taken| taken).count();
     check_offsets(taken.saturating_mul(mask.ndim()), limits)?;
     Ok(places_of(mask))
 }
 
 /// [`Items::shape`] for listed items.
-fn listed_shape(items: &[Item], inputs: &[TensorMeta]) -> Result<(Vec<Dim>, Vec<usize>), LayerError> {
+fn listed_shape(items: &[Item], inputs: &[TensorMeta]) -> Result<(Vec<Dim>, Vec<usize>)> {
     let (mut shape, mut axes, mut axis) = (Vec::new(), Vec::new(), 0);
     for item in items {
         let (dims, covered) = match item {
@@ -231,7 +226,7 @@ fn listed_shape(items: &[Item], inputs: &[TensorMeta]) -> Result<(Vec<Dim>, Vec<
 }
 
 /// The shape of computed indices, and the dimensions of the axes that they cover if they are a mask.
-fn computed_shape(index: &TensorMeta) -> Result<(Vec<Dim>, Vec<Dim>), LayerError> {
+fn computed_shape(index: &TensorMeta) -> Result<(Vec<Dim>, Vec<Dim>)> {
     match index.dtype() {
         DType::I64 | DType::I32 | DType::I16 | DType::I8 => Ok((index.dims().to_vec(), Vec::new())),
         DType::Bool | DType::U8 if index.rank() > 0 => Ok((vec![Dim::fresh("taken")], index.dims().to_vec())),
@@ -243,11 +238,7 @@ fn computed_shape(index: &TensorMeta) -> Result<(Vec<Dim>, Vec<Dim>), LayerError
 }
 
 /// [`Items::values`] for listed items.
-fn listed_values(
-    items: &[Item],
-    inputs: &[TensorView<'_>],
-    limits: &Limits,
-) -> Result<Vec<Option<Indices>>, LayerError> {
+fn listed_values(items: &[Item], inputs: &[TensorView<'_>], limits: &Limits) -> Result<Vec<Option<Indices>>> {
     let mut values = Vec::with_capacity(items.len());
     for item in items {
         match item {
@@ -270,7 +261,7 @@ fn listed_values(
 }
 
 /// Checks that a mask is as long as the axis that it indexes.
-fn check_mask(axis: &Dim, mask: &Dim, input: &TensorMeta) -> Result<(), LayerError> {
+fn check_mask(axis: &Dim, mask: &Dim, input: &TensorMeta) -> Result<()> {
     if axis.differs(mask) {
         return Err(LayerError::shape(
             "the input",
@@ -282,7 +273,7 @@ fn check_mask(axis: &Dim, mask: &Dim, input: &TensorMeta) -> Result<(), LayerErr
 }
 
 /// Checks that `count` positions are within the limits.
-pub(super) fn check_offsets(count: usize, limits: &Limits) -> Result<(), LayerError> {
+pub(super) fn check_offsets(count: usize, limits: &Limits) -> Result<()> {
     let bytes = (count as u64).saturating_mul(size_of::<usize>() as u64);
     Ok(limits.check_tensor("the positions of an index", bytes)?)
 }

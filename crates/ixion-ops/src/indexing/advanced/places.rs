@@ -1,16 +1,12 @@
 //! The positions of indexed elements in memory.
 
 use super::items::{Indices, check_offsets};
-use crate::op::{LayerError, TensorMeta};
+use crate::op::{LayerError, Result, TensorMeta};
 use ixion_tensor::{Dim, Limits, Shape, resolve_index};
 use ndarray::IxDyn;
 
 /// The dimensions of an input that is indexed along `axes` by indices of the given shape.
-pub(super) fn indexed_dims(
-    input: &TensorMeta,
-    shape: Vec<Dim>,
-    axes: &[usize],
-) -> Result<Vec<Dim>, LayerError> {
+pub(super) fn indexed_dims(input: &TensorMeta, shape: Vec<Dim>, axes: &[usize]) -> Result<Vec<Dim>> {
     if axes.iter().any(|&axis| axis >= input.rank()) {
         return Err(LayerError::shape("the input", "an axis for each index", input));
     }
@@ -41,7 +37,7 @@ pub(super) struct Places {
 }
 
 impl Places {
-    pub(super) fn new(items: &[Option<Indices>], input: &Shape, limits: &Limits) -> Result<Self, LayerError> {
+    pub(super) fn new(items: &[Option<Indices>], input: &Shape, limits: &Limits) -> Result<Self> {
         let axes: Vec<usize> = (0..items.len()).filter(|&axis| items[axis].is_some()).collect();
         let mut shape = Shape::new(&[])?;
         for item in items.iter().flatten() {

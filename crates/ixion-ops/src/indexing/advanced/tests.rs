@@ -2,7 +2,7 @@ use super::*;
 use crate::support::testing::{counting, operator, tensor};
 use ixion_tensor::Workspace;
 
-fn index(expr: &str, x: &Tensor) -> Result<(Vec<usize>, Vec<i32>), LayerError> {
+fn index(expr: &str, x: &Tensor) -> Result<(Vec<usize>, Vec<i32>)> {
     let output = operator("Tensor.index", &[("expr", expr)]).run_one(&[x])?;
     Ok((output.shape().to_vec(), output.to_vec()?))
 }

@@ -2,7 +2,7 @@ use super::*;
 use crate::support::testing::{counting, operator, tensor};
 use ixion_tensor::Tensor;
 
-fn run(op_type: &str, params: &[(&str, &str)], x: &Tensor) -> Result<(Vec<usize>, Vec<i32>), LayerError> {
+fn run(op_type: &str, params: &[(&str, &str)], x: &Tensor) -> Result<(Vec<usize>, Vec<i32>)> {
     let output = operator(op_type, params).run_one(&[x])?;
     Ok((output.shape().to_vec(), output.to_vec().unwrap()))
 }

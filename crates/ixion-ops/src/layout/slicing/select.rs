@@ -2,12 +2,12 @@
 
 use super::{Cut, cut_dims, cut_layout, select};
 use crate::op::{
-    CpuLayer, FieldValue, ForwardContext, FromParameter, Layer, LayerError, NO_KEY, OperatorReader,
-    RuntimeParameter, TensorMeta, View,
+    CpuLayer, FieldValue, FromOperator, FromParameter, Io, Layer, NO_KEY, OperatorReader, Result,
+    RuntimeParameter, TensorMeta, View, Written, exactly,
 };
 use crate::support::arguments::ParamOrInput;
 use crate::support::views::axis_of;
-use ixion_tensor::{DType, Dim, Layout, Shape, TensorView, TensorViewMut};
+use ixion_tensor::{DType, Dim, Layout, Shape};
 use std::ops::RangeInclusive;
 
 crate::operator! {
@@ -39,6 +39,13 @@ impl FromParameter for Indices {
         let one = i64::from_parameter(parameter).map(Self::One);
         one.or_else(|| Vec::<i64>::from_parameter(parameter).map(Self::Many))
     }
+
+    fn to_parameter(&self) -> Option<RuntimeParameter> {
+        match self {
+            Self::One(index) => index.to_parameter(),
+            Self::Many(indices) => indices.to_parameter(),
+        }
+    }
 }
 
 /// True if the file records the same number of axes for the output as for the input: PNNX writes a list of one index as a
@@ -49,19 +56,23 @@ pub struct RankStays(pub bool);
 impl FieldValue for RankStays {
     const KIND: &'static str = NO_KEY;
 
-    fn read(reader: &mut OperatorReader<'_>, _: &'static str) -> Result<Option<Self>, LayerError> {
+    fn read(reader: &mut OperatorReader<'_>, _: &'static str) -> Result<Option<Self>> {
         let ranks = [reader.input_shape(0), reader.output_shape(0)].map(|shape| shape.map(<[_]>::len));
         Ok(Some(Self(ranks[0].is_some() && ranks[0] == ranks[1])))
+    }
+
+    fn written(&self) -> Written {
+        if self.0 { Written::Unwritable } else { Written::Nothing }
     }
 }
 
 impl Select {
-    fn cut(&self, inputs: &[TensorMeta], index: Dim) -> Result<Cut, LayerError> {
+    fn cut(&self, inputs: &[TensorMeta], index: Dim) -> Result<Cut> {
         select(&inputs[0], axis_of(self.dim, &inputs[0])?, index)
     }
 
     /// The single index, given the inputs; `None` for a list.
-    fn index(&self, inputs: &[TensorMeta]) -> Result<Option<Dim>, LayerError> {
+    fn index(&self, inputs: &[TensorMeta]) -> Result<Option<Dim>> {
         match &self.index {
             ParamOrInput::Value(Indices::One(index)) => Ok(Some(Dim::Fixed(*index))),
             ParamOrInput::Value(Indices::Many(_)) => Ok(None),
@@ -70,7 +81,7 @@ impl Select {
     }
 
     /// The layout of the slice at one index.
-    fn layout(&self, whole: Layout, cut: Cut) -> Result<Layout, LayerError> {
+    fn layout(&self, whole: Layout, cut: Cut) -> Result<Layout> {
         let axis = if let Cut::Select { axis, .. } = cut { axis } else { 0 };
         let part = cut_layout(whole, &[cut])?;
         let is_one = !matches!(self.index, ParamOrInput::Value(Indices::Many(_)));
@@ -87,11 +98,10 @@ impl Select {
 
 impl Layer for Select {
     fn num_inputs(&self) -> RangeInclusive<usize> {
-        let count = 1 + self.index.num_inputs();
-        count..=count
+        exactly(1 + self.field_inputs())
     }
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         if let Some(index) = self.index(inputs)? {
             let mut dims = cut_dims(&inputs[0], &[self.cut(inputs, index)?]);
             if self.stays.0 {
@@ -106,7 +116,7 @@ impl Layer for Select {
         Ok(vec![inputs[0].with_dims(dims)])
     }
 
-    fn view(&self, _: usize, inputs: &[Layout], _: &Shape) -> Result<Option<View>, LayerError> {
+    fn view(&self, _: usize, inputs: &[Layout], _: &Shape) -> Result<Option<View>> {
         let ParamOrInput::Value(Indices::One(index)) = self.index else { return Ok(None) };
         let input = TensorMeta::new(DType::U8, inputs[0].shape().iter().copied());
         let cut = self.cut(&[input], Dim::Fixed(index))?;
@@ -115,22 +125,17 @@ impl Layer for Select {
 }
 
 impl CpuLayer for Select {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        let metas = TensorMeta::of_all(inputs);
-        let part = |index: Dim| self.layout(*inputs[0].layout(), self.cut(&metas, index)?);
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        let metas = TensorMeta::of_all(io.inputs);
+        let part = |index: Dim| self.layout(*io.inputs[0].layout(), self.cut(&metas, index)?);
         if let Some(index) = self.index(&metas)? {
-            return Ok(outputs[0].copy_from(&inputs[0].with_layout(part(index)?)?)?);
+            return Ok(io.outputs[0].copy_from(&io.inputs[0].with_layout(part(index)?)?)?);
         }
         let axis = axis_of(self.dim, &metas[0])?;
         for (position, index) in self.list().iter().enumerate() {
-            let layout = outputs[0].layout().select(axis, position)?;
-            let taken = inputs[0].with_layout(part(Dim::Fixed(*index))?)?;
-            outputs[0].reborrow().with_layout(layout)?.copy_from(&taken)?;
+            let layout = io.outputs[0].layout().select(axis, position)?;
+            let taken = io.inputs[0].with_layout(part(Dim::Fixed(*index))?)?;
+            io.outputs[0].reborrow().with_layout(layout)?.copy_from(&taken)?;
         }
         Ok(())
     }

@@ -2,7 +2,7 @@ use super::*;
 use crate::support::testing::{counting, operator, tensor};
 use ixion_tensor::Tensor;
 
-fn slice_of(params: &[(&str, &str)], shape: &[usize]) -> Result<(Vec<usize>, Vec<i32>), LayerError> {
+fn slice_of(params: &[(&str, &str)], shape: &[usize]) -> Result<(Vec<usize>, Vec<i32>)> {
     let x = counting(DType::I32, shape);
     let part = operator("Tensor.slice", params).run_one(&[&x])?;
     assert!(part.shares_storage(&x));

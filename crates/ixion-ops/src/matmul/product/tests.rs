@@ -4,7 +4,7 @@ use ixion_kernels::naive;
 use ixion_tensor::{DType, Tensor, broadcast_shapes};
 use proptest::prelude::*;
 
-fn matmul(left: &Tensor, right: &Tensor) -> Result<Tensor, LayerError> {
+fn matmul(left: &Tensor, right: &Tensor) -> Result<Tensor> {
     operator("torch.matmul", &[]).with_names(&["input", "other"]).run_one(&[left, right])
 }
 

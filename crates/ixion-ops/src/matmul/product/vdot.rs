@@ -1,11 +1,11 @@
 //! The dot product with the first vector conjugated.
 
 use super::Product;
-use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
+use crate::op::{CpuLayer, FromOperator, Io, Layer, Result, TensorMeta, exactly};
 use crate::support::arguments::InputIndex;
 use crate::support::number;
-use crate::support::number::with_number;
-use ixion_tensor::{Complex, TensorView, TensorViewMut};
+use crate::support::number::Computation;
+use ixion_tensor::Complex;
 use std::ops::RangeInclusive;
 
 crate::operator! {
@@ -18,34 +18,28 @@ crate::operator! {
 
 impl Vdot {
     fn product(&self) -> Product {
-        Product { factors: [0, self.other.0], ranks: Some([1, 1]), added: None }
+        Product::of([0, self.other.0], [1, 1])
     }
 }
 
 impl Layer for Vdot {
     fn num_inputs(&self) -> RangeInclusive<usize> {
-        2..=2
+        exactly(1 + self.field_inputs())
     }
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         self.product().infer(inputs)
     }
 }
 
 impl CpuLayer for Vdot {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        context: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        let (dtype, limits) = (inputs[0].dtype(), context.limits());
-        if !dtype.is_complex() {
-            return with_number!(dtype, T => self.product().run::<T>(inputs, &mut outputs[0], limits));
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        if !io.inputs[0].dtype().is_complex() {
+            return self.product().run(io.inputs, &mut io.outputs[0], io.context.limits());
         }
-        let [a, b] = [number::read::<Complex<f64>>(&inputs[0])?, number::read(&inputs[self.other.0])?];
+        let [a, b] = [number::read::<Complex<f64>>(&io.inputs[0])?, number::read(&io.inputs[self.other.0])?];
         let sum: Complex<f64> = a.iter().zip(b.iter()).map(|(a, b)| a.conj() * b).sum();
-        number::write::<Complex<f64>>(&mut outputs[0], |output| {
+        number::write::<Complex<f64>>(&mut io.outputs[0], |output| {
             output.fill(sum);
             Ok(())
         })

@@ -1,6 +1,6 @@
 //! Dot products of vectors along an axis.
 
-use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
+use crate::op::{CpuLayer, FromOperator, Io, Layer, LayerError, Result, TensorMeta, exactly};
 use crate::support::arguments::InputIndex;
 use crate::support::broadcast::{Converted, broadcast};
 use crate::support::number;
@@ -27,7 +27,7 @@ impl Vecdot {
         inputs: &[TensorView<'_>],
         output: &mut TensorViewMut<'_>,
         limits: &Limits,
-    ) -> Result<(), LayerError> {
+    ) -> Result<()> {
         let metas = TensorMeta::of_all(inputs);
         let whole = metas[0].with_dims(broadcast(metas[0].dims(), metas[self.other.0].dims())?).shape()?;
         let along = Rows::new(self.dim, &whole)?;
@@ -52,10 +52,10 @@ impl Vecdot {
 
 impl Layer for Vecdot {
     fn num_inputs(&self) -> RangeInclusive<usize> {
-        2..=2
+        exactly(1 + self.field_inputs())
     }
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let (a, b) = (&inputs[0], &inputs[self.other.0]);
         if !a.dtype().is_float() && !a.dtype().is_complex() {
             return Err(LayerError::dtype("the input", "floats and complex numbers", a.dtype()));
@@ -71,16 +71,11 @@ impl Layer for Vecdot {
 }
 
 impl CpuLayer for Vecdot {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        context: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
         // In double precision, because rounding errors would accumulate.
-        if inputs[0].dtype().is_complex() {
-            return self.run::<Complex<f64>>(inputs, &mut outputs[0], context.limits());
+        if io.inputs[0].dtype().is_complex() {
+            return self.run::<Complex<f64>>(io.inputs, &mut io.outputs[0], io.context.limits());
         }
-        self.run::<f64>(inputs, &mut outputs[0], context.limits())
+        self.run::<f64>(io.inputs, &mut io.outputs[0], io.context.limits())
     }
 }

@@ -1,6 +1,6 @@
 //! Quantised weights.
 
-use crate::op::LayerError;
+use crate::op::{LayerError, Result};
 use ndarray::ArrayView2;
 
 // ANCHOR: struct
@@ -42,7 +42,7 @@ impl QuantizedWeights {
     ///
     /// # Errors
     /// Returns an error if there is no such channel.
-    pub fn channel(&self, channel: usize) -> Result<(&[i8], i32, f64), LayerError> {
+    pub fn channel(&self, channel: usize) -> Result<(&[i8], i32, f64)> {
         let taps = self.weights.len() / self.steps.len().max(1);
         let weights = self.weights.chunks_exact(taps.max(1)).nth(channel);
         match (weights, self.bias.get(channel), self.steps.get(channel)) {
@@ -68,11 +68,7 @@ pub fn to_int8(x: f64) -> i8 {
 /// # Errors
 /// [`LayerError::Unsupported`] if a weight or a bias is not finite, or if a sum may overflow 32 bits: the engine then keeps
 /// `f32`.
-pub fn quantize(
-    rows: ArrayView2<'_, f32>,
-    biases: &[f32],
-    scales: [f32; 2],
-) -> Result<QuantizedWeights, LayerError> {
+pub fn quantize(rows: ArrayView2<'_, f32>, biases: &[f32], scales: [f32; 2]) -> Result<QuantizedWeights> {
     // ANCHOR: quantize_todo -- task 3: for each channel, compute its scale, its quantised weights and bias, and the step of its sums
     let [x_scale, y_scale] = scales.map(f64::from);
     let mut quantized = QuantizedWeights { scales, steps: Vec::new(), bias: Vec::new(), weights: Vec::new() };

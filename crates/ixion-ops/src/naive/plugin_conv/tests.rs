@@ -1,7 +1,7 @@
 //! The plugin with damaged states and unusual models.
 
 use super::*;
-use crate::op::{OperatorReader, RuntimeAttribute, RuntimeParameter};
+use crate::op::{ForwardContext, OperatorReader, RuntimeAttribute, RuntimeParameter};
 use ixion_tensor::Tensor;
 use std::collections::BTreeMap;
 
@@ -41,7 +41,7 @@ fn damaged_states_are_refused_or_run() {
             let limits = ixion_tensor::Limits::default();
             let mut context = ForwardContext::new(&mut workspace, &limits);
             // Overflow would panic here, because tests are built with overflow checks.
-            conv.forward(&[x.view()], &mut [y.view_mut().unwrap()], &mut context).unwrap();
+            conv.forward(&mut Io::new(&[x.view()], &mut [y.view_mut().unwrap()], &mut context)).unwrap();
         }
     }
     for len in 1..bytes.len() {
@@ -63,7 +63,8 @@ fn a_layer_that_is_not_configured_does_not_run() {
     let mut workspace = ixion_tensor::Workspace::new().unwrap();
     let limits = ixion_tensor::Limits::default();
     let mut context = ForwardContext::new(&mut workspace, &limits);
-    let error = conv(3).forward(&[x.view()], &mut [y.view_mut().unwrap()], &mut context).unwrap_err();
+    let error =
+        conv(3).forward(&mut Io::new(&[x.view()], &mut [y.view_mut().unwrap()], &mut context)).unwrap_err();
     assert!(error.to_string().contains("not configured"), "{error}");
 }
 

@@ -1,6 +1,6 @@
 //! The source of a weight's elements.
 
-use crate::op::LayerError;
+use crate::op::Result;
 use ixion_tensor::{DType, Tensor};
 
 /// The source of a weight's elements.
@@ -47,8 +47,9 @@ impl WeightSource {
     /// Reads or generates the elements, on every call.
     ///
     /// # Errors
-    /// [`LayerError::Weight`] if the file lacks the elements, has the wrong number of bytes or cannot be read.
-    pub fn load(&self) -> Result<Tensor, LayerError> {
+    /// [`LayerError::Weight`](crate::op::LayerError::Weight) if the file lacks the elements, has the wrong number of bytes or
+    /// cannot be read.
+    pub fn load(&self) -> Result<Tensor> {
         match self {
             Self::File(attribute) => read(attribute),
             Self::Random { dtype, shape, seed } => he_scaled(*dtype, shape, *seed),
@@ -59,7 +60,7 @@ impl WeightSource {
 }
 
 /// Reads the bytes of the file directly into the tensor if they need no conversion. Elements of a mapped file are not copied.
-fn read(attribute: &ixion_pnnx::Attribute) -> Result<Tensor, LayerError> {
+fn read(attribute: &ixion_pnnx::Attribute) -> Result<Tensor> {
     if let Some(tensor) = attribute.mapped() {
         return Ok(tensor?);
     }
@@ -74,7 +75,7 @@ fn read(attribute: &ixion_pnnx::Attribute) -> Result<Tensor, LayerError> {
     Ok(tensor)
 }
 
-fn he_scaled(dtype: DType, shape: &[usize], seed: u64) -> Result<Tensor, LayerError> {
+fn he_scaled(dtype: DType, shape: &[usize], seed: u64) -> Result<Tensor> {
     use rand::SeedableRng;
     use rand_distr::{Distribution, StandardNormal};
     let fan_in = shape.iter().skip(1).fold(1usize, |product, &dim| product.saturating_mul(dim));

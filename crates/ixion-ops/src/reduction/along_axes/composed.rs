@@ -3,9 +3,12 @@
 use super::{Axes, Operation, Power, Reduction, Unbiased};
 use crate::linalg::order::Order;
 use crate::linalg::{self, SingularNorm};
-use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
+use crate::op::{CpuLayer, Io, Layer, LayerError, Result, TensorMeta};
+use crate::reduction::extremes::check_order;
 use crate::support::arguments::{Accumulator, Wanted};
-use ixion_tensor::{DType, Limits, Tensor, TensorView, TensorViewMut, resolve_axes};
+use crate::support::delegation::{Delegating, delegating};
+use crate::support::float;
+use ixion_tensor::{DType, Tensor, TensorView, resolve_axes};
 
 crate::operator! {
     /// `torch.nansum`: the sum of all elements that are not NaN. Integers and bool are summed as i64.
@@ -41,84 +44,80 @@ crate::operator! {
     }
 }
 
-macro_rules! moments {
-    ($($(#[doc = $doc:literal])* $name:ident is $operation:ident for $op_type:literal;)*) => {$(
-        crate::operator! {
-            $(#[doc = $doc])*
-            pub struct $name for $op_type {
-                /// The axes; by default all. Negative values count from the end.
-                dim: Option<Vec<i64>> = None,
-                /// The squared deviations are divided by the number of elements minus this; `True`, the default, is 1, `False`
-                /// is 0.
-                unbiased: Option<Unbiased> = None,
-                /// Whether to keep the reduced axes, with length 1.
-                keepdim: bool = false,
-            }
-        }
+delegating! {
+    {
+        /// The axes; by default all. Negative values count from the end.
+        dim: Option<Vec<i64>> = None,
+        /// The squared deviations are divided by the number of elements minus this; `True`, the default, is 1, `False`
+        /// is 0.
+        unbiased: Option<Unbiased> = None,
+        /// Whether to keep the reduced axes, with length 1.
+        keepdim: bool = false,
+    }
 
-        pairs!($name |layer| [
-            Operation::$operation { correction: layer.unbiased.map_or(1.0, |unbiased| unbiased.0) },
-            Operation::Mean,
-        ], layer.dim.as_deref());
-    )*};
-}
+    /// `torch.var_mean`: the variance and the mean.
+    VarianceAndMean for "aten::var_mean" |layer| {
+        let variance = Operation::Variance { correction: correction(layer.unbiased) };
+        Both { operations: [variance, Operation::Mean], dim: layer.dim.clone(), keepdim: layer.keepdim }
+    };
 
-/// Implements the traits for a layer of two reductions.
-macro_rules! pairs {
-    ($name:ident |$layer:ident| $operations:expr, $dim:expr) => {
-        impl $name {
-            fn reductions(&self) -> [Reduction<'_>; 2] {
-                let $layer = self;
-                let (dim, keepdim): (Option<&[i64]>, bool) = ($dim, self.keepdim);
-                $operations.map(|operation| Reduction { operation, dim, keepdim, dtype: Accumulator(None) })
-            }
-        }
-
-        impl Layer for $name {
-            fn num_outputs(&self) -> usize {
-                2
-            }
-
-            fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
-                let [first, second] = self.reductions().map(|reduction| reduction.infer(inputs));
-                Ok([first?, second?].concat())
-            }
-        }
-
-        impl CpuLayer for $name {
-            fn forward(
-                &mut self,
-                inputs: &[TensorView<'_>],
-                outputs: &mut [TensorViewMut<'_>],
-                _: &mut ForwardContext<'_>,
-            ) -> Result<(), LayerError> {
-                let mut pairs = self.reductions().into_iter().zip(outputs);
-                pairs.try_for_each(|(reduction, output)| reduction.forward_alone(&inputs[0], output))
-            }
-        }
+    /// `torch.std_mean`: the standard deviation and the mean.
+    DeviationAndMean for "aten::std_mean" |layer| {
+        let deviation = Operation::Deviation { correction: correction(layer.unbiased) };
+        Both { operations: [deviation, Operation::Mean], dim: layer.dim.clone(), keepdim: layer.keepdim }
     };
 }
 
-pairs!(MinAndMax | layer | [Operation::Min, Operation::Max], layer.dim.as_ref().map(std::slice::from_ref));
+/// Two reductions along the same axes.
+#[derive(Debug, Clone)]
+struct Both {
+    operations: [Operation; 2],
+    dim: Option<Vec<i64>>,
+    keepdim: bool,
+}
 
-moments! {
-    /// `torch.var_mean`: the variance and the mean.
-    VarianceAndMean is Variance for "aten::var_mean";
+impl Both {
+    fn reductions(&self) -> [Reduction<'_>; 2] {
+        let (dim, keepdim) = (self.dim.as_deref(), self.keepdim);
+        self.operations.map(|operation| Reduction { operation, dim, keepdim, dtype: Accumulator(None) })
+    }
+}
 
-    /// `torch.std_mean`: the standard deviation and the mean.
-    DeviationAndMean is Deviation for "aten::std_mean";
+impl Layer for Both {
+    fn num_outputs(&self) -> usize {
+        2
+    }
+
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
+        let [first, second] = self.reductions().map(|reduction| reduction.infer(inputs));
+        Ok([first?, second?].concat())
+    }
+}
+
+impl CpuLayer for Both {
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        let mut pairs = self.reductions().into_iter().zip(&mut *io.outputs);
+        pairs.try_for_each(|(reduction, output)| reduction.forward_alone(&io.inputs[0], output))
+    }
+}
+
+delegating! {
+    MinAndMax |layer| {
+        let dim = layer.dim.map(|dim| vec![dim]);
+        Both { operations: [Operation::Min, Operation::Max], dim, keepdim: layer.keepdim }
+    };
+}
+
+fn correction(unbiased: Option<Unbiased>) -> f64 {
+    unbiased.map_or(1.0, |unbiased| unbiased.0)
 }
 
 fn given(dtype: Option<DType>) -> Accumulator {
     Accumulator(dtype.map(Wanted::Given))
 }
 
-fn refuse_complex(input: &TensorMeta) -> Result<(), LayerError> {
-    crate::reduction::extremes::check_order(input)
-}
-
 /// The input with NaN replaced by 0, and a mask of the elements that are not NaN.
-fn without_nan(input: &TensorView<'_>) -> Result<(Tensor, Tensor), LayerError> {
+fn without_nan(input: &TensorView<'_>) -> Result<(Tensor, Tensor)> {
     let mut values = input.cast(DType::F64)?.to_vec::<f64>()?;
     let present: Vec<bool> = values.iter().map(|x| !x.is_nan()).collect();
     values.iter_mut().filter(|x| x.is_nan()).for_each(|x| *x = 0.0);
@@ -133,56 +132,47 @@ impl NanSum {
 }
 
 impl Layer for NanSum {
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
-        refuse_complex(&inputs[0])?;
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
+        check_order(&inputs[0])?;
         self.reduction().infer(inputs)
     }
 }
 
 impl CpuLayer for NanSum {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        if !inputs[0].dtype().is_float() {
-            return self.reduction().forward_alone(&inputs[0], &mut outputs[0]);
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        if !io.inputs[0].dtype().is_float() {
+            return self.reduction().forward_alone(&io.inputs[0], &mut io.outputs[0]);
         }
-        let numbers = without_nan(&inputs[0])?.0.cast(inputs[0].dtype())?;
-        self.reduction().forward_alone(&numbers.view(), &mut outputs[0])
+        let numbers = without_nan(&io.inputs[0])?.0.cast(io.inputs[0].dtype())?;
+        self.reduction().forward_alone(&numbers.view(), &mut io.outputs[0])
     }
 }
 
 impl Layer for NanMean {
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
-        crate::support::float::check("the input", &inputs[0])?;
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
+        float::check("the input", &inputs[0])?;
         let (dim, keepdim, dtype) = (self.dim.as_deref(), self.keepdim, given(self.dtype));
         Reduction { operation: Operation::Mean, dim, keepdim, dtype }.infer(inputs)
     }
 }
 
 impl CpuLayer for NanMean {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        let (numbers, present) = without_nan(&inputs[0])?;
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        let (numbers, present) = without_nan(&io.inputs[0])?;
         let (operation, dim, keepdim) = (Operation::Sum, self.dim.as_deref(), self.keepdim);
         let sum = Reduction { operation, dim, keepdim, dtype: given(Some(DType::F64)) };
-        let shape = *outputs[0].shape();
-        let total = |of: &Tensor| -> Result<Vec<f64>, LayerError> {
+        let shape = *io.outputs[0].shape();
+        let total = |of: &Tensor| -> Result<Vec<f64>> {
             let mut total = Tensor::zeros(DType::F64, &shape)?;
             sum.forward_alone(&of.view(), &mut total.view_mut()?)?;
             Ok(total.to_vec()?)
         };
         // PyTorch's sum is rounded before it is divided.
-        let sums = Tensor::from_vec(total(&numbers)?, &shape)?.cast(outputs[0].dtype())?.cast(DType::F64)?;
+        let sums =
+            Tensor::from_vec(total(&numbers)?, &shape)?.cast(io.outputs[0].dtype())?.cast(DType::F64)?;
         let means: Vec<f64> =
             sums.to_vec::<f64>()?.iter().zip(total(&present)?).map(|(sum, n)| sum / n).collect();
-        Ok(outputs[0].cast_from(&Tensor::from_vec(means, &shape)?.view())?)
+        Ok(io.outputs[0].cast_from(&Tensor::from_vec(means, &shape)?.view())?)
     }
 }
 
@@ -232,6 +222,7 @@ crate::operator! {
 }
 
 /// How a norm is computed.
+#[derive(Debug, Clone)]
 enum Norm {
     /// The p-norm of all elements along some axes.
     Vector { p: f64, dim: Option<Vec<i64>> },
@@ -243,10 +234,9 @@ enum Norm {
 
 impl Norm {
     /// The norm of matrices along two axes of a tensor of this rank.
-    fn of_matrix(order: Order, dim: &[i64], rank: usize) -> Result<Self, LayerError> {
+    fn of_matrix(order: Order, dim: &[i64], rank: usize) -> Result<Self> {
         let &[rows, columns] = dim else {
-            let (found, reason) = (format!("{dim:?}"), "expected the two axes of a matrix".to_owned());
-            return Err(LayerError::InvalidParameter { key: "dim", found, reason });
+            return Err(LayerError::invalid("dim", format!("{dim:?}"), "expected the two axes of a matrix"));
         };
         // Checks that the axes differ.
         Axes::new(Some(dim), false, rank)?;
@@ -269,13 +259,29 @@ impl Norm {
         }
     }
 
-    fn steps<'a>(&'a self, keepdim: bool, dtype: Accumulator) -> Vec<Reduction<'a>> {
-        let one = std::slice::from_ref;
-        match self {
-            Self::Vector { p, dim } => {
+    /// The layer that computes it.
+    fn layer(self, keepdim: bool, dtype: Option<DType>) -> NormLayer {
+        NormLayer { norm: self, keepdim, dtype }
+    }
+}
+
+/// A norm along axes.
+#[derive(Debug, Clone)]
+struct NormLayer {
+    norm: Norm,
+    keepdim: bool,
+    /// The element type that the input is converted to first.
+    dtype: Option<DType>,
+}
+
+impl NormLayer {
+    fn steps(&self) -> Vec<Reduction<'_>> {
+        let (one, keepdim, dtype) = (std::slice::from_ref, self.keepdim, given(self.dtype));
+        match &self.norm {
+            Norm::Vector { p, dim } => {
                 vec![Reduction { operation: Operation::Norm { p: *p }, dim: dim.as_deref(), keepdim, dtype }]
             }
-            Self::Matrix { summed, extreme, largest } => {
+            Norm::Matrix { summed, extreme, largest } => {
                 let last = if *largest { Operation::Max } else { Operation::Min };
                 let sum = Operation::Norm { p: 1.0 };
                 vec![
@@ -283,56 +289,50 @@ impl Norm {
                     Reduction { operation: last, dim: Some(one(extreme)), keepdim: true, dtype: given(None) },
                 ]
             }
-            Self::Singular { .. } => Vec::new(),
+            Norm::Singular { .. } => Vec::new(),
         }
     }
+}
 
-    fn infer(
-        &self,
-        input: &TensorMeta,
-        keepdim: bool,
-        dtype: Option<DType>,
-    ) -> Result<Vec<TensorMeta>, LayerError> {
+impl Layer for NormLayer {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
+        let input = &inputs[0];
         if !input.dtype().is_float() && !input.dtype().is_complex() {
-            let (what, wanted) = ("the input".to_owned(), "floats and complex numbers".to_owned());
-            return Err(LayerError::DType { what, wanted, found: input.dtype() });
+            return Err(LayerError::dtype("the input", "floats and complex numbers", input.dtype()));
         }
-        if let Self::Singular { dim, .. } = self {
-            let dtype = dtype.unwrap_or(input.dtype());
+        let axes = |dim: Option<&[i64]>| Axes::new(dim, self.keepdim, input.rank());
+        if let Norm::Singular { dim, .. } = &self.norm {
+            let dtype = self.dtype.unwrap_or(input.dtype());
             let whole = input.with_dtype(dtype);
             linalg::check_type(&whole)?;
-            let both = Axes::new(Some(dim), keepdim, input.rank())?;
-            return Ok(vec![whole.with_dtype(dtype.real()).with_dims(both.dims(input))]);
+            return Ok(vec![whole.with_dtype(dtype.real()).with_dims(axes(Some(dim))?.dims(input))]);
         }
         let mut metas = vec![input.clone()];
-        for step in self.steps(keepdim, given(dtype)) {
+        for step in self.steps() {
             metas = step.infer(&metas)?;
         }
-        if let Self::Vector { p, dim } = self
-            && (p.is_infinite() || *p < 0.0)
-        {
-            Axes::new(dim.as_deref(), keepdim, input.rank())?.check_not_empty(input)?;
-        }
-        if let Self::Matrix { summed, extreme, .. } = self {
-            let both = Axes::new(Some(&[*summed, *extreme]), keepdim, input.rank())?;
-            metas = vec![metas[0].with_dims(both.dims(input))];
+        match &self.norm {
+            Norm::Vector { p, dim } if p.is_infinite() || *p < 0.0 => {
+                axes(dim.as_deref())?.check_not_empty(input)?;
+            }
+            Norm::Matrix { summed, extreme, .. } => {
+                metas = vec![metas[0].with_dims(axes(Some(&[*summed, *extreme]))?.dims(input))];
+            }
+            _ => {}
         }
         Ok(metas)
     }
+}
 
-    fn run(
-        &self,
-        input: &TensorView<'_>,
-        output: &mut TensorViewMut<'_>,
-        (keepdim, dtype): (bool, Option<DType>),
-        limits: &Limits,
-    ) -> Result<(), LayerError> {
-        if let Self::Singular { norm, dim } = self {
-            let whole = input.cast(dtype.unwrap_or(input.dtype()))?;
+impl CpuLayer for NormLayer {
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        let (input, output) = (&io.inputs[0], &mut io.outputs[0]);
+        if let Norm::Singular { norm, dim } = &self.norm {
+            let whole = input.cast(self.dtype.unwrap_or(input.dtype()))?;
             let axes = resolve_axes(dim, whole.shape().rank())?;
-            return norm.write(&linalg::with_last(&whole.view(), &axes)?, output, limits);
+            return norm.write(&linalg::with_last(&whole.view(), &axes)?, output, io.context.limits());
         }
-        let steps = self.steps(keepdim, given(dtype));
+        let steps = self.steps();
         let [first, second] = &steps[..] else {
             return steps.iter().try_for_each(|step| step.forward_alone(input, output));
         };
@@ -347,59 +347,32 @@ impl Norm {
     }
 }
 
-impl LinalgNorm {
-    fn norm(&self, rank: usize) -> Result<Norm, LayerError> {
-        let vector = |p, dim| Ok(Norm::Vector { p, dim });
-        match (self.ord, self.dim.as_deref(), rank) {
-            (None, dim, _) => vector(2.0, dim.map(<[i64]>::to_vec)),
-            (Some(order), Some(dim @ [_, _]), _) => Norm::of_matrix(order, dim, rank),
-            (Some(order), None, 2) => Norm::of_matrix(order, &[0, 1], rank),
-            (Some(Order::Number(p)), Some(dim @ [_]), _) => vector(p, Some(dim.to_vec())),
-            (Some(Order::Number(p)), None, 1) => vector(p, None),
-            (Some(_), dim, rank) => {
+impl Delegating for LinalgNorm {
+    fn delegate(&self, rank: usize) -> Result<impl CpuLayer> {
+        let norm = match (self.ord, self.dim.as_deref()) {
+            (None, dim) => Norm::Vector { p: 2.0, dim: dim.map(<[i64]>::to_vec) },
+            (Some(order), Some(dim @ [_, _])) => Norm::of_matrix(order, dim, rank)?,
+            (Some(order), None) if rank == 2 => Norm::of_matrix(order, &[0, 1], rank)?,
+            (Some(Order::Number(p)), Some(dim @ [_])) => Norm::Vector { p, dim: Some(dim.to_vec()) },
+            (Some(Order::Number(p)), None) if rank == 1 => Norm::Vector { p, dim: None },
+            (Some(_), dim) => {
                 let found = dim.map_or_else(|| format!("absent for {rank} axes"), |dim| format!("{dim:?}"));
-                let reason = "`ord` needs one axis for vectors, or two for matrices; fro and nuc are norms of matrices".to_owned();
-                Err(LayerError::InvalidParameter { key: "dim", found, reason })
+                let reason = "`ord` needs one axis for vectors, or two for matrices; fro and nuc are norms of matrices";
+                return Err(LayerError::invalid("dim", found, reason));
             }
-        }
+        };
+        Ok(norm.layer(self.keepdim, self.dtype))
     }
 }
 
-impl VectorNorm {
-    fn norm(&self, _: usize) -> Result<Norm, LayerError> {
-        Ok(Norm::Vector { p: self.ord.0, dim: self.dim.clone() })
-    }
+delegating! {
+    VectorNorm |layer| {
+        Norm::Vector { p: layer.ord.0, dim: layer.dim.clone() }.layer(layer.keepdim, layer.dtype)
+    };
+    MatrixNorm |layer, rank| {
+        Norm::of_matrix(layer.ord, &layer.dim, rank)?.layer(layer.keepdim, layer.dtype)
+    };
 }
-
-impl MatrixNorm {
-    fn norm(&self, rank: usize) -> Result<Norm, LayerError> {
-        Norm::of_matrix(self.ord, &self.dim, rank)
-    }
-}
-
-macro_rules! norms {
-    ($($name:ident),*) => {$(
-        impl Layer for $name {
-            fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
-                self.norm(inputs[0].rank())?.infer(&inputs[0], self.keepdim, self.dtype)
-            }
-        }
-
-        impl CpuLayer for $name {
-            fn forward(
-                &mut self,
-                inputs: &[TensorView<'_>],
-                outputs: &mut [TensorViewMut<'_>],
-                context: &mut ForwardContext<'_>,
-            ) -> Result<(), LayerError> {
-                let norm = self.norm(inputs[0].shape().rank())?;
-                norm.run(&inputs[0], &mut outputs[0], (self.keepdim, self.dtype), context.limits())
-            }
-        }
-    )*};
-}
-
-norms!(LinalgNorm, VectorNorm, MatrixNorm);
 
 operators! {
     NanSum, NanMean, MinAndMax, VarianceAndMean, DeviationAndMean, LinalgNorm, VectorNorm, MatrixNorm;

@@ -1,12 +1,12 @@
 //! Reductions of real elements of any type and strides along any axes.
 
-use crate::op::{ForwardContext, LayerError};
+use crate::op::{ForwardContext, Result};
 use ixion_kernels::reduce::axes::Walk;
 use ixion_kernels::reduce::fold::{Floats, Integers, Operation};
 use ixion_tensor::{DType, Element, Layout, Shape, TensorView, TensorViewMut};
 
 /// The view's storage, from its first element.
-pub(crate) fn storage<'a, T: Element>(view: &TensorView<'a>) -> Result<&'a [T], LayerError> {
+pub(crate) fn storage<'a, T: Element>(view: &TensorView<'a>) -> Result<&'a [T]> {
     let span = if view.num_elements() == 0 { 0 } else { view.layout().span() };
     Ok(view.with_layout(Layout::contiguous(Shape::new(&[span])?))?.slice::<T>()?)
 }
@@ -24,7 +24,7 @@ pub(super) fn reduce(
     len: usize,
     output: &mut TensorViewMut<'_>,
     context: &mut ForwardContext<'_>,
-) -> Result<(), LayerError> {
+) -> Result<()> {
     let walk = Walk::new(input.layout(), reduced);
     let elements = match input.dtype() {
         DType::F32 => Elements::Floats(Floats::F32(storage(input)?)),
@@ -61,7 +61,7 @@ enum Elements<'a> {
 }
 
 /// Writes results, converted to the output's type.
-fn write<T: Element>(results: &[T], output: &mut TensorViewMut<'_>) -> Result<(), LayerError> {
+fn write<T: Element>(results: &[T], output: &mut TensorViewMut<'_>) -> Result<()> {
     let layout = Layout::contiguous(*output.shape());
     Ok(output.cast_from(&TensorView::from_slice(results, layout)?)?)
 }

@@ -1,7 +1,7 @@
 //! Distances between all pairs of rows, and between two tensors.
 
 use super::{check_held, check_same_type};
-use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
+use crate::op::{CpuLayer, FromOperator, Io, Layer, LayerError, Result, TensorMeta, exactly};
 use crate::support::arguments::InputIndex;
 use crate::support::broadcast::{TensorOrScalar, broadcast, common};
 use crate::support::float;
@@ -35,16 +35,12 @@ crate::operator! {
     }
 }
 
-fn check_power(p: f64) -> Result<(), LayerError> {
-    if p >= 0.0 {
-        return Ok(());
-    }
-    let reason = "it must not be negative".to_owned();
-    Err(LayerError::InvalidParameter { key: "p", found: p.to_string(), reason })
+fn check_power(p: f64) -> Result<()> {
+    if p >= 0.0 { Ok(()) } else { Err(LayerError::invalid("p", p, "it must not be negative")) }
 }
 
 /// The axes before the last two, and the last two.
-fn split(meta: &TensorMeta) -> Result<(&[Dim], &[Dim; 2]), LayerError> {
+fn split(meta: &TensorMeta) -> Result<(&[Dim], &[Dim; 2])> {
     meta.dims().split_last_chunk().ok_or_else(|| LayerError::shape("rows", "at least two axes", meta))
 }
 
@@ -54,14 +50,14 @@ impl Cdist {
         inputs: &[TensorView<'_>],
         output: &mut TensorViewMut<'_>,
         limits: &Limits,
-    ) -> Result<(), LayerError> {
+    ) -> Result<()> {
         let (x1, x2) = (&inputs[0], &inputs[self.x2.0]);
         let rank = output.shape().rank();
         let batch = output.shape().dims().get(..rank.saturating_sub(2)).unwrap_or_default().to_vec();
         let rows = |x: &TensorView<'_>| x.shape().dims().iter().rev().nth(1).copied().unwrap_or(1);
         let len = x1.shape().dims().last().copied().unwrap_or(0);
         let (p, r) = (rows(x1), rows(x2));
-        let expanded = |x: &TensorView<'_>, rows: usize| -> Result<Vec<T>, LayerError> {
+        let expanded = |x: &TensorView<'_>, rows: usize| -> Result<Vec<T>> {
             let shape = Shape::new(&[&batch[..], &[rows, len]].concat())?;
             Ok(float::read::<T>(&x.with_layout(x.layout().expand(&shape)?)?)?.into_owned())
         };
@@ -91,10 +87,10 @@ impl Cdist {
 
 impl Layer for Cdist {
     fn num_inputs(&self) -> RangeInclusive<usize> {
-        2..=2
+        exactly(1 + self.field_inputs())
     }
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let (x1, x2) = (&inputs[0], &inputs[self.x2.0]);
         float::check("the input", x1)?;
         check_same_type(x1, x2)?;
@@ -109,13 +105,8 @@ impl Layer for Cdist {
 }
 
 impl CpuLayer for Cdist {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        context: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        with_float!(inputs[0].dtype(), T => self.run::<T>(inputs, &mut outputs[0], context.limits()))
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        with_float!(io.inputs[0].dtype(), T => self.run::<T>(io.inputs, &mut io.outputs[0], io.context.limits()))
     }
 }
 
@@ -125,7 +116,7 @@ impl Dist {
         inputs: &[TensorView<'_>],
         output: &mut TensorViewMut<'_>,
         limits: &Limits,
-    ) -> Result<(), LayerError> {
+    ) -> Result<()> {
         let shape = ixion_tensor::broadcast_shapes(inputs[0].shape(), inputs[self.other.0].shape())?;
         check_held::<T>(shape.num_elements().saturating_mul(3), limits)?;
         let metas = TensorMeta::of_all(inputs);
@@ -150,10 +141,10 @@ impl Dist {
 
 impl Layer for Dist {
     fn num_inputs(&self) -> RangeInclusive<usize> {
-        2..=2
+        exactly(1 + self.field_inputs())
     }
 
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let (x, y) = (&inputs[0], &inputs[self.other.0]);
         broadcast(x.dims(), y.dims())?;
         let dtype = common(inputs, &[TensorOrScalar::Input(0), TensorOrScalar::Input(self.other.0)]);
@@ -165,13 +156,8 @@ impl Layer for Dist {
 }
 
 impl CpuLayer for Dist {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        context: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        with_float!(outputs[0].dtype(), T => self.run::<T>(inputs, &mut outputs[0], context.limits()))
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        with_float!(io.outputs[0].dtype(), T => self.run::<T>(io.inputs, &mut io.outputs[0], io.context.limits()))
     }
 }
 

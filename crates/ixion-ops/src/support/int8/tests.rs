@@ -1,6 +1,6 @@
 //! int8 layers against their definition: exact sums, computed by the float layer in double precision.
 
-use crate::op::{CpuLayer, ForwardContext, TensorFormat, TensorMeta};
+use crate::op::{CpuLayer, ForwardContext, Io, TensorFormat, TensorMeta};
 use crate::support::testing::on_threads;
 use crate::support::testing::{self, Operator, operator};
 use ixion_kernels::naive;
@@ -104,7 +104,7 @@ fn run(layer: &mut dyn CpuLayer, inputs: &[&Tensor], scale: f32, out_scale: Opti
     let (mut workspace, limits) = (Workspace::new().unwrap(), Limits::default());
     let mut context = ForwardContext::new(&mut workspace, &limits);
     let views: Vec<_> = inputs.iter().map(|x| x.view()).collect();
-    layer.forward(&views, &mut [result.view_mut().unwrap()], &mut context).unwrap();
+    layer.forward(&mut Io::new(&views, &mut [result.view_mut().unwrap()], &mut context)).unwrap();
     result
 }
 

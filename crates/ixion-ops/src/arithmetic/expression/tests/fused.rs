@@ -74,7 +74,7 @@ const BINARY: &[Function] = &[
 ];
 
 /// The result of running the functions one at a time, with complete tensors in between; numbers stay as they are.
-fn one_at_a_time(expr: &Expr, inputs: &[Tensor]) -> Result<Result<Tensor, Expr>, LayerError> {
+fn one_at_a_time(expr: &Expr, inputs: &[Tensor]) -> Result<Result<Tensor, Expr>> {
     let Expr::Call { function, args } = expr else {
         return Ok(match expr {
             Expr::Input(position) => Ok(inputs[*position].clone()),

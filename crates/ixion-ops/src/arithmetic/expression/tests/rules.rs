@@ -153,7 +153,7 @@ fn an_output_of_any_layout_is_filled() {
         ixion_tensor::Layout::strided(ixion_tensor::Shape::new(&[2, 2]).unwrap(), &[1, 4], 1).unwrap();
     let output = TensorViewMut::from_slice(&mut memory, layout).unwrap();
     let mut context = ForwardContext::new(&mut workspace, &limits);
-    layer.forward(&[x.view()], &mut [output], &mut context).unwrap();
+    layer.forward(&mut Io::new(&[x.view()], &mut [output], &mut context)).unwrap();
     assert_eq!(memory, [0.0, 2.0, 4.0, 0.0, 0.0, 3.0, 5.0, 0.0]);
 }
 
@@ -164,5 +164,5 @@ fn a_deadline_ends_the_run() {
     let limits = Limits::default().with_timeout(std::time::Duration::ZERO);
     let mut workspace = Workspace::new().unwrap();
     let mut context = ForwardContext::new(&mut workspace, &limits);
-    assert!(layer.forward(&[x.view()], &mut [y.view_mut().unwrap()], &mut context).is_err());
+    assert!(layer.forward(&mut Io::new(&[x.view()], &mut [y.view_mut().unwrap()], &mut context)).is_err());
 }

@@ -1,7 +1,9 @@
 //! A pass that visits the operators one by one.
 
-use crate::passes::{Facts, Outcome, Pass, PassContext, PassError};
-use crate::pnnx::{Graph, GraphError, OperatorId};
+use super::bypass::{bypass, refuse_bypass};
+use super::context::frozen_operators;
+use super::{Outcome, Pass, PassContext, PassError};
+use crate::pnnx::{Graph, GraphError, OperandId, OperatorId};
 
 /// The result of visiting an operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,12 +16,27 @@ pub(super) enum Verdict {
     Other,
 }
 
-/// A pass that visits each operator, with the known types and shapes.
+/// A pass that visits each operator, except those that data is written through.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::passes) struct Visit {
+pub(super) struct Visit {
     pub(super) name: &'static str,
     pub(super) doc: &'static str,
-    pub(super) visit: fn(&mut Graph, &Facts, OperatorId) -> Result<Verdict, GraphError>,
+    pub(super) visit: fn(&mut Graph, &PassContext, OperatorId) -> Result<Verdict, GraphError>,
+}
+
+/// Removes an operator that returns its input, unless both must stay.
+pub(super) fn remove(
+    graph: &mut Graph,
+    id: OperatorId,
+    output: OperandId,
+    input: OperandId,
+) -> Result<Verdict, GraphError> {
+    if let Some(reason) = refuse_bypass(graph, output, input) {
+        return Ok(Verdict::Refused(reason));
+    }
+    bypass(graph, output, input)?;
+    graph.remove_operator(id)?;
+    Ok(Verdict::Fired)
 }
 
 impl Pass for Visit {
@@ -33,12 +50,12 @@ impl Pass for Visit {
 
     fn run(&self, graph: &mut Graph, context: &mut PassContext) -> Result<Outcome, PassError> {
         let mut outcome = Outcome::default();
-        let facts = context.facts(graph);
+        let frozen = frozen_operators(graph);
         for id in graph.operator_ids().to_vec() {
             context.limits().check_deadline().map_err(PassError::limit(self.name))?;
-            let Some(operator) = graph.get_operator(id) else { continue };
+            let Some(operator) = graph.get_operator(id).filter(|_| !frozen.contains(&id)) else { continue };
             let name = operator.name().to_owned();
-            match (self.visit)(graph, facts, id).map_err(PassError::edit(self.name))? {
+            match (self.visit)(graph, context, id).map_err(PassError::edit(self.name))? {
                 Verdict::Fired => outcome.fired += 1,
                 Verdict::Refused(reason) => outcome.refuse(name, reason),
                 Verdict::Other => {}
