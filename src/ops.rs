@@ -54,6 +54,11 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! An element-wise operator may also work in the memory of its input ([`Layer::in_place`](crate::op::Layer::in_place) and
+//! [`CpuLayer::forward_in_place`](crate::op::CpuLayer::forward_in_place), by
+//! [`float::map_in_place`](support::float::map_in_place)), and take tensors of any format
+//! ([`CpuLayer::is_pointwise`](crate::op::CpuLayer::is_pointwise)).
+//!
 //! [`operator!`](crate::operator) lists the types that a field can have. An operator with several inputs declares those that
 //! files name (`$other=…`) as fields of type [`InputIndex`](support::arguments::InputIndex), returns the number of inputs from
 //! [`Layer::num_inputs`](crate::op::Layer::num_inputs), usually `exactly(1 + self.field_inputs())`, and compares their shapes
@@ -61,7 +66,7 @@
 //!
 //! A graph uses a new operator through [`RuntimeGraph::with_registry`](crate::graph::RuntimeGraph::with_registry). A built-in
 //! operator belongs in a file of its family's folder and in the `operators!` table of that file; a new file must be added to
-//! the table in the family's `mod.rs`.
+//! the table in the family's `mod.rs`. CONTRIBUTING.md lists the other steps.
 //!
 //! # Modules, custom operators and TorchScript types
 //!

@@ -60,7 +60,8 @@ fn noise(dtype: DType, shape: &[usize], seed: usize) -> Tensor {
     Tensor::from_vec(numbers, shape).unwrap().cast(dtype).unwrap()
 }
 
-/// The graph of one operator: `line` is its type, name, counts, operands `x`, `x1`, … → `y` and keys, as in a file.
+/// The graph of one operator: `line` is its type, name, counts, operands `x`, `x1`, … → `y` and keys, as in a file. Inputs must
+/// have axes, since the text cannot express the shape of a scalar.
 fn one(line: &str, inputs: &[Tensor]) -> String {
     several(&[line], inputs)
 }

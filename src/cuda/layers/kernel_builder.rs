@@ -30,7 +30,7 @@ impl<'a> KernelBuilder<'a> {
         self.inputs
     }
 
-    /// An input, converted to an element type.
+    /// An input, converted to an element type, in a variable of its [`compute_type`].
     pub(super) fn input(&mut self, position: usize, dtype: DType) -> Option<String> {
         let from = self.inputs.get(position)?.dtype();
         if self.read.iter().all(|(read, _)| *read != position) {
@@ -65,7 +65,8 @@ impl<'a> KernelBuilder<'a> {
         Some(self.assign(to, &text))
     }
 
-    /// A constant of an element type.
+    /// A constant, rounded to an element type. Half precision is computed in float, as on the CPU, so parameters are usually
+    /// constants of [`DType::F32`]: a small one might become 0.
     pub(super) fn constant(&mut self, value: f64, dtype: DType) -> Option<String> {
         self.scalar(Scalar::Float(value), dtype)
     }

@@ -67,11 +67,15 @@ impl Panels {
         let mut lines = vec![Line([0.0; LINE]); (lens[0].saturating_add(lens[1])) / LINE];
         let (weights, biases) = numbers_mut(&mut lines).split_at_mut(lens[0]);
         biases.iter_mut().zip(0..outputs).for_each(|(number, output)| *number = bias(output));
-        let vectors = weights.chunks_exact_mut(lanes);
-        for (index, vector) in vectors.take(outputs.div_ceil(lanes) * depth).enumerate() {
-            let (panel, k) = (index / depth, index % depth);
+        let panels = weights.chunks_exact_mut(lanes.saturating_mul(depth).max(1));
+        for (panel, vectors) in panels.take(outputs.div_ceil(lanes)).enumerate() {
             let outputs = panel * lanes..((panel + 1) * lanes).min(outputs);
-            vector.iter_mut().zip(outputs).for_each(|(number, output)| *number = weight(output, k));
+            for (k, vector) in vectors.chunks_exact_mut(lanes).enumerate() {
+                vector
+                    .iter_mut()
+                    .zip(outputs.clone())
+                    .for_each(|(number, output)| *number = weight(output, k));
+            }
         }
         Self { isa, packing: Packing::F32, outputs, depth, numbers: Numbers::Packed(lines) }
     }

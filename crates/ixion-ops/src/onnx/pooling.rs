@@ -171,14 +171,19 @@ impl Decompose for MaxPool {
         let windows = self.windows(&pool_kernel(self.kernel_shape.as_deref())?)?;
         let least =
             integer_range(decomposition.dtype(X)?).map_or(f64::NEG_INFINITY, |(least, _)| least as f64);
-        let x = windows.padded(decomposition, X, self.ceil_mode.0, least)?;
         let only_places = self.outputs.0 < 2 && self.recorded.0 == Some(DType::I64);
         let return_indices = only_places || self.outputs.0 > 1;
+        // Indices count the elements of the padded tensor.
+        let padding = windows.pooled_padding(self.ceil_mode.0).filter(|_| !return_indices);
+        let x = match padding {
+            Some(_) => X,
+            None => windows.padded(decomposition, X, self.ceil_mode.0, least)?,
+        };
         let pool = pooling::MaxPool {
             axes: axes_of(&windows.kernel)?,
             kernel_size: torch_axes(&windows.kernel),
             stride: Some(torch_axes(&windows.strides)),
-            padding: PerAxis::all(0),
+            padding: padding.map_or(PerAxis::all(0), |padding| torch_axes(&padding)),
             dilation: torch_axes(&windows.dilations),
             ceil_mode: false,
             return_indices,

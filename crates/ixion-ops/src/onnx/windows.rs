@@ -190,6 +190,16 @@ impl Windows {
         (0..self.kernel.len()).map(edge).collect()
     }
 
+    /// The padding that PyTorch's poolings can have, the same at both ends and at most half of the window, if it is all that
+    /// there is.
+    pub(super) fn pooled_padding(&self, ceil_mode: bool) -> Option<Vec<usize>> {
+        let own = |(&(before, after), &kernel): (&(usize, usize), &usize)| {
+            (before == after && before <= kernel / 2).then_some(before)
+        };
+        let is_given = self.auto_pad == AutoPad::NotSet && !ceil_mode;
+        self.pads.iter().zip(&self.kernel).map(own).collect::<Option<_>>().filter(|_| is_given)
+    }
+
     /// The padded input.
     pub(super) fn padded(
         &self,

@@ -34,8 +34,7 @@
 ///     }
 ///     validate |this| {
 ///         if this.threshold.is_nan() {
-///             let (found, reason) = ("nan".to_owned(), "it must be a number".to_owned());
-///             return Err(ixion_ops::op::LayerError::InvalidParameter { key: "threshold", found, reason });
+///             return Err(ixion_ops::op::LayerError::invalid("threshold", "nan", "it must be a number"));
 ///         }
 ///         Ok(())
 ///     }

@@ -1,6 +1,8 @@
 //! What is known about an operator type, whichever layer runs it: for passes, quantised tensors and reports.
 //!
-//! The table of an operator's file states the properties of the operator, and that of its family the category.
+//! The table of an operator's file states the properties of the operator, and that of its family the category. A word of the
+//! module `table` begins, and methods of [`Properties`] follow: `computes(&[…]).when_quantized(…)`. An operator without any has
+//! those of [`Properties::NONE`].
 
 /// The properties of an operator type.
 #[derive(Debug, Clone, Copy, PartialEq)]
