@@ -137,7 +137,7 @@ pub fn registry() -> Registry<dyn CpuLayer> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::op::{Category, Elements, FromOperator};
+    use crate::op::{Category, Elements, FieldDefault, FromOperator, Written};
     use ixion_pnnx::Expr;
 
     #[test]
@@ -202,6 +202,21 @@ mod tests {
             ["Conv", "MaxPool", "Unique"].map(category),
             [Category::Weighted, Category::Pooling, Category::Other]
         );
+    }
+
+    #[test]
+    fn defaults_can_be_written() {
+        let registry = super::registry();
+        let fields = registry.iter().flat_map(|(op_type, creator)| {
+            creator.fields.iter().map(move |field| (op_type, field.key, field.default))
+        });
+        let unwritable: Vec<String> = fields
+            .filter(|(_, _, default)| {
+                matches!(default, Some(FieldDefault::Value(value)) if value() == Written::Unwritable)
+            })
+            .map(|(op_type, key, _)| format!("{op_type}: {key}"))
+            .collect();
+        assert!(unwritable.is_empty(), "`ixion operators` would show None:\n{}", unwritable.join("\n"));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use crate::op::{
     CpuLayer, FieldValue, ForwardContext, FromOperator, FromParameter, Io, Layer, LayerError, OperatorReader,
-    Result, TensorMeta, exactly,
+    Result, TensorMeta, Written, exactly,
 };
 use crate::support::arguments::ParamOrInput;
 use crate::support::broadcast::{TensorOrScalar, fitting};
@@ -68,6 +68,10 @@ impl FieldValue for NumberArgument {
 
     fn num_inputs(&self) -> usize {
         self.0.as_ref().map_or(0, TensorOrScalar::num_inputs)
+    }
+
+    fn written(&self) -> Written {
+        self.0.as_ref().map_or(Written::Nothing, TensorOrScalar::written)
     }
 }
 

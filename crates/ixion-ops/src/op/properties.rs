@@ -37,7 +37,7 @@ pub enum Category {
     Shape,
     /// A product, a recurrent layer or an embedding, with large weights as a rule.
     Weighted,
-    /// Anything else: the category of tables that state none.
+    /// Anything else. The default of tables that state no category.
     Other,
 }
 
@@ -133,7 +133,7 @@ pub enum Product {
 }
 
 impl Properties {
-    /// Those of an operator of which nothing is known.
+    /// The properties of an operator about which nothing is known.
     pub const NONE: Self = Self {
         category: Category::Other,
         elements: Elements::Computed,

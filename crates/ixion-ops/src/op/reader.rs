@@ -281,7 +281,7 @@ pub trait FieldValue: Sized {
 /// What a file says about a field of an operator, so that [`FieldValue::read`] returns its value.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Written {
-    /// Nothing: it is state of the layer, or follows from the graph.
+    /// Nothing: it is state of the layer, follows from the graph, or is absent.
     Nothing,
     /// A parameter with the field's key.
     Param(RuntimeParameter),

@@ -1,6 +1,6 @@
 //! Field types of multi-head attention.
 
-use crate::op::{FieldValue, NO_KEY, OperatorReader, Result, RuntimeAttribute};
+use crate::op::{FieldValue, NO_KEY, OperatorReader, Result, RuntimeAttribute, Written};
 use crate::support::float;
 use ixion_kernels::Float;
 use ixion_tensor::DType;
@@ -16,6 +16,10 @@ impl FieldValue for FileWeight {
 
     fn read(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Option<Self>> {
         Ok(Some(Self(reader.attr(key))))
+    }
+
+    fn written(&self) -> Written {
+        if self.0.is_none() { Written::Nothing } else { Written::Unwritable }
     }
 }
 
