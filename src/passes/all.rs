@@ -4,7 +4,7 @@ use super::pass::Entry;
 use super::{
     chains, common_subexpressions::CommonSubexpressions, constant_folding::ConstantFolding,
     dead_code::DeadCode, expression_chains::ExpressionChains, expression_identities::EXPRESSION_IDENTITIES,
-    fusion, lower_onnx::LowerOnnx, no_ops::NO_OPS,
+    fusion, known_parameters::KNOWN_PARAMETERS, lower_onnx::LowerOnnx, no_ops::NO_OPS,
 };
 
 /// All passes with their priorities. Below 200: passes that make the graph smaller; from 200: fusions; from 800: passes
@@ -13,6 +13,7 @@ pub(super) fn all() -> Vec<Entry> {
     let mut all = vec![
         Entry::new(100, DeadCode),
         Entry::new(105, LowerOnnx),
+        Entry::new(107, KNOWN_PARAMETERS),
         Entry::new(110, NO_OPS),
         Entry::new(120, ConstantFolding),
         Entry::new(130, CommonSubexpressions),

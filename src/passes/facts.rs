@@ -82,6 +82,11 @@ impl Facts {
         outputs.ok().flatten()
     }
 
+    /// The name of an operand of the runtime graph, and its element type and dimensions if they are known.
+    pub(super) fn operand(&self, index: OperandIndex) -> Option<(&str, Option<&TensorMeta>)> {
+        Some((self.graph.as_ref()?.operands().get(index.position())?.name(), self.shapes.get(index)))
+    }
+
     /// The operator of this name in the runtime graph.
     pub fn operator(&self, name: &str) -> Option<&RuntimeOperator> {
         self.graph.as_ref()?.operators().get(*self.operators.get(name)?)

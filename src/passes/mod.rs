@@ -57,6 +57,7 @@ mod expression_chains;
 mod expression_identities;
 mod facts;
 mod fusion;
+mod known_parameters;
 mod lower_onnx;
 mod matched;
 mod no_ops;

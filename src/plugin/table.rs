@@ -178,8 +178,13 @@ unsafe fn field(field: &abi::Field, position: usize, place: &str) -> Result<Chec
         return Err(broken(place, format!("the fallback of field `{key}`, `{text}`, is not {usual}")));
     }
     let kind = words.map_or(usual, leaked);
-    let published =
-        Field { key, kind, default: default.map(leaked).map(FieldDefault::Text), doc: leaked(doc) };
+    let published = Field {
+        key,
+        kind,
+        default: default.map(leaked).map(FieldDefault::Text),
+        doc: leaked(doc),
+        is_parameter: false,
+    };
     Ok(CheckedField { kind: field.kind, published, key: field.key })
 }
 

@@ -16,6 +16,7 @@ mod circles;
 mod cli;
 mod common;
 #[cfg(feature = "cli")]
+mod computed_parameters;
 mod conformance;
 #[cfg(feature = "cuda-emulator")]
 mod cuda;

@@ -27,7 +27,7 @@ crate::operator! {
 
 crate::operator! {
     /// `torch.Tensor.type_as`: converts the elements to the type of another tensor.
-    pub struct TypeAs for "Tensor.type_as" {
+    pub struct TypeAs for "Tensor.type_as", "aten::type_as" {
         /// The tensor with the output's element type.
         other: InputIndex,
     }
@@ -74,7 +74,7 @@ delegating! {
 
 crate::operator! {
     /// `torch.positive`: returns the input, which must not be bool.
-    pub struct Positive for "torch.positive" {}
+    pub struct Positive for "torch.positive", "aten::positive" {}
 }
 
 impl Layer for Positive {
@@ -94,7 +94,7 @@ view_layers!(Positive);
 
 crate::operator! {
     /// `torch.complex`: creates complex numbers from their real and imaginary parts, which are broadcast.
-    pub struct MakeComplex for "torch.complex" {
+    pub struct MakeComplex for "torch.complex", "aten::complex" {
         /// The imaginary parts.
         imag: InputIndex,
     }
@@ -102,22 +102,22 @@ crate::operator! {
 
 crate::operator! {
     /// `torch.view_as_complex`: converts …×2 real numbers to … complex numbers. A view if the strides allow it.
-    pub struct ViewAsComplex for "torch.view_as_complex" {}
+    pub struct ViewAsComplex for "torch.view_as_complex", "aten::view_as_complex" {}
 }
 
 crate::operator! {
     /// `torch.view_as_real`: views … complex numbers as …×2 real numbers.
-    pub struct ViewAsReal for "torch.view_as_real" {}
+    pub struct ViewAsReal for "torch.view_as_real", "aten::view_as_real" {}
 }
 
 crate::operator! {
     /// `torch.real`: the real parts; a real input is returned as it is. A view.
-    pub struct Real for "torch.real" {}
+    pub struct Real for "torch.real", "aten::real" {}
 }
 
 crate::operator! {
     /// `torch.imag`: the imaginary parts of a complex input. A view.
-    pub struct Imag for "torch.imag" {}
+    pub struct Imag for "torch.imag", "aten::imag" {}
 }
 
 fn not_complex(found: DType) -> LayerError {

@@ -77,7 +77,7 @@ crate::operator! {
     /// `torch.nn.Conv1d`, `Conv2d`, `Conv3d` and their functional forms: cross-correlation of an N×C×… (or C×…) input with
     /// O×(C/groups)×… weights, over as many spatial axes (1, 2 or 3) as the weights have. Output: N×O×⌊(len + padding −
     /// reach)/stride + 1⌋…, where the padding counts both sides and reach = dilation·(kernel − 1) + 1.
-    pub struct Conv for "nn.Conv2d", "nn.Conv1d", "nn.Conv3d", "F.conv2d", "F.conv1d", "F.conv3d" {
+    pub struct Conv for "nn.Conv2d", "nn.Conv1d", "nn.Conv3d", "F.conv2d", "aten::conv2d", "F.conv1d", "aten::conv1d", "F.conv3d", "aten::conv3d" {
         /// Number of input channels; only checked against the weights.
         in_channels: Option<usize> = None,
         /// Number of output channels; only checked against the weights.
@@ -390,7 +390,8 @@ impl CpuLayer for Conv {
 }
 
 operators! {
-    Conv: multiplies(Convolution), ConvTranspose: multiplies(Transposed), DeformConv, DeformConvFunction; category Weighted
+    Conv: multiplies(Convolution), ConvTranspose: multiplies(Transposed), DeformConv, DeformConvFunction; category Weighted;
+    overload "aten::conv1d"(input, weight, bias, stride, padding, dilation, groups), "aten::conv_transpose1d"(input, weight, bias, stride, padding, output_padding, groups, dilation), "aten::conv2d"(input, weight, bias, stride, padding, dilation, groups), "aten::conv_transpose2d"(input, weight, bias, stride, padding, output_padding, groups, dilation), "aten::conv3d"(input, weight, bias, stride, padding, dilation, groups), "aten::conv_transpose3d"(input, weight, bias, stride, padding, output_padding, groups, dilation)
 }
 
 #[cfg(test)]

@@ -155,20 +155,20 @@ fn change_all<T: Element>(
 
 activations! {
     /// `torch.nn.ReLU`: the rectified linear unit, max(0, x). NaN stays NaN.
-    ReLU for "nn.ReLU", "F.relu" { /// Accepted for compatibility; the result is the same.
+    ReLU for "nn.ReLU", "F.relu", "aten::relu" { /// Accepted for compatibility; the result is the same.
         inplace: bool = false } |_layer, x| activation::relu(x),
         integers |x: i64| x.max(0);
 
     /// `torch.nn.ReLU6`: min(max(0, x), 6). NaN stays NaN.
-    ReLU6 for "nn.ReLU6", "F.relu6" |_layer, x| activation::relu6(x),
+    ReLU6 for "nn.ReLU6", "F.relu6", "aten::relu6" |_layer, x| activation::relu6(x),
         integers |x: i64| x.clamp(0, 6);
 
     /// `torch.nn.Sigmoid`: the logistic function, 1 / (1 + e⁻ˣ).
-    Sigmoid for "nn.Sigmoid", "F.sigmoid" |_layer, x| math::sigmoid(x),
+    Sigmoid for "nn.Sigmoid", "F.sigmoid", "aten::sigmoid" |_layer, x| math::sigmoid(x),
         promotes integers, complex |z: Z| (1.0 + (-z).exp()).inv();
 
     /// `torch.nn.SiLU` (swish): x · sigmoid(x).
-    SiLU for "nn.SiLU", "F.silu" |_layer, x| activation::silu(x),
+    SiLU for "nn.SiLU", "F.silu", "aten::silu" |_layer, x| activation::silu(x),
         complex |z: Z| z / (1.0 + (-z).exp());
 
     /// `torch.nn.Tanh`: the hyperbolic tangent, tanh(x).
@@ -176,13 +176,13 @@ activations! {
         promotes integers, complex |z: Z| z.tanh();
 
     /// `torch.nn.Hardsigmoid`: x/6 + 1/2, clamped to 0..1.
-    Hardsigmoid for "nn.Hardsigmoid", "F.hardsigmoid" |_layer, x| activation::hardsigmoid(x);
+    Hardsigmoid for "nn.Hardsigmoid", "F.hardsigmoid", "aten::hardsigmoid" |_layer, x| activation::hardsigmoid(x);
 
     /// `torch.nn.Hardswish`: x · hardsigmoid(x).
-    Hardswish for "nn.Hardswish", "F.hardswish" |_layer, x| activation::hardswish(x);
+    Hardswish for "nn.Hardswish", "F.hardswish", "aten::hardswish" |_layer, x| activation::hardswish(x);
 
     /// `torch.nn.LeakyReLU`: x if x is positive, otherwise `negative_slope` · x.
-    LeakyReLU for "nn.LeakyReLU", "F.leaky_relu" {
+    LeakyReLU for "nn.LeakyReLU", "F.leaky_relu", "aten::leaky_relu" {
         /// Slope for negative x.
         negative_slope: f64 = 0.01
     } |layer, x| activation::leaky_relu(x, T::of(layer.negative_slope));
@@ -196,7 +196,7 @@ activations! {
     } |layer, x| activation::leaky_relu(x, T::of((layer.lower + layer.upper) / 2.0));
 
     /// `torch.nn.Threshold`: x if x is greater than `threshold`, otherwise `value`. NaN stays NaN.
-    Threshold for "nn.Threshold", "F.threshold" {
+    Threshold for "nn.Threshold", "F.threshold", "aten::threshold" {
         /// The threshold.
         threshold: f64,
         /// The replacement for elements that do not exceed the threshold.
@@ -211,20 +211,20 @@ activations! {
     } |layer, x| activation::elu(x, T::of(layer.alpha));
 
     /// `torch.nn.CELU` (Barron 2017): x if x is positive, otherwise `alpha` · (e^(x/alpha) − 1).
-    CELU for "nn.CELU", "F.celu" {
+    CELU for "nn.CELU", "F.celu", "aten::celu" {
         /// Scale of the negative part.
         alpha: f64 = 1.0
     } |layer, x| if x > T::zero() { x } else { T::of(layer.alpha) * math::exp_m1(x / T::of(layer.alpha)) };
 
     /// `torch.nn.SELU` (Klambauer et al. 2017): scaled ELU, with the constants that preserve mean 0 and variance 1.
-    SELU for "nn.SELU", "F.selu" |_layer, x| {
+    SELU for "nn.SELU", "F.selu", "aten::selu" |_layer, x| {
         let alpha = T::of(1.673_263_242_354_377_3);
         let scale = T::of(1.050_700_987_355_480_5);
         scale * if x > T::zero() { x } else { alpha * math::exp_m1(x) }
     };
 
     /// `torch.nn.Softplus`: ln(1 + e^(beta·x)) / beta, a smooth ReLU; x itself if beta·x exceeds `threshold`.
-    Softplus for "nn.Softplus", "F.softplus" {
+    Softplus for "nn.Softplus", "F.softplus", "aten::softplus" {
         /// Sharpness of the transition.
         beta: f64 = 1.0,
         /// The value of beta·x above which the function is the identity.
@@ -236,14 +236,14 @@ activations! {
     };
 
     /// `torch.lgamma`: the logarithm of the absolute value of the gamma function.
-    Lgamma for "torch.lgamma" |_layer, x| x.lgamma(), promotes integers;
+    Lgamma for "torch.lgamma", "aten::lgamma" |_layer, x| x.lgamma(), promotes integers;
 
     /// `torch.nn.Softsign`: x / (1 + |x|).
     Softsign for "nn.Softsign", "F.softsign" |_layer, x| x / (T::one() + x.abs()),
         promotes integers, complex |z: Z| z / (1.0 + z.norm());
 
     /// `torch.nn.Softshrink`: x − `lambd` if x > `lambd`, x + `lambd` if x < −`lambd`, otherwise 0.
-    Softshrink for "nn.Softshrink", "F.softshrink" {
+    Softshrink for "nn.Softshrink", "F.softshrink", "aten::softshrink" {
         /// Half the width of the dead zone.
         lambd: f64 = 0.5
     } |layer, x| {
@@ -252,7 +252,7 @@ activations! {
     };
 
     /// `torch.nn.Hardshrink`: x if |x| > `lambd`, otherwise 0.
-    Hardshrink for "nn.Hardshrink", "F.hardshrink" {
+    Hardshrink for "nn.Hardshrink", "F.hardshrink", "aten::hardshrink" {
         /// Half the width of the dead zone.
         lambd: f64 = 0.5
     } |layer, x| if x.abs() <= T::of(layer.lambd) { T::zero() } else { x };
@@ -262,7 +262,7 @@ activations! {
         promotes integers, complex |z: Z| z - z.tanh();
 
     /// `torch.nn.Hardtanh`: x clamped to `min_val`..`max_val`.
-    Hardtanh for "nn.Hardtanh", "F.hardtanh" {
+    Hardtanh for "nn.Hardtanh", "F.hardtanh", "aten::hardtanh" {
         /// The lower bound.
         min_val: f64 = -1.0,
         /// The upper bound.
@@ -271,7 +271,7 @@ activations! {
         integers |x: i64| x.max(layer.min_val as i64).min(layer.max_val as i64);
 
     /// `torch.nn.Mish` (Misra 2019): x · tanh(softplus(x)).
-    Mish for "nn.Mish", "F.mish" |_layer, x| activation::mish(x);
+    Mish for "nn.Mish", "F.mish", "aten::mish" |_layer, x| activation::mish(x);
 
     /// `torch.nn.LogSigmoid`: ln(sigmoid(x)), computed without overflow for large |x|.
     LogSigmoid for "nn.LogSigmoid", "F.logsigmoid" |_layer, x| {

@@ -11,7 +11,7 @@ use std::ops::RangeInclusive;
 crate::operator! {
     /// `torch.nn.PReLU` (He et al. 2015): x if x is positive, otherwise x times a learnt slope, which is one for all
     /// channels or one for each (axis 1).
-    pub struct PRelu for "nn.PReLU", "F.prelu" {
+    pub struct PRelu for "nn.PReLU", "F.prelu", "aten::prelu" {
         /// Number of slopes; only checked against the weights.
         num_parameters: Option<usize> = None,
         /// The slopes for negative elements.
@@ -22,7 +22,7 @@ crate::operator! {
 crate::operator! {
     /// `torch.nn.GLU` (Dauphin et al. 2017): the gated linear unit, which multiplies the first half of an axis by the
     /// sigmoid of the second half.
-    pub struct Glu for "nn.GLU", "F.glu" {
+    pub struct Glu for "nn.GLU", "F.glu", "aten::glu" {
         /// The axis; may be negative, counting from the end.
         dim: i64 = -1,
     }
@@ -139,7 +139,9 @@ impl CpuLayer for Glu {
     }
 }
 
-operators! { PRelu, Glu }
+operators! { PRelu, Glu;
+    overload "aten::prelu"(input, weight)
+}
 
 #[cfg(test)]
 mod tests {

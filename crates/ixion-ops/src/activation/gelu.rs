@@ -10,7 +10,7 @@ use ixion_tensor::{TensorView, TensorViewMut};
 crate::operator! {
     /// `torch.nn.GELU` (Hendrycks and Gimpel 2016): x · Φ(x), where Φ is the cumulative distribution function of the
     /// standard normal distribution, or its approximation by tanh.
-    pub struct GELU for "nn.GELU", "F.gelu" {
+    pub struct GELU for "nn.GELU", "F.gelu", "aten::gelu" {
         /// The approximation of Φ: `none` or `tanh`.
         approximate: Approximate = Approximate::None,
     }

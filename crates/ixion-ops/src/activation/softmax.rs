@@ -129,10 +129,10 @@ macro_rules! softmax_layers {
 softmax_layers! {
     /// `torch.nn.Softmax`: e^x divided by the sum of e^x along an axis, so that elements are between 0 and 1 and sum to 1.
     /// If the largest element is infinite, the result is NaN.
-    Softmax is Softmax for "nn.Softmax", "F.softmax";
+    Softmax is Softmax for "nn.Softmax", "F.softmax", "aten::softmax";
 
     /// `torch.nn.LogSoftmax`: the logarithm of softmax along an axis, computed without underflow of small results.
-    LogSoftmax is LogSoftmax for "nn.LogSoftmax", "F.log_softmax";
+    LogSoftmax is LogSoftmax for "nn.LogSoftmax", "F.log_softmax", "aten::log_softmax";
 
     /// `torch.nn.Softmin`: softmax of −x along an axis.
     Softmin is Softmin for "nn.Softmin", "F.softmin";

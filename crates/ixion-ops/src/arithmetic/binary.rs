@@ -21,7 +21,7 @@ const fn field(key: &'static str, default: Option<&'static str>, doc: &'static s
         Some(text) => Some(FieldDefault::Text(text)),
         None => None,
     };
-    Field { key, kind: "a number or an input", default, doc }
+    Field { key, kind: "a number or an input", default, doc, is_parameter: false }
 }
 
 pub(crate) const INPUT: Field = field("input", None, "The first operand.");
@@ -197,6 +197,7 @@ fn division() -> Creator {
         kind: "a string or None",
         default: Some(FieldDefault::Text("None")),
         doc: "`floor` rounds the quotient down, `trunc` towards zero; `None` does not round.",
+        is_parameter: false,
     };
     let create = |reader: &mut OperatorReader<'_>| -> Result<Box<dyn CpuLayer>> {
         let operands = [first(reader)?, required(reader, "other")?];
@@ -227,6 +228,7 @@ fn rounding() -> Creator {
         kind: "an integer",
         default: Some(FieldDefault::Text("0")),
         doc: "The number of decimals; a negative number rounds digits before the decimal point.",
+        is_parameter: false,
     };
     let create = |reader: &mut OperatorReader<'_>| -> Result<Box<dyn CpuLayer>> {
         let number = expr_of(first(reader)?);
@@ -269,6 +271,7 @@ fn size() -> Creator {
         kind: "an integer or None",
         default: Some(FieldDefault::Text("None")),
         doc: "The axis; a negative value counts from the end. By default all axes.",
+        is_parameter: false,
     };
     let create = |reader: &mut OperatorReader<'_>| -> Result<Box<dyn CpuLayer>> {
         reader.input("input");

@@ -60,24 +60,24 @@ delegating! {
     }
 
     /// `torch.bitwise_and`: the bitwise AND of the operands; the logical AND of bools.
-    BitwiseAnd for "torch.bitwise_and" |layer| Bitwise(Function::And, layer.other);
+    BitwiseAnd for "torch.bitwise_and", "aten::bitwise_and" |layer| Bitwise(Function::And, layer.other);
 
     /// `torch.bitwise_or`: the bitwise OR of the operands; the logical OR of bools.
-    BitwiseOr for "torch.bitwise_or" |layer| Bitwise(Function::Or, layer.other);
+    BitwiseOr for "torch.bitwise_or", "aten::bitwise_or" |layer| Bitwise(Function::Or, layer.other);
 
     /// `torch.bitwise_xor`: the bitwise XOR of the operands; the logical XOR of bools.
-    BitwiseXor for "torch.bitwise_xor" |layer| Bitwise(Function::Xor, layer.other);
+    BitwiseXor for "torch.bitwise_xor", "aten::bitwise_xor" |layer| Bitwise(Function::Xor, layer.other);
 
     /// `torch.bitwise_left_shift`: shifts the input's bits to the left by `other`.
-    LeftShift for "torch.bitwise_left_shift" |layer| Bitwise(Function::Lshift, layer.other);
+    LeftShift for "torch.bitwise_left_shift", "aten::bitwise_left_shift" |layer| Bitwise(Function::Lshift, layer.other);
 
     /// `torch.bitwise_right_shift`: shifts the input's bits to the right by `other`, keeping the sign.
-    RightShift for "torch.bitwise_right_shift" |layer| Bitwise(Function::Rshift, layer.other);
+    RightShift for "torch.bitwise_right_shift", "aten::bitwise_right_shift" |layer| Bitwise(Function::Rshift, layer.other);
 }
 
 crate::operator! {
     /// `torch.bitwise_not`: inverts all bits of integers; the logical NOT of bools.
-    pub struct BitwiseNot for "torch.bitwise_not" {}
+    pub struct BitwiseNot for "torch.bitwise_not", "aten::bitwise_not" {}
 }
 
 impl Layer for BitwiseNot {

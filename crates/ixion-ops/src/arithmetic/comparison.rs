@@ -93,32 +93,32 @@ delegating! {
     /// `torch.eq`: whether each element of the input is equal to `other`.
     ///
     /// Both operands are first converted to their common element type. If one is NaN, only `ne` is true.
-    Eq for "torch.eq", "Tensor.eq" |layer| Comparison(Relation::Eq, layer.other);
+    Eq for "torch.eq", "Tensor.eq", "aten::eq" |layer| Comparison(Relation::Eq, layer.other);
 
     /// `torch.ne`: whether each element of the input is not equal to `other`.
     ///
     /// Both operands are first converted to their common element type. If one is NaN, only `ne` is true.
-    Ne for "torch.ne", "Tensor.ne" |layer| Comparison(Relation::Ne, layer.other);
+    Ne for "torch.ne", "Tensor.ne", "aten::ne" |layer| Comparison(Relation::Ne, layer.other);
 
     /// `torch.lt`: whether each element of the input is less than `other`.
     ///
     /// Both operands are first converted to their common element type. If one is NaN, only `ne` is true.
-    Lt for "torch.lt", "Tensor.lt" |layer| Comparison(Relation::Lt, layer.other);
+    Lt for "torch.lt", "Tensor.lt", "aten::lt" |layer| Comparison(Relation::Lt, layer.other);
 
     /// `torch.le`: whether each element of the input is less than or equal to `other`.
     ///
     /// Both operands are first converted to their common element type. If one is NaN, only `ne` is true.
-    Le for "torch.le", "Tensor.le" |layer| Comparison(Relation::Le, layer.other);
+    Le for "torch.le", "Tensor.le", "aten::le" |layer| Comparison(Relation::Le, layer.other);
 
     /// `torch.gt`: whether each element of the input is greater than `other`.
     ///
     /// Both operands are first converted to their common element type. If one is NaN, only `ne` is true.
-    Gt for "torch.gt", "Tensor.gt" |layer| Comparison(Relation::Gt, layer.other);
+    Gt for "torch.gt", "Tensor.gt", "aten::gt" |layer| Comparison(Relation::Gt, layer.other);
 
     /// `torch.ge`: whether each element of the input is greater than or equal to `other`.
     ///
     /// Both operands are first converted to their common element type. If one is NaN, only `ne` is true.
-    Ge for "torch.ge", "Tensor.ge" |layer| Comparison(Relation::Ge, layer.other);
+    Ge for "torch.ge", "Tensor.ge", "aten::ge" |layer| Comparison(Relation::Ge, layer.other);
 }
 
 /// A logical operation on two bools.
@@ -174,15 +174,15 @@ delegating! {
 
     /// `torch.logical_and`: whether both elements are true.
     /// All numbers except zero count as true.
-    LogicalAnd for "torch.logical_and" |layer| Logic(Connective::And, layer.other);
+    LogicalAnd for "torch.logical_and", "aten::logical_and" |layer| Logic(Connective::And, layer.other);
 
     /// `torch.logical_or`: whether at least one of two elements is true.
     /// All numbers except zero count as true.
-    LogicalOr for "torch.logical_or" |layer| Logic(Connective::Or, layer.other);
+    LogicalOr for "torch.logical_or", "aten::logical_or" |layer| Logic(Connective::Or, layer.other);
 
     /// `torch.logical_xor`: whether exactly one of two elements is true.
     /// All numbers except zero count as true.
-    LogicalXor for "torch.logical_xor" |layer| Logic(Connective::Xor, layer.other);
+    LogicalXor for "torch.logical_xor", "aten::logical_xor" |layer| Logic(Connective::Xor, layer.other);
 }
 
 /// A property of numbers.
@@ -219,7 +219,7 @@ delegating! {
     {}
 
     /// `torch.logical_not`: whether each element is zero or false.
-    LogicalNot for "torch.logical_not" |_layer| Predicate(|x| x.re == 0.0 && x.im == 0.0);
+    LogicalNot for "torch.logical_not", "aten::logical_not" |_layer| Predicate(|x| x.re == 0.0 && x.im == 0.0);
 
     /// `torch.isnan`: whether each element is NaN; a complex element is NaN if one of its parts is.
     IsNan for "torch.isnan", "aten::isnan" |_layer| Predicate(|x| x.is_nan());

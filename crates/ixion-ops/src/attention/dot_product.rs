@@ -24,7 +24,7 @@ crate::operator! {
     /// column are 0.
     ///
     /// Scores are computed for a block of rows at a time, so that memory grows with S instead of L·S.
-    pub struct ScaledDotProductAttention for "F.scaled_dot_product_attention" {
+    pub struct ScaledDotProductAttention for "F.scaled_dot_product_attention", "aten::scaled_dot_product_attention" {
         /// The keys.
         key: InputIndex,
         /// The values.

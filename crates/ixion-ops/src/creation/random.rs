@@ -272,7 +272,7 @@ impl CpuLayer for NormalOf {
 }
 
 fn normal() -> Creator {
-    let field = |key, kind, default, doc| Field { key, kind, default, doc };
+    let field = |key, kind, default, doc| Field { key, kind, default, doc, is_parameter: false };
     let fields = [
         field("input", "a number or an input", None, "The means."),
         field("std", "a number or an input", None, "The standard deviations, broadcast with the means."),

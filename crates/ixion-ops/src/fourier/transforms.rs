@@ -214,10 +214,10 @@ type AxesAndLens = (Option<Vec<i64>>, Option<Vec<Dim>>);
 
 /// Declares transforms along one axis, with a length `n`, along two axes and along any number of axes, with lengths `s`.
 macro_rules! transforms {
-    (@fields line, [$($doc:literal)*] $name:ident $op_type:literal) => {
+    (@fields line, [$($doc:literal)*] $name:ident [$($op_type:literal)*]) => {
         crate::operator! {
             $(#[doc = $doc])*
-            pub struct $name for $op_type {
+            pub struct $name for $($op_type),* {
                 /// The length of the signal, which is truncated or padded with zeros. By default the length of the axis, or
                 /// 2(n − 1) for one of length n that holds the first half of a Hermitian input.
                 n: Option<ParamOrInput<i64>> = None,
@@ -235,22 +235,22 @@ macro_rules! transforms {
             }
         }
     };
-    (@fields plane, [$($doc:literal)*] $name:ident $op_type:literal) => {
+    (@fields plane, [$($doc:literal)*] $name:ident $op_types:tt) => {
         transforms!(
-            @lists [$($doc)*] $name $op_type, |dim| Some(dim.unwrap_or_else(|| vec![-2, -1])),
+            @lists [$($doc)*] $name $op_types, |dim| Some(dim.unwrap_or_else(|| vec![-2, -1])),
             "The axes; may be negative, counting from the end. The last two by default."
         );
     };
-    (@fields volume, [$($doc:literal)*] $name:ident $op_type:literal) => {
+    (@fields volume, [$($doc:literal)*] $name:ident $op_types:tt) => {
         transforms!(
-            @lists [$($doc)*] $name $op_type, |dim| dim,
+            @lists [$($doc)*] $name $op_types, |dim| dim,
             "The axes; may be negative, counting from the end. By default the last ones, one for each length of `s`, or all."
         );
     };
-    (@lists [$($doc:literal)*] $name:ident $op_type:literal, |$dim:ident| $axes:expr, $dim_doc:literal) => {
+    (@lists [$($doc:literal)*] $name:ident [$($op_type:literal)*], |$dim:ident| $axes:expr, $dim_doc:literal) => {
         crate::operator! {
             $(#[doc = $doc])*
-            pub struct $name for $op_type {
+            pub struct $name for $($op_type),* {
                 /// The lengths of the signal along the axes, which is truncated or padded with zeros. By default and for -1 the
                 /// lengths of the axes, or 2(n − 1) for a last one of length n that holds the first half of a Hermitian input.
                 s: Option<ParamOrInput<Vec<i64>>> = None,
@@ -268,9 +268,9 @@ macro_rules! transforms {
             }
         }
     };
-    ($($(#[doc = $doc:literal])* $name:ident for $op_type:literal is $form:ident $kind:ident $direction:ident;)*) => {
+    ($($(#[doc = $doc:literal])* $name:ident for $($op_type:literal),+ is $form:ident $kind:ident $direction:ident;)*) => {
         $(
-            transforms!(@fields $form, [$($doc)*] $name $op_type);
+            transforms!(@fields $form, [$($doc)*] $name [$($op_type)*]);
 
             impl $name {
                 /// The transform of input 0, with its axes and lengths resolved.
@@ -309,45 +309,45 @@ macro_rules! transforms {
 
 transforms! {
     /// `torch.fft.fft`: the discrete Fourier transform of a real or complex signal along an axis.
-    Fft for "torch.fft.fft" is line Complex Forward;
+    Fft for "torch.fft.fft", "aten::fft_fft" is line Complex Forward;
     /// `torch.fft.ifft`: the inverse discrete Fourier transform along an axis.
-    Ifft for "torch.fft.ifft" is line Complex Inverse;
+    Ifft for "torch.fft.ifft", "aten::fft_ifft" is line Complex Inverse;
     /// `torch.fft.rfft`: the discrete Fourier transform of a real signal along an axis: the first half of its spectrum,
     /// ⌊n/2⌋ + 1 elements for n.
-    Rfft for "torch.fft.rfft" is line FromReal Forward;
+    Rfft for "torch.fft.rfft", "aten::fft_rfft" is line FromReal Forward;
     /// `torch.fft.irfft`: the inverse of [`Rfft`] along an axis: the real signal of the first half of a spectrum, 2(n − 1)
     /// elements for n.
-    Irfft for "torch.fft.irfft" is line ToReal Inverse;
+    Irfft for "torch.fft.irfft", "aten::fft_irfft" is line ToReal Inverse;
     /// `torch.fft.hfft`: the discrete Fourier transform along an axis of a Hermitian signal that is given by its first half:
     /// its real spectrum, 2(n − 1) elements for n.
-    Hfft for "torch.fft.hfft" is line ToReal Forward;
+    Hfft for "torch.fft.hfft", "aten::fft_hfft" is line ToReal Forward;
     /// `torch.fft.ihfft`: the inverse of [`Hfft`] along an axis: the first half of the Hermitian signal of a real spectrum,
     /// ⌊n/2⌋ + 1 elements for n.
-    Ihfft for "torch.fft.ihfft" is line FromReal Inverse;
+    Ihfft for "torch.fft.ihfft", "aten::fft_ihfft" is line FromReal Inverse;
     /// `torch.fft.fft2`: [`Fft`] along two axes.
-    Fft2 for "torch.fft.fft2" is plane Complex Forward;
+    Fft2 for "torch.fft.fft2", "aten::fft_fft2" is plane Complex Forward;
     /// `torch.fft.ifft2`: [`Ifft`] along two axes.
-    Ifft2 for "torch.fft.ifft2" is plane Complex Inverse;
+    Ifft2 for "torch.fft.ifft2", "aten::fft_ifft2" is plane Complex Inverse;
     /// `torch.fft.rfft2`: [`Rfft`] along the last of two axes, then [`Fft`] along the other.
-    Rfft2 for "torch.fft.rfft2" is plane FromReal Forward;
+    Rfft2 for "torch.fft.rfft2", "aten::fft_rfft2" is plane FromReal Forward;
     /// `torch.fft.irfft2`: [`Ifft`] along the first of two axes, then [`Irfft`] along the last.
-    Irfft2 for "torch.fft.irfft2" is plane ToReal Inverse;
+    Irfft2 for "torch.fft.irfft2", "aten::fft_irfft2" is plane ToReal Inverse;
     /// `torch.fft.hfft2`: [`Fft`] along the first of two axes, then [`Hfft`] along the last.
-    Hfft2 for "torch.fft.hfft2" is plane ToReal Forward;
+    Hfft2 for "torch.fft.hfft2", "aten::fft_hfft2" is plane ToReal Forward;
     /// `torch.fft.ihfft2`: [`Ihfft`] along the last of two axes, then [`Ifft`] along the other.
-    Ihfft2 for "torch.fft.ihfft2" is plane FromReal Inverse;
+    Ihfft2 for "torch.fft.ihfft2", "aten::fft_ihfft2" is plane FromReal Inverse;
     /// `torch.fft.fftn`: [`Fft`] along any number of axes.
-    Fftn for "torch.fft.fftn" is volume Complex Forward;
+    Fftn for "torch.fft.fftn", "aten::fft_fftn" is volume Complex Forward;
     /// `torch.fft.ifftn`: [`Ifft`] along any number of axes.
-    Ifftn for "torch.fft.ifftn" is volume Complex Inverse;
+    Ifftn for "torch.fft.ifftn", "aten::fft_ifftn" is volume Complex Inverse;
     /// `torch.fft.rfftn`: [`Rfft`] along the last axis, then [`Fft`] along the others.
-    Rfftn for "torch.fft.rfftn" is volume FromReal Forward;
+    Rfftn for "torch.fft.rfftn", "aten::fft_rfftn" is volume FromReal Forward;
     /// `torch.fft.irfftn`: [`Ifft`] along all axes but the last, then [`Irfft`] along the last.
-    Irfftn for "torch.fft.irfftn" is volume ToReal Inverse;
+    Irfftn for "torch.fft.irfftn", "aten::fft_irfftn" is volume ToReal Inverse;
     /// `torch.fft.hfftn`: [`Fft`] along all axes but the last, then [`Hfft`] along the last.
-    Hfftn for "torch.fft.hfftn" is volume ToReal Forward;
+    Hfftn for "torch.fft.hfftn", "aten::fft_hfftn" is volume ToReal Forward;
     /// `torch.fft.ihfftn`: [`Ihfft`] along the last axis, then [`Ifft`] along the others.
-    Ihfftn for "torch.fft.ihfftn" is volume FromReal Inverse;
+    Ihfftn for "torch.fft.ihfftn", "aten::fft_ihfftn" is volume FromReal Inverse;
 }
 
 #[cfg(test)]

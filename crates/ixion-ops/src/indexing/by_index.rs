@@ -14,7 +14,7 @@ use std::ops::RangeInclusive;
 
 crate::operator! {
     /// `torch.index_select`: the slices of the input at the given indices of one axis.
-    pub struct IndexSelect for "torch.index_select" {
+    pub struct IndexSelect for "torch.index_select", "aten::index_select" {
         /// The axis; may be negative, counting from the end.
         dim: i64,
         /// The indices, a vector.
@@ -27,7 +27,7 @@ crate::operator! {
 crate::operator! {
     /// `torch.gather`: for each element of `index`, the input's element at that index along one axis, and at the same
     /// position as the element along all others.
-    pub struct Gather for "torch.gather" {
+    pub struct Gather for "torch.gather", "aten::gather" {
         /// The axis; may be negative, counting from the end.
         dim: i64,
         /// The indices; of the input's rank, and no longer than the input along any axis but `dim`.
@@ -42,7 +42,7 @@ crate::operator! {
 crate::operator! {
     /// `torch.scatter_add`: adds each element of `src` to the input at the index along one axis that `index` gives, and at the
     /// same position as the element along all others. Elements are added in order.
-    pub struct ScatterAdd for "torch.scatter_add" {
+    pub struct ScatterAdd for "torch.scatter_add", "aten::scatter_add" {
         /// The axis; may be negative, counting from the end.
         dim: i64,
         /// The indices.

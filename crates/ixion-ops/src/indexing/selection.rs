@@ -23,7 +23,7 @@ crate::operator! {
 
 crate::operator! {
     /// `torch.Tensor.masked_fill`: the input, with `value` where the mask is true.
-    pub struct MaskedFill for "Tensor.masked_fill", "torch.masked_fill" {
+    pub struct MaskedFill for "Tensor.masked_fill", "aten::masked_fill", "torch.masked_fill" {
         /// The mask, true for elements to fill; broadcast to the input's shape.
         mask: InputIndex,
         /// A number, or a tensor without axes.
@@ -33,7 +33,7 @@ crate::operator! {
 
 crate::operator! {
     /// `torch.masked_select`: a vector of the elements where the mask is true, in row-major order.
-    pub struct MaskedSelect for "torch.masked_select" {
+    pub struct MaskedSelect for "torch.masked_select", "aten::masked_select" {
         /// The mask, true for elements to select; broadcast with the input.
         mask: InputIndex,
     }
@@ -42,7 +42,7 @@ crate::operator! {
 crate::operator! {
     /// `torch.clamp`: clamps all elements into the range from `min` to `max`; if `min` is greater than `max`, the result is
     /// `max`. NaN is kept.
-    pub struct Clamp for "torch.clamp", "torch.clip", "Tensor.clamp", "aten::clamp_min", "aten::clamp_max" {
+    pub struct Clamp for "torch.clamp", "torch.clip", "Tensor.clamp", "aten::clamp", "aten::clamp_min", "aten::clamp_max" {
         /// The lower bound, a number or a tensor that is broadcast; none by default.
         min: Option<TensorOrScalar> = None,
         /// The upper bound, a number or a tensor that is broadcast; none by default.

@@ -9,7 +9,7 @@ use std::ops::RangeInclusive;
 
 crate::operator! {
     /// `torch.permute`: reorders the axes. A view.
-    pub struct Permute for "Tensor.permute", "torch.permute" {
+    pub struct Permute for "Tensor.permute", "torch.permute", "aten::permute" {
         /// The input's axes in the order of the output; negative values count from the end.
         dims: Vec<i64>,
     }
@@ -17,7 +17,7 @@ crate::operator! {
 
 crate::operator! {
     /// `torch.transpose`: swaps two axes. A view.
-    pub struct Transpose for "torch.transpose", "Tensor.transpose" {
+    pub struct Transpose for "torch.transpose", "Tensor.transpose", "aten::transpose" {
         /// The first axis; a negative value counts from the end.
         dim0: i64,
         /// The second axis; a negative value counts from the end.

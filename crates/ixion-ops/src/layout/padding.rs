@@ -41,7 +41,7 @@ impl PaddingMode {
 crate::operator! {
     /// `torch.nn.functional.pad`: pads some of the last axes before and after their elements. A negative number removes
     /// elements.
-    pub struct Pad for "F.pad" {
+    pub struct Pad for "F.pad", "aten::pad" {
         /// The number of elements to add before and after the last axis, before and after the last but one, and so on.
         pad: ParamOrInput<Vec<i64>>,
         /// The values of the padding.

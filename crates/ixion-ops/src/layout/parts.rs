@@ -48,7 +48,7 @@ crate::operator! {
 
 crate::operator! {
     /// `torch.narrow`: returns `length` elements of an axis, from `start` on. A view.
-    pub struct Narrow for "torch.narrow", "Tensor.narrow" {
+    pub struct Narrow for "torch.narrow", "Tensor.narrow", "aten::narrow" {
         /// The axis; a negative value counts from the end.
         dim: i64,
         /// The first index; a negative value counts from the end.
@@ -60,7 +60,7 @@ crate::operator! {
 
 crate::operator! {
     /// `torch.unbind`: removes an axis and returns the slice at each of its indices. Views.
-    pub struct Unbind for "torch.unbind", "Tensor.unbind" {
+    pub struct Unbind for "torch.unbind", "Tensor.unbind", "aten::unbind" {
         /// The axis; a negative value counts from the end.
         dim: i64 = 0,
         /// The number of outputs that the file lists, one for each part.

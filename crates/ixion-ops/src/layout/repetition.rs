@@ -13,7 +13,7 @@ use std::ops::RangeInclusive;
 
 crate::operator! {
     /// `torch.flip`: reverses the order of the elements along some axes.
-    pub struct Flip for "torch.flip" {
+    pub struct Flip for "torch.flip", "aten::flip" {
         /// The axes to reverse; negative values count from the end.
         dims: Vec<i64>,
     }
@@ -21,7 +21,7 @@ crate::operator! {
 
 crate::operator! {
     /// `torch.roll`: shifts the elements along axes; elements shifted past one end reappear at the other.
-    pub struct Roll for "torch.roll" {
+    pub struct Roll for "torch.roll", "aten::roll" {
         /// The number of positions by which each of `dims` is shifted towards its end; negative values shift towards its start.
         shifts: ParamOrInput<Vec<i64>>,
         /// The axes; negative values count from the end. If absent, elements are shifted as in the flattened input.
@@ -31,7 +31,7 @@ crate::operator! {
 
 crate::operator! {
     /// `torch.Tensor.repeat`: repeats the input along each axis.
-    pub struct Repeat for "Tensor.repeat" {
+    pub struct Repeat for "Tensor.repeat", "aten::repeat" {
         /// The number of repetitions along each axis. There must be at least as many as the input has axes; new axes are added
         /// in front.
         sizes: ParamOrInput<Vec<i64>>,
@@ -40,7 +40,7 @@ crate::operator! {
 
 crate::operator! {
     /// `torch.tile`: repeats the input along each axis.
-    pub struct Tile for "torch.tile" {
+    pub struct Tile for "torch.tile", "aten::tile" {
         /// The number of repetitions along each of the last axes. If there are more than the input has axes, new axes are added
         /// in front.
         dims: ParamOrInput<Vec<i64>>,
@@ -49,7 +49,7 @@ crate::operator! {
 
 crate::operator! {
     /// `torch.repeat_interleave`: repeats each element along an axis.
-    pub struct RepeatInterleave for "torch.repeat_interleave" {
+    pub struct RepeatInterleave for "torch.repeat_interleave", "aten::repeat_interleave" {
         /// The number of repetitions: one for all elements, or an input with one for each element.
         repeats: Repeats,
         /// The axis; a negative value counts from the end. If absent, the input is flattened first.

@@ -32,7 +32,7 @@ macro_rules! reshape_layers {
 
 crate::operator! {
     /// `torch.flatten`: merges adjacent axes into one. A 0-D tensor becomes a vector of one element.
-    pub struct Flatten for "torch.flatten" {
+    pub struct Flatten for "torch.flatten", "aten::flatten" {
         /// The first axis to merge; a negative value counts from the end.
         start_dim: i64 = 0,
         /// The last axis to merge; a negative value counts from the end.
@@ -52,7 +52,7 @@ crate::operator! {
 
 crate::operator! {
     /// `torch.Tensor.reshape`: returns the same elements, in row-major order, in another shape. A view where possible.
-    pub struct Reshape for "Tensor.reshape", "Tensor.view", "torch.reshape" {
+    pub struct Reshape for "Tensor.reshape", "aten::reshape", "Tensor.view", "aten::view", "torch.reshape" {
         /// The output's shape. One length may be -1 and is inferred from the others. A 0 copies the input's length of that
         /// axis, unless the input has no elements. PNNX writes `None` for the shape of a 0-D tensor.
         shape: Option<ParamOrInput<Vec<i64>>>,
@@ -74,7 +74,7 @@ crate::operator! {
 
 crate::operator! {
     /// `torch.unflatten`: splits an axis into several axes.
-    pub struct Unflatten for "Tensor.unflatten", "torch.unflatten" {
+    pub struct Unflatten for "Tensor.unflatten", "aten::unflatten", "torch.unflatten" {
         /// The axis; a negative value counts from the end.
         dim: i64,
         /// The lengths of the new axes; one may be -1 and is inferred from the others.
@@ -94,7 +94,7 @@ crate::operator! {
 
 crate::operator! {
     /// `torch.squeeze`: removes axes of length 1.
-    pub struct Squeeze for "torch.squeeze", "Tensor.squeeze" {
+    pub struct Squeeze for "torch.squeeze", "Tensor.squeeze", "aten::squeeze" {
         /// The axes to remove if their length is 1; by default all. Negative values count from the end.
         dim: Option<Vec<i64>> = None,
     }
@@ -102,7 +102,7 @@ crate::operator! {
 
 crate::operator! {
     /// `torch.unsqueeze`: inserts new axes of length 1.
-    pub struct Unsqueeze for "torch.unsqueeze", "Tensor.unsqueeze" {
+    pub struct Unsqueeze for "torch.unsqueeze", "Tensor.unsqueeze", "aten::unsqueeze" {
         /// The positions of the new axes in the output; negative values count from its end.
         dim: Vec<i64>,
     }

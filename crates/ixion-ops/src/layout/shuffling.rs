@@ -8,7 +8,7 @@ use std::fmt;
 
 crate::operator! {
     /// `torch.nn.PixelShuffle` (Shi et al. 2016): rearranges …×C·r²×H×W to …×C×H·r×W·r.
-    pub struct PixelShuffle for "nn.PixelShuffle", "F.pixel_shuffle" {
+    pub struct PixelShuffle for "nn.PixelShuffle", "F.pixel_shuffle", "aten::pixel_shuffle" {
         /// The factor r.
         upscale_factor: usize,
     }
@@ -17,7 +17,7 @@ crate::operator! {
 
 crate::operator! {
     /// `torch.nn.PixelUnshuffle`: rearranges …×C×H·r×W·r to …×C·r²×H×W, the inverse of [`PixelShuffle`].
-    pub struct PixelUnshuffle for "nn.PixelUnshuffle", "F.pixel_unshuffle" {
+    pub struct PixelUnshuffle for "nn.PixelUnshuffle", "F.pixel_unshuffle", "aten::pixel_unshuffle" {
         /// The factor r.
         downscale_factor: usize,
     }
@@ -27,7 +27,7 @@ crate::operator! {
 crate::operator! {
     /// `torch.nn.ChannelShuffle` (Zhang et al. 2017): divides the channels of N×C×… into groups and interleaves them: the first
     /// channel of each group, then the second of each, and so on.
-    pub struct ChannelShuffle for "nn.ChannelShuffle", "F.channel_shuffle" {
+    pub struct ChannelShuffle for "nn.ChannelShuffle", "F.channel_shuffle", "aten::channel_shuffle" {
         /// The number of groups; the number of channels must be a multiple of it.
         groups: usize,
     }

@@ -72,7 +72,7 @@ macro_rules! slice_operators {
 
 slice_operators! {
     /// `x[start:end:step, …, index]`: returns a slice of the input. A view, unless the graph computes indices.
-    Slice for "Tensor.slice" {}
+    Slice for "Tensor.slice", "aten::slice" {}
 
     /// `x[…] = src` as a function: returns a copy of the input in which a slice is replaced by another tensor, broadcast to the
     /// slice. Without any of the other keys, the slice is the whole input.

@@ -30,7 +30,7 @@ use std::ops::RangeInclusive;
 crate::operator! {
     /// `torch.nn.Linear` and `torch.nn.functional.linear`: the affine map x·Wᵀ + b of a …×I input with O×I weights and a bias.
     /// Output: …×O.
-    pub struct Linear for "nn.Linear", "F.linear" {
+    pub struct Linear for "nn.Linear", "F.linear", "aten::linear" {
         /// Number of input features I; only checked against the weights.
         in_features: Option<usize> = None,
         /// Number of output features O; only checked against the weights.
@@ -488,4 +488,6 @@ impl CpuLayer for Linear {
     }
 }
 
-operators! { Linear: multiplies(Dense) }
+operators! { Linear: multiplies(Dense);
+    overload "aten::linear"(input, weight, bias)
+}

@@ -11,7 +11,7 @@ use std::ops::RangeInclusive;
 
 crate::operator! {
     /// `torch.diag`: the diagonal of a matrix, or a matrix with a vector on its diagonal and 0 elsewhere.
-    pub struct Diag for "torch.diag" {
+    pub struct Diag for "torch.diag", "aten::diag" {
         /// The diagonal: 0 is the main diagonal, positive ones are above it, negative ones below.
         diagonal: i64 = 0,
     }
@@ -19,7 +19,7 @@ crate::operator! {
 
 crate::operator! {
     /// `torch.cross`: the cross products of vectors along an axis of length 3.
-    pub struct Cross for "torch.cross", "aten::linalg_cross" {
+    pub struct Cross for "torch.cross", "aten::cross", "aten::linalg_cross" {
         /// The other vectors, which are broadcast.
         other: InputIndex,
         /// The axis; may be negative, counting from the end. The first one of length 3 by default.

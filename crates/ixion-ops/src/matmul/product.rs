@@ -92,7 +92,7 @@ impl CpuLayer for Matmul {
 
 crate::operator! {
     /// `torch.mm`: the product of two matrices; m×k times k×n gives m×n.
-    pub struct Mm for "torch.mm" {
+    pub struct Mm for "torch.mm", "aten::mm" {
         /// The right factor.
         mat2: InputIndex,
         /// The tactic on a device.
@@ -102,7 +102,7 @@ crate::operator! {
 
 crate::operator! {
     /// `torch.bmm`: the products of two batches of matrices; b×m×k times b×k×n gives b×m×n.
-    pub struct Bmm for "torch.bmm" {
+    pub struct Bmm for "torch.bmm", "aten::bmm" {
         /// The right factor.
         mat2: InputIndex,
         /// The tactic on a device.
@@ -112,7 +112,7 @@ crate::operator! {
 
 crate::operator! {
     /// `torch.mv`: the product of a matrix and a vector; m×k times k gives m.
-    pub struct Mv for "torch.mv" {
+    pub struct Mv for "torch.mv", "aten::mv" {
         /// The vector.
         vec: InputIndex,
         /// The tactic on a device.
@@ -149,7 +149,7 @@ crate::operator! {
 
 crate::operator! {
     /// `torch.addmm`: `beta` · input + `alpha` · (`mat1` · `mat2`), for m×k and k×n matrices. The input is broadcast to m×n.
-    pub struct Addmm for "torch.addmm" {
+    pub struct Addmm for "torch.addmm", "aten::addmm" {
         /// The left factor.
         mat1: InputIndex,
         /// The right factor.
@@ -166,7 +166,7 @@ crate::operator! {
 crate::operator! {
     /// `torch.baddbmm`: `beta` · input + `alpha` · (`batch1` · `batch2`), for b×m×k and b×k×n batches. The input is
     /// broadcast to b×m×n.
-    pub struct Baddbmm for "torch.baddbmm" {
+    pub struct Baddbmm for "torch.baddbmm", "aten::baddbmm" {
         /// The left factor.
         batch1: InputIndex,
         /// The right factor.

@@ -16,7 +16,7 @@ use std::ops::RangeInclusive;
 crate::operator! {
     /// `torch.nn.BatchNorm1d`, `2d`, `3d` (Ioffe and Szegedy 2015) in evaluation mode: normalises each channel of an N×C×…
     /// input by its running statistics: (x − mean) / √(variance + eps) · weight + bias.
-    pub struct BatchNorm for "nn.BatchNorm2d", "nn.BatchNorm1d", "nn.BatchNorm3d", "F.batch_norm" {
+    pub struct BatchNorm for "nn.BatchNorm2d", "nn.BatchNorm1d", "nn.BatchNorm3d", "F.batch_norm", "aten::batch_norm" {
         /// Number of channels; only checked against the input.
         num_features: Option<usize> = None,
         /// Added to the variance for numerical stability.
@@ -101,7 +101,7 @@ crate::operator! {
 crate::operator! {
     /// `torch.nn.GroupNorm` (Wu and He 2018): normalises each group of channels of each sample of an N×C×… input by its own
     /// statistics: (x − mean) / √(variance + eps) · weight + bias, with a weight and a bias for each channel.
-    pub struct GroupNorm for "nn.GroupNorm", "F.group_norm" {
+    pub struct GroupNorm for "nn.GroupNorm", "F.group_norm", "aten::group_norm" {
         /// Number of groups; must divide the number of channels.
         num_groups: usize,
         /// Number of channels; only checked against the input.
@@ -394,7 +394,8 @@ operators! {
     BatchNorm, InstanceNorm, InstanceNormNd, GroupNorm;
     overload "aten::instance_norm"(
         input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps, cudnn_enabled
-    )
+    ),
+    "aten::batch_norm"(input, weight, bias, running_mean, running_var, training, momentum, eps, cudnn_enabled), "aten::group_norm"(input, num_groups, weight, bias, eps, cudnn_enabled)
 }
 
 #[cfg(test)]

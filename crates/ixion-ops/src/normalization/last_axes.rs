@@ -13,7 +13,7 @@ use std::ops::RangeInclusive;
 crate::operator! {
     /// `torch.nn.LayerNorm` (Ba et al. 2016): normalises over the last axes: (x − mean) / √(variance + eps) · weight +
     /// bias, with a weight and a bias for each element of these axes.
-    pub struct LayerNorm for "nn.LayerNorm", "F.layer_norm" {
+    pub struct LayerNorm for "nn.LayerNorm", "F.layer_norm", "aten::layer_norm" {
         /// Lengths of the last axes, which are normalised together.
         normalized_shape: Vec<i64>,
         /// Added to the variance for numerical stability.
@@ -34,7 +34,7 @@ crate::operator! {
 crate::operator! {
     /// `torch.nn.RMSNorm` (Zhang and Sennrich 2019): divides by the root mean square over the last axes: x / √(mean of
     /// squares + eps) · weight, with a weight for each element of these axes.
-    pub struct RmsNorm for "nn.RMSNorm", "F.rms_norm" {
+    pub struct RmsNorm for "nn.RMSNorm", "F.rms_norm", "aten::rms_norm" {
         /// Lengths of the last axes, which are normalised together.
         normalized_shape: Vec<i64>,
         /// Added to the mean of squares; by default the machine epsilon of the type in which it is computed.
@@ -199,7 +199,9 @@ impl CpuLayer for LocalResponseNorm {
     }
 }
 
-operators! { LayerNorm, RmsNorm, LocalResponseNorm }
+operators! { LayerNorm, RmsNorm, LocalResponseNorm;
+    overload "aten::layer_norm"(input, normalized_shape, weight, bias, eps, cudnn_enabled), "aten::rms_norm"(input, normalized_shape, weight, eps)
+}
 
 #[cfg(test)]
 mod tests {

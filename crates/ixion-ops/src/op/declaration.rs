@@ -66,6 +66,7 @@ macro_rules! operator {
                 kind: <$type as $crate::op::FieldValue>::KIND,
                 default: $crate::operator!(@default $type $(, $default)?),
                 doc: concat!($($field_doc, "\n"),*),
+                is_parameter: <$type as $crate::op::FieldValue>::IS_PARAMETER,
             }),*];
 
             #[allow(unused_variables)]

@@ -7,6 +7,7 @@
 mod attribute;
 mod axes;
 mod declaration;
+mod deferred;
 mod error;
 mod format;
 mod guard;
@@ -22,6 +23,8 @@ mod weight;
 pub use crate::operator;
 pub use attribute::{RuntimeAttribute, WeightSource};
 pub use axes::SpatialAxes;
+#[doc(hidden)]
+pub use deferred::{ComputedParameter, computed_parameters, known_parameter};
 #[doc(hidden)]
 pub use error::list;
 pub use error::{LayerError, Result};

@@ -1,5 +1,9 @@
 //! Reading operators: typed parameters and weights, with a check that no key is ignored.
 
+mod owned;
+
+pub(super) use owned::Owned;
+
 use super::{LayerError, Result, RuntimeAttribute, RuntimeParameter};
 use ixion_pnnx::{Dim, Expr, Value};
 use ixion_tensor::DType;
@@ -132,6 +136,24 @@ impl<'a> OperatorReader<'a> {
         self.params.keys().chain(self.attrs.keys()).cloned().collect()
     }
 
+    /// The inputs that have a name, with their positions.
+    pub(super) fn named_inputs(&self) -> impl Iterator<Item = (usize, &'a str)> + use<'a> {
+        let names = self.input_names.iter().enumerate();
+        names.filter_map(|(position, name)| Some((position, name.as_deref()?)))
+    }
+
+    /// Returns true if the file sets a parameter.
+    pub(super) fn has_param(&self, key: &str) -> bool {
+        self.params.contains_key(key)
+    }
+
+    /// Marks the parameters that these fields read, and all attributes and inputs, as read.
+    pub(super) fn mark_read(&mut self, fields: &'static [Field]) {
+        let others = self.attrs.keys().chain(self.input_names.iter().flatten());
+        self.read.extend(others.map(|key| Cow::Owned(key.clone())));
+        self.read.extend(fields.iter().map(|field| Cow::Borrowed(field.key)));
+    }
+
     /// The number of inputs of the operator.
     pub fn num_inputs(&self) -> usize {
         self.input_names.len()
@@ -203,6 +225,9 @@ pub struct Field {
     pub default: Option<FieldDefault>,
     /// The documentation of the field.
     pub doc: &'static str,
+    /// Whether the layer reads the value from a parameter only. If the file has an input of this name instead, the layer is
+    /// created once the value is known.
+    pub is_parameter: bool,
 }
 
 impl Field {
@@ -248,6 +273,9 @@ impl Eq for FieldDefault {}
 pub trait FieldValue: Sized {
     /// The kind of value in words, such as `2 integers`.
     const KIND: &'static str;
+
+    /// Whether [`read`](Self::read) reads a parameter, and neither weights nor inputs. Default: false.
+    const IS_PARAMETER: bool = false;
 
     /// Reads the value of a key; `None` if the key is absent.
     ///
@@ -324,6 +352,8 @@ pub trait FromParameter: Sized {
 
 impl<T: FromParameter> FieldValue for T {
     const KIND: &'static str = <T as FromParameter>::KIND;
+
+    const IS_PARAMETER: bool = true;
 
     fn read(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Option<Self>> {
         let Some(parameter) = reader.param(key) else { return Ok(None) };
@@ -469,12 +499,16 @@ impl FromParameter for Expr {
     }
 }
 
-/// `None` in the file, or a value.
+/// `None` in the file, or a value. An empty list is `None`, too, if it is no value: TorchScript has no other way to leave out a
+/// list, such as the stride of a pooling.
 impl<T: FromParameter> FromParameter for Option<T> {
     const KIND: &'static str = T::KIND;
 
     fn from_parameter(parameter: &RuntimeParameter) -> Option<Self> {
-        if parameter.raw() == "None" { Some(None) } else { T::from_parameter(parameter).map(Some) }
+        if parameter.raw() == "None" {
+            return Some(None);
+        }
+        T::from_parameter(parameter).map(Some).or_else(|| (*parameter.value() == Value::None).then_some(None))
     }
 
     fn to_parameter(&self) -> Option<RuntimeParameter> {

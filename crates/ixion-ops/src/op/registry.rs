@@ -1,5 +1,6 @@
 //! The registry, which maps operator types to layers.
 
+use super::deferred::create_or_defer;
 use super::format::Device;
 use super::properties::{Category, Properties};
 use super::reader::{Field, NO_KEY, SEED_KEY, Written};
@@ -218,7 +219,8 @@ impl Creator<dyn CpuLayer> {
     }
 
     /// The part of [`Creator::of`] that does not depend on the operator.
-    fn built_in(create: CreateCpu, doc: &str, fields: &[Field]) -> Self {
+    fn built_in(create: CreateCpu, doc: &str, fields: &'static [Field]) -> Self {
+        let create = move |reader: &mut OperatorReader<'_>| create_or_defer(create, fields, reader);
         Self::calling(Self::BUILT_IN.to_owned(), "1".to_owned(), Arc::new(create)).described(doc, fields)
     }
 }

@@ -277,13 +277,13 @@ reductions! {
     } |layer| Operation::Product, layer.dtype;
 
     /// `torch.amax`: the largest element; NaN if there is one.
-    Amax for "torch.amax" {} |_layer| Operation::Max, Accumulator(None);
+    Amax for "torch.amax", "aten::amax" {} |_layer| Operation::Max, Accumulator(None);
 
     /// `torch.amin`: the smallest element; NaN if there is one.
-    Amin for "torch.amin" {} |_layer| Operation::Min, Accumulator(None);
+    Amin for "torch.amin", "aten::amin" {} |_layer| Operation::Min, Accumulator(None);
 
     /// `torch.logsumexp`: the logarithm of the sum of the exponentials, ln Σeˣ.
-    LogSumExp for "torch.logsumexp" {} |_layer| Operation::LogSumExp, Accumulator(None);
+    LogSumExp for "torch.logsumexp", "aten::logsumexp" {} |_layer| Operation::LogSumExp, Accumulator(None);
 
     /// `torch.var`: the variance; NaN if there are no elements. With no more elements than `correction`, the divisor is 0.
     Variance for "torch.var", "aten::var" {
@@ -302,7 +302,7 @@ reductions! {
     } |layer| Operation::Deviation { correction: layer.correction.unwrap_or(layer.unbiased.0) }, Accumulator(None);
 
     /// `torch.norm`: the p-norm (Σ|x|ᵖ)^(1/p).
-    Norm for "torch.norm" {
+    Norm for "torch.norm", "aten::norm" {
         /// The order p: a number, `inf`, `-inf`, or `fro` for 2.
         p: Power = Power(2.0),
         /// The element type that the input is converted to first.
@@ -398,7 +398,8 @@ operators! {
         "aten::var"(input, unbiased) of 2,
         "aten::var"(input, dim, unbiased, keepdim),
         "aten::std"(input, unbiased) of 2,
-        "aten::std"(input, dim, unbiased, keepdim)
+        "aten::std"(input, dim, unbiased, keepdim),
+    "aten::norm"(input, p, dim, keepdim, dtype)
 }
 
 #[cfg(test)]

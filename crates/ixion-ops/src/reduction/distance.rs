@@ -29,7 +29,7 @@ crate::operator! {
 crate::operator! {
     /// `torch.nn.functional.pairwise_distance`: the distance between vectors along the last axis: the p-norm of
     /// x1 − x2 + `eps`.
-    pub struct PairwiseDistance for "F.pairwise_distance" {
+    pub struct PairwiseDistance for "F.pairwise_distance", "aten::pairwise_distance" {
         /// The second vectors, which are broadcast.
         x2: InputIndex,
         /// The order p of the norm.

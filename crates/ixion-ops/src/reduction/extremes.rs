@@ -176,12 +176,12 @@ delegating! {
 
     /// `torch.argmax`: the position of the first largest element.
     /// If there is a NaN, it is the position of the first NaN.
-    Argmax for "torch.argmax"
+    Argmax for "torch.argmax", "aten::argmax"
     |layer| PlacesOfExtremes { first: First::Largest, dim: layer.dim, keepdim: layer.keepdim };
 
     /// `torch.argmin`: the position of the first smallest element.
     /// If there is a NaN, it is the position of the first NaN.
-    Argmin for "torch.argmin"
+    Argmin for "torch.argmin", "aten::argmin"
     |layer| PlacesOfExtremes { first: First::Smallest, dim: layer.dim, keepdim: layer.keepdim };
 }
 
@@ -212,7 +212,7 @@ impl CpuLayer for PlacesOfExtremes {
 
 crate::operator! {
     /// `torch.topk`: the k largest or smallest elements along an axis, and their positions.
-    pub struct Topk for "torch.topk" {
+    pub struct Topk for "torch.topk", "aten::topk" {
         /// The number of elements.
         k: usize,
         /// The axis; a negative value counts from the end.

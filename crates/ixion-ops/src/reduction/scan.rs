@@ -20,10 +20,10 @@ delegating! {
     }
 
     /// `torch.cumsum`: the cumulative sum along an axis: for each element, the sum of it and all before it.
-    Cumsum for "torch.cumsum" |layer| Scan { is_product: false, dim: layer.dim, dtype: layer.dtype };
+    Cumsum for "torch.cumsum", "aten::cumsum" |layer| Scan { is_product: false, dim: layer.dim, dtype: layer.dtype };
 
     /// `torch.cumprod`: the cumulative product along an axis: for each element, the product of it and all before it.
-    Cumprod for "torch.cumprod" |layer| Scan { is_product: true, dim: layer.dim, dtype: layer.dtype };
+    Cumprod for "torch.cumprod", "aten::cumprod" |layer| Scan { is_product: true, dim: layer.dim, dtype: layer.dtype };
 }
 
 /// Cumulative sums or products along an axis.

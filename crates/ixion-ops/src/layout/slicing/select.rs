@@ -13,7 +13,7 @@ use std::ops::RangeInclusive;
 crate::operator! {
     /// `torch.select`: returns the slice at one index of an axis and removes the axis. A view, unless the graph computes the
     /// index. With a list of indices, which PNNX writes for ONNX's `Gather`, the axis is kept.
-    pub struct Select for "Tensor.select", "torch.select" {
+    pub struct Select for "Tensor.select", "aten::select", "torch.select" {
         /// The axis; a negative value counts from the end.
         dim: i64,
         /// The index, or a list of indices; negative values count from the end.

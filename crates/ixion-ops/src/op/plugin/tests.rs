@@ -114,7 +114,7 @@ fn a_replacement_of_a_built_in_layer_survives_a_route() {
 
 #[test]
 fn whole_modules_and_custom_operators_lead_to_plugins() {
-    let field = |key, kind| Field { key, kind, default: None, doc: "" };
+    let field = |key, kind| Field { key, kind, default: None, doc: "", is_parameter: false };
     let fields = [field("mask", INPUT_KIND), field("threshold", "a number")];
     let mut registry = Registry::default();
     let creator = creator("my_ops", "1").described("", fields);

@@ -1,0 +1,324 @@
+//! Layers with parameters that the graph computes.
+//!
+//! In a graph with dynamic sizes, PNNX leaves arguments that depend on them as inputs: `F.avg_pool2d(x, x.shape[2:])` becomes
+//! an operator with an input `$kernel_size=…`. Most layers read parameters only. For them, [`Deferred`] creates the layer once
+//! the values are known: while shapes are inferred if they follow from shapes alone, else during the run.
+
+use super::reader::Owned;
+use super::{
+    CpuLayer, Field, ForwardContext, Io, Layer, LayerError, OperatorReader, Result, RuntimeParameter,
+    TensorMeta, catch_panic, exactly,
+};
+use ixion_tensor::{DType, Dim, Layout, Shape, Tensor, TensorView, TensorViewMut, Workspace};
+use std::ops::RangeInclusive;
+
+/// A function that creates a layer.
+type Create = fn(&mut OperatorReader<'_>) -> Result<Box<dyn CpuLayer>>;
+
+/// An input that sets a parameter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ComputedParameter {
+    /// The position of the input.
+    pub position: usize,
+    /// The key of the parameter.
+    pub key: &'static str,
+    /// The kind of value that the layer expects.
+    kind: &'static str,
+}
+
+/// The parameters of a layer that are inputs, in the order of the inputs. Empty for layers that read such inputs themselves.
+pub fn computed_parameters(layer: &dyn CpuLayer) -> &[ComputedParameter] {
+    layer.as_any().downcast_ref::<Deferred>().map_or(&[], |layer| &layer.computed)
+}
+
+/// Creates a layer by `create`, now if all parameters are in the file, else when they are known.
+pub(super) fn create_or_defer(
+    create: Create,
+    fields: &'static [Field],
+    reader: &mut OperatorReader<'_>,
+) -> Result<Box<dyn CpuLayer>> {
+    let computed: Vec<ComputedParameter> = reader
+        .named_inputs()
+        .filter_map(|(position, name)| {
+            let field = fields.iter().find(|field| field.is_parameter && field.key == name)?;
+            Some(ComputedParameter { position, key: field.key, kind: field.kind })
+        })
+        .collect();
+    if computed.is_empty() {
+        return create(reader);
+    }
+    if let Some(twice) = computed.iter().find(|parameter| reader.has_param(parameter.key)) {
+        let reason = "it is also an input of the operator";
+        return Err(LayerError::invalid(twice.key, "a parameter", reason));
+    }
+    reader.mark_read(fields);
+    Ok(Box::new(Deferred { create, source: reader.to_owned(), computed, ready: None }))
+}
+
+/// A layer that is created from its parameters when they are known. Its outputs are allocated when it runs, like those of
+/// other layers whose shapes depend on values.
+#[derive(Debug)]
+struct Deferred {
+    create: Create,
+    source: Owned,
+    computed: Vec<ComputedParameter>,
+    /// The layer for the parameters of the last run.
+    ready: Option<Ready>,
+}
+
+impl Clone for Deferred {
+    fn clone(&self) -> Self {
+        let (source, computed) = (self.source.clone(), self.computed.clone());
+        Self { create: self.create, source, computed, ready: None }
+    }
+}
+
+/// A layer that was created, with the values of its parameters and the shapes that it is configured for.
+#[derive(Debug)]
+struct Ready {
+    params: Vec<RuntimeParameter>,
+    layer: Box<dyn CpuLayer>,
+    configured: Option<Vec<TensorMeta>>,
+}
+
+impl Drop for Ready {
+    fn drop(&mut self) {
+        self.layer.terminate();
+    }
+}
+
+impl Deferred {
+    /// Creates the layer with these parameters, in the order of `computed`.
+    fn layer(&self, params: &[RuntimeParameter]) -> Result<Box<dyn CpuLayer>> {
+        let positions: Vec<usize> = self.computed.iter().map(|parameter| parameter.position).collect();
+        let mut source = self.source.without_inputs(&positions);
+        source.set_params(self.computed.iter().map(|parameter| parameter.key).zip(params.iter().cloned()));
+        let layer = source.read(|reader| {
+            let layer = (self.create)(reader)?;
+            reader.finish().map(|()| layer)
+        })?;
+        let (wanted, found) = (layer.num_inputs(), source.num_inputs());
+        if wanted.contains(&found) { Ok(layer) } else { Err(LayerError::input_count(&wanted, found)) }
+    }
+
+    /// The inputs that are tensors to the layer.
+    fn rest<T: Clone>(&self, inputs: &[T]) -> Vec<T> {
+        let is_tensor =
+            |position: usize| self.computed.iter().all(|parameter| parameter.position != position);
+        let tensors = inputs.iter().enumerate().filter(|(position, _)| is_tensor(*position));
+        tensors.map(|(_, input)| input.clone()).collect()
+    }
+
+    /// The parameters that follow from what is known of the inputs; `None` for those that do not.
+    fn known(&self, inputs: &[TensorMeta]) -> Vec<Option<RuntimeParameter>> {
+        let of = |parameter: &ComputedParameter| known_parameter(inputs.get(parameter.position)?);
+        self.computed.iter().map(of).collect()
+    }
+
+    /// The outputs, if they are the same for different values of the parameters that are unknown, such as a slope.
+    fn independent(
+        &self,
+        inputs: &[TensorMeta],
+        known: &[Option<RuntimeParameter>],
+    ) -> Option<Vec<TensorMeta>> {
+        let is_number = |parameter: &ComputedParameter| inputs.get(parameter.position).is_some_and(is_scalar);
+        let unknown = self.computed.iter().zip(known).filter(|(_, known)| known.is_none());
+        if !unknown.clone().all(|(parameter, _)| is_number(parameter)) {
+            return None;
+        }
+        let outputs = |value: i64| {
+            let params = self.computed.iter().zip(known).map(|(parameter, known)| {
+                known.clone().unwrap_or_else(|| stand_in(parameter, inputs, value))
+            });
+            let layer = self.layer(&params.collect::<Vec<_>>()).ok()?;
+            catch_panic(|| layer.infer(&self.rest(inputs))).ok()
+        };
+        let first = outputs(1)?;
+        (outputs(2)? == first).then_some(first)
+    }
+
+    /// The outputs with the ranks and element types of the file's sample, and unknown lengths.
+    fn recorded(&self) -> Result<Vec<TensorMeta>> {
+        let unknown = || {
+            let keys: Vec<&str> = self.computed.iter().map(|parameter| parameter.key).collect();
+            let keys = keys.join("`, `");
+            LayerError::Unsupported(format!(
+                "the outputs depend on the values of `{keys}`, which are not known"
+            ))
+        };
+        let outputs = (0..self.num_outputs()).map(|output| self.source.output(output));
+        let of = |(dtype, rank): (DType, usize)| {
+            TensorMeta::new(dtype, (0..rank).map(|axis| Dim::fresh(&format!("axis{axis}"))))
+        };
+        outputs.map(|recorded| recorded.map(of).ok_or_else(unknown)).collect()
+    }
+
+    /// The parameters of a run.
+    fn params(&self, inputs: &[TensorView<'_>]) -> Result<Vec<RuntimeParameter>> {
+        let of = |parameter: &ComputedParameter| match inputs.get(parameter.position) {
+            Some(input) => from_tensor(parameter, input),
+            None => Err(LayerError::missing_input(parameter.position, inputs.len())),
+        };
+        self.computed.iter().map(of).collect()
+    }
+}
+
+/// A number for a parameter that is not known yet.
+fn stand_in(parameter: &ComputedParameter, inputs: &[TensorMeta], value: i64) -> RuntimeParameter {
+    match inputs.get(parameter.position).map(TensorMeta::dtype) {
+        Some(DType::Bool) => (value == 1).into(),
+        Some(dtype) if dtype.is_float() => (value as f64).into(),
+        _ => value.into(),
+    }
+}
+
+fn is_scalar(meta: &TensorMeta) -> bool {
+    meta.rank() == 0
+}
+
+/// The parameter that an input sets, if the values of the input are known before the run.
+pub fn known_parameter(meta: &TensorMeta) -> Option<RuntimeParameter> {
+    let values: Option<Vec<i64>> = meta.values()?.iter().map(Dim::fixed).collect();
+    of_integers(values?, meta.rank())
+}
+
+fn of_integers(values: Vec<i64>, rank: usize) -> Option<RuntimeParameter> {
+    match (rank, &values[..]) {
+        (0, [value]) => Some((*value).into()),
+        (1, _) => Some(values.into()),
+        _ => None,
+    }
+}
+
+/// A parameter from a tensor: a scalar, or a vector for a list.
+fn from_tensor(parameter: &ComputedParameter, input: &TensorView<'_>) -> Result<RuntimeParameter> {
+    let rank = input.shape().rank();
+    if rank > 1 || input.num_elements() > TensorMeta::MAX_VALUES {
+        let what = format!("input {}, the parameter `{}`", parameter.position, parameter.key);
+        let wanted = format!("{}, as a tensor with at most one axis", parameter.kind);
+        return Err(LayerError::shape(what, wanted, input.shape()));
+    }
+    let tensor = input.to_tensor()?;
+    match tensor.dtype() {
+        DType::Bool if rank == 0 => Ok(tensor.item::<bool>()?.into()),
+        dtype if dtype.is_float() => {
+            let values = tensor.cast(DType::F64)?.to_vec::<f64>()?;
+            match (rank, &values[..]) {
+                (0, [value]) => Ok((*value).into()),
+                _ => Ok(values.into()),
+            }
+        }
+        dtype if dtype.is_integer() => {
+            let values = tensor.cast(DType::I64)?.to_vec::<i64>()?;
+            of_integers(values, rank).ok_or_else(|| wrong_type(parameter, dtype))
+        }
+        dtype => Err(wrong_type(parameter, dtype)),
+    }
+}
+
+fn wrong_type(parameter: &ComputedParameter, found: DType) -> LayerError {
+    let what = format!("input {}, the parameter `{}`", parameter.position, parameter.key);
+    LayerError::dtype(what, parameter.kind, found)
+}
+
+impl Layer for Deferred {
+    fn num_inputs(&self) -> RangeInclusive<usize> {
+        exactly(self.source.num_inputs())
+    }
+
+    fn num_outputs(&self) -> usize {
+        self.source.num_outputs()
+    }
+
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
+        let known = self.known(inputs);
+        match known.iter().cloned().collect::<Option<Vec<_>>>() {
+            Some(params) => self.layer(&params)?.infer(&self.rest(inputs)),
+            None => self.independent(inputs, &known).map_or_else(|| self.recorded(), Ok),
+        }
+    }
+
+    fn is_data_dependent(&self) -> bool {
+        true
+    }
+}
+
+impl CpuLayer for Deferred {
+    fn forward(&mut self, _: &mut Io<'_, '_>) -> Result<()> {
+        Err(LayerError::Unsupported("the shapes of the outputs depend on values".to_owned()))
+    }
+
+    fn forward_dynamic(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        context: &mut ForwardContext<'_>,
+    ) -> Result<Vec<Tensor>> {
+        let params = self.params(inputs)?;
+        let tensors = self.rest(inputs);
+        let mut ready = match self.ready.take().filter(|ready| ready.params == params) {
+            Some(ready) => ready,
+            None => {
+                let mut layer = self.layer(&params)?;
+                layer.initialize()?;
+                Ready { params, layer, configured: None }
+            }
+        };
+        let outputs = ready.run(&tensors, context)?;
+        self.ready = Some(ready);
+        Ok(outputs)
+    }
+}
+
+impl Ready {
+    fn run(&mut self, inputs: &[TensorView<'_>], context: &mut ForwardContext<'_>) -> Result<Vec<Tensor>> {
+        let limits = context.limits();
+        let metas = TensorMeta::of_all(inputs);
+        let outputs = self.layer.infer(&metas)?;
+        if self.configured.as_ref() != Some(&metas) {
+            self.layer.configure(&metas, &outputs)?;
+        }
+        let bytes = self.layer.workspace(&metas, &outputs);
+        limits.check_tensor("workspace", bytes as u64)?;
+        let mut workspace = Workspace::new()?;
+        workspace.reserve(bytes)?;
+        self.configured = Some(metas);
+        let mut context = ForwardContext::new(&mut workspace, limits);
+        if self.layer.is_data_dependent() {
+            return self.layer.forward_dynamic(inputs, &mut context);
+        }
+        let shapes: Vec<Shape> = outputs.iter().map(TensorMeta::shape).collect::<Result<_, _>>()?;
+        if let Some(views) = self.views(inputs, &outputs, &shapes)? {
+            return Ok(views);
+        }
+        let mut tensors = Vec::with_capacity(outputs.len());
+        for (meta, shape) in outputs.iter().zip(&shapes) {
+            limits.check_tensor("an output", meta.byte_len().unwrap_or(u64::MAX))?;
+            tensors.push(Tensor::zeros(meta.dtype(), shape)?);
+        }
+        let mut targets: Vec<TensorViewMut<'_>> =
+            tensors.iter_mut().map(Tensor::view_mut).collect::<Result<_, _>>()?;
+        self.layer.forward(&mut Io::new(inputs, &mut targets, &mut context))?;
+        drop(targets);
+        Ok(tensors)
+    }
+
+    /// Copies of the outputs, if the layer only views its inputs.
+    fn views(
+        &self,
+        inputs: &[TensorView<'_>],
+        outputs: &[TensorMeta],
+        shapes: &[Shape],
+    ) -> Result<Option<Vec<Tensor>>> {
+        let contiguous = |input: &TensorView<'_>| (input.dtype(), Layout::contiguous(*input.shape()));
+        let layouts: Vec<(DType, Layout)> = inputs.iter().map(contiguous).collect();
+        let mut tensors = Vec::with_capacity(shapes.len());
+        for (output, (meta, shape)) in outputs.iter().zip(shapes).enumerate() {
+            let Some(view) = self.layer.view_of(output, &layouts, shape)? else { return Ok(None) };
+            let Some(input) = inputs.get(view.input) else {
+                return Err(LayerError::missing_input(view.input, inputs.len()));
+            };
+            tensors.push(input.to_tensor()?.as_parts(meta.dtype(), view.layout)?);
+        }
+        Ok(Some(tensors))
+    }
+}
