@@ -156,7 +156,9 @@ impl Deferred {
     /// The parameters of a run.
     fn params(&self, inputs: &[TensorView<'_>]) -> Result<Vec<RuntimeParameter>> {
         let of = |parameter: &ComputedParameter| match inputs.get(parameter.position) {
-            Some(input) => from_tensor(parameter, input),
+            Some(input) => {
+                check(parameter, &TensorMeta::of(input)).and_then(|()| from_tensor(parameter, input))
+            }
             None => Err(LayerError::missing_input(parameter.position, inputs.len())),
         };
         self.computed.iter().map(of).collect()
@@ -190,35 +192,36 @@ fn of_integers(values: Vec<i64>, rank: usize) -> Option<RuntimeParameter> {
     }
 }
 
-/// A parameter from a tensor: a scalar, or a vector for a list.
+/// A parameter from a tensor that passes [`check`]: a scalar, or a vector for a list.
 fn from_tensor(parameter: &ComputedParameter, input: &TensorView<'_>) -> Result<RuntimeParameter> {
-    let rank = input.shape().rank();
-    if rank > 1 || input.num_elements() > TensorMeta::MAX_VALUES {
-        let what = format!("input {}, the parameter `{}`", parameter.position, parameter.key);
-        let wanted = format!("{}, as a tensor with at most one axis", parameter.kind);
-        return Err(LayerError::shape(what, wanted, input.shape()));
-    }
-    let tensor = input.to_tensor()?;
-    match tensor.dtype() {
-        DType::Bool if rank == 0 => Ok(tensor.item::<bool>()?.into()),
+    let (tensor, rank) = (input.to_tensor()?, input.shape().rank());
+    let of = match tensor.dtype() {
+        DType::Bool => (rank == 0).then(|| tensor.item::<bool>()).transpose()?.map(Into::into),
         dtype if dtype.is_float() => {
             let values = tensor.cast(DType::F64)?.to_vec::<f64>()?;
-            match (rank, &values[..]) {
-                (0, [value]) => Ok((*value).into()),
-                _ => Ok(values.into()),
-            }
+            Some(if let (0, [value]) = (rank, &values[..]) { (*value).into() } else { values.into() })
         }
-        dtype if dtype.is_integer() => {
-            let values = tensor.cast(DType::I64)?.to_vec::<i64>()?;
-            of_integers(values, rank).ok_or_else(|| wrong_type(parameter, dtype))
-        }
-        dtype => Err(wrong_type(parameter, dtype)),
+        _ => of_integers(tensor.cast(DType::I64)?.to_vec::<i64>()?, rank),
+    };
+    of.ok_or_else(|| wrong_type(parameter, tensor.dtype()))
+}
+
+/// Checks that an input can be a parameter: a real number, or a short list of them.
+fn check(parameter: &ComputedParameter, input: &TensorMeta) -> Result<()> {
+    let len = input.num_elements().fixed().and_then(|len| usize::try_from(len).ok());
+    if input.rank() > 1 || len.is_some_and(|len| len > TensorMeta::MAX_VALUES) {
+        let wanted = format!("{}, as a tensor with at most one axis", parameter.kind);
+        return Err(LayerError::shape(what(parameter), wanted, input));
     }
+    if input.dtype().is_complex() { Err(wrong_type(parameter, input.dtype())) } else { Ok(()) }
+}
+
+fn what(parameter: &ComputedParameter) -> String {
+    format!("input {}, the parameter `{}`", parameter.position, parameter.key)
 }
 
 fn wrong_type(parameter: &ComputedParameter, found: DType) -> LayerError {
-    let what = format!("input {}, the parameter `{}`", parameter.position, parameter.key);
-    LayerError::dtype(what, parameter.kind, found)
+    LayerError::dtype(what(parameter), parameter.kind, found)
 }
 
 impl Layer for Deferred {
@@ -231,6 +234,12 @@ impl Layer for Deferred {
     }
 
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
+        for parameter in &self.computed {
+            match inputs.get(parameter.position) {
+                Some(input) => check(parameter, input)?,
+                None => return Err(LayerError::missing_input(parameter.position, inputs.len())),
+            }
+        }
         let known = self.known(inputs);
         match known.iter().cloned().collect::<Option<Vec<_>>>() {
             Some(params) => self.layer(&params)?.infer(&self.rest(inputs)),
@@ -320,5 +329,76 @@ impl Ready {
             tensors.push(input.to_tensor()?.as_parts(meta.dtype(), view.layout)?);
         }
         Ok(Some(tensors))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::support::testing::{Operator, operator};
+
+    fn pool() -> Operator<'static> {
+        operator("F.avg_pool2d", &[("stride", "(1,1)")]).with_names(&["input", "kernel_size"])
+    }
+
+    fn plane() -> Tensor {
+        Tensor::from_vec((0..6).map(|value| value as f32).collect(), &[1, 1, 2, 3]).unwrap()
+    }
+
+    fn message<T: std::fmt::Debug>(result: Result<T>) -> String {
+        result.unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_parameter_may_be_a_tensor() {
+        let sizes = Tensor::from_vec(vec![2i64, 3], &[2]).unwrap();
+        let pooled = pool().run_one(&[&plane(), &sizes]).unwrap();
+        assert_eq!(pooled.shape().to_string(), "1×1×1×1");
+        assert_eq!(pooled.to_vec::<f32>().unwrap(), [2.5]);
+        let slope = operator("F.leaky_relu", &[]).with_names(&["input", "negative_slope"]);
+        let negative = Tensor::from_vec(vec![-2f32], &[1]).unwrap();
+        let scaled = slope.run_one(&[&negative, &Tensor::scalar(0.25f64)]).unwrap();
+        assert_eq!(scaled.to_vec::<f32>().unwrap(), [-0.5]);
+    }
+
+    #[test]
+    fn shapes_follow_from_known_values() {
+        let plane = TensorMeta::new(DType::F32, [1, 1, 8, 9]);
+        let kernel = TensorMeta::new(DType::I64, [2]).with_values(vec![Dim::Fixed(2), Dim::Fixed(3)]);
+        let outputs = pool().infer(&[plane, kernel]).unwrap();
+        assert_eq!(outputs, [TensorMeta::new(DType::F32, [1, 1, 7, 7])]);
+    }
+
+    #[test]
+    fn unknown_numbers_matter_only_if_the_shape_depends_on_them() {
+        let (x, number) =
+            (TensorMeta::new(DType::F32, [Dim::symbol("n"), 3.into()]), TensorMeta::new(DType::I64, [0; 0]));
+        let triu = operator("aten::triu", &[]).with_names(&["input", "diagonal"]);
+        assert_eq!(triu.infer(&[x.clone(), number.clone()]).unwrap(), [x.clone()]);
+        let topk = operator("torch.topk", &[("dim", "1")]).with_names(&["input", "k"]).with_outputs(2);
+        let unknown = message(topk.infer(&[x, number]));
+        assert_eq!(unknown, "the outputs depend on the values of `k`, which are not known");
+    }
+
+    #[test]
+    fn errors_name_the_parameter() {
+        let run = |kernel: Tensor| message(pool().run_one(&[&plane(), &kernel]));
+        let square = Tensor::from_vec(vec![1i64; 4], &[2, 2]).unwrap();
+        let complex = Tensor::zeros(DType::C64, &[2]).unwrap();
+        let floats = Tensor::from_vec(vec![0.5f32, 2.0], &[2]).unwrap();
+        let kind = "an integer of at least 0, or one for each axis";
+        assert_eq!(
+            run(square),
+            format!(
+                "input 1, the parameter `kernel_size`: expected {kind}, as a tensor with at most one axis, got 2×2 i64"
+            )
+        );
+        assert_eq!(run(complex), format!("input 1, the parameter `kernel_size`: expected {kind}, got c64"));
+        assert_eq!(run(floats), format!("parameter `kernel_size`: expected {kind}, got `(0.5,2.0)`"));
+        let twice =
+            operator("F.leaky_relu", &[("negative_slope", "0.1")]).with_names(&["input", "negative_slope"]);
+        assert!(message(twice.create(2)).contains("`negative_slope`"));
+        let unknown = operator("F.leaky_relu", &[("slope", "0.1")]).with_names(&["input", "negative_slope"]);
+        assert!(message(unknown.create(2)).starts_with("unknown parameters: `slope`"));
     }
 }

@@ -88,6 +88,14 @@ impl<'a> Operator<'a> {
 
     fn run_layer(&self, layer: &mut dyn CpuLayer, inputs: &[&Tensor]) -> Result<Vec<Tensor>> {
         layer.initialize()?;
+        if layer.is_data_dependent() {
+            let outputs = execute_dynamic(layer, inputs)?;
+            let transposed: Vec<Tensor> = inputs.iter().map(|input| column_major(input)).collect();
+            let transposed = execute_dynamic(layer, &transposed.iter().collect::<Vec<_>>())?;
+            assert_same(&transposed, &outputs, &format!("{} with transposed tensors", self.op_type));
+            layer.terminate();
+            return Ok(outputs);
+        }
         let outputs = execute(layer, inputs, true, |layout| layout)?;
         assert_eq!(outputs.len(), layer.num_outputs(), "{}: number of outputs", self.op_type);
         let transposed: Vec<Tensor> = inputs.iter().map(|input| column_major(input)).collect();
@@ -202,6 +210,22 @@ fn execute(
     }
     layer.forward(&mut Io::new(&views, &mut targets, &mut context))?;
     drop(targets);
+    Ok(outputs)
+}
+
+/// The outputs of a layer whose shapes depend on values. They fit what the layer inferred.
+fn execute_dynamic(layer: &mut dyn CpuLayer, inputs: &[&Tensor]) -> Result<Vec<Tensor>> {
+    let views: Vec<TensorView<'_>> = inputs.iter().map(|input| input.view()).collect();
+    let metas: Vec<TensorMeta> = views.iter().map(TensorMeta::of).collect();
+    let inferred = layer.infer(&metas)?;
+    layer.configure(&metas, &inferred)?;
+    let (mut workspace, limits) = (Workspace::new()?, Limits::default());
+    workspace.reserve(layer.workspace(&metas, &inferred))?;
+    let outputs = layer.forward_dynamic(&views, &mut ForwardContext::new(&mut workspace, &limits))?;
+    for (output, meta) in outputs.iter().zip(&inferred) {
+        assert_eq!(output.dtype(), meta.dtype());
+        assert!(meta.may_have_dims(TensorMeta::of(&output.view()).dims()), "{output:?} is not {meta}");
+    }
     Ok(outputs)
 }
 
