@@ -115,42 +115,49 @@ impl Deferred {
         self.computed.iter().map(of).collect()
     }
 
-    /// The outputs, if they are the same for different values of the parameters that are unknown, such as a slope.
-    fn independent(
+    /// The outputs for numbers in the place of the parameters that are unknown, if the layer accepts them.
+    fn for_stand_ins(
         &self,
         inputs: &[TensorMeta],
         known: &[Option<RuntimeParameter>],
+        number: i64,
     ) -> Option<Vec<TensorMeta>> {
-        let is_number = |parameter: &ComputedParameter| inputs.get(parameter.position).is_some_and(is_scalar);
-        let unknown = self.computed.iter().zip(known).filter(|(_, known)| known.is_none());
-        if !unknown.clone().all(|(parameter, _)| is_number(parameter)) {
-            return None;
-        }
-        let outputs = |value: i64| {
-            let params = self.computed.iter().zip(known).map(|(parameter, known)| {
-                known.clone().unwrap_or_else(|| stand_in(parameter, inputs, value))
-            });
-            let layer = self.layer(&params.collect::<Vec<_>>()).ok()?;
-            catch_panic(|| layer.infer(&self.rest(inputs))).ok()
-        };
-        let first = outputs(1)?;
-        (outputs(2)? == first).then_some(first)
+        let stand_in = |parameter: &ComputedParameter| stand_in(inputs.get(parameter.position)?, number);
+        let params = self.computed.iter().zip(known);
+        let params: Option<Vec<RuntimeParameter>> =
+            params.map(|(parameter, known)| known.clone().or_else(|| stand_in(parameter))).collect();
+        let layer = self.layer(&params?).ok()?;
+        catch_panic(|| layer.infer(&self.rest(inputs))).ok()
     }
 
-    /// The outputs with the ranks and element types of the file's sample, and unknown lengths.
-    fn recorded(&self) -> Result<Vec<TensorMeta>> {
-        let unknown = || {
-            let keys: Vec<&str> = self.computed.iter().map(|parameter| parameter.key).collect();
-            let keys = keys.join("`, `");
-            LayerError::Unsupported(format!(
-                "the outputs depend on the values of `{keys}`, which are not known"
-            ))
-        };
-        let outputs = (0..self.num_outputs()).map(|output| self.source.output(output));
-        let of = |(dtype, rank): (DType, usize)| {
+    /// The outputs if parameters are unknown. They are known nevertheless if they are the same for very different numbers, as
+    /// with a slope. Else only ranks and element types are those of the file's sample.
+    fn for_unknown(
+        &self,
+        inputs: &[TensorMeta],
+        known: &[Option<RuntimeParameter>],
+    ) -> Result<Vec<TensorMeta>> {
+        const NUMBERS: [i64; 3] = [1, 2, 1_000_003];
+        let [first, others @ ..] = NUMBERS.map(|number| self.for_stand_ins(inputs, known, number));
+        let of_unknown_size = |(dtype, rank): (DType, usize)| {
             TensorMeta::new(dtype, (0..rank).map(|axis| Dim::fresh(&format!("axis{axis}"))))
         };
-        outputs.map(|recorded| recorded.map(of).ok_or_else(unknown)).collect()
+        match first {
+            Some(outputs) if others.iter().all(|other| other.as_ref() == Some(&outputs)) => Ok(outputs),
+            first => (0..self.num_outputs())
+                .map(|output| {
+                    let recorded = self.source.output(output);
+                    let like = || first.as_ref()?.get(output).map(|meta| (meta.dtype(), meta.rank()));
+                    recorded.or_else(like).map(of_unknown_size).ok_or_else(|| self.unknown())
+                })
+                .collect(),
+        }
+    }
+
+    fn unknown(&self) -> LayerError {
+        let keys: Vec<&str> = self.computed.iter().map(|parameter| parameter.key).collect();
+        let keys = keys.join("`, `");
+        LayerError::Unsupported(format!("the outputs depend on the values of `{keys}`, which are not known"))
     }
 
     /// The parameters of a run.
@@ -165,17 +172,16 @@ impl Deferred {
     }
 }
 
-/// A number for a parameter that is not known yet.
-fn stand_in(parameter: &ComputedParameter, inputs: &[TensorMeta], value: i64) -> RuntimeParameter {
-    match inputs.get(parameter.position).map(TensorMeta::dtype) {
-        Some(DType::Bool) => (value == 1).into(),
-        Some(dtype) if dtype.is_float() => (value as f64).into(),
-        _ => value.into(),
-    }
-}
-
-fn is_scalar(meta: &TensorMeta) -> bool {
-    meta.rank() == 0
+/// A number, or a list of equal numbers, for a parameter that is not known yet.
+fn stand_in(input: &TensorMeta, number: i64) -> Option<RuntimeParameter> {
+    let len = input.num_elements().fixed().and_then(|len| usize::try_from(len).ok())?;
+    Some(match (input.dtype(), input.rank()) {
+        (DType::Bool, _) => (number == 1).into(),
+        (dtype, 0) if dtype.is_float() => (number as f64).into(),
+        (dtype, _) if dtype.is_float() => vec![number as f64; len].into(),
+        (_, 0) => number.into(),
+        _ => vec![number; len].into(),
+    })
 }
 
 /// The parameter that an input sets, if the values of the input are known before the run.
@@ -243,7 +249,7 @@ impl Layer for Deferred {
         let known = self.known(inputs);
         match known.iter().cloned().collect::<Option<Vec<_>>>() {
             Some(params) => self.layer(&params)?.infer(&self.rest(inputs)),
-            None => self.independent(inputs, &known).map_or_else(|| self.recorded(), Ok),
+            None => self.for_unknown(inputs, &known),
         }
     }
 
@@ -376,13 +382,18 @@ mod tests {
         let triu = operator("aten::triu", &[]).with_names(&["input", "diagonal"]);
         assert_eq!(triu.infer(&[x.clone(), number.clone()]).unwrap(), [x.clone()]);
         let topk = operator("torch.topk", &[("dim", "1")]).with_names(&["input", "k"]).with_outputs(2);
-        let unknown = message(topk.infer(&[x, number]));
-        assert_eq!(unknown, "the outputs depend on the values of `k`, which are not known");
+        let [values, indices] = &topk.infer(&[x.clone(), number]).unwrap()[..] else { panic!("two outputs") };
+        assert!(values.dims().iter().all(|dim| !x.dims().contains(dim)));
+        assert_eq!((indices.dtype(), indices.rank()), (DType::I64, 2));
     }
 
     #[test]
     fn errors_name_the_parameter() {
-        let run = |kernel: Tensor| message(pool().run_one(&[&plane(), &kernel]));
+        let run = |kernel: Tensor| {
+            let (mut workspace, limits) = (Workspace::new().unwrap(), ixion_tensor::Limits::default());
+            let mut context = ForwardContext::new(&mut workspace, &limits);
+            message(pool().create(2).unwrap().forward_dynamic(&[plane().view(), kernel.view()], &mut context))
+        };
         let square = Tensor::from_vec(vec![1i64; 4], &[2, 2]).unwrap();
         let complex = Tensor::zeros(DType::C64, &[2]).unwrap();
         let floats = Tensor::from_vec(vec![0.5f32, 2.0], &[2]).unwrap();
