@@ -7,11 +7,14 @@ use super::operator::{InputPort, OperandIndex, OperatorIndex, OutputPort, Runtim
 use super::release::releases;
 use super::{GraphError, Stage, resolve_quantization};
 use crate::Limits;
-use crate::op::{LayerError, Registry, with_deadline};
+use crate::kernels::parallel::for_each_item;
+use crate::op::{CpuLayer, Creator, LayerError, Registry, with_deadline};
 use crate::pnnx;
 use crate::tensor::{Tensor, Workspace};
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 /// The build state of a graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -212,14 +215,43 @@ impl RuntimeGraph {
 
     /// The second part of [`RuntimeGraph::build`]: initialises the layers. Returns the file's graph, which is no longer needed.
     pub(crate) fn initialize(&mut self) -> Result<Option<pnnx::Graph>, GraphError> {
-        let path = self.param.as_deref();
-        if let Err(error) = self.operators.iter_mut().try_for_each(|operator| operator.initialize(path)) {
+        if let Err(error) = self.initialize_layers() {
             self.operators.clear();
             self.state = BuildState::NeedsBuild;
             return Err(error);
         }
         self.releases = releases(&self.operators, &self.operands);
         Ok(self.file.take())
+    }
+
+    /// Initialises the layers, those of plugins in order, and the others on all threads: packing weights takes most of the time
+    /// of building a plan. Returns the error of the first operator that fails.
+    fn initialize_layers(&mut self) -> Result<(), GraphError> {
+        let (path, registry) = (self.param.as_deref(), &self.registry);
+        let is_built_in = |operator: &RuntimeOperator| {
+            let creator = registry.known(operator.op_type());
+            creator.is_some_and(|creator| creator.namespace == Creator::<dyn CpuLayer>::BUILT_IN)
+        };
+        let (built_in, plugins): (Vec<_>, Vec<_>) =
+            self.operators.iter_mut().enumerate().partition(|(_, operator)| is_built_in(operator));
+        let failed = Mutex::new(None::<(usize, GraphError)>);
+        let shared = for_each_item(built_in, &|(position, operator): (usize, &mut RuntimeOperator)| {
+            if let (Err(error), Ok(mut failed)) = (operator.initialize(path), failed.lock())
+                && failed.as_ref().is_none_or(|(first, _)| position < *first)
+            {
+                *failed = Some((position, error));
+            }
+            Ok::<(), Infallible>(())
+        });
+        let Ok(()) = shared;
+        let first = failed.into_inner().unwrap_or_else(PoisonError::into_inner);
+        for (position, operator) in plugins {
+            if first.as_ref().is_some_and(|(failed, _)| *failed < position) {
+                break;
+            }
+            operator.initialize(path)?;
+        }
+        first.map_or(Ok(()), |(_, error)| Err(error))
     }
 
     /// Reads the file and returns its graph, which passes can transform and [`RuntimeGraph::from_pnnx`] takes back. Random
