@@ -8,7 +8,9 @@ use crate::memory::MemoryError;
 use crate::op::{LayerError, RegistryError};
 use crate::passes::{PassError, PatternError};
 use crate::plugin::PluginError;
-use crate::pnnx::{self, ArchiveError, ExpressionError, ParamError, ParamTypeError, PnnxError, WeightError};
+use crate::pnnx::{
+    self, ArchiveError, ExpressionError, ParamError, ParamTypeError, PnnxError, PythonError, WeightError,
+};
 use crate::shape::ShapeError;
 use crate::tensor::{LimitError, TensorError};
 #[cfg(feature = "vision")]
@@ -85,6 +87,9 @@ pub enum Error {
     /// A PNNX model could not be read, changed or written.
     #[error(transparent)]
     Pnnx(#[from] PnnxError),
+    /// Operators cannot be written as Python.
+    #[error(transparent)]
+    Python(#[from] PythonError),
     /// A layer could not be registered or found.
     #[error(transparent)]
     Registry(#[from] RegistryError),

@@ -62,7 +62,8 @@
 //! [`operator!`](crate::operator) lists the types that a field can have. An operator with several inputs declares those that
 //! files name (`$other=…`) as fields of type [`InputIndex`](support::arguments::InputIndex), returns the number of inputs from
 //! [`Layer::num_inputs`](crate::op::Layer::num_inputs), usually `exactly(1 + self.field_inputs())`, and compares their shapes
-//! in `infer`.
+//! in `infer`. If the graph computes a parameter (`$kernel_size=…`), the layer is created when the value is known, and need not
+//! know of it.
 //!
 //! A graph uses a new operator through [`RuntimeGraph::with_registry`](crate::graph::RuntimeGraph::with_registry). A built-in
 //! operator belongs in a file of its family's folder and in the `operators!` table of that file; a new file must be added to
@@ -80,6 +81,8 @@
 //! - At optimisation levels 0 and 1, and for operators that PNNX does not support, TorchScript types such as `aten::add`
 //!   remain. Their inputs have no names: they are assigned to the layer's fields in order, after `input`. Constants become
 //!   parameters before a layer is created, so the same layer works at every level.
+//! - Scripted models have branches and loops, `prim::If` and `prim::Loop`. PNNX does not write what is in them, so the error
+//!   says how to export the model without them. Branches whose results are not used, such as assertions, are left out.
 //!
 //! `examples/custom_operator.rs` implements a module with weights and a custom operator.
 
@@ -89,7 +92,7 @@ pub use ixion_ops::fourier;
 #[doc(hidden)]
 pub use ixion_ops::{
     activation, arithmetic, attention, conversion, convolution, creation, indexing, inserted, layout, linalg,
-    matmul, naive, normalization, onnx, pooling, quantized, recurrent, reduction, sorting, vision,
+    loss, matmul, naive, normalization, onnx, pooling, quantized, recurrent, reduction, sorting, vision,
 };
 #[doc(inline)]
 pub use ixion_ops::{registry, support};

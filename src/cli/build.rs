@@ -4,7 +4,7 @@ use super::device::DeviceArgs;
 use super::formats::FormatArgs;
 use super::model::ModelArgs;
 use super::plugins::PluginArgs;
-use super::{Exit, Failure, LimitArgs, Spinner, Terminal, files, numbers};
+use super::{Exit, Failure, LimitArgs, Spinner, Terminal, files, numbers, warnings};
 use clap::Args;
 use ixion::Limits;
 use ixion::engine::Builder;
@@ -128,6 +128,7 @@ impl BuildArgs {
         builder = self.donate.iter().fold(builder, |it, (input, output)| it.with_donation(input, output));
         let plan = builder.build().map_err(|error| model.unbuilt(error))?;
         drop(spinner);
+        warnings::print(plan.warnings());
         let spinner = Spinner::start(format!("writing {}", self.output.display()));
         plan.save(&self.output).map_err(Failure::failed)?;
         drop(spinner);

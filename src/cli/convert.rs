@@ -3,7 +3,7 @@
 use super::model::ModelArgs;
 use super::{Exit, Failure, LimitArgs, Spinner, Terminal, files, numbers};
 use clap::Args;
-use ixion::graph::default_bin_path;
+use ixion::graph::{default_bin_path, restore_losses};
 use ixion::pnnx::Graph;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -12,11 +12,12 @@ const HELP: &str = "\
 The text is formatted as PNNX formats it, and the archive is rewritten with a checksum for every weight. Files are first \
 written under a temporary name, so that no partial file is left behind; PARAM itself may be the target.
 
-The Python source defines a class Model for PyTorch, which reads its weights from the archive next to it.
+The Python source defines a class Model for PyTorch, which reads its weights from the archive next to it. If PyTorch has no \
+counterpart of some operators, they are listed with their lines and the reasons, and nothing is written.
 
 Exit codes:
   0  everything was written
-  1  a weight is damaged, or a file could not be written
+  1  a weight is damaged, operators cannot be written as Python, or a file could not be written
   2  the model cannot be read or lacks weights, or a usage error
 
 Examples:
@@ -40,21 +41,51 @@ pub(crate) struct ConvertArgs {
 
 impl ConvertArgs {
     pub(crate) fn run(&self, limits: &LimitArgs, terminal: &mut Terminal) -> Result<Exit, Failure> {
-        let graph = self.model.load(&limits.start())?;
+        let limits = limits.start();
+        let graph = self.model.load(&limits)?;
+        // Before anything is written: some operators may have no counterpart.
+        let python = match &self.python {
+            Some(path) => Some((path, self.source(path, &graph)?)),
+            None => None,
+        };
         if let Some(param) = &self.param {
             save(&graph, param, terminal)?;
         }
-        if let Some(python) = &self.python {
-            let archive = self.param.as_ref().unwrap_or(&self.model.param).as_path();
-            let archive =
-                self.model.bin.clone().filter(|_| self.param.is_none()).unwrap_or(default_bin_path(archive));
-            let name = archive.file_stem().unwrap_or_default().to_string_lossy();
-            files::check_kept(python, self.model.files())?;
-            files::write_text(python, &graph.to_python(&name))?;
-            writeln!(terminal, "{}: reads {name}.bin from the same folder", python.display())?;
+        if let Some((path, source)) = python {
+            files::write_text(path, &source.text)?;
+            writeln!(terminal, "{}: reads {}.bin from the same folder", path.display(), source.archive)?;
         }
         Ok(Exit::Fine)
     }
+
+    /// The Python source for this path.
+    ///
+    /// # Errors
+    /// Fails if the path is one of the inputs or cannot be written, or if some operators cannot be written as Python.
+    fn source(&self, path: &Path, graph: &Graph) -> Result<Source, Failure> {
+        files::check_kept(path, self.model.files())?;
+        let archive = self.param.as_ref().unwrap_or(&self.model.param).as_path();
+        let archive =
+            self.model.bin.clone().filter(|_| self.param.is_none()).unwrap_or(default_bin_path(archive));
+        let archive = archive.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let mut graph = graph.clone();
+        restore_losses(&mut graph).map_err(Failure::unusable)?;
+        let text = graph.to_python(&archive);
+        let text =
+            text.map_err(|error| Failure::failed(format!("{}: {error}", self.model.param.display())))?;
+        // A device or a pipe is written directly.
+        if !path.exists() || path.is_file() || path.is_dir() {
+            files::check_new_file(path)?;
+        }
+        Ok(Source { text, archive })
+    }
+}
+
+/// Python source, and what it depends on.
+struct Source {
+    text: String,
+    /// The name of the archive that it reads, without the extension.
+    archive: String,
 }
 
 fn save(graph: &Graph, param: &Path, terminal: &mut Terminal) -> Result<(), Failure> {

@@ -40,6 +40,7 @@ mod runner;
 mod table;
 mod terminal;
 mod verify;
+mod warnings;
 
 use clap::{Parser, Subcommand};
 use failure::{Exit, Failure};

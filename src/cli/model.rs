@@ -3,7 +3,7 @@
 use super::formats::FormatArgs;
 use super::plugins::PluginArgs;
 use super::runner::{EngineArgs, Runner, graph_error, passes};
-use super::{Failure, Spinner};
+use super::{Failure, Spinner, warnings};
 use clap::Args;
 use ixion::engine::{Builder, EngineError, PlanFile, PlanFileProblem};
 use ixion::graph::{GraphError, RuntimeGraph, default_bin_path};
@@ -148,7 +148,8 @@ impl ModelArgs {
         Ok(builder.with_passes(passes(without).map_err(Failure::unusable)?))
     }
 
-    /// Builds a model that is ready to run, with random weights if a seed is given.
+    /// Builds a model that is ready to run, with random weights if a seed is given. Prints warnings if the file is not what was
+    /// exported.
     pub(crate) fn built(
         &self,
         engine: &EngineArgs,
@@ -156,7 +157,7 @@ impl ModelArgs {
         limits: &Limits,
     ) -> Result<Runner, Failure> {
         engine.check()?;
-        let _spinner = Spinner::start(format!("reading {}", self.param.display()));
+        let spinner = Spinner::start(format!("reading {}", self.param.display()));
         if let Some(plan) = self.plan_file(limits)? {
             self.check_built(&engine.without, &engine.mode.formats, seed)?;
             return engine.load(plan, limits).map_err(|error| self.unbuilt(error));
@@ -165,7 +166,10 @@ impl ModelArgs {
         if let Some(seed) = seed {
             graph = graph.with_random_weights(seed);
         }
-        engine.build(graph, limits).map_err(|error| self.unbuilt(error))
+        let runner = engine.build(graph, limits).map_err(|error| self.unbuilt(error))?;
+        drop(spinner);
+        warnings::print(runner.warnings());
+        Ok(runner)
     }
 
     /// Refuses options that only apply to a model that is not built yet.

@@ -9,6 +9,7 @@ use ixion::engine::{Builder, Context, EngineError, Plan, PlanFile};
 use ixion::graph::{GraphError, LayerTrace, OperandIndex, RuntimeGraph, RuntimeOperator, Trace};
 use ixion::op::TensorMeta;
 use ixion::passes::{PassContext, PassError, Passes};
+use ixion::shape::{Contradiction, contradictions, contradictions_in};
 use ixion::tensor::{DType, Tensor, TensorView};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -60,6 +61,8 @@ pub(crate) struct EngineArgs {
 /// A model that is ready to run.
 pub(crate) struct Runner {
     kind: Kind,
+    /// What contradicts the file, if there is no plan that knows it.
+    warnings: Vec<Contradiction>,
     limits: Limits,
 }
 
@@ -103,15 +106,22 @@ impl EngineArgs {
     /// As [`Builder::build`].
     pub(crate) fn build(&self, source: RuntimeGraph, limits: &Limits) -> Result<Runner, EngineError> {
         match self.mode.interpret {
-            Some(Interpret::Plain) => Runner::interpreted(source, limits),
+            Some(Interpret::Plain) => {
+                let runner = Runner::interpreted(source, limits)?;
+                let warnings = contradictions(runner.graph())?;
+                Ok(Runner { warnings, ..runner })
+            }
             Some(Interpret::Optimised) => {
                 let registry = source.registry().clone();
                 let mut file = source.into_pnnx()?;
+                let unchanged = RuntimeGraph::from_pnnx(file.clone()).with_limits(limits.clone());
+                let warnings = contradictions_in(unchanged.with_registry(registry.clone()));
                 let known =
                     PassContext::default().with_limits(limits.clone()).with_registry(registry.clone());
                 passes(&self.without)?.run(&mut file, known)?;
                 let graph = RuntimeGraph::from_pnnx(file).with_limits(limits.clone());
-                Runner::interpreted(graph.with_registry(registry), limits)
+                let runner = Runner::interpreted(graph.with_registry(registry), limits)?;
+                Ok(Runner { warnings, ..runner })
             }
             None => {
                 let builder = Builder::from_graph(source)
@@ -165,12 +175,12 @@ pub(crate) fn passes(without: &[String]) -> Result<Passes, PassError> {
 impl Runner {
     fn interpreted(mut graph: RuntimeGraph, limits: &Limits) -> Result<Self, EngineError> {
         graph.build()?;
-        Ok(Self { kind: Kind::Graph(Box::new(graph)), limits: limits.clone() })
+        Ok(Self { kind: Kind::Graph(Box::new(graph)), warnings: Vec::new(), limits: limits.clone() })
     }
 
     fn planned(plan: Plan, limits: &Limits) -> Result<Self, EngineError> {
         let context = Context::shared(Arc::new(plan))?;
-        Ok(Self { kind: Kind::Engine(Box::new(context)), limits: limits.clone() })
+        Ok(Self { kind: Kind::Engine(Box::new(context)), warnings: Vec::new(), limits: limits.clone() })
     }
 
     /// The context of a plan; `None` if the graph is interpreted.
@@ -187,6 +197,11 @@ impl Runner {
             Kind::Graph(graph) => graph,
             Kind::Engine(context) => context.plan().graph(),
         }
+    }
+
+    /// The operators of the file that contradict what it records.
+    pub(crate) fn warnings(&self) -> &[Contradiction] {
+        self.context().map_or(self.warnings.as_slice(), |context| context.plan().warnings())
     }
 
     /// The operators that the CPU computed in the last run; empty without a plan.

@@ -2,7 +2,7 @@
 
 use super::device::{Accelerator, OnDevice};
 use super::selection::{self, Formats, Selection, SelectionSettings};
-use super::threads::{pool, within};
+use super::threads::{pool, share, within};
 use super::tuning::{TimingCache, Tuner};
 use super::{EngineError, Fingerprint, Plan, Port, Precision, Scales};
 use crate::Limits;
@@ -11,7 +11,7 @@ use crate::op::{CpuLayer, Creator, Device, Registry, TensorMeta, catch_panic, wi
 use crate::ops::inserted::transfer::Transfer;
 use crate::passes::{PassContext, Passes, Statistics};
 use crate::pnnx::{self, PnnxError};
-use crate::shape::{InputRange, InputShape, Profile, Shapes};
+use crate::shape::{Contradiction, InputRange, InputShape, Profile, Shapes, contradictions_in};
 use crate::tensor::Tensor;
 use std::path::{Path, PathBuf};
 
@@ -243,6 +243,7 @@ impl Builder {
         let file = self.read()?;
         self.settings.check_scales(&file)?;
         self.try_plugins(&file, path.as_deref())?;
+        let warnings = self.contradictions(&file, path.as_deref());
         let (graph, statistics) = self.improve(file)?;
         let card = self.card.or_else(|| adjacent_card(path.as_deref()?, &self.limits));
         let parts = Parts {
@@ -260,18 +261,29 @@ impl Builder {
             self.settings.tuner.iter().for_each(Tuner::store);
             selections
         };
-        parts.assemble(select)?.with_donations(&self.donations)
+        let plan = parts.assemble(select)?.with_donations(&self.donations)?;
+        Ok(Plan { warnings, ..plan })
     }
 }
 
 impl Builder {
+    /// The operators that contradict what the file records. Layers of plugins are not created for this, so nothing is known of a
+    /// model that has any.
+    fn contradictions(&self, file: &pnnx::Graph, path: Option<&Path>) -> Vec<Contradiction> {
+        let is_recorded = |operand: &pnnx::OperandId| file.operand(*operand).shape().is_some();
+        let mut outputs = file.operators().filter(|(_, operator)| !operator.inputs().is_empty());
+        let says_something = outputs.any(|(_, operator)| operator.outputs().iter().any(is_recorded));
+        if !says_something || self.has_plugins(file) {
+            return Vec::new();
+        }
+        let graph = RuntimeGraph::from_pnnx(file.clone()).with_registry(self.registry.clone());
+        contradictions_in(graph.with_limits(self.limits.clone()).with_path(path))
+    }
+
     /// If there is a deadline, creates the layers of plugins and infers their shapes once, to detect a plugin that never
     /// returns: passes would only see that the time is up.
     fn try_plugins(&self, file: &pnnx::Graph, path: Option<&Path>) -> Result<(), EngineError> {
-        let is_own = |creator: &Creator| creator.namespace == Creator::<dyn CpuLayer>::BUILT_IN;
-        let mut creators =
-            file.operators().filter_map(|(_, operator)| self.registry.known(operator.op_type()));
-        if self.limits.deadline.is_none() || creators.all(is_own) {
+        if self.limits.deadline.is_none() || !self.has_plugins(file) {
             return Ok(());
         }
         let graph = RuntimeGraph::from_pnnx(file.clone()).with_registry(self.registry.clone());
@@ -283,6 +295,14 @@ impl Builder {
             // Passes may fix any other error; if not, it occurs again later.
             _ => Ok(()),
         }
+    }
+
+    /// Returns true if a layer of the model is not built in.
+    fn has_plugins(&self, file: &pnnx::Graph) -> bool {
+        let is_own = |creator: &Creator| creator.namespace == Creator::<dyn CpuLayer>::BUILT_IN;
+        let mut creators =
+            file.operators().filter_map(|(_, operator)| self.registry.known(operator.op_type()));
+        !creators.all(is_own)
     }
 }
 
@@ -315,7 +335,7 @@ impl Parts {
         let profile = if self.ranges.is_empty() { None } else { Some(Profile::new(&graph, self.ranges)?) };
         let selections = select(&mut graph, &symbols, profile.as_ref())?;
         let pool = pool(self.threads)?;
-        let source = within(&pool, || graph.initialize())?.ok_or(GraphError::AlreadyBuilt)?;
+        let source = within(&pool, || graph.initialize(&share))?.ok_or(GraphError::AlreadyBuilt)?;
         let constants = constants(&graph, &self.limits)?;
         let device = on_device(self.accelerator.as_ref(), &graph, &constants)?;
         Ok(Plan {
@@ -332,6 +352,7 @@ impl Parts {
             inputs: graph.inputs().iter().map(|it| port(&graph, &it.name, it.operand)).collect(),
             outputs: graph.outputs().iter().map(|it| port(&graph, &it.name, it.operand)).collect(),
             donations: Vec::new(),
+            warnings: Vec::new(),
             limits: Limits { deadline: None, ..self.limits },
             pool,
             graph,

@@ -266,10 +266,11 @@ impl<'p> Context<'p> {
         let position = self.prepare(&views)?;
         drop(views);
         let result = self.execute(position, inputs, &mut copies, outputs, limits, trace);
-        if result.is_err() {
+        result.map_err(|error| {
             self.repair(position);
-        }
-        result
+            let shapes = self.prepared[position].key.iter().map(|(_, shape)| Some(*shape));
+            error.with_notes(&self.plan.graph.notes_on(shapes))
+        })
     }
 
     fn execute(

@@ -169,6 +169,15 @@ impl EngineError {
         }
     }
 
+    /// Adds notes on inputs that may be the cause, if the error is about an operator.
+    pub(super) fn with_notes(self, notes: &[String]) -> Self {
+        match self {
+            Self::Graph(error) => Self::Graph(error.with_inputs(notes)),
+            Self::Shape(ShapeError::Graph(error)) => Self::Shape(ShapeError::Graph(error.with_inputs(notes))),
+            other => other,
+        }
+    }
+
     fn of_graph(error: &GraphError) -> Option<Self> {
         match error {
             GraphError::Operator { place, source, .. } => Self::named(source, || place.clone()),

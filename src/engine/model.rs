@@ -1,6 +1,7 @@
 //! Loading and running a model in one line.
 
 use super::{Builder, Context, EngineError, Plan, PlanFile};
+use crate::shape::Contradiction;
 use crate::tensor::Tensor;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -21,7 +22,7 @@ pub struct Model {
 }
 
 impl Model {
-    /// Reads a `.param` file and the archive next to it, or a saved plan.
+    /// Reads a `.param` file and the archive next to it, or a saved plan. Logs a warning for each of [`Model::warnings`].
     ///
     /// # Errors
     /// As [`Builder::build`] or [`Plan::load`].
@@ -30,7 +31,9 @@ impl Model {
         if PlanFile::is_plan(&path) {
             return Self::from_plan(Plan::load(path)?);
         }
-        Self::from_plan(Builder::new(path).build()?)
+        let plan = Builder::new(path).build()?;
+        plan.warnings().iter().for_each(|warning| log::warn!("{}", warning.message()));
+        Self::from_plan(plan)
     }
 
     /// Creates a model from a plan, which may be built with other settings.
@@ -47,6 +50,11 @@ impl Model {
     /// As [`Context::run`].
     pub fn run(&mut self, inputs: &[Tensor]) -> Result<Vec<Tensor>, EngineError> {
         self.context.run(inputs)
+    }
+
+    /// The operators of the file that contradict what it records, as [`Plan::warnings`].
+    pub fn warnings(&self) -> &[Contradiction] {
+        self.plan().warnings()
     }
 
     /// The plan: names of inputs and outputs, operators, options.

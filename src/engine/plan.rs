@@ -8,7 +8,7 @@ use crate::kernels::parallel::Threads;
 use crate::op::TensorMeta;
 use crate::passes::Statistics;
 use crate::pnnx;
-use crate::shape::{InputShape, Profile, Shapes};
+use crate::shape::{Contradiction, InputShape, Profile, Shapes};
 use crate::tensor::{DType, Tensor};
 
 /// An input or output of a plan.
@@ -54,6 +54,8 @@ pub struct Plan {
     pub(super) outputs: Vec<Port>,
     /// Inputs and the outputs that may take their memory, by position.
     pub(super) donations: Vec<(usize, usize)>,
+    /// What contradicts the file that the plan was built from.
+    pub(super) warnings: Vec<Contradiction>,
     pub(super) limits: Limits,
     pub(super) pool: Option<Threads>,
     /// The part that runs on a device.
@@ -74,6 +76,12 @@ impl Plan {
     /// The formats and tactics that were selected for its operators, except for those that the engine inserted.
     pub fn selections(&self) -> &[Selection] {
         &self.selections
+    }
+
+    /// The operators of the file that contradict what it records, and so are not what the exported model computes; empty for a
+    /// plan that was loaded. See [`contradictions`](crate::shape::contradictions).
+    pub fn warnings(&self) -> &[Contradiction] {
+        &self.warnings
     }
 
     /// The text of the model card (`model.toml`), which describes how images become inputs and what outputs mean.

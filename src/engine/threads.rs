@@ -1,7 +1,8 @@
 //! The threads of a run.
 
 use super::EngineError;
-use crate::kernels::parallel::Threads;
+use crate::kernels::parallel::{Threads, for_each_number};
+use std::convert::Infallible;
 
 /// A pool of this number of threads, where 0 means all that the process may use. `None` for one: the caller's thread is used.
 pub(super) fn pool(threads: usize) -> Result<Option<Threads>, EngineError> {
@@ -22,4 +23,12 @@ pub(super) fn within<T>(pool: &Option<Threads>, work: impl FnOnce() -> T) -> T {
         Some(pool) => pool.install(work),
         None => work(),
     }
+}
+
+/// Calls `work` with all numbers below `count`, on the threads of the pool in which it is called.
+pub(super) fn share(count: usize, work: &(dyn Fn(usize) + Sync)) {
+    let Ok(()) = for_each_number(count, &|number| {
+        work(number);
+        Ok::<(), Infallible>(())
+    });
 }

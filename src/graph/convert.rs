@@ -5,6 +5,7 @@
 
 mod arguments;
 mod inputs;
+mod script;
 mod shared;
 mod tuples;
 mod values;
@@ -19,11 +20,11 @@ use super::operator::{OperandIndex, RuntimeOperand, RuntimeOperator};
 use super::sort::{dependencies, topological_order};
 use crate::Limits;
 use crate::op::{
-    CpuLayer, Creator, LayerError, OperatorReader, Registry, RegistryError, RuntimeAttribute, Watchdog,
-    catch_panic,
+    CpuLayer, Creator, LayerError, OperatorReader, Registry, RegistryError, RuntimeAttribute, TensorMeta,
+    Watchdog, catch_panic,
 };
 use crate::pnnx::{self, OperandId, OperatorId};
-use crate::tensor::Tensor;
+use crate::tensor::{DType, Tensor};
 use arguments::Arguments;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
@@ -108,6 +109,7 @@ impl Converter<'_> {
             "prim::TupleUnpack" | "prim::ListUnpack" => self.unpack_tuple(operator),
             "pnnx.Expression" if self.is_index_list(operator) => self.add_index_list(operator),
             op_type if is_write(op_type) => self.add_write(operator),
+            op_type if self.is_scripted(op_type) => self.add_scripted(operator),
             _ => match (literal(operator), operator.outputs()) {
                 (Some(raw), &[output]) => {
                     self.draft.values.insert(output, Value::constant(&raw, Some(output)));
@@ -146,6 +148,7 @@ impl Converter<'_> {
             Err(error) => return self.skip_unknown(operator, error),
         };
         let arguments = self.arguments(operator, creator, &values)?;
+        let arguments = self.with_constant_input(operator, creator, arguments)?;
         let used = self.outputs_in_use(operator).to_vec();
         let layer =
             self.create((operator, operator.op_type()), creator, &arguments, made.attrs(), Some(&used))?;
@@ -153,7 +156,9 @@ impl Converter<'_> {
             catch_panic(|| Ok(layer.num_outputs())).map_err(|source| self.create_error(operator, source))?;
         let outputs = self.add_outputs(operator, count)?;
         let returns_number = self.fact_holds(operator.op_type(), |creator| creator.returns_number);
-        if returns_number || self.is_of_numbers(operator, &arguments) {
+        let returns_number =
+            returns_number || (self.is_of_numbers(operator, &arguments) && has_no_axes(&*layer, &arguments));
+        if returns_number {
             self.numbers.extend(&outputs);
         }
         self.push_operator(made.with_layer(layer), arguments, outputs);
@@ -165,7 +170,7 @@ impl Converter<'_> {
         [self.registry, Registry::built_in()].iter().filter_map(|layers| layers.known(op_type)).any(fact)
     }
 
-    /// Returns true if a TorchScript operator computes a number from numbers only.
+    /// Returns true if a TorchScript operator reads numbers only.
     fn is_of_numbers(&self, operator: &pnnx::Operator, arguments: &Arguments) -> bool {
         let inputs = &arguments.inputs;
         operator.op_type().starts_with("aten::")
@@ -321,6 +326,13 @@ impl Converter<'_> {
     fn create_error(&self, operator: &pnnx::Operator, source: LayerError) -> GraphError {
         GraphError::in_creation(operator, self.path, source)
     }
+}
+
+/// Returns true if a layer makes tensors without axes of such tensors, as arithmetic does; `aten::linspace` makes a vector.
+fn has_no_axes(layer: &dyn CpuLayer, arguments: &Arguments) -> bool {
+    let number = TensorMeta::new(DType::I64, [0i64; 0]);
+    let inputs = vec![number; arguments.inputs.len()];
+    catch_panic(|| layer.infer(&inputs)).is_ok_and(|outputs| outputs.iter().all(|output| output.rank() == 0))
 }
 
 fn nearest(error: RegistryError) -> Option<String> {

@@ -239,10 +239,16 @@ impl GraphError {
         Self::Operator { place, stage: Stage::Create, source: Box::new(source), inputs: Vec::new() }
     }
 
-    /// Adds notes on inputs that may be the cause, if the error is about an operator.
-    pub(super) fn with_inputs(mut self, notes: &[String]) -> Self {
+    /// Adds notes on inputs that may be the cause, if the error is about an operator. They come first, and replace notes that
+    /// say less about the same input.
+    pub(crate) fn with_inputs(mut self, notes: &[String]) -> Self {
         if let Self::Operator { inputs, .. } = &mut self {
-            *inputs = notes.to_vec();
+            let is_of = |note: &String, known: &String| {
+                note.split_once(',').is_some_and(|(start, _)| known.starts_with(start))
+            };
+            inputs.retain(|known| !notes.iter().any(|note| is_of(note, known)));
+            let less = std::mem::replace(inputs, notes.to_vec());
+            inputs.extend(less);
         }
         self
     }

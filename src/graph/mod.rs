@@ -6,13 +6,19 @@
 
 mod cast;
 mod change;
+mod control;
 mod convert;
+mod division;
 #[doc(hidden)]
 pub mod draft;
+mod ellipsis;
 mod error;
 mod insert;
+mod lists;
 mod live;
+mod losses;
 mod operator;
+mod overwritten;
 mod quantization;
 mod release;
 mod run;
@@ -22,9 +28,12 @@ pub mod sort;
 mod trace;
 
 pub(crate) use change::{Change, Inserted, OperandFormat, Unfit};
+pub(crate) use control::resolve as resolve_control;
 pub(crate) use convert::{is_view, is_write};
+pub use division::restore_floor_divisions;
 pub use error::{GraphError, OperatorPlace, Stage, UnknownOperator};
 pub(crate) use insert::Insertion;
+pub use losses::restore_losses;
 pub use operator::{InputPort, OperandIndex, OperatorIndex, OutputPort, RuntimeOperand, RuntimeOperator};
 pub(crate) use quantization::resolve as resolve_quantization;
 #[doc(hidden)]

@@ -19,6 +19,7 @@
 //! Resolving a resolved graph again does not change it.
 
 mod axis;
+mod constants;
 mod lower;
 mod roles;
 
@@ -85,6 +86,7 @@ pub(crate) fn resolve(file: &mut Graph) -> Result<(), GraphError> {
     if !file.operators().any(|(_, operator)| quantizes(operator)) {
         return Ok(());
     }
+    constants::become_parameters(file).map_err(PnnxError::from)?;
     // Ordering errors are reported by the stage that needs the order.
     let Some(order) = dependencies(file).ok().and_then(|needs| topological_order(&needs).ok()) else {
         return Ok(());
@@ -111,6 +113,7 @@ impl Resolver<'_> {
             Role::Quantized => self.quantized(id, &operator, kinds.first().cloned().flatten())?,
             Role::Join if reads || operator.op_type() == JOIN => self.join(id, &operator, &kinds)?,
             Role::List if reads => self.list(&operator, kinds),
+            Role::Unpack if reads => self.unpack(&operator, kinds.into_iter().next().flatten()),
             Role::Dequantize => self.dequantize(id, &operator, kinds.first().cloned().flatten())?,
             Role::Moves { all } if reads => self.moved(&operator, kinds.into_iter().next().flatten(), all)?,
             Role::Stack if reads => self.stacked(&operator, kinds)?,
@@ -195,11 +198,11 @@ impl Resolver<'_> {
         Ok(())
     }
 
-    /// Records the quantisation of an operator's output from these parameters.
+    /// Records the quantisation of an operator's output from these arguments.
     fn record_output(&mut self, operator: &Operator, keys: (&str, &str), dtype: DType) {
-        let text = |key| operator.param(key).map(|parameter| Source::Text(parameter.raw().to_owned()));
+        let named = |key| self.argument(operator, key, usize::MAX);
         if let (Some(&output), Some(scale), Some(zero_point)) =
-            (operator.outputs().first(), text(keys.0), text(keys.1))
+            (operator.outputs().first(), named(keys.0), named(keys.1))
         {
             self.known.insert(output, Kind::Tensor(Known { scale, zero_point, axis: None, dtype }));
         }
@@ -251,6 +254,18 @@ impl Resolver<'_> {
         let items: Option<Vec<Known>> = kinds.into_iter().map(tensor).collect();
         if let (Some(&output), Some(items)) = (operator.outputs().first(), items) {
             self.known.insert(output, Kind::List(items));
+        }
+    }
+
+    /// The parts of a divided tensor have its quantisation, the items of a list their own.
+    fn unpack(&mut self, operator: &Operator, kind: Option<Kind>) {
+        match kind {
+            Some(Kind::List(items)) => {
+                let items = items.into_iter().map(Kind::Tensor);
+                self.known.extend(operator.outputs().iter().copied().zip(items));
+            }
+            Some(kind) => self.known.extend(operator.outputs().iter().map(|&output| (output, kind.clone()))),
+            None => {}
         }
     }
 

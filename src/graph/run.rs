@@ -123,7 +123,8 @@ impl RuntimeGraph {
 
     fn execute_all(&mut self, observe: &mut dyn FnMut(&Self, usize, Instant)) -> Result<u64, GraphError> {
         self.check_ready()?;
-        let notes = self.unusual_inputs();
+        let data = self.inputs.iter().map(|port| self.operand(port.operand).data.as_ref());
+        let notes = self.notes_on(data.map(|tensor| tensor.map(|tensor| *tensor.shape())));
         let mut live = LiveMemory::default();
         self.drop_old_outputs(&mut live);
         for index in 0..self.operators.len() {
@@ -195,11 +196,11 @@ impl RuntimeGraph {
         }
     }
 
-    /// Notes on inputs that differ from the sample that the model was exported with: a likely cause if an operator fails.
-    fn unusual_inputs(&self) -> Vec<String> {
-        let notes = self.inputs.iter().filter_map(|port| {
-            let operand = self.operand(port.operand);
-            let (wanted, found) = (operand.shape.as_ref()?, operand.data.as_ref()?.shape());
+    /// Notes on inputs of these shapes, in the order of the model's inputs, that differ from the sample that the model was
+    /// exported with: a likely cause if an operator fails.
+    pub(crate) fn notes_on(&self, shapes: impl IntoIterator<Item = Option<Shape>>) -> Vec<String> {
+        let notes = self.inputs.iter().zip(shapes).filter_map(|(port, shape)| {
+            let (wanted, found) = (self.operand(port.operand).shape.as_ref()?, shape?);
             let fits = wanted.iter().zip(found.iter()).all(|(dim, &len)| match dim {
                 Dim::Fixed(fixed) => *fixed == len as u64,
                 _ => true,

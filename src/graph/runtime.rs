@@ -5,16 +5,17 @@ use super::convert::{convert, randomize};
 use super::draft::Draft;
 use super::operator::{InputPort, OperandIndex, OperatorIndex, OutputPort, RuntimeOperand, RuntimeOperator};
 use super::release::releases;
-use super::{GraphError, Stage, resolve_quantization};
+use super::{GraphError, Stage, resolve_control, resolve_quantization, restore_losses};
 use crate::Limits;
-use crate::kernels::parallel::for_each_item;
 use crate::op::{CpuLayer, Creator, LayerError, Registry, with_deadline};
 use crate::pnnx;
 use crate::tensor::{Tensor, Workspace};
 use std::collections::BTreeMap;
-use std::convert::Infallible;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
+
+/// Calls a function with all numbers below a count.
+pub(crate) type Share = dyn Fn(usize, &(dyn Fn(usize) + Sync));
 
 /// The build state of a graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -179,7 +180,7 @@ impl RuntimeGraph {
         let limits = self.limits.clone();
         with_deadline(&limits, || {
             self.connect()?;
-            self.initialize().map(drop)
+            self.initialize(&|count, work| (0..count).for_each(work)).map(drop)
         })
     }
 
@@ -190,7 +191,9 @@ impl RuntimeGraph {
             self.init()?;
         }
         let Some(file) = &mut self.file else { return Err(GraphError::NotBuilt) };
+        resolve_control(file, &self.registry, self.param.as_deref())?;
         resolve_quantization(file)?;
+        restore_losses(file)?;
         self.registry.resolve(file).map_err(pnnx::PnnxError::from)?;
         let Some(file) = &self.file else { return Err(GraphError::NotBuilt) };
         let path = self.param.as_deref();
@@ -213,9 +216,10 @@ impl RuntimeGraph {
         })
     }
 
-    /// The second part of [`RuntimeGraph::build`]: initialises the layers. Returns the file's graph, which is no longer needed.
-    pub(crate) fn initialize(&mut self) -> Result<Option<pnnx::Graph>, GraphError> {
-        if let Err(error) = self.initialize_layers() {
+    /// The second part of [`RuntimeGraph::build`]: initialises the layers. `share` calls its argument with all numbers below a
+    /// count, possibly on several threads. Returns the file's graph, which is no longer needed.
+    pub(crate) fn initialize(&mut self, share: &Share) -> Result<Option<pnnx::Graph>, GraphError> {
+        if let Err(error) = self.initialize_layers(share) {
             self.operators.clear();
             self.state = BuildState::NeedsBuild;
             return Err(error);
@@ -224,9 +228,9 @@ impl RuntimeGraph {
         Ok(self.file.take())
     }
 
-    /// Initialises the layers, those of plugins in order, and the others on all threads: packing weights takes most of the time
-    /// of building a plan. Returns the error of the first operator that fails.
-    fn initialize_layers(&mut self) -> Result<(), GraphError> {
+    /// Initialises the layers, those of plugins in order, and shares the others among threads: packing weights takes most of the
+    /// time of building a plan. Returns the error of the first operator that fails.
+    fn initialize_layers(&mut self, share: &Share) -> Result<(), GraphError> {
         let (path, registry) = (self.param.as_deref(), &self.registry);
         let is_built_in = |operator: &RuntimeOperator| {
             let creator = registry.known(operator.op_type());
@@ -235,15 +239,17 @@ impl RuntimeGraph {
         let (built_in, plugins): (Vec<_>, Vec<_>) =
             self.operators.iter_mut().enumerate().partition(|(_, operator)| is_built_in(operator));
         let failed = Mutex::new(None::<(usize, GraphError)>);
-        let shared = for_each_item(built_in, &|(position, operator): (usize, &mut RuntimeOperator)| {
+        let built_in: Vec<Mutex<(usize, &mut RuntimeOperator)>> =
+            built_in.into_iter().map(Mutex::new).collect();
+        share(built_in.len(), &|number| {
+            let Some(mut item) = built_in.get(number).and_then(|item| item.lock().ok()) else { return };
+            let (position, operator) = &mut *item;
             if let (Err(error), Ok(mut failed)) = (operator.initialize(path), failed.lock())
-                && failed.as_ref().is_none_or(|(first, _)| position < *first)
+                && failed.as_ref().is_none_or(|(first, _)| *position < *first)
             {
-                *failed = Some((position, error));
+                *failed = Some((*position, error));
             }
-            Ok::<(), Infallible>(())
         });
-        let Ok(()) = shared;
         let first = failed.into_inner().unwrap_or_else(PoisonError::into_inner);
         for (position, operator) in plugins {
             if first.as_ref().is_some_and(|(failed, _)| *failed < position) {
@@ -265,7 +271,11 @@ impl RuntimeGraph {
             self.init()?;
         }
         let Some(mut file) = self.file.take() else { return Err(GraphError::AlreadyBuilt) };
+        // Passes, plans and scales know operators by their names.
+        file.write_unique_names();
+        resolve_control(&mut file, &self.registry, self.param.as_deref())?;
         resolve_quantization(&mut file)?;
+        restore_losses(&mut file)?;
         self.registry.resolve(&mut file).map_err(pnnx::PnnxError::from)?;
         match self.random_weights {
             Some(seed) => randomize(&mut file, seed)?,

@@ -84,9 +84,36 @@ pub fn outputs(graph: &Graph, second: OperatorId, first: OperatorId) -> Vec<(Ope
     second.iter().copied().zip(first.iter().copied()).collect()
 }
 
-/// The reason why `second` cannot be merged into `first`, if any of its outputs cannot be bypassed; see [`refuse_bypass`].
+/// The reason why `second` cannot be merged into `first`, if any of its outputs cannot be bypassed; see [`refuse_bypass`]. An
+/// operator with one output returns a tuple if the file unpacks it, and otherwise maybe a tensor, so these are different. So are
+/// operators with other recorded results: PNNX does not write which results of a recurrent network an operator returns.
 pub fn refusal(graph: &Graph, second: OperatorId, first: OperatorId) -> Option<String> {
-    outputs(graph, second, first).into_iter().find_map(|(second, first)| refuse_bypass(graph, second, first))
+    outputs(graph, second, first).into_iter().find_map(|(second, first)| {
+        if is_unpacked(graph, second) != is_unpacked(graph, first) {
+            let [second, first] = [second, first].map(|operand| graph.operand(operand).name());
+            return Some(format!("only one of `{second}` and `{first}` is unpacked"));
+        }
+        if is_recorded_otherwise(graph, second, first) {
+            let [second, first] = [second, first].map(|operand| graph.operand(operand).name());
+            return Some(format!("the file records another type or shape for `{second}` than for `{first}`"));
+        }
+        refuse_bypass(graph, second, first)
+    })
+}
+
+/// Returns true if an operand is a tuple or a list that the graph unpacks.
+fn is_unpacked(graph: &Graph, operand: OperandId) -> bool {
+    let consumers = graph.operand(operand).consumers().iter().map(|&consumer| graph.operator(consumer));
+    let mut types = consumers.map(Operator::op_type);
+    types.any(|op_type| matches!(op_type, "prim::TupleUnpack" | "prim::ListUnpack"))
+}
+
+/// Returns true if the file records different element types or shapes for two operands.
+fn is_recorded_otherwise(graph: &Graph, second: OperandId, first: OperandId) -> bool {
+    let [second, first] = [second, first].map(|operand| graph.operand(operand));
+    let (dtypes, shapes) = (second.dtype().zip(first.dtype()), second.shape().zip(first.shape()));
+    dtypes.is_some_and(|(second, first)| second != first)
+        || shapes.is_some_and(|(second, first)| second != first)
 }
 
 // ANCHOR: merge
@@ -144,6 +171,43 @@ mod tests {
              pnnx.Output out 8 0 1 2 3 4 5 6 7 8",
         );
         assert_eq!(run(&CommonSubexpressions, &mut graph), Outcome::default());
+    }
+
+    #[test]
+    fn a_tuple_and_its_first_item_are_different() {
+        let mut graph = graph(
+            "pnnx.Input in 0 1 0
+             nn.LSTM a 1 1 0 1
+             prim::TupleUnpack b 1 2 1 2 3
+             nn.LSTM c 1 1 0 4
+             nn.LSTM d 1 1 0 5
+             prim::TupleUnpack e 1 2 5 6 7
+             pnnx.Output out 4 0 2 3 4 6",
+        );
+        // The second tuple is merged into the first one, and then the operators that unpack them.
+        let outcome = run(&CommonSubexpressions, &mut graph);
+        let types: Vec<&str> = graph.operators().map(|(_, operator)| operator.op_type()).collect();
+        assert_eq!(types.iter().filter(|op_type| **op_type == "nn.LSTM").count(), 2, "{outcome:?}");
+    }
+
+    #[test]
+    fn results_of_other_shapes_are_different() {
+        let mut graph = graph(
+            "pnnx.Input in 0 1 0 #0=(5,2,3)f32
+             nn.GRU a 1 1 0 1 #1=(1,2,4)f32
+             nn.GRU b 1 1 0 2 #2=(5,2,4)f32
+             nn.GRU c 1 1 0 3 #3=(1,2,4)f32
+             nn.ReLU d 1 1 1 4
+             nn.ReLU e 1 1 2 5
+             nn.Sigmoid f 1 1 3 6
+             pnnx.Output out 3 0 4 5 6",
+        );
+        let outcome = run(&CommonSubexpressions, &mut graph);
+        assert_eq!(outcome.fired, 1, "{outcome:?}");
+        assert!(
+            outcome.refused[0].reason.contains("another type or shape for `2` than for `1`"),
+            "{outcome:?}"
+        );
     }
 
     #[test]

@@ -42,6 +42,9 @@ fn visit(graph: &mut Graph, context: &PassContext, id: OperatorId) -> Result<Ver
         .map(|(key, value)| (key.clone(), value.clone()))
         .chain(known.into_iter().map(|(parameter, value)| (parameter.key.to_owned(), value)))
         .collect();
+    if let Some((key, _)) = params.iter().find(|(_, value)| value.raw().contains(char::is_whitespace)) {
+        return Ok(Verdict::Refused(format!("`{key}` has blanks, so it cannot be a parameter of the file")));
+    }
     apply(graph, id, &rest, params)?;
     Ok(Verdict::Fired)
 }

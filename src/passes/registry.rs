@@ -1,7 +1,7 @@
 //! All passes, in their order.
 
 use super::{Entry, Pass, PassContext, PassError, PassStatistics, Statistics};
-use crate::graph::resolve_quantization;
+use crate::graph::{GraphError, resolve_control, resolve_quantization, restore_losses};
 use crate::pnnx::{Graph, OperandId};
 use std::time::Instant;
 
@@ -83,10 +83,9 @@ impl Passes {
         let enabled: Vec<&dyn Pass> =
             self.entries.iter().filter(|entry| entry.enabled).map(|entry| &*entry.pass).collect();
         let mut statistics = Statistics { nodes_before: graph.operator_count(), ..Statistics::default() };
-        // Passes must not mistake quantised values for floats. A graph that cannot be resolved cannot be built either,
-        // and the build reports the error.
-        if let Err(error) = resolve_quantization(graph) {
-            log::debug!("passes skipped, the graph misuses quantised tensors: {error}");
+        // A graph that cannot be resolved cannot be built either, and the build reports the error.
+        if let Err(error) = resolve(graph, &context) {
+            log::debug!("passes skipped, the graph cannot be built: {error}");
             return Ok(statistics);
         }
         let mut step = |pass: &&dyn Pass| run_one(*pass, graph, &mut context, &mut statistics);
@@ -95,6 +94,14 @@ impl Passes {
         statistics.nodes_after = graph.operator_count();
         Ok(statistics)
     }
+}
+
+/// Resolves what passes would misunderstand: lists that grow, whose operators return nothing that is used; quantised values,
+/// which are not integers; and what only the recorded types and shapes tell, such as that a division is a floor division.
+fn resolve(graph: &mut Graph, context: &PassContext) -> Result<(), GraphError> {
+    resolve_control(graph, context.registry(), None)?;
+    resolve_quantization(graph)?;
+    restore_losses(graph)
 }
 
 // ANCHOR: run_to_fixpoint
@@ -188,6 +195,17 @@ mod tests {
         let names: BTreeSet<&str> = passes.iter().map(|entry| entry.pass.name()).collect();
         assert_eq!(names.len(), passes.iter().count());
         assert!(passes.iter().all(|entry| !entry.pass.doc().is_empty()));
+    }
+
+    #[test]
+    fn lists_that_grow_are_resolved_before_dead_code_is_removed() {
+        let text = "7767517\n6 5\npnnx.Input in 0 1 x #x=(2,3)f32\nprim::ListConstruct a 1 1 x l\n\
+            F.relu b 1 1 x y\naten::append c 2 1 l y m\ntorch.cat d 1 1 l z dim=0\npnnx.Output out 1 0 z\n";
+        let mut graph = Graph::parse(text, &crate::Limits::default()).unwrap();
+        Passes::default().run(&mut graph, PassContext::default()).unwrap();
+        let cat = graph.operator(graph.operator_named("d").unwrap());
+        let list = graph.operator(graph.operand(cat.inputs()[0]).producer().unwrap());
+        assert_eq!((list.op_type(), list.inputs().len()), ("prim::ListConstruct", 2));
     }
 
     #[test]

@@ -1,10 +1,12 @@
 //! Shape inference: symbolic dimensions for a whole graph, and incremental updates when the shapes of inputs change.
 //!
 //! Every layer has one shape rule ([`Layer::infer`](crate::op::Layer::infer)). This module applies the rules of all layers in
-//! order: with symbols while an engine is built, with numbers when it runs. [`Shapes`] holds the result.
+//! order: with symbols while an engine is built, with numbers when it runs. [`Shapes`] holds the result. [`contradictions`]
+//! compares the rules with the shapes that a file records.
 
 mod binding;
 mod changes;
+mod contradictions;
 mod error;
 mod infer;
 mod input;
@@ -22,6 +24,7 @@ mod tests;
 #[doc(hidden)]
 pub use binding::Binding;
 pub use changes::Changes;
+pub use contradictions::{Contradiction, Evidence, contradictions, contradictions_in};
 pub use error::ShapeError;
 pub use infer::Shapes;
 pub use input::InputShape;

@@ -112,12 +112,13 @@ class Export:
     With several sets, the dimensions in which the first two differ become dynamic (`?`). A case with a `feature` runs only
     where Ixion was built with it. The PyTorch in PNNX has no LAPACK: what asks for it, as all with the feature `linalg` and
     what is said to do so, must not run there, so PNNX is not told the inputs, and writes a graph without shapes.
+    Modules are traced, unless they are to be `scripted`.
     """
 
     def __init__(self, module: nn.Module, *inputs: Tensor, others: list[tuple[Tensor, ...]] = [],
                  tolerance: float | None = None, values: bool = True, optlevel: int = 2, feature: str | None = None,
-                 lapack: bool = False):
-        self.module, self.sets = module.eval(), [inputs, *others]
+                 lapack: bool = False, scripted: bool = False):
+        self.module, self.sets, self.scripted = module.eval(), [inputs, *others], scripted
         self.lapack = lapack or feature == "linalg"
         self.tolerance, self.values, self.optlevel, self.feature = tolerance, values, optlevel, feature
 
@@ -140,8 +141,11 @@ class Export:
         torch.backends.mha.set_fastpath_enabled(False)
         second = self.sets[1] if len(self.sets) > 1 else None
         with quiet(), torch.no_grad():
-            traced = torch.jit.trace(self.module, self.sets[0], check_trace=False)
-            traced.save("model.pt")
+            if self.scripted:
+                module = torch.jit.script(self.module)
+            else:
+                module = torch.jit.trace(self.module, self.sets[0], check_trace=False)
+            module.save("model.pt")
             if self.lapack:
                 without_inputs("model.pt")
                 subprocess.run([pnnx.EXEC_PATH, "model.pt", f"optlevel={self.optlevel}"], check=False)

@@ -15,3 +15,4 @@ mod plugins;
 mod run;
 mod run_pictures;
 mod verify;
+mod warnings;

@@ -7,6 +7,7 @@ use ixion::op::{CpuLayer, Creator, Io, Layer, LayerError, Registry, TensorMeta, 
 use ixion::ops::sorting::Argsort;
 use ixion::pnnx::{Attribute, Graph};
 use ixion::tensor::{DType, Element, Tensor};
+use std::path::Path;
 
 /// Parses operator lines, with the header and counts added.
 fn parse(lines: &str) -> Graph {
@@ -198,6 +199,40 @@ fn constants_of_level_1_are_expressions() {
     assert!(try_run("prim::Constant a 0 1 out value=None", &[]).is_err());
 }
 
+/// PNNX writes a tensor of one element as a number. The recorded shape, and what reads it, tell that it is a tensor.
+#[test]
+fn tensors_of_one_element_are_written_as_numbers() {
+    let shift = "torch.bitwise_left_shift s 1 1 x out input=1 $other=x";
+    check(&run(shift, &[tensor(&[0i64, 3], &[2])]), &[2], &[1i64, 8]);
+    let repeat = "pnnx.Expression e 1 1 x n expr=[size(@0,1)]\nTensor.repeat r 1 1 n out input=-1.5 $sizes=n";
+    check(&run(repeat, &[x()]), &[3], &[-1.5f32; 3]);
+    let cat = "pnnx.Expression c 0 1 c expr=7 #c=(1)i32\nprim::Constant d 0 1 d value=0\n\
+               torch.cat j 3 1 x c d out $dim=d";
+    check(&run(cat, &[tensor(&[1i32, 2], &[2])]), &[3], &[1i32, 2, 7]);
+    let blocks = "pnnx.Expression c 0 1 c expr=2.0 #c=(1,1)f32\nprim::ListConstruct l 2 1 c x l\n\
+                  aten::block_diag b 1 1 l out";
+    let want = [2f32, 0., 0., 0., 0., 1., -2., 3., 0., -4., 5., -6.];
+    check(&run(blocks, &[x()]), &[3, 4], &want);
+    let pair = "pnnx.Expression l 0 1 l expr=[0.5,2.0]\naten::broadcast_tensors b 1 1 l t\n\
+                prim::ListUnpack u 1 2 t a b\npnnx.Expression e 3 1 x a b out expr=add(mul(@0,@1),@2)";
+    check(&run(pair, &[x()]), &[2, 3], &[2.5f32, 1., 3.5, 0., 4.5, -1.]);
+    let last = "pnnx.Expression i 0 1 i expr=-1 #i=(1)i64\npnnx.Expression l 1 1 i l expr=[None,@0]\n\
+                Tensor.index t 2 1 x l out $input=x $expr=l";
+    check(&run(last, &[x()]), &[2, 1], &[3f32, -6.]);
+    let refers = try_run("Tensor.index t 1 1 x out input=1.0 expr=[@0] $other=x", &[tensor(&[0i64], &[1])]);
+    assert!(refers.is_err());
+}
+
+/// PNNX writes `None` for an empty list.
+#[test]
+fn empty_lists_are_none() {
+    let full =
+        "prim::Constant s 0 1 s value=None\ntorch.full f 2 1 s x out dtype=torch.float $size=s $fill_value=x";
+    check(&run(full, &[Tensor::scalar(2.5f32)]), &[], &[2.5f32]);
+    let permute = "prim::Constant d 0 1 d value=None\nTensor.permute p 2 1 x d out $input=x $dims=d";
+    check(&run(permute, &[Tensor::scalar(2i64)]), &[], &[2i64]);
+}
+
 #[test]
 fn writes_go_through_views() {
     let select =
@@ -299,6 +334,130 @@ fn bounds_come_from_inputs() {
     // As PNNX writes the selection of one axis in a slice assignment.
     let one = "Tensor.slice_copy s 2 1 x y out dim=1 end=0 select=-1 start=0 step=0 $self=x $src=y";
     check(&run(one, &[x(), tensor(&[8f32, 9.], &[2])]), &[2, 3], &[1f32, -2., 8., -4., 5., 9.]);
+}
+
+/// PNNX writes a module that is called twice with the same name twice.
+#[test]
+fn modules_that_are_called_twice_have_names_of_their_own() {
+    let lines = "pnnx.Input in_x 0 1 x
+        nn.Linear fc 1 1 x y bias=False in_features=3 out_features=3 @weight=(3,3)f32
+        nn.Linear fc 1 1 y out bias=False in_features=3 out_features=3 @weight=(3,3)f32
+        pnnx.Output output 1 0 out";
+    let mut file = parse(lines);
+    for (name, factor) in [("fc", 2f32), ("fc@2", 3.)] {
+        let values: Vec<f32> = (0..9).map(|index| if index % 4 == 0 { factor } else { 0. }).collect();
+        let id = file.operator_named(name).unwrap();
+        file.set_attribute(id, "weight", Attribute::from_f32s(vec![3, 3], &values).unwrap()).unwrap();
+    }
+    let mut graph = RuntimeGraph::from_pnnx(file.clone());
+    graph.build().unwrap();
+    let names: Vec<&str> = graph.operators().iter().map(|operator| operator.name()).collect();
+    assert_eq!(names, ["fc", "fc@2"]);
+    check(&graph.run_with(vec![x()]).unwrap()[0], &[2, 3], &[6f32, -12., 18., -24., 30., -36.]);
+    // Passes and plans know operators by their names.
+    let unique = RuntimeGraph::from_pnnx(file.clone()).into_pnnx().unwrap().to_param_text();
+    assert_eq!(file.to_param_text().lines().filter(|line| line.contains(" fc  ")).count(), 2);
+    assert!(unique.contains(" fc@2 "), "{unique}");
+}
+
+#[test]
+fn repeated_names_come_back_byte_for_byte() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases/level0_modules_called_twice");
+    let [param, bin] = ["model.param", "model.bin"].map(|name| folder.join(name));
+    let graph = Graph::load(&param, Some(&bin), &Limits::default()).unwrap();
+    assert!(graph.check_weights().is_empty() && graph.verify_checksums().is_empty());
+    assert_eq!(graph.to_param_text(), std::fs::read_to_string(&param).unwrap());
+    assert!(graph.to_bin_bytes().unwrap() == std::fs::read(&bin).unwrap());
+}
+
+#[test]
+fn lost_branches_and_loops_say_how_to_export_without_them() {
+    let branch = "torch.sum s 1 1 x n $input=x\ntorch.gt g 1 1 n c other=0 $input=n\naten::Bool b 1 1 c d\n\
+                  prim::If i 1 1 d out #out=(2,3)f32";
+    let round = "prim::Constant a 0 1 n value=3\nprim::Constant b 0 1 c value=True\n\
+                 prim::Loop i 3 1 n c x out";
+    for (lines, parts) in [
+        (branch, ["prim::If `i`", "branches", "torch.jit.trace", "torch.where"]),
+        (round, ["prim::Loop `i`", "body", "torch.jit.trace", "one round"]),
+    ] {
+        let error = try_run(lines, &[x()]).unwrap_err().to_string();
+        assert!(error.starts_with("1 operator is not supported"), "{error}");
+        assert!(parts.iter().all(|part| error.contains(part)), "{error}");
+        let text = format!("pnnx.Input in_x 0 1 x\n{lines}\npnnx.Output output 1 0 out");
+        let before_passes = RuntimeGraph::from_pnnx(parse(&text)).into_pnnx().unwrap_err().to_string();
+        assert_eq!(before_passes, error);
+    }
+    let none = round.replace("value=3", "value=0");
+    check(&run(&none, &[x()]), &[2, 3], &x().to_vec::<f32>().unwrap());
+}
+
+#[test]
+fn assertions_of_scripted_models_are_left_out() {
+    let lines = "prim::Constant a 0 1 text value=AssertionError: two axes
+        prim::Constant b 0 1 two value=2
+        aten::dim c 1 1 x n
+        torch.eq d 2 1 n two e $input=n $other=two
+        prim::If f 1 0 e
+        prim::Print g 2 0 text n
+        aten::neg h 1 1 x out";
+    check(&run(lines, &[x()]), &[2, 3], &[-1f32, 2., -3., 4., -5., 6.]);
+}
+
+#[test]
+fn items_and_lengths_of_lists() {
+    let appended = "prim::Constant a 0 1 last value=-1\nprim::Constant b 0 1 list value=None
+        aten::append c 2 1 list x l
+        aten::neg d 1 1 x m
+        aten::append e 2 1 list m k
+        aten::len f 1 1 list n
+        aten::__getitem__ g 2 1 list last i
+        aten::mul h 2 1 i n out";
+    check(&run(appended, &[x()]), &[2, 3], &[-2f32, 4., -6., 8., -10., 12.]);
+    let chunk = "prim::Constant a 0 1 one value=1\ntorch.chunk b 1 1 x l chunks=3 dim=1 $input=x
+        aten::__getitem__ c 2 1 l one out";
+    check(&run(chunk, &[x()]), &[2, 1], &[-2f32, 5.]);
+    let constant = "prim::Constant a 0 1 l value=(4,5)\nprim::Constant b 0 1 i value=1
+        aten::__getitem__ c 2 1 l i n\naten::len d 1 1 l k\naten::mul e 2 1 x n p\naten::mul f 2 1 p k out";
+    check(&run(constant, &[x()]), &[2, 3], &[10f32, -20., 30., -40., 50., -60.]);
+    let dict = "prim::Constant a 0 1 j value=first\nprim::Constant b 0 1 k value=second\naten::neg c 1 1 x m
+        prim::DictConstruct d 4 1 j x k m l\naten::__getitem__ e 2 1 l k out";
+    check(&run(dict, &[x()]), &[2, 3], &[-1f32, 2., -3., 4., -5., 6.]);
+    let others =
+        [("F.relu a 1 1 x l", "trace the model"), ("prim::ListConstruct a 1 1 x l", "list has no item 7")];
+    for (list, reason) in others {
+        let lines = format!("{list}\nprim::Constant b 0 1 i value=7\naten::__getitem__ c 2 1 l i out");
+        let error = try_run(&lines, &[x()]).unwrap_err().to_string();
+        assert!(error.contains("aten::__getitem__ `c`") && error.contains(reason), "{error}");
+    }
+}
+
+/// At level 1, PNNX writes `x.shape` as `x`.
+#[test]
+fn items_and_lengths_of_sizes() {
+    for sizes in ["aten::size a 1 1 x s", "pnnx.Expression a 1 1 x s expr=@0"] {
+        let lines = format!(
+            "{sizes}\nprim::Constant b 0 1 last value=-1\naten::__getitem__ c 2 1 s last n
+             aten::len d 1 1 s r\naten::mul e 2 1 x n p\naten::mul f 2 1 p r out"
+        );
+        check(&run(&lines, &[x()]), &[2, 3], &[6f32, -12., 18., -24., 30., -36.]);
+    }
+    let numbers = "Tensor.size a 1 1 x n dim=1 $input=x\nprim::Constant b 0 1 two value=2
+        prim::min c 2 1 n two m\naten::floordiv d 2 1 n two h\nprim::max e 2 1 h n w
+        prim::ListConstruct f 3 1 m h w s\nTensor.reshape g 2 1 x s out $input=x $shape=s";
+    assert_eq!(run(numbers, &[x()]).shape().dims(), &[2, 1, 3]);
+    let compared = "torch.gt a 0 1 c input=2 other=1\npnnx.Expression b 2 1 x c out expr=mul(@0,int(@1))";
+    check(&run(compared, &[x()]), &[2, 3], &x().to_vec::<f32>().unwrap());
+}
+
+#[test]
+fn element_types_of_tensors_are_arguments() {
+    let lines = "prim::dtype a 1 1 y t #y=(2,3)i64\nprim::Constant b 0 1 no value=False
+        prim::Constant c 0 1 none value=None\naten::to d 5 1 x t no no none out";
+    let y = Tensor::zeros(DType::I64, &[2, 3]).unwrap();
+    check(&run(lines, &[x(), y]), &[2, 3], &[1i64, -2, 3, -4, 5, -6]);
+    let unknown = "prim::dtype a 1 1 x t\naten::to d 2 1 x t out";
+    let error = try_run(unknown, &[x()]).unwrap_err().to_string();
+    assert!(error.contains("prim::dtype `a`") && error.contains("element type"), "{error}");
 }
 
 const KEPT: &str = "pnnx.Input a 0 1 x

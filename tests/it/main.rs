@@ -15,9 +15,10 @@ mod circles;
 #[cfg(feature = "cli")]
 mod cli;
 mod common;
-#[cfg(feature = "cli")]
 mod computed_parameters;
+#[cfg(feature = "cli")]
 mod conformance;
+mod contradictions;
 #[cfg(feature = "cuda-emulator")]
 mod cuda;
 mod engine;
@@ -59,4 +60,5 @@ mod roundtrip;
 #[path = "../../model_file/scenes.rs"]
 mod scenes;
 mod shapes;
+mod sweep;
 mod tuning;

@@ -4,12 +4,14 @@
 //! tested against them. The other modules work on slices and numbers.
 
 pub mod activation;
+pub mod anchors;
 pub mod attention;
 pub mod blocked;
 mod columns;
 pub mod conv;
 pub mod conv_transpose;
 pub mod deformable;
+pub mod distance;
 pub mod elementwise;
 pub mod elimination;
 
@@ -26,6 +28,7 @@ mod isa;
 mod lanes;
 #[cfg(feature = "linalg")]
 pub mod lapack;
+pub mod mask;
 pub mod math;
 pub mod matrix;
 pub mod naive;
@@ -40,9 +43,11 @@ pub mod recurrent;
 pub mod reduce;
 pub mod reflection;
 pub mod reformat;
+pub mod region_pool;
 pub mod regions;
 pub mod resample;
 pub mod softmax;
+pub mod suppression;
 pub mod symmetric;
 pub mod take;
 #[cfg(test)]

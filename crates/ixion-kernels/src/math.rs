@@ -1,15 +1,15 @@
 //! Elementary functions in a form that compilers vectorise: without branches and tables.
 //!
-//! For `f32`, the functions that networks are made of are computed in `f32`, with the maximum errors stated below. The
-//! others are computed in `f64`, so that short series suffice and almost every result is the nearest number. For `f64`
-//! itself the C library is used, which is exact and slower, except for powers of e, which are computed here for both
-//! types.
+//! For `f32`, most functions are computed in `f32`, with the maximum errors stated below. The others are computed in `f64`,
+//! so that short series suffice and almost every result is the nearest number. For `f64` itself the C library is used,
+//! which is exact and slower, except for powers of e, which are computed here for both types.
 
+mod angles;
+mod logarithms;
 mod single;
 
 use super::Float;
-use ixion_tensor::DType;
-use std::f64::consts::{FRAC_PI_2, LN_2, LN_10, LOG2_E, PI, SQRT_2};
+use std::f64::consts::{FRAC_PI_2, LN_2, LOG2_E, PI, SQRT_2};
 
 /// Adding and subtracting it rounds a small number to an integer, which is then held in the lowest bits of the sum.
 const ROUNDER: f64 = 1.5 * TWO_52;
@@ -183,44 +183,6 @@ fn single_atan2(y: f64, x: f64) -> f64 {
     (if x.is_sign_negative() { PI - angle } else { angle }).copysign(y)
 }
 
-/// The inverse sine of |x| up to ½, otherwise that of √((1 - |x|) / 2), which is half of the inverse cosine of |x|.
-#[inline(always)]
-fn asin_or_half_acos(x: f64) -> (bool, f64) {
-    let size = x.abs();
-    let is_near = size <= 0.5;
-    let z = if is_near { size * size } else { 0.5 - 0.5 * size };
-    let root = if is_near { size } else { z.sqrt() };
-    // A polynomial fit of arcsin(√z) / √z from 0 to ¼.
-    let fit = polynomial(
-        z,
-        [
-            1.0000000000008797,
-            0.16666666610467126,
-            0.07500005894588707,
-            0.04464048760677917,
-            0.030429339268973274,
-            0.02184526549599397,
-            0.020731115773805243,
-            0.0017924992846585028,
-            0.03308119269484918,
-        ],
-    );
-    (is_near, root * fit)
-}
-
-#[inline(always)]
-fn single_asin(x: f64) -> f64 {
-    let (is_near, angle) = asin_or_half_acos(x);
-    (if is_near { angle } else { FRAC_PI_2 - 2.0 * angle }).copysign(x)
-}
-
-#[inline(always)]
-fn single_acos(x: f64) -> f64 {
-    let (is_near, angle) = asin_or_half_acos(x);
-    let positive = if is_near { FRAC_PI_2 - angle } else { 2.0 * angle };
-    if x < 0.0 { PI - positive } else { positive }
-}
-
 #[inline(always)]
 fn single_atanh(x: f64) -> f64 {
     let size = x.abs();
@@ -262,24 +224,31 @@ fn near_sin_cos(x: f64) -> (f64, f64) {
 /// The bound of |x| for [`near_sin`], [`near_cos`] and [`near_tan`] of `f32`.
 pub const NEAR: f64 = 1e5;
 
+/// The power with the special cases of the C library.
 #[inline(always)]
-fn single_log10(x: f64) -> f64 {
-    single_ln(x) * (1.0 / LN_10)
+fn single_pow(x: f64, y: f64) -> f64 {
+    let size = x.abs();
+    let power = single_exp(y * single_ln(size));
+    let power = if (size == 1.0) & y.is_infinite() { 1.0 } else { power };
+    // Infinities are even.
+    let half = 0.5 * y;
+    let (is_whole, is_odd) = (y.trunc() == y, (y.trunc() == y) & (half.trunc() != half));
+    let signed = if is_odd { power.copysign(x) } else { power };
+    let value = if (x < 0.0) & !is_whole & size.is_finite() { f64::NAN } else { signed };
+    if (y == 0.0) | (x == 1.0) { 1.0 } else { value }
+}
+
+/// The remainder, where the quotient is so small that its product with the divisor is exact; otherwise NaN.
+#[inline(always)]
+fn single_fmod(a: f64, b: f64) -> f64 {
+    let quotient = a / b;
+    let rest = if b.is_infinite() { a } else { a - quotient.trunc() * b };
+    if quotient.abs() < 268_435_456.0 { rest.copysign(a) } else { f64::NAN }
 }
 
 #[inline(always)]
 fn double_sigmoid(x: f64) -> f64 {
     1.0 / (1.0 + double_exp(-x))
-}
-
-#[inline(always)]
-fn near_sin_of(x: f64) -> f64 {
-    near_sin_cos(x).0
-}
-
-#[inline(always)]
-fn near_cos_of(x: f64) -> f64 {
-    near_sin_cos(x).1
 }
 
 #[inline(always)]
@@ -311,46 +280,48 @@ functions! { natively:
     /// The error function; for `f32`, the error is at most 5.8 units in the last place, and the result is exactly ±1 from
     /// ±3.92 on.
     erf, single::erf, libm::erf;
+    /// The natural logarithm; for `f32`, the error is at most 0.88 units in the last place.
+    ln, logarithms::ln, f64::ln;
+    /// The natural logarithm of 1 + x, accurate for small x; for `f32`, the error is at most 0.95 units in the last place.
+    ln_1p, logarithms::ln_1p, f64::ln_1p;
+    /// The logarithm to base 10; for `f32`, the error is at most 0.98 units in the last place.
+    log10, logarithms::log10, f64::log10;
+    /// The inverse sine; for `f32`, the error is at most 0.63 units in the last place.
+    asin, angles::asin, f64::asin;
+    /// The inverse cosine; for `f32`, the error is at most 0.63 units in the last place.
+    acos, angles::acos, f64::acos;
+    /// The sine; for `f32`, |x| must be below [`NEAR`], and the error is at most 0.92 units in the last place.
+    near_sin, angles::sin, f64::sin;
+    /// The cosine; for `f32`, |x| must be below [`NEAR`], and the error is at most 0.92 units in the last place.
+    near_cos, angles::cos, f64::cos;
 }
 
 functions! { through:
-    /// The natural logarithm.
-    ln, single_ln, f64::ln;
-    /// The natural logarithm of 1 + x, accurate for small x.
-    ln_1p, single_ln_1p, f64::ln_1p;
-    /// The logarithm to base 10.
-    log10, single_log10, f64::log10;
     /// The inverse tangent.
     atan, single_atan, f64::atan;
-    /// The inverse sine.
-    asin, single_asin, f64::asin;
-    /// The inverse cosine.
-    acos, single_acos, f64::acos;
     /// The inverse hyperbolic tangent.
     atanh, single_atanh, f64::atanh;
-    /// The sine; for `f32`, |x| must be below [`NEAR`].
-    near_sin, near_sin_of, f64::sin;
-    /// The cosine; for `f32`, |x| must be below [`NEAR`].
-    near_cos, near_cos_of, f64::cos;
     /// The tangent; for `f32`, |x| must be below [`NEAR`].
     near_tan, near_tan_of, f64::tan;
-}
-
-/// eˣ, where x is the difference of two numbers of type `T`, computed in f64. It is as exact as `T` needs it.
-#[inline(always)]
-pub fn power<T: Float>(x: f64) -> f64 {
-    if T::DTYPE == DType::F64 {
-        return double_exp(x);
-    }
-    // `single_exp` clamps its argument, and the result is not rounded to a narrower type, which would give 0 or ∞.
-    let value = if x < -150.0 { 0.0 } else { single_exp(x) };
-    if x > 150.0 { f64::INFINITY } else { value }
 }
 
 /// The angle of the point (x, y), from -π to π.
 #[inline(always)]
 pub fn atan2<T: Float>(y: T, x: T) -> T {
     y.through_with(x, single_atan2, f64::atan2)
+}
+
+/// xʸ.
+#[inline(always)]
+pub fn pow<T: Float>(x: T, y: T) -> T {
+    x.through_with(y, single_pow, f64::powf)
+}
+
+/// The remainder of a division whose quotient is rounded towards 0, with the sign of `a`. For `f32`, the result is NaN if
+/// the quotient is 2²⁸ or larger.
+#[inline(always)]
+pub fn near_fmod<T: Float>(a: T, b: T) -> T {
+    a.through_with(b, single_fmod, |a, b| a % b)
 }
 
 #[cfg(test)]
@@ -393,6 +364,19 @@ mod tests {
         }
     }
 
+    fn check_pair(a: f32, b: f32) {
+        let (wide_a, wide_b) = (f64::from(a), f64::from(b));
+        next_to("atan2", a, atan2(a, b), wide_a.atan2(wide_b));
+        next_to("pow", a, pow(a, b), wide_a.powf(wide_b));
+        let rest = near_fmod(a, b);
+        if rest.is_nan() {
+            let is_far = (wide_a / wide_b).abs() >= 268_435_456.0;
+            assert!(is_far || (a % b).is_nan(), "fmod({a}, {b})");
+        } else {
+            assert_eq!(rest.to_bits(), (a % b).to_bits(), "fmod({a}, {b}) is {rest}");
+        }
+    }
+
     #[test]
     fn special_cases_are_those_of_the_library() {
         let corners =
@@ -402,24 +386,21 @@ mod tests {
         corners.into_iter().chain(far).for_each(check);
         for y in corners.into_iter().chain(far) {
             for x in corners.into_iter().chain(far) {
-                next_to("atan2", y, atan2(y, x), f64::from(y).atan2(f64::from(x)));
+                check_pair(y, x);
             }
         }
     }
 
     #[test]
-    fn powers_are_as_exact_as_their_type() {
-        for x in [0.0, -1.0, -0.1, -87.5, -149.9, -200.0, f64::NEG_INFINITY, f64::INFINITY, f64::NAN] {
-            let (single, double, want) = (power::<f32>(x), power::<f64>(x), f64::exp(x));
-            let is_close = |got: f64, bound: f64| {
-                got == want || (got - want).abs() <= bound * want + 1e-65 || (got.is_nan() && want.is_nan())
-            };
-            assert!(
-                is_close(single, 1e-8) && is_close(double, 1e-14),
-                "{x}: {single} and {double}, not {want}"
-            );
+    fn powers_with_special_arguments_are_those_of_the_library() {
+        let numbers = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.0, -2.0, 3.0, -3.0, 2.5, -2.5, 1e30, -1e30];
+        let others = [f32::INFINITY, f32::NEG_INFINITY, f32::NAN, 16_777_215.0, 8_388_610.0, -8_388_609.0];
+        for x in numbers.into_iter().chain(others) {
+            for y in numbers.into_iter().chain(others) {
+                check_pair(x, y);
+            }
         }
-        assert_eq!((power::<f32>(f64::NEG_INFINITY), power::<f64>(f64::NEG_INFINITY)), (0.0, 0.0));
+        assert_eq!([pow(3f32, 4.0), pow(10f32, 3.0), pow(-2f32, 31.0)], [81.0, 1000.0, -2_147_483_648.0]);
     }
 
     proptest! {
@@ -429,10 +410,10 @@ mod tests {
         }
 
         #[test]
-        fn angles_are_next_to_the_exact_ones(y in -20f32..20.0, x in -20f32..20.0, bits: [u32; 2]) {
+        fn functions_of_pairs_are_next_to_the_exact_ones(y in -20f32..20.0, x in -20f32..20.0, bits: [u32; 2]) {
             let [a, b] = bits.map(f32::from_bits);
-            for (y, x) in [(y, x), (y, x * 1e-6), (a, b)] {
-                next_to("atan2", y, atan2(y, x), f64::from(y).atan2(f64::from(x)));
+            for (y, x) in [(y, x), (y, x * 1e-6), (y, x.round()), (y.round(), x.round()), (a, b)] {
+                check_pair(y, x);
             }
         }
 

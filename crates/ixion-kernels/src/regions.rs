@@ -50,6 +50,48 @@ pub fn region_align<'a, T: Float>(
     })
 }
 
+/// Resamples regions as [`region_align`], but reads every bin from a channel of its own: element n of the output of a region,
+/// which is C elements in rows and columns of `bins`, is read from channel n of the image. With as many samples as a bin covers
+/// elements, a bin without any is NaN.
+///
+/// # Errors
+/// [`LimitError::DeadlineExceeded`] if the deadline has passed.
+pub fn region_align_by_position<'a, T: Float>(
+    how: &RegionAlign,
+    [channels, height, width]: [usize; 3],
+    region: impl Fn(usize) -> Region<'a, T> + Sync,
+    output: &mut [T],
+    limits: &Limits,
+) -> Result<(), LimitError> {
+    for_each_chunk(output, channels, &|start, output| {
+        let Region { picture, edges: [left, top, right, bottom] } = region(start / channels.max(1));
+        let samples = [how.samples(0, top, bottom), how.samples(1, left, right)];
+        let covers_nothing = |samples: &Samples<T>| samples.bin.ceil() == T::zero();
+        if how.samples.is_none() && samples.iter().any(covers_nothing) {
+            output.fill(T::nan());
+            return Ok(());
+        }
+        let rows = Weights::of(&samples[0], how.bins[0], height, limits)?;
+        let columns = Weights::of(&samples[1], how.bins[1], width, limits)?;
+        let planes = picture.chunks_exact((height * width).max(1));
+        for (index, (plane, output)) in planes.zip(output).enumerate() {
+            limits.check_deadline()?;
+            let (row, column) = (index / how.bins[1] % how.bins[0], index % how.bins[1]);
+            *output = bin_of(plane, width, rows.of_bin(row), columns.of_bin(column));
+        }
+        Ok(())
+    })
+}
+
+/// One bin: the sum of the elements of a plane in these rows and columns, times the weights of both.
+fn bin_of<T: Float>(plane: &[T], width: usize, rows: &[(usize, T)], columns: &[(usize, T)]) -> T {
+    rows.iter().fold(T::zero(), |sum, &(y, by_row)| {
+        let row = &plane[y * width..][..width];
+        let along = columns.iter().fold(T::zero(), |sum, &(x, by_column)| sum + row[x] * by_column);
+        sum + along * by_row
+    })
+}
+
 /// Computes all bins of one plane.
 #[inline(always)]
 fn read<T: Float>(
@@ -195,6 +237,31 @@ mod tests {
             prop_assert_eq!(&alone, &pooled[0]);
             for (&got, &want) in alone.iter().zip(&want) {
                 prop_assert!((got - want).abs() < 1e-9, "{} for {}", got, want);
+            }
+        }
+    }
+
+    /// Every channel of the ordinary regions has the bin that is read by position.
+    #[test]
+    fn bins_are_read_from_channels_of_their_own() {
+        let input: Array4<f64> = integer_noise(&[2, 12, 5, 6], 3).into_dimensionality().unwrap();
+        let places = vec![0.0, -1.0, 0.5, 4.0, 3.0, 1.0, 2.0, 1.0, 9.0, 8.0];
+        let boxes = Array2::from_shape_vec((2, 5), places).unwrap();
+        for samples in [None, Some(2)] {
+            let how = RegionAlign { bins: [2, 3], scale: 0.75, samples, aligned: true };
+            let all = naive::region_align(input.view(), boxes.view(), &how);
+            let region = |index: usize| {
+                let place = boxes.row(index);
+                let picture = &input.as_slice().unwrap()[place[0] as usize * 360..][..360];
+                Region { picture, edges: [place[1], place[2], place[3], place[4]] }
+            };
+            let mut output = vec![7.0; 24];
+            let limits = Limits::default();
+            region_align_by_position(&how, [12, 5, 6], region, &mut output, &limits).unwrap();
+            for (index, &got) in output.iter().enumerate() {
+                let (channel, bin) = (index % 12, index % 6);
+                let want = all[(index / 12, channel, bin / 3, bin % 3)];
+                assert!((got - want).abs() < 1e-12, "{got} for {want} at {index}");
             }
         }
     }

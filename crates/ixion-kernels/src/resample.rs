@@ -1,10 +1,13 @@
 //! Interpolation along one axis after the other.
 
+mod bytes;
+
 use super::Float;
 use super::naive::{Interpolation, Resampling};
 use super::parallel::for_each_chunk;
 use super::take::{take, take_axes};
 use super::wide::widest;
+pub use bytes::ByteResampler;
 use ixion_tensor::{LimitError, Limits};
 use smallvec::SmallVec;
 
@@ -137,7 +140,7 @@ impl<T: Float> Taps<T> {
         if let Some(sources) = positions.clone().map(|position| axis.only_tap::<T>(position)).collect() {
             return Self::One(sources);
         }
-        if inner == 1 && axis.interpolation == Interpolation::Linear {
+        if inner == 1 && axis.interpolation == Interpolation::Linear && !axis.is_filter() {
             return Self::Two(positions.map(|position| axis.two_taps(position)).collect());
         }
         Self::Many(positions.map(|position| axis.taps(position)).collect())
@@ -195,12 +198,16 @@ mod tests {
                 Just(Interpolation::NearestExact),
                 Just(Interpolation::Linear),
                 Just(Interpolation::Cubic),
+                Just(Interpolation::Lanczos),
             ],
             align_corners: bool,
+            antialias: bool,
             factor in proptest::option::of(0.3f64..3.0),
         ) {
+            // A filter whose positions do not fit the lengths may see only the lobes that cancel each other.
+            let factor = factor.filter(|_| !antialias && interpolation != Interpolation::Lanczos);
             let resampling = |&(len, outputs): &(usize, usize)| {
-                Resampling { interpolation, align_corners, len, outputs, factor }
+                Resampling { interpolation, align_corners, antialias, len, outputs, factor }
             };
             let axes: Vec<Resampling> = sizes.iter().map(resampling).collect();
             let lens: Vec<usize> = sizes.iter().map(|size| size.0).collect();

@@ -13,7 +13,7 @@ use std::ops::RangeInclusive;
 crate::operator! {
     /// `torch.Tensor.to`: converts the elements to another type, by the rules of
     /// [`Tensor::cast`](ixion_tensor::Tensor::cast).
-    pub struct To for "Tensor.to" {
+    pub struct To for "Tensor.to", "aten::to" {
         /// The element type; by default the input's.
         dtype: Option<DType> = None,
         /// Accepted for compatibility: tensors of a graph are immutable, so a view serves as a copy.
@@ -316,7 +316,11 @@ impl CpuLayer for Imag {
 }
 
 operators! {
-    To: moves(Cast), TypeAs: moves(Cast), Positive, MakeComplex, ViewAsComplex, ViewAsReal, Real, Imag; category Shape
+    To: moves(Cast), TypeAs: moves(Cast), Positive, MakeComplex, ViewAsComplex, ViewAsReal, Real, Imag; category Shape;
+    overload "aten::to"(input, dtype, non_blocking, copy) of 4,
+        "aten::to"(input, device, dtype, non_blocking, copy, memory_format) of 6,
+        "aten::to"(input, dtype, layout, device, pin_memory, non_blocking, copy, memory_format) of 8,
+        "aten::to"(input, dtype, non_blocking, copy, memory_format)
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 
 mod algorithm;
 mod blocked;
+mod border;
 mod common;
 mod deformable;
 mod int8;
@@ -27,17 +28,14 @@ use crate::support::rules;
 use crate::support::shape_cache::ShapeCache;
 use algorithm::ConvAlgorithm;
 use blocked::Blocks;
+use border::{Border, PreparedInt8};
 use common::{Parameters, Sizes, each_sample, per_axis};
 pub use deformable::{DeformConv, DeformConvFunction};
-use ixion_kernels::Float;
 use ixion_kernels::conv::{ConvPlan, ConvShape, Convolve, Factors};
-use ixion_kernels::naive::pad;
 use ixion_kernels::parallel::threads;
-use ixion_kernels::quantized::{Int8Conv, Rows};
+use ixion_kernels::quantized::Rows;
 use ixion_kernels::window::Window;
-use ixion_tensor::{DType, Dim, Format, Limits, Shape, TensorError, TensorView, TensorViewMut};
-use ndarray::{ArrayViewD, IxDyn};
-use std::borrow::Cow;
+use ixion_tensor::{DType, Dim, Format, Limits, Shape, TensorView, TensorViewMut};
 use std::ops::RangeInclusive;
 pub use transposed::ConvTranspose;
 
@@ -77,7 +75,9 @@ crate::operator! {
     /// `torch.nn.Conv1d`, `Conv2d`, `Conv3d` and their functional forms: cross-correlation of an N×C×… (or C×…) input with
     /// O×(C/groups)×… weights, over as many spatial axes (1, 2 or 3) as the weights have. Output: N×O×⌊(len + padding −
     /// reach)/stride + 1⌋…, where the padding counts both sides and reach = dilation·(kernel − 1) + 1.
-    pub struct Conv for "nn.Conv2d", "nn.Conv1d", "nn.Conv3d", "F.conv2d", "aten::conv2d", "F.conv1d", "aten::conv1d", "F.conv3d", "aten::conv3d" {
+    pub struct Conv for "nn.Conv2d", "nn.Conv1d", "nn.Conv3d",
+        "F.conv2d", "aten::conv2d", "F.conv1d", "aten::conv1d", "F.conv3d", "aten::conv3d"
+    {
         /// Number of input channels; only checked against the weights.
         in_channels: Option<usize> = None,
         /// Number of output channels; only checked against the weights.
@@ -107,7 +107,7 @@ crate::operator! {
         /// State for int8 execution.
         int8: Int8<Rows>,
         /// State prepared for the input shape of the last int8 run.
-        int8_conv: ShapeCache<(Shape, Int8Conv)>,
+        int8_conv: ShapeCache<(Shape, PreparedInt8)>,
         /// The tactic on a device.
         on_device: DeviceTactic,
     }
@@ -177,15 +177,29 @@ impl Conv {
         Ok((ConvShape { channels, out_channels: weight[0], groups, lens, windows }, pads))
     }
 
+    /// The border of a sample, whose axes are the last ones of the input, with the padding that [`Conv::shape`] returned.
+    fn border(&self, input: &[usize], pads: &[(usize, usize)], limits: &Limits) -> Result<Option<Border>> {
+        let Some(mode) = self.padding_mode.mirror() else { return Ok(None) };
+        // Axes of the batch and the channels are not padded.
+        let first = pads.iter().position(|&pad| pad != (0, 0)).unwrap_or(pads.len());
+        let (lens, pads) = (input.get(first..).unwrap_or_default(), pads.get(first..).unwrap_or_default());
+        Border::new(mode, lens, pads, limits)
+    }
+
     /// Prepares everything that depends on shapes alone.
-    fn plan(&self, input: &[usize], weight: &[usize], dtype: DType) -> Result<PreparedConv> {
+    fn plan(&self, input: &[usize], weight: &[usize], dtype: DType, limits: &Limits) -> Result<PreparedConv> {
         let (shape, pads) = self.shape(input, weight)?;
+        let border = self.border(input, &pads, limits)?;
+        if border.is_some() {
+            let bytes = padded_elements(&shape).saturating_mul(float::computed_size(dtype));
+            limits.check_tensor("the padded input", bytes as u64)?;
+        }
         let conv = ConvPlan::new(shape, float::computed_size(dtype));
         Ok(PreparedConv {
             input: Shape::new(input)?,
             weight: Shape::new(weight)?,
             threads: threads(),
-            pads,
+            border,
             conv,
         })
     }
@@ -212,41 +226,36 @@ impl Conv {
     ) -> Result<()> {
         let (weights, bias) = Parameters::read::<T>(&self.weight, self.bias.as_ref(), inputs)?;
         let (input, weight) = (&inputs[0], self.weight.view(inputs)?);
+        let limits = context.limits();
         let ready = ready.get_or_make(
             |ready| ready.fits(input.shape(), weight.shape()),
-            || self.plan(input.shape(), weight.shape(), input.dtype()),
+            || self.plan(input.shape(), weight.shape(), input.dtype(), limits),
         )?;
-        let data = self.padded_input::<T>(input, &ready.pads, context.limits())?;
-        let [sample, out_sample] = ready.conv.sample();
+        let data = float::read::<T>(input)?;
+        let ([sample, out_sample], border) = (ready.conv.sample(), ready.border.as_ref());
         if out_sample == 0 {
             return Ok(());
         }
-        let limits = context.limits();
-        let scratch = context.scratch_between::<T>(ready.conv.least_scratch(), ready.conv.scratch())?;
+        let (bare, room) = border.map_or((sample, 0), |border| (border.bare(sample), border::room(sample)));
+        let least = room.saturating_add(ready.conv.least_scratch());
+        let scratch = context.scratch_between::<T>(least, room.saturating_add(ready.conv.scratch()))?;
+        let (padded, scratch) = scratch.split_at_mut(room);
         epilogue::with::<T>(epilogue, inputs, output, limits, |output, epilogue| {
             let factors = Factors { weight: &weights, bias: bias.as_deref(), epilogue: None };
-            each_sample((&data, sample), (output, out_sample), factors, epilogue, |input, factors, output| {
-                ready.conv.run(input, factors, output, scratch, limits)
+            each_sample((&data, bare), (output, out_sample), factors, epilogue, |input, factors, output| {
+                let input = match border {
+                    Some(border) => border.pad(input, 1, &mut *padded, limits)?,
+                    None => input,
+                };
+                Ok::<_, LayerError>(ready.conv.run(input, factors, output, scratch, limits)?)
             })
         })
     }
+}
 
-    /// The input's elements, with any padding other than zeros added around them.
-    fn padded_input<'a, T: Float>(
-        &self,
-        input: &TensorView<'a>,
-        pads: &[(usize, usize)],
-        limits: &Limits,
-    ) -> Result<Cow<'a, [T]>> {
-        let data = float::read::<T>(input)?;
-        let Some(mode) = self.padding_mode.mirror() else { return Ok(data) };
-        let padded = input.shape().iter().zip(pads).map(|(&len, pad)| (len + pad.0 + pad.1) as u64);
-        let bytes = padded.fold(size_of::<T>() as u64, u64::saturating_mul);
-        limits.check_tensor("the padded input", bytes)?;
-        let array = ArrayViewD::from_shape(IxDyn(input.shape()), &data)?;
-        let padded = pad(array, pads, mode).map_err(TensorError::InvalidArgument)?;
-        Ok(Cow::Owned(padded.iter().copied().collect()))
-    }
+/// The number of elements of a sample with its padding.
+fn padded_elements(shape: &ConvShape) -> usize {
+    shape.lens.iter().fold(shape.channels, |elements, &len| elements.saturating_mul(len))
 }
 
 /// Pads a window over `len` elements such that it has ⌈`len` / stride⌉ positions.
@@ -263,8 +272,8 @@ pub struct PreparedConv {
     input: Shape,
     weight: Shape,
     threads: usize,
-    /// Padding to add to each axis of the input beforehand; empty if it is zeros.
-    pads: Vec<(usize, usize)>,
+    /// The border to add to a sample beforehand; `None` if its padding is zeros.
+    border: Option<Border>,
     conv: ConvPlan,
 }
 
@@ -372,8 +381,11 @@ impl CpuLayer for Conv {
         let scratch = || -> Option<usize> {
             let (input, weight) = (inputs.first()?, self.weight.meta(inputs).ok()?.shape().ok()?);
             outputs.first()?.shape().ok()?;
-            let ready = self.plan(&input.shape().ok()?, &weight, input.dtype()).ok()?;
-            ready.conv.scratch().checked_mul(float::computed_size(input.dtype()))
+            let (shape, pads) = self.shape(&input.shape().ok()?, &weight).ok()?;
+            let is_padded = pads.iter().any(|&pad| pad != (0, 0));
+            let room = if is_padded { border::room(padded_elements(&shape)) } else { 0 };
+            let size = float::computed_size(input.dtype());
+            ConvPlan::new(shape, size).scratch().checked_add(room)?.checked_mul(size)
         };
         scratch().unwrap_or(0)
     }
@@ -391,7 +403,12 @@ impl CpuLayer for Conv {
 
 operators! {
     Conv: multiplies(Convolution), ConvTranspose: multiplies(Transposed), DeformConv, DeformConvFunction; category Weighted;
-    overload "aten::conv1d"(input, weight, bias, stride, padding, dilation, groups), "aten::conv_transpose1d"(input, weight, bias, stride, padding, output_padding, groups, dilation), "aten::conv2d"(input, weight, bias, stride, padding, dilation, groups), "aten::conv_transpose2d"(input, weight, bias, stride, padding, output_padding, groups, dilation), "aten::conv3d"(input, weight, bias, stride, padding, dilation, groups), "aten::conv_transpose3d"(input, weight, bias, stride, padding, output_padding, groups, dilation)
+    overload "aten::conv1d"(input, weight, bias, stride, padding, dilation, groups),
+        "aten::conv2d"(input, weight, bias, stride, padding, dilation, groups),
+        "aten::conv3d"(input, weight, bias, stride, padding, dilation, groups),
+        "aten::conv_transpose1d"(input, weight, bias, stride, padding, output_padding, groups, dilation),
+        "aten::conv_transpose2d"(input, weight, bias, stride, padding, output_padding, groups, dilation),
+        "aten::conv_transpose3d"(input, weight, bias, stride, padding, output_padding, groups, dilation)
 }
 
 #[cfg(test)]

@@ -71,6 +71,7 @@ pub mod indexing;
 pub mod inserted;
 pub mod layout;
 pub mod linalg;
+pub mod loss;
 pub mod matmul;
 pub mod naive;
 pub mod normalization;
@@ -92,7 +93,7 @@ use std::sync::OnceLock;
 
 operators! {
     of activation, arithmetic, attention, conversion, convolution, creation, #[cfg(feature = "fourier")] fourier, indexing,
-    layout, linalg, matmul, normalization, onnx, pooling, quantized, recurrent, reduction, sorting, vision
+    layout, linalg, loss, matmul, normalization, onnx, pooling, quantized, recurrent, reduction, sorting, vision
 }
 
 impl Registry<dyn CpuLayer> {

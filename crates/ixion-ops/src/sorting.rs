@@ -1,13 +1,17 @@
-//! Sorting, and searching in sorted sequences: sort, argsort, kthvalue, searchsorted, bucketize, isin.
+//! Sorting, and searching in sorted sequences: sort, argsort, msort, kthvalue, searchsorted, bucketize, isin.
 
-use crate::op::{CpuLayer, FromOperator, Io, Layer, LayerError, Result, TensorMeta, exactly};
+pub mod unique;
+
+use crate::indexing::by_index::read_indices;
+use crate::op::{CpuLayer, FromOperator, Io, Layer, LayerError, Result, TensorMeta, Weight, exactly};
 use crate::reduction::along_axes::Axes;
 use crate::reduction::extremes::{check_order, places, with_order, with_places, write_both};
 use crate::support::arguments::InputIndex;
 use crate::support::broadcast::{Converted, TensorOrScalar, common};
 use crate::support::delegation::Delegating;
 use crate::support::order::{First, Ordered, in_order, keys};
-use crate::support::rows::{Rows, write_places};
+use crate::support::rows::{Rows, write_places, write_values};
+use crate::support::views::pick;
 use ixion_tensor::{DType, Dim, Element, Tensor, TensorView, resolve_axis};
 use std::cmp::Ordering;
 use std::ops::RangeInclusive;
@@ -35,6 +39,11 @@ crate::operator! {
         /// Accepted for compatibility: the sort is always stable.
         stable: bool = false,
     }
+}
+
+crate::operator! {
+    /// `torch.msort`: sorts the elements along the first axis in ascending order. NaN counts as the largest number.
+    pub struct Msort for "aten::msort" {}
 }
 
 crate::operator! {
@@ -91,6 +100,22 @@ impl CpuLayer for Argsort {
     }
 }
 
+impl Layer for Msort {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
+        check_order(&inputs[0])?;
+        Ok(vec![inputs[0].with_dims(inputs[0].dims().to_vec())])
+    }
+}
+
+impl CpuLayer for Msort {
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        let along = Rows::new(0, io.inputs[0].shape())?;
+        let rows = along.of(&io.inputs[0])?;
+        let places = sorted(&rows, along.len, false)?;
+        write_values(&rows, along.len, &places, &mut along.of_output(&mut io.outputs[0])?)
+    }
+}
+
 impl Kthvalue {
     fn axes(&self, rank: usize) -> Result<Axes> {
         Axes::along(Some(self.dim), self.keepdim, rank)
@@ -135,8 +160,8 @@ crate::operator! {
         right: bool = false,
         /// The same as `right`, in words: `left` or `right`.
         side: Option<String> = None,
-        /// Not supported: an input that sorts the sequence.
-        sorter: Option<i64> = None,
+        /// The positions that sort the sequence, i64 in its shape, if it is not sorted.
+        sorter: Option<Weight> = None,
     }
 }
 
@@ -159,6 +184,18 @@ struct Search {
     values: TensorOrScalar,
     out_int32: bool,
     right: bool,
+    sorter: Option<Weight>,
+}
+
+/// The elements of each row at the positions that sort it.
+fn arranged(rows: &TensorView<'_>, sorter: &TensorView<'_>) -> Result<Tensor> {
+    let len = rows.shape().last().copied().unwrap_or(0);
+    let places = read_indices(sorter, len)?;
+    let places: Vec<usize> =
+        places.into_iter().enumerate().map(|(at, place)| at / len.max(1) * len + place).collect();
+    let mut sorted = Tensor::zeros(rows.dtype(), rows.shape())?;
+    pick(rows, &places, &mut sorted.view_mut()?)?;
+    Ok(sorted)
 }
 
 impl Layer for Search {
@@ -172,6 +209,12 @@ impl Layer for Search {
             let wanted = "one sequence, or one for each row of the values";
             return Err(LayerError::shape("the sorted sequence", wanted, &inputs[0]));
         }
+        if let Some(sorter) = &self.sorter {
+            let (wanted, found) = (TensorMeta::new(DType::I64, sequence.to_vec()), sorter.meta(inputs)?);
+            if found.dtype() != DType::I64 || !found.may_have_dims(sequence) {
+                return Err(LayerError::shape("`sorter`", wanted, found));
+            }
+        }
         inputs.iter().try_for_each(check_order)?;
         let dtype = if self.out_int32 { DType::I32 } else { DType::I64 };
         Ok(vec![TensorMeta::new(dtype, values.to_vec())])
@@ -183,6 +226,10 @@ impl CpuLayer for Search {
         let dtype = common(&TensorMeta::of_all(io.inputs), &[self.sequence, self.values]);
         let (sequence, values) =
             (self.sequence.converted(io.inputs, dtype)?, self.values.converted(io.inputs, dtype)?);
+        let sequence = match &self.sorter {
+            Some(sorter) => Converted::Copy(arranged(&sequence.view(), &sorter.view(io.inputs)?)?),
+            None => sequence,
+        };
         let places = with_order!(dtype, T => self.places::<T>(&sequence.view(), &values.view()))?;
         let output = &mut io.outputs[0];
         Ok(output.copy_from(&Tensor::from_vec(places, output.shape())?.cast(output.dtype())?.view())?)
@@ -228,18 +275,14 @@ impl Delegating for Searchsorted {
             }
         };
         let (sequence, values) = (TensorOrScalar::Input(0), self.values);
-        Ok(Search { sequence, values, out_int32: self.out_int32, right })
-    }
-
-    fn takes(&self) -> RangeInclusive<usize> {
-        1..=2
+        Ok(Search { sequence, values, out_int32: self.out_int32, right, sorter: self.sorter.clone() })
     }
 }
 
 impl Delegating for Bucketize {
     fn delegate(&self, _: usize) -> Result<impl CpuLayer> {
         let (sequence, values) = (TensorOrScalar::Input(self.boundaries.0), TensorOrScalar::Input(0));
-        Ok(Search { sequence, values, out_int32: self.out_int32, right: self.right })
+        Ok(Search { sequence, values, out_int32: self.out_int32, right: self.right, sorter: None })
     }
 
     fn takes(&self) -> RangeInclusive<usize> {
@@ -297,7 +340,7 @@ impl CpuLayer for Isin {
 }
 
 operators! {
-    Sort: moves(Moved), Argsort, Kthvalue, Searchsorted, Bucketize, Isin;
+    Sort: moves(Moved), Argsort, Msort: moves(Moved), Kthvalue, Searchsorted, Bucketize, Isin; of unique;
     overload "aten::sort"(input, stable, dim, descending) of 4,
         "aten::argsort"(input, stable, dim, descending) of 4
 }
@@ -305,6 +348,7 @@ operators! {
 #[cfg(test)]
 mod tests {
     use crate::support::testing::{operator, tensor};
+    use ixion_tensor::Tensor;
 
     const NAN: f32 = f32::NAN;
 
@@ -317,6 +361,8 @@ mod tests {
         assert_eq!(parts[1].to_vec::<i64>().unwrap(), [0, 2, 1, 1, 0, 2]);
         let argsort = operator("aten::argsort", &[("dim", "0")]).run_one(&[&x]).unwrap();
         assert_eq!(argsort.to_vec::<i64>().unwrap(), [1, 0, 1, 0, 1, 0]);
+        let rows = operator("aten::msort", &[]).run_one(&[&x]).unwrap();
+        assert_eq!(rows.to_vec::<i16>().unwrap(), [0, 1, -1, 2, 5, 2]);
         let third = operator("aten::kthvalue", &[("k", "3")]).with_outputs(2);
         let parts = third.run(&[&tensor(&[3], &[NAN, 1.0, 2.0])]).unwrap();
         assert_eq!(parts[1].to_vec::<i64>().unwrap(), [0]);
@@ -337,6 +383,13 @@ mod tests {
         let layer = operator("aten::searchsorted", &[]).with_names(&["sorted_sequence", "self"]);
         let got = layer.run_one(&[&rows, &tensor(&[2, 1], &[3f32, 3.0])]).unwrap();
         assert_eq!(got.to_vec::<i64>().unwrap(), [2, 0]);
+        let layer = operator("aten::searchsorted", &[]).with_names(&["sorted_sequence", "self", "sorter"]);
+        let (mixed, order) = (tensor(&[3], &[3f32, 1.0, 2.0]), tensor(&[3], &[1i64, 2, 0]));
+        let search = |order: &Tensor| layer.run_one(&[&mixed, &tensor(&[4], &[0f32, 1.0, 2.5, NAN]), order]);
+        assert_eq!(search(&order).unwrap().to_vec::<i64>().unwrap(), [0, 0, 2, 3]);
+        assert!(search(&tensor(&[3], &[1i64, 2, 3])).is_err());
+        let error = search(&tensor(&[2], &[1i64, 0])).unwrap_err().to_string();
+        assert_eq!(error, "`sorter`: expected 3 i64, got 2 i64");
         let isin = operator("aten::isin", &[("invert", "True")]).with_names(&["input", "test_elements"]);
         let got = isin.run_one(&[&sequence, &tensor(&[2], &[5i64, 3])]).unwrap();
         assert_eq!(got.to_vec::<bool>().unwrap(), [true, false, false, false]);
@@ -346,6 +399,7 @@ mod tests {
     fn odd_inputs() {
         operator("aten::sort", &[("dim", "0")]).with_outputs(2).survives(1);
         operator("aten::argsort", &[]).survives(1);
+        operator("aten::msort", &[]).survives(1);
         operator("aten::kthvalue", &[("k", "1"), ("dim", "1")]).with_outputs(2).survives(1);
         operator("aten::searchsorted", &[]).with_names(&["sorted_sequence", "self"]).survives(2);
         operator("aten::bucketize", &[]).survives(2);

@@ -31,6 +31,7 @@ pub use writer::ArchiveWriter;
 
 use ixion_tensor::Limits;
 use ixion_tensor::{DType, Tensor, TensorError};
+use smallvec::SmallVec;
 use std::collections::HashMap;
 use std::fmt;
 use std::path::Path;
@@ -97,7 +98,8 @@ impl Entry {
 pub struct Archive {
     file: ArchiveFile,
     entries: Vec<Entry>,
-    by_name: HashMap<String, usize>,
+    /// The positions of the entries with a name, in order. There is nearly always one.
+    by_name: HashMap<String, SmallVec<[usize; 1]>>,
 }
 
 impl Archive {
@@ -105,7 +107,7 @@ impl Archive {
     ///
     /// # Errors
     /// [`ArchiveError`] if the file cannot be read, is not an archive, is truncated, has a compressed or
-    /// encrypted entry, has two entries with the same name, or has more entries than `limits` allow.
+    /// encrypted entry, or has more entries than `limits` allow.
     pub fn open(path: impl AsRef<Path>, limits: &Limits) -> Result<Self, ArchiveError> {
         Self::index(ArchiveFile::open(path, limits)?)
     }
@@ -126,17 +128,12 @@ impl Archive {
     /// An archive with known entries, over a file of any kind.
     ///
     /// # Errors
-    /// [`ArchiveError::Truncated`] if an entry extends past the end of the file, [`ArchiveError::DuplicateEntry`] if two
-    /// entries have the same name.
+    /// [`ArchiveError::Truncated`] if an entry extends past the end of the file.
     pub fn from_entries(file: ArchiveFile, entries: Vec<Entry>) -> Result<Self, ArchiveError> {
-        let mut by_name = HashMap::with_capacity(entries.len());
+        let mut by_name: HashMap<String, SmallVec<[usize; 1]>> = HashMap::with_capacity(entries.len());
         for (index, entry) in entries.iter().enumerate() {
             file.check_range(entry.offset, entry.size, format_args!("the data of entry `{}`", entry.name))?;
-            // Two attributes can share an entry name (`a.b` with key `c`, `a` with key `b.c`): guessing could mix them up.
-            if by_name.insert(entry.name.clone(), index).is_some() {
-                let (archive, entry) = (file.path().to_owned(), entry.name.clone());
-                return Err(ArchiveError::DuplicateEntry { archive, entry });
-            }
+            by_name.entry(entry.name.clone()).or_default().push(index);
         }
         Ok(Self { file, entries, by_name })
     }
@@ -151,9 +148,21 @@ impl Archive {
         &self.entries
     }
 
-    /// The entry with this name.
+    /// The entry with this name; the first one if there are several.
     pub fn entry(&self, name: &str) -> Option<&Entry> {
-        self.by_name.get(name).and_then(|&index| self.entries.get(index))
+        self.entries_named(name).next()
+    }
+
+    /// All entries with this name, in archive order. There are several if operators share a name, or if two attributes
+    /// share an entry's name (`a.b` with key `c`, `a` with key `b.c`): the first entry then belongs to the first of them in
+    /// the text, and so on.
+    pub fn entries_named(&self, name: &str) -> impl Iterator<Item = &Entry> {
+        self.positions(name).iter().filter_map(|&index| self.entries.get(index))
+    }
+
+    /// The positions of all entries with this name.
+    pub(super) fn positions(&self, name: &str) -> &[usize] {
+        self.by_name.get(name).map_or(&[][..], SmallVec::as_slice)
     }
 
     /// Reads all data of an entry.

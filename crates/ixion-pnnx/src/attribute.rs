@@ -7,7 +7,7 @@ mod data;
 mod error;
 mod floats;
 
-pub(super) use data::{Origin, entry_name};
+pub(super) use data::{Origin, Place, entry_name};
 pub use error::WeightError;
 pub use floats::decode_floats;
 
@@ -90,9 +90,9 @@ impl Attribute {
     }
 
     /// Looks up the announced bytes in an archive. Any defect is recorded, and reported when the bytes are read.
-    pub(super) fn attach(&mut self, archive: &Arc<Archive>, origin: Origin) {
+    pub(super) fn attach(&mut self, archive: &Arc<Archive>, origin: Origin, place: Place) {
         if self.inner.elements > 0 || archive.entry(origin.entry_name()).is_some() {
-            *self = self.with_data(Data::find(archive, origin, self.byte_len() as u64));
+            *self = self.with_data(Data::find(archive, origin, place, self.byte_len() as u64));
         }
     }
 

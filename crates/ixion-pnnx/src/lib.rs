@@ -24,6 +24,9 @@
 //! | `$input=x` | the argument name of an input | [`Operator::input_names`] |
 //! | `#y=(1,2)f32` | the shape of an operand in the sample run; `?` and `%name` are unknown sizes | [`Operand::shape`] |
 //!
+//! At optimisation level 0, PNNX repeats the name of a module that is called twice. The second `fc` is then called
+//! `fc@2` here, but is still written as `fc`; see [`Operator::written_name`].
+//!
 //! Operators are listed in execution order, so an operator reads only what the lines above it compute. The
 //! parameter `expr` holds fused arithmetic in a small expression language; see [`Expr`].
 //!
@@ -76,7 +79,8 @@
 //!
 //! # Python
 //!
-//! [`Graph::to_python`] writes the model as Python source that PyTorch runs, with the same weights.
+//! [`Graph::to_python`] writes the model as Python source that PyTorch runs, with the same weights. A [`PythonError`] lists
+//! what PyTorch has no counterpart for.
 //!
 //! # Errors
 //!
@@ -120,6 +124,7 @@ pub use operand::{Dim, Operand};
 pub use operator::{Operator, ParamError, ParamProblem};
 pub use parameter::{FromParameter, ParamTypeError, Parameter};
 pub use problem::SyntaxProblem;
+pub use python::{PythonError, PythonProblem, Unwritten};
 #[doc(hidden)]
 pub use save::{replace, write_beside};
 #[doc(inline)]

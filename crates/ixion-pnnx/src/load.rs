@@ -7,11 +7,12 @@ mod place;
 pub use link::{Unlinked, link};
 
 use super::archive::Archive;
-use super::attribute::Origin;
+use super::attribute::{Origin, Place, entry_name};
 use super::error::PnnxError;
 use super::graph::Graph;
 use super::problem::SyntaxProblem;
 use ixion_tensor::Limits;
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
@@ -68,12 +69,22 @@ impl Graph {
     /// Looks up the bytes of all attributes in an archive. They are read on demand.
     pub fn attach(&mut self, archive: Archive) {
         let archive = Arc::new(archive);
+        let counts = self.counts_by_entry();
+        let mut numbers: HashMap<String, usize> = HashMap::new();
         for id in self.operator_ids().to_vec() {
             let Ok(operator) = self.operator_mut(id) else {
                 continue;
             };
             for (key, attribute) in &mut operator.attrs {
-                attribute.attach(&archive, Origin::new(&operator.name, key));
+                let origin = Origin::new(&operator.name, operator.written_name.as_deref(), key);
+                let count = counts.get(origin.entry_name()).copied().unwrap_or(1);
+                let mut place = Place { number: 0, count };
+                if count > 1 {
+                    let next = numbers.entry(origin.entry_name().to_owned()).or_default();
+                    place.number = *next;
+                    *next += 1;
+                }
+                attribute.attach(&archive, origin, place);
             }
         }
         let path = archive.path().display().to_string();
@@ -81,6 +92,15 @@ impl Graph {
         for entry in self.unused_entries() {
             log::warn!("{path}: no attribute uses the entry `{entry}`");
         }
+    }
+
+    /// The number of attributes for each name of an entry.
+    fn counts_by_entry(&self) -> HashMap<String, usize> {
+        let mut counts = HashMap::new();
+        for (operator, key, _) in self.attributes() {
+            *counts.entry(entry_name(operator.written_name(), key)).or_default() += 1;
+        }
+        counts
     }
 }
 

@@ -15,6 +15,8 @@ use std::sync::Arc;
 pub struct Operator {
     pub(super) op_type: String,
     pub(super) name: Arc<str>,
+    /// The name in the text, if it is another one.
+    pub(super) written_name: Option<Arc<str>>,
     pub(super) inputs: Few<OperandId>,
     pub(super) outputs: Few<OperandId>,
     pub(super) input_names: SmallVec<[Option<String>; 1]>,
@@ -28,6 +30,7 @@ impl Operator {
         Self {
             op_type,
             name,
+            written_name: None,
             inputs: Few::new(),
             outputs: Few::new(),
             input_names: SmallVec::new(),
@@ -45,6 +48,13 @@ impl Operator {
     /// The name, unique in its graph.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// The name in the `.param` text, and in the names of the archive's entries. It is [`name`](Self::name), unless an
+    /// earlier operator has that name: at optimisation level 0, PNNX writes a module that is called twice with the same name
+    /// twice, and gives all tensors of a module the name of the module. The second `conv` is then called `conv@2`.
+    pub fn written_name(&self) -> &str {
+        self.written_name.as_deref().unwrap_or(&self.name)
     }
 
     /// The operands that the operator reads. An operand that it reads twice is listed twice.

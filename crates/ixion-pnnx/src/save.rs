@@ -1,12 +1,13 @@
 //! Saving a [`Graph`] to files.
 
-use super::archive::ArchiveWriter;
+use super::archive::{ArchiveError, ArchiveWriter};
 use super::attribute::entry_name;
 use super::error::PnnxError;
 use super::graph::Graph;
 use super::ids::OperandId;
 use super::operator::Operator;
 use super::text::MAGIC;
+use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::io::{BufWriter, Write};
 use std::path::Path;
@@ -58,9 +59,15 @@ impl Graph {
     }
 
     fn write_archive(&self, target: impl Write + std::io::Seek, path: &Path) -> Result<(), PnnxError> {
-        let mut writer = ArchiveWriter::named(BufWriter::new(target), path);
+        let mut writer = ArchiveWriter::named(BufWriter::new(target), path).with_repeated_names();
+        let mut owners: HashMap<String, &str> = HashMap::new();
         for (operator, key, attribute) in self.attributes() {
-            let name = entry_name(operator.name(), key);
+            let owner = operator.written_name();
+            let name = entry_name(owner, key);
+            // Operators may share their names, but `a.b` with key `c` and `a` with key `b.c` would be mixed up.
+            if *owners.entry(name.clone()).or_insert(owner) != owner {
+                return Err(ArchiveError::DuplicateEntry { archive: path.to_owned(), entry: name }.into());
+            }
             let size = attribute.byte_len() as u64;
             let crc = writer.add_pieces(&name, size, |put| attribute.for_each_piece(put))?;
             // Otherwise damaged bytes would be written with a matching checksum.
@@ -73,7 +80,7 @@ impl Graph {
     fn write_operator(&self, text: &mut String, operator: &Operator) {
         pad(text, operator.op_type());
         text.push(' ');
-        pad(text, operator.name());
+        pad(text, operator.written_name());
         // Writing to a string cannot fail.
         let _ = write!(text, " {} {}", operator.inputs().len(), operator.outputs().len());
         for &operand in operator.inputs().iter().chain(operator.outputs()) {

@@ -302,6 +302,30 @@ fn fields(mut input: &str) -> Parsed<'_, Vec<Field<'_>>> {
 const USUAL_FIELDS: usize = 16;
 // ANCHOR_END: field
 
+/// Reads the line of a constant that is a text with blanks. PNNX writes the texts of scripted models, such as the message of
+/// an error, without quotation marks, so such a value extends to the shapes or to the end of the line. `None` for all other
+/// lines.
+pub(super) fn text_constant(line: &str) -> Option<Line<'_>> {
+    if !line.trim_start_matches(is_blank).starts_with("prim::Constant ") {
+        return None;
+    }
+    let (before, rest) = line.split_once(" value=")?;
+    let is_shape = |after: &str| after.split(is_blank).nth(1).is_some_and(|word| word.contains("=("));
+    let mut splits = rest.match_indices(" #").map(|(at, _)| rest.split_at(at));
+    let (value, shapes) = splits.find(|(_, after)| is_shape(after)).unwrap_or((rest, ""));
+    let value = value.trim_end_matches(is_blank);
+    if !value.contains(is_blank) {
+        return None;
+    }
+    let mut line = operator_line(before).ok()?;
+    line.fields.push(Field::Param { key: "value", value });
+    match fields(shapes).ok()? {
+        ("", shapes) => line.fields.extend(shapes),
+        _ => return None,
+    }
+    Some(line)
+}
+
 // ANCHOR: operator_line
 /// Reads one operator line.
 ///

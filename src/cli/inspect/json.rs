@@ -2,18 +2,26 @@
 
 use super::survey::{Row, State, Survey};
 use super::value::Known;
+use crate::cli::warnings;
 use ixion::op::TensorMeta;
+use ixion::shape::Contradiction;
 use serde_json::{Map, Value, json};
 use std::path::Path;
 
 /// The result as a JSON object; `version` increases when the meaning of a field changes.
-pub(super) fn json(param: &Path, archive: Option<&Path>, survey: &Survey<'_>) -> Value {
+pub(super) fn json(
+    param: &Path,
+    archive: Option<&Path>,
+    survey: &Survey<'_>,
+    contradictions: &[Contradiction],
+) -> Value {
     let (macs, unknown) = survey.macs();
     let weight_bytes = survey.weight_bytes();
     json!({
         "version": 1,
         "file": param.display().to_string(),
         "archive": archive.map(|path| path.display().to_string()),
+        "warnings": warnings::as_json(contradictions),
         "inputs": survey.inputs.iter().map(tensor).collect::<Vec<_>>(),
         "outputs": survey.outputs.iter().map(tensor).collect::<Vec<_>>(),
         "operators": survey.rows.iter().map(|row| operator(row, survey)).collect::<Vec<_>>(),

@@ -8,8 +8,12 @@ mod survey;
 mod value;
 
 use super::model::ModelArgs;
-use super::{Exit, Failure, LimitArgs, Spinner, Terminal, files, numbers};
+use super::{Exit, Failure, LimitArgs, Spinner, Terminal, files, numbers, warnings};
 use clap::Args;
+use ixion::graph::{RuntimeGraph, restore_losses};
+use ixion::op::Registry;
+use ixion::pnnx::Graph;
+use ixion::shape::{Contradiction, contradictions_in};
 use std::io::Write;
 use std::path::PathBuf;
 use survey::Survey;
@@ -52,7 +56,12 @@ impl InspectArgs {
         let mut graph = self.model.load(&limits.start())?;
         let registry = self.model.plugins.registry()?;
         registry.resolve(&mut graph).map_err(Failure::unusable)?;
+        restore_losses(&mut graph).map_err(Failure::unusable)?;
         let survey = Survey::new(&graph, &registry);
+        let contradictions = self.contradictions(&graph, &registry, limits);
+        drop(spinner);
+        warnings::print(&contradictions);
+        let spinner = Spinner::start(format!("drawing {}", param.display()));
         let title = param.file_name().unwrap_or(param.as_os_str()).to_string_lossy();
         let drawing = || picture::drawing(&title, &survey);
         match &self.svg {
@@ -65,12 +74,29 @@ impl InspectArgs {
                 writeln!(terminal, "{}: {operators}", path.display())?;
             }
             None if self.dot => write!(terminal, "{}", drawing().to_dot())?,
-            None if self.json => terminal.json(&json::json(param, archive.as_deref(), &survey))?,
+            None if self.json => {
+                terminal.json(&json::json(param, archive.as_deref(), &survey, &contradictions))?;
+            }
             None => {
                 drop(spinner);
                 report::write(terminal, &title, archive.as_deref(), &survey)?;
             }
         }
         Ok(Exit::Fine)
+    }
+
+    /// The operators of the file that contradict what it records; unknown for a plan, which no longer has these operators.
+    fn contradictions(&self, graph: &Graph, registry: &Registry, limits: &LimitArgs) -> Vec<Contradiction> {
+        if self.model.is_plan() {
+            return Vec::new();
+        }
+        let is_complete = graph.check_weights().is_empty();
+        let graph = RuntimeGraph::from_pnnx(graph.clone()).with_registry(registry.clone());
+        let graph = graph.with_limits(limits.start());
+        // Without the archive, only sizes that are stored as constants are unknown.
+        let graph = if is_complete { graph } else { graph.with_random_weights(0) };
+        let mut found = contradictions_in(graph);
+        found.iter_mut().for_each(|found| found.place.file = Some(self.model.param.clone()));
+        found
     }
 }

@@ -1,6 +1,7 @@
 //! The plan as JSON.
 
 use super::planned::{Planned, SavedPlan};
+use crate::cli::warnings;
 use ixion::engine::file::Section;
 use ixion::engine::{Candidate, PlanFile, SupportedFormats};
 use ixion::graph::{OperandIndex, RuntimeOperator};
@@ -18,6 +19,7 @@ pub(super) fn json(param: &Path, planned: &Planned) -> Value {
         "version": 1,
         "file": param.display().to_string(),
         "plan": planned.file.as_ref().map(saved),
+        "warnings": warnings::as_json(planned.warnings()),
         "inputs": graph.inputs().iter().map(|port| tensor(&port.name, port.operand, planned)).collect::<Vec<_>>(),
         "outputs": graph.outputs().iter().map(|port| tensor(&port.name, port.operand, planned)).collect::<Vec<_>>(),
         "passes": {

@@ -9,7 +9,7 @@ mod shapes;
 use super::device::DeviceArgs;
 use super::formats::FormatArgs;
 use super::model::ModelArgs;
-use super::{Exit, Failure, LimitArgs, Spinner, Terminal, files, numbers};
+use super::{Exit, Failure, LimitArgs, Spinner, Terminal, files, numbers, warnings};
 use clap::Args;
 use planned::Planned;
 use shapes::InputShape;
@@ -76,6 +76,7 @@ impl PlanArgs {
             limits.start(),
         )?;
         drop(spinner);
+        warnings::print(planned.warnings());
         let title = param.file_name().unwrap_or(param.as_os_str()).to_string_lossy();
         match &self.memory {
             _ if self.json => terminal.json(&json::json(param, &planned))?,

@@ -5,6 +5,7 @@ use crate::cli::Failure;
 use crate::cli::device::DeviceArgs;
 use crate::cli::formats::FormatArgs;
 use crate::cli::model::ModelArgs;
+use crate::cli::warnings;
 use ixion::Limits;
 use ixion::engine::file::Section;
 use ixion::engine::{Candidate, Plan, PlanFile, Selection};
@@ -12,6 +13,7 @@ use ixion::graph::{OperandIndex, RuntimeGraph, RuntimeOperator};
 use ixion::memory::{Action, MemoryPlan, MemoryReport, Place, Root};
 use ixion::op::{Device, TensorMeta, catch_panic};
 use ixion::passes::Statistics;
+use ixion::shape::Contradiction;
 use ixion::tensor::Layout;
 
 /// A planned model.
@@ -62,15 +64,24 @@ impl Planned {
         };
         let inputs = shapes::metas(plan.graph(), given)?;
         let mut context = plan.context().map_err(Failure::unusable)?;
-        let memory = context.memory_plan(&inputs).map_err(|error| match given {
-            [] => Failure::unusable(error).advise("--input-shape [NAME=]DIMS plans for another shape"),
-            _ => Failure::unusable(error),
+        let memory = context.memory_plan(&inputs).map_err(|error| {
+            // They may be the reason.
+            warnings::print(plan.warnings());
+            match given {
+                [] => Failure::unusable(error).advise("--input-shape [NAME=]DIMS plans for another shape"),
+                _ => Failure::unusable(error),
+            }
         });
         let memory = memory?.clone();
         let metas = context.metas().to_vec();
         drop(context);
         let report = MemoryReport::new(plan.graph(), &memory);
         Ok(Self { plan, file, metas, memory, report })
+    }
+
+    /// The operators of the file that contradict what it records.
+    pub(super) fn warnings(&self) -> &[Contradiction] {
+        self.plan.warnings()
     }
 
     /// The statistics of the passes.

@@ -27,6 +27,7 @@ impl RunArgs {
         let sources = files::sources(&self.inputs)?;
         let mut runner = self.model.built(&self.engine, self.random_weights, &limits)?;
         let mut report = Report::new(self, card.as_ref(), &sources);
+        report.warnings = runner.warnings().to_vec();
         match inputs::port_of_pictures(&sources, runner.graph()) {
             Some(port) => pictures::run(&port, &sources, &mut runner, &limits, &mut report, terminal)?,
             None => {

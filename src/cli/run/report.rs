@@ -7,8 +7,9 @@ use super::findings::{self, Findings};
 use super::picture::Shot;
 use super::round::Round;
 use super::{json, output, trace};
-use crate::cli::{Exit, Failure, Style, Terminal, numbers};
+use crate::cli::{Exit, Failure, Style, Terminal, numbers, warnings};
 use ixion::graph::Trace;
+use ixion::shape::Contradiction;
 use ixion::tensor::Tensor;
 use ixion::vision::ModelCard;
 use serde_json::{Value, json};
@@ -20,6 +21,8 @@ use std::time::Duration;
 pub(super) struct Report<'a> {
     pub(super) args: &'a RunArgs,
     pub(super) card: Option<&'a ModelCard>,
+    /// The warnings about the model, which were printed before.
+    pub(super) warnings: Vec<Contradiction>,
     /// The number of files given.
     given: usize,
     drawings: Drawings,
@@ -40,6 +43,7 @@ impl<'a> Report<'a> {
         Self {
             args,
             card,
+            warnings: Vec::new(),
             given: sources.len(),
             drawings: Drawings::default(),
             done: 0,
@@ -179,6 +183,7 @@ impl<'a> Report<'a> {
             "file": self.args.model.param.display().to_string(),
             "name": self.card.map(|card| card.name.clone()),
             "task": self.card.map(|card| card.task.name()),
+            "warnings": warnings::as_json(&self.warnings),
             "inputs": inputs.collect::<Vec<_>>(),
             "outputs": outputs.transpose().map_err(Failure::failed)?,
             "pictures": self.pictures,

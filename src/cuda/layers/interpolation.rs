@@ -10,7 +10,8 @@ use crate::ops::vision::interpolation::{Interpolate, Mode, Resize, UpsampleBilin
 
 /// The layers of this family.
 pub(super) const LAYERS: &[&dyn Entry] = &[
-    &Simple::<Interpolate>::new(supports, |layer, io| run(&layer.resize(), io)),
+    &Simple::<Interpolate>::new(supports, |layer, io| run(&layer.resize(), io))
+        .with_check(|layer, inputs| check(&layer.resize(), inputs)),
     &Simple::<UpsampleNearest>::new(supports, |layer, io| run(&layer.resize(), io)),
     &Simple::<UpsampleBilinear>::new(supports, |layer, io| run(&layer.resize(), io)),
 ];
@@ -21,6 +22,16 @@ fn supports(position: usize, formats: &[TensorFormat]) -> bool {
     let is_size = position == 1 && formats.len() > 2;
     let is_bytes = formats.get(position).is_some_and(|format| format.dtype == DType::U8);
     is_float(position, formats) || (is_size || is_bytes) && is_any_dtype(position, formats)
+}
+
+/// Refuses filters against aliasing, and bytes that are computed and not copied: there is no kernel for them.
+fn check(resize: &Resize<'_>, inputs: &[TensorMeta]) -> Result<()> {
+    let copies = matches!(resize.mode, Mode::Nearest | Mode::NearestExact);
+    let is_bytes = inputs.first().is_some_and(|input| input.dtype() == DType::U8);
+    match resize.antialias || is_bytes && !copies {
+        true => Err(LayerError::Unsupported("filters and computed bytes run on the CPU".to_owned())),
+        false => Ok(()),
+    }
 }
 
 /// The distance between adjacent output elements along each axis, in input elements, with the rounding of the element type.
@@ -51,6 +62,9 @@ fn run(resize: &Resize<'_>, io: &mut CudaIo<'_, '_>) -> Result<()> {
         Mode::NearestExact => "NEAREST_EXACT",
         Mode::Linear | Mode::Bilinear | Mode::Trilinear => "LINEAR",
         Mode::Bicubic => "CUBIC",
+        Mode::Lanczos => {
+            return Err(LayerError::Unsupported("there is no kernel for mode lanczos".to_owned()));
+        }
     };
     let after_channels =
         |tensor: &DeviceTensor<'_>| tensor.shape().iter().skip(2).copied().collect::<Vec<_>>();

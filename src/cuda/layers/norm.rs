@@ -14,7 +14,11 @@ use crate::ops::normalization::last_axes::{LayerNorm, LocalResponseNorm, RmsNorm
 /// The layers of this family.
 pub(super) const LAYERS: &[&dyn Entry] = &[
     &Simple::<BatchNorm>::new(is_float_in_any_order, |layer, io| run(&layer.norm()?, io))
-        .with_weights(|layer| weights_of(&layer.norm()?)),
+        .with_weights(|layer| weights_of(&layer.norm()?))
+        .with_check(|layer, _| match layer.norm()?.statistics {
+            Statistics::OfBatch => Err(statistics_of_the_batch()),
+            _ => Ok(()),
+        }),
     &Simple::<InstanceNorm>::new(is_float_in_any_order, |layer, io| run(&layer.norm()?, io))
         .with_weights(|layer| weights_of(&layer.norm()?)),
     &Simple::<InstanceNormNd>::new(is_float_in_any_order, |layer, io| run(&layer.norm()?, io))
@@ -192,6 +196,7 @@ fn run(norm: &ChannelNorm<'_>, io: &mut CudaIo<'_, '_>) -> Result<()> {
             let affine = [weights.next(norm.weight, io)?, weights.next(norm.bias, io)?];
             return normalize_by_stored(norm, statistics, affine, [x, y], io.context);
         }
+        Statistics::OfBatch => return Err(statistics_of_the_batch()),
         Statistics::OfChannels => channels,
         Statistics::OfGroups(groups) => groups,
     };
@@ -206,6 +211,11 @@ fn run(norm: &ChannelNorm<'_>, io: &mut CudaIo<'_, '_>) -> Result<()> {
     let [x, y] = [grouped(x, axis, groups)?, grouped(y, axis, groups)?];
     let axes: Vec<usize> = (axis + 1..rank + 1).collect();
     Norm { is_centred: true, eps: norm.eps }.run(&axes, [&x, &y], &affine, io.context)
+}
+
+/// The error for a normalisation by the statistics of a batch.
+fn statistics_of_the_batch() -> LayerError {
+    LayerError::Unsupported("there is no kernel for the statistics of a batch".to_owned())
 }
 
 /// Splits the channel axis into groups and the channels of each group.

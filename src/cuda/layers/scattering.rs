@@ -160,6 +160,7 @@ impl CudaLayer for Scatter {
 
     fn configure(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<()> {
         match self.src {
+            _ if self.reduce.is_some() => Err(no_kernel()),
             TensorOrScalar::Input(position) if inputs.get(position).is_some_and(|src| src.rank() > 0) => {
                 Ok(())
             }

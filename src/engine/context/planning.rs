@@ -32,6 +32,13 @@ impl Context<'_> {
         self.check_inputs(inputs)?;
         let key = inputs.iter().map(|input| Ok((input.dtype(), input.shape()?)));
         let key: Key = key.collect::<Result<_, EngineError>>()?;
+        self.prepare_shapes(key, inputs).map_err(|error| {
+            let shapes = inputs.iter().map(|input| input.shape().ok());
+            error.with_notes(&self.plan.graph.notes_on(shapes))
+        })
+    }
+
+    fn prepare_shapes(&mut self, key: Key, inputs: &[TensorMeta]) -> Result<usize, EngineError> {
         let known = self.prepared.iter().position(|prepared| prepared.key == key);
         self.current = None;
         let position = match known {

@@ -66,8 +66,11 @@ pub(super) fn select_formats(
     let shapes =
         Sizes { optimum: Shapes::infer_known(graph, inputs)?, any: Shapes::infer_known(graph, symbols)? };
     let mut candidate_sets = Vec::with_capacity(graph.operators().len());
-    for operator in graph.operators() {
-        candidate_sets.push(candidate_set(graph, operator, &shapes, settings)?);
+    for (operator, is_planned) in graph.operators().iter().zip(planned(graph, &shapes.optimum)) {
+        candidate_sets.push(match is_planned {
+            true => candidate_set(graph, operator, &shapes, settings)?,
+            false => CandidateSet::default(),
+        });
     }
     for names in [&settings.left_out, &settings.preferred] {
         for name in candidates::unknown_tactics(graph, settings.accelerator.as_ref(), names) {
@@ -111,6 +114,21 @@ pub(super) fn select_formats(
 struct Sizes {
     optimum: Shapes,
     any: Shapes,
+}
+
+/// Whether each operator has places for its tensors before the run. Otherwise it allocates them itself, in the formats of the
+/// model: the size of one of them is known only when preceding operators have run, or one of these allocates it.
+fn planned(graph: &RuntimeGraph, shapes: &Shapes) -> Vec<bool> {
+    let is_known = |operand: &OperandIndex| shapes.get(*operand).is_some_and(|meta| meta.shape().is_ok());
+    let mut has_place = vec![true; graph.operands().len()];
+    let operators = graph.operators().iter().map(|operator| {
+        let inputs = operator.inputs();
+        let is_planned = inputs.iter().chain(operator.outputs()).all(is_known)
+            && inputs.iter().all(|input| has_place[input.position()]);
+        operator.outputs().iter().for_each(|output| has_place[output.position()] = is_planned);
+        is_planned
+    });
+    operators.collect()
 }
 
 /// The candidates of an operator; empty if its shapes are unknown.

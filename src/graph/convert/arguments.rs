@@ -1,9 +1,9 @@
 //! The parameters and inputs with which a layer is created, and their names in TorchScript.
 
 use crate::graph::OperandIndex;
-use crate::graph::draft::{Constant, Value};
+use crate::graph::draft::Constant;
 use crate::op::{Creator, INPUT_KIND, Registry, RuntimeParameter};
-use crate::pnnx;
+use crate::pnnx::{self, OperandId};
 use std::collections::BTreeMap;
 
 /// The parameters and inputs with which a layer is created.
@@ -47,18 +47,14 @@ pub(super) const IGNORED: [&str; 8] = [
 
 /// The names of an operator's inputs. If the file has none, the inputs of TorchScript operators are named by position: after
 /// the fields of the layer, or `arg_0`, `arg_1` and so on if the layer publishes no fields.
-pub(super) fn argument_names(
-    operator: &pnnx::Operator,
-    creator: &Creator,
-    values: &[Value],
-) -> Vec<Option<String>> {
+pub(super) fn argument_names(operator: &pnnx::Operator, creator: &Creator) -> Vec<Option<String>> {
     let (names, count) = (operator.input_names(), operator.inputs().len());
     if !operator.op_type().contains("::") || names.iter().any(Option::is_some) {
         return names.to_vec();
     }
     // The arguments of TorchScript do not depend on who runs the operator: a replaced layer keeps those of the built-in one.
-    let built_in = || Registry::built_in().known(operator.op_type())?.overload(values.len());
-    if let Some(keys) = creator.overload(values.len()).or_else(built_in) {
+    let built_in = || Registry::built_in().known(operator.op_type())?.overload(count);
+    if let Some(keys) = creator.overload(count).or_else(built_in) {
         return keys.iter().map(|key| Some((*key).to_owned())).collect();
     }
     if creator.fields.is_empty() {
@@ -66,6 +62,14 @@ pub(super) fn argument_names(
     }
     let keys = creator.fields.iter().map(|field| field.key).filter(|&key| key != "input");
     std::iter::once("input").chain(keys).take(count).map(|key| Some(key.to_owned())).collect()
+}
+
+/// Returns true if an operator reads an operand as a parameter that the graph computes, such as a list of axes.
+pub(super) fn reads_as_parameter(operator: &pnnx::Operator, creator: &Creator, operand: OperandId) -> bool {
+    let names = argument_names(operator, creator);
+    let is_parameter = |key: &str| creator.fields.iter().any(|field| field.is_parameter && field.key == key);
+    let mut inputs = operator.inputs().iter().zip(&names);
+    inputs.any(|(&input, name)| input == operand && name.as_deref().is_some_and(is_parameter))
 }
 
 /// Returns true if a layer reads a constant with this key as a parameter instead of a tensor.

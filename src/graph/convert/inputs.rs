@@ -8,11 +8,12 @@ use super::Converter;
 use super::arguments::{
     Arguments, IGNORED, argument_names, as_parameter, is_index, is_word, takes_parameter,
 };
+use super::script::item_texts;
 use super::values::expression_text;
 use crate::graph::draft::{self, Constant, Tuple, Value};
 use crate::graph::{GraphError, OperandIndex};
 use crate::op::{Creator, INPUT_KIND, RuntimeParameter};
-use crate::pnnx;
+use crate::pnnx::{self, Dim};
 
 impl Converter<'_> {
     /// Divides an operator's inputs into parameters and tensors.
@@ -22,12 +23,13 @@ impl Converter<'_> {
         creator: &Creator,
         values: &[Value],
     ) -> Result<Arguments, GraphError> {
-        let names = argument_names(operator, creator, values);
+        let names = argument_names(operator, creator);
         let mut arguments = Arguments { params: operator.params().clone(), ..Arguments::default() };
         for (position, value) in values.iter().enumerate() {
             let name = names.get(position).cloned().flatten();
             let key = name.as_deref().unwrap_or_default();
-            let value = self.listed(value);
+            let value = self.listed(value, is_index(operator.op_type(), key));
+            let value = self.constant_tensors(operator, creator, key, &value).unwrap_or(value);
             match &value {
                 Value::Constant(constant) if name.is_none() && is_word(constant) => {
                     let given = |key: &str| arguments.params.contains_key(key);
@@ -69,9 +71,10 @@ impl Converter<'_> {
     }
 
     /// Turns a list of constants into a constant; other values are returned unchanged.
-    fn listed(&self, value: &Value) -> Value {
+    fn listed(&self, value: &Value, is_index: bool) -> Value {
         let Value::Tuple(tuple) = value else { return value.clone() };
         let text = |item: &Value| match item {
+            Value::Constant(constant) if is_index => Some(self.index_text(constant)),
             Value::Constant(constant) => Some(expression_text(&constant.parameter)),
             _ => None,
         };
@@ -81,14 +84,48 @@ impl Converter<'_> {
         }
     }
 
-    /// Returns true if a list contains only constants and numbers that the graph computes.
+    /// The text of a constant index. PNNX writes a tensor of one element as a number, which would remove the axis.
+    fn index_text(&self, constant: &Constant) -> String {
+        let text = expression_text(&constant.parameter);
+        match self.recorded_axes(constant) {
+            Some(1) if constant.parameter.as_i64().is_ok() => format!("[{text}]"),
+            _ => text,
+        }
+    }
+
+    /// The number of axes that the file records for a constant, if it is a tensor of one element.
+    fn recorded_axes(&self, constant: &Constant) -> Option<usize> {
+        let shape = self.file.operand(constant.operand?).shape()?;
+        shape.iter().all(|dim| *dim == Dim::Fixed(1)).then_some(shape.len())
+    }
+
+    /// The items of a constant list that a layer reads as tensors: PNNX writes tensors of one element as numbers.
+    fn constant_tensors(
+        &self,
+        operator: &pnnx::Operator,
+        creator: &Creator,
+        key: &str,
+        value: &Value,
+    ) -> Option<Value> {
+        let Value::Constant(constant) = value else { return None };
+        let is_field = creator.fields.iter().any(|field| field.key == key);
+        let takes_tensors = self.fact_holds(operator.op_type(), |creator| creator.takes_tensors);
+        if is_field || !takes_tensors || is_index(operator.op_type(), key) {
+            return None;
+        }
+        let texts = item_texts(constant).filter(|texts| !texts.is_empty())?;
+        Some(Value::tuple(texts.iter().map(|text| Value::constant(text, None)).collect()))
+    }
+
+    /// Returns true if a list contains only constants and numbers that the graph computes, at least one of these.
     fn is_numbers(&self, tuple: &Tuple) -> bool {
         let is_number = |item: &Value| match item {
             Value::Tensor(index) => self.numbers.contains(index),
             Value::Constant(_) => true,
             Value::Tuple(_) => false,
         };
-        !tuple.items.is_empty() && tuple.items.iter().all(is_number)
+        let is_tensor = |item: &Value| matches!(item, Value::Tensor(_));
+        tuple.items.iter().any(is_tensor) && tuple.items.iter().all(is_number)
     }
 
     /// Combines the numbers of a list into one tensor.
@@ -126,7 +163,7 @@ impl Converter<'_> {
         let mut texts = Vec::new();
         for item in &tuple.items {
             match item {
-                Value::Constant(constant) => texts.push(expression_text(&constant.parameter)),
+                Value::Constant(constant) => texts.push(self.index_text(constant)),
                 Value::Tensor(index) => {
                     texts.push(format!("@{}", arguments.inputs.len()));
                     arguments.push(&[*index], None);
@@ -174,12 +211,45 @@ impl Converter<'_> {
         }
         let producer = constant.operand.and_then(|operand| self.file.operand(operand).producer());
         let operator = producer.map_or(operator, |producer| self.file.operator(producer));
-        let arguments = Arguments::default().with_param("expr", &expression_text(&constant.parameter));
-        let index = self.insert(operator, "pnnx.Expression", operator.name().to_owned(), arguments)?;
+        let index = match self.recorded_axes(constant) {
+            Some(axes @ 1..) => self.element(operator, constant, axes)?,
+            _ => self.literal(operator, constant, operator.name().to_owned())?,
+        };
         if let Some(operand) = constant.operand {
             self.name_operand(index, operand);
             self.made.insert(operand, index);
         }
         Ok(index)
+    }
+
+    /// The tensor for a constant whose only element PNNX writes as a number, though the file records axes.
+    fn element(
+        &mut self,
+        operator: &pnnx::Operator,
+        constant: &Constant,
+        axes: usize,
+    ) -> Result<OperandIndex, GraphError> {
+        let name = operator.name();
+        let mut element = self.literal(operator, constant, format!("{name}.item"))?;
+        if let Some(dtype) = constant.operand.and_then(|operand| self.file.operand(operand).dtype()) {
+            let mut arguments = Arguments::default().with_param("dtype", dtype.torch_name());
+            arguments.push(&[element], None);
+            element = self.insert(operator, "Tensor.to", format!("{name}.typed"), arguments)?;
+        }
+        let shape = format!("({})", vec!["1"; axes].join(","));
+        let mut arguments = Arguments::default().with_param("shape", &shape);
+        arguments.push(&[element], None);
+        self.insert(operator, "Tensor.reshape", name.to_owned(), arguments)
+    }
+
+    /// The tensor for the text of a constant.
+    fn literal(
+        &mut self,
+        operator: &pnnx::Operator,
+        constant: &Constant,
+        name: String,
+    ) -> Result<OperandIndex, GraphError> {
+        let arguments = Arguments::default().with_param("expr", &expression_text(&constant.parameter));
+        self.insert(operator, "pnnx.Expression", name, arguments)
     }
 }

@@ -1,7 +1,7 @@
 //! Tuples, lists and dictionaries: construction, unpacking, and expressions that are lists of indices.
 
 use super::Converter;
-use super::arguments::Arguments;
+use super::arguments::{Arguments, reads_as_parameter};
 use crate::graph::draft::{Value, pack, unpack};
 use crate::graph::{GraphError, OperatorPlace};
 use crate::pnnx::{self, Expr, OperandId, OperatorId};
@@ -34,11 +34,15 @@ impl Converter<'_> {
         let is_list = operator.param("expr").is_some_and(|expr| expr.raw().starts_with('['));
         let [output] = operator.outputs() else { return false };
         let consumers = self.file.operand(*output).consumers();
-        let takes_tensors = |id: &OperatorId| match self.file.operator(*id).op_type() {
-            "pnnx.Output" | "prim::TupleConstruct" => true,
-            // There is no built-in layer for these, but a registered one gets its list.
-            "aten::block_diag" | "aten::cartesian_prod" => true,
-            op_type => self.fact_holds(op_type, |creator| creator.takes_tensors),
+        let takes_tensors = |id: &OperatorId| {
+            let consumer = self.file.operator(*id);
+            let creator = self.registry.known(consumer.op_type());
+            match consumer.op_type() {
+                "pnnx.Output" | "prim::TupleConstruct" => true,
+                // Such an operator may have lists of numbers as well.
+                _ if creator.is_some_and(|creator| reads_as_parameter(consumer, creator, *output)) => false,
+                op_type => self.fact_holds(op_type, |creator| creator.takes_tensors),
+            }
         };
         // With other parameters, the layer of the expression reports the error.
         let has_no_others = operator.params().len() == 1;
@@ -94,7 +98,7 @@ impl Converter<'_> {
     }
 
     /// Names an item of a tuple that a layer returned: it has no name until it is unpacked.
-    fn rename(&mut self, output: OperandId) {
+    pub(super) fn rename(&mut self, output: OperandId) {
         let Some(&Value::Tensor(index)) = self.draft.values.get(&output) else { return };
         let runtime = &self.draft.operands[index.0];
         if runtime.shape.is_none() && runtime.dtype.is_none() {

@@ -110,6 +110,10 @@ impl Converter<'_> {
             arguments.push(&[input], key.clone());
         }
         if Properties::of(&view.op_type).elements == Elements::Selected {
+            if view.input_names.iter().flatten().any(|name| name == "dim") {
+                let reason = format!("it writes through `{}`, whose `dim` is computed", view.name);
+                return Err(self.tuple_error(operator, reason));
+            }
             arguments = self.selecting(operator, view_of(view), arguments, &name)?;
         }
         self.insert(operator, "Tensor.slice_copy", name, arguments)

@@ -20,6 +20,20 @@ fn advice_for_type(op_type: &str) -> &'static str {
             "a custom operator (`customop`): register a layer of this type with the fields arg_0, arg_1, …"
         }
         _ if op_type.contains('/') => "a plugin name? Expected namespace/type/version, such as acme/Conv/1",
+        "prim::If" => {
+            "PNNX does not write the branches of prim::If, so what they compute is not in the file: trace the model \
+             (torch.jit.trace) instead of scripting it; if the branch depends on values, compute both and choose with \
+             torch.where, or export each branch by itself"
+        }
+        "prim::Loop" => {
+            "PNNX does not write the body of prim::Loop, so what it computes is not in the file: trace the model \
+             (torch.jit.trace) instead of scripting it, which writes every round; if their number depends on values, export \
+             one round by itself, and run it in a loop of your program"
+        }
+        "aten::append" => {
+            "a list that grows where it is not known how it began: construct it as a whole, or trace the model \
+             (torch.jit.trace) instead of scripting it"
+        }
         _ if op_type.contains("::") => {
             "PNNX has no operator for this: export without optlevel=0, or register a layer of this type"
         }

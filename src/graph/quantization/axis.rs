@@ -13,6 +13,9 @@ pub(super) struct Move<'a> {
 /// The value that PNNX writes in `selects` for an axis that is sliced instead of selected from.
 const NOT_SELECTED: i64 = i32::MAX as i64;
 
+/// The smallest end of a slice that PNNX writes for the end of the axis.
+const TO_THE_END: i64 = i32::MAX as i64;
+
 /// The maximum number of axes of a tensor.
 const MAX_AXES: i64 = 64;
 
@@ -38,9 +41,9 @@ impl Move<'_> {
             },
             Elements::Along if self.has("dims") => self.beside(axis, &self.list("dims")?),
             Elements::Along => self.beside(axis, &[self.number("dim")?]),
-            Elements::Divided => self.beside(axis, &[self.number("dim").unwrap_or(0)]),
+            Elements::Divided => self.beside(axis, &[self.number_or("dim", 0)?]),
             Elements::Selected => self.without(axis, &[self.number("dim")?]),
-            Elements::Unbound => self.without(axis, &[self.number("dim").unwrap_or(0)]),
+            Elements::Unbound => self.without(axis, &[self.number_or("dim", 0)?]),
             Elements::Sliced => self.sliced(axis),
             Elements::Unsqueezed => {
                 let (axis, dim) = (self.resolved(axis)?, self.number("dim")?);
@@ -64,6 +67,13 @@ impl Move<'_> {
                 "`{key}` is not a constant, so the axis of the per-channel scales in its output is unknown"
             )
         })
+    }
+
+    /// As [`number`](Self::number), with a default.
+    fn number_or(&self, key: &str, default: i64) -> Found<i64> {
+        // An input without a name may be this argument.
+        let are_named = self.operator.input_names().iter().skip(1).all(Option::is_some);
+        if self.has(key) || !are_named { self.number(key) } else { Ok(default) }
     }
 
     fn list(&self, key: &str) -> Found<Vec<i64>> {
@@ -118,7 +128,23 @@ impl Move<'_> {
         Ok(axis - before)
     }
 
+    /// Returns true if a slice of one axis is the whole axis, as PNNX leaves it at optimisation levels 0 and 1.
+    fn is_whole(&self) -> bool {
+        let is = |key: &str, holds: fn(i64) -> bool| match self.operator.param(key) {
+            Some(parameter) => parameter.is_none() || parameter.as_i64().is_ok_and(holds),
+            None => self.operator.named_input(key).is_none(),
+        };
+        !self.has("dims")
+            && !self.has("select")
+            && is("start", |start| start == 0)
+            && is("end", |end| end >= TO_THE_END)
+            && is("step", |step| step == 1)
+    }
+
     fn sliced(&self, axis: i64) -> Found<i64> {
+        if self.is_whole() {
+            return self.resolved(axis);
+        }
         let (dims, selects) = match (self.has("dims"), self.has("selects"), self.has("select")) {
             (true, true, _) => (self.list("dims")?, self.list("selects")?),
             (true, false, _) => (self.list("dims")?, Vec::new()),

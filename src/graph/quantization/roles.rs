@@ -18,6 +18,8 @@ pub(super) enum Role {
     Join,
     /// Lists several tensors.
     List,
+    /// Returns the items of a list, or of a tensor that was divided.
+    Unpack,
     /// Moves elements, to all outputs or to the first one only.
     Moves {
         /// Whether all outputs contain elements of the input.
@@ -147,6 +149,9 @@ pub(super) fn role(operator: &Operator) -> Role {
     let op_type = operator.op_type();
     if matches!(op_type, "prim::ListConstruct" | "prim::TupleConstruct") || is_list(operator) {
         return Role::List;
+    }
+    if matches!(op_type, "prim::ListUnpack" | "prim::TupleUnpack") {
+        return Role::Unpack;
     }
     let properties = Properties::of(op_type);
     match properties.elements {

@@ -246,3 +246,55 @@ pnnx.Output out 1 0 y",
         ("4.656612873077393e-10".into(), "0".into())
     );
 }
+
+#[test]
+fn constant_operands_are_parameters() {
+    let graph = resolved(&format!(
+        "{START}prim::Constant c 0 1 dim value=0
+prim::Constant d 0 1 scale value=0.5
+prim::Constant e 0 1 zero value=3
+prim::ListConstruct g 2 1 a a l
+nn.quantized.cat h 4 1 l dim scale zero b $tensors=l $dim=dim $scale=scale $zero_point=zero #b=(4,3)u8
+quantized::hardswish i 3 1 b scale zero h #b=(4,3)u8 #h=(4,3)u8
+torch.mean j 2 1 h dim m dtype=None keepdim=False $input=h $dim=dim #h=(4,3)u8 #m=(3)u8
+torch.dequantize k 1 1 m y $input=m
+pnnx.Output out 1 0 y"
+    ));
+    let graph = graph.unwrap();
+    assert_eq!(param(&graph, "h", "dim"), "0");
+    assert_eq!(param(&graph, "h", "scale"), "0.5");
+    assert_eq!(param(&graph, "h", "input_scales"), "(0.1,0.1)");
+    assert_eq!(param(&graph, "i.quantize", "zero_point"), "3");
+    assert_eq!(param(&graph, "j", "dim"), "0");
+}
+
+#[test]
+fn unpacked_parts_are_quantised_like_the_whole() {
+    let graph = resolved(&format!(
+        "{START}torch.chunk p 1 1 a l chunks=2 dim=0 $input=a
+prim::ListUnpack u 1 2 l b c
+torch.dequantize d 1 1 c y $input=c
+pnnx.Output out 1 0 y"
+    ))
+    .unwrap();
+    assert_eq!(param(&graph, "d", "scale"), "0.1");
+}
+
+#[test]
+fn a_slice_of_the_whole_axis_keeps_the_scales() {
+    let lines = |end: &str| {
+        format!(
+            "pnnx.Input in 0 1 x #x=(2,3)f32
+pnnx.Attribute s 0 1 s @data=(2)f32
+pnnx.Attribute z 0 1 z @data=(2)i64
+aten::quantize_per_channel q 3 1 x s z a axis=0 dtype=torch.qint8 $input=x $scale=s $zero_point=z #a=(2,3)i8
+prim::Constant c 0 1 zero value=0
+prim::Constant d 0 1 end value={end}
+Tensor.slice m 3 1 a zero end b dim=0 step=1 $input=a $start=zero $end=end #b=(2,3)i8
+torch.dequantize r 1 1 b y $input=b
+pnnx.Output out 1 0 y"
+        )
+    };
+    assert_eq!(param(&resolved(&lines("2147483647")).unwrap(), "r", "axis"), "0");
+    assert!(resolved(&lines("1")).is_err());
+}

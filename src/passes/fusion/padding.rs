@@ -63,7 +63,10 @@ fn own_padding(operator: &Operator, axes: usize) -> Option<Vec<i64>> {
     if operator.get_or("padding_mode", "zeros".to_owned()).ok()? != "zeros" {
         return None;
     }
-    let Some(padding) = operator.param("padding") else { return Some(vec![0; 2 * axes]) };
+    let Some(padding) = operator.param("padding") else {
+        // The graph may compute it.
+        return operator.named_input("padding").is_none().then(|| vec![0; 2 * axes]);
+    };
     if padding.raw() == "valid" {
         return Some(vec![0; 2 * axes]);
     }
@@ -155,6 +158,14 @@ mod tests {
         ] {
             refuses(&fold_padding(), &padded(pad, conv, "(1,3,8,6)"));
         }
+    }
+
+    #[test]
+    fn padding_that_the_graph_computes_stays() {
+        let model = "pnnx.Input in 0 1 x #x=(1,1,4,4)f32\npnnx.Attribute w 0 1 w @data=(1,1,3,3)f32\n\
+            pnnx.Expression e 1 1 x p expr=sub(size(@0,2),3)\nF.pad pad 1 1 x a pad=(1,1,1,1)\n\
+            F.conv2d conv 3 1 a w p y $input=a $weight=w $padding=p\npnnx.Output out 1 0 y";
+        refuses(&fold_padding(), model);
     }
 
     #[test]

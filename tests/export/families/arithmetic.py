@@ -382,6 +382,19 @@ def torch_lgamma(model: Model) -> None:
 
 
 @exported
+def floor_divisions_of_integers() -> Export:
+    """PNNX drops the rounding mode, but records that the results are integers. It merges divisions that differ in nothing else."""
+    class Net(nn.Module):
+        def forward(self, scores, i, k):
+            best, where = scores.flatten(1).topk(4)
+            box = torch.div(where, 5, rounding_mode="floor")
+            return (box, where % 5, scores.gather(1, box.unsqueeze(-1).expand(-1, -1, 5)), torch.div(i, k, rounding_mode="floor"),
+                    (i.div(3, rounding_mode="floor") * 2 - k).abs(), torch.div(i + 1, 4, rounding_mode="floor").float() / 8, i / 7)
+    i, k = random_integers(2, 3, low=-20, high=20), torch.tensor([3, -2, 5])
+    return Export(Net(), rand(2, 7, 5), i, k, others=[(rand(3, 9, 5), random_integers(3, 3, low=-20, high=20), k * 2)])
+
+
+@exported
 def arithmetic_of_a_network() -> Export:
     class Net(nn.Module):
         def forward(self, x, y):

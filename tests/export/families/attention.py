@@ -175,6 +175,8 @@ for form in FORMS.items():
 MASKS = {
     "bool_mask": ("attn_mask.bool",), "float_mask": ("attn_mask",), "masks_of_heads": ("attn_mask.each",),
     "padding_mask": ("key_padding_mask.bool",), "two_masks": ("attn_mask.bool.each", "key_padding_mask.bool"),
+    # PNNX calls the last one `attn_mask`, and the other one nothing.
+    "float_padding_mask": ("key_padding_mask",), "two_float_masks": ("attn_mask", "key_padding_mask"),
 }
 
 
@@ -206,6 +208,22 @@ def transformer() -> Export:
     return Export(scrambled(layer), randn(1, 4, E), others=[(randn(2, 3, E),), (randn(3, 1, E),), (randn(1, 6, E),)])
 
 
+def with_padding(optlevel: int) -> Export:
+    """PyTorch adds the mask of an encoder as floats."""
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = scrambled(nn.TransformerEncoderLayer(E, HEADS, 8, batch_first=True))
+
+        def forward(self, x, hidden):
+            # PNNX takes no inputs of truth values.
+            return self.layer(x, src_key_padding_mask=hidden > 0)
+
+    def inputs(n: int, rows: int) -> tuple[Tensor, Tensor]:
+        return randn(n, rows, E), made_mask("key_padding_mask.bool", n, 1, rows)
+    return Export(Net(), *inputs(2, 4), others=[inputs(3, 5), inputs(1, 3)], optlevel=optlevel)
+
+
 def decoder() -> Export:
     layer = scrambled(nn.TransformerDecoderLayer(E, HEADS, 8))
 
@@ -222,6 +240,8 @@ def decoder() -> Export:
 
 
 export_each("transformer_encoder_layer", transformer)
+export_each("transformer_encoder_layer_with_padding", lambda: with_padding(2))
+export_each("transformer_encoder_layer_with_padding_level0", lambda: with_padding(0))
 export_each("transformer_decoder_layer", decoder)
 
 

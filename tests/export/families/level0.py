@@ -69,6 +69,14 @@ def aten_numbers(model: Model) -> None:
     model.op("aten::Bool", torch.tensor(3), f=lambda x: x.bool())
     model.op("aten::ScalarImplicit", torch.tensor(3), f=lambda x: x)
     model.op("prim::NumToTensor", torch.tensor(7), f=lambda x: x)
+    model.op("aten::dim", x, f=lambda x: torch.tensor(x.dim()))
+    model.op("aten::item", torch.tensor(2.5), f=lambda x: x)
+    for numbers in ((7, 2), (-7, 2), (7.5, 2.0)):
+        a, b = map(torch.tensor, numbers)
+        model.op("aten::floordiv", a, b, f=torch.floor_divide)
+        model.op("prim::max", a, b, f=torch.maximum)
+        model.op("prim::min", a, b, f=torch.minimum)
+    model.op("aten::to", x, f=lambda x: x.long(), dtype=torch.int64)
 
 
 @direct
@@ -116,6 +124,72 @@ def level0_network() -> Export:
             x = x.reshape(x.size(0), -1)
             return torch.softmax(self.fc(x)[:, 1:4:2], dim=-1), torch.moveaxis(x, 0, 1)
     return Export(Net(), randn(2, 3, 6, 6), optlevel=0)
+
+
+@exported
+def level0_modules_called_twice() -> Export:
+    class Scale(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight, self.bias = nn.Parameter(torch.randn(4)), nn.Parameter(torch.randn(4))
+
+        def forward(self, x):
+            return x * self.weight + self.bias
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.scale, self.fc, self.attend = Scale(), nn.Linear(4, 4), nn.MultiheadAttention(4, 2, batch_first=True)
+
+        def forward(self, x):
+            x = self.fc(torch.tanh(self.fc(self.scale(self.scale(x))))) + self.fc.bias
+            attended, weights = self.attend(x, x, x)
+            return attended, weights, self.attend(x, x, x, need_weights=False)[0]
+    return Export(Net(), randn(2, 3, 4), others=[(randn(1, 3, 4),)], optlevel=0)
+
+
+@exported
+def level0_scripted() -> Export:
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = nn.ModuleList([nn.Linear(4, 4), nn.Linear(4, 4)])
+
+        def forward(self, x):
+            assert x.dim() == 2, "expected a matrix, got something else"
+            if x.size(1) % 2 != 0:
+                raise ValueError("odd")
+            kept = [x]
+            for layer in self.layers:
+                x = layer(x)
+                kept.append(x)
+            n, half = x.shape[0], x.shape[1] // 2
+            y = torch.cat(kept, 1) * len(kept) + kept[-1].repeat(1, 3) * x.dim()
+            z = x.view(n, half, 2) * min(n, 3) - max(half, 3) + x.sum().item()
+            left = x.chunk(2, dim=1)[0], x.split([1, 3], dim=1)[1], x.split(3, dim=1)[-1]
+            return y, z, left, x.to(kept[0].dtype) * len(x.shape), torch.zeros(n, half, dtype=x.dtype, device=x.device)
+    return Export(Net(), randn(3, 4), others=[(randn(5, 4),)], optlevel=0, scripted=True)
+
+
+@exported
+def scripted_lists() -> Export:
+    class Net(nn.Module):
+        def forward(self, x):
+            assert x.dim() == 2, "expected a matrix"
+            first = x.chunk(2, dim=1)[0]
+            return first, x.split([1, 3], dim=1)[-1], x[:, :x.size(1) // 2], x * x.sum().item()
+    return Export(Net(), randn(2, 4), scripted=True)
+
+
+@exported
+def level0_quantized() -> Export:
+    class Net(nn.Module):
+        def forward(self, x):
+            q = torch.quantize_per_tensor(x, 0.05, 100, torch.quint8)
+            a, b = torch.split(q[:, :2], 1, dim=1)
+            total = torch.ops.quantized.add(torch.relu(a), b, 0.07, 90)
+            return [t.dequantize() for t in (total, torch.stack([a, b], dim=1), torch.cat([total, b], dim=1), a.mean(1))]
+    return Export(Net(), randn(2, 3), optlevel=0)
 
 
 @exported

@@ -91,6 +91,28 @@ export_each("F_local_response_norm", lambda: Export(
     Each(lambda x: F.local_response_norm(x, 2), lambda x: F.local_response_norm(x, 5, 1.0, 0.5, 0)), randn(1, 4, 3, 2)))
 
 
+class ByTheBatch(nn.Module):
+    """Batch norm without running statistics. PNNX drops `training`, which must then be true."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight, self.bias = nn.Parameter(randn(3)), nn.Parameter(randn(3))
+
+    def forward(self, x: Tensor, weight: Tensor, bias: Tensor):
+        return (F.batch_norm(x, None, None, training=True), F.batch_norm(x, None, None, weight, bias, training=True, eps=0.1),
+                F.batch_norm(x, None, None, self.weight, self.bias, training=True))
+
+
+def by_the_batch(optlevel: int) -> Export:
+    sizes = [(2, 3, 4), (3, 3, 5), (1, 3, 2)]
+    first, *others = [(randn(*size), randn(3), randn(3)) for size in sizes]
+    return Export(ByTheBatch(), *first, others=others, optlevel=optlevel)
+
+
+export_each("F_batch_norm_by_the_batch", lambda: by_the_batch(2))
+export_each("F_batch_norm_by_the_batch_level0", lambda: by_the_batch(0))
+
+
 @direct
 def F_batch_norm_direct(model: Model) -> None:
     mean, variance, weight, bias = randn(3), rand(3), randn(3), randn(3)

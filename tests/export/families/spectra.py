@@ -119,3 +119,81 @@ def torchaudio_inverse_spectrogram(model: Model) -> None:
                                          length=length),
                  weights={"window": window}, length=length, pad=0, n_fft=16, hop_length=4, win_length=16,
                  normalized=normalized, center=True, onesided=True)
+
+
+@direct
+def aten_fftshift(model: Model) -> None:
+    for name, f in (("fftshift", torch.fft.fftshift), ("ifftshift", torch.fft.ifftshift)):
+        for dtype in (torch.float32, torch.float16, torch.int64, torch.bool, torch.complex128):
+            model.op(f"aten::fft_{name}", (randn(2, 5) * 3).to(dtype), f=f)
+        for size, dim in (((3, 4, 5), (0, 2)), ((3, 4, 5), (-1,)), ((2, 3), (1, 1)), ((0, 3), None), ((1, 1), (0,)), ((7,), None)):
+            model.op(f"aten::fft_{name}", randn(*size), f=lambda x: f(x, dim), keys=["input"], dim=dim)
+
+
+@direct
+def aten_fftfreq(model: Model) -> None:
+    for name, f in (("fftfreq", torch.fft.fftfreq), ("rfftfreq", torch.fft.rfftfreq)):
+        results = [model.op(f"aten::fft_{name}", f=lambda: f(n, d), n=n, d=d, shown=False)[0] for n, d in ((5, 1.0), (8, 0.25), (1, 3.0), (2, 1.0), (0, 1.0))]
+        model.op("torch.cat", results, dim=0)
+        for dtype in (torch.float64, torch.float16):
+            model.op(f"aten::fft_{name}", f=lambda: f(4, dtype=dtype), n=4, dtype=dtype)
+        model.op(f"aten::fft_{name}", torch.tensor(6), f=lambda n: f(int(n), 0.5), keys=["n"], d=0.5)
+
+
+@exported
+def centred_spectrum() -> Export:
+    class Net(nn.Module):
+        def forward(self, x):
+            spectrum = torch.fft.fftshift(torch.fft.fft2(x), dim=(-2, -1))
+            back = torch.fft.ifft2(torch.fft.ifftshift(spectrum, dim=(-2, -1))).real
+            return spectrum.abs(), back, torch.fft.fftshift(x), torch.fft.ifftshift(x, dim=1)
+    return Export(Net(), randn(1, 5, 4), others=[(randn(2, 2, 3),), (randn(1, 1, 1),)])
+
+
+@exported
+def frequencies_of_any_size() -> Export:
+    class Net(nn.Module):
+        def forward(self, x):
+            n = x.shape[0]
+            return torch.fft.fftfreq(n) * x, torch.fft.rfftfreq(n, 0.5, dtype=torch.float64), torch.fft.fftfreq(n, d=0.25)
+    return Export(Net(), randn(5), others=[(randn(8),), (randn(1),)])
+
+
+class Masked(nn.Module):
+    """A mask for a spectrum, as separators and vocoders use it."""
+
+    def __init__(self):
+        super().__init__()
+        self.mask = nn.Linear(9, 9)
+
+    def forward(self, x):
+        window = torch.hann_window(16)
+        spectrum = torch.stft(x, 16, 4, window=window, return_complex=True)
+        masked = spectrum * torch.sigmoid(self.mask(spectrum.abs().transpose(1, 2))).transpose(1, 2)
+        return torch.istft(masked, 16, 4, window=window, length=x.shape[-1])
+
+
+@exported
+def istft_to_a_length() -> Export:
+    return Export(Masked(), randn(2, 61))
+
+
+@exported
+def istft_to_any_length() -> Export:
+    return Export(Masked(), randn(2, 61), others=[(randn(1, 50),), (randn(3, 33),)])
+
+
+@exported
+def level0_istft_to_a_length() -> Export:
+    return Export(Masked(), randn(1, 40), optlevel=0)
+
+
+@exported
+def stft_of_torchscript() -> Export:
+    """Frames whose hop is a size of the input, and PyTorch's function that centres frames itself."""
+    class Net(nn.Module):
+        def forward(self, x):
+            hop, window = x.shape[1] // 8, torch.hann_window(8)
+            centred = torch.ops.aten.stft.center(x, 8, 3, None, window, True, "constant", False, None, True)
+            return torch.stft(x, 8, hop, window=window, return_complex=True), torch.stft(x, 8, hop, window=window, center=False, return_complex=True), centred
+    return Export(Net(), randn(2, 24))

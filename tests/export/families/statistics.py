@@ -94,3 +94,69 @@ def aten_statistics() -> Export:
                     torch.trapezoid(a, dx=2.0, dim=0), torch.trapz(a), torch.trapz(a, v), torch.cumulative_trapezoid(a), torch.cumulative_trapezoid(a, v),
                     torch.cumulative_trapezoid(a, dx=0.5, dim=0), a.unfold(0, 2, 1), a.unfold(1, 1, 2), torch.logcumsumexp(torch.complex(a, -a), 0))
     return Export(Net(), randn(3, 4), randn(2), randn(4))
+
+
+@direct
+def aten_quantile(model: Model) -> None:
+    special = torch.tensor([[1.0, INF, 2.0, -INF], [0.5, float("nan"), 3.0, 2.0], [float("nan")] * 4, [4.0, -1.0, 0.0, -0.0]], dtype=torch.float64)
+    for name, f in (("quantile", torch.quantile), ("nanquantile", torch.nanquantile)):
+        op, results = f"aten::{name}", []
+        for dtype in (torch.float32, torch.float64):
+            x, q = randn(3, 7, dtype=dtype), torch.tensor([0.0, 0.3, 0.5, 0.91, 1.0, 0.25], dtype=dtype)
+            for mode in ("linear", "lower", "higher", "nearest", "midpoint"):
+                model.op(op, x, named={"q": q}, f=lambda x, q: f(x, q, dim=1, interpolation=mode), dim=1, interpolation=mode)
+        for q in (0, 0.25, 0.6, 1):
+            results += model.op(op, special, f=lambda x: f(x, float(q), dim=1), keys=["input"], q=q, dim=1, shown=False)
+        model.op("torch.stack", results, dim=0)
+        x = randn(2, 3, 4)
+        model.op(op, x, f=lambda x: f(x, 0.4), keys=["input"], q=0.4)
+        model.op(op, x, f=lambda x: f(x, 0.4, keepdim=True), keys=["input"], q=0.4, dim=None, keepdim=True)
+        model.op(op, x, named={"q": torch.tensor(0.7)}, f=lambda x, q: f(x, q, dim=0, keepdim=True), dim=0, keepdim=True)
+        model.op(op, x, named={"q": torch.tensor([0.2, 0.7])}, f=lambda x, q: f(x, q, dim=-2, keepdim=True), dim=-2, keepdim=True)
+        model.op(op, torch.tensor(2.0), named={"q": torch.tensor([0.2, 0.7])}, f=lambda x, q: f(x, q, dim=0), dim=0)
+
+
+@exported
+def quantiles_of_any_size() -> Export:
+    """Dynamic thresholds, as samplers of diffusion models use them, and quantiles that depend on a size."""
+    class Net(nn.Module):
+        def forward(self, x):
+            limit = torch.quantile(x.abs().flatten(1), 0.9, dim=1).clamp(min=1.0)[:, None]
+            several = torch.quantile(x, torch.tensor([0.25, 0.5]), dim=1, keepdim=True, interpolation="nearest")
+            return x.clamp(-limit, limit) / limit, several, torch.nanquantile(x, 1 / x.shape[0]), x.nanquantile(x[0, 0].sigmoid(), dim=0)
+    return Export(Net(), randn(2, 8) * 2, others=[(randn(3, 5),), (randn(1, 1),)])
+
+
+@direct(double=1e-6)
+def aten_gradient(model: Model) -> None:
+    def call(*args: torch.Tensor, f=torch.gradient, **params) -> None:
+        model.op("aten::gradient", *args, f=f, keys=["input", "spacing"][:len(args)] + [None] * (len(args) - 2), **params)
+    for dtype in [*FLOATS, torch.float16, torch.int64, torch.int8]:
+        call((randn(5) * 4).to(dtype))
+    x, places, rows = randn(3, 4), torch.tensor([0.0, 0.5, 2.0, 2.5]), torch.tensor([1.0, 3.0, 4.0], dtype=torch.float64)
+    call(x, f=lambda x: torch.gradient(x, spacing=0.5, edge_order=2), spacing=0.5, edge_order=2)
+    call(x, f=lambda x: torch.gradient(x, spacing=(0.5, 2.0)), spacing=(0.5, 2.0))
+    call(x, f=lambda x: torch.gradient(x, dim=(1, 0)), dim=(1, 0))
+    call(x, f=lambda x: torch.gradient(x, spacing=-2, dim=-1), spacing=-2, dim=-1)
+    call(x, rows, places, f=lambda x, a, b: torch.gradient(x, spacing=(a, b)))
+    call(x, places, f=lambda x, a: torch.gradient(x, spacing=(a,), dim=1, edge_order=2), dim=1, edge_order=2)
+    call(torch.tensor([1, 4, 9]), torch.tensor([0, 1, 3]), f=lambda x, a: torch.gradient(x, spacing=(a,)))
+    call(torch.tensor([1.0, INF, 3.0, 4.0, float("nan"), 6.0]))
+    call(randn(0, 2), f=lambda x: torch.gradient(x, dim=1), dim=1)
+
+
+@exported
+def gradients() -> Export:
+    class Net(nn.Module):
+        def forward(self, x, places):
+            return (*torch.gradient(x), *torch.gradient(x, spacing=2.0, dim=1, edge_order=2), *torch.gradient(x, dim=(1, 0)), *torch.gradient(x, spacing=1 / x.shape[1]),
+                    *torch.gradient(x, spacing=(places,), dim=1), *torch.gradient(x, spacing=(torch.arange(3.0), places)), torch.stack(torch.gradient(x)))
+    return Export(Net(), randn(3, 4), torch.tensor([0.0, 1.0, 1.5, 4.0]))
+
+
+@exported
+def gradients_of_any_size() -> Export:
+    class Net(nn.Module):
+        def forward(self, x):
+            return *torch.gradient(x, spacing=1 / x.shape[1]), torch.gradient(x, spacing=(x[0].cumsum(0),), dim=1)[0]
+    return Export(Net(), randn(3, 4).abs(), others=[(randn(2, 5).abs(),)])

@@ -136,3 +136,19 @@ def torchscript_spectra(model: Model) -> None:
          [(f"fft_{name}", x, None, [-2, -1], None) for name in twos.split()] + [(f"fft_{name}", z, [3, 5], [0, 1], "forward") for name in ("hfft2", "irfft2", "fft2")] +
          [(f"fft_{name}", x, None, None, None) for name in more.split()] + [(f"fft_{name}", z, None, [1], None) for name in ("hfftn", "irfftn")] +
          [("complex", x, x.flip(0).contiguous()), ("real", z), ("imag", z), ("view_as_real", z), ("view_as_complex", randn(3, 4, 2))])
+
+
+@direct(tolerance=1e-5, double=1e-10)
+def torchscript_special_functions(model: Model) -> None:
+    calls = []
+    for dtype in (torch.float32, torch.float64):
+        x, y = rand(5, low=0.25, high=4.0, dtype=dtype), rand(5, low=0.5, high=3.0, dtype=dtype)
+        ones = "airy_ai bessel_j0 bessel_j1 bessel_y0 bessel_y1 erfcx i0e i1 i1e log_ndtr modified_bessel_i0 modified_bessel_i1 modified_bessel_k0 modified_bessel_k1"
+        ones += " scaled_modified_bessel_k0 scaled_modified_bessel_k1 spherical_bessel_j0"
+        calls += [(f"special_{name}", x) for name in ones.split()] + [("special_ndtri", x / 5), ("igamma", x, y), ("igammac", x, y), ("special_zeta", x + 1, y)]
+        calls += [("mvlgamma", x + 2, 3), ("polygamma", 2, x), ("polygamma", 0, y)]
+        polynomials = [f"{shifted}chebyshev_polynomial_{kind}" for shifted in ("", "shifted_") for kind in "tuvw"]
+        polynomials += ["hermite_polynomial_h", "hermite_polynomial_he", "laguerre_polynomial_l", "legendre_polynomial_p"]
+        degrees = torch.tensor([0, 1, 2, 3, 5], dtype=dtype)
+        calls += [(f"special_{name}", x / 4, degrees) for name in polynomials]
+    show(model, calls)

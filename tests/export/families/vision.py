@@ -1,11 +1,13 @@
-"""Patches, grids and regions: fold, unfold, grid_sample, affine_grid, RoIAlign, deformable convolution."""
+"""Patches, grids and regions: fold, unfold, grid_sample, affine_grid, RoIAlign, deformable convolution. Boxes: nms, heads of detectors."""
 
+import pnnx
 import torch
 import torch.nn.functional as F
+import torchvision.ops as vision
 from torch import nn
 from torchvision.ops import DeformConv2d, RoIAlign, deform_conv2d, roi_align
 
-from case import Export, Model, direct, exported
+from case import Export, Model, direct, exported, quiet
 from modules import Each, Zipped, export_each
 from values import FLOATS, INF, NAN, rand, randn, random_integers
 
@@ -190,3 +192,200 @@ def DeformConv2d_direct(model: Model) -> None:
     convolve(randn(1, 1, 2, 4), far, out_channels=1, kernel_size=1)
     convolve(randn(1, 6, 5, 5), 5 * randn(1, 54, 3, 3), rand(1, 27, 3, 3), out_channels=2, kernel_size=3)
     convolve(randn(2, 8, 6, 5), randn(2, 32, 3, 5), randn(2, 16, 3, 5), out_channels=4, kernel_size=2, padding=(0, 1), dilation=(3, 2), groups=4)
+
+
+def pooled(*images: int):
+    """Images, and the functions that pool regions of them, with both results."""
+    ops = torch.ops.torchvision
+    return randn(*images), Each(
+        lambda x, places: ops.roi_pool(x, places, 0.5, 3, 2), lambda x, places: ops.ps_roi_pool(x, places, 0.5, 2, 2),
+        lambda x, places: ops.ps_roi_align(x, places, 0.5, 2, 2, 2), lambda x, places: ops.ps_roi_align(x, places, 0.4, 1, 4, 0))
+
+
+@exported
+def torchvision_ops_regions() -> Export:
+    images, functions = pooled(2, 8, 6, 7)
+    return Export(functions, images, boxes(4, pictures=2), others=[
+        (randn(1, 8, 4, 9), boxes(3, pictures=1)), (randn(2, 8, 1, 5), boxes(2, pictures=2)), (randn(2, 8, 3, 3), boxes(0, pictures=2))])
+
+
+@exported
+def torchvision_regions_level0() -> Export:
+    images, functions = pooled(1, 4, 5, 6)
+    return Export(functions, images, boxes(2, pictures=1), optlevel=0)
+
+
+@direct
+def regions_direct(model: Model) -> None:
+    def pool(name: str, x, places, *arguments):
+        named = {f"arg_{2 + index}": argument for index, argument in enumerate(arguments)}
+        function = getattr(torch.ops.torchvision, name)
+        model.op(f"pnnx.custom_op.torchvision.{name}", x, places, f=lambda x, places: function(x, places, *arguments), keys=["arg_0", "arg_1"], **named)
+    # At the edges and beyond, far larger than their picture, empty, and boxes that end before they begin.
+    edges = torch.tensor([[0.0, 0, 0, 8, 8], [0, 8, 8, 9, 9], [0, -2, -2, 0, 0], [0, -40, -30, 50, 60], [0, 3, 3, 3, 3], [0, 7, 6, 1, 2], [0, 1, 6, 7, 2], [0, 0.5, 1.5, 2.5, 3.5]])
+    x = randn(1, 4, 4, 5)
+    for dtype in (torch.float32, torch.float64):
+        pool("roi_pool", x.to(dtype), edges.to(dtype), 1.0, 2, 3)
+        pool("ps_roi_pool", x.to(dtype), edges.to(dtype), 0.5, 2, 2)
+        for ratio in (0, 3):
+            pool("ps_roi_align", x.to(dtype), edges.to(dtype), 0.5, 2, 2, ratio)
+    x = x.clone()
+    x[0, 0, :2], x[0, 1, 1], x[0, 2, 2] = NAN, -INF, INF
+    pool("roi_pool", x, edges, 0.5, 2, 2)
+    pool("ps_roi_pool", x, edges, 0.5, 2, 2)
+
+
+def suppressed(boxes, scores):
+    kept = vision.nms(boxes, scores, 0.3)
+    return boxes[kept], scores[kept], kept
+
+
+def crowd(count: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Boxes that often overlap, and their scores, some of them equal."""
+    centres, sizes = rand(count, 2, high=20.0), rand(count, 2, low=4.0, high=12.0)
+    return torch.cat((centres - sizes / 2, centres + sizes / 2), 1), random_integers(count, high=6) / 8
+
+
+export_each("torchvision_ops_nms", lambda: Export(Each(suppressed), *crowd(12), others=[crowd(30), crowd(1), crowd(0)]))
+export_each("torchvision_nms_level0", lambda: Export(Each(suppressed), *crowd(9), others=[crowd(20)], optlevel=0))
+
+
+@exported
+def batched_nms() -> Export:
+    """By the function that torchvision scripts if it is traced, whose branches PNNX would lose."""
+    def call(boxes, scores, classes):
+        scripted = vision.boxes._batched_nms_coordinate_trick
+        vision.boxes._batched_nms_coordinate_trick = scripted.__wrapped__
+        try:
+            return vision.batched_nms(boxes, scores, classes, 0.3)
+        finally:
+            vision.boxes._batched_nms_coordinate_trick = scripted
+    return Export(Each(call), *crowd(12), random_integers(12, high=3), others=[(*crowd(25), random_integers(25, high=2))])
+
+
+@direct
+def nms_direct(model: Model) -> None:
+    def suppress(boxes, scores, threshold):
+        model.op("pnnx.custom_op.torchvision.nms", boxes, scores, f=lambda boxes, scores: vision.nms(boxes, scores, threshold),
+                 keys=["arg_0", "arg_1"], arg_2=threshold)
+    # Equal boxes, empty ones, equal scores, NaN and infinities; an overlap of exactly 0.6.
+    odd = torch.tensor([[0, 0, 4, 4], [1, 0, 5, 4], [0, 0, 4, 4], [6, 6, 8, 8], [2, 2, 2, 2], [2, 2, 2, 2], [NAN, 0, 4, 4], [-INF, 0, INF, 4.0]])
+    scores = torch.tensor([0.5, 0.9, 0.5, NAN, 0.0, -0.0, 0.7, INF])
+    for dtype in (torch.float32, torch.float64):
+        given = odd.to(dtype), scores.to(dtype)
+        for threshold in (0.5, 0.6, 0.0, 1.0, -0.1, NAN):
+            suppress(*given, threshold)
+    suppress(*crowd(100), 0.25)
+
+
+@exported
+def torchvision_ops_MultiScaleRoIAlign() -> Export:
+    """Of one map: with several, PNNX stores how many boxes of its own sample belong to each."""
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.pool = vision.MultiScaleRoIAlign(["map"], 2, 2)
+
+        def forward(self, x, places):
+            return self.pool({"map": x}, [places], [(32, 32)])
+    return Export(Net(), randn(1, 2, 8, 8), boxes(3), others=[(randn(1, 2, 8, 8), boxes(5))])
+
+
+@exported
+def functions_of_boxes() -> Export:
+    def alone(a, b):
+        return (vision.box_area(a), vision.box_convert(a, "xyxy", "cxcywh"), vision.box_convert(a, "xywh", "xyxy"),
+                vision.clip_boxes_to_image(b, (7, 8)), vision.remove_small_boxes(b, 4.0))
+    pairs = (vision.box_iou, vision.generalized_box_iou, vision.distance_box_iou, vision.complete_box_iou)
+    return Export(Each(alone, *pairs), boxes(4), boxes(3), others=[(boxes(5), boxes(2))])
+
+
+class Detect(nn.Module):
+    """A head as in YOLOv5, for maps with these numbers of channels.
+
+    Grids and anchors are constants of the trace if the rows and columns of the maps are given; otherwise they are computed,
+    the anchors from a buffer. In the older style, the anchors are a buffer, and half a position is subtracted when boxes are
+    computed. With `everything`, the results of the convolutions are returned too.
+    """
+
+    __module__ = "models.yolo"
+
+    def __init__(self, channels: list[int], lens: list[tuple[int, int]] | None = None, older: bool = False, everything: bool = False, classes: int = 2):
+        super().__init__()
+        self.older, self.everything, self.numbers = older, everything, 5 + classes
+        anchors = torch.tensor([[10.0, 13, 16, 30, 33, 23], [30, 61, 62, 45, 59, 119], [116, 90, 156, 198, 373, 326]])[:len(channels)].reshape(-1, 3, 2)
+        self.stride = torch.tensor([8.0, 16.0, 32.0])[:len(channels)]
+        self.grids = [self.grid(*each) - (0.0 if older else 0.5) for each in lens] if lens else None
+        self.sizes = [each.reshape(1, 3, 1, 1, 2).expand(1, 3, *len_, 2).clone() for each, len_ in zip(anchors, lens)] if lens and not older else None
+        if older:
+            self.register_buffer("anchor_grid", anchors.reshape(-1, 1, 3, 1, 1, 2))
+        elif not lens:
+            self.register_buffer("anchors", anchors / self.stride.reshape(-1, 1, 1))
+        self.m = nn.ModuleList(nn.Conv2d(each, 3 * self.numbers, 1) for each in channels)
+
+    def grid(self, rows, columns):
+        y, x = torch.meshgrid(torch.arange(rows), torch.arange(columns), indexing="ij")
+        return torch.stack((x, y), 2).float().reshape(1, 1, rows, columns, 2).expand(1, 1 if self.older else 3, rows, columns, 2).clone()
+
+    def forward(self, maps):
+        results, rows = [], []
+        for index, x in enumerate(maps):
+            result = self.m[index](x).unflatten(1, (3, self.numbers)).permute(0, 1, 3, 4, 2).contiguous()
+            grid = self.grids[index] if self.grids else self.grid(*x.shape[2:]) - 0.5
+            sizes = self.anchor_grid[index] if self.older else self.sizes[index] if self.sizes else (self.anchors[index] * self.stride[index]).reshape(1, 3, 1, 1, 2)
+            centre, size, rest = result.sigmoid().split((2, 2, self.numbers - 4), 4)
+            centre = (centre * 2 - 0.5 + grid if self.older else centre * 2 + grid) * self.stride[index]
+            rows.append(torch.cat((centre, (size * 2) ** 2 * sizes, rest), 4).flatten(1, 3))
+            results.append(result)
+        return (torch.cat(rows, 1), results) if self.everything else torch.cat(rows, 1)
+
+
+class Whole(Export):
+    """An export that keeps heads whole."""
+
+    def export(self) -> None:
+        with quiet(), torch.no_grad():
+            torch.jit.trace(self.module, self.sets[0], check_trace=False).save("model.pt")
+            second = self.sets[1] if len(self.sets) > 1 else None
+            try:
+                pnnx.convert("model.pt", inputs=self.sets[0], inputs2=second, optlevel=self.optlevel, moduleop="models.yolo.Detect")
+            except (SyntaxError, ImportError, NameError, AttributeError, TypeError):
+                pass  # PNNX's Python knows no such module.
+
+
+class Detector(nn.Module):
+    """Three maps of an image, each half as large as the one before, and a head for each of `heads`."""
+
+    def __init__(self, *heads: dict):
+        super().__init__()
+        self.maps = nn.ModuleList(nn.Conv2d(inputs, inputs + 1, 3, 2, 1) for inputs in (1, 2, 3))
+        self.heads = nn.ModuleList(Detect([2, 3, 4], **each) for each in heads)
+
+    def forward(self, x):
+        maps = []
+        for layer in self.maps:
+            x = layer(x)
+            maps.append(x)
+        return tuple(head(maps) for head in self.heads)
+
+
+SMALL = [(4, 6), (2, 3), (1, 2)]
+
+export_each("models_yolo_Detect", lambda: Whole(
+    Detector(dict(lens=SMALL), dict(lens=SMALL, older=True)), randn(1, 1, 8, 12), others=[(randn(2, 1, 8, 12),)]))
+export_each("models_yolo_Detect_level0", lambda: Whole(Detector(dict(lens=SMALL, everything=True)), randn(1, 1, 8, 12), optlevel=0))
+export_each("models_yolo_Detect_of_maps", lambda: Whole(Detector(dict(lens=SMALL, everything=True)), randn(1, 1, 8, 12)))
+export_each("models_yolo_Detect_of_any_size", lambda: Whole(Detector({}), randn(1, 1, 8, 12), others=[(randn(2, 1, 10, 6),)]))
+
+
+@direct
+def models_yolo_Detect_reversed(model: Model) -> None:
+    """The constants as older versions of PNNX number them."""
+    for dtype in (torch.float32, torch.float64):
+        head = Detect([2, 3], SMALL[1:]).to(dtype).requires_grad_(False)
+        head.stride, head.grids, head.sizes = head.stride.to(dtype), [each.to(dtype) for each in head.grids], [each.to(dtype) for each in head.sizes]
+        constants = [head.grids[0], head.stride, head.sizes[0], head.grids[1], head.sizes[1]]
+        weights = dict(head.state_dict()) | {f"pnnx_{index}": constant for index, constant in enumerate(reversed(constants))}
+        for images in (1, 0):
+            maps = randn(images, 2, 2, 3, dtype=dtype), randn(images, 3, 1, 2, dtype=dtype)
+            model.op("models.yolo.Detect", *maps, f=lambda *maps: head(maps), weights=weights)

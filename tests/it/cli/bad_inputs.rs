@@ -58,7 +58,7 @@ fn an_input_of_another_length_fails_in_an_operator() {
     let message = ixion(["run", LINEAR, "-i", long.to_str().unwrap()]).error(1, &models());
     assert_snapshot!(message, @r"
     error: linear/linear.pnnx.param:4: nn.Linear `linear` rejects its inputs: the last axis of the input: expected 32, got 1×33 f32
-      note: input `pnnx_input_0` is 1×33 f32
+      note: input `pnnx_input_0` is 1×33, but the model was exported with 1×32
     ");
 }
 

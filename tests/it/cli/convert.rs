@@ -1,6 +1,9 @@
 //! `ixion convert`.
 
 use super::command::{Ended, ixion, models};
+use ixion::Limits;
+use ixion::op::Registry;
+use ixion::pnnx::Graph;
 
 #[test]
 fn a_model_is_written_anew_byte_for_byte() {
@@ -33,6 +36,58 @@ fn a_model_may_take_its_own_place() {
     ixion(["convert", param.to_str().unwrap(), "--param", param.to_str().unwrap()]).fine();
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2);
     ixion(["run", param.to_str().unwrap(), "-i", "linear/in_0.npy"]).fine();
+}
+
+#[test]
+fn operators_without_a_counterpart_are_listed_and_nothing_is_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (param, copy, python) = (path("m.param"), path("copy.param"), path("m.py"));
+    let text = "7767517\n4 3\npnnx.Input in 0 1 x\nmodels.Block block 1 1 x y\nprim::If branch 1 1 y z\npnnx.Output out 1 0 z\n";
+    std::fs::write(&param, text).unwrap();
+    let ended = ixion(["convert", &param, "--param", &copy, "--python", &python]);
+    insta::assert_snapshot!(ended.error(1, folder.path()), @r"
+    error: m.param: 2 operators cannot be written as Python:
+      line 4: models.Block `block`: a module of the model, which PNNX kept whole; export it without `moduleop`
+      line 5: prim::If `branch`: a statement of TorchScript, of which the file lacks the body; trace the model instead of scripting it
+    ");
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn every_operator_of_onnx_is_a_function() {
+    let registry = Registry::default();
+    let of_onnx = registry.iter().filter(|(op_type, _)| op_type.chars().all(char::is_alphanumeric));
+    let types: Vec<&str> = of_onnx.map(|(op_type, _)| op_type).collect();
+    assert!(types.len() > 80, "{types:?}");
+    for op_type in types {
+        let operands = match op_type {
+            "RandomNormal" | "RandomUniform" => "0 1 y",
+            _ => "1 1 x y",
+        };
+        // Of recurrent networks, the number of axes tells the results apart.
+        let text = format!(
+            "7767517\n3 2\npnnx.Input in 0 1 x\n{op_type} a {operands} #y=(1,1,1,1)f32\npnnx.Output out 1 0 y\n"
+        );
+        let source = Graph::parse(&text, &Limits::default()).unwrap().to_python("m");
+        let source = source.unwrap_or_else(|error| {
+            panic!("{error}; add the function to the folder crates/ixion-pnnx/src/python/onnx")
+        });
+        for part in [format!("def onnx_{op_type}("), format!("v_y = onnx_{op_type}(")] {
+            assert!(source.contains(&part), "{op_type}");
+        }
+    }
+}
+
+#[test]
+fn nothing_is_written_if_a_target_cannot_be() {
+    let folder = tempfile::tempdir().unwrap();
+    let copy = folder.path().join("copy.param").to_str().unwrap().to_owned();
+    let nowhere = folder.path().join("no/such/m.py").to_str().unwrap().to_owned();
+    let ended = ixion(["convert", "linear/linear.pnnx.param", "--param", &copy, "--python", &nowhere]);
+    let error = ended.error(1, folder.path());
+    assert!(error.contains("m.py: cannot write here: there is no folder"), "{error}");
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
 }
 
 #[test]

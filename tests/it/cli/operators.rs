@@ -25,5 +25,8 @@ fn every_operator_has_its_fields() {
 fn one_operator_as_text_and_as_a_table() {
     exactly(|| assert_snapshot!(ixion(["operators", "CELU"]).fine()));
     let markdown = ixion(["operators", "celu", "--markdown"]).fine();
-    assert!(markdown.contains("| `F.celu`, `nn.CELU` |") && markdown.contains("`alpha=1.0`"), "{markdown}");
+    assert!(
+        markdown.contains("| `F.celu`, `aten::celu`, `nn.CELU` |") && markdown.contains("`alpha=1.0`"),
+        "{markdown}"
+    );
 }

@@ -22,6 +22,7 @@ const GENERATORS: &[(u32, Generator)] = &[
     (3, folded),
     (2, along_an_axis),
     (2, rearranged),
+    (3, triangle_from_a_size),
     (2, selected),
     (2, joined_and_taken_apart),
     (2, gated_twice),
@@ -324,6 +325,19 @@ fn rearranged(maker: &mut Maker) -> Option<()> {
             maker.unary("torch.sum", y, &[("dim", "(0)"), ("keepdim", "False")])
         }
     };
+    Some(())
+}
+
+/// A parameter that the graph computes, known or not before the run.
+fn triangle_from_a_size(maker: &mut Maker) -> Option<()> {
+    let x = maker.any()?;
+    let flat = maker.unary("torch.sum", x, &[("dim", "(0)"), ("keepdim", "True")]);
+    let sized = if maker.chance(50) { flat } else { x };
+    let diagonal = maker.expression("sub(size(@0,0),2)", &[sized]);
+    let kept = maker.one_of(&["aten::triu", "aten::tril"]);
+    let y = maker.make(kept, &[("", x), ("", diagonal)], &[], &[], 1)[0];
+    maker.expression("mul(@0,@1)", &[y, flat]);
+    maker.dead.push(diagonal);
     Some(())
 }
 

@@ -69,9 +69,15 @@ fn apply_here<T: Float>(
         F::Sub => a.zip(b, out, |a, b| a - b),
         F::Mul => a.zip(b, out, |a, b| a * b),
         F::Div => a.zip(b, out, |a, b| a / b),
-        F::FloorDivide => a.zip(b, out, floor_divide),
-        F::Remainder => a.zip(b, out, remainder),
-        F::Fmod => a.zip(b, out, |a, b| a % b),
+        F::FloorDivide => {
+            fmod(a, b, out);
+            a.zip_onto(b, out, floor_quotient);
+        }
+        F::Remainder => {
+            fmod(a, b, out);
+            a.zip_onto(b, out, |rest, _, b| remainder(rest, b));
+        }
+        F::Fmod => fmod(a, b, out),
         F::Pow => power(a, b, out),
         F::Atan2 => a.zip(b, out, math::atan2),
         F::Max | F::Maximum => a.zip(b, out, |a, b| if a >= b || a.is_nan() { a } else { b }),
@@ -111,27 +117,32 @@ fn sign<T: Float>(x: T) -> T {
     T::of(f64::from(u8::from(x > T::zero())) - f64::from(u8::from(x < T::zero())))
 }
 
-/// ⌊a / b⌋, computed from the remainder because the quotient itself may be rounded up to the next integer.
+/// The remainder with the sign of `a`. Large quotients, which are rare, are left to the C library.
 #[inline(always)]
-fn floor_divide<T: Float>(a: T, b: T) -> T {
-    if b == T::zero() {
-        return a / b;
+fn fmod<T: Float>(a: Operand<'_, T>, b: Operand<'_, T>, out: &mut [T]) {
+    a.zip(b, out, math::near_fmod);
+    if Operand::Block(&*out).any(T::is_nan) {
+        a.zip_onto(b, out, |rest, a, b| if rest.is_nan() { a % b } else { rest });
     }
-    let rest = a % b;
-    let below = rest != T::zero() && (b < T::zero()) != (rest < T::zero());
-    let quotient = (a - rest) / b - if below { T::one() } else { T::zero() };
-    if quotient == T::zero() {
-        return T::zero().copysign(a / b);
-    }
-    let whole = quotient.floor();
-    if quotient - whole > T::of(0.5) { whole + T::one() } else { whole }
 }
 
-/// The remainder with the sign of the divisor.
+/// ⌊a / b⌋, computed from the remainder because the quotient itself may be rounded up to the next integer.
 #[inline(always)]
-fn remainder<T: Float>(a: T, b: T) -> T {
-    let rest = a % b;
-    if rest != T::zero() && (b < T::zero()) != (rest < T::zero()) { rest + b } else { rest }
+fn floor_quotient<T: Float>(rest: T, a: T, b: T) -> T {
+    let ratio = a / b;
+    let is_below = (rest != T::zero()) & ((b < T::zero()) != (rest < T::zero()));
+    let quotient = (a - rest) / b - if is_below { T::one() } else { T::zero() };
+    let whole = quotient.floor();
+    let rounded = if quotient - whole > T::of(0.5) { whole + T::one() } else { whole };
+    let value = if quotient == T::zero() { T::zero().copysign(ratio) } else { rounded };
+    if b == T::zero() { ratio } else { value }
+}
+
+/// The remainder with the sign of the divisor, from that with the sign of the dividend.
+#[inline(always)]
+fn remainder<T: Float>(rest: T, b: T) -> T {
+    let differs = (rest != T::zero()) & ((b < T::zero()) != (rest < T::zero()));
+    if differs { rest + b } else { rest }
 }
 
 #[inline(always)]
@@ -159,21 +170,13 @@ fn power<T: Float>(base: Operand<'_, T>, exponent: Operand<'_, T>, out: &mut [T]
 #[inline(always)]
 fn power_of<T: Float>(base: T, exponent: T) -> T {
     let is = |value: f64| exponent == T::of(value);
-    if is(2.0) {
-        base * base
-    } else if is(3.0) {
-        base * base * base
-    } else if is(0.5) {
-        base.sqrt()
-    } else if is(-0.5) {
-        base.sqrt().recip()
-    } else if is(-1.0) {
-        base.recip()
-    } else if is(-2.0) {
-        (base * base).recip()
-    } else {
-        base.powf(exponent)
-    }
+    let power = math::pow(base, exponent);
+    let power = if is(2.0) { base * base } else { power };
+    let power = if is(3.0) { base * base * base } else { power };
+    let power = if is(0.5) { base.sqrt() } else { power };
+    let power = if is(-0.5) { base.sqrt().recip() } else { power };
+    let power = if is(-1.0) { base.recip() } else { power };
+    if is(-2.0) { (base * base).recip() } else { power }
 }
 
 /// log(exp(a) + exp(b)), whose only exponential is at most 1. It uses several loops over short functions, because a

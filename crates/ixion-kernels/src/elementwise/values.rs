@@ -4,7 +4,7 @@ use super::number::{Number, Registers, Stored, constant, convert, with_number};
 use super::prepared::{Place, Prepared};
 use super::source::{Source, row, slice_of};
 use super::{Operand, Operation, Step, Value};
-use ixion_tensor::{Result, Scalar, TensorView, with_element};
+use ixion_tensor::{DType, Function, Result, Scalar, TensorView, with_element};
 use std::ops::Range;
 
 /// What a step may read: inputs, uniform values, and blocks that are not being written.
@@ -37,11 +37,21 @@ impl Values<'_> {
                 T::apply(function, self.operand(a)?, self.operand(b)?, out)?;
             }
         }
-        // The last value is rounded when it is stored.
-        if index + 1 < self.prepared.steps.len() {
+        // The last value is rounded when it is stored, and one that is an operand is rounded already.
+        if index + 1 < self.prepared.steps.len() && !self.is_choice(dtype, operation) {
             T::round_to(dtype, out);
         }
         Ok(())
+    }
+
+    /// Returns true if every result is one of the operands, which have this type, or 0.
+    fn is_choice(&self, dtype: DType, operation: Operation) -> bool {
+        use Function as F;
+        let Operation::Apply(F::Max | F::Maximum | F::Min | F::Minimum | F::Relu, operands) = operation
+        else {
+            return false;
+        };
+        operands.iter().all(|operand| self.prepared.steps[operand.0].dtype == dtype)
     }
 
     /// The value of an earlier step.

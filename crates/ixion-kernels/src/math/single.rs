@@ -8,11 +8,11 @@ use super::within;
 use std::f32::consts::{FRAC_2_SQRT_PI, LOG2_E};
 
 /// Adding and subtracting it rounds a small number to an integer, which is then held in the lowest bits of the sum.
-const ROUNDER: f32 = 12_582_912.0;
+pub(super) const ROUNDER: f32 = 12_582_912.0;
 
 /// ln 2 in two parts; products of the first with integers up to 2¹¹ are exact.
-const LN_2_HIGH: f32 = 0.693_145_75;
-const LN_2_LOW: f32 = 1.428_606_8e-6;
+pub(super) const LN_2_HIGH: f32 = 0.693_145_75;
+pub(super) const LN_2_LOW: f32 = 1.428_606_8e-6;
 
 /// 2⁻²⁴, by which fractions are expanded whose terms would be too large.
 const SMALL: f32 = 1.0 / 16_777_216.0;
@@ -76,6 +76,16 @@ pub(super) fn tanh(x: f32) -> f32 {
     (power / (power + 2.0)).copysign(x)
 }
 
+/// The value of a polynomial by Horner's rule: its highest coefficient, and the others in falling order.
+#[inline(always)]
+pub(super) fn horner<const N: usize>(x: f32, highest: f32, others: [f32; N]) -> f32 {
+    let mut value = highest;
+    for other in others {
+        value = value.mul_add(x, other);
+    }
+    value
+}
+
 /// A polynomial of degree 5, its lowest coefficient first; even and odd powers separately.
 #[inline(always)]
 fn polynomial(x: f32, coefficients: [f32; 6]) -> f32 {
@@ -101,19 +111,32 @@ pub(super) fn erf(x: f32) -> f32 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::{NEAR, angles, logarithms};
     use super::*;
     use proptest::prelude::*;
 
     /// The name, the function, the exact function, and the maximum error.
     type Function = (&'static str, fn(f32) -> f32, fn(f64) -> f64, f64);
 
-    const FUNCTIONS: [Function; 5] = [
+    const FUNCTIONS: [Function; 12] = [
         ("exp", exp, f64::exp, 1.04),
         ("exp_m1", exp_m1, f64::exp_m1, 1.5),
         ("sigmoid", sigmoid, |x| 1.0 / (1.0 + (-x).exp()), 2.0),
         ("tanh", tanh, f64::tanh, 2.7),
         ("erf", erf, libm::erf, 5.8),
+        ("ln", logarithms::ln, f64::ln, 0.88),
+        ("ln_1p", logarithms::ln_1p, f64::ln_1p, 0.95),
+        ("log10", logarithms::log10, f64::log10, 0.98),
+        ("asin", angles::asin, f64::asin, 0.63),
+        ("acos", angles::acos, f64::acos, 0.63),
+        ("sin", |x| angles::sin(near(x)), |x| f64::from(near(x as f32)).sin(), 0.92),
+        ("cos", |x| angles::cos(near(x)), |x| f64::from(near(x as f32)).cos(), 0.92),
     ];
+
+    /// x, or 0 if sine and cosine are not computed here.
+    fn near(x: f32) -> f32 {
+        if f64::from(x.abs()) < NEAR { x } else { 0.0 }
+    }
 
     /// The difference in units in the last place of the exact result.
     fn error(got: f32, want: f64) -> f64 {
@@ -156,7 +179,8 @@ mod tests {
         (0..=u32::MAX).step_by(40_009).map(f32::from_bits).for_each(check);
     }
 
-    /// The functions are x, 1 or a half for smaller numbers, and no longer change for larger ones, which samples show.
+    /// For smaller numbers, the functions are x, 1 or a half; for larger ones, they no longer change. Logarithms repeat
+    /// with every power of 2. Samples show it.
     #[test]
     #[ignore = "a billion numbers; run it after changing a function"]
     fn errors_over_every_number() {

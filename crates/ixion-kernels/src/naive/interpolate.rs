@@ -12,8 +12,41 @@ pub enum Interpolation {
     NearestExact,
     /// Linear interpolation between the two elements around the position.
     Linear,
-    /// Interpolation between four elements by Keys' cubic convolution (1981), with a = −3/4.
+    /// Interpolation between four elements by Keys' cubic convolution (1981), with a = −3/4, or −1/2 as a filter.
     Cubic,
+    /// The sinc function, windowed by its central lobe stretched to three lobes on each side; always a filter.
+    Lanczos,
+}
+
+impl Interpolation {
+    /// Half the width of the filter, in elements of the shorter of input and output.
+    fn reach(self) -> f64 {
+        match self {
+            Self::Nearest | Self::NearestExact => 0.5,
+            Self::Linear => 1.0,
+            Self::Cubic => 2.0,
+            Self::Lanczos => 3.0,
+        }
+    }
+
+    /// The filter's value at a distance from its centre.
+    fn filter<T: Float>(self, distance: T) -> T {
+        let x = distance.abs();
+        match self {
+            _ if x >= T::of(self.reach()) => T::zero(),
+            Self::Nearest | Self::NearestExact => T::one(),
+            Self::Linear => T::one() - x,
+            Self::Cubic if x < T::one() => (T::of(1.5) * x - T::of(2.5)) * x * x + T::one(),
+            Self::Cubic => (((x - T::of(5.0)) * x + T::of(8.0)) * x - T::of(4.0)) * T::of(-0.5),
+            Self::Lanczos => sinc(x) * sinc(x / T::of(3.0)),
+        }
+    }
+}
+
+/// sin(πx) / (πx), and 1 at 0.
+fn sinc<T: Float>(x: T) -> T {
+    let angle = x * T::of(std::f64::consts::PI);
+    if x == T::zero() { T::one() } else { angle.sin() / angle }
 }
 
 /// How one axis is resampled.
@@ -23,6 +56,9 @@ pub struct Resampling {
     pub interpolation: Interpolation,
     /// Whether the centres of the first and last elements are aligned, instead of their edges.
     pub align_corners: bool,
+    /// Whether the interpolation is a filter that widens as the output gets shorter than the input, so that all elements
+    /// contribute; not for [`Interpolation::Nearest`] and [`Interpolation::NearestExact`].
+    pub antialias: bool,
     /// The number of input elements.
     pub len: usize,
     /// The number of output elements.
@@ -40,7 +76,7 @@ impl Resampling {
             return vec![(source, T::one())];
         }
         match self.interpolation {
-            Interpolation::Nearest | Interpolation::NearestExact => Vec::new(),
+            _ if self.is_filter() => self.filtered(position),
             Interpolation::Linear => self.two_taps(position).to_vec(),
             Interpolation::Cubic => {
                 let at = self.source::<T>(position);
@@ -50,6 +86,8 @@ impl Resampling {
                 let taps = (first..).zip(weights);
                 taps.map(|(index, weight)| (usize::try_from(index).unwrap_or(0).min(last), weight)).collect()
             }
+            // The others copy elements.
+            _ => Vec::new(),
         }
     }
 
@@ -61,8 +99,51 @@ impl Resampling {
             Interpolation::Nearest => Some(self.below(self.step::<T>() * at)),
             Interpolation::NearestExact => Some(self.below(self.step::<T>() * (at + half) - half + half)),
             Interpolation::Linear if self.outputs == self.len => Some(position),
-            Interpolation::Linear | Interpolation::Cubic => None,
+            _ if self.is_filter() && self.outputs == self.len => Some(position),
+            Interpolation::Linear | Interpolation::Cubic | Interpolation::Lanczos => None,
         }
+    }
+
+    /// Returns true if the interpolation is a filter, which may reach any number of elements.
+    pub fn is_filter(&self) -> bool {
+        match self.interpolation {
+            Interpolation::Nearest | Interpolation::NearestExact => false,
+            Interpolation::Linear | Interpolation::Cubic => self.antialias,
+            Interpolation::Lanczos => true,
+        }
+    }
+
+    /// The largest number of elements that one output element is computed from.
+    pub fn most_taps(&self) -> usize {
+        match self.interpolation {
+            Interpolation::Nearest | Interpolation::NearestExact => 1,
+            interpolation if self.is_filter() => {
+                let reach = interpolation.reach() * self.distance::<f64>().max(1.0);
+                // A conversion from floats saturates.
+                ((2.0 * reach) as usize).saturating_add(2).min(self.len)
+            }
+            _ => 4,
+        }
+    }
+
+    /// The elements under the filter around output `position`, with weights that sum to 1.
+    fn filtered<T: Float>(&self, position: usize) -> Vec<(usize, T)> {
+        let (step, half) = (self.distance::<T>(), T::of(0.5));
+        let width = step.max(T::one());
+        let centre = step * (T::of(position as f64) + half);
+        let reach = T::of(self.interpolation.reach()) * width;
+        // A negative number has no `usize`: the filter then begins at the first element.
+        let first = (centre - reach + half).to_usize().unwrap_or(0);
+        let end = (centre + reach + half).to_usize().unwrap_or(0).min(self.len);
+        let weight = |index: usize| {
+            self.interpolation.filter((T::of(index as f64) - centre + half) * (T::one() / width))
+        };
+        let mut taps: Vec<(usize, T)> = (first..end).map(|index| (index, weight(index))).collect();
+        let sum: T = taps.iter().map(|tap| tap.1).sum();
+        if sum != T::zero() {
+            taps.iter_mut().for_each(|tap| tap.1 /= sum);
+        }
+        taps
     }
 
     /// The two elements around output `position`, with their weights.
@@ -88,15 +169,21 @@ impl Resampling {
         }
     }
 
+    /// As [`step`](Self::step), between the corners if these are aligned.
+    fn distance<T: Float>(&self) -> T {
+        match self.outputs {
+            _ if !self.align_corners => self.step(),
+            0 | 1 => T::zero(),
+            outputs => T::of(self.len as f64 - 1.0) / T::of(outputs as f64 - 1.0),
+        }
+    }
+
     /// The position of an output element among the input elements.
     fn source<T: Float>(&self, position: usize) -> T {
         let position = T::of(position as f64);
-        if !self.align_corners {
-            return self.step::<T>() * (position + T::of(0.5)) - T::of(0.5);
-        }
-        match self.outputs {
-            0 | 1 => T::zero(),
-            outputs => position * (T::of(self.len as f64 - 1.0) / T::of(outputs as f64 - 1.0)),
+        match self.align_corners {
+            true => position * self.distance::<T>(),
+            false => self.distance::<T>() * (position + T::of(0.5)) - T::of(0.5),
         }
     }
 }
@@ -140,8 +227,36 @@ mod tests {
 
     fn row(interpolation: Interpolation, align_corners: bool, outputs: usize) -> Vec<f64> {
         let x = ArrayD::from_shape_vec(IxDyn(&[3]), vec![0.0, 4.0, 8.0]).unwrap();
-        let axis = Resampling { interpolation, align_corners, len: 3, outputs, factor: None };
+        let axis =
+            Resampling { interpolation, align_corners, antialias: false, len: 3, outputs, factor: None };
         interpolate(x.view(), &[axis]).into_raw_vec_and_offset().0
+    }
+
+    #[test]
+    fn a_filter_widens_as_the_output_gets_shorter() {
+        let resampling = |interpolation, len, outputs| Resampling {
+            interpolation,
+            align_corners: false,
+            antialias: true,
+            len,
+            outputs,
+            factor: None,
+        };
+        let halved = resampling(Interpolation::Linear, 4, 2);
+        assert_eq!(halved.taps::<f64>(0), [(0, 3.0 / 7.0), (1, 3.0 / 7.0), (2, 1.0 / 7.0)]);
+        assert_eq!(halved.taps::<f64>(1), [(1, 1.0 / 7.0), (2, 3.0 / 7.0), (3, 3.0 / 7.0)]);
+        assert_eq!(resampling(Interpolation::Lanczos, 3, 3).taps::<f64>(1), [(1, 1.0)]);
+        for interpolation in [Interpolation::Linear, Interpolation::Cubic, Interpolation::Lanczos] {
+            for (len, outputs) in [(1, 1), (7, 3), (100, 7), (2, 9), (1, 5)] {
+                let axis = resampling(interpolation, len, outputs);
+                for position in 0..outputs {
+                    let taps = axis.taps::<f64>(position);
+                    assert!((1..=axis.most_taps()).contains(&taps.len()), "{axis:?}: {taps:?}");
+                    let sum: f64 = taps.iter().map(|tap| tap.1).sum();
+                    assert!((sum - 1.0).abs() < 1e-12 && taps.iter().all(|tap| tap.0 < len));
+                }
+            }
+        }
     }
 
     #[test]

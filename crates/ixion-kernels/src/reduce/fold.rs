@@ -1,7 +1,7 @@
 //! Reductions of real numbers along any axes of an array: sums, products, extremes, variances and norms.
 
 use super::axes::{Auxiliary, BLOCK, Compute, Fold, Numbers, Walk};
-use crate::{Float, math, widest};
+use crate::{Float, Work, math, run_widest, widest};
 use ixion_tensor::{Half, bf16, f16};
 use std::ops::Range;
 
@@ -80,6 +80,26 @@ impl Operation {
         }
     }
 
+    /// As [`Operation::floats`] for extremes of elements that are not wider than `f32`, in that type, which is faster.
+    /// Returns false, and leaves `results` as they are, for other operations and elements.
+    pub fn single_extremes(self, walk: &Walk, elements: Floats<'_>, results: &mut [f32]) -> bool {
+        match elements {
+            Floats::F32(elements) => self.extremes(walk, Numbers::Elements(elements), results),
+            Floats::F16(elements) => self.extremes(walk, Numbers::Computed(&halves(elements)), results),
+            Floats::Bf16(elements) => self.extremes(walk, Numbers::Computed(&halves(elements)), results),
+            Floats::F64(_) => false,
+        }
+    }
+
+    fn extremes(self, walk: &Walk, numbers: Numbers<'_, f32>, results: &mut [f32]) -> bool {
+        match self {
+            Self::Max => largest(walk, numbers, f32::NEG_INFINITY, results),
+            Self::Min => smallest(walk, numbers, f32::INFINITY, results),
+            _ => return false,
+        }
+        true
+    }
+
     fn numbers<N: Float>(
         self,
         walk: &Walk,
@@ -97,7 +117,7 @@ impl Operation {
             }
             Self::Product => product(walk, &terms(numbers, |x, _| x), results),
             Self::Max => largest(walk, numbers, f64::NEG_INFINITY, results),
-            Self::Min => smallest(walk, numbers, results),
+            Self::Min => smallest(walk, numbers, f64::INFINITY, results),
             Self::Variance { correction } => variances(walk, numbers, count, correction, results, auxiliary),
             Self::Deviation { correction } => {
                 variances(walk, numbers, count, correction, results, auxiliary);
@@ -202,16 +222,55 @@ fn product(walk: &Walk, numbers: &Compute<'_, f64>, results: &mut [f64]) {
     walk.fold_numbers(Numbers::Computed(numbers), &[], results, &fold);
 }
 
-/// The largest number, where NaN wins over everything.
-fn largest<N: Float>(walk: &Walk, numbers: Numbers<'_, N>, start: f64, results: &mut [f64]) {
-    let join = |a: f64, b: f64| if b > a || b.is_nan() { b } else { a };
-    walk.fold_numbers(numbers, &[], results, &Fold { start, lift: |x: N, _| float(x), join });
+/// The largest number, at least `start`, where NaN wins over everything.
+fn largest<N: Float, A: Float>(walk: &Walk, numbers: Numbers<'_, N>, start: A, results: &mut [A]) {
+    let join = |a: A, b: A| if (b > a) | b.is_nan() { b } else { a };
+    walk.fold_numbers(numbers, &[], results, &Fold { start, lift: |x: N, _| A::of(float(x)), join });
 }
 
-/// The smallest number, where NaN wins over everything.
-fn smallest<N: Float>(walk: &Walk, numbers: Numbers<'_, N>, results: &mut [f64]) {
-    let join = |a: f64, b: f64| if b < a || b.is_nan() { b } else { a };
-    walk.fold_numbers(numbers, &[], results, &Fold { start: f64::INFINITY, lift: |x: N, _| float(x), join });
+/// The smallest number, at most `start`, where NaN wins over everything.
+fn smallest<N: Float, A: Float>(walk: &Walk, numbers: Numbers<'_, N>, start: A, results: &mut [A]) {
+    let join = |a: A, b: A| if (b < a) | b.is_nan() { b } else { a };
+    walk.fold_numbers(numbers, &[], results, &Fold { start, lift: |x: N, _| A::of(float(x)), join });
+}
+
+/// Computes powers of e of the differences between numbers and their auxiliary numbers, which must be of type `N` too.
+fn powers<N: Float>(numbers: Numbers<'_, N>) -> impl Fn(Range<usize>, Auxiliary<'_>, &mut [N]) {
+    move |range, auxiliary, to| {
+        match numbers {
+            Numbers::Elements(elements) => {
+                let elements = elements.get(range).unwrap_or_default();
+                to.iter_mut().zip(elements).for_each(|(to, &x)| *to = x);
+            }
+            Numbers::Computed(make) => make(range, Auxiliary::One(0.0), to),
+        }
+        run_widest(Powers(to, auxiliary));
+    }
+}
+
+/// Replaces numbers by powers of e of their differences from auxiliary numbers.
+struct Powers<'a, N>(&'a mut [N], Auxiliary<'a>);
+
+impl<N: Float> Work for Powers<'_, N> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let Self(numbers, auxiliary) = self;
+        match auxiliary {
+            Auxiliary::One(auxiliary) => {
+                let auxiliary = N::of(auxiliary);
+                for x in numbers {
+                    *x = math::exp(*x - auxiliary);
+                }
+            }
+            Auxiliary::Each(all) => {
+                for (x, &auxiliary) in numbers.iter_mut().zip(all) {
+                    *x = math::exp(*x - N::of(auxiliary));
+                }
+            }
+        }
+    }
 }
 
 /// The sum of squared differences from the mean, divided by `count` − `correction`, or by 0 if that is negative; NaN for
@@ -237,8 +296,8 @@ fn log_sum_exp<N: Float>(walk: &Walk, numbers: Numbers<'_, N>, results: &mut [f6
     largest(walk, numbers, f64::NEG_INFINITY, shifts);
     // An infinite largest element minus itself would be NaN.
     each(shifts, |largest| if largest.is_finite() { largest } else { 0.0 });
-    let powers = terms(numbers, |x, shift| math::power::<N>(x - shift));
-    sum::<f64>(walk, Numbers::Computed(&powers), shifts, results);
+    let powers = powers(numbers);
+    sum::<N>(walk, Numbers::Computed(&powers), shifts, results);
     results.iter_mut().zip(shifts).for_each(|(sum, shift)| *sum = *shift + sum.ln());
 }
 
@@ -248,9 +307,9 @@ fn norms<N: Float>(walk: &Walk, numbers: Numbers<'_, N>, p: f64, results: &mut [
     let sum =
         |terms: &Compute<'_, f64>, results: &mut [f64]| sum(walk, Numbers::Computed(terms), &[], results);
     if p == f64::INFINITY {
-        largest::<f64>(walk, Numbers::Computed(&magnitudes), 0.0, results);
+        largest::<f64, f64>(walk, Numbers::Computed(&magnitudes), 0.0, results);
     } else if p == f64::NEG_INFINITY {
-        smallest::<f64>(walk, Numbers::Computed(&magnitudes), results);
+        smallest::<f64, f64>(walk, Numbers::Computed(&magnitudes), f64::INFINITY, results);
     } else if p == 0.0 {
         sum(&terms(numbers, |x, _| if x == 0.0 { 0.0 } else { 1.0 }), results);
     } else if p == 1.0 {
@@ -349,6 +408,12 @@ mod tests {
             ] {
                 let (mut results, mut auxiliary) = (vec![7.0; walk.outputs()], vec![8.0; walk.outputs()]);
                 operation.floats(&walk, elements, folded, &mut results, &mut auxiliary);
+                let mut singles = vec![9.0; walk.outputs()];
+                if operation.single_extremes(&walk, elements, &mut singles) {
+                    for (got, want) in singles.iter().zip(&results) {
+                        prop_assert!(f64::from(*got) == *want || (got.is_nan() && want.is_nan()));
+                    }
+                }
                 for (got, want) in results.iter().zip(&want) {
                     let near = got == want || (got - want).abs() <= 1e-6 * want.abs().max(1.0);
                     prop_assert!(near || (got.is_nan() && want.is_nan()), "{operation:?}: {got}, not {want}");

@@ -12,7 +12,7 @@ use crate::op::{
 use crate::reduction::extremes::{Max, Min};
 use crate::support::broadcast::{TensorOrScalar, common};
 use ixion_pnnx::Expr;
-use ixion_tensor::{DType, Scalar, Tensor};
+use ixion_tensor::{DType, Dim, Scalar, Tensor};
 use std::ops::RangeInclusive;
 
 /// A field that is a number or an input.
@@ -100,16 +100,20 @@ const TEMPLATES: &[(&str, &[Field], &str)] = &[
     ("prim::NumToTensor", ONE, "@0"),
 ];
 
-/// Operators of one operand whose result is a number in TorchScript: type and template.
-const NUMBERS: [(&str, &str); 4] = [
-    ("aten::Bool", "torch.bool(@0)"),
-    ("aten::Float", "torch.double(@0)"),
-    ("aten::Int", "torch.long(@0)"),
-    ("aten::ScalarImplicit", "@0"),
+/// Operators whose result is a number in TorchScript: type, arguments and template.
+const NUMBERS: &[(&str, &[Field], &str)] = &[
+    ("aten::Bool", ONE, "torch.bool(@0)"),
+    ("aten::Float", ONE, "torch.double(@0)"),
+    ("aten::Int", ONE, "torch.long(@0)"),
+    ("aten::ScalarImplicit", ONE, "@0"),
+    ("aten::floordiv", TWO, "floor_divide(@0,@1)"),
+    ("aten::item", ONE, "@0"),
+    ("prim::max", TWO, "maximum(@0,@1)"),
+    ("prim::min", TWO, "minimum(@0,@1)"),
 ];
 
 /// An operand as part of an expression.
-fn expr_of(operand: TensorOrScalar) -> Expr {
+pub(crate) fn expr_of(operand: TensorOrScalar) -> Expr {
     match operand {
         TensorOrScalar::Input(position) => Expr::Input(position),
         TensorOrScalar::Number(Scalar::Bool(value)) => Expr::Bool(value),
@@ -158,7 +162,11 @@ fn substituted(expr: &Expr, operands: &[Expr]) -> Expr {
     }
 }
 
-fn compiled(template: &str, operands: &[Expr]) -> Result<Expression> {
+/// The expression of a template, with operands in place of its inputs.
+///
+/// # Errors
+/// [`LayerError::Unsupported`] if the template is not an expression.
+pub(crate) fn compiled(template: &str, operands: &[Expr]) -> Result<Expression> {
     let unreadable = |error: ixion_pnnx::ExpressionError| LayerError::Unsupported(error.to_string());
     let template = Expr::parse(template).map_err(unreadable)?;
     Ok(Expression::new(Compiled::new(&substituted(&template, operands))?))
@@ -308,6 +316,24 @@ impl CpuLayer for Numel {
     }
 }
 
+crate::operator! {
+    /// `torch.Tensor.dim`: the number of axes.
+    pub struct Rank for "aten::dim" {}
+}
+
+impl Layer for Rank {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
+        Ok(vec![TensorMeta::new(DType::I64, [0; 0]).with_values(vec![Dim::from(inputs[0].rank())])])
+    }
+}
+
+impl CpuLayer for Rank {
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        let rank = i64::try_from(io.inputs[0].shape().rank()).unwrap_or(i64::MAX);
+        Ok(io.outputs[0].copy_from(&Tensor::scalar(rank).view())?)
+    }
+}
+
 /// One of two expressions of the same operands, selected by the operands' common type.
 #[derive(Debug, Clone)]
 pub struct ByType {
@@ -367,8 +393,8 @@ fn add_operators(registry: &mut Registry) -> Result<(), RegistryError> {
     for (op_type, arguments, template) in TEMPLATES {
         registry.add(*op_type, of_table(arguments, template))?;
     }
-    for (op_type, template) in NUMBERS {
-        registry.add(op_type, of_table(ONE, template).returning_number())?;
+    for (op_type, arguments, template) in NUMBERS {
+        registry.add(*op_type, of_table(arguments, template).returning_number())?;
     }
     registry.add("aten::div", division())?;
     registry.add("aten::float_power", float_power())?;
@@ -378,5 +404,7 @@ fn add_operators(registry: &mut Registry) -> Result<(), RegistryError> {
     registry.add("aten::min", extreme::<Min>("minimum(@0,@1)").with_properties(moved))?;
     registry.add("aten::size", size().with_properties(reads_integers))?;
     registry.add("aten::numel", Creator::of::<Numel>().with_properties(reads_integers))?;
+    let rank = Creator::of::<Rank>().returning_number();
+    registry.add("aten::dim", rank.with_properties(reads_integers))?;
     registry.add("Tensor.size", size().with_properties(reads_integers))
 }

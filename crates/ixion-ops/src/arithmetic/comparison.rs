@@ -235,9 +235,11 @@ delegating! {
 }
 
 operators! {
-    Eq: when_quantized(InFloats(Plain)), Ne: when_quantized(InFloats(Plain)), Lt: when_quantized(InFloats(Plain)),
-    Le: when_quantized(InFloats(Plain)), Gt: when_quantized(InFloats(Plain)), Ge: when_quantized(InFloats(Plain)),
-    LogicalAnd, LogicalOr, LogicalXor, LogicalNot, IsNan, IsInf, IsFinite, IsReal
+    Eq: decides().when_quantized(InFloats(Plain)), Ne: decides().when_quantized(InFloats(Plain)),
+    Lt: decides().when_quantized(InFloats(Plain)), Le: decides().when_quantized(InFloats(Plain)),
+    Gt: decides().when_quantized(InFloats(Plain)), Ge: decides().when_quantized(InFloats(Plain)),
+    LogicalAnd: decides(), LogicalOr: decides(), LogicalXor: decides(), LogicalNot: decides(), IsNan, IsInf, IsFinite,
+    IsReal
 }
 
 #[cfg(test)]

@@ -1,10 +1,17 @@
 //! Functions of one or two numbers that PNNX keeps as TorchScript operators at every level, and that expressions lack.
 
+mod bessel;
 mod complex;
+mod functions;
+mod gamma;
+mod normal;
 mod numbers;
+mod polynomials;
 
 pub(crate) use complex::conjugate;
 pub use complex::{Angle, Conjugate, Polar, Sgn};
+pub use functions::{MultiGamma, Polygamma};
+pub(crate) use numbers::i0;
 
 use crate::arithmetic::binary::{INPUT, ONE, TWO, creator, first, required};
 use crate::op::{
@@ -466,7 +473,7 @@ fn of_two(doc: &str, function: OfNumbers) -> crate::op::Creator {
     creator(doc.to_owned(), TWO, create)
 }
 
-operators! { Logit, IsClose; of complex; with add_functions }
+operators! { Logit, IsClose; of complex, functions; with add_functions }
 
 fn add_functions(registry: &mut Registry) -> Result<(), RegistryError> {
     for &(op_type, function, doc) in SINGLE {

@@ -1,25 +1,23 @@
 //! Convolution of tensors with blocked channels.
 
+mod samples;
 mod state;
 
 use super::algorithm::ConvAlgorithm;
-use super::{Conv, pad_same};
+use super::{Conv, border, pad_same};
 use crate::layout::padding::PaddingMode;
 use crate::op::{ForwardContext, LayerError, Result, TensorFormat, TensorMeta, Weight};
 use crate::support::epilogue::Epilogue;
-use crate::support::float;
 use crate::support::packed::{BF16, NO_PAIRS};
 use crate::support::packed_weights::numbers_of;
 use ixion_kernels::blocked::{
     BlockedShape, Blocking, DenseConv, DenseWeights, DepthwiseConv, Tile, WinogradConv, WinogradWeights,
 };
-use ixion_kernels::elementwise::ApplyEpilogue;
-use ixion_kernels::packed::SumEpilogue;
 use ixion_kernels::{Isa, isa, multiplies_pairs};
-use ixion_tensor::{DType, Format, Tensor, TensorView, TensorViewMut};
-use smallvec::SmallVec;
+use ixion_tensor::{DType, Format, Limits, Tensor, TensorView, TensorViewMut};
+use samples::run;
 pub(super) use state::Blocks;
-use state::{Sizes, Weights};
+use state::{Ready, Sizes, Weights};
 use std::sync::{Arc, OnceLock};
 
 /// Padding may enlarge a sample by at most this factor, unless it still has no more than [`MAX_PADDED_ELEMENTS`].
@@ -53,7 +51,7 @@ impl Conv {
         let channels = per_group.saturating_mul(self.groups);
         weight.dtype() == DType::F32
             && out_channels > 0
-            && self.padding_mode == PaddingMode::Zeros
+            && self.padding_mode != PaddingMode::Constant
             && match is_depthwise {
                 true => {
                     let reach = self.windows(&[rows, columns]).is_ok_and(|windows| match windows[..] {
@@ -116,9 +114,25 @@ impl Conv {
         // Once configured, the layer must accept other shapes: they cannot be computed in another format.
         let is_unconfigured = self.blocks.weights.is_none();
         match inputs.first().and_then(|input| input.shape().ok()).filter(|_| is_unconfigured) {
-            Some(input) => check_padding(&self.blocked_shape(&input)?),
+            Some(input) => self.check_padding(&self.blocked_shape(&input)?, &input),
             None => Ok(()),
         }
+    }
+
+    /// Returns true if the input is stored with its padding.
+    fn stores_padded(&self, shape: &BlockedShape) -> bool {
+        !shape.is_depthwise() || self.padding_mode.mirror().is_some()
+    }
+
+    /// Rejects an input that is small compared with its padding, which is stored with it.
+    fn check_padding(&self, shape: &BlockedShape, input: &[usize]) -> Result<()> {
+        let lens = input.last_chunk::<2>().copied().unwrap_or(shape.lens);
+        let [elements, padded] = [lens, shape.padded_lens()].map(|lens| with_channels(shape, lens));
+        let most = elements.saturating_mul(MAX_PADDED_RATIO).max(MAX_PADDED_ELEMENTS);
+        if self.stores_padded(shape) && padded > most {
+            return Err(LayerError::Unsupported("the padding is far larger than the input".to_owned()));
+        }
+        Ok(())
     }
 
     /// Discards state that was prepared for another blocking or algorithm.
@@ -146,7 +160,7 @@ impl Conv {
             return algorithms;
         };
         let channels = weight.shape().get(1).copied().unwrap_or(0);
-        if weight.dtype() == DType::F32 && self.padding_mode == PaddingMode::Zeros {
+        if weight.dtype() == DType::F32 && self.padding_mode != PaddingMode::Constant {
             algorithms.extend(self.tiles(weight.shape()).iter().copied().map(ConvAlgorithm::Winograd));
             let are_pairs = weight.shape().len() == 4 && channels.is_multiple_of(2) && channels > 0;
             algorithms.extend((are_pairs && multiplies_pairs()).then_some(ConvAlgorithm::Bf16));
@@ -300,7 +314,7 @@ impl Conv {
         weights.ok_or_else(no_kernel)
     }
 
-    /// The sizes of a convolution of an input of this shape.
+    /// The sizes of a convolution of an input of this shape, with its padding unless that is zeros.
     fn blocked_shape(&self, input: &[usize]) -> Result<BlockedShape> {
         let (Weight::Attribute(weight), [_, _, lens @ ..]) = (&self.weight, input) else {
             return Err(computed());
@@ -315,23 +329,25 @@ impl Conv {
         let &[high, wide] = &windows[..] else {
             return Err(LayerError::Unsupported("blocked channels require a window of two axes".into()));
         };
-        Ok(BlockedShape {
-            channels: per_group.saturating_mul(self.groups),
-            out_channels,
-            groups: self.groups,
-            lens: [height, width],
-            windows: [high, wide],
-        })
+        let (mut lens, mut windows) = ([height, width], [high, wide]);
+        if self.padding_mode.mirror().is_some() {
+            for (len, window) in lens.iter_mut().zip(&mut windows) {
+                *len = len.saturating_add(window.pad_before).saturating_add(window.pad_after);
+                (window.pad_before, window.pad_after) = (0, 0);
+            }
+        }
+        let channels = per_group.saturating_mul(self.groups);
+        Ok(BlockedShape { channels, out_channels, groups: self.groups, lens, windows })
     }
 
     fn sizes(&self, input: &[usize], blocking: Blocking) -> Result<Sizes> {
         let shape = self.blocked_shape(input)?;
+        if self.stores_padded(&shape) && with_channels(&shape, shape.padded_lens()) > isize::MAX as usize {
+            return Err(LayerError::Unsupported("the padded input exceeds the address space".to_owned()));
+        }
         if shape.is_depthwise() {
             let conv = DepthwiseConv::new(shape, blocking.block);
             return conv.map(Sizes::Depthwise).ok_or_else(no_kernel);
-        }
-        if with_channels(&shape, shape.padded_lens()) > isize::MAX as usize {
-            return Err(LayerError::Unsupported("the padded input exceeds the address space".to_owned()));
         }
         let ConvAlgorithm::Winograd(tile) = self.blocks.algorithm else {
             return Ok(Sizes::Dense(DenseConv::new(shape, self.blocks.algorithm.dense(blocking))));
@@ -339,15 +355,43 @@ impl Conv {
         WinogradConv::new(shape, (tile, blocking.block)).map(Sizes::Winograd).ok_or_else(no_kernel)
     }
 
+    /// The elements of scratch memory for a sample with its border.
+    fn border_room(&self, input: &[usize], blocking: Blocking) -> Result<usize> {
+        if self.padding_mode.mirror().is_none() {
+            return Ok(0);
+        }
+        let shape = self.blocked_shape(input)?;
+        let block = if blocking.is_input_blocked { blocking.block } else { 1 };
+        let channels = shape.channels.checked_next_multiple_of(block).unwrap_or(usize::MAX);
+        Ok(border::room(shape.lens.iter().fold(channels, |room, &len| room.saturating_mul(len))))
+    }
+
+    /// Prepares everything that depends on the shape of the input.
+    fn ready(&self, input: &[usize], blocking: Blocking, limits: &Limits) -> Result<Ready> {
+        let (sizes, room) = (self.sizes(input, blocking)?, self.border_room(input, blocking)?);
+        limits.check_tensor("the padded input", (room as u64).saturating_mul(size_of::<f32>() as u64))?;
+        let Weight::Attribute(weight) = &self.weight else { return Err(computed()) };
+        let border = match self.padding_mode.mirror() {
+            Some(_) => self.border(input, &self.shape(input, weight.shape())?.1, limits)?,
+            None => None,
+        };
+        let room = if border.is_some() { room } else { 0 };
+        Ok(Ready { sizes, border, room })
+    }
+
     /// Bytes of scratch memory for blocked tensors.
     pub(super) fn blocked_workspace(&self, inputs: &[TensorMeta]) -> usize {
         let (Some(blocking), Some(input)) = (self.blocks.blocking, inputs.first()) else { return 0 };
-        let sizes = input.shape().map_err(LayerError::from).and_then(|shape| self.sizes(&shape, blocking));
-        match sizes {
-            Ok(Sizes::Dense(conv)) => conv.scratch().saturating_mul(size_of::<f32>()),
-            Ok(Sizes::Winograd(conv)) => conv.scratch().saturating_mul(size_of::<f32>()),
-            _ => 0,
-        }
+        let elements = || -> Result<usize> {
+            let shape = input.shape()?;
+            let conv = match self.sizes(&shape, blocking)? {
+                Sizes::Dense(conv) => conv.scratch(),
+                Sizes::Winograd(conv) => conv.scratch(),
+                Sizes::Depthwise(_) => 0,
+            };
+            Ok(conv.saturating_add(self.border_room(&shape, blocking)?))
+        };
+        elements().unwrap_or(0).saturating_mul(size_of::<f32>())
     }
 
     /// Convolves blocked tensors.
@@ -371,11 +415,12 @@ impl Conv {
         }
         let weights = Arc::clone(self.blocks.weights.get_or_insert_default());
         let weights = self.packed_weights(blocking, &weights)?;
-        let (mut sizes, mut epilogue) = (self.blocks.sizes.take(), self.epilogue.take());
-        let result = sizes
-            .of(*inputs[0].shape(), |input| self.sizes(input, blocking))
-            .and_then(|sizes| run(sizes, weights, epilogue.as_mut(), inputs, output, context));
-        (self.blocks.sizes, self.epilogue) = (sizes, epilogue);
+        let (mut ready, mut epilogue) = (self.blocks.ready.take(), self.epilogue.take());
+        let limits = context.limits();
+        let result = ready
+            .of(*inputs[0].shape(), |input| self.ready(input, blocking, limits))
+            .and_then(|ready| run(ready, weights, epilogue.as_mut(), inputs, output, context));
+        (self.blocks.ready, self.epilogue) = (ready, epilogue);
         result
     }
 
@@ -420,15 +465,6 @@ fn with_channels(shape: &BlockedShape, lens: [usize; 2]) -> usize {
     [channels, lens[0], lens[1]].into_iter().fold(1, usize::saturating_mul)
 }
 
-/// Rejects an input that is small compared with its padding, which is stored with it.
-fn check_padding(shape: &BlockedShape) -> Result<()> {
-    let [elements, padded] = [shape.lens, shape.padded_lens()].map(|lens| with_channels(shape, lens));
-    if !shape.is_depthwise() && padded > elements.saturating_mul(MAX_PADDED_RATIO).max(MAX_PADDED_ELEMENTS) {
-        return Err(LayerError::Unsupported("the padding is far larger than the input".to_owned()));
-    }
-    Ok(())
-}
-
 /// The reason for rejecting a state.
 fn refusal(bytes: &[u8]) -> String {
     match *bytes {
@@ -446,74 +482,4 @@ fn no_kernel() -> LayerError {
 
 fn computed() -> LayerError {
     LayerError::Unsupported("blocked convolution requires weights from the file".to_owned())
-}
-
-/// Convolves all samples.
-fn run(
-    sizes: &Sizes,
-    weights: &Weights,
-    epilogue: Option<&mut Epilogue>,
-    inputs: &[TensorView<'_>],
-    output: &mut TensorViewMut<'_>,
-    context: &mut ForwardContext<'_>,
-) -> Result<()> {
-    let mut unrolled: SmallVec<[TensorView<'_>; 4]> = SmallVec::new();
-    for input in inputs {
-        unrolled.push(input.with_layout(input.layout().unrolled()?)?);
-    }
-    let layout = output.layout().unrolled()?;
-    let mut output = output.reborrow().with_layout(layout)?;
-    let simple = epilogue.as_ref().and_then(|epilogue| epilogue.in_registers(&unrolled, &output));
-    let (bounds, added) = simple.unwrap_or((SumEpilogue::NONE.bounds, None));
-    let epilogue = epilogue.filter(|_| simple.is_none());
-    let run = epilogue.map(|epilogue| epilogue.start(&unrolled, DType::F32, layout.shape())).transpose()?;
-    let elementwise = run.as_ref().map(|run| run as &dyn ApplyEpilogue<f32>);
-    // A plain input may have any strides.
-    let (input, output) = (float::read::<f32>(&unrolled[0])?, output.slice::<f32>()?);
-    let samples = inputs[0].shape().first().copied().unwrap_or(1).max(1);
-    let epilogue = SumEpilogue { bounds, added, elementwise, first: 0 };
-    run_samples(sizes, weights, &input, (output, samples), &epilogue, context)
-}
-
-/// Convolves the samples in turn.
-fn run_samples(
-    sizes: &Sizes,
-    weights: &Weights,
-    input: &[f32],
-    (output, samples): (&mut [f32], usize),
-    epilogue: &SumEpilogue<'_>,
-    context: &mut ForwardContext<'_>,
-) -> Result<()> {
-    let (sample, out_sample) = (input.len() / samples, output.len() / samples);
-    if out_sample == 0 {
-        return Ok(());
-    }
-    let limits = context.limits();
-    let scratch = match sizes {
-        Sizes::Dense(conv) => context.scratch::<f32>(conv.scratch())?,
-        Sizes::Winograd(conv) => context.scratch_between::<f32>(conv.least_scratch(), conv.scratch())?,
-        Sizes::Depthwise(_) => &mut [],
-    };
-    for (index, output) in output.chunks_exact_mut(out_sample).enumerate() {
-        let (input, first) = (&input[index * sample..][..sample], index * out_sample);
-        let added = epilogue.added.map(|added| &added[first..][..out_sample]);
-        let epilogue = SumEpilogue { added, first, ..*epilogue };
-        match (sizes, weights) {
-            (Sizes::Dense(conv), Weights::Dense(weights)) => {
-                conv.run(input, weights, output, scratch, &epilogue, limits)?;
-            }
-            (Sizes::Depthwise(conv), Weights::Depthwise(weights)) => {
-                conv.run(input, weights, output, &epilogue, limits)?;
-            }
-            (Sizes::Winograd(conv), Weights::Winograd(weights)) => {
-                conv.run(input, weights, output, scratch, &epilogue, limits)?;
-            }
-            _ => {
-                return Err(LayerError::Unsupported(
-                    "the weights were packed for another kind of convolution".to_owned(),
-                ));
-            }
-        }
-    }
-    Ok(())
 }

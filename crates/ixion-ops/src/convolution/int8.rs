@@ -1,12 +1,13 @@
 //! Convolution of quantised (int8) tensors.
 
-use super::{Conv, Padding};
+use super::Conv;
+use super::border::{Border, PreparedInt8};
 use crate::layout::padding::PaddingMode;
 use crate::op::{Layer, LayerError, Result, TensorFormat, Weight};
 use crate::support::int8;
 use crate::support::int8::{Channels, Fill, Real};
 use ixion_kernels::quantized::{Int8Conv, Outcome, Rows};
-use ixion_tensor::{Limits, TensorView, TensorViewMut};
+use ixion_tensor::{Limits, Shape, TensorView, TensorViewMut};
 
 /// The number of int8 products in the time of one `f32` product, if each output sums many.
 const PEAK_INT8_SPEEDUP: f64 = 1.4;
@@ -15,15 +16,9 @@ const PEAK_INT8_SPEEDUP: f64 = 1.4;
 const OVERHEAD_MACS: f64 = 180.0;
 
 impl Conv {
-    /// Returns true if the int8 kernel supports these parameters: any padding must be zeros.
+    /// Returns true if the int8 kernel supports these parameters.
     pub(super) fn may_be_int8(&self) -> bool {
-        let is_unpadded = match &self.padding {
-            Padding::Places(places) => places.values().iter().all(|&places| places == 0),
-            Padding::Valid => true,
-            Padding::Same => false,
-        };
-        let pads_zeros = self.padding_mode == PaddingMode::Zeros || is_unpadded;
-        pads_zeros && int8::has_weights(&self.weight, self.bias.as_ref())
+        self.padding_mode != PaddingMode::Constant && int8::has_weights(&self.weight, self.bias.as_ref())
     }
 
     /// Supports a quantised input with a quantised or float output.
@@ -61,10 +56,14 @@ impl Conv {
     ) -> Result<()> {
         self.initialize_int8()?;
         let (mut int8_conv, mut epilogue) = (self.int8_conv.take(), self.epilogue.take());
-        let result = int8_conv.of(*inputs[0].shape(), |shape| self.int8_conv(shape)).and_then(|conv| {
+        let prepare = |shape: &Shape| self.prepared_int8(shape, limits);
+        let result = int8_conv.of(*inputs[0].shape(), prepare).and_then(|PreparedInt8 { conv, border }| {
             limits.check_tensor("the samples of an int8 convolution", conv.held_bytes())?;
-            let input = int8::read(&inputs[0], limits)?;
-            let [_, out_sample] = conv.sample();
+            let mut input = int8::read(&inputs[0], limits)?;
+            let [sample, out_sample] = conv.sample();
+            if let Some(border) = border {
+                input = padded(border, &input, sample, limits)?;
+            }
             let positions = out_sample.checked_div(self.weight_rows()).unwrap_or(0);
             let samples = Samples { conv, input: &input, limits };
             self.int8.write(epilogue.as_mut(), Channels::Rows(positions), inputs, output, samples)
@@ -81,12 +80,24 @@ impl Conv {
         }
     }
 
-    fn int8_conv(&self, input: &[usize]) -> Result<Int8Conv> {
+    fn prepared_int8(&self, input: &[usize], limits: &Limits) -> Result<PreparedInt8> {
         let Weight::Attribute(weight) = &self.weight else {
             return Err(LayerError::Unsupported("int8 convolution requires weights from the file".into()));
         };
-        Ok(Int8Conv::new(self.shape(input, weight.shape())?.0))
+        let (shape, pads) = self.shape(input, weight.shape())?;
+        let border = self.border(input, &pads, limits)?;
+        Ok(PreparedInt8 { conv: Int8Conv::new(shape), border })
     }
+}
+
+/// All samples with their border; each has `sample` elements then.
+fn padded(border: &Border, input: &[i16], sample: usize, limits: &Limits) -> Result<Vec<i16>> {
+    let samples = input.len().checked_div(border.bare(sample)).unwrap_or(0);
+    let count = samples.saturating_mul(sample);
+    limits.check_tensor("the padded input", (count as u64).saturating_mul(2))?;
+    let mut padded = vec![0; count];
+    border.pad(input, 1, &mut padded, limits)?;
+    Ok(padded)
 }
 
 /// The samples of an input.

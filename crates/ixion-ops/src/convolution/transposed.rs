@@ -26,7 +26,8 @@ crate::operator! {
     /// output_padding)…, where reach = dilation·(kernel − 1) + 1.
     pub struct ConvTranspose for
         "nn.ConvTranspose2d", "nn.ConvTranspose1d", "nn.ConvTranspose3d",
-        "F.conv_transpose2d", "aten::conv_transpose2d", "F.conv_transpose1d", "aten::conv_transpose1d", "F.conv_transpose3d", "aten::conv_transpose3d"
+        "F.conv_transpose2d", "aten::conv_transpose2d", "F.conv_transpose1d", "aten::conv_transpose1d",
+        "F.conv_transpose3d", "aten::conv_transpose3d"
     {
         /// Number of input channels; only checked against the weights.
         in_channels: Option<usize> = None,

@@ -50,6 +50,30 @@ impl<T: FromParameter> FieldValue for Leading<T> {
     fn num_inputs(&self) -> usize {
         self.0.num_inputs()
     }
+
+    fn written(&self) -> Written {
+        self.0.written()
+    }
+}
+
+/// An argument that may be absent, or `None`.
+impl<T: FromParameter> FieldValue for Option<Leading<T>> {
+    const KIND: &'static str = <T as FromParameter>::KIND;
+
+    fn read(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Option<Self>> {
+        match reader.param(key) {
+            Some(parameter) if parameter.is_none() => Ok(Some(None)),
+            _ => Ok(Leading::read(reader, key)?.map(Some)),
+        }
+    }
+
+    fn num_inputs(&self) -> usize {
+        self.as_ref().map_or(0, |argument| argument.0.num_inputs())
+    }
+
+    fn written(&self) -> Written {
+        self.as_ref().map_or_else(Written::none, Leading::written)
+    }
 }
 
 /// An optional number given as a parameter or an input, which may be the first input.
@@ -82,7 +106,7 @@ impl NumberArgument {
     }
 
     /// The number, as PyTorch's `item()` returns it.
-    fn value(self, inputs: &[TensorView<'_>]) -> Result<Option<Scalar>> {
+    pub(crate) fn value(self, inputs: &[TensorView<'_>]) -> Result<Option<Scalar>> {
         self.0.map(|factor| factor.item(inputs)).transpose()
     }
 }
@@ -149,28 +173,28 @@ const ONE: NumberArgument = NumberArgument(Some(TensorOrScalar::Number(Scalar::I
 
 filled! {
     /// `torch.zeros`: a tensor filled with 0.
-    Zeros for "torch.zeros" {
+    Zeros for "torch.zeros", "aten::zeros" {
         /// The shape.
         size: Size,
     }
     |layer, inputs| beside 0, DType::F32, layer.size.dims(inputs)?, ZERO;
 
     /// `torch.ones`: a tensor filled with 1.
-    Ones for "torch.ones" {
+    Ones for "torch.ones", "aten::ones" {
         /// The shape.
         size: Size,
     }
     |layer, inputs| beside 0, DType::F32, layer.size.dims(inputs)?, ONE;
 
     /// `torch.empty`: a tensor of unspecified values; they are 0 here, so that every run gives the same result.
-    Empty for "torch.empty" {
+    Empty for "torch.empty", "aten::empty" {
         /// The shape.
         size: Size,
     }
     |layer, inputs| beside 0, DType::F32, layer.size.dims(inputs)?, ZERO;
 
     /// `torch.full`: a tensor filled with a number.
-    Full for "torch.full" {
+    Full for "torch.full", "aten::full" {
         /// The shape.
         size: Size,
         /// The number.
@@ -179,15 +203,31 @@ filled! {
     |layer, inputs| beside 0, number_dtype(layer.fill_value, inputs), layer.size.dims(inputs)?,
         layer.fill_value;
 
+    /// `torch.empty_strided`: a tensor of unspecified values; they are 0 here, so that every run gives the same result.
+    EmptyStrided for "aten::empty_strided" {
+        /// The shape.
+        size: Size,
+        /// Accepted for compatibility; without effect, because the memory layout cannot be observed.
+        stride: Size,
+    }
+    |layer, inputs| beside 0, DType::F32, layer.size.dims(inputs)?, ZERO;
+
+    /// `torch.scalar_tensor`: a tensor without axes that holds a number.
+    ScalarTensor for "aten::scalar_tensor" {
+        /// The number.
+        value as "s": NumberArgument,
+    }
+    |layer, _inputs| beside 0, DType::F32, Vec::new(), layer.value;
+
     /// `torch.zeros_like`: a tensor of the input's shape and element type, filled with 0.
-    ZerosLike for "torch.zeros_like", "aten::zero" {
+    ZerosLike for "torch.zeros_like", "aten::zeros_like", "aten::zero" {
         /// Accepted for compatibility; without effect, because the memory layout cannot be observed.
         memory_format: Option<MemoryFormat> = None,
     }
     |layer, inputs| beside 1, inputs[0].dtype(), inputs[0].dims().to_vec(), ZERO;
 
     /// `torch.ones_like`: a tensor of the input's shape and element type, filled with 1.
-    OnesLike for "torch.ones_like" {
+    OnesLike for "torch.ones_like", "aten::ones_like" {
         /// Accepted for compatibility; without effect, because the memory layout cannot be observed.
         memory_format: Option<MemoryFormat> = None,
     }
@@ -195,14 +235,14 @@ filled! {
 
     /// `torch.empty_like`: a tensor of the input's shape and element type with unspecified values; they are 0 here, so that
     /// every run gives the same result.
-    EmptyLike for "torch.empty_like" {
+    EmptyLike for "torch.empty_like", "aten::empty_like" {
         /// Accepted for compatibility; without effect, because the memory layout cannot be observed.
         memory_format: Option<MemoryFormat> = None,
     }
     |layer, inputs| beside 1, inputs[0].dtype(), inputs[0].dims().to_vec(), ZERO;
 
     /// `torch.full_like`: a tensor of the input's shape and element type, filled with a number.
-    FullLike for "torch.full_like" {
+    FullLike for "torch.full_like", "aten::full_like" {
         /// The number.
         fill_value: NumberArgument,
         /// Accepted for compatibility; without effect, because the memory layout cannot be observed.
@@ -211,14 +251,14 @@ filled! {
     |layer, inputs| beside 1, inputs[0].dtype(), inputs[0].dims().to_vec(), layer.fill_value;
 
     /// `torch.Tensor.new_zeros`: a tensor of the given shape and the input's element type, filled with 0.
-    NewZeros for "Tensor.new_zeros" {
+    NewZeros for "Tensor.new_zeros", "aten::new_zeros" {
         /// The shape.
         size: Size,
     }
     |layer, inputs| beside 1, inputs[0].dtype(), layer.size.dims(inputs)?, ZERO;
 
     /// `torch.Tensor.new_ones`: a tensor of the given shape and the input's element type, filled with 1.
-    NewOnes for "Tensor.new_ones" {
+    NewOnes for "Tensor.new_ones", "aten::new_ones" {
         /// The shape.
         size: Size,
     }
@@ -226,7 +266,7 @@ filled! {
 
     /// `torch.Tensor.new_empty`: a tensor of the given shape and the input's element type with unspecified values; they are 0
     /// here.
-    NewEmpty for "Tensor.new_empty" {
+    NewEmpty for "Tensor.new_empty", "aten::new_empty" {
         /// The shape.
         size: Size,
     }
@@ -249,7 +289,8 @@ filled! {
     |layer, inputs| beside 1, inputs[0].dtype(), inputs[0].dims().to_vec(), layer.value;
 }
 
-fn number_dtype(number: NumberArgument, inputs: &[TensorMeta]) -> DType {
+/// The element type of a number; that of PyTorch's tensor for a number of the file.
+pub(crate) fn number_dtype(number: NumberArgument, inputs: &[TensorMeta]) -> DType {
     match number.0 {
         Some(TensorOrScalar::Number(number)) => default_dtype(number),
         Some(TensorOrScalar::Input(position)) => inputs[position].dtype(),
@@ -259,7 +300,7 @@ fn number_dtype(number: NumberArgument, inputs: &[TensorMeta]) -> DType {
 
 crate::operator! {
     /// `torch.arange`: a vector of the numbers `start`, `start + step`, … up to but excluding `end`.
-    pub struct Arange for "torch.arange" {
+    pub struct Arange for "torch.arange", "aten::arange" {
         /// The first number; 0 by default.
         start: NumberArgument = NumberArgument(None),
         /// The end of the range, exclusive.
@@ -401,9 +442,25 @@ impl CpuLayer for Arange {
 }
 
 operators! {
-    Zeros, Ones, Empty, Full, ZerosLike, OnesLike, EmptyLike, FullLike, NewZeros, NewOnes, NewEmpty, NewFull, Fill,
-    Arange;
-    overload "aten::new_full"(input, size, fill_value, dtype, layout, device, pin_memory)
+    Zeros, Ones, Empty, Full, EmptyStrided, ScalarTensor, ZerosLike, OnesLike, EmptyLike, FullLike, NewZeros, NewOnes,
+    NewEmpty, NewFull, Fill, Arange;
+    overload "aten::zeros"(size, dtype, layout, device, pin_memory),
+        "aten::ones"(size, dtype, layout, device, pin_memory),
+        "aten::empty"(size, dtype, layout, device, pin_memory, memory_format),
+        "aten::full"(size, fill_value, dtype, layout, device, pin_memory),
+        "aten::empty_strided"(size, stride, dtype, layout, device, pin_memory),
+        "aten::scalar_tensor"(s, dtype, layout, device, pin_memory),
+        "aten::zeros_like"(input, dtype, layout, device, pin_memory, memory_format),
+        "aten::ones_like"(input, dtype, layout, device, pin_memory, memory_format),
+        "aten::empty_like"(input, dtype, layout, device, pin_memory, memory_format),
+        "aten::full_like"(input, fill_value, dtype, layout, device, pin_memory, memory_format),
+        "aten::new_zeros"(input, size, dtype, layout, device, pin_memory),
+        "aten::new_ones"(input, size, dtype, layout, device, pin_memory),
+        "aten::new_empty"(input, size, dtype, layout, device, pin_memory),
+        "aten::new_full"(input, size, fill_value, dtype, layout, device, pin_memory),
+        "aten::arange"(end, dtype, layout, device, pin_memory) of 5,
+        "aten::arange"(start, end, dtype, layout, device, pin_memory) of 6,
+        "aten::arange"(start, end, step, dtype, layout, device, pin_memory)
 }
 
 #[cfg(test)]

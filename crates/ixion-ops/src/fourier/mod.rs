@@ -1,6 +1,7 @@
 //! Fourier transforms.
 
+pub mod frequencies;
 pub mod spectrum;
 pub mod transforms;
 
-operators! { of spectrum, transforms }
+operators! { of frequencies, spectrum, transforms }

@@ -8,7 +8,7 @@ use crate::op::{LayerError, Result, TensorMeta, Weight};
 use ixion_tensor::{DType, TensorView};
 
 pub use inverse::{InverseShortTime, InverseSpectrogram};
-pub use short_time::{ShortTime, Spectrogram};
+pub use short_time::{Centred, ShortTime, Spectrogram};
 
 /// The sizes of the frames of a signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -113,7 +113,15 @@ fn norm(window: &[f64]) -> f64 {
     window.iter().map(|x| x * x).sum::<f64>().sqrt()
 }
 
-operators! { ShortTime, InverseShortTime, Spectrogram, InverseSpectrogram }
+operators! {
+    ShortTime, InverseShortTime, Spectrogram, InverseSpectrogram;
+    overload "aten::stft"(
+        input, n_fft, hop_length, win_length, window, normalized, onesided, return_complex
+    ) of 8,
+        "aten::stft"(
+            input, n_fft, hop_length, win_length, window, normalized, onesided, return_complex, align_to_window
+        ) of 9
+}
 
 #[cfg(test)]
 mod tests;

@@ -2,10 +2,12 @@
 
 use crate::op::{CpuLayer, FromOperator, Io, Layer, LayerError, Result, TensorMeta, exactly};
 use crate::support::arguments::ParamOrInput;
+use crate::support::broadcast::Converted;
 use crate::support::choices::choices;
-use crate::support::float;
-use ixion_kernels::fourier::{Direction, Signal};
-use ixion_tensor::{Complex, DType, Dim, Limits, Tensor, TensorView, TensorViewMut, resolve_axes};
+use crate::support::views::{Plain, write_plain};
+use ixion_kernels::fourier::{self as kernel, Direction, Lines, Real};
+use ixion_tensor::{Complex, DType, Dim, Element, Limits, Tensor, TensorView, TensorViewMut, resolve_axes};
+use std::borrow::Cow;
 use std::ops::RangeInclusive;
 
 choices! {
@@ -127,14 +129,9 @@ pub fn complex(precision: DType) -> DType {
     if precision == DType::F64 { DType::C128 } else { DType::C64 }
 }
 
-/// All elements in row-major order as complex numbers. Transforms are always computed in f64: otherwise cancellation in
-/// long sums would lose digits that an f32 result can hold.
-pub(crate) fn read_complex(input: &TensorView<'_>) -> Result<Vec<Complex<f64>>> {
-    if input.dtype().is_complex() {
-        return Ok(input.cast(DType::C128)?.to_vec()?);
-    }
-    let real = input.cast(DType::F64)?;
-    Ok(real.slice::<f64>()?.iter().map(|&real| Complex::new(real, 0.0)).collect())
+/// The lines along an axis of arrays of a shape.
+fn lines(shape: &[usize], axis: usize) -> Lines {
+    Lines::new(shape[axis], shape.iter().skip(axis + 1).product())
 }
 
 impl Transform {
@@ -159,41 +156,97 @@ impl Transform {
             self.lens.iter().map(|len| len.fixed().and_then(|len| usize::try_from(len).ok())).collect();
         let lens = lens.unwrap_or_default();
         self.check(input.shape(), &lens, size_of::<Complex<f64>>(), limits)?;
-        let mut signal = Signal::new(read_complex(input)?, input.shape());
-        let axes: Vec<(usize, usize)> = self.axes.iter().copied().zip(lens.iter().copied()).collect();
-        let elements: f64 = lens.iter().map(|&len| len as f64).product();
-        if let (Some((&(last, len), others)), true) = (axes.split_last(), self.kind != Kind::Complex) {
-            if self.kind == Kind::FromReal {
-                signal.resize(last, len);
-                signal.transform(last, self.direction, limits)?;
-                signal.resize(last, len / 2 + 1);
-            }
-            self.along(&mut signal, others, limits)?;
-            if self.kind == Kind::ToReal {
-                signal.mirror(last, len);
-                signal.transform(last, self.direction, limits)?;
-            }
-        } else {
-            self.along(&mut signal, &axes, limits)?;
-        }
-        let factor = self.norm.factor(elements, self.direction);
-        if factor != 1.0 {
-            signal.scale(factor);
-        }
-        if self.kind == Kind::ToReal {
-            return float::write::<f64>(output, |output| {
-                output.iter_mut().zip(signal.values()).for_each(|(to, from)| *to = from.re);
-                Ok(())
-            });
-        }
-        let shape = *output.shape();
-        Ok(output.cast_from(&Tensor::from_vec(signal.into_values(), &shape)?.view())?)
+        let factor = self.norm.factor(lens.iter().map(|&len| len as f64).product(), self.direction);
+        let (precision, input) = (precision(input.dtype())?, self.fitted(input, &lens)?);
+        write_plain(output, &mut |output| match precision {
+            DType::F64 => self.run_in::<f64>(&input.view(), output, factor, limits),
+            _ => self.run_in::<f32>(&input.view(), output, factor, limits),
+        })
     }
 
-    fn along(&self, signal: &mut Signal, axes: &[(usize, usize)], limits: &Limits) -> Result<()> {
-        for &(axis, len) in axes {
-            signal.resize(axis, len);
-            signal.transform(axis, self.direction, limits)?;
+    /// The input in row-major order, truncated or padded with zeros to the lengths of the signal, or to half of the last one.
+    fn fitted<'a>(&self, input: &TensorView<'a>, lens: &[usize]) -> Result<Plain<'a>> {
+        let mut shape = input.shape().to_vec();
+        for (&axis, &len) in self.axes.iter().zip(lens) {
+            shape[axis] = len;
+        }
+        if let (Kind::ToReal, Some(&last)) = (self.kind, self.axes.last()) {
+            shape[last] = shape[last] / 2 + 1;
+        }
+        if input.shape().dims() == shape {
+            return Plain::of(input);
+        }
+        let mut whole = Tensor::zeros(input.dtype(), &shape)?;
+        let (mut from, mut to) = (*input.layout(), *whole.layout());
+        for (axis, (&old, &new)) in input.shape().iter().zip(&shape).enumerate() {
+            from = from.narrow(axis, 0, old.min(new))?;
+            to = to.narrow(axis, 0, old.min(new))?;
+        }
+        whole.view_mut()?.with_layout(to)?.copy_from(&input.with_layout(from)?)?;
+        Ok(Plain::Copy(whole))
+    }
+
+    /// Transforms an input of the signal's lengths. Input and output are in row-major order.
+    fn run_in<T: Real>(
+        &self,
+        input: &TensorView<'_>,
+        output: &mut TensorViewMut<'_>,
+        factor: f64,
+        limits: &Limits,
+    ) -> Result<()>
+    where
+        Complex<T>: Element,
+    {
+        let (shape, factor) = (*output.shape(), T::of(factor));
+        let last = self.axes.last().copied().unwrap_or(0);
+        let others = self.axes.split_last().map_or(&[][..], |(_, others)| others);
+        // Half of the spectrum of real numbers determines the other half.
+        let is_complex = input.dtype().is_complex();
+        let innermost = shape.rank().checked_sub(1).filter(|axis| !is_complex && self.axes.contains(axis));
+        match (self.kind, innermost) {
+            (Kind::ToReal, _) => {
+                let input = Converted::of(input, Complex::<T>::DTYPE)?;
+                let input = input.view();
+                let mut spectra = Cow::Borrowed(input.slice::<Complex<T>>()?);
+                for &axis in others {
+                    kernel::transform(spectra.to_mut(), lines(input.shape(), axis), self.direction, limits)?;
+                }
+                let values = output.slice::<T>()?;
+                kernel::signals(&spectra, lines(&shape, last), values, self.direction, limits)?;
+                scale(values, factor);
+            }
+            (Kind::FromReal, _) => {
+                let input = Converted::of(input, T::DTYPE)?;
+                let input = input.view();
+                let (values, spectra) = (input.slice::<T>()?, output.slice::<Complex<T>>()?);
+                let along = lines(input.shape(), last);
+                kernel::spectra(values, along, (&mut *spectra, shape[last]), self.direction, limits)?;
+                for &axis in others {
+                    kernel::transform(spectra, lines(&shape, axis), self.direction, limits)?;
+                }
+                scale(spectra, factor);
+            }
+            (Kind::Complex, None) => {
+                output.cast_from(input)?;
+                let values = output.slice::<Complex<T>>()?;
+                for &axis in &self.axes {
+                    kernel::transform(values, lines(&shape, axis), self.direction, limits)?;
+                }
+                scale(values, factor);
+            }
+            (Kind::Complex, Some(innermost)) => {
+                let input = Converted::of(input, T::DTYPE)?;
+                let input = input.view();
+                let (values, spectra) = (input.slice::<T>()?, output.slice::<Complex<T>>()?);
+                let (along, len) = (lines(&shape, innermost), shape[innermost]);
+                kernel::spectra(values, along, (&mut *spectra, len), self.direction, limits)?;
+                for &axis in self.axes.iter().filter(|&&axis| axis != innermost) {
+                    let along = lines(&shape, axis).within(len, len / 2 + 1);
+                    kernel::transform(spectra, along, self.direction, limits)?;
+                }
+                kernel::complete(spectra, &shape, &self.axes, limits)?;
+                scale(spectra, factor);
+            }
         }
         Ok(())
     }
@@ -206,6 +259,13 @@ impl Transform {
         }
         let bytes = largest.iter().fold(size as u64, |bytes, &len| bytes.saturating_mul(len as u64));
         Ok(limits.check_tensor("the values of a Fourier transform", bytes)?)
+    }
+}
+
+/// Multiplies all values by a factor.
+fn scale<T: Real, V: Copy + std::ops::Mul<T, Output = V>>(values: &mut [V], factor: T) {
+    if factor != T::one() {
+        values.iter_mut().for_each(|value| *value = *value * factor);
     }
 }
 

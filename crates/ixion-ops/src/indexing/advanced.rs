@@ -5,12 +5,15 @@ mod places;
 
 use crate::op::{CpuLayer, ForwardContext, FromOperator, Io, Layer, LayerError, Result, TensorMeta, exactly};
 use crate::support::arguments::InputIndex;
-use crate::support::broadcast::{TensorOrScalar, broadcasts};
+use crate::support::broadcast::{Converted, TensorOrScalar, broadcasts};
 use crate::support::delegation::Delegating;
+use crate::support::views::{Plain, write_plain};
 use ixion_kernels::elementwise::Program;
+use ixion_kernels::mask;
 use ixion_pnnx::Function;
 use ixion_tensor::{
-    Complex, DType, Element, Limits, Scalar, Tensor, TensorView, TensorViewMut, resolve_axis, with_bits,
+    Complex, DType, Element, Limits, Scalar, Shape, Tensor, TensorView, TensorViewMut, resolve_axis,
+    with_bits,
 };
 use places::{Places, indexed_dims};
 use std::ops::RangeInclusive;
@@ -124,6 +127,9 @@ impl CpuLayer for Index {
         context: &mut ForwardContext<'_>,
     ) -> Result<Vec<Tensor>> {
         let limits = context.limits();
+        if let Some((before, mask)) = self.expr.only_mask(inputs)? {
+            return Ok(vec![taken(&inputs[0], before, &mask, limits)?]);
+        }
         let places = Places::new(&self.expr.values(inputs, limits)?, inputs[0].shape(), limits)?;
         let bytes = (places.result.num_elements() as u64).saturating_mul(inputs[0].dtype().size() as u64);
         limits.check_tensor("the indexed elements", bytes)?;
@@ -167,11 +173,13 @@ impl CpuLayer for IndexPut {
         let values = values.expanded(&places.result)?;
         let bytes = (places.result.num_elements() as u64).saturating_mul(size_of::<f64>() as u64);
         limits.check_tensor("the values of index_put", bytes)?;
+        let output = &mut io.outputs[0];
         let result = match (self.accumulate, input.dtype()) {
             (false, _) => replaced(&places, input, &values)?,
-            (true, DType::F32 | DType::F64 | DType::F16 | DType::Bf16) => {
-                added::<f64>(&places, input, &values, |a, b| a + b)?
-            }
+            (true, DType::F32) => return add_into::<f32>(&places, input, &values, output, |a, b| a + b),
+            (true, DType::F64) => return add_into::<f64>(&places, input, &values, output, |a, b| a + b),
+            (true, DType::I64) => return add_into(&places, input, &values, output, i64::wrapping_add),
+            (true, DType::F16 | DType::Bf16) => added::<f32>(&places, input, &values, |a, b| a + b)?,
             // A bool is true if it or any of the values is.
             (true, DType::Bool) => added::<i64>(&places, input, &values, |a, b| a | b)?,
             (true, DType::C32 | DType::C64 | DType::C128) => {
@@ -179,7 +187,7 @@ impl CpuLayer for IndexPut {
             }
             (true, _) => added::<i64>(&places, input, &values, i64::wrapping_add)?,
         };
-        Ok(io.outputs[0].copy_from(&result.view())?)
+        Ok(output.copy_from(&result.view())?)
     }
 }
 
@@ -203,13 +211,59 @@ fn added<T: Element>(
     values: &TensorView<'_>,
     add: impl Fn(T, T) -> T,
 ) -> Result<Tensor> {
-    let mut sum = input.cast(T::DTYPE)?.to_vec::<T>()?;
-    let values = values.cast(T::DTYPE)?;
-    for (values, start) in values.slice::<T>()?.chunks_exact(places.block.max(1)).zip(places.blocks()) {
-        let sums = sum.get_mut(start..start + places.block).unwrap_or_default();
+    let (mut sums, values) = (input.cast(T::DTYPE)?, values.cast(T::DTYPE)?);
+    add_at(places, values.slice::<T>()?, sums.view_mut()?.slice::<T>()?, add);
+    Ok(sums.cast(input.dtype())?)
+}
+
+/// As [`added`], in the type of the elements, which are written to the output.
+fn add_into<T: Element>(
+    places: &Places,
+    input: &TensorView<'_>,
+    values: &TensorView<'_>,
+    output: &mut TensorViewMut<'_>,
+    add: impl Fn(T, T) -> T,
+) -> Result<()> {
+    let values = Plain::of(values)?;
+    write_plain(output, &mut |output| {
+        output.copy_from(input)?;
+        add_at(places, values.view().slice::<T>()?, output.slice::<T>()?, &add);
+        Ok(())
+    })
+}
+
+/// Adds values to the sums at the given places, in order.
+fn add_at<T: Element>(places: &Places, values: &[T], sums: &mut [T], add: impl Fn(T, T) -> T) {
+    for (values, start) in values.chunks_exact(places.block.max(1)).zip(places.blocks()) {
+        let sums = sums.get_mut(start..start + places.block).unwrap_or_default();
         sums.iter_mut().zip(values).for_each(|(sum, &value)| *sum = add(*sum, value));
     }
-    Ok(Tensor::from_vec(sum, input.shape())?.cast(input.dtype())?)
+}
+
+/// The elements where a mask is true, from each block of the axes before those that it covers.
+fn taken(input: &TensorView<'_>, before: usize, mask: &TensorView<'_>, limits: &Limits) -> Result<Tensor> {
+    let (shape, covered) = (*input.shape(), mask.shape().dims());
+    let after = before + covered.len();
+    if shape.get(before..after) != Some(covered) {
+        let wanted = format!("the lengths of the axes from {before} on of {shape}");
+        return Err(LayerError::shape("the mask", wanted, mask.shape()));
+    }
+    let truths = Converted::of(mask, DType::Bool)?;
+    let truths = truths.view();
+    let plain = Plain::of(&truths)?;
+    let plain = plain.view();
+    let truths = plain.slice::<bool>()?;
+    let result = Shape::new(&[&shape[..before], &[mask::count(truths)], &shape[after..]].concat())?;
+    let bytes = (result.num_elements() as u64).saturating_mul(input.dtype().size() as u64);
+    limits.check_tensor("the indexed elements", bytes)?;
+    limits.check_deadline()?;
+    let (input, mut output) = (Plain::of(input)?, Tensor::zeros(input.dtype(), &result)?);
+    let (input, mut view) = (input.view(), output.view_mut()?);
+    with_bits!(input.dtype(), B => {
+        let (from, to) = (input.bits_slice::<B>()?, view.bits_slice::<B>()?);
+        mask::take_where(from, truths, shape[after..].iter().product(), to);
+    });
+    Ok(output)
 }
 
 /// An [`IndexPut`] for indices of one axis.

@@ -156,7 +156,7 @@ pub(crate) fn view_with_axis<'a>(view: &TensorView<'a>) -> Result<TensorView<'a>
 }
 
 /// As [`take`], between tensors of any strides.
-fn take_into(
+pub(crate) fn take_into(
     input: &TensorView<'_>,
     (len, inner): (usize, usize),
     sources: &[usize],
@@ -252,11 +252,15 @@ impl CpuLayer for ScatterAdd {
         let axis = input.shape().axis(self.dim)?;
         let indices = read_indices(index, input.shape()[axis])?;
         let places = (*index.shape(), axis, indices);
-        let output = &mut io.outputs[0];
+        let (whole, output) = (&io.inputs[0], &mut io.outputs[0]);
         match input.dtype() {
-            DType::F32 => add_at(input, src, &places, output, |sum: &mut f64, x: f32| *sum += f64::from(x)),
-            DType::F64 | DType::F16 | DType::Bf16 => {
-                add_at(input, src, &places, output, |sum: &mut f64, x: f64| *sum += x)
+            DType::F32 => add_in_type(whole, src, &places, output, |sum: &mut f32, x: f32| *sum += x),
+            DType::F64 => add_in_type(whole, src, &places, output, |sum: &mut f64, x: f64| *sum += x),
+            DType::I64 => {
+                add_in_type(whole, src, &places, output, |sum: &mut i64, x: i64| *sum = sum.wrapping_add(x))
+            }
+            DType::F16 | DType::Bf16 => {
+                add_at(input, src, &places, output, |sum: &mut f32, x: f32| *sum += x)
             }
             DType::C32 | DType::C64 | DType::C128 => {
                 add_at(input, src, &places, output, |sum: &mut Complex<f64>, z: Complex<f64>| *sum += z)
@@ -264,6 +268,28 @@ impl CpuLayer for ScatterAdd {
             _ => add_at(input, src, &places, output, |sum: &mut i64, x: i64| *sum = sum.wrapping_add(x)),
         }
     }
+}
+
+/// Writes the input with the elements of `src` added at the given indices of one axis, in the type of the elements.
+fn add_in_type<T: Element>(
+    input: &TensorView<'_>,
+    src: &TensorView<'_>,
+    (shape, axis, indices): &(Shape, usize, Vec<usize>),
+    output: &mut TensorViewMut<'_>,
+    add: impl Fn(&mut T, T),
+) -> Result<()> {
+    let src = Plain::of(src)?;
+    let (whole, src) = (*view_with_axis(input)?.shape(), src.view());
+    let elements = src.slice::<T>()?;
+    let (across, along) = (Layout::contiguous(whole), Layout::contiguous(*src.shape()));
+    write_plain(output, &mut |output| {
+        output.copy_from(input)?;
+        let sums = output.slice::<T>()?;
+        each_place(shape, *axis, indices, across.strides(), along.strides(), |to, from| {
+            add(&mut sums[to], elements[from]);
+        });
+        Ok(())
+    })
 }
 
 /// Writes the input with the elements of `src`, read as `S`, added at the given indices of one axis.

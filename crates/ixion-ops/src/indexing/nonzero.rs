@@ -3,13 +3,16 @@
 use super::selection::Where;
 use crate::indexing::by_index::check_indices;
 use crate::op::{
-    CpuLayer, Creator, ForwardContext, FromOperator, Io, Layer, LayerError, OperatorReader, Registry,
-    RegistryError, Result, TensorMeta,
+    CpuLayer, Creator, FromOperator, Io, Layer, LayerError, OperatorReader, Registry, RegistryError, Result,
+    TensorMeta, Weight, exactly,
 };
 use crate::support::arguments::OutputCount;
-use crate::support::broadcast::owned;
-use ixion_tensor::{DType, Dim, Tensor, TensorError, TensorView};
-use ndarray::Dimension;
+use crate::support::broadcast::Converted;
+use crate::support::dynamic::dynamic_layers;
+use crate::support::views::Plain;
+use ixion_kernels::mask;
+use ixion_tensor::{DType, Dim, Limits, Tensor, TensorError, TensorView};
+use std::ops::RangeInclusive;
 
 crate::operator! {
     /// `torch.nonzero`: the indices of all nonzero elements, one row per element.
@@ -35,25 +38,24 @@ crate::operator! {
 crate::operator! {
     /// `torch.bincount`: how often each value from 0 on occurs in a vector of non-negative integers.
     pub struct Bincount for "aten::bincount" {
-        /// Must be `None`: summing weights instead of counting is not supported.
-        weights: Option<i64> = None,
+        /// A number for each value of the vector; the sums of these numbers are returned instead of counts: f32 if they are
+        /// f32, else f64.
+        weights: Option<Weight> = None,
         /// The minimum length of the output.
         minlength: usize = 0,
-    }
-    validate |layer| {
-        match layer.weights {
-            None => Ok(()),
-            Some(_) => Err(LayerError::Unsupported("`weights` must be None".to_owned())),
-        }
     }
 }
 
 /// The indices of the nonzero elements.
 fn found(input: &TensorView<'_>) -> Result<Vec<i64>> {
-    let mask = input.to_tensor()?.cast(DType::Bool)?;
-    let mask = owned(&mask.array::<bool>()?)?;
-    let found = mask.indexed_iter().filter(|(_, nonzero)| **nonzero);
-    Ok(found.flat_map(|(at, _)| at.slice().iter().map(|&index| index as i64).collect::<Vec<_>>()).collect())
+    let truths = Converted::of(input, DType::Bool)?;
+    let truths = truths.view();
+    let plain = Plain::of(&truths)?;
+    let plain = plain.view();
+    let truths = plain.slice::<bool>()?;
+    let mut found = vec![0; mask::count(truths) * input.shape().rank()];
+    mask::indices(truths, input.shape(), &mut found);
+    Ok(found)
 }
 
 /// The number of nonzero elements of a tensor without axes: 0 or 1.
@@ -61,14 +63,9 @@ fn count_of_scalar(input: &TensorView<'_>) -> Result<usize> {
     Ok(usize::from(input.to_tensor()?.cast(DType::Bool)?.item::<bool>()?))
 }
 
-/// The error of `forward` for layers whose output size depends on values.
-fn not_in_place() -> LayerError {
-    LayerError::Unsupported("the size of the output depends on the values of the input".to_owned())
-}
-
-/// Checks that `count` 64-bit integers are within the limits.
-fn check_size(context: &ForwardContext<'_>, count: usize) -> Result<()> {
-    Ok(context.limits().check_tensor("the output", (count as u64).saturating_mul(8))?)
+/// Checks that `count` 64-bit numbers are within the limits.
+fn check_size(limits: &Limits, count: usize) -> Result<()> {
+    Ok(limits.check_tensor("the output", (count as u64).saturating_mul(8))?)
 }
 
 impl Layer for Nonzero {
@@ -124,11 +121,23 @@ impl Layer for OneHot {
 }
 
 impl Layer for Bincount {
+    fn num_inputs(&self) -> RangeInclusive<usize> {
+        exactly(1 + self.field_inputs())
+    }
+
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         if inputs[0].rank() != 1 || !inputs[0].dtype().is_integer() {
             return Err(LayerError::shape("the input", "a vector of integers", &inputs[0]));
         }
-        Ok(vec![TensorMeta::new(DType::I64, [Dim::fresh("bins")])])
+        let Some(weights) = &self.weights else {
+            return Ok(vec![TensorMeta::new(DType::I64, [Dim::fresh("bins")])]);
+        };
+        let weights = weights.meta(inputs)?;
+        let wanted = weights.with_dims(inputs[0].dims().to_vec());
+        if !weights.may_have_dims(wanted.dims()) {
+            return Err(LayerError::shape("`weights`", wanted, weights));
+        }
+        Ok(vec![TensorMeta::new(sum_type(weights.dtype()), [Dim::fresh("bins")])])
     }
 
     fn is_data_dependent(&self) -> bool {
@@ -136,18 +145,10 @@ impl Layer for Bincount {
     }
 }
 
-impl CpuLayer for Nonzero {
-    fn forward(&mut self, _: &mut Io<'_, '_>) -> Result<()> {
-        Err(not_in_place())
-    }
-
-    fn forward_dynamic(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        context: &mut ForwardContext<'_>,
-    ) -> Result<Vec<Tensor>> {
+impl Nonzero {
+    fn compute(&self, inputs: &[TensorView<'_>], limits: &Limits) -> Result<Vec<Tensor>> {
         let (input, rank) = (&inputs[0], inputs[0].shape().rank());
-        check_size(context, input.num_elements().saturating_mul(rank.max(1)))?;
+        check_size(limits, input.num_elements().saturating_mul(rank.max(1)))?;
         if rank == 0 {
             return Ok(vec![Tensor::zeros(DType::I64, &[count_of_scalar(input)?, 0])?]);
         }
@@ -157,18 +158,10 @@ impl CpuLayer for Nonzero {
     }
 }
 
-impl CpuLayer for NonzeroOfAxes {
-    fn forward(&mut self, _: &mut Io<'_, '_>) -> Result<()> {
-        Err(not_in_place())
-    }
-
-    fn forward_dynamic(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        context: &mut ForwardContext<'_>,
-    ) -> Result<Vec<Tensor>> {
+impl NonzeroOfAxes {
+    fn compute(&self, inputs: &[TensorView<'_>], limits: &Limits) -> Result<Vec<Tensor>> {
         let (input, rank) = (&inputs[0], inputs[0].shape().rank());
-        check_size(context, input.num_elements().saturating_mul(rank.max(1)))?;
+        check_size(limits, input.num_elements().saturating_mul(rank.max(1)))?;
         if rank == 0 {
             return Ok(vec![Tensor::zeros(DType::I64, &[count_of_scalar(input)?])?]);
         }
@@ -182,16 +175,8 @@ impl CpuLayer for NonzeroOfAxes {
     }
 }
 
-impl CpuLayer for OneHot {
-    fn forward(&mut self, _: &mut Io<'_, '_>) -> Result<()> {
-        Err(not_in_place())
-    }
-
-    fn forward_dynamic(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        context: &mut ForwardContext<'_>,
-    ) -> Result<Vec<Tensor>> {
+impl OneHot {
+    fn compute(&self, inputs: &[TensorView<'_>], limits: &Limits) -> Result<Vec<Tensor>> {
         let indices = inputs[0].to_tensor()?.cast(DType::I64)?.to_vec::<i64>()?;
         let largest = indices.iter().copied().max().unwrap_or(-1);
         let len = match self.len()? {
@@ -202,7 +187,7 @@ impl CpuLayer for OneHot {
             }
             None => usize::try_from(largest).unwrap_or(0).saturating_add(1),
         };
-        check_size(context, indices.len().saturating_mul(len))?;
+        check_size(limits, indices.len().saturating_mul(len))?;
         let mut values = vec![0i64; indices.len() * len];
         for (vector, index) in values.chunks_exact_mut(len.max(1)).zip(indices) {
             let place = usize::try_from(index).ok().and_then(|index| vector.get_mut(index));
@@ -213,28 +198,47 @@ impl CpuLayer for OneHot {
     }
 }
 
-impl CpuLayer for Bincount {
-    fn forward(&mut self, _: &mut Io<'_, '_>) -> Result<()> {
-        Err(not_in_place())
-    }
-
-    fn forward_dynamic(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        context: &mut ForwardContext<'_>,
-    ) -> Result<Vec<Tensor>> {
+impl Bincount {
+    fn compute(&self, inputs: &[TensorView<'_>], limits: &Limits) -> Result<Vec<Tensor>> {
         let numbers = inputs[0].to_tensor()?.cast(DType::I64)?.to_vec::<i64>()?;
+        if let Some(negative) = numbers.iter().find(|number| **number < 0) {
+            return Err(LayerError::shape("the input", "integers of at least 0", negative));
+        }
         let largest = numbers.iter().copied().max().unwrap_or(-1);
         let len = usize::try_from(largest.saturating_add(1)).unwrap_or(0).max(self.minlength);
-        check_size(context, len)?;
-        let mut counts = vec![0i64; len];
-        for index in numbers {
-            let place = usize::try_from(index).ok().and_then(|index| counts.get_mut(index));
-            *place.ok_or(TensorError::OutOfRange { what: "a value to count", index, len })? += 1;
-        }
-        Ok(vec![Tensor::from_vec(counts, &[len])?])
+        check_size(limits, len)?;
+        let Some(weights) = &self.weights else {
+            let counts = sums(&numbers, std::iter::repeat(1i64), len, |sum, one| *sum += one)?;
+            return Ok(vec![Tensor::from_vec(counts, &[len])?]);
+        };
+        let weights = weights.view(inputs)?;
+        let values = weights.cast(DType::F64)?.to_vec::<f64>()?;
+        let totals = sums(&numbers, values, len, |sum, x| *sum += x)?;
+        Ok(vec![Tensor::from_vec(totals, &[len])?.cast(sum_type(weights.dtype()))?])
     }
 }
+
+/// The element type of sums of weights.
+fn sum_type(weights: DType) -> DType {
+    if weights == DType::F32 { DType::F32 } else { DType::F64 }
+}
+
+/// The sums of the terms for each number from 0 to `len` − 1.
+fn sums<T: Default + Clone>(
+    numbers: &[i64],
+    terms: impl IntoIterator<Item = T>,
+    len: usize,
+    add: impl Fn(&mut T, T),
+) -> Result<Vec<T>> {
+    let mut sums = vec![T::default(); len];
+    for (&index, term) in numbers.iter().zip(terms) {
+        let place = usize::try_from(index).ok().and_then(|index| sums.get_mut(index));
+        add(place.ok_or(TensorError::OutOfRange { what: "a value to count", index, len })?, term);
+    }
+    Ok(sums)
+}
+
+dynamic_layers!(Nonzero, NonzeroOfAxes, OneHot, Bincount);
 
 crate::operator! {
     /// `torch.count_nonzero`: the number of nonzero elements, over all axes or the given ones.
@@ -295,7 +299,6 @@ fn add_where(registry: &mut Registry) -> Result<(), RegistryError> {
 mod tests {
     use super::*;
     use crate::support::testing::{operator, tensor};
-    use ixion_tensor::Workspace;
 
     fn dynamic(
         op_type: &str,
@@ -303,10 +306,7 @@ mod tests {
         outputs: usize,
         x: &Tensor,
     ) -> Result<Vec<Tensor>> {
-        let mut layer = operator(op_type, params).with_outputs(outputs).create(1)?;
-        layer.infer(&[TensorMeta::of(&x.view())])?;
-        let (mut workspace, limits) = (Workspace::new()?, ixion_tensor::Limits::default());
-        layer.forward_dynamic(&[x.view()], &mut ForwardContext::new(&mut workspace, &limits))
+        operator(op_type, params).with_outputs(outputs).run(&[x])
     }
 
     #[test]
@@ -334,6 +334,15 @@ mod tests {
         assert!(dynamic("aten::one_hot", &[("num_classes", "0")], 1, &x).is_err());
         let counts = dynamic("aten::bincount", &[("minlength", "4")], 1, &x).unwrap();
         assert_eq!(counts[0].to_vec::<i64>().unwrap(), [1, 0, 1, 0]);
-        assert!(dynamic("aten::bincount", &[], 1, &tensor(&[1], &[-1i64])).is_err());
+        let negative = dynamic("aten::bincount", &[], 1, &tensor(&[2], &[3i64, -1])).unwrap_err();
+        assert_eq!(negative.to_string(), "the input: expected integers of at least 0, got -1");
+        let (x, weights) = (tensor(&[3], &[0i64, 2, 2]), tensor(&[3], &[0.5f32, 2.0, 3.0]));
+        let layer = operator("aten::bincount", &[("minlength", "4")]).with_names(&["input", "weights"]);
+        let summed = |weights: &Tensor| layer.run(&[&x, weights]);
+        assert_eq!(summed(&weights).unwrap()[0], tensor(&[4], &[0.5f32, 0.0, 5.0, 0.0]));
+        let halves = summed(&weights.cast(DType::F16).unwrap()).unwrap();
+        assert_eq!(halves[0], tensor(&[4], &[0.5, 0.0, 5.0, 0.0]));
+        let error = summed(&tensor(&[2], &[1.0f32, 2.0])).unwrap_err().to_string();
+        assert_eq!(error, "`weights`: expected 3 f32, got 2 f32");
     }
 }

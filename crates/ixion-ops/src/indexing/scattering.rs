@@ -8,12 +8,15 @@ use crate::support::choices::choices;
 use crate::support::number::Number;
 use crate::support::views::{axis_of, write_plain};
 use ixion_kernels::take::each_place;
-use ixion_tensor::{DType, Layout, Shape, Tensor, TensorView, resolve_axis, resolve_index, with_bits};
+use ixion_tensor::{
+    Complex, DType, Element, Layout, Shape, Tensor, TensorView, resolve_axis, resolve_index, with_bits,
+};
 use std::ops::RangeInclusive;
 
 crate::operator! {
     /// `torch.scatter`: writes each element of `src` into a copy of the input, at the index along one axis that `index` gives,
-    /// and at the same position as the element along all others. If positions repeat, the last element is kept.
+    /// and at the same position as the element along all others. If positions repeat, the last element is kept. With `reduce`,
+    /// the elements are added to or multiplied with those of the input.
     pub struct Scatter for "aten::scatter" {
         /// The axis; may be negative, counting from the end.
         dim: i64,
@@ -21,6 +24,18 @@ crate::operator! {
         index: InputIndex,
         /// The elements to write: an input of the same element type, or a number.
         src: TensorOrScalar,
+        /// How the elements are joined with those of the input; by default they replace them.
+        reduce: Option<ScatterJoin> = None,
+    }
+}
+
+choices! {
+    /// How two elements are joined to one.
+    pub enum ScatterJoin {
+        /// Their sum.
+        Add = "add",
+        /// Their product.
+        Multiply = "multiply",
     }
 }
 
@@ -152,6 +167,10 @@ impl CpuLayer for Scatter {
             }
             src => src.number(io.inputs, io.inputs[0].dtype())?,
         };
+        if let Some(join) = self.reduce {
+            let joined = join.run(&input, &places, &source.view())?.reshape(io.outputs[0].shape())?;
+            return Ok(io.outputs[0].copy_from(&joined.view())?);
+        }
         // A single number is broadcast.
         let (across, along) = (Layout::contiguous(*input.shape()), *source.layout());
         let layout = io.outputs[0].layout().reshape(input.shape())?.unwrap_or(*io.outputs[0].layout());
@@ -167,6 +186,52 @@ impl CpuLayer for Scatter {
             });
             Ok(())
         })
+    }
+}
+
+/// The input's elements as `T`, in row-major order, after each element of the source has been joined with the one at its place.
+/// `join` gets the place, the element there and that of the source. A source without axes is a single number.
+fn joined<T: Element>(
+    input: &TensorView<'_>,
+    places: &Places,
+    src: &TensorView<'_>,
+    mut join: impl FnMut(usize, T, T) -> T,
+) -> Result<Vec<T>> {
+    let mut result = input.cast(T::DTYPE)?.to_vec::<T>()?;
+    let src = src.cast(T::DTYPE)?;
+    let elements = src.slice::<T>()?;
+    let (across, along) = (Layout::contiguous(*input.shape()), *src.layout());
+    let Places { shape, axis, indices } = places;
+    each_place(shape, *axis, indices, across.strides(), along.strides(), |to, from| {
+        result[to] = join(to, result[to], elements[from]);
+    });
+    Ok(result)
+}
+
+impl ScatterJoin {
+    /// The input with the elements of the source added or multiplied, in the type of the input.
+    fn run(self, input: &TensorView<'_>, places: &Places, src: &TensorView<'_>) -> Result<Tensor> {
+        let joined = match input.dtype() {
+            DType::F32 | DType::F64 | DType::F16 | DType::Bf16 => self.run_in::<f64>(input, places, src),
+            DType::C32 | DType::C64 | DType::C128 => self.run_in::<Complex<f64>>(input, places, src),
+            // For bool, sums and products of zeros and ones stand for "or" and "and".
+            _ => self.run_in::<i64>(input, places, src),
+        };
+        Ok(joined?.cast(input.dtype())?)
+    }
+
+    fn run_in<T: Number>(
+        self,
+        input: &TensorView<'_>,
+        places: &Places,
+        src: &TensorView<'_>,
+    ) -> Result<Tensor> {
+        let join = match self {
+            Self::Add => T::plus,
+            Self::Multiply => T::times,
+        };
+        let joined = joined(input, places, src, |_, a: T, b: T| join(a, b))?;
+        Ok(Tensor::from_vec(joined, input.shape())?)
     }
 }
 
@@ -211,22 +276,20 @@ impl Reducible for i64 {
 
 impl ScatterReduce {
     fn run<T: Reducible>(&self, inputs: &[TensorView<'_>], places: &Places) -> Result<Tensor> {
-        let input = view_with_axis(&inputs[0])?;
-        let mut result = input.cast(T::DTYPE)?.to_vec::<T>()?;
-        let src = view_with_axis(&inputs[self.src.0])?.cast(T::DTYPE)?;
-        let elements = src.slice::<T>()?;
-        let mut counts = vec![usize::from(self.include_self); result.len()];
-        let (across, along) = (Layout::contiguous(*input.shape()), *src.layout());
-        let Places { shape, axis, indices } = places;
-        each_place(shape, *axis, indices, across.strides(), along.strides(), |to, from| {
-            let value = elements[from];
-            result[to] = if counts[to] == 0 { value } else { self.join(result[to], value) };
+        let (input, src) = (view_with_axis(&inputs[0])?, view_with_axis(&inputs[self.src.0])?);
+        let mut counts = vec![usize::from(self.include_self); input.num_elements()];
+        let result = joined(&input, places, &src, |to, current: T, value| {
             counts[to] += 1;
-        });
-        if self.reduce == ScatterReduction::Mean {
-            result.iter_mut().zip(&counts).for_each(|(sum, &count)| *sum = sum.part(count.max(1)));
+            if counts[to] == 1 { value } else { self.join(current, value) }
+        })?;
+        let result = Tensor::from_vec(result, input.shape())?.cast(input.dtype())?;
+        if self.reduce != ScatterReduction::Mean {
+            return Ok(result);
         }
-        Ok(Tensor::from_vec(result, input.shape())?)
+        // As in PyTorch, sums that the input's type cannot hold have wrapped around before they are divided.
+        let mut means = result.cast(T::DTYPE)?.to_vec::<T>()?;
+        means.iter_mut().zip(&counts).for_each(|(sum, &count)| *sum = sum.part(count.max(1)));
+        Ok(Tensor::from_vec(means, input.shape())?.cast(input.dtype())?)
     }
 
     fn join<T: Reducible>(&self, a: T, b: T) -> T {
@@ -250,8 +313,7 @@ impl CpuLayer for ScatterReduce {
             true => self.run::<f64>(io.inputs, &places)?,
             false => self.run::<i64>(io.inputs, &places)?,
         };
-        let joined = joined.cast(io.inputs[0].dtype())?.reshape(io.inputs[0].shape())?;
-        Ok(io.outputs[0].copy_from(&joined.view())?)
+        Ok(io.outputs[0].copy_from(&joined.reshape(io.inputs[0].shape())?.view())?)
     }
 }
 
@@ -345,6 +407,45 @@ mod tests {
         assert_eq!(reduce("amax", "False"), [4, 20, 2]);
         assert_eq!(reduce("amin", "True"), [1, 20, 2]);
         assert!(scatter.run(&[&x, &tensor(&[1], &[3i64]), &src]).is_err());
+        // Sums wrap around before they are divided.
+        let bytes = [tensor(&[1], &[200u8]), tensor(&[2], &[0i64, 0]), tensor(&[2], &[100u8, 3])];
+        let mean = operator("aten::scatter_reduce", &[("dim", "0"), ("reduce", "mean")]).with_names(&names);
+        assert_eq!(mean.run_one(&bytes.each_ref()).unwrap().to_vec::<u8>().unwrap(), [15]);
+    }
+
+    /// PyTorch's results.
+    #[test]
+    fn elements_are_added_or_multiplied() {
+        let names = ["input", "index", "src"];
+        let (x, src) = (tensor(&[3], &[3i64, 200, 1]), tensor(&[4], &[2i64, 100, 2, 3]));
+        let index = tensor(&[4], &[0i64, 0, 2, 2]);
+        let both = |dtype| {
+            let (x, src) = (x.cast(dtype).unwrap(), src.cast(dtype).unwrap());
+            ["add", "multiply"].map(|reduce| {
+                let layer = operator("aten::scatter", &[("dim", "0"), ("reduce", reduce)]).with_names(&names);
+                let joined = layer.run_one(&[&x, &index, &src]).unwrap();
+                assert_eq!(joined.dtype(), dtype);
+                joined.cast(DType::I64).unwrap().to_vec::<i64>().unwrap()
+            })
+        };
+        for dtype in [DType::F32, DType::F64, DType::F16, DType::Bf16, DType::I64, DType::I32, DType::C64] {
+            assert_eq!(both(dtype), [[105, 200, 6], [600, 200, 6]], "{dtype}");
+        }
+        assert_eq!(both(DType::U8), [[105, 200, 6], [88, 200, 6]]);
+        assert_eq!(both(DType::Bool), [[1, 1, 1], [1, 1, 1]]);
+        let number = |src, reduce| {
+            let params = [("dim", "-1"), ("src", src), ("reduce", reduce)];
+            let layer = operator("aten::scatter", &params).with_names(&names[..2]);
+            layer.run_one(&[&x, &index]).map(|joined| joined.to_vec::<i64>().unwrap())
+        };
+        assert_eq!(number("2.7", "add").unwrap(), [7, 200, 5]);
+        assert_eq!(number("3", "multiply").unwrap(), [27, 200, 9]);
+        let error = number("3", "sum").unwrap_err().to_string();
+        assert_eq!(error, "parameter `reduce`: expected one of add multiply, got `sum`");
+        let (x, index) = (Tensor::scalar(2.0f32), tensor(&[2], &[0i64, 0]));
+        let params = [("dim", "0"), ("src", "3.0"), ("reduce", "multiply")];
+        let layer = operator("aten::scatter", &params).with_names(&names[..2]);
+        assert_eq!(layer.run_one(&[&x, &index]).unwrap().item::<f32>().unwrap(), 18.0);
     }
 
     #[test]
@@ -363,6 +464,8 @@ mod tests {
     fn odd_inputs() {
         for dim in ["0", "-1"] {
             operator("aten::scatter", &[("dim", dim)]).with_names(&["input", "index", "src"]).survives(3);
+            operator("aten::scatter", &[("dim", dim), ("reduce", "add")]).survives(3);
+            operator("aten::scatter", &[("dim", dim), ("src", "2"), ("reduce", "multiply")]).survives(2);
             operator("aten::scatter_reduce", &[("dim", dim), ("reduce", "mean")]).survives(3);
             operator("aten::index_copy", &[("dim", dim)]).survives(3);
             operator("aten::select_scatter", &[("dim", dim), ("index", "0")]).survives(2);

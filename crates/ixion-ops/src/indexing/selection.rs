@@ -3,11 +3,13 @@
 use crate::op::{CpuLayer, ForwardContext, FromOperator, Io, Layer, LayerError, Result, TensorMeta, exactly};
 use crate::support::arguments::InputIndex;
 use crate::support::broadcast::{Converted, TensorOrScalar, broadcast, common, integer_range};
+use crate::support::dynamic::dynamic_layers;
 use crate::support::shape_cache::ShapeCache;
 use crate::support::views::{Plain, with_first};
 use ixion_kernels::elementwise::{Prepared, Program};
+use ixion_kernels::mask;
 use ixion_pnnx::Function;
-use ixion_tensor::{DType, Dim, Scalar, Shape, Tensor, TensorView, TensorViewMut, with_bits};
+use ixion_tensor::{DType, Dim, Limits, Scalar, Shape, Tensor, TensorView, TensorViewMut, with_bits};
 use ndarray::Zip;
 use std::ops::RangeInclusive;
 
@@ -202,34 +204,27 @@ impl Layer for MaskedSelect {
     }
 }
 
-impl CpuLayer for MaskedSelect {
-    fn forward(&mut self, _: &mut Io<'_, '_>) -> Result<()> {
-        Err(LayerError::Unsupported("the size of the output depends on the values of the mask".to_owned()))
-    }
-
-    fn forward_dynamic(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        context: &mut ForwardContext<'_>,
-    ) -> Result<Vec<Tensor>> {
+impl MaskedSelect {
+    fn compute(&self, inputs: &[TensorView<'_>], limits: &Limits) -> Result<Vec<Tensor>> {
         let mask = Converted::of(&inputs[self.mask.0], DType::Bool)?;
         let shape = ixion_tensor::broadcast_shapes(inputs[0].shape(), mask.view().shape())?;
         let input = inputs[0].with_layout(inputs[0].layout().expand(&shape)?)?;
-        let mask = mask.expanded(&shape)?;
-        let mask = mask.to_vec::<bool>()?;
-        let count = mask.iter().filter(|&&taken| taken).count();
-        context.limits().check_tensor("the selected elements", (count * input.dtype().size()) as u64)?;
+        let mask = Plain::of(&mask.expanded(&shape)?)?;
+        let mask = mask.view();
+        let truths = mask.slice::<bool>()?;
+        let count = mask::count(truths);
+        limits.check_tensor("the selected elements", (count * input.dtype().size()) as u64)?;
         let mut output = Tensor::zeros(input.dtype(), &[count])?;
         let (dtype, input, mut view) = (input.dtype(), Plain::of(&input)?, output.view_mut()?);
         with_bits!(dtype, B => {
-            let mut to = view.bits_slice::<B>()?.iter_mut();
-            for (&from, _) in input.view().bits_slice::<B>()?.iter().zip(&mask).filter(|(_, taken)| **taken) {
-                to.next().into_iter().for_each(|to| *to = from);
-            }
+            let (from, to) = (input.view().bits_slice::<B>()?, view.bits_slice::<B>()?);
+            mask::take_where(from, truths, 1, to);
         });
         Ok(vec![output])
     }
 }
+
+dynamic_layers!(MaskedSelect);
 
 impl Clamp {
     fn factors(&self) -> Vec<TensorOrScalar> {

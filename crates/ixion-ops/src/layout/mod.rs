@@ -1,6 +1,7 @@
 //! Reshaping, reordering, slicing, joining and padding tensors.
 
 pub mod axes;
+pub mod combining;
 pub mod concatenation;
 pub mod diagonals;
 pub mod identity;
@@ -16,6 +17,6 @@ pub mod stacking;
 pub mod striding;
 
 operators! {
-    of axes, concatenation, diagonals, identity, movement, padding, parts, repetition, reshaping, shuffling,
-    slicing, splitting, stacking, striding; category Shape
+    of axes, combining, concatenation, diagonals, identity, movement, padding, parts, repetition, reshaping,
+    shuffling, slicing, splitting, stacking, striding; category Shape
 }

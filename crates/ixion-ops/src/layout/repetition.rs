@@ -8,7 +8,6 @@ use ixion_tensor::{
     DType, Dim, Layout, Limits, Shape, Tensor, TensorView, TensorViewMut, resolve_axes, resolve_axis,
     with_bits,
 };
-use std::borrow::Cow;
 use std::ops::RangeInclusive;
 
 crate::operator! {
@@ -187,53 +186,73 @@ fn repeat(input: &TensorView<'_>, output: &mut TensorViewMut<'_>) -> Result<()> 
     if output.num_elements() == 0 {
         return Ok(());
     }
-    let mut shape = vec![1; output.shape().rank().saturating_sub(input.shape().rank())];
-    shape.extend_from_slice(input.shape());
+    let missing = output.shape().rank().saturating_sub(input.shape().rank());
+    let lens = std::iter::repeat_n(1, missing).chain(input.shape().iter().copied());
+    let axes = repeated_axes(lens.zip(output.shape().iter().copied()));
     let input = Plain::of(input)?;
     write_plain(output, &mut |output| {
-        let (input, wanted) = (input.view(), *output.shape());
+        let input = input.view();
         with_bits!(input.dtype(), B => {
-            repeat_axes(input.bits_slice::<B>()?, &shape, &wanted, output.bits_slice::<B>()?);
+            repeat_axes(input.bits_slice::<B>()?, &axes, output.bits_slice::<B>()?);
         });
         Ok(())
     })
 }
 
-/// Repeats an array along each axis until it has the shape `wanted`, whose lengths are multiples of those in `shape`.
-fn repeat_axes<B: Copy + Default>(input: &[B], shape: &[usize], wanted: &[usize], output: &mut [B]) {
-    let mut current = Cow::Borrowed(input);
-    for axis in (0..shape.len()).rev().filter(|&axis| shape[axis] != wanted[axis]) {
-        // The inner axes have been repeated already.
-        let block = shape[axis] * wanted.iter().skip(axis + 1).product::<usize>();
-        let count = wanted[axis] / shape[axis].max(1);
-        let mut next = vec![B::default(); current.len() * count];
-        for (from, to) in
-            current.chunks_exact(block.max(1)).zip(next.chunks_exact_mut((block * count).max(1)))
-        {
-            match from {
-                [one] => to.fill(*one),
-                from => to.chunks_exact_mut(block).for_each(|to| to.copy_from_slice(from)),
-            }
+/// The length of each axis and how often it is repeated, given its lengths before and after. An axis after one that is not
+/// repeated is merged with it if it is not repeated either.
+fn repeated_axes(lens: impl Iterator<Item = (usize, usize)>) -> Vec<(usize, usize)> {
+    let mut axes: Vec<(usize, usize)> = Vec::new();
+    for (len, wanted) in lens.filter(|&lens| lens != (1, 1)) {
+        match (axes.last_mut(), wanted / len.max(1)) {
+            (Some((outer, 1)), 1) => *outer *= len,
+            (_, count) => axes.push((len, count)),
         }
-        current = Cow::Owned(next);
     }
-    output.copy_from_slice(&current);
+    // What is not repeated at the end is copied together with the last repeated axis.
+    if let [.., (len, _), (inner, 1)] = axes.as_mut_slice() {
+        *len *= *inner;
+        axes.pop();
+    }
+    axes
 }
 
-/// Repeats each element by its count.
-fn repeat_each<B: Copy>(values: &[B], counts: &[usize], mut output: &mut [B]) {
-    // Usually all counts are the same small number: pass it as a constant.
-    let one_count = counts.first().filter(|&first| counts.iter().all(|count| count == first));
-    match one_count {
-        Some(2) => return repeat_times::<B, 2>(values, output),
-        Some(3) => return repeat_times::<B, 3>(values, output),
-        Some(4) => return repeat_times::<B, 4>(values, output),
-        _ => {}
+/// Repeats an array along each axis, of which the length and the number of repetitions are given.
+fn repeat_axes<B: Copy>(input: &[B], axes: &[(usize, usize)], output: &mut [B]) {
+    match axes {
+        [] => output.copy_from_slice(input),
+        [(_, count)] => repeat_blocks(input, input.len(), *count, output),
+        [(len, count), inner @ ..] => {
+            let end = output.len() / (*count).max(1);
+            let Some(once) = output.get_mut(..end) else { return };
+            if let [(block, count)] = inner {
+                repeat_blocks(input, *block, *count, once);
+            } else {
+                let (from, to) = (input.len() / (*len).max(1), end / (*len).max(1));
+                let pairs = input.chunks_exact(from.max(1)).zip(once.chunks_exact_mut(to.max(1)));
+                pairs.for_each(|(from, to)| repeat_axes(from, inner, to));
+            }
+            repeat_start(output, end);
+        }
     }
-    for (&value, &count) in values.iter().zip(counts) {
-        let Some((these, rest)) = output.split_at_mut_checked(count) else { return };
-        these.fill(value);
-        output = rest;
+}
+
+/// Writes each block of elements `count` times.
+fn repeat_blocks<B: Copy>(values: &[B], block: usize, count: usize, output: &mut [B]) {
+    // Usually the count is a small number: pass it as a constant.
+    match (block, count) {
+        (_, 1) => output.copy_from_slice(values),
+        (1, 2) => repeat_times::<B, 2>(values, output),
+        (1, 3) => repeat_times::<B, 3>(values, output),
+        (1, 4) => repeat_times::<B, 4>(values, output),
+        (1, _) => {
+            let groups = output.chunks_exact_mut(count.max(1));
+            groups.zip(values).for_each(|(group, &value)| group.fill(value));
+        }
+        _ => {
+            let groups = output.chunks_exact_mut((block * count).max(1));
+            values.chunks_exact(block.max(1)).zip(groups).for_each(|(from, to)| fill_with(from, to));
+        }
     }
 }
 
@@ -241,6 +260,50 @@ fn repeat_each<B: Copy>(values: &[B], counts: &[usize], mut output: &mut [B]) {
 fn repeat_times<B: Copy, const N: usize>(values: &[B], output: &mut [B]) {
     let (groups, _) = output.as_chunks_mut::<N>();
     groups.iter_mut().zip(values).for_each(|(group, &value)| *group = [value; N]);
+}
+
+/// Fills the output with copies of a block.
+fn fill_with<B: Copy>(block: &[B], output: &mut [B]) {
+    let Some(first) = output.get_mut(..block.len()) else { return };
+    first.copy_from_slice(block);
+    repeat_start(output, block.len());
+}
+
+/// Fills a slice with copies of its first `filled` elements.
+fn repeat_start<B: Copy>(slice: &mut [B], mut filled: usize) {
+    while (1..slice.len()).contains(&filled) {
+        let more = filled.min(slice.len() - filled);
+        slice.copy_within(..more, filled);
+        filled += more;
+    }
+}
+
+/// Repeats each block of `inner` elements by the count of its place along an axis.
+fn repeat_each<B: Copy>(
+    values: &[B],
+    counts: &[usize],
+    inner: usize,
+    output: &mut [B],
+    limits: &Limits,
+) -> Result<()> {
+    if let Some(&count) = counts.first().filter(|&first| counts.iter().all(|count| count == first)) {
+        repeat_blocks(values, inner, count, output);
+        return Ok(());
+    }
+    let total: usize = counts.iter().sum();
+    let rows = values.chunks_exact((counts.len() * inner).max(1));
+    for (row, mut rest) in rows.zip(output.chunks_exact_mut((total * inner).max(1))) {
+        limits.check_deadline()?;
+        for (block, &count) in row.chunks_exact(inner.max(1)).zip(counts) {
+            let Some((these, others)) = rest.split_at_mut_checked(count * inner) else { break };
+            match block {
+                [value] => these.fill(*value),
+                block => fill_with(block, these),
+            }
+            rest = others;
+        }
+    }
+    Ok(())
 }
 
 /// Repeats the input along each axis.
@@ -323,24 +386,18 @@ impl RepeatInterleave {
         if output.num_elements() == 0 {
             return Ok(());
         }
-        let Some(axis) = self.dim.map(|dim| input.shape().axis(dim)).transpose()? else {
-            let input = Plain::of(input)?;
-            return write_plain(output, &mut |output| {
-                with_bits!(input.view().dtype(), B => {
-                    repeat_each(input.view().bits_slice::<B>()?, counts, output.bits_slice::<B>()?);
-                });
-                Ok(())
-            });
+        let inner: usize = match self.dim.map(|dim| input.shape().axis(dim)).transpose()? {
+            Some(axis) => input.shape().iter().skip(axis + 1).product(),
+            None => 1,
         };
-        let mut start = 0;
-        for (index, &count) in counts.iter().enumerate().filter(|(_, count)| **count > 0) {
-            limits.check_deadline()?;
-            let to = output.layout().narrow(axis, start, count)?;
-            let from = input.layout().narrow(axis, index, 1)?.expand(to.shape())?;
-            output.reborrow().with_layout(to)?.copy_from(&input.with_layout(from)?)?;
-            start += count;
-        }
-        Ok(())
+        let input = Plain::of(input)?;
+        write_plain(output, &mut |output| {
+            let input = input.view();
+            with_bits!(input.dtype(), B => {
+                repeat_each(input.bits_slice::<B>()?, counts, inner, output.bits_slice::<B>()?, limits)?;
+            });
+            Ok(())
+        })
     }
 }
 

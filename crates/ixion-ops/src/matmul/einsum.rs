@@ -1,13 +1,18 @@
 //! Einstein summation by matrix products.
 
+mod factor;
+mod labels;
+mod product;
+
 use crate::op::{
     Cost, CpuLayer, FromParameter, Io, Layer, LayerError, Result, RuntimeParameter, TensorMeta, View, exactly,
 };
 use crate::support::broadcast::join;
 use crate::support::number;
-use crate::support::number::{Computation, Number, sums_along};
+use crate::support::number::{Computation, Number};
+use factor::Factor;
 use ixion_tensor::{DType, Dim, Format, Layout, Limits, Shape, TensorView, TensorViewMut};
-use ndarray::{ArrayD, ArrayView3, ArrayViewMut3, Axis, IxDyn};
+pub use labels::{Label, strides_of};
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
@@ -18,24 +23,6 @@ crate::operator! {
         /// Letters of the inputs and, after `->`, of the output, such as `ij,jk->ik`; `...` stands for any further axes, which
         /// are broadcast. Without `->`, the output has all letters that appear once, in alphabetical order.
         equation: Equation,
-    }
-}
-
-/// The label of an axis: its letter, or for axes of `...` the number counted from the last one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Label {
-    /// An axis of `...`, counted from the last one, which is 0.
-    Further(usize),
-    /// An axis with an ASCII letter; upper and lower case differ.
-    Letter(char),
-}
-
-impl std::fmt::Display for Label {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Further(_) => f.write_str("..."),
-            Self::Letter(letter) => write!(f, "{letter}"),
-        }
     }
 }
 
@@ -159,133 +146,6 @@ impl Equation {
     }
 }
 
-/// A factor of the product: elements, and the label of each axis. Axes of length 1 are dropped: they need not be repeated where
-/// other factors are longer.
-struct LabelledArray<T> {
-    array: ArrayD<T>,
-    labels: Vec<Label>,
-}
-
-impl<T: Number> LabelledArray<T> {
-    /// An input with repeated labels reduced to their diagonal, and without its axes of length 1.
-    fn new(input: &TensorView<'_>, labels: &[Label], limits: &Limits) -> Result<Self> {
-        let (labels, layout) = strides_of(labels, input.layout())?;
-        let input = input.with_layout(layout)?;
-        check_copy::<T>(input.num_elements(), limits)?;
-        let shape = IxDyn(input.shape().dims());
-        Ok(Self { array: ArrayD::from_shape_vec(shape, number::read::<T>(&input)?.into_owned())?, labels })
-    }
-
-    /// Sums over all labels that are not needed.
-    fn summed(mut self, needed: &dyn Fn(&Label) -> bool) -> Result<Self> {
-        for axis in (0..self.labels.len()).rev() {
-            if !needed(&self.labels[axis]) {
-                let mut lens = self.array.shape().to_vec();
-                let sums = match self.array.as_slice() {
-                    Some(numbers) => sums_along(numbers, &lens, axis),
-                    None => sums_along(&self.array.iter().copied().collect::<Vec<_>>(), &lens, axis),
-                };
-                lens.remove(axis);
-                self.array = ArrayD::from_shape_vec(lens, sums)?;
-                self.labels.remove(axis);
-            }
-        }
-        Ok(self)
-    }
-
-    /// The elements with the axes in the order of these labels, each group merged to one axis.
-    fn grouped(&self, groups: [&[Label]; 3], limits: &Limits) -> Result<ndarray::Array3<T>> {
-        check_copy::<T>(self.array.len(), limits)?;
-        let place = |label: &Label| self.labels.iter().position(|other| other == label);
-        let order: Vec<usize> = groups.iter().flat_map(|group| group.iter()).filter_map(place).collect();
-        let array = self.array.view().permuted_axes(IxDyn(&order));
-        let len = |group: &[Label]| -> usize {
-            group.iter().filter_map(place).map(|axis| self.array.len_of(Axis(axis))).product()
-        };
-        let shape = (len(groups[0]), len(groups[1]), len(groups[2]));
-        // `assign` follows the memory order, unlike an iterator over permuted axes.
-        let mut elements = ArrayD::from_elem(array.raw_dim(), T::default());
-        elements.assign(&array);
-        Ok(ndarray::Array3::from_shape_vec(shape, elements.into_raw_vec_and_offset().0)?)
-    }
-
-    /// The product with another factor, summed over the labels that both have and that are not needed.
-    fn times(self, other: Self, needed: &dyn Fn(&Label) -> bool, limits: &Limits) -> Result<Self> {
-        let own = self.labels.clone();
-        let left = self.summed(&|label| needed(label) || other.labels.contains(label))?;
-        let right = other.summed(&|label| needed(label) || own.contains(label))?;
-        let (mut batch, mut inner, mut rows) = (Vec::new(), Vec::new(), Vec::new());
-        for &label in &left.labels {
-            match (right.labels.contains(&label), needed(&label)) {
-                (true, true) => batch.push(label),
-                (true, false) => inner.push(label),
-                (false, _) => rows.push(label),
-            }
-        }
-        let columns: Vec<Label> =
-            right.labels.iter().filter(|label| !left.labels.contains(label)).copied().collect();
-        let a = left.grouped([&batch, &rows, &inner], limits)?;
-        let b = right.grouped([&batch, &inner, &columns], limits)?;
-        let (count, m, n) = (a.dim().0, a.dim().1, b.dim().2);
-        check_copy::<T>(count.saturating_mul(m).saturating_mul(n), limits)?;
-        let mut product = ndarray::Array3::from_elem((count, m, n), T::default());
-        multiply(a.view(), b.view(), product.view_mut(), limits)?;
-        let len_of = |label: &Label| {
-            let of = |factor: &Self| {
-                factor
-                    .labels
-                    .iter()
-                    .position(|other| other == label)
-                    .map(|axis| factor.array.len_of(Axis(axis)))
-            };
-            of(&left).or_else(|| of(&right)).unwrap_or(1)
-        };
-        let labels = [batch, rows, columns].concat();
-        let shape: Vec<usize> = labels.iter().map(len_of).collect();
-        Ok(Self {
-            array: ArrayD::from_shape_vec(IxDyn(&shape), product.into_raw_vec_and_offset().0)?,
-            labels,
-        })
-    }
-}
-
-fn multiply<T: Number>(
-    a: ArrayView3<'_, T>,
-    b: ArrayView3<'_, T>,
-    mut product: ArrayViewMut3<'_, T>,
-    limits: &Limits,
-) -> Result<()> {
-    for ((a, b), product) in a.outer_iter().zip(b.outer_iter()).zip(product.outer_iter_mut()) {
-        limits.check_deadline()?;
-        T::multiply(a, b, product);
-    }
-    Ok(())
-}
-
-/// Checks that a copy of `count` elements is within the limits.
-fn check_copy<T>(count: usize, limits: &Limits) -> Result<()> {
-    let bytes = (count as u64).saturating_mul(size_of::<T>() as u64);
-    Ok(limits.check_tensor("a factor or product of einsum", bytes)?)
-}
-
-/// The labels of axes longer than 1 and the layout of their elements: the diagonal for repeated labels.
-pub fn strides_of(labels: &[Label], layout: &Layout) -> Result<(Vec<Label>, Layout)> {
-    let (mut kept, mut dims, mut strides) = (Vec::new(), Vec::new(), Vec::<usize>::new());
-    for ((label, &len), &stride) in labels.iter().zip(layout.shape().iter()).zip(layout.strides()) {
-        match kept.iter().position(|other| other == label) {
-            _ if len == 1 => {}
-            Some(axis) => strides[axis] = strides[axis].saturating_add(stride),
-            None => {
-                kept.push(*label);
-                dims.push(len);
-                strides.push(stride);
-            }
-        }
-    }
-    let layout = Layout::strided(Shape::new(&dims)?, &strides, layout.offset())?;
-    Ok((kept, layout))
-}
-
 /// The labels of the axes whose length is not 1.
 fn long_labels<'a>(labels: &'a [Label], meta: &'a TensorMeta) -> impl Iterator<Item = Label> + 'a {
     labels.iter().zip(meta.dims()).filter(|(_, dim)| **dim != 1usize).map(|(label, _)| *label)
@@ -300,26 +160,25 @@ impl Computation for Einsum {
     ) -> Result<()> {
         let metas: Vec<TensorMeta> = inputs.iter().map(TensorMeta::of).collect();
         let plan = self.equation.plan(&metas)?;
-        let mut result: Option<LabelledArray<T>> = None;
-        for (position, input) in inputs.iter().enumerate() {
+        let mut product: Option<Factor<'_, T>> = None;
+        let Some((last, others)) = inputs.split_last() else { return Ok(()) };
+        for (position, input) in others.iter().enumerate() {
             let later = plan.inputs.get(position + 1..).unwrap_or_default();
             let later = later.iter().zip(metas.iter().skip(position + 1));
             let later: Vec<Label> = later.flat_map(|(labels, meta)| long_labels(labels, meta)).collect();
             let needed = |label: &Label| plan.output.contains(label) || later.contains(label);
-            let factor = LabelledArray::new(input, &plan.inputs[position], limits)?;
-            result = Some(match result {
-                None => factor.summed(&needed)?,
+            let factor = Factor::new(input, &plan.inputs[position], limits)?;
+            product = Some(match product {
+                None => factor.summed(&needed, limits)?,
                 Some(product) => product.times(factor, &needed, limits)?,
             });
         }
-        let Some(result) = result else { return Ok(()) };
-        let result = result.summed(&|label| plan.output.contains(label))?;
-        let order =
-            plan.output.iter().filter_map(|label| result.labels.iter().position(|other| other == label));
-        let array = result.array.view().permuted_axes(IxDyn(&order.collect::<Vec<_>>()));
-        number::write::<T>(output, |output| {
-            ndarray::ArrayViewMutD::from_shape(array.raw_dim(), output)?.assign(&array);
-            Ok(())
+        let factor = Factor::new(last, &plan.inputs[others.len()], limits)?;
+        number::write::<T>(output, |output| match product {
+            None => {
+                factor.summed(&|label| plan.output.contains(label), limits)?.copy_to(&plan.output, output)
+            }
+            Some(product) => product.multiply(factor, &plan.output, output, limits),
         })
     }
 }
@@ -440,13 +299,28 @@ mod tests {
         let total: f64 = y.to_vec::<f32>().unwrap().into_iter().map(f64::from).sum();
         assert!(run(&limits).unwrap().iter().all(|&sum| (f64::from(sum) - total).abs() < 1e-3 * total.abs()));
         let small = Limits { max_tensor_bytes: 1000, ..Limits::default() };
-        assert!(matches!(run(&small), Err(LayerError::Limit(_))));
+        assert!(run(&small).is_ok(), "no factor is copied");
         let row = |values: &[f64]| Tensor::from_vec(values.to_vec(), &[values.len()]).unwrap();
         let three = einsum("a,b,a->b", &[&row(&[1.0, 2.0]), &row(&[3.0, 4.0, 5.0]), &row(&[2.0])]).unwrap();
         assert_close(&three, &[3], &[18.0, 24.0, 30.0]);
         let none = einsum("ab,ab->a", &[&Tensor::zeros(DType::F64, &[2, 0]).unwrap(), &waves(&[1, 1])]);
         assert_close(&none.unwrap(), &[2], &[0.0, 0.0]);
         assert_close(&einsum("aab->ba", &[&waves(&[1, 1, 2])]).unwrap(), &[2, 1], &[-2.75, -0.25]);
+    }
+
+    #[test]
+    fn copies_are_within_the_limits() {
+        let (x, y) = (waves(&[20, 20, 20]), waves(&[20, 20, 20]));
+        let mut layer = operator("torch.einsum", &[("equation", "abc,cab->")]).create(2).unwrap();
+        let mut run = |limits: &Limits| {
+            let mut workspace = ixion_tensor::Workspace::new()?;
+            let mut output = Tensor::zeros(DType::F64, &[])?;
+            let mut context = ForwardContext::new(&mut workspace, limits);
+            layer.forward(&mut Io::new(&[x.view(), y.view()], &mut [output.view_mut()?], &mut context))
+        };
+        assert!(run(&Limits::default()).is_ok());
+        let small = Limits { max_tensor_bytes: 1000, ..Limits::default() };
+        assert!(matches!(run(&small), Err(LayerError::Limit(_))));
     }
 
     #[test]

@@ -488,6 +488,4 @@ impl CpuLayer for Linear {
     }
 }
 
-operators! { Linear: multiplies(Dense);
-    overload "aten::linear"(input, weight, bias)
-}
+operators! { Linear: multiplies(Dense); overload "aten::linear"(input, weight, bias) }

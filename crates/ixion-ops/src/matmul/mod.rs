@@ -1,5 +1,7 @@
 //! Matrix products, contractions and covariances.
 
+pub mod added;
+pub mod bilinear;
 pub mod contraction;
 pub mod covariance;
 pub mod einsum;
@@ -8,4 +10,4 @@ pub mod linear;
 pub mod matrices;
 pub mod product;
 
-operators! { of contraction, covariance, einsum, kronecker, linear, matrices, product; category Weighted }
+operators! { of added, bilinear, contraction, covariance, einsum, kronecker, linear, matrices, product; category Weighted }

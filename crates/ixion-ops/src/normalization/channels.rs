@@ -1,5 +1,7 @@
 //! Normalisation of channels: by running statistics (batch norm) or by those of a sample (instance and group norm).
 
+mod running;
+
 use crate::op::{
     CpuLayer, ForwardContext, FromOperator, Io, Layer, LayerError, Result, SpatialAxes, TensorMeta, Weight,
     exactly,
@@ -11,11 +13,13 @@ use crate::support::weights;
 use ixion_kernels::Float;
 use ixion_kernels::norm::{Affine, Norm};
 use ixion_tensor::{Dim, TensorView, TensorViewMut};
+pub use running::Running;
 use std::ops::RangeInclusive;
 
 crate::operator! {
     /// `torch.nn.BatchNorm1d`, `2d`, `3d` (Ioffe and Szegedy 2015) in evaluation mode: normalises each channel of an N×C×…
-    /// input by its running statistics: (x − mean) / √(variance + eps) · weight + bias.
+    /// input by its running statistics: (x − mean) / √(variance + eps) · weight + bias. Without running statistics, those of
+    /// the batch are used.
     pub struct BatchNorm for "nn.BatchNorm2d", "nn.BatchNorm1d", "nn.BatchNorm3d", "F.batch_norm", "aten::batch_norm" {
         /// Number of channels; only checked against the input.
         num_features: Option<usize> = None,
@@ -23,23 +27,30 @@ crate::operator! {
         eps: f64 = 1e-5,
         /// Whether there are learnt weights.
         affine: bool = false,
-        /// Whether the model is in training mode; only `False` is supported.
+        /// Whether the statistics are those of the batch; `True` is supported without running statistics only.
         training: bool = false,
         /// Accepted for compatibility; it only matters in training.
         momentum: Option<f64> = None,
-        /// Running mean of each channel.
-        running_mean: Weight,
-        /// Running variance of each channel.
-        running_var: Weight,
+        /// Running mean of each channel; `None` for the mean of the batch. PNNX does not write `training`, but normalising
+        /// without running statistics is possible in no other way.
+        running_mean: Running,
+        /// Running variance of each channel; `None` for the variance of the batch.
+        running_var: Running,
         /// Factor of each channel.
         weight: Option<Weight> = None,
         /// Bias of each channel.
         bias: Option<Weight> = None,
     }
     validate |layer| {
-        if layer.training {
+        let [mean, variance] = [&layer.running_mean, &layer.running_var].map(|running| running.0.is_some());
+        if layer.training && mean {
             let reason = "Ixion runs trained models; export it after `model.eval()`".to_owned();
             return Err(LayerError::InvalidParameter { key: "training", found: "True".to_owned(), reason });
+        }
+        if mean != variance {
+            let key = if mean { "running_var" } else { "running_mean" };
+            let reason = "both running statistics must be given, or neither".to_owned();
+            return Err(LayerError::InvalidParameter { key, found: "None".to_owned(), reason });
         }
         weights::check_promised(layer.affine, layer.weight.as_ref())
     }
@@ -153,6 +164,8 @@ pub(crate) enum Place {
 pub enum Statistics<'a> {
     /// The stored mean and variance.
     Stored(&'a Weight, &'a Weight),
+    /// The statistics of each channel, over all samples.
+    OfBatch,
     /// The statistics of each channel of each sample.
     OfChannels,
     /// The statistics of each of this many groups of channels of each sample.
@@ -207,9 +220,9 @@ impl ChannelNorm<'_> {
         Ok(vec![input.with_dims(input.dims().to_vec())])
     }
 
-    /// The scratch memory for a factor and a summand per channel if statistics are stored, in bytes.
+    /// The scratch memory for a factor and a summand per channel if all samples have the same statistics, in bytes.
     fn workspace(&self, inputs: &[TensorMeta]) -> usize {
-        let Statistics::Stored(..) = self.statistics else { return 0 };
+        let (Statistics::Stored(..) | Statistics::OfBatch) = self.statistics else { return 0 };
         let channels = self.axis(inputs[0].rank()).and_then(|axis| inputs[0].dims()[axis].fixed());
         let channels = channels.and_then(|channels| usize::try_from(channels).ok()).unwrap_or(0);
         channels.saturating_mul(2 * float::computed_size(inputs[0].dtype()))
@@ -235,13 +248,15 @@ impl ChannelNorm<'_> {
                 let variance = float::read::<T>(&variance.view(inputs)?)?;
                 let (scale, shift) = context.scratch::<T>(2 * channels)?.split_at_mut(channels);
                 self.stored_affine(&mean, &variance, affine, scale, shift);
-                let affine = Affine { weight: Some(scale), bias: Some(shift) };
-                return match inner {
-                    1 => float::change_rows::<T>(input, output, channels, |_, row| affine.apply(row)),
-                    _ => float::change_rows::<T>(input, output, inner, |plane, data| {
-                        affine.apply_to_planes(data, inner, plane);
-                    }),
-                };
+                return change_channels::<T>(input, output, scale, shift, inner);
+            }
+            Statistics::OfBatch => {
+                let (scale, shift) = context.scratch::<T>(2 * channels)?.split_at_mut(channels);
+                {
+                    let data = input.copied().unwrap_or_else(|| output.as_view());
+                    self.batch_affine(&float::read::<T>(&data)?, inner, affine, scale, shift);
+                }
+                return change_channels::<T>(input, output, scale, shift, inner);
             }
             Statistics::OfChannels => 1,
             Statistics::OfGroups(groups) => channels / groups,
@@ -261,18 +276,68 @@ impl ChannelNorm<'_> {
         scale: &mut [T],
         shift: &mut [T],
     ) {
-        let wide = |x: T| x.to_f64().unwrap_or(f64::NAN);
         let statistics = mean.iter().zip(variance).enumerate();
         for ((channel, (&mean, &variance)), (scale, shift)) in statistics.zip(scale.iter_mut().zip(shift)) {
-            let (weight, bias) = affine.at(channel);
-            let factor = wide(weight) / (wide(variance) + self.eps).sqrt();
-            (*scale, *shift) = (T::of(factor), T::of(wide(bias) - wide(mean) * factor));
+            (*scale, *shift) = self.factor_and_summand([wide(mean), wide(variance)], affine.at(channel));
         }
+    }
+
+    /// As [`ChannelNorm::stored_affine`], for the statistics of N×C×`inner` elements, with a factor and a summand for each of
+    /// the C channels.
+    fn batch_affine<T: Float>(
+        &self,
+        values: &[T],
+        inner: usize,
+        affine: Affine<'_, T>,
+        scale: &mut [T],
+        shift: &mut [T],
+    ) {
+        let sample = scale.len().saturating_mul(inner).max(1);
+        let count = (values.len() / sample * inner) as f64;
+        for (channel, (scale, shift)) in scale.iter_mut().zip(shift).enumerate() {
+            let elements = || {
+                let samples = values.chunks_exact(sample);
+                samples
+                    .flat_map(move |sample| sample.iter().skip(channel * inner).take(inner))
+                    .map(|&x| wide(x))
+            };
+            let mean = elements().sum::<f64>() / count;
+            let variance = elements().map(|x| (x - mean) * (x - mean)).sum::<f64>() / count;
+            (*scale, *shift) = self.factor_and_summand([mean, variance], affine.at(channel));
+        }
+    }
+
+    /// The factor and the summand of a channel with this mean and variance, and this weight and bias.
+    fn factor_and_summand<T: Float>(&self, [mean, variance]: [f64; 2], (weight, bias): (T, T)) -> (T, T) {
+        let factor = wide(weight) / (variance + self.eps).sqrt();
+        (T::of(factor), T::of(wide(bias) - mean * factor))
+    }
+}
+
+fn wide<T: Float>(x: T) -> f64 {
+    x.to_f64().unwrap_or(f64::NAN)
+}
+
+/// Multiplies the elements of each channel of an N×C×`inner` tensor by its factor and adds its summand. Works in place on the
+/// output if there is no input.
+fn change_channels<T: Float>(
+    input: Option<&TensorView<'_>>,
+    output: &mut TensorViewMut<'_>,
+    scale: &[T],
+    shift: &[T],
+    inner: usize,
+) -> Result<()> {
+    let affine = Affine { weight: Some(scale), bias: Some(shift) };
+    match inner {
+        1 => float::change_rows::<T>(input, output, scale.len(), |_, row| affine.apply(row)),
+        _ => float::change_rows::<T>(input, output, inner, |plane, data| {
+            affine.apply_to_planes(data, inner, plane);
+        }),
     }
 }
 
 impl BatchNorm {
-    /// The normalisation of axis 1 by the running mean and variance.
+    /// The normalisation of axis 1 by the running mean and variance, or by those of the batch.
     ///
     /// # Errors
     /// Never fails; other norms of this family can, and all are called alike.
@@ -280,7 +345,10 @@ impl BatchNorm {
         Ok(ChannelNorm {
             place: Place::One { least_rank: 2 },
             channels: self.num_features,
-            statistics: Statistics::Stored(&self.running_mean, &self.running_var),
+            statistics: match (&self.running_mean.0, &self.running_var.0) {
+                (Some(mean), Some(variance)) => Statistics::Stored(mean, variance),
+                _ => Statistics::OfBatch,
+            },
             eps: self.eps,
             weight: self.weight.as_ref(),
             bias: self.bias.as_ref(),
@@ -393,9 +461,12 @@ channel_layer!(GroupNorm);
 operators! {
     BatchNorm, InstanceNorm, InstanceNormNd, GroupNorm;
     overload "aten::instance_norm"(
-        input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps, cudnn_enabled
-    ),
-    "aten::batch_norm"(input, weight, bias, running_mean, running_var, training, momentum, eps, cudnn_enabled), "aten::group_norm"(input, num_groups, weight, bias, eps, cudnn_enabled)
+            input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps, cudnn_enabled
+        ),
+        "aten::batch_norm"(
+            input, weight, bias, running_mean, running_var, training, momentum, eps, cudnn_enabled
+        ),
+        "aten::group_norm"(input, num_groups, weight, bias, eps, cudnn_enabled)
 }
 
 #[cfg(test)]

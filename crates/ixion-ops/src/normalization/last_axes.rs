@@ -199,8 +199,10 @@ impl CpuLayer for LocalResponseNorm {
     }
 }
 
-operators! { LayerNorm, RmsNorm, LocalResponseNorm;
-    overload "aten::layer_norm"(input, normalized_shape, weight, bias, eps, cudnn_enabled), "aten::rms_norm"(input, normalized_shape, weight, eps)
+operators! {
+    LayerNorm, RmsNorm, LocalResponseNorm;
+    overload "aten::layer_norm"(input, normalized_shape, weight, bias, eps, cudnn_enabled),
+        "aten::rms_norm"(input, normalized_shape, weight, eps)
 }
 
 #[cfg(test)]

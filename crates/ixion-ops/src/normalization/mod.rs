@@ -1,6 +1,7 @@
-//! Batch, group, instance, layer and RMS normalisation.
+//! Batch, group, instance, layer and RMS normalisation, and that of weights.
 
 pub mod channels;
 pub mod last_axes;
+pub mod slices;
 
-operators! { of channels, last_axes; category Normalization }
+operators! { of channels, last_axes, slices; category Normalization }

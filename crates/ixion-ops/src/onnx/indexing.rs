@@ -251,8 +251,8 @@ fn scatter(
     let dim = i64::try_from(axis).unwrap_or(i64::MAX);
     let reduce = match joined {
         Reduction::None => {
-            return decomposition
-                .then(TorchScatter { dim, index: InputIndex(1), src: TensorOrScalar::Input(2) }, &inputs);
+            let (index, src) = (InputIndex(1), TensorOrScalar::Input(2));
+            return decomposition.then(TorchScatter { dim, index, src, reduce: None }, &inputs);
         }
         Reduction::Add => ScatterReduction::Sum,
         Reduction::Mul => ScatterReduction::Product,

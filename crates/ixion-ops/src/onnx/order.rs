@@ -184,7 +184,7 @@ impl Decompose for Hardmax {
         let place = decomposition.then(Argmax { dim: Some(self.axis), keepdim: true }, &[X])?;
         let zeros = decomposition.then(ZerosLike { dtype: None, memory_format: None }, &[X])?;
         let (index, src) = (InputIndex(1), TensorOrScalar::Number(Scalar::Int(1)));
-        Ok(vec![decomposition.then(Scatter { dim: self.axis, index, src }, &[zeros, place])?])
+        Ok(vec![decomposition.then(Scatter { dim: self.axis, index, src, reduce: None }, &[zeros, place])?])
     }
 }
 

@@ -5,7 +5,7 @@ use super::decomposition::Decomposition;
 use super::fields::{ElementType, Flag};
 use super::lowering::Source;
 use crate::conversion::{ViewAsComplex, ViewAsReal};
-use crate::fourier::spectrum::ShortTime;
+use crate::fourier::spectrum::{Centred, ShortTime};
 use crate::fourier::transforms::{Fft, Ifft, Irfft, Rfft};
 use crate::layout::axes::Transpose;
 use crate::layout::padding::PaddingMode;
@@ -198,7 +198,7 @@ impl Decompose for Stft {
             hop_length: Some(length("frame_step", step)?),
             win_length: None,
             window: window.map(|_| Weight::Input(1)),
-            center: false,
+            center: Centred(false),
             pad_mode: PaddingMode::Constant,
             normalized: false,
             onesided: Some(self.onesided.0),

@@ -2,6 +2,7 @@
 
 use crate::op::{CpuLayer, ForwardContext, Io, Layer, LayerError, Result, TensorMeta};
 use crate::support::broadcast::Converted;
+use ixion_kernels::suppression::suppress;
 use ixion_tensor::{DType, Dim, LimitError, Limits, Tensor, TensorView};
 use ndarray::{ArrayView1, ArrayView2, s};
 use std::ops::RangeInclusive;
@@ -20,38 +21,19 @@ pub(super) struct Nms {
     pub(super) score: Option<usize>,
 }
 
-/// A box as its minimum and maximum coordinates.
-#[derive(Debug, Clone, Copy)]
-struct Corners([f64; 4]);
-
-impl Corners {
-    fn new(numbers: ArrayView1<'_, f64>, has_centre: bool) -> Self {
-        let number = |position: usize| numbers.get(position).copied().unwrap_or(f64::NAN);
-        let [a, b, c, d] = [number(0), number(1), number(2), number(3)];
-        if has_centre {
-            return Self([a - c / 2.0, b - d / 2.0, a + c / 2.0, b + d / 2.0]);
-        }
-        Self([a.min(c), b.min(d), a.max(c), b.max(d)])
+/// The minimum and maximum coordinates of a box.
+fn corners(numbers: ArrayView1<'_, f64>, has_centre: bool) -> [f64; 4] {
+    let number = |position: usize| numbers.get(position).copied().unwrap_or(f64::NAN);
+    let [a, b, c, d] = [number(0), number(1), number(2), number(3)];
+    if has_centre {
+        return [a - c / 2.0, b - d / 2.0, a + c / 2.0, b + d / 2.0];
     }
-
-    fn area(self) -> f64 {
-        let Self([left, top, right, bottom]) = self;
-        (right - left) * (bottom - top)
-    }
-
-    /// Intersection over union.
-    fn overlap(self, other: Self) -> f64 {
-        let (Self(a), Self(b)) = (self, other);
-        let width = (a[2].min(b[2]) - a[0].max(b[0])).max(0.0);
-        let height = (a[3].min(b[3]) - a[1].max(b[1])).max(0.0);
-        let shared = width * height;
-        if shared > 0.0 { shared / (self.area() + other.area() - shared) } else { 0.0 }
-    }
+    [a.min(c), b.min(d), a.max(c), b.max(d)]
 }
 
 /// The indices of the boxes that are kept, the best first.
 fn kept(
-    boxes: &[Corners],
+    boxes: &[[f64; 4]],
     scores: ArrayView1<'_, f64>,
     max_boxes: usize,
     [overlap, min_score]: [f64; 2],
@@ -59,17 +41,7 @@ fn kept(
 ) -> Result<Vec<usize>, LimitError> {
     let mut order: Vec<usize> = (0..boxes.len()).filter(|&place| scores[place] > min_score).collect();
     order.sort_by(|&a, &b| scores[b].total_cmp(&scores[a]).then(a.cmp(&b)));
-    let mut kept: Vec<usize> = Vec::new();
-    for place in order {
-        if kept.len() >= max_boxes {
-            break;
-        }
-        limits.check_deadline()?;
-        if kept.iter().all(|&better| boxes[place].overlap(boxes[better]) <= overlap) {
-            kept.push(place);
-        }
-    }
-    Ok(kept)
+    suppress(boxes, &order, max_boxes, overlap, limits)
 }
 
 /// The value of a one-element input; `None` if the input is absent.
@@ -124,8 +96,8 @@ impl CpuLayer for Nms {
         let mut rows: Vec<i64> = Vec::new();
         for (picture, (boxes, scores)) in boxes.outer_iter().zip(scores.outer_iter()).enumerate() {
             let boxes: ArrayView2<'_, f64> = boxes.slice_move(s![.., ..]);
-            let corners: Vec<Corners> =
-                boxes.outer_iter().map(|numbers| Corners::new(numbers, self.has_centres)).collect();
+            let corners: Vec<[f64; 4]> =
+                boxes.outer_iter().map(|numbers| corners(numbers, self.has_centres)).collect();
             for (class, scores) in scores.outer_iter().enumerate() {
                 let limits = context.limits();
                 for place in kept(&corners, scores, max_boxes, [overlap, least], limits)? {

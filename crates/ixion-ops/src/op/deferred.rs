@@ -6,10 +6,12 @@
 
 use super::reader::Owned;
 use super::{
-    CpuLayer, Field, ForwardContext, Io, Layer, LayerError, OperatorReader, Result, RuntimeParameter,
+    Cost, CpuLayer, Field, ForwardContext, Io, Layer, LayerError, OperatorReader, Result, RuntimeParameter,
     TensorMeta, catch_panic, exactly,
 };
 use ixion_tensor::{DType, Dim, Layout, Shape, Tensor, TensorView, TensorViewMut, Workspace};
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::ops::RangeInclusive;
 
 /// A function that creates a layer.
@@ -31,7 +33,7 @@ pub fn computed_parameters(layer: &dyn CpuLayer) -> &[ComputedParameter] {
     layer.as_any().downcast_ref::<Deferred>().map_or(&[], |layer| &layer.computed)
 }
 
-/// Creates a layer by `create`, now if all parameters are in the file, else when they are known.
+/// Creates a layer by `create`: now if no parameter is an input, else when the values of these inputs are known.
 pub(super) fn create_or_defer(
     create: Create,
     fields: &'static [Field],
@@ -47,9 +49,14 @@ pub(super) fn create_or_defer(
     if computed.is_empty() {
         return create(reader);
     }
-    if let Some(twice) = computed.iter().find(|parameter| reader.has_param(parameter.key)) {
-        let reason = "it is also an input of the operator";
-        return Err(LayerError::invalid(twice.key, "a parameter", reason));
+    for (number, parameter) in computed.iter().enumerate() {
+        let (key, reason) = (parameter.key, "an input of the operator sets it, too; remove one of them");
+        if let Some(given) = reader.param(key) {
+            return Err(LayerError::invalid(key, given.raw(), reason));
+        }
+        if computed.iter().take(number).any(|other| other.key == key) {
+            return Err(LayerError::invalid(key, "an input", reason));
+        }
     }
     reader.mark_read(fields);
     Ok(Box::new(Deferred { create, source: reader.to_owned(), computed, ready: None }))
@@ -131,27 +138,36 @@ impl Deferred {
     }
 
     /// The outputs if parameters are unknown. They are known nevertheless if they are the same for very different numbers, as
-    /// with a slope. Else only ranks and element types are those of the file's sample.
+    /// with a slope.
     fn for_unknown(
         &self,
         inputs: &[TensorMeta],
         known: &[Option<RuntimeParameter>],
     ) -> Result<Vec<TensorMeta>> {
-        const NUMBERS: [i64; 3] = [1, 2, 1_000_003];
-        let [first, others @ ..] = NUMBERS.map(|number| self.for_stand_ins(inputs, known, number));
-        let of_unknown_size = |(dtype, rank): (DType, usize)| {
-            TensorMeta::new(dtype, (0..rank).map(|axis| Dim::fresh(&format!("axis{axis}"))))
-        };
-        match first {
-            Some(outputs) if others.iter().all(|other| other.as_ref() == Some(&outputs)) => Ok(outputs),
-            first => (0..self.num_outputs())
-                .map(|output| {
-                    let recorded = self.source.output(output);
-                    let like = || first.as_ref()?.get(output).map(|meta| (meta.dtype(), meta.rank()));
-                    recorded.or_else(like).map(of_unknown_size).ok_or_else(|| self.unknown())
-                })
-                .collect(),
+        /// The layer must accept these.
+        const USUAL: [i64; 3] = [1, 2, 1_000_003];
+        /// Sizes are neither of these, but offsets and indices may be.
+        const UNUSUAL: [i64; 2] = [0, -1];
+        let outputs_for = |number| self.for_stand_ins(inputs, known, number);
+        let [first, others @ ..] = USUAL.map(outputs_for);
+        if let Some(outputs) = &first
+            && others.iter().all(|other| other.as_ref() == Some(outputs))
+            && UNUSUAL.into_iter().filter_map(outputs_for).all(|other| other == *outputs)
+        {
+            return Ok(outputs.clone());
         }
+        (0..self.num_outputs()).map(|output| self.of_unknown_size(output, first.as_deref())).collect()
+    }
+
+    /// An output of unknown size. The number of its axes is that in the file's sample, or else that of `like`, which are the
+    /// outputs for other parameters. Its element type is theirs, since an engine may compute in another type than the file.
+    fn of_unknown_size(&self, output: usize, like: Option<&[TensorMeta]>) -> Result<TensorMeta> {
+        let like = like.and_then(|outputs| outputs.get(output)).map(|meta| (meta.dtype(), meta.rank()));
+        let (dtype, rank) = match (self.source.output(output), like) {
+            (Some((_, rank)), Some((dtype, _))) => (dtype, rank),
+            (recorded, like) => recorded.or(like).ok_or_else(|| self.unknown())?,
+        };
+        Ok(TensorMeta::new(dtype, (0..rank).map(|axis| Dim::fresh(&format!("axis{axis}")))))
     }
 
     fn unknown(&self) -> LayerError {
@@ -184,10 +200,10 @@ fn stand_in(input: &TensorMeta, number: i64) -> Option<RuntimeParameter> {
     })
 }
 
-/// The parameter that an input sets, if the values of the input are known before the run.
+/// The parameter that an input sets, if the values of the input are known before the run: those of integers may be.
 pub fn known_parameter(meta: &TensorMeta) -> Option<RuntimeParameter> {
-    let values: Option<Vec<i64>> = meta.values()?.iter().map(Dim::fixed).collect();
-    of_integers(values?, meta.rank())
+    let values = meta.values().filter(|_| meta.dtype().is_integer())?;
+    of_integers(values.iter().map(Dim::fixed).collect::<Option<_>>()?, meta.rank())
 }
 
 fn of_integers(values: Vec<i64>, rank: usize) -> Option<RuntimeParameter> {
@@ -215,8 +231,13 @@ fn from_tensor(parameter: &ComputedParameter, input: &TensorView<'_>) -> Result<
 /// Checks that an input can be a parameter: a real number, or a short list of them.
 fn check(parameter: &ComputedParameter, input: &TensorMeta) -> Result<()> {
     let len = input.num_elements().fixed().and_then(|len| usize::try_from(len).ok());
-    if input.rank() > 1 || len.is_some_and(|len| len > TensorMeta::MAX_VALUES) {
-        let wanted = format!("{}, as a tensor with at most one axis", parameter.kind);
+    let limit = match input.rank() {
+        0 | 1 if len.is_none_or(|len| len <= TensorMeta::MAX_VALUES) => None,
+        0 | 1 => Some(format!("at most {} numbers", TensorMeta::MAX_VALUES)),
+        _ => Some("at most one axis".to_owned()),
+    };
+    if let Some(limit) = limit {
+        let wanted = format!("{}, as a tensor with {limit}", parameter.kind);
         return Err(LayerError::shape(what(parameter), wanted, input));
     }
     if input.dtype().is_complex() { Err(wrong_type(parameter, input.dtype())) } else { Ok(()) }
@@ -256,6 +277,14 @@ impl Layer for Deferred {
     fn is_data_dependent(&self) -> bool {
         true
     }
+
+    fn cost(&self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Cost {
+        let known: Option<Vec<RuntimeParameter>> = self.known(inputs).into_iter().collect();
+        match known.and_then(|params| self.layer(&params).ok()) {
+            Some(layer) => layer.cost(&self.rest(inputs), outputs),
+            None => Cost::of_moving(inputs, outputs),
+        }
+    }
 }
 
 impl CpuLayer for Deferred {
@@ -281,6 +310,10 @@ impl CpuLayer for Deferred {
         let outputs = ready.run(&tensors, context)?;
         self.ready = Some(ready);
         Ok(outputs)
+    }
+
+    fn terminate(&mut self) {
+        self.ready = None;
     }
 }
 
@@ -317,7 +350,7 @@ impl Ready {
         Ok(tensors)
     }
 
-    /// Copies of the outputs, if the layer only views its inputs.
+    /// The outputs, if the layer only views its inputs: views of copies, one of each input.
     fn views(
         &self,
         inputs: &[TensorView<'_>],
@@ -326,13 +359,17 @@ impl Ready {
     ) -> Result<Option<Vec<Tensor>>> {
         let contiguous = |input: &TensorView<'_>| (input.dtype(), Layout::contiguous(*input.shape()));
         let layouts: Vec<(DType, Layout)> = inputs.iter().map(contiguous).collect();
-        let mut tensors = Vec::with_capacity(shapes.len());
+        let (mut copies, mut tensors) = (BTreeMap::new(), Vec::with_capacity(shapes.len()));
         for (output, (meta, shape)) in outputs.iter().zip(shapes).enumerate() {
             let Some(view) = self.layer.view_of(output, &layouts, shape)? else { return Ok(None) };
             let Some(input) = inputs.get(view.input) else {
                 return Err(LayerError::missing_input(view.input, inputs.len()));
             };
-            tensors.push(input.to_tensor()?.as_parts(meta.dtype(), view.layout)?);
+            let copy = match copies.entry(view.input) {
+                Entry::Occupied(copy) => copy.into_mut(),
+                Entry::Vacant(place) => place.insert(input.to_tensor()?),
+            };
+            tensors.push(copy.as_parts(meta.dtype(), view.layout)?);
         }
         Ok(Some(tensors))
     }
@@ -365,6 +402,11 @@ mod tests {
         let negative = Tensor::from_vec(vec![-2f32], &[1]).unwrap();
         let scaled = slope.run_one(&[&negative, &Tensor::scalar(0.25f64)]).unwrap();
         assert_eq!(scaled.to_vec::<f32>().unwrap(), [-0.5]);
+        let halves =
+            operator("torch.chunk", &[("dim", "3")]).with_names(&["input", "chunks"]).with_outputs(2);
+        let halves = halves.run(&[&plane(), &Tensor::scalar(2i64)]).unwrap();
+        assert_eq!(halves[0].to_vec::<f32>().unwrap(), [0.0, 1.0, 3.0, 4.0]);
+        assert_eq!(halves[1].to_vec::<f32>().unwrap(), [2.0, 5.0]);
     }
 
     #[test]
@@ -388,6 +430,14 @@ mod tests {
     }
 
     #[test]
+    fn sizes_that_differ_only_for_unusual_numbers_are_unknown() {
+        let (x, number) = (TensorMeta::new(DType::F32, [1, 1]), TensorMeta::new(DType::I64, [0; 0]));
+        let diagonal = operator("aten::diagonal", &[]).with_names(&["input", "offset"]);
+        let outputs = diagonal.infer(&[x, number]).unwrap();
+        assert!(outputs[0].rank() == 1 && !outputs[0].is_fixed(), "{outputs:?}");
+    }
+
+    #[test]
     fn errors_name_the_parameter() {
         let run = |kernel: Tensor| {
             let (mut workspace, limits) = (Workspace::new().unwrap(), ixion_tensor::Limits::default());
@@ -404,11 +454,16 @@ mod tests {
                 "input 1, the parameter `kernel_size`: expected {kind}, as a tensor with at most one axis, got 2×2 i64"
             )
         );
+        let long = run(Tensor::zeros(DType::I64, &[65]).unwrap());
+        assert!(long.ends_with("as a tensor with at most 64 numbers, got 65 i64"), "{long}");
         assert_eq!(run(complex), format!("input 1, the parameter `kernel_size`: expected {kind}, got c64"));
         assert_eq!(run(floats), format!("parameter `kernel_size`: expected {kind}, got `(0.5,2.0)`"));
         let twice =
             operator("F.leaky_relu", &[("negative_slope", "0.1")]).with_names(&["input", "negative_slope"]);
-        assert!(message(twice.create(2)).contains("`negative_slope`"));
+        let reason = "an input of the operator sets it, too; remove one of them";
+        assert_eq!(message(twice.create(2)), format!("parameter `negative_slope` is 0.1: {reason}"));
+        let twice = operator("F.leaky_relu", &[]).with_names(&["input", "negative_slope", "negative_slope"]);
+        assert_eq!(message(twice.create(3)), format!("parameter `negative_slope` is an input: {reason}"));
         let unknown = operator("F.leaky_relu", &[("slope", "0.1")]).with_names(&["input", "negative_slope"]);
         assert!(message(unknown.create(2)).starts_with("unknown parameters: `slope`"));
     }

@@ -17,6 +17,9 @@ pub struct Properties {
     pub forms: &'static [Form],
     /// How its weights are laid out, if they are those of a product.
     pub product: Option<Product>,
+    /// Whether its results are bools, for inputs of all types. In PyTorch, it then exists in place as well, with results in the
+    /// type of the tensor that they overwrite.
+    pub decides: bool,
 }
 
 /// An expression over an operator's inputs, in which keys stand for its parameters, and the parameters for which it holds.
@@ -140,6 +143,7 @@ impl Properties {
         quantized: Quantized::Unsupported,
         forms: &[],
         product: None,
+        decides: false,
     };
 
     /// The same properties of an operator that PyTorch supports for quantised tensors.
@@ -171,6 +175,11 @@ pub(crate) mod table {
     /// A product with a weight.
     pub(crate) const fn multiplies(product: Product) -> Properties {
         Properties { product: Some(product), ..Properties::NONE }
+    }
+
+    /// An operator that returns bools.
+    pub(crate) const fn decides() -> Properties {
+        Properties { decides: true, ..Properties::NONE }
     }
 
     /// An operator that PyTorch supports for quantised tensors.

@@ -142,11 +142,6 @@ impl<'a> OperatorReader<'a> {
         names.filter_map(|(position, name)| Some((position, name.as_deref()?)))
     }
 
-    /// Returns true if the file sets a parameter.
-    pub(super) fn has_param(&self, key: &str) -> bool {
-        self.params.contains_key(key)
-    }
-
     /// Marks the parameters that these fields read, and all attributes and inputs, as read.
     pub(super) fn mark_read(&mut self, fields: &'static [Field]) {
         let others = self.attrs.keys().chain(self.input_names.iter().flatten());
@@ -441,11 +436,12 @@ impl FromParameter for DType {
     }
 }
 
+/// PNNX writes `None` for an empty list of TorchScript, such as the size of a tensor without axes.
 impl FromParameter for Vec<i64> {
     const KIND: &'static str = "a list of integers";
 
     fn from_parameter(parameter: &RuntimeParameter) -> Option<Self> {
-        if matches!(parameter.raw(), "()" | "[]") {
+        if matches!(parameter.raw(), "()" | "[]" | "None") {
             return Some(Vec::new());
         }
         parameter.as_i64s().ok().or_else(|| Some(vec![parameter.as_i64().ok()?]))
@@ -588,6 +584,8 @@ pub(super) mod tests {
         assert_eq!(read::<[usize; 2]>("3").unwrap(), [3, 3]);
         assert_eq!(read::<[usize; 2]>("(3,1)").unwrap(), [3, 1]);
         assert_eq!(read::<Vec<i64>>("()").unwrap(), [] as [i64; 0]);
+        assert_eq!(read::<Vec<i64>>("None").unwrap(), [] as [i64; 0]);
+        assert_eq!(read::<Option<Vec<i64>>>("None").unwrap(), None);
         assert_eq!(read::<Option<f64>>("None").unwrap(), None);
         assert_eq!(read::<Vec<f64>>("(1,2)").unwrap(), [1.0, 2.0]);
         assert_eq!(read::<DType>("torch.long").unwrap(), DType::I64);

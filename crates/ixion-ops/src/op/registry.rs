@@ -307,14 +307,31 @@ impl<L: ?Sized + DeviceLayer> Registry<L> {
         self.creators.iter().map(|(op_type, creator)| (op_type.as_str(), creator))
     }
 
-    /// The registered type with the most similar name, if any is similar enough.
+    /// The registered type that is most likely meant by another one: equal but for the namespace and the case of letters, or
+    /// with at most one letter in five that differs.
     pub fn nearest(&self, op_type: &str) -> Option<String> {
-        let wanted = op_type.to_lowercase();
-        let similarity = |known: &String| strsim::jaro_winkler(&wanted, &known.to_lowercase());
-        let scored = self.creators.keys().map(|known| (similarity(known), known));
-        let (score, best) = scored.max_by(|a, b| a.0.total_cmp(&b.0))?;
-        (score > 0.85).then(|| best.clone())
+        let wanted = without_namespace(op_type);
+        let distance = |known: &str| {
+            let found = without_namespace(known);
+            let allowed = wanted.len().max(found.len()) / 5;
+            // Names of other lengths cannot be near, however long they are.
+            let may_be_near = wanted.len().abs_diff(found.len()) <= allowed;
+            may_be_near.then(|| strsim::levenshtein(&wanted, &found)).filter(|letters| *letters <= allowed)
+        };
+        let near = self.creators.keys().filter_map(|known| Some((distance(known)?, known)));
+        let nearest = near.min_by_key(|(letters, known)| (*letters, strsim::levenshtein(op_type, known)));
+        nearest.map(|(_, known)| known.clone())
     }
+}
+
+/// An operator type without its namespace, in lower case: `fft_fftshift` for `aten::fft_fftshift` and `torch.fft.fftshift`. A
+/// plugin's name is kept as a whole.
+fn without_namespace(op_type: &str) -> String {
+    let name = match op_type.split_once("::").or_else(|| op_type.split_once('.')) {
+        Some((_, name)) if !op_type.contains('/') => name,
+        _ => op_type,
+    };
+    name.to_lowercase().replace('.', "_")
 }
 
 impl Registry<dyn CpuLayer> {
@@ -438,6 +455,33 @@ impl<L: ?Sized> Clone for Registry<L> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn suggestions_have_the_same_meaning_or_nearly_the_same_letters() {
+        let mut registry: Registry = Registry::empty();
+        let known =
+            ["aten::sin", "F.relu", "nn.ReLU", "nn.Linear", "torch.log2", "torch.fft.fft2", "acme/Relu/1"];
+        for op_type in known {
+            let create = |_: &mut OperatorReader<'_>| Err(crate::op::LayerError::Unsupported(String::new()));
+            registry.add(op_type, Creator::new("test", "1", create)).unwrap();
+        }
+        for (wanted, nearest) in [
+            ("nn.Relu", Some("nn.ReLU")),
+            ("F.Relu", Some("F.relu")),
+            ("nn.Lineal", Some("nn.Linear")),
+            ("aten::log2", Some("torch.log2")),
+            ("aten::fft_fft2", Some("torch.fft.fft2")),
+            ("acme/Relu/2", Some("acme/Relu/1")),
+            ("aten::fft_fftshift", None),
+            ("aten::sinh", None),
+            ("torch.log10", None),
+            ("aten::", None),
+            ("", None),
+        ] {
+            assert_eq!(registry.nearest(wanted).as_deref(), nearest, "{wanted}");
+        }
+        assert_eq!(registry.nearest(&"relu".repeat(1 << 20)), None);
+    }
 
     #[test]
     fn links_become_names() {

@@ -16,8 +16,10 @@ fn check(axes: SpatialAxes, output_size: &ParamOrInput<PerAxis>) -> Result<()> {
 crate::operator! {
     /// `torch.nn.AdaptiveAvgPool1d`, `AdaptiveAvgPool2d`, `AdaptiveAvgPool3d`: average pooling to a given size: the mean of
     /// each part of the input, N×C×D×H×W → N×C×`output_size` (1, 2 or 3 spatial axes, by the type; N is optional).
-    pub struct AdaptiveAvgPool for "nn.AdaptiveAvgPool1d", "F.adaptive_avg_pool1d", "aten::adaptive_avg_pool1d", "nn.AdaptiveAvgPool2d",
-        "F.adaptive_avg_pool2d", "aten::adaptive_avg_pool2d", "nn.AdaptiveAvgPool3d", "F.adaptive_avg_pool3d", "aten::adaptive_avg_pool3d" {
+    pub struct AdaptiveAvgPool for "nn.AdaptiveAvgPool1d", "F.adaptive_avg_pool1d", "aten::adaptive_avg_pool1d",
+        "nn.AdaptiveAvgPool2d", "F.adaptive_avg_pool2d", "aten::adaptive_avg_pool2d",
+        "nn.AdaptiveAvgPool3d", "F.adaptive_avg_pool3d", "aten::adaptive_avg_pool3d"
+    {
         /// The number of pooled axes.
         axes: SpatialAxes,
         /// Spatial size of the output, or one length for all axes; 0 keeps the input's length.

@@ -9,7 +9,9 @@ use ixion_kernels::window::Window;
 crate::operator! {
     /// `torch.nn.MaxPool1d`, `MaxPool2d`, `MaxPool3d`: the maximum of each sliding window, N×C×D×H×W → N×C×D′×H′×W′ (1, 2 or 3
     /// spatial axes, by the type; N is optional). NaN is treated as the maximum.
-    pub struct MaxPool for "nn.MaxPool1d", "F.max_pool1d", "aten::max_pool1d", "nn.MaxPool2d", "F.max_pool2d", "aten::max_pool2d", "nn.MaxPool3d", "F.max_pool3d", "aten::max_pool3d" {
+    pub struct MaxPool for "nn.MaxPool1d", "F.max_pool1d", "aten::max_pool1d",
+        "nn.MaxPool2d", "F.max_pool2d", "aten::max_pool2d", "nn.MaxPool3d", "F.max_pool3d", "aten::max_pool3d"
+    {
         /// The number of pooled axes.
         axes: SpatialAxes,
         /// Size of the window.
@@ -31,7 +33,9 @@ crate::operator! {
 crate::operator! {
     /// `torch.nn.AvgPool1d`, `AvgPool2d`, `AvgPool3d`: the mean of each sliding window, N×C×D×H×W → N×C×D′×H′×W′ (1, 2 or 3
     /// spatial axes, by the type; N is optional).
-    pub struct AvgPool for "nn.AvgPool1d", "F.avg_pool1d", "aten::avg_pool1d", "nn.AvgPool2d", "F.avg_pool2d", "aten::avg_pool2d", "nn.AvgPool3d", "F.avg_pool3d", "aten::avg_pool3d" {
+    pub struct AvgPool for "nn.AvgPool1d", "F.avg_pool1d", "aten::avg_pool1d",
+        "nn.AvgPool2d", "F.avg_pool2d", "aten::avg_pool2d", "nn.AvgPool3d", "F.avg_pool3d", "aten::avg_pool3d"
+    {
         /// The number of pooled axes.
         axes: SpatialAxes,
         /// Size of the window.

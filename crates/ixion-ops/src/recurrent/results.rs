@@ -100,11 +100,14 @@ impl Recorded {
             }
             _ => {}
         }
-        let fits = |order: &&&[Part]| {
+        let fits = |order: &&&[Part], precisely: bool| {
             let mut pairs = order.iter().zip(&self.outputs);
-            pairs.all(|(&part, shape)| shape.as_ref().is_none_or(|shape| self.may_be(part, shape, lengths)))
+            pairs.all(|(&part, shape)| {
+                shape.as_ref().is_none_or(|shape| self.may_be(part, shape, lengths, precisely))
+            })
         };
-        orders.iter().find(fits).or(orders.first()).copied()
+        let found = |precisely| orders.iter().find(|order| fits(order, precisely));
+        found(true).or_else(|| found(false)).or(orders.first()).copied()
     }
 
     /// The number of the operator's outputs.
@@ -116,24 +119,27 @@ impl Recorded {
         self.input.as_ref().or(self.outputs.first()?.as_ref()).map(Vec::len)
     }
 
-    /// Returns true if a result may have this shape, as far as shapes are known.
-    fn may_be(&self, part: Part, shape: &[Dim], lengths: Lengths) -> bool {
+    /// Returns true if a result may have this shape, as far as shapes are known. If `precisely`, axes of unknown length are
+    /// equal only to each other: PNNX writes `?` for exactly those that differ in its samples, so a result whose first axis has
+    /// length 1 is no sequence of the input's steps if these are `?`.
+    fn may_be(&self, part: Part, shape: &[Dim], lengths: Lengths, precisely: bool) -> bool {
         let rank = self.rank().unwrap_or(shape.len());
-        let axis = |axis: usize| self.input.as_ref().and_then(|input| input.get(axis)).cloned();
-        let axis = |number: usize| axis(number).unwrap_or(Dim::Unknown);
+        let axis = |axis: usize| self.input.as_ref().and_then(|input| input.get(axis));
         let fixed = |length: usize| Dim::Fixed(length as u64);
-        let (last, first) = match part {
-            Output => (lengths.output, axis(0)),
-            Hidden => (lengths.hidden, fixed(lengths.states)),
-            Memory => (lengths.memory, fixed(lengths.states)),
+        let [states, output, hidden, memory] =
+            [lengths.states, lengths.output, lengths.hidden, lengths.memory].map(fixed);
+        let (first, middle, last) = match part {
+            Output => (axis(0), axis(1), &output),
+            Hidden => (Some(&states), axis(usize::from(!lengths.batch_first)), &hidden),
+            Memory => (Some(&states), axis(usize::from(!lengths.batch_first)), &memory),
         };
-        let middle = match part {
-            Output => axis(1),
-            Hidden | Memory => axis(usize::from(!lengths.batch_first)),
+        let wanted = if rank == 2 { vec![first, Some(last)] } else { vec![first, middle, Some(last)] };
+        let may_equal = |(found, wanted): (&Dim, Option<&Dim>)| match (found, wanted) {
+            (_, None) => true,
+            (Dim::Fixed(found), Some(Dim::Fixed(wanted))) => found == wanted,
+            (found, Some(wanted)) => !precisely || found == wanted,
         };
-        let wanted = if rank == 2 { vec![first, fixed(last)] } else { vec![first, middle, fixed(last)] };
-        let differ = |(a, b): (&Dim, &Dim)| matches!((a, b), (Dim::Fixed(a), Dim::Fixed(b)) if a != b);
-        shape.len() == wanted.len() && !shape.iter().zip(&wanted).any(differ)
+        shape.len() == wanted.len() && shape.iter().zip(wanted).all(may_equal)
     }
 }
 
@@ -167,7 +173,11 @@ mod tests {
         assert_eq!(parts(x, &[s, s, o]), [Hidden, Memory, Output], "`return lstm(x)` without a batch");
         assert_eq!(parts(x, &[s]), [Hidden]);
         assert_eq!(parts(&[0, 0, 3], &[&[0, 0, 4]]), [Output], "lengths that are not known");
-        assert_eq!(parts(&[0, 0, 3], &[&[1, 0, 4]]), [Output], "nothing speaks against it");
+        assert_eq!(parts(&[0, 0, 3], &[&[1, 0, 4]]), [Hidden], "as many steps as the input would be `?`");
+        assert_eq!(parts(&[0, 0, 3], &[&[1, 0, 4], &[1, 0, 4]]), [Hidden, Memory]);
+        assert_eq!(parts(&[0, 0, 3], &[&[1, 0, 4], &[0, 0, 4]]), [Hidden, Output]);
+        assert_eq!(parts(&[5, 2, 3], &[&[0, 2, 4]]), [Output], "no result has that shape precisely");
+        assert_eq!(parts(&[0, 2, 3], &[&[1, 2, 4], &[0, 2, 4], &[1, 2, 4]]), [Hidden, Output, Memory]);
         assert_eq!(parts(&[5, 2, 3], &[&[7, 7, 7]]), [Output], "no result has that shape");
     }
 
@@ -187,5 +197,9 @@ mod tests {
         assert_eq!(parts(Cell::Gru, &[o, o], true), Some(&[Hidden, Output][..]));
         assert_eq!(parts(Cell::Gru, &[o, h, c], false), None);
         assert_eq!(parts(Cell::Lstm, &[], false), None);
+        let unknown = vec![shape(&[4, 0, 6]), shape(&[4, 0, 2])];
+        let recorded = Recorded { input: shape(&[0, 0, 3]), outputs: unknown };
+        let lengths = Lengths { output: 2, ..lengths };
+        assert_eq!(recorded.parts(Cell::Lstm, lengths, false), Some(&[Memory, Hidden][..]));
     }
 }

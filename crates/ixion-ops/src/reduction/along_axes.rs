@@ -399,7 +399,8 @@ operators! {
         "aten::var"(input, dim, unbiased, keepdim),
         "aten::std"(input, unbiased) of 2,
         "aten::std"(input, dim, unbiased, keepdim),
-    "aten::norm"(input, p, dim, keepdim, dtype)
+        "aten::norm"(input, p, dtype) of 3,
+        "aten::norm"(input, p, dim, keepdim, dtype)
 }
 
 #[cfg(test)]

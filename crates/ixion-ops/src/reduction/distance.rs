@@ -1,6 +1,7 @@
 //! Norms of vectors, and distances between vectors.
 
 pub mod all_pairs;
+pub mod within;
 
 use crate::op::{CpuLayer, FromOperator, Io, Layer, LayerError, Result, TensorMeta, exactly};
 use crate::reduction::along_axes::Axes;
@@ -228,7 +229,7 @@ impl CpuLayer for CosineSimilarity {
     }
 }
 
-operators! { Normalize, PairwiseDistance, CosineSimilarity; of all_pairs }
+operators! { Normalize, PairwiseDistance, CosineSimilarity; of all_pairs, within }
 
 #[cfg(test)]
 mod tests {

@@ -4,9 +4,18 @@ pub mod along_axes;
 pub mod difference;
 pub mod distance;
 pub mod extremes;
+pub mod gradient;
+pub mod histogram;
+pub mod matrices;
 pub mod median;
+pub mod mode;
+pub mod quantiles;
 pub mod running;
 pub mod scan;
 pub mod trapezoid;
 
-operators! { of along_axes, difference, distance, extremes, median, running, scan, trapezoid; category Elementwise }
+operators! {
+    of along_axes, difference, distance, extremes, gradient, histogram, matrices, median, mode, quantiles, running,
+    scan, trapezoid;
+    category Elementwise
+}

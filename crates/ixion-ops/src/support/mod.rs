@@ -4,6 +4,7 @@ pub mod arguments;
 pub mod broadcast;
 pub mod choices;
 pub(crate) mod delegation;
+pub(crate) mod dynamic;
 #[doc(hidden)]
 pub mod epilogue;
 pub mod float;

@@ -15,6 +15,13 @@ pub(crate) trait Number: Element + LinalgScalar {
     /// C = A·B, (m×k)·(k×n) → m×n. The caller has checked the sizes.
     fn multiply(a: ArrayView2<'_, Self>, b: ArrayView2<'_, Self>, c: ArrayViewMut2<'_, Self>);
 
+    /// C = C + A·B, as [`Number::multiply`].
+    fn add_product(a: ArrayView2<'_, Self>, b: ArrayView2<'_, Self>, mut c: ArrayViewMut2<'_, Self>) {
+        let mut product = Array2::from_elem(c.raw_dim(), Self::default());
+        Self::multiply(a, b, product.view_mut());
+        c.zip_mut_with(&product, |c, &x| *c = Self::plus(*c, x));
+    }
+
     /// `a` · `b`.
     fn times(a: Self, b: Self) -> Self {
         a * b
@@ -44,6 +51,10 @@ impl Number for f32 {
     fn multiply(a: ArrayView2<'_, Self>, b: ArrayView2<'_, Self>, c: ArrayViewMut2<'_, Self>) {
         gemm(a, b, c, false);
     }
+
+    fn add_product(a: ArrayView2<'_, Self>, b: ArrayView2<'_, Self>, c: ArrayViewMut2<'_, Self>) {
+        gemm(a, b, c, true);
+    }
 }
 
 impl Number for f64 {
@@ -53,6 +64,10 @@ impl Number for f64 {
 
     fn multiply(a: ArrayView2<'_, Self>, b: ArrayView2<'_, Self>, c: ArrayViewMut2<'_, Self>) {
         gemm(a, b, c, false);
+    }
+
+    fn add_product(a: ArrayView2<'_, Self>, b: ArrayView2<'_, Self>, c: ArrayViewMut2<'_, Self>) {
+        gemm(a, b, c, true);
     }
 }
 
@@ -211,7 +226,10 @@ mod tests {
         let (a, b) = (array![[i + 1.0, i * 2.0]], array![[i], [i - 3.0]]);
         let mut c = Array2::default((1, 1));
         Number::multiply(a.view(), b.view(), c.view_mut());
-        assert_eq!(c[[0, 0]], (i + 1.0) * i + (i * 2.0) * (i - 3.0));
+        let product = (i + 1.0) * i + (i * 2.0) * (i - 3.0);
+        assert_eq!(c[[0, 0]], product);
+        Number::add_product(a.view(), b.view(), c.view_mut());
+        assert_eq!(c[[0, 0]], product + product);
     }
 
     #[test]

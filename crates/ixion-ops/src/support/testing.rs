@@ -222,6 +222,7 @@ fn execute_dynamic(layer: &mut dyn CpuLayer, inputs: &[&Tensor]) -> Result<Vec<T
     let (mut workspace, limits) = (Workspace::new()?, Limits::default());
     workspace.reserve(layer.workspace(&metas, &inferred))?;
     let outputs = layer.forward_dynamic(&views, &mut ForwardContext::new(&mut workspace, &limits))?;
+    assert_eq!(outputs.len(), inferred.len(), "number of outputs");
     for (output, meta) in outputs.iter().zip(&inferred) {
         assert_eq!(output.dtype(), meta.dtype());
         assert!(meta.may_have_dims(TensorMeta::of(&output.view()).dims()), "{output:?} is not {meta}");

@@ -62,6 +62,15 @@ impl<'a> Plain<'a> {
         }
     }
 
+    /// All elements in row-major order, as a vector.
+    pub(crate) fn flattened(view: &TensorView<'a>) -> Result<Self> {
+        let shape = Shape::new(&[view.num_elements()])?;
+        match view.layout().reshape(&shape)?.filter(Layout::is_contiguous) {
+            Some(layout) => Ok(Self::View(view.with_layout(layout)?)),
+            None => Ok(Self::Copy(view.to_tensor()?.reshape(&shape)?)),
+        }
+    }
+
     pub(crate) fn view(&self) -> TensorView<'_> {
         match self {
             Self::View(view) => *view,

@@ -1,5 +1,7 @@
 //! Resampling to another size: interpolate and upsample.
 
+pub mod upsample;
+
 use crate::op::{
     CpuLayer, ForwardContext, FromOperator, Io, Layer, LayerError, Result, TensorFormat, TensorMeta, exactly,
 };
@@ -9,10 +11,11 @@ use crate::support::choices::{choices, per_axis};
 use crate::support::float;
 use crate::support::float::with_real;
 use crate::support::shape_cache::ShapeCache;
+use crate::support::views::{Plain, write_plain};
 use ixion_kernels::Float;
 use ixion_kernels::naive::{Divisor, Interpolation, Resampling};
 use ixion_kernels::pool::{self, PoolShape};
-use ixion_kernels::resample::{self, Resampler};
+use ixion_kernels::resample::{self, ByteResampler, Resampler};
 use ixion_tensor::{DType, Dim, Format, Limits, Shape, TensorView, TensorViewMut};
 use std::ops::RangeInclusive;
 
@@ -31,6 +34,8 @@ choices! {
         Trilinear = "trilinear",
         /// Bicubic convolution interpolation of N×C×H×W inputs, from 16 elements.
         Bicubic = "bicubic",
+        /// Filtering of N×C×H×W inputs with a windowed sinc function of three lobes on each side, always against aliasing.
+        Lanczos = "lanczos",
         /// The mean of each region, like adaptive average pooling.
         Area = "area",
     }
@@ -49,15 +54,20 @@ crate::operator! {
         align_corners: Option<bool> = None,
         /// Whether sample positions are computed from the two sizes even if `scale_factor` is given.
         recompute_scale_factor: Option<bool> = None,
-        /// Whether to filter against aliasing when downsampling; only `False` is supported.
+        /// Whether to filter against aliasing when an axis becomes shorter: modes `bilinear`, `bicubic` and `lanczos`.
         antialias: bool = false,
         /// State prepared for the last shapes.
         resizing: Resizing,
     }
     validate |layer| {
-        if layer.antialias {
-            let reason = "it is not supported; export the model without it".to_owned();
-            return Err(LayerError::InvalidParameter { key: "antialias", found: "True".to_owned(), reason });
+        let is_filter = matches!(layer.mode, Mode::Bilinear | Mode::Bicubic | Mode::Lanczos);
+        if layer.antialias && !is_filter {
+            let reason = "only the modes bilinear, bicubic and lanczos filter; set it to False";
+            return Err(LayerError::invalid("antialias", "True", reason));
+        }
+        if layer.mode == Mode::Lanczos && !layer.antialias {
+            let reason = "mode lanczos always filters; set it to True";
+            return Err(LayerError::invalid("antialias", "False", reason));
         }
         layer.resize().check()
     }
@@ -102,27 +112,18 @@ pub struct Resize<'a> {
     pub align_corners: bool,
     /// Whether sample positions are computed from the factors, if given.
     pub keeps_factors: bool,
+    /// Whether the interpolation is a filter against aliasing.
+    pub antialias: bool,
 }
 
 impl Resize<'_> {
     fn check(&self) -> Result<()> {
-        if self.align_corners && matches!(self.mode, Mode::Nearest | Mode::NearestExact | Mode::Area) {
-            let (found, reason) =
-                ("True".to_owned(), format!("mode {:?} has no corners to align", self.mode));
-            return Err(LayerError::InvalidParameter { key: "align_corners", found, reason });
-        }
+        self.check_corners()?;
         match (self.size, self.factors) {
             (Some(_), None) => Ok(()),
-            (None, Some(factors)) if factors.iter().all(|&factor| factor > 0.0 && factor.is_finite()) => {
-                Ok(())
-            }
+            (None, Some(factors)) if factors.iter().all(|&factor| is_scale(factor)) => Ok(()),
             (None, Some(factors)) => {
-                let reason = "a scale factor must be positive".to_owned();
-                Err(LayerError::InvalidParameter {
-                    key: "scale_factor",
-                    found: format!("{factors:?}"),
-                    reason,
-                })
+                Err(LayerError::invalid("scale_factor", format!("{factors:?}"), NOT_POSITIVE))
             }
             _ => Err(LayerError::Unsupported(
                 "exactly one of `size` and `scale_factor` must be given".to_owned(),
@@ -130,15 +131,24 @@ impl Resize<'_> {
         }
     }
 
+    /// Checks that the mode can align corners, if that is wanted.
+    fn check_corners(&self) -> Result<()> {
+        if self.align_corners && matches!(self.mode, Mode::Nearest | Mode::NearestExact | Mode::Area) {
+            let reason = format!("mode {:?} has no corners to align", self.mode);
+            return Err(LayerError::invalid("align_corners", "True", reason));
+        }
+        Ok(())
+    }
+
     /// The number of resampled axes.
     fn axes(&self, input: &TensorMeta) -> Result<usize> {
-        let copies = matches!(self.mode, Mode::Nearest | Mode::NearestExact);
-        if !(copies && input.dtype() == DType::U8) {
+        let takes_bytes = !matches!(self.mode, Mode::Linear | Mode::Trilinear | Mode::Area);
+        if !(takes_bytes && input.dtype() == DType::U8) {
             float::check("the input", input)?;
         }
         let (least, most) = match self.mode {
             Mode::Linear => (1, 1),
-            Mode::Bilinear | Mode::Bicubic => (2, 2),
+            Mode::Bilinear | Mode::Bicubic | Mode::Lanczos => (2, 2),
             Mode::Trilinear => (3, 3),
             Mode::Nearest | Mode::NearestExact | Mode::Area => (1, 3),
         };
@@ -191,6 +201,7 @@ impl Resize<'_> {
             Mode::NearestExact => Interpolation::NearestExact,
             Mode::Linear | Mode::Bilinear | Mode::Trilinear => Interpolation::Linear,
             Mode::Bicubic => Interpolation::Cubic,
+            Mode::Lanczos => Interpolation::Lanczos,
             Mode::Area => {
                 let shape = PoolShape::adaptive(lens, sizes);
                 let shape = if *lanes == 1 { Some(shape) } else { shape.with_lanes(*lanes) };
@@ -208,15 +219,38 @@ impl Resize<'_> {
         let resampling = |axis: usize| Resampling {
             interpolation,
             align_corners: self.align_corners,
+            antialias: self.antialias,
             len: lens[axis],
             outputs: sizes[axis],
             factor: factors.get(axis).copied().filter(|_| !even(lens[axis], sizes[axis])),
         };
         let axes: Vec<Resampling> = (0..lens.len()).map(resampling).collect();
-        Ok(match float::computed_size(*dtype) {
-            4 => Prepared::Single(Resampler::new(&axes, *lanes)),
-            _ => Prepared::Double(Resampler::new(&axes, *lanes)),
+        let taps = |axis: &Resampling| (axis.outputs as u64).saturating_mul(axis.most_taps() as u64);
+        let taps = axes.iter().map(taps).fold(0, u64::saturating_add);
+        limits.check_tensor("the weights of a filter", taps.saturating_mul(TAP_BYTES))?;
+        Ok(match (axes.as_slice(), float::computed_size(*dtype)) {
+            ([columns, rows], _) if self.rounds_to_bytes(*dtype) => {
+                Prepared::Bytes(ByteResampler::new(columns, rows))
+            }
+            (axes, 4) => Prepared::Single(Resampler::new(axes, *lanes)),
+            (axes, _) => Prepared::Double(Resampler::new(axes, *lanes)),
         })
+    }
+
+    /// Returns true if the results are bytes that are computed, and not copied.
+    fn rounds_to_bytes(&self, dtype: DType) -> bool {
+        dtype == DType::U8 && !matches!(self.mode, Mode::Nearest | Mode::NearestExact)
+    }
+
+    /// The number of bytes of scratch memory for tensors of these shapes.
+    fn workspace(&self, dtype: DType, input: &[usize], output: &[usize], lanes: usize) -> usize {
+        match (input, output) {
+            (&[batch, channels, height, width], &[_, _, rows, columns]) if self.rounds_to_bytes(dtype) => {
+                let planes = batch.saturating_mul(channels);
+                ByteResampler::scratch_len(planes, [height, width], [rows, columns])
+            }
+            _ => scratch_len(self.mode, input, output, lanes).saturating_mul(float::computed_size(dtype)),
+        }
     }
 
     fn run(
@@ -246,6 +280,14 @@ impl Resize<'_> {
             }),
             Prepared::Single(resampler) => resample(resampler, input, output, context, len),
             Prepared::Double(resampler) => resample(resampler, input, output, context, len),
+            Prepared::Bytes(resampler) => {
+                let len = self.workspace(input.dtype(), input.shape(), output.shape(), lanes);
+                let (scratch, limits) = context.scratch_and_limits::<u8>(len)?;
+                let input = Plain::of(input)?;
+                write_plain(output, &mut |output| {
+                    Ok(resampler.run(input.view().slice()?, output.slice()?, scratch, limits)?)
+                })
+            }
         }
     }
 }
@@ -294,6 +336,8 @@ pub enum Prepared {
     Single(Resampler<f32>),
     /// Weights in double precision.
     Double(Resampler<f64>),
+    /// Weights in fixed-point numbers, for bytes.
+    Bytes(ByteResampler),
 }
 
 /// The key of a prepared state.
@@ -306,11 +350,21 @@ pub struct Sizes {
     lanes: usize,
 }
 
+/// Why a scale factor is refused.
+const NOT_POSITIVE: &str = "a scale factor must be positive";
+
+fn is_scale(factor: f64) -> bool {
+    factor > 0.0 && factor.is_finite()
+}
+
 /// The cached state for an input and an output.
 type Resizing = ShapeCache<(Sizes, Prepared)>;
 
-/// The maximum number of bytes of weights that a kernel keeps per position of an axis.
+/// The maximum number of bytes of weights that a kernel keeps per position of an axis, unless it filters.
 const WEIGHT_BYTES: u64 = 96;
+
+/// The maximum number of bytes that a kernel keeps per weight, while it prepares them.
+const TAP_BYTES: u64 = 48;
 
 /// ⌊length · factor⌋; for a symbolic length, the factor must be a fraction of small numbers.
 pub(crate) fn grown(len: &Dim, factor: f64) -> Result<Dim> {
@@ -339,6 +393,7 @@ impl Interpolate {
             mode: self.mode,
             align_corners: self.align_corners.unwrap_or(false),
             keeps_factors: !self.recompute_scale_factor.unwrap_or(false),
+            antialias: self.antialias,
         }
     }
 }
@@ -347,7 +402,8 @@ impl UpsampleNearest {
     /// The parameters of [`Interpolate`] with [`Mode::Nearest`], which samples by the scale factors, if given.
     pub fn resize(&self) -> Resize<'_> {
         let (size, factors) = (self.size.as_ref(), self.scale_factor.as_deref());
-        Resize { size, factors, mode: Mode::Nearest, align_corners: false, keeps_factors: true }
+        let (mode, align_corners) = (Mode::Nearest, false);
+        Resize { size, factors, mode, align_corners, keeps_factors: true, antialias: false }
     }
 }
 
@@ -355,7 +411,8 @@ impl UpsampleBilinear {
     /// The parameters of [`Interpolate`] with [`Mode::Bilinear`] and aligned corners.
     pub fn resize(&self) -> Resize<'_> {
         let (size, factors) = (self.size.as_ref(), self.scale_factor.as_deref());
-        Resize { size, factors, mode: Mode::Bilinear, align_corners: true, keeps_factors: true }
+        let (mode, align_corners) = (Mode::Bilinear, true);
+        Resize { size, factors, mode, align_corners, keeps_factors: true, antialias: false }
     }
 }
 
@@ -380,7 +437,9 @@ macro_rules! resizing_layers {
             }
 
             fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
-                pooling::supports(2, position, formats)
+                let is_plain = |format: &TensorFormat| format.format == Format::Plain;
+                let fits = |format: &TensorFormat| !self.resize().rounds_to_bytes(format.dtype) || is_plain(format);
+                pooling::supports(2, position, formats) && formats.first().is_some_and(fits)
             }
 
             fn configure(&mut self, inputs: &[TensorMeta], _: &[TensorMeta]) -> Result<()> {
@@ -391,7 +450,7 @@ macro_rules! resizing_layers {
                 let shape = |metas: &[TensorMeta]| metas.first().and_then(|meta| meta.shape().ok());
                 let (Some(input), Some(output)) = (shape(inputs), shape(outputs)) else { return 0 };
                 let lanes = lanes_of(inputs[0].format());
-                scratch_len(self.resize().mode, &input, &output, lanes).saturating_mul(float::computed_size(inputs[0].dtype()))
+                self.resize().workspace(inputs[0].dtype(), &input, &output, lanes)
             }
         }
     )+};
@@ -401,7 +460,23 @@ resizing_layers!(Interpolate, UpsampleNearest, UpsampleBilinear);
 
 operators! {
     Interpolate: when_quantized(ByMode(&[("nearest", Moves), ("nearest-exact", Moves)], &InFloats(Unscaled))),
-    UpsampleNearest: moves(Moved), UpsampleBilinear: when_quantized(InFloats(Unscaled)); category Shape
+    UpsampleNearest: moves(Moved), UpsampleBilinear: when_quantized(InFloats(Unscaled)); of upsample; category Shape;
+    overload "aten::upsample_nearest1d"(input, output_size, scale_factors),
+        "aten::upsample_nearest2d"(input, output_size, scale_factors) of 3,
+        "aten::upsample_nearest2d"(input, output_size, scales_h, scales_w),
+        "aten::upsample_nearest3d"(input, output_size, scale_factors) of 3,
+        "aten::upsample_nearest3d"(input, output_size, scales_d, scales_h, scales_w),
+        "aten::_upsample_nearest_exact1d"(input, output_size, scale_factors),
+        "aten::_upsample_nearest_exact2d"(input, output_size, scale_factors) of 3,
+        "aten::_upsample_nearest_exact2d"(input, output_size, scales_h, scales_w),
+        "aten::_upsample_nearest_exact3d"(input, output_size, scale_factors) of 3,
+        "aten::_upsample_nearest_exact3d"(input, output_size, scales_d, scales_h, scales_w),
+        "aten::upsample_bilinear2d"(input, output_size, align_corners, scales_h, scales_w) of 5,
+        "aten::upsample_bicubic2d"(input, output_size, align_corners, scales_h, scales_w) of 5,
+        "aten::upsample_trilinear3d"(input, output_size, align_corners, scales_d, scales_h, scales_w) of 6,
+        "aten::_upsample_bilinear2d_aa"(input, output_size, align_corners, scales_h, scales_w) of 5,
+        "aten::_upsample_bicubic2d_aa"(input, output_size, align_corners, scales_h, scales_w) of 5,
+        "aten::_upsample_lanczos2d_aa"(input, output_size, align_corners, scales_h, scales_w) of 5
 }
 
 #[cfg(test)]

@@ -1,7 +1,10 @@
-//! Image resampling, grids and regions of interest.
+//! Image resampling, grids, regions of interest, and the boxes of detectors.
 
+pub mod detection;
 pub mod grid;
 pub mod interpolation;
+pub mod region_pooling;
 pub mod regions;
+pub mod suppression;
 
-operators! { of grid, interpolation, regions }
+operators! { of detection, grid, interpolation, region_pooling, regions, suppression }

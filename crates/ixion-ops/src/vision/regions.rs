@@ -52,7 +52,8 @@ fn sizes(output_size: &PerAxis) -> Result<[usize; 2]> {
     Ok([sizes[0], sizes[1]])
 }
 
-fn samples(sampling_ratio: i64) -> Option<usize> {
+/// The number of samples along an axis; `None` for as many as there are elements.
+pub(super) fn samples(sampling_ratio: i64) -> Option<usize> {
     usize::try_from(sampling_ratio).ok().filter(|&samples| samples > 0)
 }
 
@@ -84,11 +85,19 @@ fn pictures(mut ranks: impl Iterator<Item = usize>) -> Result<usize> {
 /// The maximum number of samples along an axis, which exceeds the length of any image.
 const MAX_SAMPLES: usize = 1 << 16;
 
-fn infer(how: &RegionAlign, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
-    if let Some(samples) = how.samples.filter(|&samples| samples > MAX_SAMPLES) {
-        let reason = format!("at most {MAX_SAMPLES} samples per axis are supported");
-        return Err(LayerError::invalid("sampling_ratio", samples, reason));
+/// Checks the number of samples along an axis, which the parameter `key` states.
+pub(super) fn check_samples(key: &'static str, samples: Option<usize>) -> Result<()> {
+    match samples.filter(|&samples| samples > MAX_SAMPLES) {
+        Some(samples) => {
+            let reason = format!("at most {MAX_SAMPLES} samples per axis are supported");
+            Err(LayerError::invalid(key, samples, reason))
+        }
+        None => Ok(()),
     }
+}
+
+fn infer(how: &RegionAlign, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
+    check_samples("sampling_ratio", how.samples)?;
     let at = pictures(inputs.iter().map(TensorMeta::rank))?;
     let pictures = &inputs[at];
     float::check("the images", pictures)?;
@@ -112,7 +121,7 @@ fn infer(how: &RegionAlign, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
     Ok(vec![pictures.with_dims([regions, channels.clone()].into_iter().chain(bins))])
 }
 
-fn wrong_pictures(found: &TensorMeta) -> LayerError {
+pub(super) fn wrong_pictures(found: &TensorMeta) -> LayerError {
     LayerError::shape("the images", "N×C×H×W, with rows and columns", found)
 }
 
@@ -129,10 +138,10 @@ fn regions_of(boxes: &TensorMeta, lists: usize) -> Result<Dim> {
 }
 
 /// A box: the index of its image, and left, top, right and bottom.
-type Place<T> = (usize, [T; 4]);
+pub(super) type Place<T> = (usize, [T; 4]);
 
 /// Appends the boxes of a tensor, the `list`th.
-fn places<T: Float>(
+pub(super) fn places<T: Float>(
     boxes: &TensorView<'_>,
     list: usize,
     pictures: usize,

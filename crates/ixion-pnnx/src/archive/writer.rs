@@ -17,6 +17,7 @@ pub struct ArchiveWriter<W: Write + Seek> {
     position: u64,
     entries: Vec<Written>,
     names: HashSet<String>,
+    repeats_names: bool,
 }
 
 /// The offset in bytes of the checksum in a local header.
@@ -30,7 +31,15 @@ impl<W: Write + Seek> ArchiveWriter<W> {
 
     /// Same as [`ArchiveWriter::new`], with a path for error messages.
     pub fn named(target: W, path: &Path) -> Self {
-        Self { target, path: path.to_owned(), position: 0, entries: Vec::new(), names: HashSet::new() }
+        let (entries, names) = (Vec::new(), HashSet::new());
+        Self { target, path: path.to_owned(), position: 0, entries, names, repeats_names: false }
+    }
+
+    /// Accepts several entries with the same name. PNNX writes such archives at optimisation level 0; see
+    /// [`Archive::entries_named`](super::Archive::entries_named).
+    #[must_use]
+    pub fn with_repeated_names(self) -> Self {
+        Self { repeats_names: true, ..self }
     }
 
     /// Adds an entry.
@@ -75,7 +84,7 @@ impl<W: Write + Seek> ArchiveWriter<W> {
         let Ok(name_length) = u16::try_from(length) else {
             return Err(ArchiveError::NameTooLong { archive, entry, length });
         };
-        if !self.names.insert(name.to_owned()) {
+        if !self.names.insert(name.to_owned()) && !self.repeats_names {
             return Err(ArchiveError::DuplicateEntry { archive, entry });
         }
         Ok(Written { name: entry, name_length, size, crc32: 0, offset: self.position })
@@ -175,5 +184,16 @@ mod tests {
         assert!(matches!(writer.add(&"x".repeat(65_536), b""), Err(ArchiveError::NameTooLong { .. })));
         let short = writer.add_pieces("b", 3, |put| put(b"12"));
         assert!(matches!(short, Err(ArchiveError::Corrupt { .. })));
+    }
+
+    #[test]
+    fn names_may_be_repeated_on_request() {
+        let mut writer = ArchiveWriter::new(Cursor::new(Vec::new())).with_repeated_names();
+        writer.add("a", b"1").unwrap();
+        writer.add("a", b"23").unwrap();
+        let bytes = writer.finish().unwrap().into_inner();
+        let archive = crate::Archive::from_bytes(bytes, &ixion_tensor::Limits::default()).unwrap();
+        let sizes: Vec<u64> = archive.entries_named("a").map(crate::Entry::size).collect();
+        assert_eq!(sizes, [1, 2]);
     }
 }

@@ -23,6 +23,16 @@ pub(super) enum Reason {
     NotLoaded,
     Missing(PathBuf),
     WrongSize(PathBuf, u64),
+    Shared(PathBuf, Place, usize),
+}
+
+/// The place of an attribute among those that share the name of its entry, in the order of the text.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Place {
+    /// The number of such attributes before it.
+    pub(crate) number: usize,
+    /// The number of all such attributes; nearly always 1.
+    pub(crate) count: usize,
 }
 
 /// The operator and key under which an attribute was loaded, as the name of its entry: `operator.key`.
@@ -31,11 +41,16 @@ pub(crate) struct Origin {
     entry: Box<str>,
     /// Position of the dot between the two.
     dot: usize,
+    /// The operator's name, if it is not the one in the entry's name.
+    alias: Option<Arc<str>>,
 }
 
 impl Origin {
-    pub(crate) fn new(operator: &str, key: &str) -> Self {
-        Self { entry: entry_name(operator, key).into(), dot: operator.len() }
+    /// The origin of an attribute of an operator with this name, which may be written with another one.
+    pub(crate) fn new(operator: &Arc<str>, written_name: Option<&str>, key: &str) -> Self {
+        let in_entry = written_name.unwrap_or(operator);
+        let alias = written_name.map(|_| Arc::clone(operator));
+        Self { entry: entry_name(in_entry, key).into(), dot: in_entry.len(), alias }
     }
 
     pub(crate) fn entry_name(&self) -> &str {
@@ -45,6 +60,7 @@ impl Origin {
     /// The operator's name and the key, for error messages.
     fn names(&self) -> (String, String) {
         let (operator, key) = self.entry.split_at_checked(self.dot).unwrap_or_default();
+        let operator = self.alias.as_deref().unwrap_or(operator);
         (operator.to_owned(), key.strip_prefix('.').unwrap_or(key).to_owned())
     }
 
@@ -64,10 +80,17 @@ impl Data {
         Self::Absent { origin, reason: Reason::NotLoaded }
     }
 
-    /// Looks up the entry of `origin` in an archive, which must have `expected` bytes.
-    pub(super) fn find(archive: &Arc<Archive>, origin: Origin, expected: u64) -> Self {
+    /// Looks up the entry of `origin` in an archive, which must have `expected` bytes. Attributes that share the name of an
+    /// entry are matched in order, so there must be as many entries.
+    pub(super) fn find(archive: &Arc<Archive>, origin: Origin, place: Place, expected: u64) -> Self {
         let path = || archive.path().to_owned();
-        match archive.entry(origin.entry_name()).cloned() {
+        let positions = archive.positions(origin.entry_name());
+        let found = positions.len();
+        if found != place.count && (found > 1 || place.count > 1) {
+            return Self::Absent { origin, reason: Reason::Shared(path(), place, found) };
+        }
+        let entry = positions.get(place.number).and_then(|&position| archive.entries().get(position));
+        match entry.cloned() {
             None => Self::Absent { origin, reason: Reason::Missing(path()) },
             Some(entry) if entry.size() != expected => {
                 Self::Absent { origin, reason: Reason::WrongSize(path(), entry.size()) }
@@ -87,6 +110,11 @@ impl Data {
             Reason::Missing(path) => WeightError::Missing { operator, key, archive: path.clone(), expected },
             Reason::WrongSize(path, found) => {
                 WeightError::WrongSize { operator, key, archive: path.clone(), expected, found: *found }
+            }
+            Reason::Shared(path, place, found) => {
+                let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+                let (archive, wanted, found) = (path.clone(), number(place.count), number(*found));
+                WeightError::SharedName { operator, key, archive, wanted, found }
             }
         })
     }
@@ -153,9 +181,16 @@ mod tests {
 
     #[test]
     fn names_with_dots_are_split_where_they_were_joined() {
-        let origin = Origin::new("attention_3.to_out.0", "out_proj.bias");
+        let origin = Origin::new(&"attention_3.to_out.0".into(), None, "out_proj.bias");
         assert_eq!(origin.entry_name(), "attention_3.to_out.0.out_proj.bias");
         assert_eq!(origin.names(), ("attention_3.to_out.0".into(), "out_proj.bias".into()));
-        assert_eq!(Origin::new("é", ".k").names(), ("é".into(), ".k".into()));
+        assert_eq!(Origin::new(&"é".into(), None, ".k").names(), ("é".into(), ".k".into()));
+    }
+
+    #[test]
+    fn an_entry_has_the_written_name_and_errors_have_the_unique_one() {
+        let origin = Origin::new(&"conv.1@2".into(), Some("conv.1"), "weight");
+        assert_eq!(origin.entry_name(), "conv.1.weight");
+        assert_eq!(origin.names(), ("conv.1@2".into(), "weight".into()));
     }
 }

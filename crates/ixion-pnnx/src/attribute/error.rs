@@ -54,6 +54,24 @@ pub enum WeightError {
         /// The number of bytes in the archive.
         found: u64,
     },
+    /// Several attributes share the name of an entry, and the archive has another number of entries with that name.
+    #[error(
+        "operator `{operator}`, attribute `{key}`: {wanted} attribute(s) share the name of this entry, but {} has {found} \
+         of that name, so which belongs to which is unknown; do the .param and the .bin belong together?",
+        archive.display()
+    )]
+    SharedName {
+        /// The operator's name.
+        operator: String,
+        /// The attribute's key.
+        key: String,
+        /// The archive.
+        archive: PathBuf,
+        /// The number of attributes.
+        wanted: u32,
+        /// The number of entries.
+        found: u32,
+    },
     /// The checksum of the bytes differs from the one in the archive.
     #[error(
         "operator `{operator}`, attribute `{key}`: its bytes in {} are damaged (expected checksum \

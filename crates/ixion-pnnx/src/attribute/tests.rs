@@ -3,8 +3,10 @@ use crate::ArchiveWriter;
 use ixion_tensor::Limits;
 use std::io::Cursor;
 
+const ALONE: Place = Place { number: 0, count: 1 };
+
 fn origin() -> Origin {
-    Origin::new("fc", "bias")
+    Origin::new(&"fc".into(), None, "bias")
 }
 
 fn archive(entry: &str, data: &[u8]) -> Arc<Archive> {
@@ -16,7 +18,7 @@ fn archive(entry: &str, data: &[u8]) -> Arc<Archive> {
 
 fn loaded(entry: &str, data: &[u8]) -> Attribute {
     let mut attribute = Attribute::announced(DType::I16, vec![2], origin()).unwrap();
-    attribute.attach(&archive(entry, data), origin());
+    attribute.attach(&archive(entry, data), origin(), ALONE);
     attribute
 }
 
@@ -62,9 +64,9 @@ fn missing_bytes_are_reported_on_access() {
 #[test]
 fn an_attribute_without_elements_needs_no_entry() {
     let mut attribute = Attribute::announced(DType::F32, vec![0, 3], origin()).unwrap();
-    attribute.attach(&archive("other", &[]), origin());
+    attribute.attach(&archive("other", &[]), origin(), ALONE);
     assert!(attribute.is_present() && attribute.bytes().unwrap().is_empty());
-    attribute.attach(&archive("fc.bias", &[1]), origin());
+    attribute.attach(&archive("fc.bias", &[1]), origin(), ALONE);
     assert!(matches!(attribute.bytes(), Err(WeightError::WrongSize { expected: 0, found: 1, .. })));
 }
 

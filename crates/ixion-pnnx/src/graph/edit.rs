@@ -104,24 +104,35 @@ impl Graph {
         Ok(id)
     }
 
-    /// Renames an operator. Its attributes keep their bytes.
+    /// Renames an operator, also in the text. Its attributes keep their bytes.
     ///
     /// # Errors
     /// Returns an error if the name is taken or cannot be written, or the operator is not in the graph.
     pub fn rename_operator(&mut self, id: OperatorId, name: &str) -> Edit {
         check_word("operator name", name)?;
         match self.operator_named(name) {
-            Some(other) if other == id => return Ok(()),
+            Some(other) if other == id => {
+                self.operator_mut(id)?.written_name = None;
+                return Ok(());
+            }
             Some(_) => {
                 return Err(GraphError::DuplicateOperator { name: name.to_owned() });
             }
             None => {}
         }
         let name: Arc<str> = name.into();
-        let old = std::mem::replace(&mut self.operator_mut(id)?.name, Arc::clone(&name));
+        let operator = self.operator_mut(id)?;
+        operator.written_name = None;
+        let old = std::mem::replace(&mut operator.name, Arc::clone(&name));
         self.operators_by_name.remove(&old);
         self.operators_by_name.insert(name, id);
         Ok(())
+    }
+
+    /// Writes every operator with its unique name from now on, also those whose names the text repeated: see
+    /// [`Operator::written_name`].
+    pub fn write_unique_names(&mut self) {
+        self.operators.iter_mut().flatten().for_each(|operator| operator.written_name = None);
     }
 
     /// Renames an operand.

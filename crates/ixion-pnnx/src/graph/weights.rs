@@ -29,7 +29,7 @@ impl Graph {
             return Vec::new();
         };
         let used: HashSet<String> =
-            self.attributes().map(|(operator, key, _)| entry_name(operator.name(), key)).collect();
+            self.attributes().map(|(operator, key, _)| entry_name(operator.written_name(), key)).collect();
         let names = archive.entries().iter().map(|entry| entry.name().to_owned());
         names.filter(|name| !used.contains(name)).collect()
     }
@@ -78,6 +78,38 @@ mod tests {
         assert!(matches!(found[1], PnnxError::Weight(WeightError::Missing { expected: 1, .. })));
         assert_eq!(found.len(), 2);
         assert_eq!(graph.unused_entries(), ["x.y"]);
+    }
+
+    #[test]
+    fn entries_that_share_a_name_must_be_as_many_as_the_attributes() {
+        let text = "7767517\n3 2\npnnx.Attribute w 0 1 x @data=(1)u8\npnnx.Attribute w 0 1 y @data=(1)u8\n\
+            pnnx.Output out 1 0 x\n";
+        let found = |entries: &[&str]| {
+            let mut writer = ArchiveWriter::new(Cursor::new(Vec::new())).with_repeated_names();
+            entries.iter().for_each(|name| writer.add(name, &[1]).unwrap());
+            let bin = writer.finish().unwrap().into_inner();
+            let graph = Graph::from_bytes(text.as_bytes(), Some(bin), &Limits::default()).unwrap();
+            graph.check_weights().iter().map(ToString::to_string).collect::<Vec<String>>()
+        };
+        assert!(found(&["w.data", "w.data"]).is_empty());
+        let others: [(&[&str], &str); 3] =
+            [(&["w.data"], "has 1"), (&["w.data"; 3], "has 3"), (&[], "has 0")];
+        for (entries, count) in others {
+            let found = found(entries);
+            assert_eq!(found.len(), 2, "{found:?}");
+            assert!(found[1].starts_with("operator `w@2`, attribute `data`: 2 attribute(s)"), "{found:?}");
+            assert!(found.iter().all(|error| error.contains(count)), "{found:?}");
+        }
+        let twice: [(&str, &[u8]); 3] = [("w.data", &[1, 2]), ("w.data", &[1, 2]), ("w.more", &[3])];
+        let mut writer = ArchiveWriter::new(Cursor::new(Vec::new())).with_repeated_names();
+        twice.iter().for_each(|(name, data)| writer.add(name, data).unwrap());
+        let bin = writer.finish().unwrap().into_inner();
+        let graph = Graph::from_bytes(TEXT.as_bytes(), Some(bin), &Limits::default()).unwrap();
+        let found = graph.check_weights();
+        assert!(
+            matches!(&found[..], [PnnxError::Weight(WeightError::SharedName { wanted: 1, found: 2, .. })]),
+            "{found:?}"
+        );
     }
 
     #[test]

@@ -12,6 +12,7 @@ use crate::problem::SyntaxProblem;
 use crate::text::{self, Field, Line, MAGIC, Stop, is_blank};
 use ixion_tensor::DType;
 use ixion_tensor::{LimitError, Limits};
+use std::collections::HashMap;
 use std::collections::btree_map::Entry as Slot;
 
 type Loaded<T = ()> = Result<T, PnnxError>;
@@ -23,7 +24,7 @@ pub(super) fn load(file: &str, text: &str, limits: &Limits) -> Loaded<Graph> {
     let header = Header::read(file, header, limits)?;
     header.check_operators(operators.len())?;
     let graph = Graph::with_capacity(operators.len(), operators.len());
-    let mut loader = Loader { limits, graph, weights: 0 };
+    let mut loader = Loader { limits, graph, weights: 0, repeats: HashMap::new() };
     for (index, &source) in operators.iter().enumerate() {
         loader.operator(source, operators.get(index + 1..).unwrap_or_default())?;
     }
@@ -80,6 +81,8 @@ struct Loader<'a> {
     graph: Graph,
     /// The total size in bytes of all attributes so far.
     weights: u64,
+    /// How often each name was given to an operator, if more than once.
+    repeats: HashMap<String, usize>,
 }
 
 /// The line that is being added, and its operator.
@@ -91,15 +94,47 @@ struct Current<'a> {
 
 impl Loader<'_> {
     fn operator<'a>(&mut self, source: Source<'a>, later: &[Source<'a>]) -> Loaded {
-        let mut line = text::operator_line(source.text).map_err(|stop| source.error_at_stop(stop))?;
+        let line = text::text_constant(source.text).map_or_else(|| text::operator_line(source.text), Ok);
+        let mut line = line.map_err(|stop| source.error_at_stop(stop))?;
         let fields = std::mem::take(&mut line.fields);
-        let id = link(&mut self.graph, &line).map_err(|fault| self.unlinked(source, &line, fault, later))?;
+        let id = self.link(source, &line, later)?;
         self.graph.operator_mut(id)?.line = Some(source.number);
         let current = Current { id, source, line };
         for field in fields {
             self.field(&current, field)?;
         }
         Ok(())
+    }
+
+    /// Adds the operator of a line. If an earlier operator has its name, it gets another one.
+    fn link<'a>(&mut self, source: Source<'a>, line: &Line<'a>, later: &[Source<'a>]) -> Loaded<OperatorId> {
+        let alias = self.alias(line);
+        let renamed = alias.as_deref().map(|name| Line { name, ..line.clone() });
+        let linked = link(&mut self.graph, renamed.as_ref().unwrap_or(line));
+        let id = linked.map_err(|fault| self.unlinked(source, line, fault, later))?;
+        if alias.is_some() {
+            self.graph.operator_mut(id)?.written_name = Some(line.name.into());
+        }
+        Ok(id)
+    }
+
+    /// A unique name for an operator that has the name of an earlier one: see [`Operator::written_name`]. The names of inputs
+    /// and outputs must differ, because they are known by their names.
+    ///
+    /// [`Operator::written_name`]: crate::Operator::written_name
+    fn alias(&mut self, line: &Line<'_>) -> Option<String> {
+        let is_port = matches!(line.op_type, "pnnx.Input" | "pnnx.Output");
+        if is_port || self.graph.operator_named(line.name).is_none() {
+            return None;
+        }
+        let number = self.repeats.entry(line.name.to_owned()).or_insert(1);
+        loop {
+            *number += 1;
+            let alias = format!("{}@{number}", line.name);
+            if self.graph.operator_named(&alias).is_none() {
+                return Some(alias);
+            }
+        }
     }
 
     /// The error for a line that cannot be added.
@@ -111,10 +146,13 @@ impl Loader<'_> {
         later: &[Source<'a>],
     ) -> PnnxError {
         match fault {
-            Unlinked::DuplicateOperator(name) => {
-                let first = self.graph.operator_named(name).and_then(|id| self.line_of(id));
-                let (operator, line) = (name.to_owned(), first.unwrap_or_default());
-                source.error_at_word(name, SyntaxProblem::DuplicateOperator { operator, line })
+            Unlinked::DuplicateOperator(_) => {
+                let first = self.graph.operator_named(line.name).and_then(|id| self.line_of(id));
+                let problem = SyntaxProblem::DuplicateOperator {
+                    operator: line.name.to_owned(),
+                    line: first.unwrap_or_default(),
+                };
+                source.error_at_word(line.name, problem)
             }
             Unlinked::UnknownOperand(name) => source.error_at_word(name, unknown_input(line, name, later)),
             Unlinked::ComputedTwice(name) => {
@@ -154,7 +192,9 @@ impl Loader<'_> {
         shape: Vec<usize>,
         dtype: DType,
     ) -> Loaded {
-        let (rank, origin) = (shape.len(), Origin::new(current.line.name, key));
+        let rank = shape.len();
+        let operator = self.graph.operator_mut(current.id)?;
+        let origin = Origin::new(&operator.name, operator.written_name.as_deref(), key);
         let Some(attribute) = Attribute::announced(dtype, shape, origin) else {
             return Err(current.source.error_at_word(key, SyntaxProblem::TooLarge));
         };

@@ -97,6 +97,40 @@ fn names_are_unique() {
 }
 
 #[test]
+fn operators_with_the_same_name_get_unique_ones() {
+    let lines = [
+        "pnnx.Input in 0 1 x",
+        "T a 1 1 x y",
+        "T a@3 1 1 y z",
+        "T a 1 1 z u",
+        "T a 1 1 u v",
+        "T a@2 1 1 v w",
+        "pnnx.Output out 1 0 w",
+    ];
+    let graph = parse(&with_lines(&lines, 6)).unwrap();
+    let names = |name: fn(&crate::Operator) -> &str| -> Vec<String> {
+        graph.operators().map(|(_, operator)| name(operator).to_owned()).collect()
+    };
+    assert_eq!(names(crate::Operator::name), ["in", "a", "a@3", "a@2", "a@4", "a@2@2", "out"]);
+    assert_eq!(names(crate::Operator::written_name), ["in", "a", "a@3", "a", "a", "a@2", "out"]);
+    assert_eq!(parse(&graph.to_param_text()).unwrap().to_param_text(), graph.to_param_text());
+    let input = with_lines(&["T a 0 1 x", "pnnx.Input a 0 1 y"], 2);
+    check_message(&input, "4:12", &["operator `a` is already defined on line 3"]);
+}
+
+#[test]
+fn texts_with_blanks_are_the_values_of_constants() {
+    let text = GOOD.replace("4 3\n", "5 4\n");
+    let line = "prim::Constant           message                  0 1 m value=Error: two axes, not one=\n";
+    let text = text.replacen("nn.Linear", &format!("{line}nn.Linear"), 1);
+    let graph = parse(&text).unwrap();
+    let message = graph.operator(graph.operator_named("message").unwrap());
+    assert_eq!(message.param("value").unwrap().raw(), "Error: two axes, not one=");
+    assert_eq!(graph.to_param_text(), text);
+    check_message(&with_lines(&["T t 0 1 x value=two words"], 1), "3:21", &["`key=value`", "`words`"]);
+}
+
+#[test]
 fn argument_names_go_to_the_first_unnamed_use() {
     let text = with_lines(&["pnnx.Input in 0 2 a b", "T t 4 0 a b b a $query=a $key=b $value=b $mask=a"], 2);
     let graph = parse(&text).unwrap();

@@ -2,25 +2,18 @@
 
 use std::collections::HashSet;
 
-/// Generates unique identifiers.
+/// Generates unique identifiers. Their prefix, such as `v_`, keeps them apart from Python's keywords and from the attributes of
+/// `nn.Module`.
+#[derive(Debug, Default)]
 pub(super) struct Names {
     taken: HashSet<String>,
 }
 
 impl Names {
-    /// For attributes of `Model`, which must not shadow the attributes of `nn.Module`.
-    pub(super) fn for_members() -> Self {
-        Self { taken: MODULE_ATTRIBUTES.iter().chain(KEYWORDS).map(|&name| name.to_owned()).collect() }
-    }
-
-    /// For local variables.
-    pub(super) fn for_variables() -> Self {
-        Self { taken: KEYWORDS.iter().map(|&name| name.to_owned()).collect() }
-    }
-
     /// A unique identifier that starts with `prefix` and resembles `name`.
     pub(super) fn unique(&mut self, prefix: &str, name: &str) -> String {
-        let base = identifier(prefix, name);
+        let mut base: String = prefix.to_owned();
+        base.extend(name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }));
         let mut candidate = base.clone();
         let mut number = 2;
         while !self.taken.insert(candidate.clone()) {
@@ -29,15 +22,6 @@ impl Names {
         }
         candidate
     }
-}
-
-/// Replaces invalid characters of an identifier by `_`. A name that does not start with a letter gets a prefix: Python
-/// would mangle two leading underscores.
-fn identifier(prefix: &str, name: &str) -> String {
-    let mut text: String = prefix.to_owned();
-    text.extend(name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }));
-    let starts_well = text.starts_with(|c: char| c.is_ascii_alphabetic());
-    if starts_well { text } else { format!("op_{text}") }
 }
 
 /// Returns true if a text is a Python identifier that can name an argument.
@@ -52,67 +36,17 @@ pub(super) fn is_dotted(text: &str) -> bool {
     text.split('.').all(is_identifier)
 }
 
+/// Returns true for a module or function of `torch.ao.nn.quantized` or `torch.ao.nn.intrinsic.quantized`.
+pub(super) fn is_quantized(op_type: &str) -> bool {
+    let name = op_type.strip_prefix("nn.").map(|name| name.strip_prefix("intrinsic.").unwrap_or(name));
+    name.and_then(|name| name.strip_prefix("quantized.")).is_some_and(|name| !name.contains('.'))
+}
+
+/// Python's keywords, `keyword.kwlist`.
 const KEYWORDS: &[&str] = &[
     "False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue", "def",
     "del", "elif", "else", "except", "finally", "for", "from", "global", "if", "import", "in", "is",
     "lambda", "nonlocal", "not", "or", "pass", "raise", "return", "try", "while", "with", "yield",
-];
-
-const MODULE_ATTRIBUTES: &[&str] = &[
-    "add_module",
-    "apply",
-    "bfloat16",
-    "buffers",
-    "call_super_init",
-    "children",
-    "compile",
-    "cpu",
-    "cuda",
-    "double",
-    "dump_patches",
-    "eval",
-    "extra_repr",
-    "float",
-    "forward",
-    "get_buffer",
-    "get_extra_state",
-    "get_parameter",
-    "get_submodule",
-    "half",
-    "ipu",
-    "load_state_dict",
-    "modules",
-    "mtia",
-    "named_buffers",
-    "named_children",
-    "named_modules",
-    "named_parameters",
-    "parameters",
-    "register_backward_hook",
-    "register_buffer",
-    "register_forward_hook",
-    "register_forward_pre_hook",
-    "register_full_backward_hook",
-    "register_full_backward_pre_hook",
-    "register_load_state_dict_post_hook",
-    "register_load_state_dict_pre_hook",
-    "register_module",
-    "register_parameter",
-    "register_state_dict_post_hook",
-    "register_state_dict_pre_hook",
-    "requires_grad_",
-    "set_extra_state",
-    "set_submodule",
-    "share_memory",
-    "state_dict",
-    "to",
-    "to_empty",
-    "train",
-    "training",
-    "type",
-    "xpu",
-    "zero_grad",
-    "T_destination",
 ];
 
 #[cfg(test)]
@@ -121,16 +55,21 @@ mod tests {
 
     #[test]
     fn names_become_identifiers_and_stay_distinct() {
-        let mut names = Names::for_members();
-        assert_eq!(names.unique("", "attention_3.to_out.0"), "attention_3_to_out_0");
-        assert_eq!(names.unique("", "attention_3_to_out.0"), "attention_3_to_out_0_2");
-        assert_eq!(names.unique("", "attention_3_to_out_0"), "attention_3_to_out_0_3");
-        assert_eq!(names.unique("", "7"), "op_7");
-        assert_eq!(names.unique("", "__x"), "op___x");
-        assert_eq!(names.unique("", "forward"), "forward_2");
-        assert_eq!(names.unique("", "lambda"), "lambda_2");
+        let mut names = Names::default();
+        assert_eq!(names.unique("m_", "attention_3.to_out.0"), "m_attention_3_to_out_0");
+        assert_eq!(names.unique("m_", "attention_3_to_out.0"), "m_attention_3_to_out_0_2");
+        assert_eq!(names.unique("m_", "attention_3_to_out_0"), "m_attention_3_to_out_0_3");
+        assert_eq!(names.unique("m_", "forward"), "m_forward");
+        assert_eq!(names.unique("v_", "7"), "v_7");
         assert_eq!(names.unique("v_", "x.1"), "v_x_1");
-        assert_eq!(names.unique("", "é;import os"), "op___import_os");
+        assert_eq!(names.unique("v_", "é;import os"), "v___import_os");
+    }
+
+    #[test]
+    fn quantised_modules_are_told_by_their_names() {
+        assert!(is_quantized("nn.quantized.Linear") && is_quantized("nn.intrinsic.quantized.ConvReLU2d"));
+        assert!(is_quantized("nn.quantized.cat") && !is_quantized("nn.quantized.dynamic.Linear"));
+        assert!(!is_quantized("nn.Linear") && !is_quantized("quantized.Linear"));
     }
 
     #[test]

@@ -1,211 +1,156 @@
 //! Writing the operators: inputs, outputs and containers here, the others by type.
 
-use super::arithmetic::{Input, is_number, source};
+use super::Writer;
+use super::arithmetic::{Input, Piece, piece};
+use super::error::{PythonProblem, Written};
+use super::kind::{Kind, constant};
 use super::literal::{string, tuple};
-use super::module::is_module;
-use super::names::is_dotted;
-use super::prelude::Helper;
-use super::{Writer, literal};
-use crate::Value;
+use super::module::{is_module, weight};
+use super::names::{is_dotted, is_quantized};
+use super::onnx::has_onnx_name;
 use crate::expression::Expr;
 use crate::ids::OperatorId;
+use crate::operand::Operand;
 use crate::operator::Operator;
 
 impl Writer<'_> {
     /// Writes an operator.
-    pub(super) fn operator(&mut self, id: OperatorId, operator: &Operator) {
+    pub(super) fn operator(&mut self, id: OperatorId, operator: &Operator) -> Written {
+        if constant(operator).is_some() {
+            // It is written where it is used.
+            return Ok(());
+        }
         match operator.op_type() {
             "pnnx.Input" => self.inputs.extend(self.output_variables(operator)),
             "pnnx.Output" => self.outputs.extend(self.input_variables(operator)),
-            "pnnx.Attribute" => self.attribute(id, operator),
-            "pnnx.Expression" => self.expression(operator),
-            "pnnx.SliceIndexes" => self.slice_indexes(operator),
+            "pnnx.Attribute" => return self.attribute(id, operator),
+            "pnnx.Expression" => return self.expression(operator),
+            "pnnx.SliceIndexes" => return self.slice_indexes(operator),
+            "prim::TupleConstruct" if self.is_result(operator) => self.result(operator),
             "prim::TupleConstruct" => self.construct(operator, tuple),
             "prim::ListConstruct" => self.construct(operator, |items| format!("[{}]", items.join(", "))),
-            "prim::DictConstruct" => self.construct(operator, dictionary),
-            "prim::TupleUnpack" | "prim::ListUnpack" => self.unpack(operator),
-            "Tensor.slice" => self.slice(operator),
-            "Tensor.slice_copy" => self.slice_copy(operator),
-            "Tensor.index" => self.index(operator),
-            "Tensor.index_put" => self.index_put(operator),
-            op_type => self.by_prefix(id, operator, op_type),
+            "prim::DictConstruct" => return self.dictionary(operator),
+            "prim::TupleUnpack" | "prim::ListUnpack" => return self.unpack(operator),
+            "Tensor.select" | "torch.select" if self.picks(operator) => return self.pick(operator),
+            "Tensor.slice" => return self.slice(operator),
+            "Tensor.slice_copy" => return self.slice_copy(operator),
+            "Tensor.index" => return self.index(operator),
+            "Tensor.index_put" => return self.index_put(operator),
+            "Tensor.copy" | "aten::copy" => return self.write(operator),
+            "models.yolo.Detect" => return self.detect(id, operator),
+            op_type => return self.by_prefix(id, operator, op_type),
         }
+        Ok(())
     }
 
-    fn by_prefix(&mut self, id: OperatorId, operator: &Operator, op_type: &str) {
-        let method = op_type.strip_prefix("Tensor.");
-        match method {
-            _ if !is_dotted(op_type) => self.unknown(operator),
+    fn by_prefix(&mut self, id: OperatorId, operator: &Operator, op_type: &str) -> Written {
+        if op_type.contains("::") {
+            return self.torchscript(operator);
+        }
+        match op_type.strip_prefix("Tensor.") {
+            _ if !is_dotted(op_type) => Err(PythonProblem::Unknown),
             // PyTorch has only the in-place method.
             Some("fill") => self.filled(operator),
             Some(method) => self.method(operator, method),
+            None if is_quantized(op_type) => self.quantized(id, operator),
             None if is_module(op_type) => self.module(id, operator),
-            None if op_type.starts_with("pnnx.custom_op.") => self.custom(operator, op_type),
-            None if is_function(op_type) => self.function(operator),
-            None => self.unknown(operator),
+            None if op_type.starts_with("pnnx.custom_op.") => {
+                self.custom(operator, op_type);
+                Ok(())
+            }
+            None if is_function(op_type) => self.function(id, operator),
+            None if has_onnx_name(op_type) => self.onnx(operator),
+            None => Err(unknown(op_type)),
         }
     }
 
-    /// Writes an operator without a counterpart in PyTorch. The source stays valid, and raises an error when it reaches the
-    /// operator.
-    pub(super) fn unknown(&mut self, operator: &Operator) {
-        let message = format!("operator {} of type {}", operator.name(), operator.op_type());
-        self.forward.push(format!("raise NotImplementedError({})", string(&message)));
-        self.assign(operator, "None");
-    }
-
-    /// Writes a constant, as a parameter or buffer of the model.
-    fn attribute(&mut self, id: OperatorId, operator: &Operator) {
+    /// Writes a constant tensor, as a parameter or buffer of the model. It is read where it is used.
+    fn attribute(&mut self, id: OperatorId, operator: &Operator) -> Written {
         let Some((key, attribute)) = operator.attrs().iter().next() else {
-            return self.unknown(operator);
+            return Err(PythonProblem::Missing { key: "@data" });
         };
         let member = self.member(id);
-        let (entry, dtype) = (string(&format!("{}.{key}", operator.name())), attribute.dtype().torch_name());
-        let shape = tuple(attribute.shape().iter().map(usize::to_string));
+        let tensor = weight(operator, key, attribute);
         let name = string(member.trim_start_matches("self."));
-        self.init.push(format!("keep(self, {name}, weights.tensor({entry}, {dtype}, {shape}))"));
-        self.assign(operator, &member);
+        self.init.push(format!("keep(self, {name}, {tensor})"));
+        self.variables.extend(operator.outputs().iter().map(|&output| (output, member.clone())));
+        Ok(())
     }
 
-    fn expression(&mut self, operator: &Operator) {
-        let Some(Ok(expr)) = operator.param("expr").map(|parameter| Expr::parse(parameter.raw())) else {
-            return self.unknown(operator);
-        };
-        let inputs = self.expression_inputs(operator);
-        if is_number(&expr, &inputs) {
-            self.numbers.extend(operator.outputs());
+    fn expression(&mut self, operator: &Operator) -> Written {
+        let raw = operator.param("expr").ok_or(PythonProblem::Missing { key: "expr" })?.raw();
+        let expr = Expr::parse(raw)?;
+        let value = self.piece(operator, &expr)?;
+        self.mark(operator, value.kind);
+        self.assign(operator, &value.text);
+        Ok(())
+    }
+
+    /// An expression of an operator's inputs as Python source.
+    pub(super) fn piece(&self, operator: &Operator, expr: &Expr) -> Written<Piece> {
+        let found = operator.inputs().len();
+        if expr.input_count() > found {
+            return Err(PythonProblem::Inputs { wanted: "as many inputs as the expression reads", found });
         }
-        self.assign(operator, &source(&expr, &inputs));
-    }
-
-    fn expression_inputs(&self, operator: &Operator) -> Vec<Input> {
-        let input = |&id| Input { variable: self.variable(id), is_number: self.numbers.contains(&id) };
-        operator.inputs().iter().map(input).collect()
-    }
-
-    /// Writes a list of indices such as `indexes=(@0,2147483647)`, some of which are inputs.
-    fn slice_indexes(&mut self, operator: &Operator) {
-        let raw = operator.param("indexes").map_or("()", |parameter| parameter.raw());
-        let inner = raw.trim_start_matches(['(', '[']).trim_end_matches([')', ']']);
-        let Ok(expr) = Expr::parse(&format!("[{inner}]")) else {
-            return self.unknown(operator);
+        let has_axes = |operand: &Operand| operand.shape().is_some_and(|shape| !shape.is_empty());
+        let input = |&id: &_| Input {
+            text: self.variable(id),
+            kind: self.kind(id),
+            has_axes: self.graph.get_operand(id).is_some_and(has_axes),
         };
-        let inputs = self.expression_inputs(operator);
-        self.assign(operator, &source(&expr, &inputs));
+        let inputs: Vec<Input> = operator.inputs().iter().map(input).collect();
+        Ok(piece(expr, &inputs))
     }
 
     fn construct(&mut self, operator: &Operator, join: impl Fn(Vec<String>) -> String) {
         let items = self.input_variables(operator);
+        self.mark(operator, Kind::List);
         self.assign(operator, &join(items));
     }
 
+    /// Returns true if a value is only what the model returns.
+    fn is_result(&self, operator: &Operator) -> bool {
+        let [output] = operator.outputs() else { return false };
+        let operand = self.graph.get_operand(*output);
+        let [consumer] = operand.map(|operand| operand.consumers()).unwrap_or_default() else { return false };
+        self.graph.get_operator(*consumer).is_some_and(|consumer| consumer.op_type() == "pnnx.Output")
+    }
+
+    /// A tuple that is written where the model returns it.
+    fn result(&mut self, operator: &Operator) {
+        let text = tuple(self.input_variables(operator));
+        self.mark(operator, Kind::List);
+        self.variables.extend(operator.outputs().iter().map(|&output| (output, text.clone())));
+    }
+
+    /// A dictionary of alternating keys and values.
+    fn dictionary(&mut self, operator: &Operator) -> Written {
+        let items = self.input_variables(operator);
+        if !items.len().is_multiple_of(2) {
+            return Err(PythonProblem::Inputs { wanted: "a value for each key", found: items.len() });
+        }
+        let pairs: Vec<String> = items.chunks(2).map(|pair| pair.join(": ")).collect();
+        self.mark(operator, Kind::Other);
+        self.assign(operator, &format!("{{{}}}", pairs.join(", ")));
+        Ok(())
+    }
+
     /// Unpacks a sequence. A single output takes its first element.
-    fn unpack(&mut self, operator: &Operator) {
-        let sequence = self.input_variables(operator).join(", ");
+    fn unpack(&mut self, operator: &Operator) -> Written {
+        let sequence = self.input(operator, 0, "input")?;
+        self.mark_unknown(operator);
         match operator.outputs() {
             [_] => self.assign(operator, &format!("{sequence}[0]")),
             _ => self.assign(operator, &sequence),
         }
+        Ok(())
     }
 
-    fn slice(&mut self, operator: &Operator) {
-        let Some(tensor) = self.input_variables(operator).into_iter().next() else {
-            return self.unknown(operator);
-        };
-        let region = self.region(operator, &tensor);
-        self.assign(operator, &format!("{tensor}[{region}]"));
-    }
-
-    /// Copies a tensor and replaces a part of the copy.
-    fn slice_copy(&mut self, operator: &Operator) {
-        let inputs = self.input_variables(operator);
-        let ([tensor, part, ..], [_]) = (inputs.as_slice(), operator.outputs()) else {
-            return self.unknown(operator);
-        };
-        let region = self.region(operator, tensor);
-        self.assign(operator, &format!("{tensor}.clone()"));
-        let copy = self.output_variables(operator).concat();
-        self.forward.push(format!("{copy}[{region}] = {part}"));
-    }
-
-    /// The index of a part of a tensor: one axis (`dim`, `start`, …) or several (`dims`, `starts`, …).
-    fn region(&mut self, operator: &Operator, tensor: &str) -> String {
-        self.helpers.insert(Helper::Region);
-        let several = ["dims", "starts", "ends", "steps", "selects"];
-        let one = ["dim", "start", "end", "step"];
-        if operator.has_param("dims") {
-            let values =
-                several.iter().filter_map(|&key| Some(format!("{key}={}", self.argument(operator, key)?)));
-            let values: Vec<String> = values.collect();
-            return format!("region({tensor}, {})", values.join(", "));
-        }
-        let value = |&key: &&str| {
-            let value = self.argument(operator, key).unwrap_or_else(|| "None".to_owned());
-            format!("{key}s=({value},)")
-        };
-        let values: Vec<String> = one.iter().map(value).collect();
-        format!("region({tensor}, {})", values.join(", "))
-    }
-
-    /// An argument that is an input or a parameter.
-    fn argument(&self, operator: &Operator, key: &str) -> Option<String> {
-        let input = operator.named_input(key).map(|input| self.variable(input));
-        input.or_else(|| operator.param(key).map(literal::literal))
-    }
-
-    fn index(&mut self, operator: &Operator) {
-        let inputs = self.expression_inputs(operator);
-        let given = operator.named_input("expr").map(|input| self.variable(input));
-        let written = operator.param("expr").and_then(|parameter| Expr::parse(parameter.raw()).ok());
-        let items = given.or_else(|| written.map(|expr| source(&expr, &inputs)));
-        let (Some(items), Some(tensor)) = (items, inputs.first()) else {
-            return self.unknown(operator);
-        };
-        let value = format!("{}[index({items})]", tensor.variable);
-        self.helpers.insert(Helper::Index);
-        self.assign(operator, &value);
-    }
-
-    fn index_put(&mut self, operator: &Operator) {
-        let inputs = self.input_variables(operator);
-        let (Some(tensor), Some(indices)) = (inputs.first(), self.argument(operator, "indices")) else {
-            return self.unknown(operator);
-        };
-        let values = self.argument(operator, "values").unwrap_or_else(|| "0".to_owned());
-        let accumulate = self.argument(operator, "accumulate").unwrap_or_else(|| "False".to_owned());
-        self.helpers.insert(Helper::Index);
-        let values = format!("torch.as_tensor({values}, dtype={tensor}.dtype)");
-        self.assign(
-            operator,
-            &format!("{tensor}.index_put(index({indices}), {values}, accumulate={accumulate})"),
-        );
-    }
-
-    fn filled(&mut self, operator: &Operator) {
-        let inputs = self.input_variables(operator);
-        let (Some(tensor), Some(value)) = (inputs.first(), self.argument(operator, "value")) else {
-            return self.unknown(operator);
-        };
+    fn filled(&mut self, operator: &Operator) -> Written {
+        let tensor = self.input(operator, 0, "input")?;
+        let value = self.argument(operator, "value").ok_or(PythonProblem::Missing { key: "value" })?;
         self.assign(operator, &format!("torch.fill({tensor}, {value})"));
-    }
-
-    /// Writes an operator of a custom library. Its arguments are named `arg_0`, `arg_1`, … and may be in any order.
-    fn custom(&mut self, operator: &Operator, op_type: &str) {
-        let name = op_type.trim_start_matches("pnnx.custom_op.");
-        let mut arguments: Vec<(usize, String)> = Vec::new();
-        let number = |key: &str| key.strip_prefix("arg_").and_then(|number| number.parse().ok());
-        for (index, (key, &input)) in operator.input_names().iter().zip(operator.inputs()).enumerate() {
-            let place = key.as_deref().and_then(number).unwrap_or(index);
-            arguments.push((place, self.variable(input)));
-        }
-        for (key, parameter) in operator.params() {
-            let is_list = matches!(parameter.value(), Value::None) && parameter.raw() != "None";
-            let value = if is_list { "[]".to_owned() } else { literal::literal(parameter) };
-            arguments.push((number(key).unwrap_or(usize::MAX), value));
-        }
-        arguments.sort_by_key(|(place, _)| *place);
-        let arguments: Vec<String> = arguments.into_iter().map(|(_, value)| value).collect();
-        self.assign(operator, &format!("torch.ops.{name}({})", arguments.join(", ")));
+        Ok(())
     }
 }
 
@@ -214,8 +159,13 @@ fn is_function(op_type: &str) -> bool {
     ["F.", "torch.", "torchvision.", "torchaudio."].iter().any(|prefix| op_type.starts_with(prefix))
 }
 
-/// A dictionary of alternating keys and values.
-fn dictionary(items: Vec<String>) -> String {
-    let pairs: Vec<String> = items.chunks(2).map(|pair| pair.join(": ")).collect();
-    format!("{{{}}}", pairs.join(", "))
+/// The reason why a type is unknown: modules are capitalised as PyTorch's are.
+fn unknown(op_type: &str) -> PythonProblem {
+    let class = op_type.rsplit('.').next().unwrap_or_default();
+    let is_capitalised = class.starts_with(|c: char| c.is_ascii_uppercase());
+    let is_of_pnnx = ["nn.", "pnnx."].iter().any(|prefix| op_type.starts_with(prefix));
+    match is_capitalised && !is_of_pnnx {
+        true => PythonProblem::KeptModule,
+        false => PythonProblem::Unknown,
+    }
 }

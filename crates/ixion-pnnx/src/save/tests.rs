@@ -105,6 +105,57 @@ fn two_attributes_with_one_entry_name_are_rejected() {
     assert!(error.contains("duplicate entry `fc.a.b`"), "{error}");
 }
 
+/// As PNNX writes it at optimisation level 0: two tensors of `cell`, and a module that is called twice.
+const REPEATED: &str = "7767517\n6 5\n\
+    pnnx.Input               in                       0 1 x\n\
+    pnnx.Attribute           cell                     0 1 b @data=(2)u8 #b=(2)u8\n\
+    pnnx.Attribute           cell                     0 1 a @data=(2)u8 #a=(2)u8\n\
+    nn.Linear                fc                       1 1 x y bias=False @weight=(1)u8\n\
+    nn.Linear                fc                       1 1 y z bias=False @weight=(1)u8\n\
+    pnnx.Output              out                      1 0 z\n";
+
+fn repeated() -> (Graph, Vec<u8>) {
+    let mut writer = ArchiveWriter::new(std::io::Cursor::new(Vec::new())).with_repeated_names();
+    let entries: [(&str, &[u8]); 4] =
+        [("cell.data", &[1, 2]), ("cell.data", &[3, 4]), ("fc.weight", &[5]), ("fc.weight", &[5])];
+    for (name, data) in entries {
+        writer.add(name, data).unwrap();
+    }
+    let bin = writer.finish().unwrap().into_inner();
+    (Graph::from_bytes(REPEATED.as_bytes(), Some(bin.clone()), &limits()).unwrap(), bin)
+}
+
+#[test]
+fn repeated_names_come_back_with_their_weights_in_order() {
+    let (graph, bin) = repeated();
+    assert!(graph.check_weights().is_empty() && graph.unused_entries().is_empty());
+    let bytes = |name: &str, key: &str| {
+        let operator = graph.operator(graph.operator_named(name).unwrap());
+        operator.attr(key).unwrap().bytes().unwrap().into_owned()
+    };
+    assert_eq!((bytes("cell", "data"), bytes("cell@2", "data")), (vec![1, 2], vec![3, 4]));
+    assert_eq!((bytes("fc", "weight"), bytes("fc@2", "weight")), (vec![5], vec![5]));
+    assert_eq!(graph.to_param_text(), REPEATED);
+    assert_eq!(graph.to_bin_bytes().unwrap(), bin);
+}
+
+#[test]
+fn repeated_names_can_be_made_unique() {
+    let (mut graph, _) = repeated();
+    let second = graph.operator_named("cell@2").unwrap();
+    assert_eq!(graph.operator(second).written_name(), "cell");
+    graph.rename_operator(second, "gate").unwrap();
+    assert_eq!(graph.operator(second).written_name(), "gate");
+    graph.write_unique_names();
+    let names: Vec<String> =
+        graph.operators().map(|(_, operator)| operator.written_name().to_owned()).collect();
+    assert_eq!(names, ["in", "cell", "gate", "fc", "fc@2", "out"]);
+    let text = graph.to_param_text();
+    let again = Graph::from_bytes(text.as_bytes(), Some(graph.to_bin_bytes().unwrap()), &limits()).unwrap();
+    let gate = again.operator(again.operator_named("gate").unwrap());
+    assert_eq!(gate.attr("data").unwrap().bytes().unwrap()[..], [3, 4]);
+}
+
 #[test]
 fn names_are_padded_by_bytes() {
     let mut graph = Graph::new();

@@ -80,6 +80,29 @@ fn every_field_has_a_key() {
 }
 
 #[test]
+fn only_constants_may_have_blanks_in_their_values() {
+    let value = |text: &'static str| {
+        let fields = text_constant(text)?.fields;
+        let value = |field: &Field<'static>| match field {
+            Field::Param { key: "value", value } => Some(*value),
+            _ => None,
+        };
+        fields.iter().find_map(value)
+    };
+    assert_eq!(value("prim::Constant c 0 1 x value=a b = c \r"), Some("a b = c"));
+    assert_eq!(value("prim::Constant c 0 1 x value= a"), Some(" a"));
+    assert_eq!(value("prim::Constant c 0 1 x value=a #b"), Some("a #b"));
+    assert_eq!(value("prim::Constant c 0 1 x value=3 #x=(1)i64"), None);
+    assert_eq!(value("prim::Constant c 0 1 x k=1 value=a b  #x=(1)i64"), Some("a b"));
+    let shape = text_constant("prim::Constant c 0 1 x value=a b #x=(?)i64").unwrap().fields.pop();
+    assert!(matches!(shape, Some(Field::Shape { operand: "x", .. })), "{shape:?}");
+    assert_eq!(value("prim::Constant c 0 1 x value=3 "), None);
+    assert_eq!(value("prim::Constant c 0 x value=a b"), None);
+    assert_eq!(value("prim::Constants c 0 1 x value=a b"), None);
+    assert_eq!(value("F.pad c 1 1 x y value=a b"), None);
+}
+
+#[test]
 fn counts_are_numbers() {
     assert_eq!(stop("T n x 1"), (4, "the number of inputs"));
     assert_eq!(stop("T n 1x 1"), (4, "the number of inputs"));

@@ -51,7 +51,7 @@ pub(super) fn erfinv(y: f64) -> f64 {
 }
 
 /// The power series Σ (x²/4)ᵏ / k!², all of whose terms are positive. NaN at infinity, as in PyTorch.
-pub(super) fn i0(x: f64) -> f64 {
+pub(crate) fn i0(x: f64) -> f64 {
     match x.abs() {
         x if x.is_infinite() => return f64::NAN,
         x if x > 720.0 => return f64::INFINITY,

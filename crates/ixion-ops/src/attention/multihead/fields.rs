@@ -3,6 +3,7 @@
 use crate::op::{FieldValue, NO_KEY, OperatorReader, Result, RuntimeAttribute, Written};
 use crate::support::float;
 use ixion_kernels::Float;
+use ixion_pnnx::Dim;
 use ixion_tensor::DType;
 use ndarray::Array2;
 use std::borrow::Cow;
@@ -67,7 +68,7 @@ pub struct Sources {
     pub mask: Option<usize>,
     /// The key padding mask, N×S (or S without N); `None` if it is absent or `unsure`.
     pub padding: Option<usize>,
-    /// A bool mask that may be either of the two.
+    /// A mask that may be either of the two.
     pub unsure: Option<usize>,
 }
 
@@ -83,11 +84,17 @@ impl FieldValue for Sources {
         let padding = reader.input("key_padding_mask");
         let is_bool = |position: &usize| reader.input_dtype(*position) == Some(DType::Bool);
         let bools = (0..reader.num_inputs()).take_while(is_bool).count();
+        let batch_first = reader.param("batch_first").is_some_and(|first| first.as_bool().unwrap_or(false));
+        let reader: &OperatorReader<'_> = reader;
+        let recorded = |query| Recorded { reader, query, batch_first };
         if bools > 0 {
-            return Ok(Self::after_masks(bools, reader.num_inputs() - bools));
+            let sources = Self::after_masks(bools, reader.num_inputs() - bools);
+            return Ok(sources.map(|sources| sources.as_recorded(&recorded(sources.query))));
         }
         let (key, value) = (key.unwrap_or(0), value.unwrap_or(0));
-        Ok(Some(Self { query: 0, key, value, mask, padding, unsure: None }))
+        let named = Self { query: 0, key, value, mask, padding, unsure: None };
+        let recorded = recorded(0);
+        Ok(Some(named.with_masks_of_floats(&recorded).as_recorded(&recorded)))
     }
 
     fn num_inputs(&self) -> usize {
@@ -100,6 +107,37 @@ impl FieldValue for Sources {
 }
 
 impl Sources {
+    /// PNNX names the last mask of floats `attn_mask`, also if it is the key padding mask. An attention mask before it then has
+    /// no name, and only its recorded number of axes tells it from keys, which have as many as queries.
+    fn with_masks_of_floats(self, recorded: &Recorded<'_, '_>) -> Self {
+        let Some(last) = self.mask else { return self };
+        // After queries, keys and values, an attention mask without a name was taken for the key padding mask.
+        let before = self.padding.or(last.checked_sub(1)).filter(|&before| before > 0 && before + 1 == last);
+        let are_masks = |before: &usize| {
+            let is_reversed =
+                recorded.hides_keys(*before) == Some(true) || recorded.hides_keys(last) == Some(false);
+            let are_matrices = [*before, last].iter().all(|&mask| recorded.rank(mask) == Some(2));
+            recorded.rank(0) == Some(3) && are_matrices && !is_reversed
+        };
+        match (before.filter(are_masks), self.padding) {
+            (Some(before), _) => {
+                let (key, value) = if before == 1 { (0, 0) } else { (1, before - 1) };
+                Self { key, value, mask: Some(before), padding: Some(last), ..self }
+            }
+            (None, Some(_)) => self,
+            (None, None) => Self { mask: None, unsure: Some(last), ..self },
+        }
+    }
+
+    /// Decides which mask an unsure one is, if the recorded shapes show that it can only be one of the two.
+    fn as_recorded(self, recorded: &Recorded<'_, '_>) -> Self {
+        match self.unsure.and_then(|unsure| recorded.hides_keys(unsure)) {
+            Some(true) => Self { padding: self.unsure, unsure: None, ..self },
+            Some(false) => Self { mask: self.unsure, unsure: None, ..self },
+            None => self,
+        }
+    }
+
     /// PNNX writes bool masks before the query, and then its input names are assigned to the wrong inputs. Of two masks, the
     /// first one is the key padding mask; a float mask comes last.
     fn after_masks(bools: usize, others: usize) -> Option<Self> {
@@ -112,5 +150,75 @@ impl Sources {
             _ => return None,
         };
         Some(Self { query: place(0), key, value, mask, padding, unsure })
+    }
+}
+
+/// The shapes that the file records.
+struct Recorded<'r, 'a> {
+    reader: &'r OperatorReader<'a>,
+    query: usize,
+    batch_first: bool,
+}
+
+impl Recorded<'_, '_> {
+    fn rank(&self, position: usize) -> Option<usize> {
+        self.reader.input_shape(position).map(<[Dim]>::len)
+    }
+
+    /// Whether a mask is N×S, and so hides keys, or L×S. `None` if it may be either.
+    fn hides_keys(&self, mask: usize) -> Option<bool> {
+        let (batch, rows) = match self.reader.input_shape(self.query)? {
+            [batch, rows, _] if self.batch_first => (batch, rows),
+            [rows, batch, _] => (batch, rows),
+            _ => return None,
+        };
+        let [first, _] = self.reader.input_shape(mask)? else { return None };
+        let are_fixed = [batch, rows, first].iter().all(|dim| matches!(dim, Dim::Fixed(_)));
+        let (is_batch, is_row) = (first == batch, first == rows);
+        (are_fixed && is_batch != is_row).then_some(is_batch)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::op::RuntimeParameter;
+    use std::collections::BTreeMap;
+
+    /// The sources of an operator whose last input is named `attn_mask`, with inputs of these recorded shapes; 0 is unknown.
+    fn sources(dtype: DType, shapes: &[&[u64]]) -> Sources {
+        let params = BTreeMap::from([("batch_first".to_owned(), RuntimeParameter::parse("True"))]);
+        let mut names = vec![None; shapes.len()];
+        if let Some(last) = names.last_mut() {
+            *last = Some("attn_mask".to_owned());
+        }
+        let dim = |len: &u64| if *len == 0 { Dim::Unknown } else { Dim::Fixed(*len) };
+        let shapes: Vec<Vec<Dim>> = shapes.iter().map(|shape| shape.iter().map(dim).collect()).collect();
+        let recorded = shapes.iter().map(|shape| Some(shape.as_slice())).collect();
+        let attrs = BTreeMap::new();
+        let mut reader = OperatorReader::new(&params, &attrs, &names, 1)
+            .with_shapes(recorded, Vec::new())
+            .with_dtypes(vec![Some(dtype); shapes.len()], Vec::new());
+        Sources::read(&mut reader, "query").unwrap().unwrap()
+    }
+
+    #[test]
+    fn recorded_shapes_tell_masks_of_floats_apart() {
+        let masks = |shapes: &[&[u64]]| {
+            let found = sources(DType::F32, shapes);
+            ([found.query, found.key, found.value], [found.mask, found.padding, found.unsure])
+        };
+        let (padding, scores): (&[u64], &[u64]) = (&[2, 5], &[5, 5]);
+        let x: &[u64] = &[2, 5, 8];
+        assert_eq!(masks(&[x, padding]), ([0, 0, 0], [None, Some(1), None]));
+        assert_eq!(masks(&[x, scores]), ([0, 0, 0], [Some(1), None, None]));
+        assert_eq!(masks(&[x, x, padding]), ([0, 1, 1], [None, Some(2), None]));
+        assert_eq!(masks(&[x, scores, padding]), ([0, 0, 0], [Some(1), Some(2), None]));
+        assert_eq!(masks(&[x, x, scores, padding]), ([0, 1, 1], [Some(2), Some(3), None]));
+        assert_eq!(masks(&[x, x, x, scores, padding]), ([0, 1, 2], [Some(3), Some(4), None]));
+        assert_eq!(masks(&[x, &[4, 5, 5]]), ([0, 0, 0], [None, None, Some(1)]));
+        let (square, open): (&[u64], &[u64]) = (&[5, 5, 8], &[0, 0, 8]);
+        assert_eq!(masks(&[square, scores]).1, [None, None, Some(1)]);
+        assert_eq!(masks(&[open, &[0, 0]]).1, [None, None, Some(1)]);
     }
 }

@@ -67,7 +67,7 @@ impl MultiheadAttention {
 }
 
 impl Sources {
-    /// Decides which mask a single bool mask is, if the file leaves it open, from its rank and its first axis.
+    /// Decides which mask a single mask is, if the file leaves it open, from its rank and its first axis.
     pub fn resolved(
         self,
         first_axis: impl Fn(usize) -> (usize, Option<Dim>),

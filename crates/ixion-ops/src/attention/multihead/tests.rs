@@ -77,6 +77,17 @@ fn a_mask_for_each_head_and_padding() {
 }
 
 #[test]
+fn a_key_padding_mask_of_floats_may_be_named_after_the_other() {
+    let x = waves(&[2, 3, 4]);
+    let padding = tensor(&[2, 3], &[0.0, 0.0, f64::NEG_INFINITY, 0.0, 1.5, 0.0]);
+    let run = |name| {
+        let layer = packed(&[("batch_first", "True")]).with_names(&["query", name]);
+        layer.run_one(&[&x, &padding]).unwrap()
+    };
+    assert_eq!(run("attn_mask"), run("key_padding_mask"));
+}
+
+#[test]
 fn masks_are_checked() {
     let infer = |name, query: &[usize], mask: TensorMeta| {
         let query = TensorMeta::new(DType::F64, query.iter().copied());
@@ -100,7 +111,7 @@ fn masks_are_checked() {
     for shape in [&[3, 3][..], &[4, 3, 3]] {
         assert!(infer("attn_mask", batched, padding(shape)).is_ok(), "{shape:?}");
     }
-    for shape in [&[3][..], &[1, 3], &[3, 4], &[1, 3, 3], &[2, 3, 3], &[2, 2, 3, 3]] {
+    for shape in [&[1, 3][..], &[3, 4], &[1, 3, 3], &[2, 3, 3], &[2, 2, 3, 3]] {
         let error = infer("attn_mask", batched, padding(shape)).unwrap_err();
         assert!(error.to_string().contains("4×3×3"), "{shape:?}: {error}");
     }

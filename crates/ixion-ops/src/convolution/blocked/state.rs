@@ -1,6 +1,7 @@
 //! The state of a convolution of tensors with blocked channels.
 
 use crate::convolution::algorithm::ConvAlgorithm;
+use crate::convolution::border::Border;
 use crate::op::{FieldValue, NO_KEY, OperatorReader, Result, Written};
 use crate::support::packed_weights::PackedWeights;
 use crate::support::shape_cache::ShapeCache;
@@ -19,7 +20,7 @@ pub struct Blocks {
     pub(super) algorithm: ConvAlgorithm,
     pub(super) weights: Option<Arc<OnceLock<Weights>>>,
     pub(super) stored: PackedWeights<(Blocking, ConvAlgorithm)>,
-    pub(super) sizes: ShapeCache<(Shape, Sizes)>,
+    pub(super) ready: ShapeCache<(Shape, Ready)>,
 }
 
 /// Weights in the order of the kernel.
@@ -41,6 +42,16 @@ impl Weights {
 }
 
 /// State that depends on the input's shape.
+#[derive(Debug)]
+pub(super) struct Ready {
+    pub(super) sizes: Sizes,
+    /// The border to add to a sample beforehand; `None` if its padding is zeros.
+    pub(super) border: Option<Border>,
+    /// The elements of scratch memory for a sample with its border.
+    pub(super) room: usize,
+}
+
+/// The kernel, for the input's shape.
 #[derive(Debug)]
 pub(super) enum Sizes {
     Depthwise(DepthwiseConv),

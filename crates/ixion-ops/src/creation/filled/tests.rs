@@ -1,4 +1,5 @@
 use super::*;
+use crate::op::Registry;
 use crate::support::testing::{operator, tensor};
 use ixion_tensor::Workspace;
 
@@ -46,6 +47,25 @@ fn one_number_everywhere() {
         full("70000", "torch.half").unwrap().cast(DType::F32).unwrap().to_vec::<f32>().unwrap(),
         [f32::INFINITY]
     );
+}
+
+#[test]
+fn torchscript_has_further_functions() {
+    let number = created("aten::scalar_tensor", &[("s", "2")], &[], &[]);
+    assert_eq!((number.dtype(), number.item::<f32>().unwrap()), (DType::F32, 2.0));
+    let strided = created("aten::empty_strided", &[("size", "(2,1)"), ("stride", "(1,1)")], &[], &[]);
+    assert_eq!(strided.shape().dims(), [2, 1]);
+    let size = tensor(&[1], &[2i64]);
+    let full = created("aten::full", &[("fill_value", "1.5"), ("dtype", "None")], &["size"], &[&size]);
+    assert_eq!(full.to_vec::<f32>().unwrap(), [1.5, 1.5]);
+    let arguments = |op_type, count| Registry::built_in().known(op_type).unwrap().overload(count).unwrap();
+    assert_eq!(arguments("aten::arange", 5)[..2], ["end", "dtype"]);
+    assert_eq!(arguments("aten::arange", 6)[..3], ["start", "end", "dtype"]);
+    assert_eq!(arguments("aten::arange", 7)[..4], ["start", "end", "step", "dtype"]);
+    assert_eq!(arguments("aten::eye", 5)[..2], ["n", "dtype"]);
+    assert_eq!(arguments("aten::eye", 6)[..3], ["n", "m", "dtype"]);
+    assert_eq!(arguments("aten::hamming_window", 7)[..4], ["window_length", "periodic", "alpha", "dtype"]);
+    assert_eq!(arguments("aten::kaiser_window", 6)[..3], ["window_length", "periodic", "dtype"]);
 }
 
 fn arange(params: &[(&str, &str)], names: &[&str], inputs: &[&Tensor]) -> Result<Tensor> {

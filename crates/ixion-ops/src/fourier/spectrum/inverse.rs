@@ -1,17 +1,18 @@
 //! Inverse short-time Fourier transforms.
 
 use super::{Frames, Normalization, check_window, frame_norm, norm, precision};
-use crate::fourier::transforms::{complex, read_complex};
+use crate::fourier::transforms::complex;
 use crate::op::{CpuLayer, FromOperator, Io, Layer, LayerError, Result, TensorMeta, Weight, exactly};
-use ixion_kernels::fourier::{Direction, Plan, Signal};
-use ixion_tensor::{Complex, Dim, Limits, Tensor, TensorView, TensorViewMut};
+use crate::support::arguments::ParamOrInput;
+use ixion_kernels::fourier::{Direction, Plan, RealPlan};
+use ixion_tensor::{Complex, DType, Dim, Limits, Tensor, TensorView, TensorViewMut};
 use std::ops::RangeInclusive;
 
 crate::operator! {
     /// `torch.istft`: the inverse short-time Fourier transform of (N×)frequencies×frames complex spectra. The frames are
     /// transformed back, multiplied by the window, overlapped and added, and divided by the sum of the squared windows.
     /// Output: (N×)L.
-    pub struct InverseShortTime for "torch.istft" {
+    pub struct InverseShortTime for "torch.istft", "aten::istft" {
         /// The length of a frame, which is the size of its Fourier transform.
         n_fft: usize,
         /// The distance between adjacent frames; `n_fft` / 4 by default.
@@ -27,7 +28,7 @@ crate::operator! {
         /// Whether the input only has the first half of the frequencies; by default derived from its shape.
         onesided: Option<bool> = None,
         /// The length of the output; by default everything that the frames cover.
-        length: Option<usize> = None,
+        length: Option<ParamOrInput<i64>> = None,
         /// Whether the output is complex, which requires all frequencies.
         return_complex: bool = false,
     }
@@ -67,7 +68,7 @@ struct Join<'a> {
     start: usize,
     /// The number of elements cut off at the end if no length is given.
     end: usize,
-    length: Option<usize>,
+    length: Option<Dim>,
     by_frame: bool,
     by_window: bool,
     onesided: Option<bool>,
@@ -99,8 +100,11 @@ impl Join<'_> {
             ));
         }
         let whole = (count.clone() - 1) * self.frames.hop + self.frames.len;
-        let len = match self.length {
-            Some(length) => Dim::from(length),
+        let len = match &self.length {
+            Some(length) if length.fixed().is_some_and(|length| length < 1) => {
+                return Err(LayerError::invalid("length", length, "it must be at least 1"));
+            }
+            Some(length) => length.clone(),
             None => whole - self.start - self.end,
         };
         if count.fixed().is_some_and(|count| count < 1) || len.fixed().is_some_and(|len| len < 1) {
@@ -137,24 +141,17 @@ impl Join<'_> {
         let factor = self.factor(&window);
         let window: Vec<f64> = window.iter().map(|&x| x * factor).collect();
         let zero = Complex::new(0.0, 0.0);
-        let mut plan = Plan::new(self.frames.len, Direction::Inverse);
-        let spectra = read_complex(&inputs[0])?;
+        let spectra = inputs[0].cast(DType::C128)?;
+        let mut back = Back::new(self.frames.len, self.is_complex);
         let mut signals = Vec::with_capacity(shape.num_elements());
         let mut sum = vec![zero; whole];
-        for spectra in spectra.chunks_exact((frequencies * count).max(1)) {
+        for spectra in spectra.slice::<Complex<f64>>()?.chunks_exact((frequencies * count).max(1)) {
             sum.fill(zero);
             for t in 0..count {
                 limits.check_deadline()?;
-                let frame = spectra.iter().skip(t).step_by(count).copied().collect();
-                let mut frame = Signal::new(frame, &[frequencies]);
-                // For a real signal PyTorch only reads the first half, even if both halves are given and contradict each other.
-                if !self.is_complex {
-                    frame.mirror(0, self.frames.len);
-                }
-                let mut frame = frame.into_values();
-                plan.run(&mut frame);
-                let places = sum[t * self.frames.hop..].iter_mut().zip(&frame).zip(&window);
-                places.for_each(|((sum, &value), &factor)| *sum += value * factor);
+                let frame = back.frame(spectra.iter().skip(t).step_by(count).copied());
+                let places = sum[t * self.frames.hop..].iter_mut().zip(frame).zip(&window);
+                places.for_each(|((sum, value), &factor)| *sum += *value * factor);
             }
             let kept = kept.clone().filter_map(|at| Some(*sum.get(at)? * (1.0 / envelope.get(at)?)));
             signals.extend(kept.chain(std::iter::repeat(zero)).take(length));
@@ -183,15 +180,67 @@ impl Join<'_> {
     }
 }
 
+/// The inverse transform of frames.
+struct Back {
+    method: Method,
+    spectrum: Vec<Complex<f64>>,
+    row: Vec<f64>,
+    frame: Vec<Complex<f64>>,
+    scratch: Vec<Complex<f64>>,
+}
+
+enum Method {
+    Complex(Plan<f64>),
+    Real(RealPlan<f64>),
+}
+
+impl Back {
+    fn new(len: usize, is_complex: bool) -> Self {
+        let zeros = |count: usize| vec![Complex::new(0.0, 0.0); count];
+        let (method, half, scratch) = match is_complex {
+            true => {
+                let plan = Plan::new(len, Direction::Inverse);
+                let scratch = plan.scratch();
+                (Method::Complex(plan), 0, scratch)
+            }
+            false => {
+                let plan = RealPlan::new(len, Direction::Inverse);
+                let scratch = plan.scratch();
+                (Method::Real(plan), len / 2 + 1, scratch)
+            }
+        };
+        let row = vec![0.0; if is_complex { 0 } else { len }];
+        Self { method, spectrum: zeros(half), row, frame: zeros(len), scratch: zeros(scratch) }
+    }
+
+    /// The frame of a spectrum. Of a real frame PyTorch only reads the first half of the spectrum, even if both halves are
+    /// given and contradict each other.
+    fn frame(&mut self, spectrum: impl Iterator<Item = Complex<f64>>) -> &[Complex<f64>] {
+        let Self { method, spectrum: half, row, frame, scratch } = self;
+        match method {
+            Method::Complex(plan) => {
+                frame.iter_mut().zip(spectrum).for_each(|(to, from)| *to = from);
+                plan.run(frame, scratch);
+            }
+            Method::Real(plan) => {
+                half.iter_mut().zip(spectrum).for_each(|(to, from)| *to = from);
+                plan.signal(half, row, scratch);
+                frame.iter_mut().zip(row).for_each(|(to, from)| *to = Complex::new(*from, 0.0));
+            }
+        }
+        frame
+    }
+}
+
 impl InverseShortTime {
-    fn join(&self) -> Result<Join<'_>> {
+    fn join(&self, inputs: &[TensorMeta]) -> Result<Join<'_>> {
         let margin = if self.center { self.n_fft / 2 } else { 0 };
         Ok(Join {
             frames: Frames::new(self.n_fft, self.hop_length, self.win_length)?,
             window: self.window.as_ref(),
             start: margin,
             end: margin,
-            length: self.length,
+            length: self.length.as_ref().map(|length| length.dim(inputs)).transpose()?,
             by_frame: self.normalized,
             by_window: false,
             onesided: self.onesided,
@@ -206,7 +255,7 @@ impl Layer for InverseShortTime {
     }
 
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
-        Ok(vec![self.join()?.infer(inputs, 2..=3)?])
+        Ok(vec![self.join(inputs)?.infer(inputs, 2..=3)?])
     }
 }
 
@@ -219,7 +268,7 @@ impl InverseSpectrogram {
             window: Some(&self.window),
             start: margin.saturating_add(pad),
             end: margin,
-            length: self.length,
+            length: self.length.map(Dim::from),
             by_frame: self.normalized.by_frame(),
             by_window: self.normalized.by_window(),
             onesided: Some(self.onesided),
@@ -240,7 +289,7 @@ impl Layer for InverseSpectrogram {
 
 impl CpuLayer for InverseShortTime {
     fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
-        let (join, output) = (self.join()?, &mut io.outputs[0]);
+        let (join, output) = (self.join(&TensorMeta::of_all(io.inputs))?, &mut io.outputs[0]);
         join.run(io.inputs, output, io.context.limits())
     }
 }

@@ -1,18 +1,27 @@
 //! Short-time Fourier transforms and spectrograms.
 
 use super::{Frames, Normalization, check_window, frame_norm, norm, precision};
-use crate::fourier::transforms::{complex, read_complex};
+use crate::fourier::transforms::complex;
 use crate::layout::padding::PaddingMode;
-use crate::op::{CpuLayer, FromOperator, Io, Layer, LayerError, Result, TensorMeta, Weight, exactly};
-use ixion_kernels::fourier::{Direction, Plan};
-use ixion_tensor::{Complex, DType, Dim, Layout, Limits, Shape, Tensor, TensorView, TensorViewMut};
+use crate::op::{
+    CpuLayer, FieldValue, FromOperator, Io, Layer, LayerError, OperatorReader, Result, TensorMeta, Weight,
+    Written, exactly,
+};
+use crate::support::broadcast::Converted;
+use crate::support::views::{Plain, write_plain};
+use ixion_kernels::fourier::{Direction, Plan, Real, RealPlan, transpose};
+use ixion_kernels::parallel::for_each_chunk;
+use ixion_tensor::{Complex, DType, Dim, Element, LimitError, Limits, TensorView, TensorViewMut};
 use std::ops::RangeInclusive;
+
+/// Frames that a task transforms.
+const FRAMES: usize = 32;
 
 crate::operator! {
     /// `torch.stft`: the short-time Fourier transform of an L or N×L signal, real or complex: the spectra of overlapping frames
     /// that are multiplied by a window. Output: (N×)frequencies×frames complex numbers, or their real and imaginary parts along
     /// one more axis.
-    pub struct ShortTime for "torch.stft" {
+    pub struct ShortTime for "torch.stft", "aten::stft" {
         /// The length of a frame, which is the size of its Fourier transform.
         n_fft: usize,
         /// The distance between adjacent frames; `n_fft` / 4 by default.
@@ -22,7 +31,7 @@ crate::operator! {
         /// The window function; ones by default.
         window: Option<Weight> = None,
         /// Whether frame t is centred at element t·`hop_length` instead of starting there.
-        center: bool = true,
+        center: Centred = Centred(true),
         /// How the signal is padded at both ends for centred frames.
         pad_mode: PaddingMode = PaddingMode::Reflect,
         /// Whether the spectra are divided by √`n_fft`.
@@ -72,6 +81,24 @@ crate::operator! {
         return_complex: Option<bool> = None,
     }
     validate |layer| { Frames::new(layer.n_fft, Some(layer.hop_length), Some(layer.win_length)).map(drop) }
+}
+
+/// Whether frames are centred. The default is that of the operator's type: of PyTorch's two functions in TorchScript, the one
+/// without this argument does not centre frames.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Centred(pub bool);
+
+impl FieldValue for Centred {
+    const KIND: &'static str = <bool as FieldValue>::KIND;
+
+    fn read(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Option<Self>> {
+        let usual = reader.op_type() != "aten::stft";
+        Ok(Some(Self(<bool as FieldValue>::read(reader, key)?.unwrap_or(usual))))
+    }
+
+    fn written(&self) -> Written {
+        self.0.written()
+    }
 }
 
 /// The form in which a spectrum is returned.
@@ -145,33 +172,124 @@ impl Cut<'_> {
     fn run(&self, inputs: &[TensorView<'_>], output: &mut TensorViewMut<'_>, limits: &Limits) -> Result<()> {
         let shape = *output.shape();
         let axes = if self.form == Form::Parts { shape.rank() - 1 } else { shape.rank() };
-        let (frequencies, count) = (shape[axes - 2], shape[axes - 1]);
+        let sizes = (shape[axes - 2], shape[axes - 1]);
         let elements = shape[..axes].iter().fold(1u64, |n, &len| n.saturating_mul(len as u64));
         limits.check_tensor(
             "a short-time spectrum",
             elements.saturating_mul(size_of::<Complex<f64>>() as u64),
         )?;
-        let window = self.frames.read(self.window, inputs)?;
-        let window: Vec<f64> = window.iter().map(|&x| x * self.factor(&window)).collect();
-        let sources = self.sources(inputs[0].shape().last().copied().unwrap_or(0), limits)?;
-        let signal = read_complex(&inputs[0])?;
-        let mut plan = Plan::new(self.frames.len, Direction::Forward);
-        let zero = Complex::new(0.0, 0.0);
-        let mut frame = vec![zero; self.frames.len];
-        let mut spectra = Vec::with_capacity(usize::try_from(elements).unwrap_or(0));
-        let len = inputs[0].shape().last().copied().unwrap_or(0);
-        for row in signal.chunks_exact(len.max(1)) {
-            for t in 0..count {
-                limits.check_deadline()?;
-                let from = &sources[t * self.frames.hop..][..self.frames.len];
-                for ((to, from), &factor) in frame.iter_mut().zip(from).zip(&window) {
-                    *to = from.map_or(zero, |index| row[index]) * factor;
-                }
-                plan.run(&mut frame);
-                spectra.extend_from_slice(&frame[..frequencies]);
-            }
+        match output.dtype().real() {
+            DType::F64 => self.run_in::<f64>(inputs, sizes, output, limits),
+            _ => self.run_in::<f32>(inputs, sizes, output, limits),
         }
-        self.write(spectra, axes, output)
+    }
+
+    /// Computes the spectra frame by frame, given the numbers of frequencies and frames, then writes them.
+    fn run_in<T: Real>(
+        &self,
+        inputs: &[TensorView<'_>],
+        sizes: (usize, usize),
+        output: &mut TensorViewMut<'_>,
+        limits: &Limits,
+    ) -> Result<()>
+    where
+        Complex<T>: Element,
+    {
+        let window = self.frames.read(self.window, inputs)?;
+        let factor = self.factor(&window);
+        let window: Vec<T> = window.iter().map(|&x| T::of(x * factor)).collect();
+        let spectra = match inputs[0].dtype().is_complex() {
+            true => self.complex_spectra(&window, self.padded(&inputs[0], limits)?, sizes, limits)?,
+            false => self.real_spectra(&window, self.padded(&inputs[0], limits)?, sizes, limits)?,
+        };
+        write_plain(output, &mut |output| self.write(&spectra, sizes, output, limits))
+    }
+
+    fn complex_spectra<T: Real>(
+        &self,
+        window: &[T],
+        signal: Padded<Complex<T>>,
+        sizes: (usize, usize),
+        limits: &Limits,
+    ) -> Result<Vec<Complex<T>>>
+    where
+        Complex<T>: Element,
+    {
+        let plan = Plan::<T>::new(self.frames.len, Direction::Forward);
+        self.spectra(&signal, sizes, plan.scratch(), limits, |frame, spectrum, buffers| {
+            let factors = frame.iter().zip(window);
+            spectrum.iter_mut().zip(factors).for_each(|(to, (&x, &factor))| *to = x * factor);
+            plan.run(spectrum, &mut buffers.scratch);
+        })
+    }
+
+    fn real_spectra<T: Real>(
+        &self,
+        window: &[T],
+        signal: Padded<T>,
+        sizes: (usize, usize),
+        limits: &Limits,
+    ) -> Result<Vec<Complex<T>>> {
+        let plan = RealPlan::<T>::new(self.frames.len, Direction::Forward);
+        let half = self.frames.frequencies(true);
+        self.spectra(&signal, sizes, plan.scratch(), limits, |frame, spectrum, buffers| {
+            let factors = frame.iter().zip(window);
+            buffers.row.iter_mut().zip(factors).for_each(|(to, (&x, &factor))| *to = x * factor);
+            let (known, others) = spectrum.split_at_mut(half);
+            plan.spectrum(&buffers.row, known, &mut buffers.scratch);
+            let opposite = known[1..=others.len()].iter().rev();
+            others.iter_mut().zip(opposite).for_each(|(to, from)| *to = from.conj());
+        })
+    }
+
+    /// Lets `compute` write the spectrum of each frame. Threads share the frames.
+    fn spectra<T: Real, E: Element>(
+        &self,
+        signal: &Padded<E>,
+        (frequencies, count): (usize, usize),
+        scratch: usize,
+        limits: &Limits,
+        compute: impl Fn(&[E], &mut [Complex<T>], &mut Buffers<T>) + Sync,
+    ) -> Result<Vec<Complex<T>>> {
+        let (len, hop) = (self.frames.len, self.frames.hop);
+        let rows = signal.elements.len() / signal.len.max(1);
+        let zero = Complex::new(T::zero(), T::zero());
+        let mut spectra = vec![zero; rows * count * frequencies];
+        let share = FRAMES * frequencies;
+        let task = |start: usize, spectra: &mut [Complex<T>]| -> Result<(), LimitError> {
+            limits.check_deadline()?;
+            let mut buffers = Buffers { row: vec![T::zero(); len], scratch: vec![zero; scratch] };
+            for (index, spectrum) in spectra.chunks_exact_mut(frequencies).enumerate() {
+                let frame = start / frequencies + index;
+                let at = frame / count * signal.len + frame % count * hop;
+                compute(signal.elements.get(at..at + len).unwrap_or_default(), spectrum, &mut buffers);
+            }
+            Ok(())
+        };
+        for_each_chunk(&mut spectra, share, &task)?;
+        Ok(spectra)
+    }
+
+    /// The signals with their padding, one after the other.
+    fn padded<E: Element>(&self, input: &TensorView<'_>, limits: &Limits) -> Result<Padded<E>> {
+        let len = input.shape().last().copied().unwrap_or(0);
+        let [before, after] = self.margins(len, limits)?;
+        let input = Converted::of(input, E::DTYPE)?;
+        let input = input.view();
+        let input = Plain::of(&input)?;
+        let input = input.view();
+        let rows = input.slice::<E>()?.chunks_exact(len.max(1));
+        let total = before.len() + len + after.len();
+        let bytes = (total as u64).saturating_mul(rows.len() as u64).saturating_mul(size_of::<E>() as u64);
+        limits.check_tensor("the padded signals", bytes)?;
+        let mut elements = Vec::with_capacity(rows.len() * total);
+        for row in rows {
+            let of = |source: &Option<usize>| source.map_or(E::default(), |index| row[index]);
+            elements.extend(before.iter().map(of));
+            elements.extend_from_slice(row);
+            elements.extend(after.iter().map(of));
+        }
+        Ok(Padded { elements, len: total })
     }
 
     /// The factor of all elements.
@@ -180,50 +298,89 @@ impl Cut<'_> {
         if self.by_window { by_frame / norm(window) } else { by_frame }
     }
 
-    /// The index of the signal's element at each position after padding; `None` for zeros.
-    fn sources(&self, len: usize, limits: &Limits) -> Result<Vec<Option<usize>>> {
+    /// The indices of the elements of a signal that are added before and after it; `None` for zeros.
+    fn margins(&self, len: usize, limits: &Limits) -> Result<[Vec<Option<usize>>; 2]> {
         let (inner, margin) = (len.saturating_add(self.pad.saturating_mul(2)), self.margin());
         let total = inner.saturating_add(2 * margin);
         limits.check_tensor("a padded signal", (total as u64).saturating_mul(16))?;
-        let zeros = std::iter::repeat_n(None, self.pad);
-        let padded: Vec<Option<usize>> = zeros.clone().chain((0..len).map(Some)).chain(zeros).collect();
-        if margin == 0 {
-            return Ok(padded);
-        }
-        let Some(mode) = self.mode.mirror() else {
-            let zeros = std::iter::repeat_n(None, margin);
-            return Ok(zeros.clone().chain(padded).chain(zeros).collect());
+        let zeros = vec![None; self.pad];
+        let Some(mode) = self.mode.mirror().filter(|_| margin > 0) else {
+            let all = vec![None; self.pad + margin];
+            return Ok([all.clone(), all]);
         };
-        let places = mode.sources(inner, margin as i64, margin as i64);
-        let places = places
-            .ok_or_else(|| LayerError::shape("the input", "a longer signal for these frames", inner))?;
-        Ok(places.into_iter().map(|place| padded[place]).collect())
+        let side = |before: i64, after: i64| -> Result<Vec<Option<usize>>> {
+            let places = mode.sources(inner, before, after);
+            let places = places
+                .ok_or_else(|| LayerError::shape("the input", "a longer signal for these frames", inner))?;
+            let source = |place: usize| place.checked_sub(self.pad).filter(|&index| index < len);
+            Ok(places.into_iter().map(source).collect())
+        };
+        // A negative number removes the signal itself.
+        let (margin, signal) = (margin as i64, inner as i64);
+        Ok([[side(margin, -signal)?, zeros.clone()].concat(), [zeros, side(-signal, margin)?].concat()])
     }
 
     /// Writes spectra, stored frame by frame, as frequencies×frames.
-    fn write(&self, spectra: Vec<Complex<f64>>, axes: usize, output: &mut TensorViewMut<'_>) -> Result<()> {
-        let mut dims = output.shape().to_vec();
-        let mut order: Vec<usize> = (0..dims.len()).collect();
-        dims.swap(axes - 2, axes - 1);
-        order.swap(axes - 2, axes - 1);
-        let tensor = match self.form {
-            Form::Complex => Tensor::from_vec(spectra, &dims)?,
-            Form::Parts => Tensor::from_vec(
-                spectra.iter().flat_map(|value| [value.re, value.im]).collect::<Vec<f64>>(),
-                &dims,
-            )?,
-            Form::Power(power) => {
-                let raised = spectra.iter().map(|value| match power {
-                    1.0 => value.norm(),
-                    2.0 => value.norm_sqr(),
-                    _ => value.norm().powf(power),
-                });
-                Tensor::from_vec(raised.collect::<Vec<f64>>(), &dims)?
+    fn write<T: Real>(
+        &self,
+        spectra: &[Complex<T>],
+        sizes: (usize, usize),
+        output: &mut TensorViewMut<'_>,
+        limits: &Limits,
+    ) -> Result<()>
+    where
+        Complex<T>: Element,
+    {
+        match self.form {
+            Form::Complex => turn(spectra, sizes, output.slice::<Complex<T>>()?, limits),
+            Form::Parts => {
+                let parts: Vec<[T; 2]> = spectra.iter().map(|value| [value.re, value.im]).collect();
+                turn(&parts, sizes, output.slice::<T>()?.as_chunks_mut::<2>().0, limits)
             }
-        };
-        let layout = Layout::contiguous(Shape::new(&dims)?).permute(&order)?;
-        Ok(output.cast_from(&tensor.view().with_layout(layout)?)?)
+            Form::Power(power) => {
+                let powers: Vec<T> = spectra.iter().map(|&value| raised(value, power)).collect();
+                turn(&powers, sizes, output.slice::<T>()?, limits)
+            }
+        }
     }
+}
+
+/// Signals of the same length with their padding.
+struct Padded<E> {
+    elements: Vec<E>,
+    /// The length of a signal.
+    len: usize,
+}
+
+/// The memory of a task.
+struct Buffers<T> {
+    row: Vec<T>,
+    scratch: Vec<Complex<T>>,
+}
+
+/// Writes rows of frequencies as frequencies×frames, signal by signal.
+fn turn<E: Copy + Send + Sync>(
+    rows: &[E],
+    (frequencies, count): (usize, usize),
+    output: &mut [E],
+    limits: &Limits,
+) -> Result<()> {
+    let len = (frequencies * count).max(1);
+    for (rows, output) in rows.chunks_exact(len).zip(output.chunks_exact_mut(len)) {
+        transpose(rows, frequencies, output, limits)?;
+    }
+    Ok(())
+}
+
+/// The power of a magnitude, computed in f64.
+fn raised<T: Real>(value: Complex<T>, power: f64) -> T {
+    let part = |part: T| part.to_f64().unwrap_or(f64::NAN);
+    let value = Complex::new(part(value.re), part(value.im));
+    T::of(match power {
+        1.0 => value.norm(),
+        2.0 => value.norm_sqr(),
+        _ => value.norm().powf(power),
+    })
 }
 
 impl ShortTime {
@@ -234,7 +391,7 @@ impl ShortTime {
             frames: Frames::new(self.n_fft, self.hop_length, self.win_length)?,
             window: self.window.as_ref(),
             pad: 0,
-            center: self.center,
+            center: self.center.0,
             mode: self.pad_mode,
             by_frame: self.normalized,
             by_window: false,

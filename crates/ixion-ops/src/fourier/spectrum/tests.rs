@@ -53,6 +53,30 @@ fn spectrograms_and_back() {
 }
 
 #[test]
+fn torchscript_has_further_functions() {
+    let x = waves(&[12]);
+    let frames = [("n_fft", "4"), ("hop_length", "2"), ("return_complex", "True")];
+    let spectrum = |op_type, center: &[(&'static str, &'static str)]| {
+        operator(op_type, &[&frames[..], center].concat()).run_one(&[&x]).unwrap()
+    };
+    let (centred, not_centred) = ([("center", "True")], [("center", "False")]);
+    assert_eq!(spectrum("aten::stft", &[]), spectrum("torch.stft", &not_centred));
+    assert_eq!(spectrum("aten::stft", &centred), spectrum("torch.stft", &[]));
+    let spectrum = spectrum("torch.stft", &[]);
+    let back =
+        |params: &[(&'static str, &'static str)]| operator("aten::istft", &[&frames[..2], params].concat());
+    let wanted = back(&[("length", "9")]).run_one(&[&spectrum]).unwrap();
+    let computed = back(&[]).with_names(&["input", "length"]);
+    assert_eq!(computed.run_one(&[&spectrum, &tensor(&[], &[9i64])]).unwrap(), wanted);
+    assert_eq!(wanted.shape().dims(), [9]);
+    for length in ["0", "-3"] {
+        assert!(back(&[("length", length)]).run(&[&spectrum]).is_err());
+    }
+    assert!(computed.run(&[&spectrum, &tensor(&[], &[0i64])]).is_err());
+    assert!(computed.run(&[&spectrum, &tensor(&[], &[9.0f32])]).is_err());
+}
+
+#[test]
 fn mismatches_are_rejected() {
     let refused = |op_type: &str, params: &[(&str, &str)], input: &Tensor| {
         assert!(operator(op_type, params).run(&[input]).is_err(), "{op_type} {params:?}");

@@ -1,10 +1,12 @@
 //! The items of an index, one per axis, from the file or from inputs.
 
 use crate::op::{FieldValue, LayerError, OperatorReader, Result, TensorMeta};
-use crate::support::broadcast::{broadcast, owned};
+use crate::support::broadcast::{Converted, broadcast, owned};
+use crate::support::views::Plain;
+use ixion_kernels::mask;
 use ixion_pnnx::Expr;
 use ixion_tensor::{DType, Dim, Limits, Tensor, TensorView};
-use ndarray::{Array1, ArrayD, ArrayViewD, Axis, IxDyn};
+use ndarray::{Array1, ArrayD, IxDyn};
 
 /// The items of an index.
 #[derive(Debug, Clone, PartialEq)]
@@ -70,10 +72,10 @@ impl FieldValue for Items {
 /// The indices of an item of the file: one tensor, or one per axis for a mask.
 fn constant(item: &Expr) -> Option<Vec<Indices>> {
     let Nested { shape, values, is_mask } = nested(item)?;
-    let array = ArrayD::from_shape_vec(IxDyn(&shape), values).ok()?;
     if is_mask == Some(true) {
-        return Some(places_of(&array.mapv(|x| x != 0).view()));
+        return Some(places_of(&values.iter().map(|&x| x != 0).collect::<Vec<_>>(), &shape));
     }
+    let array = ArrayD::from_shape_vec(IxDyn(&shape), values).ok()?;
     Some(vec![Indices { array, covers: None }])
 }
 
@@ -107,18 +109,15 @@ fn nested(item: &Expr) -> Option<Nested> {
     Some(all)
 }
 
-/// The indices of the true elements of a mask, one vector per axis.
-fn places_of(mask: &ArrayViewD<'_, bool>) -> Vec<Indices> {
-    let mut places: Vec<Vec<i64>> = vec![Vec::new(); mask.ndim()];
-    for (at, _) in mask.indexed_iter().filter(|(_, taken)| **taken) {
-        let at = ndarray::Dimension::slice(&at);
-        places.iter_mut().zip(at).for_each(|(places, &index)| places.push(index as i64));
-    }
-    let indices = |(places, &len): (Vec<i64>, &usize)| Indices {
-        array: Array1::from(places).into_dyn(),
-        covers: Some(len),
+/// The indices of the true elements of a mask of these lengths, one vector per axis.
+fn places_of(mask: &[bool], lens: &[usize]) -> Vec<Indices> {
+    let mut places = vec![0; mask::count(mask) * lens.len()];
+    mask::indices(mask, lens, &mut places);
+    let along = |(axis, &len): (usize, &usize)| {
+        let along: Array1<i64> = places.iter().copied().skip(axis).step_by(lens.len()).collect();
+        Indices { array: along.into_dyn(), covers: Some(len) }
     };
-    places.into_iter().zip(mask.shape()).map(indices).collect()
+    lens.iter().enumerate().map(along).collect()
 }
 
 impl Indices {
@@ -171,16 +170,29 @@ impl Items {
         }
     }
 
+    /// The mask, if there are no other indices, and the number of axes before those that it covers.
+    pub(super) fn only_mask<'a>(&self, inputs: &[TensorView<'a>]) -> Result<Option<(usize, TensorView<'a>)>> {
+        let found = match self {
+            Items::Listed(items) => {
+                let mut indices = items.iter().enumerate().filter(|(_, item)| **item != Item::Whole);
+                match (indices.next(), indices.next()) {
+                    (Some((before, Item::Input(position))), None) => Some((before, inputs[*position])),
+                    _ => None,
+                }
+            }
+            Items::Input(position) => first_of(&inputs[*position])?.map(|first| (0, first)),
+        };
+        let is_mask = |mask: &TensorView<'_>| matches!(mask.dtype(), DType::Bool | DType::U8);
+        Ok(found.filter(|(_, mask)| is_mask(mask) && mask.shape().rank() > 0))
+    }
+
     /// The indices for each axis.
     pub(super) fn values(&self, inputs: &[TensorView<'_>], limits: &Limits) -> Result<Vec<Option<Indices>>> {
         match self {
             Items::Listed(items) => listed_values(items, inputs, limits),
             Items::Input(position) if inputs[*position].dtype() == DType::Bool => {
-                let mask = inputs[*position].array::<bool>()?;
-                if mask.len_of(Axis(0)) == 0 {
-                    return Ok(Vec::new());
-                }
-                Ok(checked_places(&mask.index_axis(Axis(0), 0), limits)?.into_iter().map(Some).collect())
+                let Some(mask) = first_of(&inputs[*position])? else { return Ok(Vec::new()) };
+                Ok(checked_places(&mask, limits)?.into_iter().map(Some).collect())
             }
             Items::Input(position) => {
                 check_offsets(inputs[*position].num_elements(), limits)?;
@@ -192,11 +204,23 @@ impl Items {
     }
 }
 
+/// The first of stacked tensors, if there is one.
+fn first_of<'a>(stacked: &TensorView<'a>) -> Result<Option<TensorView<'a>>> {
+    match stacked.shape().first() {
+        None | Some(0) => Ok(None),
+        Some(_) => Ok(Some(stacked.with_layout(stacked.layout().select(0, 0)?)?)),
+    }
+}
+
 /// The indices of the true elements of a mask, if they are within the limits.
-fn checked_places(mask: &ArrayViewD<'_, bool>, limits: &Limits) -> Result<Vec<Indices>> {
-    let taken = mask.iter().filter(|&&taken| taken).count();
-    check_offsets(taken.saturating_mul(mask.ndim()), limits)?;
-    Ok(places_of(mask))
+fn checked_places(mask: &TensorView<'_>, limits: &Limits) -> Result<Vec<Indices>> {
+    let truths = Converted::of(mask, DType::Bool)?;
+    let truths = truths.view();
+    let plain = Plain::of(&truths)?;
+    let plain = plain.view();
+    let truths = plain.slice::<bool>()?;
+    check_offsets(mask::count(truths).saturating_mul(mask.shape().rank()), limits)?;
+    Ok(places_of(truths, mask.shape()))
 }
 
 /// [`Items::shape`] for listed items.
@@ -245,8 +269,7 @@ fn listed_values(items: &[Item], inputs: &[TensorView<'_>], limits: &Limits) -> 
             Item::Whole => values.push(None),
             Item::Given(indices) => values.push(Some(indices.clone())),
             Item::Input(position) if matches!(inputs[*position].dtype(), DType::Bool | DType::U8) => {
-                let mask = inputs[*position].cast(DType::Bool)?;
-                let places = checked_places(&mask.view().array::<bool>()?, limits)?;
+                let places = checked_places(&inputs[*position], limits)?;
                 values.extend(places.into_iter().map(Some));
             }
             Item::Input(position) => {

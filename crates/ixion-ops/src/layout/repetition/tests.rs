@@ -45,6 +45,21 @@ fn tensors_are_repeated() {
 }
 
 #[test]
+fn every_axis_is_repeated() {
+    let x = counting(DType::I32, &[2, 3, 2]);
+    for counts in [[2, 1, 3], [1, 2, 2], [3, 2, 1], [2, 3, 5], [1, 1, 1]] {
+        let mut want = Vec::new();
+        for i in 0..2 * counts[0] {
+            for j in 0..3 * counts[1] {
+                want.extend((0..2 * counts[2]).map(|k| ((i % 2) * 3 + j % 3) * 2 + k % 2));
+            }
+        }
+        let sizes = format!("({},{},{})", counts[0], counts[1], counts[2]);
+        assert_eq!(run("Tensor.repeat", &[("sizes", &sizes)], &x).unwrap().1, want, "{sizes}");
+    }
+}
+
+#[test]
 fn elements_are_repeated() {
     let x = counting(DType::I32, &[2, 2]);
     let values = |params: &[(&str, &str)]| run("torch.repeat_interleave", params, &x).unwrap();
@@ -62,6 +77,15 @@ fn elements_are_repeated() {
     assert_eq!(
         (output.shape().dims(), output.to_vec::<i32>().unwrap()),
         (&[2, 3][..], vec![1, 1, 1, 3, 3, 3])
+    );
+    let mut rows = operator("torch.repeat_interleave", &[("dim", "0")])
+        .with_names(&["input", "repeats"])
+        .create(2)
+        .unwrap();
+    let output = rows.forward_dynamic(&[x.view(), counts.view()], &mut context).unwrap().remove(0);
+    assert_eq!(
+        (output.shape().dims(), output.to_vec::<i32>().unwrap()),
+        (&[3, 2][..], vec![2, 3, 2, 3, 2, 3])
     );
     let mut sized = operator("torch.repeat_interleave", &[("dim", "1"), ("output_size", "4")])
         .with_names(&["input", "repeats"])

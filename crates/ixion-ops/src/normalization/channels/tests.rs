@@ -66,6 +66,59 @@ fn stored_statistics() {
 }
 
 #[test]
+fn without_running_statistics_those_of_the_batch() {
+    let none = [("running_mean", "None"), ("running_var", "None")];
+    let layer = operator("F.batch_norm", &[none[0], none[1], ("eps", "1.000000e-3"), ("training", "True")]);
+    let [_, _, weight, bias] = statistics().map(|(_, tensor)| tensor);
+    let layer = layer.with_names(&["input", "weight", "bias"]);
+    let want = [
+        -3.0938469069784413,
+        -0.4035452487363185,
+        1.0440543168618466,
+        2.45379245644094,
+        -1.0555336206793455,
+        -1.3887353447554183,
+        1.4796659120331677,
+        2.0177262436815924,
+        0.8678370494144598,
+        -0.365683822717247,
+        -0.16699568980981802,
+        -1.3887353447554183,
+    ];
+    assert_close(&layer.run_one(&[&waves(&[2, 3, 2]), &weight, &bias]).unwrap(), &[2, 3, 2], &want);
+    let plain = operator("F.batch_norm", &[none[0], none[1], ("weight", "None"), ("bias", "None")]);
+    let want = [
+        -1.5168488509944433,
+        0.08304529658156354,
+        0.286971404242192,
+        -1.079588855560326,
+        -0.0409959148917417,
+        -0.5813170760709447,
+        1.270873361643993,
+        1.5778606350497073,
+    ];
+    assert_close(&plain.run_one(&[&waves(&[4, 2])]).unwrap(), &[4, 2], &want);
+    let half = plain.run_one(&[&waves(&[4, 2]).cast(DType::F16).unwrap()]).unwrap();
+    assert_eq!(half.dtype(), DType::F16);
+    assert_close(&half, &[4, 2], &want);
+    assert_close(&plain.run_one(&[&tensor(&[1, 2, 1], &[1.0, 1.0])]).unwrap(), &[1, 2, 1], &[0.0, 0.0]);
+    let nan = plain.run_one(&[&tensor(&[2, 2], &[f64::NAN, 2.0, 1.0, 4.0])]).unwrap();
+    let large = 1.0 / 1.00001f64.sqrt();
+    assert_close(&nan, &[2, 2], &[f64::NAN, -large, f64::NAN, large]);
+}
+
+#[test]
+fn one_running_statistic_is_not_enough() {
+    let layer = operator("F.batch_norm", &[("running_var", "None")]).with_names(&["input", "running_mean"]);
+    let error = layer.create(2).unwrap_err();
+    assert!(matches!(error, LayerError::InvalidParameter { key: "running_var", .. }), "{error}");
+    let module = operator("nn.BatchNorm1d", &[("num_features", "3")]);
+    assert!(matches!(module.create(1), Err(LayerError::MissingWeight { .. })));
+    let wrong = operator("F.batch_norm", &[("running_mean", "0.5"), ("running_var", "None")]);
+    assert!(matches!(wrong.create(1), Err(LayerError::WrongParameter { .. })));
+}
+
+#[test]
 fn statistics_of_each_channel_or_stored_ones() {
     let own = [
         -1.9993603070362518,
@@ -179,6 +232,7 @@ fn odd_inputs() {
             .with_attr("running_var", Tensor::ones(DType::F32, &[4]).unwrap())
     };
     batch().survives(1);
+    operator("F.batch_norm", &[("running_mean", "None"), ("running_var", "None")]).survives(1);
     operator("F.instance_norm", &[]).survives(1);
     operator("nn.InstanceNorm2d", &[]).survives(1);
     operator("F.group_norm", &[("num_groups", "2")]).survives(1);

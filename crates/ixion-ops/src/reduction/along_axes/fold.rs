@@ -42,6 +42,10 @@ pub(super) fn reduce(
     };
     match elements {
         Elements::Floats(elements) => {
+            let extremes = context.scratch::<f32>(walk.outputs())?;
+            if operation.single_extremes(&walk, elements, extremes) {
+                return write(extremes, output);
+            }
             let scratch = context.scratch::<f64>(2 * walk.outputs())?;
             let (results, auxiliary) = scratch.split_at_mut(walk.outputs());
             operation.floats(&walk, elements, len, results, auxiliary);

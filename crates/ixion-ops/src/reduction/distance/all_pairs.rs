@@ -7,9 +7,11 @@ use crate::support::broadcast::{TensorOrScalar, broadcast, common};
 use crate::support::float;
 use crate::support::float::with_float;
 use crate::support::number;
+use ixion_kernels::distance::distances;
 use ixion_kernels::{Float, reduce};
 use ixion_tensor::{Complex, Dim, Limits, Shape, TensorView, TensorViewMut};
-use std::ops::RangeInclusive;
+use std::borrow::Cow;
+use std::ops::{Range, RangeInclusive};
 
 crate::operator! {
     /// `torch.cdist`: the distance between each row of …×P×M and each row of …×R×M: the p-norm of their difference. Output:
@@ -45,9 +47,9 @@ fn split(meta: &TensorMeta) -> Result<(&[Dim], &[Dim; 2])> {
 }
 
 impl Cdist {
-    fn run<T: Float>(
+    fn run<'a, T: Float>(
         &self,
-        inputs: &[TensorView<'_>],
+        inputs: &[TensorView<'a>],
         output: &mut TensorViewMut<'_>,
         limits: &Limits,
     ) -> Result<()> {
@@ -57,28 +59,21 @@ impl Cdist {
         let rows = |x: &TensorView<'_>| x.shape().dims().iter().rev().nth(1).copied().unwrap_or(1);
         let len = x1.shape().dims().last().copied().unwrap_or(0);
         let (p, r) = (rows(x1), rows(x2));
-        let expanded = |x: &TensorView<'_>, rows: usize| -> Result<Vec<T>> {
+        let expanded = |x: &TensorView<'a>, rows: usize| -> Result<Cow<'a, [T]>> {
             let shape = Shape::new(&[&batch[..], &[rows, len]].concat())?;
-            Ok(float::read::<T>(&x.with_layout(x.layout().expand(&shape)?)?)?.into_owned())
+            float::read::<T>(&x.with_layout(x.layout().expand(&shape)?)?)
         };
         let held = batch.iter().fold(p.saturating_add(r), |count, &len| count.saturating_mul(len));
         check_held::<T>(held.saturating_mul(len), limits)?;
         let (x1, x2) = (expanded(x1, p)?, expanded(x2, r)?);
-        let mut differences = vec![T::zero(); len];
-        let row = |values: &'_ [T], index: usize| -> std::ops::Range<usize> {
-            let start = (index * len).min(values.len());
-            start..(start + len).min(values.len())
+        let of = |x: &Cow<'_, [T]>, index: usize, rows: usize| -> Range<usize> {
+            let len = rows.saturating_mul(len);
+            (index * len).min(x.len())..((index + 1) * len).min(x.len())
         };
         float::write::<T>(output, |output| {
-            for (index, y) in output.iter_mut().enumerate() {
-                if index % r.max(1) == 0 {
-                    limits.check_deadline()?;
-                }
-                let (pair, second) = (index / r.max(1), index % r.max(1));
-                let second = pair / p.max(1) * r + second;
-                let (a, b) = (&x1[row(&x1, pair)], &x2[row(&x2, second)]);
-                differences.iter_mut().zip(a.iter().zip(b)).for_each(|(to, (&a, &b))| *to = a - b);
-                *y = T::of(reduce::norm(&differences, self.p));
+            for (index, output) in output.chunks_exact_mut(p.saturating_mul(r).max(1)).enumerate() {
+                let (x1, x2) = (&x1[of(&x1, index, p)], &x2[of(&x2, index, r)]);
+                distances(x1, x2, len, self.p, output, limits)?;
             }
             Ok(())
         })

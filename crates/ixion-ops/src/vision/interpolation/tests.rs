@@ -131,6 +131,90 @@ fn planes_and_volumes_are_those_of_pytorch() {
 }
 
 #[test]
+fn filters_are_those_of_pytorch() {
+    let filtered = |params: &[(&str, &str)], shape: [usize; 2], want: &[f64]| {
+        let params = [params, &[("antialias", "True")]].concat();
+        let got = operator("F.interpolate", &params).run_one(&[&waves(&[1, 1, 5, 4])]).unwrap();
+        assert_close(&got, &[1, 1, shape[0], shape[1]], want);
+    };
+    let want = [
+        -0.7999999999999997,
+        0.36363636363636365,
+        0.20681818181818198,
+        -1.0249999999999997,
+        0.15340909090909088,
+        0.011363636363636598,
+    ];
+    filtered(&[("mode", "bilinear"), ("size", "(2,3)")], [2, 3], &want);
+    let want = [
+        -0.8673817107978086,
+        0.45112068353990703,
+        0.17040153633155333,
+        -1.1546985506921723,
+        0.25283381399319493,
+        0.06114463713249321,
+    ];
+    filtered(&[("mode", "bicubic"), ("size", "(2,3)")], [2, 3], &want);
+    let want = [
+        -0.857333775625005,
+        0.5032142583727401,
+        0.14983786655286582,
+        -1.2358962857813613,
+        0.34293930770742903,
+        0.20785047537860027,
+    ];
+    filtered(&[("mode", "lanczos"), ("size", "(2,3)")], [2, 3], &want);
+    let want = [
+        -0.295381396845832,
+        0.27353556485355623,
+        0.03519727504967357,
+        0.0586452293094359,
+        -0.8674879807692307,
+        0.4006696428571427,
+    ];
+    filtered(&[("mode", "bicubic"), ("size", "(3,2)"), ("align_corners", "True")], [3, 2], &want);
+    let want = [
+        -1.201298701298701,
+        -0.7207792207792206,
+        -0.04437229437229445,
+        0.7391774891774889,
+        0.39772727272727276,
+        -0.13961038961038963,
+        -0.7727272727272728,
+        -0.7613636363636364,
+        -0.4351325757575761,
+        0.8243371212121207,
+        0.3380681818181819,
+        -0.46306818181818177,
+    ];
+    filtered(&[("mode", "bilinear"), ("scale_factor", "(0.45,1.5)")], [2, 6], &want);
+}
+
+#[test]
+fn a_filter_copies_axes_that_keep_their_length() {
+    let x = waves(&[1, 1, 5, 4]);
+    let params = [("mode", "bicubic"), ("scale_factor", "1.1"), ("antialias", "True")];
+    assert_eq!(operator("F.interpolate", &params).run_one(&[&x]).unwrap(), x);
+}
+
+#[test]
+fn bytes_are_rounded_as_in_pytorch() {
+    let x = counting(DType::U8, &[1, 1, 3, 4]);
+    let resized = |params: &[(&str, &str)]| {
+        let output = operator("F.interpolate", params).run_one(&[&x]).unwrap();
+        output.to_vec::<u8>().unwrap()
+    };
+    let linear = [1, 2, 2, 3, 4, 4, 7, 8, 8, 9, 10, 10];
+    assert_eq!(resized(&[("mode", "bilinear"), ("size", "(2,6)")]), linear);
+    let cubic = [0, 2, 3, 2, 4, 5, 6, 8, 9, 8, 10, 11];
+    assert_eq!(resized(&[("mode", "bicubic"), ("size", "(4,3)")]), cubic);
+    let filter = [("mode", "bicubic"), ("size", "(2,2)"), ("antialias", "True")];
+    assert_eq!(resized(&filter), [2, 3, 8, 9]);
+    let filter = [("mode", "bilinear"), ("scale_factor", "(0.7,0.6)"), ("antialias", "True")];
+    assert_eq!(resized(&filter), [1, 3, 6, 8]);
+}
+
+#[test]
 fn sizes_from_the_graph_and_symbols() {
     let from_graph = operator("F.interpolate", &[]).with_names(&["input", "size"]);
     let output = from_graph.run_one(&[&waves(&[1, 1, 2, 2]), &tensor(&[2], &[3i64, 4])]).unwrap();
@@ -153,6 +237,7 @@ fn invalid_parameters_and_odd_inputs() {
     refused(&[("scale_factor", "0.0")]);
     refused(&[("scale_factor", "(2.0,inf)")]);
     refused(&[("size", "2"), ("antialias", "True")]);
+    refused(&[("size", "2"), ("mode", "lanczos")]);
     refused(&[("size", "2"), ("mode", "cubic")]);
     let error = operator("F.interpolate", &[("scale_factor", "0.1")]).run(&[&waves(&[1, 1, 5])]).unwrap_err();
     assert_eq!(error.to_string(), "an axis of the output: expected at least one element, got 0");
@@ -161,5 +246,10 @@ fn invalid_parameters_and_odd_inputs() {
         operator("F.interpolate", &[("mode", mode), ("size", "(2,3)")]).survives(1);
         operator("F.interpolate", &[("mode", mode), ("scale_factor", "1e18")]).survives(1);
         operator("F.interpolate", &[("mode", mode), ("scale_factor", "1e-18")]).survives(1);
+    }
+    for mode in ["bilinear", "bicubic", "lanczos"] {
+        let filter = [("mode", mode), ("antialias", "True")];
+        operator("F.interpolate", &[&filter[..], &[("scale_factor", "0.3")]].concat()).survives(1);
+        operator("F.interpolate", &[&filter[..], &[("size", "(2,3)")]].concat()).survives(1);
     }
 }

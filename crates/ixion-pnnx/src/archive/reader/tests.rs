@@ -127,12 +127,18 @@ fn other_file_types_are_recognised() {
 }
 
 #[test]
-fn duplicate_entries_are_rejected() {
+fn entries_with_the_same_name_are_kept_in_order() {
     let mut bytes = written();
+    let whole = open(&bytes).unwrap();
+    let [first, second] = ["a.bias", "b.data"].map(|name| whole.entry(name).unwrap().offset());
     while let Some(at) = bytes.windows(6).position(|window| window == b"b.data") {
         bytes[at..at + 6].copy_from_slice(b"a.bias");
     }
-    assert!(matches!(open(&bytes), Err(ArchiveError::DuplicateEntry { entry, .. }) if entry == "a.bias"));
+    let archive = open(&bytes).unwrap();
+    let offsets: Vec<u64> = archive.entries_named("a.bias").map(Entry::offset).collect();
+    assert_eq!(offsets, [first, second]);
+    assert_eq!(archive.entry("a.bias").map(Entry::offset), Some(first));
+    assert_eq!(archive.entries_named("b.data").count(), 0);
 }
 
 #[test]

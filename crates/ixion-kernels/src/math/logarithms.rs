@@ -1,0 +1,90 @@
+//! Logarithms of `f32`, computed in `f32`. The rules and the tests are those of [`super::single`].
+
+use super::single::{LN_2_HIGH, LN_2_LOW, horner};
+use std::f32::consts::{FRAC_1_SQRT_2, LOG10_E};
+
+/// What the number nearest to log₁₀ e lacks.
+const LOG10_E_LOW: f32 = -1.010_305e-8;
+
+/// log₁₀ 2 in two parts; products of the first with integers up to 2¹¹ are exact.
+const LOG10_2_HIGH: f32 = 0.301_025_4;
+const LOG10_2_LOW: f32 = 4.605_039e-6;
+
+/// 2²⁵, by which subnormal numbers are scaled.
+const SCALE: f32 = 33_554_432.0;
+
+/// Takes a positive number apart that is not subnormal: x = 2ᵏ · (1 + f), with 1 + f from √½ to √2. Returns k and f.
+#[inline(always)]
+fn normal_parts(x: f32) -> (f32, f32) {
+    let above = x.to_bits().wrapping_sub(FRAC_1_SQRT_2.to_bits());
+    // The shift rounds down, for negative numbers as well.
+    let k = (above.cast_signed() >> 23) as f32;
+    (k, f32::from_bits(x.to_bits().wrapping_sub(above & 0xff80_0000)) - 1.0)
+}
+
+/// The same for every positive number.
+#[inline(always)]
+fn parts(x: f32) -> (f32, f32) {
+    let is_small = x < f32::MIN_POSITIVE;
+    let (k, f) = normal_parts(if is_small { x * SCALE } else { x });
+    (if is_small { k - 25.0 } else { k }, f)
+}
+
+/// ln(1 + f) - f.
+#[inline(always)]
+fn bend(f: f32) -> f32 {
+    // A polynomial fit of (ln(1 + f) - f + f²/2) / f³.
+    let fit = horner(
+        f,
+        0.067_465_47,
+        [
+            -0.116_756_27,
+            0.118_881_92,
+            -0.124_055_95,
+            0.142_195_5,
+            -0.166_679_95,
+            0.200_021_19,
+            -0.250_000_1,
+            0.333_333_13,
+        ],
+    );
+    f * f * fit.mul_add(f, -0.5)
+}
+
+/// The logarithm with its special cases: -∞ for 0, NaN for negative numbers, ∞ for ∞.
+#[inline(always)]
+fn checked(x: f32, value: f32) -> f32 {
+    let value = if x == f32::INFINITY { x } else { value };
+    let value = if x == 0.0 { f32::NEG_INFINITY } else { value };
+    if x >= 0.0 { value } else { f32::NAN }
+}
+
+#[inline(always)]
+pub(super) fn ln(x: f32) -> f32 {
+    let (k, f) = parts(x);
+    let low = k.mul_add(LN_2_LOW, bend(f));
+    checked(x, k.mul_add(LN_2_HIGH, f + low))
+}
+
+#[inline(always)]
+pub(super) fn log10(x: f32) -> f32 {
+    let (k, f) = parts(x);
+    let high = f * LOG10_E;
+    let lost = f.mul_add(LOG10_E, -high);
+    let low = bend(f).mul_add(LOG10_E, f.mul_add(LOG10_E_LOW, lost));
+    let low = k.mul_add(LOG10_2_LOW, low);
+    checked(x, k.mul_add(LOG10_2_HIGH, high + low))
+}
+
+#[inline(always)]
+pub(super) fn ln_1p(x: f32) -> f32 {
+    // Near 0, x itself is f. Elsewhere 1 + x is rounded, and what it lost is added in proportion.
+    let is_near = (x > FRAC_1_SQRT_2 - 1.0) & (x < 0.414_213_57);
+    let sum = if is_near { 1.0 } else { 1.0 + x };
+    let lost = if x >= 1.0 { 1.0 - (sum - x) } else { x - (sum - 1.0) };
+    let (k, f) = normal_parts(sum);
+    let (f, lost) = if is_near { (x, 0.0) } else { (f, lost) };
+    let low = k.mul_add(LN_2_LOW, bend(f)) + lost / sum;
+    let value = checked(sum, k.mul_add(LN_2_HIGH, f + low));
+    if x == 0.0 { x } else { value }
+}

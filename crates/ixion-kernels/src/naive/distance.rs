@@ -1,0 +1,25 @@
+//! Distances by their definition.
+
+use super::norm;
+use ndarray::{Array2, ArrayView2};
+
+/// The p-norm of the difference of each row of `x` and each row of `y`, as `torch.cdist`.
+///
+/// # Panics
+/// Panics if the rows have different lengths.
+pub fn distances(x: ArrayView2<'_, f64>, y: ArrayView2<'_, f64>, p: f64) -> Array2<f64> {
+    Array2::from_shape_fn((x.nrows(), y.nrows()), |(i, j)| norm((&x.row(i) - &y.row(j)).view(), p))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ndarray::array;
+
+    #[test]
+    fn by_hand() {
+        let (x, y) = (array![[1.0, 2.0], [4.0, 6.0]], array![[1.0, 2.0]]);
+        assert_eq!(distances(x.view(), y.view(), 2.0), array![[0.0], [5.0]]);
+        assert_eq!(distances(x.view(), y.view(), 1.0), array![[0.0], [7.0]]);
+    }
+}

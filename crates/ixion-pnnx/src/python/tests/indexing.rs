@@ -1,0 +1,82 @@
+//! Parts of tensors, and views.
+
+use super::forward;
+
+#[test]
+fn slices_are_written_in_square_brackets() {
+    let lines = [
+        "Tensor.slice a 1 1 x a dim=-1 end=-1 start=None step=2 $input=x #x=(2,3,4)f32",
+        "Tensor.slice b 1 1 x b dims=(0,2) ends=(2,9223372036854775807) selects=(1,2147483647) starts=(0,1) steps=(1,1)",
+        "pnnx.Expression n 1 1 x n expr=size(@0,1)",
+        "Tensor.slice c 2 1 x n c dim=1 end=2147483647 step=1 $input=x $start=n",
+        "Tensor.slice d 1 1 x d dim=0 end=2147483647 start=0 step=1 $input=x",
+        "Tensor.slice e 1 1 x e dims=(0,0) ends=(1,2) starts=(0,0) steps=(1,1) $input=x",
+        "Tensor.slice f 2 1 x n f dim=1 end=0 start=0 step=1 $input=x $select=n",
+    ];
+    let wanted = [
+        "v_a = v_x[:, :, :-1:2]",
+        "v_b = v_x[1, :, 1:]",
+        "v_n = v_x.size(1)",
+        "v_c = v_x[:, v_n:]",
+        "v_d = v_x[:]",
+        "v_e = part(v_x, dims=(0, 0), starts=(0, 0), ends=(1, 2), steps=(1, 1))",
+        "v_f = part(v_x, dims=(1,), starts=(0,), ends=(0,), steps=(1,), selects=(v_n,))",
+    ];
+    assert_eq!(forward(&lines), wanted);
+}
+
+#[test]
+fn indices_that_are_tensors_are_written_in_square_brackets() {
+    let lines = [
+        "pnnx.Input places 0 1 p #p=(3)i64",
+        "pnnx.Input place 0 1 q",
+        "Tensor.index a 2 1 x p a expr=[None,@1] $input=x #x=(4,5)f32",
+        "Tensor.index b 2 1 x q b expr=[@1] $input=x",
+        "Tensor.index_put c 3 1 x p a c accumulate=False indices=[None,@1] $input=x $values=a #a=(4,3)f32",
+        "Tensor.index_put d 2 1 x p d accumulate=False indices=[@1] values=0.5 $input=x",
+        "Tensor.index_put e 2 1 x p e accumulate=True indices=[@1] values=0.5 $input=x",
+    ];
+    let wanted = [
+        "v_a = v_x[:, v_p]",
+        "v_b = torch.ops.aten.index(v_x, index([v_q]))",
+        "v_c = v_x.clone()",
+        "v_c[:, v_p] = v_a",
+        "v_d = v_x.clone()",
+        "v_d[v_p] = 0.5",
+        "v_e = torch.ops.aten.index_put(v_x, index([v_p]), torch.as_tensor(0.5, dtype=v_x.dtype), accumulate=True)",
+    ];
+    assert_eq!(forward(&lines), wanted);
+}
+
+#[test]
+fn views_do_not_need_what_pnnx_drops() {
+    let lines = [
+        "Tensor.permute a 1 1 x y dims=(1,0)",
+        "torch.view_as_complex b 1 1 y z $input=y",
+        "Tensor.view c 1 1 y w shape=(6)",
+        "Tensor.view d 1 1 y v dtype=torch.int",
+        "Tensor.as_strided e 1 1 y u size=(2) stride=(1)",
+        "aten::view_as f 2 1 y x t",
+        "Tensor.to g 1 1 y s copy=False dtype=None non_blocking=False",
+    ];
+    let wanted = [
+        "v_y = v_x.permute((1, 0))",
+        "v_z = torch.view_as_complex(v_y.contiguous())",
+        "v_w = v_y.reshape((6,))",
+        "v_v = v_y.view(dtype=torch.int)",
+        "v_u = v_y.contiguous().as_strided(size=(2,), stride=(1,))",
+        "v_t = call(\"aten::reshape_as\", v_y, v_x)",
+        "v_s = v_y",
+    ];
+    assert_eq!(forward(&lines), wanted);
+}
+
+#[test]
+fn a_loop_of_no_rounds_returns_what_it_is_given() {
+    let lines = [
+        "prim::Constant a 0 1 n value=0",
+        "prim::Constant b 0 1 go value=True",
+        "prim::Loop c 4 2 n go x x y z",
+    ];
+    assert_eq!(forward(&lines), ["v_y, v_z = v_x, v_x"]);
+}
