@@ -259,7 +259,7 @@ pub(super) fn make_buffers(
         }
         let fits = |tensor: &Tensor| tensor.dtype() == *dtype && tensor.shape() == shape;
         if !buffer.as_ref().is_some_and(fits) {
-            *buffer = Some(Tensor::zeros(*dtype, shape)?);
+            *buffer = Some(Tensor::empty(*dtype, shape)?);
         }
     }
     Ok(())

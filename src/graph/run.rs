@@ -361,7 +361,7 @@ impl Computation<'_> {
             metas.iter().map(TensorMeta::dtype).zip(shapes.iter().copied()).collect();
         self.check_bytes(&known)?;
         let outputs: Result<Vec<Tensor>, _> =
-            known.iter().map(|(dtype, shape)| Tensor::zeros(*dtype, shape)).collect();
+            known.iter().map(|(dtype, shape)| Tensor::empty(*dtype, shape)).collect();
         let mut outputs = outputs.map_err(at(Stage::Forward))?;
         let mut targets = Vec::with_capacity(outputs.len());
         for output in &mut outputs {

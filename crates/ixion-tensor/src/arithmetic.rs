@@ -76,7 +76,7 @@ fn binary(operation: Operation, left: &Tensor, right: &Tensor) -> Result<Tensor>
     let shape = broadcast_shapes(left.shape(), right.shape())?;
     let wide = computed_in(operation.name(), dtype)?;
     let (left, right) = (left.cast(wide)?.expand(&shape)?, right.cast(wide)?.expand(&shape)?);
-    let mut result = Tensor::zeros(wide, &shape)?;
+    let mut result = Tensor::empty(wide, &shape)?;
     with_number!(wide, T => zip::<T>(operation, &left, &right, &mut result)?);
     result.cast(dtype)
 }

@@ -37,14 +37,29 @@ impl Tensor {
         Self::zeros_with_layout(dtype, Layout::contiguous(Shape::new(shape)?))
     }
 
+    /// A contiguous tensor of arbitrary elements (`false` for bool), for a result that is written as a whole: `torch.empty`.
+    ///
+    /// # Errors
+    /// As [`Tensor::zeros`].
+    pub fn empty(dtype: DType, shape: &[usize]) -> Result<Self> {
+        let layout = Layout::contiguous(Shape::new(shape)?);
+        // Only zeros and ones are bools.
+        let allocate = if dtype == DType::Bool { Storage::zeroed } else { Storage::arbitrary };
+        Self::allocated(dtype, layout, allocate)
+    }
+
     /// A tensor of zeros in a given layout.
     ///
     /// # Errors
     /// [`TensorError::SizeOverflow`] or [`TensorError::OutOfMemory`].
     pub fn zeros_with_layout(dtype: DType, layout: Layout) -> Result<Self> {
+        Self::allocated(dtype, layout, Storage::zeroed)
+    }
+
+    fn allocated(dtype: DType, layout: Layout, allocate: fn(usize) -> Result<Storage>) -> Result<Self> {
         let bytes = layout.span().checked_mul(dtype.size());
         let bytes = bytes.ok_or_else(|| TensorError::SizeOverflow { shape: layout.shape().to_vec() })?;
-        Ok(Self { dtype, layout, storage: Arc::new(Storage::zeroed(bytes)?) })
+        Ok(Self { dtype, layout, storage: Arc::new(allocate(bytes)?) })
     }
 
     /// Takes over a vector of elements in row-major order.
@@ -369,7 +384,7 @@ impl TensorView<'_> {
     /// # Errors
     /// [`TensorError::OutOfMemory`], or [`TensorError::Blocked`] for a blocked layout.
     pub fn to_tensor(&self) -> Result<Tensor> {
-        let mut tensor = Tensor::zeros(self.dtype(), self.shape())?;
+        let mut tensor = Tensor::empty(self.dtype(), self.shape())?;
         tensor.view_mut()?.copy_from(self)?;
         Ok(tensor)
     }

@@ -43,7 +43,7 @@ impl TensorView<'_> {
     /// # Errors
     /// As [`Tensor::cast`].
     pub fn cast(&self, dtype: DType) -> Result<Tensor> {
-        let mut result = Tensor::zeros(dtype, self.shape())?;
+        let mut result = Tensor::empty(dtype, self.shape())?;
         result.view_mut()?.cast_from(self)?;
         Ok(result)
     }

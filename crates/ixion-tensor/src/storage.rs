@@ -18,7 +18,7 @@ pub const ALIGNMENT: usize = 64;
 #[repr(align(64))]
 struct CacheLine;
 
-/// A heap buffer, either aligned and zeroed or taken over from a `Vec`, or a read-only part of a mapped file.
+/// A heap buffer, either aligned or taken over from a `Vec`, or a read-only part of a mapped file.
 #[derive(Debug)]
 pub struct Storage {
     data: NonNull<u8>,
@@ -47,16 +47,27 @@ unsafe impl Sync for Storage {}
 impl Storage {
     /// A zeroed buffer aligned to [`ALIGNMENT`]. Zero is a valid value of every element type.
     pub fn zeroed(bytes: usize) -> Result<Self> {
+        // For the default alignment, `alloc_zeroed` returns fresh zero pages of the system. For a larger alignment it would
+        // write the zeros and so touch every page.
+        Self::allocated(bytes, alloc::alloc_zeroed)
+    }
+
+    /// A buffer of arbitrary bytes aligned to [`ALIGNMENT`], which are a value of every element type but bool. Zeroing a
+    /// buffer that is written next would take as long as writing it.
+    pub(super) fn arbitrary(bytes: usize) -> Result<Self> {
+        Self::allocated(bytes, alloc_arbitrary)
+    }
+
+    /// A buffer from a function that returns initialised memory, or null.
+    fn allocated(bytes: usize, allocate: unsafe fn(AllocLayout) -> *mut u8) -> Result<Self> {
         if bytes == 0 {
             return Ok(Self { data: NonNull::<CacheLine>::dangling().cast(), bytes, owner: Owner::Nothing });
         }
         let refuse = || TensorError::OutOfMemory { bytes };
-        // For the default alignment, `alloc_zeroed` returns fresh zero pages of the system. For a larger alignment it would
-        // write the zeros and so touch every page.
         let room = bytes.checked_add(ALIGNMENT).ok_or_else(refuse)?;
         let layout = AllocLayout::from_size_align(room, align_of::<u128>()).map_err(|_| refuse())?;
         // SAFETY: the size is not zero.
-        let base = NonNull::new(unsafe { alloc::alloc_zeroed(layout) }).ok_or_else(refuse)?;
+        let base = NonNull::new(unsafe { allocate(layout) }).ok_or_else(refuse)?;
         let skipped = (base.as_ptr() as usize).wrapping_neg() % ALIGNMENT;
         // SAFETY: fewer than `ALIGNMENT` bytes are skipped, and `ALIGNMENT` bytes more than needed were allocated.
         let data = unsafe { base.add(skipped) };
@@ -116,6 +127,33 @@ impl Storage {
     }
 }
 
+/// Allocates memory with arbitrary bytes. Where assertions are checked they are large numbers, so that tests notice elements
+/// that nobody writes.
+///
+/// # Safety
+/// The size must not be zero.
+unsafe fn alloc_arbitrary(layout: AllocLayout) -> *mut u8 {
+    #[cfg(any(miri, debug_assertions, not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
+    {
+        // SAFETY: the caller's promise.
+        let base = unsafe { alloc::alloc_zeroed(layout) };
+        if cfg!(debug_assertions) && !base.is_null() {
+            // SAFETY: the memory has this size.
+            unsafe { base.write_bytes(0x7f, layout.size()) };
+        }
+        base
+    }
+    #[cfg(not(any(miri, debug_assertions, not(any(target_arch = "x86_64", target_arch = "aarch64")))))]
+    {
+        // SAFETY: the caller's promise.
+        let base = unsafe { alloc::alloc(layout) };
+        // SAFETY: there is no instruction. But as far as the compiler knows, it is one that writes to the memory, whose bytes
+        // are initialised from here on: to those that happen to be there.
+        unsafe { std::arch::asm!("/* {0} is written */", in(reg) base, options(nostack, preserves_flags)) };
+        base
+    }
+}
+
 /// Drops a vector given by its raw parts.
 ///
 /// # Safety
@@ -129,7 +167,7 @@ impl Drop for Storage {
     fn drop(&mut self) {
         match self.owner {
             Owner::Nothing | Owner::Mapped(_) => {}
-            // SAFETY: allocated in `zeroed` with this layout.
+            // SAFETY: allocated in `allocated` with this layout.
             Owner::Aligned { base, layout } => unsafe { alloc::dealloc(base.as_ptr(), layout) },
             Owner::Vec { capacity, release, .. } => {
                 // SAFETY: the parts come from `from_vec`, which paired them with the right `release`.
@@ -149,7 +187,19 @@ mod tests {
             let storage = Storage::zeroed(bytes).unwrap();
             assert_eq!(storage.as_ptr() as usize % ALIGNMENT, 0);
             assert_eq!(storage.len(), bytes);
+            // SAFETY: the storage has this many bytes.
+            let found = unsafe { std::slice::from_raw_parts(storage.as_ptr(), bytes) };
+            assert!(found.iter().all(|byte| *byte == 0));
         }
+    }
+
+    #[test]
+    fn arbitrary_buffers_are_aligned() {
+        for bytes in [0, 1, 63, 64, 1000] {
+            let storage = Storage::arbitrary(bytes).unwrap();
+            assert_eq!((storage.as_ptr() as usize % ALIGNMENT, storage.len()), (0, bytes));
+        }
+        assert!(matches!(Storage::arbitrary(usize::MAX), Err(TensorError::OutOfMemory { .. })));
     }
 
     #[test]

@@ -181,7 +181,7 @@ impl Layer for Expression {
             return Ok(None);
         }
         let Some(meta) = self.infer(&[])?.pop() else { return Ok(None) };
-        let mut value = Tensor::zeros(meta.dtype(), &meta.shape()?)?;
+        let mut value = Tensor::empty(meta.dtype(), &meta.shape()?)?;
         self.clone().run(&[], &mut value.view_mut()?, limits)?;
         Ok(Some(value))
     }

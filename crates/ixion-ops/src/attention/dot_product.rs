@@ -83,7 +83,7 @@ impl FieldValue for OptionalInput {
 /// A mask as numbers to add to scores; a bool becomes 0 if it equals `visible`, otherwise −∞.
 pub(crate) fn added<T: Float>(mask: &TensorView<'_>, visible: bool, limits: &Limits) -> Result<Tensor> {
     limits.check_tensor("the mask", (mask.num_elements() as u64).saturating_mul(size_of::<T>() as u64))?;
-    let mut numbers = Tensor::zeros(T::DTYPE, mask.shape())?;
+    let mut numbers = Tensor::empty(T::DTYPE, mask.shape())?;
     write_added::<T>(mask, visible, numbers.view_mut()?.slice()?)?;
     Ok(numbers)
 }

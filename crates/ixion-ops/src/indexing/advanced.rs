@@ -83,7 +83,7 @@ impl Index {
             return Self::fill(places, &input.to_tensor()?.view(), output, limits);
         }
         if !output.layout().is_contiguous() {
-            let mut result = Tensor::zeros(output.dtype(), &places.result)?;
+            let mut result = Tensor::empty(output.dtype(), &places.result)?;
             Self::fill(places, input, &mut result.view_mut()?, limits)?;
             return Ok(output.copy_from(&result.view())?);
         }
@@ -133,7 +133,7 @@ impl CpuLayer for Index {
         let places = Places::new(&self.expr.values(inputs, limits)?, inputs[0].shape(), limits)?;
         let bytes = (places.result.num_elements() as u64).saturating_mul(inputs[0].dtype().size() as u64);
         limits.check_tensor("the indexed elements", bytes)?;
-        let mut output = Tensor::zeros(inputs[0].dtype(), &places.result)?;
+        let mut output = Tensor::empty(inputs[0].dtype(), &places.result)?;
         Self::fill(&places, &inputs[0], &mut output.view_mut()?, limits)?;
         Ok(vec![output])
     }
@@ -257,7 +257,7 @@ fn taken(input: &TensorView<'_>, before: usize, mask: &TensorView<'_>, limits: &
     let bytes = (result.num_elements() as u64).saturating_mul(input.dtype().size() as u64);
     limits.check_tensor("the indexed elements", bytes)?;
     limits.check_deadline()?;
-    let (input, mut output) = (Plain::of(input)?, Tensor::zeros(input.dtype(), &result)?);
+    let (input, mut output) = (Plain::of(input)?, Tensor::empty(input.dtype(), &result)?);
     let (input, mut view) = (input.view(), output.view_mut()?);
     with_bits!(input.dtype(), B => {
         let (from, to) = (input.bits_slice::<B>()?, view.bits_slice::<B>()?);
@@ -313,7 +313,7 @@ impl CpuLayer for IndexAdd {
         let value = program.input(0, source.dtype());
         let alpha = program.constant(self.alpha, source.dtype());
         let product = program.apply(Function::Mul, source.dtype(), value, alpha);
-        let mut scaled = Tensor::zeros(source.dtype(), source.shape())?;
+        let mut scaled = Tensor::empty(source.dtype(), source.shape())?;
         program.run(product, &[*source], &mut scaled.view_mut()?, io.context.limits())?;
         let mut inputs = io.inputs.to_vec();
         inputs[self.source.0] = scaled.view();

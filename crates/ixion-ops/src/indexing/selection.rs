@@ -214,7 +214,7 @@ impl MaskedSelect {
         let truths = mask.slice::<bool>()?;
         let count = mask::count(truths);
         limits.check_tensor("the selected elements", (count * input.dtype().size()) as u64)?;
-        let mut output = Tensor::zeros(input.dtype(), &[count])?;
+        let mut output = Tensor::empty(input.dtype(), &[count])?;
         let (dtype, input, mut view) = (input.dtype(), Plain::of(&input)?, output.view_mut()?);
         with_bits!(dtype, B => {
             let (from, to) = (input.view().bits_slice::<B>()?, view.bits_slice::<B>()?);

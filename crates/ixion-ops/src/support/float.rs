@@ -334,7 +334,7 @@ fn map_halves<H: Half>(
     change: &dyn Fn(&mut [f32]),
 ) -> Result<()> {
     if !output.layout().is_contiguous() {
-        let mut whole = Tensor::zeros(H::DTYPE, output.shape())?;
+        let mut whole = Tensor::empty(H::DTYPE, output.shape())?;
         map_halves::<H>(input, &mut whole.view_mut()?, change)?;
         return Ok(output.copy_from(&whole.view())?);
     }

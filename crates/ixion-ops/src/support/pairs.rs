@@ -37,7 +37,7 @@ fn by_blocks<T: Element, O: Element>(
 ) -> Result<()> {
     let shape = *output.shape();
     if !output.layout().is_contiguous() {
-        let mut whole = Tensor::zeros(O::DTYPE, &shape)?;
+        let mut whole = Tensor::empty(O::DTYPE, &shape)?;
         by_blocks(left, right, &mut whole.view_mut()?, function)?;
         return Ok(output.copy_from(&whole.view())?);
     }

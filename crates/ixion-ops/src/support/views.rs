@@ -87,7 +87,7 @@ pub(crate) fn write_plain(
     if output.layout().is_contiguous() {
         return fill(output);
     }
-    let mut whole = Tensor::zeros(output.dtype(), output.shape())?;
+    let mut whole = Tensor::empty(output.dtype(), output.shape())?;
     fill(&mut whole.view_mut()?)?;
     Ok(output.copy_from(&whole.view())?)
 }
