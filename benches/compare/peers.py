@@ -10,7 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-PYTHON_PEERS = {"onnxruntime": "onnx", "ncnn": "ncnn.param", "pytorch": "pt"}
+PYTHON_PEERS = {"onnxruntime": "onnx", "openvino": "onnx", "ncnn": "ncnn.param", "pytorch": "pt"}
 RUST_PEERS = {"rten": "onnx", "tract": "onnx"}
 NAMES = ["ixion", *PYTHON_PEERS, *RUST_PEERS]
 

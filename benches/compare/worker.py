@@ -1,6 +1,6 @@
 """Runtimes with Python packages, with the protocol of `benches/compare.py` described in `protocol.rs`.
 
-    python benches/compare/worker.py onnxruntime|ncnn|pytorch --threads N
+    python benches/compare/worker.py onnxruntime|openvino|ncnn|pytorch --threads N
 """
 
 import argparse
@@ -38,6 +38,31 @@ class OnnxRuntime:
 
     def output(self) -> np.ndarray:
         return self.binding.copy_outputs_to_cpu()[0]
+
+
+class OpenVino:
+    """For the latency of one request at a time, all in f32. Output tensors stay those of the request."""
+
+    def __init__(self, threads: int):
+        import openvino
+
+        self.core = openvino.Core()
+        self.tensor = openvino.Tensor
+        self.settings = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": threads, "NUM_STREAMS": 1,
+                         "PERFORMANCE_HINT": "LATENCY"}
+
+    def load(self, model: Path, inputs: list[np.ndarray]) -> None:
+        network = self.core.compile_model(self.core.read_model(model), "CPU", self.settings)
+        self.request = network.create_infer_request()
+        self.inputs = [self.tensor(array) for array in inputs]
+        for at, value in enumerate(self.inputs):
+            self.request.set_input_tensor(at, value)
+
+    def run(self) -> None:
+        self.request.infer()
+
+    def output(self) -> np.ndarray:
+        return self.request.get_output_tensor(0).data.copy()
 
 
 class Ncnn:
@@ -102,7 +127,7 @@ class PyTorch:
         return self.result.contiguous().numpy()
 
 
-PEERS = {"onnxruntime": OnnxRuntime, "ncnn": Ncnn, "pytorch": PyTorch}
+PEERS = {"onnxruntime": OnnxRuntime, "openvino": OpenVino, "ncnn": Ncnn, "pytorch": PyTorch}
 
 
 def nanoseconds(run) -> int:

@@ -1,5 +1,6 @@
 //! The arguments of a call: inputs and parameters, by position or by name.
 
+use super::arithmetic::as_tensor;
 use super::literal::{literal, string};
 use super::names::is_identifier;
 use crate::operator::Operator;
@@ -53,6 +54,11 @@ pub(super) fn names_a_tensor(name: &str) -> bool {
     matches!(name, "input" | "self" | "tensor")
 }
 
+/// Returns true if PNNX made a parameter of the tensor that a function is applied to, because it is constant.
+pub(super) fn has_number_as_input(operator: &Operator) -> bool {
+    operator.param("input").is_some_and(|input| !input.is_none())
+}
+
 impl Arguments {
     /// The inputs of an operator, then its parameters. `texts` are the inputs as Python source.
     ///
@@ -63,9 +69,14 @@ impl Arguments {
         Self::from(operator, texts, 0, |index, name| index == 0 && names_a_tensor(name))
     }
 
-    /// Same as [`Arguments::of`] without the first input, on which the method is called.
-    pub(super) fn of_method(operator: &Operator, texts: &[String]) -> Self {
-        Self::from(operator, texts, 1, |_, _| false)
+    /// Same as [`Arguments::of`] without the tensor on which the method is called, which is returned: the first input, or the
+    /// parameter `input`.
+    pub(super) fn of_method(operator: &Operator, texts: &[String]) -> Option<(String, Self)> {
+        if !has_number_as_input(operator) {
+            return Some((texts.first()?.clone(), Self::from(operator, texts, 1, |_, _| false)));
+        }
+        let mut arguments = Self::from(operator, texts, 0, |_, _| false);
+        Some((as_tensor(&arguments.take("input")?), arguments))
     }
 
     fn from(

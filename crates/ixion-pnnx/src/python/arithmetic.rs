@@ -42,7 +42,13 @@ pub(super) fn piece(expr: &Expr, inputs: &[Input]) -> Piece {
         Expr::None => Piece::atom("None".to_owned(), Kind::Other),
         Expr::Word(word) => Piece::atom(literal::word(word), Kind::Other),
         Expr::List(items) => {
-            let items: Vec<String> = items.iter().map(|item| piece(item, inputs).text).collect();
+            let items: Vec<Piece> = items.iter().map(|item| piece(item, inputs)).collect();
+            let has_tensor = items.iter().any(|item| item.kind == Kind::Tensor);
+            let item = |item: &Piece| match item.kind {
+                Kind::Number if has_tensor && item.has_axes => one_element(&item.text),
+                _ => item.text.clone(),
+            };
+            let items: Vec<String> = items.iter().map(item).collect();
             Piece::atom(format!("[{}]", items.join(", ")), Kind::List)
         }
         Expr::Call { function, args } => {
@@ -92,6 +98,11 @@ impl Piece {
 /// A number or a list as a tensor; a tensor stays what it is.
 pub(super) fn as_tensor(text: &str) -> String {
     format!("torch.as_tensor({text})")
+}
+
+/// A number as a tensor with one axis, which is what a number in a file stands for if the file records its axis.
+pub(super) fn one_element(text: &str) -> String {
+    format!("torch.as_tensor([{text}])")
 }
 
 fn call(function: Function, args: &[Piece]) -> Piece {

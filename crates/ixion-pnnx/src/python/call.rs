@@ -1,8 +1,8 @@
 //! Operators that become calls to functions and methods.
 
 use super::Writer;
-use super::arguments::{Arguments, names_a_tensor};
-use super::arithmetic::as_tensor;
+use super::arguments::{Arguments, has_number_as_input, names_a_tensor};
+use super::arithmetic::{as_tensor, one_element};
 use super::error::{PythonProblem, Written};
 use super::kind::{Kind, is_unpack};
 use super::literal::tuple;
@@ -60,7 +60,7 @@ impl Writer<'_> {
 
     /// `x.reshape(…)` and the like: the method is called on the first input.
     pub(super) fn method(&mut self, operator: &Operator, name: &str) -> Written {
-        let texts = self.argument_texts(operator, true);
+        let texts = self.argument_texts(operator, !has_number_as_input(operator));
         let call = self.method_call(operator, name, &texts)?;
         if name == "size" {
             let has_axis = operator.has_param("dim") || operator.has_input("dim");
@@ -82,6 +82,7 @@ impl Writer<'_> {
             let is_size = !is_self && name.as_deref().is_some_and(|name| SIZES.contains(&name));
             texts.push(match kind {
                 Kind::Number | Kind::List | Kind::Other if is_self || is_tensor => as_tensor(&text),
+                Kind::Number if is_item && self.has_axes(input) => one_element(&text),
                 Kind::Number if is_item => as_tensor(&text),
                 Kind::Tensor | Kind::Other if is_size => {
                     self.helpers.insert(Helper::Ints);
@@ -103,6 +104,9 @@ impl Writer<'_> {
         let op_type = operator.op_type();
         let mut arguments = Arguments::of(operator, texts);
         others.iter().for_each(|(name, value)| arguments.name(name, value.clone()));
+        if has_number_as_input(operator) {
+            arguments.change("input", as_tensor);
+        }
         if let Some(call) = self.other_call(operator, &mut arguments)? {
             return Ok(call);
         }
@@ -116,21 +120,21 @@ impl Writer<'_> {
 
     /// The call of a method of the first input.
     pub(super) fn method_call(&self, operator: &Operator, name: &str, texts: &[String]) -> Written<String> {
-        let tensor = texts.first().ok_or(PythonProblem::Missing { key: "input" })?;
-        let mut arguments = Arguments::of_method(operator, texts);
+        let (tensor, mut arguments) =
+            Arguments::of_method(operator, texts).ok_or(PythonProblem::Missing { key: "input" })?;
         if !(operator.has_param("dim") || operator.has_input("dim")) {
             for size in BY_POSITION {
                 arguments.by_position(size);
             }
         }
         arguments.by_position("split_size_or_sections");
-        if let Some(shape) = self.copied_sizes(operator, tensor) {
+        if let Some(shape) = self.copied_sizes(operator, &tensor) {
             arguments.gather(|_| shape);
         }
         arguments.drop_usual();
         Ok(match name {
             // A conversion to nothing else.
-            "to" if arguments.is_empty() => tensor.clone(),
+            "to" if arguments.is_empty() => tensor,
             // PNNX drops calls of `contiguous`, which views need.
             "view" if !arguments.has("dtype") => format!("{tensor}.reshape({})", arguments.text()),
             "view_as" => format!("{tensor}.reshape_as({})", arguments.text()),

@@ -9,7 +9,7 @@ use super::module::{is_module, weight};
 use super::names::{is_dotted, is_quantized};
 use super::onnx::has_onnx_name;
 use crate::expression::Expr;
-use crate::ids::OperatorId;
+use crate::ids::{OperandId, OperatorId};
 use crate::operand::Operand;
 use crate::operator::Operator;
 
@@ -92,14 +92,19 @@ impl Writer<'_> {
         if expr.input_count() > found {
             return Err(PythonProblem::Inputs { wanted: "as many inputs as the expression reads", found });
         }
-        let has_axes = |operand: &Operand| operand.shape().is_some_and(|shape| !shape.is_empty());
         let input = |&id: &_| Input {
             text: self.variable(id),
             kind: self.kind(id),
-            has_axes: self.graph.get_operand(id).is_some_and(has_axes),
+            has_axes: self.has_axes(id),
         };
         let inputs: Vec<Input> = operator.inputs().iter().map(input).collect();
         Ok(piece(expr, &inputs))
+    }
+
+    /// Returns true if the file records axes of an operand.
+    pub(super) fn has_axes(&self, id: OperandId) -> bool {
+        let records = |operand: &Operand| operand.shape().is_some_and(|shape| !shape.is_empty());
+        self.graph.get_operand(id).is_some_and(records)
     }
 
     fn construct(&mut self, operator: &Operator, join: impl Fn(Vec<String>) -> String) {

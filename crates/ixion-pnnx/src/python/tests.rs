@@ -587,6 +587,27 @@ fn operators_that_pytorch_lacks_are_listed() {
 }
 
 #[test]
+fn numbers_in_the_place_of_tensors() {
+    let lines = [
+        "pnnx.Expression a 0 1 one expr=1.0 #one=(1)f32",
+        "torch.cat b 2 1 x one y dim=0 #x=(3)f32 #one=(1)f32",
+        "torch.bitwise_left_shift c 1 1 y w input=1 $other=y",
+        "pnnx.Expression d 1 1 y size expr=[size(@0,0)]",
+        "Tensor.repeat e 1 1 size z input=-1.5 $sizes=size",
+        "pnnx.Expression f 2 1 one y pair expr=[@0,@1] #one=(1)f32",
+    ];
+    let source = source(&lines).unwrap();
+    for line in [
+        "v_y = torch.cat((v_x, torch.as_tensor([1.0])), dim=0)",
+        "v_w = torch.bitwise_left_shift(other=v_y, input=torch.as_tensor(1))",
+        "v_z = torch.as_tensor(-1.5).repeat(v_size)",
+        "v_pair = [torch.as_tensor([1.0]), v_y]",
+    ] {
+        assert!(source.contains(line), "{source}");
+    }
+}
+
+#[test]
 fn nothing_in_a_file_becomes_code() {
     let source = graph(&[
         "pnnx.Input in 0 1 x",
