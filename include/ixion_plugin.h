@@ -318,7 +318,7 @@ struct ixion_operator {
     /* Restores the state that `serialize` wrote, in a layer with the same fields. */
     int32_t (*deserialize)(const ixion_host *host, void *layer, const void *bytes, size_t count);
 
-    /* Computes the outputs. The scratch memory is aligned to 64 bytes. */
+    /* Computes all elements of the outputs. The scratch memory is aligned to 64 bytes. */
     int32_t (*forward)(const ixion_host *host, void *layer, const ixion_tensor *inputs, size_t num_inputs,
         const ixion_tensor *outputs, size_t num_outputs, void *workspace, size_t workspace_bytes);
 

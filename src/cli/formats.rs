@@ -1,5 +1,5 @@
-//! `--precision`, `--scales`, `--layouts`, `--tactic`, `--without-tactic` and `--tune`: the element types, layouts and
-//! tactics that the engine chooses from, and how.
+//! `--precision`, `--scales`, `--layouts`, `--tactic`, `--without-tactic`, `--fast` and `--tune`: the element types, layouts
+//! and tactics that the engine chooses from, and how.
 
 use super::Failure;
 use clap::{Args, ValueEnum};
@@ -31,6 +31,9 @@ pub(crate) struct FormatArgs {
     /// winograd-6x6.
     #[arg(long, alias = "no-tactic", value_name = "TACTIC", hide_short_help = true)]
     pub(crate) without_tactic: Vec<String>,
+    /// Also use tactics whose results are much less exact, such as winograd-6x6, where they are faster
+    #[arg(long, hide_short_help = true)]
+    pub(crate) fast: bool,
     /// Measure the alternatives on this machine instead of comparing estimates from a processor model
     #[arg(long, hide_short_help = true)]
     pub(crate) tune: bool,
@@ -91,6 +94,7 @@ impl FormatArgs {
             builder.with_formats(self.layouts.into()).with_precisions(self.precision.iter().copied());
         let builder = builder.without_tactics(self.without_tactic.iter().cloned());
         let builder = builder.with_tactics(self.tactic.iter().cloned());
+        let builder = if self.fast { builder.with_fast_tactics() } else { builder };
         let builder = if self.tune { builder.with_tuning(self.timings()) } else { builder };
         match &self.scales {
             Some(path) => Ok(builder.with_scales(Scales::load(path)?)),

@@ -30,7 +30,9 @@ fn warning(warning: &Contradiction) -> Value {
             object["recorded"] = format!("{dims} {dtype}").into();
             object["computed"] = computed.to_string().into();
         }
-        Evidence::Itself { operand } => object["operand"] = operand.clone().into(),
+        Evidence::Itself { operand } | Evidence::Product { operand } => {
+            object["operand"] = operand.clone().into();
+        }
         _ => {}
     }
     object

@@ -161,6 +161,14 @@ impl Builder {
         self
     }
 
+    /// Also selects tactics whose results are much less exact than those of a layer's general tactic, where they are faster:
+    /// `winograd-6x6`, with about ten times the rounding error. Default: tactics with at most three times the error.
+    #[must_use]
+    pub fn with_fast_tactics(mut self) -> Self {
+        self.settings.is_fast = true;
+        self
+    }
+
     /// Selects tactics with these names, matched as in [`Builder::without_tactics`], wherever layers have them, regardless of
     /// price. Default: the price decides.
     #[must_use]

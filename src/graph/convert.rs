@@ -5,6 +5,7 @@
 
 mod arguments;
 mod inputs;
+mod partial;
 mod script;
 mod shared;
 mod tuples;
@@ -26,6 +27,8 @@ use crate::op::{
 use crate::pnnx::{self, OperandId, OperatorId};
 use crate::tensor::{DType, Tensor};
 use arguments::Arguments;
+pub(super) use partial::convert_partly;
+pub use partial::{Outlined, Problem};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 pub(super) use values::literal;
@@ -44,17 +47,8 @@ pub(super) fn convert(
     limits: &Limits,
 ) -> Result<Draft, GraphError> {
     let order = sorted(file, path)?;
-    let mut converter = Converter {
-        file,
-        path,
-        registry,
-        random_weights,
-        limits,
-        made: HashMap::new(),
-        numbers: HashSet::new(),
-        unknown: Vec::new(),
-        draft: Draft::default(),
-    };
+    let mut converter = Converter::new(file, path, registry, limits);
+    converter.random_weights = random_weights;
     order.into_iter().try_for_each(|id| converter.add(id))?;
     if !converter.unknown.is_empty() {
         return Err(GraphError::UnknownOperators { operators: converter.unknown });
@@ -93,6 +87,28 @@ struct Converter<'a> {
     numbers: HashSet<OperandIndex>,
     unknown: Vec<UnknownOperator>,
     draft: Draft,
+}
+
+impl<'a> Converter<'a> {
+    /// A converter that has not added any operators yet, and reads weights from the file.
+    fn new(
+        file: &'a pnnx::Graph,
+        path: Option<&'a Path>,
+        registry: &'a Registry,
+        limits: &'a Limits,
+    ) -> Self {
+        Self {
+            file,
+            path,
+            registry,
+            random_weights: None,
+            limits,
+            made: HashMap::new(),
+            numbers: HashSet::new(),
+            unknown: Vec::new(),
+            draft: Draft::default(),
+        }
+    }
 }
 
 impl Converter<'_> {
@@ -248,14 +264,23 @@ impl Converter<'_> {
             place: *OperatorPlace::of(operator, self.path),
             nearest: nearest(error),
         });
-        for &output in operator.outputs() {
-            let index = add_tensor(&mut self.draft, self.file, output);
-            if self.is_unpacked(output) {
-                let count = self.outputs_in_use(operator).len();
-                self.draft.values.insert(output, Value::tuple(vec![Value::Tensor(index); count]));
-            }
-        }
+        self.fill_in(operator);
         Ok(())
+    }
+
+    /// Adds tensors for the outputs of an operator that is not in the graph.
+    fn fill_in(&mut self, operator: &pnnx::Operator) {
+        for &output in operator.outputs() {
+            if !self.is_unpacked(output) {
+                add_tensor(&mut self.draft, self.file, output);
+                continue;
+            }
+            let name = self.file.operand(output).name();
+            let item = |item| RuntimeOperand::new(format!("{name}.{item}"));
+            let items = (0..self.outputs_in_use(operator).len()).map(item);
+            let items = items.map(|item| Value::Tensor(add_operand(&mut self.draft, item))).collect();
+            self.draft.values.insert(output, Value::tuple(items));
+        }
     }
 
     /// Adds one operand for each output that the layer produces. If the file has a single operand for several outputs, it is a

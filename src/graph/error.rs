@@ -6,7 +6,7 @@ use crate::LimitError;
 use crate::op::{LayerError, list};
 use crate::pnnx::{Operator, PnnxError};
 use crate::tensor::{DType, Shape};
-use advice::advice;
+pub(super) use advice::advice;
 use std::fmt;
 use std::path::{Path, PathBuf};
 

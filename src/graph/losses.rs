@@ -1,10 +1,10 @@
 //! Parts of a model that PNNX has lost, but which the types and shapes that it records still tell.
 
-use super::{GraphError, ellipsis, overwritten, restore_floor_divisions};
+use super::{GraphError, ellipsis, filled, overwritten, restore_floor_divisions};
 use crate::pnnx::Graph;
 
 /// Puts right what PNNX has lost where the file leaves no doubt: [floor divisions](restore_floor_divisions), the ellipses of
-/// einsum, and the element types of comparisons in place.
+/// einsum, the element types of comparisons in place, and masks of attention that PNNX has filled for its sample.
 ///
 /// Doing it again changes nothing.
 ///
@@ -27,5 +27,6 @@ use crate::pnnx::Graph;
 pub fn restore_losses(file: &mut Graph) -> Result<(), GraphError> {
     restore_floor_divisions(file)?;
     ellipsis::restore(file)?;
+    filled::restore(file)?;
     overwritten::restore(file)
 }

@@ -13,11 +13,13 @@ mod division;
 pub mod draft;
 mod ellipsis;
 mod error;
+mod filled;
 mod insert;
 mod lists;
 mod live;
 mod losses;
 mod operator;
+mod outline;
 mod overwritten;
 mod quantization;
 mod release;
@@ -29,12 +31,16 @@ mod trace;
 
 pub(crate) use change::{Change, Inserted, OperandFormat, Unfit};
 pub(crate) use control::resolve as resolve_control;
+#[doc(hidden)]
+pub use convert::{Outlined, Problem};
 pub(crate) use convert::{is_view, is_write};
 pub use division::restore_floor_divisions;
 pub use error::{GraphError, OperatorPlace, Stage, UnknownOperator};
 pub(crate) use insert::Insertion;
 pub use losses::restore_losses;
 pub use operator::{InputPort, OperandIndex, OperatorIndex, OutputPort, RuntimeOperand, RuntimeOperator};
+#[doc(hidden)]
+pub use outline::Outline;
 pub(crate) use quantization::resolve as resolve_quantization;
 #[doc(hidden)]
 pub use release::{last_user, releases};

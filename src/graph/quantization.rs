@@ -79,21 +79,28 @@ enum Kind {
 /// # Errors
 /// Returns an error for an operator that does not support quantised tensors, or not with a computed scale.
 pub(crate) fn resolve(file: &mut Graph) -> Result<(), GraphError> {
+    let mut refused = resolve_partly(file)?.into_iter();
+    refused.next().map_or(Ok(()), |(_, error)| Err(error))
+}
+
+/// As [`resolve`], but goes on after an operator that does not support quantised tensors. Returns all of these.
+pub(super) fn resolve_partly(file: &mut Graph) -> Result<Vec<(OperatorId, GraphError)>, GraphError> {
     let quantizes = |operator| {
         function(operator).is_some()
             || matches!(role(operator), Role::Quantize | Role::QuantizeChannels | Role::Quantized)
     };
     if !file.operators().any(|(_, operator)| quantizes(operator)) {
-        return Ok(());
+        return Ok(Vec::new());
     }
     constants::become_parameters(file).map_err(PnnxError::from)?;
     // Ordering errors are reported by the stage that needs the order.
     let Some(order) = dependencies(file).ok().and_then(|needs| topological_order(&needs).ok()) else {
-        return Ok(());
+        return Ok(Vec::new());
     };
     let ids = file.operator_ids().to_vec();
     let mut resolver = Resolver { file, known: HashMap::new() };
-    order.into_iter().filter_map(|at| ids.get(at).copied()).try_for_each(|id| resolver.visit(id))
+    let ids = order.into_iter().filter_map(|at| ids.get(at).copied());
+    Ok(ids.filter_map(|id| Some((id, resolver.visit(id).err()?))).collect())
 }
 
 struct Resolver<'a> {

@@ -88,12 +88,13 @@ pub fn outputs(graph: &Graph, second: OperatorId, first: OperatorId) -> Vec<(Ope
 /// operator with one output returns a tuple if the file unpacks it, and otherwise maybe a tensor, so these are different. So are
 /// operators with other recorded results: PNNX does not write which results of a recurrent network an operator returns.
 pub fn refusal(graph: &Graph, second: OperatorId, first: OperatorId) -> Option<String> {
+    let is_constant = graph.operator(second).inputs().is_empty();
     outputs(graph, second, first).into_iter().find_map(|(second, first)| {
         if is_unpacked(graph, second) != is_unpacked(graph, first) {
             let [second, first] = [second, first].map(|operand| graph.operand(operand).name());
             return Some(format!("only one of `{second}` and `{first}` is unpacked"));
         }
-        if is_recorded_otherwise(graph, second, first) {
+        if is_recorded_otherwise(graph, second, first, is_constant) {
             let [second, first] = [second, first].map(|operand| graph.operand(operand).name());
             return Some(format!("the file records another type or shape for `{second}` than for `{first}`"));
         }
@@ -108,12 +109,14 @@ fn is_unpacked(graph: &Graph, operand: OperandId) -> bool {
     types.any(|op_type| matches!(op_type, "prim::TupleUnpack" | "prim::ListUnpack"))
 }
 
-/// Returns true if the file records different element types or shapes for two operands.
-fn is_recorded_otherwise(graph: &Graph, second: OperandId, first: OperandId) -> bool {
+/// Returns true if the file records different element types or shapes for two operands. A constant that has none is a number,
+/// not a tensor of one element.
+fn is_recorded_otherwise(graph: &Graph, second: OperandId, first: OperandId, is_constant: bool) -> bool {
     let [second, first] = [second, first].map(|operand| graph.operand(operand));
     let (dtypes, shapes) = (second.dtype().zip(first.dtype()), second.shape().zip(first.shape()));
     dtypes.is_some_and(|(second, first)| second != first)
         || shapes.is_some_and(|(second, first)| second != first)
+        || is_constant && second.shape().is_some() != first.shape().is_some()
 }
 
 // ANCHOR: merge
@@ -227,6 +230,21 @@ mod tests {
             run(&CommonSubexpressions, &mut graph).fired
         };
         assert_eq!((fired(&[1.0, 2.0]), fired(&[1.0, 3.0])), (1, 0));
+    }
+
+    #[test]
+    fn a_number_is_not_a_tensor_of_one_element() {
+        let fired = |recorded: &str| {
+            let mut graph = graph(&format!(
+                "pnnx.Input in 0 1 0
+                 pnnx.Expression a 0 1 1 expr=0
+                 pnnx.Expression b 0 1 2 expr=0{recorded}
+                 Tensor.index c 2 1 0 2 3 expr=[@1]
+                 pnnx.Output out 2 0 1 3"
+            ));
+            run(&CommonSubexpressions, &mut graph).fired
+        };
+        assert_eq!((fired(""), fired(" #2=(1)i64")), (1, 0));
     }
 
     #[test]

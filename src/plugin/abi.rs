@@ -338,7 +338,7 @@ structs! {
         ) -> i32,
         /// Restores the state that `serialize` wrote, in a layer with the same fields.
         deserialize = fn(host: *const Host, layer: *mut c_void, bytes: *const c_void, count: usize) -> i32,
-        /// Computes the outputs. The scratch memory is aligned to 64 bytes.
+        /// Computes all elements of the outputs. The scratch memory is aligned to 64 bytes.
         forward = fn(
             host: *const Host, layer: *mut c_void, inputs: *const Tensor, num_inputs: usize,
             outputs: *const Tensor, num_outputs: usize, workspace: *mut c_void, workspace_bytes: usize,

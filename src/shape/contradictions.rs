@@ -8,8 +8,10 @@ use super::ShapeError;
 use super::rule::check_inputs;
 use super::symbols::axis_symbol;
 use super::walk::infer_operator;
-use crate::graph::{OperatorPlace, RuntimeGraph, RuntimeOperand, RuntimeOperator};
-use crate::op::{CpuLayer, Creator, Elements, Properties, TensorMeta, catch_panic};
+use crate::graph::{
+    OperandIndex, OperatorIndex, OperatorPlace, RuntimeGraph, RuntimeOperand, RuntimeOperator,
+};
+use crate::op::{Category, CpuLayer, Creator, Elements, Properties, TensorMeta, catch_panic};
 use crate::pnnx::{self, Expr, Function};
 use crate::tensor::{DType, Dim};
 use std::fmt;
@@ -46,6 +48,12 @@ pub enum Evidence {
         /// The name of the operand.
         operand: String,
     },
+    /// A sum with a stored product of a recurrent cell and its constant state. The cell adds the product with its input in place,
+    /// so PNNX stores the sum for its own sample.
+    Product {
+        /// The name of the operand.
+        operand: String,
+    },
 }
 
 /// The page of the book that lists what PNNX loses.
@@ -54,13 +62,19 @@ const PAGE: &str = "What PNNX gets wrong, and what to do";
 impl Contradiction {
     /// The section of the book's page "What PNNX gets wrong, and what to do" that explains the most likely loss, by its title.
     pub fn section(&self) -> &'static str {
-        let Evidence::Output { dtype, shape, computed, .. } = &self.evidence else {
-            return "Slices of axes of unknown size";
+        let (dtype, shape, computed) = match &self.evidence {
+            Evidence::Output { dtype, shape, computed, .. } => (dtype, shape, computed),
+            Evidence::Itself { .. } => return "Slices of axes of unknown size",
+            Evidence::Product { .. } => return "Constants that change in place",
         };
         let op_type = self.place.op_type.as_str();
-        match Properties::of(op_type).elements {
+        let Properties { elements, category, .. } = Properties::of(op_type);
+        let is_elementwise = matches!(category, Category::Elementwise | Category::Activation);
+        match elements {
             _ if *dtype != computed.dtype() => "Element types that differ",
             _ if op_type == "Tensor.index" => "Constant indices with several axes",
+            Elements::Computed if computed.rank() == 0 => "Empty lists of axes",
+            Elements::Computed if is_elementwise && can_become(computed, shape) => "Copies that broadcast",
             _ if shape.len() != computed.rank() => "Shapes that differ",
             Elements::Sliced | Elements::Selected => "Slices of axes of unknown size",
             Elements::Reshaped | Elements::Expanded => "Sizes that are frozen",
@@ -89,6 +103,9 @@ impl fmt::Display for Contradiction {
             }
             Evidence::Itself { operand } => {
                 write!(f, "computes the difference or the quotient of `{operand}` and itself")
+            }
+            Evidence::Product { operand } => {
+                write!(f, "adds `{operand}`, a product of a recurrent cell that contains PNNX's sample")
             }
         }
     }
@@ -130,7 +147,8 @@ pub fn contradictions(graph: &RuntimeGraph) -> Result<Vec<Contradiction>, ShapeE
     let mut found = Vec::new();
     for operator in graph.operators() {
         let place = || *operator.place(graph.path());
-        found.extend(itself(graph, operator).map(|evidence| Contradiction { place: place(), evidence }));
+        let evidence = itself(graph, operator).or_else(|| stored_product(graph, operator));
+        found.extend(evidence.map(|evidence| Contradiction { place: place(), evidence }));
         let layer = own_layer(graph, operator);
         // An operator that rejects these inputs says so when it runs.
         let inferred = layer.and_then(|_| infer_operator(graph, operator, &metas).ok().flatten());
@@ -200,6 +218,15 @@ fn claim(
     })
 }
 
+/// Whether a tensor can be broadcast to a recorded shape, of which unknown sizes say nothing.
+fn can_become(tensor: &TensorMeta, shape: &[pnnx::Dim]) -> bool {
+    let fits = |(dim, recorded): (&Dim, &pnnx::Dim)| match (dim.fixed(), recorded) {
+        (Some(len), pnnx::Dim::Fixed(recorded)) => len == 1 || u64::try_from(len) == Ok(*recorded),
+        _ => true,
+    };
+    tensor.rank() <= shape.len() && tensor.dims().iter().rev().zip(shape.iter().rev()).all(fits)
+}
+
 /// The operand that an expression reads by two names, and subtracts from itself or divides by itself.
 fn itself(graph: &RuntimeGraph, operator: &RuntimeOperator) -> Option<Evidence> {
     let inputs = operator.inputs();
@@ -220,6 +247,29 @@ fn itself(graph: &RuntimeGraph, operator: &RuntimeOperator) -> Option<Evidence> 
     Some(Evidence::Itself { operand: graph.operand(found?).name().to_owned() })
 }
 
+/// The stored product of a recurrent cell to which an expression adds another. Only these cells use `aten::unsafe_chunk`, which
+/// divides the sum in `nn.LSTMCell`, and each product in `nn.GRUCell`.
+fn stored_product(graph: &RuntimeGraph, operator: &RuntimeOperator) -> Option<Evidence> {
+    let (&[a, b], &[sum]) = (operator.inputs(), operator.outputs()) else { return None };
+    let is = |operator: OperatorIndex, op_type: &str| graph.operator(operator).op_type() == op_type;
+    let is_from = |operand: OperandIndex, op_type: &str| {
+        graph.operand(operand).producer().is_some_and(|producer| is(producer, op_type))
+    };
+    let is_sum = operator.op_type() == "pnnx.Expression"
+        && operator.params().get("expr").is_some_and(|expr| expr.raw() == "add(@0,@1)");
+    let (stored, other) = if is_from(a, "pnnx.Attribute") { (a, b) } else { (b, a) };
+    let mut consumers = graph.operand(sum).consumers().iter();
+    let is_of_cell =
+        is_from(other, "aten::unsafe_chunk") || consumers.any(|&consumer| is(consumer, "aten::unsafe_chunk"));
+    if !is_sum || !is_of_cell || !is_from(stored, "pnnx.Attribute") {
+        return None;
+    }
+    // A stored bias would be a vector.
+    let (stored, other) = (graph.operand(stored), graph.operand(other));
+    let is_product = stored.shape().is_some() && stored.shape() == other.shape();
+    is_product.then(|| Evidence::Product { operand: stored.name().to_owned() })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -230,7 +280,8 @@ mod tests {
     fn found(lines: &str) -> Vec<Contradiction> {
         let lines: Vec<&str> = lines.lines().map(str::trim).collect();
         let text = format!("7767517\n{} 9\n{}\n", lines.len(), lines.join("\n"));
-        let mut graph = RuntimeGraph::from_pnnx(pnnx::Graph::parse(&text, &Limits::default()).unwrap());
+        let file = pnnx::Graph::parse(&text, &Limits::default()).unwrap();
+        let mut graph = RuntimeGraph::from_pnnx(file).with_random_weights(0);
         graph.build().unwrap();
         contradictions(&graph).unwrap()
     }
@@ -259,28 +310,54 @@ mod tests {
     fn the_book_has_each_section() {
         let book = include_str!("../../book/src/pnnx_losses.md");
         assert!(book.starts_with(&format!("# {PAGE}\n")));
-        let computed = TensorMeta::new(DType::F32, [2, 3]);
-        let output = |dtype, shape: &[u64]| Evidence::Output {
+        let output = |computed: &[i64], dtype, shape: &[u64]| Evidence::Output {
             position: 0,
             operand: "y".to_owned(),
             dtype,
             shape: shape.iter().copied().map(pnnx::Dim::Fixed).collect(),
-            computed: computed.clone(),
+            computed: TensorMeta::new(DType::F32, computed.iter().copied()),
         };
         let mut sections = BTreeSet::new();
-        for op_type in ["Tensor.index", "Tensor.slice", "Tensor.reshape", "nn.Conv2d"] {
+        for op_type in ["Tensor.index", "Tensor.slice", "Tensor.reshape", "nn.Conv2d", "pnnx.Expression"] {
             let (op_type, name) = (op_type.to_owned(), "x".to_owned());
             let place = OperatorPlace { op_type, name, file: None, line: None };
-            let outputs =
-                [output(DType::I64, &[2, 3]), output(DType::F32, &[6]), output(DType::F32, &[2, 4])];
-            for evidence in outputs.into_iter().chain([Evidence::Itself { operand: "y".to_owned() }]) {
+            let outputs = [
+                output(&[2, 3], DType::I64, &[2, 3]),
+                output(&[2, 3], DType::F32, &[6]),
+                output(&[2, 3], DType::F32, &[2, 4]),
+                output(&[2, 3], DType::F32, &[5, 2, 3]),
+                output(&[], DType::F32, &[2, 3]),
+            ];
+            let operand = || "y".to_owned();
+            let others = [Evidence::Itself { operand: operand() }, Evidence::Product { operand: operand() }];
+            for evidence in outputs.into_iter().chain(others) {
                 sections.insert(Contradiction { place: place.clone(), evidence }.section());
             }
         }
-        assert_eq!(sections.len(), 5, "{sections:?}");
+        assert_eq!(sections.len(), 8, "{sections:?}");
         for section in sections {
             assert!(book.contains(&format!("\n## {section}\n")), "{section}");
         }
+    }
+
+    #[test]
+    fn the_section_is_that_of_the_likely_loss() {
+        let sections = |lines: &str| found(lines).iter().map(Contradiction::section).collect::<Vec<_>>();
+        let copy = "pnnx.Input in 0 1 a #a=(2,4,4)f32
+             Tensor.select s 1 1 a b dim=0 index=0 $input=a #b=(4,4)f32
+             pnnx.Expression e 1 1 b c expr=mul(@0,2) #c=(2,4,4)f32
+             pnnx.Output out 1 0 c";
+        assert_eq!(sections(copy), ["Copies that broadcast"]);
+        let all = "pnnx.Input in 0 1 a #a=(2,3)bool
+             pnnx.Expression n 0 1 d expr=None
+             pnnx.Expression f 0 1 k expr=False
+             aten::all l 3 1 a d k b #b=(2,3)bool
+             pnnx.Output out 1 0 b";
+        assert_eq!(sections(all), ["Empty lists of axes"]);
+        let pool = "pnnx.Input in 0 1 a #a=(1,2,4,4)f32
+             nn.AdaptiveAvgPool2d p 1 1 a b output_size=(1,1) #b=(1,2,2,2)f32
+             pnnx.Output out 1 0 b";
+        assert_eq!(sections(pool), ["Shapes that differ"]);
     }
 
     #[test]
@@ -311,6 +388,33 @@ mod tests {
         ] {
             assert_eq!(texts(lines), [] as [&str; 0], "{lines}");
         }
+    }
+
+    #[test]
+    fn products_of_cells_that_contain_the_sample() {
+        let lstm = |stored: &str| {
+            texts(&format!(
+                "pnnx.Input in 0 1 a #a=(2,8)f32
+                 pnnx.Attribute fold 0 1 h @data={stored}f32 #h={stored}f32
+                 pnnx.Expression e 2 1 h a b expr=add(@0,@1) #b=(2,8)f32
+                 aten::unsafe_chunk c 1 1 b l chunks=4 dim=1
+                 prim::ListUnpack u 1 4 l i f g o #i=(2,2)f32 #f=(2,2)f32 #g=(2,2)f32 #o=(2,2)f32
+                 pnnx.Output out 4 0 i f g o"
+            ))
+        };
+        let wanted =
+            "pnnx.Expression `e` adds `h`, a product of a recurrent cell that contains PNNX's sample";
+        assert_eq!(lstm("(2,8)"), [wanted]);
+        assert_eq!(lstm("(8)"), [] as [&str; 0]);
+        let gru = texts(
+            "pnnx.Input in 0 1 a #a=(2,6)f32
+             aten::unsafe_chunk c 1 1 a l chunks=3 dim=1
+             prim::ListUnpack u 1 3 l r z n #r=(2,2)f32 #z=(2,2)f32 #n=(2,2)f32
+             pnnx.Attribute fold 0 1 h @data=(2,2)f32 #h=(2,2)f32
+             pnnx.Expression e 2 1 r h s expr=add(@0,@1) #s=(2,2)f32
+             pnnx.Output out 3 0 s z n",
+        );
+        assert_eq!(gru, [wanted]);
     }
 
     #[test]

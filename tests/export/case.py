@@ -2,7 +2,7 @@
 
 A case is a folder under `tests/cases` that `ixion verify` reads: `model.param`, `model.bin` where the model has weights,
 and `arrays.npz` with the inputs `in_N` and PyTorch's outputs `out_N`; further sets of other sizes are `arrays_1.npz`
-and so on. There are two kinds:
+and so on. Models that cannot give these outputs are under `tests/told` instead. There are two kinds:
 
 - *exported*: PNNX exports a module, so the text is like those of users;
 - *direct*: the text is written here, one line per call of an operator, and PyTorch computes the results. This covers what
@@ -27,6 +27,8 @@ from torch import Tensor, nn
 from text import Line, Text, dtype_name
 
 ROOT = Path(__file__).resolve().parent.parent / "cases"
+# Models that cannot give PyTorch's results, about which Ixion says so.
+TOLD_ROOT = ROOT.parent / "told"
 # NumPy has no such types: they are stored as the wider type and converted in the model.
 TRAVELS_AS = {torch.bfloat16: torch.float32, torch.complex32: torch.complex64}
 
@@ -75,7 +77,7 @@ class Folder:
     """The folder of a case. Files whose content would not change are not written."""
 
     def __init__(self, name: str):
-        self.path = ROOT / name
+        self.path = root_of(name) / name
         self.path.mkdir(parents=True, exist_ok=True)
         self.written: set[str] = set()
 
@@ -260,6 +262,12 @@ def reference(op_type: str, params: dict, weights: dict[str, Tensor] | None):
 
 
 CASES: dict[str, Callable[[], Export | Model]] = {}
+TOLD: set[str] = set()
+
+
+def root_of(name: str) -> Path:
+    """The folder in which a case has its folder."""
+    return TOLD_ROOT if name in TOLD else ROOT
 
 
 def exported(function: Callable[[], Export]) -> Callable[[], Export]:
@@ -267,6 +275,12 @@ def exported(function: Callable[[], Export]) -> Callable[[], Export]:
     assert function.__name__ not in CASES, f"two cases are called {function.__name__}"
     CASES[function.__name__] = function
     return function
+
+
+def told(function: Callable[[], Export]) -> Callable[[], Export]:
+    """As `exported`, for a model that cannot give PyTorch's results: its folder is in `tests/told`."""
+    TOLD.add(function.__name__)
+    return exported(function)
 
 
 def direct(function: Callable[[Model], None] | None = None, *, tolerance: float | None = None,

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import torch
 
-from case import CASES, ROOT, write_case
+from case import CASES, ROOT, TOLD_ROOT, root_of, write_case
 
 FAMILIES = Path(__file__).resolve().parent / "families"
 
@@ -48,11 +48,11 @@ def write(names: list[str], remove: bool) -> int:
         except Exception:
             failed.append(name)
             print(f"\n{name}:\n{traceback.format_exc()}", file=sys.stderr)
-            shutil.rmtree(ROOT / name)
+            shutil.rmtree(root_of(name) / name)
     print(f"\r\033[K{len(names) - len(failed)} cases, {size / 1e6:.2f} MB", file=sys.stderr)
     if remove:
-        for folder in ROOT.iterdir():
-            if folder.is_dir() and folder.name not in CASES:
+        for folder in [*ROOT.iterdir(), *TOLD_ROOT.iterdir()]:
+            if folder.is_dir() and (folder.name not in CASES or folder.parent != root_of(folder.name)):
                 shutil.rmtree(folder)
     if failed:
         print(f"not written: {', '.join(failed)}", file=sys.stderr)

@@ -119,8 +119,9 @@ def line_of(error: Exception, source: Path) -> str:
 
 def sets(folder: Path):
     """The stored inputs and outputs."""
-    files = sorted(folder.glob("arrays*.npz"))
-    for arrays in map(np.load, files) if files else [{path.stem: np.load(path) for path in folder.glob("*_*.npy")}]:
+    loose = {path.stem: np.load(path) for path in folder.glob("*_*.npy")}
+    packed = [np.load(path) for path in sorted(folder.glob("arrays*.npz"))]
+    for arrays in [loose, *packed] if loose else packed:
         def numbered(prefix: str, arrays=arrays) -> list[torch.Tensor]:
             count = sum(re.fullmatch(rf"{prefix}_\d+", name) is not None for name in arrays)
             return [torch.from_numpy(arrays[f"{prefix}_{index}"]) for index in range(count)]

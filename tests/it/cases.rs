@@ -7,7 +7,7 @@ use crate::common::saved::differences;
 use crate::common::{MODES, own_cases, runnable_cases};
 use ixion::Limits;
 use ixion::engine::Formats;
-use ixion::graph::RuntimeGraph;
+use ixion::graph::{Problem, RuntimeGraph};
 use ixion::op::Registry;
 use ixion::pnnx::Graph;
 use ixion::tensor::Tensor;
@@ -35,6 +35,17 @@ fn every_case_passes_in_every_way() {
 fn every_case_gives_the_same_bits_from_a_saved_plan() {
     let wrong = differences(&runnable_cases(), &Formats::Cheapest);
     assert!(wrong.is_empty(), "{} are wrong:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// A model that runs is also described as one: `ixion inspect` connects the same graph.
+#[test]
+fn no_operator_of_a_case_has_a_problem() {
+    each_of(&runnable_cases(), |folder| {
+        let outline = RuntimeGraph::new(folder.join("model.param")).outline().unwrap();
+        let problems: Vec<&Problem> =
+            outline.operators.values().filter_map(|operator| operator.problem.as_ref()).collect();
+        assert!(problems.is_empty(), "{problems:?}");
+    });
 }
 
 #[test]

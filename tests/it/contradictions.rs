@@ -73,3 +73,21 @@ fn floor_divisions_are_restored() {
         assert_eq!(results[0].to_vec::<i64>().unwrap(), [3, -2, 3, 0]);
     }
 }
+
+/// PNNX names the query `attn_mask` if the mask was a constant, which it drops.
+const MASK: &str = "7767517\n3 2\npnnx.Input in 0 1 x #x=(2,4,8)f32\n\
+    nn.MultiheadAttention a 1 1 x y batch_first=True embed_dim=8 num_heads=2 @in_proj_bias=(24)f32 \
+    @in_proj_weight=(24,8)f32 @out_proj.bias=(8)f32 @out_proj.weight=(8,8)f32 $attn_mask=x #y=(2,4,8)f32\n\
+    pnnx.Output out 1 0 y\n";
+
+#[test]
+fn a_dropped_mask_is_an_error_that_names_a_section() {
+    let folder = tempfile::tempdir().unwrap();
+    let param = folder.path().join("model.param");
+    fs::write(&param, MASK).unwrap();
+    let error = RuntimeGraph::new(&param).with_random_weights(0).build().unwrap_err().to_string();
+    let (_, section) = error.split_once("see \"").unwrap();
+    let (section, _) = section.split_once('"').unwrap();
+    let book = include_str!("../../book/src/pnnx_losses.md");
+    assert!(book.contains(&format!("\n## {section}\n")), "{error}");
+}

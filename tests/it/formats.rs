@@ -209,6 +209,19 @@ fn tactics(plan: &Plan) -> Vec<&'static str> {
 }
 
 #[test]
+fn tiles_that_round_a_lot_are_used_only_if_the_plan_may_be_fast() {
+    let text = windows_of_three(48, 30);
+    let considers = |plan: &Plan| {
+        let mut candidates = plan.selections().iter().flat_map(|selection| &selection.candidates);
+        candidates.any(|candidate| candidate.tactic.name == "winograd-6x6")
+    };
+    assert!(!considers(&builder(&text).build().unwrap()));
+    assert!(considers(&builder(&text).with_fast_tactics().build().unwrap()));
+    let preferred = builder(&text).with_tactics(["winograd-6x6"]).build().unwrap();
+    assert!(tactics(&preferred).contains(&"winograd-6x6"), "{:?}", tactics(&preferred));
+}
+
+#[test]
 fn windows_of_three_go_by_winograds_method_unless_it_is_left_out() {
     let text = windows_of_three(48, 30);
     let plan = builder(&text).build().unwrap();

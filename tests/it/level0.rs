@@ -293,6 +293,22 @@ fn indices_mix_whole_axes_lists_and_masks() {
 }
 
 #[test]
+fn indices_of_one_element_keep_their_axes() {
+    let index = |element: &str, recorded: &str| {
+        format!(
+            "pnnx.Expression e 0 1 e expr={element} {recorded}\npnnx.Expression l 1 1 e i expr=[None,@0]\n\
+             Tensor.index n 2 1 x i out $input=x $expr=i"
+        )
+    };
+    check(&run(&index("-1", ""), &[x()]), &[2], &[3f32, -6.]);
+    check(&run(&index("-1", "#e=(1)i64"), &[x()]), &[2, 1], &[3f32, -6.]);
+    check(&run(&index("-1", "#e=(1,1)i64"), &[x()]), &[2, 1, 1], &[3f32, -6.]);
+    let one = tensor(&[7f32, 8.], &[2, 1]);
+    check(&run(&index("True", "#e=(1)bool"), &[one.clone()]), &[2, 1], &[7f32, 8.]);
+    check(&run(&index("False", "#e=(1)bool"), &[one]), &[2, 0], &[] as &[f32]);
+}
+
+#[test]
 fn indices_that_are_written_to() {
     let put = "prim::ListConstruct l 2 1 y k i\npnnx.Attribute weights 0 1 v @data=(3)f32
         Tensor.index_put p 3 1 x i v out accumulate=True $input=x $indices=i $values=v";

@@ -55,6 +55,8 @@ mod plugins_c;
 mod plugins_rust;
 mod precisions;
 mod random_graphs;
+#[cfg(feature = "cli")]
+mod reported;
 mod roundtrip;
 #[allow(dead_code, reason = "other programs use the class names")]
 #[path = "../../model_file/scenes.rs"]

@@ -53,6 +53,16 @@ NUMBERS = "Numbers beyond 32 bits"
 STATISTICS = "Statistics of the batch"
 HALVES = "Half precision"
 MASKS = "Key padding masks"
+CAUSAL = "Causal masks"
+CONSTANT_MASKS = "Constant masks of attention"
+STATES = "States of LSTMs"
+DECIMALS = "Rounding to decimals"
+NORMS = "Normalisations without a bias"
+WEIGHT_NORM = "Weight normalisation"
+COPIES = "Copies that broadcast"
+EMPTY = "Empty lists of axes"
+LENGTHS = "Results of unknown length"
+CRASHES = "When PNNX crashes"
 SCRIPTS = "Branches and loops of scripts"
 RANDOM = "Dropout and random numbers"
 
@@ -63,6 +73,17 @@ TYPES = {
 }
 CARD_KEYS = ["name", "task", "description", "provenance", "license", "input", "output"]
 INT_MIN, INT_MAX = -2**31, 2**31 - 1
+# Tensors whose elements do not depend on those of the input.
+LIKE = {f"aten::{name}" for name in ("new_zeros", "new_ones", "new_full", "zeros_like", "ones_like", "full_like")}
+# Operators whose results have as many elements as the values decide, and those that keep an axis of such a length.
+COUNTED = {"torchvision::nms"} | {f"aten::{name}" for name in ("nonzero", "masked_select", "_unique2", "unique_dim", "unique_consecutive")}
+KEEPING = {f"aten::{name}" for name in ("slice", "index", "to", "add", "sub", "mul", "div", "clone", "contiguous", "unsqueeze", "sort")}
+# An empty list of axes means none to these, but PNNX makes it mean all.
+OF_AXES = {"all", "any", "squeeze", "fft_fftn", "fft_ifftn"}
+# What PyTorch's stack says within nn.MultiheadAttention.
+IN_ATTENTION = re.compile(r"activation\.py\(\d+\): forward|multi_head_attention_forward")
+# What shares the memory of its first input.
+VIEWS = {f"aten::{name}" for name in ("slice", "select", "view", "unsqueeze", "transpose", "chunk", "unsafe_chunk", "split")} | {"prim::ListUnpack"}
 # What TorchScript writes for "to the end".
 TO_THE_END = 2**63 - 1
 TORCH = Path(torch.__file__).resolve().parent
@@ -266,14 +287,16 @@ def scalar_type(value: torch._C.Value) -> str | None:
 class Search:
     """Searches a graph for what PNNX is known to lose."""
 
-    def __init__(self, graph: torch._C.Graph, other: torch._C.Graph | None):
-        self.graph = graph
+    def __init__(self, graph: torch._C.Graph, other: torch._C.Graph | None, level: int = 2):
+        self.graph, self.level = graph, level
         self.nodes = list(nodes_of(graph))
         others = list(nodes_of(other)) if other is not None else []
         alike = [node.kind() for node in self.nodes] == [node.kind() for node in others]
         # The same nodes, traced with the second sample.
         self.others = others if alike else [None] * len(self.nodes)
+        self.is_dynamic = other is not None
         self.fixed = self.independent()
+        self.counted = self.of_counted_length()
         self.divisions: dict[tuple, str | None] = {}
         self.found: dict[tuple[str, str], list[tuple[str, int]]] = {}
 
@@ -281,10 +304,35 @@ class Search:
         """The values that depend on no input of the model."""
         given = {value.debugName() for value in list(self.graph.inputs())[1:]}
         dependent = set(given)
-        for node in self.nodes:
-            if any(value.debugName() in dependent for value in node.inputs()):
+        for node, other in zip(self.nodes, self.others):
+            depends = any(value.debugName() in dependent for value in node.inputs())
+            if depends and not self.is_of_fixed_sizes(node, other):
                 dependent |= {value.debugName() for value in node.outputs()}
         return {value.debugName() for node in self.nodes for value in node.outputs()} - dependent
+
+    def is_of_fixed_sizes(self, node: torch._C.Node, other: torch._C.Node | None) -> bool:
+        """Whether a node is a size that is the same for all samples, or a tensor of such sizes."""
+        if self.is_dynamic and other is None:
+            return False
+        if node.kind() == "aten::size" and node.outputsSize() == 1:
+            axis = constant(list(node.inputs())[-1])
+            lengths = [sizes(next(iter(it.inputs()))) for it in (node, other) if it is not None]
+            return isinstance(axis, int) and None not in lengths and len({length[axis] for length in lengths}) == 1
+        if node.kind() in LIKE:
+            found = [sizes(it.outputsAt(0)) for it in (node, other) if it is not None]
+            return None not in found and len({tuple(it) for it in found}) == 1
+        return False
+
+    def of_counted_length(self) -> set[str]:
+        """The tensors whose first axis is as long as values decide."""
+        counted: set[str] = set()
+        for node in self.nodes:
+            kind, inputs = node.kind(), list(node.inputs())
+            listed = list(inputs[1].node().inputs()) if kind == "aten::index" else []
+            is_counted = kind in COUNTED or (kind in KEEPING and any(value.debugName() in counted for value in inputs[:1] + listed))
+            if is_counted or any(scalar_type(value) in ("Bool", "Byte") for value in listed):
+                counted |= {value.debugName() for value in node.outputs()}
+        return counted
 
     def note(self, section: str, message: str, node: torch._C.Node) -> None:
         places = self.found.setdefault((section, message), [])
@@ -297,18 +345,24 @@ class Search:
             if rule is not None and kind.startswith(("aten::", "prim::")):
                 rule(node, other)
             if kind.startswith("aten::"):
-                self.on_any(node)
+                self.check(node)
         return [Loss(section, message, tuple(places)) for (section, message), places in self.found.items()]
 
-    def on_any(self, node: torch._C.Node) -> None:
+    def check(self, node: torch._C.Node) -> None:
+        """Looks for what any operator may lose."""
         name = node.kind().removeprefix("aten::")
         inputs = list(node.inputs())
         # What is written is the same when it is written again; other changes are not.
         is_change = name.endswith("_") and not name.startswith("__") and name not in ("copy_", "fill_", "zero_")
-        if is_change and inputs and self.is_of_the_model(inputs[0]):
+        # The same is true of what a mask of the model hides, and PNNX writes attention as a whole.
+        is_mask = name == "masked_fill_" and inputs[1].debugName() in self.fixed
+        is_change = is_change and not is_mask and IN_ATTENTION.search(node.sourceRange()) is None
+        if is_change and inputs and self.level > 1 and self.is_of_the_model(inputs[0]):
             self.note(CONSTANTS, f"`{name}` changes a constant in place: PNNX stores its value after all changes", node)
         if name in ("rand", "randn", "rand_like", "randn_like", "randint", "bernoulli", "normal", "multinomial"):
             self.note(RANDOM, f"`{name}` draws random numbers: PNNX may store those of its own run", node)
+        if name in OF_AXES and any(value.node().kind() == "prim::ListConstruct" and not list(value.node().inputs()) for value in inputs):
+            self.note(EMPTY, f"`{name}` of no axes: PNNX makes it one of all axes", node)
         # Constants that other constants are made of are computed by PNNX, and stored with all their bits.
         numbers = [constant(value) for value in inputs if node.outputsAt(0).debugName() not in self.fixed]
         for number in numbers:
@@ -325,7 +379,7 @@ class Search:
         """Whether a tensor, or the one that it is a view of, is a constant that the graph makes."""
         while value.debugName() in self.fixed:
             node = value.node()
-            if node.kind() not in ("aten::slice", "aten::select", "aten::view", "aten::unsqueeze", "aten::transpose"):
+            if node.kind() not in VIEWS:
                 return node.kind().startswith("aten::") or is_constant(value)
             value = next(iter(node.inputs()))
         return False
@@ -340,10 +394,22 @@ class Search:
         if other is None or is_whole or not all(map(is_constant, (dim, start, end, step))):
             return
         axis = constant(dim)
+        if axis == 0 and data.debugName() in self.counted:
+            is_first = bounds[0] in (0, None) and bounds[2] in (1, None)
+            lengths = [sizes(it.outputsAt(0)) for it in (node, other)]
+            # A result of the same length for both samples is one whose length PNNX knows.
+            if not (is_first and all(length is not None and length[0] == bounds[1] for length in lengths)):
+                self.note(LENGTHS, "a slice of a result of unknown length with constant bounds: PNNX drops it", node)
+            return
         pairs = [(sizes(data), sizes(next(iter(other.inputs())))), (sizes(node.outputsAt(0)), sizes(other.outputsAt(0)))]
         # A length that is the same for both samples is recorded, so that the slice is known to do something.
         if all(before is not None and after is not None and before[axis] != after[axis] for before, after in pairs):
             self.note(SLICES, "a slice of a dynamic axis with constant bounds: PNNX drops it", node)
+
+    def on_size(self, node: torch._C.Node, _: torch._C.Node | None) -> None:
+        data, *axis = node.inputs()
+        if not self.is_dynamic and axis and constant(axis[0]) == 0 and data.debugName() in self.counted:
+            self.note(LENGTHS, "the length of a result that depends on values: that of PNNX's sample becomes a constant", node)
 
     def on_index(self, node: torch._C.Node, _: torch._C.Node | None) -> None:
         listed = list(node.inputs())[1].node()
@@ -366,6 +432,19 @@ class Search:
         quotient = (inputs[0].debugName(), str(divisor) if divisor is not None else inputs[1].debugName())
         if self.divisions.setdefault(quotient, mode) != mode:
             self.note(ROUNDING, "two divisions that differ only in how they round: PNNX merges them", node)
+
+    def on_round(self, node: torch._C.Node, _: torch._C.Node | None) -> None:
+        if self.level > 0 and len(list(node.inputs())) > 1:
+            self.note(DECIMALS, "`round` with `decimals`: PNNX rounds to integers", node)
+
+    on_round_ = on_round
+
+    def on_copy_(self, node: torch._C.Node, _: torch._C.Node | None) -> None:
+        target, source = list(node.inputs())[:2]
+        # Assignments to slices expand the source by themselves.
+        is_view = target.node().kind() in ("aten::slice", "aten::select")
+        if self.level > 1 and not is_view and sizes(target) != sizes(source):
+            self.note(COPIES, "`copy_` of a smaller tensor: PNNX puts it in the place of the larger one", node)
 
     def on_batch_norm(self, node: torch._C.Node, _: torch._C.Node | None) -> None:
         inputs = list(node.inputs())
@@ -678,14 +757,16 @@ def ixion_export(
         graph = module.inlined_graph
         other = traced(model, samples[1]).inlined_graph if len(samples) > 1 else None
         converted = [Conversions.during_trace(model, sample) for sample in samples[:2]]
-        losses += frozen(converted[0], converted[1] if len(samples) > 1 else None) + Search(graph, other).losses()
+        losses += frozen(converted[0], converted[1] if len(samples) > 1 else None)
+        losses += Search(graph, other, level_of(options)).losses()
+        losses += states_in_order(module) + constant_masks(module) + norms_without_bias(model) + weight_norms(model)
         name = name or getattr(model, "original_name", type(model).__name__).lower()
         folder = Path(output)
         folder.mkdir(parents=True, exist_ok=True)
         try:
             run_pnnx(module, samples, options, folder / name)
         except ExportError as error:
-            known = "".join(f"\n  perhaps: {loss}" for loss in crash_causes(model, inputs) + losses)
+            known = "".join(f"\n  perhaps: {loss}" for loss in crash_causes(model, inputs, graph) + losses)
             raise ExportError(f"{error}{known}") from error
     param = folder / f"{name}.pnnx.param"
     save_samples(folder, samples, wanted)
@@ -734,22 +815,74 @@ def as_module(function: Callable) -> nn.Module:
     return Function()
 
 
-def crash_causes(model: nn.Module, inputs: Sequence[Tensor]) -> list[Loss]:
+def level_of(options: Sequence[str]) -> int:
+    """The optimisation level."""
+    levels = [option.removeprefix("optlevel=") for option in options if option.startswith("optlevel=")]
+    return int(levels[-1]) if levels and levels[-1].isdigit() else 2
+
+
+def states_in_order(module: torch.jit.ScriptModule) -> list[Loss]:
+    """The LSTMs whose states PNNX confuses: it takes the first that is used for the hidden state."""
+    losses = []
+    for name, part in module.named_modules():
+        nodes = list(part.graph.nodes()) if getattr(part, "original_name", "") == "LSTM" else []
+        outputs = [value for node in nodes if node.kind() == "aten::lstm" for value in node.outputs()]
+        if len(outputs) != 3 or sizes(outputs[1]) != sizes(outputs[2]):
+            continue
+        made = [value.debugName() for value in outputs]
+        result = next(iter(part.graph.outputs()))
+        results = list(result.node().inputs()) if result.node().kind() == "prim::TupleConstruct" else [result]
+        states = [made.index(value.debugName()) for value in results if value.debugName() in made[1:]]
+        if states not in ([], [1], [1, 2]):
+            losses.append(Loss(STATES, f"`{name}`: the cell state is used without the hidden state or before it: PNNX confuses them"))
+    return losses
+
+
+def constant_masks(module: torch.jit.ScriptModule) -> list[Loss]:
+    """The attention whose masks are constants of the trace, and not inputs of the module."""
+    parts = [(name, part) for name, part in module.named_modules() if getattr(part, "original_name", "") == "MultiheadAttention"]
+    constants = {name: [constant(node.output()) for node in part.graph.nodes() if node.kind() == "prim::Constant"] for name, part in parts}
+    names = [name for name, found in constants.items() if any(isinstance(value, Tensor) and value.dim() > 1 for value in found)]
+    return [Loss(CONSTANT_MASKS, f"the mask of `{name}` is a constant: PNNX drops it") for name in names]
+
+
+def norms_without_bias(model: nn.Module) -> list[Loss]:
+    """The normalisations whose weights PNNX drops."""
+    kinds = (nn.LayerNorm, nn.GroupNorm, nn.modules.batchnorm._NormBase)
+    parts = [(name, part) for name, part in model.named_modules() if name and isinstance(part, kinds)]
+    names = [name for name, part in parts if part.weight is not None and part.bias is None]
+    return [Loss(NORMS, f"`{name}` has a weight, but no bias: PNNX drops the weight") for name in names]
+
+
+def weight_norms(model: nn.Module) -> list[Loss]:
+    """The modules whose weights are normalised along another axis than PNNX thinks."""
+    hooks = [(name, hook) for name, part in model.named_modules() for hook in part._forward_pre_hooks.values()]
+    found = [(name, hook.dim) for name, hook in hooks if type(hook).__name__ == "WeightNorm" and hook.dim != 0]
+    return [Loss(WEIGHT_NORM, f"`{name}` has weight_norm with dim={dim}: PNNX computes that of dim=0") for name, dim in found]
+
+
+def crash_causes(model: nn.Module, inputs: Sequence[Tensor], graph: torch._C.Graph) -> list[Loss]:
     """What makes PNNX crash."""
     norms = [name for name, part in model.named_modules() if isinstance(part, nn.modules.batchnorm._BatchNorm) and part.running_mean is None]
     losses = [Loss(STATISTICS, f"`{name}` has no running statistics") for name in norms if name]
     tensors = {f"`{name}`": tensor for name, tensor in [*model.named_parameters(), *model.named_buffers()]}
     tensors |= {f"input {position}": tensor for position, tensor in enumerate(inputs)}
     halves = [name for name, tensor in tensors.items() if tensor.dtype in (torch.float16, torch.bfloat16)]
-    return losses + [Loss(HALVES, f"{name} is in half precision") for name in halves[:1]]
+    losses += [Loss(HALVES, f"{name} is in half precision") for name in halves[:1]]
+    sums = [node for node in nodes_of(graph) if node.kind() in ("aten::scatter", "aten::scatter_") and "add" in map(constant, node.inputs())]
+    return losses + [Loss(CRASHES, '`scatter` with reduce="add"', places_of(node)) for node in sums[:1]]
 
 
 @contextlib.contextmanager
 def watching_masks(model: nn.Module, losses: list[Loss]) -> Iterator[None]:
-    """Finds key padding masks that PNNX makes indistinguishable from attention masks."""
+    """Finds the masks of attention that PNNX drops, or makes indistinguishable from others."""
     def check(name: str, module: nn.MultiheadAttention, args: tuple, kwargs: dict) -> None:
         query = args[0] if args else kwargs.get("query")
         padding = args[3] if len(args) > 3 else kwargs.get("key_padding_mask")
+        is_causal = args[7] if len(args) > 7 else kwargs.get("is_causal")
+        needs_weights = args[4] if len(args) > 4 else kwargs.get("need_weights", True)
+        if padding is None and is_causal and not needs_weights:
+            losses.append(Loss(CAUSAL, f"the causal mask of `{name}`, which is_causal=True stands for: PNNX drops it"))
         if padding is not None and query.dim() == 3 and query.shape[0] == query.shape[1]:
             message = f"the key padding mask of `{name}`: with as many samples as queries, it looks like an attention mask"
             losses.append(Loss(MASKS, message))

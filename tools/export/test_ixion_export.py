@@ -22,6 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import numpy as np
 import torch
 import torch.nn.functional as F
+import torchvision
 from torch import Tensor, nn
 
 import ixion_export as export
@@ -151,6 +152,90 @@ def hidden(n: int, length: int) -> Tensor:
     return torch.arange(length) > torch.arange(n)[:, None] % (length - 1)
 
 
+class Called(nn.Module):
+    """A module that a function calls, which PNNX knows as such."""
+
+    def __init__(self, part: nn.Module, call: Callable):
+        super().__init__()
+        self.part, self.call = part, call
+
+    def forward(self, *inputs: Tensor):
+        return self.call(self.part, *inputs)
+
+
+def masked(part: nn.Module, x: Tensor, **options: bool):
+    return part(x, mask=nn.Transformer.generate_square_subsequent_mask(x.shape[1]), **options)
+
+
+class Masked(nn.Module):
+    """Attention with a mask that the module keeps."""
+
+    def __init__(self, is_buffer: bool, change: Callable[[Tensor], Tensor] = lambda mask: mask):
+        super().__init__()
+        self.part, self.change = nn.MultiheadAttention(8, 2, batch_first=True), change
+        self.register_buffer("mask", floats(5, 5)) if is_buffer else setattr(self, "mask", floats(5, 5))
+
+    def forward(self, x: Tensor):
+        return self.part(x, x, x, attn_mask=self.change(self.mask), need_weights=False)[0]
+
+
+def encoder() -> nn.Module:
+    return nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), 1, enable_nested_tensor=False)
+
+
+def states(call: Callable) -> nn.Module:
+    """A function of the states of an LSTM."""
+    return Called(nn.LSTM(3, 5, batch_first=True), lambda lstm, x: call(*lstm(x)))
+
+
+def scaled(norm: nn.Module, has_bias: bool) -> nn.Module:
+    """A normalisation within another module, with a weight that matters."""
+    nn.init.uniform_(norm.weight, 2, 3)
+    norm.bias = nn.Parameter(torch.zeros_like(norm.weight)) if has_bias else None
+    return nn.Sequential(norm, nn.ReLU())
+
+
+def without_biases() -> nn.Module:
+    layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True, bias=False)
+    nn.init.uniform_(layer.norm1.weight, 2, 3)
+    return layer
+
+
+def with_zeros() -> nn.Module:
+    layer = without_biases()
+    for part in layer.modules():
+        if isinstance(part, nn.LayerNorm):
+            part.bias = nn.Parameter(torch.zeros_like(part.weight))
+    return layer
+
+
+def weighted(norm: Callable, dim: int) -> nn.Module:
+    return nn.Sequential(norm(nn.Conv1d(3, 4, 3), dim=dim), nn.ReLU())
+
+
+def copied(source: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
+    def copied(x):
+        y = torch.zeros(2, 3, 4) + x
+        y.copy_(source(x))
+        return y.sum(1)
+    return copied
+
+
+def positive(x: Tensor) -> Tensor:
+    """The rows that begin with a positive number."""
+    return x[x[:, 0] > 0]
+
+
+def all_but_last(x):
+    found = positive(x)
+    return found[:found.shape[0] - 1]
+
+
+def at_most_three(x):
+    found = positive(x)
+    return found[torch.arange(found.shape[0]) < 3]
+
+
 INDEX = torch.tensor([[0, 1], [1, 0]])
 ROW, IMAGE, MATRIX = (floats(2, 6),), (floats(1, 8, 8, 3),), (floats(2, 3),)
 
@@ -210,6 +295,46 @@ PAIRS = {
         export.STATISTICS, [Normed(False)], [Normed(True), lambda x: F.batch_norm(x, None, None, training=True)], (floats(2, 3, 4, 4),)),
     "halves": Pair(export.HALVES, [lambda x: (x.half() * 3).float()], [lambda x: x * 3], MATRIX),
     "scripts": Pair(export.SCRIPTS, [lambda x: doubled_by_a_script(x, 3) + 1], [lambda x: doubled(x, 3) + 1], MATRIX),
+    "scripts of torchvision": Pair(
+        export.SCRIPTS, [lambda boxes, scores, classes: torchvision.ops.batched_nms(boxes, scores, classes, 0.5)],
+        [lambda boxes, scores, classes: torchvision.ops.nms(boxes + classes[:, None] * 4096, scores, 0.5)],
+        (torch.cat((floats(9, 2), floats(9, 2) + 8), 1), floats(9, 1)[:, 0], torch.arange(9) % 2), has_line=False),
+    "causal masks": Pair(
+        export.CAUSAL, [Called(encoder(), masked), Called(encoder(), lambda part, x: masked(part, x, is_causal=True))],
+        [Called(encoder(), lambda part, x: masked(part, x, is_causal=False))], (floats(2, 5, 8),), has_line=False),
+    "constant masks": Pair(
+        export.CONSTANT_MASKS, [Masked(False)], [Masked(True), Masked(False, torch.clone)], (floats(2, 5, 8),), has_line=False),
+    "states": Pair(
+        export.STATES,
+        [states(lambda x, s: s[1]), states(lambda x, s: (x, s[1])), states(lambda x, s: (s[1], s[0]))],
+        [states(lambda x, s: s[0]), states(lambda x, s: s), states(lambda x, s: torch.stack(s)[1]), states(lambda x, s: (x, torch.stack(s)[1]))],
+        (floats(2, 4, 3),), has_line=False),
+    "cells": Pair(
+        export.CONSTANTS,
+        [Called(nn.LSTMCell(3, 5), lambda cell, x: cell(x)), Called(nn.GRUCell(3, 5), lambda cell, x: cell(x, torch.ones(2, 5)))],
+        [Called(nn.LSTMCell(3, 5), lambda cell, x: cell(x, ((0 * x[:, :1]).expand(-1, 5), (0 * x[:, :1]).expand(-1, 5)))),
+         Called(nn.GRUCell(3, 5), lambda cell, x: cell(x, torch.ones(2, 5) + 0 * x[:, :1]))], MATRIX),
+    "filled masks": Pair(
+        export.CONSTANTS, [Called(encoder(), lambda part, x, hidden: part(x, src_key_padding_mask=hidden) + x)],
+        [Called(encoder(), lambda part, x, hidden: part(x, src_key_padding_mask=torch.where(hidden, -torch.inf, 0.0)))],
+        (floats(2, 5, 8), hidden(2, 5))),
+    "decimals": Pair(export.DECIMALS, [lambda x: torch.round(x, decimals=1)], [lambda x: torch.round(x * 10) / 10], MATRIX),
+    "normalisations": Pair(
+        export.NORMS,
+        [scaled(nn.LayerNorm(8), False), scaled(nn.GroupNorm(2, 4), False), scaled(nn.InstanceNorm1d(4, affine=True), False), without_biases()],
+        [scaled(nn.LayerNorm(8), True), scaled(nn.GroupNorm(2, 4), True), scaled(nn.InstanceNorm1d(4, affine=True), True), with_zeros()],
+        (floats(2, 4, 8),), has_line=False),
+    "weight normalisation": Pair(
+        export.WEIGHT_NORM, [weighted(nn.utils.weight_norm, 1), weighted(nn.utils.weight_norm, 2)],
+        [weighted(nn.utils.weight_norm, 0), weighted(nn.utils.parametrizations.weight_norm, 2)], (floats(2, 3, 6),), has_line=False),
+    "copies": Pair(export.COPIES, [copied(lambda x: x[0])], [copied(lambda x: x[0].expand_as(x))], (floats(2, 3, 4),)),
+    "empty lists": Pair(
+        export.EMPTY, [lambda x: torch.all(x > 0, dim=()), lambda x: x.squeeze(()) * 2, lambda x: torch.fft.fftn(x, dim=()).real],
+        [lambda x: x > 0, lambda x: x * 2], (floats(2, 1, 3),)),
+    "lengths": Pair(export.LENGTHS, [all_but_last], [lambda x: positive(x)[:-1], lambda x: positive(x)[1:]], (floats(6, 3),)),
+    "dynamic lengths": Pair(
+        export.LENGTHS, [lambda x: positive(x)[:-1], lambda x: positive(x)[1:], lambda x: positive(x)[:4]],
+        [all_but_last, lambda x: positive(x)[1:positive(x).shape[0]], at_most_three], (floats(6, 3),), ["0.0"]),
     "random": Pair(
         export.RANDOM, [lambda x: F.dropout(x, 0.5, True), lambda x: x + torch.randn(2, 3)], [lambda x: F.dropout(x, 0.5, False)], MATRIX),
 }
@@ -295,6 +420,7 @@ class Exports(unittest.TestCase):
         half = nn.Sequential(nn.Linear(3, 4)).half()
         norm = nn.Sequential(nn.Conv1d(3, 3, 1), nn.BatchNorm1d(3, track_running_stats=False))
         for model, inputs, options, words in [
+            (lambda x: x.scatter(1, torch.zeros(2, 3).long(), x, reduce="add"), floats(2, 3), {}, "perhaps: `scatter` with reduce"),
             (half, floats(2, 3).half(), {}, "half precision"),
             (norm, floats(2, 3, 4), {}, "no running statistics"),
             (nn.Linear(3, 4), floats(2, 5), {}, "the model fails on 2×5"),

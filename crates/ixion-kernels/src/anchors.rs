@@ -3,7 +3,7 @@
 use super::Float;
 use super::math::sigmoid;
 use super::parallel::for_each_item;
-use super::wide::widest;
+use crate::widest;
 use ixion_tensor::{LimitError, Limits};
 
 /// What an anchor at one position of a feature map contributes to its box.
@@ -37,7 +37,11 @@ pub fn decode_anchors<T: Float>(
     let parts = maps.zip(outputs).zip(anchors.chunks_exact(positions.max(1)));
     for_each_item(parts, &|((map, output), anchors)| {
         limits.check_deadline()?;
-        widest(|| map.iter_mut().for_each(|x| *x = sigmoid(*x)));
+        widest!(|| {
+            for x in map.iter_mut() {
+                *x = sigmoid(*x);
+            }
+        });
         rows_of(map, [numbers, positions], output);
         let (two, stride) = (T::of(2.0), T::of(stride));
         for (row, anchor) in output.chunks_exact_mut(numbers.max(1)).zip(anchors) {

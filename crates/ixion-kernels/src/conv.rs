@@ -372,9 +372,10 @@ mod tests {
             groups in 1usize..4,
             (c, o) in prop_oneof![(0usize..4, 0usize..8), (7usize..11, 7usize..11)],
             lens in proptest::collection::vec(1usize..9, 3),
+            width in prop_oneof![1usize..9, 9usize..36],
             with_bias: bool,
         ) {
-            let lens = lens[..windows.len()].to_vec();
+            let lens = [&lens[1..windows.len()], &[width]].concat();
             let shape = ConvShape { channels: c * groups, out_channels: o * groups, groups, lens, windows };
             prop_assume!(shape.outputs().iter().all(|&len| len > 0));
             check(&shape, c, with_bias);

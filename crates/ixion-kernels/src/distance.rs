@@ -7,8 +7,8 @@
 mod squares;
 
 use super::parallel::for_each_chunk;
-use super::wide::{Work, run_widest};
 use super::{Float, isa, reduce};
+use crate::widest;
 use ixion_tensor::{DType, LimitError, Limits};
 use squares::{ROWS, TERMS, kernel};
 use std::array::from_fn;
@@ -50,10 +50,12 @@ impl Norm {
     /// Computes the sums, or the largest differences, of all pairs.
     fn totals<T: Float>(self, pairs: Pairs<'_, T>, totals: &mut Totals) {
         match self {
-            Self::Zero => run_widest(Terms(pairs, totals, |x: T| if x == T::zero() { x } else { T::one() })),
-            Self::One => run_widest(Terms(pairs, totals, |x: T| x.abs())),
-            Self::Two => run_widest(Terms(pairs, totals, |x: T| x * x)),
-            Self::Infinite => run_widest(Largest(pairs, totals)),
+            Self::Zero => {
+                widest!(|| add_terms(pairs, totals, |x: T| if x == T::zero() { x } else { T::one() }));
+            }
+            Self::One => widest!(|| add_terms(pairs, totals, |x: T| x.abs())),
+            Self::Two => widest!(|| add_terms(pairs, totals, |x: T| x * x)),
+            Self::Infinite => widest!(|| find_largest(pairs, totals)),
         }
     }
 }
@@ -65,75 +67,55 @@ struct Pairs<'a, T> {
 }
 
 /// Adds a function of each difference to the totals.
-struct Terms<'a, T, F>(Pairs<'a, T>, &'a mut Totals, F);
-
-impl<T: Float, F: Fn(T) -> T> Work for Terms<'_, T, F> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
-        let Self(Pairs { rows, panel }, totals, term) = self;
-        for (part, columns) in panel.as_chunks::<LANES>().0.chunks(TERMS).enumerate() {
-            let mut sums = [[T::zero(); LANES]; ROWS];
-            for (k, column) in columns.iter().enumerate() {
-                for (row, sums) in rows.iter().zip(&mut sums) {
-                    let x = row[part * TERMS + k];
-                    for (sum, &y) in sums.iter_mut().zip(column) {
-                        *sum += term(x + y);
-                    }
+#[inline(always)]
+fn add_terms<T: Float>(Pairs { rows, panel }: Pairs<'_, T>, totals: &mut Totals, term: impl Fn(T) -> T) {
+    for (part, columns) in panel.as_chunks::<LANES>().0.chunks(TERMS).enumerate() {
+        let mut sums = [[T::zero(); LANES]; ROWS];
+        for (k, column) in columns.iter().enumerate() {
+            for (row, sums) in rows.iter().zip(&mut sums) {
+                let x = row[part * TERMS + k];
+                for (sum, &y) in sums.iter_mut().zip(column) {
+                    *sum += term(x + y);
                 }
             }
-            for (totals, sums) in totals.iter_mut().zip(&sums) {
-                for (total, sum) in totals.iter_mut().zip(sums) {
-                    *total += sum.to_f64().unwrap_or(f64::NAN);
-                }
+        }
+        for (totals, sums) in totals.iter_mut().zip(&sums) {
+            for (total, sum) in totals.iter_mut().zip(sums) {
+                *total += sum.to_f64().unwrap_or(f64::NAN);
             }
         }
     }
 }
 
 /// Sets the totals to the largest differences, where NaN wins over everything.
-struct Largest<'a, T>(Pairs<'a, T>, &'a mut Totals);
-
-impl<T: Float> Work for Largest<'_, T> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
-        let Self(Pairs { rows, panel }, totals) = self;
-        let mut largest = [[T::zero(); LANES]; ROWS];
-        for (k, column) in panel.as_chunks::<LANES>().0.iter().enumerate() {
-            for (row, largest) in rows.iter().zip(&mut largest) {
-                let x = row[k];
-                for (largest, &y) in largest.iter_mut().zip(column) {
-                    let size = (x + y).abs();
-                    *largest = if (size > *largest) | size.is_nan() { size } else { *largest };
-                }
+#[inline(always)]
+fn find_largest<T: Float>(Pairs { rows, panel }: Pairs<'_, T>, totals: &mut Totals) {
+    let mut largest = [[T::zero(); LANES]; ROWS];
+    for (k, column) in panel.as_chunks::<LANES>().0.iter().enumerate() {
+        for (row, largest) in rows.iter().zip(&mut largest) {
+            let x = row[k];
+            for (largest, &y) in largest.iter_mut().zip(column) {
+                let size = (x + y).abs();
+                *largest = if (size > *largest) | size.is_nan() { size } else { *largest };
             }
         }
-        for (totals, largest) in totals.iter_mut().zip(&largest) {
-            for (total, largest) in totals.iter_mut().zip(largest) {
-                *total = largest.to_f64().unwrap_or(f64::NAN);
-            }
+    }
+    for (totals, largest) in totals.iter_mut().zip(&largest) {
+        for (total, largest) in totals.iter_mut().zip(largest) {
+            *total = largest.to_f64().unwrap_or(f64::NAN);
         }
     }
 }
 
 /// Writes the square roots of sums of squares. Returns true if all of them are within the bounds.
-struct Roots<'a, T>(&'a [f64], &'a mut [T]);
-
-impl<T: Float> Work for Roots<'_, T> {
-    type Output = bool;
-
-    #[inline(always)]
-    fn run(self) -> bool {
-        let mut are_within = true;
-        for (to, &total) in self.1.iter_mut().zip(self.0) {
-            *to = T::of(total).sqrt();
-            are_within &= is_within(total);
-        }
-        are_within
+#[inline(always)]
+fn write_roots<T: Float>(totals: &[f64], output: &mut [T]) -> bool {
+    let mut are_within = true;
+    for (to, &total) in output.iter_mut().zip(totals) {
+        *to = T::of(total).sqrt();
+        are_within &= is_within(total);
     }
+    are_within
 }
 
 #[inline(always)]
@@ -211,7 +193,7 @@ fn by_panels<T: Float>(
                 let output = &mut output[at..columns.min(at + lanes)];
                 if norm != Norm::Two {
                     output.iter_mut().zip(totals).for_each(|(to, &total)| *to = T::of(total));
-                } else if !run_widest(Roots(totals, &mut *output)) && has_squares {
+                } else if !widest!(|| write_roots(totals, output)) && has_squares {
                     let others = y[at * len..].chunks_exact(len);
                     for ((to, &total), other) in output.iter_mut().zip(totals).zip(others) {
                         if total == 0.0 && row == other {

@@ -8,8 +8,8 @@
 //! A program that runs often is [prepared](Program::prepare) once. It then allocates nothing more, and threads share its
 //! blocks.
 //!
-//! Blocks are computed in `i64`, `f32`, `f64`, `Complex<f32>` and `Complex<f64>`. After every step of another element
-//! type, the block is rounded or wrapped to that type, as in PyTorch.
+//! Blocks are computed in `i16`, `i32`, `i64`, `f32`, `f64`, `Complex<f32>` and `Complex<f64>`. After every step of another
+//! element type, the block is rounded or wrapped to that type, as in PyTorch.
 
 mod complex;
 mod in_place;
@@ -141,8 +141,8 @@ impl Program {
     /// A function of one argument, which is passed twice, or of two. The result is rounded to an element type.
     ///
     /// Arguments are used as they are if they are computed in the same type as the result (f16, bf16 and f32 share one,
-    /// all integers and bool another, and c32 and c64 a third); otherwise they are converted. The absolute value of a
-    /// complex number is complex here; a cast drops its imaginary part.
+    /// i16, narrower integers and bool another, and c32 and c64 a third); otherwise they are converted. The absolute value
+    /// of a complex number is complex here; a cast drops its imaginary part.
     pub fn apply(&mut self, function: Function, dtype: DType, first: Value, second: Value) -> Value {
         let arguments = [first, second].map(|value| {
             let same = number::dtype_of(self.dtype(value)) == number::dtype_of(dtype);

@@ -2,7 +2,7 @@
 
 use super::Float;
 use super::naive::{Sampling, Taps, normalized};
-use super::wide::widest;
+use crate::widest;
 use ixion_tensor::{LimitError, Limits};
 
 /// Positions whose elements and weights are computed before they are read from all channels.
@@ -29,7 +29,7 @@ pub fn grid_sample<T: Float>(
         let planes = input.chunks_exact(pixels.max(1)).zip(output.chunks_exact_mut(places.max(1)));
         for (plane, output) in planes {
             let output = &mut output[block * BLOCK..];
-            widest(|| reads.read(plane, output));
+            widest!(|| reads.read(plane, output));
         }
     }
     Ok(())

@@ -47,6 +47,7 @@ pub mod region_pool;
 pub mod regions;
 pub mod resample;
 pub mod softmax;
+pub mod strided;
 pub mod suppression;
 pub mod symmetric;
 pub mod take;
@@ -58,7 +59,7 @@ pub mod window;
 
 pub use isa::{Isa, gain_of_pairs, isa, multiplies_pairs};
 pub use ixion_tensor::Float;
-pub use wide::{Work, run_widest, widest};
+pub use wide::run_widest;
 
 // A dependency that no code names would not be linked, and neither would LAPACK, which it brings in.
 #[cfg(feature = "linalg")]

@@ -1,9 +1,11 @@
-//! Masks: the indices of their true elements, and the elements of other arrays at these.
+//! Masks: the indices of their true elements, the elements of other arrays at these, and choices between two arrays.
 //!
 //! True elements are found in blocks, without a branch for each: where they are cannot be predicted.
 
-use super::widest;
+use super::strided::{self, Strided, each_block};
+use crate::widest;
 use ixion_tensor::Bits;
+use std::hint::select_unpredictable;
 
 /// Elements in which true ones are found at a time.
 const BLOCK: usize = 256;
@@ -32,7 +34,7 @@ impl Found {
 
 /// The number of true elements.
 pub fn count(mask: &[bool]) -> usize {
-    widest(|| mask.chunks(u8::MAX.into()).map(|block| usize::from(count_few(block))).sum())
+    widest!(|| mask.chunks(u8::MAX.into()).map(|block| usize::from(count_few(block))).sum())
 }
 
 /// As [`count`], of at most 255 elements.
@@ -130,10 +132,56 @@ fn take_rows<B: Bits>(input: &[B], mask: &[bool], inner: usize, output: &mut [B]
     found.count * inner
 }
 
+/// Writes the elements of `first` where the mask is true and of `second` elsewhere, in row-major order of a shape that all
+/// three are broadcast to.
+///
+/// # Panics
+/// Panics if the output has fewer elements than the shape.
+pub fn choose<B: Bits>(
+    shape: &[usize],
+    mask: &Strided<'_, bool>,
+    first: &Strided<'_, B>,
+    second: &Strided<'_, B>,
+    output: &mut [B],
+) {
+    let (mut truths, mut room) = ([false; strided::BLOCK], [[B::default(); strided::BLOCK]; 2]);
+    each_block(shape, [mask.strides, first.strides, second.strides], &mut |block| {
+        let (starts, steps, len) = (block.starts, block.steps, block.len);
+        let [left, right] = &mut room;
+        let truths = mask.read(starts[0], steps[0], &mut truths[..len]);
+        let left = first.read(starts[1], steps[1], &mut left[..len]);
+        let right = second.read(starts[2], steps[2], &mut right[..len]);
+        let output = &mut output[block.at..][..len];
+        widest!(|| {
+            for (((to, &is_true), &left), &right) in output.iter_mut().zip(truths).zip(left).zip(right) {
+                *to = select_unpredictable(is_true, left, right);
+            }
+        });
+    });
+}
+
+/// Overwrites the elements where the mask is true; the mask is broadcast to a shape.
+///
+/// # Panics
+/// Panics if the data has fewer elements than the shape.
+pub fn fill<B: Bits>(shape: &[usize], mask: &Strided<'_, bool>, value: B, data: &mut [B]) {
+    let mut truths = [false; strided::BLOCK];
+    each_block(shape, [mask.strides], &mut |block| {
+        let truths = mask.read(block.starts[0], block.steps[0], &mut truths[..block.len]);
+        let data = &mut data[block.at..][..block.len];
+        widest!(|| {
+            for (element, &is_true) in data.iter_mut().zip(truths) {
+                *element = select_unpredictable(is_true, value, *element);
+            }
+        });
+    });
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::naive;
+    use crate::strided::tests::{shapes, spread};
     use ndarray::{ArrayD, IxDyn};
     use proptest::prelude::*;
 
@@ -165,6 +213,25 @@ mod tests {
             let mut got = vec![7; want.len()];
             take_where(&numbers, &mask, inner, &mut got);
             prop_assert_eq!(got, want);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn choices_of_any_strides(dims in shapes(), which: [u8; 3], seed in 0usize..100) {
+            let mask = spread(&dims, which[0], |i| (i * i * 7 + i * 3 + seed) % 23 < 11);
+            let (first, second) = (spread(&dims, which[1], |i| i as i64), spread(&dims, which[2], |i| -(i as i64)));
+            let (truths, left, right) = (mask.view(), first.view(), second.view());
+            let truths = Strided::of(&truths).unwrap();
+            let (mask, first) = (mask.to_vec::<bool>().unwrap(), first.to_vec::<i64>().unwrap());
+            let second = second.to_vec::<i64>().unwrap();
+            let mut got = vec![1u64; mask.len()];
+            choose(&dims, &truths, &Strided::of(&left).unwrap(), &Strided::of(&right).unwrap(), &mut got);
+            let choice = |i: usize| if mask[i] { first[i] as u64 } else { second[i] as u64 };
+            prop_assert_eq!(&got, &(0..mask.len()).map(choice).collect::<Vec<_>>());
+            fill(&dims, &truths, 7, &mut got);
+            let filled = |i: usize| if mask[i] { 7 } else { second[i] as u64 };
+            prop_assert_eq!(&got, &(0..mask.len()).map(filled).collect::<Vec<_>>());
         }
     }
 

@@ -3,13 +3,20 @@
 //! For `f32`, most functions are computed in `f32`, with the maximum errors stated below. The others are computed in `f64`,
 //! so that short series suffice and almost every result is the nearest number. For `f64` itself the C library is used,
 //! which is exact and slower, except for powers of e, which are computed here for both types.
+//!
+//! Products are fused with sums, by an instruction if the processor has one, and otherwise by the C library, which is
+//! slower: the bits are the same everywhere, except for those of NaN.
 
 mod angles;
+mod gamma;
 mod logarithms;
+mod powers;
 mod single;
 
 use super::Float;
-use std::f64::consts::{FRAC_PI_2, LN_2, LOG2_E, PI, SQRT_2};
+use ixion_tensor::RealFunction;
+use std::f64::consts::{FRAC_PI_2, LOG2_E, PI, SQRT_2};
+use std::ops::Rem;
 
 /// Adding and subtracting it rounds a small number to an integer, which is then held in the lowest bits of the sum.
 const ROUNDER: f64 = 1.5 * TWO_52;
@@ -20,15 +27,15 @@ const TWO_52: f64 = 4_503_599_627_370_496.0;
 fn polynomial<const N: usize>(x: f64, coefficients: [f64; N]) -> f64 {
     // Even and odd powers separately, because two short chains of products are faster than a long one.
     let square = x * x;
-    let (mut even, mut odd) = (0.0, 0.0);
+    let (mut even, mut odd) = (0.0f64, 0.0f64);
     for (power, &coefficient) in coefficients.iter().enumerate().rev() {
         if power % 2 == 0 {
-            even = even * square + coefficient;
+            even = even.mul_add(square, coefficient);
         } else {
-            odd = odd * square + coefficient;
+            odd = odd.mul_add(square, coefficient);
         }
     }
-    even + x * odd
+    x.mul_add(odd, even)
 }
 
 /// 2 to an integer power between -1022 and 1023, where `rounded` is the power plus [`ROUNDER`].
@@ -44,99 +51,38 @@ fn within<T: PartialOrd>(x: T, low: T, high: T) -> T {
     if x > high { high } else { x }
 }
 
-/// eˣ as 2ᵏ and eʳ - 1, where k is an integer and |r| is at most ln 2 / 2; for |x| up to 700.
-#[inline(always)]
-fn power_and_rest(x: f64) -> (f64, f64) {
-    let rounded = x * LOG2_E + ROUNDER;
-    let r = x - (rounded - ROUNDER) * LN_2;
-    let series = polynomial(
-        r,
-        [1.0, 1.0 / 2.0, 1.0 / 6.0, 1.0 / 24.0, 1.0 / 120.0, 1.0 / 720.0, 1.0 / 5040.0, 1.0 / 40320.0],
-    );
-    (power_of_two(rounded), r * series)
-}
-
-#[inline(always)]
-fn single_exp(x: f64) -> f64 {
-    let (power, rest) = power_and_rest(within(x, -150.0, 150.0));
-    power * rest + power
-}
-
-/// eˣ in `f64`: the same with more terms, and ln 2 in two parts.
+/// eˣ in `f64`, with ln 2 in two parts.
 #[inline(always)]
 fn double_exp(x: f64) -> f64 {
     const LN_2_HIGH: f64 = 6.931_471_803_691_238e-1;
     const LN_2_LOW: f64 = 1.908_214_929_270_587_7e-10;
+    /// Makes the power positive, twice the bias of exponents.
+    const BIASED: f64 = ROUNDER + 2046.0;
     let bounded = within(x, -750.0, 750.0);
-    let rounded = bounded * LOG2_E + ROUNDER;
-    let k = rounded - ROUNDER;
-    let r = (bounded - k * LN_2_HIGH) - k * LN_2_LOW;
+    let rounded = bounded.mul_add(LOG2_E, BIASED);
+    let k = rounded - BIASED;
+    let r = k.mul_add(-LN_2_LOW, k.mul_add(-LN_2_HIGH, bounded));
+    // A polynomial fit of (eʳ - 1 - r) / r².
     let series = polynomial(
         r,
         [
-            1.0 / 2.0,
-            1.0 / 6.0,
-            1.0 / 24.0,
-            1.0 / 120.0,
-            1.0 / 720.0,
-            1.0 / 5040.0,
-            1.0 / 40320.0,
-            1.0 / 362_880.0,
-            1.0 / 3_628_800.0,
-            1.0 / 39_916_800.0,
-            1.0 / 479_001_600.0,
-            1.0 / 6_227_020_800.0,
+            0.500000000000001,
+            0.16666666666666417,
+            0.04166666666653561,
+            0.008333333333492982,
+            0.001388888894236876,
+            0.00019841269506863134,
+            0.000024801494280351512,
+            2.7557588018906054e-6,
+            2.7629860790525275e-7,
+            2.499908272633191e-8,
         ],
     );
     // In two steps, because 2ᵏ alone may not be representable.
-    let half = k * 0.5 + ROUNDER;
-    let rest = k - (half - ROUNDER) + ROUNDER;
-    (r * r * series + r + 1.0) * power_of_two(half) * power_of_two(rest)
-}
-
-/// The natural logarithm of a positive number that is not too small.
-#[inline(always)]
-fn positive_ln(x: f64) -> f64 {
-    const ROOT_HALF: u64 = (SQRT_2 / 2.0).to_bits();
-    // x = 2ᵏ · (1 + f) with 1 + f from √½ to √2. Above 2⁵², the last bits of a number count units.
-    let biased = x.to_bits().wrapping_sub(ROOT_HALF).wrapping_add(1024 << 52);
-    let power = (biased >> 52 << 52).wrapping_sub(1024 << 52);
-    let f = f64::from_bits(x.to_bits().wrapping_sub(power)) - 1.0;
-    let k = f64::from_bits((biased >> 52) | TWO_52.to_bits()) - (TWO_52 + 1024.0);
-    // A polynomial fit of ln(1 + f) / f.
-    let fit = polynomial(
-        f,
-        [
-            1.0000000000337095,
-            -0.5000000033168738,
-            0.33333331575467934,
-            -0.24999933318528775,
-            0.20000108407924544,
-            -0.16670483179631568,
-            0.14285649475305084,
-            -0.12410622115375101,
-            0.11019350669850081,
-            -0.10879439976681383,
-            0.10741801509836482,
-            -0.05996999057295035,
-        ],
-    );
-    k * LN_2 + f * fit
-}
-
-/// The logarithm with its special cases: -∞ for 0, NaN for negative numbers, ∞ for ∞.
-#[inline(always)]
-fn single_ln(x: f64) -> f64 {
-    let value = positive_ln(x);
-    let value = if x == f64::INFINITY { x } else { value };
-    let value = if x == 0.0 { f64::NEG_INFINITY } else { value };
-    if x >= 0.0 { value } else { f64::NAN }
-}
-
-#[inline(always)]
-fn single_ln_1p(x: f64) -> f64 {
-    let (small, large) = (x - 0.5 * x * x, single_ln(1.0 + x));
-    if x.abs() < 1e-5 { small } else { large }
+    let biased = rounded.to_bits() & 0xffff;
+    let half = biased >> 1;
+    let power = |biased: u64| f64::from_bits(biased << 52);
+    ((r * r).mul_add(series, r) + 1.0) * power(half) * power(biased - half)
 }
 
 /// The angle whose tangent is y / x, for non-negative y and x that are not both 0 and not both infinite.
@@ -168,82 +114,27 @@ fn positive_atan(y: f64, x: f64) -> f64 {
 }
 
 #[inline(always)]
-fn single_atan(x: f64) -> f64 {
-    positive_atan(x.abs(), 1.0).copysign(x)
-}
-
-#[inline(always)]
-fn single_atan2(y: f64, x: f64) -> f64 {
+fn single_atan2(y: f32, x: f32) -> f32 {
+    let (y, x) = (f64::from(y), f64::from(x));
     // Two zeros count as a point on the axis, two infinities as a point on the diagonal.
     let (height, width) = (y.abs(), x.abs());
     let is_origin = height == 0.0 && width == 0.0;
     let is_infinite = height == f64::INFINITY && width == f64::INFINITY;
     let (height, width) = if is_infinite { (1.0, 1.0) } else { (height, width) };
     let angle = positive_atan(height, if is_origin { 1.0 } else { width });
-    (if x.is_sign_negative() { PI - angle } else { angle }).copysign(y)
-}
-
-#[inline(always)]
-fn single_atanh(x: f64) -> f64 {
-    let size = x.abs();
-    (0.5 * single_ln_1p(2.0 * size / (1.0 - size))).copysign(x)
-}
-
-/// Sine and cosine for |x| below [`NEAR`].
-#[inline(always)]
-fn near_sin_cos(x: f64) -> (f64, f64) {
-    // π/2 in two parts, whose products with a small integer are exact.
-    const HIGH: f64 = 1.570_796_326_734_125_6;
-    const LOW: f64 = 6.077_100_506_506_192e-11;
-    let rounded = x * (2.0 / PI) + ROUNDER;
-    let k = rounded - ROUNDER;
-    let r = (x - k * HIGH) - k * LOW;
-    let z = r * r;
-    let sin = r * polynomial(
-        z,
-        [
-            1.0,
-            -1.0 / 6.0,
-            1.0 / 120.0,
-            -1.0 / 5040.0,
-            1.0 / 362_880.0,
-            -1.0 / 39_916_800.0,
-            1.0 / 6_227_020_800.0,
-        ],
-    );
-    let cos = polynomial(
-        z,
-        [1.0, -1.0 / 2.0, 1.0 / 24.0, -1.0 / 720.0, 1.0 / 40320.0, -1.0 / 3_628_800.0, 1.0 / 479_001_600.0],
-    );
-    let quarter = rounded.to_bits();
-    let (first, second) = if quarter & 1 == 0 { (sin, cos) } else { (cos, -sin) };
-    let sign = (quarter & 2) << 62;
-    (f64::from_bits(first.to_bits() ^ sign), f64::from_bits(second.to_bits() ^ sign))
+    (if x.is_sign_negative() { PI - angle } else { angle }).copysign(y) as f32
 }
 
 /// The bound of |x| for [`near_sin`], [`near_cos`] and [`near_tan`] of `f32`.
 pub const NEAR: f64 = 1e5;
 
-/// The power with the special cases of the C library.
-#[inline(always)]
-fn single_pow(x: f64, y: f64) -> f64 {
-    let size = x.abs();
-    let power = single_exp(y * single_ln(size));
-    let power = if (size == 1.0) & y.is_infinite() { 1.0 } else { power };
-    // Infinities are even.
-    let half = 0.5 * y;
-    let (is_whole, is_odd) = (y.trunc() == y, (y.trunc() == y) & (half.trunc() != half));
-    let signed = if is_odd { power.copysign(x) } else { power };
-    let value = if (x < 0.0) & !is_whole & size.is_finite() { f64::NAN } else { signed };
-    if (y == 0.0) | (x == 1.0) { 1.0 } else { value }
-}
-
 /// The remainder, where the quotient is so small that its product with the divisor is exact; otherwise NaN.
 #[inline(always)]
-fn single_fmod(a: f64, b: f64) -> f64 {
+fn single_fmod(a: f32, b: f32) -> f32 {
+    let (a, b) = (f64::from(a), f64::from(b));
     let quotient = a / b;
     let rest = if b.is_infinite() { a } else { a - quotient.trunc() * b };
-    if quotient.abs() < 268_435_456.0 { rest.copysign(a) } else { f64::NAN }
+    (if quotient.abs() < 268_435_456.0 { rest.copysign(a) } else { f64::NAN }) as f32
 }
 
 #[inline(always)]
@@ -251,77 +142,70 @@ fn double_sigmoid(x: f64) -> f64 {
     1.0 / (1.0 + double_exp(-x))
 }
 
-#[inline(always)]
-fn near_tan_of(x: f64) -> f64 {
-    let (sin, cos) = near_sin_cos(x);
-    sin / cos
-}
-
-// Functions instead of closures, because closures may not be inlined into loops.
+/// Functions with the number of their arguments, what computes them for `f32`, and what computes them for `f64`.
 macro_rules! functions {
-    ($method:ident: $($(#[doc = $doc:literal])* $name:ident, $single:path, $double:path;)*) => {$(
+    ($($(#[doc = $doc:literal])* $name:ident($($x:ident)+) of $count:literal: $single:path, $double:path;)*) => {$(
         $(#[doc = $doc])*
         #[inline(always)]
-        pub fn $name<T: Float>(x: T) -> T {
-            x.$method($single, $double)
+        pub fn $name<T: Float>($($x: T),+) -> T {
+            struct InEach;
+            impl RealFunction<$count> for InEach {
+                #[inline(always)]
+                fn single([$($x),+]: [f32; $count]) -> f32 {
+                    $single($($x),+)
+                }
+                #[inline(always)]
+                fn double([$($x),+]: [f64; $count]) -> f64 {
+                    $double($($x),+)
+                }
+            }
+            T::value_of::<InEach, $count>([$($x),+])
         }
     )*};
 }
 
-functions! { natively:
+functions! {
     /// eˣ; for `f32`, the error is at most 1.04 units in the last place.
-    exp, single::exp, double_exp;
+    exp(x) of 1: single::exp, double_exp;
     /// eˣ − 1, accurate for small x; for `f32`, the error is at most 1.5 units in the last place.
-    exp_m1, single::exp_m1, f64::exp_m1;
+    exp_m1(x) of 1: single::exp_m1, f64::exp_m1;
     /// The hyperbolic tangent; for `f32`, the error is at most 2.7 units in the last place.
-    tanh, single::tanh, f64::tanh;
+    tanh(x) of 1: single::tanh, f64::tanh;
     /// 1 / (1 + e⁻ˣ); for `f32`, the error is at most 2 units in the last place.
-    sigmoid, single::sigmoid, double_sigmoid;
+    sigmoid(x) of 1: single::sigmoid, double_sigmoid;
     /// The error function; for `f32`, the error is at most 5.8 units in the last place, and the result is exactly ±1 from
     /// ±3.92 on.
-    erf, single::erf, libm::erf;
+    erf(x) of 1: single::erf, libm::erf;
     /// The natural logarithm; for `f32`, the error is at most 0.88 units in the last place.
-    ln, logarithms::ln, f64::ln;
+    ln(x) of 1: logarithms::ln, f64::ln;
     /// The natural logarithm of 1 + x, accurate for small x; for `f32`, the error is at most 0.95 units in the last place.
-    ln_1p, logarithms::ln_1p, f64::ln_1p;
+    ln_1p(x) of 1: logarithms::ln_1p, f64::ln_1p;
     /// The logarithm to base 10; for `f32`, the error is at most 0.98 units in the last place.
-    log10, logarithms::log10, f64::log10;
+    log10(x) of 1: logarithms::log10, f64::log10;
     /// The inverse sine; for `f32`, the error is at most 0.63 units in the last place.
-    asin, angles::asin, f64::asin;
+    asin(x) of 1: angles::asin, f64::asin;
     /// The inverse cosine; for `f32`, the error is at most 0.63 units in the last place.
-    acos, angles::acos, f64::acos;
+    acos(x) of 1: angles::acos, f64::acos;
     /// The sine; for `f32`, |x| must be below [`NEAR`], and the error is at most 0.92 units in the last place.
-    near_sin, angles::sin, f64::sin;
+    near_sin(x) of 1: angles::sin, f64::sin;
     /// The cosine; for `f32`, |x| must be below [`NEAR`], and the error is at most 0.92 units in the last place.
-    near_cos, angles::cos, f64::cos;
-}
-
-functions! { through:
-    /// The inverse tangent.
-    atan, single_atan, f64::atan;
-    /// The inverse hyperbolic tangent.
-    atanh, single_atanh, f64::atanh;
-    /// The tangent; for `f32`, |x| must be below [`NEAR`].
-    near_tan, near_tan_of, f64::tan;
-}
-
-/// The angle of the point (x, y), from -π to π.
-#[inline(always)]
-pub fn atan2<T: Float>(y: T, x: T) -> T {
-    y.through_with(x, single_atan2, f64::atan2)
-}
-
-/// xʸ.
-#[inline(always)]
-pub fn pow<T: Float>(x: T, y: T) -> T {
-    x.through_with(y, single_pow, f64::powf)
-}
-
-/// The remainder of a division whose quotient is rounded towards 0, with the sign of `a`. For `f32`, the result is NaN if
-/// the quotient is 2²⁸ or larger.
-#[inline(always)]
-pub fn near_fmod<T: Float>(a: T, b: T) -> T {
-    a.through_with(b, single_fmod, |a, b| a % b)
+    near_cos(x) of 1: angles::cos, f64::cos;
+    /// The tangent; for `f32`, |x| must be below [`NEAR`], and the error is at most 1.19 units in the last place.
+    near_tan(x) of 1: angles::tan, f64::tan;
+    /// The inverse tangent; for `f32`, the error is at most 1.08 units in the last place.
+    atan(x) of 1: angles::atan, f64::atan;
+    /// The inverse hyperbolic tangent; for `f32`, the error is at most 0.94 units in the last place.
+    atanh(x) of 1: logarithms::atanh, f64::atanh;
+    /// The logarithm of the absolute value of the gamma function. For `f32` above 0, it is next to the exact one; below 0,
+    /// the absolute error is at most 1e-9 more than that of rounding.
+    lgamma(x) of 1: gamma::lgamma, f64::lgamma;
+    /// The angle of the point (x, y), from -π to π.
+    atan2(y x) of 2: single_atan2, f64::atan2;
+    /// xʸ; for `f32`, the error is at most 0.7 units in the last place.
+    pow(x y) of 2: powers::pow, f64::powf;
+    /// The remainder of a division whose quotient is rounded towards 0, with the sign of `a`. For `f32`, the result is NaN if
+    /// the quotient is 2²⁸ or larger.
+    near_fmod(a b) of 2: single_fmod, f64::rem;
 }
 
 #[cfg(test)]

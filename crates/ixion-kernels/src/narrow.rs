@@ -2,7 +2,7 @@
 //! in f32.
 
 use super::parallel::for_each_chunk;
-use super::widest;
+use crate::widest;
 use ixion_tensor::bf16;
 use ixion_tensor::{LimitError, Limits};
 
@@ -24,7 +24,7 @@ pub fn add_dots(row: &[f32], matrix: &[bf16], output: &mut [f32], limits: &Limit
     for_each_chunk(output, ROWS, &|start, output| {
         limits.check_deadline()?;
         let matrix = &matrix[start * row.len()..][..output.len() * row.len()];
-        widest(|| {
+        widest!(|| {
             for (at, sum) in output.iter_mut().enumerate() {
                 *sum += dot(row, &matrix[at * row.len()..][..row.len()]);
             }

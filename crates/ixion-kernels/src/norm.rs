@@ -1,7 +1,11 @@
 //! Normalisation of rows, planes and neighbouring channels. Sums are computed in f64, in a fixed order.
 
+use super::Float;
 use super::reduce::sum_here;
-use super::{Float, Work, run_widest};
+use crate::widest;
+
+/// The number of elements that are processed at a time, so that they stay in the first-level cache.
+const BLOCK: usize = 1024;
 
 /// A normalisation of a row.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -19,78 +23,160 @@ pub enum Norm {
 }
 
 impl Norm {
-    /// Normalises a row, then multiplies each element by its own weight and adds its own bias.
+    /// Normalises each row of `len` elements, then multiplies each element by its own weight and adds its own bias. If
+    /// `input` is `None`, the output holds the input.
     ///
     /// # Panics
-    /// Panics if the number of weights or biases is not the number of elements; callers check this beforehand.
-    pub fn row<T: Float>(self, row: &mut [T], affine: Affine<'_, T>) {
-        let is_as_long = |values: &[T]| values.len() == row.len();
+    /// Panics if the number of weights or biases is not `len`, or the input is not as long as the output; callers check this
+    /// beforehand.
+    pub fn rows<T: Float>(self, input: Option<&[T]>, output: &mut [T], len: usize, affine: Affine<'_, T>) {
+        let is_as_long = |values: &[T]| values.len() == len;
         assert!(
             [affine.weight, affine.bias].into_iter().flatten().all(is_as_long),
             "expected one weight and one bias per element"
         );
-        run_widest(Rows { norm: self, row, affine, planes: None });
+        widest!(|| Rows { norm: Some(self), input, output, len, affine, planes: None }.run());
     }
 
-    /// Normalises planes of `inner` elements together, then multiplies all elements of a plane by the weight of its
-    /// channel and adds the bias of the channel. The first plane belongs to channel `first`.
-    pub fn planes<T: Float>(self, planes: &mut [T], inner: usize, first: usize, affine: Affine<'_, T>) {
-        run_widest(Rows { norm: self, row: planes, affine, planes: Some((inner, first)) });
+    /// Normalises each row of `len` elements, which consists of planes of `inner` elements, then multiplies all elements of
+    /// a plane by the weight of its channel and adds the bias of the channel. The first plane belongs to channel `first`;
+    /// after the last channel, the first follows again. If `input` is `None`, the output holds the input.
+    ///
+    /// # Panics
+    /// Panics if the input is not as long as the output.
+    pub fn planes<T: Float>(
+        self,
+        input: Option<&[T]>,
+        output: &mut [T],
+        len: usize,
+        (inner, first): (usize, usize),
+        affine: Affine<'_, T>,
+    ) {
+        widest!(|| Rows { norm: Some(self), input, output, len, affine, planes: Some((inner, first)) }.run());
     }
 
     /// The number that is subtracted from elements, and the factor that they are then multiplied by.
     #[inline(always)]
     fn statistics<T: Float>(self, row: &[T]) -> (T, T) {
-        let len = row.len() as f64;
         let (mean, variance, eps) = match self {
             Self::Standard { eps } => {
-                let mean = sum_here(row, |x| x) / len;
-                (mean, sum_here(row, |x| (x - mean) * (x - mean)) / len, eps)
+                let (mean, variance) = moments(row);
+                (mean, variance, eps)
             }
-            Self::RootMeanSquare { eps } => (0.0, sum_here(row, |x| x * x) / len, eps),
+            Self::RootMeanSquare { eps } => (0.0, sum_here(row, |x| x * x) / row.len() as f64, eps),
         };
         (T::of(mean), T::of(1.0 / (variance + eps).sqrt()))
     }
 }
 
-/// One row, or planes given by their number of elements and the channel of the first plane.
+/// The mean and the variance of a row. Both are computed block by block, so that memory is read once.
+#[inline(always)]
+fn moments<T: Float>(row: &[T]) -> (f64, f64) {
+    let (mut mean, mut squares, mut count) = (0.0, 0.0, 0.0);
+    for block in row.chunks(BLOCK) {
+        let len = block.len() as f64;
+        let here = sum_here(block, |x| x) / len;
+        let around = sum_here(block, |x| (x - here) * (x - here));
+        if count == 0.0 {
+            (mean, squares, count) = (here, around, len);
+            continue;
+        }
+        // As Chan et al. (1983) join the moments of two samples.
+        let (all, difference) = (count + len, here - mean);
+        mean += difference * (len / all);
+        squares += around + difference * difference * (count * len / all);
+        count = all;
+    }
+    (mean, squares / count)
+}
+
+/// Rows that are normalised, or only multiplied and added to. Without planes, which are given by their number of elements and
+/// the channel of the first, each element has its own weight and bias.
 struct Rows<'a, T> {
-    norm: Norm,
-    row: &'a mut [T],
+    norm: Option<Norm>,
+    input: Option<&'a [T]>,
+    output: &'a mut [T],
+    len: usize,
     affine: Affine<'a, T>,
     planes: Option<(usize, usize)>,
 }
 
-impl<T: Float> Work for Rows<'_, T> {
-    type Output = ();
-
+impl<T: Float> Rows<'_, T> {
     #[inline(always)]
     fn run(self) {
-        let (mean, scale) = self.norm.statistics(self.row);
-        let normal = |x: T| (x - mean) * scale;
-        match self.planes {
-            Some((inner, first)) if !self.affine.is_empty() => {
-                for (index, plane) in self.row.chunks_exact_mut(inner.max(1)).enumerate() {
-                    let (weight, bias) = self.affine.at_channel(first + index);
-                    plane.iter_mut().for_each(|x| *x = normal(*x) * weight + bias);
+        let Self { norm, input, output, len, affine, planes } = self;
+        assert!(input.is_none_or(|input| input.len() == output.len()), "expected as much input as output");
+        let (len, mut buffer) = (len.max(1), [T::zero(); BLOCK]);
+        for (index, row) in output.chunks_exact_mut(len).enumerate() {
+            let input = input.map(|input| &input[index * len..][..len]);
+            let statistics = norm.map(|norm| norm.statistics(input.unwrap_or(row)));
+            let Some((inner, first)) = planes.filter(|_| !affine.is_empty()) else {
+                for start in (0..len).step_by(BLOCK) {
+                    let block = &mut row[start..len.min(start + BLOCK)];
+                    let affine = affine.part(start, block.len());
+                    change(source(input, start, block, &mut buffer), block, statistics, affine);
+                }
+                continue;
+            };
+            let inner = inner.max(1);
+            let first = first + index * (len / inner);
+            for (index, plane) in row.chunks_exact_mut(inner).enumerate() {
+                let input = input.map(|input| &input[index * inner..][..inner]);
+                let affine = affine.at_channel(first + index);
+                for start in (0..inner).step_by(BLOCK) {
+                    let block = &mut plane[start..inner.min(start + BLOCK)];
+                    scale(source(input, start, block, &mut buffer), block, statistics, affine);
                 }
             }
-            _ => match (self.affine.weight, self.affine.bias) {
-                (Some(weight), Some(bias)) => {
-                    let elements = self.row.iter_mut().zip(weight).zip(bias);
-                    elements.for_each(|((x, &weight), &bias)| *x = normal(*x) * weight + bias);
-                }
-                (Some(weight), None) => {
-                    let elements = self.row.iter_mut().zip(weight);
-                    elements.for_each(|(x, &weight)| *x = normal(*x) * weight);
-                }
-                (None, Some(bias)) => {
-                    let elements = self.row.iter_mut().zip(bias);
-                    elements.for_each(|(x, &bias)| *x = normal(*x) + bias);
-                }
-                (None, None) => self.row.iter_mut().for_each(|x| *x = normal(*x)),
-            },
         }
+    }
+}
+
+/// The elements from which a block is computed: a part of the input, or a copy of the block.
+#[inline(always)]
+fn source<'a, T: Copy>(
+    input: Option<&'a [T]>,
+    start: usize,
+    block: &[T],
+    buffer: &'a mut [T; BLOCK],
+) -> &'a [T] {
+    match input {
+        Some(input) => &input[start..][..block.len()],
+        None => {
+            let copy = &mut buffer[..block.len()];
+            copy.copy_from_slice(block);
+            copy
+        }
+    }
+}
+
+/// Normalises elements, then multiplies all of them by the same weight and adds the same bias.
+#[inline(always)]
+fn scale<T: Float>(from: &[T], to: &mut [T], statistics: Option<(T, T)>, (weight, bias): (T, T)) {
+    let elements = to.iter_mut().zip(from);
+    match statistics {
+        Some((mean, scale)) => elements.for_each(|(y, &x)| *y = (x - mean) * scale * weight + bias),
+        None => elements.for_each(|(y, &x)| *y = x * weight + bias),
+    }
+}
+
+/// Normalises elements, then multiplies each by its own weight and adds its own bias.
+#[inline(always)]
+fn change<T: Float>(from: &[T], to: &mut [T], statistics: Option<(T, T)>, affine: Affine<'_, T>) {
+    let (mean, scale) = statistics.unwrap_or((T::zero(), T::one()));
+    let elements = to.iter_mut().zip(from);
+    match (affine.weight, affine.bias) {
+        (Some(weight), Some(bias)) => {
+            let elements = elements.zip(weight).zip(bias);
+            elements.for_each(|(((y, &x), &weight), &bias)| *y = (x - mean) * scale * weight + bias);
+        }
+        (Some(weight), None) => {
+            elements.zip(weight).for_each(|((y, &x), &weight)| *y = (x - mean) * scale * weight);
+        }
+        (None, Some(bias)) => {
+            elements.zip(bias).for_each(|((y, &x), &bias)| *y = (x - mean) * scale + bias);
+        }
+        (None, None) => elements.for_each(|(y, &x)| *y = (x - mean) * scale),
     }
 }
 
@@ -103,12 +189,19 @@ pub struct Affine<'a, T> {
     pub bias: Option<&'a [T]>,
 }
 
-impl<T: Float> Affine<'_, T> {
+impl<'a, T: Float> Affine<'a, T> {
     /// Neither weights nor biases.
     pub const NONE: Self = Self { weight: None, bias: None };
 
     fn is_empty(&self) -> bool {
         self.weight.is_none() && self.bias.is_none()
+    }
+
+    /// The weights and biases of some elements.
+    #[inline(always)]
+    fn part(&self, start: usize, len: usize) -> Self {
+        let of = |values: Option<&'a [T]>| values.map(|values| &values[start..][..len]);
+        Self { weight: of(self.weight), bias: of(self.bias) }
     }
 
     /// The weight and the bias at one position; 1 and 0 if they are absent.
@@ -123,31 +216,25 @@ impl<T: Float> Affine<'_, T> {
         self.at(channel % self.weight.or(self.bias).map_or(1, <[T]>::len).max(1))
     }
 
-    /// Multiplies each element of a row by its own weight, and adds its own bias.
-    pub fn apply(&self, row: &mut [T]) {
-        match (self.weight, self.bias) {
-            (Some(weight), Some(bias)) => {
-                let elements = row.iter_mut().zip(weight).zip(bias);
-                elements.for_each(|((x, &scale), &shift)| *x = *x * scale + shift);
-            }
-            (None, None) => {}
-            _ => row.iter_mut().enumerate().for_each(|(index, x)| {
-                let (scale, shift) = self.at(index);
-                *x = *x * scale + shift;
-            }),
-        }
+    /// Multiplies each element of rows of as many elements as there are weights by its own weight, and adds its own bias. If
+    /// `input` is `None`, the output holds the input.
+    ///
+    /// # Panics
+    /// Panics if the input is not as long as the output.
+    pub fn rows(self, input: Option<&[T]>, output: &mut [T]) {
+        let len = self.weight.or(self.bias).map_or(1, <[T]>::len);
+        widest!(|| Rows { norm: None, input, output, len, affine: self, planes: None }.run());
     }
 
     /// Multiplies all elements of each plane of `inner` elements by the weight of its channel, and adds the bias of the
-    /// channel. The first plane belongs to channel `first`; after the last channel, the first follows again.
-    pub fn apply_to_planes(&self, planes: &mut [T], inner: usize, first: usize) {
-        if self.is_empty() {
-            return;
-        }
-        for (index, plane) in planes.chunks_exact_mut(inner.max(1)).enumerate() {
-            let (scale, shift) = self.at_channel(first + index);
-            plane.iter_mut().for_each(|x| *x = *x * scale + shift);
-        }
+    /// channel. The first plane belongs to channel `first`; after the last channel, the first follows again. If `input` is
+    /// `None`, the output holds the input.
+    ///
+    /// # Panics
+    /// Panics if the input is not as long as the output.
+    pub fn planes(self, input: Option<&[T]>, output: &mut [T], inner: usize, first: usize) {
+        let rows = Rows { norm: None, input, output, len: inner, affine: self, planes: Some((inner, first)) };
+        widest!(|| rows.run());
     }
 }
 
@@ -217,14 +304,18 @@ mod tests {
 
     proptest! {
         #[test]
-        fn rows_equal_the_naive_ones(rows in 1usize..4, len in 1usize..40, eps in 1e-5f64..0.1, seed: u64) {
+        fn rows_equal_the_naive_ones(
+            rows in 1usize..4,
+            len in prop_oneof![9 => 1usize..40, 1 => 1000usize..3000],
+            eps in 1e-5f64..0.1,
+            seed: u64,
+        ) {
             let x = numbers(rows * len, seed);
             let matrix = Array2::from_shape_vec((rows, len), x.clone()).unwrap();
             let mut y = x.clone();
-            y.chunks_exact_mut(len).for_each(|row| Norm::Standard { eps }.row(row, Affine::NONE));
+            Norm::Standard { eps }.rows(None, &mut y, len, Affine::NONE);
             assert_close(&y, naive::standardize(matrix.view(), eps).as_slice().unwrap());
-            y.copy_from_slice(&x);
-            y.chunks_exact_mut(len).for_each(|row| Norm::RootMeanSquare { eps }.row(row, Affine::NONE));
+            Norm::RootMeanSquare { eps }.rows(Some(&x), &mut y, len, Affine::NONE);
             assert_close(&y, naive::root_mean_square(matrix.view(), eps).as_slice().unwrap());
         }
 
@@ -249,10 +340,17 @@ mod tests {
             let (weight, bias) = ((which & 1 > 0).then_some(&weights[..]), (which & 2 > 0).then_some(&biases[..]));
             let affine = Affine { weight, bias };
             let x = numbers(samples * channels * inner, 3);
-            let (mut planes, mut rows) = (x.clone(), x.clone());
-            affine.apply_to_planes(&mut planes[inner..], inner, 1);
-            affine.apply_to_planes(&mut planes[..inner], inner, 0);
-            rows.chunks_exact_mut(channels).for_each(|row| affine.apply(row));
+            let (mut planes, mut rows) = (x.clone(), vec![7.0; x.len()]);
+            affine.planes(None, &mut planes[inner..], inner, 1);
+            affine.planes(Some(&x[..inner]), &mut planes[..inner], inner, 0);
+            if which > 0 {
+                affine.rows(Some(&x), &mut rows);
+                let mut in_place = x.clone();
+                affine.rows(None, &mut in_place);
+                prop_assert_eq!(&rows, &in_place);
+            } else {
+                rows.copy_from_slice(&x);
+            }
             for (i, x) in x.iter().enumerate() {
                 let want = |channel: usize| {
                     x * weight.map_or(1.0, |w| w[channel]) + bias.map_or(0.0, |b| b[channel])
@@ -270,14 +368,17 @@ mod tests {
             let (weight, bias) = ((which & 1 > 0).then_some(&weights[..]), (which & 2 > 0).then_some(&biases[..]));
             let (affine, norm) = (Affine { weight, bias }, Norm::Standard { eps: 0.01 });
             let (mut fused, mut apart) = (numbers(len, seed), numbers(len, seed));
-            norm.row(&mut fused, affine);
-            norm.row(&mut apart, Affine::NONE);
-            affine.apply(&mut apart);
+            norm.rows(None, &mut fused, len, affine);
+            norm.rows(None, &mut apart, len, Affine::NONE);
+            if which > 0 {
+                affine.rows(None, &mut apart);
+            }
             prop_assert_eq!(fused, apart);
-            let (mut fused, mut apart) = (numbers(3 * inner, seed), numbers(3 * inner, seed));
-            norm.planes(&mut fused, inner, 1, affine);
-            norm.row(&mut apart, Affine::NONE);
-            affine.apply_to_planes(&mut apart, inner, 1);
+            let x = numbers(6 * inner, seed);
+            let (mut fused, mut apart) = (vec![7.0; x.len()], x.clone());
+            norm.planes(Some(&x), &mut fused, 3 * inner, (inner, 1), affine);
+            norm.rows(None, &mut apart, 3 * inner, Affine::NONE);
+            affine.planes(None, &mut apart, inner, 1);
             prop_assert_eq!(fused, apart);
         }
     }
@@ -285,7 +386,7 @@ mod tests {
     #[test]
     fn a_large_mean_costs_no_digits() {
         let mut x: Vec<f32> = (0..1000).map(|i| 1_048_576.0 + (i % 2) as f32).collect();
-        Norm::Standard { eps: 0.0 }.row(&mut x, Affine::NONE);
+        Norm::Standard { eps: 0.0 }.rows(None, &mut x, 1000, Affine::NONE);
         assert_eq!((x[0], x[1]), (-1.0, 1.0));
     }
 }

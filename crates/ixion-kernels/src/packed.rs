@@ -6,9 +6,10 @@
 //! transposed, and it makes no difference whether they are rows of a matrix, pixels of an image or the input that a
 //! window sees.
 //!
-//! A sum starts with its bias and adds one product after the other, in the order of the weights, whatever else is
-//! computed at the same time: neither sizes nor threads change a bit. Products are fused with sums if the processor
-//! supports it.
+//! A sum starts with its bias and adds one product after the other, in the order of the weights. A long sum is computed in
+//! parts of about as many products each, which are added up: its rounding error grows with the number of additions that
+//! a product takes part in. Where parts begin depends on the weights alone, whatever else is computed at the same time:
+//! neither sizes nor threads change a bit. Products are fused with sums if the processor supports it.
 
 mod packing;
 mod pairs;
@@ -24,8 +25,8 @@ pub use packing::Packing;
 pub(super) use pairs::round;
 pub use pairs::{Rounded, round_rows};
 pub use panels::Panels;
-pub(super) use product::Results;
 pub use product::{Factors, Size, SumEpilogue, Target};
+pub(super) use product::{Results, TERMS};
 use schedule::Schedule;
 pub(super) use view::{PanelsView, pack_columns, pack_rows};
 
@@ -49,7 +50,7 @@ pub fn multiply(
     limits: &Limits,
 ) -> ixion_tensor::Result<()> {
     let (len, output) = (output.len(), output.as_mut_ptr());
-    let results = Results { output, len, target, is_far: false };
+    let results = Results { output, len, target, is_far: false, terms: TERMS };
     // SAFETY: the results are in a slice that is borrowed mutably.
     unsafe { start(panels.view(), factors, size, results, epilogue, limits, threads()) }
 }
@@ -83,7 +84,7 @@ unsafe fn start(
     panels: PanelsView<'_>,
     factors: &Factors<'_>,
     size: Size,
-    Results { output, len, target, is_far }: Results,
+    results: Results,
     epilogue: &SumEpilogue<'_>,
     limits: &Limits,
     threads: usize,
@@ -93,17 +94,17 @@ unsafe fn start(
     }
     assert_eq!(factors.depth(), panels.depth(), "rows must be as long as the weights");
     let fits = |end: Option<usize>, len: usize| end.is_some_and(|end| end <= len);
+    let target = results.target;
     assert!((1..=panels.lanes()).contains(&target.last), "`last` must be between 1 and the number of lanes");
     // Nothing is read from rows without words, whatever their positions are.
     let nothing = Factors { row: 0, line: 0, pieces: &[], last: (0, 0), ..*factors };
     let factors = if panels.depth() == 0 { &nothing } else { factors };
     assert!(panels.depth() == 0 || fits(factors.end(size), factors.data.len()), "too few factors");
     let end = target.end(size, panels.count(), panels.lanes());
-    assert!(fits(end, len), "the output is too short for the results");
+    assert!(fits(end, results.len), "the output is too short for the results");
     assert!(epilogue.added.is_none_or(|added| fits(end, added.len())), "too few values to add");
     assert!(target.is_injective(size, panels.count(), panels.lanes()), "results overlap");
-    Schedule::new(panels, factors, size, Results { output, len, target, is_far }, epilogue, limits)
-        .run(threads)
+    Schedule::new(panels, factors, size, results, epilogue, limits).run(threads)
 }
 
 #[cfg(test)]

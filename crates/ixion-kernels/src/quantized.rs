@@ -10,7 +10,7 @@ mod lanes;
 
 use super::parallel::for_each_chunk;
 use super::quantization::Requantization;
-use super::wide::widest;
+use crate::widest;
 pub use conv::Int8Conv;
 use ixion_tensor::Limits;
 use ixion_tensor::Result;
@@ -87,17 +87,22 @@ pub struct ByColumn(pub Vec<Requantization>);
 impl<Q: QuantizedElement> Outcome<Q> for ByRow {
     fn write(&self, row: usize, _: usize, sums: &[f64], outputs: &mut [Q]) -> Result<()> {
         let how = self.0[row];
-        widest(|| sums.iter().zip(outputs).for_each(|(&sum, output)| *output = Q::of(how.apply(sum))));
+        widest!(|| {
+            for (output, &sum) in outputs.iter_mut().zip(sums) {
+                *output = Q::of(how.apply(sum));
+            }
+        });
         Ok(())
     }
 }
 
 impl<Q: QuantizedElement> Outcome<Q> for ByColumn {
     fn write(&self, _: usize, column: usize, sums: &[f64], outputs: &mut [Q]) -> Result<()> {
-        let how = self.0[column..].iter();
-        widest(|| {
-            let outputs = sums.iter().zip(how).zip(outputs);
-            outputs.for_each(|((&sum, how), output)| *output = Q::of(how.apply(sum)));
+        let how = &self.0[column..];
+        widest!(|| {
+            for ((output, &sum), how) in outputs.iter_mut().zip(sums).zip(how) {
+                *output = Q::of(how.apply(sum));
+            }
         });
         Ok(())
     }
@@ -221,7 +226,7 @@ impl Factors<'_> {
             for from in (0..depth).step_by(MAX_PRODUCTS) {
                 let rows = &self.rows.values[first * depth + from..];
                 let found = sums::<R>(rows, depth, &strip[from * COLUMNS..], MAX_PRODUCTS.min(depth - from));
-                widest(|| {
+                widest!(|| {
                     for (row, found) in found.iter().enumerate() {
                         let to = to[row * line + index * COLUMNS..][..COLUMNS].iter_mut().zip(found);
                         match from {

@@ -2,49 +2,69 @@
 
 pub mod axes;
 pub mod complex;
+pub mod extremes;
 pub mod fold;
+pub mod quantifiers;
 
-use super::{Float, Work, run_widest};
+use super::Float;
+use crate::widest;
 
-/// Independent parts of a sum: the number of `f64` additions that can be in flight until one completes.
-const PARTS: usize = 16;
+/// Independent parts of a run: the number of `f64` additions that can be in flight until one completes.
+pub(super) const PARTS: usize = 16;
 
 /// The sum of a function of all elements, in f64 and in several independent parts.
 pub fn sum_of<T: Float>(row: &[T], function: impl Fn(f64) -> f64) -> f64 {
-    run_widest(SumOf(row, function))
-}
-
-struct SumOf<'a, T, F>(&'a [T], F);
-
-impl<T: Float, F: Fn(f64) -> f64> Work for SumOf<'_, T, F> {
-    type Output = f64;
-
-    #[inline(always)]
-    fn run(self) -> f64 {
-        sum_here(self.0, self.1)
-    }
+    widest!(|| sum_here(row, function))
 }
 
 /// As [`sum_of`], for loops that are compiled for wide vectors already.
 #[inline(always)]
 pub(super) fn sum_here<T: Float>(row: &[T], function: impl Fn(f64) -> f64) -> f64 {
     let value = |x: &T| function(x.to_f64().unwrap_or(f64::NAN));
-    let mut parts = [0.0; PARTS];
     let (chunks, rest) = row.as_chunks::<PARTS>();
+    let rest = rest.iter().map(value).fold(0.0, |sum, x| sum + x);
+    if chunks.is_empty() {
+        return rest;
+    }
+    let mut parts = [0.0; PARTS];
     for chunk in chunks {
         for (part, x) in parts.iter_mut().zip(chunk) {
             *part += value(x);
         }
     }
-    for (part, x) in parts.iter_mut().zip(rest) {
-        *part += value(x);
-    }
-    parts.iter().sum()
+    rest + in_pairs(parts, |a, b| a + b)
+}
+
+/// Joins parts in pairs, which are independent of each other, until one is left.
+#[inline(always)]
+pub(super) fn in_pairs<A: Copy>(parts: [A; PARTS], join: impl Fn(A, A) -> A) -> A {
+    // Or the compiler would arrange the lanes of the loop before by the order in which they are joined here.
+    let parts = std::hint::black_box(parts);
+    let eight: [A; PARTS / 2] = std::array::from_fn(|at| join(parts[at], parts[at + 8]));
+    let four: [A; PARTS / 4] = std::array::from_fn(|at| join(eight[at], eight[at + 4]));
+    join(join(four[0], four[2]), join(four[1], four[3]))
 }
 
 /// The sum of a row; 0 for an empty one.
 pub fn sum<T: Float>(row: &[T]) -> f64 {
     sum_of(row, |x| x)
+}
+
+/// The sum of the products of two rows, up to the end of the shorter one. Products are rounded to the type of the elements.
+pub fn sum_of_products<T: Float>(a: &[T], b: &[T]) -> f64 {
+    let len = a.len().min(b.len());
+    let product = |(&a, &b): (&T, &T)| (a * b).to_f64().unwrap_or(f64::NAN);
+    widest!(|| {
+        let [(a, a_rest), (b, b_rest)] = [a, b].map(|row| row[..len].as_chunks::<PARTS>());
+        let rest = a_rest.iter().zip(b_rest).map(product).fold(0.0, |sum, x| sum + x);
+        let mut parts = [0.0; PARTS];
+        for (a, b) in a.iter().zip(b) {
+            for (part, pair) in parts.iter_mut().zip(a.iter().zip(b)) {
+                *part += product(pair);
+            }
+        }
+        rest + in_pairs(parts, |a, b| a + b)
+    })
 }
 
 /// The product of a row; 1 for an empty one.
@@ -89,30 +109,11 @@ pub fn norm<T: Float>(row: &[T], p: f64) -> f64 {
         sum_of(row, f64::abs)
     } else if p == 2.0 {
         sum_of(row, |x| x * x).sqrt()
+    } else if p == 3.0 {
+        sum_of(row, |x| x.abs() * x * x).powf(1.0 / p)
     } else {
         sum_of(row, |x| x.abs().powf(p)).powf(1.0 / p)
     }
-}
-
-/// The position of the first element that `wins` over all others, where NaN wins over everything; `None` for an empty
-/// row.
-#[inline(always)]
-pub fn position_of<T: PartialOrd + Copy>(row: &[T], wins: impl Fn(T, T) -> bool) -> Option<usize> {
-    let is_nan = |x: T| x.partial_cmp(&x).is_none();
-    let first = *row.first()?;
-    // First find the winning element, in several independent parts, and then its position: both loops are vectorised.
-    if row.iter().fold(false, |any, &x| any | is_nan(x)) {
-        return row.iter().position(|&x| is_nan(x));
-    }
-    let better = |best: T, x: T| if wins(x, best) { x } else { best };
-    let mut parts = [first; 16];
-    let chunks = row.chunks_exact(parts.len());
-    let rest = chunks.remainder().iter().fold(first, |best, &x| better(best, x));
-    for chunk in chunks {
-        parts.iter_mut().zip(chunk).for_each(|(best, &x)| *best = better(*best, x));
-    }
-    let best = parts.into_iter().fold(rest, better);
-    row.iter().position(|&x| x == best)
 }
 
 #[cfg(test)]
@@ -139,13 +140,13 @@ mod tests {
             let array = ArrayView1::from(&row);
             same(sum(&row), naive::sum(array));
             same(product(&row), naive::product(array));
+            let squares: Vec<f64> = row.iter().map(|x| x * x).collect();
+            same(sum_of_products(&row, &row), naive::sum(ArrayView1::from(&squares)));
             same(variance(&row, f64::from(correction)), naive::variance(array, f64::from(correction)));
             same(log_sum_exp(&row), naive::log_sum_exp(array));
             for p in [0.0, 0.5, 1.0, 2.0, 3.0, f64::INFINITY, f64::NEG_INFINITY] {
                 same(norm(&row, p), naive::norm(array, p));
             }
-            prop_assert_eq!(position_of(&row, |a, b| a > b), naive::arg_max(array));
-            prop_assert_eq!(position_of(&row, |a, b| a < b), naive::arg_min(array));
         }
     }
 }

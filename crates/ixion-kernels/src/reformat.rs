@@ -3,7 +3,7 @@
 use super::parallel::for_each_chunk;
 use super::quantization::{dequantize, quantize};
 use super::transpose::{to_columns, to_rows};
-use super::wide::widest;
+use crate::widest;
 use half::{bf16, f16};
 use ixion_tensor::{Bits, LimitError, Limits};
 
@@ -78,7 +78,7 @@ pub fn reformat<T: Copy + Sync, U: Copy + Send + Sync>(
     if from.block == to.block {
         return for_each_chunk(target, ELEMENTS_PER_THREAD, &|start, target: &mut [U]| {
             limits.check_deadline()?;
-            widest(|| target.iter_mut().zip(&source[start..]).for_each(|(to, &from)| *to = convert(from)));
+            widest!(|| target.iter_mut().zip(&source[start..]).for_each(|(to, &from)| *to = convert(from)));
             Ok(())
         });
     }
@@ -88,7 +88,7 @@ pub fn reformat<T: Copy + Sync, U: Copy + Send + Sync>(
             limits.check_deadline()?;
             let (stored, filling) = target.split_at_mut(to.len);
             let source = &source[start / to.slice().max(1) * from.slice()..];
-            widest(|| stored.iter_mut().zip(source).for_each(|(to, &from)| *to = convert(from)));
+            widest!(|| stored.iter_mut().zip(source).for_each(|(to, &from)| *to = convert(from)));
             filling.fill(filler);
             Ok(())
         });

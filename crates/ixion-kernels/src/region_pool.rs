@@ -1,8 +1,8 @@
 //! Regions of images pooled to one size: each bin is the largest element or the mean of those that it covers.
 
 use super::Float;
-use super::parallel::{for_each_chunk, for_each_item};
-use super::regions::Region;
+use super::parallel::for_each_item;
+use super::regions::{Region, by_position};
 use ixion_tensor::{LimitError, Limits};
 use std::ops::Range;
 
@@ -102,18 +102,14 @@ pub fn region_mean_by_position<'a, T: Float>(
     output: &mut [T],
     limits: &Limits,
 ) -> Result<(), LimitError> {
-    for_each_chunk(output, channels, &|start, output| {
-        let Region { picture, edges: [left, top, right, bottom] } = region(start / channels.max(1));
+    let covered = |[left, top, right, bottom]: [T; 4]| {
         let rows = how.covered(0, [top, bottom], 0, height.saturating_sub(1));
-        let columns = how.covered(1, [left, right], 0, width.saturating_sub(1));
-        let planes = picture.chunks_exact((height * width).max(1));
-        for (index, (plane, output)) in planes.zip(output).enumerate() {
-            limits.check_deadline()?;
-            let (row, column) = (index / how.bins[1] % how.bins[0], index % how.bins[1]);
-            *output = mean(plane, width, &rows[row], &columns[column]);
-        }
-        Ok(())
-    })
+        Ok(Some([rows, how.covered(1, [left, right], 0, width.saturating_sub(1))]))
+    };
+    let bin = |[rows, columns]: &[Covered; 2], plane: &[T], [row, column]: [usize; 2]| {
+        mean(plane, width, &rows[row], &columns[column])
+    };
+    by_position(how.bins, [channels, height, width], region, covered, bin, output, limits)
 }
 
 /// The mean of a part of a plane; 0 if the part is empty.

@@ -7,7 +7,7 @@
 use super::Float;
 use super::naive::{RegionAlign, Samples, between};
 use super::parallel::for_each_chunk;
-use super::wide::widest;
+use crate::widest;
 use ixion_tensor::{LimitError, Limits};
 use std::ops::Range;
 
@@ -44,7 +44,7 @@ pub fn region_align<'a, T: Float>(
         let mut mixed = vec![T::zero(); columns.covered.len()];
         for (picture, output) in picture.chunks_exact(height * width).zip(output.chunks_exact_mut(plane)) {
             limits.check_deadline()?;
-            widest(|| read(picture, width, (&rows, &columns), &mut mixed, output));
+            widest!(|| read(picture, width, (&rows, &columns), &mut mixed, output));
         }
         Ok(())
     })
@@ -63,21 +63,46 @@ pub fn region_align_by_position<'a, T: Float>(
     output: &mut [T],
     limits: &Limits,
 ) -> Result<(), LimitError> {
-    for_each_chunk(output, channels, &|start, output| {
-        let Region { picture, edges: [left, top, right, bottom] } = region(start / channels.max(1));
+    let weights = |[left, top, right, bottom]: [T; 4]| {
         let samples = [how.samples(0, top, bottom), how.samples(1, left, right)];
         let covers_nothing = |samples: &Samples<T>| samples.bin.ceil() == T::zero();
         if how.samples.is_none() && samples.iter().any(covers_nothing) {
-            output.fill(T::nan());
-            return Ok(());
+            return Ok(None);
         }
         let rows = Weights::of(&samples[0], how.bins[0], height, limits)?;
-        let columns = Weights::of(&samples[1], how.bins[1], width, limits)?;
+        Ok(Some([rows, Weights::of(&samples[1], how.bins[1], width, limits)?]))
+    };
+    let bin = |[rows, columns]: &[Weights<T>; 2], plane: &[T], [row, column]: [usize; 2]| {
+        bin_of(plane, width, rows.of_bin(row), columns.of_bin(column))
+    };
+    by_position(how.bins, [channels, height, width], region, weights, bin, output, limits)
+}
+
+/// Computes regions of images C×H×W, every bin of which is read from a channel of its own: element n of the output of a region,
+/// which is C elements in rows and columns of `bins`, is what `bin` returns for channel n and for its row and column. `bin` is
+/// also given what `prepare` returns for the edges of the region; if that is nothing, all elements are NaN.
+///
+/// # Errors
+/// [`LimitError::DeadlineExceeded`] if the deadline has passed.
+pub(crate) fn by_position<'a, T: Float, P>(
+    bins: [usize; 2],
+    [channels, height, width]: [usize; 3],
+    region: impl Fn(usize) -> Region<'a, T> + Sync,
+    prepare: impl Fn([T; 4]) -> Result<Option<P>, LimitError> + Sync,
+    bin: impl Fn(&P, &[T], [usize; 2]) -> T + Sync,
+    output: &mut [T],
+    limits: &Limits,
+) -> Result<(), LimitError> {
+    for_each_chunk(output, channels, &|start, output| {
+        let Region { picture, edges } = region(start / channels.max(1));
+        let Some(prepared) = prepare(edges)? else {
+            output.fill(T::nan());
+            return Ok(());
+        };
         let planes = picture.chunks_exact((height * width).max(1));
         for (index, (plane, output)) in planes.zip(output).enumerate() {
             limits.check_deadline()?;
-            let (row, column) = (index / how.bins[1] % how.bins[0], index % how.bins[1]);
-            *output = bin_of(plane, width, rows.of_bin(row), columns.of_bin(column));
+            *output = bin(&prepared, plane, [index / bins[1] % bins[0], index % bins[1]]);
         }
         Ok(())
     })

@@ -5,8 +5,8 @@ mod bytes;
 use super::Float;
 use super::naive::{Interpolation, Resampling};
 use super::parallel::for_each_chunk;
-use super::take::{take, take_axes};
-use super::wide::widest;
+use super::take::{Taking, take};
+use crate::widest;
 pub use bytes::ByteResampler;
 use ixion_tensor::{LimitError, Limits};
 use smallvec::SmallVec;
@@ -16,8 +16,8 @@ use smallvec::SmallVec;
 enum Taps<T> {
     /// One element.
     One(Vec<usize>),
-    /// Two elements and their weights.
-    Two(Vec<[(usize, T); 2]>),
+    /// Two elements and their weights, which are read for every output; short positions make that less.
+    Two(Vec<[(u32, T); 2]>),
     /// Any number of elements and their weights.
     Many(Vec<Vec<(usize, T)>>),
 }
@@ -112,10 +112,10 @@ impl<T: Float> Resampler<T> {
         for step in steps {
             let len = current.len() / (step.len * step.inner).max(1) * step.outputs * step.inner;
             let (next, rest) = scratch.split_at_mut(len);
-            widest(|| step.run(current, next, limits))?;
+            widest!(|| step.run(current, next, limits))?;
             (current, scratch) = (next, rest);
         }
-        widest(|| last.run(current, output, limits))
+        widest!(|| last.run(current, output, limits))
     }
 }
 
@@ -125,10 +125,11 @@ impl Copies {
         let (from, to) =
             lens.fold((self.lanes, self.lanes), |(from, to), (len, outputs)| (from * len, to * outputs));
         let (from, to) = (from.max(1), to.max(1));
+        let taking = Taking::new(&self.axes, self.lanes);
         for_each_chunk(output, to, &|start, output| {
             limits.check_deadline()?;
             let input = &input[start / to * from..][..from];
-            take_axes(input, &self.axes, self.lanes, output);
+            taking.run(input, output);
             Ok(())
         })
     }
@@ -140,8 +141,10 @@ impl<T: Float> Taps<T> {
         if let Some(sources) = positions.clone().map(|position| axis.only_tap::<T>(position)).collect() {
             return Self::One(sources);
         }
-        if inner == 1 && axis.interpolation == Interpolation::Linear && !axis.is_filter() {
-            return Self::Two(positions.map(|position| axis.two_taps(position)).collect());
+        let is_linear = axis.interpolation == Interpolation::Linear && !axis.is_filter();
+        if inner == 1 && is_linear && u32::try_from(axis.len).is_ok() {
+            let narrow = |(index, weight): (usize, T)| (index as u32, weight);
+            return Self::Two(positions.map(|position| axis.two_taps(position).map(narrow)).collect());
         }
         Self::Many(positions.map(|position| axis.taps(position)).collect())
     }
@@ -157,14 +160,14 @@ impl<T: Float> Step<T> {
             match &self.taps {
                 Taps::One(sources) => take(input, self.len, inner, sources, output),
                 Taps::Two(pairs) => {
-                    let both = |[a, b]: &[(usize, T); 2]| input[a.0] * a.1 + input[b.0] * b.1;
-                    output.iter_mut().zip(pairs).for_each(|(y, pair)| *y = both(pair));
+                    for (y, [a, b]) in output.iter_mut().zip(pairs) {
+                        *y = input[a.0 as usize] * a.1 + input[b.0 as usize] * b.1;
+                    }
                 }
                 Taps::Many(taps) if inner == 1 => {
-                    let mix = |taps: &Vec<(usize, T)>| {
-                        taps.iter().map(|&(index, weight)| input[index] * weight).sum()
-                    };
-                    output.iter_mut().zip(taps).for_each(|(y, taps)| *y = mix(taps));
+                    for (y, taps) in output.iter_mut().zip(taps) {
+                        *y = taps.iter().map(|&(index, weight)| input[index] * weight).sum();
+                    }
                 }
                 Taps::Many(taps) => {
                     for (output, taps) in output.chunks_exact_mut(inner.max(1)).zip(taps) {

@@ -1,11 +1,9 @@
 //! Softmax along one axis. A few powers of e are added in the element type, and these sums in f64: the sum of a row of
 //! any length is as exact as that of a short one.
 
-use super::wide::{Work, run_widest};
+use super::reduce::{PARTS, in_pairs};
 use super::{Float, math};
-
-/// Independent parts of a row.
-const PARTS: usize = 16;
+use crate::widest;
 
 /// The number of powers that are added in the element type.
 const ADDED: usize = 16;
@@ -18,7 +16,7 @@ const LANES: usize = 128;
 /// # Panics
 /// Panics if the input is shorter than the output.
 pub fn softmax<T: Float>(input: Option<&[T]>, output: &mut [T], len: usize, inner: usize) {
-    run_widest(Softmax { input, output, len, inner, is_log: false });
+    widest!(|| Softmax { input, output, len, inner, is_log: false }.run());
 }
 
 /// The logarithm of softmax along the middle axis of …×`len`×`inner`; as [`softmax`].
@@ -26,7 +24,7 @@ pub fn softmax<T: Float>(input: Option<&[T]>, output: &mut [T], len: usize, inne
 /// # Panics
 /// Panics if the input is shorter than the output.
 pub fn log_softmax<T: Float>(input: Option<&[T]>, output: &mut [T], len: usize, inner: usize) {
-    run_widest(Softmax { input, output, len, inner, is_log: true });
+    widest!(|| Softmax { input, output, len, inner, is_log: true }.run());
 }
 
 struct Softmax<'a, T> {
@@ -37,9 +35,7 @@ struct Softmax<'a, T> {
     is_log: bool,
 }
 
-impl<T: Float> Work for Softmax<'_, T> {
-    type Output = ();
-
+impl<T: Float> Softmax<'_, T> {
     #[inline(always)]
     fn run(self) {
         let power = |power: T, _: T| power;
@@ -69,7 +65,7 @@ fn largest_of<T: Float>(row: &[T]) -> T {
         parts.iter_mut().zip(chunk).for_each(|(part, &x)| *part = larger(*part, x));
     }
     let rest = rest.iter().fold(T::neg_infinity(), |largest, &x| larger(largest, x));
-    parts.into_iter().fold(rest, larger)
+    larger(rest, in_pairs(parts, larger))
 }
 
 impl<T: Float> Softmax<'_, T> {
@@ -135,21 +131,36 @@ fn powers<T: Float>(row: &mut [T], largest: T, keeps_differences: bool) -> f64 {
     let mut sum = 0.0;
     // Loops that only do one thing are vectorised.
     for chunk in row.chunks_mut(PARTS * ADDED) {
+        chunk.iter_mut().for_each(|x| *x -= largest);
         if !keeps_differences {
-            for x in chunk.iter_mut() {
-                *x = math::exp(*x - largest);
-            }
+            exp_all(chunk);
             sum += sum_of(chunk);
             continue;
         }
         let mut powers = [T::zero(); PARTS * ADDED];
-        for (x, power) in chunk.iter_mut().zip(&mut powers) {
-            *x -= largest;
-            *power = math::exp(*x);
-        }
-        sum += sum_of(&powers[..chunk.len()]);
+        let powers = &mut powers[..chunk.len()];
+        powers.copy_from_slice(chunk);
+        exp_all(powers);
+        sum += sum_of(powers);
     }
     sum
+}
+
+/// Replaces numbers by powers of e. For loops that are compiled for wide vectors.
+#[inline(always)]
+pub(super) fn exp_all<T: Float>(numbers: &mut [T]) {
+    let (chunks, rest) = numbers.as_chunks_mut::<PARTS>();
+    for chunk in chunks {
+        chunk.iter_mut().for_each(|x| *x = math::exp(*x));
+    }
+    if rest.is_empty() {
+        return;
+    }
+    // A whole vector takes less time than a few numbers alone.
+    let mut chunk = [T::zero(); PARTS];
+    chunk[..rest.len()].copy_from_slice(rest);
+    chunk.iter_mut().for_each(|x| *x = math::exp(*x));
+    rest.copy_from_slice(&chunk[..rest.len()]);
 }
 
 #[inline(always)]
@@ -160,7 +171,7 @@ fn sum_of<T: Float>(chunk: &[T]) -> f64 {
         parts.iter_mut().zip(chunk).for_each(|(part, &power)| *part += power);
     }
     parts.iter_mut().zip(rest).for_each(|(part, &power)| *part += power);
-    parts.into_iter().sum::<T>().to_f64().unwrap_or(f64::NAN)
+    in_pairs(parts, |a, b| a + b).to_f64().unwrap_or(f64::NAN)
 }
 
 /// Replaces a few elements by the values of `first`, and adds the powers of e to their sums.

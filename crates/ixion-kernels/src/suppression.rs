@@ -4,7 +4,7 @@
 //! comparison is vectorised.
 
 use super::Float;
-use super::wide::widest;
+use crate::widest;
 use ixion_tensor::{LimitError, Limits};
 
 /// The number of boxes that are compared between two decisions whether to go on.
@@ -33,7 +33,7 @@ pub fn suppress<T: Float>(
         }
         limits.check_deadline()?;
         let place = boxes[position];
-        if !widest(|| kept.overlap(place)) {
+        if !widest!(|| kept.overlap(place)) {
             kept.push(place);
             positions.push(position);
         }

@@ -1,5 +1,6 @@
 //! Gathers elements along an axis in another order, some of them never, once or often.
 
+use crate::widest;
 use ixion_tensor::MAX_RANK;
 use smallvec::{SmallVec, smallvec};
 
@@ -13,14 +14,76 @@ pub fn take<B: Copy>(input: &[B], len: usize, inner: usize, sources: &[usize], o
     }
 }
 
+/// As [`take`], for sources that are the elements of a tensor, few of which are consecutive.
+pub fn take_rows<B: Copy>(input: &[B], len: usize, inner: usize, sources: &[u64], output: &mut [B]) {
+    let (from, to) = ((len * inner).max(1), (sources.len() * inner).max(1));
+    for (input, output) in input.chunks_exact(from).zip(output.chunks_exact_mut(to)) {
+        match inner {
+            1 => output.iter_mut().zip(sources).for_each(|(y, &source)| *y = input[source as usize]),
+            2..4 => copy_rows::<B, 2>(input, inner, sources, output),
+            4..8 => copy_rows::<B, 4>(input, inner, sources, output),
+            8..16 => copy_rows::<B, 8>(input, inner, sources, output),
+            16..=32 => copy_rows::<B, 16>(input, inner, sources, output),
+            _ => {
+                for (row, &source) in output.chunks_exact_mut(inner.max(1)).zip(sources) {
+                    row.copy_from_slice(&input[source as usize * inner..][..inner]);
+                }
+            }
+        }
+    }
+}
+
+/// Copies rows of `N` to `2 * N` elements: the first `N` and the last `N`, so that no loop over a few elements is needed.
+#[inline]
+fn copy_rows<B: Copy, const N: usize>(input: &[B], inner: usize, sources: &[u64], output: &mut [B]) {
+    for (to, &source) in output.chunks_exact_mut(inner).zip(sources) {
+        let from = &input[source as usize * inner..][..inner];
+        if let (Some(to), Some(from)) = (to.first_chunk_mut::<N>(), from.first_chunk()) {
+            *to = *from;
+        }
+        if let (Some(to), Some(from)) = (to.last_chunk_mut::<N>(), from.last_chunk()) {
+            *to = *from;
+        }
+    }
+}
+
+/// The first index that is negative, or not below `len`.
+pub fn first_outside(indices: &[i64], len: usize) -> Option<i64> {
+    // Without branches within a block, so that it is vectorised. Negative numbers become large ones.
+    let is_outside = |index: i64| index as u64 >= len as u64;
+    let any_outside = |block: &[i64]| block.iter().fold(false, |any, &index| any | is_outside(index));
+    let block = indices.chunks(1024).find(|block| widest!(|| any_outside(block)))?;
+    block.iter().copied().find(|&index| is_outside(index))
+}
+
 /// As [`take`], along several consecutive axes, the last of which has rows of `inner` elements. Each axis is given by its
 /// length and the sources along it.
 pub fn take_axes<B: Copy>(input: &[B], axes: &[(usize, Vec<usize>)], inner: usize, output: &mut [B]) {
-    let Some(((len, sources), outer)) = axes.split_last() else {
-        output.copy_from_slice(input);
-        return;
-    };
-    take_outer(input, outer, (*len, &Runs::new(sources, inner)), output);
+    Taking::new(axes, inner).run(input, output);
+}
+
+/// Axes that are prepared for [`take_axes`] of several arrays.
+pub(super) struct Taking<'a> {
+    outer: &'a [(usize, Vec<usize>)],
+    /// The length of the last axis, and its sources.
+    last: Option<(usize, Runs<'a>)>,
+}
+
+impl<'a> Taking<'a> {
+    pub(super) fn new(axes: &'a [(usize, Vec<usize>)], inner: usize) -> Self {
+        let Some(((len, sources), outer)) = axes.split_last() else {
+            return Self { outer: axes, last: None };
+        };
+        Self { outer, last: Some((*len, Runs::new(sources, inner))) }
+    }
+
+    /// As [`take_axes`].
+    pub(super) fn run<B: Copy>(&self, input: &[B], output: &mut [B]) {
+        match &self.last {
+            Some((len, last)) => take_outer(input, self.outer, (*len, last), output),
+            None => output.copy_from_slice(input),
+        }
+    }
 }
 
 /// As [`take_axes`], with a prepared last axis.
@@ -62,12 +125,14 @@ struct Runs<'a> {
     inner: usize,
     /// Runs of consecutive sources, if there are few.
     runs: Option<SmallVec<[&'a [usize]; 8]>>,
+    /// How often each of consecutive sources is repeated; 0 if it differs.
+    repeats: usize,
 }
 
 impl<'a> Runs<'a> {
     fn new(sources: &'a [usize], inner: usize) -> Self {
         let runs = is_in_runs(sources).then(|| runs_of(sources).collect());
-        Self { sources, inner, runs }
+        Self { sources, inner, runs, repeats: repeats_of(sources) }
     }
 
     /// Writes one block.
@@ -75,13 +140,27 @@ impl<'a> Runs<'a> {
     fn take<B: Copy>(&self, input: &[B], output: &mut [B]) {
         match &self.runs {
             Some(runs) => self.take_runs(runs.iter().copied(), input, output),
-            None if self.inner == 1 => {
-                output.iter_mut().zip(self.sources).for_each(|(y, &source)| *y = input[source]);
-            }
+            None if self.inner == 1 => match self.repeats {
+                2 => self.repeat::<B, 2>(input, output),
+                3 => self.repeat::<B, 3>(input, output),
+                4 => self.repeat::<B, 4>(input, output),
+                _ => output.iter_mut().zip(self.sources).for_each(|(y, &source)| *y = input[source]),
+            },
             None if self.inner == 8 => self.take_arrays::<B, 8>(input, output),
             None if self.inner == 16 => self.take_arrays::<B, 16>(input, output),
             None => self.take_runs(runs_of(self.sources), input, output),
         }
+    }
+
+    /// Writes each of consecutive elements `N` times.
+    #[inline]
+    fn repeat<B: Copy, const N: usize>(&self, input: &[B], output: &mut [B]) {
+        let first = self.sources.first().copied().unwrap_or_default();
+        let (groups, rest) = output.as_chunks_mut::<N>();
+        if let Some(&last) = input.get(first + groups.len()) {
+            rest.fill(last);
+        }
+        groups.iter_mut().zip(&input[first..]).for_each(|(group, &element)| *group = [element; N]);
     }
 
     /// Copies rows whose length is known at compile time.
@@ -101,7 +180,11 @@ impl<'a> Runs<'a> {
         for run in runs {
             let Some(first) = run.first() else { continue };
             let (part, rest) = output.split_at_mut(run.len() * self.inner);
-            part.copy_from_slice(&input[first * self.inner..][..part.len()]);
+            // Most runs of a padding are single elements, for which a call takes longer than the copy.
+            match (part, &input[first * self.inner..]) {
+                ([to], [from, ..]) => *to = *from,
+                (part, input) => part.copy_from_slice(&input[..part.len()]),
+            }
             output = rest;
         }
     }
@@ -112,9 +195,18 @@ fn runs_of(sources: &[usize]) -> impl Iterator<Item = &[usize]> {
     sources.chunk_by(|&a, &b| a + 1 == b)
 }
 
+/// How often each source is repeated, as in upsampling, if sources are consecutive otherwise; 0 if they are not.
+fn repeats_of(sources: &[usize]) -> usize {
+    let Some(&first) = sources.first() else { return 0 };
+    let count = sources.iter().take_while(|&&source| source == first).count();
+    let mut groups = sources.chunks(count).enumerate();
+    let is_regular = groups.all(|(place, group)| group.iter().all(|&source| source == first + place));
+    if is_regular { count } else { 0 }
+}
+
 /// Returns true if most sources are consecutive, as in padding.
 fn is_in_runs(sources: &[usize]) -> bool {
-    sources.windows(2).filter(|pair| pair[0] + 1 == pair[1]).count() * 8 > sources.len() * 7
+    sources.windows(2).filter(|pair| pair[0] + 1 == pair[1]).count() * 6 > sources.len() * 5
 }
 
 /// Visits every index of a shape in row-major order, with the position of its element in an array of strides `across`,
@@ -133,6 +225,63 @@ pub fn each_place(
         let (from, to) = rows.next();
         for (column, &index) in indices.iter().enumerate() {
             visit(from + column * rows.step + index * rows.by_index, to + column * rows.plain);
+        }
+    }
+}
+
+/// An index along one axis for each element of a shape, in row-major order. The position along all other axes is that of
+/// the element.
+#[derive(Debug, Clone, Copy)]
+pub struct IndicesAlong<'a> {
+    /// The shape of the indices.
+    pub shape: &'a [usize],
+    /// The axis.
+    pub axis: usize,
+    /// The indices, each of which must be below the length of the axis.
+    pub indices: &'a [u64],
+}
+
+impl IndicesAlong<'_> {
+    /// Writes the element at each index of an array of these strides.
+    ///
+    /// # Panics
+    /// Panics if a position is not in the array.
+    pub fn gather<B: Copy>(&self, input: &[B], strides: &[usize], output: &mut [B]) {
+        let mut rows = RowPlaces::new(self.shape, self.axis, strides, &[]);
+        for (indices, output) in self.indices.chunks(rows.len).zip(output.chunks_mut(rows.len)) {
+            let input = &input[rows.next().0..];
+            let pairs = output.iter_mut().zip(indices);
+            match (rows.step, rows.by_index) {
+                (0, 1) => pairs.for_each(|(y, &index)| *y = input[index as usize]),
+                (step, by_index) => pairs.enumerate().for_each(|(column, (y, &index))| {
+                    *y = input[column * step + index as usize * by_index];
+                }),
+            }
+        }
+    }
+
+    /// Joins elements with those at each index of a target, in order. Both arrays are given with their strides; the last axis
+    /// of the elements must be contiguous.
+    ///
+    /// # Panics
+    /// Panics if a position is not in its array.
+    pub fn scatter<T, S: Copy>(
+        &self,
+        (elements, along): (&[S], &[usize]),
+        (target, across): (&mut [T], &[usize]),
+        join: impl Fn(&mut T, S),
+    ) {
+        let mut rows = RowPlaces::new(self.shape, self.axis, across, along);
+        for indices in self.indices.chunks(rows.len) {
+            let (start, place) = rows.next();
+            let target = &mut target[start..];
+            let pairs = elements[place..][..indices.len()].iter().zip(indices);
+            match (rows.step, rows.by_index) {
+                (0, 1) => pairs.for_each(|(&x, &index)| join(&mut target[index as usize], x)),
+                (step, by_index) => pairs.enumerate().for_each(|(column, (&x, &index))| {
+                    join(&mut target[column * step + index as usize * by_index], x);
+                }),
+            }
         }
     }
 }
@@ -187,7 +336,76 @@ mod tests {
     use ndarray::{Array3, ArrayD, Axis, Dimension, IxDyn};
     use proptest::prelude::*;
 
+    #[test]
+    fn indices_outside() {
+        let mut indices: Vec<i64> = (0..3000).map(|i| i % 7).collect();
+        assert_eq!((first_outside(&indices, 7), first_outside(&indices, 6)), (None, Some(6)));
+        indices[2500] = -1;
+        assert_eq!((first_outside(&indices, 7), first_outside(&[], 0)), (Some(-1), None));
+        indices[2400] = i64::MAX;
+        assert_eq!(first_outside(&indices, 7), Some(i64::MAX));
+    }
+
+    #[test]
+    fn repeated_elements() {
+        let x: Vec<u16> = (0..20).collect();
+        for repeats in 1..6 {
+            for (first, len) in [(0, 1), (0, 20), (3, 13), (19, 1)] {
+                for cut in 0..repeats {
+                    let sources: Vec<usize> = (0..len * repeats - cut).map(|i| first + i / repeats).collect();
+                    let (mut got, want) = (vec![0; sources.len()], sources.iter().map(|&source| x[source]));
+                    take(&x, 20, 1, &sources, &mut got);
+                    assert!(got.iter().copied().eq(want), "{repeats} times {len} from {first}");
+                }
+            }
+        }
+    }
+
     proptest! {
+        #[test]
+        fn rows_at_the_elements_of_a_tensor(
+            (outer, len, inner) in (0usize..3, 1usize..7, 0usize..40),
+            places in proptest::collection::vec(0usize..1000, 0..9),
+        ) {
+            let x: Vec<u32> = (0..outer * len * inner).map(|i| i as u32).collect();
+            let sources: Vec<usize> = places.into_iter().map(|place| place % len).collect();
+            let numbers: Vec<u64> = sources.iter().map(|&source| source as u64).collect();
+            let mut want = vec![7; outer * sources.len() * inner];
+            let mut got = want.clone();
+            take(&x, len, inner, &sources, &mut want);
+            take_rows(&x, len, inner, &numbers, &mut got);
+            prop_assert_eq!(got, want);
+        }
+
+        #[test]
+        fn gathering_and_scattering_visit_every_place(
+            dims in [1usize..4, 1usize..5, 1usize..6],
+            fewer in [0usize..3, 0usize..3, 0usize..3],
+            axis in 0usize..3,
+            rank in 1usize..4,
+            seed in 0usize..1000,
+        ) {
+            let (dims, axis) = (&dims[..rank], axis % rank);
+            let shape: Vec<usize> = dims.iter().zip(fewer).map(|(&len, fewer)| len.saturating_sub(fewer).max(1)).collect();
+            let (count, total) = (shape.iter().product::<usize>(), dims.iter().product::<usize>());
+            let places: Vec<usize> = (0..count).map(|i| (i * 7 + seed) % dims[axis]).collect();
+            let indices: Vec<u64> = places.iter().map(|&place| place as u64).collect();
+            let along = IndicesAlong { shape: &shape, axis, indices: &indices };
+            let strides = |dims: &[usize]| (0..rank).map(|axis| dims[axis + 1..].iter().product()).collect::<Vec<usize>>();
+            let (across, own) = (strides(dims), strides(&shape));
+            let numbers: Vec<i32> = (0..total as i32).collect();
+            let (mut gathered, mut sums) = (vec![-1; count], numbers.clone());
+            let (mut want, mut totals) = (gathered.clone(), numbers.clone());
+            each_place(&shape, axis, &places, &across, &own, |from, to| {
+                want[to] = numbers[from];
+                totals[from] += numbers[to];
+            });
+            along.gather(&numbers, &across, &mut gathered);
+            let (elements, target) = ((numbers.as_slice(), own.as_slice()), (sums.as_mut_slice(), across.as_slice()));
+            along.scatter(elements, target, |sum: &mut i32, x| *sum += x);
+            prop_assert_eq!((gathered, sums), (want, totals));
+        }
+
         #[test]
         fn it_equals_select_of_ndarray(
             (outer, len, inner) in (0usize..4, 1usize..7, 0usize..4),

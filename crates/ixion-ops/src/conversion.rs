@@ -2,12 +2,12 @@
 
 use crate::op::{CpuLayer, FromOperator, Io, Layer, LayerError, Result, TensorMeta, View, exactly};
 use crate::support::arguments::InputIndex;
-use crate::support::broadcast::broadcast;
+use crate::support::broadcast::{Converted, broadcast};
 use crate::support::choices::MemoryFormat;
 use crate::support::delegation::delegating;
+use crate::support::pairs::pairs;
 use crate::support::views::view_layers;
-use ixion_tensor::{Complex, DType, Dim, Element, Layout, Shape, TensorView, TensorViewMut, f16};
-use ndarray::Zip;
+use ixion_tensor::{Complex, DType, Dim, Layout, Shape, TensorView, TensorViewMut, f16};
 use std::ops::RangeInclusive;
 
 crate::operator! {
@@ -30,6 +30,14 @@ crate::operator! {
     pub struct TypeAs for "Tensor.type_as", "aten::type_as" {
         /// The tensor with the output's element type.
         other: InputIndex,
+    }
+}
+
+crate::operator! {
+    /// `torch.Tensor.chalf`: converts the elements to complex numbers of half precision, pairs of f16.
+    pub struct ToComplexHalf for "aten::chalf" {
+        /// Accepted for compatibility; the order in memory does not affect results.
+        memory_format: Option<MemoryFormat> = None,
     }
 }
 
@@ -70,6 +78,7 @@ impl CpuLayer for Conversion {
 delegating! {
     To |layer| Conversion { dtype: layer.dtype, like: 0 };
     TypeAs |layer| Conversion { dtype: None, like: layer.other.0 };
+    ToComplexHalf |_layer| Conversion { dtype: Some(DType::C32), like: 0 };
 }
 
 crate::operator! {
@@ -147,39 +156,22 @@ fn doubled(layout: &Layout) -> (Vec<usize>, usize) {
 
 /// Copies the real parts (0) or the imaginary parts (1) of complex numbers.
 fn copy_part(index: usize, complex: &TensorView<'_>, real: &mut TensorViewMut<'_>) -> Result<()> {
-    fn copy<T: Element>(index: usize, complex: &TensorView<'_>, real: &mut TensorViewMut<'_>) -> Result<()>
-    where
-        Complex<T>: Element,
-    {
-        let numbers = complex.array::<Complex<T>>()?;
-        Zip::from(real.array::<T>()?).and(numbers).for_each(|part, z| *part = [z.re, z.im][index]);
-        Ok(())
-    }
-
+    let numbers = Converted::View(*complex);
     match complex.dtype() {
-        DType::C64 => copy::<f32>(index, complex, real),
-        DType::C128 => copy::<f64>(index, complex, real),
-        DType::C32 => copy::<f16>(index, complex, real),
+        DType::C64 => pairs(&numbers, &numbers, real, |z: Complex<f32>, _| [z.re, z.im][index]),
+        DType::C128 => pairs(&numbers, &numbers, real, |z: Complex<f64>, _| [z.re, z.im][index]),
+        DType::C32 => pairs(&numbers, &numbers, real, |z: Complex<f16>, _| [z.re, z.im][index]),
         other => Err(not_complex(other)),
     }
 }
 
-/// Writes complex numbers, given their real and their imaginary parts.
+/// Writes complex numbers, given their real and their imaginary parts, which are broadcast.
 fn join(parts: [&TensorView<'_>; 2], complex: &mut TensorViewMut<'_>) -> Result<()> {
-    fn write<T: Element>([re, im]: [&TensorView<'_>; 2], complex: &mut TensorViewMut<'_>) -> Result<()>
-    where
-        Complex<T>: Element,
-    {
-        let numbers = Zip::from(complex.array::<Complex<T>>()?);
-        let numbers = numbers.and(re.array::<T>()?).and(im.array::<T>()?);
-        numbers.for_each(|z, &re, &im| *z = Complex { re, im });
-        Ok(())
-    }
-
+    let [re, im] = parts.map(|part| Converted::View(*part));
     match complex.dtype() {
-        DType::C64 => write::<f32>(parts, complex),
-        DType::C128 => write::<f64>(parts, complex),
-        DType::C32 => write::<f16>(parts, complex),
+        DType::C64 => pairs(&re, &im, complex, |re: f32, im| Complex { re, im }),
+        DType::C128 => pairs(&re, &im, complex, |re: f64, im| Complex { re, im }),
+        DType::C32 => pairs(&re, &im, complex, |re: f16, im| Complex { re, im }),
         other => Err(not_complex(other)),
     }
 }
@@ -201,10 +193,7 @@ impl Layer for MakeComplex {
 
 impl CpuLayer for MakeComplex {
     fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
-        let shape = *io.outputs[0].shape();
-        let [real, imag] = [&io.inputs[0], &io.inputs[self.imag.0]]
-            .map(|part| part.layout().expand(&shape).and_then(|layout| part.with_layout(layout)));
-        join([&real?, &imag?], &mut io.outputs[0])
+        join([&io.inputs[0], &io.inputs[self.imag.0]], &mut io.outputs[0])
     }
 }
 
@@ -316,7 +305,8 @@ impl CpuLayer for Imag {
 }
 
 operators! {
-    To: moves(Cast), TypeAs: moves(Cast), Positive, MakeComplex, ViewAsComplex, ViewAsReal, Real, Imag; category Shape;
+    To: moves(Cast), TypeAs: moves(Cast), ToComplexHalf: moves(Cast), Positive, MakeComplex, ViewAsComplex, ViewAsReal, Real,
+    Imag; category Shape;
     overload "aten::to"(input, dtype, non_blocking, copy) of 4,
         "aten::to"(input, device, dtype, non_blocking, copy, memory_format) of 6,
         "aten::to"(input, dtype, layout, device, pin_memory, non_blocking, copy, memory_format) of 8,
@@ -341,6 +331,8 @@ mod tests {
         assert_eq!(kept[0].values(), Some(&[Dim::symbol("n")][..]));
         assert!(operator("torch.positive", &[]).run(&[&as_bool]).is_err());
         assert_eq!(operator("torch.positive", &[]).run_one(&[&x]).unwrap(), x);
+        let pairs = operator("aten::chalf", &[("memory_format", "None")]).run_one(&[&x]).unwrap();
+        assert_eq!((pairs.dtype(), pairs.cast(DType::F32).unwrap()), (DType::C32, x));
     }
 
     #[test]

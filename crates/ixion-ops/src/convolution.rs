@@ -10,6 +10,7 @@ mod border;
 mod common;
 mod deformable;
 mod int8;
+mod time_first;
 mod transposed;
 
 use crate::inserted::device_tactic::DeviceTactic;
@@ -37,6 +38,7 @@ use ixion_kernels::quantized::Rows;
 use ixion_kernels::window::Window;
 use ixion_tensor::{DType, Dim, Format, Limits, Shape, TensorView, TensorViewMut};
 use std::ops::RangeInclusive;
+pub use time_first::ConvTimeFirst;
 pub use transposed::ConvTranspose;
 
 /// The padding of a convolution.
@@ -345,6 +347,10 @@ impl CpuLayer for Conv {
         }
     }
 
+    fn rounding(&self) -> f64 {
+        self.blocked_rounding()
+    }
+
     fn configure(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<()> {
         self.int8.configure(inputs, outputs);
         self.configure_blocks(inputs, outputs)
@@ -402,7 +408,8 @@ impl CpuLayer for Conv {
 }
 
 operators! {
-    Conv: multiplies(Convolution), ConvTranspose: multiplies(Transposed), DeformConv, DeformConvFunction; category Weighted;
+    Conv: multiplies(Convolution), ConvTranspose: multiplies(Transposed), DeformConv, DeformConvFunction; of time_first;
+    category Weighted;
     overload "aten::conv1d"(input, weight, bias, stride, padding, dilation, groups),
         "aten::conv2d"(input, weight, bias, stride, padding, dilation, groups),
         "aten::conv3d"(input, weight, bias, stride, padding, dilation, groups),

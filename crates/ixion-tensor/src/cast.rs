@@ -1,10 +1,7 @@
 //! Conversion between element types.
 
-use super::wide::{Wide, Widen};
+use super::wide::{CHUNK, Wide, Widen};
 use super::{DType, Half, Result, Tensor, TensorView, TensorViewMut, bf16, f16, with_element};
-
-/// The number of elements that are widened at a time.
-const CHUNK: usize = 512;
 
 impl Tensor {
     /// The elements as another type (`torch.Tensor.to(dtype)`). Shares the storage when the type is the same; otherwise
@@ -90,7 +87,7 @@ fn convert_halves<H: Half>(source: &[H], target: &mut TensorViewMut<'_>) -> Resu
 fn convert<S: Widen>(source: &[S], target: &mut TensorViewMut<'_>, start: usize) -> Result<()> {
     let mut wide = [S::Wide::default(); CHUNK];
     for (i, chunk) in source.chunks(CHUNK).enumerate() {
-        wide.iter_mut().zip(chunk).for_each(|(to, from)| *to = from.widen());
+        S::widen_all(chunk, &mut wide);
         narrow(&wide[..chunk.len()], target, start + i * CHUNK)?;
     }
     Ok(())
@@ -100,7 +97,7 @@ fn convert<S: Widen>(source: &[S], target: &mut TensorViewMut<'_>, start: usize)
 fn narrow<W: Wide>(wide: &[W], target: &mut TensorViewMut<'_>, start: usize) -> Result<()> {
     with_element!(target.dtype(), T => {
         let rest = target.slice::<T>()?.get_mut(start..).unwrap_or_default();
-        rest.iter_mut().zip(wide).for_each(|(to, from)| *to = from.narrow());
+        T::narrow_all(wide, rest);
     });
     Ok(())
 }
@@ -195,6 +192,27 @@ mod tests {
             prop_assert_eq!(cast::<f64, i16>(&floats), as_i16);
             prop_assert_eq!(cast::<i64, f32>(&ints), ints.map(|x| x as f32));
             prop_assert_eq!(cast::<i64, i8>(&ints), ints.map(|x| x as i8));
+        }
+
+        #[test]
+        fn many_numbers_are_converted_like_single_ones(bits in proptest::collection::vec(any::<i64>(), 1..40), len in 1usize..1200) {
+            let ends = [0.5, -0.5, 255.5, 256.0, -129.0, 2f64.powi(31), -2f64.powi(31) - 1.0, 2f64.powi(63), -2f64.powi(63)];
+            let odd = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 2f64.powi(63) - 1024.0, 65520.0, 1e-8];
+            let floats = bits.iter().map(|&bits| f64::from_bits(bits as u64));
+            let floats: Vec<f64> = floats.chain(ends).chain(odd).cycle().take(len).collect();
+            let ints: Vec<i64> = bits.iter().flat_map(|&bits| [bits, bits >> 48]).cycle().take(len).collect();
+            prop_assert_eq!(cast::<f64, i64>(&floats), floats.iter().map(|&x| x as i64).collect::<Vec<_>>());
+            prop_assert_eq!(cast::<f64, i32>(&floats), floats.iter().map(|&x| x as i32).collect::<Vec<_>>());
+            prop_assert_eq!(cast::<f64, i16>(&floats), floats.iter().map(|&x| x as i16).collect::<Vec<_>>());
+            prop_assert_eq!(cast::<f64, i8>(&floats), floats.iter().map(|&x| x as i8).collect::<Vec<_>>());
+            prop_assert_eq!(cast::<f64, u8>(&floats), floats.iter().map(|&x| x as u8).collect::<Vec<_>>());
+            prop_assert_eq!(cast::<f64, bool>(&floats), floats.iter().map(|&x| x != 0.0).collect::<Vec<_>>());
+            prop_assert_eq!(cast::<i64, f64>(&ints), ints.iter().map(|&x| x as f64).collect::<Vec<_>>());
+            let halves: Vec<f16> = ints.iter().map(|&x| f16::from_integer(x)).collect();
+            prop_assert_eq!(cast::<i64, f16>(&ints), halves);
+            let singles: Vec<f64> = floats.iter().map(|&x| bf16::from_float(x).to_f64()).collect();
+            let got: Vec<f64> = cast::<f64, bf16>(&floats).iter().map(|x| x.to_f64()).collect();
+            prop_assert!(got.iter().zip(&singles).all(|(got, want)| got == want || (got.is_nan() && want.is_nan())));
         }
     }
 }

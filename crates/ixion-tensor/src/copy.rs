@@ -13,6 +13,11 @@ struct Axis {
 
 type Axes = SmallVec<[Axis; MAX_RANK]>;
 
+/// Rows of fewer elements than this are copied together.
+const SHORT: usize = 8;
+/// How many short rows are copied together, so that they stay in the first-level cache.
+const TOGETHER: usize = 512;
+
 impl TensorViewMut<'_> {
     /// Copies all elements of a tensor of the same type and shape; the layouts may differ.
     ///
@@ -97,6 +102,17 @@ unsafe fn copy<const N: usize>(axes: &[Axis], from: *const u8, to: *mut u8) {
         [] => unsafe { to.copy_from_nonoverlapping(from, N) },
         // SAFETY: as above.
         [row] => unsafe { copy_row::<N>(*row, from, to) },
+        [outer, row] if row.len < SHORT && row.len < outer.len => {
+            for start in (0..outer.len).step_by(TOGETHER) {
+                let rows = Axis { len: TOGETHER.min(outer.len - start), ..*outer };
+                for column in 0..row.len as isize {
+                    let from = from.wrapping_offset(start as isize * outer.from + column * row.from);
+                    let to = to.wrapping_offset(start as isize * outer.to + column * row.to);
+                    // SAFETY: as above.
+                    unsafe { copy_row::<N>(rows, from, to) };
+                }
+            }
+        }
         [outer, inner @ ..] => {
             for index in 0..outer.len as isize {
                 let (from, to) =
@@ -126,6 +142,11 @@ unsafe fn copy_row<const N: usize>(row: Axis, from: *const u8, to: *mut u8) {
         if row.from == 0 {
             // SAFETY: by contract, there is an element.
             return to.fill(unsafe { *from });
+        }
+        if row.from == -step {
+            // SAFETY: the elements of the source are contiguous, and this is the last one.
+            let from = unsafe { std::slice::from_raw_parts(from.wrapping_sub(row.len - 1), row.len) };
+            return to.iter_mut().zip(from.iter().rev()).for_each(|(to, from)| *to = *from);
         }
         for (index, to) in to.iter_mut().enumerate() {
             // SAFETY: by contract, there is an element for each index.
@@ -185,6 +206,16 @@ mod tests {
             reversed.iter().for_each(|&axis| wanted.invert_axis(ndarray::Axis(axis)));
             prop_assert_eq!(to.array::<i16>().unwrap(), wanted);
         }
+    }
+
+    #[test]
+    fn long_columns_and_reversed_rows() {
+        let x = Tensor::from_vec((0..3000).collect::<Vec<i32>>(), &[2, 1500]).unwrap();
+        let turned = x.permute(&[1, 0]).unwrap().to_vec::<i32>().unwrap();
+        assert!(turned.chunks(2).zip(0..).all(|(pair, i)| pair == [i, 1500 + i]));
+        let mut reversed = Tensor::zeros(DType::I32, &[2, 1500]).unwrap();
+        reversed.view_mut().unwrap().copy_reversed(&x.view(), &[0, 1]).unwrap();
+        assert!(reversed.to_vec::<i32>().unwrap().into_iter().eq((0..3000).rev()));
     }
 
     #[test]

@@ -12,20 +12,23 @@ pub trait Float: num_traits::Float + num_traits::NumAssign + crate::Element + st
     fn arsinh(self) -> Self;
     /// The inverse hyperbolic cosine, without intermediate overflow.
     fn arcosh(self) -> Self;
-    /// Applies a function in the type itself: `single` for `f32`, `double` for `f64`.
-    fn natively(self, single: impl Fn(f32) -> f32, double: impl Fn(f64) -> f64) -> Self;
-    /// Applies a function in `f64` for both types: `single` for `f32`, whose result is rounded, `double` for `f64`.
-    fn through(self, single: impl Fn(f64) -> f64, double: impl Fn(f64) -> f64) -> Self;
-    /// As [`through`](Self::through), for two arguments.
-    fn through_with(
-        self,
-        other: Self,
-        single: impl Fn(f64, f64) -> f64,
-        double: impl Fn(f64, f64) -> f64,
-    ) -> Self;
+    /// The value of a function that is written for each type.
+    fn value_of<F: RealFunction<N>, const N: usize>(arguments: [Self; N]) -> Self;
+}
+
+/// A function of `N` real numbers, written for each type. Mark both methods `#[inline(always)]`.
+///
+/// A function that is passed as an argument instead is called through code of the compiler's, which it need not inline. In a
+/// loop that is compiled for wide vectors, such a call is neither vectorised nor fused, and may be 20 times slower.
+pub trait RealFunction<const N: usize> {
+    /// The value for `f32`.
+    fn single(arguments: [f32; N]) -> f32;
+    /// The value for `f64`.
+    fn double(arguments: [f64; N]) -> f64;
 }
 
 impl Float for f32 {
+    #[inline(always)]
     fn of(value: f64) -> Self {
         value as f32
     }
@@ -43,25 +46,13 @@ impl Float for f32 {
         if self < 1.0 { Self::NAN } else { libm::acoshf(self) }
     }
     #[inline(always)]
-    fn natively(self, single: impl Fn(f32) -> f32, _: impl Fn(f64) -> f64) -> Self {
-        single(self)
-    }
-    #[inline(always)]
-    fn through(self, single: impl Fn(f64) -> f64, _: impl Fn(f64) -> f64) -> Self {
-        single(self.into()) as f32
-    }
-    #[inline(always)]
-    fn through_with(
-        self,
-        other: Self,
-        single: impl Fn(f64, f64) -> f64,
-        _: impl Fn(f64, f64) -> f64,
-    ) -> Self {
-        single(self.into(), other.into()) as f32
+    fn value_of<F: RealFunction<N>, const N: usize>(arguments: [Self; N]) -> Self {
+        F::single(arguments)
     }
 }
 
 impl Float for f64 {
+    #[inline(always)]
     fn of(value: f64) -> Self {
         value
     }
@@ -79,20 +70,7 @@ impl Float for f64 {
         if self < 1.0 { Self::NAN } else { libm::acosh(self) }
     }
     #[inline(always)]
-    fn natively(self, _: impl Fn(f32) -> f32, double: impl Fn(f64) -> f64) -> Self {
-        double(self)
-    }
-    #[inline(always)]
-    fn through(self, _: impl Fn(f64) -> f64, double: impl Fn(f64) -> f64) -> Self {
-        double(self)
-    }
-    #[inline(always)]
-    fn through_with(
-        self,
-        other: Self,
-        _: impl Fn(f64, f64) -> f64,
-        double: impl Fn(f64, f64) -> f64,
-    ) -> Self {
-        double(self, other)
+    fn value_of<F: RealFunction<N>, const N: usize>(arguments: [Self; N]) -> Self {
+        F::double(arguments)
     }
 }

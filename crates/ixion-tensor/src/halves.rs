@@ -1,5 +1,6 @@
 //! Conversion of half-precision slices, with the processor's instructions for it or at least vectorised.
 
+use super::vectors::vectorised;
 use super::{Element, bf16, f16};
 use half::slice::HalfFloatSliceExt;
 
@@ -10,128 +11,207 @@ pub trait Half: Element {
 
     /// Rounds to the nearest elements, ties to even.
     fn store_all(from: &[f32], to: &mut [Self]);
+
+    /// Rounds numbers in place, as if they were stored and loaded again.
+    fn round_all(numbers: &mut [f32]);
 }
 
 impl Half for f16 {
     fn load_all(from: &[Self], to: &mut [f32]) {
-        #[cfg(target_arch = "x86_64")]
-        if is_x86_feature_detected!("f16c") && is_x86_feature_detected!("avx") {
-            // SAFETY: the processor has the instructions.
-            return unsafe { x86::load_f16(from, to) };
-        }
         let len = from.len().min(to.len());
-        from[..len].convert_to_f32_slice(&mut to[..len]);
+        let (from, to) = (&from[..len], &mut to[..len]);
+        #[cfg(target_arch = "x86_64")]
+        if let Some(instructions) = x86::Instructions::found() {
+            return instructions.load(from, to);
+        }
+        from.convert_to_f32_slice(to);
     }
 
     fn store_all(from: &[f32], to: &mut [Self]) {
-        #[cfg(target_arch = "x86_64")]
-        if is_x86_feature_detected!("f16c") && is_x86_feature_detected!("avx") {
-            // SAFETY: the processor has the instructions.
-            return unsafe { x86::store_f16(from, to) };
-        }
         let len = from.len().min(to.len());
-        to[..len].convert_from_f32_slice(&from[..len]);
+        let (from, to) = (&from[..len], &mut to[..len]);
+        #[cfg(target_arch = "x86_64")]
+        if let Some(instructions) = x86::Instructions::found() {
+            return instructions.store(from, to);
+        }
+        to.convert_from_f32_slice(from);
+    }
+
+    fn round_all(numbers: &mut [f32]) {
+        #[cfg(target_arch = "x86_64")]
+        if let Some(instructions) = x86::Instructions::found() {
+            return instructions.round(numbers);
+        }
+        numbers.iter_mut().for_each(|x| *x = f16::from_f32(*x).to_f32());
     }
 }
 
 /// A `bf16` is the upper half of an `f32`.
 impl Half for bf16 {
     fn load_all(from: &[Self], to: &mut [f32]) {
-        #[cfg(target_arch = "x86_64")]
-        if is_x86_feature_detected!("avx2") {
-            // SAFETY: the processor has the instructions.
-            return unsafe { x86::load_bf16(from, to) };
-        }
-        load_bf16(from, to);
+        vectorised(|| {
+            for (to, from) in to.iter_mut().zip(from) {
+                *to = bf16_value(from.to_bits());
+            }
+        });
     }
 
     fn store_all(from: &[f32], to: &mut [Self]) {
-        #[cfg(target_arch = "x86_64")]
-        if is_x86_feature_detected!("avx2") {
-            // SAFETY: the processor has the instructions.
-            return unsafe { x86::store_bf16(from, to) };
-        }
-        store_bf16(from, to);
+        vectorised(|| {
+            for (to, &from) in to.iter_mut().zip(from) {
+                *to = bf16::from_bits(bf16_bits(from));
+            }
+        });
+    }
+
+    fn round_all(numbers: &mut [f32]) {
+        vectorised(|| {
+            for x in numbers {
+                *x = bf16_value(bf16_bits(*x));
+            }
+        });
     }
 }
 
-#[inline(always)]
-fn load_bf16(from: &[bf16], to: &mut [f32]) {
-    for (to, from) in to.iter_mut().zip(from) {
-        *to = bf16_value(from.to_bits());
-    }
-}
-
-#[inline(always)]
-fn store_bf16(from: &[f32], to: &mut [bf16]) {
-    for (to, &from) in to.iter_mut().zip(from) {
-        *to = bf16::from_bits(bf16_bits(from));
-    }
-}
-
-/// The same for wider vectors. The functions are whole loops, because one that converts a single vector would be called
-/// for each.
+/// The processor's instructions for `f16`. The functions are whole loops, because one that converts a single vector would be
+/// called for each.
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use super::{bf16, f16};
+    use super::f16;
     use std::arch::x86_64::{
         _MM_FROUND_TO_NEAREST_INT, _mm_loadu_si128, _mm_storeu_si128, _mm256_cvtph_ps, _mm256_cvtps_ph,
-        _mm256_loadu_ps, _mm256_storeu_ps,
+        _mm256_loadu_ps, _mm256_loadu_si256, _mm256_storeu_ps, _mm256_storeu_si256, _mm512_cvtph_ps,
+        _mm512_cvtps_ph, _mm512_loadu_ps, _mm512_storeu_ps,
     };
 
-    #[target_feature(enable = "avx,f16c")]
-    pub(super) fn load_f16(from: &[f16], to: &mut [f32]) {
-        let len = from.len().min(to.len());
-        let (vectors, rest) = from[..len].as_chunks::<8>();
-        let (places, last) = to[..len].as_chunks_mut::<8>();
-        for (vector, place) in vectors.iter().zip(places) {
-            load_vector(vector, place);
+    /// Instructions that this processor has: only [`Instructions::found`] makes such values.
+    #[derive(Clone, Copy)]
+    pub(super) enum Instructions {
+        /// F16C: 8 numbers at a time.
+        F16c,
+        /// AVX-512 F: 16 numbers at a time.
+        Avx512,
+    }
+
+    impl Instructions {
+        /// The widest instructions of this processor; `None` if it has none.
+        pub(super) fn found() -> Option<Self> {
+            if is_x86_feature_detected!("avx512f") {
+                return Some(Self::Avx512);
+            }
+            (is_x86_feature_detected!("f16c") && is_x86_feature_detected!("avx")).then_some(Self::F16c)
         }
-        let (mut padded, mut place) = ([f16::ZERO; 8], [0.0; 8]);
-        padded[..rest.len()].copy_from_slice(rest);
-        load_vector(&padded, &mut place);
-        last.copy_from_slice(&place[..last.len()]);
-    }
 
-    #[inline]
-    #[target_feature(enable = "avx,f16c")]
-    fn load_vector(from: &[f16; 8], to: &mut [f32; 8]) {
-        // SAFETY: both arrays are as long as the vectors.
-        unsafe { _mm256_storeu_ps(to.as_mut_ptr(), _mm256_cvtph_ps(_mm_loadu_si128(from.as_ptr().cast()))) }
-    }
-
-    #[target_feature(enable = "avx,f16c")]
-    pub(super) fn store_f16(from: &[f32], to: &mut [f16]) {
-        let len = from.len().min(to.len());
-        let (vectors, rest) = from[..len].as_chunks::<8>();
-        let (places, last) = to[..len].as_chunks_mut::<8>();
-        for (vector, place) in vectors.iter().zip(places) {
-            store_vector(vector, place);
+        pub(super) fn load(self, from: &[f16], to: &mut [f32]) {
+            // SAFETY: there is a value, so the processor has the instructions, here and below.
+            unsafe {
+                match self {
+                    Self::F16c => eight::load(from, to),
+                    Self::Avx512 => sixteen::load(from, to),
+                }
+            }
         }
-        let (mut padded, mut place) = ([0.0; 8], [f16::ZERO; 8]);
-        padded[..rest.len()].copy_from_slice(rest);
-        store_vector(&padded, &mut place);
-        last.copy_from_slice(&place[..last.len()]);
-    }
 
-    #[inline]
-    #[target_feature(enable = "avx,f16c")]
-    fn store_vector(from: &[f32; 8], to: &mut [f16; 8]) {
-        // SAFETY: both arrays are as long as the vectors.
-        unsafe {
-            let halves = _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(_mm256_loadu_ps(from.as_ptr()));
-            _mm_storeu_si128(to.as_mut_ptr().cast(), halves);
+        pub(super) fn store(self, from: &[f32], to: &mut [f16]) {
+            // SAFETY: as above.
+            unsafe {
+                match self {
+                    Self::F16c => eight::store(from, to),
+                    Self::Avx512 => sixteen::store(from, to),
+                }
+            }
+        }
+
+        pub(super) fn round(self, numbers: &mut [f32]) {
+            // SAFETY: as above.
+            unsafe {
+                match self {
+                    Self::F16c => eight::round(numbers),
+                    Self::Avx512 => sixteen::round(numbers),
+                }
+            }
         }
     }
 
-    #[target_feature(enable = "avx2")]
-    pub(super) fn load_bf16(from: &[bf16], to: &mut [f32]) {
-        super::load_bf16(from, to);
+    /// Loops over vectors of a number of elements. Slices are as long as each other; their ends are padded to a vector.
+    macro_rules! loops {
+        ($($name:ident of $lanes:literal with $features:literal:
+            $load:ident, $store:ident, $load_halves:ident, $store_halves:ident, $widen:ident, $narrow:ident;
+        )*) => {$(
+            mod $name {
+                use super::*;
+
+                #[target_feature(enable = $features)]
+                pub(super) fn load(from: &[f16], to: &mut [f32]) {
+                    let ((vectors, rest), (places, last)) = (from.as_chunks(), to.as_chunks_mut());
+                    for (vector, place) in vectors.iter().zip(places) {
+                        load_vector(vector, place);
+                    }
+                    let (mut padded, mut place) = ([f16::ZERO; $lanes], [0.0; $lanes]);
+                    padded[..rest.len()].copy_from_slice(rest);
+                    load_vector(&padded, &mut place);
+                    last.copy_from_slice(&place[..last.len()]);
+                }
+
+                #[target_feature(enable = $features)]
+                pub(super) fn store(from: &[f32], to: &mut [f16]) {
+                    let ((vectors, rest), (places, last)) = (from.as_chunks(), to.as_chunks_mut());
+                    for (vector, place) in vectors.iter().zip(places) {
+                        store_vector(vector, place);
+                    }
+                    let (mut padded, mut place) = ([0.0; $lanes], [f16::ZERO; $lanes]);
+                    padded[..rest.len()].copy_from_slice(rest);
+                    store_vector(&padded, &mut place);
+                    last.copy_from_slice(&place[..last.len()]);
+                }
+
+                #[target_feature(enable = $features)]
+                pub(super) fn round(numbers: &mut [f32]) {
+                    let (vectors, rest) = numbers.as_chunks_mut();
+                    for vector in vectors {
+                        round_vector(vector);
+                    }
+                    let mut padded = [0.0; $lanes];
+                    padded[..rest.len()].copy_from_slice(rest);
+                    round_vector(&mut padded);
+                    rest.copy_from_slice(&padded[..rest.len()]);
+                }
+
+                #[inline]
+                #[target_feature(enable = $features)]
+                fn load_vector(from: &[f16; $lanes], to: &mut [f32; $lanes]) {
+                    // SAFETY: both arrays are as long as the vectors, here and below.
+                    unsafe { $store(to.as_mut_ptr(), $widen($load_halves(from.as_ptr().cast()))) }
+                }
+
+                #[inline]
+                #[target_feature(enable = $features)]
+                fn store_vector(from: &[f32; $lanes], to: &mut [f16; $lanes]) {
+                    // SAFETY: as above.
+                    unsafe {
+                        let halves = $narrow::<_MM_FROUND_TO_NEAREST_INT>($load(from.as_ptr()));
+                        $store_halves(to.as_mut_ptr().cast(), halves);
+                    }
+                }
+
+                #[inline]
+                #[target_feature(enable = $features)]
+                fn round_vector(numbers: &mut [f32; $lanes]) {
+                    // SAFETY: as above.
+                    unsafe {
+                        let halves = $narrow::<_MM_FROUND_TO_NEAREST_INT>($load(numbers.as_ptr()));
+                        $store(numbers.as_mut_ptr(), $widen(halves));
+                    }
+                }
+            }
+        )*};
     }
 
-    #[target_feature(enable = "avx2")]
-    pub(super) fn store_bf16(from: &[f32], to: &mut [bf16]) {
-        super::store_bf16(from, to);
+    loops! {
+        eight of 8 with "avx,f16c": _mm256_loadu_ps, _mm256_storeu_ps, _mm_loadu_si128, _mm_storeu_si128,
+            _mm256_cvtph_ps, _mm256_cvtps_ph;
+        sixteen of 16 with "avx512f": _mm512_loadu_ps, _mm512_storeu_ps, _mm256_loadu_si256, _mm256_storeu_si256,
+            _mm512_cvtph_ps, _mm512_cvtps_ph;
     }
 }
 
@@ -163,6 +243,19 @@ pub fn bf16_value(bits: u16) -> f32 {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use proptest::test_runner::TestCaseResult;
+
+    fn rounds_like_stored_numbers<H: Half>(singles: &[f32]) -> TestCaseResult {
+        let (mut rounded, mut stored) = (singles.to_vec(), vec![H::default(); singles.len()]);
+        H::round_all(&mut rounded);
+        H::store_all(singles, &mut stored);
+        let mut loaded = vec![0.0; singles.len()];
+        H::load_all(&stored, &mut loaded);
+        for (rounded, loaded) in rounded.iter().zip(&loaded) {
+            prop_assert!(rounded.to_bits() == loaded.to_bits() || (rounded.is_nan() && loaded.is_nan()));
+        }
+        Ok(())
+    }
 
     proptest! {
         #[test]
@@ -190,6 +283,8 @@ mod tests {
                 let want = f16::from_f32(*single);
                 prop_assert!(*short == want || (short.is_nan() && want.is_nan()));
             }
+            rounds_like_stored_numbers::<f16>(&singles)?;
+            rounds_like_stored_numbers::<bf16>(&singles)?;
         }
     }
 }

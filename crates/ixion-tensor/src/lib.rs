@@ -36,6 +36,7 @@ mod shape;
 mod stack;
 mod storage;
 mod strides;
+mod vectors;
 mod view;
 mod wide;
 mod workspace;
@@ -47,7 +48,7 @@ pub use compare::{Comparison, Difference};
 pub use dim::{Dim, DimExpr, DimSum};
 pub use dtype::{DType, Element, with_element};
 pub use error::{Result, TensorError};
-pub use float::Float;
+pub use float::{Float, RealFunction};
 pub use function::Function;
 pub use half::{bf16, f16};
 #[doc(hidden)]

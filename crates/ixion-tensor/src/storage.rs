@@ -128,7 +128,7 @@ impl Storage {
 }
 
 /// Allocates memory with arbitrary bytes. Where assertions are checked they are large numbers, so that tests notice elements
-/// that nobody writes.
+/// that nobody writes. Where there is no inline assembly, they are zeros.
 ///
 /// # Safety
 /// The size must not be zero.

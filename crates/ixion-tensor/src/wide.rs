@@ -2,8 +2,12 @@
 //!
 //! Casting, comparing and printing are implemented once for these instead of for each of the 13 element types.
 
-use super::{Complex, DType, Element, bf16, f16};
+use super::vectors::vectorised;
+use super::{Complex, DType, Element, Half, bf16, f16};
 use std::fmt;
+
+/// The number of elements that are converted at a time.
+pub(super) const CHUNK: usize = 512;
 
 /// One element of any type, represented exactly.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -103,6 +107,9 @@ pub(super) trait Wide: Copy + Default + PartialEq + Into<Scalar> + 'static {
     /// The nearest element of another type, by the rules of [`Tensor::cast`](super::Tensor::cast).
     fn narrow<T: Widen>(self) -> T;
 
+    /// One of the two neighbouring `f32`, from which a shorter float is rounded as if it were rounded from the number.
+    fn to_odd(self) -> f32;
+
     /// The distance between two numbers; NaN if either is NaN.
     fn distance(self, other: Self) -> f64;
 
@@ -114,8 +121,13 @@ pub(super) trait Wide: Copy + Default + PartialEq + Into<Scalar> + 'static {
 }
 
 impl Wide for i64 {
+    #[inline(always)]
     fn narrow<T: Widen>(self) -> T {
         T::from_integer(self)
+    }
+    #[inline(always)]
+    fn to_odd(self) -> f32 {
+        round_to_odd(jam(self))
     }
     fn distance(self, other: Self) -> f64 {
         self.abs_diff(other) as f64
@@ -129,8 +141,13 @@ impl Wide for i64 {
 }
 
 impl Wide for f64 {
+    #[inline(always)]
     fn narrow<T: Widen>(self) -> T {
         T::from_float(self)
+    }
+    #[inline(always)]
+    fn to_odd(self) -> f32 {
+        round_to_odd(self)
     }
     fn distance(self, other: Self) -> f64 {
         (self - other).abs()
@@ -144,8 +161,13 @@ impl Wide for f64 {
 }
 
 impl Wide for Complex<f64> {
+    #[inline(always)]
     fn narrow<T: Widen>(self) -> T {
         T::from_complex(self)
+    }
+    #[inline(always)]
+    fn to_odd(self) -> f32 {
+        round_to_odd(self.re)
     }
     fn distance(self, other: Self) -> f64 {
         (self - other).norm()
@@ -170,63 +192,113 @@ pub(super) trait Widen: Element {
         Self::from_float(jam(value))
     }
 
+    #[inline(always)]
     fn from_complex(value: Complex<f64>) -> Self {
         Self::from_float(value.re)
+    }
+
+    /// [`Widen::widen`] of all elements, up to the end of the shorter slice.
+    fn widen_all(from: &[Self], to: &mut [Self::Wide]) {
+        vectorised(|| to.iter_mut().zip(from).for_each(|(to, from)| *to = from.widen()));
+    }
+
+    /// [`Wide::narrow`] of all numbers, up to the end of the shorter slice.
+    fn narrow_all<W: Wide>(from: &[W], to: &mut [Self]) {
+        vectorised(|| to.iter_mut().zip(from).for_each(|(to, from)| *to = from.narrow()));
     }
 }
 
 macro_rules! widen_numbers {
-    ($wide:ty: $($number:ty),*) => {$(
+    ($wide:ty: $($number:ty => |$value:ident| $from_float:expr),* $(,)?) => {$(
         impl Widen for $number {
             type Wide = $wide;
 
+            #[inline(always)]
             fn widen(self) -> $wide {
                 self.into()
             }
+            #[inline(always)]
             fn from_integer(value: i64) -> Self {
                 value as $number
             }
-            fn from_float(value: f64) -> Self {
-                value as $number
+            #[inline(always)]
+            fn from_float($value: f64) -> Self {
+                $from_float
             }
         }
     )*};
 }
 
-widen_numbers!(i64: i64, i32, i16, i8, u8);
-widen_numbers!(f64: f64, f32);
+widen_numbers! {
+    i64:
+    i64 => |value| truncated(value),
+    i32 => |value| truncated_within(value, i32::MIN, i32::MAX),
+    i16 => |value| truncated_within(value, i16::MIN.into(), i16::MAX.into()) as i16,
+    i8 => |value| truncated_within(value, i8::MIN.into(), i8::MAX.into()) as i8,
+    u8 => |value| truncated_within(value, u8::MIN.into(), u8::MAX.into()) as u8,
+}
+widen_numbers!(f64: f64 => |value| value, f32 => |value| value as f32);
 
-impl Widen for f16 {
-    type Wide = f64;
-
-    fn widen(self) -> f64 {
-        self.into()
-    }
-    fn from_float(value: f64) -> Self {
-        Self::from_f32(round_to_odd(value))
-    }
+/// `value as i64`, in a form that is vectorised: truncated and saturated, and 0 for NaN.
+#[inline(always)]
+fn truncated(value: f64) -> i64 {
+    const END: f64 = 9_223_372_036_854_775_808.0;
+    let value = if value.is_nan() { 0.0 } else { value };
+    let within = if value < -END { -END } else { value };
+    let within = if within >= END { 0.0 } else { within };
+    // SAFETY: the number is in the range of i64, from -2⁶³ to below 2⁶³.
+    let whole = unsafe { within.to_int_unchecked::<i64>() };
+    if value >= END { i64::MAX } else { whole }
 }
 
-impl Widen for bf16 {
-    type Wide = f64;
-
-    fn widen(self) -> f64 {
-        self.into()
-    }
-    fn from_float(value: f64) -> Self {
-        Self::from_f32(round_to_odd(value))
-    }
+/// The number truncated and clamped to a range, and 0 for NaN; vectorised as [`truncated`] is.
+#[inline(always)]
+fn truncated_within(value: f64, low: i32, high: i32) -> i32 {
+    let (low, high) = (f64::from(low), f64::from(high));
+    let value = if value.is_nan() { 0.0 } else { value };
+    let value = if value < low { low } else { value };
+    let value = if value > high { high } else { value };
+    // SAFETY: the number is in the range of i32.
+    unsafe { value.to_int_unchecked::<i32>() }
 }
+
+/// Half-precision types, which round whole slices of `f32`.
+macro_rules! widen_halves {
+    ($($half:ty),*) => {$(
+        impl Widen for $half {
+            type Wide = f64;
+
+            fn widen(self) -> f64 {
+                self.into()
+            }
+            fn from_float(value: f64) -> Self {
+                Self::from_f32(round_to_odd(value))
+            }
+            fn narrow_all<W: Wide>(from: &[W], to: &mut [Self]) {
+                let mut odd = [0f32; CHUNK];
+                for (from, to) in from.chunks(CHUNK).zip(to.chunks_mut(CHUNK)) {
+                    vectorised(|| odd.iter_mut().zip(from).for_each(|(odd, from)| *odd = from.to_odd()));
+                    Self::store_all(&odd[..from.len()], to);
+                }
+            }
+        }
+    )*};
+}
+
+widen_halves!(f16, bf16);
 
 impl Widen for bool {
     type Wide = i64;
 
+    #[inline(always)]
     fn widen(self) -> i64 {
         self.into()
     }
+    #[inline(always)]
     fn from_integer(value: i64) -> Self {
         value != 0
     }
+    #[inline(always)]
     fn from_float(value: f64) -> Self {
         value != 0.0
     }
@@ -257,20 +329,18 @@ where
 
 /// Rounds to one of the two neighbouring `f32` so that an inexact result has an odd last bit. Such a result is never
 /// a tie for a shorter type, so rounding it again gives what rounding once would have given (Boldo and Melquiond,
-/// "When double rounding is odd", 2005).
+/// "When double rounding is odd", 2005). Without branches, so that loops are vectorised.
+#[inline(always)]
 fn round_to_odd(value: f64) -> f32 {
     let near = value as f32;
-    let size = f64::from(near.abs());
-    if !near.is_finite() || size == value.abs() || near.to_bits() & 1 == 1 {
-        near
-    } else if value.abs() > size {
-        f32::from_bits(near.to_bits() + 1)
-    } else {
-        f32::from_bits(near.to_bits() - 1)
-    }
+    let (bits, near_size, size) = (near.to_bits(), f64::from(near.abs()), value.abs());
+    let is_final = !near.is_finite() | (near_size == size) | (bits & 1 == 1);
+    let other = if size > near_size { bits.wrapping_add(1) } else { bits.wrapping_sub(1) };
+    f32::from_bits(if is_final { bits } else { other })
 }
 
 /// Converts to `f64` with at most 53 significant bits, the last of which is a sticky bit for all discarded ones.
+#[inline(always)]
 fn jam(value: i64) -> f64 {
     const CUT: u64 = (1 << 11) - 1;
     let size = value.unsigned_abs();

@@ -44,7 +44,7 @@ fn operator(row: &Row<'_>, survey: &Survey<'_>) -> Value {
         State::Supported => ("supported", None, None),
         State::Underived(why) => ("underived", Some(why), None),
         State::Refused(why) => ("refused", Some(why), None),
-        State::Unsupported(nearest) => ("unsupported", None, nearest.as_ref()),
+        State::Unsupported { nearest, .. } => ("unsupported", None, nearest.as_ref()),
     };
     let names = |ids: &[_]| -> Vec<String> {
         ids.iter().filter_map(|&id| Some(survey.graph.get_operand(id)?.name().to_owned())).collect()

@@ -10,7 +10,7 @@ mod value;
 use super::model::ModelArgs;
 use super::{Exit, Failure, LimitArgs, Spinner, Terminal, files, numbers, warnings};
 use clap::Args;
-use ixion::graph::{RuntimeGraph, restore_losses};
+use ixion::graph::{Outline, RuntimeGraph, restore_losses};
 use ixion::op::Registry;
 use ixion::pnnx::Graph;
 use ixion::shape::{Contradiction, contradictions_in};
@@ -57,7 +57,8 @@ impl InspectArgs {
         let registry = self.model.plugins.registry()?;
         registry.resolve(&mut graph).map_err(Failure::unusable)?;
         restore_losses(&mut graph).map_err(Failure::unusable)?;
-        let survey = Survey::new(&graph, &registry);
+        let outline = self.outline(&graph, &registry, limits)?;
+        let survey = Survey::new(&graph, &outline);
         let contradictions = self.contradictions(&graph, &registry, limits);
         drop(spinner);
         warnings::print(&contradictions);
@@ -83,6 +84,12 @@ impl InspectArgs {
             }
         }
         Ok(Exit::Fine)
+    }
+
+    /// The graph that would run, as far as it can be connected.
+    fn outline(&self, graph: &Graph, registry: &Registry, limits: &LimitArgs) -> Result<Outline, Failure> {
+        let graph = RuntimeGraph::from_pnnx(graph.clone()).with_registry(registry.clone());
+        graph.with_limits(limits.start()).outline().map_err(|error| self.model.unusable(error))
     }
 
     /// The operators of the file that contradict what it records; unknown for a plan, which no longer has these operators.

@@ -47,7 +47,7 @@ fn node(row: &Row<'_>) -> Node {
         State::Structure | State::Supported => {}
         State::Underived(why) => details.push(format!("shape not derived: {why}")),
         State::Refused(why) => details.push(format!("cannot run: {why}")),
-        State::Unsupported(_) => details.push("not supported".to_owned()),
+        State::Unsupported { .. } => details.push("not supported".to_owned()),
     }
     Node {
         title: operator.op_type().to_owned(),
@@ -80,7 +80,7 @@ fn label(value: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ixion::{Limits, op::Registry, pnnx::Graph};
+    use ixion::{Limits, graph::RuntimeGraph, pnnx::Graph};
 
     #[test]
     fn parameters_share_lines() {
@@ -97,7 +97,8 @@ mod tests {
             my.Pair pair 2 1 y y z\n\
             pnnx.Output out 1 0 z\n";
         let graph = Graph::parse(text, &Limits::default()).unwrap();
-        let drawing = drawing("net.param", &Survey::new(&graph, &Registry::default()));
+        let outline = RuntimeGraph::from_pnnx(graph.clone()).outline().unwrap();
+        let drawing = drawing("net.param", &Survey::new(&graph, &outline));
         let arrows: Vec<_> =
             drawing.edges.iter().map(|edge| (edge.from, edge.to, edge.label.as_str())).collect();
         assert_eq!(arrows, [(0, 1, "1×3 f32"), (1, 2, "1×2 f32"), (1, 2, "1×2 f32"), (2, 3, "")]);

@@ -71,7 +71,7 @@ fn mark(row: &Row<'_>) -> &'static str {
         State::Structure | State::Supported => "",
         State::Underived(_) => "shape not derived",
         State::Refused(_) => "cannot run",
-        State::Unsupported(_) => "not supported",
+        State::Unsupported { .. } => "not supported",
     }
 }
 
@@ -108,16 +108,23 @@ fn totals(terminal: &mut Terminal, archive: Option<&Path>, survey: &Survey<'_>) 
 fn problems(terminal: &mut Terminal, archive: Option<&Path>, survey: &Survey<'_>) -> io::Result<()> {
     let unsupported = survey.unsupported();
     for (op_type, count) in &unsupported {
-        let nearest = survey.rows.iter().find_map(|row| match &row.state {
-            State::Unsupported(nearest) if row.operator.op_type() == *op_type => nearest.clone(),
+        let found = survey.rows.iter().find_map(|row| match &row.state {
+            State::Unsupported { nearest, advice } if row.operator.op_type() == *op_type => {
+                Some((nearest.as_deref(), advice.as_str()))
+            }
             _ => None,
         });
+        let (nearest, advice) = found.unwrap_or_default();
         let nearest =
             nearest.map(|nearest| format!("; the nearest known type is {nearest}")).unwrap_or_default();
         let what = terminal.paint(Style::Bad, "not supported");
         writeln!(terminal, "{what}: {op_type}, {}{nearest}", numbers::plural(*count, "operator"))?;
+        // No plugin can know what is in a branch or a loop.
+        if op_type.starts_with("prim::") {
+            writeln!(terminal, "  hint: {advice}")?;
+        }
     }
-    if !unsupported.is_empty() {
+    if unsupported.keys().any(|op_type| !op_type.starts_with("prim::")) {
         writeln!(terminal, "  hint: load the library of a plugin with --plugin")?;
     }
     for row in &survey.rows {

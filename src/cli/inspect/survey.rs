@@ -1,16 +1,19 @@
 //! The shapes and the cost of each operator in a file.
 //!
-//! A graph must be complete to run, but not to be inspected: operators may be unknown, and weights missing. So the survey
-//! walks through the file and derives as much as it can. If a shape cannot be derived, it uses the shape that the file
-//! recorded at export.
+//! A graph must be complete to run, but not to be inspected: operators may be unknown, and weights missing. So the survey takes
+//! the graph that would run, connected as far as possible, and derives as much as it can. If a shape cannot be derived, it uses
+//! the shape that the file recorded at export.
 
 use super::value::{Known, Value};
-use ixion::op::{CpuLayer, LayerError, OperatorReader, Registry, RuntimeAttribute, TensorMeta, catch_panic};
-use ixion::pnnx::{Dim as FileDim, Graph, OperandId, Operator, OperatorId};
-use ixion::tensor::Dim;
+use ixion::graph::{OperandIndex, Outline, Outlined, Problem, RuntimeOperand, RuntimeOperator, draft};
+use ixion::op::TensorMeta;
+use ixion::pnnx::{Dim as FileDim, Graph, Operand, OperandId, Operator, OperatorId};
+use ixion::shape::walk::known_inputs;
+use ixion::shape::{apply_rule, is_open};
+use ixion::tensor::{DType, Dim};
 use std::collections::{BTreeMap, HashMap};
 
-/// The results of a walk through a file.
+/// What is known of the operators of a file.
 pub(super) struct Survey<'a> {
     pub(super) graph: &'a Graph,
     /// All operators, in file order.
@@ -34,7 +37,7 @@ pub(super) struct Row<'a> {
 /// The support status of an operator.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum State {
-    /// An input or output of the model, or a tuple, which computes nothing.
+    /// An input or output of the model, a tuple, a constant, or an assertion that is left out: it computes nothing.
     Structure,
     /// A layer supports the operator.
     Supported,
@@ -42,24 +45,34 @@ pub(super) enum State {
     Underived(String),
     /// The layer does not support these parameters, weights or inputs, for this reason.
     Refused(String),
-    /// No layer is registered for the type. Holds the registered type with the most similar name.
-    Unsupported(Option<String>),
+    /// No layer is registered for the type.
+    Unsupported {
+        /// The registered type with the most similar name.
+        nearest: Option<String>,
+        /// What to do.
+        advice: String,
+    },
 }
 
 impl<'a> Survey<'a> {
-    /// Walks through a file.
-    pub(super) fn new(graph: &'a Graph, registry: &Registry) -> Self {
-        let survey = Survey {
-            graph,
-            rows: Vec::with_capacity(graph.operator_count()),
-            inputs: Vec::new(),
-            outputs: Vec::new(),
-            has_unknown_sizes: false,
-            values: HashMap::new(),
+    /// Describes a file by the graph that would run.
+    pub(super) fn new(graph: &'a Graph, outline: &Outline) -> Self {
+        let mut derived = Derived::new(graph, outline);
+        outline.graph.operators().iter().for_each(|operator| derived.visit(operator));
+        let rows = graph.operators().map(|(id, operator)| derived.row(id, operator)).collect();
+        let values = derived.values();
+        let port = |name: &str, operand: OperandIndex| Known {
+            name: name.to_owned(),
+            meta: derived.meta(operand).cloned(),
         };
-        let mut walk = Walk { registry, symbols: Symbols::of_inputs(graph), uses_left: MAX_USES, survey };
-        graph.operators().for_each(|(id, operator)| walk.visit(id, operator));
-        Survey { has_unknown_sizes: walk.symbols.count > 0, ..walk.survey }
+        Survey {
+            graph,
+            rows,
+            inputs: outline.graph.inputs().iter().map(|it| port(&it.name, it.operand)).collect(),
+            outputs: outline.graph.outputs().iter().map(|it| port(&it.name, it.operand)).collect(),
+            has_unknown_sizes: derived.has_unknown_sizes(),
+            values,
+        }
     }
 
     /// The value of an operand.
@@ -75,7 +88,7 @@ impl<'a> Survey<'a> {
     /// The types without a layer, with the number of operators of each.
     pub(super) fn unsupported(&self) -> BTreeMap<&'a str, usize> {
         let mut types = BTreeMap::new();
-        for row in self.rows.iter().filter(|row| matches!(row.state, State::Unsupported(_))) {
+        for row in self.rows.iter().filter(|row| matches!(row.state, State::Unsupported { .. })) {
             *types.entry(row.operator.op_type()).or_default() += 1;
         }
         types
@@ -120,6 +133,13 @@ impl Symbols {
         Self { count: 0, several: dims.filter(|dim| !matches!(dim, FileDim::Fixed(_))).count() > 1 }
     }
 
+    /// The type and shape that the file records, if any.
+    fn recorded(&mut self, dtype: Option<DType>, shape: Option<&[FileDim]>) -> Option<TensorMeta> {
+        let (dtype, shape) = dtype.zip(shape)?;
+        let dims: Vec<Dim> = shape.iter().map(|dim| self.dim(dim)).collect();
+        Some(TensorMeta::new(dtype, dims))
+    }
+
     fn dim(&mut self, dim: &FileDim) -> Dim {
         match dim {
             FileDim::Fixed(size) => Dim::Fixed(i64::try_from(*size).unwrap_or(i64::MAX)),
@@ -135,219 +155,171 @@ impl Symbols {
     }
 }
 
-/// The maximum number of uses of tensors, counted for each tensor of each tuple. Beyond it, values are unknown. Without a
-/// limit, a short file could use a large tuple on every line.
+/// The maximum number of tensors in all values, counted for each tuple that contains them. Beyond it, values are unknown.
+/// Without a limit, a short file could use a large tuple on every line.
 const MAX_USES: usize = 1 << 22;
 
-struct Walk<'a, 'r> {
-    registry: &'r Registry,
+/// What follows from the shapes that the file records for the inputs.
+struct Derived<'a, 'o> {
+    graph: &'a Graph,
+    outline: &'o Outline,
     symbols: Symbols,
-    uses_left: usize,
-    survey: Survey<'a>,
+    /// The types and shapes of the operands, by position.
+    metas: Vec<Option<TensorMeta>>,
+    /// The MACs of each operator that has a layer, if known, or why its shapes cannot be derived.
+    costs: Vec<Result<Option<u64>, String>>,
 }
 
-impl<'a> Walk<'a, '_> {
-    fn visit(&mut self, id: OperatorId, operator: &'a Operator) {
-        let mut macs = Some(0);
-        let state = match operator.op_type() {
-            "pnnx.Input" => {
-                operator.outputs().iter().for_each(|&output| self.take_from_file(output));
-                let inputs = operator.outputs().iter().filter_map(|output| self.survey.values.get(output));
-                let inputs = inputs.flat_map(Value::tensors);
-                self.survey
-                    .inputs
-                    .extend(inputs.map(|known| Known { name: operator.name().to_owned(), ..known.clone() }));
-                State::Structure
-            }
-            "pnnx.Output" => {
-                let values = self.inputs_of(operator);
-                let tensors: Vec<&Known> = values.iter().flat_map(Value::tensors).collect();
-                let name = |known: &Known| {
-                    if tensors.len() == 1 { operator.name().to_owned() } else { known.name.clone() }
-                };
-                let outputs =
-                    tensors.iter().map(|known| Known { name: name(known), meta: known.meta.clone() });
-                self.survey.outputs.extend(outputs);
-                State::Structure
-            }
-            "prim::TupleConstruct" | "prim::ListConstruct" => {
-                let tuple = Value::tuple(self.inputs_of(operator));
-                match (operator.outputs(), tuple) {
-                    ([output], Some(tuple)) => drop(self.survey.values.insert(*output, tuple)),
-                    (outputs, _) => outputs.iter().for_each(|&output| self.take_from_file(output)),
-                }
-                State::Structure
-            }
-            "prim::TupleUnpack" | "prim::ListUnpack" => {
-                self.unpack(operator);
-                State::Structure
-            }
-            _ => {
-                let (state, cost) = self.visit_layer(operator);
-                macs = cost;
-                state
-            }
+impl<'a, 'o> Derived<'a, 'o> {
+    /// The inputs, and the outputs of operators without layers, as recorded in the file.
+    fn new(graph: &'a Graph, outline: &'o Outline) -> Self {
+        let mut symbols = Symbols::of_inputs(graph);
+        let recorded = |operand: &RuntimeOperand| match operand.producer() {
+            None => symbols.recorded(operand.dtype(), operand.shape()),
+            Some(_) => None,
         };
-        self.survey.rows.push(Row { id, operator, state, macs });
+        let metas = outline.graph.operands().iter().map(recorded).collect();
+        Self { graph, outline, symbols, metas, costs: Vec::new() }
     }
 
-    fn visit_layer(&mut self, operator: &'a Operator) -> (State, Option<u64>) {
-        let values = self.inputs_of(operator);
-        let (inputs, names) = flatten_named(&values, operator.input_names());
-        let layer = match self.layer(operator, &names) {
-            Ok(layer) => layer,
-            Err(state) => {
-                operator.outputs().iter().for_each(|&output| self.take_from_file(output));
-                return (state, None);
-            }
-        };
-        let metas: Option<Vec<TensorMeta>> = inputs.into_iter().collect();
-        let inferred = metas.map(|metas| catch_panic(|| layer.infer(&metas)).map(|outputs| (metas, outputs)));
-        let (state, macs, outputs) = match inferred {
-            Some(Ok((metas, outputs))) => (State::Supported, Some(macs(&*layer, &metas, &outputs)), outputs),
-            Some(Err(error)) => (State::Underived(error.to_string()), None, Vec::new()),
-            None => (State::Supported, None, Vec::new()),
-        };
-        match catch_panic(|| Ok(layer.num_outputs())) {
-            Ok(count) => self.put(operator, count, outputs),
-            Err(error) => return (State::Refused(error.to_string()), None),
-        }
-        (state, macs)
-    }
-
-    /// Creates the operator's layer, or returns the state that explains why there is none.
-    fn layer(&self, operator: &Operator, names: &[Option<String>]) -> Result<Box<dyn CpuLayer>, State> {
-        let Some(creator) = self.registry.known(operator.op_type()) else {
-            return Err(State::Unsupported(self.registry.nearest(operator.op_type())));
-        };
-        let attrs = operator.attrs().iter();
-        let attrs =
-            attrs.map(|(key, attribute)| (key.clone(), RuntimeAttribute::from_file(attribute.clone())));
-        let attrs: BTreeMap<String, RuntimeAttribute> = attrs.collect();
-        let reader = OperatorReader::new(operator.params(), &attrs, names, operator.outputs().len())
-            .with_op_type(operator.op_type());
-        let refused = |error: LayerError| State::Refused(error.to_string());
-        let layer = creator.create(reader).map_err(refused)?;
-        let wanted = catch_panic(|| Ok(layer.num_inputs())).map_err(refused)?;
-        if wanted.contains(&names.len()) {
-            return Ok(layer);
-        }
-        let wanted = format!("{} to {}", wanted.start(), wanted.end());
-        Err(refused(LayerError::InputCount { wanted, found: names.len() }))
-    }
-
-    /// Stores the outputs of a layer: one operand for each, or a single operand for a tuple of all.
-    fn put(&mut self, operator: &Operator, count: usize, metas: Vec<TensorMeta>) {
-        let mut metas = metas.into_iter();
-        match operator.outputs() {
-            outputs if outputs.len() == count => {
-                for &output in outputs {
-                    match metas.next() {
-                        Some(meta) => self.put_tensor(output, Some(meta)),
-                        None => self.take_from_file(output),
-                    }
-                }
-            }
-            [tuple] => {
-                let name = self.name_of(*tuple);
-                let item =
-                    |index| Value::Tensor(Known { name: format!("{name}.{index}"), meta: metas.next() });
-                match Value::tuple((0..count).map(item).collect()) {
-                    Some(value) => drop(self.survey.values.insert(*tuple, value)),
-                    None => self.take_from_file(*tuple),
-                }
-            }
-            outputs => outputs.iter().for_each(|&output| self.take_from_file(output)),
-        }
-    }
-
-    fn unpack(&mut self, operator: &Operator) {
-        let items = match self.inputs_of(operator).into_iter().next() {
-            Some(Value::Tuple(tuple)) => tuple.items.to_vec(),
-            _ => Vec::new(),
-        };
-        let mut items = items.into_iter();
+    /// Derives the outputs of an operator from its inputs.
+    fn visit(&mut self, operator: &RuntimeOperator) {
+        let cost = self.infer(operator);
+        self.costs.push(cost);
+        let outline = self.outline;
         for &output in operator.outputs() {
-            match items.next() {
-                // The tensor takes the name of this operand.
-                Some(Value::Tensor(Known { meta: Some(meta), .. })) => self.put_tensor(output, Some(meta)),
-                Some(tuple @ Value::Tuple(_)) => drop(self.survey.values.insert(output, tuple)),
-                _ => self.take_from_file(output),
+            let operand = outline.graph.operand(output);
+            if self.meta(output).is_none() {
+                self.metas[output.position()] = self.symbols.recorded(operand.dtype(), operand.shape());
             }
         }
     }
 
-    /// Stores an operand's type and shape as recorded in the file.
-    fn take_from_file(&mut self, id: OperandId) {
-        let operand = self.survey.graph.get_operand(id);
-        let hint = operand.and_then(|operand| operand.dtype().zip(operand.shape()));
-        let meta = hint.map(|(dtype, shape)| {
-            let dims: Vec<Dim> = shape.iter().map(|dim| self.symbols.dim(dim)).collect();
-            TensorMeta::new(dtype, dims)
-        });
-        self.put_tensor(id, meta);
+    fn infer(&mut self, operator: &RuntimeOperator) -> Result<Option<u64>, String> {
+        let Some(inputs) = known_inputs(operator, &self.metas) else { return Ok(None) };
+        let outputs = match apply_rule(&self.outline.graph, operator, &inputs) {
+            Ok(outputs) => outputs,
+            Err(error) if is_open(&error, &inputs) => return Ok(None),
+            Err(error) => return Err(error.to_string()),
+        };
+        let macs = macs(operator, &inputs, &outputs);
+        for (output, meta) in operator.outputs().iter().zip(outputs) {
+            self.metas[output.position()] = Some(meta);
+        }
+        Ok(Some(macs))
     }
 
-    fn put_tensor(&mut self, id: OperandId, meta: Option<TensorMeta>) {
-        let name = self.name_of(id);
-        self.survey.values.insert(id, Value::Tensor(Known { name, meta }));
+    fn meta(&self, operand: OperandIndex) -> Option<&TensorMeta> {
+        self.metas.get(operand.position())?.as_ref()
     }
 
-    fn name_of(&self, id: OperandId) -> String {
-        self.survey.graph.get_operand(id).map(|operand| operand.name().to_owned()).unwrap_or_default()
+    fn has_unknown_sizes(&self) -> bool {
+        let is_unknown = |meta: &TensorMeta| meta.dims().iter().any(|dim| dim.fixed().is_none());
+        self.metas.iter().flatten().any(is_unknown)
     }
 
-    fn inputs_of(&mut self, operator: &Operator) -> Vec<Value> {
-        let mut values = Vec::with_capacity(operator.inputs().len());
-        for input in operator.inputs() {
-            let Some(value) = self.survey.values.get(input) else { continue };
-            match self.uses_left.checked_sub(value.count()) {
-                Some(left) => {
-                    self.uses_left = left;
-                    values.push(value.clone());
+    fn row(&self, id: OperatorId, operator: &'a Operator) -> Row<'a> {
+        let outlined = self.outline.operators.get(&id);
+        let layers = outlined.and_then(|outlined| self.costs.get(outlined.layers.clone()));
+        let layers = layers.unwrap_or_default();
+        let state = state(operator, outlined, layers);
+        let mut known = layers.iter().map(|cost| cost.as_ref().ok().copied().flatten());
+        let macs = match state {
+            State::Structure | State::Supported => {
+                known.try_fold(0u64, |sum, macs| Some(sum.saturating_add(macs?)))
+            }
+            State::Underived(_) | State::Refused(_) | State::Unsupported { .. } => None,
+        };
+        Row { id, operator, state, macs }
+    }
+
+    /// The values of all operands of the file.
+    fn values(&mut self) -> HashMap<OperandId, Value> {
+        let (graph, mut left) = (self.graph, MAX_USES);
+        graph.operands().map(|(id, operand)| (id, self.value(id, operand, &mut left))).collect()
+    }
+
+    /// The value of an operand, which has its name in the file.
+    fn value(&mut self, id: OperandId, operand: &Operand, left: &mut usize) -> Value {
+        let name = operand.name().to_owned();
+        let meta = match self.outline.values.get(&id) {
+            Some(draft::Value::Tensor(index)) => self.meta(*index).cloned(),
+            Some(tuple @ draft::Value::Tuple(_)) => {
+                let made = left.checked_sub(tuple.tensors()).and_then(|rest| {
+                    *left = rest;
+                    self.part(tuple)
+                });
+                if let Some(made) = made {
+                    return made;
                 }
-                None => values.push(Value::Tensor(Known { name: self.name_of(*input), meta: None })),
+                None
+            }
+            Some(draft::Value::Constant(_)) => None,
+            // The operator is left out.
+            None => self.symbols.recorded(operand.dtype(), operand.shape()),
+        };
+        Value::Tensor(Known { name, meta })
+    }
+
+    /// A tuple or a part of one. `None` if it is too large or too deep.
+    fn part(&self, value: &draft::Value) -> Option<Value> {
+        match value {
+            draft::Value::Tensor(index) => {
+                let name = self.outline.graph.operand(*index).name().to_owned();
+                Some(Value::Tensor(Known { name, meta: self.meta(*index).cloned() }))
+            }
+            draft::Value::Constant(constant) => {
+                let name = constant.parameter.raw().to_owned();
+                Some(Value::Tensor(Known { name, meta: None }))
+            }
+            draft::Value::Tuple(tuple) if tuple.tensors > Value::MAX_TENSORS => None,
+            draft::Value::Tuple(tuple) => {
+                let items = tuple.items.iter().map(|item| self.part(item));
+                Value::tuple(items.collect::<Option<Vec<Value>>>()?)
             }
         }
-        values
     }
 }
 
-/// The tensors of all inputs, and their argument names. The name of a tuple goes to its first tensor.
-fn flatten_named(
-    values: &[Value],
-    names: &[Option<String>],
-) -> (Vec<Option<TensorMeta>>, Vec<Option<String>>) {
-    let mut metas = Vec::new();
-    let mut flat_names = Vec::new();
-    for (position, value) in values.iter().enumerate() {
-        metas.extend(value.tensors().into_iter().map(|known| known.meta.clone()));
-        if flat_names.len() < metas.len() {
-            flat_names.push(names.get(position).cloned().flatten());
+/// The support status of an operator whose layers have these costs.
+fn state(operator: &Operator, outlined: Option<&Outlined>, layers: &[Result<Option<u64>, String>]) -> State {
+    let Some(outlined) = outlined else { return State::Structure };
+    match &outlined.problem {
+        Some(Problem::Unknown { nearest, advice }) => {
+            return State::Unsupported { nearest: nearest.clone(), advice: advice.clone() };
         }
-        flat_names.resize(metas.len(), None);
+        Some(Problem::Refused(reason)) => return State::Refused(reason.clone()),
+        None => {}
     }
-    (metas, flat_names)
+    // An expression that is a number or a list of indices has no layer, either.
+    let is_structure = ["prim::", "pnnx."].iter().any(|prefix| operator.op_type().starts_with(prefix));
+    match layers.iter().find_map(|cost| cost.as_ref().err()) {
+        Some(reason) => State::Underived(reason.clone()),
+        None if is_structure && layers.is_empty() => State::Structure,
+        None => State::Supported,
+    }
 }
 
 /// The MACs of one run, with 1 for every unknown size.
-fn macs(layer: &dyn CpuLayer, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> u64 {
+fn macs(operator: &RuntimeOperator, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> u64 {
     let with_ones = |metas: &[TensorMeta]| -> Vec<TensorMeta> {
         let number = |dim: &Dim| Dim::Fixed(dim.evaluate(&|_| Some(1)).unwrap_or(1));
         metas.iter().map(|meta| TensorMeta::new(meta.dtype(), meta.dims().iter().map(number))).collect()
     };
-    catch_panic(|| Ok(layer.cost(&with_ones(inputs), &with_ones(outputs)).macs)).unwrap_or(0)
+    operator.cost(&with_ones(inputs), &with_ones(outputs)).map_or(0, |cost| cost.macs)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use ixion::Limits;
+    use ixion::graph::RuntimeGraph;
 
     fn survey(lines: &[&str], operands: usize, check: impl FnOnce(&Survey<'_>)) {
         let text = format!("7767517\n{} {operands}\n{}\n", lines.len(), lines.join("\n"));
         let graph = Graph::parse(&text, &Limits::default()).unwrap();
-        check(&Survey::new(&graph, &Registry::default()));
+        let outline = RuntimeGraph::from_pnnx(graph.clone()).outline().unwrap();
+        check(&Survey::new(&graph, &outline));
     }
 
     const LINEAR: &str =
@@ -403,7 +375,30 @@ mod tests {
             let t = survey.graph.operand_named("t").unwrap();
             assert_eq!(survey.value(t).unwrap().to_string(), "(?1×?2 f32, 2 i64)");
             let names: Vec<&str> = survey.outputs.iter().map(|output| output.name.as_str()).collect();
-            assert_eq!((names, survey.layers().count()), (vec!["v", "u"], 0));
+            assert_eq!((names, survey.layers().count()), (vec!["y", "x"], 0));
+        });
+    }
+
+    #[test]
+    fn constants_are_parameters_of_the_operators_that_read_them() {
+        let lines = [
+            "pnnx.Input in 0 1 x #x=(2,6)f32",
+            "prim::Constant a 0 1 one value=1",
+            "prim::Constant b 0 1 three value=3",
+            "prim::ListConstruct c 2 1 three one sizes",
+            "aten::softmax d 2 1 x one y",
+            "aten::narrow e 4 1 y one one three z",
+            "aten::repeat f 2 1 z sizes u",
+            "torch.sum g 2 1 u one w $input=u $dim=one",
+            "pnnx.Output out 1 0 w",
+        ];
+        survey(&lines, 8, |survey| {
+            let states: Vec<&State> = survey.rows.iter().map(|row| &row.state).collect();
+            assert!(states[1..4].iter().all(|state| **state == State::Structure), "{states:?}");
+            assert!(states[4..8].iter().all(|state| **state == State::Supported), "{states:?}");
+            assert_eq!(survey.layers().count(), 4, "{states:?}");
+            let u = survey.graph.operand_named("u").unwrap();
+            assert_eq!(survey.value(u).unwrap().to_string(), "6×3 f32");
         });
     }
 }

@@ -30,7 +30,7 @@ pub(super) struct Tuple {
 
 impl Value {
     /// The maximum number of tensors in a tuple, and the maximum nesting. Real models stay far below.
-    const MAX_TENSORS: usize = 1 << 12;
+    pub(super) const MAX_TENSORS: usize = 1 << 12;
     const MAX_DEPTH: usize = 64;
 
     /// A tuple. `None` if it is too large or too deep.

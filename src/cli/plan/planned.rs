@@ -142,6 +142,17 @@ impl Planned {
         parts().is_some()
     }
 
+    /// The operators without places for their tensors, since sizes depend on values: the names of those that compute such
+    /// sizes, and the number of all.
+    pub(super) fn unplanned(&self) -> (Vec<&str>, usize) {
+        let steps = self.graph().operators().iter().zip(&self.memory.steps);
+        let unplanned = steps.filter(|(_, step)| step.action == Action::Dynamic);
+        let unplanned: Vec<&RuntimeOperator> = unplanned.map(|(operator, _)| operator).collect();
+        let is_planned = |&input: &OperandIndex| self.place(input).is_some();
+        let first = unplanned.iter().filter(|operator| operator.inputs().iter().all(is_planned));
+        (first.map(|operator| operator.name()).collect(), unplanned.len())
+    }
+
     pub(super) fn place(&self, operand: OperandIndex) -> Option<&Place> {
         self.memory.places.get(operand.position())?.as_ref()
     }

@@ -10,7 +10,7 @@ use ixion::op::{Device, TensorMeta};
 use std::io::{self, Write};
 use std::time::Duration;
 
-/// The maximum number of refusals to list for one pass.
+/// The maximum number of refusals to list for one pass, and of operators whose sizes depend on values.
 const MAX_REFUSALS: usize = 3;
 
 /// Writes inputs and outputs, the passes, the operators in order, the formats, and the memory.
@@ -31,7 +31,24 @@ pub(super) fn write(terminal: &mut Terminal, title: &str, planned: &Planned) -> 
     operators(terminal, planned)?;
     writeln!(terminal)?;
     formats(terminal, planned)?;
+    unplanned(terminal, planned)?;
     memory(terminal, planned)
+}
+
+/// Says which operators keep the formats of the model, and why.
+fn unplanned(terminal: &mut Terminal, planned: &Planned) -> io::Result<()> {
+    let (first, count) = planned.unplanned();
+    if count == 0 {
+        return Ok(());
+    }
+    let more = if first.len() > MAX_REFUSALS { ", …" } else { "" };
+    let names = list(first.iter().take(MAX_REFUSALS).map(|name| format!("`{name}`")));
+    let (operators, are) = (plural(count, "operator"), if count == 1 { "is" } else { "are" });
+    writeln!(
+        terminal,
+        "{operators}, from {names}{more} on, {are} not planned: sizes that depend on values are known only when the model \
+         runs, so the model's element types and layouts stay, and each result is allocated by itself\n"
+    )
 }
 
 /// Writes the selected format of each operator that had a choice.

@@ -71,23 +71,38 @@ impl Folder {
         if matches!(dtype, DType::F64 | DType::C128) { self.doubles } else { self.tolerance }
     }
 
-    /// The sets of inputs and outputs: one from the files `in_N.npy` and `out_N.npy`, or several from `arrays.npz`,
-    /// `arrays_1.npz` and so on.
+    /// The sets of inputs and outputs: the first from the files `in_N.npy` and `out_N.npy` or from `arrays.npz`, the others from
+    /// `arrays_1.npz`, `arrays_2.npz` and so on.
     pub(super) fn sets(&self) -> Result<Vec<Set>, String> {
-        let packed = |index: usize| match index {
-            0 => self.path.join("arrays.npz"),
-            _ => self.path.join(format!("arrays_{index}.npz")),
-        };
-        let packed: Vec<PathBuf> = (0..).map(packed).take_while(|path| path.is_file()).collect();
-        let loose = self.path.join("out_0.npy").is_file();
-        match packed.is_empty() {
-            true => Ok(vec![Set::Loose(self.path.clone())]),
-            false if loose => {
-                let path = self.path.display();
-                Err(format!("{path}: expected only one of arrays.npz and out_0.npy, found both"))
+        let (path, packed) = (self.path.display(), self.path.join("arrays.npz"));
+        let first = match (packed.is_file(), self.path.join("out_0.npy").is_file()) {
+            (true, true) => {
+                return Err(format!("{path}: expected only one of arrays.npz and out_0.npy, found both"));
             }
-            false => Ok(packed.into_iter().map(Set::Packed).collect()),
+            (true, false) => Set::Packed(packed),
+            (false, _) => Set::Loose(self.path.clone()),
+        };
+        let more = self.further_sets()?;
+        let misnumbered = (1..).zip(&more).find(|(wanted, (number, _))| wanted != number);
+        if let Some((wanted, (_, found))) = misnumbered {
+            let found = found.file_name().unwrap_or_default().to_string_lossy();
+            return Err(format!("{path}: expected arrays_{wanted}.npz as the next set, found {found}"));
         }
+        Ok(std::iter::once(first).chain(more.into_iter().map(|(_, path)| Set::Packed(path))).collect())
+    }
+
+    /// The files `arrays_N.npz`, sorted by their numbers.
+    fn further_sets(&self) -> Result<Vec<(usize, PathBuf)>, String> {
+        let entries = std::fs::read_dir(&self.path);
+        let entries = entries.map_err(|error| format!("{}: {error}", self.path.display()))?;
+        let numbered = |path: PathBuf| {
+            let number = path.file_name()?.to_str()?.strip_prefix("arrays_")?.strip_suffix(".npz")?;
+            Some((number.parse().ok()?, path))
+        };
+        let mut found: Vec<(usize, PathBuf)> =
+            entries.flatten().filter_map(|entry| numbered(entry.path())).collect();
+        found.sort();
+        Ok(found)
     }
 }
 
@@ -229,8 +244,13 @@ mod tests {
         write("arrays_1.npz", b"");
         assert!(case.sets().unwrap_err().contains("only one of arrays.npz"));
         fs::remove_file(folder.path().join("out_0.npy")).unwrap();
-        let names: Vec<Option<String>> = case.sets().unwrap().iter().map(Set::name).collect();
-        assert_eq!(names, [Some("arrays.npz".to_owned()), Some("arrays_1.npz".to_owned())]);
+        let names = || -> Vec<Option<String>> { case.sets().unwrap().iter().map(Set::name).collect() };
+        assert_eq!(names(), [Some("arrays.npz".to_owned()), Some("arrays_1.npz".to_owned())]);
+        fs::remove_file(folder.path().join("arrays.npz")).unwrap();
+        assert_eq!(names(), [None, Some("arrays_1.npz".to_owned())], "the first set may be loose");
+        write("arrays_3.npz", b"");
+        let gap = case.sets().unwrap_err();
+        assert!(gap.ends_with("expected arrays_2.npz as the next set, found arrays_3.npz"), "{gap}");
     }
 
     #[test]

@@ -187,9 +187,14 @@ pub(super) fn priced(
     catch_panic(|| {
         let mut candidates = Vec::new();
         let tactics = layer.tactics().into_iter().enumerate();
-        for (_, tactic) in tactics.filter(|(at, tactic)| *at == 0 || settings.allows(tactic)) {
+        for (at, tactic) in tactics.filter(|(at, tactic)| *at == 0 || settings.allows(tactic)) {
             let mut layer = layer.clone_layer();
             layer.set_tactic(tactic.id)?;
+            let rounding = layer.rounding();
+            if at > 0 && !settings.allows_rounding(&tactic, rounding) {
+                log::debug!("{layer:?} rounds {rounding} times as much with {}", tactic.name);
+                continue;
+            }
             match layer.configure(&inputs, &outputs) {
                 Err(LayerError::Unsupported(reason)) => {
                     log::debug!("{layer:?} does not work in {formats:?}, {}: {reason}", tactic.name);

@@ -26,6 +26,10 @@ pub enum Formats {
 /// The block sizes that layers are probed for, in channels.
 const BLOCKS: [u8; 2] = [16, 8];
 
+/// The largest [rounding error](crate::op::CpuLayer::rounding) of a tactic that may always be selected. That of a whole
+/// model is smaller, because most of its layers have none.
+const MAX_ROUNDING: f64 = 3.0;
+
 /// The settings of the selection.
 #[derive(Debug)]
 pub(in crate::engine) struct SelectionSettings {
@@ -37,6 +41,8 @@ pub(in crate::engine) struct SelectionSettings {
     pub(in crate::engine) left_out: Vec<String>,
     /// The names of tactics that are selected wherever possible.
     pub(in crate::engine) preferred: Vec<String>,
+    /// Whether tactics may be selected that round more than [`MAX_ROUNDING`] allows.
+    pub(in crate::engine) is_fast: bool,
     /// A device that runs operators in addition to the CPU.
     pub(in crate::engine) accelerator: Option<Accelerator>,
     /// Measures prices; without one, they are estimated by a model.
@@ -51,6 +57,7 @@ impl Default for SelectionSettings {
             scales: Scales::default(),
             left_out: Vec::new(),
             preferred: Vec::new(),
+            is_fast: false,
             accelerator: None,
             tuner: None,
         }
@@ -79,6 +86,12 @@ impl SelectionSettings {
         let named = Precision::ALL.into_iter().find(|precision| precision.name() == tactic.name);
         let is_precise = named.is_none_or(|precision| self.precisions.contains(&precision));
         !is_named(tactic, &self.left_out) && (is_precise || is_named(tactic, &self.preferred))
+    }
+
+    /// Returns true if a tactic may be selected that rounds this much: unless the plan may be fast instead of exact, the tactic
+    /// must be preferred or have a small error.
+    pub(super) fn allows_rounding(&self, tactic: &Tactic, rounding: f64) -> bool {
+        rounding <= MAX_ROUNDING || self.is_fast || is_named(tactic, &self.preferred)
     }
 
     pub(super) fn prices(&self) -> Prices<'_> {

@@ -84,11 +84,12 @@ impl Converter<'_> {
         }
     }
 
-    /// The text of a constant index. PNNX writes a tensor of one element as a number, which would remove the axis.
+    /// The text of a constant index. PNNX writes a tensor of one element as a number, which would remove the axes.
     fn index_text(&self, constant: &Constant) -> String {
         let text = expression_text(&constant.parameter);
+        let is_element = constant.parameter.as_i64().is_ok() || constant.parameter.as_bool().is_ok();
         match self.recorded_axes(constant) {
-            Some(1) if constant.parameter.as_i64().is_ok() => format!("[{text}]"),
+            Some(axes) if is_element => format!("{}{text}{}", "[".repeat(axes), "]".repeat(axes)),
             _ => text,
         }
     }

@@ -32,7 +32,7 @@ pub struct Constant {
 pub struct Tuple {
     /// The items in order.
     pub items: Vec<Value>,
-    /// The number of tensors and constants in all levels.
+    /// The number of tensors and constants in all levels; an empty tuple counts as one.
     pub tensors: usize,
     /// The number of levels.
     pub depth: usize,
@@ -41,7 +41,7 @@ pub struct Tuple {
 impl Value {
     /// A tuple of these items.
     pub fn tuple(items: Vec<Value>) -> Self {
-        let tensors = items.iter().map(Value::tensors).fold(0, usize::saturating_add);
+        let tensors = items.iter().map(Value::tensors).fold(0, usize::saturating_add).max(1);
         let depth = items.iter().map(Value::depth).max().unwrap_or(0) + 1;
         Value::Tuple(Arc::new(Tuple { items, tensors, depth }))
     }
@@ -51,7 +51,7 @@ impl Value {
         Value::Constant(Arc::new(Constant { parameter: RuntimeParameter::parse(raw), operand }))
     }
 
-    /// The number of tensors and constants in the value.
+    /// The number of tensors and constants in the value; an empty tuple counts as one.
     pub fn tensors(&self) -> usize {
         match self {
             Value::Tensor(_) | Value::Constant(_) => 1,

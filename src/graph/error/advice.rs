@@ -3,7 +3,7 @@
 use crate::op::PluginName;
 
 /// The advice for an operator type without a registered layer.
-pub(super) fn advice(op_type: &str) -> String {
+pub(in crate::graph) fn advice(op_type: &str) -> String {
     if let Ok(name) = op_type.parse::<PluginName>() {
         let (namespace, op_type, version) = (name.namespace(), name.op_type(), name.version());
         return format!(
@@ -23,7 +23,8 @@ fn advice_for_type(op_type: &str) -> &'static str {
         "prim::If" => {
             "PNNX does not write the branches of prim::If, so what they compute is not in the file: trace the model \
              (torch.jit.trace) instead of scripting it; if the branch depends on values, compute both and choose with \
-             torch.where, or export each branch by itself"
+             torch.where, or export each branch by itself. If it was traced, it calls a function that is scripted even then: \
+             instead of torchvision.ops.batched_nms, call torchvision.ops.nms(boxes + classes[:, None] * 4096, scores, iou)"
         }
         "prim::Loop" => {
             "PNNX does not write the body of prim::Loop, so what it computes is not in the file: trace the model \

@@ -188,6 +188,22 @@ for entry in MASKS.items():
     register_masks(*entry)
 export_each("nn_MultiheadAttention_masks_and_rows", lambda: multihead(
     {"add_bias_kv": True, "add_zero_attn": True}, ("attn_mask", "key_padding_mask.bool")))
+class Stored(nn.Module):
+    """A multi-head attention with stored masks of floats, which PNNX writes before the query."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = scrambled(nn.MultiheadAttention(E, HEADS, batch_first=True))
+        self.register_buffer("scores", randn(3, 4))
+        self.register_buffer("hidden", randn(2, 4))
+
+    def forward(self, query, memory):
+        masks = [{"attn_mask": self.scores}, {"key_padding_mask": self.hidden}]
+        masks.append(masks[0] | masks[1])
+        return tuple(self.inner(query, memory, memory, need_weights=False, **mask)[0] for mask in masks)
+
+
+export_each("nn_MultiheadAttention_stored_masks", lambda: Export(Stored(), randn(2, 3, E), randn(2, 4, E)))
 export_each("nn_MultiheadAttention_of_itself", lambda: Export(
     Attend({}, [WITH, WITHOUT], own=True), randn(3, 2, E), others=[(randn(5, 1, E),), (randn(1, 3, E),), (randn(4, 2, E),)]))
 # PNNX takes modules that differ in nothing but this for the same.
@@ -208,7 +224,7 @@ def transformer() -> Export:
     return Export(scrambled(layer), randn(1, 4, E), others=[(randn(2, 3, E),), (randn(3, 1, E),), (randn(1, 6, E),)])
 
 
-def with_padding(optlevel: int) -> Export:
+def with_padding(optlevel: int, is_fixed: bool = False) -> Export:
     """PyTorch adds the mask of an encoder as floats."""
     class Net(nn.Module):
         def __init__(self):
@@ -221,7 +237,8 @@ def with_padding(optlevel: int) -> Export:
 
     def inputs(n: int, rows: int) -> tuple[Tensor, Tensor]:
         return randn(n, rows, E), made_mask("key_padding_mask.bool", n, 1, rows)
-    return Export(Net(), *inputs(2, 4), others=[inputs(3, 5), inputs(1, 3)], optlevel=optlevel)
+    # With sizes that never change, PNNX stores a mask that is filled already.
+    return Export(Net(), *inputs(2, 4), others=[] if is_fixed else [inputs(3, 5), inputs(1, 3)], optlevel=optlevel)
 
 
 def decoder() -> Export:
@@ -242,6 +259,7 @@ def decoder() -> Export:
 export_each("transformer_encoder_layer", transformer)
 export_each("transformer_encoder_layer_with_padding", lambda: with_padding(2))
 export_each("transformer_encoder_layer_with_padding_level0", lambda: with_padding(0))
+export_each("transformer_encoder_layer_of_fixed_sizes", lambda: with_padding(2, is_fixed=True))
 export_each("transformer_decoder_layer", decoder)
 
 

@@ -204,3 +204,26 @@ def F_linear_direct(model: Model) -> None:
     model.op("F.linear", torch.tensor([[NAN, 1.0], [INF, 0.0], [3e38, 3e38]]), torch.ones(2, 2), randn(2))
     model.op("nn.Linear", randn(1, 2, 1, 2, 1, 2, 1, 3), in_features=3, out_features=2)
     model.op("nn.Linear", randn(3), in_features=3, out_features=2, bias=False)
+
+
+class TimeFirst(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight, self.bias = nn.Parameter(randn(3, 4, 2)), nn.Parameter(randn(2))
+
+    def forward(self, x, weight):
+        y = F.conv_tbc(x, self.weight, self.bias, 1)
+        return y, torch.conv_tbc(y, weight, weight.mean((0, 1)))
+
+
+export_each("conv_tbc", lambda: Export(TimeFirst(), randn(5, 2, 4), randn(2, 2, 3), others=[(randn(4, 3, 4), randn(2, 2, 3)), (randn(2, 1, 4), randn(2, 2, 3))]))
+
+
+@direct
+def aten_conv_tbc(model: Model) -> None:
+    keys = ["input", "weight", "bias"]
+    for dtype in (torch.float32, torch.float64):
+        tensors = randn(3, 2, 2, dtype=dtype), randn(2, 2, 3, dtype=dtype), randn(3, dtype=dtype)
+        for pad in (0, 2):
+            model.op("aten::conv_tbc", *tensors, f=lambda *x: torch.conv_tbc(*x, pad), keys=keys, pad=pad)
+    model.op("aten::conv_tbc", randn(3, 0, 2), randn(2, 2, 3), randn(3), f=torch.conv_tbc, keys=keys)

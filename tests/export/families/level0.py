@@ -200,3 +200,14 @@ def level1_sizes() -> Export:
             y = x.view(n, c // 2, 2, -1).transpose(1, 2).reshape(n, c, -1)
             return y + torch.arange(c).view(1, c, 1), x.new_zeros(n, 2), x[:, :c // 2]
     return Export(Net(), randn(2, 4, 3), others=[(randn(3, 4, 5),), (randn(1, 4, 2),)], optlevel=1)
+
+
+@exported
+def indices_of_one_element_level1() -> Export:
+    """PNNX writes an index of one element as a number."""
+    class Net(nn.Module):
+        def forward(self, x):
+            y = x.clone()
+            y[:, [-1]] = x[:, [0]]
+            return x[:, [-1], None], x[[1]], x[[0], :, [2, 1]], y, x[:, :, [1]], x[:1][torch.tensor([True])], x[:1][torch.tensor([False])]
+    return Export(Net(), randn(3, 4, 5), optlevel=1)

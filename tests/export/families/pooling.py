@@ -189,3 +189,28 @@ class Pyramid(nn.Module):
 
 export_each("pooling_of_a_network", lambda: Export(
     Pyramid(), randn(1, 2, 8, 6), others=[(randn(2, 2, 6, 10),), (randn(1, 2, 4, 4),), (randn(3, 2, 9, 7),)]))
+
+
+def fractional(kernel, axes: int, **settings):
+    pool = F.fractional_max_pool2d if axes == 2 else F.fractional_max_pool3d
+    return lambda x, samples: pool(x, kernel, return_indices=True, _random_samples=samples, **settings)
+
+
+export_each("fractional_max_pool2d", lambda: Export(
+    Each(fractional(2, 2, output_size=3), fractional((2, 3), 2, output_ratio=(0.5, 0.4)), lambda x, samples: F.fractional_max_pool2d(x, 2, output_size=(4, 1), _random_samples=samples)),
+    randn(1, 2, 7, 8), torch.rand(1, 2, 2)))
+export_each("fractional_max_pool3d", lambda: Export(
+    Each(fractional(2, 3, output_size=2), fractional((1, 2, 3), 3, output_size=(3, 2, 1))), randn(1, 2, 4, 4, 5), torch.rand(1, 2, 3)))
+
+
+@direct(tolerance=1e-2)
+def aten_fractional_max_pool(model: Model) -> None:
+    for dtype in FLOATS:
+        for axes, shape in ((2, (2, 1, 6, 5)), (2, (3, 5, 4)), (3, (1, 2, 4, 4, 5))):
+            name = f"fractional_max_pool{axes}d"
+            planes = shape[:2] if len(shape) == axes + 2 else (1, shape[0])
+            model.op(f"aten::{name}", randn(*shape, dtype=dtype), torch.rand(*planes, axes).to(dtype), keys=["input", "random_samples"],
+                     f=lambda x, samples: getattr(torch.ops.aten, name)(x, [2] * axes, [2] * axes, samples), kernel_size=2, output_size=2)
+    odd = torch.tensor([[1, NAN, 3, 4], [NAN, 2, 5, 6], [-INF, -INF, 1, INF], [-INF, -INF, 2, NAN]])[None]
+    model.op("aten::fractional_max_pool2d", odd, torch.full((1, 1, 2), 0.5), keys=["input", "random_samples"],
+             f=lambda x, samples: torch.ops.aten.fractional_max_pool2d(x, [2, 2], [3, 3], samples), kernel_size=2, output_size=3)

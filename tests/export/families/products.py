@@ -151,3 +151,29 @@ def products_of_any_size() -> Export:
             return mixed, torch.bmm(x, x.transpose(1, 2)), torch.einsum("bnc,bmc->bnm", x, mixed), torch.addmm(x[0, 0], x[0], self.key)
     return Export(Net(), randn(1, 3, 4), randn(3, 3), others=[(randn(2, 2, 4), randn(2, 2)), (randn(1, 1, 4), randn(1, 1)),
                                                             (randn(3, 5, 4), randn(5, 5))])
+
+
+@exported
+def grouped_products() -> Export:
+    """Groups of rows, of columns, and of both, as in a mixture of experts."""
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.experts = nn.Parameter(randn(2, 4, 8))
+            self.register_buffer("ends", torch.tensor([3, 8], dtype=torch.int32))
+
+        def forward(self, x, y):
+            product = torch.nn.functional.grouped_mm
+            rows = product(x, self.experts, offs=self.ends)
+            columns = product(self.experts.transpose(1, 2), y, offs=self.ends)
+            return rows, columns, product(x.t(), rows, offs=self.ends), product(self.experts.transpose(1, 2), self.experts)
+    return Export(Net(), randn(8, 4), randn(4, 8))
+
+
+@direct(tolerance=1e-2)
+def aten_grouped_mm(model: Model) -> None:
+    ends, keys = torch.tensor([1, 1, 4], dtype=torch.int32), ["input", "mat2", "offs"]
+    for dtype in (torch.float32, torch.float16, torch.bfloat16):
+        x, matrices = randn(4, 8, dtype=dtype), randn(3, 8, 8, dtype=dtype)
+        model.op("aten::_grouped_mm", x, matrices, ends, f=torch._grouped_mm, keys=keys)
+        model.op("aten::_grouped_mm", x.repeat(2, 1).t(), x.repeat(2, 1), ends * 2, f=torch._grouped_mm, keys=keys)

@@ -233,3 +233,64 @@ def aten_histc(model: Model) -> None:
     special = torch.tensor([NAN, INF, -INF, 0.0, 1.0, 0.25])
     results += model.op("aten::histc", special, f=lambda x: torch.histc(x, 4, 0, 1), keys=["input"], bins=4, min=0, max=1, shown=False)
     show(model, results)
+
+
+@exported
+def histograms() -> Export:
+    class Net(nn.Module):
+        def forward(self, x, weight, edges):
+            histogram = torch.histogram
+            return (*histogram(x, 5), *histogram(x, 4, range=(-1.0, 1.5), density=True), *histogram(x, 3, weight=weight), *histogram(x, 4, range=(0.0, 2.0), weight=weight, density=True),
+                    *histogram(x, edges), *histogram(x, edges, weight=weight, density=True), histogram(x * weight, 2)[0])
+    edges = torch.tensor([-1.0, -0.25, 0.5, 0.5, 2.0])
+    return Export(Net(), randn(3, 4), rand(3, 4), edges, others=[(randn(2, 5), rand(2, 5), edges), (randn(1, 3), rand(1, 3), edges)])
+
+
+@direct
+def aten_histogram(model: Model) -> None:
+    results = []
+    for dtype in FLOATS[:2]:
+        x, edges = randn(3, 4, dtype=dtype), torch.tensor([-1, 0, 0.5, 2], dtype=dtype)
+        results += model.op("aten::histogram", x, f=torch.histogram, keys=["input"], shown=False)
+        results += model.op("aten::histogram", x, edges, f=torch.histogram, keys=["input", "bins"], shown=False)
+    for x in (torch.full((3,), 2.0), torch.tensor(0.5), torch.zeros(0), torch.tensor([0.0, 1.0, 1.0, 0.25])):
+        results += model.op("aten::histogram", x, f=lambda x: torch.histogram(x, 4), keys=["input"], bins=4, shown=False)
+    special = torch.tensor([NAN, INF, -INF, 0.0, 1.0, 0.25])
+    results += model.op("aten::histogram", special, f=lambda x: torch.histogram(x, 4, range=(0.0, 1.0)), keys=["input"], bins=4, range=(0.0, 1.0), shown=False)
+    show(model, results)
+
+
+REDUCTIONS = ("sum", "mean", "max", "min", "prod")
+
+
+@exported
+def segments() -> Export:
+    """PNNX does not survive `max`, `min` and `prod`."""
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("lengths", torch.tensor([2, 0, 3]))
+            self.register_buffer("offsets", torch.tensor([0, 1, 1, 5]))
+
+        def forward(self, x):
+            reduce = torch.segment_reduce
+            return torch.stack((reduce(x, "sum", lengths=self.lengths), reduce(x, "mean", lengths=self.lengths), reduce(x, "mean", offsets=self.offsets, initial=0.5),
+                                reduce(x, "sum", lengths=self.lengths, initial=-1)))
+    return Export(Net(), randn(5, 2), others=[(randn(5, 3),)])
+
+
+@direct(tolerance=1e-2)
+def aten_segment_reduce(model: Model) -> None:
+    results = []
+    for dtype in FLOATS:
+        x, lengths = randn(2, 3, 2, dtype=dtype), torch.tensor([[1, 2], [0, 3]])
+        for reduce in REDUCTIONS:
+            call = dict(f=lambda x, marks: torch.segment_reduce(x, reduce, lengths=marks, axis=1), keys=["input", "lengths"], axis=1)
+            results += model.op("aten::segment_reduce", x, lengths, reduce=reduce, shown=False, **call)
+    special = torch.tensor([1.0, NAN, 3.0, NAN, -INF])
+    for reduce in REDUCTIONS:
+        results += model.op("aten::segment_reduce", special, torch.tensor([2, 1, 1], dtype=torch.int32), f=lambda x, marks: torch.segment_reduce(x, reduce, lengths=marks, unsafe=True),
+                            keys=["input", "lengths"], reduce=reduce, unsafe=True, shown=False)
+        results += model.op("aten::segment_reduce", special, torch.tensor([1, 1, 4]), f=lambda x, marks: torch.segment_reduce(x, reduce, offsets=marks, initial=2.0),
+                            keys=["input", "offsets"], reduce=reduce, initial=2.0, shown=False)
+    show(model, results)

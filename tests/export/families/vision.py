@@ -263,6 +263,22 @@ def batched_nms() -> Export:
     return Export(Each(call), *crowd(12), random_integers(12, high=3), others=[(*crowd(25), random_integers(25, high=2))])
 
 
+def of_classes(boxes, scores, classes):
+    """What `batched_nms` returns, by functions that are traced."""
+    return vision.nms(boxes + classes[:, None] * 4096, scores, 0.3)
+
+
+def nms_of_classes(**settings) -> Export:
+    sets = [(*crowd(count), random_integers(count, high=3)) for count in (12, 25, 0)]
+    for boxes, scores, classes in sets:
+        assert torch.equal(of_classes(boxes, scores, classes), vision.batched_nms(boxes, scores, classes, 0.3))
+    return Export(Each(of_classes), *sets[0], others=sets[1:], **settings)
+
+
+export_each("nms_of_classes", nms_of_classes)
+export_each("nms_of_classes_level0", lambda: nms_of_classes(optlevel=0))
+
+
 @direct
 def nms_direct(model: Model) -> None:
     def suppress(boxes, scores, threshold):
@@ -389,3 +405,22 @@ def models_yolo_Detect_reversed(model: Model) -> None:
         for images in (1, 0):
             maps = randn(images, 2, 2, 3, dtype=dtype), randn(images, 3, 1, 2, dtype=dtype)
             model.op("models.yolo.Detect", *maps, f=lambda *maps: head(maps), weights=weights)
+
+
+@exported
+def grid_samplers() -> Export:
+    """TorchScript's names of grid_sample, with numbers instead of words."""
+    class Net(nn.Module):
+        def forward(self, x, places, volume, spots):
+            plain = torch.stack([torch.grid_sampler_2d(x, places, *each) for each in ((0, 0, False), (1, 1, True), (2, 2, False), (0, 2, True), (1, 0, False))])
+            return plain, torch.stack([torch.grid_sampler_3d(volume, spots, *each) for each in ((0, 1, False), (1, 2, True), (0, 0, True))])
+    return Export(Net(), randn(1, 2, 4, 3), randn(1, 2, 3, 2), randn(1, 1, 2, 3, 4), randn(1, 2, 2, 1, 3), others=[
+        (randn(2, 2, 3, 5), randn(2, 4, 1, 2), randn(2, 1, 3, 2, 3), randn(2, 1, 2, 2, 3))])
+
+
+@direct
+def aten_grid_sampler(model: Model) -> None:
+    for dtype in (torch.float32, torch.float64):
+        for mode, padding, aligned in ((0, 1, True), (1, 2, False), (2, 0, True)):
+            model.op("aten::grid_sampler", randn(1, 1, 3, 3, dtype=dtype), randn(1, 2, 1, 2, dtype=dtype), keys=["input", "grid"],
+                     f=lambda x, grid: torch.grid_sampler(x, grid, mode, padding, aligned), mode=mode, padding_mode=padding, align_corners=aligned)

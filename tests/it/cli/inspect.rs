@@ -2,7 +2,9 @@
 
 use super::command::{command, ended, exactly, ixion, models, roughly};
 use insta::assert_snapshot;
+use serde_json::Value;
 use std::io::Read;
+use std::path::Path;
 use std::process::Stdio;
 
 #[test]
@@ -46,7 +48,51 @@ fn deeply_nested_tuples_are_harmless() {
     std::fs::write(&path, format!("7767517\n{} 41\n{}\n", lines.len(), lines.join("\n"))).unwrap();
     let printed = ixion(["inspect", path.to_str().unwrap()]).fine();
     assert!(printed.contains("  unknown shape\n"), "{printed}");
-    assert_eq!(ixion(["inspect", path.to_str().unwrap(), "--json"]).json()["totals"]["operators"], 0);
+    assert!(printed.contains("prim::TupleConstruct `tuple39`: a tuple of"), "{printed}");
+}
+
+/// Below optimisation level 2, PNNX leaves the arguments of operators as constants, and at level 2 those of operators that it
+/// does not know.
+#[test]
+fn operators_whose_arguments_are_constants_can_run() {
+    let cases = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cases"));
+    let cannot_run = |row: &&Value| ["refused", "unsupported"].map(Some).contains(&row["state"].as_str());
+    let (mut constants, mut found) = (0, Vec::new());
+    for entry in std::fs::read_dir(cases).unwrap() {
+        let path = entry.unwrap().path().join("model.param");
+        let text = std::fs::read_to_string(&path).unwrap_or_default();
+        if !text.contains("prim::Constant") || !text.contains("aten::") {
+            continue;
+        }
+        constants += 1;
+        let json = ixion(["inspect", path.to_str().unwrap(), "--json"]).json();
+        let rows = json["operators"].as_array().unwrap();
+        let refused = rows.iter().filter(cannot_run);
+        found.extend(refused.map(|row| format!("{}: {row}", path.display())));
+    }
+    assert!(constants > 8, "{constants}");
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
+#[test]
+fn branches_that_pnnx_has_lost_are_told_as_when_running() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("net.param");
+    let text = "7767517\n5 4\n\
+        pnnx.Input in 0 1 x #x=(8,4)f32\n\
+        aten::numel count 1 1 x n\n\
+        torch.eq none 1 1 n e other=0 $input=n\n\
+        prim::If branch 1 1 e y #y=(8)i64\n\
+        pnnx.Output out 1 0 y\n";
+    std::fs::write(&path, text).unwrap();
+    let printed = ixion(["inspect", path.to_str().unwrap()]).fine();
+    assert!(
+        printed.contains("not supported: prim::If, 1 operator\n  hint: PNNX does not write"),
+        "{printed}"
+    );
+    assert!(printed.contains("torchvision.ops.batched_nms") && !printed.contains("plugin"), "{printed}");
+    let refused = ixion(["run", path.to_str().unwrap()]).error(2, folder.path());
+    assert!(refused.contains("prim::If `branch`") && refused.contains("batched_nms"), "{refused}");
 }
 
 #[test]

@@ -54,6 +54,22 @@ fn larger_inputs_need_more_memory() {
 }
 
 #[test]
+fn operators_behind_sizes_that_depend_on_values_are_not_planned() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("net.param");
+    let text = "7767517\n5 4\n\
+        pnnx.Input in 0 1 x #x=(2,3)f32\n\
+        nn.ReLU before 1 1 x y #y=(2,3)f32\n\
+        aten::nonzero places 1 1 y z #z=(6,2)i64\n\
+        pnnx.Expression twice 1 1 z w expr=mul(@0,2)\n\
+        pnnx.Output out 1 0 w\n";
+    std::fs::write(&path, text).unwrap();
+    let printed = ixion(["plan", path.to_str().unwrap()]).fine();
+    assert!(printed.contains("2 operators, from `places` on, are not planned: "), "{printed}");
+    assert!(!ixion(["plan", DIGITS]).fine().contains("not planned"));
+}
+
+#[test]
 fn the_memory_as_an_svg() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("memory.svg");

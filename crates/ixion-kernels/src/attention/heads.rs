@@ -4,7 +4,9 @@
 //! blocks of queries are processed. The scores of a block are kept only until the values have been weighted with them.
 
 use crate::isa::{Isa, isa};
-use crate::packed::{Factors, PanelsView, Results, Size, Target, multiply_alone, pack_columns, pack_rows};
+use crate::packed::{
+    Factors, PanelsView, Results, Size, TERMS, Target, multiply_alone, pack_columns, pack_rows,
+};
 use crate::parallel::{for_each_item, threads};
 use crate::{softmax, widest};
 use ixion_tensor::Limits;
@@ -287,7 +289,8 @@ impl Attention<'_> {
         let queries = factors(&query.data[start..], sizes.width, query.place.row);
         let panels = PanelsView::new(self.isa, sizes.columns, sizes.width, key);
         let target = Target { last: lanes, row: distance, line: 0, panel: lanes };
-        let results = Results { output: scores.as_mut_ptr(), len: scores.len(), target, is_far: false };
+        let (output, len) = (scores.as_mut_ptr(), scores.len());
+        let results = Results { output, len, target, is_far: false, terms: TERMS };
         // SAFETY: the scores are borrowed mutably.
         unsafe { multiply_alone(panels, &queries, size, results, self.limits)? };
         self.weigh(at, first, &mut scores[..size.rows * distance]);
@@ -299,6 +302,7 @@ impl Attention<'_> {
             len: self.len.saturating_sub(start),
             target: Target { last, row: self.place.row, line: 0, panel: lanes },
             is_far: false,
+            terms: TERMS,
         };
         let weights = factors(&*scores, sizes.columns, distance);
         // SAFETY: `attend` borrows the output mutably. Results of different heads and rows do not overlap, and only this
@@ -310,10 +314,7 @@ impl Attention<'_> {
     fn weigh(&self, at: [usize; 2], first: usize, scores: &mut [f32]) {
         let (columns, distance) = (self.heads.sizes.columns, self.cuts.scores);
         let scale = self.heads.scale;
-        widest(
-            #[inline(always)]
-            || scores.iter_mut().for_each(|score| *score *= scale),
-        );
+        widest!(|| scores.iter_mut().for_each(|score| *score *= scale));
         if let Some(add) = self.heads.mask {
             let shape = (scores.len() / distance, columns).strides((distance, 1));
             if let Ok(block) = ArrayViewMut2::from_shape(shape, &mut *scores) {

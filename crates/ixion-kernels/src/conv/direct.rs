@@ -5,10 +5,9 @@
 //! special handling: a block of outputs is a weighted sum of blocks.
 
 use super::operands::{ConvShape, Factors};
-use crate::Float;
 use crate::parallel::for_each_item;
-use crate::wide::widest;
 use crate::window::Window;
+use crate::{Float, widest};
 use ixion_tensor::Limits;
 use ixion_tensor::Result;
 use std::array::from_fn;
@@ -91,24 +90,6 @@ impl Padded {
         offsets
     }
 
-    /// Copies a plane into the interior of a padded plane; the padding stays as it is.
-    fn fill<T: Float>(&self, plane: &[T], padded: &mut [T]) {
-        let [deep, high, wide] = self.windows;
-        let depth = self.lens[0].min(self.outer[0].saturating_sub(deep.pad_before));
-        let height = self.lens[1].min(self.outer[1].saturating_sub(high.pad_before));
-        for (z, y) in (0..depth).flat_map(|z| (0..height).map(move |y| (z, y))) {
-            let row = &plane[(z * self.lens[1] + y) * self.lens[2]..][..self.lens[2]];
-            let target = (z + deep.pad_before) * self.outer[1] + y + high.pad_before;
-            let target = &mut padded[target * self.pitch()..][..self.pitch()];
-            for (remainder, target) in target.chunks_exact_mut(self.phase).enumerate() {
-                let first = (remainder + wide.stride - wide.pad_before % wide.stride) % wide.stride;
-                let place = (wide.pad_before + first) / wide.stride;
-                let (Some(row), Some(target)) = (row.get(first..), target.get_mut(place..)) else { continue };
-                copy_strided(row, wide.stride, target);
-            }
-        }
-    }
-
     /// The first element that each output row sees.
     fn rows(&self) -> impl Iterator<Item = usize> {
         let [deep, high, _] = self.windows;
@@ -116,6 +97,26 @@ impl Padded {
         (0..self.positions[0])
             .flat_map(move |z| (0..self.positions[1]).map(move |y| z * step.0 + y * step.1))
             .map(|row| row * self.pitch())
+    }
+}
+
+/// Copies a plane into the interior of a padded plane; the padding stays as it is.
+#[inline(always)]
+fn fill<T: Float>(layout: &Padded, plane: &[T], padded: &mut [T]) {
+    let Padded { windows: [deep, high, wide], lens, outer, phase, .. } = layout;
+    let pitch = layout.pitch();
+    let depth = lens[0].min(outer[0].saturating_sub(deep.pad_before));
+    let height = lens[1].min(outer[1].saturating_sub(high.pad_before));
+    for (z, y) in (0..depth).flat_map(|z| (0..height).map(move |y| (z, y))) {
+        let row = &plane[(z * lens[1] + y) * lens[2]..][..lens[2]];
+        let target = (z + deep.pad_before) * outer[1] + y + high.pad_before;
+        let target = &mut padded[target * pitch..][..pitch];
+        for (remainder, target) in target.chunks_exact_mut(*phase).enumerate() {
+            let first = (remainder + wide.stride - wide.pad_before % wide.stride) % wide.stride;
+            let place = (wide.pad_before + first) / wide.stride;
+            let (Some(row), Some(target)) = (row.get(first..), target.get_mut(place..)) else { continue };
+            copy_strided(row, wide.stride, target);
+        }
     }
 }
 
@@ -222,13 +223,14 @@ impl Direct {
             let planes = &sample.input[group * self.channels * sample.pixels..];
             let planes = planes.chunks_exact(sample.pixels.max(1)).take(self.channels);
             for (plane, target) in planes.zip(scratch.chunks_exact_mut(self.padded.plane().max(1))) {
-                widest(|| self.padded.fill(plane, target));
+                widest!(|| fill(&self.padded, plane, target));
             }
             let first = group * self.out_channels;
             for (channel, output) in (first..).zip(output.chunks_exact_mut(sample.positions.max(1))) {
                 let weight = &sample.factors.weight[channel * self.offsets.len()..][..self.offsets.len()];
                 let start = sample.factors.bias.map_or(T::zero(), |bias| bias[channel]);
-                widest(|| fill_channel(&self.padded, &self.offsets, scratch, weight, start, output));
+                let factors = (&*self.offsets, weight);
+                widest!(|| channel_sums(&self.padded, factors, scratch, start, output));
             }
             sample.factors.apply_epilogue(first * sample.positions, output)?;
         }
@@ -236,21 +238,30 @@ impl Direct {
     }
 }
 
-/// Computes one channel.
+/// Computes the outputs of one channel from padded planes; each weight belongs to an offset.
 #[inline(always)]
-fn fill_channel<T: Float>(
-    padded: &Padded,
-    offsets: &[usize],
+fn channel_sums<T: Float>(
+    layout: &Padded,
+    (offsets, weight): (&[usize], &[T]),
     planes: &[T],
-    weight: &[T],
     start: T,
     output: &mut [T],
 ) {
-    let wide = padded.positions[2].max(1);
-    for (output, first) in output.chunks_exact_mut(wide).zip(padded.rows()) {
-        for (block, output) in output.chunks_mut(BLOCK).enumerate() {
-            let sums = block_sums(&planes[first + block * BLOCK..], offsets, weight, start);
-            output.copy_from_slice(&sums[..output.len()]);
+    let wide = layout.positions[2].max(1);
+    for (row, first) in output.chunks_exact_mut(wide).zip(layout.rows()) {
+        let planes = &planes[first..];
+        let (blocks, rest) = row.as_chunks_mut::<BLOCK>();
+        for (index, block) in blocks.iter_mut().enumerate() {
+            *block = block_sums(&planes[index * BLOCK..], offsets, weight, start);
+        }
+        if rest.is_empty() {
+            continue;
+        }
+        // The last block overlaps the one before it. A row that is shorter than a block is stored in part.
+        let last = block_sums(&planes[wide.saturating_sub(BLOCK)..], offsets, weight, start);
+        match row.last_chunk_mut::<BLOCK>() {
+            Some(block) => *block = last,
+            None => row.copy_from_slice(&last[..wide]),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Functions of the output alone, computed in place. Many epilogues are no more than that, and run on short slices.
 
 use super::{Operation, Step};
-use crate::wide::{Work, run_widest};
+use crate::widest;
 use crate::{Float, activation, math};
 use ixion_tensor::DType;
 use ixion_tensor::Function;
@@ -27,13 +27,11 @@ impl InPlace {
 
     /// Applies the function. The results have the same bits as those of [`real`](super::real).
     pub(super) fn apply<T: Float>(self, piece: &mut [T]) {
-        run_widest(Apply(self, piece));
+        widest!(|| apply_here(self, piece));
     }
 }
 
-struct Apply<'a, T>(InPlace, &'a mut [T]);
-
-/// The functions that are computed in place: [`Apply`] has a loop for each.
+/// The functions that are computed in place: [`apply_here`] has a loop for each.
 const FUNCTIONS: [Function; 8] = [
     Function::Gelu,
     Function::GeluTanh,
@@ -45,23 +43,18 @@ const FUNCTIONS: [Function; 8] = [
     Function::Tanh,
 ];
 
-impl<T: Float> Work for Apply<'_, T> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
-        let Self(InPlace(function), piece) = self;
-        match function {
-            Function::Gelu => map(piece, activation::gelu),
-            Function::GeluTanh => map(piece, activation::gelu_tanh),
-            Function::Hardsigmoid => map(piece, activation::hardsigmoid),
-            Function::Hardswish => map(piece, activation::hardswish),
-            Function::Mish => map(piece, activation::mish),
-            Function::Sigmoid => map(piece, math::sigmoid),
-            Function::Silu => map(piece, activation::silu),
-            Function::Tanh => map(piece, math::tanh),
-            _ => debug_assert!(false, "{function:?} is not computed in place"),
-        }
+#[inline(always)]
+fn apply_here<T: Float>(InPlace(function): InPlace, piece: &mut [T]) {
+    match function {
+        Function::Gelu => map(piece, activation::gelu),
+        Function::GeluTanh => map(piece, activation::gelu_tanh),
+        Function::Hardsigmoid => map(piece, activation::hardsigmoid),
+        Function::Hardswish => map(piece, activation::hardswish),
+        Function::Mish => map(piece, activation::mish),
+        Function::Sigmoid => map(piece, math::sigmoid),
+        Function::Silu => map(piece, activation::silu),
+        Function::Tanh => map(piece, math::tanh),
+        _ => debug_assert!(false, "{function:?} is not computed in place"),
     }
 }
 

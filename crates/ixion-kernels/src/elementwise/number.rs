@@ -1,11 +1,33 @@
-//! The five types that blocks are computed in, and the conversions from and to the 13 element types.
+//! The seven types that blocks are computed in, and the conversions from and to the 13 element types.
 
 use super::Operand;
 use super::{complex, integer, real};
-use crate::wide::widest;
-pub(super) use ixion_tensor::__with_number as with_number;
+use crate::widest;
 use ixion_tensor::Function;
 use ixion_tensor::{Complex, DType, Element, Half, Result, Scalar, bf16, f16};
+
+/// Runs an expression with `$T` bound to the [`Number`] that elements of a [`DType`] are computed in: `i16` for bools and
+/// integers of at most 16 bits, `i32` for those of 32 bits, and otherwise the types in which tensors are multiplied.
+macro_rules! with_number {
+    ($dtype:expr, $T:ident => $body:expr) => {
+        match $dtype {
+            ixion_tensor::DType::I32 => {
+                type $T = i32;
+                $body
+            }
+            ixion_tensor::DType::I16
+            | ixion_tensor::DType::I8
+            | ixion_tensor::DType::U8
+            | ixion_tensor::DType::Bool => {
+                type $T = i16;
+                $body
+            }
+            other => ixion_tensor::__with_number!(other, $T => $body),
+        }
+    };
+}
+
+pub(super) use with_number;
 
 /// A type that blocks are computed in.
 pub(super) trait Number: Element {
@@ -46,6 +68,8 @@ pub(super) struct Pool<T> {
 /// Memory for intermediate results.
 #[derive(Debug, Default)]
 pub(super) struct Registers {
+    i16: Pool<i16>,
+    i32: Pool<i32>,
     i64: Pool<i64>,
     f32: Pool<f32>,
     f64: Pool<f64>,
@@ -64,6 +88,8 @@ impl<T: Copy + Default> Pool<T> {
 impl Registers {
     /// Allocates blocks until there are as many as in `wanted`.
     pub(super) fn reserve(&mut self, wanted: &Self) {
+        self.i16.reserve(wanted.i16.blocks.len());
+        self.i32.reserve(wanted.i32.blocks.len());
         self.i64.reserve(wanted.i64.blocks.len());
         self.f32.reserve(wanted.f32.blocks.len());
         self.f64.reserve(wanted.f64.blocks.len());
@@ -72,11 +98,11 @@ impl Registers {
     }
 }
 
-/// Real numbers, with the function that converts them to another type, their kind of scalar, and the module of their
-/// functions.
+/// Real numbers, with the function that converts them to another type, their kind of scalar, the widest type of their kind,
+/// and the module of their functions.
 macro_rules! real_numbers {
     ($(
-        $number:ident: $to:ident, $scalar:ident, $functions:ident, |$dtype:ident, $block:ident| $round:expr;
+        $number:ident: $to:ident, $scalar:ident, $widest:ident, $functions:ident, |$dtype:ident, $block:ident| $round:expr;
     )*) => {$(
         impl Number for $number {
             fn pool(registers: &Registers) -> &Pool<Self> {
@@ -89,10 +115,11 @@ macro_rules! real_numbers {
                 value as $number
             }
             fn from_f64(value: f64) -> Self {
-                value as $number
+                // Narrower integers wrap around, as those of the widest type do when they are stored.
+                value as $widest as $number
             }
             fn from_complex(value: Complex<f64>) -> Self {
-                value.re as $number
+                Self::from_f64(value.re)
             }
             fn to<T: Number>(self) -> T {
                 T::$to(self.into())
@@ -111,20 +138,20 @@ macro_rules! real_numbers {
 }
 
 real_numbers! {
-    i64: from_i64, Int, integer, |dtype, block| match dtype {
-        DType::I32 => round_as::<i32>(block),
-        DType::I16 => round_as::<i16>(block),
-        DType::I8 => round_as::<i8>(block),
-        DType::U8 => round_as::<u8>(block),
-        DType::Bool => round_as::<bool>(block),
+    i16: from_i64, Int, i64, integer, |dtype, block| match dtype {
+        DType::I8 => i8::round_all(block),
+        DType::U8 => u8::round_all(block),
+        DType::Bool => bool::round_all(block),
         _ => {}
     };
-    f32: from_f64, Float, real, |dtype, block| match dtype {
-        DType::F16 => round_as::<f16>(block),
-        DType::Bf16 => round_as::<bf16>(block),
+    i32: from_i64, Int, i64, integer, |_dtype, _block| {};
+    i64: from_i64, Int, i64, integer, |_dtype, _block| {};
+    f32: from_f64, Float, f64, real, |dtype, block| match dtype {
+        DType::F16 => <f16 as Stored>::round_all(block),
+        DType::Bf16 => <bf16 as Stored>::round_all(block),
         _ => {}
     };
-    f64: from_f64, Float, real, |_dtype, _block| {};
+    f64: from_f64, Float, f64, real, |_dtype, _block| {};
 }
 
 macro_rules! complex_numbers {
@@ -162,7 +189,7 @@ macro_rules! complex_numbers {
 }
 
 complex_numbers! {
-    f32 in c64: |dtype, block| if dtype == DType::C32 { round_as::<Complex<f16>>(block) };
+    f32 in c64: |dtype, block| if dtype == DType::C32 { Complex::<f16>::round_all(block) };
     f64 in c128: |_dtype, _block| {};
 }
 
@@ -179,12 +206,17 @@ pub(super) trait Stored: Element {
 
     /// [`Stored::load`] of all elements.
     fn load_all(from: &[Self], to: &mut [Self::Number]) {
-        widest(|| to.iter_mut().zip(from).for_each(|(to, from)| *to = from.load()));
+        widest!(|| to.iter_mut().zip(from).for_each(|(to, from)| *to = from.load()));
     }
 
     /// [`Stored::store`] of all numbers.
     fn store_all(from: &[Self::Number], to: &mut [Self]) {
-        widest(|| to.iter_mut().zip(from).for_each(|(to, from)| *to = Self::store(*from)));
+        widest!(|| to.iter_mut().zip(from).for_each(|(to, from)| *to = Self::store(*from)));
+    }
+
+    /// Rounds or wraps numbers in place, as if they were stored and loaded again.
+    fn round_all(numbers: &mut [Self::Number]) {
+        widest!(|| numbers.iter_mut().for_each(|number| *number = Self::store(*number).load()));
     }
 }
 
@@ -207,6 +239,9 @@ macro_rules! stored {
             }
             fn store_all(from: &[$number], to: &mut [Self]) {
                 $half::store_all(from, to);
+            }
+            fn round_all(numbers: &mut [$number]) {
+                <Self as $half>::round_all(numbers);
             })?
         }
     )*};
@@ -214,11 +249,11 @@ macro_rules! stored {
 
 stored! {
     i64 as i64: |x| x, |x| x;
-    i32 as i64: i64::from, |x| x as i32;
-    i16 as i64: i64::from, |x| x as i16;
-    i8 as i64: i64::from, |x| x as i8;
-    u8 as i64: i64::from, |x| x as u8;
-    bool as i64: i64::from, |x| x != 0;
+    i32 as i32: |x| x, |x| x;
+    i16 as i16: |x| x, |x| x;
+    i8 as i16: i16::from, |x| x as i8;
+    u8 as i16: i16::from, |x| x as u8;
+    bool as i16: i16::from, |x| x != 0;
     f32 as f32: |x| x, |x| x;
     f16 as f32: f16::to_f32, f16::from_f32, Half;
     bf16 as f32: bf16::to_f32, bf16::from_f32, Half;
@@ -229,17 +264,9 @@ stored! {
     Complex<f64> as Complex<f64>: |x| x, |x| x;
 }
 
-fn round_as<E: Stored>(block: &mut [E::Number]) {
-    let mut elements = [E::default(); 256];
-    for chunk in block.chunks_mut(elements.len()) {
-        E::store_all(chunk, &mut elements);
-        E::load_all(&elements, chunk);
-    }
-}
-
 /// Converts numbers to an element type, by the rules of [`Tensor::cast`](ixion_tensor::Tensor::cast).
 pub(super) fn convert<S: Number, T: Number>(from: Operand<'_, S>, to: &mut [T], dtype: DType) {
-    let from_integers = S::DTYPE == DType::I64;
+    let from_integers = S::DTYPE.is_integer();
     match integer_range(dtype) {
         _ if dtype == DType::Bool => from.map(to, |x| T::from_i64((x != S::default()).into())),
         Some((low, high)) if !from_integers => from.map(to, |x| T::from_i64(x.to::<i64>().clamp(low, high))),

@@ -1,7 +1,7 @@
 //! Functions of real numbers, in `f32` and `f64`. Special cases follow PyTorch.
 
 use super::{Operand, undefined};
-use crate::wide::{Work, run_widest};
+use crate::widest;
 use crate::{Float, activation, math};
 use ixion_tensor::Function;
 use ixion_tensor::Result;
@@ -12,19 +12,7 @@ pub(super) fn apply<T: Float>(
     b: Operand<'_, T>,
     out: &mut [T],
 ) -> Result<()> {
-    run_widest(Apply(function, a, b, out))
-}
-
-/// One step of a program.
-struct Apply<'a, T>(Function, Operand<'a, T>, Operand<'a, T>, &'a mut [T]);
-
-impl<T: Float> Work for Apply<'_, T> {
-    type Output = Result<()>;
-
-    #[inline(always)]
-    fn run(self) -> Result<()> {
-        apply_here(self.0, self.1, self.2, self.3)
-    }
+    widest!(|| apply_here(function, a, b, out))
 }
 
 #[inline(always)]
@@ -104,17 +92,17 @@ fn apply_here<T: Float>(
 #[inline(always)]
 fn near<T: Float>(a: Operand<'_, T>, out: &mut [T], fast: impl Fn(T) -> T, general: impl Fn(T) -> T) {
     let is_far = |a: T| a.abs() >= T::of(math::NEAR);
+    a.map(out, fast);
     if a.any(is_far) {
-        a.map(out, |a| if is_far(a) { general(a) } else { fast(a) });
-    } else {
-        a.map(out, fast);
+        a.zip_onto(a, out, |value, a, _| if is_far(a) { general(a) } else { value });
     }
 }
 
 /// -1, 0 or 1; NaN gives 0.
 #[inline(always)]
 fn sign<T: Float>(x: T) -> T {
-    T::of(f64::from(u8::from(x > T::zero())) - f64::from(u8::from(x < T::zero())))
+    let sign = if x > T::zero() { T::one() } else { T::zero() };
+    if x < T::zero() { -T::one() } else { sign }
 }
 
 /// The remainder with the sign of `a`. Large quotients, which are rare, are left to the C library.
@@ -148,7 +136,7 @@ fn remainder<T: Float>(rest: T, b: T) -> T {
 #[inline(always)]
 fn power<T: Float>(base: Operand<'_, T>, exponent: Operand<'_, T>, out: &mut [T]) {
     let exponent_is = |value: f64| matches!(exponent, Operand::Uniform(e) if e == T::of(value));
-    // Separate loops are vectorised; the arithmetic is that of `power_of`.
+    // Separate loops are vectorised; the arithmetic is that of `simple_power`.
     if exponent_is(2.0) {
         base.map(out, |base| base * base);
     } else if exponent_is(3.0) {
@@ -162,15 +150,25 @@ fn power<T: Float>(base: Operand<'_, T>, exponent: Operand<'_, T>, out: &mut [T]
     } else if exponent_is(-2.0) {
         base.map(out, |base| (base * base).recip());
     } else {
-        base.zip(exponent, out, power_of);
+        base.zip(exponent, out, math::pow);
+        if exponent.any(is_simple) {
+            base.zip_onto(exponent, out, simple_power);
+        }
     }
 }
 
-/// One power. It has the same bits whether the exponent is uniform or not: a tensor of one element is both.
+/// Whether powers with this exponent are computed without logarithms.
 #[inline(always)]
-fn power_of<T: Float>(base: T, exponent: T) -> T {
+fn is_simple<T: Float>(exponent: T) -> bool {
     let is = |value: f64| exponent == T::of(value);
-    let power = math::pow(base, exponent);
+    is(2.0) | is(3.0) | is(0.5) | is(-0.5) | is(-1.0) | is(-2.0)
+}
+
+/// The given power, or a better one if the exponent is simple. It has the same bits whether the exponent is uniform or
+/// not: a tensor of one element is both.
+#[inline(always)]
+fn simple_power<T: Float>(power: T, base: T, exponent: T) -> T {
+    let is = |value: f64| exponent == T::of(value);
     let power = if is(2.0) { base * base } else { power };
     let power = if is(3.0) { base * base * base } else { power };
     let power = if is(0.5) { base.sqrt() } else { power };

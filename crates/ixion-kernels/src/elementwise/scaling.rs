@@ -4,7 +4,7 @@
 use super::source::{Rows, Source};
 use super::{Operation, Step, Value};
 use crate::Float;
-use crate::wide::{Work, run_widest};
+use crate::widest;
 use ixion_tensor::DType;
 use ixion_tensor::Function;
 use std::ops::Range;
@@ -57,7 +57,7 @@ pub(super) fn scale<T: Float>(
     range: Range<usize>,
     output: &mut [T],
 ) {
-    run_widest(Scale { numbers, source, storage, range, output });
+    widest!(|| Scale { numbers, source, storage, range, output }.run());
 }
 
 struct Scale<'a, T> {
@@ -68,9 +68,7 @@ struct Scale<'a, T> {
     output: &'a mut [T],
 }
 
-impl<T: Float> Work for Scale<'_, T> {
-    type Output = ();
-
+impl<T: Float> Scale<'_, T> {
     #[inline(always)]
     fn run(self) {
         let (inner_len, stride) = self.source.inner();

@@ -62,7 +62,7 @@ impl<T: Real> RealPlan<T> {
         let (pairs, _) = row.as_chunks::<2>();
         spectrum.iter_mut().zip(pairs).for_each(|(to, pair)| *to = Complex::new(pair[0], pair[1]));
         self.plan.run(&mut spectrum[..self.len / 2], scratch);
-        widest(|| separate(spectrum, &self.turns));
+        widest!(|| separate(spectrum, &self.turns));
     }
 
     /// Writes the row of which a spectrum has the first half. The imaginary parts of the first element, and of the last one
@@ -80,7 +80,7 @@ impl<T: Real> RealPlan<T> {
             row.iter_mut().zip(work).for_each(|(to, from)| *to = from.re);
             return;
         }
-        widest(|| unite(spectrum, work, &self.turns));
+        widest!(|| unite(spectrum, work, &self.turns));
         self.plan.run(work, scratch);
         let (pairs, _) = row.as_chunks_mut::<2>();
         pairs.iter_mut().zip(work).for_each(|(pair, from)| *pair = [from.re, from.im]);
@@ -91,28 +91,32 @@ impl<T: Real> RealPlan<T> {
 #[inline(always)]
 fn separate<T: Real>(spectrum: &mut [Complex<T>], turns: &[Complex<T>]) {
     let half = spectrum.len() - 1;
-    let (first, by_two) = (spectrum[0], T::of(0.5));
+    let first = spectrum[0];
     spectrum[0] = Complex::new(first.re + first.im, T::zero());
     spectrum[half] = Complex::new(first.re - first.im, T::zero());
-    let pair = |x: Complex<T>, y: Complex<T>, turn: Complex<T>| {
-        let (even, difference) = (x + y.conj(), x - y.conj());
-        let odd = Complex::new(difference.im, -difference.re) * turn;
-        [(even + odd) * by_two, (even - odd).conj() * by_two]
-    };
     let inner = &mut spectrum[1..half];
     let (low, high) = inner.split_at_mut(inner.len() / 2);
     // In the middle, both elements of the pair are the same.
     let high = match half.is_multiple_of(2) {
         true => {
             let (middle, high) = high.split_at_mut(1);
-            middle[0] = pair(middle[0], middle[0], turns[half / 2])[0];
+            middle[0] = separate_pair(middle[0], middle[0], turns[half / 2])[0];
             high
         }
         false => high,
     };
     for ((x, y), &turn) in low.iter_mut().zip(high.iter_mut().rev()).zip(&turns[1..]) {
-        [*x, *y] = pair(*x, *y, turn);
+        [*x, *y] = separate_pair(*x, *y, turn);
     }
+}
+
+/// Computes an element of X and its partner from those of Z.
+#[inline(always)]
+fn separate_pair<T: Real>(x: Complex<T>, y: Complex<T>, turn: Complex<T>) -> [Complex<T>; 2] {
+    let (even, difference) = (x + y.conj(), x - y.conj());
+    let odd = Complex::new(difference.im, -difference.re) * turn;
+    let by_two = T::of(0.5);
+    [(even + odd) * by_two, (even - odd).conj() * by_two]
 }
 
 /// Computes 2·Z of the inverse transform from X.
@@ -121,13 +125,9 @@ fn unite<T: Real>(spectrum: &[Complex<T>], work: &mut [Complex<T>], turns: &[Com
     let half = work.len();
     let (first, last) = (spectrum[0].re, spectrum[half].re);
     work[0] = Complex::new(first + last, first - last);
-    let pair = |x: Complex<T>, y: Complex<T>, turn: Complex<T>| {
-        let (even, odd) = (x + y.conj(), (x - y.conj()) * turn);
-        [Complex::new(even.re - odd.im, even.im + odd.re), Complex::new(even.re + odd.im, odd.re - even.im)]
-    };
     if half.is_multiple_of(2) {
         let middle = spectrum[half / 2];
-        work[half / 2] = pair(middle, middle, turns[half / 2])[0];
+        work[half / 2] = unite_pair(middle, middle, turns[half / 2])[0];
     }
     // The pairs below and above the middle.
     let count = (half - 1) / 2;
@@ -136,6 +136,13 @@ fn unite<T: Real>(spectrum: &[Complex<T>], work: &mut [Complex<T>], turns: &[Com
     let to = low[1..=count].iter_mut().zip(high.iter_mut().rev());
     let from = from_low.iter().zip(from_high.iter().rev());
     for (((to_x, to_y), (&x, &y)), &turn) in to.zip(from).zip(&turns[1..]) {
-        [*to_x, *to_y] = pair(x, y, turn);
+        [*to_x, *to_y] = unite_pair(x, y, turn);
     }
+}
+
+/// Computes an element of 2·Z and its partner from those of X.
+#[inline(always)]
+fn unite_pair<T: Real>(x: Complex<T>, y: Complex<T>, turn: Complex<T>) -> [Complex<T>; 2] {
+    let (even, odd) = (x + y.conj(), (x - y.conj()) * turn);
+    [Complex::new(even.re - odd.im, even.im + odd.re), Complex::new(even.re + odd.im, odd.re - even.im)]
 }

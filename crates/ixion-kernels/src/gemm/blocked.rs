@@ -1,28 +1,30 @@
-//! Blocked matrix products around the microkernels of the crate `gemm`.
+//! Blocked matrix products.
 //!
 //! The output is column-major. k is split so that a block of A stays in the second-level cache, and a few columns of B in
-//! the first-level cache. Both are packed in the order in which they are read.
+//! the first-level cache. Both are packed in the order in which they are read, unless they are stored in a good order.
 
 use super::problem::Problem;
+use super::tile::{Kernel, Pack, Rows, Tile};
 use crate::{Float, Isa, isa};
 use gemm_common::Parallelism;
-use gemm_common::microkernel::MicroKernelFn;
 use std::cell::Cell;
 
-/// The microkernels for one type on this processor.
+/// The kernels for one type on this processor.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Kernels<T> {
     /// The number of lanes of a vector.
     lanes: usize,
-    /// The maximum number of rows and columns of the output that one microkernel computes.
+    /// The maximum number of rows and columns of the output that one kernel computes.
     tile: [usize; 2],
-    /// The microkernel for a number of vectors of rows and a number of columns, both at least 1.
-    select: fn(usize, usize) -> MicroKernelFn<T>,
+    /// The kernel for a number of vectors of rows and a number of columns, both at least 1.
+    select: fn(usize, usize) -> Option<Kernel<T>>,
+    /// The function that packs rows whose elements are contiguous.
+    pack: Pack<T>,
 }
 
-/// A type that has microkernels.
+/// A type that has kernels.
 pub(super) trait Blocked: Float {
-    /// The microkernels; `None` if the processor lacks the vectors for them.
+    /// The kernels; `None` if the processor lacks the vectors for them.
     fn kernels() -> Option<Kernels<Self>>;
 
     /// The product for whole matrices of the crate, which requires some strides to be non-negative.
@@ -62,25 +64,30 @@ const B_BYTES: usize = 1 << 20;
 /// The maximum part of k that is processed at a time.
 const DEPTH: usize = 384;
 
-/// A is read in place if it is multiplied by at most this number of tiles of columns of B.
+/// A is read in place if it is multiplied by at most this number of tiles of columns of B, and B if it is multiplied by
+/// at most this number of tiles of rows of A.
 const FEW_TILES: usize = 8;
 
+/// A is read in place, however often, if its columns are within this number of bytes, a part of the first-level cache.
+const NEAR_BYTES: usize = 32 << 10;
+
+/// The maximum number of rows and columns of a tile.
+const MAX_TILE: [usize; 2] = [64, 6];
+
 macro_rules! blocked_numbers {
-    ($($number:ident in $gemm:ident, $avx512:literal, $fma:literal;)*) => {$(
+    ($($number:ident in $gemm:ident: $avx512:ident of $wide:literal, $avx2:ident of $narrow:literal;)*) => {$(
         impl Blocked for $number {
             #[cfg(target_arch = "x86_64")]
             fn kernels() -> Option<Kernels<Self>> {
-                if isa() == Isa::Avx512 {
-                    use $gemm::microkernel::avx512f::$number::{MR_DIV_N, NR, UKR};
-                    let select = |vectors: usize, columns: usize| UKR[vectors - 1][columns - 1];
-                    return Some(Kernels { lanes: $avx512, tile: [MR_DIV_N * $avx512, NR], select });
+                use super::tile::x86::{$avx2, $avx512};
+                let kernels = |lanes, vectors: usize, select, pack| {
+                    Some(Kernels { lanes, tile: [vectors * lanes, 6], select, pack })
+                };
+                match isa() {
+                    Isa::Avx512 => kernels($wide, 4, $avx512::select, $avx512::pack_rows),
+                    Isa::Avx2 => kernels($narrow, 2, $avx2::select, $avx2::pack_rows),
+                    Isa::Scalar => None,
                 }
-                if isa() == Isa::Avx2 {
-                    use $gemm::microkernel::fma::$number::{MR_DIV_N, NR, UKR};
-                    let select = |vectors: usize, columns: usize| UKR[vectors - 1][columns - 1];
-                    return Some(Kernels { lanes: $fma, tile: [MR_DIV_N * $fma, NR], select });
-                }
-                None
             }
 
             #[cfg(not(target_arch = "x86_64"))]
@@ -96,8 +103,8 @@ macro_rules! blocked_numbers {
 }
 
 blocked_numbers! {
-    f32 in gemm_f32, 16, 8;
-    f64 in gemm_f64, 8, 4;
+    f32 in gemm_f32: single16 of 16, single8 of 8;
+    f64 in gemm_f64: double8 of 8, double4 of 4;
 }
 
 /// A cache line of packed elements.
@@ -165,20 +172,22 @@ pub(super) unsafe fn blocked<T: Float>(problem: &Problem<T>, kernels: Kernels<T>
         for from in (0..k).step_by(depth) {
             let depth = depth.min(k - from);
             let mut b = b.from(from, column);
-            let packs_b = m > 2 * rows;
+            // Columns whose elements are adjacent are already in a good order.
+            let few = if b.strides[0] == 1 { FEW_TILES } else { 2 };
+            let packs_b = m > few * rows;
             if packs_b {
                 // SAFETY: the block is within B, and there is room for it.
-                unsafe { pack_columns(b, [depth, width], columns, packed_b) };
+                unsafe { pack_columns(b, [depth, width], columns, (packed_b, kernels.pack)) };
                 b = Operand { data: packed_b.cast_const(), strides: [columns as isize, 1] };
             }
             for row in (0..m).step_by(height) {
                 let height = height.min(m - row);
                 let mut a = a.from(row, from);
-                let is_in_place =
-                    a.strides[0] == 1 && height % kernels.lanes == 0 && width <= FEW_TILES * columns;
+                let reach = a.strides[1].unsigned_abs().saturating_mul(depth * size_of::<T>());
+                let is_in_place = a.strides[0] == 1 && (width <= FEW_TILES * columns || reach <= NEAR_BYTES);
                 if !is_in_place {
                     // SAFETY: the block is within A, and there is room for it.
-                    unsafe { pack_rows(a, [height, depth], rows, packed_a) };
+                    unsafe { pack_rows(a, [height, depth], rows, (packed_a, kernels.pack)) };
                     a = Operand { data: packed_a.cast_const(), strides: [1, rows as isize] };
                 }
                 let block = Block {
@@ -195,7 +204,7 @@ pub(super) unsafe fn blocked<T: Float>(problem: &Problem<T>, kernels: Kernels<T>
                     c: c.from(row, column),
                     adds: problem.accumulate || from > 0,
                 };
-                // SAFETY: the blocks are within the operands, and packed rows are padded to whole vectors.
+                // SAFETY: the blocks are within the operands.
                 unsafe { block.compute(&kernels) };
             }
         }
@@ -216,116 +225,109 @@ struct Block<T> {
 
 impl<T: Float> Block<T> {
     /// # Safety
-    /// The operands must be as large as `dims` specifies, with rows of A padded to whole vectors, and the output must be
-    /// writable.
+    /// The operands must be as large as `dims` specifies, with contiguous columns of A, and the output must be writable.
     unsafe fn compute(&self, kernels: &Kernels<T>) {
         let ([height, width, depth], [rows, columns]) = (self.dims, kernels.tile);
-        for (j, column) in (0..width).step_by(columns).enumerate() {
+        let (high, wide) = (height.div_ceil(rows), width.div_ceil(columns));
+        // Columns of B that all stay in a near cache are multiplied with the same rows of A in turn.
+        let is_near = width * depth * size_of::<T>() <= NEAR_BYTES;
+        for index in 0..high * wide {
+            let (i, j) = if is_near { (index / wide, index % wide) } else { (index % high, index / high) };
+            let (row, column) = (i * rows, j * columns);
             let b = self.b.data.wrapping_offset(j as isize * self.b_step);
-            let columns = columns.min(width - column);
-            for (i, row) in (0..height).step_by(rows).enumerate() {
-                let rows = rows.min(height - row);
-                let kernel = (kernels.select)(rows.div_ceil(kernels.lanes), columns);
-                // SAFETY: the caller's promise. The loop reads `depth` columns of A and rows of B, and writes rows × columns
-                // elements of the output.
-                unsafe {
-                    kernel(
-                        rows,
-                        columns,
-                        depth,
-                        self.c.at(row, column).cast_mut(),
-                        self.a.data.wrapping_add(i * self.a_step),
-                        b,
-                        self.c.strides[1],
-                        self.c.strides[0],
-                        self.a.strides[1],
-                        self.b.strides[0],
-                        self.b.strides[1],
-                        T::one(),
-                        T::one(),
-                        u8::from(self.adds),
-                        false,
-                        false,
-                        false,
-                        std::ptr::null(),
-                    );
+            let (rows, columns) = (rows.min(height - row), columns.min(width - column));
+            let vectors = rows.div_ceil(kernels.lanes);
+            let Some(kernel) = (kernels.select)(vectors, columns) else { return };
+            let c = self.c.from(row, column);
+            let tile = Tile {
+                depth,
+                last: rows - (vectors - 1) * kernels.lanes,
+                a: self.a.data.wrapping_add(i * self.a_step),
+                a_column: self.a.strides[1],
+                b,
+                b_strides: self.b.strides,
+                c: c.data.cast_mut(),
+                c_column: c.strides[1],
+                adds: self.adds,
+            };
+            // SAFETY: the caller's promise. The kernel reads `depth` columns of A and rows of B, and writes
+            // rows × columns elements of the output.
+            unsafe {
+                if c.strides[0] == 1 {
+                    kernel(&tile);
+                } else {
+                    compute_apart(kernel, &tile, c, [rows, columns]);
                 }
             }
         }
     }
 }
 
-/// Packs height × depth elements into strips of `strip` rows, each column by column; missing rows are filled with zeros.
+/// Computes a tile of an output whose columns are not contiguous.
 ///
 /// # Safety
-/// The elements must be readable, and `to` must have room for whole strips.
-unsafe fn pack_rows<T: Float>(from: Operand<T>, [height, depth]: [usize; 2], strip: usize, to: *mut T) {
+/// As [`Kernel`], and the tile must not be larger than [`MAX_TILE`].
+unsafe fn compute_apart<T: Float>(
+    kernel: Kernel<T>,
+    tile: &Tile<T>,
+    c: Operand<T>,
+    [rows, columns]: [usize; 2],
+) {
+    let mut sums = [T::zero(); MAX_TILE[0] * MAX_TILE[1]];
+    let to_sums = Tile { c: sums.as_mut_ptr(), c_column: MAX_TILE[0] as isize, adds: false, ..*tile };
+    // SAFETY: the caller's promise; there is room for the sums of the largest tile.
+    unsafe { kernel(&to_sums) };
+    for (column, sums) in sums.chunks_exact(MAX_TILE[0]).take(columns).enumerate() {
+        for (row, &sum) in sums.iter().take(rows).enumerate() {
+            let to = c.at(row, column).cast_mut();
+            // SAFETY: the caller's promise: the element can be written, and read if sums are added.
+            unsafe { *to = if tile.adds { *to + sum } else { sum } };
+        }
+    }
+}
+
+/// Packs height × depth elements into strips of `strip` rows, each column by column. Missing rows are neither read nor
+/// written.
+///
+/// # Safety
+/// The elements must be readable, `to` must have room for whole strips, and `pack` must be a function for this processor.
+unsafe fn pack_rows<T: Float>(
+    from: Operand<T>,
+    [height, depth]: [usize; 2],
+    strip: usize,
+    (to, pack): (*mut T, Pack<T>),
+) {
     for row in (0..height).step_by(strip) {
         let (rows, to) = (strip.min(height - row), to.wrapping_add(row * depth));
         let from = from.from(row, 0);
         // SAFETY: as the caller promises: the strip is within both.
         unsafe {
-            if from.strides[0] == 1 {
-                for column in 0..depth {
-                    let to = to.add(column * strip);
-                    std::ptr::copy_nonoverlapping(from.at(0, column), to, rows);
+            match from.strides {
+                [1, _] => (0..depth).for_each(|column| {
+                    std::ptr::copy_nonoverlapping(from.at(0, column), to.add(column * strip), rows);
+                }),
+                [distance, 1] => {
+                    pack(&Rows { from: from.data, distance, dims: [rows, depth], to, column: strip })
                 }
-            } else {
-                transpose(from, [rows, depth], strip, to);
-            }
-            for column in (0..depth).filter(|_| rows < strip) {
-                std::slice::from_raw_parts_mut(to.add(column * strip + rows), strip - rows).fill(T::zero());
+                _ => (0..depth).for_each(|column| {
+                    (0..rows).for_each(|row| *to.add(column * strip + row) = *from.at(row, column));
+                }),
             }
         }
     }
 }
 
-/// Rows and columns that are transposed at a time: what is written of them stays in the first-level cache.
-const TRANSPOSED: usize = 8;
-
-/// Packs rows × depth elements into one strip, column by column, if the elements of a column are not contiguous.
+/// Packs depth × width elements into strips of `strip` columns, each row by row. Missing columns are neither read nor
+/// written.
 ///
 /// # Safety
-/// The elements must be readable, and `to` must have room for the strip.
-unsafe fn transpose<T: Float>(from: Operand<T>, [rows, depth]: [usize; 2], strip: usize, to: *mut T) {
-    let (whole_rows, whole_depth) = (rows / TRANSPOSED * TRANSPOSED, depth / TRANSPOSED * TRANSPOSED);
-    let is_dense = from.strides[1] == 1;
-    // SAFETY: as the caller promises: rows and columns are those of the strip.
-    unsafe {
-        for column in (0..whole_depth).step_by(TRANSPOSED) {
-            for row in (0..whole_rows).step_by(TRANSPOSED) {
-                let mut tile = [[T::zero(); TRANSPOSED]; TRANSPOSED];
-                for (i, line) in tile.iter_mut().enumerate() {
-                    let source = from.at(row + i, column);
-                    if is_dense {
-                        std::ptr::copy_nonoverlapping(source, line.as_mut_ptr(), TRANSPOSED);
-                    } else {
-                        *line =
-                            std::array::from_fn(|j| *source.wrapping_offset(j as isize * from.strides[1]));
-                    }
-                }
-                let turned: [[T; TRANSPOSED]; TRANSPOSED] =
-                    std::array::from_fn(|j| std::array::from_fn(|i| tile[i][j]));
-                for (j, line) in turned.iter().enumerate() {
-                    let to = to.add((column + j) * strip + row);
-                    std::ptr::copy_nonoverlapping(line.as_ptr(), to, TRANSPOSED);
-                }
-            }
-        }
-        for column in 0..depth {
-            let first = if column < whole_depth { whole_rows } else { 0 };
-            for row in first..rows {
-                *to.add(column * strip + row) = *from.at(row, column);
-            }
-        }
-    }
-}
-
-/// Packs depth × width elements into strips of `strip` columns, each row by row. Missing columns are not read.
-///
-/// # Safety
-/// The elements must be readable, and `to` must have room for whole strips.
-unsafe fn pack_columns<T: Float>(from: Operand<T>, [depth, width]: [usize; 2], strip: usize, to: *mut T) {
+/// As [`pack_rows`].
+unsafe fn pack_columns<T: Float>(
+    from: Operand<T>,
+    [depth, width]: [usize; 2],
+    strip: usize,
+    to: (*mut T, Pack<T>),
+) {
     let turned = Operand { data: from.data, strides: [from.strides[1], from.strides[0]] };
     // SAFETY: as the caller promises.
     unsafe { pack_rows(turned, [width, depth], strip, to) }

@@ -1,4 +1,5 @@
-//! Sines, cosines and their inverses of `f32`, computed in `f32`. The rules and the tests are those of [`super::single`].
+//! Sines, cosines, tangents and their inverses of `f32`, computed in `f32`. The rules and the tests are those of
+//! [`super::single`].
 
 use super::single::{ROUNDER, horner};
 use std::f32::consts::{FRAC_2_PI, FRAC_PI_2, PI};
@@ -55,6 +56,61 @@ pub(super) fn sin(x: f32) -> f32 {
 #[inline(always)]
 pub(super) fn cos(x: f32) -> f32 {
     sin_cos(x.abs()).1
+}
+
+/// The tangent for |x| below [`super::NEAR`].
+#[inline(always)]
+pub(super) fn tan(x: f32) -> f32 {
+    let (quarter, rest, low) = quarters_and_rest(x.abs());
+    let z = rest * rest;
+    // A polynomial fit of (tan √z - √z) / √z³.
+    let fit = horner(
+        z,
+        0.004_390_037_6,
+        [6.235_156_6e-5, 0.010_856_672, 0.021_274_375, 0.054_061_383, 0.133_326_52, 0.333_333_5],
+    );
+    let bend = rest * z * fit;
+    let near = rest + bend;
+    // What the rest lacks counts more where the tangent is steeper.
+    let low = bend + low.mul_add(near * near, low);
+    let tan = rest + low;
+    let lost = (rest - tan) + low;
+    // After an odd number of quarter turns, the reciprocal, improved by what it and the tangent lost.
+    let inverse = -1.0 / tan;
+    let inverse = inverse.mul_add(inverse.mul_add(lost, inverse.mul_add(tan, 1.0)), inverse);
+    let value = if quarter & 1 == 0 { tan } else { inverse };
+    f32::from_bits(value.to_bits() ^ (x.to_bits() & (1 << 31)))
+}
+
+/// The inverse tangent.
+#[inline(always)]
+pub(super) fn atan(x: f32) -> f32 {
+    // Steep angles are π/2 less those of the reciprocal, which is taken together with what its rounding lost.
+    let size = x.abs();
+    let is_steep = size >= 1.0;
+    let inverse = 1.0 / size;
+    let lost = inverse * (-inverse).mul_add(size, 1.0);
+    let lost = if inverse > 0.0 { lost } else { 0.0 };
+    let (t, low) = if is_steep { (inverse, lost) } else { (size, 0.0) };
+    let z = t * t;
+    // A polynomial fit of (arctan √z - √z) / √z³ from 0 to 1.
+    let fit = horner(
+        z,
+        -0.001_793_626_1,
+        [
+            0.010_914_627,
+            -0.031_177_886,
+            0.057_957_634,
+            -0.084_034_53,
+            0.109_521_866,
+            -0.142_642_42,
+            0.199_985_49,
+            -0.333_333,
+        ],
+    );
+    let bend = (t * z).mul_add(fit, low.mul_add(-0.5 * z, low));
+    let steep = difference((FRAC_PI_2, FRAC_PI_2_LOW), (t, bend));
+    (if is_steep { steep } else { t + bend }).copysign(x)
 }
 
 /// The inverse sine of |x| up to ½, otherwise that of √((1 - |x|) / 2), which is half of the inverse cosine of |x|. The

@@ -25,9 +25,9 @@ fn normal_parts(x: f32) -> (f32, f32) {
 /// The same for every positive number.
 #[inline(always)]
 fn parts(x: f32) -> (f32, f32) {
-    let is_small = x < f32::MIN_POSITIVE;
-    let (k, f) = normal_parts(if is_small { x * SCALE } else { x });
-    (if is_small { k - 25.0 } else { k }, f)
+    let (scale, power) = if x < f32::MIN_POSITIVE { (SCALE, 25.0) } else { (1.0, 0.0) };
+    let (k, f) = normal_parts(x * scale);
+    (k - power, f)
 }
 
 /// ln(1 + f) - f.
@@ -54,9 +54,11 @@ fn bend(f: f32) -> f32 {
 /// The logarithm with its special cases: -∞ for 0, NaN for negative numbers, ∞ for ∞.
 #[inline(always)]
 fn checked(x: f32, value: f32) -> f32 {
-    let value = if x == f32::INFINITY { x } else { value };
-    let value = if x == 0.0 { f32::NEG_INFINITY } else { value };
-    if x >= 0.0 { value } else { f32::NAN }
+    let special = if x == 0.0 { f32::NEG_INFINITY } else { f32::NAN };
+    let special = if x == f32::INFINITY { x } else { special };
+    // Positive numbers are ordered like their bits.
+    let is_ordinary = x.to_bits().wrapping_sub(1) < f32::INFINITY.to_bits() - 1;
+    if is_ordinary { value } else { special }
 }
 
 #[inline(always)]
@@ -76,15 +78,34 @@ pub(super) fn log10(x: f32) -> f32 {
     checked(x, k.mul_add(LOG10_2_HIGH, high + low))
 }
 
+/// ln(1 + x + low), where `low` is small next to x.
 #[inline(always)]
-pub(super) fn ln_1p(x: f32) -> f32 {
+fn ln_1p_of(x: f32, low: f32) -> f32 {
     // Near 0, x itself is f. Elsewhere 1 + x is rounded, and what it lost is added in proportion.
     let is_near = (x > FRAC_1_SQRT_2 - 1.0) & (x < 0.414_213_57);
-    let sum = if is_near { 1.0 } else { 1.0 + x };
+    let rounded = 1.0 + x;
+    let sum = if is_near { 1.0 } else { rounded };
     let lost = if x >= 1.0 { 1.0 - (sum - x) } else { x - (sum - 1.0) };
     let (k, f) = normal_parts(sum);
     let (f, lost) = if is_near { (x, 0.0) } else { (f, lost) };
-    let low = k.mul_add(LN_2_LOW, bend(f)) + lost / sum;
+    let low = k.mul_add(LN_2_LOW, bend(f)) + (lost + low) / rounded;
     let value = checked(sum, k.mul_add(LN_2_HIGH, f + low));
     if x == 0.0 { x } else { value }
+}
+
+#[inline(always)]
+pub(super) fn ln_1p(x: f32) -> f32 {
+    ln_1p_of(x, 0.0)
+}
+
+/// Half of ln(1 + 2|x| / (1 - |x|)), with the sign of x.
+#[inline(always)]
+pub(super) fn atanh(x: f32) -> f32 {
+    let (size, twice) = (x.abs(), x.abs() + x.abs());
+    let below = 1.0 - size;
+    let quotient = twice / below;
+    // What rounding the quotient and 1 - |x| lost.
+    let rest = (-quotient).mul_add((1.0 - below) - size, (-quotient).mul_add(below, twice));
+    let value = 0.5 * ln_1p_of(quotient, rest / below);
+    (if size == 1.0 { f32::INFINITY } else { value }).copysign(x)
 }

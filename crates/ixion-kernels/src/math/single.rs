@@ -118,7 +118,7 @@ mod tests {
     /// The name, the function, the exact function, and the maximum error.
     type Function = (&'static str, fn(f32) -> f32, fn(f64) -> f64, f64);
 
-    const FUNCTIONS: [Function; 12] = [
+    const FUNCTIONS: [Function; 15] = [
         ("exp", exp, f64::exp, 1.04),
         ("exp_m1", exp_m1, f64::exp_m1, 1.5),
         ("sigmoid", sigmoid, |x| 1.0 / (1.0 + (-x).exp()), 2.0),
@@ -131,9 +131,12 @@ mod tests {
         ("acos", angles::acos, f64::acos, 0.63),
         ("sin", |x| angles::sin(near(x)), |x| f64::from(near(x as f32)).sin(), 0.92),
         ("cos", |x| angles::cos(near(x)), |x| f64::from(near(x as f32)).cos(), 0.92),
+        ("tan", |x| angles::tan(near(x)), |x| f64::from(near(x as f32)).tan(), 1.19),
+        ("atan", angles::atan, f64::atan, 1.08),
+        ("atanh", logarithms::atanh, f64::atanh, 0.94),
     ];
 
-    /// x, or 0 if sine and cosine are not computed here.
+    /// x, or 0 if sine, cosine and tangent are not computed here.
     fn near(x: f32) -> f32 {
         if f64::from(x.abs()) < NEAR { x } else { 0.0 }
     }

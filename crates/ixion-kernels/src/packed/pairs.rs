@@ -2,7 +2,7 @@
 
 use super::packing::Packing;
 use crate::parallel::for_each_chunk;
-use crate::wide::{Work, run_widest};
+use crate::widest;
 use ixion_tensor::Limits;
 use ixion_tensor::Result;
 
@@ -37,22 +37,18 @@ impl Rounded {
 /// # Panics
 /// Panics if there are fewer words than the values fill.
 pub(crate) fn round(numbers: &[f32], words: &mut [f32]) {
-    struct Row<'a>(&'a [f32], &'a mut [u16]);
-    impl Work for Row<'_> {
-        type Output = ();
-
-        #[inline(always)]
-        fn run(self) {
-            self.1.iter_mut().zip(self.0).for_each(|(to, from)| *to = nearest(*from));
-        }
-    }
     let words = &mut words[..Packing::Bf16Pairs.count(numbers.len())];
     if let (1, Some(last)) = (numbers.len() % 2, words.last_mut()) {
         *last = 0.0;
     }
     // SAFETY: a word is two values of 16 bits, and any bits are valid.
-    let halves = unsafe { std::slice::from_raw_parts_mut(words.as_mut_ptr().cast(), words.len() * 2) };
-    run_widest(Row(numbers, halves));
+    let halves: &mut [u16] =
+        unsafe { std::slice::from_raw_parts_mut(words.as_mut_ptr().cast(), words.len() * 2) };
+    widest!(|| {
+        for (to, from) in halves.iter_mut().zip(numbers) {
+            *to = nearest(*from);
+        }
+    });
 }
 
 /// The bits of the nearest `bf16`.

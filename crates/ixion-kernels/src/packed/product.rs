@@ -114,6 +114,10 @@ impl SumEpilogue<'_> {
         Self { bounds: [f32::NEG_INFINITY, f32::INFINITY], added: None, elementwise: None, first: 0 };
 }
 
+/// The number of products that are added one after the other, before their sum is added to those of others. The fewer
+/// there are, the smaller the rounding error of a long sum, and the longer it takes: with these, 1 %.
+pub(crate) const TERMS: usize = 128;
+
 /// The destination of results that may be stored among those of others.
 pub(crate) struct Results {
     pub(crate) output: *mut f32,
@@ -123,4 +127,6 @@ pub(crate) struct Results {
     /// Whether the weights, however few they are, are probably in a distant cache, because those of other products were
     /// read in the meantime.
     pub(crate) is_far: bool,
+    /// The maximum number of products that are added one after the other, such as [`TERMS`], unless a piece is longer.
+    pub(crate) terms: usize,
 }

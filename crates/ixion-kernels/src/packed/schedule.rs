@@ -1,9 +1,9 @@
 //! The order in which tiles are computed, so that data that is read again is still in a cache, and how threads share
 //! them.
 
-use super::product::{Factors, Results, Size, SumEpilogue, Target};
+use super::product::{Factors, Results, Size, SumEpilogue, TERMS, Target};
 use super::tile::{self, MAX_ROWS, Operands};
-use super::view::PanelsView;
+use super::view::{PanelsView, ZEROS};
 use crate::parallel::for_each_item;
 use ixion_tensor::Limits;
 use ixion_tensor::Result;
@@ -30,6 +30,17 @@ const ROWS: usize = 9 * MAX_ROWS;
 /// stay in the cache while panels are streamed.
 const DEPTH: usize = 1024;
 
+/// The offsets of the pieces that a depth segment of one piece is split into, so that its products are added in parts.
+static PARTS: [usize; DEPTH / TERMS] = {
+    let mut parts = [0; DEPTH / TERMS];
+    let mut part = 0;
+    while part < parts.len() {
+        parts[part] = part * TERMS;
+        part += 1;
+    }
+    parts
+};
+
 /// Panels that get the epilogue together, if the results of a row are apart and if they are adjacent: few enough to be
 /// still in a near cache, but enough that pieces are not too short.
 const GROUP: usize = 4;
@@ -41,6 +52,7 @@ pub(super) struct Schedule<'a> {
     factors: &'a Factors<'a>,
     size: Size,
     target: Target,
+    terms: usize,
     epilogue: &'a SumEpilogue<'a>,
     limits: &'a Limits,
     /// Rows that are computed with all panels before the next ones.
@@ -127,11 +139,11 @@ impl<'a> Schedule<'a> {
         epilogue: &'a SumEpilogue<'a>,
         limits: &'a Limits,
     ) -> Self {
-        let Results { output, target, is_far, .. } = results;
+        let Results { output, target, is_far, terms, .. } = results;
         let output = Output(output);
         let at_a_time = at_a_time(&panels, factors, size);
         let is_fetched = (is_far || panels.bytes() > MAX_UNFETCHED) && tile::fetches(panels.isa());
-        Self { panels, factors, size, target, epilogue, limits, at_a_time, is_fetched, output }
+        Self { panels, factors, size, target, terms, epilogue, limits, at_a_time, is_fetched, output }
     }
 
     /// Computes the product on `threads` threads of the current pool.
@@ -205,7 +217,7 @@ impl<'a> Schedule<'a> {
         if self.size.lines == 1 { MAX_ROWS } else { self.size.rows }
     }
 
-    /// The depth segments, in order. Sums continue where those of the previous segment ended.
+    /// The depth segments, in order. The sums of each are added to those of the segments before.
     fn depth_segments(&self) -> impl Iterator<Item = DepthSegment> + use<> {
         let depth = self.panels.depth();
         let count = if self.factors.pieces.len() == 1 { depth.div_ceil(DEPTH).max(1) } else { 1 };
@@ -304,30 +316,38 @@ impl<'a> Schedule<'a> {
         let Place { line, row, depth_segment, .. } = *place;
         let (panels, lanes) = (place.panels.clone(), self.panels.lanes());
         let at = self.position(line, row, panels.start);
-        let is_one = pieces.len() == 1;
         let output = self.output.0.wrapping_add(at);
-        let (first, first_row, first_panel) = match depth_segment.is_first {
-            true => (self.panels.biases(panels.clone()).as_ptr(), 0, lanes),
-            false => (output.cast_const(), self.target.row, self.target.panel),
+        let (first, added) = match (depth_segment.is_first, self.epilogue.added) {
+            (true, Some(added)) => (self.panels.biases(panels.clone()), added[at..].as_ptr()),
+            (true, None) => (self.panels.biases(panels.clone()), std::ptr::null()),
+            (false, _) => (&ZEROS[..], output.cast_const()),
         };
-        let epilogue = if depth_segment.is_last { self.epilogue } else { &SumEpilogue::NONE };
+        let bounds = if depth_segment.is_last { self.epilogue.bounds } else { SumEpilogue::NONE.bounds };
+        let start = line * line_distance + row * distance + depth_segment.start;
+        let (start, pieces, piece, last) = match *pieces {
+            [first] => {
+                let (len, rest) = (depth_segment.len, depth_segment.len % TERMS);
+                let last = if rest > 0 { (1, rest) } else { (0, 0) };
+                (start + first, &PARTS[..len.div_ceil(TERMS)], TERMS, last)
+            }
+            _ => (start, pieces, piece, last),
+        };
         Operands {
-            factors: data[line * line_distance + row * distance + depth_segment.start..].as_ptr(),
+            factors: data[start..].as_ptr(),
             row: distance,
             pieces,
-            piece: if is_one { depth_segment.len } else { piece },
-            last: if is_one { (0, 0) } else { last },
+            piece,
+            last,
             weights: self.panels.weights(panels)[depth_segment.start * lanes..].as_ptr(),
             panel: self.panels.depth() * lanes,
             ahead: (data.as_ptr(), 0),
-            first,
-            first_row,
-            first_panel,
+            first: first.as_ptr(),
+            terms: self.terms,
             output,
-            added: epilogue.added.map_or(std::ptr::null(), |added| added[at..].as_ptr()),
+            added,
             output_row: self.target.row,
             output_panel: self.target.panel,
-            bounds: epilogue.bounds,
+            bounds,
         }
     }
 
@@ -344,8 +364,8 @@ impl<'a> Schedule<'a> {
         if let Some(kernel) = kernel {
             // SAFETY: panels are packed for an instruction set that the processor has. `multiply` has checked that all
             // rows are within the factors and all results within the output, where nothing else writes them; weights and
-            // biases are slices of all these panels, and a depth segment is a part of their depth. Sums that continue
-            // were stored by this thread when it computed the previous segment.
+            // biases are slices of all these panels, and a depth segment is a part of their depth. Sums of the segments
+            // before were stored by this thread.
             unsafe { kernel(&operands) }
         }
     }
@@ -359,21 +379,18 @@ impl<'a> Schedule<'a> {
         let at = |index: usize| self.position(line, row + index, place.panels.start);
         let mut operands = self.operands(place);
         operands.output_row = lanes;
-        if let Some(numbers) = self.epilogue.added.filter(|_| place.depth_segment.is_last) {
+        if !operands.added.is_null() {
+            let numbers = self.epilogue.added.filter(|_| place.depth_segment.is_first);
             for (index, added) in added.chunks_exact_mut(lanes).take(rows).enumerate() {
-                added[..last].copy_from_slice(&numbers[at(index)..][..last]);
+                let numbers = match numbers {
+                    Some(numbers) => &numbers[at(index)..][..last],
+                    None => &*self.piece(at(index), last),
+                };
+                added[..last].copy_from_slice(numbers);
             }
             operands.added = added.as_ptr();
         }
-        if !place.depth_segment.is_first {
-            for (index, results) in results.chunks_exact_mut(lanes).take(rows).enumerate() {
-                results[..last].copy_from_slice(self.piece(at(index), last));
-            }
-        }
         operands.output = results.as_mut_ptr();
-        if !place.depth_segment.is_first {
-            (operands.first, operands.first_row) = (operands.output.cast_const(), lanes);
-        }
         let Some(kernel) = tile::kernel(self.panels.isa(), self.panels.packing(), [1, rows]) else { return };
         // SAFETY: as in `tile`; `results` and `added` have room for the maximum number of rows of a tile.
         unsafe { kernel(&operands) };

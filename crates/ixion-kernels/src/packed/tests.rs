@@ -193,6 +193,12 @@ fn cases() -> impl Strategy<Value = Case> {
         )
 }
 
+/// Cases with so many pieces that their products are added in parts.
+fn long_cases() -> impl Strategy<Value = Case> {
+    (cases(), proptest::collection::vec(0usize..200, 8..20), 10usize..40)
+        .prop_map(|(case, pieces, piece)| Case { pieces, piece, ..case })
+}
+
 /// Cases whose rows are too long to be multiplied in one depth segment.
 fn deep_cases() -> impl Strategy<Value = Case> {
     (cases(), 1000usize..2600).prop_map(|(case, depth)| Case {
@@ -208,7 +214,7 @@ fn deep_cases() -> impl Strategy<Value = Case> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(100))]
     #[test]
-    fn it_equals_the_naive_product(case in prop_oneof![4 => cases(), 1 => deep_cases()]) {
+    fn it_equals_the_naive_product(case in prop_oneof![4 => cases(), 1 => long_cases(), 1 => deep_cases()]) {
         for kind in kinds() {
             let got = case.run(kind);
             for (place, want) in case.naive(kind.0.lanes(), kind.1) {
@@ -238,6 +244,28 @@ proptest! {
         for kind in kinds() {
             let (alone, pooled) = on_threads(&[1, 2, 3], || case.run(kind));
             prop_assert!(pooled.iter().all(|got| *got == alone), "{:?}", kind);
+        }
+    }
+}
+
+/// The error of a long sum is that of two short ones: the products of a part, and the parts.
+#[test]
+fn long_sums_are_added_in_parts() {
+    const DEPTH: usize = 4096;
+    let data = vec![0.1; DEPTH];
+    let exact = f64::from(0.1f32) * DEPTH as f64;
+    let bound = (TERMS + DEPTH / TERMS) as f64 * f64::from(f32::EPSILON) / 2.0 * exact;
+    let places: Vec<usize> = (0..DEPTH).step_by(16).collect();
+    for isa in Isa::supported() {
+        let panels = Panels::for_isa(isa, 1, DEPTH, |_, _| 1.0, |_| 0.0);
+        for (pieces, piece) in [(&places[..], 16), (&[0][..], DEPTH)] {
+            let factors = Factors { data: &data, pieces, piece, last: (0, 0), row: 0, line: 0 };
+            let target = Target { row: 1, line: 1, panel: panels.lanes(), last: 1 };
+            let (size, mut output) = (Size { lines: 1, rows: 1 }, [f32::NAN]);
+            let output_target = (&mut output[..], target);
+            multiply(&panels, &factors, size, output_target, &SumEpilogue::NONE, &Limits::default()).unwrap();
+            let error = (f64::from(output[0]) - exact).abs();
+            assert!(error <= bound, "{isa:?}, pieces of {piece}: {error}, expected at most {bound}");
         }
     }
 }
@@ -307,18 +335,21 @@ fn results_do_not_depend_on_their_position() {
 }
 
 #[test]
-fn products_are_added_one_after_the_other() {
-    for (isa, depth) in Isa::supported().flat_map(|isa| [(isa, 55), (isa, 2500)]) {
+fn products_of_a_part_are_added_one_after_the_other() {
+    for (isa, depth) in Isa::supported().flat_map(|isa| [(isa, 55), (isa, 1000)]) {
         let panels = Panels::for_isa(isa, 70, depth, |o, k| rough(o * depth + k), |_| 0.1);
         let data: Vec<f32> = (0..2 * depth).map(rough).collect();
         let got = rows_of_seventy(&panels, &data, 0..2);
         for (index, got) in got.into_iter().enumerate() {
             let (row, output) = (index / 70, index % 70);
-            let factors = (0..depth).map(|k| (data[row * depth + k], rough(output * depth + k)));
-            let want = factors.fold(0.1f32, |sum, (a, b)| match isa {
-                Isa::Scalar => sum + a * b,
-                _ => a.mul_add(b, sum),
-            });
+            let part = |first: usize, start: f32| {
+                (first..depth.min(first + TERMS)).fold(start, |sum, k| {
+                    let (a, b) = (data[row * depth + k], rough(output * depth + k));
+                    if isa == Isa::Scalar { sum + a * b } else { a.mul_add(b, sum) }
+                })
+            };
+            let others = (TERMS..depth).step_by(TERMS).map(|first| part(first, 0.0));
+            let want = others.fold(part(0, 0.1), |sum, part| sum + part);
             assert_eq!(got, want, "{isa:?}");
         }
     }

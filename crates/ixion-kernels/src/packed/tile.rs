@@ -19,11 +19,10 @@ pub(super) struct Operands<'a> {
     /// The weights of the first panel, and the distance between those of consecutive panels.
     pub(super) weights: *const f32,
     pub(super) panel: usize,
-    /// The initial values of the sums: biases, or sums that were stored before.
+    /// The initial values of the sums, one vector per panel.
     pub(super) first: *const f32,
-    /// The distances between the initial values of rows, and of panels.
-    pub(super) first_row: usize,
-    pub(super) first_panel: usize,
+    /// The maximum number of products that are added one after the other; at least those of one piece.
+    pub(super) terms: usize,
     /// Weights that later tiles read, and how many elements of them are prefetched at each step.
     pub(super) ahead: (*const f32, usize),
     /// The first result.
@@ -75,6 +74,34 @@ pub(super) fn shape(isa: Isa, panels: usize, rows: usize) -> [usize; 2] {
     }
 }
 
+/// Stores the sums of a tile, added to those of its earlier parts, and begins new ones. `added` are values to add; null
+/// for none.
+///
+/// # Safety
+/// As [`tile`].
+#[inline(always)]
+#[allow(clippy::needless_range_loop, reason = "as for `tile`")]
+unsafe fn put_aside<L: Lanes, const P: usize, const R: usize>(
+    sums: &mut [[L; P]; R],
+    added: *const f32,
+    operands: &Operands<'_>,
+) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        for r in 0..R {
+            for p in 0..P {
+                let at = p * operands.output_panel + r * operands.output_row;
+                let mut sum = sums[r][p];
+                if !added.is_null() {
+                    sum = sum.add(L::load(added.add(at)));
+                }
+                sum.store(operands.output.add(at));
+                sums[r][p] = L::splat(0.0);
+            }
+        }
+    }
+}
+
 /// Computes a tile of P panels and R rows. Loops run over indices, because iterators over arrays would be compiled for
 /// each P and R.
 ///
@@ -88,23 +115,21 @@ unsafe fn tile<L: Lanes, const P: usize, const R: usize>(operands: &Operands<'_>
     unsafe {
         let mut first = [L::splat(0.0); P];
         for p in 0..P {
-            first[p] = L::load(operands.first.add(p * operands.first_panel));
+            first[p] = L::load(operands.first.add(p * L::COUNT));
         }
         let mut sums = [first; R];
-        if operands.first_row > 0 {
-            for r in 1..R {
-                for p in 0..P {
-                    sums[r][p] =
-                        L::load(operands.first.add(p * operands.first_panel + r * operands.first_row));
-                }
-            }
-        }
+        let (mut left, mut added) = (operands.terms, operands.added);
         let mut weights = operands.weights;
         let (mut ahead, step) = operands.ahead;
         let whole = operands.pieces.len() - operands.last.0;
         for (index, &piece) in operands.pieces.iter().enumerate() {
             let factors = operands.factors.add(piece);
             let len = if index < whole { operands.piece } else { operands.last.1 };
+            if left < len && index > 0 {
+                put_aside(&mut sums, added, operands);
+                (left, added) = (operands.terms, operands.output.cast_const());
+            }
+            left = left.saturating_sub(len);
             for k in 0..len {
                 L::fetch(ahead);
                 ahead = ahead.wrapping_add(step);
@@ -127,8 +152,8 @@ unsafe fn tile<L: Lanes, const P: usize, const R: usize>(operands: &Operands<'_>
             for p in 0..P {
                 let at = p * operands.output_panel + r * operands.output_row;
                 let mut sum = sums[r][p];
-                if !operands.added.is_null() {
-                    sum = sum.add(L::load(operands.added.add(at)));
+                if !added.is_null() {
+                    sum = sum.add(L::load(added.add(at)));
                 }
                 sum.clamp(low, high).store(operands.output.add(at));
             }

@@ -3,7 +3,7 @@
 
 use super::packing::Packing;
 use crate::isa::Isa;
-use crate::wide::{Work, run_widest};
+use crate::widest;
 use std::ops::Range;
 
 /// Packed weights in borrowed memory, in the same order as those of [`Panels`](super::Panels).
@@ -22,7 +22,7 @@ pub(crate) struct PanelsView<'a> {
 const MAX_PANELS: usize = 8;
 
 /// The biases of a tile without biases: zeros.
-static ZEROS: [f32; MAX_PANELS * 16] = [0.0; MAX_PANELS * 16];
+pub(super) static ZEROS: [f32; MAX_PANELS * 16] = [0.0; MAX_PANELS * 16];
 
 impl<'a> PanelsView<'a> {
     /// The number of packed weights for `outputs` outputs and `depth` factors.
@@ -91,30 +91,23 @@ pub(crate) fn pack_rows(
     [outputs, depth]: [usize; 2],
     packed: &mut [f32],
 ) {
-    struct Rows<'a>(&'a [f32], usize, [usize; 2], usize, &'a mut [f32]);
-    impl Work for Rows<'_> {
-        type Output = ();
-
-        #[inline(always)]
-        fn run(self) {
-            let Self(matrix, row, [outputs, depth], lanes, packed) = self;
-            let panels = packed.chunks_exact_mut((depth * lanes).max(1)).take(outputs.div_ceil(lanes));
-            for (panel, packed) in panels.enumerate() {
-                let first = panel * lanes;
-                let count = lanes.min(outputs - first);
-                if count < lanes {
-                    packed.fill(0.0);
-                }
-                for lane in 0..count {
-                    let from = &matrix[(first + lane) * row..][..depth];
-                    let places = packed[lane..].iter_mut().step_by(lanes);
-                    places.zip(from).for_each(|(to, &from)| *to = from);
-                }
+    let lanes = isa.lanes();
+    let packed = &mut packed[..PanelsView::len_of(isa, outputs, depth)];
+    let panels = packed.chunks_exact_mut((depth * lanes).max(1)).take(outputs.div_ceil(lanes));
+    widest!(|| {
+        for (panel, packed) in panels.enumerate() {
+            let first = panel * lanes;
+            let count = lanes.min(outputs - first);
+            if count < lanes {
+                packed.fill(0.0);
+            }
+            for lane in 0..count {
+                let from = &matrix[(first + lane) * row..][..depth];
+                let places = packed[lane..].iter_mut().step_by(lanes);
+                places.zip(from).for_each(|(to, &from)| *to = from);
             }
         }
-    }
-    let packed = &mut packed[..PanelsView::len_of(isa, outputs, depth)];
-    run_widest(Rows(matrix, row, [outputs, depth], isa.lanes(), packed));
+    });
 }
 
 /// Packs a matrix whose columns are the weights of the outputs; its rows are `row` elements apart.

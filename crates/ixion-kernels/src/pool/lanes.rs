@@ -1,8 +1,9 @@
 //! Pooling of planes whose elements hold a block of channels: the elements that a position sees are folded in registers.
 
-use super::{Float, PoolShape, Span};
+use super::shape::PoolShape;
+use super::span::Span;
 use crate::parallel::for_each_chunk;
-use crate::wide::{Work, run_widest};
+use crate::{Float, widest};
 use ixion_tensor::{LimitError, Limits};
 
 /// The minimum number of input elements per task.
@@ -34,44 +35,37 @@ pub(super) fn fold<T: Float, const B: usize>(
             let row = at / len + index;
             let input = &input[row / high.len() * plane..][..plane];
             let places = input.as_chunks::<B>().0;
-            run_widest(Row { places, columns, high: high[row % high.len()], wide, output, start, fold });
+            let high = high[row % high.len()];
+            widest!(|| fold_row(places, columns, (high, wide), output, start, fold));
         }
         Ok(())
     })
 }
 
-/// A row of outputs.
-struct Row<'a, T, F, const B: usize> {
-    places: &'a [[T; B]],
+/// Folds what each output position of a row sees.
+#[inline(always)]
+fn fold_row<T: Float, const B: usize>(
+    places: &[[T; B]],
     columns: usize,
-    high: Span,
-    wide: &'a [Span],
-    output: &'a mut [T],
+    (high, wide): (Span, &[Span]),
+    output: &mut [T],
     start: T,
-    fold: F,
-}
-
-impl<T: Float, F: Fn(T, T) -> T + Copy, const B: usize> Work for Row<'_, T, F, B> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
-        let Self { places, columns, high, wide, output, start, fold } = self;
-        for (output, &wide) in output.as_chunks_mut::<B>().0.iter_mut().zip(wide) {
-            let mut all = [start; B];
-            for row in high.places() {
-                let row = &places[row * columns..][..columns];
-                if wide.step == 1 && wide.count >= 2 * PARTS {
-                    let row = fold_long(&row[wide.first..][..wide.count], start, fold);
-                    all = zip(all, &row, fold);
-                    continue;
-                }
-                for place in wide.places() {
-                    all = zip(all, &row[place], fold);
-                }
+    fold: impl Fn(T, T) -> T + Copy,
+) {
+    for (output, &wide) in output.as_chunks_mut::<B>().0.iter_mut().zip(wide) {
+        let mut all = [start; B];
+        for row in high.places() {
+            let row = &places[row * columns..][..columns];
+            if wide.step == 1 && wide.count >= 2 * PARTS {
+                let row = fold_long(&row[wide.first..][..wide.count], start, fold);
+                all = zip(all, &row, fold);
+                continue;
             }
-            *output = all;
+            for place in wide.places() {
+                all = zip(all, &row[place], fold);
+            }
         }
+        *output = all;
     }
 }
 

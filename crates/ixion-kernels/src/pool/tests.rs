@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::naive;
+use crate::window::Window;
 use ndarray::{ArrayD, IxDyn};
 use proptest::prelude::*;
 
@@ -34,11 +35,12 @@ proptest! {
     fn sliding_windows_equal_the_naive_ones(
         windows in windows(),
         lens in proptest::collection::vec(1usize..8, 3),
+        width in 1usize..60,
         further in proptest::collection::vec(0usize..2, 3),
         seed: u64,
         divisor in prop_oneof![Just(Divisor::Elements), Just(Divisor::ElementsAndPadding), Just(Divisor::Fixed(-3))],
     ) {
-        let lens = &lens[..windows.len()];
+        let lens = &*[&lens[1..windows.len()], &[width]].concat();
         let outputs: Vec<usize> =
             windows.iter().zip(lens).zip(&further).map(|((w, &len), more)| w.positions(len) + more).collect();
         let shape = PoolShape::sliding(lens, &windows, &outputs);
@@ -60,7 +62,7 @@ proptest! {
 
     #[test]
     fn adaptive_parts_equal_the_naive_ones(
-        axes in proptest::collection::vec((1usize..8, 1usize..10), 1..4),
+        axes in proptest::collection::vec((1usize..12, 1usize..20), 1..4),
         seed: u64,
     ) {
         let (lens, outputs): (Vec<_>, Vec<_>) = axes.into_iter().unzip();

@@ -4,7 +4,7 @@ use super::{Block, COLUMNS, Factors, Outcome, ROWS, Rows, Strips};
 use crate::columns::{Columns, TILE_BYTES};
 use crate::conv::ConvShape;
 use crate::parallel::for_each_chunk;
-use crate::wide::widest;
+use crate::widest;
 use ixion_tensor::Limits;
 use ixion_tensor::Result;
 use std::cell::Cell;
@@ -127,7 +127,7 @@ impl Int8Conv {
         let work = |at: usize, strip: &mut [i16]| -> std::result::Result<(), std::convert::Infallible> {
             let first = at / even.max(1);
             let count = COLUMNS.min(width - first);
-            widest(|| {
+            widest!(|| {
                 for (pair, line) in strip.chunks_exact_mut(2 * COLUMNS).enumerate() {
                     let (a, b) =
                         (&scratch[2 * pair * width + first..], &scratch[(2 * pair + 1) * width + first..]);

@@ -3,7 +3,8 @@
 use crate::op::{CpuLayer, ForwardContext, Io, Layer, Result, TensorMeta};
 use crate::support::float;
 use crate::support::float::{Unary, map_unary, map_unary_in_place};
-use ixion_kernels::{Float, activation, math};
+use crate::support::views::Plain;
+use ixion_kernels::{Float, activation, math, widest};
 use ixion_tensor::{Complex, DType, Element, Tensor, TensorView, TensorViewMut};
 
 /// Declares activation functions: doc comment, types, parameters, the function of one element, and PyTorch's behaviour for
@@ -134,23 +135,26 @@ fn map_as<T: Element>(
     output: &mut TensorViewMut<'_>,
     function: impl Fn(T) -> T,
 ) -> Result<()> {
-    change_all::<T>(input, output, &|values| values.iter_mut().for_each(|x| *x = function(*x)))
+    change_all::<T>(input, output, &|from, to| {
+        widest!(|| to.iter_mut().zip(from).for_each(|(to, &x)| *to = function(x)));
+    })
 }
 
+/// Lets `change` compute all elements of the output from those of the input, both converted to `T`.
 fn change_all<T: Element>(
     input: &TensorView<'_>,
     output: &mut TensorViewMut<'_>,
-    change: &dyn Fn(&mut [T]),
+    change: &dyn Fn(&[T], &mut [T]),
 ) -> Result<()> {
     if [input.dtype(), output.dtype()] == [T::DTYPE; 2] && output.layout().is_contiguous() {
-        output.copy_from(input)?;
-        change(output.slice::<T>()?);
+        let input = Plain::of(input)?;
+        change(input.view().slice::<T>()?, output.slice::<T>()?);
         return Ok(());
     }
-    let mut values = input.cast(T::DTYPE)?.to_vec::<T>()?;
-    change(&mut values);
-    let shape = *input.shape();
-    Ok(output.copy_from(&Tensor::from_vec(values, &shape)?.cast(output.dtype())?.view())?)
+    let from = input.cast(T::DTYPE)?;
+    let mut to = Tensor::empty(T::DTYPE, input.shape())?;
+    change(from.view().slice::<T>()?, to.view_mut()?.slice::<T>()?);
+    Ok(output.cast_from(&to.view())?)
 }
 
 activations! {
@@ -236,7 +240,7 @@ activations! {
     };
 
     /// `torch.lgamma`: the logarithm of the absolute value of the gamma function.
-    Lgamma for "torch.lgamma", "aten::lgamma" |_layer, x| x.lgamma(), promotes integers;
+    Lgamma for "torch.lgamma", "aten::lgamma" |_layer, x| math::lgamma(x), promotes integers;
 
     /// `torch.nn.Softsign`: x / (1 + |x|).
     Softsign for "nn.Softsign", "F.softsign" |_layer, x| x / (T::one() + x.abs()),

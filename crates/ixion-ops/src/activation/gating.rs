@@ -42,14 +42,14 @@ impl PRelu {
         let bend = |slope: T, x: &mut T| *x = if *x > T::zero() { *x } else { slope * *x };
         match (&*weight, inner) {
             (&[slope], _) => float::change_rows::<T>(input, output, shape.num_elements(), |_, data| {
-                data.iter_mut().for_each(|x| bend(slope, x));
+                widest!(|| data.iter_mut().for_each(|x| bend(slope, x)));
             }),
             (slopes, 1) => float::change_rows::<T>(input, output, slopes.len(), |_, row| {
-                row.iter_mut().zip(slopes).for_each(|(x, &slope)| bend(slope, x));
+                widest!(|| row.iter_mut().zip(slopes).for_each(|(x, &slope)| bend(slope, x)));
             }),
             (slopes, _) => float::change_rows::<T>(input, output, inner, |index, plane| {
                 let slope = slopes.get(index % slopes.len().max(1)).copied().unwrap_or_else(T::zero);
-                plane.iter_mut().for_each(|x| bend(slope, x));
+                widest!(|| plane.iter_mut().for_each(|x| bend(slope, x)));
             }),
         }
     }
@@ -100,14 +100,11 @@ impl Glu {
             for (input, output) in input.chunks_exact(2 * half).zip(output.chunks_exact_mut(half)) {
                 let (values, gates) = input.split_at(half);
                 let lanes = output.iter_mut().zip(values).zip(gates);
-                widest(
-                    #[inline(always)]
-                    || {
-                        for ((y, &x), &g) in lanes {
-                            *y = x * math::sigmoid(g);
-                        }
-                    },
-                );
+                widest!(|| {
+                    for ((y, &x), &g) in lanes {
+                        *y = x * math::sigmoid(g);
+                    }
+                });
             }
             Ok(())
         })

@@ -3,8 +3,7 @@
 use crate::op::{CpuLayer, ForwardContext, Io, Layer, LayerError, Result, TensorMeta};
 use crate::support::arguments::RecordedType;
 use crate::support::float;
-use crate::support::float::{SHARE, with_float};
-use ixion_kernels::parallel::for_each_chunk;
+use crate::support::float::with_float;
 use ixion_kernels::{Float, softmax};
 use ixion_tensor::{DType, TensorView, TensorViewMut, resolve_axis};
 
@@ -44,13 +43,8 @@ impl Kind {
         let shape = *output.shape();
         let (len, inner) =
             (shape.get(axis).copied().unwrap_or(1), shape.iter().skip(axis + 1).product::<usize>());
-        let block = (len * inner).max(1);
-        let share = SHARE.div_ceil(block).saturating_mul(block);
-        float::transform::<T>(input, output, |input, output| {
-            for_each_chunk(output, share, &|start, output| {
-                self.run_on(input.and_then(|input| input.get(start..)), output, len, inner);
-                Ok(())
-            })
+        float::transform_rows::<T>(input, output, len * inner, &|_, input, output| {
+            self.run_on(input, output, len, inner);
         })
     }
 

@@ -1,13 +1,12 @@
 //! Bitwise operations on integers and bools.
 
-use super::comparison::Connective;
+use super::comparison::{Connective, logical_not};
 use crate::op::{CpuLayer, Io, Layer, LayerError, Result, TensorMeta};
 use crate::support::broadcast::{TensorOrScalar, broadcast, common};
 use crate::support::delegation::delegating;
 use ixion_kernels::elementwise::Program;
 use ixion_pnnx::Function;
-use ixion_tensor::{DType, Scalar, TensorView, TensorViewMut};
-use ndarray::Zip;
+use ixion_tensor::{DType, Scalar};
 
 /// A function of the bits of the input and another operand.
 #[derive(Debug, Clone, Copy)]
@@ -100,11 +99,6 @@ impl CpuLayer for BitwiseNot {
         let inverted = program.apply(Function::Xor, dtype, x, ones);
         Ok(program.run(inverted, io.inputs, &mut io.outputs[0], io.context.limits())?)
     }
-}
-
-fn logical_not(input: &TensorView<'_>, output: &mut TensorViewMut<'_>) -> Result<()> {
-    Zip::from(output.array::<bool>()?).and(input.array::<bool>()?).for_each(|y, &x| *y = !x);
-    Ok(())
 }
 
 operators! { BitwiseAnd, BitwiseOr, BitwiseXor, LeftShift, RightShift, BitwiseNot }

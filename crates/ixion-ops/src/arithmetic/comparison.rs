@@ -6,8 +6,10 @@ use crate::support::arguments::InputIndex;
 use crate::support::broadcast::{Converted, TensorOrScalar, broadcast, common};
 use crate::support::delegation::delegating;
 use crate::support::pairs::pairs;
-use ixion_tensor::{Complex, DType, Element, TensorViewMut};
-use ndarray::Zip;
+use crate::support::views;
+use crate::support::views::write_plain;
+use ixion_kernels::{Float, widest};
+use ixion_tensor::{Complex, DType, Element, Tensor, TensorView, TensorViewMut};
 
 /// A comparison of two numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -187,7 +189,61 @@ delegating! {
 
 /// A property of numbers.
 #[derive(Debug, Clone, Copy)]
-struct Predicate(fn(Complex<f64>) -> bool);
+enum Predicate {
+    Zero,
+    Nan,
+    Infinite,
+    Finite,
+    Real,
+}
+
+impl Predicate {
+    fn ask_reals<T: Float>(self, input: &TensorView<'_>, output: &mut TensorViewMut<'_>) -> Result<()> {
+        match self {
+            Self::Zero => ask(input, output, |x: T| x == T::zero()),
+            Self::Nan => ask(input, output, T::is_nan),
+            Self::Infinite => ask(input, output, T::is_infinite),
+            Self::Finite => ask(input, output, T::is_finite),
+            Self::Real => ask(input, output, |_: T| true),
+        }
+    }
+
+    fn ask_complex(self, input: &TensorView<'_>, output: &mut TensorViewMut<'_>) -> Result<()> {
+        match self {
+            Self::Zero => ask(input, output, |z: Z| (z.re == 0.0) & (z.im == 0.0)),
+            Self::Nan => ask(input, output, |z: Z| z.re.is_nan() | z.im.is_nan()),
+            Self::Infinite => ask(input, output, |z: Z| z.re.is_infinite() | z.im.is_infinite()),
+            Self::Finite => ask(input, output, |z: Z| z.re.is_finite() & z.im.is_finite()),
+            Self::Real => ask(input, output, |z: Z| z.im == 0.0),
+        }
+    }
+}
+
+type Z = Complex<f64>;
+
+/// Writes whether each element has a property.
+fn ask<T: Element>(
+    input: &TensorView<'_>,
+    output: &mut TensorViewMut<'_>,
+    holds: impl Fn(T) -> bool,
+) -> Result<()> {
+    let input = views::Plain::of(input)?;
+    let numbers = input.view().slice::<T>()?;
+    write_plain(output, &mut |output| {
+        let answers = output.slice::<bool>()?;
+        widest!(|| answers.iter_mut().zip(numbers).for_each(|(answer, &x)| *answer = holds(x)));
+        Ok(())
+    })
+}
+
+/// Writes whether each element is zero or false.
+pub(super) fn logical_not(input: &TensorView<'_>, output: &mut TensorViewMut<'_>) -> Result<()> {
+    match input.dtype() {
+        DType::F32 => Predicate::Zero.ask_reals::<f32>(input, output),
+        DType::F64 => Predicate::Zero.ask_reals::<f64>(input, output),
+        _ => ask(&Converted::of(input, DType::Bool)?.view(), output, |truth: bool| !truth),
+    }
+}
 
 impl Layer for Predicate {
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
@@ -197,21 +253,21 @@ impl Layer for Predicate {
 
 impl CpuLayer for Predicate {
     fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
-        let (Self(holds), input, output) = (*self, &io.inputs[0], &mut io.outputs[0]);
-        if input.dtype() == DType::Bool {
-            let [no, yes] = [0.0, 1.0].map(|x| holds(Complex::new(x, 0.0)));
-            let output = Zip::from(output.array::<bool>()?);
-            output.and(input.array::<bool>()?).for_each(|y, &x| *y = if x { yes } else { no });
-            return Ok(());
+        let (input, output) = (&io.inputs[0], &mut io.outputs[0]);
+        match (*self, input.dtype()) {
+            (Self::Zero, _) => logical_not(input, output),
+            (predicate, DType::F64) => predicate.ask_reals::<f64>(input, output),
+            (predicate, dtype) if dtype.is_float() => {
+                predicate.ask_reals::<f32>(&Converted::of(input, DType::F32)?.view(), output)
+            }
+            (predicate, dtype) if dtype.is_complex() => {
+                predicate.ask_complex(&Converted::of(input, DType::C128)?.view(), output)
+            }
+            // All integers and bools are finite and real.
+            (predicate, _) => {
+                views::fill(output, &Tensor::scalar(matches!(predicate, Self::Finite | Self::Real)))
+            }
         }
-        let wide = if input.dtype().is_complex() { DType::C128 } else { DType::F64 };
-        let input = Converted::of(input, wide)?;
-        let (input, output) = (input.view(), Zip::from(output.array::<bool>()?));
-        match wide {
-            DType::C128 => output.and(input.array::<Complex<f64>>()?).for_each(|y, &x| *y = holds(x)),
-            _ => output.and(input.array::<f64>()?).for_each(|y, &x| *y = holds(Complex::new(x, 0.0))),
-        }
-        Ok(())
     }
 }
 
@@ -219,19 +275,19 @@ delegating! {
     {}
 
     /// `torch.logical_not`: whether each element is zero or false.
-    LogicalNot for "torch.logical_not", "aten::logical_not" |_layer| Predicate(|x| x.re == 0.0 && x.im == 0.0);
+    LogicalNot for "torch.logical_not", "aten::logical_not" |_layer| Predicate::Zero;
 
     /// `torch.isnan`: whether each element is NaN; a complex element is NaN if one of its parts is.
-    IsNan for "torch.isnan", "aten::isnan" |_layer| Predicate(|x| x.is_nan());
+    IsNan for "torch.isnan", "aten::isnan" |_layer| Predicate::Nan;
 
     /// `torch.isinf`: whether each element is infinite; a complex element is infinite if one of its parts is.
-    IsInf for "torch.isinf", "aten::isinf" |_layer| Predicate(|x| x.re.is_infinite() || x.im.is_infinite());
+    IsInf for "torch.isinf", "aten::isinf" |_layer| Predicate::Infinite;
 
     /// `torch.isfinite`: whether each element is neither NaN nor infinite.
-    IsFinite for "torch.isfinite", "aten::isfinite" |_layer| Predicate(|x| x.is_finite());
+    IsFinite for "torch.isfinite", "aten::isfinite" |_layer| Predicate::Finite;
 
     /// `torch.isreal`: whether the imaginary part of each element is zero.
-    IsReal for "aten::isreal" |_layer| Predicate(|x| x.im == 0.0);
+    IsReal for "aten::isreal" |_layer| Predicate::Real;
 }
 
 operators! {
@@ -246,7 +302,7 @@ operators! {
 mod tests {
     use super::*;
     use crate::support::testing::{operator, tensor};
-    use ixion_tensor::{Dim, Tensor};
+    use ixion_tensor::{Dim, f16};
 
     fn compare(op_type: &str, params: &[(&str, &str)], inputs: &[&Tensor]) -> Vec<bool> {
         operator(op_type, params).run_one(inputs).unwrap().to_vec().unwrap()
@@ -300,6 +356,27 @@ mod tests {
         let z = tensor(&[3], &[f64::INFINITY, f64::NAN, 1.0]);
         assert_eq!(compare("torch.isinf", &[], &[&z]), [true, false, false]);
         assert_eq!(compare("torch.isfinite", &[], &[&z]), [false, false, true]);
+    }
+
+    /// PyTorch's results.
+    #[test]
+    fn predicates_of_every_kind_of_number() {
+        let parts = [(0.0, 0.0), (0.0, -2.0), (f32::NAN, 1.0), (1.0, f32::NEG_INFINITY)];
+        let z = tensor(&[4], &parts.map(|(re, im)| Complex::new(re, im)));
+        let half = tensor(&[4], &[0.0, -0.0, f32::NAN, f32::INFINITY].map(f16::from_f32));
+        let (whole, truths) = (tensor(&[4], &[0i32, 256, -1, 3]), tensor(&[4], &[true, false, false, true]));
+        for (op_type, complex, halves, integers, bools) in [
+            ("torch.logical_not", [1, 0, 0, 0], [1, 1, 0, 0], [1, 0, 0, 0], [0, 1, 1, 0]),
+            ("torch.isnan", [0, 0, 1, 0], [0, 0, 1, 0], [0; 4], [0; 4]),
+            ("torch.isinf", [0, 0, 0, 1], [0, 0, 0, 1], [0; 4], [0; 4]),
+            ("torch.isfinite", [1, 1, 0, 0], [1, 1, 0, 0], [1; 4], [1; 4]),
+            ("aten::isreal", [1, 0, 0, 0], [1; 4], [1; 4], [1; 4]),
+        ] {
+            for (input, want) in [(&z, complex), (&half, halves), (&whole, integers), (&truths, bools)] {
+                let name = format!("{op_type} of {}", input.dtype());
+                assert_eq!(compare(op_type, &[], &[input]), want.map(|want| want == 1), "{name}");
+            }
+        }
     }
 
     #[test]

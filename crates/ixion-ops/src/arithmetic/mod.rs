@@ -5,6 +5,7 @@ pub mod bitwise;
 pub mod comparison;
 pub mod expression;
 pub mod finite;
+pub mod floats;
 pub mod special;
 
-operators! { of binary, bitwise, comparison, expression, finite, special; category Elementwise }
+operators! { of binary, bitwise, comparison, expression, finite, floats, special; category Elementwise }

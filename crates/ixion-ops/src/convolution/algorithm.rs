@@ -37,6 +37,17 @@ impl ConvAlgorithm {
         DenseMethod { blocking, packing }
     }
 
+    /// The mean rounding error in multiples of that of direct convolution, for activations that are not negative. It hardly
+    /// depends on the number of channels. `bf16` counts as a precision, not as an error.
+    pub(super) fn rounding(self) -> f64 {
+        match self {
+            Self::Direct | Self::Bf16 => 1.0,
+            Self::Winograd(Tile::Two) => 1.4,
+            Self::Winograd(Tile::Four) => 2.4,
+            Self::Winograd(Tile::Six) => 10.0,
+        }
+    }
+
     /// The speedup over direct convolution for a shape, with `block` channels per block.
     pub(super) fn gain(self, shape: &BlockedShape, block: usize) -> f64 {
         match self {
@@ -64,7 +75,8 @@ struct Costs {
 const WEIGHT_READ_COST: f64 = 12.0;
 const L2_BYTES: usize = 1 << 20;
 
-/// As measured on AVX-512, except that 6×6 tiles, which round the most, count 7 % more: they must be worth their rounding.
+/// As measured on AVX-512, except that 6×6 tiles count 7 % more: even where they are allowed, they must be worth their
+/// rounding.
 fn costs(tile: Tile) -> Costs {
     let (product, transform) = match tile {
         Tile::Two => (1.07, 116.0),

@@ -430,6 +430,11 @@ impl Conv {
         shape.map_or(1.0, |shape| self.blocks.algorithm.gain(&shape, block))
     }
 
+    /// The rounding error of the selected algorithm in multiples of that of direct convolution.
+    pub(super) fn blocked_rounding(&self) -> f64 {
+        self.blocks.algorithm.rounding()
+    }
+
     /// The kernel's efficiency relative to a matrix product, as measured on AVX-512; only the 1.3 of dense blocks is an
     /// estimate, of what they save around the product.
     pub(super) fn blocked_efficiency(&self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> f64 {

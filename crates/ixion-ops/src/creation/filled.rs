@@ -1,5 +1,7 @@
 //! Tensors filled with one value or a range of values.
 
+mod progression;
+
 use crate::op::{
     CpuLayer, FieldValue, ForwardContext, FromOperator, FromParameter, Io, Layer, LayerError, OperatorReader,
     Result, TensorMeta, Written, exactly,
@@ -8,6 +10,7 @@ use crate::support::arguments::ParamOrInput;
 use crate::support::broadcast::{TensorOrScalar, fitting};
 use crate::support::choices::MemoryFormat;
 use ixion_tensor::{DType, Dim, Limits, Scalar, Tensor, TensorError, TensorView, TensorViewMut};
+use progression::Progression;
 use std::ops::RangeInclusive;
 
 /// A value given as a parameter or an input; unlike other arguments, it may be the first input.
@@ -355,11 +358,17 @@ impl Arange {
     }
 
     fn values(&self, inputs: &[TensorView<'_>], limits: &Limits) -> Result<Tensor> {
-        let metas = TensorMeta::of_all(inputs);
-        let dtype = self.dtype(&metas);
+        let dtype = self.dtype(&TensorMeta::of_all(inputs));
+        let numbers = self.progression(inputs, dtype, limits)?;
+        let mut tensor = Tensor::empty(dtype, &[numbers.count])?;
+        numbers.write(&mut tensor.view_mut()?)?;
+        Ok(tensor)
+    }
+
+    fn progression(&self, inputs: &[TensorView<'_>], dtype: DType, limits: &Limits) -> Result<Progression> {
         let [start, end, step] = self.numbers();
         if let Some(numbers) = self.integers(inputs, dtype)? {
-            return counted(numbers, dtype, limits);
+            return counted(numbers, limits);
         }
         let number = |number: NumberArgument, absent| {
             Ok::<_, LayerError>(match number.value(inputs)? {
@@ -375,14 +384,14 @@ impl Arange {
         limits.check_tensor("the values of arange", (count as u64).saturating_mul(8))?;
         if dtype.is_integer() && count.is_finite() {
             // The count follows from the fractions, but the steps are integers.
-            return progression([start as i64, step as i64], count as usize, dtype);
+            return Ok(Progression::of_integers([start as i64, step as i64], count as usize));
         }
-        Ok(Tensor::arange(dtype, start, end, step)?)
+        Progression::of_floats([start, end, step])
     }
 }
 
-/// The integers `start`, `start + step`, … before `end`, computed exactly; narrow types keep the lowest bits.
-fn counted([start, end, step]: [i64; 3], dtype: DType, limits: &Limits) -> Result<Tensor> {
+/// The integers `start`, `start + step`, … before `end`, computed exactly.
+fn counted([start, end, step]: [i64; 3], limits: &Limits) -> Result<Progression> {
     let (wide_start, wide_step) = (i128::from(start), i128::from(step));
     let distance = i128::from(end) - wide_start;
     if step == 0 || (distance != 0 && (distance < 0) != (step < 0)) {
@@ -392,16 +401,7 @@ fn counted([start, end, step]: [i64; 3], dtype: DType, limits: &Limits) -> Resul
     let count = (distance.abs() + wide_step.abs() - 1) / wide_step.abs();
     let count = u64::try_from(count).unwrap_or(u64::MAX);
     limits.check_tensor("the values of arange", count.saturating_mul(8))?;
-    progression([start, step], usize::try_from(count).unwrap_or(usize::MAX), dtype)
-}
-
-/// `count` integers from `start` on, computed exactly; narrow types keep the lowest bits.
-fn progression([start, step]: [i64; 2], count: usize, dtype: DType) -> Result<Tensor> {
-    let mut tensor = Tensor::zeros(DType::I64, &[count])?;
-    let mut view = tensor.view_mut()?;
-    let numbers = view.slice::<i64>()?.iter_mut().zip(0i64..);
-    numbers.for_each(|(number, i)| *number = start.wrapping_add(i.wrapping_mul(step)));
-    Ok(tensor.cast(dtype)?)
+    Ok(Progression::of_integers([start, step], usize::try_from(count).unwrap_or(usize::MAX)))
 }
 
 impl Layer for Arange {
@@ -429,7 +429,8 @@ impl Layer for Arange {
 
 impl CpuLayer for Arange {
     fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
-        Ok(io.outputs[0].copy_from(&self.values(io.inputs, io.context.limits())?.view())?)
+        let output = &mut io.outputs[0];
+        self.progression(io.inputs, output.dtype(), io.context.limits())?.write(output)
     }
 
     fn forward_dynamic(

@@ -1,5 +1,6 @@
 //! Random numbers. The operator's name is the seed: every run draws the same numbers, and two operators draw different ones.
 
+pub mod discrete;
 pub mod draws;
 mod integers;
 
@@ -295,7 +296,7 @@ fn normal() -> Creator {
 }
 
 operators! {
-    Randn, RandnLike, Normal, RandLike; of draws; with add_normal;
+    Randn, RandnLike, Normal, RandLike; of discrete, draws; with add_normal;
     overload "aten::rand_like"(input, dtype, layout, device, pin_memory, memory_format)
 }
 

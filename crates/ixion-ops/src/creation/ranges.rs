@@ -4,6 +4,7 @@ use super::counted::{Integer, counted_layers, vector as of_floats};
 use super::filled::{NumberArgument, number_dtype};
 use crate::op::{LayerError, Result, TensorMeta};
 use crate::support::broadcast::fitting;
+use ixion_kernels::widest;
 use ixion_tensor::{Complex, DType, Element, Float, Limits, Scalar, Tensor, TensorView};
 
 crate::operator! {
@@ -53,15 +54,23 @@ crate::operator! {
     validate |range| { range.numbers().map(drop) }
 }
 
-/// The first and the last number.
+/// Numbers between two ends, or powers with such exponents.
 #[derive(Debug, Clone, Copy)]
-struct Ends([NumberArgument; 2]);
+struct Between<'a> {
+    /// The first and the last number.
+    ends: [NumberArgument; 2],
+    steps: &'a Integer,
+    /// The base of powers; `None` for the numbers themselves.
+    base: Option<f64>,
+    /// The parameter `dtype`.
+    dtype: Option<DType>,
+}
 
-impl Ends {
-    /// The element type of the numbers, given the parameter `dtype`.
-    fn dtype(self, dtype: Option<DType>, inputs: &[TensorMeta]) -> Result<DType> {
-        let is_complex = self.0.iter().any(|&end| number_dtype(end, inputs).is_complex());
-        let dtype = dtype.unwrap_or(if is_complex { DType::C64 } else { DType::F32 });
+impl Between<'_> {
+    /// The element type of the numbers.
+    fn dtype(self, inputs: &[TensorMeta]) -> Result<DType> {
+        let is_complex = self.ends.iter().any(|&end| number_dtype(end, inputs).is_complex());
+        let dtype = self.dtype.unwrap_or(if is_complex { DType::C64 } else { DType::F32 });
         match dtype {
             DType::Bool => Err(LayerError::dtype("`dtype`", "a type of numbers", dtype)),
             real if is_complex && !real.is_complex() => {
@@ -71,14 +80,30 @@ impl Ends {
         }
     }
 
-    /// The metadata of numbers between both ends.
-    fn meta(self, steps: &Integer, dtype: Option<DType>, inputs: &[TensorMeta]) -> Result<TensorMeta> {
-        Ok(TensorMeta::new(self.dtype(dtype, inputs)?, [steps.length("steps", inputs)?]))
+    fn meta(self, inputs: &[TensorMeta]) -> Result<TensorMeta> {
+        Ok(TensorMeta::new(self.dtype(inputs)?, [self.steps.length("steps", inputs)?]))
+    }
+
+    fn tensor(self, inputs: &[TensorView<'_>], limits: &Limits) -> Result<Tensor> {
+        let dtype = self.dtype(&TensorMeta::of_all(inputs))?;
+        let count = self.steps.count("steps", inputs)?;
+        let what = if self.base.is_some() { "the values of logspace" } else { "the values of linspace" };
+        limits.check_tensor(what, (count as u64).saturating_mul(16))?;
+        let Some(base) = self.base else {
+            return Spaced::between(&self.converted(inputs, dtype)?, count)?.into_tensor(dtype);
+        };
+        // A single exponent is not converted to the element type.
+        let of_exponents = match count {
+            1 if dtype.is_complex() => DType::C128,
+            1 => DType::F64,
+            _ => dtype,
+        };
+        Spaced::between(&self.converted(inputs, of_exponents)?, count)?.powers(base).into_tensor(dtype)
     }
 
     /// Both ends as tensors of an element type that can hold them.
     fn converted(self, inputs: &[TensorView<'_>], dtype: DType) -> Result<[Tensor; 2]> {
-        let [start, end] = self.0;
+        let [start, end] = self.ends;
         let number = |end: NumberArgument| fitting(end.value(inputs)?.unwrap_or(Scalar::Int(0)), dtype);
         Ok([number(start)?, number(end)?])
     }
@@ -140,19 +165,22 @@ fn in_type<T: Element>([start, end]: &[Tensor; 2]) -> Result<[T; 2]> {
 
 /// Evenly spaced real numbers. Each half is computed from its end, so that both ends are exact; products are not rounded before
 /// they are added, as in PyTorch's kernels.
-fn spread<T: Float>([start, end]: [T; 2], count: usize) -> Vec<T> {
+pub(crate) fn spread<T: Float>([start, end]: [T; 2], count: usize) -> Vec<T> {
     if count == 1 {
         return vec![start];
     }
     let step = (end - start) / T::of(count.saturating_sub(1) as f64);
-    let number = |place: usize| {
-        if place < count / 2 {
-            step.mul_add(T::of(place as f64), start)
-        } else {
-            (-step).mul_add(T::of((count - 1 - place) as f64), end)
+    let mut numbers = vec![T::zero(); count];
+    let (first, second) = numbers.split_at_mut(count / 2);
+    widest!(|| {
+        for (place, number) in first.iter_mut().enumerate() {
+            *number = step.mul_add(T::of(place as f64), start);
         }
-    };
-    (0..count).map(number).collect()
+        for (place, number) in second.iter_mut().rev().enumerate() {
+            *number = (-step).mul_add(T::of(place as f64), end);
+        }
+    });
+    numbers
 }
 
 /// Evenly spaced complex numbers.
@@ -169,43 +197,30 @@ fn spread_complex([start, end]: [Complex<f64>; 2], count: usize) -> Vec<Complex<
 }
 
 impl Linspace {
-    fn ends(&self) -> Ends {
-        Ends([self.start, self.end])
+    fn between(&self) -> Between<'_> {
+        Between { ends: [self.start, self.end], steps: &self.steps, base: None, dtype: self.dtype }
     }
 
     fn meta(&self, inputs: &[TensorMeta]) -> Result<TensorMeta> {
-        self.ends().meta(&self.steps, self.dtype, inputs)
+        self.between().meta(inputs)
     }
 
     fn tensor(&self, inputs: &[TensorView<'_>], limits: &Limits) -> Result<Tensor> {
-        let dtype = self.ends().dtype(self.dtype, &TensorMeta::of_all(inputs))?;
-        let count = self.steps.count("steps", inputs)?;
-        limits.check_tensor("the values of linspace", (count as u64).saturating_mul(16))?;
-        Spaced::between(&self.ends().converted(inputs, dtype)?, count)?.into_tensor(dtype)
+        self.between().tensor(inputs, limits)
     }
 }
 
 impl Logspace {
-    fn ends(&self) -> Ends {
-        Ends([self.start, self.end])
+    fn between(&self) -> Between<'_> {
+        Between { ends: [self.start, self.end], steps: &self.steps, base: Some(self.base), dtype: self.dtype }
     }
 
     fn meta(&self, inputs: &[TensorMeta]) -> Result<TensorMeta> {
-        self.ends().meta(&self.steps, self.dtype, inputs)
+        self.between().meta(inputs)
     }
 
     fn tensor(&self, inputs: &[TensorView<'_>], limits: &Limits) -> Result<Tensor> {
-        let dtype = self.ends().dtype(self.dtype, &TensorMeta::of_all(inputs))?;
-        let count = self.steps.count("steps", inputs)?;
-        limits.check_tensor("the values of logspace", (count as u64).saturating_mul(16))?;
-        // A single exponent is not converted to the element type.
-        let of_exponents = match count {
-            1 if dtype.is_complex() => DType::C128,
-            1 => DType::F64,
-            _ => dtype,
-        };
-        let exponents = Spaced::between(&self.ends().converted(inputs, of_exponents)?, count)?;
-        exponents.powers(self.base).into_tensor(dtype)
+        self.between().tensor(inputs, limits)
     }
 }
 

@@ -3,6 +3,7 @@
 mod items;
 mod places;
 
+use super::by_index::{view_with_axis, with_axis};
 use crate::op::{CpuLayer, ForwardContext, FromOperator, Io, Layer, LayerError, Result, TensorMeta, exactly};
 use crate::support::arguments::InputIndex;
 use crate::support::broadcast::{Converted, TensorOrScalar, broadcasts};
@@ -44,7 +45,8 @@ crate::operator! {
 }
 
 crate::operator! {
-    /// `torch.index_fill`: a copy of the input filled with a number at the given indices of one axis.
+    /// `torch.index_fill`: a copy of the input filled with a number at the given indices of one axis. A tensor without axes is a
+    /// vector of one element.
     pub struct IndexFill for "torch.index_fill", "Tensor.index_fill", "aten::index_fill" {
         /// The axis; may be negative, counting from the end.
         dim: i64,
@@ -56,7 +58,8 @@ crate::operator! {
 }
 
 crate::operator! {
-    /// `torch.index_add`: adds `alpha` times the slices of `source` to the input, at the given indices of one axis.
+    /// `torch.index_add`: adds `alpha` times the slices of `source` to the input, at the given indices of one axis. A tensor
+    /// without axes is a vector of one element.
     pub struct IndexAdd for "torch.index_add", "Tensor.index_add", "aten::index_add" {
         /// The axis; may be negative, counting from the end.
         dim: i64,
@@ -90,9 +93,12 @@ impl Index {
         limits.check_deadline()?;
         with_bits!(input.dtype(), B => {
             let (from, to) = (input.bits_slice::<B>()?, output.bits_slice::<B>()?);
-            for (to, start) in to.chunks_exact_mut(places.block.max(1)).zip(places.blocks()) {
-                to.copy_from_slice(from.get(start..start + places.block).unwrap_or_default());
-            }
+            let mut parts = to.chunks_exact_mut(places.block.max(1));
+            places.blocks().for_each(|start| match (parts.next(), from.get(start..)) {
+                (Some([to]), Some([from, ..])) => *to = *from,
+                (Some(to), Some(from)) => to.copy_from_slice(&from[..to.len()]),
+                _ => {}
+            });
         });
         Ok(())
     }
@@ -216,18 +222,19 @@ fn added<T: Element>(
     Ok(sums.cast(input.dtype())?)
 }
 
-/// As [`added`], in the type of the elements, which are written to the output.
+/// As [`added`], in the type of the elements, which are written to the output. The function is `Copy` because calls through a
+/// reference are not inlined.
 fn add_into<T: Element>(
     places: &Places,
     input: &TensorView<'_>,
     values: &TensorView<'_>,
     output: &mut TensorViewMut<'_>,
-    add: impl Fn(T, T) -> T,
+    add: impl Fn(T, T) -> T + Copy,
 ) -> Result<()> {
     let values = Plain::of(values)?;
     write_plain(output, &mut |output| {
         output.copy_from(input)?;
-        add_at(places, values.view().slice::<T>()?, output.slice::<T>()?, &add);
+        add_at(places, values.view().slice::<T>()?, output.slice::<T>()?, add);
         Ok(())
     })
 }
@@ -266,29 +273,64 @@ fn taken(input: &TensorView<'_>, before: usize, mask: &TensorView<'_>, limits: &
     Ok(output)
 }
 
-/// An [`IndexPut`] for indices of one axis.
-fn along(
-    dim: i64,
-    rank: usize,
-    index: InputIndex,
-    values: TensorOrScalar,
-    accumulate: bool,
-) -> Result<IndexPut> {
-    let axis = resolve_axis(dim, rank)?;
-    let mut items = vec![Item::Whole; axis];
-    items.push(Item::Input(index.0));
-    Ok(IndexPut { indices: Items::Listed(items), values, accumulate })
+/// An [`IndexPut`] at the indices of one axis. Input and indices may lack axes: they are vectors of one element then.
+#[derive(Debug, Clone)]
+struct AlongAxis {
+    put: IndexPut,
+    index: usize,
+}
+
+impl AlongAxis {
+    fn new(
+        dim: i64,
+        rank: usize,
+        index: InputIndex,
+        values: TensorOrScalar,
+        accumulate: bool,
+    ) -> Result<Self> {
+        let axis = resolve_axis(dim, rank)?;
+        let mut items = vec![Item::Whole; axis];
+        items.push(Item::Input(index.0));
+        let put = IndexPut { indices: Items::Listed(items), values, accumulate };
+        Ok(Self { put, index: index.0 })
+    }
+}
+
+impl Layer for AlongAxis {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
+        let mut vectors = inputs.to_vec();
+        for position in [0, self.index] {
+            vectors[position] = with_axis(&inputs[position]);
+        }
+        self.put.infer(&vectors)?;
+        Ok(vec![inputs[0].with_dims(inputs[0].dims().to_vec())])
+    }
+}
+
+impl CpuLayer for AlongAxis {
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        let mut vectors = io.inputs.to_vec();
+        for position in [0, self.index] {
+            vectors[position] = view_with_axis(&io.inputs[position])?;
+        }
+        if io.inputs[0].shape().rank() > 0 {
+            return self.put.forward(&mut Io::new(&vectors, io.outputs, &mut io.context));
+        }
+        let layout = io.outputs[0].layout().unsqueeze(0)?;
+        let mut outputs = [io.outputs[0].reborrow().with_layout(layout)?];
+        self.put.forward(&mut Io::new(&vectors, &mut outputs, &mut io.context))
+    }
 }
 
 impl Delegating for IndexFill {
     fn delegate(&self, rank: usize) -> Result<impl CpuLayer> {
-        along(self.dim, rank, self.index, self.value, false)
+        AlongAxis::new(self.dim, rank, self.index, self.value, false)
     }
 }
 
 impl IndexAdd {
-    fn put(&self, rank: usize) -> Result<IndexPut> {
-        along(self.dim, rank, self.index, TensorOrScalar::Input(self.source.0), true)
+    fn put(&self, rank: usize) -> Result<AlongAxis> {
+        AlongAxis::new(self.dim, rank, self.index, TensorOrScalar::Input(self.source.0), true)
     }
 }
 

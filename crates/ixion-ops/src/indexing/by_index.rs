@@ -3,12 +3,10 @@
 use crate::op::{CpuLayer, FromOperator, Io, Layer, LayerError, Result, TensorMeta, Weight, exactly};
 use crate::support::arguments::InputIndex;
 use crate::support::broadcast::Converted;
-use crate::support::shape_cache::ShapeCache;
 use crate::support::views::{Plain, axis_of, write_plain};
-use ixion_kernels::take::{each_place, take};
+use ixion_kernels::take::{IndicesAlong, first_outside, take, take_rows};
 use ixion_tensor::{
-    Complex, DType, Dim, Element, Layout, Shape, TensorError, TensorView, TensorViewMut, resolve_axis,
-    with_bits,
+    Complex, DType, Dim, Element, Layout, TensorError, TensorView, TensorViewMut, resolve_axis, with_bits,
 };
 use std::ops::RangeInclusive;
 
@@ -19,8 +17,6 @@ crate::operator! {
         dim: i64,
         /// The indices, a vector.
         index: InputIndex,
-        /// Buffer for the indices.
-        places: ShapeCache<Vec<usize>>,
     }
 }
 
@@ -34,8 +30,6 @@ crate::operator! {
         index: InputIndex,
         /// Accepted for compatibility; the result is the same.
         sparse_grad: bool = false,
-        /// Buffer for the indices.
-        places: ShapeCache<Vec<usize>>,
     }
 }
 
@@ -67,8 +61,6 @@ crate::operator! {
         scale_grad_by_freq: bool = false,
         /// Accepted for compatibility; it only matters in training.
         sparse: bool = false,
-        /// Buffer for the indices.
-        places: ShapeCache<Vec<usize>>,
     }
 }
 
@@ -81,30 +73,20 @@ pub(crate) fn check_indices(what: &str, index: &TensorMeta) -> Result<()> {
 
 /// The indices, in row-major order; each must be below `len`.
 pub(crate) fn read_indices(view: &TensorView<'_>, len: usize) -> Result<Vec<usize>> {
-    let mut places = ShapeCache::default();
-    Ok(std::mem::take(read_indices_into(&mut places, view, len)?))
+    let indices = checked_indices(view, len)?;
+    Ok(indices.view().slice::<i64>()?.iter().map(|&index| index as usize).collect())
 }
 
-/// As [`read_indices`], into a buffer that is kept.
-fn read_indices_into<'r>(
-    places: &'r mut ShapeCache<Vec<usize>>,
-    view: &TensorView<'_>,
-    len: usize,
-) -> Result<&'r mut Vec<usize>> {
-    let is_below = |index: i64| usize::try_from(index).is_ok_and(|index| index < len);
-    let tensor = Converted::of(view, DType::I64)?;
-    let view = tensor.view();
-    let plain = Plain::of(&view)?;
-    let view = plain.view();
-    let indices = view.slice::<i64>()?;
-    // Checking all indices first is faster than checking each one when it is converted.
-    if let Some(&index) = indices.iter().find(|&&index| !is_below(index)) {
-        return Err(TensorError::OutOfRange { what: "index", index, len }.into());
+/// As [`read_indices`], as a tensor of i64, whose elements are the same as u64.
+fn checked_indices<'a>(view: &TensorView<'a>, len: usize) -> Result<Plain<'a>> {
+    let indices = match view.dtype() {
+        DType::I64 => Plain::of(view)?,
+        _ => Plain::Copy(view.cast(DType::I64)?),
+    };
+    match first_outside(indices.view().slice::<i64>()?, len) {
+        Some(index) => Err(TensorError::OutOfRange { what: "index", index, len }.into()),
+        None => Ok(indices),
     }
-    let room = places.get_or_make(|_| true, || Ok(Vec::new()))?;
-    room.clear();
-    room.extend(indices.iter().map(|&index| index as usize));
-    Ok(room)
 }
 
 impl Layer for IndexSelect {
@@ -136,12 +118,10 @@ impl CpuLayer for IndexSelect {
     fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
         let axis = resolve_axis(self.dim, io.inputs[0].shape().rank())?;
         let len = io.inputs[0].shape().get(axis).copied();
-        let indices = read_indices_into(&mut self.places, &io.inputs[self.index.0], len.unwrap_or(1))?;
-        if len.is_none() {
-            return Ok(io.outputs[0].copy_from(&io.inputs[0])?);
-        }
+        let indices = checked_indices(&io.inputs[self.index.0], len.unwrap_or(1))?;
+        let Some(len) = len else { return Ok(io.outputs[0].copy_from(&io.inputs[0])?) };
         let inner = io.inputs[0].shape().iter().skip(axis + 1).product();
-        take_into(&io.inputs[0], (len.unwrap_or(1), inner), indices, &mut io.outputs[0])
+        take_checked(&io.inputs[0], (len, inner), &indices, &mut io.outputs[0])
     }
 }
 
@@ -166,6 +146,22 @@ pub(crate) fn take_into(
     write_plain(output, &mut |output| {
         with_bits!(output.dtype(), B => {
             take(input.view().bits_slice::<B>()?, len, inner, sources, output.bits_slice::<B>()?);
+        });
+        Ok(())
+    })
+}
+
+/// As [`take_into`], for indices of [`checked_indices`].
+fn take_checked(
+    input: &TensorView<'_>,
+    (len, inner): (usize, usize),
+    indices: &Plain<'_>,
+    output: &mut TensorViewMut<'_>,
+) -> Result<()> {
+    let (input, indices) = (Plain::of(input)?, indices.view().bits_slice::<u64>()?);
+    write_plain(output, &mut |output| {
+        with_bits!(output.dtype(), B => {
+            take_rows(input.view().bits_slice::<B>()?, len, inner, indices, output.bits_slice::<B>()?);
         });
         Ok(())
     })
@@ -206,21 +202,20 @@ impl CpuLayer for Gather {
         }
         let input = view_with_axis(&io.inputs[0])?;
         let axis = input.shape().axis(self.dim)?;
-        let indices = read_indices_into(&mut self.places, &io.inputs[self.index.0], input.shape()[axis])?;
+        let indices = checked_indices(&io.inputs[self.index.0], input.shape()[axis])?;
         let layout = *view_with_axis(&io.inputs[self.index.0])?.shape();
         let layout = io.outputs[0].layout().reshape(&layout)?.unwrap_or(*io.outputs[0].layout());
         let mut output = io.outputs[0].reborrow().with_layout(layout)?;
         let (shape, input) = (*output.shape(), Plain::of(&input)?);
-        let (across, along) = (Layout::contiguous(*input.view().shape()), Layout::contiguous(shape));
+        let indices = IndicesAlong { shape: &shape, axis, indices: indices.view().bits_slice()? };
+        let across = Layout::contiguous(*input.view().shape());
         write_plain(&mut output, &mut |output| {
             with_bits!(output.dtype(), B => {
                 let (from, to) = (input.view().bits_slice::<B>()?, output.bits_slice::<B>()?);
-                let gather = |source: usize, target: usize| to[target] = from[source];
-                each_place(&shape, axis, indices, across.strides(), along.strides(), gather);
+                indices.gather(from, across.strides(), to);
             });
             Ok(())
-        })?;
-        Ok(())
+        })
     }
 }
 
@@ -250,8 +245,8 @@ impl CpuLayer for ScatterAdd {
         let (input, index) = (&view_with_axis(&io.inputs[0])?, &view_with_axis(&io.inputs[self.index.0])?);
         let src = &view_with_axis(&io.inputs[self.src.0])?;
         let axis = input.shape().axis(self.dim)?;
-        let indices = read_indices(index, input.shape()[axis])?;
-        let places = (*index.shape(), axis, indices);
+        let indices = checked_indices(index, input.shape()[axis])?;
+        let places = IndicesAlong { shape: index.shape(), axis, indices: indices.view().bits_slice()? };
         let (whole, output) = (&io.inputs[0], &mut io.outputs[0]);
         match input.dtype() {
             DType::F32 => add_in_type(whole, src, &places, output, |sum: &mut f32, x: f32| *sum += x),
@@ -270,13 +265,14 @@ impl CpuLayer for ScatterAdd {
     }
 }
 
-/// Writes the input with the elements of `src` added at the given indices of one axis, in the type of the elements.
+/// Writes the input with the elements of `src` added at the given indices of one axis, in the type of the elements. The
+/// function is `Copy` because calls through a reference are not inlined.
 fn add_in_type<T: Element>(
     input: &TensorView<'_>,
     src: &TensorView<'_>,
-    (shape, axis, indices): &(Shape, usize, Vec<usize>),
+    places: &IndicesAlong<'_>,
     output: &mut TensorViewMut<'_>,
-    add: impl Fn(&mut T, T),
+    add: impl Fn(&mut T, T) + Copy,
 ) -> Result<()> {
     let src = Plain::of(src)?;
     let (whole, src) = (*view_with_axis(input)?.shape(), src.view());
@@ -285,9 +281,7 @@ fn add_in_type<T: Element>(
     write_plain(output, &mut |output| {
         output.copy_from(input)?;
         let sums = output.slice::<T>()?;
-        each_place(shape, *axis, indices, across.strides(), along.strides(), |to, from| {
-            add(&mut sums[to], elements[from]);
-        });
+        places.scatter((elements, along.strides()), (sums, across.strides()), add);
         Ok(())
     })
 }
@@ -296,7 +290,7 @@ fn add_in_type<T: Element>(
 fn add_at<T: Element, S: Element>(
     input: &TensorView<'_>,
     src: &TensorView<'_>,
-    (shape, axis, indices): &(Shape, usize, Vec<usize>),
+    places: &IndicesAlong<'_>,
     output: &mut TensorViewMut<'_>,
     add: impl Fn(&mut T, S),
 ) -> Result<()> {
@@ -308,9 +302,7 @@ fn add_at<T: Element, S: Element>(
     let view = plain.view();
     let elements = view.slice::<S>()?;
     let (across, along) = (Layout::contiguous(*input.shape()), Layout::contiguous(*src.view().shape()));
-    each_place(shape, *axis, indices, across.strides(), along.strides(), |to, from| {
-        add(&mut sum[to], elements[from]);
-    });
+    places.scatter((elements, along.strides()), (sum.as_mut_slice(), across.strides()), add);
     let layout = Layout::contiguous(*output.shape());
     Ok(output.cast_from(&TensorView::from_slice(&sum, layout)?)?)
 }
@@ -350,8 +342,8 @@ impl CpuLayer for Embedding {
 
     fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
         let weight = self.weight.view(io.inputs)?;
-        let indices = read_indices_into(&mut self.places, &io.inputs[0], weight.shape()[0])?;
-        take_into(&weight, (weight.shape()[0], weight.shape()[1]), indices, &mut io.outputs[0])
+        let indices = checked_indices(&io.inputs[0], weight.shape()[0])?;
+        take_checked(&weight, (weight.shape()[0], weight.shape()[1]), &indices, &mut io.outputs[0])
     }
 }
 

@@ -1,4 +1,4 @@
-//! Nonzero elements, one-hot vectors and counts: nonzero, count_nonzero, one_hot, bincount.
+//! Nonzero elements, one-hot vectors and counts: nonzero, nonzero_static, count_nonzero, one_hot, bincount.
 
 use super::selection::Where;
 use crate::indexing::by_index::check_indices;
@@ -9,7 +9,7 @@ use crate::op::{
 use crate::support::arguments::OutputCount;
 use crate::support::broadcast::Converted;
 use crate::support::dynamic::dynamic_layers;
-use crate::support::views::Plain;
+use crate::support::views::{Plain, write_plain};
 use ixion_kernels::mask;
 use ixion_tensor::{DType, Dim, Limits, Tensor, TensorError, TensorView};
 use std::ops::RangeInclusive;
@@ -24,6 +24,16 @@ crate::operator! {
     pub struct NonzeroOfAxes for "aten::nonzero_numpy" {
         /// The number of outputs: one per axis.
         outputs: OutputCount,
+    }
+}
+
+crate::operator! {
+    /// `torch.nonzero_static`: the indices of the first nonzero elements, one row per element, in a given number of rows.
+    pub struct NonzeroStatic for "aten::nonzero_static" {
+        /// The number of rows.
+        size: usize,
+        /// The number that fills rows for which there is no element.
+        fill_value: i64 = -1,
     }
 }
 
@@ -75,6 +85,28 @@ impl Layer for Nonzero {
 
     fn is_data_dependent(&self) -> bool {
         true
+    }
+}
+
+impl Layer for NonzeroStatic {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
+        Ok(vec![TensorMeta::new(DType::I64, [Dim::from(self.size), Dim::from(inputs[0].rank())])])
+    }
+}
+
+impl CpuLayer for NonzeroStatic {
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        let input = &io.inputs[0];
+        // The indices of a tensor without axes have no numbers.
+        let rank = input.shape().rank();
+        check_size(io.context.limits(), input.num_elements().saturating_mul(rank))?;
+        let found = if rank == 0 { Vec::new() } else { found(input)? };
+        write_plain(&mut io.outputs[0], &mut |output| {
+            let output = output.slice::<i64>()?;
+            output.fill(self.fill_value);
+            output.iter_mut().zip(&found).for_each(|(to, &index)| *to = index);
+            Ok(())
+        })
     }
 }
 
@@ -287,7 +319,7 @@ fn where_creator() -> Creator {
 }
 
 operators! {
-    Nonzero, NonzeroOfAxes, OneHot, Bincount, CountNonzero; with add_where;
+    Nonzero, NonzeroStatic, NonzeroOfAxes, OneHot, Bincount, CountNonzero; with add_where;
     overload "aten::where"(condition, input, other) of 3
 }
 
@@ -320,6 +352,15 @@ mod tests {
         let axes = dynamic("aten::nonzero_numpy", &[], 2, &x).unwrap();
         assert_eq!(axes[1].to_vec::<i64>().unwrap(), [1, 0]);
         assert!(dynamic("aten::nonzero_numpy", &[], 1, &x).is_err());
+        let rows = |size, x: &Tensor| {
+            operator("aten::nonzero_static", &[("size", size), ("fill_value", "7")]).run_one(&[x])
+        };
+        assert_eq!(rows("3", &x).unwrap(), tensor(&[3, 2], &[0i64, 1, 1, 0, 7, 7]));
+        assert_eq!(rows("1", &x).unwrap(), tensor(&[1, 2], &[0i64, 1]));
+        assert_eq!(rows("0", &x).unwrap().shape().dims(), [0, 2]);
+        assert_eq!(rows("2", &Tensor::scalar(1i32)).unwrap().shape().dims(), [2, 0]);
+        assert!(rows("-1", &x).is_err());
+        operator("aten::nonzero_static", &[("size", "2")]).survives(1);
         let count = operator("aten::count_nonzero", &[("dim", "(0)")]).run_one(&[&x]).unwrap();
         assert_eq!(count.to_vec::<i64>().unwrap(), [1, 1]);
         operator("aten::count_nonzero", &[("dim", "(1)")]).survives(1);

@@ -2,12 +2,12 @@
 //! index_reduce.
 
 use super::advanced::{IndexPut, Item, Items};
-use super::scattering::{ScatterReduce, ScatterReduction, check_source};
+use super::scattering::{ScatterReduce, ScatterReduction, check_source, slices_at};
 use crate::indexing::by_index::{check_indices, view_with_axis, with_axis};
 use crate::op::{CpuLayer, ForwardContext, FromOperator, Io, Layer, LayerError, Result, TensorMeta, exactly};
 use crate::support::arguments::InputIndex;
 use crate::support::broadcast::{TensorOrScalar, broadcast};
-use crate::support::views::{Plain, axis_of, with_first, write_plain};
+use crate::support::views::{Plain, with_first, write_plain};
 use ixion_tensor::{DType, Shape, TensorView, TensorViewMut, with_bits};
 use std::ops::RangeInclusive;
 
@@ -173,15 +173,7 @@ impl Layer for IndexReduce {
 
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let (index, source) = (&inputs[self.index.0], &inputs[self.source.0]);
-        check_indices("the index", index)?;
-        if index.rank() > 1 {
-            return Err(LayerError::shape("the index", "a vector", index));
-        }
-        let mut wanted = with_axis(&inputs[0]);
-        let axis = axis_of(self.dim, &wanted)?;
-        let lens = wanted.dims().iter().cloned().enumerate();
-        let lens = lens.map(|(at, len)| if at == axis { index.num_elements() } else { len });
-        wanted = wanted.with_dims(lens.collect::<Vec<_>>());
+        let wanted = slices_at(index, &with_axis(&inputs[0]), self.dim)?;
         check_source(&with_axis(source), &wanted)?;
         self.of_elements().infer(&[inputs[0].clone(), wanted.with_dtype(index.dtype()), source.clone()])
     }

@@ -115,6 +115,19 @@ fn check(inputs: &[TensorMeta], dim: i64, index: usize, src: Option<usize>) -> R
     Ok(vec![inputs[0].with_dims(inputs[0].dims().to_vec())])
 }
 
+/// The metadata of the slices of an input at the indices of an axis, as many as a vector of indices has elements.
+pub(crate) fn slices_at(index: &TensorMeta, input: &TensorMeta, dim: i64) -> Result<TensorMeta> {
+    check_indices("the index", index)?;
+    if index.rank() > 1 {
+        return Err(LayerError::shape("the index", "a vector", index));
+    }
+    let mut dims = input.dims().to_vec();
+    if let Some(len) = dims.get_mut(resolve_axis(dim, input.rank())?) {
+        *len = index.num_elements();
+    }
+    Ok(input.with_dims(dims))
+}
+
 /// Checks that a source has the shape and element type of the part of a tensor to which it is written.
 pub(crate) fn check_source(source: &TensorMeta, part: &TensorMeta) -> Result<()> {
     if source.may_have_dims(part.dims()) && source.dtype() == part.dtype() {
@@ -323,17 +336,8 @@ impl Layer for IndexCopy {
     }
 
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
-        let (index, source) = (&inputs[self.index.0], &inputs[self.source.0]);
-        check_indices("the index", index)?;
-        if index.rank() > 1 {
-            return Err(LayerError::shape("the index", "a vector", index));
-        }
-        let mut wanted = inputs[0].dims().to_vec();
-        if let Some(dim) = wanted.get_mut(resolve_axis(self.dim, inputs[0].rank())?) {
-            *dim = index.num_elements();
-        }
-        let wanted = inputs[0].with_dims(wanted);
-        check_source(source, &wanted)?;
+        let wanted = slices_at(&inputs[self.index.0], &inputs[0], self.dim)?;
+        check_source(&inputs[self.source.0], &wanted)?;
         Ok(vec![inputs[0].with_dims(inputs[0].dims().to_vec())])
     }
 }

@@ -5,12 +5,12 @@ use crate::support::arguments::InputIndex;
 use crate::support::broadcast::{Converted, TensorOrScalar, broadcast, common, integer_range};
 use crate::support::dynamic::dynamic_layers;
 use crate::support::shape_cache::ShapeCache;
-use crate::support::views::{Plain, with_first};
+use crate::support::views::{Plain, with_first, write_plain};
 use ixion_kernels::elementwise::{Prepared, Program};
 use ixion_kernels::mask;
+use ixion_kernels::strided::Strided;
 use ixion_pnnx::Function;
 use ixion_tensor::{DType, Dim, Limits, Scalar, Shape, Tensor, TensorView, TensorViewMut, with_bits};
-use ndarray::Zip;
 use std::ops::RangeInclusive;
 
 crate::operator! {
@@ -60,6 +60,16 @@ crate::operator! {
     }
 }
 
+/// A bound, or the nearest number that an integer type holds: bounds beyond the range of the input's type have no effect.
+fn nearest(bound: Scalar, dtype: DType) -> Scalar {
+    match (bound, integer_range(dtype)) {
+        (Scalar::Int(value), Some((least, most))) => {
+            Scalar::Int(i64::try_from(i128::from(value).clamp(least, most)).unwrap_or(value))
+        }
+        _ => bound,
+    }
+}
+
 fn check_mask(what: &str, mask: &TensorMeta) -> Result<()> {
     if matches!(mask.dtype(), DType::Bool | DType::U8) {
         return Ok(());
@@ -69,14 +79,16 @@ fn check_mask(what: &str, mask: &TensorMeta) -> Result<()> {
 
 /// Writes a value where the mask is true; the mask is broadcast to the output's shape.
 fn fill_where(mask: &TensorView<'_>, value: &Tensor, output: &mut TensorViewMut<'_>) -> Result<()> {
-    let (shape, mask) = (*output.shape(), Converted::of(mask, DType::Bool)?);
+    if !output.layout().is_contiguous() {
+        let mut whole = output.as_view().to_tensor()?;
+        fill_where(mask, value, &mut whole.view_mut()?)?;
+        return Ok(output.copy_from(&whole.view())?);
+    }
+    let (shape, mask, value) = (*output.shape(), Converted::of(mask, DType::Bool)?, value.view());
     let mask = mask.expanded(&shape)?;
-    let mask = mask.array::<bool>()?;
-    let value = value.view();
     with_bits!(output.dtype(), B => {
-        let value = value.bits::<B>()?;
-        let value = value.first().copied().unwrap_or_default();
-        Zip::from(output.bits::<B>()?).and(mask).for_each(|x, &mask| if mask { *x = value });
+        let value = value.bits_slice::<B>()?.first().copied().unwrap_or_default();
+        mask::fill(&shape, &Strided::of(&mask)?, value, output.bits_slice::<B>()?);
     });
     Ok(())
 }
@@ -88,16 +100,14 @@ fn choose(
     second: &TensorView<'_>,
     output: &mut TensorViewMut<'_>,
 ) -> Result<()> {
-    let mask = mask.array::<bool>()?;
-    with_bits!(output.dtype(), B => {
-        let (first, second) = (first.bits::<B>()?, second.bits::<B>()?);
-        Zip::from(output.bits::<B>()?)
-            .and(mask)
-            .and(first)
-            .and(second)
-            .for_each(|output, &mask, &first, &second| *output = if mask { first } else { second });
-    });
-    Ok(())
+    write_plain(output, &mut |output| {
+        let (shape, mask) = (*output.shape(), Strided::of(mask)?);
+        with_bits!(output.dtype(), B => {
+            let (first, second) = (Strided::of(first)?, Strided::of(second)?);
+            mask::choose(&shape, &mask, &first, &second, output.bits_slice::<B>()?);
+        });
+        Ok(())
+    })
 }
 
 impl Layer for Where {
@@ -172,8 +182,10 @@ impl Layer for MaskedFill {
 impl CpuLayer for MaskedFill {
     fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
         let (shape, output) = (*io.outputs[0].shape(), &mut io.outputs[0]);
-        output.copy_from(&io.inputs[0].with_layout(io.inputs[0].layout().expand(&shape)?)?)?;
-        fill_where(&io.inputs[self.mask.0], &self.value.number(io.inputs, output.dtype())?, output)
+        let input = io.inputs[0].with_layout(io.inputs[0].layout().expand(&shape)?)?;
+        let mask = Converted::of(&io.inputs[self.mask.0], DType::Bool)?;
+        let value = self.value.number(io.inputs, output.dtype())?.expand(&shape)?;
+        choose(&mask.expanded(&shape)?, &value.view(), &input, output)
     }
 
     fn forward_in_place(
@@ -255,10 +267,7 @@ impl Clamp {
                 let value = program.input(position, inputs[position].dtype());
                 program.cast(value, dtype)
             }
-            // As 64-bit integers, bounds beyond the range of the input's type have no effect.
-            TensorOrScalar::Number(number) => {
-                program.constant(number, if dtype.is_float() { dtype } else { DType::I64 })
-            }
+            TensorOrScalar::Number(number) => program.constant(nearest(number, dtype), dtype),
         };
         let mut value = operand(&mut program, TensorOrScalar::Input(0));
         for (bound, function) in [(self.min, Function::Maximum), (self.max, Function::Minimum)] {

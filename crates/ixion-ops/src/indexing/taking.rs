@@ -4,7 +4,6 @@ use crate::indexing::by_index::{Gather, check_indices};
 use crate::op::{CpuLayer, FromOperator, Io, Layer, LayerError, Result, TensorMeta, exactly};
 use crate::support::arguments::InputIndex;
 use crate::support::broadcast::broadcast;
-use crate::support::shape_cache::ShapeCache;
 use crate::support::views::{axis_of, pick};
 use ixion_tensor::{DType, Dim, Tensor, TensorView, resolve_index};
 use std::ops::RangeInclusive;
@@ -69,12 +68,8 @@ impl CpuLayer for TakeAlongDim {
             both.push(if self.dim.is_some() { input.expand(&shape)? } else { input.reshape(&shape)? });
         }
         let views: Vec<TensorView<'_>> = both.iter().map(Tensor::view).collect();
-        let places = ShapeCache::default();
-        Gather { dim, index: InputIndex(1), sparse_grad: false, places }.forward(&mut Io::new(
-            &views,
-            io.outputs,
-            &mut io.context,
-        ))
+        let mut gather = Gather { dim, index: InputIndex(1), sparse_grad: false };
+        gather.forward(&mut Io::new(&views, io.outputs, &mut io.context))
     }
 }
 

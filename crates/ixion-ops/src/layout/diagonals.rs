@@ -1,11 +1,11 @@
-//! Diagonals and triangles of matrices: tril, triu, diagonal, diag_embed, fill_diagonal.
+//! Diagonals and triangles of matrices: tril, triu, diagonal, diag_embed, diagflat, fill_diagonal.
 
 use crate::indexing::scattering::check_source;
 use crate::op::{CpuLayer, FromOperator, Io, Layer, LayerError, Result, TensorMeta, View, exactly};
 use crate::support::arguments::InputIndex;
 use crate::support::broadcast::TensorOrScalar;
 use crate::support::delegation::delegating;
-use crate::support::views::{fill_with_zeros, view_layers, write_plain};
+use crate::support::views::{Plain, fill_with_zeros, view_layers, write_plain};
 use ixion_tensor::{Dim, Layout, Shape, resolve_axis};
 use std::ops::{Range, RangeInclusive};
 
@@ -72,6 +72,28 @@ crate::operator! {
         dim1: i64 = 0,
         /// The axis of columns; a negative value counts from the end.
         dim2: i64 = 1,
+    }
+}
+
+crate::operator! {
+    /// `torch.linalg.diagonal`: replaces two axes, by default the last two, by their diagonal, which becomes the last axis. A
+    /// view.
+    pub struct DiagonalOfMatrices for "aten::linalg_diagonal" {
+        /// The diagonal: 0 is the main one, positive values are above it, negative values below.
+        offset: i64 = 0,
+        /// The axis of rows; a negative value counts from the end.
+        dim1: i64 = -2,
+        /// The axis of columns; a negative value counts from the end.
+        dim2: i64 = -1,
+    }
+}
+
+crate::operator! {
+    /// `torch.diagflat`: creates a square matrix with all elements of the input, in row-major order, on a diagonal and zeros
+    /// elsewhere.
+    pub struct DiagFlat for "aten::diagflat" {
+        /// The diagonal: 0 is the main one, positive values are above it, negative values below.
+        offset: i64 = 0,
     }
 }
 
@@ -180,6 +202,33 @@ impl Layer for Diagonal {
 
 view_layers!(Diagonal);
 
+delegating! {
+    DiagonalOfMatrices |layer| Diagonal { offset: layer.offset, dim1: layer.dim1, dim2: layer.dim2 };
+}
+
+impl DiagFlat {
+    fn place(&self) -> Result<Place> {
+        Place::new(self.offset, 0, 1, 2)
+    }
+}
+
+impl Layer for DiagFlat {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
+        let (down, right) = self.place()?.start();
+        let side = inputs[0].num_elements() + down + right;
+        Ok(vec![inputs[0].with_dims([side.clone(), side])])
+    }
+}
+
+impl CpuLayer for DiagFlat {
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        fill_with_zeros(&mut io.outputs[0])?;
+        let elements = Plain::flattened(&io.inputs[0])?;
+        let diagonal = self.place()?.layout(io.outputs[0].layout())?;
+        Ok(io.outputs[0].reborrow().with_layout(diagonal)?.copy_from(&elements.view())?)
+    }
+}
+
 impl Layer for DiagEmbed {
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let Some((last, others)) = inputs[0].dims().split_last() else {
@@ -276,7 +325,9 @@ impl CpuLayer for FillDiagonal {
     }
 }
 
-operators! { Tril, Triu, Diagonal, DiagEmbed, DiagonalScatter, FillDiagonal }
+operators! {
+    Tril, Triu, Diagonal, DiagonalOfMatrices, DiagEmbed, DiagFlat, DiagonalScatter, FillDiagonal
+}
 
 #[cfg(test)]
 mod tests {
@@ -300,12 +351,20 @@ mod tests {
         let x = counting(DType::I64, &[2, 3]);
         assert_eq!(values("aten::diagonal", &[("offset", "1")], &[&x]), [1, 5]);
         assert_eq!(values("aten::diagonal", &[("offset", "9")], &[&x]), [] as [i64; 0]);
+        let matrices = counting(DType::I64, &[2, 2, 3]);
+        assert_eq!(values("aten::linalg_diagonal", &[], &[&matrices]), [0, 4, 6, 10]);
+        assert_eq!(values("aten::linalg_diagonal", &[("offset", "-1")], &[&matrices]), [3, 9]);
         let y = counting(DType::I64, &[2]);
         assert_eq!(values("aten::diag_embed", &[("offset", "-1")], &[&y]), [0, 0, 0, 0, 0, 0, 0, 1, 0]);
         assert_eq!(
             values("aten::diagonal_scatter", &[], &[&x, &counting(DType::I64, &[2])]),
             [0, 1, 2, 3, 1, 5]
         );
+        let flat = values("aten::diagflat", &[], &[&counting(DType::I64, &[1, 2]).permute(&[1, 0]).unwrap()]);
+        assert_eq!(flat, [0, 0, 0, 1]);
+        assert_eq!(values("aten::diagflat", &[("offset", "1")], &[&Tensor::scalar(5i64)]), [0, 5, 0, 0]);
+        let empty = operator("aten::diagflat", &[("offset", "-2")]).run_one(&[&counting(DType::F32, &[0])]);
+        assert_eq!(empty.unwrap(), Tensor::zeros(DType::F32, &[2, 2]).unwrap());
         let tall = counting(DType::I64, &[4, 2]);
         assert_eq!(values("aten::fill_diagonal", &[("value", "9")], &[&tall]), [9, 1, 2, 9, 4, 5, 6, 7]);
         let wrapped = values("aten::fill_diagonal", &[("value", "9"), ("wrap", "True")], &[&tall]);
@@ -314,11 +373,13 @@ mod tests {
 
     #[test]
     fn odd_inputs() {
-        for op_type in ["aten::tril", "aten::triu", "aten::diagonal", "aten::diag_embed"] {
+        for op_type in ["aten::tril", "aten::triu", "aten::diagonal", "aten::diag_embed", "aten::diagflat"] {
             operator(op_type, &[]).survives(1);
         }
+        operator("aten::linalg_diagonal", &[]).survives(1);
         for offset in ["-9223372036854775808", "9223372036854775807"] {
             operator("aten::diagonal", &[("offset", offset)]).survives(1);
+            operator("aten::diagflat", &[("offset", offset)]).survives(1);
         }
         operator("aten::diagonal_scatter", &[]).survives(2);
         operator("aten::fill_diagonal", &[("value", "1")]).survives(1);

@@ -1,10 +1,10 @@
 //! Operators that return their input: clone, contiguous, identity, and dropout in evaluation mode.
 
-use crate::op::{Layer, LayerError, Result, TensorMeta, View};
+use crate::op::{CpuLayer, Io, Layer, LayerError, Result, TensorMeta, View};
 use crate::support::choices::MemoryFormat;
 use crate::support::delegation::delegating;
-use crate::support::views::view_layers;
-use ixion_tensor::{Layout, Shape};
+use crate::support::views::{fill, view_layers};
+use ixion_tensor::{DType, Layout, Shape, Tensor};
 
 crate::operator! {
     /// `torch.clone`, `torch.Tensor.contiguous`, `torch.Tensor.detach` and similar: returns the input. Tensors of a graph are
@@ -36,11 +36,55 @@ crate::operator! {
         inplace: bool = false,
     }
     validate |dropout| {
-        if !dropout.training {
-            return Ok(());
-        }
-        let reason = "Ixion runs trained models; export it after `model.eval()`";
-        Err(LayerError::invalid("training", "True", reason))
+        check_evaluation("training", if dropout.training { "True" } else { "False" })
+    }
+}
+
+crate::operator! {
+    /// `torch.native_dropout` in evaluation mode: returns the input, and a mask that is true everywhere.
+    pub struct NativeDropout for "aten::native_dropout" {
+        /// The probability that an element is zeroed in training; not used.
+        p: f64,
+        /// Whether to drop elements, as `None` does too; only `False` is supported.
+        train: Option<bool>,
+    }
+    validate |dropout| {
+        let train = match dropout.train {
+            Some(false) => "False",
+            Some(true) => "True",
+            None => "None",
+        };
+        check_evaluation("train", train)
+    }
+}
+
+/// Checks that a parameter does not ask for training.
+fn check_evaluation(key: &'static str, training: &str) -> Result<()> {
+    if training == "False" {
+        return Ok(());
+    }
+    let reason = "Ixion runs trained models; export it after `model.eval()`";
+    Err(LayerError::invalid(key, training, reason))
+}
+
+impl Layer for NativeDropout {
+    fn num_outputs(&self) -> usize {
+        2
+    }
+
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
+        // PyTorch has a mask of the input's type if there are no elements.
+        let is_empty = inputs[0].num_elements() == 0usize;
+        let dtype = if is_empty { inputs[0].dtype() } else { DType::Bool };
+        Ok(vec![inputs[0].with_dims(inputs[0].dims().to_vec()), inputs[0].with_dtype(dtype)])
+    }
+}
+
+impl CpuLayer for NativeDropout {
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        let [output, mask] = &mut *io.outputs else { return Ok(()) };
+        output.copy_from(&io.inputs[0])?;
+        fill(mask, &Tensor::scalar(true).cast(mask.dtype())?)
     }
 }
 
@@ -61,12 +105,12 @@ delegating! {
     Dropout |_layer| Identity {};
 }
 
-operators! { CloneTensor: moves(Copied), Identity: moves(Copied), Dropout: moves(Copied) }
+operators! { CloneTensor: moves(Copied), Identity: moves(Copied), Dropout: moves(Copied), NativeDropout }
 
 #[cfg(test)]
 mod tests {
     use crate::support::testing::{counting, operator};
-    use ixion_tensor::DType;
+    use ixion_tensor::{DType, Tensor};
 
     #[test]
     fn the_input_is_returned() {
@@ -94,5 +138,21 @@ mod tests {
             error,
             "parameter `training` is True: Ixion runs trained models; export it after `model.eval()`"
         );
+        for train in ["True", "None"] {
+            let params = [("p", "0.5"), ("train", train)];
+            let error = operator("aten::native_dropout", &params).create(1).unwrap_err().to_string();
+            assert!(error.starts_with(&format!("parameter `train` is {train}: ")), "{error}");
+        }
+    }
+
+    #[test]
+    fn no_element_is_dropped() {
+        let x = counting(DType::F16, &[2, 3]);
+        let dropout = operator("aten::native_dropout", &[("p", "0.5"), ("train", "False")]);
+        let outputs = dropout.run(&[&x]).unwrap();
+        assert_eq!(outputs, [x, Tensor::ones(DType::Bool, &[2, 3]).unwrap()]);
+        let empty = dropout.run(&[&counting(DType::F32, &[0])]).unwrap();
+        assert_eq!(empty[1].dtype(), DType::F32);
+        dropout.survives(1);
     }
 }

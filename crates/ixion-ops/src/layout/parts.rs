@@ -47,8 +47,9 @@ crate::operator! {
 }
 
 crate::operator! {
-    /// `torch.narrow`: returns `length` elements of an axis, from `start` on. A view.
-    pub struct Narrow for "torch.narrow", "Tensor.narrow", "aten::narrow" {
+    /// `torch.narrow`: returns `length` elements of an axis, from `start` on. A view; tensors of a graph are immutable, so it
+    /// serves as the copy that `narrow_copy` makes.
+    pub struct Narrow for "torch.narrow", "Tensor.narrow", "aten::narrow", "aten::narrow_copy" {
         /// The axis; a negative value counts from the end.
         dim: i64,
         /// The first index; a negative value counts from the end.
@@ -91,6 +92,23 @@ pub(crate) fn clamped_index(index: &Dim, len: &Dim) -> Dim {
     }
 }
 
+/// The parts of an axis before, between and after indices.
+pub(super) fn parts_between(len: &Dim, indices: &[Dim]) -> Vec<Part> {
+    let part = |start: Dim, end: Dim| Part { len: (end - start.clone()).max(0), start };
+    let index = |index: &Dim| clamped_index(index, len);
+    let starts = [Dim::Fixed(0)].into_iter().chain(indices.iter().map(index));
+    let ends = indices.iter().map(index).chain([len.clone()]);
+    starts.zip(ends).map(|(start, end)| part(start, end)).collect()
+}
+
+/// Parts of an axis whose lengths differ by at most 1, the longer ones first.
+pub(super) fn balanced_parts(len: &Dim, count: usize) -> Vec<Part> {
+    let size = len.clone().floor_div(count);
+    let longer = len.clone() - size.clone() * count;
+    let start = |i: usize| size.clone() * i + longer.clone().min(i);
+    (0..count).map(|i| Part { start: start(i), len: start(i + 1) - start(i) }).collect()
+}
+
 impl Chunk {
     fn parts(&self, input: &Dim) -> Result<Vec<Part>> {
         let size = input.clone().ceil_div(self.chunks);
@@ -108,18 +126,13 @@ impl TensorSplit {
     fn parts(&self, input: &Dim) -> Result<Vec<Part>> {
         let count = self.sections.or(self.indices.as_ref().map(|indices| indices.len() + 1));
         check_count(count.and_then(|count| i64::try_from(count).ok()), self.outputs)?;
-        let part = |start: Dim, end: Dim| Part { len: (end - start.clone()).max(0), start };
-        if let Some(indices) = &self.indices {
-            let index = |index: &i64| clamped_index(&Dim::Fixed(*index), input);
-            let starts = [Dim::Fixed(0)].into_iter().chain(indices.iter().map(index));
-            let ends = indices.iter().map(index).chain([input.clone()]);
-            return Ok(starts.zip(ends).map(|(start, end)| part(start, end)).collect());
-        }
-        let sections = self.sections.unwrap_or(1);
-        let size = input.clone().floor_div(sections);
-        let longer = input.clone() - size.clone() * sections;
-        let start = |i: usize| size.clone() * i + longer.clone().min(i);
-        Ok((0..sections).map(|i| Part { start: start(i), len: start(i + 1) - start(i) }).collect())
+        Ok(match &self.indices {
+            Some(indices) => {
+                let indices: Vec<Dim> = indices.iter().copied().map(Dim::Fixed).collect();
+                parts_between(input, &indices)
+            }
+            None => balanced_parts(input, self.sections.unwrap_or(1)),
+        })
     }
 }
 

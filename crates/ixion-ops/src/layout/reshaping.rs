@@ -1,6 +1,9 @@
 //! Changing the shape of a tensor: flatten, reshape, unflatten, squeeze, unsqueeze.
 
-use crate::op::{FromOperator, Layer, LayerError, Result, TensorMeta, View, exactly};
+use crate::op::{
+    FieldValue, FromOperator, Layer, LayerError, NO_KEY, OperatorReader, Result, TensorMeta, View, Written,
+    exactly,
+};
 use crate::support::arguments::{InputIndex, ParamOrInput};
 use crate::support::views::{axis_of, view_layers};
 use ixion_tensor::{Dim, Layout, Shape, resolve_axes, resolve_axis};
@@ -97,6 +100,29 @@ crate::operator! {
     pub struct Squeeze for "torch.squeeze", "Tensor.squeeze", "aten::squeeze" {
         /// The axes to remove if their length is 1; by default all. Negative values count from the end.
         dim: Option<Vec<i64>> = None,
+        /// Whether `None` means no axis.
+        none: MeansNoAxis,
+    }
+}
+
+/// True if the file has no axes to remove, and records an input with axes of length 1 and an output with as many axes: PNNX writes
+/// an empty list as `None`. It is not a key of the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MeansNoAxis(pub bool);
+
+impl FieldValue for MeansNoAxis {
+    const KIND: &'static str = NO_KEY;
+
+    fn read(reader: &mut OperatorReader<'_>, _: &'static str) -> Result<Option<Self>> {
+        let is_absent = reader.param("dim").is_none_or(|dim| dim.raw() == "None");
+        let (input, output) = (reader.input_shape(0), reader.output_shape(0));
+        let has_ones = |dims: &&[ixion_pnnx::Dim]| dims.contains(&ixion_pnnx::Dim::Fixed(1));
+        let stay = input.filter(has_ones).zip(output).is_some_and(|(from, to)| from.len() == to.len());
+        Ok(Some(Self(is_absent && stay)))
+    }
+
+    fn written(&self) -> Written {
+        if self.0 { Written::Unwritable } else { Written::Nothing }
     }
 }
 
@@ -120,7 +146,10 @@ reshape_layers! {
     ReshapeAs |layer, inputs| resolve(&inputs[0], inputs[0].dims(), inputs[layer.other.0].dims().to_vec())?;
     Unflatten |layer, inputs| unflatten(&inputs[0], layer.dim, layer.sizes.dims(inputs)?)?;
     UnflattenModule |layer, inputs| unflatten(&inputs[0], layer.dim, layer.unflattened_size.dims(inputs)?)?;
-    Squeeze |layer, inputs| squeeze(&inputs[0], layer.dim.as_deref())?;
+    Squeeze |layer, inputs| match layer.none.0 {
+        true => inputs[0].dims().to_vec(),
+        false => squeeze(&inputs[0], layer.dim.as_deref())?,
+    };
     Unsqueeze |layer, inputs| unsqueeze(&inputs[0], &layer.dim)?;
 }
 
@@ -350,6 +379,25 @@ mod tests {
         let want = counting(DType::C64, &[6]);
         let order = [0, 2, 4, 1, 3, 5].map(|i| want.select(0, i).unwrap());
         assert_eq!(flat, Tensor::stack(&order).unwrap());
+    }
+
+    #[test]
+    fn an_empty_list_of_axes_to_remove_is_known_by_the_recorded_shapes() {
+        use ixion_pnnx::Dim::Fixed;
+        let read = |raw: Option<&str>, input: &[ixion_pnnx::Dim], output: &[ixion_pnnx::Dim]| {
+            let params = raw.map(|raw| ("dim".to_owned(), crate::op::RuntimeParameter::parse(raw)));
+            let (params, attrs) = (params.into_iter().collect(), std::collections::BTreeMap::new());
+            let names = [None];
+            let reader = OperatorReader::new(&params, &attrs, &names, 1);
+            MeansNoAxis::read(&mut reader.with_shapes(vec![Some(input)], vec![Some(output)]), "none").unwrap()
+        };
+        let (row, line, square) = ([Fixed(1), Fixed(4)], [Fixed(4)], [Fixed(4), Fixed(4)]);
+        assert_eq!(read(Some("None"), &row, &row), Some(MeansNoAxis(true)));
+        assert_eq!(read(None, &row, &row), Some(MeansNoAxis(true)));
+        assert_eq!(read(Some("None"), &row, &line), Some(MeansNoAxis(false)));
+        assert_eq!(read(Some("None"), &square, &square), Some(MeansNoAxis(false)));
+        assert_eq!(read(Some("1"), &row, &row), Some(MeansNoAxis(false)));
+        assert_eq!(MeansNoAxis(true).written(), Written::Unwritable);
     }
 
     #[test]

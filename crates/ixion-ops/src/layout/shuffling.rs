@@ -27,7 +27,9 @@ crate::operator! {
 crate::operator! {
     /// `torch.nn.ChannelShuffle` (Zhang et al. 2017): divides the channels of N×C×… into groups and interleaves them: the first
     /// channel of each group, then the second of each, and so on.
-    pub struct ChannelShuffle for "nn.ChannelShuffle", "F.channel_shuffle", "aten::channel_shuffle" {
+    pub struct ChannelShuffle for
+        "nn.ChannelShuffle", "F.channel_shuffle", "aten::channel_shuffle", "aten::native_channel_shuffle"
+    {
         /// The number of groups; the number of channels must be a multiple of it.
         groups: usize,
     }

@@ -11,8 +11,7 @@ use crate::support::views::view_layers;
 use ixion_tensor::{Dim, Layout, Shape};
 use std::ops::RangeInclusive;
 
-/// Returns a view of the input with axes of length 1 inserted at the positions that follow from its rank.
-#[derive(Debug, Clone)]
+/// Axes of length 1 that are inserted at the positions that follow from a tensor's rank.
 struct NewAxes(fn(usize) -> &'static [usize]);
 
 impl NewAxes {
@@ -25,16 +24,6 @@ impl NewAxes {
     fn layout(&self, input: &Layout) -> Result<Layout> {
         let axes = (self.0)(input.shape().rank());
         Ok(axes.iter().try_fold(*input, |layout, &axis| layout.unsqueeze(axis))?)
-    }
-}
-
-impl Layer for NewAxes {
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
-        Ok(vec![self.meta(&inputs[0])])
-    }
-
-    fn view(&self, _: usize, inputs: &[Layout], _: &Shape) -> Result<Option<View>> {
-        Ok(Some(View { input: 0, layout: self.layout(&inputs[0])? }))
     }
 }
 
@@ -99,20 +88,49 @@ stacks! {
     ColumnStack for "aten::column_stack": |rank| match rank { 0 => &[0, 0], 1 => &[1], _ => &[] }, along |_| 1;
 }
 
-delegating! {
-    {
-        /// The number of inputs: one.
-        inputs: InputCount,
-    }
+macro_rules! ranks {
+    ($($(#[doc = $doc:literal])* $name:ident for $op_type:literal, as $stack:ident;)*) => {$(
+        crate::operator! {
+            $(#[doc = $doc])*
+            pub struct $name for $op_type {
+                /// The number of inputs and of outputs.
+                inputs: InputCount,
+            }
+        }
 
-    /// `torch.atleast_1d`: a 0-D tensor becomes a vector of one element. A view.
-    AtLeast1d for "aten::atleast_1d" |_layer| NewAxes(HStack::new_axes);
+        impl Layer for $name {
+            fn num_inputs(&self) -> RangeInclusive<usize> {
+                1..=usize::MAX
+            }
 
-    /// `torch.atleast_2d`: a vector of N elements becomes a row, 1×N. A view.
-    AtLeast2d for "aten::atleast_2d" |_layer| NewAxes(VStack::new_axes);
+            fn num_outputs(&self) -> usize {
+                self.inputs.0
+            }
 
-    /// `torch.atleast_3d`: a vector of N elements becomes 1×N×1, and a matrix M×N becomes M×N×1. A view.
-    AtLeast3d for "aten::atleast_3d" |_layer| NewAxes(DStack::new_axes);
+            fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
+                Ok(inputs.iter().map(|input| NewAxes($stack::new_axes).meta(input)).collect())
+            }
+
+            fn view(&self, output: usize, inputs: &[Layout], _: &Shape) -> Result<Option<View>> {
+                let layout = NewAxes($stack::new_axes).layout(&inputs[output])?;
+                Ok(Some(View { input: output, layout }))
+            }
+        }
+
+        view_layers!($name);
+    )*};
+}
+
+ranks! {
+    /// `torch.atleast_1d` of one or several tensors: a 0-D tensor becomes a vector of one element. Views.
+    AtLeast1d for "aten::atleast_1d", as HStack;
+
+    /// `torch.atleast_2d` of one or several tensors: a vector of N elements becomes a row, 1×N. Views.
+    AtLeast2d for "aten::atleast_2d", as VStack;
+
+    /// `torch.atleast_3d` of one or several tensors: a vector of N elements becomes 1×N×1, and a matrix M×N becomes M×N×1.
+    /// Views.
+    AtLeast3d for "aten::atleast_3d", as DStack;
 }
 
 delegating! {
@@ -159,6 +177,13 @@ impl FromParameter for Cuts {
             return (1..=1 << 16).contains(&count).then_some(Self::Parts(count));
         }
         Vec::<i64>::from_parameter(parameter).map(Self::Indices)
+    }
+
+    fn to_parameter(&self) -> Option<RuntimeParameter> {
+        match self {
+            Self::Parts(count) => count.to_parameter(),
+            Self::Indices(indices) => indices.to_parameter(),
+        }
     }
 }
 
@@ -252,12 +277,13 @@ impl Layer for Meshgrid {
     }
 }
 
-view_layers!(NewAxes, BroadcastTensors, Meshgrid);
+view_layers!(BroadcastTensors, Meshgrid);
 
 operators! {
     HStack, VStack, DStack, ColumnStack, AtLeast1d, AtLeast2d, AtLeast3d, HSplit, VSplit, DSplit, BroadcastTensors,
     Meshgrid;
-    lists "aten::hstack", "aten::vstack", "aten::dstack", "aten::column_stack", "aten::broadcast_tensors", "aten::meshgrid"
+    lists "aten::hstack", "aten::vstack", "aten::dstack", "aten::column_stack", "aten::broadcast_tensors", "aten::meshgrid",
+        "aten::atleast_1d", "aten::atleast_2d", "aten::atleast_3d"
 }
 
 #[cfg(test)]
@@ -294,6 +320,11 @@ mod tests {
         operator("aten::dsplit", &[("sections", "2")]).with_outputs(2).survives(1);
         assert_eq!(operator("aten::atleast_3d", &[]).run_one(&[&x]).unwrap().shape().dims(), [2, 3, 1]);
         operator("aten::atleast_2d", &[]).survives(1);
+        let (number, vector) = (Tensor::scalar(7i64), counting(DType::I32, &[2]));
+        let both = operator("aten::atleast_2d", &[]).run(&[&number, &vector]).unwrap();
+        assert_eq!([&both[0], &both[1]].map(|part| part.shape().to_vec()), [[1, 1], [1, 2]]);
+        assert!(both[0].shares_storage(&number) && both[1].shares_storage(&vector));
+        operator("aten::atleast_3d", &[]).survives(2);
     }
 
     #[test]

@@ -1,8 +1,11 @@
 //! Views of other shapes and strides.
 
-use crate::op::{CpuLayer, Io, Layer, LayerError, Result, TensorMeta, View};
-use crate::support::views::view_layers;
+use crate::op::{CpuLayer, FromOperator, Io, Layer, LayerError, Result, TensorMeta, View, exactly};
+use crate::support::arguments::InputIndex;
+use crate::support::broadcast::Converted;
+use crate::support::views::{view_layers, write_plain};
 use ixion_tensor::{Layout, Shape, resolve_axis};
+use std::ops::RangeInclusive;
 
 crate::operator! {
     /// `torch.as_strided`: the input's elements in another shape with other strides. Element (i, j, …) of the output is element
@@ -69,6 +72,64 @@ impl CpuLayer for AsStrided {
 }
 
 crate::operator! {
+    /// `torch.as_strided_scatter`: a copy of the input in which the elements that `torch.as_strided` selects are replaced by those
+    /// of another tensor. No element may be selected twice.
+    pub struct AsStridedScatter for "aten::as_strided_scatter" {
+        /// The elements to write, converted to the input's type; of the shape `size`.
+        src: InputIndex,
+        /// The shape of the selection.
+        size: Vec<i64>,
+        /// The stride of each axis, in elements.
+        stride: Vec<i64>,
+        /// The index of the first element; by default 0, where an input in row-major order begins.
+        storage_offset: Option<usize> = None,
+    }
+    validate |layer| { layer.selection().validate() }
+}
+
+impl AsStridedScatter {
+    /// The layer that selects the elements.
+    fn selection(&self) -> AsStrided {
+        let (size, stride) = (self.size.clone(), self.stride.clone());
+        AsStrided { size, stride, storage_offset: self.storage_offset }
+    }
+}
+
+impl Layer for AsStridedScatter {
+    fn num_inputs(&self) -> RangeInclusive<usize> {
+        exactly(1 + self.field_inputs())
+    }
+
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
+        let selection = self.selection();
+        let (selected, src) = (selection.infer(inputs)?, &inputs[self.src.0]);
+        let layout = selection.layout(&selected[0].shape()?, usize::MAX, 0)?;
+        if !layout.is_injective() {
+            let reason = "with these lengths, it selects elements more than once";
+            return Err(LayerError::invalid("stride", format!("{:?}", self.stride), reason));
+        }
+        if !src.may_have_dims(selected[0].dims()) {
+            return Err(LayerError::shape("the source", &selected[0], src));
+        }
+        Ok(vec![inputs[0].with_dims(inputs[0].dims().to_vec())])
+    }
+}
+
+impl CpuLayer for AsStridedScatter {
+    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        let (input, src) = (&io.inputs[0], &io.inputs[self.src.0]);
+        let src = Converted::of(src, input.dtype())?;
+        let src = src.view();
+        write_plain(&mut io.outputs[0], &mut |output| {
+            output.copy_from(input)?;
+            let start = output.layout().offset();
+            let selected = self.selection().layout(src.shape(), input.num_elements(), start)?;
+            Ok(output.reborrow().with_layout(selected)?.copy_from(&src)?)
+        })
+    }
+}
+
+crate::operator! {
     /// `torch.Tensor.unfold`: returns all windows of `size` elements along an axis, `step` apart. The elements of a window are
     /// along a new last axis. A view.
     pub struct Windows for "aten::unfold", "Tensor.unfold" {
@@ -120,12 +181,12 @@ impl Layer for Windows {
 
 view_layers!(Windows);
 
-operators! { AsStrided, Windows: moves(Moved) }
+operators! { AsStrided, AsStridedScatter, Windows: moves(Moved) }
 
 #[cfg(test)]
 mod tests {
-    use crate::support::testing::{counting, operator};
-    use ixion_tensor::DType;
+    use crate::support::testing::{counting, operator, tensor};
+    use ixion_tensor::{DType, Tensor};
 
     #[test]
     fn strides_select_elements_that_may_overlap() {
@@ -156,6 +217,32 @@ mod tests {
         assert!(strided("(-1)", "(1)", "0").is_err() && strided("(1)", "(-1)", "0").is_err());
         assert!(strided("(3)", "(9223372036854775807)", "0").is_err());
         assert!(strided("(1)", "(1)", "9223372036854775807").is_err());
+    }
+
+    /// PyTorch's results.
+    #[test]
+    fn selected_elements_are_replaced() {
+        let x = counting(DType::I64, &[2, 3]);
+        let scatter = |size, stride, offset, src: &Tensor| {
+            let params = [("size", size), ("stride", stride), ("storage_offset", offset)];
+            operator("aten::as_strided_scatter", &params).run_one(&[&x, src])
+        };
+        let values = |output: Tensor| output.to_vec::<i64>().unwrap();
+        let pairs = tensor(&[2, 2], &[10i64, 20, 30, 40]);
+        assert_eq!(values(scatter("(2,2)", "(1,3)", "1", &pairs).unwrap()), [0, 10, 30, 3, 20, 40]);
+        let floats = tensor(&[2], &[7.5f32, -8.0]);
+        assert_eq!(values(scatter("(2)", "(2)", "None", &floats).unwrap()), [7, 1, -8, 3, 4, 5]);
+        assert_eq!(values(scatter("()", "()", "4", &Tensor::scalar(9i64)).unwrap()), [0, 1, 2, 3, 9, 5]);
+        let nothing = scatter("(0)", "(1)", "6", &counting(DType::I64, &[0])).unwrap();
+        assert_eq!(values(nothing), [0, 1, 2, 3, 4, 5]);
+        let twice = scatter("(2,2)", "(1,1)", "0", &pairs).unwrap_err().to_string();
+        let reason = "with these lengths, it selects elements more than once";
+        assert_eq!(twice, format!("parameter `stride` is [1, 1]: {reason}"));
+        let other = scatter("(2)", "(2)", "0", &pairs).unwrap_err().to_string();
+        assert_eq!(other, "the source: expected 2 i64, got 2×2 i64");
+        assert!(scatter("(2,2)", "(3,1)", "3", &pairs).is_err());
+        assert!(scatter("(2)", "()", "0", &pairs).is_err());
+        operator("aten::as_strided_scatter", &[("size", "(2,3)"), ("stride", "(3,1)")]).survives(2);
     }
 
     #[test]

@@ -33,7 +33,7 @@ crate::operator! {
 crate::operator! {
     /// `torch.linalg.lu_factor_ex`: as `torch.linalg.lu_factor`, with a third output: for each matrix, the first zero on U's
     /// diagonal, counted from 1, or 0 if there is none.
-    pub struct LuFactorEx for "aten::linalg_lu_factor_ex" {
+    pub struct LuFactorEx for "aten::linalg_lu_factor_ex", "aten::_lu_with_info" {
         /// Whether rows are swapped; must be true on a CPU, as in PyTorch.
         pivot: bool = true,
         /// Whether a singular matrix is an error.

@@ -1,11 +1,13 @@
 //! Vandermonde matrices: each row holds the powers of one number.
 
+use crate::indexing::by_index::with_axis;
 use crate::op::{CpuLayer, Io, Layer, LayerError, Result, TensorMeta};
 use crate::support::number::{self, Number};
 use ixion_tensor::{Complex, DType, Dim, TensorView, TensorViewMut};
 
 crate::operator! {
-    /// `torch.linalg.vander`: the Vandermonde matrix of each vector: for each number, a row with its powers from the 0th on.
+    /// `torch.linalg.vander`: the Vandermonde matrix of each vector: for each number, a row with its powers from the 0th on. A
+    /// tensor without axes is a vector of one number.
     pub struct PowersOfEach for "aten::linalg_vander" {
         /// The number of powers, at least 2; by default the length of the vector.
         count as "N": Option<usize> = None,
@@ -71,7 +73,7 @@ impl Layer for PowersOfEach {
         if matches!(dtype, DType::Bool | DType::F16 | DType::Bf16 | DType::C32) {
             return Err(LayerError::dtype("the input", "integers, f32, f64, c64 and c128", dtype));
         }
-        powers(&inputs[0], self.count)
+        powers(&with_axis(&inputs[0]), self.count)
     }
 }
 

@@ -2,15 +2,15 @@
 
 use super::reduction::{Reduction, room_for};
 use crate::activation::softmax::LogSoftmax;
-use crate::op::{CpuLayer, FromOperator, Io, Layer, LayerError, Result, TensorMeta, Weight, exactly};
+use crate::op::{CpuLayer, Io, Layer, LayerError, Result, TensorMeta, Weight};
 use crate::support::arguments::{InputIndex, RecordedType};
+use crate::support::delegation::Delegating;
 use crate::support::float;
 use crate::support::float::with_float;
 use crate::support::number;
 use crate::support::promotion::promote;
 use ixion_kernels::Float;
 use ixion_tensor::{DType, Dim, Limits, TensorError, TensorView};
-use std::ops::RangeInclusive;
 
 crate::operator! {
     /// `torch.nn.functional.nll_loss`: the negative log-likelihood of classes, −x of the target's class for the logarithms x of
@@ -50,15 +50,16 @@ crate::operator! {
     }
 }
 
-/// The parameters of a loss of classes.
-struct Classes<'a> {
+/// The layer of all losses of classes.
+#[derive(Debug, Clone)]
+struct Classes {
     target: usize,
-    weight: Option<&'a Weight>,
+    weight: Option<Weight>,
     reduction: Reduction,
     ignored: i64,
     smoothing: f64,
-    /// Whether targets may be probabilities.
-    takes_probabilities: bool,
+    /// Whether the input has yet to become logarithms of probabilities, and targets may be probabilities.
+    is_cross_entropy: bool,
 }
 
 /// The losses of all samples, and what their sum is divided by for their mean.
@@ -94,7 +95,7 @@ impl Places {
 /// The number of samples after which the time limit is checked.
 const CHECKED: usize = 1024;
 
-impl Classes<'_> {
+impl Classes {
     /// The losses of all samples.
     fn losses(&self, inputs: &[TensorMeta]) -> Result<TensorMeta> {
         let (input, target) = (&inputs[0], &inputs[self.target]);
@@ -106,7 +107,7 @@ impl Classes<'_> {
         self.check_weight(inputs, classes)?;
         let others = input.dims().iter().enumerate().filter(|(other, _)| *other != axis);
         let losses = input.with_dims(others.map(|(_, dim)| dim.clone()));
-        if target.dtype().is_float() && self.takes_probabilities {
+        if target.dtype().is_float() && self.is_cross_entropy {
             if !target.may_have_dims(input.dims()) {
                 return Err(LayerError::shape("the probabilities of the target", input, target));
             }
@@ -117,7 +118,7 @@ impl Classes<'_> {
             return Ok(losses.with_dtype(promote(input.dtype(), target.dtype())));
         }
         if !matches!(target.dtype(), DType::I64 | DType::U8) {
-            let wanted = if self.takes_probabilities { "i64, u8 and floats" } else { "i64 and u8" };
+            let wanted = if self.is_cross_entropy { "i64, u8 and floats" } else { "i64 and u8" };
             return Err(LayerError::dtype("the target", wanted, target.dtype()));
         }
         match target.may_have_dims(losses.dims()) {
@@ -129,7 +130,7 @@ impl Classes<'_> {
     }
 
     fn check_weight(&self, inputs: &[TensorMeta], classes: &Dim) -> Result<()> {
-        let Some(weight) = self.weight else { return Ok(()) };
+        let Some(weight) = &self.weight else { return Ok(()) };
         let weight = weight.meta(inputs)?;
         if weight.dtype() != inputs[0].dtype() {
             return Err(LayerError::dtype("the weight", inputs[0].dtype(), weight.dtype()));
@@ -138,10 +139,6 @@ impl Classes<'_> {
             true => Ok(()),
             false => Err(LayerError::shape("the weight", format!("a vector of {classes} classes"), weight)),
         }
-    }
-
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
-        self.reduction.infer(self.losses(inputs)?)
     }
 
     /// Writes the combined losses, given the logarithms of probabilities.
@@ -155,7 +152,7 @@ impl Classes<'_> {
     }
 
     fn factors(&self, inputs: &[TensorView<'_>]) -> Result<Option<Vec<f64>>> {
-        let Some(weight) = self.weight else { return Ok(None) };
+        let Some(weight) = &self.weight else { return Ok(None) };
         Ok(Some(number::read::<f64>(&weight.view(inputs)?)?.into_owned()))
     }
 
@@ -235,67 +232,49 @@ pub(super) fn class_of(target: i64, classes: usize) -> Result<usize> {
     class.ok_or_else(|| TensorError::OutOfRange { what: "class", index: target, len: classes }.into())
 }
 
-impl NllLoss {
-    fn classes(&self) -> Classes<'_> {
-        Classes {
-            target: self.target.0,
-            weight: self.weight.as_ref(),
-            reduction: self.reduction,
-            ignored: self.ignore_index,
-            smoothing: 0.0,
-            takes_probabilities: false,
-        }
-    }
-}
-
-impl CrossEntropyLoss {
-    fn classes(&self) -> Classes<'_> {
-        Classes {
-            target: self.target.0,
-            weight: self.weight.as_ref(),
-            reduction: self.reduction,
-            ignored: self.ignore_index,
-            smoothing: self.label_smoothing,
-            takes_probabilities: true,
-        }
-    }
-}
-
-impl Layer for NllLoss {
-    fn num_inputs(&self) -> RangeInclusive<usize> {
-        exactly(1 + self.field_inputs())
-    }
-
+impl Layer for Classes {
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
-        self.classes().infer(inputs)
+        self.reduction.infer(self.losses(inputs)?)
     }
 }
 
-impl CpuLayer for NllLoss {
-    fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
-        let logs = io.inputs[0];
-        self.classes().write(&logs, io)
-    }
-}
-
-impl Layer for CrossEntropyLoss {
-    fn num_inputs(&self) -> RangeInclusive<usize> {
-        exactly(1 + self.field_inputs())
-    }
-
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
-        self.classes().infer(inputs)
-    }
-}
-
-impl CpuLayer for CrossEntropyLoss {
+impl CpuLayer for Classes {
     fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
         let input = io.inputs[0];
+        if !self.is_cross_entropy {
+            return self.write(&input, io);
+        }
         let axis = i64::from(input.shape().rank() > 1);
         let mut softmax = LogSoftmax { dim: Some(axis), dtype: None, recorded: RecordedType(None) };
         let mut logs = room_for(&TensorMeta::of(&input), io.context.limits())?;
         softmax.forward(&mut Io::new(&[input], &mut [logs.view_mut()?], &mut io.context))?;
-        self.classes().write(&logs.view(), io)
+        self.write(&logs.view(), io)
+    }
+}
+
+impl Delegating for NllLoss {
+    fn delegate(&self, _: usize) -> Result<impl CpuLayer> {
+        Ok(Classes {
+            target: self.target.0,
+            weight: self.weight.clone(),
+            reduction: self.reduction,
+            ignored: self.ignore_index,
+            smoothing: 0.0,
+            is_cross_entropy: false,
+        })
+    }
+}
+
+impl Delegating for CrossEntropyLoss {
+    fn delegate(&self, _: usize) -> Result<impl CpuLayer> {
+        Ok(Classes {
+            target: self.target.0,
+            weight: self.weight.clone(),
+            reduction: self.reduction,
+            ignored: self.ignore_index,
+            smoothing: self.label_smoothing,
+            is_cross_entropy: true,
+        })
     }
 }
 

@@ -6,7 +6,7 @@ use crate::support::broadcast::{TensorOrScalar, broadcast, common};
 use crate::support::views::fill_with_zeros;
 use ixion_kernels::elementwise::Program;
 use ixion_pnnx::Function;
-use ixion_tensor::{DType, Dim, Layout, Tensor, TensorView, resolve_axis};
+use ixion_tensor::{DType, Dim, Layout, resolve_axis};
 use std::ops::RangeInclusive;
 
 crate::operator! {
@@ -121,14 +121,12 @@ impl CpuLayer for Cross {
         let dims: Vec<Dim> = shape.iter().map(|&len| Dim::from(len)).collect();
         let axis = self.axis(&metas[0], &dims)?;
         let both = [&io.inputs[0], &io.inputs[self.other.0]];
-        let whole: Vec<Tensor> = both
-            .into_iter()
-            .map(|input| Ok(input.with_layout(input.layout().expand(&shape)?)?.to_tensor()?))
-            .collect::<Result<_>>()?;
         for part in 0..3 {
             let (next, last) = ((part + 1) % 3, (part + 2) % 3);
-            let at =
-                |tensor: usize, index| whole[tensor].with_layout(whole[tensor].layout().select(axis, index)?);
+            let at = |input: usize, index| {
+                let whole = both[input].layout().expand(&shape)?;
+                both[input].with_layout(whole.select(axis, index)?)
+            };
             let parts = [at(0, next)?, at(1, last)?, at(0, last)?, at(1, next)?];
             let mut program = Program::default();
             let mut values = Vec::new();
@@ -139,10 +137,9 @@ impl CpuLayer for Cross {
             let first = program.apply(Function::Mul, dtype, values[0], values[1]);
             let second = program.apply(Function::Mul, dtype, values[2], values[3]);
             let difference = program.apply(Function::Sub, dtype, first, second);
-            let views: Vec<TensorView<'_>> = parts.iter().map(Tensor::view).collect();
             let layout = io.outputs[0].layout().select(axis, part)?;
             let mut output = io.outputs[0].reborrow().with_layout(layout)?;
-            program.run(difference, &views, &mut output, io.context.limits())?;
+            program.run(difference, &parts, &mut output, io.context.limits())?;
         }
         Ok(())
     }
@@ -154,6 +151,7 @@ operators! { Diag: category(Shape), Cross: category(Elementwise) }
 mod tests {
     use super::*;
     use crate::support::testing::{assert_close, counting, operator, tensor};
+    use ixion_tensor::Tensor;
 
     #[test]
     fn diagonals() {

@@ -1,5 +1,8 @@
 //! Products of vectors, matrices and batches of matrices.
 
+mod factors;
+mod grouped;
+mod halves;
 mod vdot;
 mod vecdot;
 
@@ -12,12 +15,11 @@ use crate::support::epilogue;
 use crate::support::epilogue::Epilogue;
 use crate::support::number;
 use crate::support::number::{Computation, Number};
+use factors::Factors;
+pub(crate) use factors::storage;
+pub use grouped::GroupedMm;
 use ixion_kernels::elementwise::ApplyEpilogue;
-use ixion_kernels::parallel::for_each_chunk;
-use ixion_tensor::{
-    DType, Dim, Layout, Limits, MAX_RANK, Shape, Tensor, TensorView, TensorViewMut, broadcast_shapes,
-};
-use ndarray::{ArrayView2, ArrayViewMut2, ShapeBuilder, s};
+use ixion_tensor::{DType, Dim, Limits, Tensor, TensorView, TensorViewMut, bf16, f16};
 use std::ops::RangeInclusive;
 pub use vdot::Vdot;
 pub use vecdot::Vecdot;
@@ -214,7 +216,7 @@ impl Product {
         let (mut left_copy, mut right_copy) = (None, None);
         let left = elements::<T>(left, &mut left_copy)?;
         let right = elements::<T>(right, &mut right_copy)?;
-        Factors::new(&left, &right)?.multiply(output, epilogue, limits)
+        Factors::<T, T>::new(&left, &right)?.multiply(output, epilogue, limits)
     }
 }
 
@@ -260,6 +262,13 @@ impl Computation for Product {
         output: &mut TensorViewMut<'_>,
         limits: &Limits,
     ) -> Result<()> {
+        if self.added.is_none() && output.layout().is_contiguous() {
+            match output.dtype() {
+                DType::F16 => return self.multiply_halves::<f16>(inputs, output.slice()?, limits),
+                DType::Bf16 => return self.multiply_halves::<bf16>(inputs, output.slice()?, limits),
+                _ => {}
+            }
+        }
         let shape = *output.shape();
         number::write::<T>(output, |output| {
             self.multiply(inputs, output, None, limits)?;
@@ -327,103 +336,6 @@ fn elements<'a, T: Number>(view: &TensorView<'a>, copy: &'a mut Option<Tensor>) 
     Ok(copy.insert(view.cast(T::DTYPE)?).view())
 }
 
-/// Two factors as batches of equally many matrices.
-struct Factors<'a, T> {
-    /// The elements of each factor, starting with the first.
-    elements: [&'a [T]; 2],
-    /// The layout of each factor's matrices.
-    layouts: [Layout; 2],
-    /// The batch axes, which may be none.
-    batch: Shape,
-    /// Rows, inner length and columns.
-    dims: [usize; 3],
-}
-
-/// The number of rows computed at a time, so that the epilogue runs while they are in the cache.
-const ROWS: usize = 512;
-
-impl<'a, T: Number> Factors<'a, T> {
-    /// Vectors become a row on the left and a column on the right; batches are broadcast.
-    fn new(left: &TensorView<'a>, right: &TensorView<'a>) -> Result<Self> {
-        let (mut a, mut b) = (*left.layout(), *right.layout());
-        if a.shape().rank() == 1 {
-            a = a.unsqueeze(0)?;
-        }
-        if b.shape().rank() == 1 {
-            b = b.unsqueeze(1)?;
-        }
-        let (rank, inner) = (a.shape().rank(), a.shape().last().copied().unwrap_or(1));
-        if b.shape().rank() == 2 && rank > 2 {
-            // One right matrix for the whole batch: the left matrices can be multiplied as one.
-            let rows: usize = a.shape()[..rank - 1].iter().product();
-            a = a.reshape(&Shape::new(&[rows, inner])?)?.unwrap_or(a);
-        }
-        let batch = |layout: &Layout| Shape::new(&layout.shape()[..layout.shape().rank() - 2]);
-        let batch = broadcast_shapes(&batch(&a)?, &batch(&b)?)?;
-        let matrices = |layout: Layout| -> Result<Layout> {
-            let mut dims = [1; MAX_RANK];
-            let (all, own) = (batch.rank() + 2, layout.shape());
-            dims[..batch.rank()].copy_from_slice(&batch);
-            dims[all - 2..all].copy_from_slice(&own[own.rank() - 2..]);
-            Ok(layout.expand(&dims[..all])?)
-        };
-        let [rows, columns] = [a.shape()[a.shape().rank() - 2], b.shape()[b.shape().rank() - 1]];
-        Ok(Self {
-            elements: [storage(left)?, storage(right)?],
-            layouts: [matrices(a)?, matrices(b)?],
-            batch,
-            dims: [rows, inner, columns],
-        })
-    }
-
-    /// Writes the products of all matrices in turn.
-    fn multiply(
-        &self,
-        output: &mut [T],
-        epilogue: Option<&dyn ApplyEpilogue<T>>,
-        limits: &Limits,
-    ) -> Result<()> {
-        let [rows, _, columns] = self.dims;
-        // Matrices without elements need no writing.
-        let of_matrix = (rows * columns).max(1);
-        for_each_chunk(output, of_matrix, &|start, output: &mut [T]| {
-            let [a, b] = [0, 1].map(|factor| self.matrix(factor, start / of_matrix));
-            let (a, b) = (a?, b?);
-            for_each_chunk(output, ROWS * columns, &|from, output: &mut [T]| {
-                limits.check_deadline()?;
-                let (first, rows) = (from / columns, output.len() / columns);
-                let product = ArrayViewMut2::from_shape((rows, columns), &mut *output)?;
-                T::multiply(a.slice(s![first..first + rows, ..]), b, product);
-                Ok(epilogue.map_or(Ok(()), |epilogue| epilogue.apply(start + from, output))?)
-            })
-        })
-    }
-
-    /// One matrix of a factor.
-    fn matrix(&self, factor: usize, index: usize) -> Result<ArrayView2<'a, T>> {
-        let (layout, axes) = (&self.layouts[factor], self.batch.rank());
-        let (mut rest, mut offset) = (index, 0);
-        for (&len, &stride) in self.batch.iter().zip(layout.strides()).rev() {
-            offset += rest % len * stride;
-            rest /= len;
-        }
-        let (rows, columns) = (layout.shape()[axes], layout.shape()[axes + 1]);
-        let strides = (layout.strides()[axes], layout.strides()[axes + 1]);
-        if rows * columns == 0 {
-            return Ok(ArrayView2::from_shape((rows, columns), &[])?);
-        }
-        let elements = self.elements[factor].get(offset..).unwrap_or_default();
-        Ok(ArrayView2::from_shape((rows, columns).strides(strides), elements)?)
-    }
-}
-
-/// The storage of a view, from its first element to its last.
-pub(crate) fn storage<'a, T: Number>(view: &TensorView<'a>) -> Result<&'a [T]> {
-    let layout = view.layout();
-    let len = layout.span() - layout.offset();
-    Ok(view.with_layout(Layout::strided(Shape::new(&[len])?, &[1], layout.offset())?)?.slice()?)
-}
-
 impl Mm {
     /// The product, with the required rank of each factor.
     pub fn product(&self) -> Product {
@@ -483,7 +395,7 @@ delegating! {
     Baddbmm |layer| layer.product();
 }
 
-operators! { Matmul, Mm, Bmm, Mv, Dot, Vdot, Vecdot, Addmv, Addmm, Baddbmm }
+operators! { Matmul, Mm, Bmm, Mv, Dot, Vdot, Vecdot, Addmv, Addmm, Baddbmm, GroupedMm }
 
 #[cfg(test)]
 mod tests;

@@ -261,9 +261,9 @@ impl ChannelNorm<'_> {
             Statistics::OfChannels => 1,
             Statistics::OfGroups(groups) => channels / groups,
         };
-        let norm = Norm::Standard { eps: self.eps };
-        float::change_rows::<T>(input, output, in_group * inner, |group, data| {
-            norm.planes(data, inner, group * in_group, affine);
+        let (norm, len) = (Norm::Standard { eps: self.eps }, in_group * inner);
+        float::transform_rows::<T>(input, output, len, &|group, input, data| {
+            norm.planes(input, data, len, (inner, group * in_group), affine);
         })
     }
 
@@ -329,9 +329,11 @@ fn change_channels<T: Float>(
 ) -> Result<()> {
     let affine = Affine { weight: Some(scale), bias: Some(shift) };
     match inner {
-        1 => float::change_rows::<T>(input, output, scale.len(), |_, row| affine.apply(row)),
-        _ => float::change_rows::<T>(input, output, inner, |plane, data| {
-            affine.apply_to_planes(data, inner, plane);
+        1 => {
+            float::transform_rows::<T>(input, output, scale.len(), &|_, input, rows| affine.rows(input, rows))
+        }
+        _ => float::transform_rows::<T>(input, output, inner, &|plane, input, planes| {
+            affine.planes(input, planes, inner, plane);
         }),
     }
 }

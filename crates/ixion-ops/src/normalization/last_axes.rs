@@ -82,6 +82,17 @@ fn display(dims: &[Dim]) -> String {
     dims.iter().map(|dim| format!("×{dim}")).collect()
 }
 
+/// Normalises rows of `len` elements, in place on the output if there is no input.
+fn run<T: Float>(
+    norm: Norm,
+    input: Option<&TensorView<'_>>,
+    output: &mut TensorViewMut<'_>,
+    len: usize,
+    affine: Affine<'_, T>,
+) -> Result<()> {
+    float::transform_rows::<T>(input, output, len, &|_, input, rows| norm.rows(input, rows, len, affine))
+}
+
 impl LayerNorm {
     /// Runs in place on the output if there is no input; the weights are among `inputs`.
     fn run<T: Float>(
@@ -95,8 +106,7 @@ impl LayerNorm {
         let affine = Affine { weight: weight.as_deref(), bias: bias.as_deref() };
         let shape = output.shape();
         let len = shape[shape.rank() - self.normalized_shape.len()..].iter().product();
-        let norm = Norm::Standard { eps: self.eps };
-        float::change_rows::<T>(input, output, len, |_, row| norm.row(row, affine))
+        run(Norm::Standard { eps: self.eps }, input, output, len, affine)
     }
 }
 
@@ -114,8 +124,7 @@ impl RmsNorm {
         let affine = Affine { weight: weight.as_deref(), bias: None };
         let shape = output.shape();
         let len = shape[shape.rank() - self.normalized_shape.len()..].iter().product();
-        let norm = Norm::RootMeanSquare { eps };
-        float::change_rows::<T>(input, output, len, |_, row| norm.row(row, affine))
+        run(Norm::RootMeanSquare { eps }, input, output, len, affine)
     }
 }
 

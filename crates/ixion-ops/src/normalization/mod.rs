@@ -2,6 +2,7 @@
 
 pub mod channels;
 pub mod last_axes;
+pub mod native;
 pub mod slices;
 
-operators! { of channels, last_axes, slices; category Normalization }
+operators! { of channels, last_axes, native, slices; category Normalization }

@@ -496,7 +496,7 @@ impl<'a> Run<'a> {
         let mut outputs = Vec::with_capacity(metas.len());
         for (meta, shape) in metas.iter().zip(&shapes) {
             self.limits.check_tensor("an intermediate result", meta.byte_len().unwrap_or(u64::MAX))?;
-            outputs.push(Tensor::zeros(meta.dtype(), shape)?);
+            outputs.push(Tensor::empty(meta.dtype(), shape)?);
         }
         let mut targets: Vec<TensorViewMut<'_>> =
             outputs.iter_mut().map(Tensor::view_mut).collect::<Result<_, _>>()?;

@@ -8,13 +8,12 @@ use crate::indexing::by_index::{Gather as TorchGather, IndexSelect};
 use crate::indexing::nonzero::Nonzero;
 use crate::indexing::scattering::{Scatter as TorchScatter, ScatterReduce, ScatterReduction};
 use crate::layout::axes::{ExpandAs, MatrixTranspose};
-use crate::layout::reshaping::{Ravel, Squeeze};
+use crate::layout::reshaping::{MeansNoAxis, Ravel, Squeeze};
 use crate::layout::slicing::{Indices, RankStays, Select};
 use crate::op::{FieldValue, LayerError, NO_KEY, OperatorReader, Result, TensorMeta};
 use crate::support::arguments::{InputIndex, ParamOrInput};
 use crate::support::broadcast::TensorOrScalar;
 use crate::support::choices::choices;
-use crate::support::shape_cache::ShapeCache;
 use crate::support::views::axis_of;
 use ixion_tensor::{Dim, resolve_axis};
 
@@ -146,7 +145,7 @@ fn product(dims: &[Dim]) -> Dim {
 /// The slices of one axis at these indices, a vector of non-negative values.
 fn select(decomposition: &mut Decomposition, x: Source, axis: usize, index: Source) -> Result<Source> {
     let dim = i64::try_from(axis).unwrap_or(i64::MAX);
-    decomposition.then(IndexSelect { dim, index: InputIndex(1), places: ShapeCache::default() }, &[x, index])
+    decomposition.then(IndexSelect { dim, index: InputIndex(1) }, &[x, index])
 }
 
 impl Decompose for Gather {
@@ -188,7 +187,7 @@ impl Decompose for GatherElements {
         let axis = resolve_axis(self.axis, decomposition.rank(x)?)?;
         let index = decomposition.step(WrapIndices { axis }, &[indices, x])?;
         let (dim, index_at) = (self.axis, InputIndex(1));
-        let gather = TorchGather { dim, index: index_at, sparse_grad: false, places: ShapeCache::default() };
+        let gather = TorchGather { dim, index: index_at, sparse_grad: false };
         Ok(vec![decomposition.then(gather, &[x, index])?])
     }
 }
@@ -314,7 +313,8 @@ impl Decompose for Compress {
             return Err(LayerError::shape("the condition", "a vector", meta));
         }
         let found = decomposition.then(Nonzero {}, &[condition])?;
-        let index = decomposition.then(Squeeze { dim: Some(vec![1]) }, &[found])?;
+        let squeeze = Squeeze { dim: Some(vec![1]), none: MeansNoAxis(false) };
+        let index = decomposition.then(squeeze, &[found])?;
         let (x, axis) = match self.axis {
             Some(axis) => (x, axis_of(axis, decomposition.meta(x)?)?),
             None => (decomposition.then(Ravel {}, &[x])?, 0),

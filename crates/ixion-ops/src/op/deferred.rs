@@ -341,7 +341,7 @@ impl Ready {
         let mut tensors = Vec::with_capacity(outputs.len());
         for (meta, shape) in outputs.iter().zip(&shapes) {
             limits.check_tensor("an output", meta.byte_len().unwrap_or(u64::MAX))?;
-            tensors.push(Tensor::zeros(meta.dtype(), shape)?);
+            tensors.push(Tensor::empty(meta.dtype(), shape)?);
         }
         let mut targets: Vec<TensorViewMut<'_>> =
             tensors.iter_mut().map(Tensor::view_mut).collect::<Result<_, _>>()?;

@@ -255,6 +255,13 @@ pub trait CpuLayer: Layer + CloneCpuLayer {
         1.0
     }
 
+    /// The estimated rounding error of the selected tactic, in multiples of that of the general one. Engines select a tactic
+    /// with far larger errors only if they are allowed to. The precision that a tactic is named after does not count.
+    /// Default: 1.
+    fn rounding(&self) -> f64 {
+        1.0
+    }
+
     /// Prepares the layer for the final shapes and element types. Called before the first `forward` and again whenever they
     /// change. Default: does nothing.
     ///

@@ -401,6 +401,10 @@ impl CpuLayer for Watchdog {
         self.read().map_or(1.0, |layer| layer.efficiency(inputs, outputs))
     }
 
+    fn rounding(&self) -> f64 {
+        self.read().map_or(1.0, |layer| layer.rounding())
+    }
+
     fn configure(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<()> {
         let metas = Arc::new([inputs.to_vec(), outputs.to_vec()]);
         self.configured = Some(Arc::clone(&metas));

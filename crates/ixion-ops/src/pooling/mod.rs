@@ -2,15 +2,17 @@
 
 mod adaptive_pool;
 mod fold;
+mod fractional;
 mod max_unpool;
 mod pool;
 mod pooled;
 
 pub use adaptive_pool::{AdaptiveAvgPool, AdaptiveMaxPool};
 pub use fold::{Fold, Unfold};
+pub use fractional::FractionalMaxPool;
 pub use max_unpool::{MaxUnpool, MaxUnpoolTo};
 pub use pool::{AvgPool, LpPool, MaxPool};
 pub use pooled::{Pooled, Pooling, Reduction, Regions};
 pub(super) use pooled::{configure, supports};
 
-operators! { of adaptive_pool, fold, max_unpool, pool; category Pooling }
+operators! { of adaptive_pool, fold, fractional, max_unpool, pool; category Pooling }

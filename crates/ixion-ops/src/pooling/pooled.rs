@@ -8,12 +8,13 @@ use crate::support::arguments::ParamOrInput;
 use crate::support::choices::{PerAxis, per_axis};
 use crate::support::float;
 use crate::support::float::with_real;
+use crate::support::number;
 use crate::support::rules;
 use crate::support::shape_cache::ShapeCache;
 use ixion_kernels::naive::Divisor;
 use ixion_kernels::pool::{self, PoolShape};
 use ixion_kernels::window::Window;
-use ixion_tensor::{DType, Dim, Format, Layout, Limits, Shape, TensorView, TensorViewMut};
+use ixion_tensor::{DType, Dim, Format, Limits, Shape, TensorView, TensorViewMut};
 use std::fmt;
 use std::ops::RangeInclusive;
 
@@ -97,11 +98,12 @@ impl Reduction {
         let input = float::read::<T>(input)?;
         let (scratch, limits) = context.scratch_and_limits::<T>(shape.scratch_len())?;
         let (values, indices) = outputs.split_at_mut(1);
-        let mut places = vec![0; indices.first().map_or(0, TensorViewMut::num_elements)];
         float::write::<T>(&mut values[0], |values| {
             Ok(match self {
                 Self::Max { indices: true } => {
-                    pool::max_pool_with_indices(shape, &input, values, &mut places, limits)
+                    return number::write::<i64>(&mut indices[0], |places| {
+                        Ok(pool::max_pool_with_indices(shape, &input, values, places, limits)?)
+                    });
                 }
                 Self::Max { indices: false } => pool::max_pool(shape, &input, values, scratch, limits),
                 Self::Mean(divisor) => pool::avg_pool(shape, divisor, &input, values, scratch, limits),
@@ -109,12 +111,7 @@ impl Reduction {
                     pool::lp_pool(shape, (p, places), &input, values, scratch, limits)
                 }
             }?)
-        })?;
-        if let Some(indices) = indices.first_mut() {
-            let layout = Layout::contiguous(*indices.shape());
-            indices.copy_from(&TensorView::from_slice(&places, layout)?)?;
-        }
-        Ok(())
+        })
     }
 }
 

@@ -102,7 +102,8 @@ fn quantize(
 ) -> Result<()> {
     let values = input.to_tensor()?.cast(DType::F32)?.to_vec::<f32>()?;
     with_quantized!(output.dtype(), Q => write::<Q>(output, |output| {
-        widest(|| by_runs(&values, output, (params, run), |param: &Quantization, x| Q::of(param.quantize(x))));
+        let of = |param: &Quantization, x| Q::of(param.quantize(x));
+        widest!(|| by_runs(&values, output, (params, run), of));
         Ok(())
     }))
 }
@@ -117,7 +118,8 @@ fn dequantize(
     with_quantized!(input.dtype(), Q => {
         let values = input.to_vec::<Q>()?;
         float::write::<f32>(output, |output| {
-            widest(|| by_runs(&values, output, (params, run), |param: &Quantization, q: Q| param.dequantize(q.value())));
+            let of = |param: &Quantization, q: Q| param.dequantize(q.value());
+            widest!(|| by_runs(&values, output, (params, run), of));
             Ok(())
         })
     })

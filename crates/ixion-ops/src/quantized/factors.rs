@@ -118,6 +118,8 @@ pub(super) fn by_runs<X: Copy, Y, H>(
     let run = run.max(1);
     for ((values, output), param) in values.chunks(run).zip(output.chunks_mut(run)).zip(params.iter().cycle())
     {
-        output.iter_mut().zip(values).for_each(|(y, &x)| *y = of(param, x));
+        for (y, &x) in output.iter_mut().zip(values) {
+            *y = of(param, x);
+        }
     }
 }

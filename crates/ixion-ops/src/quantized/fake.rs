@@ -119,18 +119,18 @@ fn round(
     output: &mut TensorViewMut<'_>,
     params: &[Steps],
     run: usize,
-    double: impl Fn(&Steps, f64) -> f64,
+    double: impl Fn(&Steps, f64) -> f64 + Copy,
 ) -> Result<()> {
     if input.dtype() == DType::F64 {
         let values = float::read::<f64>(input)?;
         return float::write::<f64>(output, |output| {
-            widest(|| by_runs(&values, output, (params, run), &double));
+            widest!(|| by_runs(&values, output, (params, run), double));
             Ok(())
         });
     }
     let values = float::read::<f32>(input)?;
     float::write::<f32>(output, |output| {
-        widest(|| by_runs(&values, output, (params, run), Steps::single));
+        widest!(|| by_runs(&values, output, (params, run), Steps::single));
         Ok(())
     })
 }

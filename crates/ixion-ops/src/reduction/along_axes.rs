@@ -14,6 +14,7 @@ use crate::support::broadcast::Converted;
 use crate::support::delegation::delegating;
 use ixion_kernels::reduce;
 pub use ixion_kernels::reduce::fold::Operation;
+use ixion_kernels::reduce::quantifiers::Quantifier;
 use ixion_tensor::{
     Complex, DType, Dim, Element, Limits, MAX_RANK, Tensor, TensorView, TensorViewMut, Workspace,
     resolve_axis,
@@ -356,22 +357,22 @@ delegating! {
 
     /// `torch.any`: whether any element is nonzero.
     Any for "torch.any", "aten::any"
-    |layer| Quantifier { is_any: true, dim: layer.dim.clone(), keepdim: layer.keepdim };
+    |layer| Quantified { quantifier: Quantifier::Any, dim: layer.dim.clone(), keepdim: layer.keepdim };
 
     /// `torch.all`: whether all elements are nonzero.
     All for "torch.all", "aten::all"
-    |layer| Quantifier { is_any: false, dim: layer.dim.clone(), keepdim: layer.keepdim };
+    |layer| Quantified { quantifier: Quantifier::Each, dim: layer.dim.clone(), keepdim: layer.keepdim };
 }
 
 /// Whether any element along axes is nonzero, or whether all are.
 #[derive(Debug, Clone)]
-struct Quantifier {
-    is_any: bool,
+struct Quantified {
+    quantifier: Quantifier,
     dim: Option<Vec<i64>>,
     keepdim: bool,
 }
 
-impl Layer for Quantifier {
+impl Layer for Quantified {
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let axes = Axes::new(self.dim.as_deref(), self.keepdim, inputs[0].rank())?;
         let dtype = if inputs[0].dtype() == DType::U8 { DType::U8 } else { DType::Bool };
@@ -379,13 +380,22 @@ impl Layer for Quantifier {
     }
 }
 
-impl CpuLayer for Quantifier {
+impl CpuLayer for Quantified {
     fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
-        let axes = Axes::new(self.dim.as_deref(), self.keepdim, io.inputs[0].shape().rank())?;
-        let truth = axes.rows(&io.inputs[0])?.cast(DType::Bool)?;
-        // All are nonzero if none is zero.
-        let reduce = |row: &[bool]| row.contains(&self.is_any) == self.is_any;
-        write_rows(truth.slice::<bool>()?, axes.len(io.inputs[0].shape()), reduce, &mut io.outputs[0])
+        let (input, output) = (&io.inputs[0], &mut io.outputs[0]);
+        let axes = Axes::new(self.dim.as_deref(), self.keepdim, input.shape().rank())?;
+        if !input.dtype().is_complex() && input.dtype() != DType::Bool {
+            return fold::quantify(self.quantifier, input, &axes.reduced, output, &mut io.context);
+        }
+        // A search ends at the first element that decides: all are nonzero if none is zero.
+        let truth = axes.rows(input)?.cast(DType::Bool)?;
+        let is_any = self.quantifier == Quantifier::Any;
+        let reduce = |row: &[bool]| row.contains(&is_any) == is_any;
+        write_rows(truth.slice::<bool>()?, axes.len(input.shape()), reduce, output)
+    }
+
+    fn workspace(&self, _: &[TensorMeta], outputs: &[TensorMeta]) -> usize {
+        workspace(outputs)
     }
 }
 

@@ -10,7 +10,7 @@ use crate::support::broadcast::{Converted, broadcast};
 use crate::support::float;
 use crate::support::float::with_float;
 use crate::support::number;
-use ixion_kernels::{Float, reduce};
+use ixion_kernels::{Float, reduce, widest};
 use ixion_tensor::{Complex, DType, Limits, Shape, TensorView, TensorViewMut};
 use std::ops::RangeInclusive;
 
@@ -73,7 +73,7 @@ impl Normalize {
                 let norm = norm(row);
                 // Like `clamp_min`, this keeps a NaN.
                 let divisor = if norm < self.eps { self.eps } else { norm };
-                output.iter_mut().zip(row).for_each(|(y, &x)| *y = divide(x, divisor));
+                widest!(|| output.iter_mut().zip(row).for_each(|(y, &x)| *y = divide(x, divisor)));
             }
             Ok(())
         })
@@ -112,9 +112,6 @@ fn infer(inputs: &[TensorMeta], x2: InputIndex, dim: i64, keepdim: bool) -> Resu
     float::check_real("the input", x1)?;
     check_same_type(x1, x2)?;
     let both = x1.with_dims(broadcast(x1.dims(), x2.dims())?).with_dtype(computed_in(x1.dtype()));
-    if both.rank() == 0 {
-        return Err(LayerError::shape("the inputs", "at least one axis", both));
-    }
     let axes = Axes::new(Some(&[dim]), keepdim, both.rank())?;
     Ok(vec![both.with_dims(axes.dims(&both))])
 }
@@ -222,9 +219,8 @@ impl CpuLayer for CosineSimilarity {
     fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
         let both = [&io.inputs[0], &io.inputs[self.x2.0]];
         with_float!(io.inputs[0].dtype(), T => pairs::<T>(both, self.dim, &mut io.outputs[0], io.context.limits(), |a, b| {
-            let products: Vec<T> = a.iter().zip(b).map(|(&a, &b)| a * b).collect();
             let lengths = [a, b].map(|vector| reduce::norm(vector, 2.0).max(self.eps));
-            reduce::sum(&products) / (lengths[0] * lengths[1])
+            reduce::sum_of_products(a, b) / (lengths[0] * lengths[1])
         }))
     }
 }
@@ -253,6 +249,21 @@ mod tests {
         operator("F.normalize", &[]).survives(1);
         operator("F.pairwise_distance", &[]).survives(2);
         operator("F.cosine_similarity", &[("dim", "-1")]).survives(2);
+    }
+
+    /// PyTorch's results.
+    #[test]
+    fn numbers_are_vectors_of_one_element() {
+        let cosine = |dim, x: f32, y: f32| {
+            let inputs = [Tensor::scalar(x), Tensor::scalar(y)];
+            operator("F.cosine_similarity", &[("dim", dim)]).run_one(&inputs.each_ref())
+        };
+        assert_close(&cosine("0", -2.0, 3.0).unwrap(), &[], &[-1.0]);
+        assert_close(&cosine("-1", 1e-12, 3.0).unwrap(), &[], &[1e-4]);
+        assert!(cosine("1", 1.0, 1.0).is_err());
+        let inputs = [Tensor::scalar(-2f32), Tensor::scalar(3f32)];
+        let distance = operator("F.pairwise_distance", &[]).run_one(&inputs.each_ref()).unwrap();
+        assert_close(&distance, &[], &[4.999_999]);
     }
 
     const N1: &[f64] = &[

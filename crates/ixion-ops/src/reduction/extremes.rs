@@ -8,9 +8,9 @@ use crate::support::delegation::delegating;
 use crate::support::order::{First, Ordered, first_in_order, keys};
 use crate::support::rows::{Rows, write_places, write_values};
 use crate::support::views::Plain;
-use ixion_kernels::reduce::position_of;
+use ixion_kernels::reduce::extremes::along_axis;
 use ixion_kernels::widest;
-use ixion_tensor::{DType, Dim, TensorView, TensorViewMut, resolve_axis};
+use ixion_tensor::{DType, Dim, Element, Tensor, TensorView, TensorViewMut, resolve_axis};
 
 /// Runs an expression with `$T` bound to the type in which elements are compared.
 macro_rules! with_order {
@@ -90,15 +90,34 @@ fn add_places(places: &mut Vec<i64>, picked: Vec<usize>) {
     places.extend(picked.into_iter().map(|place| place as i64));
 }
 
-/// The position of the extreme of each row.
-fn extremes(first: First, rows: &TensorView<'_>, len: usize) -> Result<Vec<i64>> {
-    with_order!(rows.dtype(), T => places::<T>(rows, len, |row| {
-        let place = widest(|| match first {
-            First::Largest => position_of(row, |x, best| x > best),
-            First::Smallest => position_of(row, |x, best| x < best),
-        });
-        place.into_iter().collect()
-    }))
+/// The extremes along an axis, or that of all elements, in the type in which they are compared, and their positions.
+fn extremes(first: First, dim: Option<i64>, input: &TensorView<'_>) -> Result<(Tensor, Vec<i64>)> {
+    with_order!(input.dtype(), T => extremes_in::<T>(first, dim, input))
+}
+
+fn extremes_in<T: Element + PartialOrd>(
+    first: First,
+    dim: Option<i64>,
+    input: &TensorView<'_>,
+) -> Result<(Tensor, Vec<i64>)> {
+    let axes = Axes::along(dim, false, input.shape().rank())?;
+    let (len, rows) = (axes.len(input.shape()), axes.rows(input)?);
+    // Elements along the axis need not be adjacent, but reading them in the order of memory is faster than moving them.
+    let (view, inner) = match dim {
+        Some(dim) if !rows.layout().is_contiguous() => {
+            let axis = resolve_axis(dim, input.shape().rank())?;
+            (*input, input.shape().iter().skip(axis + 1).product::<usize>())
+        }
+        _ => (rows, 1),
+    };
+    let values = Converted::of(&view, T::DTYPE)?;
+    let values = values.view();
+    let values = Plain::of(&values)?;
+    let count = input.num_elements() / len.max(1);
+    let (mut extremes, mut places) = (vec![T::default(); count], vec![0; count]);
+    let is_largest = first == First::Largest;
+    along_axis(values.view().slice::<T>()?, (len, inner), is_largest, &mut extremes, &mut places);
+    Ok((Tensor::from_vec(extremes, &[count])?, places))
 }
 
 delegating! {
@@ -156,9 +175,10 @@ impl CpuLayer for Extremes {
             let is_largest = self.first == First::Largest;
             return extreme_of_all(is_largest, &io.inputs[0], &mut io.outputs[0], &mut io.context);
         }
-        let axes = Axes::along(self.dim, self.keepdim, io.inputs[0].shape().rank())?;
-        let (rows, len) = (axes.rows(&io.inputs[0])?, axes.len(io.inputs[0].shape()));
-        write_both(&rows, len, extremes(self.first, &rows, len)?, io.outputs)
+        let (extremes, places) = extremes(self.first, self.dim, &io.inputs[0])?;
+        let shape = *io.outputs[0].shape();
+        io.outputs[0].cast_from(&extremes.reshape(&shape)?.view())?;
+        io.outputs.get_mut(1).map_or(Ok(()), |output| write_places(places, output))
     }
 
     fn workspace(&self, _: &[TensorMeta], outputs: &[TensorMeta]) -> usize {
@@ -204,9 +224,7 @@ impl Layer for PlacesOfExtremes {
 
 impl CpuLayer for PlacesOfExtremes {
     fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
-        let axes = Axes::along(self.dim, self.keepdim, io.inputs[0].shape().rank())?;
-        let (rows, len) = (axes.rows(&io.inputs[0])?, axes.len(io.inputs[0].shape()));
-        write_places(extremes(self.first, &rows, len)?, &mut io.outputs[0])
+        write_places(extremes(self.first, self.dim, &io.inputs[0])?.1, &mut io.outputs[0])
     }
 }
 
@@ -228,21 +246,39 @@ crate::operator! {
 /// The positions of the first `k` elements in sorted order, the first of equal elements first.
 fn first_of<T: Ordered>(row: &[T], k: usize, first: First) -> Vec<usize> {
     const FEW: usize = 256;
-    if k > FEW {
-        return first_in_order(&keys(first, row), k);
-    }
-    // The best so far; nearly all other elements do not come before the last of these.
+    if k > FEW { first_in_order(&keys(first, row), k) } else { widest!(|| first_few_of(row, k, first)) }
+}
+
+/// As [`first_of`], for few positions. Nearly all elements do not come before the last of the best so far, so most chunks are
+/// passed over as a whole.
+#[inline(always)]
+fn first_few_of<T: Ordered>(row: &[T], k: usize, first: First) -> Vec<usize> {
+    const CHUNK: usize = 16;
     let mut best: Vec<usize> = Vec::with_capacity(k + 1);
-    for (place, x) in row.iter().enumerate() {
-        if best.len() == k {
-            match best.last() {
-                Some(&last) if !first.is_late(x, &row[last]) && first.order(x, &row[last]).is_lt() => {}
-                _ => continue,
+    for (index, chunk) in row.chunks(CHUNK).enumerate() {
+        if best.len() == k
+            && let Some(&last) = best.last()
+        {
+            let last = row[last];
+            let mut are_late = true;
+            for x in chunk {
+                are_late &= first.is_late(x, &last);
             }
-            best.pop();
+            if are_late {
+                continue;
+            }
         }
-        let at = best.partition_point(|&other| first.order(&row[other], x).is_le());
-        best.insert(at, place);
+        for (offset, x) in chunk.iter().enumerate() {
+            if best.len() == k {
+                match best.last() {
+                    Some(&last) if !first.is_late(x, &row[last]) && first.order(x, &row[last]).is_lt() => {}
+                    _ => continue,
+                }
+                best.pop();
+            }
+            let at = best.partition_point(|&other| first.order(&row[other], x).is_le());
+            best.insert(at, index * CHUNK + offset);
+        }
     }
     best
 }

@@ -1,9 +1,12 @@
 //! Histograms: histc.
 
+mod with_edges;
+
 use crate::op::{CpuLayer, Io, Layer, LayerError, Result, TensorMeta};
 use crate::support::float;
 use ixion_kernels::Float;
 use ixion_tensor::{DType, TensorView, TensorViewMut, bf16, f16};
+pub use with_edges::Histogram;
 
 crate::operator! {
     /// `torch.histc`: how many elements are in each of several bins of equal width. Elements outside of them, and NaN, are not
@@ -95,7 +98,7 @@ impl CpuLayer for Histc {
     }
 }
 
-operators! { Histc }
+operators! { Histc; of with_edges }
 
 #[cfg(test)]
 mod tests {

@@ -5,9 +5,11 @@ use crate::support::arguments::Accumulator;
 use crate::support::broadcast::Converted;
 use crate::support::delegation::delegating;
 use crate::support::float;
-use crate::support::float::with_float;
+use crate::support::float::{SHARE, with_float};
 use ixion_kernels::Float;
+use ixion_kernels::parallel::for_each_chunk;
 use ixion_tensor::{Complex, DType, Tensor, TensorView, TensorViewMut, resolve_axis};
+use smallvec::SmallVec;
 use std::num::Wrapping;
 use std::ops::{Add, Mul};
 
@@ -34,6 +36,12 @@ struct Scan {
     dtype: Accumulator,
 }
 
+/// Rows that are combined side by side, because each combination has to wait for the one before it in its row.
+const ROWS: usize = 4;
+
+/// Adjacent lanes that are combined side by side.
+const LANES: usize = 64;
+
 /// Replaces each element by the combination of it and all before it along the middle axis of …×`len`×`inner`.
 fn scan<T: Copy, A: Copy>(
     values: &mut [T],
@@ -43,14 +51,49 @@ fn scan<T: Copy, A: Copy>(
     join: impl Fn(A, A) -> A,
     narrow: impl Fn(A) -> T,
 ) {
-    for block in values.chunks_exact_mut((len * inner).max(1)) {
-        for lane in 0..inner {
-            let mut lane = block.iter_mut().skip(lane).step_by(inner);
-            let Some(mut total) = lane.next().map(|first| widen(*first)) else { continue };
-            lane.for_each(|x| {
-                total = join(total, widen(*x));
-                *x = narrow(total);
-            });
+    let block = (len * inner).max(1);
+    if inner == 1 {
+        let mut groups = values.chunks_exact_mut(block.saturating_mul(ROWS));
+        for group in &mut groups {
+            let mut rows = group.chunks_exact_mut(block);
+            let rows: [&mut [T]; ROWS] = std::array::from_fn(|_| rows.next().unwrap_or_default());
+            scan_rows(rows, &widen, &join, &narrow);
+        }
+        let rest = groups.into_remainder().chunks_exact_mut(block);
+        return rest.for_each(|row| scan_rows([row], &widen, &join, &narrow));
+    }
+    for block in values.chunks_exact_mut(block) {
+        for lane in (0..inner).step_by(LANES) {
+            let width = LANES.min(inner - lane);
+            let mut rows = block.chunks_exact_mut(inner).map(|row| &mut row[lane..lane + width]);
+            let first = rows.next().unwrap_or_default();
+            let mut totals: SmallVec<[A; LANES]> = first.iter().map(|&x| widen(x)).collect();
+            for row in rows {
+                for (x, total) in row.iter_mut().zip(&mut totals) {
+                    *total = join(*total, widen(*x));
+                    *x = narrow(*total);
+                }
+            }
+        }
+    }
+}
+
+/// Scans rows of the same length side by side.
+fn scan_rows<const R: usize, T: Copy, A: Copy>(
+    mut rows: [&mut [T]; R],
+    widen: &impl Fn(T) -> A,
+    join: &impl Fn(A, A) -> A,
+    narrow: &impl Fn(A) -> T,
+) {
+    let len = rows.iter().map(|row| row.len()).min().unwrap_or(0);
+    if len == 0 {
+        return;
+    }
+    let mut totals: [A; R] = std::array::from_fn(|row| widen(rows[row][0]));
+    for at in 1..len {
+        for (row, total) in rows.iter_mut().zip(&mut totals) {
+            *total = join(*total, widen(row[at]));
+            row[at] = narrow(*total);
         }
     }
 }
@@ -76,15 +119,36 @@ impl Scan {
 
     fn run<T: Float>(
         &self,
-        tensor: &TensorView<'_>,
+        input: &TensorView<'_>,
         sizes: (usize, usize),
         output: &mut TensorViewMut<'_>,
     ) -> Result<()> {
-        let input = float::read::<T>(tensor)?;
-        float::write::<T>(output, |output| {
-            output.copy_from_slice(&input);
+        float::transform_rows::<T>(Some(input), output, sizes.0 * sizes.1, &|_, input, output| {
+            if let Some(input) = input {
+                output.copy_from_slice(input);
+            }
             // In f64, so that long rows lose no precision.
             self.join(output, sizes, |x: T| x.to_f64().unwrap_or(f64::NAN), T::of);
+        })
+    }
+
+    fn run_integers(
+        &self,
+        input: &TensorView<'_>,
+        sizes: (usize, usize),
+        output: &mut TensorViewMut<'_>,
+    ) -> Result<()> {
+        let same = if input.dtype() == DType::I64 { input.slice::<i64>().ok() } else { None };
+        if same.is_none() {
+            output.cast_from(input)?;
+        }
+        let block = (sizes.0 * sizes.1).max(1);
+        let part = SHARE.div_ceil(block).saturating_mul(block);
+        for_each_chunk(output.slice::<i64>()?, part, &|start, output: &mut [i64]| {
+            if let Some(input) = same.and_then(|input| input.get(start..start + output.len())) {
+                output.copy_from_slice(input);
+            }
+            self.join_integers(output, sizes);
             Ok(())
         })
     }
@@ -114,9 +178,7 @@ impl CpuLayer for Scan {
             return with_float!(output.dtype(), T => self.run::<T>(&input.view(), sizes, output));
         }
         if output.dtype() == DType::I64 && output.layout().is_contiguous() {
-            output.cast_from(&io.inputs[0])?;
-            self.join_integers(output.slice()?, sizes);
-            return Ok(());
+            return self.run_integers(&io.inputs[0], sizes, output);
         }
         let input = io.inputs[0].to_tensor()?;
         let result = if output.dtype().is_complex() {
@@ -146,6 +208,12 @@ mod tests {
         assert_close(&run("torch.cumsum", "1"), &[2, 3], &[0.0, 1.0, 3.0, 3.0, 7.0, 12.0]);
         assert_close(&run("torch.cumsum", "-2"), &[2, 3], &[0.0, 1.0, 2.0, 3.0, 5.0, 7.0]);
         assert_close(&run("torch.cumprod", "1"), &[2, 3], &[0.0, 0.0, 0.0, 3.0, 12.0, 60.0]);
+        let (tall, flat) = (counting(DType::F64, &[7, 3]), counting(DType::I64, &[7, 3]));
+        let sums = |row: i32| [3 * row, 6 * row + 1, 9 * row + 3].map(f64::from);
+        let want: Vec<f64> = (0..7).flat_map(sums).collect();
+        for x in [&tall, &flat] {
+            assert_close(&operator("torch.cumsum", &[("dim", "1")]).run_one(&[x]).unwrap(), &[7, 3], &want);
+        }
         let bools = operator("torch.cumsum", &[("dim", "0")])
             .run_one(&[&tensor(&[3], &[true, false, true])])
             .unwrap();

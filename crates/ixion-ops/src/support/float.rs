@@ -5,8 +5,8 @@
 
 use crate::op::{LayerError, Result, TensorMeta};
 use ixion_kernels::parallel::for_each_chunk;
-use ixion_kernels::{Float, Work, run_widest, widest};
-use ixion_tensor::{DType, Half, Layout, Tensor, TensorView, TensorViewMut, bf16, f16};
+use ixion_kernels::{Float, widest};
+use ixion_tensor::{DType, Half, Layout, Shape, Tensor, TensorView, TensorViewMut, bf16, f16};
 use std::borrow::Cow;
 
 /// The minimum number of elements per thread when rows are split between threads.
@@ -187,18 +187,61 @@ pub(crate) fn change_rows<T: Float>(
     change: impl Fn(usize, &mut [T]) + Sync,
 ) -> Result<()> {
     let len = len.max(1);
-    let chunk = SHARE.div_ceil(len).saturating_mul(len);
-    transform::<T>(input, output, |input, output| {
-        for_each_chunk(output, chunk, &|start, rows| {
-            for (index, row) in rows.chunks_exact_mut(len).enumerate() {
-                let first = start + index * len;
-                if let Some(input) = input {
-                    row.copy_from_slice(&input[first..first + len]);
-                }
-                change(first / len, row);
-            }
-            Ok(())
-        })
+    transform_rows::<T>(input, output, len, &|first, input, rows| {
+        if let Some(input) = input {
+            rows.copy_from_slice(input);
+        }
+        rows.chunks_exact_mut(len).enumerate().for_each(|(index, row)| change(first + index, row));
+    })
+}
+
+/// A function of some rows: it gets the index of the first one, the input's elements, or `None` if the rows hold them, and
+/// the rows, whose elements it overwrites.
+type ChangeRows<'a, T> = dyn Fn(usize, Option<&[T]>, &mut [T]) + Sync + 'a;
+
+/// As [`transform`], in parts that consist of whole rows of `len` elements, which are split between threads. Half precision
+/// is converted part by part.
+///
+/// # Errors
+/// As [`transform`].
+pub(crate) fn transform_rows<T: Float>(
+    input: Option<&TensorView<'_>>,
+    output: &mut TensorViewMut<'_>,
+    len: usize,
+    change: &ChangeRows<'_, T>,
+) -> Result<()> {
+    let len = len.max(1);
+    let part = SHARE.div_ceil(len).saturating_mul(len);
+    let is_same = |input: &TensorView<'_>| input.layout().is_contiguous() && input.dtype() == output.dtype();
+    let is_plain = T::DTYPE == DType::F32 && output.layout().is_contiguous() && input.is_none_or(is_same);
+    let in_halves = |start: usize, rows: &mut [T]| change(start / len, None, rows);
+    match output.dtype() {
+        DType::F16 if is_plain => transform_halves::<T, f16>(input, output, part, &in_halves),
+        DType::Bf16 if is_plain => transform_halves::<T, bf16>(input, output, part, &in_halves),
+        _ => transform::<T>(input, output, |input, output| {
+            for_each_chunk(output, part, &|start, rows| {
+                change(start / len, input.and_then(|input| input.get(start..start + rows.len())), rows);
+                Ok(())
+            })
+        }),
+    }
+}
+
+/// Changes parts of contiguous tensors in `T`; `change` gets the position where a part begins, and its elements.
+fn transform_halves<T: Float, H: Half>(
+    input: Option<&TensorView<'_>>,
+    output: &mut TensorViewMut<'_>,
+    part: usize,
+    change: &(dyn Fn(usize, &mut [T]) + Sync),
+) -> Result<()> {
+    let input = input.map(|input| input.slice::<H>()).transpose()?;
+    for_each_chunk(output.slice::<H>()?, part, &|start, halves: &mut [H]| -> Result<()> {
+        let layout = Layout::contiguous(Shape::new(&[halves.len()])?);
+        let from = input.and_then(|input| input.get(start..start + halves.len())).unwrap_or(&*halves);
+        let mut rows = vec![T::zero(); halves.len()];
+        TensorViewMut::from_slice(&mut rows, layout)?.cast_from(&TensorView::from_slice(from, layout)?)?;
+        change(start, &mut rows);
+        Ok(TensorViewMut::from_slice(halves, layout)?.cast_from(&TensorView::from_slice(&rows, layout)?)?)
     })
 }
 
@@ -210,31 +253,21 @@ pub(crate) trait Unary {
 }
 
 /// Applies a function to a slice and writes the results to another.
-struct Mapping<'a, T, U>(&'a U, &'a [T], &'a mut [T]);
-
-impl<T: Float, U: Unary> Work for Mapping<'_, T, U> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
-        for (to, &from) in self.2.iter_mut().zip(self.1) {
-            *to = self.0.apply(from);
+fn map_all<T: Float>(function: &impl Unary, from: &[T], to: &mut [T]) {
+    widest!(|| {
+        for (to, &from) in to.iter_mut().zip(from) {
+            *to = function.apply(from);
         }
-    }
+    });
 }
 
 /// Applies a function to a slice in place.
-struct MappingInPlace<'a, T, U>(&'a U, &'a mut [T]);
-
-impl<T: Float, U: Unary> Work for MappingInPlace<'_, T, U> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
-        for x in self.1.iter_mut() {
-            *x = self.0.apply(*x);
+fn change_all<T: Float>(function: &impl Unary, data: &mut [T]) {
+    widest!(|| {
+        for x in data.iter_mut() {
+            *x = function.apply(*x);
         }
-    }
+    });
 }
 
 /// As [`map`], for a [`Unary`] function.
@@ -246,13 +279,13 @@ pub(crate) fn map_unary<U: Unary>(
     output: &mut TensorViewMut<'_>,
     function: &U,
 ) -> Result<()> {
+    let halves = |data: &mut [f32]| change_all(function, data);
     match input.dtype() {
-        DType::F32 => map_slices::<f32>(input, output, &|from, to| run_widest(Mapping(function, from, to))),
-        DType::F64 => map_slices::<f64>(input, output, &|from, to| run_widest(Mapping(function, from, to))),
-        _ => {
-            output.copy_from(input)?;
-            map_unary_in_place(output, function)
-        }
+        DType::F32 => map_slices::<f32>(input, output, &|from, to| map_all(function, from, to)),
+        DType::F64 => map_slices::<f64>(input, output, &|from, to| map_all(function, from, to)),
+        DType::F16 => map_halves::<f16>(input, output, &halves),
+        DType::Bf16 => map_halves::<bf16>(input, output, &halves),
+        other => Err(not_a_float("the input", other)),
     }
 }
 
@@ -274,9 +307,7 @@ fn map_slices<T: Float>(
 /// # Errors
 /// [`LayerError::DType`] if the input does not have a floating-point type.
 pub(crate) fn map_unary_in_place<U: Unary>(data: &mut TensorViewMut<'_>, function: &U) -> Result<()> {
-    change_in_place(data, &|data| run_widest(MappingInPlace(function, data)), &|data| {
-        run_widest(MappingInPlace(function, data))
-    })
+    change_in_place(data, &|data| change_all(function, data), &|data| change_all(function, data))
 }
 
 /// Changes all elements in place by `single` or `double`; half precision is converted block by block.
@@ -293,12 +324,8 @@ fn change_in_place(
     match data.dtype() {
         DType::F32 => single(data.slice::<f32>()?),
         DType::F64 => double(data.slice::<f64>()?),
-        DType::F16 => {
-            data.slice::<f16>()?.chunks_mut(BLOCK).for_each(|block| change_block(None, block, single))
-        }
-        DType::Bf16 => {
-            data.slice::<bf16>()?.chunks_mut(BLOCK).for_each(|block| change_block(None, block, single))
-        }
+        DType::F16 => change_halves(data.slice::<f16>()?, single),
+        DType::Bf16 => change_halves(data.slice::<bf16>()?, single),
         other => return Err(not_a_float("the input", other)),
     }
     Ok(())
@@ -314,15 +341,15 @@ pub fn map(
     single: impl Fn(f32) -> f32,
     double: impl Fn(f64) -> f64,
 ) -> Result<()> {
-    let change = |data: &mut [f32]| widest(|| data.iter_mut().for_each(|x| *x = single(*x)));
+    let change = |data: &mut [f32]| widest!(|| data.iter_mut().for_each(|x| *x = single(*x)));
     match input.dtype() {
         DType::F64 => map_slices::<f64>(input, output, &|from, to| {
-            widest(|| to.iter_mut().zip(from).for_each(|(to, &from)| *to = double(from)));
+            widest!(|| to.iter_mut().zip(from).for_each(|(to, &from)| *to = double(from)));
         }),
         DType::F16 => map_halves::<f16>(input, output, &change),
         DType::Bf16 => map_halves::<bf16>(input, output, &change),
         _ => map_slices::<f32>(input, output, &|from, to| {
-            widest(|| to.iter_mut().zip(from).for_each(|(to, &from)| *to = single(from)));
+            widest!(|| to.iter_mut().zip(from).for_each(|(to, &from)| *to = single(from)));
         }),
     }
 }
@@ -340,8 +367,12 @@ fn map_halves<H: Half>(
     }
     let copy = if input.layout().is_contiguous() { None } else { Some(input.to_tensor()?) };
     let from = copy.as_ref().map_or(*input, Tensor::view).slice::<H>()?;
+    let mut block = [0f32; BLOCK];
     for (from, to) in from.chunks(BLOCK).zip(output.slice::<H>()?.chunks_mut(BLOCK)) {
-        change_block(Some(from), to, change);
+        let block = &mut block[..to.len()];
+        H::load_all(from, block);
+        change(block);
+        H::store_all(block, to);
     }
     Ok(())
 }
@@ -349,12 +380,15 @@ fn map_halves<H: Half>(
 /// The number of half-precision elements that are converted at a time.
 const BLOCK: usize = 2048;
 
-/// Writes the changed block `from` to `to`; without `from`, changes `to` in place.
-fn change_block<H: Half>(from: Option<&[H]>, to: &mut [H], change: &dyn Fn(&mut [f32])) {
+/// Changes elements of half precision in place.
+fn change_halves<H: Half>(data: &mut [H], change: &dyn Fn(&mut [f32])) {
     let mut block = [0f32; BLOCK];
-    H::load_all(from.unwrap_or(to), &mut block);
-    change(&mut block[..to.len()]);
-    H::store_all(&block, to);
+    for data in data.chunks_mut(BLOCK) {
+        let block = &mut block[..data.len()];
+        H::load_all(data, block);
+        change(block);
+        H::store_all(block, data);
+    }
 }
 
 /// Applies a function to every element in place; as [`map`].
@@ -366,7 +400,7 @@ pub fn map_in_place(
     single: impl Fn(f32) -> f32,
     double: impl Fn(f64) -> f64,
 ) -> Result<()> {
-    change_in_place(data, &|data| widest(|| data.iter_mut().for_each(|x| *x = single(*x))), &|data| {
-        widest(|| data.iter_mut().for_each(|x| *x = double(*x)))
+    change_in_place(data, &|data| widest!(|| data.iter_mut().for_each(|x| *x = single(*x))), &|data| {
+        widest!(|| data.iter_mut().for_each(|x| *x = double(*x)))
     })
 }

@@ -321,12 +321,12 @@ impl Outcome<f32> for Real<'_> {
         let width = match self.channels {
             Channels::Rows(width) => {
                 let step = self.steps[row];
-                widest(|| pairs.for_each(|(output, &sum)| *output = step.real(sum)));
+                widest!(|| pairs.for_each(|(output, &sum)| *output = step.real(sum)));
                 width
             }
             Channels::Columns(width) => {
                 let steps = pairs.zip(&self.steps[column..]);
-                widest(|| steps.for_each(|((output, &sum), step)| *output = step.real(sum)));
+                widest!(|| steps.for_each(|((output, &sum), step)| *output = step.real(sum)));
                 width
             }
         };
@@ -343,8 +343,10 @@ impl Outcome<i8> for Real<'_> {
         for (index, (outputs, sums)) in outputs.chunks_mut(PIECE).zip(sums.chunks(PIECE)).enumerate() {
             let real = &mut real[..outputs.len()];
             self.write(row, column + index * PIECE, sums, real)?;
-            widest(|| {
-                outputs.iter_mut().zip(real).for_each(|(output, x)| *output = i8::store(*x, self.scale))
+            widest!(|| {
+                for (output, x) in outputs.iter_mut().zip(real) {
+                    *output = i8::store(*x, self.scale);
+                }
             });
         }
         Ok(())

@@ -8,6 +8,7 @@ pub(crate) mod dynamic;
 #[doc(hidden)]
 pub mod epilogue;
 pub mod float;
+pub(crate) mod halves;
 #[doc(hidden)]
 pub mod int8;
 pub(crate) mod number;

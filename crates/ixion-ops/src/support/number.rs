@@ -2,8 +2,8 @@
 //! wraps around, complex numbers in double precision.
 
 use crate::op::{LayerError, Result};
-use ixion_kernels::gemm::gemm;
-use ixion_tensor::{Complex, DType, Element, Limits, Tensor, TensorView, TensorViewMut};
+use ixion_kernels::gemm::{gemm, gemm_integers};
+use ixion_tensor::{Complex, DType, Element, Layout, Limits, TensorView, TensorViewMut};
 use ndarray::{Array2, ArrayView1, ArrayView2, ArrayViewMut2, LinalgScalar};
 use std::borrow::Cow;
 
@@ -23,6 +23,7 @@ pub(crate) trait Number: Element + LinalgScalar {
     }
 
     /// `a` · `b`.
+    #[inline(always)]
     fn times(a: Self, b: Self) -> Self {
         a * b
     }
@@ -76,16 +77,11 @@ impl Number for i64 {
         value as Self
     }
 
-    fn multiply(a: ArrayView2<'_, Self>, b: ArrayView2<'_, Self>, mut c: ArrayViewMut2<'_, Self>) {
-        c.fill(0);
-        // Row by row of B, so that the inner loop accesses contiguous memory.
-        for (a, mut c) in a.rows().into_iter().zip(c.rows_mut()) {
-            for (&a, b) in a.iter().zip(b.rows()) {
-                c.zip_mut_with(&b, |c, &b| *c = c.wrapping_add(a.wrapping_mul(b)));
-            }
-        }
+    fn multiply(a: ArrayView2<'_, Self>, b: ArrayView2<'_, Self>, c: ArrayViewMut2<'_, Self>) {
+        gemm_integers(a, b, c);
     }
 
+    #[inline(always)]
     fn times(a: Self, b: Self) -> Self {
         a.wrapping_mul(b)
     }
@@ -184,7 +180,10 @@ pub(crate) fn check(what: &str, dtype: DType) -> Result<()> {
 /// The elements in row-major order as `T`; borrowed if they are stored that way.
 pub(crate) fn read<'a, T: Number>(view: &TensorView<'a>) -> Result<Cow<'a, [T]>> {
     if view.dtype() != T::DTYPE {
-        return Ok(Cow::Owned(view.to_tensor()?.cast(T::DTYPE)?.to_vec()?));
+        let mut values = vec![T::default(); view.num_elements()];
+        let layout = Layout::contiguous(*view.shape());
+        TensorViewMut::from_slice(&mut values, layout)?.cast_from(view)?;
+        return Ok(Cow::Owned(values));
     }
     Ok(match view.slice() {
         Ok(slice) => Cow::Borrowed(slice),
@@ -211,8 +210,8 @@ fn write_by<T: Number>(
     }
     let mut values = vec![T::default(); output.num_elements()];
     fill(&mut values)?;
-    let shape = *output.shape();
-    Ok(output.copy_from(&Tensor::from_vec(values, &shape)?.cast(output.dtype())?.view())?)
+    let layout = Layout::contiguous(*output.shape());
+    Ok(output.cast_from(&TensorView::from_slice(&values, layout)?)?)
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ pub(crate) enum First {
 
 impl First {
     /// Returns true if an element certainly does not come before another: a quick check before [`First::order`].
+    #[inline(always)]
     pub(crate) fn is_late<T: PartialOrd>(self, x: &T, other: &T) -> bool {
         match self {
             Self::Largest => x <= other,

@@ -1,6 +1,7 @@
 //! Weights of linear maps, packed in the order in which they are multiplied.
 
 use super::float;
+use super::halves::{lend, rows_at_a_time};
 use super::packed_weights::PackedWeights;
 use crate::matmul::product::storage;
 use crate::op::{
@@ -9,8 +10,9 @@ use crate::op::{
 use ixion_kernels::packed::{
     Factors, Packing, Panels, Rounded, Size, SumEpilogue, Target, multiply, round_rows,
 };
+use ixion_kernels::parallel::for_each_chunk;
 use ixion_kernels::{gain_of_pairs, isa, multiplies_pairs};
-use ixion_tensor::{DType, Limits, Shape, TensorView};
+use ixion_tensor::{DType, Half, Limits, Shape, TensorView, TensorViewMut, bf16, f16};
 use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
@@ -310,6 +312,48 @@ impl<'a> Matrix<'a> {
     }
 }
 
+/// Writes the products of all rows of an input with packed weights, row by row, if the input and the output are contiguous
+/// and in half precision, and the weights are not rounded to pairs. Otherwise, it returns false.
+///
+/// # Errors
+/// Returns an error if the deadline has passed.
+pub(crate) fn multiply_halves(
+    input: &TensorView<'_>,
+    panels: &Panels,
+    output: &mut TensorViewMut<'_>,
+    limits: &Limits,
+) -> Result<bool> {
+    let are_contiguous = input.layout().is_contiguous() && output.layout().is_contiguous();
+    if panels.packing() != Packing::F32 || input.dtype() != output.dtype() || !are_contiguous {
+        return Ok(false);
+    }
+    match output.dtype() {
+        DType::F16 => multiply_halves_of::<f16>(input.slice()?, panels, output.slice()?, limits)?,
+        DType::Bf16 => multiply_halves_of::<bf16>(input.slice()?, panels, output.slice()?, limits)?,
+        _ => return Ok(false),
+    }
+    Ok(true)
+}
+
+fn multiply_halves_of<H: Half>(
+    input: &[H],
+    panels: &Panels,
+    output: &mut [H],
+    limits: &Limits,
+) -> Result<()> {
+    let (columns, outputs) = (panels.depth(), panels.outputs());
+    for_each_chunk(output, rows_at_a_time(columns + outputs) * outputs, &|start, output: &mut [H]| {
+        let (first, rows) = (start / outputs * columns, output.len() / outputs);
+        lend([rows * columns, output.len()], |factors, sums| {
+            H::load_all(&input[first..], factors);
+            let matrix = Matrix { data: Cow::Borrowed(factors), rows, columns, row: columns };
+            matrix.multiply((panels, &mut []), (sums, outputs), &SumEpilogue::NONE, limits)?;
+            H::store_all(sums, output);
+            Ok(())
+        })
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -326,6 +370,28 @@ mod tests {
         assert!(pack(&weight, None, 2..4, (5, Packing::F32)).is_err());
         let bias = RuntimeAttribute::random(DType::F32, &[2], 1);
         assert!(pack(&weight, Some(&bias), 0..3, (5, Packing::F32)).is_err());
+    }
+
+    #[test]
+    fn halves_give_the_products_of_their_numbers() {
+        let weight = Tensor::from_vec(vec![1.0f32, 2.0, -1.0, 3.0], &[2, 2]).unwrap();
+        let weight = RuntimeAttribute::from_tensor(weight);
+        let (panels, limits) = (pack(&weight, None, 0..2, (2, Packing::F32)).unwrap(), Limits::default());
+        for (dtype, rows) in [(DType::F16, 1), (DType::F16, 70_000), (DType::Bf16, 5), (DType::F32, 1)] {
+            // The results of small integers are exact.
+            let numbers = (0..rows * 2).map(|i| (i % 5) as f32 - 2.0).collect();
+            let input = Tensor::from_vec::<f32>(numbers, &[rows, 2]).unwrap().cast(dtype).unwrap();
+            let mut output = Tensor::zeros(dtype, &[rows, 2]).unwrap();
+            let is_done =
+                multiply_halves(&input.view(), &panels, &mut output.view_mut().unwrap(), &limits).unwrap();
+            assert_eq!(is_done, dtype != DType::F32);
+            if is_done {
+                let (mut wanted, epilogue) = (vec![0.0; rows * 2], SumEpilogue::NONE);
+                let matrix = Matrix::of(&input.view(), rows, 2).unwrap();
+                matrix.multiply((&panels, &mut []), (&mut wanted, 2), &epilogue, &limits).unwrap();
+                assert_eq!(output.cast(DType::F32).unwrap().to_vec::<f32>().unwrap(), wanted);
+            }
+        }
     }
 
     #[test]

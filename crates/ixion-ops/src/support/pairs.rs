@@ -3,6 +3,7 @@
 
 use super::broadcast::Converted;
 use crate::op::Result;
+use ixion_kernels::widest;
 use ixion_tensor::{Element, Layout, MAX_RANK, Shape, Tensor, TensorView, TensorViewMut};
 use smallvec::SmallVec;
 
@@ -20,9 +21,10 @@ pub(crate) fn pairs<T: Element, O: Element>(
     function: impl Fn(T, T) -> O,
 ) -> Result<()> {
     by_blocks::<T, O>(left, right, output, &|left, right, output| {
-        for ((to, &a), &b) in output.iter_mut().zip(left).zip(right) {
-            *to = function(a, b);
-        }
+        widest!(|| {
+            let all = output.iter_mut().zip(left).zip(right);
+            all.for_each(|((to, &a), &b)| *to = function(a, b));
+        });
     })
 }
 

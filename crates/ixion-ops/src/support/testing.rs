@@ -96,10 +96,10 @@ impl<'a> Operator<'a> {
             layer.terminate();
             return Ok(outputs);
         }
-        let outputs = execute(layer, inputs, true, |layout| layout)?;
+        let outputs = execute(layer, inputs, false)?;
         assert_eq!(outputs.len(), layer.num_outputs(), "{}: number of outputs", self.op_type);
         let transposed: Vec<Tensor> = inputs.iter().map(|input| column_major(input)).collect();
-        let transposed = execute(layer, &transposed.iter().collect::<Vec<_>>(), false, reversed)?;
+        let transposed = execute(layer, &transposed.iter().collect::<Vec<_>>(), true)?;
         assert_same(&transposed, &outputs, &format!("{} with transposed tensors", self.op_type));
         let in_place = overwritten(layer, inputs, &outputs)?;
         assert_same(in_place.as_slice(), &outputs[..in_place.len()], &format!("{} in place", self.op_type));
@@ -177,25 +177,25 @@ fn parts_of(layer: &dyn CpuLayer, inputs: &[&Tensor], outputs: &[Tensor]) -> Res
     parts.into_iter().map(|part| Ok(output.with_layout(part)?)).collect()
 }
 
-/// Infers the outputs, then takes the layer's views or computes into outputs of the layout `arrange(contiguous)`.
-fn execute(
-    layer: &mut dyn CpuLayer,
-    inputs: &[&Tensor],
-    take_views: bool,
-    arrange: impl Fn(Layout) -> Layout,
-) -> Result<Vec<Tensor>> {
+/// Infers the outputs, then takes the layer's views or computes. Outputs are ones before, and transposed ones, which are
+/// never views, zeros: elements that the layer does not write differ.
+fn execute(layer: &mut dyn CpuLayer, inputs: &[&Tensor], is_transposed: bool) -> Result<Vec<Tensor>> {
     let views: Vec<TensorView<'_>> = inputs.iter().map(|input| input.view()).collect();
     let metas: Vec<TensorMeta> = views.iter().map(TensorMeta::of).collect();
     let inferred = layer.infer(&metas)?;
     let layouts: Vec<(DType, Layout)> = inputs.iter().map(|input| (input.dtype(), *input.layout())).collect();
     let mut outputs = Vec::new();
     for (position, meta) in inferred.iter().enumerate() {
-        let view = if take_views { layer.view_of(position, &layouts, &meta.shape()?)? } else { None };
+        let shape = meta.shape()?;
+        let view = if is_transposed { None } else { layer.view_of(position, &layouts, &shape)? };
         outputs.push(match view {
             Some(view) => inputs[view.input].as_parts(meta.dtype(), view.layout)?,
-            None => Tensor::zeros_with_layout(meta.dtype(), arrange(Layout::contiguous(meta.shape()?)))?,
+            None if is_transposed => {
+                Tensor::zeros_with_layout(meta.dtype(), reversed(Layout::contiguous(shape)))?
+            }
+            None => Tensor::ones(meta.dtype(), &shape)?,
         });
-        assert_eq!(outputs[position].shape(), &meta.shape()?, "the view of output {position}");
+        assert_eq!(outputs[position].shape(), &shape, "the view of output {position}");
         if view.is_some() && position + 1 == inferred.len() {
             return Ok(outputs);
         }

@@ -22,26 +22,26 @@ crate::operator! {
 }
 
 choices! {
-    /// An interpolation algorithm.
+    /// An interpolation algorithm, which TorchScript writes as a number.
     pub enum Mode {
         /// Linear interpolation of two elements along each axis; `linear` in ONNX.
-        Bilinear = "bilinear" | "linear",
+        Bilinear = "bilinear" | "linear" | "0",
         /// The nearest element; ties go to the even index.
-        Nearest = "nearest",
+        Nearest = "nearest" | "1",
         /// Cubic interpolation of four elements along each axis, for N×C×H×W inputs.
-        Bicubic = "bicubic" | "cubic",
+        Bicubic = "bicubic" | "cubic" | "2",
     }
 }
 
 choices! {
-    /// The values of samples outside an image.
+    /// The values of samples outside an image, which TorchScript writes as a number.
     pub enum Padding {
         /// Zeros.
-        Zeros = "zeros",
+        Zeros = "zeros" | "0",
         /// The nearest border element.
-        Border = "border",
+        Border = "border" | "1",
         /// The image reflected at its borders.
-        Reflection = "reflection",
+        Reflection = "reflection" | "2",
     }
 }
 
@@ -49,7 +49,7 @@ crate::operator! {
     /// `torch.nn.functional.grid_sample`: samples an N×C×H×W input at the positions of an N×h×w×2 grid, giving N×C×h×w, or
     /// an N×C×D×H×W input at those of an N×d×h×w×3 grid. Coordinates are x, y, z, from −1 to 1; infinite ones and NaN give
     /// the results of PyTorch.
-    pub struct GridSample for "F.grid_sample" {
+    pub struct GridSample for "F.grid_sample", "aten::grid_sampler", "aten::grid_sampler_2d", "aten::grid_sampler_3d" {
         /// The sample positions.
         grid: InputIndex,
         /// The interpolation algorithm.

@@ -4,6 +4,8 @@ use super::Writer;
 use super::error::{PythonProblem, Written};
 use super::literal::bool;
 use super::prelude::Helper;
+use crate::ids::OperandId;
+use crate::operand::Dim;
 use crate::operator::Operator;
 use ixion_tensor::DType;
 
@@ -56,16 +58,59 @@ impl Writer<'_> {
 
     fn sources(&self, operator: &Operator) -> Written<Sources> {
         let inputs = operator.inputs();
-        let is_bool = |operand: &_| {
-            self.graph.get_operand(*operand).is_some_and(|operand| operand.dtype() == Some(DType::Bool))
-        };
-        let bools = inputs.iter().take_while(|input| is_bool(*input)).count();
-        let sources = match bools {
+        let bools = inputs.iter().take_while(|input| self.is_bool(**input)).count();
+        let sources = self.sources_after_floats(operator).or_else(|| match bools {
             0 => self.named_sources(operator),
             _ => Sources::after_masks(bools, inputs.len() - bools),
-        };
+        });
         let wanted = "a query, up to two more inputs, and up to two masks";
         sources.ok_or(PythonProblem::Inputs { wanted, found: inputs.len() })
+    }
+
+    fn is_bool(&self, operand: OperandId) -> bool {
+        self.graph.get_operand(operand).is_some_and(|operand| operand.dtype() == Some(DType::Bool))
+    }
+
+    /// The sources of an operator with a stored mask of floats, which PNNX writes before the query. Only the recorded shapes tell:
+    /// masks have another number of axes than the output.
+    fn sources_after_floats(&self, operator: &Operator) -> Option<Sources> {
+        let (inputs, output) = (operator.inputs(), self.rank(*operator.outputs().first()?)?);
+        let is_mask = |position: &usize| {
+            let Some(&input) = inputs.get(*position) else { return false };
+            self.is_bool(input) || self.rank(input).is_some_and(|rank| rank != output)
+        };
+        let (masks, others): (Vec<usize>, Vec<usize>) = (0..inputs.len()).partition(is_mask);
+        let is_float = |position: &usize| inputs.get(*position).is_some_and(|&input| !self.is_bool(input));
+        if masks.first() != Some(&0) || !masks.iter().any(is_float) {
+            return None;
+        }
+        let sources = Sources::of_tensors(&others)?;
+        let query = *inputs.get(sources.query)?;
+        let hides_keys = |position: usize| self.hides_keys(operator, *inputs.get(position)?, query);
+        match *masks.as_slice() {
+            [mask] => Some(Sources { unsure: Some(mask), ..sources }),
+            [first, second] => {
+                let by_second = || hides_keys(second).map(|hides_keys| !hides_keys);
+                let in_order = || (is_float(&first) && is_float(&second)).then_some(false);
+                let is_first_padding = hides_keys(first).or_else(by_second).or_else(in_order)?;
+                let (padding, mask) = if is_first_padding { (first, second) } else { (second, first) };
+                Some(Sources { mask: Some(mask), padding: Some(padding), ..sources })
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether a mask is N×S, and so hides keys, or L×S. `None` if it may be either.
+    fn hides_keys(&self, operator: &Operator, mask: OperandId, query: OperandId) -> Option<bool> {
+        let batch_first = operator.get_or("batch_first", false).unwrap_or(false);
+        let (batch, rows) = match self.graph.get_operand(query)?.shape()? {
+            [batch, rows, _] if batch_first => (batch, rows),
+            [rows, batch, _] => (batch, rows),
+            _ => return None,
+        };
+        let [first @ Dim::Fixed(_), _] = self.graph.get_operand(mask)?.shape()? else { return None };
+        let (is_batch, is_row) = (first == batch, first == rows);
+        (is_batch != is_row).then_some(is_batch)
     }
 
     /// The sources of an operator whose masks follow the other inputs. PNNX names the last mask of floats `attn_mask`, also if it
@@ -87,17 +132,22 @@ impl Writer<'_> {
         let is_mask = |position: usize| masks.contains(&Some(position));
         let others: Vec<usize> = (0..names.len()).filter(|&position| !is_mask(position)).collect();
         let [mask, padding, unsure] = masks;
-        let (query, key, value) = match *others.as_slice() {
+        Some(Sources { mask, padding, unsure, ..Sources::of_tensors(&others)? })
+    }
+}
+
+impl Sources {
+    /// The sources without masks, of which PNNX omits repeated ones.
+    fn of_tensors(positions: &[usize]) -> Option<Self> {
+        let (query, key, value) = match *positions {
             [query] => (query, query, query),
             [query, key] => (query, key, key),
             [query, key, value] => (query, key, value),
             _ => return None,
         };
-        Some(Sources { query, key, value, mask, padding, unsure })
+        Some(Self { query, key, value, ..Self::default() })
     }
-}
 
-impl Sources {
     /// PNNX writes bool masks before the query. Of two masks, the first one is the key padding mask; a mask of floats is the last
     /// input.
     fn after_masks(bools: usize, others: usize) -> Option<Self> {

@@ -2,10 +2,11 @@
 
 use super::Writer;
 use super::error::{PythonProblem, Written};
-use super::kind::Kind;
+use super::kind::{Kind, constant};
 use super::literal::literal;
 use super::prelude::Helper;
 use crate::expression::Expr;
+use crate::ids::OperandId;
 use crate::operand::Dim;
 use crate::operator::Operator;
 
@@ -231,13 +232,64 @@ impl<'g> Writer<'g> {
             return Ok(self.variable(input));
         }
         let parameter = operator.param(key).ok_or(PythonProblem::Missing { key })?;
-        self.computed(operator, parameter.raw())
+        let expr = self.with_axes(operator, Expr::parse(parameter.raw())?);
+        Ok(self.piece(operator, &expr)?.text)
     }
 
     /// The value of an expression of the operator's inputs.
     fn computed(&self, operator: &Operator, text: &str) -> Written<String> {
         let expr = Expr::parse(text)?;
         Ok(self.piece(operator, &expr)?.text)
+    }
+
+    /// Returns true if an operator's result is read as a list of indices.
+    pub(super) fn is_index_list(&self, operator: &Operator) -> bool {
+        let [output] = operator.outputs() else { return false };
+        let consumers = self.graph.get_operand(*output).map(|operand| operand.consumers());
+        let mut consumers =
+            consumers.unwrap_or_default().iter().filter_map(|&id| self.graph.get_operator(id));
+        consumers.any(|consumer| match consumer.op_type() {
+            "Tensor.index" => consumer.named_input("expr") == Some(*output),
+            "Tensor.index_put" => consumer.named_input("indices") == Some(*output),
+            _ => false,
+        })
+    }
+
+    /// The same list of indices with the axes of its constants: PNNX writes a tensor of one element as a number, which would
+    /// select a single position and remove the axis.
+    pub(super) fn with_axes(&self, operator: &Operator, expr: Expr) -> Expr {
+        let Expr::List(items) = expr else { return expr };
+        let item = |item: Expr| {
+            let input = match item {
+                Expr::Input(place) => operator.inputs().get(place),
+                _ => None,
+            };
+            input.and_then(|&input| self.nested(input)).unwrap_or(item)
+        };
+        Expr::List(items.into_iter().map(item).collect())
+    }
+
+    /// A constant of one element as nested lists, one for each axis that the file records.
+    fn nested(&self, operand: OperandId) -> Option<Expr> {
+        let shape = self.graph.get_operand(operand)?.shape()?;
+        if shape.len() > MAX_AXES || shape.iter().any(|dim| *dim != Dim::Fixed(1)) {
+            return None;
+        }
+        let mut at = operand;
+        for _ in 0..MAX_VIEWS {
+            let producer = self.graph.get_operator(self.graph.get_operand(at)?.producer()?)?;
+            if let Some(parameter) = constant(producer) {
+                let element = Expr::parse(parameter.raw()).ok()?;
+                let is_index = matches!(element, Expr::Int(_) | Expr::Bool(_));
+                return is_index.then(|| shape.iter().fold(element, |inner, _| Expr::List(vec![inner])));
+            }
+            // PNNX writes copies and detached tensors as expressions.
+            let [input] = producer.inputs() else { return None };
+            let is_copy = producer.op_type() == "pnnx.Expression"
+                && producer.param("expr").is_some_and(|expr| expr.raw() == "@0");
+            at = is_copy.then_some(*input)?;
+        }
+        None
     }
 
     /// Writes to a tensor, or to a view of one: PNNX returns the whole tensor.

@@ -79,7 +79,10 @@ impl Writer<'_> {
 
     fn expression(&mut self, operator: &Operator) -> Written {
         let raw = operator.param("expr").ok_or(PythonProblem::Missing { key: "expr" })?.raw();
-        let expr = Expr::parse(raw)?;
+        let mut expr = Expr::parse(raw)?;
+        if self.is_index_list(operator) {
+            expr = self.with_axes(operator, expr);
+        }
         let value = self.piece(operator, &expr)?;
         self.mark(operator, value.kind);
         self.assign(operator, &value.text);
@@ -92,11 +95,8 @@ impl Writer<'_> {
         if expr.input_count() > found {
             return Err(PythonProblem::Inputs { wanted: "as many inputs as the expression reads", found });
         }
-        let input = |&id: &_| Input {
-            text: self.variable(id),
-            kind: self.kind(id),
-            has_axes: self.has_axes(id),
-        };
+        let input =
+            |&id: &_| Input { text: self.variable(id), kind: self.kind(id), has_axes: self.has_axes(id) };
         let inputs: Vec<Input> = operator.inputs().iter().map(input).collect();
         Ok(piece(expr, &inputs))
     }

@@ -134,6 +134,20 @@ fn masks_of_attention_are_told_by_their_places_and_shapes() {
             "v_z, v_w = self.m_b(v_x, v_y, v_y, attn_mask=v_f, key_padding_mask=v_g, average_attn_weights=False)",
         ]
     );
+    let lines = [
+        "pnnx.Input f 0 1 f #f=(4,5)f32",
+        "pnnx.Input g 0 1 g #g=(2,5)f32",
+        "pnnx.Input h 0 1 y #y=(2,5,3)f32",
+        "nn.MultiheadAttention a 3 1 f x y u batch_first=True embed_dim=3 num_heads=1 $attn_mask=y #x=(2,4,3)f32 #u=(2,4,3)f32",
+        "nn.MultiheadAttention b 4 1 f g x y v batch_first=True embed_dim=3 num_heads=1 $attn_mask=y #v=(2,4,3)f32",
+    ];
+    assert_eq!(
+        forward(&lines),
+        [
+            "v_u = self.m_a(v_x, v_y, v_y, **mask(v_f, v_x, batch_first=True), need_weights=False)[0]",
+            "v_v = self.m_b(v_x, v_y, v_y, attn_mask=v_f, key_padding_mask=v_g, need_weights=False)[0]",
+        ]
+    );
     let lines = ["nn.MultiheadAttention a 4 1 x x x x y embed_dim=4 num_heads=1"];
     assert_eq!(problems(&lines), ["expected a query, up to two more inputs, and up to two masks, found 4"]);
 }

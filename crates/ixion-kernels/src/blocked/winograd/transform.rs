@@ -22,12 +22,13 @@ pub(super) struct Points {
     count: usize,
 }
 
-/// The points for tiles of 2×2, 4×4 and 6×6 results: the simple ones with the smallest errors.
+/// The points for tiles of 2×2, 4×4 and 6×6 results, with nearly the smallest mean errors of all multiples of 1/8. All
+/// coefficients of the transforms of inputs and outputs are exact.
 pub(super) const fn points(tile: usize) -> Points {
     match tile {
         2 => Points::new(1, [1.0, 0.0, 0.0]),
-        4 => Points::new(2, [std::f64::consts::FRAC_1_SQRT_2, std::f64::consts::SQRT_2, 0.0]),
-        _ => Points::new(3, [0.5, 1.0, 1.5]),
+        4 => Points::new(2, [0.625, 1.625, 0.0]),
+        _ => Points::new(3, [0.5, 1.0, 2.0]),
     }
 }
 

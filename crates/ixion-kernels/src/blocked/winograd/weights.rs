@@ -45,7 +45,7 @@ impl WinogradWeights {
         let work = |number: usize, panels: &mut [Option<Panels>]| -> Result<()> {
             let (row, column) = (rows[number / tile.places()], rows[number % tile.places()]);
             let factors: [f64; 9] = std::array::from_fn(|at| row[at / 3] * column[at % 3]);
-            let transformed = widest(|| transformed(&places, &factors));
+            let transformed = widest!(|| transformed(&places, &factors));
             let transformed = |o: usize, c: usize| transformed[c * outputs + o];
             panels.fill_with(|| Some(Panels::for_isa(isa, outputs, channels, transformed, |_| 0.0)));
             Ok(())

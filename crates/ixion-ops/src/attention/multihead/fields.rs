@@ -1,6 +1,6 @@
 //! Field types of multi-head attention.
 
-use crate::op::{FieldValue, NO_KEY, OperatorReader, Result, RuntimeAttribute, Written};
+use crate::op::{FieldValue, LayerError, NO_KEY, OperatorReader, Result, RuntimeAttribute, Written};
 use crate::support::float;
 use ixion_kernels::Float;
 use ixion_pnnx::Dim;
@@ -85,8 +85,16 @@ impl FieldValue for Sources {
         let is_bool = |position: &usize| reader.input_dtype(*position) == Some(DType::Bool);
         let bools = (0..reader.num_inputs()).take_while(is_bool).count();
         let batch_first = reader.param("batch_first").is_some_and(|first| first.as_bool().unwrap_or(false));
+        let lengths =
+            ["embed_dim", "kdim", "vdim"].map(|key| reader.param(key).and_then(|len| len.as_i64().ok()));
         let reader: &OperatorReader<'_> = reader;
         let recorded = |query| Recorded { reader, query, batch_first };
+        if mask == Some(0) && reader.num_inputs() == 1 {
+            return Err(lost_mask());
+        }
+        if let Some(sources) = Self::after_stored_masks(recorded(0), lengths) {
+            return Ok(Some(sources));
+        }
         if bools > 0 {
             let sources = Self::after_masks(bools, reader.num_inputs() - bools);
             return Ok(sources.map(|sources| sources.as_recorded(&recorded(sources.query))));
@@ -129,6 +137,35 @@ impl Sources {
         }
     }
 
+    /// PNNX writes masks of floats that are stored before the query, like masks of bools. `None` if there are none, or if two
+    /// masks cannot be told apart. Queries, keys and values end in one of the lengths.
+    fn after_stored_masks(recorded: Recorded<'_, '_>, lengths: [Option<i64>; 3]) -> Option<Self> {
+        let (masks, others): (Vec<usize>, Vec<usize>) =
+            (0..recorded.reader.num_inputs()).partition(|&position| recorded.is_mask(position, lengths));
+        if masks.first() != Some(&0) || masks.iter().all(|&mask| recorded.is_bool(mask)) {
+            return None;
+        }
+        let (query, key, value) = match *others.as_slice() {
+            [query] => (query, query, query),
+            [query, key] => (query, key, key),
+            [query, key, value] => (query, key, value),
+            _ => return None,
+        };
+        let recorded = Recorded { query, ..recorded };
+        let sources = Self { query, key, value, mask: None, padding: None, unsure: None };
+        match *masks.as_slice() {
+            [mask] => Some(Self { unsure: Some(mask), ..sources }.as_recorded(&recorded)),
+            [first, second] => {
+                let by_second = || recorded.hides_keys(second).map(|hides_keys| !hides_keys);
+                let in_order = || (!recorded.is_bool(first) && !recorded.is_bool(second)).then_some(false);
+                let is_first_padding = recorded.hides_keys(first).or_else(by_second).or_else(in_order)?;
+                let (padding, mask) = if is_first_padding { (first, second) } else { (second, first) };
+                Some(Self { mask: Some(mask), padding: Some(padding), ..sources })
+            }
+            _ => None,
+        }
+    }
+
     /// Decides which mask an unsure one is, if the recorded shapes show that it can only be one of the two.
     fn as_recorded(self, recorded: &Recorded<'_, '_>) -> Self {
         match self.unsure.and_then(|unsure| recorded.hides_keys(unsure)) {
@@ -154,13 +191,36 @@ impl Sources {
 }
 
 /// The shapes that the file records.
+#[derive(Clone, Copy)]
 struct Recorded<'r, 'a> {
     reader: &'r OperatorReader<'a>,
     query: usize,
     batch_first: bool,
 }
 
+/// The error for a mask that the file lacks: its name is that of the query then.
+fn lost_mask() -> LayerError {
+    let reason = "PNNX drops masks that are constants; see \"Constant masks of attention\" on the book's page \
+                  \"What PNNX gets wrong, and what to do\"";
+    LayerError::invalid("attn_mask", "the query", reason)
+}
+
 impl Recorded<'_, '_> {
+    fn is_bool(&self, position: usize) -> bool {
+        self.reader.input_dtype(position) == Some(DType::Bool)
+    }
+
+    /// Whether an input is a mask: it consists of bools, has another number of axes than the output, or ends in none of these
+    /// lengths.
+    fn is_mask(&self, position: usize, lengths: [Option<i64>; 3]) -> bool {
+        let shapes = self.reader.output_shape(0).zip(self.reader.input_shape(position));
+        let is_other = |len: u64| !lengths.iter().flatten().any(|&known| u64::try_from(known) == Ok(len));
+        let is_of_other_shape = shapes.is_some_and(|(output, input)| {
+            input.len() != output.len() || matches!(input.last(), Some(Dim::Fixed(len)) if is_other(*len))
+        });
+        self.is_bool(position) || is_of_other_shape
+    }
+
     fn rank(&self, position: usize) -> Option<usize> {
         self.reader.input_shape(position).map(<[Dim]>::len)
     }
@@ -187,19 +247,59 @@ mod tests {
 
     /// The sources of an operator whose last input is named `attn_mask`, with inputs of these recorded shapes; 0 is unknown.
     fn sources(dtype: DType, shapes: &[&[u64]]) -> Sources {
-        let params = BTreeMap::from([("batch_first".to_owned(), RuntimeParameter::parse("True"))]);
+        read(&vec![dtype; shapes.len()], shapes, &[]).unwrap()
+    }
+
+    /// As [`sources`], with the recorded shape of the output, which is unknown if it has no axes.
+    fn read(dtypes: &[DType], shapes: &[&[u64]], output: &[u64]) -> Result<Sources> {
+        let params = [("batch_first", "True"), ("embed_dim", "8")];
+        let params = params.map(|(key, value)| (key.to_owned(), RuntimeParameter::parse(value)));
+        let params = BTreeMap::from(params);
         let mut names = vec![None; shapes.len()];
         if let Some(last) = names.last_mut() {
             *last = Some("attn_mask".to_owned());
         }
         let dim = |len: &u64| if *len == 0 { Dim::Unknown } else { Dim::Fixed(*len) };
-        let shapes: Vec<Vec<Dim>> = shapes.iter().map(|shape| shape.iter().map(dim).collect()).collect();
+        let dims = |shape: &[u64]| shape.iter().map(dim).collect::<Vec<Dim>>();
+        let shapes: Vec<Vec<Dim>> = shapes.iter().map(|shape| dims(shape)).collect();
         let recorded = shapes.iter().map(|shape| Some(shape.as_slice())).collect();
+        let output = dims(output);
+        let outputs = if output.is_empty() { Vec::new() } else { vec![Some(output.as_slice())] };
         let attrs = BTreeMap::new();
         let mut reader = OperatorReader::new(&params, &attrs, &names, 1)
-            .with_shapes(recorded, Vec::new())
-            .with_dtypes(vec![Some(dtype); shapes.len()], Vec::new());
-        Sources::read(&mut reader, "query").unwrap().unwrap()
+            .with_shapes(recorded, outputs)
+            .with_dtypes(dtypes.iter().copied().map(Some).collect(), Vec::new());
+        Ok(Sources::read(&mut reader, "query")?.unwrap())
+    }
+
+    #[test]
+    fn recorded_shapes_tell_where_stored_masks_are() {
+        let (x, memory): (&[u64], &[u64]) = (&[2, 5, 8], &[2, 6, 8]);
+        let found = |dtypes: &[DType], shapes: &[&[u64]]| {
+            let found = read(dtypes, shapes, x).unwrap();
+            ([found.query, found.key, found.value], [found.mask, found.padding, found.unsure])
+        };
+        let (scores, padding): (&[u64], &[u64]) = (&[5, 5], &[2, 5]);
+        let float = DType::F32;
+        assert_eq!(found(&[float; 2], &[scores, x]), ([1, 1, 1], [Some(0), None, None]));
+        assert_eq!(found(&[float; 2], &[padding, x]), ([1, 1, 1], [None, Some(0), None]));
+        assert_eq!(found(&[float; 2], &[&[4, 5, 5], x]), ([1, 1, 1], [None, None, Some(0)]));
+        assert_eq!(found(&[float; 3], &[&[5, 6], x, memory]), ([1, 2, 2], [Some(0), None, None]));
+        assert_eq!(found(&[float; 4], &[&[5, 6], x, memory, memory]), ([1, 2, 3], [Some(0), None, None]));
+        assert_eq!(found(&[float; 3], &[scores, x, padding]), ([1, 1, 1], [Some(0), Some(2), None]));
+        assert_eq!(found(&[float; 3], &[padding, x, scores]), ([1, 1, 1], [Some(2), Some(0), None]));
+        let dtypes = [float, DType::Bool, float];
+        assert_eq!(found(&dtypes, &[scores, padding, x]), ([2, 2, 2], [Some(0), Some(1), None]));
+        let square: &[u64] = &[5, 5, 8];
+        let stored = read(&[float; 3], &[scores, &[5, 5], square], square).unwrap();
+        assert_eq!((stored.query, stored.mask, stored.padding), (2, Some(0), Some(1)));
+    }
+
+    #[test]
+    fn a_mask_that_the_file_lacks_is_an_error() {
+        let x: &[u64] = &[2, 5, 8];
+        let error = read(&[DType::F32], &[x], x).unwrap_err().to_string();
+        assert!(error.contains("see \"Constant masks of attention\" on the book's page"), "{error}");
     }
 
     #[test]

@@ -274,8 +274,9 @@ fn listed_values(items: &[Item], inputs: &[TensorView<'_>], limits: &Limits) -> 
             }
             Item::Input(position) => {
                 check_offsets(inputs[*position].num_elements(), limits)?;
-                let indices = inputs[*position].cast(DType::I64)?;
-                let array = owned(&indices.view().array::<i64>()?)?;
+                let indices = Converted::of(&inputs[*position], DType::I64)?;
+                let (shape, numbers) = (IxDyn(indices.view().shape()), indices.view().to_vec::<i64>()?);
+                let array = ArrayD::from_shape_vec(shape, numbers)?;
                 values.push(Some(Indices { array, covers: None }));
             }
         }

@@ -2,7 +2,7 @@
 
 use super::items::{Indices, check_offsets};
 use crate::op::{LayerError, Result, TensorMeta};
-use ixion_tensor::{Dim, Limits, Shape, resolve_index};
+use ixion_tensor::{Dim, Limits, Shape, TensorError, resolve_index};
 use ndarray::IxDyn;
 
 /// The dimensions of an input that is indexed along `axes` by indices of the given shape.
@@ -66,8 +66,19 @@ impl Places {
             let whole = array
                 .broadcast(IxDyn(&shape))
                 .ok_or_else(|| LayerError::shape("the indices", shape, array.len()))?;
-            for (offset, &index) in indexed.iter_mut().zip(whole.iter()) {
-                *offset += resolve_index(index, input[axis])? * strides[axis];
+            let (len, stride) = (input[axis], strides[axis]);
+            let mut add = |(offset, &index): (&mut usize, &i64)| {
+                // Most indices count from the start.
+                let place = match usize::try_from(index) {
+                    Ok(place) if place < len => place,
+                    _ => resolve_index(index, len)?,
+                };
+                *offset += place * stride;
+                Ok::<_, TensorError>(())
+            };
+            match whole.as_slice() {
+                Some(whole) => indexed.iter_mut().zip(whole).try_for_each(&mut add)?,
+                None => indexed.iter_mut().zip(&whole).try_for_each(&mut add)?,
             }
         }
         let offsets = |axes: &mut dyn Iterator<Item = usize>| offsets(axes, input);

@@ -80,3 +80,29 @@ fn elements_are_put() {
     let rows = layer.run_one(&[&square, &tensor(&[1, 2], &[1i64, 1]), &tensor(&[2], &[10i32, 20])]).unwrap();
     assert_eq!(rows.to_vec::<i32>().unwrap(), [0, 1, 22, 43]);
 }
+
+/// PyTorch's results.
+#[test]
+fn numbers_are_vectors_of_one_element() {
+    let (x, zero) = (Tensor::scalar(1f32), Tensor::scalar(0i64));
+    let fill = |value: &'static str, index: &Tensor| {
+        let layer = operator("aten::index_fill", &[("dim", "-1"), ("value", value)]);
+        let output = layer.with_names(&["input", "index"]).run_one(&[&x, index])?;
+        assert_eq!(output.rank(), 0);
+        Ok::<_, LayerError>(output.item::<f32>()?)
+    };
+    assert_eq!(fill("2.5", &zero).unwrap(), 2.5);
+    assert_eq!(fill("2.5", &tensor(&[3], &[0i64, -1, 0])).unwrap(), 2.5);
+    assert_eq!(fill("2.5", &tensor::<i64>(&[0], &[])).unwrap(), 1.0);
+    assert!(fill("2.5", &tensor(&[1], &[1i64])).is_err());
+    let add = |x: &Tensor, index: &Tensor, source: &Tensor| {
+        let layer = operator("aten::index_add", &[("dim", "0"), ("alpha", "3")]);
+        layer.with_names(&["input", "index", "source"]).run_one(&[x, index, source])
+    };
+    let got = add(&x, &zero, &Tensor::scalar(2f32)).unwrap();
+    assert_eq!((got.rank(), got.item::<f32>().unwrap()), (0, 7.0));
+    let row = add(&tensor(&[2], &[1f32, 5.0]), &zero, &tensor(&[1], &[2f32])).unwrap();
+    assert_eq!(row.to_vec::<f32>().unwrap(), [7.0, 5.0]);
+    operator("aten::index_fill", &[("dim", "0"), ("value", "1")]).survives(2);
+    operator("aten::index_add", &[("dim", "0")]).survives(3);
+}

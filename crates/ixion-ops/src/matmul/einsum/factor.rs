@@ -86,6 +86,15 @@ impl<'a, T: Number> Factor<'a, T> {
         Ok(Factor { elements: Cow::Owned(elements), axes })
     }
 
+    /// The elements in row-major order of these labels, which include all labels of the factor.
+    pub(super) fn in_order(&self, labels: &[Label], limits: &Limits) -> Result<Cow<'_, [T]>> {
+        let known = labels.iter().copied().filter(|&label| self.axis(label).is_some());
+        if self.is_row_major() && self.labels().eq(known) {
+            return Ok(Cow::Borrowed(self.elements.as_ref()));
+        }
+        Ok(self.ordered(labels, limits)?.elements)
+    }
+
     /// Copies the elements in row-major order of these labels, which include all labels of the factor.
     pub(super) fn copy_to(&self, labels: &[Label], output: &mut [T]) -> Result<()> {
         if output.is_empty() {
@@ -102,7 +111,7 @@ impl<'a, T: Number> Factor<'a, T> {
     }
 
     /// The elements with the axes in this order of their labels; there must be at least one element.
-    pub(super) fn array(&self, labels: &[Label]) -> Result<ArrayViewD<'_, T>> {
+    fn array(&self, labels: &[Label]) -> Result<ArrayViewD<'_, T>> {
         let (lens, strides) = self.dims(labels);
         Ok(ArrayViewD::from_shape(IxDyn(&lens).strides(IxDyn(&strides)), &self.elements)?)
     }

@@ -5,8 +5,9 @@ use super::labels::Label;
 use crate::op::Result;
 use crate::support::number::Number;
 use ixion_kernels::parallel::for_each_chunk;
+use ixion_kernels::widest;
 use ixion_tensor::Limits;
-use ndarray::{ArrayView2, ArrayViewMut2, ArrayViewMutD, IxDyn, ShapeBuilder, Zip};
+use ndarray::{ArrayView2, ArrayViewMut2, ShapeBuilder};
 use std::borrow::Cow;
 use std::cmp::Reverse;
 
@@ -120,7 +121,7 @@ fn product<T: Number>(
         return Ok(());
     }
     if [&roles.rows, &roles.columns, &roles.inner].into_iter().all(Vec::is_empty) {
-        return multiply_each(left, right, &axes, output);
+        return multiply_each(left, right, labels, output, limits);
     }
     match Matrices::new(&roles, [&left.elements, &right.elements]) {
         Some(matrices) => matrices.multiply(output, limits),
@@ -132,16 +133,13 @@ fn product<T: Number>(
 fn multiply_each<T: Number>(
     left: &Factor<'_, T>,
     right: &Factor<'_, T>,
-    axes: &[Axis],
+    labels: &[Label],
     output: &mut [T],
+    limits: &Limits,
 ) -> Result<()> {
-    let labels: Vec<Label> = axes.iter().map(|axis| axis.label).collect();
-    let lens: Vec<usize> = axes.iter().map(|axis| axis.len).collect();
-    let output = ArrayViewMutD::from_shape(IxDyn(&lens), output)?;
-    Zip::from(output)
-        .and(left.array(&labels)?)
-        .and(right.array(&labels)?)
-        .for_each(|product, &a, &b| *product = T::times(a, b));
+    left.copy_to(labels, output)?;
+    let right = right.in_order(labels, limits)?;
+    widest!(|| output.iter_mut().zip(&*right).for_each(|(product, &b)| *product = T::times(*product, b)));
     Ok(())
 }
 

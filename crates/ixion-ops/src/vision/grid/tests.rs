@@ -285,6 +285,23 @@ fn samples_are_those_of_pytorch() {
 }
 
 #[test]
+fn torchscript_writes_numbers() {
+    let grid = places(&[1, 1, 2, 2], 2, &[]);
+    let x = waves(&[1, 1, 3, 4]);
+    for (mode, padding, mode_number, padding_number) in [
+        ("nearest", "reflection", "1", "2"),
+        ("bicubic", "border", "2", "1"),
+        ("bilinear", "reflection", "0", "2"),
+        ("bilinear", "zeros", "0", "0"),
+    ] {
+        let params = [("mode", mode_number), ("padding_mode", padding_number), ("align_corners", "True")];
+        let layer = operator("aten::grid_sampler_2d", &params).with_names(&["input", "grid"]);
+        let want = sample(&(mode, padding, "True", &[][..]), &x, &grid);
+        assert_eq!(layer.run_one(&[&x, &grid]).unwrap(), want, "{mode}");
+    }
+}
+
+#[test]
 fn ties_go_to_the_even_index() {
     let row = tensor(&[1, 1, 1, 5], &[0f32, 1.0, 2.0, 3.0, 4.0]);
     let at: Vec<f32> = [-0.5f32, 0.5, 1.5, 2.5, 3.5, 4.5].iter().flat_map(|x| [x / 2.0 - 1.0, 0.0]).collect();

@@ -49,6 +49,32 @@ fn indices_that_are_tensors_are_written_in_square_brackets() {
 }
 
 #[test]
+fn indices_of_one_element_keep_their_axes() {
+    let lines = [
+        "pnnx.Expression a 0 1 p expr=-1 #p=(1)i64",
+        "pnnx.Expression b 1 1 p q expr=@0 #q=(1)i64",
+        "pnnx.Expression c 2 1 p q i expr=[None,@0,@1]",
+        "Tensor.index d 2 1 x i y $input=x $expr=i",
+        "pnnx.Expression e 0 1 m expr=True #m=(1,1)bool",
+        "pnnx.Expression f 1 1 m k expr=[@0]",
+        "Tensor.index_put g 2 1 y k z accumulate=True values=0.5 $input=y $indices=k",
+        "Tensor.index h 2 1 x p w expr=[None,@1] $input=x",
+        "pnnx.Expression j 0 1 n expr=2",
+        "Tensor.index l 2 1 x n v expr=[None,@1] $input=x",
+    ];
+    let wanted = [
+        "v_q = -1",
+        "v_i = [None, [-1], [-1]]",
+        "v_y = torch.ops.aten.index(v_x, index(v_i))",
+        "v_k = [[[True]]]",
+        "v_z = torch.ops.aten.index_put(v_y, index(v_k), torch.as_tensor(0.5, dtype=v_y.dtype), accumulate=True)",
+        "v_w = torch.ops.aten.index(v_x, index([None, [-1]]))",
+        "v_v = torch.ops.aten.index(v_x, index([None, 2]))",
+    ];
+    assert_eq!(forward(&lines), wanted);
+}
+
+#[test]
 fn views_do_not_need_what_pnnx_drops() {
     let lines = [
         "Tensor.permute a 1 1 x y dims=(1,0)",
