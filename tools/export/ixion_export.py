@@ -611,8 +611,10 @@ def run_pnnx(module: torch.jit.ScriptModule, samples: Sequence[Sequence[Tensor]]
         ended = subprocess.run(command, cwd=scratch, capture_output=True, text=True, errors="replace", check=False)
         param, archive = Path(scratch, "model.pnnx.param"), Path(scratch, "model.pnnx.bin")
         if not param.is_file() or param.stat().st_size == 0:
-            last = [line for line in (ended.stdout + ended.stderr).splitlines() if line.strip()][-3:]
-            raise ExportError(f"PNNX wrote no file and ended with code {ended.returncode}:\n  " + "\n  ".join(last))
+            said = (ended.stdout + ended.stderr).splitlines()
+            # The frames of its stack come last, after the reason.
+            said = [line for line in said if line.strip() and not line.lstrip().startswith("frame #")]
+            raise ExportError(f"PNNX wrote no file and ended with code {ended.returncode}:\n  " + "\n  ".join(said[-3:]))
         shutil.copyfile(param, f"{target}.pnnx.param")
         shutil.copyfile(archive, f"{target}.pnnx.bin")
 
@@ -870,7 +872,9 @@ def crash_causes(model: nn.Module, inputs: Sequence[Tensor], graph: torch._C.Gra
     halves = [name for name, tensor in tensors.items() if tensor.dtype in (torch.float16, torch.bfloat16)]
     losses += [Loss(HALVES, f"{name} is in half precision") for name in halves[:1]]
     sums = [node for node in nodes_of(graph) if node.kind() in ("aten::scatter", "aten::scatter_") and "add" in map(constant, node.inputs())]
-    return losses + [Loss(CRASHES, '`scatter` with reduce="add"', places_of(node)) for node in sums[:1]]
+    losses += [Loss(CRASHES, '`scatter` with reduce="add"', places_of(node)) for node in sums[:1]]
+    packed = [node for node in nodes_of(graph) if node.kind() == "aten::_pack_padded_sequence"]
+    return losses + [Loss(CRASHES, "a packed sequence", places_of(node)) for node in packed[:1]]
 
 
 @contextlib.contextmanager

@@ -213,6 +213,31 @@ def weighted(norm: Callable, dim: int) -> nn.Module:
     return nn.Sequential(norm(nn.Conv1d(3, 4, 3), dim=dim), nn.ReLU())
 
 
+def packed(part: nn.Module, x: Tensor, lengths: Tensor) -> Tensor:
+    return part(nn.utils.rnn.pack_padded_sequence(x, lengths))[0].data
+
+
+class BothDirections(nn.Module):
+    """An LSTM of both directions for sequences with padding, in place of packed ones."""
+
+    def __init__(self, lstm: nn.LSTM):
+        super().__init__()
+        forwards, backwards = (nn.LSTM(lstm.input_size, lstm.hidden_size, batch_first=True) for _ in range(2))
+        weights = lstm.state_dict()
+        forwards.load_state_dict({name: weights[name] for name in forwards.state_dict()})
+        backwards.load_state_dict({name: weights[f"{name}_reverse"] for name in backwards.state_dict()})
+        self.forwards, self.backwards = forwards, backwards
+
+    def forward(self, x: Tensor, lengths: Tensor) -> Tensor:
+        at = torch.arange(x.shape[1])[None]
+        ends = lengths[:, None]
+        order = torch.where(at < ends, ends - 1 - at, at)[:, :, None]
+        y = self.forwards(x)[0]
+        z = self.backwards(x.gather(1, order.expand(-1, -1, x.shape[2])))[0]
+        z = z.gather(1, order.expand(-1, -1, z.shape[2]))
+        return torch.cat((y, z), 2).masked_fill((at >= ends)[:, :, None], 0)
+
+
 def copied(source: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
     def copied(x):
         y = torch.zeros(2, 3, 4) + x
@@ -411,6 +436,15 @@ class Exports(unittest.TestCase):
         self.assertEqual(report.param.name, "model.pnnx.param")
         self.assertEqual((report.losses, report.ok), ([], HAS_IXION), str(report))
 
+    def test_both_directions_without_packed_sequences(self):
+        lstm, lengths = nn.LSTM(3, 4, batch_first=True, bidirectional=True), torch.tensor([5, 2])
+        model, x = BothDirections(lstm), floats(2, 5, 3)
+        sequences = nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True)
+        wanted = nn.utils.rnn.pad_packed_sequence(lstm(sequences)[0], batch_first=True)[0]
+        torch.testing.assert_close(model(x, lengths), wanted)
+        report = ixion_export(model, (x, lengths), dynamic=["0.0,1.0", "0.1"], output=self.folder)
+        self.assertEqual((report.losses, report.ok), ([], HAS_IXION), str(report))
+
     def test_what_contradicts_the_file_is_reported_with_its_line(self):
         graph = torch.jit.trace(export.as_module(lambda x: x[INDEX]), MATRIX, check_trace=False).inlined_graph
         places = export.places_of_operator(graph, "Tensor.index", "Tensor.index_1", "2×2×3 f32")
@@ -421,6 +455,7 @@ class Exports(unittest.TestCase):
         norm = nn.Sequential(nn.Conv1d(3, 3, 1), nn.BatchNorm1d(3, track_running_stats=False))
         for model, inputs, options, words in [
             (lambda x: x.scatter(1, torch.zeros(2, 3).long(), x, reduce="add"), floats(2, 3), {}, "perhaps: `scatter` with reduce"),
+            (Called(nn.GRU(3, 4), packed), (floats(5, 2, 3), torch.tensor([5, 3])), {}, "findArgument[^#]*perhaps: a packed sequence"),
             (half, floats(2, 3).half(), {}, "half precision"),
             (norm, floats(2, 3, 4), {}, "no running statistics"),
             (nn.Linear(3, 4), floats(2, 5), {}, "the model fails on 2×5"),

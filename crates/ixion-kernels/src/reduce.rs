@@ -38,7 +38,7 @@ pub(super) fn sum_here<T: Float>(row: &[T], function: impl Fn(f64) -> f64) -> f6
 /// Joins parts in pairs, which are independent of each other, until one is left.
 #[inline(always)]
 pub(super) fn in_pairs<A: Copy>(parts: [A; PARTS], join: impl Fn(A, A) -> A) -> A {
-    // Or the compiler would arrange the lanes of the loop before by the order in which they are joined here.
+    // Otherwise the compiler would arrange the lanes of the loop above in the order in which they are joined here.
     let parts = std::hint::black_box(parts);
     let eight: [A; PARTS / 2] = std::array::from_fn(|at| join(parts[at], parts[at + 8]));
     let four: [A; PARTS / 4] = std::array::from_fn(|at| join(eight[at], eight[at + 4]));
@@ -50,10 +50,11 @@ pub fn sum<T: Float>(row: &[T]) -> f64 {
     sum_of(row, |x| x)
 }
 
-/// The sum of the products of two rows, up to the end of the shorter one. Products are rounded to the type of the elements.
+/// The sum of the products of two rows, up to the end of the shorter one. Products are computed in f64, in which those of
+/// large `f32` do not overflow.
 pub fn sum_of_products<T: Float>(a: &[T], b: &[T]) -> f64 {
     let len = a.len().min(b.len());
-    let product = |(&a, &b): (&T, &T)| (a * b).to_f64().unwrap_or(f64::NAN);
+    let product = |(a, b): (&T, &T)| a.to_f64().unwrap_or(f64::NAN) * b.to_f64().unwrap_or(f64::NAN);
     widest!(|| {
         let [(a, a_rest), (b, b_rest)] = [a, b].map(|row| row[..len].as_chunks::<PARTS>());
         let rest = a_rest.iter().zip(b_rest).map(product).fold(0.0, |sum, x| sum + x);

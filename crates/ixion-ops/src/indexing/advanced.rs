@@ -155,7 +155,11 @@ impl Layer for IndexPut {
         let dims = indexed_dims(&inputs[0], shape, &axes)?;
         if !broadcasts(self.values.dims(inputs), &dims) {
             let wanted = format!("a shape that broadcasts to {}", inputs[0].with_dims(dims));
-            return Err(LayerError::shape("the values", wanted, format!("{:?}", self.values.dims(inputs))));
+            let found = match self.values {
+                TensorOrScalar::Input(position) => inputs[position].to_string(),
+                TensorOrScalar::Number(_) => "a number".to_owned(),
+            };
+            return Err(LayerError::shape("the values", wanted, found));
         }
         self.values.check_fits(inputs[0].dtype())?;
         if let TensorOrScalar::Input(position) = self.values

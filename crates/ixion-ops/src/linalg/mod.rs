@@ -13,7 +13,7 @@ mod with_lapack {
     pub(super) use super::stack::{each, each_pair, lens, put, put_matrices};
     pub(super) use crate::op::Io;
     pub(super) use ixion_kernels::lapack::{self, Fault, Singular};
-    pub(super) use ixion_tensor::{Complex, Limits, Scalar, TensorView};
+    pub(super) use ixion_tensor::{Complex, Limits, Scalar, Shape, TensorView};
 }
 
 mod cholesky;

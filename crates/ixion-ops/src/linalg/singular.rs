@@ -6,7 +6,7 @@ use super::stack::{Stack, distinct_axes};
 #[cfg(feature = "linalg")]
 use super::with_lapack::*;
 use crate::op::{LayerError, Result, TensorMeta};
-use crate::support::broadcast::TensorOrScalar;
+use crate::support::broadcast::{TensorOrScalar, broadcasts};
 use crate::support::choices::choices;
 use ixion_tensor::{DType, Limits, TensorView, TensorViewMut};
 
@@ -56,10 +56,10 @@ crate::operator! {
     /// `torch.linalg.matrix_rank`: the rank of each matrix: the number of singular values above max(`atol`, `rtol` · the
     /// largest). Needs the feature `linalg`.
     pub struct MatrixRank for "aten::linalg_matrix_rank" {
-        /// The absolute tolerance; by default 0.
+        /// The absolute tolerance, one for all matrices or one for each; by default 0.
         atol: Option<TensorOrScalar> = None,
-        /// The relative tolerance. By default 0 if `atol` is positive, else the larger of rows and columns times the precision
-        /// of the element type.
+        /// The relative tolerance, one for all matrices or one for each. By default 0 if `atol` is positive, else the larger of
+        /// rows and columns times the precision of the element type.
         rtol: Option<TensorOrScalar> = None,
         /// Whether the matrices are symmetric or Hermitian: then only the lower triangles are read.
         hermitian: bool = false,
@@ -70,10 +70,10 @@ crate::operator! {
     /// `torch.linalg.pinv`: the pseudo-inverse of each matrix. Singular values up to max(`atol`, `rtol` · the largest) count
     /// as 0. Needs the feature `linalg`.
     pub struct PseudoInverseOfTolerances for "aten::linalg_pinv" {
-        /// The absolute tolerance; by default 0.
+        /// The absolute tolerance, one for all matrices or one for each; by default 0.
         atol: Option<TensorOrScalar> = None,
-        /// The relative tolerance. By default 0 if `atol` is positive, else the larger of rows and columns times the precision
-        /// of the element type.
+        /// The relative tolerance, one for all matrices or one for each. By default 0 if `atol` is positive, else the larger of
+        /// rows and columns times the precision of the element type.
         rtol: Option<TensorOrScalar> = None,
         /// Whether the matrices are symmetric or Hermitian: then only the lower triangles are read.
         hermitian: bool = false,
@@ -181,6 +181,29 @@ fn stack(inputs: &[TensorMeta], hermitian: bool) -> Result<Stack<'_>> {
     if hermitian { Stack::of_square(inputs, 0) } else { Stack::of(inputs, 0) }
 }
 
+/// Checks that tolerances are real, one for all matrices or one for each. Matrices without elements need none, so that any
+/// number of them will do.
+fn check_tolerances(
+    [atol, rtol]: [Option<TensorOrScalar>; 2],
+    inputs: &[TensorMeta],
+    stack: &Stack<'_>,
+) -> Result<()> {
+    for (name, tolerance) in [("the tolerance `atol`", atol), ("the tolerance `rtol`", rtol)] {
+        let Some(tolerance) = tolerance else { continue };
+        let (dtype, _) = tolerance.kind(inputs);
+        if dtype.is_complex() {
+            return Err(LayerError::dtype(name, "real numbers", dtype));
+        }
+        let TensorOrScalar::Input(position) = tolerance else { continue };
+        let found = &inputs[position];
+        let is_any = inputs[0].num_elements() == 0usize || found.num_elements() == 1usize;
+        if !is_any && !broadcasts(found.dims(), stack.batch) {
+            return Err(LayerError::shape(name, "one number, or one for each matrix", found));
+        }
+    }
+    Ok(())
+}
+
 /// The tolerances up to which singular values count as 0.
 #[cfg(feature = "linalg")]
 #[derive(Debug, Clone, Copy)]
@@ -192,22 +215,27 @@ struct Tolerance {
 
 #[cfg(feature = "linalg")]
 impl Tolerance {
-    /// The absolute and the relative tolerance.
-    fn numbers(&self, inputs: &[TensorView<'_>], epsilon: f64) -> Result<[f64; 2]> {
-        let number = |operand: Option<TensorOrScalar>| -> Result<Option<f64>> {
-            Ok(match operand.map(|operand| operand.item(inputs)).transpose()? {
-                None => None,
-                Some(Scalar::Float(value)) => Some(value),
-                Some(Scalar::Int(value)) => Some(value as f64),
-                Some(Scalar::Bool(value)) => Some(f64::from(u8::from(value))),
-                Some(_) => return Err(LayerError::shape("a tolerance", "a real number", "a complex one")),
-            })
+    /// The absolute and the relative tolerance of each matrix.
+    fn of_each(&self, inputs: &[TensorView<'_>], epsilon: f64, limits: &Limits) -> Result<Vec<[f64; 2]>> {
+        let (batch, [rows, columns]) = lens(&inputs[0])?;
+        let (batch, is_empty) = (Shape::new(batch)?, inputs[0].num_elements() == 0);
+        let count = batch.num_elements();
+        limits.check_tensor("the tolerances", (count as u64).saturating_mul(16))?;
+        let numbers = |tolerance: Option<TensorOrScalar>| -> Result<Option<Vec<f64>>> {
+            let Some(tolerance) = tolerance.filter(|_| !is_empty) else { return Ok(None) };
+            let numbers = tolerance.converted(inputs, DType::F64)?;
+            Ok(Some(match numbers.view().num_elements() {
+                1 => numbers.view().to_vec::<f64>()?.repeat(count),
+                _ => numbers.expanded(&batch)?.to_vec::<f64>()?,
+            }))
         };
-        let (_, [rows, columns]) = lens(&inputs[0])?;
-        let (atol, rtol) = (number(self.atol)?, number(self.rtol)?);
-        let usual =
-            if atol.is_some_and(|atol| atol > 0.0) { 0.0 } else { epsilon * rows.max(columns) as f64 };
-        Ok([atol.unwrap_or(0.0), rtol.unwrap_or(usual)])
+        let atol = numbers(self.atol)?.unwrap_or_else(|| vec![0.0; count]);
+        let usual = epsilon * rows.max(columns) as f64;
+        let rtol = match numbers(self.rtol)? {
+            Some(rtol) => rtol,
+            None => atol.iter().map(|&atol| if atol > 0.0 { 0.0 } else { usual }).collect(),
+        };
+        Ok(atol.into_iter().zip(rtol).map(|(atol, rtol)| [atol, rtol]).collect())
     }
 
     /// The results of a function of each matrix's decomposition and tolerance.
@@ -217,7 +245,7 @@ impl Tolerance {
         limits: &Limits,
         mut function: impl FnMut(Singular<T>, T::Real) -> R,
     ) -> Result<Vec<R>> {
-        let [atol, rtol] = self.numbers(inputs, T::EPSILON)?;
+        let mut tolerances = self.of_each(inputs, T::EPSILON, limits)?.into_iter();
         each(&inputs[0], limits, |a: ndarray::ArrayView2<'_, T>| {
             let parts = if self.hermitian {
                 lapack::svd(&lapack::of_lower(&a).view(), false, limits)
@@ -225,6 +253,7 @@ impl Tolerance {
                 lapack::svd(&a, false, limits)
             }?;
             let largest = parts.s.first().map_or(0.0, |&s| lapack::as_f64::<T>(s));
+            let [atol, rtol] = tolerances.next().unwrap_or_default();
             let bound = T::nearest(atol.max(rtol * largest)).re();
             Ok::<R, Fault>(function(parts, bound))
         })
@@ -239,7 +268,9 @@ impl Tolerance {
 
 impl MatrixOperator for MatrixRank {
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
-        Ok(vec![stack(inputs, self.hermitian)?.each(DType::I64, [])])
+        let stack = stack(inputs, self.hermitian)?;
+        check_tolerances([self.atol, self.rtol], inputs, &stack)?;
+        Ok(vec![stack.each(DType::I64, [])])
     }
 
     #[cfg(feature = "linalg")]
@@ -255,6 +286,7 @@ impl MatrixOperator for MatrixRank {
 impl MatrixOperator for PseudoInverseOfTolerances {
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let stack = stack(inputs, self.hermitian)?;
+        check_tolerances([self.atol, self.rtol], inputs, &stack)?;
         Ok(vec![stack.each(stack.dtype, [stack.columns, stack.rows])])
     }
 

@@ -202,6 +202,25 @@ mod with_lapack {
         );
     }
 
+    /// PyTorch's results.
+    #[test]
+    fn each_matrix_may_have_its_own_tolerance() {
+        let run = |op_type, key, a: &Tensor, tolerance: &Tensor| {
+            operator(op_type, &[]).with_names(&["input", key]).run_one(&[a, tolerance])
+        };
+        let a = tensor(&[2, 2, 2], &[2.0, 0.0, 0.0, 1.0, 2.0, 0.0, 0.0, 1.0]);
+        let (each, all) = (tensor(&[2], &[0.5f32, 1.5]), tensor(&[1], &[0.75]));
+        assert_close(&run("aten::linalg_matrix_rank", "atol", &a, &each).unwrap(), &[2], &[2.0, 1.0]);
+        assert_close(&run("aten::linalg_matrix_rank", "rtol", &a, &all).unwrap(), &[2], &[1.0, 1.0]);
+        let inverses = [0.5, 0.0, 0.0, 1.0, 0.5, 0.0, 0.0, 0.0];
+        assert_close(&run("aten::linalg_pinv", "atol", &a, &each).unwrap(), &[2, 2, 2], &inverses);
+        let empty = tensor(&[3, 0], &[] as &[f64]);
+        assert_close(&run("aten::linalg_pinv", "rtol", &empty, &empty).unwrap(), &[0, 3], &[]);
+        let error = run("aten::linalg_pinv", "rtol", &a, &tensor(&[3], &[0.0; 3])).unwrap_err().to_string();
+        let wanted = "one number, or one for each matrix";
+        assert_eq!(error, format!("the tolerance `rtol`: expected {wanted}, got 3 f64"));
+    }
+
     /// After the deadline, the layers themselves return an error.
     #[test]
     fn norms_check_the_deadline() {

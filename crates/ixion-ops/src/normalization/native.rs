@@ -175,6 +175,11 @@ impl NativeGroupNorm {
     /// The dimensions N, C and H·W.
     fn dims(&self, inputs: &[TensorMeta]) -> Result<[Dim; 3]> {
         let dims = [self.samples.dim(inputs)?, self.channels.dim(inputs)?, self.inner.dim(inputs)?];
+        for (key, dim) in ["N", "C", "HxW"].into_iter().zip(&dims) {
+            if let Some(len @ ..0) = dim.fixed() {
+                return Err(LayerError::invalid(key, len, "it must be at least 0"));
+            }
+        }
         let [samples, channels, inner] = dims.clone();
         if inputs[0].num_elements().differs(&(samples * channels * inner)) {
             let [samples, channels, inner] = &dims;

@@ -266,6 +266,18 @@ mod tests {
         assert_close(&distance, &[], &[4.999_999]);
     }
 
+    /// Products of 1e40 are too large for f32.
+    #[test]
+    fn long_vectors_have_an_angle_too() {
+        let x = Tensor::from_vec(vec![1e20f32, 1e20], &[2]).unwrap();
+        let y = Tensor::from_vec(vec![1e20f32, -1e20], &[2]).unwrap();
+        let cosine = |x: &Tensor, y: &Tensor| {
+            operator("F.cosine_similarity", &[("dim", "0")]).run_one(&[x, y]).unwrap()
+        };
+        assert_close(&cosine(&x, &x), &[], &[1.0]);
+        assert_close(&cosine(&x, &y), &[], &[0.0]);
+    }
+
     const N1: &[f64] = &[
         -0.9838699100999074,
         -0.10540925533894598,

@@ -4,6 +4,7 @@ use crate::op::{CpuLayer, FromOperator, Io, Layer, LayerError, Result, TensorMet
 use crate::support::choices::choices;
 use crate::support::float;
 use crate::support::float::with_float;
+use crate::support::views::axis_of;
 use ixion_kernels::Float;
 use ixion_tensor::{DType, Dim, Limits, TensorView, TensorViewMut, resolve_axis};
 use std::ops::{Range, RangeInclusive};
@@ -174,12 +175,11 @@ impl Layer for SegmentReduce {
         if !matches!(marks.dtype(), DType::I32 | DType::I64) {
             return Err(LayerError::dtype(name, "i32 and i64", marks.dtype()));
         }
-        let axis = resolve_axis(self.axis, data.rank())?;
+        let axis = axis_of(self.axis, data)?;
         let before = data.dims().get(..axis).unwrap_or_default();
         match marks.dims() {
             [outer @ .., count]
-                if axis < data.rank()
-                    && outer.len() == axis
+                if outer.len() == axis
                     && !outer.iter().zip(before).any(|(found, wanted)| found.differs(wanted))
                     && count.fixed().is_none_or(|count| count >= extra) =>
             {
@@ -188,8 +188,13 @@ impl Layer for SegmentReduce {
                 Ok(vec![data.with_dims(dims)])
             }
             _ => {
-                let before: Vec<String> = before.iter().map(Dim::to_factor).chain(["…".to_owned()]).collect();
-                Err(LayerError::shape(name, before.join("×"), marks))
+                let before: Vec<String> = before.iter().map(Dim::to_factor).collect();
+                let wanted = match (before.is_empty(), extra) {
+                    (true, 0) => "a vector".to_owned(),
+                    (true, _) => "a vector of at least one element".to_owned(),
+                    _ => format!("{}×…", before.join("×")),
+                };
+                Err(LayerError::shape(name, wanted, marks))
             }
         }
     }
@@ -281,6 +286,9 @@ mod tests {
         assert_eq!(found[0].to_string(), "3×2 f32");
         let rows = TensorMeta::new(DType::I64, [2usize, 4]);
         assert!(layer.infer(&[meta([3.into(), 2.into()]), rows]).is_err());
+        let none = TensorMeta::new(DType::I64, [0usize]);
+        let error = layer.infer(&[meta([3.into(), 2.into()]), none]).unwrap_err().to_string();
+        assert_eq!(error, "the offsets: expected a vector of at least one element, got 0 i64");
         layer.survives(2);
         operator("aten::segment_reduce", &sum).with_names(&["input", "lengths"]).survives(2);
     }
