@@ -127,8 +127,8 @@ impl Storage {
     }
 }
 
-/// Allocates memory with arbitrary bytes. Where assertions are checked they are large numbers, so that tests notice elements
-/// that nobody writes. Where there is no inline assembly, they are zeros.
+/// Allocates memory with unspecified contents. With debug assertions it is filled with large numbers, so that tests catch elements
+/// that are never written. On targets without stable inline assembly it is zeroed.
 ///
 /// # Safety
 /// The size must not be zero.

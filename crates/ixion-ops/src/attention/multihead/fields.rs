@@ -137,8 +137,8 @@ impl Sources {
         }
     }
 
-    /// PNNX writes masks of floats that are stored before the query, like masks of bools. `None` if there are none, or if two
-    /// masks cannot be told apart. Queries, keys and values end in one of the lengths.
+    /// The order of the inputs if the masks come first, which is where PNNX puts constant float masks. `None` if there is no such
+    /// mask, or if two masks cannot be told apart. The last dimension of queries, keys and values is one of `lengths`.
     fn after_stored_masks(recorded: Recorded<'_, '_>, lengths: [Option<i64>; 3]) -> Option<Self> {
         let (masks, others): (Vec<usize>, Vec<usize>) =
             (0..recorded.reader.num_inputs()).partition(|&position| recorded.is_mask(position, lengths));
